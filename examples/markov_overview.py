@@ -1,0 +1,36 @@
+"""Figure 1 of arXiv:2602.19143 at the small setting: the KL curves, the loss, and the attention map of each stage.
+
+python examples/markov_overview.py [RUN_FOLDER]      (trains where the folder holds no finished run; 2 minutes)
+"""
+
+import sys
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import torch
+
+from stagewise import plot
+from stagewise.experiments import markov
+from stagewise.folder import read_table
+
+
+def main(folder: Path) -> Path:
+    """Draw the figure into the run folder and return where it is."""
+    stages = markov.run(markov.recipe("minimal"), folder)
+    table = read_table(folder)
+    moments = [0, *stages.table["end"]]
+    figure = plt.figure(figsize=(10, 7), layout="constrained")
+    above, below = figure.subfigures(2, height_ratios=(3, 2))
+    left, right = above.subplots(1, 2)
+    plot.kl_curves(table, stages=stages, ax=left)
+    plot.loss_curve(table, stages=stages, ax=right)
+    for step, ax in zip(moments, below.subplots(1, len(moments)), strict=True):
+        plot.attention_map(table, step, ax=ax)
+        ax.set_title(f"step {step}")
+    figure.savefig(path := folder / "figures" / "overview.png", dpi=150)
+    return path
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    print(main(Path(sys.argv[1] if len(sys.argv) > 1 else "runs/markov")))

@@ -1,0 +1,35 @@
+"""Figure 3 of arXiv:2602.19143 at the small setting: KL to the truncated truths and to restricted-context models.
+
+    python examples/markov_restricted_context.py [RUN_FOLDER]    (trains where the folder holds no finished run)
+
+Left and middle as in the paper; right, the same model with its attention cut to the last c positions.
+"""
+
+import sys
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import torch
+
+from stagewise import plot
+from stagewise.experiments import markov
+from stagewise.folder import read_table
+
+
+def main(folder: Path) -> Path:
+    """Draw the figure into the run folder and return where it is."""
+    recipe = markov.recipe("minimal")
+    stages = markov.run(recipe, folder)
+    table = read_table(folder)
+    trained = [f"trained c={context}" for context in markov.group_windows(recipe.task)]
+    figure, (truths, models, masked) = plt.subplots(1, 3, figsize=(14, 4), layout="constrained")
+    plot.kl_curves(table, stages=stages, ax=truths)
+    plot.kl_curves(table, trained, stages=stages, ax=models)
+    plot.restricted_context(table, stages, masked)
+    figure.savefig(path := folder / "figures" / "restricted_context.png", dpi=150)
+    return path
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    print(main(Path(sys.argv[1] if len(sys.argv) > 1 else "runs/markov")))

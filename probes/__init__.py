@@ -1,0 +1,13 @@
+"""The catalogue of probes: one idea a file."""
+
+from stagewise.probes.attention_entropy import AttentionEntropy as AttentionEntropy
+from stagewise.probes.attention_to import AttentionTo as AttentionTo
+from stagewise.probes.head_ablation import HeadAblation as HeadAblation
+from stagewise.probes.head_specialisation import HeadSpecialisation as HeadSpecialisation
+from stagewise.probes.kl_to_reference import KLToReference as KLToReference
+from stagewise.probes.loss import Loss as Loss
+from stagewise.probes.mean_pattern import MeanPattern as MeanPattern
+from stagewise.probes.offset_profile import OffsetProfile as OffsetProfile
+from stagewise.probes.pattern_clusters import PatternClusters as PatternClusters
+from stagewise.probes.restricted_context_kl import RestrictedContextKL as RestrictedContextKL
+from stagewise.probes.value_alignment import ValueAlignment as ValueAlignment

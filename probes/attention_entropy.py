@@ -1,0 +1,33 @@
+"""How widely each head attends."""
+
+import dataclasses
+from collections.abc import Iterable
+
+import torch
+
+from stagewise.architecture import Architecture
+from stagewise.loss import mean_scored
+from stagewise.probe import AbstractProbe, Reading, View, pattern_hooks
+
+
+@dataclasses.dataclass(frozen=True)
+class AttentionEntropy(AbstractProbe):
+    """Entropy of the attention over the keys, averaged over the scored queries, by layer and head.
+
+        H(l, h) = mean_q - sum_k A_qk log A_qk   (nats);   exp(H) keys would hold uniform attention of that entropy
+
+    Source: Shannon's entropy of an attention row, as in Zhai et al. (2023), Stabilizing Transformer Training by
+    Preventing Attention Entropy Collapse, arXiv:2303.06296.
+
+    >>> AttentionEntropy()
+    AttentionEntropy()
+    """
+
+    def hooks(self, architecture: Architecture) -> Iterable[str]:
+        """Name the patterns of all layers."""
+        return pattern_hooks(architecture)
+
+    def read(self, view: View) -> list[Reading]:
+        """Return `entropy` in nats by layer and head."""
+        entropy = torch.special.entr(view.patterns).sum(-1)
+        return [Reading("batch layer head", mean_scored(entropy, view.batch.scored), "entropy")]

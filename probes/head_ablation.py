@@ -1,0 +1,103 @@
+"""What each head is needed for."""
+
+import dataclasses
+import itertools
+from collections.abc import Iterable, Sequence
+
+import torch
+from torch import Tensor
+
+from stagewise.architecture import Architecture
+from stagewise.intervention import AblateHead, Edit
+from stagewise.loss import cross_entropy, kl_divergence, mean_scored
+from stagewise.probe import AbstractProbe, Reading, View
+
+
+@dataclasses.dataclass(frozen=True)
+class HeadAblation(AbstractProbe):
+    """Change of the loss, and KL(clean || ablated), both nats, when one head's output is replaced.
+
+    The rows with control = "random head" are the matched control: the expected effect of ablating another head of
+    the same layer, drawn at random. It is the exact mean over those heads, not one draw. A layer of one head has
+    none, and no such rows.
+
+    Args:
+        heads: (layer, head) pairs; None for every head.
+        kinds: of "zero", "mean" (over the batch, at each position) and "resample" (another sequence's output).
+
+    Raises:
+        ValueError: a head that the model does not have, or an unknown kind.
+
+    Source: ablations as in Michel et al. (2019), Are Sixteen Heads Really Better than One?, arXiv:1905.10650;
+    resampling as in Chan et al. (2022), Causal Scrubbing.
+
+    >>> HeadAblation(heads=((0, 2),), kinds=("zero",))
+    HeadAblation(heads=((0, 2),), kinds=('zero',))
+    """
+
+    heads: tuple[tuple[int, int], ...] | None = None
+    kinds: tuple[str, ...] = ("zero", "mean", "resample")
+
+    def __post_init__(self) -> None:
+        if not self.kinds or len(set(self.kinds)) < len(self.kinds):
+            raise ValueError(f'kinds must name at least one of "zero", "mean", "resample", each once, got {self.kinds}')
+        for layer, head in self.heads or ((0, 0),):
+            for kind in self.kinds:
+                AblateHead(layer, head, kind)  # type: ignore[arg-type]  # raises where it is none of the kinds
+
+    def edits(self, architecture: Architecture) -> Iterable[Edit]:
+        """List one edited pass for each head of the chosen heads' layers, and each kind."""
+        for layer in self._by_layer(architecture):
+            for head in range(architecture.n_heads):
+                for kind in self.kinds:
+                    yield _edit(layer, head, kind)
+
+    def read(self, view: View) -> list[Reading]:
+        """Return `loss_change` and `kl` by layer, head, kind and control."""
+        readings = []
+        for layer, heads in self._by_layer(view.architecture).items():
+            for quantity, effect in self._effects(view, layer).items():
+                values, controls = [effect[:, heads]], ["head"]
+                if (n_heads := effect.shape[1]) > 1:
+                    values.append(((effect.sum(1, keepdim=True) - effect) / (n_heads - 1))[:, heads])
+                    controls.append("random head")
+                labels: dict[str, Sequence[str | int]] = {
+                    "layer": [layer],
+                    "head": heads,
+                    "kind": self.kinds,
+                    "control": controls,
+                }
+                stacked = torch.stack(values, -1)[:, None]
+                readings.append(Reading("batch layer head kind control", stacked, quantity, labels))
+        return readings
+
+    def _by_layer(self, architecture: Architecture) -> dict[int, list[int]]:
+        everything = list(itertools.product(range(architecture.n_layers), range(architecture.n_heads)))
+        by_layer: dict[int, list[int]] = {}
+        for layer, head in dict.fromkeys(self.heads or everything):
+            if (layer, head) not in everything:
+                raise ValueError(
+                    f"there is no head L{layer}H{head}: the model has {architecture.n_layers} layers of "
+                    f"{architecture.n_heads} heads, counted from 0"
+                )
+            by_layer.setdefault(layer, []).append(head)
+        return by_layer
+
+    def _effects(self, view: View, layer: int) -> dict[str, Tensor]:
+        batch = view.batch
+        loss = mean_scored(cross_entropy(view.log_probs, batch.targets), batch.scored)
+        changes, divergences = [], []
+        for head in range(view.architecture.n_heads):
+            for kind in self.kinds:
+                ablated = view.edited[_edit(layer, head, kind)]
+                changes.append(mean_scored(cross_entropy(ablated, batch.targets), batch.scored) - loss)
+                divergences.append(mean_scored(kl_divergence(view.log_probs, ablated), batch.scored))
+        n_heads, n_kinds = view.architecture.n_heads, len(self.kinds)
+        return {
+            "loss_change": torch.stack(changes, 1).view(-1, n_heads, n_kinds),
+            "kl": torch.stack(divergences, 1).view(-1, n_heads, n_kinds),
+        }
+
+
+def _edit(layer: int, head: int, kind: str) -> Edit:
+    return (AblateHead(layer, head, kind),)  # type: ignore[arg-type]  # checked in __post_init__

@@ -1,0 +1,91 @@
+"""Which relation each head has chosen, and whether the heads compete for one or share them out."""
+
+import dataclasses
+from collections.abc import Iterable
+
+import numpy as np
+import torch
+from scipy.optimize import linear_sum_assignment
+
+from stagewise.architecture import Architecture
+from stagewise.attention import mass_on
+from stagewise.probe import AbstractProbe, Reading, View, chosen, pattern_hooks
+
+
+@dataclasses.dataclass(frozen=True)
+class HeadSpecialisation(AbstractProbe):
+    """Each head's share of a set of relations, and two indices over all heads of the model, each in [0, 1].
+
+    With p_h(r) the head's mass on r divided by its mass on all the relations, R relations:
+
+    - `share`: p_h(r); the largest is the head's top relation.
+    - `top_share`: max_r p_h(r).
+    - `competition`: (max_r mean_h p_h(r) - 1/R) / (1 - 1/R): 1 when all heads are on one and the same relation,
+      0 when the relations get equal attention, be it from specialists or from heads without preference.
+    - `coverage`: (1/R) max over one-to-one assignments of heads to relations of sum p_h(r): 1 when every relation has
+      a head of its own, 1/R when no head prefers any.
+
+    Args:
+        relations: names of the batch's relations; None for all.
+
+    Raises:
+        ValueError: the batch has no such relation, or fewer than two are left.
+
+    Source: the competitive and cooperative phases of Yüksel et al. (2026), arXiv:2602.19143, section 3; the indices
+    are this library's.
+
+    >>> HeadSpecialisation()
+    HeadSpecialisation(relations=None)
+    """
+
+    relations: tuple[str, ...] | None = None
+
+    def hooks(self, architecture: Architecture) -> Iterable[str]:
+        """Name the patterns of all layers."""
+        return pattern_hooks(architecture)
+
+    def read(self, view: View) -> list[Reading]:
+        """Return `share`, `top_share`, `competition` and `coverage`."""
+        batch = view.batch
+        names = chosen(self.relations, batch.relations, "relation")
+        if len(names) < 2:
+            raise ValueError(f"a head specialises among at least two relations, got {names}")
+        masses = torch.stack([mass_on(view.patterns, batch.relations[name], batch.scored) for name in names], -1)
+        return [
+            Reading("batch layer head relation", masses, "share", {"relation": names}, shares),
+            Reading("batch layer head", masses, "top_share", statistic=lambda mean: shares(mean).max(-1)),
+            Reading("batch", masses, "competition", statistic=competition),
+            Reading("batch", masses, "coverage", statistic=coverage),
+        ]
+
+
+def shares(masses: np.ndarray) -> np.ndarray:
+    """Divide each head's masses [..., relation] by their sum; a head with no mass on any has equal shares."""
+    total = masses.sum(-1, keepdims=True)
+    return np.asarray(np.divide(masses, total, out=np.full_like(masses, 1 / masses.shape[-1]), where=total > 0))
+
+
+def competition(masses: np.ndarray) -> np.ndarray:
+    """Return the competition index of masses [..., layer, head, relation].
+
+    >>> float(competition(np.array([[[1.0, 0.0], [1.0, 0.0]]])))
+    1.0
+    >>> float(competition(np.array([[[1.0, 0.0], [0.0, 1.0]]])))
+    0.0
+    """
+    chance = 1 / masses.shape[-1]
+    return np.asarray((shares(masses).mean((-3, -2)).max(-1) - chance) / (1 - chance))
+
+
+def coverage(masses: np.ndarray) -> np.ndarray:
+    """Return the coverage of masses [..., layer, head, relation] under the best one-to-one assignment.
+
+    >>> float(coverage(np.array([[[1.0, 0.0], [1.0, 0.0]]])))
+    0.5
+    >>> float(coverage(np.array([[[1.0, 0.0], [0.0, 1.0]]])))
+    1.0
+    """
+    *leading, layers, heads, relations = masses.shape
+    flat = shares(masses).reshape(-1, layers * heads, relations)
+    best = [p[linear_sum_assignment(p, maximize=True)].sum() / relations for p in flat]
+    return np.asarray(best).reshape(leading)

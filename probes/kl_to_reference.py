@@ -1,0 +1,42 @@
+"""How far the model is from each partial solution."""
+
+import dataclasses
+
+import torch
+
+from stagewise.loss import kl_divergence, mean_scored
+from stagewise.probe import AbstractProbe, Reading, View, chosen
+
+
+@dataclasses.dataclass(frozen=True)
+class KLToReference(AbstractProbe):
+    """KL(reference || model) in nats, averaged over the scored predictions, for the batch's references.
+
+        KL(A*_{1:i} || model) = mean_t sum_x p_i(x) (log p_i(x) - log q(x))
+
+    The references are a task's truncated truths, and any others given by `Batch.with_references`: separately
+    trained restricted-context models, for example. The smallest one does not identify the stage: a truncated truth
+    is over-confident, so A*_1:2 can be closer than A*_1 while only I(1) is learnt. Where each curve turns up does.
+
+    Args:
+        references: names of the batch's references; None for all.
+
+    Raises:
+        ValueError: the batch has no such reference.
+
+    Source: Yüksel et al. (2026), arXiv:2602.19143, Figures 1 and 3.
+
+    >>> KLToReference(("A*_1", "A*_1:2"))
+    KLToReference(references=('A*_1', 'A*_1:2'))
+    """
+
+    references: tuple[str, ...] | None = None
+
+    def read(self, view: View) -> list[Reading]:
+        """Return `kl` in nats by reference."""
+        batch = view.batch
+        names = chosen(self.references, batch.references, "reference")
+        divergences = [
+            mean_scored(kl_divergence(batch.references[name], view.log_probs), batch.scored) for name in names
+        ]
+        return [Reading("batch reference", torch.stack(divergences, -1), "kl", {"reference": names})]

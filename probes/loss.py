@@ -1,0 +1,30 @@
+"""The loss on the probe batch, and what of it could still be learnt."""
+
+import dataclasses
+
+from stagewise.loss import cross_entropy, mean_scored
+from stagewise.probe import AbstractProbe, Reading, View
+
+
+@dataclasses.dataclass(frozen=True)
+class Loss(AbstractProbe):
+    """Cross-entropy of the scored predictions, and its excess over that of the batch's last (complete) reference.
+
+    Both in nats. The excess is left out where the batch has no references.
+
+    Source: Yüksel et al. (2026), arXiv:2602.19143, the excess loss of Figures 4 and 5.
+
+    >>> Loss()
+    Loss()
+    """
+
+    def read(self, view: View) -> list[Reading]:
+        """Return `cross_entropy` and `excess`, nats."""
+        batch = view.batch
+        loss = mean_scored(cross_entropy(view.log_probs, batch.targets), batch.scored)
+        readings = [Reading("batch", loss, "cross_entropy")]
+        if batch.references:
+            *_, truth = batch.references.values()
+            optimal = mean_scored(cross_entropy(truth, batch.targets), batch.scored)
+            readings.append(Reading("batch", loss - optimal, "excess"))
+        return readings

@@ -1,0 +1,30 @@
+"""The attention maps themselves, averaged over the batch."""
+
+import dataclasses
+from collections.abc import Iterable
+
+from stagewise.architecture import Architecture
+from stagewise.probe import AbstractProbe, Reading, View, pattern_hooks
+
+
+@dataclasses.dataclass(frozen=True)
+class MeanPattern(AbstractProbe):
+    """Attention from each query to each key, averaged over the sequences, by layer and head.
+
+    It has layers * heads * positions^2 values a checkpoint: meant for short contexts.
+
+    Source: the combined attention maps of Yüksel et al. (2026), arXiv:2602.19143, Figures 1 and 2.
+
+    >>> MeanPattern()
+    MeanPattern()
+    """
+
+    def hooks(self, architecture: Architecture) -> Iterable[str]:
+        """Name the patterns of all layers."""
+        return pattern_hooks(architecture)
+
+    def read(self, view: View) -> list[Reading]:
+        """Return `attention` by layer, head, query and key; without interval."""
+        positions = range(view.batch.tokens.shape[1])
+        labels = {"query": positions, "key": positions}
+        return [Reading("layer head query key", view.patterns.mean(0), "attention", labels)]

@@ -1,0 +1,43 @@
+"""How far back each head looks."""
+
+import dataclasses
+from collections.abc import Iterable
+
+from stagewise.architecture import Architecture
+from stagewise.attention import offset_profile
+from stagewise.probe import AbstractProbe, Reading, View, pattern_hooks
+
+
+@dataclasses.dataclass(frozen=True)
+class OffsetProfile(AbstractProbe):
+    """Mean attention mass at each offset = query - key, averaged over the scored queries, by layer and head.
+
+    Offset 0 is the query itself. A query with fewer keys behind it counts as zero mass at the offsets it lacks.
+
+    Args:
+        max_offset: the farthest offset; None for all that the context holds.
+
+    Raises:
+        ValueError: a negative offset, or one beyond the context.
+
+    Source: the combined attention maps of Yüksel et al. (2026), arXiv:2602.19143, Figures 1 and 2, summed along
+    their diagonals.
+
+    >>> OffsetProfile(max_offset=8)
+    OffsetProfile(max_offset=8)
+    """
+
+    max_offset: int | None = None
+
+    def hooks(self, architecture: Architecture) -> Iterable[str]:
+        """Name the patterns of all layers."""
+        return pattern_hooks(architecture)
+
+    def read(self, view: View) -> list[Reading]:
+        """Return `mass` by layer, head and offset."""
+        farthest = view.batch.tokens.shape[1] - 1
+        last = farthest if self.max_offset is None else self.max_offset
+        if not 0 <= last <= farthest:
+            raise ValueError(f"max_offset must be between 0 and {farthest}, the farthest of this batch; got {last}")
+        profile = offset_profile(view.patterns, view.batch.scored, last)
+        return [Reading("batch layer head offset", profile, "mass", {"offset": range(last + 1)})]

@@ -1,0 +1,98 @@
+"""The kinds of attention that heads went through, found by clustering all heads of all checkpoints."""
+
+import dataclasses
+from collections.abc import Iterable
+
+import numpy as np
+import pandas as pd
+import torch
+
+from stagewise.architecture import Architecture
+from stagewise.attention import mass_on, offset_profile
+from stagewise.probe import AbstractProbe, Reading, View, pattern_hooks
+
+SILHOUETTE_FLOOR = 0.25
+"""Below it there is no substantial structure: Kaufman and Rousseeuw (1990), Finding Groups in Data, table 4."""
+
+SILHOUETTE_SAMPLE = 2000
+"""Heads (of all checkpoints) that the silhouette is computed on; its cost grows with their square."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PatternClusters(AbstractProbe):
+    """Heads of all checkpoints clustered by their attention as a function of relative offset and of relation.
+
+    A head's `profile` is its mean mass at each offset up to `max_offset` and on each relation. Square roots of the
+    masses are clustered (k-means), so that distances are Hellinger's. The number of clusters, from 2 to
+    `max_clusters`, is the one with the largest mean silhouette; if that stays below 0.25 there is one cluster.
+
+    Over the series it adds, at each step, the `cluster` of every head, numbered by first appearance; and at the last
+    step the mean `centroid` profile of each cluster and the `silhouette` of each number of clusters tried.
+
+    Args:
+        max_offset: the farthest offset; None for all that the context holds.
+        max_clusters: the largest number tried.
+
+    Source: the clustering is this library's; silhouettes as in Rousseeuw (1987).
+
+    >>> PatternClusters(max_offset=8).max_clusters
+    8
+    """
+
+    max_offset: int | None = None
+    max_clusters: int = 8
+
+    def hooks(self, architecture: Architecture) -> Iterable[str]:
+        """Name the patterns of all layers."""
+        return pattern_hooks(architecture)
+
+    def read(self, view: View) -> list[Reading]:
+        """Return `profile` by layer, head and feature."""
+        batch = view.batch
+        farthest = batch.tokens.shape[1] - 1
+        last = farthest if self.max_offset is None else min(self.max_offset, farthest)
+        offsets = offset_profile(view.patterns, batch.scored, last)
+        relations = [mass_on(view.patterns, mask, batch.scored)[..., None] for mask in batch.relations.values()]
+        features = [f"offset {k}" for k in range(last + 1)] + list(batch.relations)
+        profile = torch.cat([offsets, *relations], -1)
+        return [Reading("batch layer head feature", profile, "profile", {"feature": features})]
+
+    def across(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Return the rows of `cluster`, `centroid` and `silhouette`."""
+        profiles: pd.DataFrame = table[table["quantity"] == "profile"].pivot(
+            index=["run", "step", "probe", "layer", "head"], columns="feature", values="value"
+        )
+        profiles = profiles[table["feature"].dropna().unique()]
+        labels, silhouettes = _cluster(np.sqrt(profiles.to_numpy().clip(0)), self.max_clusters)
+        clusters = profiles.index.to_frame(index=False).assign(quantity="cluster", value=labels.astype(float))
+        means = profiles.reset_index(drop=True).assign(cluster=labels).groupby("cluster").mean()
+        centroids = means.reset_index().melt("cluster", var_name="feature")
+        end = {key: clusters[key].iloc[-1] for key in ("run", "step", "probe")}
+        return pd.concat(
+            [
+                clusters,
+                centroids.assign(quantity="centroid", **end),
+                pd.DataFrame(silhouettes.items(), columns=["n_clusters", "value"]).assign(quantity="silhouette", **end),
+            ],
+            ignore_index=True,
+        )
+
+
+def _cluster(points: np.ndarray, max_clusters: int) -> tuple[np.ndarray, dict[int, float]]:
+    """Return each point's cluster, numbered by first appearance, and the silhouette of each number tried."""
+    from sklearn.cluster import KMeans
+    from sklearn.metrics import silhouette_score
+
+    distinct = len(np.unique(points.round(6), axis=0))
+    tried: dict[int, np.ndarray] = {
+        k: KMeans(k, n_init=10, random_state=0).fit_predict(points)
+        for k in range(2, min(max_clusters, distinct, len(points) - 1) + 1)
+    }
+    sample = min(len(points), SILHOUETTE_SAMPLE)
+    silhouettes = {
+        k: float(silhouette_score(points, labels, sample_size=sample, random_state=0)) for k, labels in tried.items()
+    }
+    best = max(silhouettes, key=silhouettes.__getitem__, default=1)
+    if silhouettes.get(best, 0.0) < SILHOUETTE_FLOOR:
+        return np.zeros(len(points), dtype=int), silhouettes
+    return pd.factorize(tried[best])[0], silhouettes

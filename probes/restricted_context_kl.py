@@ -1,0 +1,62 @@
+"""How much of its context the model uses."""
+
+import dataclasses
+from collections.abc import Iterable
+
+import torch
+
+from stagewise.architecture import Architecture
+from stagewise.intervention import Edit, RestrictContext
+from stagewise.loss import kl_divergence, mean_scored
+from stagewise.probe import AbstractProbe, Reading, View
+
+
+@dataclasses.dataclass(frozen=True)
+class RestrictedContextKL(AbstractProbe):
+    """KL(model || the same model with attention cut to the last c positions), nats, for each context c.
+
+    A curve that falls to its minimum and rises again marks the end of the stage in which c positions were enough.
+    In a model of several layers the cut is made in each: see `RestrictContext`.
+
+    Args:
+        contexts: numbers of positions kept, the query's own included.
+
+    Raises:
+        ValueError: no context, or one below 1.
+
+    Source: Yüksel et al. (2026), arXiv:2602.19143, Figure 3 (right), with the model itself cut instead of a second
+    model trained on short windows; for that one see `KLToReference`.
+
+    >>> RestrictedContextKL((1, 2))
+    RestrictedContextKL(contexts=(1, 2))
+    """
+
+    contexts: tuple[int, ...] = (1, 2, 4, 8)
+
+    def __post_init__(self) -> None:
+        if not self.contexts:
+            raise ValueError("contexts must name at least one number of positions, got ()")
+        self.edits_by_context()
+
+    def edits_by_context(self) -> dict[int, Edit]:
+        """Return the edit that cuts the model to each context."""
+        return {context: (RestrictContext(context),) for context in self.contexts}
+
+    def edits(self, architecture: Architecture) -> Iterable[Edit]:
+        """List one edited pass a context."""
+        return self.edits_by_context().values()
+
+    def read(self, view: View) -> list[Reading]:
+        """Return `kl` in nats by context."""
+        divergences = [
+            mean_scored(kl_divergence(view.log_probs, view.edited[edit]), view.batch.scored)
+            for edit in self.edits_by_context().values()
+        ]
+        return [
+            Reading(
+                "batch context",
+                torch.stack(divergences, -1),
+                "kl",
+                {"context": list(self.edits_by_context())},
+            )
+        ]

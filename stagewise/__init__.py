@@ -1,0 +1,70 @@
+"""stagewise: in which stages did a model's attention heads learn what they do?
+
+    train(recipe, folder) -> CheckpointSeries      open_series(folder) -> CheckpointSeries
+    measure(series, probes, batch) -> table        find_stages(table) -> Stages
+    plot.*(table) -> Axes                          report(folder) -> report.html
+
+Names are imported when they are first used: `import stagewise` costs no torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stagewise import plot as plot
+    from stagewise.architecture import Architecture as Architecture
+    from stagewise.architecture import full as full
+    from stagewise.architecture import minimal as minimal
+    from stagewise.init import GaussianInit as GaussianInit
+    from stagewise.init import OneHotInit as OneHotInit
+    from stagewise.intervention import AblateHead as AblateHead
+    from stagewise.intervention import RestrictContext as RestrictContext
+    from stagewise.measurement import measure as measure
+    from stagewise.probe import AbstractProbe as AbstractProbe
+    from stagewise.probe import Reading as Reading
+    from stagewise.probe import View as View
+    from stagewise.recipe import Recipe as Recipe
+    from stagewise.recipe import Seeds as Seeds
+    from stagewise.recipe import TrainPlan as TrainPlan
+    from stagewise.reporting import report as report
+    from stagewise.schedule import linear as linear
+    from stagewise.schedule import logarithmic as logarithmic
+    from stagewise.series import CheckpointSeries as CheckpointSeries
+    from stagewise.series import open_series as open_series
+    from stagewise.stages import Stages as Stages
+    from stagewise.stages import find_stages as find_stages
+    from stagewise.table import select as select
+    from stagewise.task import AbstractTask as AbstractTask
+    from stagewise.task import Batch as Batch
+    from stagewise.training import train as train
+
+_HOMES = {
+    "architecture": ("Architecture", "full", "minimal"),
+    "init": ("GaussianInit", "OneHotInit"),
+    "intervention": ("AblateHead", "RestrictContext"),
+    "measurement": ("measure",),
+    "probe": ("AbstractProbe", "Reading", "View"),
+    "recipe": ("Recipe", "Seeds", "TrainPlan"),
+    "reporting": ("report",),
+    "schedule": ("linear", "logarithmic"),
+    "series": ("CheckpointSeries", "open_series"),
+    "stages": ("Stages", "find_stages"),
+    "table": ("select",),
+    "task": ("AbstractTask", "Batch"),
+    "training": ("train",),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = ["plot", *_HOME]
+
+
+def __getattr__(name: str) -> object:
+    if name == "plot":
+        return import_module("stagewise.plot")
+    if name not in _HOME:
+        raise AttributeError(f"module 'stagewise' has no attribute {name!r}")
+    return getattr(import_module(f"stagewise.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,209 @@
+"""The command line: a thin face of the verbs."""
+
+import contextlib
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from stagewise.recipe import Recipe
+    from stagewise.stages import Stages
+
+app = typer.Typer(
+    help="In which stages did a model's attention heads learn what they do?",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+run_app = typer.Typer(help="Run a paper's experiment from training to report.", no_args_is_help=True)
+app.add_typer(run_app, name="run")
+
+Folder = Annotated[Path, typer.Argument(help="the run folder")]
+Preset = Annotated[str, typer.Option(help="the model: minimal or full")]
+Seed = Annotated[int, typer.Option(help="of the chain, the initial weights, the data and the evaluation")]
+Heads = Annotated[int, typer.Option(help="number of heads")]
+Steps = Annotated[int | None, typer.Option(help="optimiser updates, where the preset's are not wanted")]
+Config = Annotated[
+    Path | None,
+    typer.Option(help="JSON file with the fields of a HookedTransformerConfig, in place of the preset's"),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="any other field of the recipe, as in task.importance=1.5 or plan.learning_rate=0.02"),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", help="no progress bars")]
+AsJson = Annotated[bool, typer.Option("--json", help="print JSON, and no progress bars")]
+
+
+@run_app.command("markov")
+def run_markov(
+    folder: Annotated[Path, typer.Option(help="the run folder; an interrupted run in it goes on")] = Path(
+        "runs/markov"
+    ),
+    preset: Preset = "minimal",
+    seed: Seed = 0,
+    heads: Heads = 3,
+    steps: Steps = None,
+    config: Config = None,
+    settings: Settings = None,
+    restricted: Annotated[bool, typer.Option(help="train restricted-context models to compare with")] = True,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train on the high-order Markov chain, probe every checkpoint, find the stages, write the report."""
+    with _reported_errors():
+        _one_thread()
+        from stagewise.experiments import markov
+
+        recipe = _markov_recipe(preset, seed, heads, steps, config, settings)
+        stages = markov.run(recipe, folder, restricted=restricted, progress=not (quiet or as_json))
+        _show(stages, as_json)
+        print(f"report: {folder / 'report.html'}", file=sys.stderr if as_json else sys.stdout)
+
+
+@app.command()
+def train(
+    folder: Folder,
+    preset: Preset = "minimal",
+    seed: Seed = 0,
+    heads: Heads = 3,
+    steps: Steps = None,
+    config: Config = None,
+    settings: Settings = None,
+    quiet: Quiet = False,
+) -> None:
+    """Train a preset of the Markov chain into a run folder, or go on with the run in it."""
+    with _reported_errors():
+        _one_thread()
+        from stagewise.training import train as train_recipe
+
+        series = train_recipe(_markov_recipe(preset, seed, heads, steps, config, settings), folder, progress=not quiet)
+        print(series)
+
+
+@app.command()
+def measure(folder: Folder, quiet: Quiet = False) -> None:
+    """Run every probe on every checkpoint of a run folder and write its table."""
+    with _reported_errors():
+        _one_thread()
+        from stagewise.experiments import markov
+        from stagewise.folder import TABLE
+
+        table = markov.measure_run(_read_recipe(folder), folder, progress=not quiet)
+        print(f"{len(table)} rows of {table['probe'].nunique()} probes: {folder / TABLE}")
+
+
+@app.command()
+def stages(folder: Folder, as_json: AsJson = False) -> None:
+    """Find the stages in a run folder's table and print them."""
+    with _reported_errors():
+        from stagewise.folder import read_table
+        from stagewise.stages import find_stages
+
+        _show(find_stages(read_table(folder)), as_json)
+
+
+@app.command()
+def report(folder: Folder) -> None:
+    """Write a run folder's report.html and its figures anew."""
+    with _reported_errors():
+        _one_thread()
+        from stagewise.reporting import report as write_report
+
+        print(write_report(folder))
+
+
+@contextlib.contextmanager
+def _reported_errors() -> Iterator[None]:
+    """Print what is wrong in a line or two instead of a traceback; what is on disk stays, and a rerun goes on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        print("interrupted; the same command goes on from the last checkpoint", file=sys.stderr)
+        raise typer.Exit(130) from None
+    except (ValueError, TypeError, OSError, FloatingPointError) as error:
+        print(f"stagewise: {error}", file=sys.stderr)
+        raise typer.Exit(2) from None
+
+
+def _one_thread() -> None:
+    # Small models train fastest on one thread a process; two on busy cores are tens of times slower.
+    import torch
+
+    torch.set_num_threads(1)
+
+
+def _markov_recipe(
+    preset: str, seed: int, heads: int, steps: int | None, config: Path | None, settings: list[str] | None
+) -> "Recipe":
+    from stagewise.experiments import markov
+
+    values = dict(_setting(text) for text in settings or [])
+    task = {key.removeprefix("task."): values.pop(key) for key in list(values) if key.startswith("task.")}
+    recipe = markov.recipe(preset, seed, heads, **task)
+    if steps is not None:
+        values |= {"plan.steps": steps, "plan.save": None}
+    if config is not None:
+        values["architecture"] = {
+            "type": "Architecture",
+            "config": json.loads(config.read_text(encoding="utf8")),
+        }
+    return _changed(recipe, values)
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    key, separator, value = text.partition("=")
+    if not separator:
+        raise ValueError(f"--set takes key=value, got {text!r}")
+    try:
+        return key, _tuples(json.loads(value))
+    except json.JSONDecodeError:
+        return key, value
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
+
+
+def _changed(recipe: "Recipe", values: dict[str, Any]) -> "Recipe":
+    from stagewise import tasks
+    from stagewise.recipe import describe, rebuild
+
+    described = describe(recipe)
+    for key, value in values.items():
+        *path, last = key.split(".")
+        part = described
+        for name in path:
+            part = part.get(name) if isinstance(part, dict) else None
+        if not isinstance(part, dict) or (last not in part and path != ["architecture", "config"]):
+            there = ", ".join(sorted(part)) if isinstance(part, dict) else ", ".join(sorted(described))
+            raise ValueError(f"--set {key}: the recipe has no such field; there are {there}")
+        part[last] = value
+    rebuilt: Recipe = rebuild(described, _classes(tasks))
+    return rebuilt
+
+
+def _read_recipe(folder: Path) -> "Recipe":
+    from stagewise import tasks
+    from stagewise.folder import read_run
+    from stagewise.recipe import rebuild
+
+    recipe: Recipe = rebuild(read_run(folder)["recipe"], _classes(tasks))
+    return recipe
+
+
+def _classes(module: Any) -> list[type]:
+    return [value for value in vars(module).values() if isinstance(value, type)]
+
+
+def _show(found: "Stages", as_json: bool) -> None:
+    if as_json:
+        parts = ("table", "turning_points", "events")
+        data = {name: json.loads(getattr(found, name).to_json(orient="records")) for name in parts}
+        print(json.dumps({"run": found.run, **data}, indent=2))
+    else:
+        print(found)

@@ -1,0 +1,110 @@
+"""How a model's weights start: owned here, so that a seed gives the same model on every TransformerLens version."""
+
+import abc
+import dataclasses
+from fnmatch import fnmatch
+from typing import Any, Literal
+
+import torch
+from torch import Generator, Tensor, nn
+
+
+class AbstractInit(abc.ABC):
+    """An initialisation. A leaf is a frozen dataclass of its parameters."""
+
+    @abc.abstractmethod
+    def apply(self, model: Any, generator: Generator) -> None:
+        """Write the initial weights into a HookedTransformer, and freeze those that do not train."""
+
+
+@dataclasses.dataclass(frozen=True)
+class GaussianInit(AbstractInit):
+    """Weights N(0, std^2), biases zero, norms one: TransformerLens's own default, std = 0.8 / sqrt(d_model).
+
+    Args:
+        std: standard deviation of every weight; None takes the default.
+    """
+
+    std: float | None = None
+
+    def apply(self, model: Any, generator: Generator) -> None:
+        """Write the initial weights, parameter by parameter in the order of their names."""
+        std = 0.8 / model.cfg.d_model**0.5 if self.std is None else self.std
+        with torch.no_grad():
+            for name, parameter in sorted(model.named_parameters()):
+                if name.rpartition(".")[2].lstrip("_").startswith("W_"):  # _W_K, _W_V: grouped-query attention
+                    parameter.copy_(std * torch.randn(parameter.shape, generator=generator))
+                else:
+                    parameter.fill_(1.0 if name.endswith(".w") else 0.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class OneHotInit(AbstractInit):
+    """The minimal one-layer architecture, wired inside an attention-only HookedTransformer without norms.
+
+        score_ij = (W_Q^h x_i) . x_j / sqrt(D),   logits_i = [ sum_h sum_j a^h_ij W_V^h x_j ]_{1..d}
+
+    x is one-hot token (d) beside one-hot position (L), D = d + L. The residual stream holds three blocks: token,
+    position, output. W_E and W_pos write the first two, heads read those and write the third, W_U reads only the
+    third, so nothing skips the heads. W_Q and W_V train; everything else, and the padding inside W_Q and W_V (whose
+    gradient is exactly zero), stays as it is.
+
+    Args:
+        query_scale: W_Q ~ U(-s, s), or "xavier". Under about 1e-6 the heads of a float32 model can stay
+            bit-identical for ever: their difference is lost in the first Adam step.
+        value_scale: W_V = 0, or "xavier".
+
+    Source: Yüksel et al. (2026), arXiv:2602.19143, the minimal architecture of Figures 1 and 4.
+    """
+
+    query_scale: float | Literal["xavier"] = 1e-3
+    value_scale: Literal[0, "xavier"] = 0
+
+    def apply(self, model: Any, generator: Generator) -> None:
+        """Write the wiring and the initial W_Q and W_V.
+
+        Raises:
+            ValueError: the config is not the one that `architecture.minimal` makes.
+        """
+        d, length, width = model.cfg.d_vocab, model.cfg.n_ctx, model.cfg.d_vocab + model.cfg.n_ctx
+        if (model.cfg.d_head, model.cfg.d_model) != (width, width + d) or model.cfg.n_layers != 1:
+            raise ValueError(
+                f"OneHotInit needs one layer, d_head = d_vocab + n_ctx = {width} and d_model = {width + d}; "
+                f"got {model.cfg.n_layers} layers, d_head = {model.cfg.d_head}, d_model = {model.cfg.d_model}"
+            )
+        attention = model.blocks[0].attn
+        uniform = (6 / (2 * width)) ** 0.5
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.zero_().requires_grad_(False)
+            nn.init.eye_(model.embed.W_E[:, :d])
+            nn.init.eye_(model.pos_embed.W_pos[:, d:width])
+            nn.init.eye_(model.unembed.W_U[width:])
+            attention.W_K[:, :width] = torch.eye(width)
+            attention.W_O[:, :d, width:] = torch.eye(d)
+            query_scale = uniform if self.query_scale == "xavier" else self.query_scale
+            _fill_uniform(attention.W_Q[:, :width], query_scale, generator)
+            if self.value_scale == "xavier":
+                _fill_uniform(attention.W_V[:, :width, :d], uniform, generator)
+        attention.W_Q.requires_grad_(True)
+        attention.W_V.requires_grad_(True)
+        assert length + d == width
+
+
+def _fill_uniform(weights: Tensor, scale: float, generator: Generator) -> None:
+    weights.copy_(scale * (2 * torch.rand(weights.shape, generator=generator) - 1))
+
+
+def matching(names: list[str], pattern: str) -> list[str]:
+    """Return the parameter names that a shell pattern selects.
+
+    Raises:
+        ValueError: it selects none.
+
+    >>> matching(["blocks.0.attn.W_Q", "blocks.0.attn.W_V"], "*.W_Q")
+    ['blocks.0.attn.W_Q']
+    """
+    chosen = [name for name in names if fnmatch(name, pattern)]
+    if not chosen:
+        raise ValueError(f"no parameter is called {pattern!r}; there are {', '.join(names)}")
+    return chosen

@@ -1,0 +1,58 @@
+"""Edits of a forward pass, as data: a probe asks for them, `measure` plans the passes, `model.py` carries them out."""
+
+import dataclasses
+from typing import Literal
+
+
+@dataclasses.dataclass(frozen=True)
+class RestrictContext:
+    """Attention of every layer cut to the last `context` positions, the query's own included, then renormalised.
+
+    With one layer this is the model on the truncated window, at the same positions. With L layers information still
+    reaches back L (context - 1) + 1 tokens: a window a layer is not a truncated input.
+
+    Raises:
+        ValueError: `context` is less than 1.
+    """
+
+    context: int
+
+    def __post_init__(self) -> None:
+        if self.context < 1:
+            raise ValueError(f"a restricted context keeps at least the query itself: context >= 1, got {self.context}")
+
+    @property
+    def first_layer(self) -> int:
+        """The first layer whose input differs from the clean pass's, or whose computation does."""
+        return 0
+
+
+@dataclasses.dataclass(frozen=True)
+class AblateHead:
+    """One head's output z replaced: by zero, by its batch mean at each position, or by another sequence's.
+
+    Resampling takes the next sequence of the batch, so that no sequence keeps its own.
+
+    Raises:
+        ValueError: a negative layer or head, or an unknown kind.
+    """
+
+    layer: int
+    head: int
+    kind: Literal["zero", "mean", "resample"] = "zero"
+
+    def __post_init__(self) -> None:
+        if self.layer < 0 or self.head < 0:
+            raise ValueError(f"layers and heads count from 0, got L{self.layer}H{self.head}")
+        if self.kind not in ("zero", "mean", "resample"):
+            raise ValueError(f'kind must be "zero", "mean" or "resample", got {self.kind!r}')
+
+    @property
+    def first_layer(self) -> int:
+        """The layer from which on a pass must be computed again."""
+        return self.layer
+
+
+Intervention = RestrictContext | AblateHead
+Edit = tuple[Intervention, ...]
+"""What one pass changes: all of these together."""

@@ -1,0 +1,37 @@
+"""Losses and divergences in nats, and their mean over the predictions that count."""
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+
+def cross_entropy(
+    log_probs: Float[Tensor, "batch pos token"], targets: Int[Tensor, "batch pos"]
+) -> Float[Tensor, "batch pos"]:
+    """Return -log q(target) at every position, in nats."""
+    return -log_probs.gather(-1, targets[..., None])[..., 0]
+
+
+def kl_divergence(p: Float[Tensor, "*axes token"], q: Float[Tensor, "*axes token"]) -> Float[Tensor, "*axes"]:
+    """Return KL(p || q) = sum_x p(x) (log p(x) - log q(x)) in nats, from log-probabilities.
+
+    >>> half = torch.tensor([0.5, 0.5]).log()
+    >>> round(kl_divergence(half, torch.tensor([0.25, 0.75]).log()).item(), 4)
+    0.1438
+    """
+    probs = p.exp()
+    # 0 log 0 = 0 on both sides: without the mask a token that both laws exclude would give 0 * -inf = nan.
+    return torch.xlogy(probs, probs).sum(-1) - (probs * q.masked_fill(probs == 0, 0.0)).sum(-1)
+
+
+def mean_scored(
+    values: Float[Tensor, "batch *axes pos"], scored: Bool[Tensor, "batch pos"]
+) -> Float[Tensor, "batch *axes"]:
+    """Average each sequence's values over its scored positions (the last axis).
+
+    >>> mean_scored(torch.tensor([[1.0, 2.0, 6.0]]), torch.tensor([[False, True, True]]))
+    tensor([4.])
+    """
+    shape = (scored.shape[0], *(1,) * (values.ndim - 2), scored.shape[1])
+    kept = torch.where(scored.view(shape), values, 0.0)
+    return kept.sum(-1) / scored.sum(-1).view(shape[:-1])

@@ -1,0 +1,175 @@
+"""The only importer of TransformerLens: build a model, load weights, run it clean or edited."""
+
+import math
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from stagewise.architecture import Architecture
+from stagewise.intervention import AblateHead, Edit, Intervention, RestrictContext
+
+Model = Any
+"""A HookedTransformer; its type is not named here because naming it would import it."""
+
+Hook = tuple[str, Callable[..., Tensor | None]]
+
+
+def build(architecture: Architecture, seed: int = 0, device: str | torch.device = "cpu") -> Model:
+    """Build a HookedTransformer with the architecture's own initialisation, leaving the global generator alone.
+
+    Raises:
+        ValueError: TransformerLens refuses the config; the message holds its reason.
+    """
+    from transformer_lens import HookedTransformer, HookedTransformerConfig
+
+    with warnings.catch_warnings(), torch.random.fork_rng(devices=[]):
+        warnings.filterwarnings("ignore", "HookedTransformer is deprecated", DeprecationWarning)
+        try:
+            config = HookedTransformerConfig(
+                **{
+                    "act_fn": "relu",
+                    **architecture.config,
+                    "init_weights": False,
+                    "device": "cpu",
+                    "seed": None,
+                }
+            )
+            model = HookedTransformer(config, move_to_device=False)
+        except (TypeError, ValueError, AssertionError) as reason:
+            raise ValueError(f"TransformerLens refuses the config {dict(architecture.config)}: {reason}") from reason
+    architecture.init.apply(model, torch.Generator().manual_seed(seed))
+    return model.to(device, print_details=False)
+
+
+def weights(model: Model) -> dict[str, Tensor]:
+    """Copy the model's parameters, by TransformerLens's names and without its constant masks."""
+    return {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+
+
+def load(model: Model, state: Mapping[str, Tensor]) -> None:
+    """Copy saved parameters into the model, in place.
+
+    Raises:
+        ValueError: a name is missing or unknown, or a shape differs; nothing is copied then.
+    """
+    parameters = dict(model.named_parameters())
+    wrong = [f"{name}: missing" for name in parameters.keys() - state.keys()]
+    wrong += [f"{name}: not a parameter of the model" for name in state.keys() - parameters.keys()]
+    wrong += [
+        f"{name}: {tuple(state[name].shape)} saved, {tuple(parameter.shape)} in the model"
+        for name, parameter in parameters.items()
+        if name in state and state[name].shape != parameter.shape
+    ]
+    if wrong:
+        raise ValueError("the weights do not fit the model: " + "; ".join(sorted(wrong)))
+    with torch.no_grad():
+        for name, parameter in parameters.items():
+            parameter.copy_(state[name])
+
+
+def clean_pass(
+    model: Model, tokens: Int[Tensor, "batch pos"], hooks: Iterable[str]
+) -> tuple[Float[Tensor, "batch pos token"], dict[str, Tensor]]:
+    """Run the model once; return its log-probabilities (nats) and the activations of the named hooks.
+
+    Raises:
+        ValueError: the model has no such hook.
+    """
+    wanted = set(hooks)
+    if unknown := sorted(wanted - model.hook_dict.keys()):
+        raise ValueError(f"the model has no hook {', '.join(unknown)}; it has {', '.join(model.hook_dict)}")
+    with torch.inference_mode():
+        logits, cache = model.run_with_cache(tokens, names_filter=wanted.__contains__)
+    return logits.log_softmax(-1), {name: cache[name] for name in wanted}
+
+
+def hooks_for(model: Model, edit: Edit) -> set[str]:
+    """Name the activations of the clean pass that `edited_pass` starts from.
+
+    Raises:
+        ValueError: a layer or a head that the model does not have.
+    """
+    for part in edit:
+        _check(model, part)
+    start = _start(edit)
+    # Shortformer positions are no part of the residual stream: every layer is handed them anew.
+    positions = {"hook_pos_embed"} if _is_shortformer(model) else set()
+    return (
+        {f"blocks.{start}.hook_resid_pre"}
+        | positions
+        | {f"blocks.{part.layer}.attn.hook_z" for part in edit if isinstance(part, AblateHead) and part.kind == "mean"}
+    )
+
+
+def edited_pass(model: Model, edit: Edit, clean: Mapping[str, Tensor]) -> Float[Tensor, "batch pos token"]:
+    """Run the model with the edit, from the first layer that it touches; return log-probabilities (nats).
+
+    `clean` holds the activations that `hooks_for(model, edit)` names. The model is left as it was.
+
+    Raises:
+        ValueError: a layer or a head that the model does not have.
+    """
+    start = _start(edit)
+    hooks = [hook for part in edit for hook in _hooks(model, part, clean)]
+    with torch.inference_mode():
+        logits: Tensor = model.run_with_hooks(
+            clean[f"blocks.{start}.hook_resid_pre"],
+            start_at_layer=start,
+            shortformer_pos_embed=clean["hook_pos_embed"] if _is_shortformer(model) else None,
+            fwd_hooks=hooks,
+        )
+    return logits.log_softmax(-1)
+
+
+def _is_shortformer(model: Model) -> bool:
+    return bool(model.cfg.positional_embedding_type == "shortformer")
+
+
+def _start(edit: Edit) -> int:
+    return min(part.first_layer for part in edit)
+
+
+def _hooks(model: Model, part: Intervention, clean: Mapping[str, Tensor]) -> list[Hook]:
+    _check(model, part)
+    if isinstance(part, RestrictContext):
+        return [(f"blocks.{layer}.attn.hook_attn_scores", _cut(part)) for layer in range(model.cfg.n_layers)]
+    return [(f"blocks.{part.layer}.attn.hook_z", _ablate(part, clean))]
+
+
+def _check(model: Model, part: Intervention) -> None:
+    if isinstance(part, RestrictContext):
+        return
+    if part.layer >= model.cfg.n_layers or part.head >= model.cfg.n_heads:
+        raise ValueError(
+            f"there is no head L{part.layer}H{part.head}: the model has {model.cfg.n_layers} layers "
+            f"of {model.cfg.n_heads} heads, counted from 0"
+        )
+
+
+def _cut(part: RestrictContext) -> Callable[..., Tensor]:
+    def hook_attn_scores(scores: Tensor, hook: Any) -> Tensor:
+        n_query, n_key = scores.shape[-2:]
+        query = torch.arange(n_key - n_query, n_key, device=scores.device)[:, None]
+        key = torch.arange(n_key, device=scores.device)[None]
+        return scores.masked_fill(key <= query - part.context, -math.inf)
+
+    return hook_attn_scores
+
+
+def _ablate(part: AblateHead, clean: Mapping[str, Tensor]) -> Callable[..., Tensor]:
+    def hook_z(z: Tensor, hook: Any) -> Tensor:
+        z = z.clone()
+        head = z[:, :, part.head]
+        if part.kind == "zero":
+            z[:, :, part.head] = 0.0
+        elif part.kind == "mean":
+            z[:, :, part.head] = clean[f"blocks.{part.layer}.attn.hook_z"][:, :, part.head].mean(0)
+        else:
+            z[:, :, part.head] = head.roll(1, dims=0)
+        return z
+
+    return hook_z

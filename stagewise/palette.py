@@ -1,0 +1,73 @@
+"""One colour a head, a relation, a reference, the same in every figure, and told apart in grey too."""
+
+from collections.abc import Iterable, Sequence
+
+import matplotlib
+import numpy as np
+import pandas as pd
+from matplotlib.colors import to_hex, to_rgb
+
+OKABE_ITO = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9")
+"""Okabe and Ito (2008), Color Universal Design; no yellow, too light for lines, and no black, for mixing."""
+
+MARKERS = "os^DvPX<>*"
+
+Head = tuple[int, int]
+"""Layer and head."""
+
+
+def heads_in(table: pd.DataFrame) -> list[Head]:
+    """List the (layer, head) pairs that the table has rows of, in order."""
+    if not {"layer", "head"} <= set(table.columns):
+        return []
+    pairs = table[["layer", "head"]].dropna().drop_duplicates()
+    return sorted((int(layer), int(head)) for layer, head in pairs.itertuples(index=False))
+
+
+def head_colours(table: pd.DataFrame) -> dict[Head, str]:
+    """Give every head of the table its colour; from the seventh head on they come round again."""
+    return {head: OKABE_ITO[i % len(OKABE_ITO)] for i, head in enumerate(heads_in(table))}
+
+
+def ordered_colours(names: Sequence[object]) -> dict[object, str]:
+    """Give things that have an order (references, relations, contexts) colours from dark to light.
+
+    The n-th of two families of the same size, such as relations and truncated truths, have the same colour.
+
+    >>> ordered_colours(["I(1)", "I(2)"])["I(1)"] == ordered_colours(["A*_1", "A*_1:2"])["A*_1"]
+    True
+    """
+    places = np.linspace(0.12, 0.76, max(len(names), 2))
+    scale = matplotlib.colormaps["magma"]
+    return {name: to_hex(scale(place)) for name, place in zip(names, places, strict=False)}
+
+
+def marker(i: int) -> str:
+    """Return the marker of the i-th line of a figure: what tells lines apart in grey."""
+    return MARKERS[i % len(MARKERS)]
+
+
+def ink(colour: str) -> tuple[float, float, float]:
+    """Darken a colour until text in it is readable on white.
+
+    >>> ink("#000000")
+    (0.0, 0.0, 0.0)
+    """
+    red, green, blue = to_rgb(colour)
+    luminance = 0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2
+    # 0.18 is the luminance that has a contrast of 4.5 to 1 on white.
+    factor = min(1.0, (0.18 / luminance) ** (1 / 2.2)) if luminance > 0 else 1.0
+    return red * factor, green * factor, blue * factor
+
+
+def families(references: Iterable[str]) -> dict[str, list[str]]:
+    """Sort references into truncated truths, separately trained models and the rest.
+
+    >>> families(["uniform", "A*_1", "trained c=2"])
+    {'truncated': ['A*_1'], 'trained': ['trained c=2'], 'other': ['uniform']}
+    """
+    names = list(references)
+    truncated = [name for name in names if name.startswith("A*_")]
+    trained = [name for name in names if name.startswith("trained ")]
+    other = [name for name in names if name not in truncated + trained]
+    return {"truncated": truncated, "trained": trained, "other": other}

@@ -1,0 +1,140 @@
+"""What a probe is: a pure function of one checkpoint's view that returns readings, axes by name."""
+
+import abc
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from stagewise.architecture import Architecture
+from stagewise.intervention import Edit
+from stagewise.task import Batch
+
+Statistic = Callable[[np.ndarray], np.ndarray]
+"""From means over the batch, with leading axes of any number, to values with the same leading axes."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Reading:
+    """Values with named axes: what a probe says of one checkpoint.
+
+    Where the first axis is "batch", the values are one a sequence: the engine averages them, and resamples the
+    sequences for the interval. A `statistic` is then computed from the averages, in each resample anew; the axes
+    name its result.
+
+    Args:
+        axes: names, separated by spaces, as in "batch layer head".
+        values: an array with these axes; with a statistic, whatever it is a function of, batch first.
+        quantity: what the values are, as in "mass" or "kl".
+        labels: for the axes other than layer and head, what each entry is called.
+        statistic: a function of the batch means; None is the mean itself.
+
+    Raises:
+        ValueError: the axes do not fit the values, or a statistic has no batch to resample.
+
+    >>> Reading("layer head", torch.zeros(2, 3), "mass")
+    Reading(mass: layer=2 head=3)
+    """
+
+    axes: str
+    values: Tensor
+    quantity: str
+    labels: Mapping[str, Sequence[str | int]] = dataclasses.field(default_factory=dict)
+    statistic: Statistic | None = None
+
+    def __post_init__(self) -> None:
+        names = self.axes.split()
+        if self.statistic is not None and names[:1] != ["batch"]:
+            raise ValueError(
+                f'a statistic is computed from batch means: axes must start with "batch", got {self.axes!r}'
+            )
+        if self.statistic is None and len(names) != self.values.ndim:
+            raise ValueError(f"axes {self.axes!r} do not fit values of shape {tuple(self.values.shape)}")
+        unlabelled = set(names) - {"batch", "layer", "head"} - set(self.labels)
+        if unlabelled:
+            raise ValueError(f"axes {', '.join(sorted(unlabelled))} of {self.quantity!r} need labels")
+
+    def __repr__(self) -> str:
+        sizes = " ".join(f"{name}={size}" for name, size in zip(self.axes.split(), self.values.shape, strict=False))
+        return f"Reading({self.quantity}: {sizes})"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class View:
+    """One checkpoint as a probe sees it. Nothing in it may be changed.
+
+    Args:
+        step: optimiser updates so far.
+        architecture: what the model is.
+        batch: the fixed probe batch.
+        log_probs: of the clean pass, in nats.
+        activations: the clean pass's, by hook name; those that the probe declared.
+        edited: log-probabilities of the passes that the probe asked for, in nats.
+        weights: the checkpoint's parameters by name.
+    """
+
+    step: int
+    architecture: Architecture
+    batch: Batch
+    log_probs: Float[Tensor, "batch pos token"]
+    activations: Mapping[str, Tensor]
+    edited: Mapping[Edit, Float[Tensor, "batch pos token"]]
+    weights: Mapping[str, Tensor]
+
+    @property
+    def patterns(self) -> Float[Tensor, "batch layer head query key"]:
+        """The attention patterns of all layers, for a probe that declares `pattern_hooks`."""
+        return torch.stack([self.activations[name] for name in pattern_hooks(self.architecture)], dim=1)
+
+
+def pattern_hooks(architecture: Architecture) -> tuple[str, ...]:
+    """Name the attention pattern hook of every layer."""
+    return tuple(f"blocks.{layer}.attn.hook_pattern" for layer in range(architecture.n_layers))
+
+
+class AbstractProbe(abc.ABC):
+    """A probe. A leaf is a frozen dataclass of its parameters; it is pure, and leaves model and hooks as found."""
+
+    def hooks(self, architecture: Architecture) -> Iterable[str]:
+        """Name the activations that it reads; none by default."""
+        return ()
+
+    def edits(self, architecture: Architecture) -> Iterable[Edit]:
+        """List the edited passes that it needs; none by default.
+
+        Raises:
+            ValueError: an edit that the model does not allow, before any pass is run.
+        """
+        return ()
+
+    @abc.abstractmethod
+    def read(self, view: View) -> list[Reading]:
+        """Return what it finds at one checkpoint.
+
+        Raises:
+            ValueError: the batch or the model lacks what the probe needs; the message says what.
+        """
+
+    def across(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Return further rows from its own rows over all checkpoints; none by default."""
+        return table.iloc[:0]
+
+
+def chosen(asked: Sequence[str] | None, there: Mapping[str, Tensor], kind: str) -> list[str]:
+    """Return the names asked for, each once, or all that there are.
+
+    Raises:
+        ValueError: a name that is not there, or nothing to choose from.
+    """
+    if not there:
+        raise ValueError(f"the batch has no {kind}s; a task's `probe_batch` has those that it knows")
+    names = list(there) if asked is None else list(dict.fromkeys(asked))
+    if unknown := [name for name in names if name not in there]:
+        raise ValueError(
+            f"the batch has no {kind} {', '.join(map(repr, unknown))}; it has {', '.join(map(repr, there))}"
+        )
+    return names

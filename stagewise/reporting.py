@@ -1,0 +1,144 @@
+"""The report: one HTML file that says in which stages the heads learned what they do, and shows why."""
+
+import html
+import importlib.resources
+import string
+from collections.abc import Callable
+from pathlib import Path
+
+import matplotlib.style
+import numpy as np
+import pandas as pd
+
+from stagewise import sections, tasks
+from stagewise.figure import LOOK, figure_html
+from stagewise.folder import METRICS, REPORT, read_run, read_table, write
+from stagewise.prose import headline, run_in_words
+from stagewise.recipe import rebuild
+from stagewise.sections import Blocks, Measured
+from stagewise.stages import Stages, find_stages
+from stagewise.table import select
+
+MIN_CHECKPOINTS = 4
+"""Fewer of them show no stages."""
+
+SECTIONS: dict[str, tuple[str, Callable[[Measured], Blocks], str]] = {
+    "stages": ("The stages", sections.stages_section, "KLToReference, Loss"),
+    "evidence": ("Why these boundaries", sections.evidence_section, "KLToReference"),
+    "heads": ("What each head attends to", sections.heads_section, "AttentionTo, HeadSpecialisation"),
+    "maps": ("Attention maps", sections.maps_section, "MeanPattern"),
+    "checkpoints": ("Every checkpoint", sections.viewer_section, "MeanPattern"),
+    "last-checkpoint": ("The last checkpoint in circuitsvis", sections.circuitsvis_section, "MeanPattern"),
+    "context": ("How much context is used", sections.context_section, "RestrictedContextKL"),
+    "ablation": ("Which heads are needed", sections.ablation_section, "HeadAblation"),
+    "clusters": ("Kinds of attention", sections.clusters_section, "PatternClusters"),
+    "values": ("What each head writes", sections.values_section, "ValueAlignment"),
+    "entropy": ("How widely each head attends", sections.entropy_section, "AttentionEntropy"),
+    "training": ("Training loss", sections.training_section, "metrics of training"),
+    "settings": ("Settings, versions, seeds", sections.settings_section, "run.json"),
+}
+"""Identifier -> title, what makes it, and the probes that it needs."""
+
+PAGE = string.Template(
+    """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>$name: $headline</title>
+<style>$css</style>
+</head>
+<body>
+<header>
+<p class="kind">stagewise report</p>
+<h1>$name <small>$headline</small></h1>
+<p>$words</p>
+<nav>$contents</nav>
+</header>
+<main>
+$sections
+$missing
+</main>
+<script>$script</script>
+</body>
+</html>
+"""
+)
+
+
+def report(folder: str | Path) -> Path:
+    """Write the report of a measured run: `report.html`, which needs no other file and no network.
+
+    The drawings are also written to `figures/`. A section appears where the table holds its rows. The same
+    run folder gives the same bytes.
+
+    Raises:
+        FileNotFoundError: the folder holds no run, or no table.
+
+    Returns the path of the HTML file.
+    """
+    folder = Path(folder)
+    measured = _read(folder)
+    with matplotlib.style.context(["default", LOOK]):
+        made = {identifier: make(measured) for identifier, (_, make, _) in SECTIONS.items()}
+        bodies = {
+            identifier: "\n".join(block if isinstance(block, str) else figure_html(block, folder) for block in blocks)
+            for identifier, blocks in made.items()
+            if blocks
+        }
+    page = _page(measured, bodies)
+    return write(folder / REPORT, lambda partial: partial.write_text(page, encoding="utf8"))
+
+
+def _page(measured: Measured, bodies: dict[str, str]) -> str:
+    titles = {identifier: html.escape(title) for identifier, (title, _, _) in SECTIONS.items()}
+    package = importlib.resources.files("stagewise")
+    return PAGE.substitute(
+        name=html.escape(str(measured.table["run"].iloc[0])),
+        headline=html.escape(headline(measured.stages)),
+        css=(package / "report.css").read_text(encoding="utf8"),
+        words=run_in_words(measured.run, measured.table),
+        contents=" ".join(f'<a href="#{identifier}">{titles[identifier]}</a>' for identifier in bodies),
+        sections="\n".join(
+            f'<section id="{identifier}"><h2>{titles[identifier]}</h2>\n{body}\n</section>'
+            for identifier, body in bodies.items()
+        ),
+        missing=_missing(bodies),
+        script=(package / "report.js").read_text(encoding="utf8"),
+    )
+
+
+def _missing(bodies: dict[str, str]) -> str:
+    absent = [f"{title} ({needs})" for name, (title, _, needs) in SECTIONS.items() if name not in bodies]
+    if not absent:
+        return ""
+    return f'<p class="missing">Not measured in this run: {html.escape("; ".join(absent))}.</p>'
+
+
+def _read(folder: Path) -> Measured:
+    run = read_run(folder)
+    table = read_table(folder)
+    metrics = pd.read_parquet(folder / METRICS) if (folder / METRICS).exists() else None
+    relations, first_query = _relations(run)
+    return Measured(run, metrics, table, _stages(table), relations, first_query)
+
+
+def _stages(table: pd.DataFrame) -> Stages | None:
+    """Find the stages where the table can show any: with truncated truths, over enough checkpoints."""
+    if not (table["probe"] == "KLToReference").any():
+        return None
+    kl = select(table, "KLToReference", "kl")
+    truncated = kl["reference"].str.startswith("A*_").any()
+    return find_stages(table) if truncated and kl["step"].nunique() >= MIN_CHECKPOINTS else None
+
+
+def _relations(run: dict[str, object]) -> tuple[dict[str, np.ndarray], int]:
+    """Return where the relations of one of this library's tasks lie, and its first scored query."""
+    recipe = run.get("recipe")
+    described = recipe.get("task", {}) if isinstance(recipe, dict) else {}
+    if not isinstance(getattr(tasks, str(described.get("type")), None), type):
+        return {}, 0
+    classes = [value for value in vars(tasks).values() if isinstance(value, type)]
+    batch = rebuild(described, classes).sample(1, 0)
+    scored = batch.scored[0].numpy()
+    return {name: mask[0].numpy() for name, mask in batch.relations.items()}, int(scored.argmax())

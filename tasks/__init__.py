@@ -1,0 +1,4 @@
+"""The catalogue of tasks: one task a file."""
+
+from stagewise.tasks.markov_chain import MarkovChain as MarkovChain
+from stagewise.tasks.windows import Windows as Windows

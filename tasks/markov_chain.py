@@ -1,0 +1,173 @@
+"""The high-order Markov chain: groups of past tokens that matter to different degrees."""
+
+import dataclasses
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from stagewise.task import TEACHER, AbstractTask, Batch, derive_seed
+
+
+@dataclasses.dataclass(frozen=True)
+class MarkovChain(AbstractTask):
+    """Sequences whose next token depends on h groups of lags, the most important group first.
+
+        x_t ~ softmax( sum_k A*_k sum_{i in I(k)} alpha_i x_{t-i} ),   A*_k = m^(h-k) U_k / temperature
+
+    Each U_k is a random orthogonal matrix, drawn from `seed`; a sequence starts with a prefix of `window` uniform
+    tokens, of which nothing is scored. Groups are numbered by importance: I(1) carries m^(h-1). Without `reverse`,
+    I(1) is also the group of the most recent tokens; with it, the farthest.
+
+    Args:
+        d_vocab: number of tokens d.
+        spans: number of lags in each group, the most recent group first.
+        stride: lags from the start of a group to the start of the next one; None puts the groups side by side,
+            less than a span makes them overlap.
+        length: tokens generated after the prefix, each of them scored (T in the paper).
+        importance: the ratio m of successive groups' weights.
+        temperature: 0.1 at d = 50 in the paper; keep sqrt(d) * temperature when d changes.
+        reverse: whether the farthest group is the most important.
+        lag_weights: alpha inside a group, the most recent lag first, normalised to sum to one; None is one each.
+        features: "orthogonal", or "frobenius" for matrices that are also orthogonal to each other
+            (<U_j, U_k> = 0, ||U_k|| = sqrt(d); their singular values are then no longer all one).
+        n_sequences: size of the training set; None for fresh data at every step.
+        seed: draws the U_k.
+
+    Raises:
+        ValueError: a parameter is out of range; the message says which and what is possible.
+
+    Source: Yüksel et al. (2026), Incremental Learning of Sparse Attention Patterns in Transformers,
+    arXiv:2602.19143, section 2. The defaults here are smaller than the paper's (d = 50, T = 20, temperature 0.1).
+
+    >>> task = MarkovChain()
+    >>> batch = task.sample(5, seed=0)
+    >>> batch.tokens.shape, int(batch.scored.sum()), list(batch.relations)
+    (torch.Size([5, 21]), 80, ['I(1)', 'I(2)', 'I(3)'])
+    """
+
+    d_vocab: int = 24  # a field in the place of the abstract property
+    spans: tuple[int, ...] = (2, 2, 2)
+    stride: int | None = None
+    length: int = 16
+    importance: float = 1.7
+    temperature: float = 1 / 7
+    reverse: bool = False
+    lag_weights: tuple[float, ...] | None = None
+    features: Literal["orthogonal", "frobenius"] = "frobenius"
+    n_sequences: int | None = 20_000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.spans or min(self.spans) < 1:
+            raise ValueError(f"spans must be one positive number of lags a group, got {self.spans}")
+        if self.stride is not None and self.stride < 1:
+            raise ValueError(f"stride must be at least one lag, got {self.stride}")
+        for name in ("d_vocab", "length", "importance", "temperature"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
+        if self.n_sequences is not None and self.n_sequences < 1:
+            raise ValueError(f"n_sequences must be positive, or None for fresh data, got {self.n_sequences}")
+        if self.lag_weights is not None and {len(self.lag_weights)} != set(self.spans):
+            raise ValueError(
+                f"lag_weights needs a weight for every lag of a group: {len(self.lag_weights)} given, "
+                f"spans are {self.spans}"
+            )
+        if self.lag_weights is not None and not (min(self.lag_weights) >= 0 and sum(self.lag_weights) > 0):
+            raise ValueError(
+                f"lag_weights are normalised to sum to one: none negative, not all 0, got {self.lag_weights}"
+            )
+        if self.features == "frobenius" and len(self.spans) > self.d_vocab**2:
+            raise ValueError(
+                f"there are at most d_vocab^2 = {self.d_vocab**2} matrices orthogonal to each other, {len(self.spans)} "
+                'groups were asked for: raise d_vocab, or take features="orthogonal"'
+            )
+        if self.features not in ("orthogonal", "frobenius"):
+            raise ValueError(f'features must be "orthogonal" or "frobenius", got {self.features!r}')
+
+    @property
+    def groups(self) -> tuple[range, ...]:
+        """The lags of I(1), I(2), ..., the most important group first; lag 1 is the query token itself."""
+        h = len(self.spans)
+        offsets = np.cumsum((0, *self.spans[:-1])) if self.stride is None else self.stride * np.arange(h)
+        recent_first = [
+            range(1 + first, 1 + first + span) for first, span in zip(offsets.tolist(), self.spans, strict=True)
+        ]
+        return tuple(reversed(recent_first) if self.reverse else recent_first)
+
+    @property
+    def window(self) -> int:
+        """Number w of past tokens that the next one depends on."""
+        return max(lags[-1] for lags in self.groups)
+
+    @property
+    def n_ctx(self) -> int:
+        """Positions that a model sees: the whole sequence of w + T tokens less its last one."""
+        return self.window + self.length - 1
+
+    def feature_matrices(self) -> Float[Tensor, "group token_out token_in"]:
+        """Return A*_1 ... A*_h with importance and temperature: logits of the next token by past token."""
+        return _feature_matrices(self).clone()
+
+    def sample(self, n: int, seed: int) -> Batch:
+        """Sample n sequences, all at once: one draw a position for the whole batch."""
+        if n < 1:
+            raise ValueError(f"the number of sequences must be positive, got {n}")
+        generator = torch.Generator().manual_seed(seed)
+        sequence = torch.empty(n, self.window + self.length, dtype=torch.int64)
+        sequence[:, : self.window] = torch.randint(self.d_vocab, (n, self.window), generator=generator)
+        for t in range(self.window, sequence.shape[1]):
+            context = sequence[:, t - self.window : t].flip(1)
+            probs = self._group_logits(context).sum(0).softmax(-1)
+            sequence[:, t] = torch.multinomial(probs, 1, generator=generator)[:, 0]
+        scored = (torch.arange(self.n_ctx) >= self.window - 1).expand(n, -1)
+        relations = {f"I({k})": self._lag_mask(lags).expand(n, -1, -1) for k, lags in enumerate(self.groups, start=1)}
+        return Batch(sequence[:, :-1], sequence[:, 1:], scored, relations)
+
+    def references(self, batch: Batch) -> dict[str, Float[Tensor, "batch pos token"]]:
+        """Return the uniform law and the truncated truths A*_1, A*_1:2, ... (nats); the last is the law itself.
+
+        A truncated truth keeps the most important groups at the same temperature, without re-normalising. Positions
+        without a full window are not scored and hold the uniform law.
+        """
+        contexts = batch.tokens.unfold(1, self.window, 1).flip(-1)
+        logits = self._group_logits(contexts.flatten(0, 1)).view(-1, *contexts.shape[:2], self.d_vocab)
+        uniform = torch.full((*batch.tokens.shape, self.d_vocab), -float(np.log(self.d_vocab)))
+        references = {"uniform": uniform}
+        for i, kept in enumerate(logits.cumsum(0), start=1):
+            truth = uniform.clone()
+            truth[:, self.window - 1 :] = kept.log_softmax(-1)
+            references["A*_1" if i == 1 else f"A*_1:{i}"] = truth
+        return references
+
+    def _group_logits(self, context: Int[Tensor, "row lag"]) -> Float[Tensor, "group row token"]:
+        logits = []
+        for matrix, lags in zip(_feature_matrices(self), self.groups, strict=True):
+            alpha = torch.tensor(self.lag_weights or (1.0,) * len(lags))
+            if self.lag_weights is not None:
+                alpha = alpha / alpha.sum()
+            tokens = context[:, lags.start - 1 : lags.stop - 1]
+            logits.append(torch.einsum("i,nid->nd", alpha, matrix.T[tokens]))
+        return torch.stack(logits)
+
+    def _lag_mask(self, lags: range) -> Tensor:
+        query, key = torch.arange(self.n_ctx)[:, None], torch.arange(self.n_ctx)[None]
+        lag = query + 1 - key
+        return (lag >= lags.start) & (lag < lags.stop)
+
+
+@lru_cache(maxsize=32)
+def _feature_matrices(task: MarkovChain) -> Float[Tensor, "group token_out token_in"]:
+    h, d = len(task.spans), task.d_vocab
+    gaussian = np.random.default_rng(derive_seed(task.seed, TEACHER)).standard_normal((h, d, d))
+    left, _, right = np.linalg.svd(gaussian)
+    matrices = left @ right
+    if task.features == "frobenius":
+        # QR of the flattened matrices is Gram-Schmidt; its sign is put back so that <Q_k, U_k> > 0.
+        q, r = np.linalg.qr(matrices.reshape(h, d * d).T)
+        matrices = (q * np.sign(np.diag(r))).T.reshape(h, d, d) * np.sqrt(d)
+    weights = task.importance ** np.arange(h - 1, -1, -1) / task.temperature
+    return torch.from_numpy(weights[:, None, None] * matrices).float()

@@ -1,0 +1,125 @@
+"""Ablations: effects by head, with the matched control of the other heads of the layer."""
+
+import pandas as pd
+import pytest
+import torch
+
+from stagewise import model
+from stagewise.architecture import Architecture
+from stagewise.init import GaussianInit
+from stagewise.measurement import measure
+from stagewise.probes import HeadAblation
+from stagewise.series import CheckpointSeries, State
+from stagewise.tasks import MarkovChain
+
+FLOAT32 = 1e-6
+"""Means of losses of order one."""
+
+TASK = MarkovChain(d_vocab=4, spans=(1, 1), length=4)
+
+
+def effects(probe: HeadAblation, n_heads: int = 3, n_layers: int = 2, idle: int | None = None) -> pd.DataFrame:
+    """Ablate the heads of a random model, in which one head of the first layer may write nothing."""
+    config = {
+        "n_layers": n_layers,
+        "d_model": 12,
+        "d_head": 4,
+        "n_heads": n_heads,
+        "n_ctx": TASK.n_ctx,
+        "d_vocab": 4,
+    }
+    made = Architecture({**config, "attn_only": True}, GaussianInit(0.5))
+
+    def load(step: int) -> State:
+        state = model.weights(model.build(made))
+        if idle is not None:
+            state["blocks.0.attn.W_O"][idle] = 0.0
+        return state
+
+    series = CheckpointSeries("run", made, (0,), load)
+    return measure(series, [probe], TASK.probe_batch(8, seed=0), progress=False)
+
+
+def value(table: pd.DataFrame, quantity: str, layer: int, head: int, kind: str, control: str = "head") -> float:
+    row = table[
+        (table["quantity"] == quantity) & (table["layer"] == layer) & (table["head"] == head)
+        & (table["kind"] == kind) & (table["control"] == control)
+    ]  # fmt: skip
+    return float(row["value"].item())
+
+
+@pytest.mark.parametrize("kind", ["zero", "mean", "resample"])
+@pytest.mark.parametrize("quantity", ["loss_change", "kl"])
+def test_the_control_is_the_mean_over_the_other_heads_of_the_layer(kind: str, quantity: str) -> None:
+    table = effects(HeadAblation())
+    for layer in range(2):
+        for head in range(3):
+            others = [value(table, quantity, layer, other, kind) for other in range(3) if other != head]
+            control = value(table, quantity, layer, head, kind, "random head")
+            assert control == pytest.approx(sum(others) / 2, abs=FLOAT32)
+
+
+@pytest.mark.parametrize("kind", ["zero", "mean", "resample"])
+def test_a_head_that_writes_nothing_is_needed_for_nothing(kind: str) -> None:
+    table = effects(HeadAblation(kinds=(kind,)), idle=1)
+    assert abs(value(table, "kl", 0, 1, kind)) < FLOAT32
+    assert abs(value(table, "loss_change", 0, 1, kind)) < FLOAT32
+    assert value(table, "kl", 0, 0, kind) > 100 * FLOAT32
+
+
+def test_a_layer_of_one_head_has_no_control() -> None:
+    table = effects(HeadAblation(), n_heads=1)
+    assert set(table["control"]) == {"head"}
+    assert len(table) == 2 * 2 * 3
+
+
+def test_chosen_heads_have_the_rows_that_they_have_among_all() -> None:
+    table, some = (
+        effects(HeadAblation()),
+        effects(HeadAblation(heads=((1, 2), (0, 1), (1, 2)), kinds=("mean",))),
+    )
+    assert len(some) == 2 * 2 * 2
+    for row in some.itertuples():
+        assert row.value == value(table, row.quantity, row.layer, row.head, "mean", row.control)
+    assert set(zip(some["layer"], some["head"], strict=True)) == {(1, 2), (0, 1)}
+
+
+def test_every_head_kind_and_control_has_its_rows() -> None:
+    table = effects(HeadAblation())
+    assert len(table) == 2 * 3 * 3 * 2 * 2
+    assert (table.query("quantity == 'kl'")["value"] > -FLOAT32).all()
+
+
+def test_one_sequence_is_its_own_mean_and_sample() -> None:
+    made = Architecture(
+        {"n_layers": 1, "d_model": 8, "d_head": 4, "n_ctx": TASK.n_ctx, "d_vocab": 4, "attn_only": True}
+    )
+    series = CheckpointSeries("run", made, (0,), lambda step: model.weights(model.build(made)))
+    table = measure(series, [HeadAblation(kinds=("mean", "resample"))], TASK.probe_batch(1, seed=0), progress=False)
+    assert torch.tensor(table["value"].to_numpy()).abs().max() < FLOAT32
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"kinds": ()}, "kinds must name at least one of"),
+        ({"kinds": ("zero", "zero")}, "kinds must name .* each once"),
+        ({"heads": ((0, -1),)}, "layers and heads count from 0, got L0H-1"),
+    ],
+    ids=str,
+)
+def test_wrong_arguments_are_refused(arguments: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        HeadAblation(**arguments)
+
+
+def test_an_unknown_kind_is_refused() -> None:
+    # The run-time type check of the tests refuses it first; a user without it gets the ValueError.
+    with pytest.raises((ValueError, TypeError), match=r"zero.*mean.*resample"):
+        HeadAblation(kinds=("shuffle",))
+
+
+@pytest.mark.parametrize("head", [(2, 0), (0, 3)])
+def test_a_head_that_does_not_exist_is_refused_with_how_many_there_are(head: tuple[int, int]) -> None:
+    with pytest.raises(ValueError, match=r"there is no head L\dH\d: the model has 2 layers of 3 heads"):
+        effects(HeadAblation(heads=(head,)))

@@ -1,0 +1,46 @@
+"""Mean patterns: the batch mean of each map, whose rows sum to one."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from stagewise.probe import View
+from stagewise.probes import MeanPattern
+from stagewise.readings import bootstrap_weights, rows
+
+FLOAT32 = 1e-6
+"""Sums of a few float32 numbers below one."""
+
+PATTERNS = torch.rand(4, 2, 3, 5, 5, generator=torch.Generator().manual_seed(0)).tril()
+PATTERNS = PATTERNS / PATTERNS.sum(-1, keepdim=True)
+
+
+def test_each_map_is_the_mean_over_the_sequences(view_of: Callable[..., View]) -> None:
+    (reading,) = MeanPattern().read(view_of(PATTERNS))
+    expected = sum(PATTERNS[row] for row in range(4)) / 4
+    torch.testing.assert_close(reading.values, expected, atol=FLOAT32, rtol=0)
+
+
+def test_rows_sum_to_one_and_look_at_nothing_later(view_of: Callable[..., View]) -> None:
+    (reading,) = MeanPattern().read(view_of(PATTERNS))
+    torch.testing.assert_close(reading.values.sum(-1), torch.ones(2, 3, 5), atol=FLOAT32, rtol=0)
+    assert not reading.values.triu(1).any()
+
+
+def test_rows_of_the_table_are_labelled_by_query_and_key(
+    view_of: Callable[..., View], looking_back: Callable[[int, int], Tensor]
+) -> None:
+    (reading,) = MeanPattern().read(view_of(looking_back(4, 1).expand(2, 1, 1, -1, -1)))
+    table = rows(reading, bootstrap_weights(2, 5))
+    seen = table[table["value"] > 0]
+    assert list(zip(seen["query"], seen["key"], seen["value"], strict=True)) == [
+        (0, 0, 1), (1, 0, 1), (2, 1, 1), (3, 2, 1)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("length", [1, 2])
+def test_the_shortest_contexts_work(view_of: Callable[..., View], length: int) -> None:
+    (reading,) = MeanPattern().read(view_of(torch.eye(length).expand(1, 1, 1, -1, -1)))
+    assert torch.equal(reading.values[0, 0], torch.eye(length))

@@ -1,0 +1,75 @@
+"""Windows: tokens and targets are the source's own."""
+
+import dataclasses
+import math
+
+import pytest
+import torch
+
+from stagewise.task import TRAINING, Batch, derive_seed
+from stagewise.tasks import MarkovChain, Windows
+from stagewise.tasks.windows import windows
+
+SOURCE = MarkovChain(d_vocab=6, spans=(2, 1), length=5, n_sequences=20)
+CONTEXTS = pytest.mark.parametrize("context", [1, 2, 3])
+
+
+def pairs_by_hand(batch: Batch, context: int) -> list[tuple[list[int], int]]:
+    """Every scored position's last tokens and target, one by one."""
+    return [
+        (batch.tokens[row, query - context + 1 : query + 1].tolist(), int(batch.targets[row, query]))
+        for row in range(len(batch))
+        for query in range(batch.tokens.shape[1])
+        if batch.scored[row, query]
+    ]
+
+
+@CONTEXTS
+def test_windows_and_targets_are_those_of_the_source(context: int) -> None:
+    batch = Windows(SOURCE, context).sample(20, seed=4)
+    expected = pairs_by_hand(SOURCE.sample(4, seed=4), context)
+    assert list(zip(batch.tokens.tolist(), batch.targets[:, -1].tolist(), strict=True)) == expected
+
+
+@CONTEXTS
+def test_only_the_last_position_is_scored(context: int) -> None:
+    batch = Windows(SOURCE, context).sample(7, seed=0)
+    assert batch.scored.tolist() == [[False] * (context - 1) + [True]] * 7
+    assert batch.tokens.shape == (7, context)
+
+
+def test_the_training_set_holds_the_windows_of_the_sources_training_set() -> None:
+    task = Windows(SOURCE, 2)
+    assert task.n_sequences == 20 * 5
+    whole = task.stream(3)(0, 1000)
+    expected = pairs_by_hand(SOURCE.sample(20, derive_seed(3, TRAINING)), 2)
+    assert sorted(zip(whole.tokens.tolist(), whole.targets[:, -1].tolist(), strict=True)) == sorted(expected)
+
+
+def test_windows_of_fresh_data_are_fresh() -> None:
+    task = Windows(dataclasses.replace(SOURCE, n_sequences=None), 3)
+    assert task.n_sequences is None
+    assert not torch.equal(task.stream(0)(0, 30).tokens, task.stream(0)(1, 30).tokens)
+
+
+def test_sizes_are_those_that_a_model_needs() -> None:
+    assert (Windows(SOURCE, 2).n_ctx, Windows(SOURCE, 2).d_vocab) == (2, 6)
+
+
+def test_the_only_reference_is_the_uniform_law() -> None:
+    batch = Windows(SOURCE, 2).probe_batch(3, seed=0)
+    assert list(batch.references) == ["uniform"]
+    assert torch.equal(batch.references["uniform"], torch.full((3, 2, 6), -math.log(6)))
+
+
+def test_a_context_longer_than_the_first_scored_position_has_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"needs between 1 and 3 tokens .* got 4"):
+        Windows(SOURCE, 4).sample(5, seed=0)
+
+
+@pytest.mark.parametrize("context", [0, -2])
+def test_a_context_without_tokens_is_refused(context: int) -> None:
+    with pytest.raises(ValueError, match=f"context must be at least one token, got {context}"):
+        Windows(SOURCE, context)
+    with pytest.raises(ValueError, match="needs between 1 and 3 tokens"):
+        windows(SOURCE.sample(2, seed=0), context)

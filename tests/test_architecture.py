@@ -1,0 +1,115 @@
+"""Architectures: the minimal model against the paper's equations, written out in plain torch."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from stagewise import architecture, model
+from stagewise.architecture import Architecture
+from stagewise.forward import training_forward
+from stagewise.init import GaussianInit, OneHotInit
+
+D, LENGTH, HEADS = 5, 6, 3
+WIDTH = D + LENGTH
+
+FLOAT32 = 1e-5
+"""Logits of order one, from sums of a few dozen float32 products."""
+
+FORWARDS = pytest.mark.parametrize("fused", [False, True], ids=["hooked model", "training forward"])
+
+
+def equations(queries: Tensor, values: Tensor, tokens: Tensor) -> Tensor:
+    """Scores (W_Q x_i) . x_j / sqrt(D); causal softmax; first d coordinates of sum_h sum_j a_ij W_V x_j."""
+    length = tokens.shape[1]
+    position = torch.eye(LENGTH)[:length].expand(len(tokens), -1, -1)
+    x = torch.cat([torch.eye(D)[tokens], position], -1)
+    logits = torch.zeros(len(tokens), length, D)
+    for W_Q, W_V in zip(queries, values, strict=True):
+        scores = (x @ W_Q.T) @ x.transpose(1, 2) / WIDTH**0.5
+        future = torch.ones(length, length).triu(1).bool()
+        attention = scores.masked_fill(future, -torch.inf).softmax(-1)
+        logits = logits + (attention @ (x @ W_V.T))[..., :D]
+    return logits
+
+
+def minimal_model(seed: int = 0) -> tuple[torch.nn.Module, Tensor]:
+    init = OneHotInit(query_scale="xavier", value_scale="xavier")
+    built = model.build(architecture.minimal(D, LENGTH, HEADS, init), seed=seed)
+    with torch.no_grad():
+        for parameter in (built.blocks[0].attn.W_Q, built.blocks[0].attn.W_V):
+            parameter.mul_(4)  # attention that is far from uniform
+    return built, torch.randint(D, (7, LENGTH), generator=torch.Generator().manual_seed(seed))
+
+
+def square_matrices(weights: Tensor) -> Tensor:
+    """The paper's D x D matrices, which multiply columns, from TransformerLens's [head model d_head]."""
+    return weights[:, :WIDTH].transpose(1, 2).detach().clone().requires_grad_(True)
+
+
+@FORWARDS
+@pytest.mark.parametrize("seed", [0, 1])
+def test_minimal_has_the_logits_of_the_papers_equations(seed: int, fused: bool) -> None:
+    built, tokens = minimal_model(seed)
+    queries, values = square_matrices(built.blocks[0].attn.W_Q), square_matrices(built.blocks[0].attn.W_V)
+    expected = equations(queries, values, tokens)
+    logits = (training_forward(built, tokens) if fused else built)(tokens)
+    assert expected.std() > 0.1
+    torch.testing.assert_close(logits, expected, atol=FLOAT32, rtol=0)
+
+
+@FORWARDS
+def test_minimal_has_the_gradients_of_the_papers_equations(fused: bool) -> None:
+    built, tokens = minimal_model()
+    attention = built.blocks[0].attn
+    queries, values = square_matrices(attention.W_Q), square_matrices(attention.W_V)
+    targets = tokens.roll(1, 0)
+    for logits in (
+        (training_forward(built, tokens) if fused else built)(tokens),
+        equations(queries, values, tokens),
+    ):
+        torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten()).backward()
+    for hooked, plain in ((attention.W_Q, queries), (attention.W_V, values)):
+        assert plain.grad.abs().max() > 1e-3
+        torch.testing.assert_close(hooked.grad[:, :WIDTH].transpose(1, 2), plain.grad, atol=FLOAT32, rtol=0)
+
+
+@FORWARDS
+def test_the_padding_of_the_minimal_model_gets_exactly_zero_gradient(fused: bool) -> None:
+    built, tokens = minimal_model()
+    logits = (training_forward(built, tokens) if fused else built)(tokens)
+    torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens.flatten()).backward()
+    attention = built.blocks[0].attn
+    assert attention.W_Q.grad.any()
+    assert attention.W_V.grad.any()
+    assert not attention.W_Q.grad[:, WIDTH:].any()
+    assert not attention.W_V.grad[:, WIDTH:].any()
+    assert not attention.W_V.grad[:, :, D:].any()
+
+
+def test_minimal_with_zero_values_is_uniform() -> None:
+    built = model.build(architecture.minimal(D, LENGTH))
+    assert not built(torch.zeros(2, LENGTH, dtype=torch.int64)).any()
+
+
+def test_minimal_and_full_run_on_sequences_shorter_than_the_context() -> None:
+    for made in (architecture.minimal(D, LENGTH), architecture.full(D, LENGTH)):
+        assert model.build(made)(torch.zeros(2, 3, dtype=torch.int64)).shape == (2, 3, D)
+
+
+def test_full_is_what_its_arguments_say() -> None:
+    made = architecture.full(D, LENGTH, n_layers=2, n_heads=4, d_model=32, d_mlp=20)
+    built = model.build(made)
+    assert (made.n_layers, made.n_heads) == (built.cfg.n_layers, built.cfg.n_heads) == (2, 4)
+    assert built.blocks[1].mlp.W_in.shape == (32, 20)
+    assert (built.cfg.d_head, built.cfg.act_fn, built.cfg.normalization_type) == (8, "relu", "LN")
+    assert made.init == GaussianInit()
+
+
+def test_the_number_of_heads_defaults_to_transformer_lenss() -> None:
+    made = Architecture({"n_layers": 1, "d_model": 12, "d_head": 4, "n_ctx": 5, "d_vocab": 6})
+    assert made.n_heads == model.build(made).cfg.n_heads == 3
+
+
+def test_a_config_without_its_sizes_is_refused() -> None:
+    with pytest.raises(ValueError, match="the model config lacks d_head, n_layers"):
+        Architecture({"d_model": 8, "n_ctx": 4, "d_vocab": 5})

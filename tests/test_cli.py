@@ -1,0 +1,79 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from stagewise.cli import app
+
+SHORT = ["--quiet", "--steps", "6", "--set", "plan.batch_size=8", "--set", "task.n_sequences=32"]
+
+
+def call(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, list(arguments))
+    return result.exit_code, result.output
+
+
+def test_help_costs_neither_torch_nor_transformer_lens() -> None:
+    program = (
+        "import sys, typer.testing, stagewise.cli as cli; "
+        "result = typer.testing.CliRunner().invoke(cli.app, ['--help']); assert result.exit_code == 0; "
+        "print(sorted({'torch', 'transformer_lens', 'pandas'} & set(sys.modules)))"
+    )
+    printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert printed.strip() == "[]"
+
+
+def test_a_run_is_trained_measured_and_reported_verb_by_verb(tmp_path: Path) -> None:
+    folder = str(tmp_path / "run")
+    assert call("train", folder, *SHORT)[0] == 0
+    assert call("measure", folder, "--quiet")[0] == 0
+    code, printed = call("stages", folder, "--json")
+    assert code == 0
+    assert json.loads(printed)["table"][0]["stage"] == 1
+    assert call("report", folder)[0] == 0
+    assert (tmp_path / "run" / "report.html").exists()
+
+
+def test_a_config_of_the_users_own_takes_the_place_of_the_preset(tmp_path: Path) -> None:
+    config = {"n_layers": 2, "d_model": 8, "d_head": 4, "n_ctx": 21, "d_vocab": 24, "attn_only": True}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    code, printed = call("train", str(tmp_path / "run"), "--config", str(tmp_path / "config.json"), *SHORT)
+    assert code == 0
+    assert "2 layers of 2 heads" in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--preset", "huge"], "no preset 'huge'; there are minimal, full"),
+        (["--set", "task.spans=[2,0,2]"], "spans must be one positive number of lags a group, got (2, 0, 2)"),
+        (["--set", "plan.speed=2"], "--set plan.speed: the recipe has no such field"),
+        (["--set", "steps"], "--set takes key=value, got 'steps'"),
+        (["--heads", "0"], "a model needs a layer and a head, got 1 layers of 0 heads"),
+    ],
+)
+def test_bad_input_is_one_line_that_says_what_is_possible(arguments: list[str], message: str, tmp_path: Path) -> None:
+    code, printed = call("train", str(tmp_path / "run"), *arguments)
+    assert code == 2
+    assert message in printed
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_of_another_recipe_is_left_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    assert call("train", str(folder), *SHORT)[0] == 0
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    code, printed = call("train", str(folder), *SHORT, "--seed", "1")
+    assert code == 2
+    assert "holds a run of another recipe" in printed
+    assert "task.seed: 1 asked for, 0 on disk" in printed
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+def test_a_run_that_was_not_measured_has_no_stages_yet(tmp_path: Path) -> None:
+    code, printed = call("stages", str(tmp_path))
+    assert code == 2
+    assert "measure the run first" in printed

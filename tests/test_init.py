@@ -1,0 +1,106 @@
+"""Initialisations: what each writes, and what it leaves frozen."""
+
+import math
+
+import pytest
+import torch
+
+from stagewise import architecture, model
+from stagewise.architecture import Architecture
+from stagewise.init import GaussianInit, OneHotInit, matching
+
+D, LENGTH, HEADS = 5, 6, 3
+WIDTH = D + LENGTH
+CONFIG = {"n_layers": 2, "d_model": 64, "d_head": 16, "n_ctx": 32, "d_vocab": 40, "act_fn": "relu"}
+
+SAMPLING = 0.05
+"""Relative error of a standard deviation estimated from a few thousand Gaussian weights: under 2 %."""
+
+
+def minimal(**scales: object) -> dict[str, torch.Tensor]:
+    return model.weights(model.build(architecture.minimal(D, LENGTH, HEADS, OneHotInit(**scales)), seed=1))
+
+
+@pytest.mark.parametrize("std", [None, 0.5])
+def test_gaussian_weights_have_their_standard_deviation_biases_are_zero_norms_one(std: float | None) -> None:
+    expected = 0.8 / math.sqrt(64) if std is None else std
+    for name, weight in model.weights(model.build(Architecture(CONFIG, GaussianInit(std)))).items():
+        if name.split(".")[-1].startswith("W"):
+            assert weight.std().item() == pytest.approx(expected, rel=SAMPLING), name
+        else:
+            assert torch.equal(weight, torch.full_like(weight, 1.0 if name.endswith(".w") else 0.0)), name
+
+
+def test_grouped_query_keys_and_values_start_gaussian_too() -> None:
+    state = model.weights(model.build(Architecture({**CONFIG, "n_key_value_heads": 2})))
+    shared = [name for name in state if name.endswith(("_W_K", "_W_V"))]
+    assert len(shared) == 4
+    for name in shared:
+        assert state[name].std().item() == pytest.approx(0.1, rel=SAMPLING)
+
+
+def test_gated_mlps_and_rms_norms_start_gaussian_and_one() -> None:
+    config = {**CONFIG, "gated_mlp": True, "normalization_type": "RMS"}
+    state = model.weights(model.build(Architecture(config)))
+    assert state["blocks.0.mlp.W_gate"].std().item() == pytest.approx(0.1, rel=SAMPLING)
+    assert torch.equal(state["blocks.0.ln1.w"], torch.ones(64))
+
+
+def test_every_weight_of_a_gaussian_model_trains() -> None:
+    assert all(weight.requires_grad for weight in model.build(Architecture(CONFIG)).parameters())
+
+
+def test_only_queries_and_values_of_the_minimal_model_train() -> None:
+    built = model.build(architecture.minimal(D, LENGTH, HEADS))
+    training = {name for name, weight in built.named_parameters() if weight.requires_grad}
+    assert training == {"blocks.0.attn.W_Q", "blocks.0.attn.W_V"}
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e-3, 0.1, "xavier"])
+def test_heads_differ_from_the_start(scale: float | str) -> None:
+    queries = minimal(query_scale=scale)["blocks.0.attn.W_Q"]
+    for head in range(HEADS):
+        for other in range(head):
+            assert not torch.equal(queries[head], queries[other])
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e-3, 0.1, "xavier"])
+def test_queries_are_uniform_up_to_their_scale(scale: float | str) -> None:
+    bound = math.sqrt(6 / (WIDTH + WIDTH)) if scale == "xavier" else scale
+    queries = minimal(query_scale=scale)["blocks.0.attn.W_Q"][:, :WIDTH]
+    assert 0.9 * bound < queries.max().item() <= bound
+    assert -bound <= queries.min().item() < -0.9 * bound
+    assert abs(queries.mean().item()) < 0.1 * bound
+
+
+def test_values_start_at_zero_or_xavier() -> None:
+    assert not minimal()["blocks.0.attn.W_V"].any()
+    values = minimal(value_scale="xavier")["blocks.0.attn.W_V"][:, :WIDTH, :D]
+    assert 0.9 * math.sqrt(3 / WIDTH) < values.abs().max().item() <= math.sqrt(3 / WIDTH)
+
+
+def test_the_padding_of_queries_and_values_starts_at_zero() -> None:
+    state = minimal(query_scale="xavier", value_scale="xavier")
+    assert not state["blocks.0.attn.W_Q"][:, WIDTH:].any()
+    assert not state["blocks.0.attn.W_V"][:, WIDTH:].any()
+    assert not state["blocks.0.attn.W_V"][:, :, D:].any()
+
+
+@pytest.mark.parametrize("change", [{"d_head": WIDTH - 1}, {"d_model": WIDTH}, {"n_layers": 2}], ids=str)
+def test_a_config_that_the_wiring_does_not_fit_is_refused(change: dict) -> None:
+    config = {**architecture.minimal(D, LENGTH).config, **change}
+    with pytest.raises(
+        ValueError, match="OneHotInit needs one layer, d_head = d_vocab \\+ n_ctx = 11 and d_model = 16"
+    ):
+        model.build(Architecture(config, OneHotInit()))
+
+
+def test_a_pattern_selects_parameters_in_their_order() -> None:
+    names = ["a.W_Q", "a.W_K", "b.W_Q"]
+    assert matching(names, "*.W_Q") == ["a.W_Q", "b.W_Q"]
+    assert matching(names, "*") == names
+
+
+def test_a_pattern_that_selects_nothing_lists_what_there_is() -> None:
+    with pytest.raises(ValueError, match=r"no parameter is called '\*\.W_X'; there are a\.W_Q, b\.W_Q"):
+        matching(["a.W_Q", "b.W_Q"], "*.W_X")

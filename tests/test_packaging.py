@@ -1,0 +1,106 @@
+"""Packaging: what the wheel holds is what the folders hold."""
+
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf8"))
+SETUPTOOLS = PROJECT["tool"]["setuptools"]
+
+
+def folder_of(package: str) -> Path:
+    """The folder of a package by setuptools's rule: the longest entry of package-dir that it begins with."""
+    mapping = SETUPTOOLS["package-dir"]
+    known = max((entry for entry in mapping if package == entry or package.startswith(entry + ".")), key=len)
+    return ROOT / mapping[known] / package[len(known) :].lstrip(".").replace(".", "/")
+
+
+def packages_there() -> set[str]:
+    """Every folder with an __init__.py, by import name; symbolic links are not followed."""
+    found = set()
+    for top, package in (
+        ("stagewise", "stagewise"),
+        ("probes", "stagewise.probes"),
+        ("tasks", "stagewise.tasks"),
+    ):
+        for folder, _, files in os.walk(ROOT / top):
+            if "__init__.py" in files:
+                found.add(".".join((package, *Path(folder).relative_to(ROOT / top).parts)))
+    return found
+
+
+def test_the_list_of_packages_is_that_of_the_folders() -> None:
+    assert sorted(SETUPTOOLS["packages"]) == sorted(packages_there())
+    assert len(set(SETUPTOOLS["packages"])) == len(SETUPTOOLS["packages"])
+
+
+@pytest.mark.parametrize("package", SETUPTOOLS["packages"])
+def test_every_package_is_where_the_mapping_says(package: str) -> None:
+    assert (folder_of(package) / "__init__.py").is_file()
+
+
+def test_no_folder_of_python_files_is_forgotten() -> None:
+    with_code = {path.parent for top in ("stagewise", "probes", "tasks") for path in (ROOT / top).rglob("*.py")}
+    folders = {folder_of(package).resolve() for package in SETUPTOOLS["packages"]}
+    assert {folder.resolve() for folder in with_code} <= folders
+
+
+@pytest.mark.parametrize("name", ["probes", "tasks"])
+def test_the_links_show_the_folders_under_their_import_names(name: str) -> None:
+    link = ROOT / "stagewise" / name
+    assert link.is_symlink()
+    assert os.readlink(link) == f"../{name}"
+    assert (link / "__init__.py").samefile(ROOT / name / "__init__.py")
+
+
+@pytest.mark.parametrize("name", SETUPTOOLS["package-data"]["stagewise"])
+def test_every_data_file_is_there(name: str) -> None:
+    assert (ROOT / "stagewise" / name).is_file()
+
+
+def test_types_are_published() -> None:
+    assert "py.typed" in SETUPTOOLS["package-data"]["stagewise"]
+
+
+def test_every_data_file_beside_the_code_is_packaged() -> None:
+    data = {
+        path.relative_to(ROOT / "stagewise").as_posix()
+        for path in (ROOT / "stagewise").rglob("*")
+        if path.is_file() and path.suffix not in (".py", ".pyc")
+    }
+    assert data == set(SETUPTOOLS["package-data"]["stagewise"])
+
+
+def test_every_module_imports_under_its_own_name() -> None:
+    names = [
+        ".".join((package, path.stem))
+        for package in SETUPTOOLS["packages"]
+        for path in folder_of(package).glob("*.py")
+        if path.stem not in ("__init__", "__main__")
+    ]
+    code = f"import importlib; [importlib.import_module(name) for name in {names}]"
+    subprocess.run([sys.executable, "-W", "error:::stagewise", "-c", code], check=True, cwd=ROOT)
+
+
+def test_the_bare_names_are_not_installed() -> None:
+    code = "import importlib.util as u; assert not u.find_spec('probes') and not u.find_spec('tasks')"
+    subprocess.run([sys.executable, "-I", "-c", code], check=True)
+
+
+def test_the_command_points_at_a_module() -> None:
+    module, _, function = PROJECT["project"]["scripts"]["stagewise"].partition(":")
+    assert f"{function} = " in (ROOT / f"{module.replace('.', '/')}.py").read_text(encoding="utf8")
+
+
+def test_the_run_time_type_check_of_the_tests_is_on() -> None:
+    import torch
+
+    from stagewise.loss import cross_entropy
+
+    with pytest.raises(TypeError, match=r"Type-check error whilst checking the parameters of stagewise.loss"):
+        cross_entropy(torch.zeros(2, 3, 4), torch.zeros(2, 5, dtype=torch.int64))

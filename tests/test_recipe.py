@@ -1,0 +1,108 @@
+"""Recipes: checked when made, described as plain JSON, rebuilt the same."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from stagewise import architecture
+from stagewise.architecture import Architecture
+from stagewise.init import OneHotInit
+from stagewise.recipe import Recipe, Seeds, TrainPlan, describe, differences, rebuild
+from stagewise.schedule import linear, logarithmic
+from stagewise.tasks import MarkovChain, Windows
+
+TASK = MarkovChain(d_vocab=4, spans=(1, 2), length=3, lag_weights=None, n_sequences=None)
+
+RECIPES = {
+    "minimal": Recipe(TASK, architecture.minimal(4, TASK.n_ctx, init=OneHotInit("xavier", "xavier"))),
+    "full": Recipe(TASK, architecture.full(4, TASK.n_ctx), TrainPlan(steps=5, rates={"*.W_Q": 0.1}, clip=None)),
+    "windows": Recipe(Windows(TASK, 2), architecture.full(6, 9), TrainPlan(seeds=Seeds(1, 2, 3))),
+    "plain config": Recipe(
+        TASK, {"n_layers": 2, "d_model": 8, "d_head": 4, "n_ctx": 9, "d_vocab": 9, "act_fn": "gelu"}
+    ),
+}
+
+
+@pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES.keys())
+def test_a_recipe_comes_back_from_its_json(recipe: Recipe) -> None:
+    written = json.loads(json.dumps(describe(recipe)))
+    assert rebuild(written, [MarkovChain, Windows]) == recipe
+    assert not differences(describe(recipe), written)
+
+
+def test_a_class_that_is_not_known_is_named() -> None:
+    with pytest.raises(ValueError, match=r"made with MarkovChain, which is not known here; known: .*GaussianInit"):
+        rebuild(describe(RECIPES["minimal"]))
+
+
+def test_step_zero_and_the_last_are_always_saved() -> None:
+    assert TrainPlan(steps=9, save=()).saved_steps == (0, 9)
+    assert TrainPlan(steps=9, save=[4, 4, 9, 2]).saved_steps == (0, 2, 4, 9)
+    assert TrainPlan(steps=1).saved_steps == (0, 1)
+
+
+@pytest.mark.parametrize("steps", [1, 7, 60, 61, 900, 100_000])
+def test_the_default_saves_about_sixty_steps_and_the_first_ones_log_spaced(steps: int) -> None:
+    saved = TrainPlan(steps=steps).saved_steps
+    assert (saved[0], saved[-1]) == (0, steps)
+    assert len(saved) <= 60 + 60 + 30
+    assert list(saved) == sorted(set(saved))
+    assert steps < 60 or {1, 2}.issubset(saved) or steps < 180
+
+
+def test_schedules_of_numpy_numbers_can_be_written() -> None:
+    plan = TrainPlan(steps=20, save=frozenset(np.array([3, 5]).tolist()) | linear(8, 20) | logarithmic(1, 20))
+    assert json.loads(json.dumps(describe(plan)))["save"] == [0, 1, 3, 5, 8, 10, 16, 20]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"steps": 0}, "steps and batch_size must be at least 1, got steps=0"),
+        ({"batch_size": 0}, "got steps=900, batch_size=0"),
+        ({"steps": 9, "save": [10]}, r"saves lie between step 0 and step 9 \(`steps`\), got \[10\]"),
+        ({"save": [-1]}, r"saves lie between step 0 .* got \[-1\]"),
+        ({"clip": 0.0}, "clip must be positive, or None for no clipping, got 0.0"),
+        ({"clip": -1.0}, "clip must be positive"),
+    ],
+    ids=str,
+)
+def test_a_plan_out_of_range_is_refused(changes: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        TrainPlan(**changes)
+
+
+def test_an_unknown_optimiser_is_refused() -> None:
+    # The run-time type check of the tests refuses it first; a user without it gets the ValueError.
+    with pytest.raises((ValueError, TypeError), match=r"adamw.*sgd"):
+        TrainPlan(optimiser="adam")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"n_ctx": 4}, "MarkovChain needs 5 positions, the model config has n_ctx = 4: raise n_ctx to 5"),
+        ({"d_vocab": 3}, "MarkovChain needs 4 tokens, the model config has d_vocab = 3"),
+    ],
+    ids=str,
+)
+def test_a_model_too_small_for_the_task_is_refused(changes: dict, message: str) -> None:
+    config = {"n_layers": 1, "d_model": 8, "d_head": 4, "n_ctx": 5, "d_vocab": 4, **changes}
+    with pytest.raises(ValueError, match=message):
+        Recipe(TASK, Architecture(config))
+
+
+def test_differences_name_every_field_that_differs() -> None:
+    recipe = RECIPES["full"]
+    other = dataclasses.replace(
+        recipe,
+        task=dataclasses.replace(TASK, importance=2.0),
+        plan=dataclasses.replace(recipe.plan, batch_size=3, seeds=Seeds(init=5)),
+    )
+    assert differences(describe(other), describe(recipe)) == [
+        "plan.batch_size: 3 asked for, 512 on disk",
+        "plan.seeds.init: 5 asked for, 0 on disk",
+        "task.importance: 2.0 asked for, 1.7 on disk",
+    ]

@@ -1,0 +1,112 @@
+"""Batches, seeds and streams: what every task gives."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from stagewise.task import EVALUATION, TEACHER, TRAINING, AbstractTask, Batch, derive_seed
+from stagewise.tasks import MarkovChain, Windows
+
+SOURCE = MarkovChain(d_vocab=5, spans=(1, 1), length=4, n_sequences=30)
+FRESH = dataclasses.replace(SOURCE, n_sequences=None)
+TASKS = {"finite": SOURCE, "fresh": FRESH, "windows": Windows(SOURCE, 2), "fresh windows": Windows(FRESH, 2)}
+every_task = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS.keys())
+
+
+def rows_of(batch: Batch) -> list[tuple[int, ...]]:
+    return [tuple(row) for row in torch.cat([batch.tokens, batch.targets], 1).tolist()]
+
+
+@every_task
+def test_a_step_always_gets_the_same_data(task: AbstractTask) -> None:
+    one, other = task.stream(3), task.stream(3)
+    other(0, 8)
+    for step in (5, 0, 5):
+        assert torch.equal(one(step, 8).tokens, other(step, 8).tokens)
+        assert torch.equal(one(step, 8).targets, other(step, 8).targets)
+
+
+@every_task
+def test_another_step_or_seed_gets_other_data(task: AbstractTask) -> None:
+    batches = [task.stream(3)(0, 16), task.stream(3)(1, 16), task.stream(4)(0, 16)]
+    assert len({str(rows_of(batch)) for batch in batches}) == 3
+
+
+def test_a_finite_data_set_holds_as_many_sequences_as_it_says() -> None:
+    stream = dataclasses.replace(SOURCE, d_vocab=20).stream(0)
+    seen = {row for step in range(40) for row in rows_of(stream(step, 15))}
+    assert len(seen) == 30
+
+
+def test_a_batch_of_a_finite_data_set_repeats_no_sequence() -> None:
+    batch = dataclasses.replace(SOURCE, d_vocab=20).stream(0)(0, 30)
+    assert len(set(rows_of(batch))) == 30
+
+
+def test_a_finite_data_set_smaller_than_the_batch_is_given_whole() -> None:
+    stream = SOURCE.stream(0)
+    assert sorted(rows_of(stream(0, 500))) == sorted(rows_of(stream(9, 30)))
+
+
+def test_fresh_data_are_never_seen_twice() -> None:
+    stream = dataclasses.replace(FRESH, d_vocab=30, length=12, temperature=5.0).stream(0)
+    rows = [row for step in range(20) for row in rows_of(stream(step, 50))]
+    assert len(set(rows)) == 1000
+
+
+def test_training_and_evaluation_data_share_nothing_under_one_seed() -> None:
+    for task in (SOURCE, FRESH):
+        wide = dataclasses.replace(task, d_vocab=30, length=12, temperature=5.0)
+        stream = wide.stream(0)
+        trained = {row for step in range(20) for row in rows_of(stream(step, 30))}
+        # 30 sequences are also drawn at once in training: the same seed would give the very same ones.
+        for n in (30, 500):
+            assert not trained & set(rows_of(wide.probe_batch(n, seed=0)))
+
+
+def test_the_probe_batch_carries_references_and_repeats() -> None:
+    one, other = SOURCE.probe_batch(6, seed=2), SOURCE.probe_batch(6, seed=2)
+    assert torch.equal(one.tokens, other.tokens)
+    assert list(one.references) == ["uniform", "A*_1", "A*_1:2"]
+    assert not torch.equal(one.tokens, SOURCE.probe_batch(6, seed=3).tokens)
+
+
+def test_derived_seeds_of_all_purposes_and_steps_differ() -> None:
+    paths = [(EVALUATION,), (TEACHER,), *((TRAINING, step) for step in range(50))]
+    derived = [derive_seed(seed, *path) for seed in range(20) for path in paths]
+    assert len(set(derived)) == len(derived)
+    assert all(0 <= seed < 2**63 for seed in derived)
+
+
+def test_a_derived_seed_is_that_of_numpys_seed_sequence() -> None:
+    words = np.random.SeedSequence(5, spawn_key=(EVALUATION,)).generate_state(1, np.uint64)
+    assert derive_seed(5, EVALUATION) == int(words[0]) // 2
+
+
+def test_no_two_seeds_and_purposes_share_a_derived_seed() -> None:
+    paths = [(), (0,), (0, 0), (0, 0, 0), (1,), (1, 0), (2**32,), (0, 2**32)]
+    derived = [derive_seed(seed, *path) for seed in (0, 5, 2**32) for path in paths]
+    assert len(set(derived)) == len(derived)
+
+
+def test_moving_a_batch_moves_all_of_it() -> None:
+    batch = SOURCE.probe_batch(3, seed=0).to("meta")
+    tensors = [
+        batch.tokens,
+        batch.targets,
+        batch.scored,
+        *batch.relations.values(),
+        *batch.references.values(),
+    ]
+    assert {tensor.device.type for tensor in tensors} == {"meta"}
+    assert len(batch) == 3
+
+
+def test_added_references_come_before_the_complete_one() -> None:
+    batch = SOURCE.probe_batch(3, seed=0)
+    added = batch.with_references({"mine": batch.references["uniform"]})
+    assert list(added.references) == ["mine", "uniform", "A*_1", "A*_1:2"]
+    assert list(batch.references) == ["uniform", "A*_1", "A*_1:2"]
+    assert torch.equal(added.tokens, batch.tokens)
