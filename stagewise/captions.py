@@ -42,7 +42,7 @@ OUTLINES = "Outlined: where each relation lies. "
 CIRCUITSVIS = "<p>Mean attention, by position, as circuitsvis shows it. Click on a head to enlarge it.</p>"
 RESTRICTED = (
     "KL from the model to itself with attention cut to the last c positions. Look for the step at which a"
-    " curve leaves zero for good: from there on the model uses more than c positions."
+    " curve is lowest and from which it rises for good: from there on the model uses more than c."
 )
 TRAINED = (
     "KL to models that were trained on windows of c positions only. Look at which curve is lowest: the "

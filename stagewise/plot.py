@@ -23,6 +23,10 @@ from stagewise.table import head_label, select
 Name = Callable[[object], str]
 
 
+KL_FLOOR = 1e-3
+"""Nats below which a log scale shows nothing that matters: a hundredth of the smallest effects reported."""
+
+
 def kl_curves(
     table: pd.DataFrame,
     references: Sequence[str] | None = None,
@@ -121,7 +125,7 @@ def all_head_masses(table: pd.DataFrame, stages: Stages | None = None, columns: 
 
 
 def restricted_context(table: pd.DataFrame, stages: Stages | None = None, ax: Axes | None = None) -> Axes:
-    """Draw KL(model || model cut to its last c positions) over training, nats, one line a context c.
+    """Draw KL(model || model cut to its last c positions) over training, nats (log scale), one line a context c.
 
     Raises:
         ValueError: the table has no `RestrictedContextKL` rows.
@@ -132,7 +136,8 @@ def restricted_context(table: pd.DataFrame, stages: Stages | None = None, ax: Ax
     contexts = sorted(rows["context"].unique())
     ax = _curves(new_axes(ax), rows, "context", contexts, stages, lambda context: f"c = {context}")
     ax.set_ylabel("KL(model ‖ cut to c positions), nats")
-    return _finish(ax, bottom=0.0)
+    ax.set_yscale("log")
+    return _finish(ax, bottom=KL_FLOOR)
 
 
 def specialisation(table: pd.DataFrame, stages: Stages | None = None, ax: Axes | None = None) -> Axes:

@@ -25,8 +25,8 @@ DEPTH = 0.05
 SLOWDOWN = 0.7
 """Two stages are separate where learning slows to this part of its speed in the slower of the two."""
 
-NEARBY = 1.5
-"""Another curve bears witness of the boundary nearest to its turning point, if within this ratio of steps."""
+NEARBY = 1.25
+"""Another curve bears witness of the nearest boundary where no wider ratio of steps lies between their intervals."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -144,14 +144,20 @@ def _witnesses(curves: dict[str, pd.DataFrame], points: pd.DataFrame) -> pd.Data
         lowest = turn(curve)
         reason, stage = _rejection(lowest, _start(curve)), pd.NA
         if not reason:
-            ratio = np.exp(np.abs(np.log(boundaries["step"].to_numpy(float) / max(lowest.step, 1))))
-            near = ratio.min(initial=np.inf) <= NEARBY
-            stage = boundaries["ends_stage"].iloc[int(ratio.argmin())] if near else pd.NA
-            reason = f"turns up at the end of stage {stage}" if near else "turns up, but at no boundary"
+            stage = _stage_ended_near(lowest, boundaries)
+            reason = "turns up, but at no boundary" if stage is pd.NA else f"turns up at the end of stage {stage}"
         found.append({"reference": name, **lowest._asdict(), "boundary": False, "reason": reason, "ends_stage": stage})
     return pd.DataFrame(found, columns=[name for name in points.columns if name != "slowdown"]).astype(
         {"ends_stage": "Int64"}
     )
+
+
+def _stage_ended_near(lowest: Turn, boundaries: pd.DataFrame) -> object:
+    gap = np.maximum(boundaries["lo"], lowest.lo) / np.minimum(boundaries["hi"], lowest.hi)
+    near = boundaries[gap <= NEARBY]
+    if near.empty:
+        return pd.NA
+    return near.loc[(near["step"] - lowest.step).abs().idxmin(), "ends_stage"]
 
 
 def _masked(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
