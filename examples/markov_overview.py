@@ -26,7 +26,6 @@ def main(folder: Path) -> Path:
     plot.loss_curve(table, stages=stages, ax=right)
     for step, ax in zip(moments, below.subplots(1, len(moments)), strict=True):
         plot.attention_map(table, step, ax=ax)
-        ax.set_title(f"step {step}")
     figure.savefig(path := folder / "figures" / "overview.png", dpi=150)
     return path
 
