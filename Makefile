@@ -1,6 +1,6 @@
 # make demo: train, probe every checkpoint, find the stages, write the report.   make test: the tests.
 # Both set up .venv first; a second call re-uses it.
-PYTHON ?= python3.11
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 READY := .venv/.ready
 
