@@ -142,22 +142,23 @@ def _witnesses(curves: dict[str, pd.DataFrame], points: pd.DataFrame) -> pd.Data
     found: list[dict[str, object]] = []
     for name, curve in curves.items():
         lowest = turn(curve)
-        reason, stage = _rejection(lowest, _start(curve)), pd.NA
+        reason = _rejection(lowest, _start(curve))
+        stage = None if reason else _stage_ended_near(lowest, boundaries)
         if not reason:
-            stage = _stage_ended_near(lowest, boundaries)
-            reason = "turns up, but at no boundary" if stage is pd.NA else f"turns up at the end of stage {stage}"
+            reason = "turns up, but at no boundary" if stage is None else f"turns up at the end of stage {stage}"
         found.append({"reference": name, **lowest._asdict(), "boundary": False, "reason": reason, "ends_stage": stage})
     return pd.DataFrame(found, columns=[name for name in points.columns if name != "slowdown"]).astype(
         {"ends_stage": "Int64"}
     )
 
 
-def _stage_ended_near(lowest: Turn, boundaries: pd.DataFrame) -> object:
+def _stage_ended_near(lowest: Turn, boundaries: pd.DataFrame) -> int | None:
     gap = np.maximum(boundaries["lo"], lowest.lo) / np.minimum(boundaries["hi"], lowest.hi)
     near = boundaries[gap <= NEARBY]
     if near.empty:
-        return pd.NA
-    return near.loc[(near["step"] - lowest.step).abs().idxmin(), "ends_stage"]
+        return None
+    nearest = (near["step"] - lowest.step).abs().to_numpy().argmin()
+    return int(near["ends_stage"].iloc[nearest])
 
 
 def _masked(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
