@@ -17,7 +17,7 @@ THEORIES = {
 
 @pytest.mark.parametrize("theory", THEORIES.values(), ids=THEORIES.keys())
 def test_heads_that_start_alike_converge_to_the_fixed_point(theory: TensorFactorisation) -> None:
-    reached, expected = theory.heads(solve(theory, [900.0])[0]), competitive_fixed_point(theory)
+    reached, expected = theory.heads(solve(theory, [2000.0])[0]), competitive_fixed_point(theory)
     np.testing.assert_allclose(reached.values, expected.values, atol=0.02)
     np.testing.assert_allclose(reached.attention, expected.attention, atol=0.01)
 
