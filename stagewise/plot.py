@@ -26,6 +26,13 @@ Name = Callable[[object], str]
 KL_FLOOR = 1e-3
 """Nats below which a log scale shows nothing that matters: a hundredth of the smallest effects reported."""
 
+LOSSES = {
+    "excess": ("excess loss", ", nats"),
+    "cross_entropy": ("cross-entropy", ", nats"),
+    "squared_error": ("squared error / 2", ""),
+}
+"""Quantities of the `Loss` probe, the first that a table has is drawn: label and unit."""
+
 
 def kl_curves(
     table: pd.DataFrame,
@@ -67,7 +74,7 @@ def loss_curve(
     theory: pd.DataFrame | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the excess loss over training, nats; the cross-entropy where no reference gives an excess.
+    """Draw the excess loss over training, nats; the cross-entropy or squared error where there is no excess.
 
     Raises:
         ValueError: the table has no `Loss` rows.
@@ -75,16 +82,16 @@ def loss_curve(
     Source: Yüksel et al. (2026), arXiv:2602.19143, Figures 1 and 4.
     """
     there = select(table, "Loss")
-    quantity = "excess" if "excess" in set(there["quantity"]) else "cross_entropy"
+    quantity = next(name for name in LOSSES if name in set(there["quantity"]))
     rows = there[there["quantity"] == quantity]
     ax = new_axes(ax, height=2.4)
     _prepare(ax, rows, stages)
-    label = "excess loss" if quantity == "excess" else "cross-entropy"
+    label, unit = LOSSES[quantity]
     curve(ax, rows, label, "#222222", "o")
     if theory is not None:
         curve(ax, select(theory, "Loss", quantity), "theory", "#222222", theory=True)
-    ax.set_ylabel(f"{label}, nats")
-    return _finish(ax, bottom=0.0 if quantity == "excess" and rows["value"].min() >= 0 else None)
+    ax.set_ylabel(f"{label}{unit}")
+    return _finish(ax, bottom=0.0 if quantity in ("excess", "squared_error") and rows["value"].min() >= 0 else None)
 
 
 def head_masses(

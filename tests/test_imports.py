@@ -100,6 +100,12 @@ def test_what_reads_tables_knows_no_model(path: Path) -> None:
     assert not siblings(path) & {"model", "training", "measurement", "series", "forward", "probe", "task"}
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / "stagewise" / "theory").glob("*.py")), ids=lambda path: path.stem)
+def test_a_theory_knows_tables_and_numbers_alone(path: Path) -> None:
+    assert siblings(path) <= {"theory", "table"}
+    assert not {module.split(".")[0] for module in modules_of(path)} & {"torch", "transformer_lens"}
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=name)
 def test_transformer_lens_is_imported_in_one_module_and_inside_functions(path: Path) -> None:
     tree = ast.parse(path.read_text(encoding="utf8"))

@@ -1,0 +1,112 @@
+"""What a reduced dynamics is: an ODE in a few numbers, solved, and predicted as a table like a measured one."""
+
+import abc
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+from scipy.integrate import solve_ivp
+
+from stagewise.table import tidy
+
+RTOL, ATOL = 1e-7, 1e-10
+"""Of the solver; errors are the same for all heads, so that they do not part heads that are equal."""
+
+
+class Curve(NamedTuple):
+    """One quantity of a theory over time, named as the probe that measures it names it.
+
+    Args:
+        probe: name of the probe.
+        quantity: name of the quantity.
+        axes: names of the axes of `values` after the first (time), separated by spaces; "" for a scalar.
+        values: [time, *axes].
+        labels: of axes that do not count from 0.
+    """
+
+    probe: str
+    quantity: str
+    axes: str
+    values: Float[np.ndarray, "time *axes"]
+    labels: Mapping[str, Sequence[str | int]]
+
+
+class AbstractReducedDynamics(abc.ABC):
+    """An ordinary differential equation that stands for training. A leaf is a frozen dataclass of its numbers, pure.
+
+    A state is one flat vector; a leaf says what it holds.
+    """
+
+    @abc.abstractmethod
+    def initial_state(self) -> Float[np.ndarray, " state"]:
+        """Return the state at time 0."""
+
+    @abc.abstractmethod
+    def velocity(self, time: float, state: Float[np.ndarray, " state"]) -> Float[np.ndarray, " state"]:
+        """Return the derivative of the state by time."""
+
+    @abc.abstractmethod
+    def curves(self, states: Float[np.ndarray, "time state"]) -> list[Curve]:
+        """Return what a run would measure in these states."""
+
+
+def solve(
+    theory: AbstractReducedDynamics, times: Sequence[int | float] | Float[np.ndarray, " time"]
+) -> Float[np.ndarray, "time state"]:
+    """Solve the dynamics from time 0 and return the state at each of the times.
+
+    Args:
+        theory: the dynamics.
+        times: ascending, none negative.
+
+    Raises:
+        ValueError: times are not ascending from 0 on.
+        RuntimeError: the solver gave up; the message is its own.
+    """
+    when = np.asarray(times, dtype=float)
+    if when.ndim != 1 or not when.size or when[0] < 0 or np.any(np.diff(when) <= 0):
+        raise ValueError(f"times must ascend, none negative, got {times}")
+    solution = solve_ivp(
+        theory.velocity, (0.0, when[-1]), theory.initial_state(), "RK45", when, rtol=RTOL, atol=ATOL
+    )  # fmt: skip
+    if not solution.success:
+        raise RuntimeError(f"{type(theory).__name__} could not be solved up to time {when[-1]}: {solution.message}")
+    return np.asarray(solution.y.T)
+
+
+def predict(
+    theory: AbstractReducedDynamics, steps: Sequence[int], rate: int | float = 1.0, run: str = "theory"
+) -> pd.DataFrame:
+    """Solve the dynamics and return a table with the columns of a measured one: `run, step, probe, quantity, ...`.
+
+    Hand it to the `theory` argument of a figure in `stagewise.plot`.
+
+    Args:
+        theory: the dynamics.
+        steps: optimiser steps, ascending; the time of a step is rate * step, as in plain SGD.
+        rate: time a step: the learning rate.
+        run: what the theory is called in the table.
+
+    Raises:
+        ValueError: steps do not ascend from 0 on, or the rate is not positive.
+        RuntimeError: the solver gave up.
+    """
+    if not rate > 0:
+        raise ValueError(f"rate must be positive: the time of one step; got {rate}")
+    states = solve(theory, rate * np.asarray(steps, dtype=float))
+    frames = [_rows(curve, steps).assign(run=run) for curve in theory.curves(states)]
+    return tidy(frames)
+
+
+def _rows(curve: Curve, steps: Sequence[int]) -> pd.DataFrame:
+    names = curve.axes.split()
+    sizes = curve.values.shape[1:]
+    if len(names) != len(sizes):
+        raise ValueError(f"{curve.probe} {curve.quantity} has axes {curve.axes!r} for values of shape {sizes}")
+    labels = [curve.labels.get(name, range(size)) for name, size in zip(names, sizes, strict=True)]
+    index = list(itertools.product(steps, *labels))
+    frame = pd.DataFrame(index, columns=["step", *names])
+    return frame.assign(probe=curve.probe, quantity=curve.quantity, value=curve.values.reshape(-1))

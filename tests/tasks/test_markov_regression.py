@@ -1,0 +1,62 @@
+"""The regression variant, held to its definition and to the tensor that its population loss factorises."""
+
+import pytest
+import torch
+
+from stagewise.tasks.markov_regression import MarkovRegression
+
+TASK = MarkovRegression(dim=4, spans=(2, 1), n_lags=5, importance=3.0, seed=2)
+SAMPLING = 0.05
+"""Relative error of a mean over 20,000 samples, with a margin."""
+
+
+def test_targets_are_the_groups_sums_through_their_matrices() -> None:
+    inputs, targets = TASK.sample(7, seed=1)
+    first, second = TASK.feature_matrices()
+    expected = (inputs[:, 0] + inputs[:, 1]) @ first.T + inputs[:, 2] @ second.T
+    torch.testing.assert_close(targets, expected)
+
+
+def test_features_are_orthogonal_with_the_strengths_as_norms() -> None:
+    flat = TASK.feature_matrices().flatten(1)
+    torch.testing.assert_close(flat @ flat.T, torch.diag(torch.tensor(TASK.strengths) ** 2), atol=1e-5, rtol=0)
+    assert TASK.strengths == (3.0, 1.0)
+
+
+def test_inputs_are_white_at_every_pair_of_lags() -> None:
+    inputs = TASK.sample(20_000, seed=0).inputs.flatten(1)
+    torch.testing.assert_close(inputs.T @ inputs / len(inputs), torch.eye(20), atol=SAMPLING, rtol=0)
+
+
+def test_predicting_nothing_costs_half_the_square_of_the_target_tensor() -> None:
+    targets = TASK.sample(20_000, seed=3).targets
+    assert 0.5 * targets.square().sum(1).mean().item() == pytest.approx(0.5 * (2 * 9 + 1), rel=SAMPLING)
+
+
+def test_noise_adds_its_variance_to_every_entry() -> None:
+    noisy = MarkovRegression(dim=4, noise=0.5, seed=2).sample(20_000, seed=3)
+    clean = torch.einsum("loi,nli->no", MarkovRegression(dim=4, seed=2).lag_matrices(), noisy.inputs)
+    assert (noisy.targets - clean).var().item() == pytest.approx(0.25, rel=SAMPLING)
+
+
+def test_a_seed_repeats_and_another_does_not() -> None:
+    assert torch.equal(TASK.sample(3, seed=5).inputs, TASK.sample(3, seed=5).inputs)
+    assert not torch.equal(TASK.sample(3, seed=5).inputs, TASK.sample(3, seed=6).inputs)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"spans": (5, 4)}, r"spans must be one positive number of lags a group, 8 \(n_lags\) at most in all"),
+        ({"importance": 0.0}, "importance must be positive and noise not negative, got 0.0"),
+        ({"dim": 1, "spans": (1, 1)}, r"there are at most dim\^2 = 1 matrices"),
+    ],
+)
+def test_impossible_parameters_are_refused(parameters: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        MarkovRegression(**parameters)
+
+
+def test_no_contexts_are_refused() -> None:
+    with pytest.raises(ValueError, match="the number of contexts must be positive, got 0"):
+        TASK.sample(0, seed=0)

@@ -1,0 +1,73 @@
+"""The base class and `predict`, held to an ODE with a closed solution."""
+
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from stagewise import plot
+from stagewise.table import KEYS, select
+from stagewise.theory.dynamics import AbstractReducedDynamics, Curve, predict, solve
+
+
+@dataclasses.dataclass(frozen=True)
+class Decay(AbstractReducedDynamics):
+    rates: tuple[float, ...] = (1.0, 0.5)
+
+    def initial_state(self) -> np.ndarray:
+        return np.ones(len(self.rates))
+
+    def velocity(self, time: float, state: np.ndarray) -> np.ndarray:
+        return -np.asarray(self.rates) * state
+
+    def curves(self, states: np.ndarray) -> list[Curve]:
+        return [
+            Curve("Loss", "squared_error", "", states.sum(-1), {}),
+            Curve("AttentionTo", "mass", "head", states, {}),
+        ]
+
+
+@dataclasses.dataclass(frozen=True)
+class Explosion(Decay):
+    def velocity(self, time: float, state: np.ndarray) -> np.ndarray:
+        return state**2
+
+
+def test_the_solution_is_the_closed_one() -> None:
+    times = np.linspace(0, 5, 11)
+    expected = np.exp(-times[:, None] * np.array([1.0, 0.5]))
+    np.testing.assert_allclose(solve(Decay(), times), expected, rtol=1e-5)
+
+
+def test_a_prediction_has_the_rows_of_a_measured_table() -> None:
+    table = predict(Decay(), [0, 10, 40], rate=0.1, run="decay")
+    assert list(table.columns[: len(KEYS)]) == KEYS
+    assert table["run"].unique().tolist() == ["decay"]
+    second = select(table, "AttentionTo", "mass", head=1)
+    assert second["step"].tolist() == [0, 10, 40]
+    np.testing.assert_allclose(second["value"], np.exp([0, -0.5, -2.0]), rtol=1e-5)
+
+
+def test_a_prediction_is_drawn_dashed_over_a_measured_curve() -> None:
+    table = predict(Decay(), [0, 10, 40], rate=0.1)
+    measured = pd.concat([table.assign(run="measured", value=2 * table["value"])])
+    solid, dashed = plot.loss_curve(measured, theory=table).get_lines()
+    assert (solid.get_linestyle(), dashed.get_linestyle()) == ("-", "--")
+    np.testing.assert_allclose(solid.get_ydata(), 2 * np.asarray(dashed.get_ydata()))
+
+
+@pytest.mark.parametrize("times", [[], [1.0, 1.0], [-1.0, 2.0]])
+def test_times_that_do_not_ascend_are_refused(times: list[float]) -> None:
+    with pytest.raises(ValueError, match="times must ascend, none negative"):
+        solve(Decay(), times)
+
+
+def test_a_rate_that_is_not_positive_is_refused() -> None:
+    with pytest.raises(ValueError, match="rate must be positive: the time of one step; got 0"):
+        predict(Decay(), [0, 1], rate=0.0)
+
+
+def test_a_solution_that_blows_up_is_an_error_not_a_table() -> None:
+    with pytest.raises(RuntimeError, match=r"Explosion could not be solved up to time 2\.0"):
+        solve(Explosion(), [2.0])
