@@ -1,0 +1,1 @@
+"""The papers' reduced dynamics: one file a derivation; numpy and scipy only."""
