@@ -1,7 +1,10 @@
 """The catalogue of probes: one idea a file."""
 
+from stagewise.probes.attention_by_token import AttentionByToken as AttentionByToken
 from stagewise.probes.attention_entropy import AttentionEntropy as AttentionEntropy
+from stagewise.probes.attention_freezing import AttentionFreezing as AttentionFreezing
 from stagewise.probes.attention_to import AttentionTo as AttentionTo
+from stagewise.probes.growth_factor import GrowthFactor as GrowthFactor
 from stagewise.probes.head_ablation import HeadAblation as HeadAblation
 from stagewise.probes.head_specialisation import HeadSpecialisation as HeadSpecialisation
 from stagewise.probes.kl_to_reference import KLToReference as KLToReference
@@ -10,4 +13,6 @@ from stagewise.probes.mean_pattern import MeanPattern as MeanPattern
 from stagewise.probes.offset_profile import OffsetProfile as OffsetProfile
 from stagewise.probes.pattern_clusters import PatternClusters as PatternClusters
 from stagewise.probes.restricted_context_kl import RestrictedContextKL as RestrictedContextKL
+from stagewise.probes.token_entropy import TokenEntropy as TokenEntropy
+from stagewise.probes.token_recall import TokenRecall as TokenRecall
 from stagewise.probes.value_alignment import ValueAlignment as ValueAlignment

@@ -1,5 +1,6 @@
 """Fixtures that several test files share: a small task, hand-made views and batches, a small trained run."""
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -81,3 +82,13 @@ def looking_back() -> Callable[[int, int], Tensor]:
         return torch.nn.functional.one_hot(key, length).float()
 
     return make
+
+
+@pytest.fixture(scope="session")
+def scan_data() -> Path:
+    """The reference data of arXiv:2305.16380: STAGEWISE_SCAN_DATA, or ../shared/... beside the repository."""
+    beside = Path(__file__).parents[2] / "shared" / "papers" / "data" / "scan-and-snap"
+    folder = Path(os.environ.get("STAGEWISE_SCAN_DATA", beside))
+    if not folder.is_dir():
+        pytest.skip(f"the reference data of Scan and Snap are not in {folder}: set STAGEWISE_SCAN_DATA to their folder")
+    return folder

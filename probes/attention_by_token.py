@@ -1,0 +1,47 @@
+"""Which tokens each head attends to, wherever they stand."""
+
+import dataclasses
+from collections.abc import Iterable
+
+from stagewise.architecture import Architecture
+from stagewise.attention import scored_rows
+from stagewise.probe import AbstractProbe, Reading, View, pattern_hooks
+
+
+@dataclasses.dataclass(frozen=True)
+class AttentionByToken(AbstractProbe):
+    """Attention of single scored queries, summed over the keys that hold the same token, by layer and head.
+
+    On a `SequenceClasses.population_batch` the rows are the classes, and the attention of a model that encodes no
+    position is the paper's c_n. It has layers * heads * rows * tokens values a checkpoint.
+
+    Args:
+        rows: how many scored queries to show, from the first sequence on.
+
+    Raises:
+        ValueError: fewer than one row.
+
+    Source: Tian et al. (2023), arXiv:2305.16380, Eqn 5 and Figures 4 and 5.
+
+    >>> AttentionByToken()
+    AttentionByToken(rows=16)
+    """
+
+    rows: int = 16
+
+    def __post_init__(self) -> None:
+        if self.rows < 1:
+            raise ValueError(f"rows must be at least one scored query, got {self.rows}")
+
+    def hooks(self, architecture: Architecture) -> Iterable[str]:
+        """Name the patterns of all layers."""
+        return pattern_hooks(architecture)
+
+    def read(self, view: View) -> list[Reading]:
+        """Return `attention` by layer, head, row and token; without interval."""
+        attention, sequence = scored_rows(view.patterns, view.batch.scored, self.rows)
+        tokens, place = view.batch.tokens[sequence].unique(return_inverse=True)  # type: ignore[no-untyped-call]
+        by_token = attention.new_zeros(*attention.shape[:3], len(tokens))
+        by_token.scatter_add_(-1, place.expand_as(attention), attention)
+        labels = {"row": range(len(sequence)), "token": tokens.tolist()}
+        return [Reading("layer head row token", by_token, "attention", labels)]

@@ -1,0 +1,65 @@
+"""How much the attention to each token has grown since the first checkpoint, before it is normalised."""
+
+import dataclasses
+from collections.abc import Iterable
+
+import numpy as np
+import pandas as pd
+import torch
+
+from stagewise.architecture import Architecture
+from stagewise.probe import AbstractProbe, Reading, View, chosen
+
+AXES = ["run", "layer", "head", "token"]
+
+
+@dataclasses.dataclass(frozen=True)
+class GrowthFactor(AbstractProbe):
+    """Attention scores of the scored queries by token, and their growth since the first checkpoint.
+
+        chi_l(t) = exp( 2 (z_l(t) - z_l(0)) ),   z_l the mean score of the keys that hold token l
+
+    Only the ratio of two tokens' factors tells about attention, since a softmax is blind to a shift of all scores; in
+    the (Y, Z) model, whose scores sum to a constant, the factors themselves do too.
+
+    Args:
+        relation: whose tokens to follow.
+
+    Raises:
+        ValueError: the batch has no such relation, or none of its keys before a scored query.
+
+    Source: Tian et al. (2023), arXiv:2305.16380, Theorem 3.
+
+    >>> GrowthFactor()
+    GrowthFactor(relation='distinct')
+    """
+
+    relation: str = "distinct"
+
+    def hooks(self, architecture: Architecture) -> Iterable[str]:
+        """Name the attention scores of all layers."""
+        return _score_hooks(architecture)
+
+    def read(self, view: View) -> list[Reading]:
+        """Return `score` by layer, head and token; without interval."""
+        batch = view.batch
+        (name,) = chosen((self.relation,), batch.relations, "relation")
+        sequence, query, key = (batch.relations[name] & batch.scored[..., None]).nonzero(as_tuple=True)
+        if not len(sequence):
+            raise ValueError(f"no scored query of the batch has a key of the relation {name!r}: nothing to follow")
+        scores = torch.stack([view.activations[hook] for hook in _score_hooks(view.architecture)], 1)
+        found = scores[sequence, :, :, query, key]
+        tokens, place, times = batch.tokens[sequence, key].unique(return_inverse=True, return_counts=True)  # type: ignore[no-untyped-call]
+        total = found.new_zeros(len(tokens), *found.shape[1:]).index_add_(0, place, found)
+        mean = (total / times[:, None, None]).permute(1, 2, 0)
+        return [Reading("layer head token", mean, "score", {"token": tokens.tolist()})]
+
+    def across(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Return `growth`, 1 at the first checkpoint, by layer, head and token."""
+        scores = table[table["quantity"] == "score"].sort_values("step", kind="stable")
+        start = scores.groupby(AXES)["value"].transform("first")
+        return scores.assign(quantity="growth", value=np.exp(2 * (scores["value"] - start)))
+
+
+def _score_hooks(architecture: Architecture) -> tuple[str, ...]:
+    return tuple(f"blocks.{layer}.attn.hook_attn_scores" for layer in range(architecture.n_layers))

@@ -1,0 +1,59 @@
+"""How many different tokens each head attends to, among all and among those of a relation."""
+
+import dataclasses
+from collections.abc import Iterable
+
+import torch
+
+from stagewise.architecture import Architecture
+from stagewise.attention import on_same_token
+from stagewise.loss import mean_scored
+from stagewise.probe import AbstractProbe, Reading, View, chosen, pattern_hooks
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenEntropy(AbstractProbe):
+    """Entropy of the attention over tokens (keys with the same token together), by layer and head, nats.
+
+        H = - sum_l c_l log c_l,   c_l = sum_{k: x_k = l} A_qk
+
+    `all` is over all tokens; the others are over the tokens of a relation, where c is renormalised to sum to one. A
+    query that pays a relation no attention at all adds 0. Averaged over the scored queries.
+
+    Args:
+        relations: names of the batch's relations; None for all.
+
+    Raises:
+        ValueError: the batch has no such relation.
+
+    Source: Tian et al. (2023), arXiv:2305.16380, Figure 6, which has the distinct tokens renormalised. Deviation:
+    on sampled sequences a token's share is the one of the sequence; a `population_batch` has the paper's.
+
+    >>> TokenEntropy(("distinct",))
+    TokenEntropy(relations=('distinct',))
+    """
+
+    relations: tuple[str, ...] | None = None
+
+    def hooks(self, architecture: Architecture) -> Iterable[str]:
+        """Name the patterns of all layers."""
+        return pattern_hooks(architecture)
+
+    def read(self, view: View) -> list[Reading]:
+        """Return `entropy` in nats by layer, head and what it is `among`: all tokens, and each relation's."""
+        batch, patterns = view.batch, view.patterns
+        names = chosen(self.relations, batch.relations, "relation") if batch.relations or self.relations else []
+        # sum_l c_l log c_l is sum_k A_k log c_(x_k): each key of a token carries its part.
+        together = on_same_token(patterns, batch.tokens)
+        entropies = [_entropy(patterns, together)]
+        for name in names:
+            own = batch.relations[name][:, None, None].to(patterns.dtype)
+            mass = (patterns * own).sum(-1, keepdim=True).clamp(min=torch.finfo(patterns.dtype).tiny)
+            entropies.append(_entropy(patterns * own / mass, together / mass))
+        values = torch.stack([mean_scored(entropy, batch.scored) for entropy in entropies], -1)
+        return [Reading("batch layer head among", values, "entropy", {"among": ["all", *names]})]
+
+
+def _entropy(share: torch.Tensor, together: torch.Tensor) -> torch.Tensor:
+    # xlogy is 0 where a share is 0, whatever is attended elsewhere.
+    return -torch.xlogy(share, together).sum(-1)

@@ -1,0 +1,58 @@
+"""How many of a relation's tokens get more attention than a threshold."""
+
+import dataclasses
+from collections.abc import Iterable
+
+import torch
+
+from stagewise.architecture import Architecture
+from stagewise.attention import on_same_token, once_a_token
+from stagewise.loss import mean_scored
+from stagewise.probe import AbstractProbe, Reading, View, chosen, pattern_hooks
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenRecall(AbstractProbe):
+    """Share of the relation's different tokens to which a head pays more attention than each threshold.
+
+    A token's attention is that of all its keys together; each token counts once. Averaged over the scored queries.
+    On a `SequenceClasses.vocabulary_batch`, which holds every token once, it is the paper's recall.
+
+    Args:
+        thresholds: attention, in (0, 1).
+        relation: whose tokens ought to be attended to.
+
+    Raises:
+        ValueError: a threshold is outside (0, 1), the batch has no such relation, or a scored query has none of its
+            keys.
+
+    Source: Tian et al. (2023), arXiv:2305.16380, Figures 11 and 12.
+
+    >>> TokenRecall((0.03, 0.04))
+    TokenRecall(thresholds=(0.03, 0.04), relation='distinct')
+    """
+
+    thresholds: tuple[float, ...]
+    relation: str = "distinct"
+
+    def __post_init__(self) -> None:
+        if not self.thresholds or not all(0 < threshold < 1 for threshold in self.thresholds):
+            raise ValueError(f"thresholds are attention, between 0 and 1, at least one; got {self.thresholds}")
+
+    def hooks(self, architecture: Architecture) -> Iterable[str]:
+        """Name the patterns of all layers."""
+        return pattern_hooks(architecture)
+
+    def read(self, view: View) -> list[Reading]:
+        """Return `recall` in [0, 1] by layer, head and threshold."""
+        batch = view.batch
+        (name,) = chosen((self.relation,), batch.relations, "relation")
+        weight = batch.relations[name] * once_a_token(batch.tokens)[:, None]
+        there = weight.sum(-1)
+        if empty := ((there == 0) & batch.scored).sum().item():
+            raise ValueError(f"{empty} scored queries have no key of the relation {name!r}: nothing to recall there")
+        attention = on_same_token(view.patterns, batch.tokens)
+        shares = [torch.einsum("blhqk,bqk->blhq", (attention > t).float(), weight.float()) for t in self.thresholds]
+        recall = [mean_scored(share / there.clamp(min=1e-9)[:, None, None], batch.scored) for share in shares]
+        labels = {"threshold": [f"{threshold:g}" for threshold in self.thresholds]}
+        return [Reading("batch layer head threshold", torch.stack(recall, -1), "recall", labels)]

@@ -1,0 +1,290 @@
+"""Sequence classes: common tokens, tokens distinct to a class, a query token, and the label that the class decides."""
+
+import dataclasses
+import math
+import random
+from collections.abc import Callable, Iterator
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Generator, Tensor
+
+from stagewise.task import TRAINING, AbstractTask, Batch, derive_seed
+
+
+@dataclasses.dataclass(frozen=True)
+class SequenceClasses(AbstractTask):
+    """Sequences of one of K classes: tokens drawn independently from P(. | class), the class's query, its label.
+
+        P(common token | n) = w / Z,   P(k-th distinct token of n | n) = w_k / Z,   w_k evenly spaced
+
+    Token ids: the common tokens; the distinct tokens of class 0, 1, ...; the query tokens; the labels. A query token
+    serves `labels_per_query` classes, so that only distinct tokens tell its labels apart. The last position holds
+    the query, and is the only one that is scored; its target is the label.
+
+    Args:
+        n_queries: number of query tokens.
+        labels_per_query: classes of one query token; K = n_queries * labels_per_query.
+        n_common: number of common tokens.
+        n_distinct: number of distinct tokens of a class.
+        length: contextual tokens of a sequence, the query not counted.
+        common_weight: weight w of each common token, before normalising.
+        distinct_weights: weights of the first and the last distinct token of a class.
+        published: whether `stream` replays the random streams of the published runs; a step's data then depend on
+            all steps before it and on the batch size.
+        n_sequences: size of the training set; None for fresh data at every step.
+
+    Raises:
+        ValueError: a parameter is out of range; the message says which and what is possible.
+
+    Source: Tian et al. (2023), Scan and Snap: Understanding Training Dynamics and Token Composition in 1-layer
+    Transformer, arXiv:2305.16380, section 3 and the Syn-Small and Syn-Medium data of section 7. Note that the paper's
+    M = 30 for Syn-Small counts contextual tokens only: with queries and labels there are 34.
+
+    >>> task = SequenceClasses()
+    >>> batch = task.sample(5, seed=0)
+    >>> task.d_vocab, batch.tokens.shape, list(batch.relations)
+    (34, torch.Size([5, 128]), ['distinct', 'common'])
+    """
+
+    n_queries: int = 2
+    labels_per_query: int = 1
+    n_common: int = 10
+    n_distinct: int = 10
+    length: int = 127
+    common_weight: float = 1.0
+    distinct_weights: tuple[float, float] = (0.1, 1.0)
+    published: bool = False
+    n_sequences: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("n_queries", "labels_per_query", "n_common", "n_distinct", "length", "common_weight"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
+        if len(self.distinct_weights) != 2 or not min(self.distinct_weights) > 0:
+            raise ValueError(
+                f"distinct_weights are the first and the last weight, both positive, got {self.distinct_weights}"
+            )
+        if self.n_sequences is not None and (self.n_sequences < 1 or self.published):
+            raise ValueError(
+                "n_sequences must be positive, or None for fresh data, which the published streams need; "
+                f"got n_sequences={self.n_sequences}, published={self.published}"
+            )
+
+    @property
+    def n_classes(self) -> int:
+        """Number K of classes."""
+        return self.n_queries * self.labels_per_query
+
+    @property
+    def d_vocab(self) -> int:
+        """Number M of tokens: common, distinct, queries, labels."""
+        return self.n_common + self.n_classes * (self.n_distinct + 1) + self.n_queries
+
+    @property
+    def n_ctx(self) -> int:
+        """Positions that a model sees: the contextual tokens and the query."""
+        return self.length + 1
+
+    @property
+    def distinct_tokens(self) -> Int[Tensor, "class token"]:
+        """The token ids that occur in one class only, the least frequent first."""
+        first = self.n_common + self.n_distinct * torch.arange(self.n_classes)[:, None]
+        return first + torch.arange(self.n_distinct)
+
+    @property
+    def support(self) -> Int[Tensor, "class token"]:
+        """The token ids that each class draws from: common, then its distinct ones."""
+        common = torch.arange(self.n_common).expand(self.n_classes, -1)
+        return torch.cat([common, self.distinct_tokens], 1)
+
+    @property
+    def queries(self) -> Int[Tensor, " class"]:
+        """The query token of each class."""
+        first = self.n_common + self.n_classes * self.n_distinct
+        return first + torch.arange(self.n_classes) // self.labels_per_query
+
+    @property
+    def labels(self) -> Int[Tensor, " class"]:
+        """The label of each class."""
+        return self.d_vocab - self.n_classes + torch.arange(self.n_classes)
+
+    def law(self) -> Float[Tensor, "class token"]:
+        """Return P(token | class) over the whole vocabulary, in float64.
+
+        >>> [round(p, 7) for p in SequenceClasses().law()[0, [0, 10, 19]].tolist()]
+        [0.0645161, 0.0064516, 0.0645161]
+        """
+        law = torch.zeros(self.n_classes, self.d_vocab, dtype=torch.float64)
+        return law.scatter_(1, self.support, self._weights().expand(self.n_classes, -1))
+
+    def sample(self, n: int, seed: int) -> Batch:
+        """Sample n sequences, classes uniformly."""
+        if n < 1:
+            raise ValueError(f"the number of sequences must be positive, got {n}")
+        generator = Generator().manual_seed(seed)
+        classes = torch.randint(self.n_classes, (n,), generator=generator)
+        slots = torch.multinomial(self._weights(), n * self.length, replacement=True, generator=generator)
+        return self._batch(self.support[classes[:, None], slots.view(n, self.length)], classes)
+
+    def references(self, batch: Batch) -> dict[str, Float[Tensor, "batch pos token"]]:
+        """Return four laws of the label (nats): any token, any label, one of the query's labels, the class's own.
+
+        The last, `class`, is the exact posterior: the label that the distinct tokens of the context give, or one of
+        the query's labels where there are none. Positions before the last are not scored and hold the uniform law.
+        """
+        own = torch.zeros(self.n_classes, self.d_vocab)
+        own[torch.arange(self.n_classes), self.labels] = 1.0
+        seen = (batch.tokens[:, :-1, None] == self.distinct_tokens.flatten()).any(1)
+        evidence = seen.view(-1, self.n_classes, self.n_distinct).any(-1)
+        same_query = batch.tokens[:, -1:] == self.queries
+        fits = torch.where((evidence & same_query).any(-1, keepdim=True), evidence & same_query, same_query)
+        laws = {
+            "uniform": torch.ones(len(batch), self.d_vocab),
+            "labels": own.sum(0).expand(len(batch), -1),
+            "query": same_query.float() @ own,
+            "class": fits.float() @ own,
+        }
+        return {name: self._everywhere(law, batch) for name, law in laws.items()}
+
+    def stream(self, seed: int) -> Callable[[int, int], Batch]:
+        """Return the training data: a function of (step, batch size); relations are left to the probe batch.
+
+        With `published`, asking for the steps in their order costs each once; going back replays from the first.
+        """
+        if self.published:
+            return self._replay(seed)
+        if self.n_sequences is not None:
+            return super().stream(seed)
+        return lambda step, size: self.sample(size, derive_seed(seed, TRAINING, step))
+
+    def population_batch(self, length: int = 155) -> Batch:
+        """Return one sequence a class in which every token is as frequent as P says: no sampling error.
+
+        Where no position is encoded, the attention of the last query summed by token is the paper's c_n.
+
+        Args:
+            length: contextual tokens; 155 holds the frequencies of the presets exactly.
+
+        Raises:
+            ValueError: the frequencies are not whole at this length.
+        """
+        expected = length * self._weights()
+        counts = expected.round().long()
+        if (counts - expected).abs().max() > 1e-9 * length:
+            raise ValueError(
+                f"P(token | class) is not a multiple of 1/{length}: choose a length that makes every count whole "
+                f"(155 for the presets), counts would be {[round(count, 3) for count in expected.tolist()]}"
+            )
+        context = torch.stack([own.repeat_interleave(counts) for own in self.support])
+        return self._batch(context, torch.arange(self.n_classes))
+
+    def vocabulary_batch(self) -> Batch:
+        """Return one sequence a query token that holds every token once, for attention without frequencies.
+
+        `distinct` are the distinct tokens of all the query's classes; the target is the first one's label.
+        """
+        first = torch.arange(0, self.n_classes, self.labels_per_query)
+        batch = self._batch(torch.arange(self.d_vocab).expand(self.n_queries, -1), first)
+        owner = torch.full((self.d_vocab,), -1)
+        owner[self.distinct_tokens] = torch.arange(self.n_classes)[:, None] // self.labels_per_query
+        own = owner[batch.tokens] == torch.arange(self.n_queries)[:, None]
+        return dataclasses.replace(batch, relations={**batch.relations, "distinct": _causal(own)})
+
+    def _weights(self) -> Float[Tensor, " slot"]:
+        common = torch.full((self.n_common,), self.common_weight, dtype=torch.float64)
+        distinct = torch.linspace(*self.distinct_weights, self.n_distinct, dtype=torch.float64)
+        weights = torch.cat([common, distinct])
+        return weights / weights.sum()
+
+    def _batch(self, context: Int[Tensor, "batch key"], classes: Int[Tensor, " batch"]) -> Batch:
+        batch = self._without_relations(context, classes)
+        common = batch.tokens < self.n_common
+        distinct = ~common & (batch.tokens < self.queries[0])
+        return dataclasses.replace(batch, relations={"distinct": _causal(distinct), "common": _causal(common)})
+
+    def _without_relations(self, context: Int[Tensor, "batch key"], classes: Int[Tensor, " batch"]) -> Batch:
+        tokens = torch.cat([context, self.queries[classes][:, None]], 1)
+        targets = torch.zeros_like(tokens)
+        targets[:, -1] = self.labels[classes]
+        scored = (torch.arange(tokens.shape[1]) == tokens.shape[1] - 1).expand(len(tokens), -1)
+        return Batch(tokens, targets, scored)
+
+    def _everywhere(self, law: Float[Tensor, "batch token"], batch: Batch) -> Float[Tensor, "batch pos token"]:
+        log_probs = torch.full((*batch.tokens.shape, self.d_vocab), -math.log(self.d_vocab))
+        log_probs[:, -1] = (law / law.sum(1, keepdim=True)).log()
+        return log_probs
+
+    def _replay(self, seed: int) -> Callable[[int, int], Batch]:
+        position, of_size = 0, 0
+        batches: Iterator[tuple[Tensor, Tensor]] = iter(())
+
+        def draw(step: int, size: int) -> Batch:
+            nonlocal batches, position, of_size
+            if step < position or size != of_size:
+                batches, position, of_size = _published_batches(self, seed, size), 0, size
+            for _ in range(step - position):
+                next(batches)
+            position = step + 1
+            return self._without_relations(*next(batches))
+
+        return draw
+
+
+def syn_small(published: bool = False) -> SequenceClasses:
+    """Return Syn-Small: two query tokens with one label each, M = 34.
+
+    Source: Tian et al. (2023), arXiv:2305.16380, section 7, Figures 4 and 5.
+    """
+    return SequenceClasses(published=published)
+
+
+def syn_medium(n_queries: int = 1, published: bool = False) -> SequenceClasses:
+    """Return Syn-Medium: two labels a query token; the paper has 1, 3, 5 and 10 query tokens (M = 33, 79, 125, 240).
+
+    Source: Tian et al. (2023), arXiv:2305.16380, section 7, Figure 6.
+    """
+    return SequenceClasses(n_queries, labels_per_query=2, published=published)
+
+
+def published_weights(
+    task: SequenceClasses, seed: int
+) -> tuple[Float[Tensor, "token token"], Float[Tensor, "token token"]]:
+    """Return the initial Y and Z of a published run, uniform in +-1/sqrt(M).
+
+    Source: the configurations and logs released with Tian et al. (2023), arXiv:2305.16380. Syn-Small, whose weights
+    start at zero, draws them all the same before its data.
+    """
+    decoder, attention = _draw_weights(task, _published_generator(seed))
+    return decoder.T.contiguous(), attention
+
+
+def _published_generator(seed: int) -> Generator:
+    return Generator().manual_seed(seed + 2)
+
+
+def _draw_weights(task: SequenceClasses, generator: Generator) -> tuple[Tensor, Tensor]:
+    bound = task.d_vocab**-0.5
+    shape = (task.d_vocab, task.d_vocab)
+    decoder = torch.empty(shape).uniform_(-bound, bound, generator=generator)
+    return decoder, torch.empty(shape).uniform_(-bound, bound, generator=generator)
+
+
+def _published_batches(task: SequenceClasses, seed: int, size: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield (contexts, classes): two streams, the classes from Python's generator, the tokens from torch's."""
+    chooser, generator = random.Random(seed), _published_generator(seed)
+    _draw_weights(task, generator)
+    weights, support = task._weights().float(), task.support
+    while True:
+        drawn = []
+        for _ in range(size):
+            label = chooser.choice(range(task.n_classes))
+            drawn.append((label, torch.multinomial(weights, task.length, replacement=True, generator=generator)))
+        classes = torch.tensor([label for label, _ in drawn])
+        yield support[classes[:, None], torch.stack([slots for _, slots in drawn])], classes
+
+
+def _causal(keys: Bool[Tensor, "batch key"]) -> Bool[Tensor, "batch query key"]:
+    """Let every query look at these keys before it."""
+    length = keys.shape[1]
+    return keys[:, None] & torch.ones(length, length, dtype=torch.bool).tril(-1)

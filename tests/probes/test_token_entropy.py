@@ -1,0 +1,60 @@
+"""Entropy over tokens: uniform attention over n tokens has log n nats, however often each occurs."""
+
+import math
+
+import pytest
+import torch
+
+from stagewise.measurement import measure
+from stagewise.probes import TokenEntropy
+from stagewise.table import select
+from stagewise.task import Batch
+from stagewise.tasks import syn_small
+from stagewise.yz_hooked import series_of
+from stagewise.yz_model import YZ, zeros
+
+RECORDED = 1e-5
+"""Float32 sums; the notes give six decimals."""
+
+
+def entropies(weights: YZ, batch: Batch) -> dict[str, float]:
+    series = series_of("run", [(0, weights)], batch.tokens.shape[1])
+    rows = select(measure(series, [TokenEntropy()], batch, progress=False), "TokenEntropy", "entropy")
+    return dict(zip(rows["among"], rows["value"], strict=True))
+
+
+def test_the_law_of_syn_small_has_its_recorded_entropies() -> None:
+    found = entropies(zeros(1, 34), syn_small().population_batch())
+    expected = {"all": 2.899287, "distinct": 2.151282, "common": math.log(10)}
+    assert found == pytest.approx(expected, abs=RECORDED)
+
+
+def test_attention_to_one_token_has_no_entropy() -> None:
+    weights = zeros(1, 34)
+    weights.z[0, :, 5] = 100.0
+    found = entropies(weights, syn_small().population_batch())
+    assert found["all"] == pytest.approx(0, abs=RECORDED)
+    assert found["common"] == pytest.approx(0, abs=RECORDED)
+
+
+def test_a_renormalised_entropy_is_that_of_the_conditional_law() -> None:
+    task, weights = syn_small(), zeros(1, 34)
+    weights.z[0] = torch.randn(34, 34, generator=torch.Generator().manual_seed(0))
+    expected = []
+    for law, query, own in zip(task.law(), task.queries, task.distinct_tokens, strict=True):
+        c = [(law[l] * math.exp(weights.z[0, query, l])).item() for l in own]  # noqa: E741
+        expected.append(-sum(p / sum(c) * math.log(p / sum(c)) for p in c))
+    found = entropies(weights, task.population_batch())
+    assert found["distinct"] == pytest.approx(sum(expected) / 2, abs=RECORDED)
+
+
+def test_a_batch_without_relations_has_the_full_entropy_alone() -> None:
+    batch = syn_small().population_batch()
+    bare = Batch(batch.tokens, batch.targets, batch.scored)
+    assert list(entropies(zeros(1, 34), bare)) == ["all"]
+
+
+def test_an_unknown_relation_is_refused() -> None:
+    batch = syn_small().population_batch()
+    with pytest.raises(ValueError, match="the batch has no relation 'rare'; it has 'distinct', 'common'"):
+        measure(series_of("run", [(0, zeros(1, 34))], 156), [TokenEntropy(("rare",))], batch, progress=False)
