@@ -100,6 +100,13 @@ def test_what_reads_tables_knows_no_model(path: Path) -> None:
     assert not siblings(path) & {"model", "training", "measurement", "series", "forward", "probe", "task"}
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / "stagewise" / "theory").glob("*.py")), ids=lambda path: path.stem)
+def test_theories_import_numpy_scipy_and_each_other_alone(path: Path) -> None:
+    outside = {module.split(".")[0] for module in modules_of(path)} - set(sys.stdlib_module_names)
+    assert outside <= {"numpy", "scipy", "stagewise"}
+    assert siblings(path) <= {"theory"}
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=name)
 def test_transformer_lens_is_imported_in_one_module_and_inside_functions(path: Path) -> None:
     tree = ast.parse(path.read_text(encoding="utf8"))
