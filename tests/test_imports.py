@@ -29,7 +29,20 @@ CORE = {"architecture", "attention", "init", "intervention", "loss", "probe", "s
 """What a task or a probe may know: types and pure functions."""
 
 ENGINES = {"folder", "forward", "measurement", "model", "readings", "series", "training"}
-NO_MODEL = ("table", "turning", "events", "stages", "plot", "figure", "maps", "palette", "step_axis")
+NO_MODEL = (
+    "table",
+    "turning",
+    "events",
+    "stages",
+    "plot",
+    "figure",
+    "maps",
+    "palette",
+    "step_axis",
+    "emergence",
+    "power_law",
+    "laws_plot",
+)
 """Modules that read tables: they know no torch model."""
 
 
