@@ -1,5 +1,7 @@
 """The catalogue of probes: one idea a file."""
 
+from stagewise.probes.accuracy import Accuracy as Accuracy
+from stagewise.probes.attention_along import AttentionAlong as AttentionAlong
 from stagewise.probes.attention_entropy import AttentionEntropy as AttentionEntropy
 from stagewise.probes.attention_to import AttentionTo as AttentionTo
 from stagewise.probes.head_ablation import HeadAblation as HeadAblation

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from stagewise.architecture import minimal as minimal
     from stagewise.emergence import emergence_times as emergence_times
     from stagewise.init import GaussianInit as GaussianInit
+    from stagewise.init import LinearInit as LinearInit
     from stagewise.init import OneHotInit as OneHotInit
     from stagewise.intervention import AblateHead as AblateHead
     from stagewise.intervention import RestrictContext as RestrictContext
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "architecture": ("Architecture", "full", "minimal"),
     "emergence": ("emergence_times",),
-    "init": ("GaussianInit", "OneHotInit"),
+    "init": ("GaussianInit", "LinearInit", "OneHotInit"),
     "intervention": ("AblateHead", "RestrictContext"),
     "measurement": ("measure",),
     "power_law": ("PowerLaw", "fit_interval_censored", "fit_log_linear"),

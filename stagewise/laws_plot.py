@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from stagewise.palette import ink, marker, ordered_colours
 from stagewise.power_law import PowerLaw
@@ -38,8 +39,11 @@ def collapse(
         _draw(ax, group, label, colours[label], marker(i))
     ends = np.array([runs["fitted"].min() / 1.3, runs["fitted"].max() * 1.3])
     ax.plot(ends, ends, color="#888888", linewidth=0.9, zorder=0)
-    ax.set_xscale("log")
-    ax.set_yscale("log")
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.axes.set(**{f"{axis.axis_name}scale": "log"})
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_minor_locator(NullLocator())
     ax.set_xlabel(f"fitted, {unit}")
     ax.set_ylabel(f"measured, {unit}")
     ax.set_title(_words(law), fontsize=9)
@@ -65,7 +69,7 @@ def _groups(runs: pd.DataFrame, law: PowerLaw, colour_by: str | None) -> dict[st
         colour_by = str(varying[-1])
     if colour_by not in runs:
         raise ValueError(f"the runs have no column {colour_by!r}; they have {', '.join(map(str, runs))}")
-    return {f"{colour_by} = {value}": group for value, group in runs.groupby(colour_by)}
+    return {f"{colour_by} = {value:g}": group for value, group in runs.groupby(colour_by)}
 
 
 def _draw(ax: Axes, group: pd.DataFrame, label: str, colour: str, mark: str) -> None:

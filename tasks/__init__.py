@@ -1,4 +1,6 @@
 """The catalogue of tasks: one task a file."""
 
+from stagewise.tasks.associative_recall import AssociativeRecall as AssociativeRecall
 from stagewise.tasks.markov_chain import MarkovChain as MarkovChain
+from stagewise.tasks.sparse_regression import SparseRegression as SparseRegression
 from stagewise.tasks.windows import Windows as Windows
