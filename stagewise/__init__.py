@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from stagewise.series import open_series as open_series
     from stagewise.stages import Stages as Stages
     from stagewise.stages import find_stages as find_stages
+    from stagewise.sweeping import grid as grid
+    from stagewise.sweeping import sweep as sweep
     from stagewise.table import select as select
     from stagewise.task import AbstractTask as AbstractTask
     from stagewise.task import Batch as Batch
@@ -56,6 +58,7 @@ _HOMES = {
     "schedule": ("linear", "logarithmic"),
     "series": ("CheckpointSeries", "open_series"),
     "stages": ("Stages", "find_stages"),
+    "sweeping": ("grid", "sweep"),
     "table": ("select",),
     "task": ("AbstractTask", "Batch"),
     "training": ("train",),
