@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from stagewise.loss import cross_entropy, mean_scored
+from stagewise.loss import cross_entropy, mean_scored, squared_error
 from stagewise.probe import AbstractProbe, Reading, View
 
 
@@ -10,7 +10,8 @@ from stagewise.probe import AbstractProbe, Reading, View
 class Loss(AbstractProbe):
     """Cross-entropy of the scored predictions, and its excess over that of the batch's last (complete) reference.
 
-    Both in nats. The excess is left out where the batch has no references.
+    Both in nats. The excess is left out where the batch has no references. Of a regression it is half the squared
+    error, and what the complete solution leaves is zero.
 
     Source: Yüksel et al. (2026), arXiv:2602.19143, the excess loss of Figures 4 and 5.
 
@@ -19,8 +20,11 @@ class Loss(AbstractProbe):
     """
 
     def read(self, view: View) -> list[Reading]:
-        """Return `cross_entropy` and `excess`, nats."""
+        """Return `cross_entropy` and `excess`, nats; of a regression `squared_error`."""
         batch = view.batch
+        if batch.is_regression:
+            error = mean_scored(squared_error(view.log_probs, batch.targets), batch.scored)
+            return [Reading("batch", error, "squared_error")]
         loss = mean_scored(cross_entropy(view.log_probs, batch.targets), batch.scored)
         readings = [Reading("batch", loss, "cross_entropy")]
         if batch.references:

@@ -15,11 +15,16 @@ if TYPE_CHECKING:
     from stagewise.architecture import Architecture as Architecture
     from stagewise.architecture import full as full
     from stagewise.architecture import minimal as minimal
+    from stagewise.emergence import emergence_times as emergence_times
     from stagewise.init import GaussianInit as GaussianInit
+    from stagewise.init import LinearInit as LinearInit
     from stagewise.init import OneHotInit as OneHotInit
     from stagewise.intervention import AblateHead as AblateHead
     from stagewise.intervention import RestrictContext as RestrictContext
     from stagewise.measurement import measure as measure
+    from stagewise.power_law import PowerLaw as PowerLaw
+    from stagewise.power_law import fit_interval_censored as fit_interval_censored
+    from stagewise.power_law import fit_log_linear as fit_log_linear
     from stagewise.probe import AbstractProbe as AbstractProbe
     from stagewise.probe import Reading as Reading
     from stagewise.probe import View as View
@@ -33,6 +38,8 @@ if TYPE_CHECKING:
     from stagewise.series import open_series as open_series
     from stagewise.stages import Stages as Stages
     from stagewise.stages import find_stages as find_stages
+    from stagewise.sweeping import grid as grid
+    from stagewise.sweeping import sweep as sweep
     from stagewise.table import select as select
     from stagewise.task import AbstractTask as AbstractTask
     from stagewise.task import Batch as Batch
@@ -40,15 +47,18 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "architecture": ("Architecture", "full", "minimal"),
-    "init": ("GaussianInit", "OneHotInit"),
+    "emergence": ("emergence_times",),
+    "init": ("GaussianInit", "LinearInit", "OneHotInit"),
     "intervention": ("AblateHead", "RestrictContext"),
     "measurement": ("measure",),
+    "power_law": ("PowerLaw", "fit_interval_censored", "fit_log_linear"),
     "probe": ("AbstractProbe", "Reading", "View"),
     "recipe": ("Recipe", "Seeds", "TrainPlan"),
     "reporting": ("report",),
     "schedule": ("linear", "logarithmic"),
     "series": ("CheckpointSeries", "open_series"),
     "stages": ("Stages", "find_stages"),
+    "sweeping": ("grid", "sweep"),
     "table": ("select",),
     "task": ("AbstractTask", "Batch"),
     "training": ("train",),

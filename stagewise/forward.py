@@ -50,9 +50,9 @@ _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F
 
 
 def training_forward(
-    model: Any, tokens: Int[Tensor, "batch pos"]
-) -> Callable[[Int[Tensor, "batch pos"]], Float[Tensor, "batch pos token"]]:
-    """Return the fastest function from tokens to logits that has the model's parameters and its values.
+    model: Any, tokens: Int[Tensor, "batch pos"] | Float[Tensor, "batch pos feature"]
+) -> Callable[[Tensor], Float[Tensor, "batch pos token"]]:
+    """Return the fastest function from tokens (or vectors) to logits that has the model's parameters and values.
 
     The fused pass is checked against the model on `tokens`; where the config is not covered or the two differ by
     more than TOLERANCE, it is the model itself.
@@ -77,7 +77,8 @@ def _covers(cfg: Any) -> bool:
 
 
 def _logits(model: Any, tokens: Tensor) -> Tensor:
-    x = model.embed.W_E[tokens] + model.pos_embed.W_pos[: tokens.shape[1]]
+    embedded = tokens @ model.embed.W_E if tokens.is_floating_point() else model.embed.W_E[tokens]
+    x = embedded + model.pos_embed.W_pos[: tokens.shape[1]]
     for block in model.blocks:
         x = x + _attention(block.attn, _norm(model.cfg, block, "ln1", x))
         if not model.cfg.attn_only:

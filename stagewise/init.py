@@ -91,6 +91,48 @@ class OneHotInit(AbstractInit):
         assert length + d == width
 
 
+@dataclasses.dataclass(frozen=True)
+class LinearInit(AbstractInit):
+    """PyTorch's default: weights and biases U(-1/sqrt(fan_in), 1/sqrt(fan_in)), norms one, positions sinusoids.
+
+    The positions do not train: W_pos[t, 2i] = sin(t / 10000^(2i / d_model)), and the cosine in the next column.
+
+    Args:
+        embedding: W_E as every other weight, its fan-in the number of tokens or features, or N(0, 1). Beside
+            sinusoids of size one, its scale decides how fast a model learns.
+
+    Source: Zucchet et al. (2025), arXiv:2505.17863, appendix D, which names the positions; the rest is PyTorch's.
+    """
+
+    embedding: Literal["uniform", "normal"] = "uniform"
+
+    def __post_init__(self) -> None:
+        if self.embedding not in ("uniform", "normal"):
+            raise ValueError(f'embedding must be "uniform" or "normal", got {self.embedding!r}')
+
+    def apply(self, model: Any, generator: Generator) -> None:
+        """Write the initial weights, parameter by parameter in the order of their names."""
+        cfg = model.cfg
+        inner = {"W_O": cfg.n_heads * cfg.d_head, "W_out": cfg.d_mlp, "W_E": cfg.d_vocab}
+        with torch.no_grad():
+            for name, parameter in sorted(model.named_parameters()):
+                last = name.rpartition(".")[2]
+                if last == "W_pos":
+                    parameter.copy_(_sinusoids(*parameter.shape)).requires_grad_(False)
+                elif last == "W_E" and self.embedding == "normal":
+                    parameter.copy_(torch.randn(parameter.shape, generator=generator))
+                elif last in ("w", "b"):
+                    parameter.fill_(1.0 if last == "w" else 0.0)
+                else:
+                    fan_in = inner.get(last.replace("b_", "W_"), cfg.d_model)
+                    _fill_uniform(parameter, fan_in**-0.5, generator)
+
+
+def _sinusoids(length: int, width: int) -> Tensor:
+    angle = torch.arange(length)[:, None] / 10_000 ** (torch.arange(0, width, 2) / width)
+    return torch.stack([angle.sin(), angle.cos()], -1).flatten(1)[:, :width]
+
+
 def _fill_uniform(weights: Tensor, scale: float, generator: Generator) -> None:
     weights.copy_(scale * (2 * torch.rand(weights.shape, generator=generator) - 1))
 

@@ -1,6 +1,7 @@
 """Losses and divergences in nats, and their mean over the predictions that count."""
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
@@ -10,6 +11,23 @@ def cross_entropy(
 ) -> Float[Tensor, "batch pos"]:
     """Return -log q(target) at every position, in nats."""
     return -log_probs.gather(-1, targets[..., None])[..., 0]
+
+
+def squared_error(
+    outputs: Float[Tensor, "*axes output"], targets: Float[Tensor, "*axes output"]
+) -> Float[Tensor, "*axes"]:
+    """Return half the squared distance of each prediction to its target vector."""
+    return ((outputs - targets) ** 2).sum(-1) / 2
+
+
+def training_loss(
+    outputs: Float[Tensor, "prediction output"],
+    targets: Int[Tensor, " prediction"] | Float[Tensor, "prediction output"],
+) -> Float[Tensor, ""]:
+    """Return what training minimises: cross-entropy (nats) of logits, half the squared error of target vectors."""
+    if targets.is_floating_point():
+        return squared_error(outputs, targets).mean()
+    return F.cross_entropy(outputs, targets)
 
 
 def kl_divergence(p: Float[Tensor, "*axes token"], q: Float[Tensor, "*axes token"]) -> Float[Tensor, "*axes"]:

@@ -107,8 +107,8 @@ def run_passes(
     hooks = {hook for probe in probes for hook in probe.hooks(series.architecture)}
     for edit in edits:
         hooks |= models.hooks_for(model, edit)
-    log_probs, activations = models.clean_pass(model, batch.tokens, hooks)
-    edited = {edit: models.edited_pass(model, edit, activations) for edit in edits}
+    log_probs, activations = models.clean_pass(model, batch.tokens, hooks, regression=batch.is_regression)
+    edited = {edit: models.edited_pass(model, edit, activations, regression=batch.is_regression) for edit in edits}
     return log_probs, activations, edited
 
 

@@ -15,6 +15,8 @@ from stagewise.intervention import AblateHead, Edit, Intervention, RestrictConte
 Model = Any
 """A HookedTransformer; its type is not named here because naming it would import it."""
 
+HOOKS_OF_TOY = ("hook_attn_scores", "hook_pattern", "hook_z", "hook_out")
+
 Hook = tuple[str, Callable[..., Tensor | None]]
 
 
@@ -41,8 +43,59 @@ def build(architecture: Architecture, seed: int = 0, device: str | torch.device 
             model = HookedTransformer(config, move_to_device=False)
         except (TypeError, ValueError, AssertionError) as reason:
             raise ValueError(f"TransformerLens refuses the config {dict(architecture.config)}: {reason}") from reason
+    _accept_vectors(model)
     architecture.init.apply(model, torch.Generator().manual_seed(seed))
     return model.to(device, print_details=False)
+
+
+def build_toy(n_positions: int, d: int) -> Model:
+    """Build y = W sum_t softmax(a)_t x_t as a TransformerLens HookedRootModule, with a = 0 and W = 0.
+
+    It maps vectors [batch pos feature] to outputs [batch output]. Parameters: `logits` a [pos] and `W` [output
+    feature]. Hooks: `hook_attn_scores` and `hook_pattern` [batch pos], `hook_z` [batch feature], `hook_out`.
+
+    Source: Zucchet et al. (2025), The emergence of sparse attention, arXiv:2505.17863, section 2.1.
+    """
+    from transformer_lens import HookedRootModule
+    from transformer_lens.hook_points import HookPoint
+
+    class ToyAttention(HookedRootModule):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.logits = torch.nn.Parameter(torch.zeros(n_positions))
+            self.W = torch.nn.Parameter(torch.zeros(d, d))
+            for name in HOOKS_OF_TOY:
+                setattr(self, name, HookPoint())
+            self.setup()
+
+        def forward(self, x: Float[Tensor, "batch pos feature"]) -> Float[Tensor, "batch output"]:
+            scores = self.hook_attn_scores(self.logits.expand(len(x), -1))
+            pattern = self.hook_pattern(scores.softmax(-1))
+            z = self.hook_z(torch.einsum("bt,btd->bd", pattern, x))
+            outputs: Tensor = self.hook_out(z @ self.W.T)
+            return outputs
+
+    return ToyAttention()
+
+
+def _accept_vectors(model: Model) -> None:
+    """Let the model read vectors [batch pos feature] where it reads tokens; W_E maps a one-hot one as its token."""
+    embed, position = model.embed.forward, getattr(model, "pos_embed", None)
+
+    def embed_forward(tokens: Tensor) -> Tensor:
+        embedded: Tensor = tokens @ model.embed.W_E if tokens.is_floating_point() else embed(tokens)
+        return embedded
+
+    model.embed.forward = embed_forward
+    if position is None:
+        return
+    of_tokens = position.forward
+
+    def pos_embed_forward(tokens: Tensor, *rest: Any, **named: Any) -> Tensor:
+        embedded: Tensor = of_tokens(tokens[..., 0] if tokens.is_floating_point() else tokens, *rest, **named)
+        return embedded
+
+    position.forward = pos_embed_forward
 
 
 def weights(model: Model) -> dict[str, Tensor]:
@@ -72,9 +125,15 @@ def load(model: Model, state: Mapping[str, Tensor]) -> None:
 
 
 def clean_pass(
-    model: Model, tokens: Int[Tensor, "batch pos"], hooks: Iterable[str]
+    model: Model,
+    tokens: Int[Tensor, "batch pos"] | Float[Tensor, "batch pos feature"],
+    hooks: Iterable[str],
+    *,
+    regression: bool = False,
 ) -> tuple[Float[Tensor, "batch pos token"], dict[str, Tensor]]:
     """Run the model once; return its log-probabilities (nats) and the activations of the named hooks.
+
+    Of a regression, the outputs themselves stand in the log-probabilities' place.
 
     Raises:
         ValueError: the model has no such hook.
@@ -84,7 +143,7 @@ def clean_pass(
         raise ValueError(f"the model has no hook {', '.join(unknown)}; it has {', '.join(model.hook_dict)}")
     with torch.inference_mode():
         logits, cache = model.run_with_cache(tokens, names_filter=wanted.__contains__)
-    return logits.log_softmax(-1), {name: cache[name] for name in wanted}
+    return logits if regression else logits.log_softmax(-1), {name: cache[name] for name in wanted}
 
 
 def hooks_for(model: Model, edit: Edit) -> set[str]:
@@ -105,8 +164,12 @@ def hooks_for(model: Model, edit: Edit) -> set[str]:
     )
 
 
-def edited_pass(model: Model, edit: Edit, clean: Mapping[str, Tensor]) -> Float[Tensor, "batch pos token"]:
+def edited_pass(
+    model: Model, edit: Edit, clean: Mapping[str, Tensor], *, regression: bool = False
+) -> Float[Tensor, "batch pos token"]:
     """Run the model with the edit, from the first layer that it touches; return log-probabilities (nats).
+
+    Of a regression, the outputs themselves.
 
     `clean` holds the activations that `hooks_for(model, edit)` names. The model is left as it was.
 
@@ -122,7 +185,7 @@ def edited_pass(model: Model, edit: Edit, clean: Mapping[str, Tensor]) -> Float[
             shortformer_pos_embed=clean["hook_pos_embed"] if _is_shortformer(model) else None,
             fwd_hooks=hooks,
         )
-    return logits.log_softmax(-1)
+    return logits if regression else logits.log_softmax(-1)
 
 
 def _is_shortformer(model: Model) -> bool:

@@ -71,7 +71,7 @@ class View:
         step: optimiser updates so far.
         architecture: what the model is.
         batch: the fixed probe batch.
-        log_probs: of the clean pass, in nats.
+        log_probs: of the clean pass, in nats; of a regression, the outputs themselves.
         activations: the clean pass's, by hook name; those that the probe declared.
         edited: log-probabilities of the passes that the probe asked for, in nats.
         weights: the checkpoint's parameters by name.

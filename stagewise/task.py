@@ -29,18 +29,25 @@ def derive_seed(seed: int, *path: int) -> int:
 class Batch:
     """Sequences with everything that training and probes need to know about them.
 
-    `scored` says which predictions count. `relations` names sets of keys that a head may attend to from each query.
+    `tokens` are token numbers, or input vectors: a one-hot vector is its token, since both go through W_E. `targets`
+    are the tokens to predict, or of a regression the vectors. `scored` says which predictions count. `relations` names
+    sets of keys that a head may attend to from each query.
     `references` are named partial solutions as log-probabilities (nats), the most complete one last.
     """
 
-    tokens: Int[Tensor, "batch pos"]
-    targets: Int[Tensor, "batch pos"]
+    tokens: Int[Tensor, "batch pos"] | Float[Tensor, "batch pos feature"]
+    targets: Int[Tensor, "batch pos"] | Float[Tensor, "batch pos output"]
     scored: Bool[Tensor, "batch pos"]
     relations: Mapping[str, Bool[Tensor, "batch query key"]] = dataclasses.field(default_factory=dict)
     references: Mapping[str, Float[Tensor, "batch pos token"]] = dataclasses.field(default_factory=dict)
 
     def __len__(self) -> int:
         return self.tokens.shape[0]
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether the targets are vectors, and the loss half the squared error."""
+        return self.targets.is_floating_point()
 
     def to(self, device: str | torch.device) -> "Batch":
         """Return the batch with every tensor on `device`."""
@@ -68,7 +75,7 @@ class AbstractTask(abc.ABC):
     @property
     @abc.abstractmethod
     def d_vocab(self) -> int:
-        """Number of tokens."""
+        """Number of tokens; of a task of input vectors, their number of features."""
 
     @property
     @abc.abstractmethod

@@ -7,7 +7,6 @@ from typing import Any
 
 import pandas as pd
 import torch
-import torch.nn.functional as F
 from safetensors.torch import save_file
 from tqdm.auto import tqdm
 
@@ -15,6 +14,7 @@ from stagewise import folder as run_folder
 from stagewise import model as models
 from stagewise.forward import training_forward
 from stagewise.init import matching
+from stagewise.loss import training_loss
 from stagewise.recipe import Recipe, TrainPlan
 from stagewise.series import CheckpointSeries, open_series, read_checkpoint
 
@@ -62,7 +62,7 @@ def train(
             if step == plan.steps:
                 break
             batch = stream(step, plan.batch_size).to(device)
-            loss = F.cross_entropy(forward(batch.tokens)[batch.scored], batch.targets[batch.scored])
+            loss = training_loss(forward(batch.tokens)[batch.scored], batch.targets[batch.scored])
             optimiser.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             norm = torch.nn.utils.clip_grad_norm_(trained, plan.clip or math.inf)

@@ -1,7 +1,9 @@
 """The catalogue of tasks: one task a file."""
 
+from stagewise.tasks.associative_recall import AssociativeRecall as AssociativeRecall
 from stagewise.tasks.markov_chain import MarkovChain as MarkovChain
 from stagewise.tasks.sequence_classes import SequenceClasses as SequenceClasses
 from stagewise.tasks.sequence_classes import syn_medium as syn_medium
 from stagewise.tasks.sequence_classes import syn_small as syn_small
+from stagewise.tasks.sparse_regression import SparseRegression as SparseRegression
 from stagewise.tasks.windows import Windows as Windows

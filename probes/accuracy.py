@@ -1,0 +1,28 @@
+"""How often the most likely token is the right one."""
+
+import dataclasses
+
+from stagewise.loss import mean_scored
+from stagewise.probe import AbstractProbe, Reading, View
+
+
+@dataclasses.dataclass(frozen=True)
+class Accuracy(AbstractProbe):
+    """Share of the scored predictions whose most likely token is the target; in [0, 1].
+
+    Raises:
+        ValueError: the task is a regression.
+
+    Source: Zucchet et al. (2025), arXiv:2505.17863, the test accuracy of Figures 4 and 5.
+
+    >>> Accuracy()
+    Accuracy()
+    """
+
+    def read(self, view: View) -> list[Reading]:
+        """Return `accuracy`."""
+        batch = view.batch
+        if batch.is_regression:
+            raise ValueError("a regression has no most likely token: measure Loss instead")
+        right = (view.log_probs.argmax(-1) == batch.targets).float()
+        return [Reading("batch", mean_scored(right, batch.scored), "accuracy")]

@@ -1,0 +1,228 @@
+"""Power laws over the columns of a sweep, fitted to times that are known to an interval or censored."""
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pandas as pd
+from scipy import optimize, stats
+
+LEVEL = 0.95
+"""Confidence level of the intervals."""
+
+ROUNDING = 1e-15
+"""Narrowest interval of the normal law, in log probability, that float64 still tells from none."""
+
+FLAT = 1e-9
+"""Smallest singular value, relative to the largest, of columns whose exponents can be told apart."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PowerLaw:
+    """time = constant * term_1^exponent_1 * term_2^exponent_2 ...
+
+    Args:
+        terms: the formula's terms, each an expression over the sweep's columns.
+        constant: at terms equal to one.
+        exponents: one a term.
+        lo: lower ends of the 95 % intervals, of the constant first, then of the exponents.
+        hi: upper ends.
+        r_squared: share of the variance of log time that the law explains.
+        n: number of runs.
+        n_censored: how many of them were right-censored.
+    """
+
+    terms: tuple[str, ...]
+    constant: float
+    exponents: tuple[float, ...]
+    lo: tuple[float, ...]
+    hi: tuple[float, ...]
+    r_squared: float
+    n: int
+    n_censored: int = 0
+
+    def __str__(self) -> str:
+        powers = " ".join(
+            f"{term if term.isidentifier() else f'({term})'}^{exponent:.2f} [{lo:.2f}, {hi:.2f}]"
+            for term, exponent, lo, hi in zip(self.terms, self.exponents, self.lo[1:], self.hi[1:], strict=True)
+        )
+        censored = f", {self.n_censored} censored" if self.n_censored else ""
+        return f"{self.constant:.3g} {powers} (R2 {self.r_squared:.4f}, {self.n} runs{censored})"
+
+    def predict(self, runs: pd.DataFrame) -> np.ndarray:
+        """Return the law's time for every row of a sweep."""
+        logs = _design(runs, self.terms) @ np.array([math.log(self.constant), *self.exponents])
+        times: np.ndarray = np.exp(logs)
+        return times
+
+    def exponent(self, term: str) -> float:
+        """Return the exponent of a term.
+
+        Raises:
+            ValueError: the law has no such term.
+        """
+        if term not in self.terms:
+            raise ValueError(f"the law has no term {term!r}; it has {', '.join(self.terms)}")
+        return self.exponents[self.terms.index(term)]
+
+
+def fit_log_linear(runs: pd.DataFrame, law: str, time: str = "time") -> PowerLaw:
+    """Fit a law by least squares on log time, with Student's t intervals.
+
+    Args:
+        runs: a row a run: the law's columns and the time.
+        law: terms separated by commas, each an expression over the columns: "T / B, d".
+        time: the column of times, all known exactly (or to what little an evaluation period adds).
+
+    Raises:
+        ValueError: fewer runs than needed, a column that does not vary, times or terms that are not positive and
+            finite (a censored time is not: use `fit_interval_censored`).
+
+    >>> runs = pd.DataFrame({"d": [1.0, 2.0, 4.0, 8.0], "time": [3.0, 6.0, 12.0, 24.0]})
+    >>> round(fit_log_linear(runs, "d").exponent("d"), 6)
+    1.0
+    """
+    terms = _terms(law)
+    design = _decided(runs, terms, len(runs))
+    target = np.log(_positive(runs[time].to_numpy(float), time))
+    freedom = len(runs) - design.shape[1]
+    found = np.linalg.lstsq(design, target, rcond=None)[0]
+    residual = target - design @ found
+    errors = np.sqrt(np.diag(np.linalg.inv(design.T @ design)) * (residual @ residual) / freedom)
+    r_squared = 1 - residual @ residual / ((target - target.mean()) ** 2).sum()
+    return _law(terms, found, errors * stats.t.ppf((1 + LEVEL) / 2, freedom), float(r_squared), len(runs), 0)
+
+
+def fit_interval_censored(runs: pd.DataFrame, law: str, lo: str = "lo", hi: str = "hi") -> PowerLaw:
+    """Fit a law by maximum likelihood to times known to lie in (lo, hi]; hi = inf is right-censored.
+
+        log time ~ N(log law, s^2),   P(run) = Phi((log hi - log law) / s) - Phi((log lo - log law) / s)
+
+    Intervals are Wald's, from the curvature of the likelihood; R^2 is var(log law) / (var(log law) + s^2).
+
+    Args:
+        runs: a row a run: the law's columns, `lo` and `hi`, as `emergence_times` gives them.
+        law: terms separated by commas, each an expression over the columns: "N_pairs, N_tokens".
+        lo: column of the last evaluation before.
+        hi: column of the first evaluation after; inf where there was none.
+
+    Raises:
+        ValueError: every run is censored, too few are not, or what `fit_log_linear` refuses.
+    """
+    terms = _terms(law)
+    lower, upper = runs[lo].to_numpy(float), runs[hi].to_numpy(float)
+    seen = np.isfinite(upper)
+    if not seen.any():
+        raise ValueError(
+            f"all {len(runs)} runs are censored: none emerged within its budget, so there is no law to fit"
+        )
+    design = _decided(runs, terms, int(seen.sum()))
+    if not ((lower < upper) & (lower >= 0)).all():
+        wrong = int(np.argmin((lower < upper) & (lower >= 0)))
+        raise ValueError(f"each run needs 0 <= {lo} < {hi}; row {wrong} has {lower[wrong]:g} and {upper[wrong]:g}")
+    with np.errstate(divide="ignore"):
+        bounds = np.log(lower), np.log(upper)
+    found, covariance = _maximise(design, *bounds, seen)
+    fitted = design @ found[:-1]
+    r_squared = fitted.var() / (fitted.var() + np.exp(2 * found[-1]))
+    errors = np.sqrt(np.diag(covariance)[:-1]) * stats.norm.ppf((1 + LEVEL) / 2)
+    return _law(terms, found[:-1], errors, float(r_squared), len(runs), int((~seen).sum()))
+
+
+def _maximise(
+    design: np.ndarray, lower: np.ndarray, upper: np.ndarray, seen: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return coefficients with log s last, and their covariance."""
+    # Two thirds of a first interval that starts at 0 is as good a start as any.
+    middle = np.where(np.isfinite(lower), (lower + upper) / 2, upper + math.log(2 / 3))
+    start = np.linalg.lstsq(design[seen], middle[seen], rcond=None)[0]
+    spread = max(float((middle[seen] - design[seen] @ start).std()), 0.01)
+
+    def loss(parameters: np.ndarray) -> float:
+        fitted, scale = design @ parameters[:-1], math.exp(parameters[-1])
+        return -float(_log_mass((lower - fitted) / scale, (upper - fitted) / scale).sum())
+
+    simplex = optimize.minimize(
+        loss,
+        [*start, math.log(spread)],
+        method="Nelder-Mead",
+        options={"maxiter": 20_000, "xatol": 1e-8, "fatol": 1e-10},
+    )
+    curvature = _curvature(loss, simplex.x)
+    if not simplex.success or np.linalg.eigvalsh(curvature)[0] <= 0:
+        raise ValueError("the likelihood has no sharp maximum: the runs' intervals are too wide to decide the law")
+    return simplex.x, np.linalg.inv(curvature)
+
+
+def _log_mass(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """log(Phi(b) - Phi(a)) for a < b, from whichever tail keeps its digits."""
+    flip = a > 0
+    a, b = np.where(flip, -b, a), np.where(flip, -a, b)
+    high, low = stats.norm.logcdf(b), stats.norm.logcdf(a)
+    mass: np.ndarray = high + np.log1p(-np.exp(np.minimum(low - high, -ROUNDING)))
+    return mass
+
+
+def _curvature(loss: Callable[[np.ndarray], float], at: np.ndarray, step: float = 1e-3) -> np.ndarray:
+    """Return the Hessian by central differences; log times are of order one, so one step serves all."""
+    n = len(at)
+    unit = step * np.eye(n)
+    result = np.empty((n, n))
+    for i in range(n):
+        for j in range(n):
+            corners = (
+                loss(at + unit[i] + unit[j]) - loss(at + unit[i] - unit[j])
+                - loss(at - unit[i] + unit[j]) + loss(at - unit[i] - unit[j])
+            )  # fmt: skip
+            result[i, j] = corners / (4 * step**2)
+    return result
+
+
+def _terms(law: str) -> tuple[str, ...]:
+    terms = tuple(term.strip() for term in law.split(","))
+    if not all(terms):
+        raise ValueError(f'a law is terms separated by commas, such as "T / B, d"; got {law!r}')
+    return terms
+
+
+def _design(runs: pd.DataFrame, terms: Sequence[str]) -> np.ndarray:
+    columns = [np.ones(len(runs))]
+    for term in terms:
+        try:
+            values = np.asarray(runs.eval(term), dtype=float)
+        except (pd.errors.UndefinedVariableError, SyntaxError) as reason:
+            raise ValueError(f"{term!r} is no expression over {', '.join(map(str, runs))}: {reason}") from reason
+        columns.append(np.log(_positive(np.broadcast_to(values, len(runs)), term)))
+    return np.stack(columns, 1)
+
+
+def _decided(runs: pd.DataFrame, terms: Sequence[str], n_known: int) -> np.ndarray:
+    """Return the design, if `n_known` runs of it decide the law."""
+    design = _design(runs, terms)
+    if n_known <= design.shape[1]:
+        raise ValueError(
+            f"a law of {', '.join(terms)} has {design.shape[1]} numbers to fit: {n_known} runs with a known time do "
+            "not decide them"
+        )
+    sizes = np.linalg.svd(design, compute_uv=False)
+    if sizes[-1] < FLAT * sizes[0]:
+        raise ValueError(f"{', '.join(terms)}: a term does not vary, or varies only with the others; leave one out")
+    return design
+
+
+def _positive(values: np.ndarray, name: str) -> np.ndarray:
+    if not (np.isfinite(values) & (values > 0)).all():
+        wrong = values[~(np.isfinite(values) & (values > 0))][0]
+        raise ValueError(f"a power law needs positive, finite numbers: {name} has {wrong}")
+    return values
+
+
+def _law(
+    terms: tuple[str, ...], found: np.ndarray, margin: np.ndarray, r_squared: float, n: int, n_censored: int
+) -> PowerLaw:
+    lo, hi = found - margin, found + margin
+    lo[0], hi[0] = np.exp(lo[0]), np.exp(hi[0])
+    exponents = tuple(found[1:].tolist())
+    constant = float(np.exp(found[0]))
+    return PowerLaw(terms, constant, exponents, tuple(lo.tolist()), tuple(hi.tolist()), r_squared, n, n_censored)

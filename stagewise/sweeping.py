@@ -1,0 +1,123 @@
+"""Sweeps: one function over many settings, in parallel processes, resumable, a result file a setting."""
+
+import concurrent.futures
+import hashlib
+import itertools
+import json
+from collections.abc import Callable, Mapping, Sequence
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from tqdm.auto import tqdm
+
+from stagewise.folder import write_json
+from stagewise.recipe import describe
+
+WORKERS = 2
+"""Processes where no executor is given."""
+
+
+def grid(**axes: Sequence[Any]) -> list[dict[str, Any]]:
+    """Return every combination of the axes' values as a setting, the last axis varying fastest.
+
+    >>> grid(T=[64, 128], seed=[0, 1])
+    [{'T': 64, 'seed': 0}, {'T': 64, 'seed': 1}, {'T': 128, 'seed': 0}, {'T': 128, 'seed': 1}]
+    """
+    return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+
+
+def sweep(
+    function: Callable[..., Mapping[str, Any]],
+    settings: Sequence[Mapping[str, Any]],
+    folder: str | Path,
+    executor: concurrent.futures.Executor | None = None,
+    *,
+    progress: bool = True,
+) -> pd.DataFrame:
+    """Call `function(**setting)` for every setting and return a row a setting: its values, then the results.
+
+    A result is written to the folder the moment it is there, whole or not at all; a sweep that was killed does only
+    what is missing. A setting may hold anything that run.json may: numbers, tuples, or a `Recipe`.
+
+    Args:
+        function: from a setting's values to named results that JSON can hold. It must be at the top of a module, so
+            that another process finds it, and is part of a result's identity by its name.
+        settings: keyword arguments, the same names in each.
+        folder: where the results are kept.
+        executor: anything with the `concurrent.futures` interface (a cluster's, too), which its owner shuts down; None
+            takes WORKERS processes of one thread each.
+        progress: show a bar, with the time left.
+
+    Raises:
+        ValueError: no settings, settings with different names, or two that are the same.
+        RuntimeError: runs failed; the others are finished and kept, and the message names those that failed.
+    """
+    _check(settings)
+    paths = [Path(folder) / "results" / f"{_identity(function, setting)}.json" for setting in settings]
+    missing = [(path, setting) for path, setting in zip(paths, settings, strict=True) if not path.exists()]
+    if missing and executor is None:
+        with concurrent.futures.ProcessPoolExecutor(
+            min(WORKERS, len(missing)), get_context("spawn"), initializer=_one_thread
+        ) as pool:
+            _run(function, missing, pool, len(paths), Path(folder).name if progress else "")
+    elif missing and executor is not None:
+        _run(function, missing, executor, len(paths), Path(folder).name if progress else "")
+    found = [json.loads(path.read_text(encoding="utf8")) for path in paths]
+    return pd.DataFrame([{**setting, **each["result"]} for setting, each in zip(settings, found, strict=True)])
+
+
+def _run(
+    function: Callable[..., Mapping[str, Any]],
+    missing: Sequence[tuple[Path, Mapping[str, Any]]],
+    executor: concurrent.futures.Executor,
+    total: int,
+    name: str,
+) -> None:
+    futures = {executor.submit(function, **setting): (path, setting) for path, setting in missing}
+    failed = []
+    try:
+        done = concurrent.futures.as_completed(futures)
+        for future in tqdm(done, total=total, initial=total - len(missing), desc=name, unit="run", disable=not name):
+            path, setting = futures[future]
+            if (reason := future.exception()) is not None:
+                failed.append(f"{dict(setting)}: {type(reason).__name__}: {reason}")
+                continue
+            record = {"function": _name(function), "setting": describe(setting), "result": dict(future.result())}
+            write_json(path, record)
+    finally:
+        for future in futures:
+            future.cancel()
+    if failed:
+        raise RuntimeError(
+            f"{len(failed)} of {len(missing)} runs failed; the others are kept, and the same call does only these "
+            "again:\n  " + "\n  ".join(failed)
+        )
+
+
+def _check(settings: Sequence[Mapping[str, Any]]) -> None:
+    if not settings:
+        raise ValueError("a sweep needs at least one setting")
+    names = {tuple(sorted(setting)) for setting in settings}
+    if len(names) > 1:
+        raise ValueError(f"all settings of a sweep have the same names; there are {', '.join(map(str, sorted(names)))}")
+    described = [json.dumps(describe(setting), sort_keys=True) for setting in settings]
+    if twice := [text for text in dict.fromkeys(described) if described.count(text) > 1]:
+        raise ValueError(f"the setting {twice[0]} comes {described.count(twice[0])} times: give seeds to repeat a run")
+
+
+def _identity(function: Callable[..., object], setting: Mapping[str, Any]) -> str:
+    text = json.dumps([_name(function), describe(setting)], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _name(function: Callable[..., object]) -> str:
+    return f"{function.__module__}.{function.__qualname__}"
+
+
+def _one_thread() -> None:
+    # Small models train fastest on one thread a process; more on busy cores are many times slower.
+    import torch
+
+    torch.set_num_threads(1)

@@ -1,0 +1,122 @@
+"""Sparse linear regression: of T vectors one matters, and its image under a fixed matrix is to be predicted."""
+
+import dataclasses
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from stagewise.task import TEACHER, AbstractTask, Batch, derive_seed
+
+
+@dataclasses.dataclass(frozen=True)
+class SparseRegression(AbstractTask):
+    """Predict y = W* x_r from x_1 ... x_T ~ N(0, I / d), at the last position; r is the relevant one.
+
+    W* has entries N(0, 1 / d), drawn from `seed`. With in-context repetition B positions hold the relevant vector;
+    with cross-sample repetition it is the first basis vector in a share p of the sequences. The probe batch has p = 0,
+    and B = 1 unless the positions are fixed (where a model of fixed positions cannot know B = 1).
+
+    Args:
+        n_positions: T.
+        d: dimension of the vectors.
+        n_copies: B, of the relevant vector in a sequence.
+        p: share of the sequences whose relevant vector is the special one.
+        positions: of the relevant vector: "fixed", the last B, or "random" in every sequence.
+        marked: whether a further feature is 1 on the relevant vectors and 0 elsewhere.
+        n_sequences: size of the training set; None for fresh data at every step.
+        seed: draws W*.
+
+    Raises:
+        ValueError: a parameter is out of range; random positions that nothing marks.
+
+    Source: Zucchet et al. (2025), The emergence of sparse attention, arXiv:2505.17863, sections 2 and 3.1.
+
+    >>> batch = SparseRegression(n_positions=5, d=3).sample(2, seed=0)
+    >>> batch.tokens.shape, batch.targets.shape, batch.relations["relevant"][0, -1].tolist()
+    (torch.Size([2, 5, 3]), torch.Size([2, 5, 3]), [False, False, False, False, True])
+    """
+
+    n_positions: int = 64
+    d: int = 16
+    n_copies: int = 1
+    p: float = 0.0
+    positions: Literal["fixed", "random"] = "fixed"
+    marked: bool = False
+    n_sequences: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.d < 1 or not 1 <= self.n_copies < self.n_positions:
+            raise ValueError(
+                "d must be positive and n_copies between 1 and n_positions - 1, got "
+                f"d={self.d}, n_copies={self.n_copies}, n_positions={self.n_positions}"
+            )
+        if not 0 <= self.p <= 1:
+            raise ValueError(f"p is a share of the sequences, between 0 and 1; got {self.p}")
+        if self.positions not in ("fixed", "random"):
+            raise ValueError(f'positions must be "fixed" or "random", got {self.positions!r}')
+        if self.positions == "random" and not self.marked:
+            raise ValueError("random positions cannot be found without a mark: set marked=True")
+        if self.n_sequences is not None and self.n_sequences < 1:
+            raise ValueError(f"n_sequences must be positive, or None for fresh data, got {self.n_sequences}")
+
+    @property
+    def d_vocab(self) -> int:
+        """Number of features of an input vector: d, and the mark."""
+        return self.d + self.marked
+
+    @property
+    def n_ctx(self) -> int:
+        """Number of positions: T."""
+        return self.n_positions
+
+    def teacher(self) -> Float[Tensor, "output feature"]:
+        """Return W*."""
+        return _teacher(self.d, self.seed).clone()
+
+    def sample(self, n: int, seed: int) -> Batch:
+        """Sample n sequences; the target is at the last position, the only one that is scored."""
+        if n < 1:
+            raise ValueError(f"the number of sequences must be positive, got {n}")
+        generator = torch.Generator().manual_seed(seed)
+        inputs = torch.randn(n, self.n_positions, self.d, generator=generator) / self.d**0.5
+        relevant = self._relevant(n, generator)
+        vector = inputs[:, -1].clone()
+        special = torch.rand(n, generator=generator) < self.p
+        vector[special] = torch.eye(self.d)[0]
+        if self.positions == "random":
+            inputs[:, -1] = torch.randn(n, self.d, generator=generator) / self.d**0.5
+        inputs = torch.where(relevant[..., None], vector[:, None], inputs)
+        targets = torch.zeros(n, self.n_positions, self.d)
+        targets[:, -1] = vector @ _teacher(self.d, self.seed).T
+        if self.marked:
+            inputs = torch.cat([inputs, relevant[..., None].float()], -1)
+        scored = (torch.arange(self.n_positions) == self.n_positions - 1).expand(n, -1)
+        mask = relevant[:, None] & scored[:, :, None]
+        return Batch(inputs, targets, scored, {"relevant": mask})
+
+    def references(self, batch: Batch) -> dict[str, Float[Tensor, "batch pos token"]]:
+        """Return none: a regression has no log-probabilities."""
+        return {}
+
+    def probe_batch(self, n: int, seed: int) -> Batch:
+        """Sample n evaluation sequences, without repetition (see above)."""
+        copies = self.n_copies if self.positions == "fixed" else 1
+        tested = dataclasses.replace(self, p=0.0, n_copies=copies)
+        return super().probe_batch(n, seed) if self == tested else tested.probe_batch(n, seed)
+
+    def _relevant(self, n: int, generator: torch.Generator) -> Tensor:
+        if self.positions == "fixed":
+            return (torch.arange(self.n_positions) >= self.n_positions - self.n_copies).expand(n, -1)
+        order = torch.rand(n, self.n_positions, generator=generator).argsort(-1)
+        return order < self.n_copies
+
+
+@lru_cache(maxsize=32)
+def _teacher(d: int, seed: int) -> Tensor:
+    entries = np.random.default_rng(derive_seed(seed, TEACHER)).standard_normal((d, d)) / d**0.5
+    return torch.from_numpy(entries).float()

@@ -1,0 +1,52 @@
+"""The closed forms against the flows that they approximate."""
+
+import math
+
+import numpy as np
+import pytest
+
+from stagewise.theory.cross_sample import CrossSampleRepetition
+from stagewise.theory.early_time import blow_up_time, linearised, linearised_plateau
+from stagewise.theory.reduced_dynamics import AbstractReducedDynamics, follow, plateau
+from stagewise.theory.sparse_attention import SparseAttention
+
+FLOWS = [
+    *(SparseAttention(T, d) for T in (256, 4096) for d in (16, 64, 256)),
+    *(SparseAttention(4096, d, B) for B in (2, 16) for d in (16, 256)),
+    *(CrossSampleRepetition(4096, d, p) for p in (0.1, 0.2, 0.4) for d in (16, 256)),
+]
+
+
+def test_the_linearised_flow_holds_for_half_a_unit() -> None:
+    flow = SparseAttention(512, 64)
+    times, states = follow(flow, np.linspace(0.05, 0.5, 10) / flow.rate)
+    predicted = [linearised(time, flow.rate).w for time in times.tolist()]
+    assert states[:, 0] == pytest.approx(predicted, rel=0.03)
+
+
+def test_the_linearised_loss_is_the_loss_early_on() -> None:
+    flow = SparseAttention(512, 64)
+    _, states = follow(flow, [0.3 / flow.rate])
+    lost, predicted = 0.5 - flow.loss(states[0].tolist()), 0.5 - linearised(0.3 / flow.rate, flow.rate).loss
+    assert lost == pytest.approx(predicted, rel=0.05)
+
+
+@pytest.mark.parametrize("flow", FLOWS, ids=repr)
+def test_the_plateau_ends_at_the_blow_up(flow: AbstractReducedDynamics) -> None:
+    assert 0.92 <= plateau(flow) / flow.time_scale <= 1.07
+
+
+def test_the_blow_up_is_exact_in_the_limit_of_long_sequences_of_wide_tokens() -> None:
+    flow = SparseAttention(10_000_000, 100_000)
+    assert plateau(flow) * flow.rate == pytest.approx(math.sqrt(math.pi / 2), abs=0.001)
+    assert blow_up_time(flow.rate) == flow.time_scale
+
+
+def test_the_linearised_plateau_is_more_than_three_times_too_long() -> None:
+    flow = SparseAttention(512, 64)
+    assert linearised_plateau(flow.rate) / plateau(flow) == pytest.approx(3.38, abs=0.01)
+
+
+def test_a_share_outside_zero_to_one_is_refused() -> None:
+    with pytest.raises(ValueError, match="between 0 and 1, got 1"):
+        linearised_plateau(0.1, share=1.0)

@@ -1,0 +1,56 @@
+"""Following a flow, on the paper's flows and at the edges of what may be asked."""
+
+import numpy as np
+import pytest
+
+from stagewise.theory.reduced_dynamics import follow, hessian, plateau, plateau_of_descent
+from stagewise.theory.sparse_attention import SparseAttention
+
+FLOW = SparseAttention(512, 64)
+
+
+def test_a_trajectory_starts_at_zero_and_its_losses_fall() -> None:
+    times, states = follow(FLOW, np.linspace(0, 8000, 81))
+    assert states[0].tolist() == [0, 0]
+    losses = [FLOW.loss(state) for state in states.tolist()]
+    assert losses[0] == 0.5
+    assert (np.diff(losses) < 0).all()
+    assert times[-1] == 8000
+
+
+def test_gradient_descent_at_a_small_rate_is_the_flow() -> None:
+    small = SparseAttention(64, 16)
+    assert plateau_of_descent(small, 0.01) == pytest.approx(plateau(small), rel=1e-3)
+
+
+def test_the_hessian_is_that_of_the_loss() -> None:
+    (w, gap), step = (3.0, 2.0), 1e-3
+    there, back = (
+        FLOW.loss((w + side * step, gap + step)) - FLOW.loss((w + side * step, gap - step)) for side in (1, -1)
+    )
+    assert hessian(FLOW, (w, gap))[0, 1] == pytest.approx((there - back) / (4 * step**2), rel=1e-4)
+
+
+@pytest.mark.parametrize("find", [plateau, lambda flow, **kw: plateau_of_descent(flow, 10.0, **kw)])
+def test_a_budget_too_short_is_an_error_and_no_time(find) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(ValueError, match=r"still above a loss of 0\.1 at time 100: raise the budget"):
+        find(FLOW, budget=100.0)
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.5, -1.0])
+def test_a_threshold_outside_the_losses_is_refused(threshold: float) -> None:
+    with pytest.raises(ValueError, match=r"the threshold lies between 0 and the initial loss 0\.5"):
+        plateau(FLOW, threshold)
+
+
+def test_a_diverging_descent_says_so() -> None:
+    with pytest.raises(ValueError, match="diverges at rate 50"):
+        plateau_of_descent(SparseAttention(64, 16), 50.0)
+    with pytest.raises(ValueError, match="must be positive, got 0"):
+        plateau_of_descent(FLOW, 0.0)
+
+
+@pytest.mark.parametrize("times", [[], [3.0, 2.0], [-1.0, 2.0]])
+def test_times_that_do_not_ascend_are_refused(times: list[float]) -> None:
+    with pytest.raises(ValueError, match="times must ascend"):
+        follow(FLOW, times)
