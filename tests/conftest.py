@@ -1,11 +1,12 @@
-"""Fixtures that several test files share: a small task, hand-made views and batches, a small trained run."""
+"""Fixtures that several test files share: a small task, hand-made views, a small trained run, Hugging Face models."""
 
+import copy
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from stagewise import architecture
 from stagewise.architecture import Architecture
@@ -79,5 +80,40 @@ def looking_back() -> Callable[[int, int], Tensor]:
     def make(length: int, offset: int) -> Tensor:
         key = (torch.arange(length) - offset).clamp(min=0)
         return torch.nn.functional.one_hot(key, length).float()
+
+    return make
+
+
+SIZES = {"vocab_size": 32, "bos_token_id": 0, "eos_token_id": 0}
+SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
+GROUPED = {"max_position_embeddings": 32, "num_key_value_heads": 2, "head_dim": 8}
+GPT2 = {"n_positions": 32, "n_embd": 32, "n_layer": 2, "n_head": 4}
+HF_MODELS: dict[str, dict[str, object]] = {
+    "GPT2": GPT2,
+    "GPTNeoX": {**SMALL, "max_position_embeddings": 32, "rotary_pct": 0.25},
+    "Llama": {**SMALL, **GROUPED},
+    "Gemma2": {**SMALL, **GROUPED, "sliding_window": 8, "pad_token_id": 0},
+    "GPTJ": {**GPT2, "rotary_dim": 4},
+}
+
+
+@pytest.fixture(scope="session")
+def hugging_face() -> Callable[..., nn.Module]:
+    """Make a small Hugging Face model of a kind, with random weights so large that attention is far from uniform."""
+    import transformers
+
+    made: dict[str, nn.Module] = {}
+
+    def make(kind: str, seed: int = 0, **change: object) -> nn.Module:
+        name = f"{kind} {seed} {change}"
+        if name not in made:
+            config = getattr(transformers, f"{kind}Config")(**SIZES, **{**HF_MODELS[kind], **change})
+            torch.manual_seed(seed)
+            made[name] = transformers.AutoModelForCausalLM.from_config(config).eval()
+            with torch.no_grad():
+                for parameter in made[name].parameters():
+                    parameter.mul_(6 if parameter.dim() > 1 else 1)
+            made[name].set_attn_implementation("eager")
+        return copy.deepcopy(made[name])
 
     return make

@@ -28,7 +28,9 @@ EVERYTHING = [
 CORE = {"architecture", "attention", "init", "intervention", "loss", "probe", "schedule", "task"}
 """What a task or a probe may know: types and pure functions."""
 
-ENGINES = {"folder", "forward", "measurement", "model", "readings", "series", "training"}
+ENGINES = {
+    *("bridge", "edits", "folder", "forward", "huggingface", "measurement", "model", "readings", "series", "training"),
+}
 NO_MODEL = ("table", "turning", "events", "stages", "plot", "figure", "maps", "palette", "step_axis")
 """Modules that read tables: they know no torch model."""
 
