@@ -17,6 +17,9 @@ from stagewise.intervention import AblateHead, Edit, Intervention, RestrictConte
 Model = Any
 """A HookedTransformer, or a TransformerBridge around a Hugging Face model; naming the types would import them."""
 
+CONSTANTS = (".mask", ".IGNORE", ".rotary_sin", ".rotary_cos")
+"""Buffers that a HookedTransformer's state dict holds beside its weights, and other versions do not."""
+
 Hook = tuple[str, Callable[..., Tensor | None]]
 
 
@@ -70,6 +73,23 @@ def is_bridge(model: Model) -> bool:
     return isinstance(model, TransformerBridge)
 
 
+def described(model: Model) -> Architecture:
+    """Return what a model in memory is: a HookedTransformer, a bridge, or a Hugging Face model.
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    if hasattr(model, "hook_dict") and not is_bridge(model):
+        return Architecture(model.cfg.to_dict())
+    config: Any = getattr(getattr(model, "original_model", model), "config", None)
+    if not hasattr(config, "to_dict"):
+        raise ValueError(
+            "a model in memory is a HookedTransformer, a TransformerBridge around a Hugging Face model, or a Hugging "
+            f"Face model; got {type(model).__name__}. For weights by name, give `architecture` too"
+        )
+    return huggingface.described(config.to_dict())
+
+
 def weights(model: Model) -> dict[str, Tensor]:
     """Copy the model's parameters, by TransformerLens's names and without its constant masks."""
     if is_bridge(model):
@@ -89,6 +109,7 @@ def load(model: Model, state: Mapping[str, Tensor]) -> None:
         _load_bridge(model, state)
         return
     parameters = dict(model.named_parameters())
+    state = {name: weight for name, weight in state.items() if not name.endswith(CONSTANTS)}
     wrong = [f"{name}: missing" for name in parameters.keys() - state.keys()]
     wrong += [f"{name}: not a parameter of the model" for name in state.keys() - parameters.keys()]
     wrong += [

@@ -1,8 +1,11 @@
 """Fixtures that several test files share: a small task, hand-made views, a small trained run, Hugging Face models."""
 
 import copy
-from collections.abc import Callable, Mapping
+import importlib.util
+import json
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -117,3 +120,41 @@ def hugging_face() -> Callable[..., nn.Module]:
         return copy.deepcopy(made[name])
 
     return make
+
+
+def _module(name: str) -> Any:
+    """A helper beside this file; pytest's importlib mode puts no folder on the path."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def local_hub() -> Iterator[Callable[[dict[str, dict[str, bytes]]], Any]]:
+    """Start a hub on this machine that serves files[revision][name] of the repository owner/model."""
+    started = []
+
+    def start(files: dict[str, dict[str, bytes]]) -> Any:
+        started.append(_module("local_hub").LocalHub(files))
+        return started[-1]
+
+    yield start
+    for hub in started:
+        hub.close()
+
+
+@pytest.fixture
+def saved(hugging_face: Callable[..., nn.Module]) -> Callable[..., dict[str, bytes]]:
+    """Make the files of a saved Hugging Face model: config.json and model.safetensors."""
+    from safetensors.torch import save
+
+    def files(kind: str, seed: int, **config: object) -> dict[str, bytes]:
+        plain = hugging_face(kind, seed)
+        written = {**json.loads(plain.config.to_json_string()), **config}
+        weights = {name: weight.detach().clone() for name, weight in plain.named_parameters()}
+        return {"config.json": json.dumps(written).encode(), "model.safetensors": save(weights)}
+
+    return files

@@ -29,7 +29,8 @@ CORE = {"architecture", "attention", "init", "intervention", "loss", "probe", "s
 """What a task or a probe may know: types and pure functions."""
 
 ENGINES = {
-    *("bridge", "edits", "folder", "forward", "huggingface", "measurement", "model", "readings", "series", "training"),
+    *("bridge", "edits", "folder", "forward", "hub", "huggingface", "measurement", "model", "readings"),
+    *("revisions", "series", "sources", "training", "weights"),
 }
 NO_MODEL = ("table", "turning", "events", "stages", "plot", "figure", "maps", "palette", "step_axis")
 """Modules that read tables: they know no torch model."""
