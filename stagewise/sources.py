@@ -85,7 +85,8 @@ def in_folder(folder: Path, how: Parse | None = None) -> Source:
             f"{', '.join(ENDINGS)} files with a step in their names in it"
         )
     name = Path(os.path.abspath(folder)).name  # "." has no name of its own
-    return Source(name, tuple(entries), ignored=tuple(ignored))
+    ordered = sorted(entries, key=lambda entry: (entry.at.branch, entry.at.step, entry.label))
+    return Source(name, tuple(ordered), ignored=tuple(ignored))
 
 
 def _of_folder(path: Path, at: Coordinates) -> Entry:

@@ -16,7 +16,7 @@ from stagewise.series import CheckpointSeries
 from stagewise.tasks import RepeatedTokens
 
 TOKENS, HEADS, SHARP = 24, 4, 300.0
-# Position 0 has no previous token and copies its own: without a BOS there, the first token would seem to precede itself.
+# Position 0 has no previous token and copies its own: without a BOS there, the first token seems to precede itself.
 TASK = RepeatedTokens(TOKENS, length=12, bos=0)
 WIDTH = HEADS * TOKENS
 POSITIONS = TASK.n_ctx
