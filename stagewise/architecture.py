@@ -9,11 +9,13 @@ from stagewise.init import AbstractInit, GaussianInit, OneHotInit
 
 @dataclasses.dataclass(frozen=True)
 class Architecture:
-    """A HookedTransformerConfig as plain data, and how its weights start.
+    """A HookedTransformerConfig as plain data, and how its weights start; or a Hugging Face config.
 
     Args:
         config: the fields of a HookedTransformerConfig, n_layers and d_model among them.
         init: the initialisation.
+        huggingface: the config of a Hugging Face causal language model as its `to_dict()` gives it. The model is then
+            a TransformerBridge around it, and `config` its sizes by TransformerLens's names: `huggingface.described`.
 
     >>> Architecture({"n_layers": 1, "d_model": 8, "d_head": 8, "n_ctx": 4, "d_vocab": 5, "attn_only": True}).n_heads
     1
@@ -21,6 +23,7 @@ class Architecture:
 
     config: Mapping[str, Any]
     init: AbstractInit = dataclasses.field(default_factory=GaussianInit)
+    huggingface: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         missing = {"n_layers", "d_model", "d_head", "n_ctx", "d_vocab"} - set(self.config)

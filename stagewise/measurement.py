@@ -85,14 +85,18 @@ def _measure_one(
     batch: Batch,
     bootstrap: np.ndarray,
 ) -> pd.DataFrame:
-    models.load(model, state)
+    try:
+        models.load(model, state)
+    except ValueError as reason:
+        raise ValueError(f"step {step} of {series.name!r}: {reason}") from reason
     log_probs, activations, edited = run_passes(model, series, probes, batch)
     view = View(step, series.architecture, batch, log_probs, activations, edited, state)
     frames = []
     for probe in probes:
         for reading in probe.read(view):
             frame = rows(reading, bootstrap)
-            frames.append(frame.assign(run=series.name, step=step, probe=type(probe).__name__))
+            frame = frame.assign(run=series.name, step=step, probe=type(probe).__name__)
+            frames.append(frame.assign(tokens=series.tokens[step]) if step in series.tokens else frame)
     return tidy(frames)
 
 

@@ -1,6 +1,5 @@
 """The only importer of TransformerLens: build a model, load weights, run it clean or edited."""
 
-import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -9,11 +8,17 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from stagewise import huggingface
 from stagewise.architecture import Architecture
+from stagewise.bridge import edited_logits
+from stagewise.edits import ablate, cut_scores
 from stagewise.intervention import AblateHead, Edit, Intervention, RestrictContext
 
 Model = Any
-"""A HookedTransformer; its type is not named here because naming it would import it."""
+"""A HookedTransformer, or a TransformerBridge around a Hugging Face model; naming the types would import them."""
+
+CONSTANTS = (".mask", ".IGNORE", ".rotary_sin", ".rotary_cos")
+"""Buffers that a HookedTransformer's state dict holds beside its weights, and other versions do not."""
 
 HOOKS_OF_TOY = ("hook_attn_scores", "hook_pattern", "hook_z", "hook_out")
 
@@ -21,11 +26,15 @@ Hook = tuple[str, Callable[..., Tensor | None]]
 
 
 def build(architecture: Architecture, seed: int = 0, device: str | torch.device = "cpu") -> Model:
-    """Build a HookedTransformer with the architecture's own initialisation, leaving the global generator alone.
+    """Build the model with the architecture's own initialisation, leaving the global generator alone.
+
+    A HookedTransformer; for a Hugging Face architecture a TransformerBridge, with eager attention.
 
     Raises:
         ValueError: TransformerLens refuses the config; the message holds its reason.
     """
+    if architecture.huggingface is not None:
+        return _wrapped(huggingface.fresh(architecture, seed)).to(device, print_details=False)
     from transformer_lens import HookedTransformer, HookedTransformerConfig
 
     with warnings.catch_warnings(), torch.random.fork_rng(devices=[]):
@@ -98,18 +107,62 @@ def _accept_vectors(model: Model) -> None:
     position.forward = pos_embed_forward
 
 
+def _wrapped(module: Any) -> Model:
+    """Put a TransformerBridge around a Hugging Face model; the model is changed in place."""
+    from transformer_lens.model_bridge.sources import build_bridge_from_module
+
+    kind = type(module).__name__
+    try:
+        with torch.random.fork_rng(devices=[]):
+            return build_bridge_from_module(module, kind, hf_config=module.config, model_name=kind)
+    except (KeyError, ValueError, NotImplementedError) as reason:
+        raise ValueError(f"TransformerLens has no bridge for {kind}: {reason}") from reason
+
+
+def is_bridge(model: Model) -> bool:
+    """Whether it is a TransformerBridge."""
+    from transformer_lens.model_bridge import TransformerBridge
+
+    return isinstance(model, TransformerBridge)
+
+
+def described(model: Model) -> Architecture:
+    """Return what a model in memory is: a HookedTransformer, a bridge, or a Hugging Face model.
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    if hasattr(model, "hook_dict") and not is_bridge(model):
+        return Architecture(model.cfg.to_dict())
+    config: Any = getattr(getattr(model, "original_model", model), "config", None)
+    if not hasattr(config, "to_dict"):
+        raise ValueError(
+            "a model in memory is a HookedTransformer, a TransformerBridge around a Hugging Face model, or a Hugging "
+            f"Face model; got {type(model).__name__}. For weights by name, give `architecture` too"
+        )
+    return huggingface.described(config.to_dict())
+
+
 def weights(model: Model) -> dict[str, Tensor]:
     """Copy the model's parameters, by TransformerLens's names and without its constant masks."""
+    if is_bridge(model):
+        return {name: weight.detach().clone() for name, weight in model.state_dict().items()}
     return {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
 
 
 def load(model: Model, state: Mapping[str, Tensor]) -> None:
     """Copy saved parameters into the model, in place.
 
+    The parameters of a bridge go by the names of `weights`, or by Hugging Face's own.
+
     Raises:
         ValueError: a name is missing or unknown, or a shape differs; nothing is copied then.
     """
+    if is_bridge(model):
+        _load_bridge(model, state)
+        return
     parameters = dict(model.named_parameters())
+    state = {name: weight for name, weight in state.items() if not name.endswith(CONSTANTS)}
     wrong = [f"{name}: missing" for name in parameters.keys() - state.keys()]
     wrong += [f"{name}: not a parameter of the model" for name in state.keys() - parameters.keys()]
     wrong += [
@@ -122,6 +175,16 @@ def load(model: Model, state: Mapping[str, Tensor]) -> None:
     with torch.no_grad():
         for name, parameter in parameters.items():
             parameter.copy_(state[name])
+
+
+def _load_bridge(bridge: Model, state: Mapping[str, Tensor]) -> None:
+    if state.keys() != bridge.state_dict().keys():
+        # A bridge holds split copies of fused weights (GPT-NeoX's q, k, v), which only wrapping makes right.
+        hf = bridge.original_model
+        state = _wrapped(
+            huggingface.loaded(type(hf), type(hf.config).from_dict(hf.config.to_dict()), state)
+        ).state_dict()
+    bridge.load_state_dict(state)
 
 
 def clean_pass(
@@ -176,6 +239,11 @@ def edited_pass(
     Raises:
         ValueError: a layer or a head that the model does not have.
     """
+    if is_bridge(model):
+        for part in edit:
+            _check(model, part)
+        with torch.inference_mode():
+            return edited_logits(model, edit, clean).log_softmax(-1)
     start = _start(edit)
     hooks = [hook for part in edit for hook in _hooks(model, part, clean)]
     with torch.inference_mode():
@@ -189,7 +257,7 @@ def edited_pass(
 
 
 def _is_shortformer(model: Model) -> bool:
-    return bool(model.cfg.positional_embedding_type == "shortformer")
+    return bool(model.cfg.positional_embedding_type == "shortformer") and not is_bridge(model)
 
 
 def _start(edit: Edit) -> int:
@@ -199,8 +267,13 @@ def _start(edit: Edit) -> int:
 def _hooks(model: Model, part: Intervention, clean: Mapping[str, Tensor]) -> list[Hook]:
     _check(model, part)
     if isinstance(part, RestrictContext):
-        return [(f"blocks.{layer}.attn.hook_attn_scores", _cut(part)) for layer in range(model.cfg.n_layers)]
-    return [(f"blocks.{part.layer}.attn.hook_z", _ablate(part, clean))]
+        context = part.context
+        return [
+            (f"blocks.{layer}.attn.hook_attn_scores", lambda scores, hook: cut_scores(scores, context))
+            for layer in range(model.cfg.n_layers)
+        ]
+    name = f"blocks.{part.layer}.attn.hook_z"
+    return [(name, lambda z, hook: ablate(z, part, clean.get(name)))]
 
 
 def _check(model: Model, part: Intervention) -> None:
@@ -211,28 +284,3 @@ def _check(model: Model, part: Intervention) -> None:
             f"there is no head L{part.layer}H{part.head}: the model has {model.cfg.n_layers} layers "
             f"of {model.cfg.n_heads} heads, counted from 0"
         )
-
-
-def _cut(part: RestrictContext) -> Callable[..., Tensor]:
-    def hook_attn_scores(scores: Tensor, hook: Any) -> Tensor:
-        n_query, n_key = scores.shape[-2:]
-        query = torch.arange(n_key - n_query, n_key, device=scores.device)[:, None]
-        key = torch.arange(n_key, device=scores.device)[None]
-        return scores.masked_fill(key <= query - part.context, -math.inf)
-
-    return hook_attn_scores
-
-
-def _ablate(part: AblateHead, clean: Mapping[str, Tensor]) -> Callable[..., Tensor]:
-    def hook_z(z: Tensor, hook: Any) -> Tensor:
-        z = z.clone()
-        head = z[:, :, part.head]
-        if part.kind == "zero":
-            z[:, :, part.head] = 0.0
-        elif part.kind == "mean":
-            z[:, :, part.head] = clean[f"blocks.{part.layer}.attn.hook_z"][:, :, part.head].mean(0)
-        else:
-            z[:, :, part.head] = head.roll(1, dims=0)
-        return z
-
-    return hook_z

@@ -3,16 +3,19 @@
 import dataclasses
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-
-from torch import Tensor
+from typing import Any
 
 from stagewise.architecture import Architecture
-from stagewise.folder import checkpoint_file, read_run
+from stagewise.folder import RUN, checkpoint_file, read_run
+from stagewise.hub import Hub, on_hub
 from stagewise.recipe import rebuild
-
-State = Mapping[str, Tensor]
+from stagewise.revisions import Coordinates, Parse
+from stagewise.sources import Entry, Source, architecture_of, in_folder, in_memory
+from stagewise.weights import State as State
+from stagewise.weights import file_digest
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,13 +28,17 @@ class CheckpointSeries:
         name: what the run is called in tables and figures.
         architecture: the model that the weights belong to.
         steps: optimiser steps, ascending.
-        load: returns the weights of a step, by TransformerLens's parameter names.
+        load: returns the weights of a step, by TransformerLens's parameter names or Hugging Face's.
+        tokens: how many the model had seen at a step, where the source says so.
+        entries: where the checkpoints were found; empty for a series made by hand.
     """
 
     name: str
     architecture: Architecture
     steps: tuple[int, ...]
     load: Callable[[int], State] = dataclasses.field(repr=False)
+    tokens: Mapping[int, int] = dataclasses.field(default_factory=dict, repr=False)
+    entries: tuple[Entry, ...] = dataclasses.field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         if not self.steps:
@@ -46,7 +53,9 @@ class CheckpointSeries:
         return ((step, self.load(step)) for step in self.steps)
 
     def __getitem__(self, chosen: slice) -> "CheckpointSeries":
-        return dataclasses.replace(self, steps=self.steps[chosen])
+        steps = self.steps[chosen]
+        entries = tuple(entry for entry in self.entries if entry.at.step in steps)
+        return dataclasses.replace(self, steps=steps, entries=entries)
 
     def __repr__(self) -> str:
         span = f"{len(self)} checkpoints, steps {self.steps[0]} to {self.steps[-1]}"
@@ -65,35 +74,123 @@ class CheckpointSeries:
         return self.load(step)
 
 
-def open_series(folder: str | Path, classes: Iterable[type] = ()) -> CheckpointSeries:
-    """Open a run folder: every checkpoint that its plan has promised so far.
-
-    An interrupted run opens as far as it came.
+def open_series(
+    source: str | Path | Sequence[tuple[int, Any]],
+    classes: Iterable[type] = (),
+    *,
+    architecture: Architecture | Mapping[str, Any] | None = None,
+    branch: str | None = None,
+    parse: Parse | None = None,
+    steps: Iterable[int] | None = None,
+    name: str | None = None,
+    hub: Mapping[str, Any] | None = None,
+) -> CheckpointSeries:
+    """Open the checkpoints of one training run. No weights are read before they are asked for.
 
     Args:
-        folder: the run folder.
-        classes: own initialisations that the recipe was made with.
+        source: a run folder (an interrupted run opens as far as it came); a folder of `checkpoint-N` folders, as
+            transformers' Trainer writes them; a folder of .safetensors, .pt, .pth or .bin files with a step in their
+            names; a repository of the hub, "owner/name", whose revisions are checkpoints; or (step, model) pairs.
+        classes: for a run folder, own initialisations that the recipe was made with.
+        architecture: what the models are, where no config.json lies beside the weights: the config of a Hugging Face
+            model, or of a HookedTransformer.
+        branch: of a training with several, as "stage1" in the revision "stage1-step1000".
+        parse: what a name means, step or `Coordinates`, where the patterns of `revisions.PATTERNS` do not fit.
+        steps: open these alone.
+        name: what the series is called in tables; None takes the folder's or the repository's.
+        hub: for a repository, `cache`, `cache_bytes` and `endpoint` of `hub.Hub`.
 
     Raises:
-        FileNotFoundError: not a run folder, no checkpoints yet, or one is missing in the middle of the series.
-        ValueError: a file is truncated or damaged (when it is loaded); the message names it.
+        FileNotFoundError: there are no checkpoints, or one is missing in the middle of a run folder.
+        OSError: the hub does not answer.
+        ValueError: two checkpoints of one step, several branches, a step that is not there, or nothing says what the
+            models are.
     """
-    folder = Path(folder)
+    found = find(source, classes, parse=parse, hub=hub)
+    if found.promised and (missing := sorted(set(found.promised) - {entry.at.step for entry in found.entries})):
+        raise FileNotFoundError(
+            f"{checkpoint_file(Path(str(source)), missing[0])} is missing, and {len(missing) - 1} more: the plan saved "
+            f"steps up to {max(found.promised)}. Restore the files, or delete {Path(str(source)) / 'checkpoints'} and "
+            "train again: that gives the same bits"
+        )
+    entries = _chosen(found, branch, steps)
+    made = architecture_of(dataclasses.replace(found, entries=entries), architecture)
+    by_step = {entry.at.step: entry for entry in entries}
+    tokens = {entry.at.step: entry.at.tokens for entry in entries if entry.at.tokens is not None}
+    there = tuple(entry.at.step for entry in entries)
+    return CheckpointSeries(name or found.name, made, there, lambda step: by_step[step].load(), tokens, entries)
+
+
+def find(
+    source: str | Path | Sequence[tuple[int, Any]],
+    classes: Iterable[type] = (),
+    *,
+    parse: Parse | None = None,
+    hub: Mapping[str, Any] | None = None,
+) -> Source:
+    """Find the checkpoints of a source, as `open_series` does, with whatever is wrong with them.
+
+    Raises:
+        FileNotFoundError: there are none.
+        OSError: the hub does not answer.
+    """
+    if not isinstance(source, str | Path):
+        return in_memory(source, "models in memory")
+    if isinstance(source, str) and not Path(source).exists() and re.fullmatch(r"[\w.-]+/[\w.-]+", source):
+        return on_hub(Hub(source, **(hub or {})), parse)
+    folder = Path(source)
+    return _in_run(folder, classes) if (folder / RUN).exists() else in_folder(folder, parse)
+
+
+def _chosen(found: Source, branch: str | None, steps: Iterable[int] | None) -> tuple[Entry, ...]:
+    """Return the entries of one branch, of the steps asked for, in order; each step once."""
+    entries = _one_branch(found, branch)
+    there = [entry.at.step for entry in entries]
+    wanted = set(there if steps is None else steps)
+    if unknown := sorted(wanted - set(there)):
+        span = ", ".join(map(str, there)) if len(there) < 12 else f"{len(there)} from {there[0]} to {there[-1]}"
+        raise ValueError(f"{found.name} has no step {unknown[0]}; its steps are {span}")
+    entries = tuple(entry for entry in entries if entry.at.step in wanted)
+    labels: dict[int, str] = {}
+    for entry in entries:
+        if (step := entry.at.step) in labels:
+            raise ValueError(f"{found.name} has two checkpoints of step {step}: {labels[step]} and {entry.label}")
+        labels[step] = entry.label
+    return entries
+
+
+def _one_branch(found: Source, branch: str | None) -> tuple[Entry, ...]:
+    there = sorted({entry.at.branch for entry in found.entries})
+    if branch is None and len(there) > 1:
+        raise ValueError(
+            f"{found.name} has several branches of training, whose steps are not one series: give `branch`, one of "
+            f"{', '.join(map(repr, there))}"
+        )
+    if branch is not None and branch not in there:
+        raise ValueError(f"{found.name} has no branch {branch!r}; it has {', '.join(map(repr, there))}")
+    entries = tuple(entry for entry in found.entries if branch in (None, entry.at.branch))
+    # The order of a list is its maker's; names in a folder have none.
+    return entries if found.ordered else tuple(sorted(entries, key=lambda entry: entry.at.step))
+
+
+def _in_run(folder: Path, classes: Iterable[type]) -> Source:
     described = read_run(folder)["recipe"]
     files = (folder / "checkpoints").glob("step-*.safetensors")
     there = {int(match[1]) for file in files if (match := re.fullmatch(r"step-(\d+)\.safetensors", file.name))}
     if not there:
         raise FileNotFoundError(f"{folder} holds no checkpoints yet: train it first, with the same recipe")
-    promised = {step for step in described["plan"]["save"] if step <= max(there)}
-    if missing := sorted(promised - there):
-        raise FileNotFoundError(
-            f"{checkpoint_file(folder, missing[0])} is missing, and {len(missing) - 1} more: the plan saved steps "
-            f"up to {max(there)}. Restore the files, or delete {folder / 'checkpoints'} and train again: that gives "
-            "the same bits"
-        )
     name = Path(os.path.abspath(folder)).name  # "." has no name of its own
-    architecture = rebuild(described["architecture"], classes)
-    return CheckpointSeries(name, architecture, tuple(sorted(there)), lambda step: read_checkpoint(folder, step))
+    entries = [
+        Entry(
+            checkpoint_file(folder, step).name,
+            Coordinates(step),
+            partial(read_checkpoint, folder, step),
+            partial(file_digest, [checkpoint_file(folder, step)]),
+        )
+        for step in sorted(there)
+    ]
+    promised = tuple(step for step in described["plan"]["save"] if step <= max(there))
+    return Source(name, tuple(entries), rebuild(described["architecture"], classes), promised)
 
 
 def read_checkpoint(folder: Path, step: int) -> State:

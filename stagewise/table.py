@@ -6,7 +6,10 @@ import pandas as pd
 
 KEYS = ["run", "step", "probe", "quantity"]
 VALUES = ["value", "lo", "hi", "n", "resamples"]
-WHOLE = {"layer", "head", "offset", "query", "key", "context", "cluster", "n_clusters", "row", "token"}
+WHOLE = {
+    *("tokens", "layer", "head", "offset", "position", "query", "key", "context"),
+    *("cluster", "n_clusters", "row", "token"),
+}
 """Axes whose labels are whole numbers; the others are text."""
 
 LEVEL = 0.95

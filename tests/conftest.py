@@ -1,12 +1,16 @@
-"""Fixtures that several test files share: a small task, hand-made views and batches, a small trained run."""
+"""Fixtures that several test files share: a small task, hand-made views, a small trained run, Hugging Face models."""
 
+import copy
+import importlib.util
+import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from stagewise import architecture
 from stagewise.architecture import Architecture
@@ -92,3 +96,76 @@ def scan_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"the reference data of Scan and Snap are not in {folder}: set STAGEWISE_SCAN_DATA to their folder")
     return folder
+
+
+SIZES = {"vocab_size": 32, "bos_token_id": 0, "eos_token_id": 0}
+SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
+GROUPED = {"max_position_embeddings": 32, "num_key_value_heads": 2, "head_dim": 8}
+GPT2 = {"n_positions": 32, "n_embd": 32, "n_layer": 2, "n_head": 4}
+HF_MODELS: dict[str, dict[str, object]] = {
+    "GPT2": GPT2,
+    "GPTNeoX": {**SMALL, "max_position_embeddings": 32, "rotary_pct": 0.25},
+    "Llama": {**SMALL, **GROUPED},
+    "Gemma2": {**SMALL, **GROUPED, "sliding_window": 8, "pad_token_id": 0},
+    "GPTJ": {**GPT2, "rotary_dim": 4},
+}
+
+
+@pytest.fixture(scope="session")
+def hugging_face() -> Callable[..., nn.Module]:
+    """Make a small Hugging Face model of a kind, with random weights so large that attention is far from uniform."""
+    import transformers
+
+    made: dict[str, nn.Module] = {}
+
+    def make(kind: str, seed: int = 0, **change: object) -> nn.Module:
+        name = f"{kind} {seed} {change}"
+        if name not in made:
+            config = getattr(transformers, f"{kind}Config")(**SIZES, **{**HF_MODELS[kind], **change})
+            torch.manual_seed(seed)
+            made[name] = transformers.AutoModelForCausalLM.from_config(config).eval()
+            with torch.no_grad():
+                for parameter in made[name].parameters():
+                    parameter.mul_(6 if parameter.dim() > 1 else 1)
+            made[name].set_attn_implementation("eager")
+        return copy.deepcopy(made[name])
+
+    return make
+
+
+def _module(name: str) -> Any:
+    """A helper beside this file; pytest's importlib mode puts no folder on the path."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def local_hub() -> Iterator[Callable[[dict[str, dict[str, bytes]]], Any]]:
+    """Start a hub on this machine that serves files[revision][name] of the repository owner/model."""
+    started = []
+
+    def start(files: dict[str, dict[str, bytes]]) -> Any:
+        started.append(_module("local_hub").LocalHub(files))
+        return started[-1]
+
+    yield start
+    for hub in started:
+        hub.close()
+
+
+@pytest.fixture
+def saved(hugging_face: Callable[..., nn.Module]) -> Callable[..., dict[str, bytes]]:
+    """Make the files of a saved Hugging Face model: config.json and model.safetensors."""
+    from safetensors.torch import save
+
+    def files(kind: str, seed: int, **config: object) -> dict[str, bytes]:
+        plain = hugging_face(kind, seed)
+        written = {**json.loads(plain.config.to_json_string()), **config}
+        weights = {name: weight.detach().clone() for name, weight in plain.named_parameters()}
+        return {"config.json": json.dumps(written).encode(), "model.safetensors": save(weights)}
+
+    return files

@@ -29,8 +29,8 @@ CORE = {"architecture", "attention", "init", "intervention", "loss", "probe", "s
 """What a task or a probe may know: types and pure functions."""
 
 ENGINES = {
-    *("folder", "forward", "measurement", "model", "readings", "series", "training"),
-    *("yz_hooked", "yz_model", "yz_training"),
+    *("bridge", "edits", "folder", "forward", "hub", "huggingface", "measurement", "model", "readings"),
+    *("revisions", "series", "sources", "training", "weights", "yz_hooked", "yz_model", "yz_training"),
 }
 NO_MODEL = (
     *("table", "turning", "events", "stages", "emergence", "power_law"),

@@ -1,0 +1,35 @@
+"""How far back each head looks on average."""
+
+import dataclasses
+from collections.abc import Iterable
+
+import torch
+
+from stagewise.architecture import Architecture
+from stagewise.loss import mean_scored
+from stagewise.probe import AbstractProbe, Reading, View, pattern_hooks
+
+
+@dataclasses.dataclass(frozen=True)
+class AttentionDistance(AbstractProbe):
+    """Mean distance in tokens from the scored queries to what they attend to, by layer and head; 0 is the query.
+
+        distance(l, h) = mean_q sum_k A_qk (q - k)
+
+    Source: Vig and Belinkov (2019), Analyzing the Structure of Attention in a Transformer Language Model,
+    arXiv:1906.04284, section 4.2.
+
+    >>> AttentionDistance()
+    AttentionDistance()
+    """
+
+    def hooks(self, architecture: Architecture) -> Iterable[str]:
+        """Name the patterns of all layers."""
+        return pattern_hooks(architecture)
+
+    def read(self, view: View) -> list[Reading]:
+        """Return `distance` in tokens by layer and head."""
+        patterns = view.patterns
+        positions = torch.arange(patterns.shape[-1], device=patterns.device, dtype=patterns.dtype)
+        distance = positions - patterns @ positions
+        return [Reading("batch layer head", mean_scored(distance, view.batch.scored), "distance")]

@@ -1,0 +1,35 @@
+"""Whether the model repeats what it has seen."""
+
+import dataclasses
+
+from stagewise.loss import cross_entropy, mean_scored
+from stagewise.probe import AbstractProbe, Reading, View
+
+
+@dataclasses.dataclass(frozen=True)
+class Copying(AbstractProbe):
+    """How well scored tokens are predicted, and how much better than the others: for `RepeatedTokens`.
+
+    - `accuracy`: the share of scored predictions whose most likely token is the target, in [0, 1].
+    - `gain`: mean loss of the positions that are not scored less that of those that are, nats. On repeated random
+      tokens the first can only be guessed, so all of the gain is copying.
+
+    Raises:
+        ValueError: every position is scored, so that there is nothing to compare with.
+
+    Source: the repeated random sequences of Olsson et al. (2022), arXiv:2209.11895; the two numbers are this
+    library's.
+
+    >>> Copying()
+    Copying()
+    """
+
+    def read(self, view: View) -> list[Reading]:
+        """Return `accuracy` and `gain`."""
+        batch = view.batch
+        if bool(batch.scored.all(1).any()):
+            raise ValueError("Copying compares scored with other positions; this batch has sequences without others")
+        right = (view.log_probs.argmax(-1) == batch.targets).to(view.log_probs.dtype)
+        loss = cross_entropy(view.log_probs, batch.targets)
+        gain = mean_scored(loss, ~batch.scored) - mean_scored(loss, batch.scored)
+        return [Reading("batch", mean_scored(right, batch.scored), "accuracy"), Reading("batch", gain, "gain")]

@@ -1,0 +1,30 @@
+"""How many keys each head attends to."""
+
+import dataclasses
+from collections.abc import Iterable
+
+from stagewise.architecture import Architecture
+from stagewise.loss import mean_scored
+from stagewise.probe import AbstractProbe, Reading, View, pattern_hooks
+
+
+@dataclasses.dataclass(frozen=True)
+class EffectiveSupport(AbstractProbe):
+    """Effective number of keys of the scored queries, by layer and head: from 1, one key, to all that are there.
+
+        keys(l, h) = mean_q 1 / sum_k A_qk^2
+
+    Source: the inverse Simpson index; Hill (1973), Diversity and evenness: a unifying notation, Ecology 54, N_2.
+
+    >>> EffectiveSupport()
+    EffectiveSupport()
+    """
+
+    def hooks(self, architecture: Architecture) -> Iterable[str]:
+        """Name the patterns of all layers."""
+        return pattern_hooks(architecture)
+
+    def read(self, view: View) -> list[Reading]:
+        """Return `keys` by layer and head."""
+        support = 1 / view.patterns.square().sum(-1)
+        return [Reading("batch layer head", mean_scored(support, view.batch.scored), "keys")]

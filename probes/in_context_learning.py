@@ -1,0 +1,37 @@
+"""How much better later tokens are predicted than early ones."""
+
+import dataclasses
+
+from stagewise.loss import cross_entropy
+from stagewise.probe import AbstractProbe, Reading, View
+
+
+@dataclasses.dataclass(frozen=True)
+class InContextLearning(AbstractProbe):
+    """The in-context learning score: loss at a late position less the loss at an early one, nats; negative is better.
+
+    Args:
+        early: position, from 0; None takes a tenth of the batch's positions, the paper's 50th of 512 tokens.
+        late: position; None takes the last one.
+
+    Raises:
+        ValueError: the batch has no such positions, or early is not before late.
+
+    Source: Olsson et al. (2022), arXiv:2209.11895, the 500th less the 50th token.
+
+    >>> InContextLearning(early=49, late=499)
+    InContextLearning(early=49, late=499)
+    """
+
+    early: int | None = None
+    late: int | None = None
+
+    def read(self, view: View) -> list[Reading]:
+        """Return `score` in nats."""
+        loss = cross_entropy(view.log_probs, view.batch.targets)
+        last = loss.shape[1] - 1
+        early = last // 10 if self.early is None else self.early
+        late = last if self.late is None else self.late
+        if not 0 <= early < late <= last:
+            raise ValueError(f"expected 0 <= early < late <= {last}, the batch's last position; got {early} and {late}")
+        return [Reading("batch", loss[:, late] - loss[:, early], "score")]

@@ -1,0 +1,124 @@
+"""Hugging Face causal language models as plain torch modules: from a config, and from saved weights."""
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from stagewise.architecture import Architecture
+
+CONSTANTS = (".attention.bias", ".attention.masked_bias", ".attn.bias", ".attn.masked_bias", "rotary_emb.inv_freq")
+"""Buffers that older checkpoints hold beside the weights; the library computes them itself."""
+
+
+def described(config: Mapping[str, Any]) -> Architecture:
+    """Return the architecture of a Hugging Face config, its sizes by TransformerLens's names.
+
+    Raises:
+        ValueError: it is no config of a causal language model; the message says what it is.
+
+    >>> from transformers import GPT2Config
+    >>> small = GPT2Config(n_layer=2, n_head=4, n_embd=32, n_positions=16, vocab_size=64)
+    >>> described(small.to_dict()).n_heads
+    4
+    """
+    hf = _config(config)
+    sizes = {
+        "n_layers": hf.num_hidden_layers,
+        "d_model": hf.hidden_size,
+        "n_heads": hf.num_attention_heads,
+        "d_head": getattr(hf, "head_dim", None) or hf.hidden_size // hf.num_attention_heads,
+        "n_ctx": getattr(hf, "max_position_embeddings", 2048),
+        "d_vocab": hf.vocab_size,
+    }
+    kept = {key: value for key, value in config.items() if key not in ("_name_or_path", "transformers_version")}
+    return Architecture(sizes, huggingface=kept)
+
+
+def _config(config: Mapping[str, Any]) -> Any:
+    from transformers import AutoConfig
+
+    if "model_type" not in config:
+        raise ValueError(f"a Hugging Face config names its `model_type`, this one has {', '.join(sorted(config))}")
+    kind = str(config["model_type"])
+    names = list(config.get("architectures") or ())
+    heads = [name for name in names if not name.endswith(("ForCausalLM", "LMHeadModel"))]
+    if heads or config.get("is_encoder_decoder"):
+        raise ValueError(
+            f"stagewise reads causal language models; this is {', '.join(names) or kind}. An encoder, an "
+            "encoder-decoder or a model with another head has no next-token predictions to measure"
+        )
+    try:
+        return AutoConfig.for_model(kind, **{k: v for k, v in config.items() if k != "model_type"}).get_text_config()
+    except ValueError as reason:
+        raise ValueError(f"transformers does not know the model type {kind!r}: {reason}") from reason
+
+
+def fresh(architecture: Architecture, seed: int) -> nn.Module:
+    """Return a model of the library's own initialisation, leaving the global generator alone.
+
+    Raises:
+        ValueError: the model type has no causal language model.
+    """
+    from transformers import AutoModelForCausalLM
+
+    assert architecture.huggingface is not None
+    config = _config(architecture.huggingface)
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return _eager(AutoModelForCausalLM.from_config(config, dtype=torch.float32))
+    except ValueError as reason:
+        raise ValueError(f"transformers has no causal language model of the type {config.model_type}") from reason
+
+
+def loaded(kind: type[Any], config: Any, state: Mapping[str, Tensor]) -> nn.Module:
+    """Return a model of a class and a config with saved weights, in float32.
+
+    Raises:
+        ValueError: a name is missing or unknown, or a shape differs.
+    """
+    state = {name: weight for name, weight in state.items() if not name.endswith(CONSTANTS)}
+    with _quietly():
+        try:
+            model, found = kind.from_pretrained(
+                None,
+                config=config,
+                state_dict=state,
+                dtype=torch.float32,
+                output_loading_info=True,
+                ignore_mismatched_sizes=True,
+            )
+        except RuntimeError as reason:
+            raise ValueError(f"the weights do not fit the model: {reason}") from reason
+    wrong = [f"{name}: missing" for name in found["missing_keys"]]
+    wrong += [f"{name}: not a parameter of the model" for name in found["unexpected_keys"]]
+    wrong += [f"{name}: {tuple(a)} saved, {tuple(b)} in the model" for name, a, b in found["mismatched_keys"]]
+    if wrong:
+        raise ValueError("the weights do not fit the model: " + "; ".join(sorted(wrong)[:8]))
+    return _eager(model)
+
+
+def _eager(model: Any) -> nn.Module:
+    # Fused kernels show no attention pattern: some bridges would have none to read, without an error.
+    model.set_attn_implementation("eager")
+    module: nn.Module = model.eval()
+    return module
+
+
+@contextlib.contextmanager
+def _quietly() -> Iterator[None]:
+    """Keep a progress bar and a report a checkpoint off the screen; what is wrong is raised."""
+    from transformers.utils import logging
+
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()

@@ -1,0 +1,79 @@
+"""What a checkpoint's name says: the step, the tokens seen, the branch of training; one table of patterns."""
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+UNITS = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
+
+PATTERNS: tuple[tuple[str, str], ...] = (
+    (r"(?:(?P<branch>.+?)[-_])?step[-_]?(?P<step>\d+)(?P<kilo>[kK]?)", "step1000, stage1-step-40000, seed_0-step_20k"),
+    (
+        r"(?:(?P<branch>.+?)[-_])?step[-_]?(?P<step>\d+)(?P<kilo>[kK]?)[-_]tokens?[-_]?(?P<tokens>\d+)(?P<unit>[KMBT]?)",
+        "stage1-step101000-tokens424B, step-480k-token-1007B",
+    ),
+    (
+        r"(?:(?P<branch>.+?)[-_])?(?:checkpoint|ckpt|iter)[-_]?(?P<step>\d+)(?P<kilo>[kK]?)",
+        "checkpoint-1000, checkpoint_0050000",
+    ),
+)
+"""Regular expression and examples. Each has `step`; `branch`, `kilo`, `tokens` and `unit` where it needs them."""
+
+NUMBERED = r"(?:.*[^0-9])?(?P<step>\d+)"
+"""For files in a folder of checkpoints, whatever stands before the number: model_300.pt, SoLU_2L_v10_000300.pth."""
+
+
+class Coordinates(NamedTuple):
+    """Where a checkpoint stands: optimiser steps, tokens seen if its name says so, and the branch of training.
+
+    Steps are compared within one branch only: "stage2-ingredient1-step100" is not the 100th step of "stage1".
+    """
+
+    step: int
+    tokens: int | None = None
+    branch: str = ""
+
+
+Parse = Callable[[str], Coordinates | int | None]
+"""From a name to its coordinates, or just its step, or None for a name that is no checkpoint."""
+
+
+def parse(name: str) -> Coordinates | None:
+    """Return what a revision's, folder's or file's name says, None if no pattern fits the whole of it.
+
+    >>> parse("stage1-step101000-tokens424B")
+    Coordinates(step=101000, tokens=424000000000, branch='stage1')
+    >>> parse("step-480k-token-1007B").step
+    480000
+    >>> parse("main") is None
+    True
+    """
+    for pattern, _ in PATTERNS:
+        if match := re.fullmatch(pattern, name):
+            found = match.groupdict()
+            tokens = found.get("tokens")
+            seen = None if tokens is None else int(tokens) * UNITS[found.get("unit") or ""]
+            return Coordinates(int(found["step"]) * (1000 if found.get("kilo") else 1), seen, found.get("branch") or "")
+    return None
+
+
+def parse_file(name: str) -> Coordinates | None:
+    """Return what a weight file's name says, without its ending; any number at its end counts as the step.
+
+    >>> parse_file("SoLU_2L_v10_000300")
+    Coordinates(step=300, tokens=None, branch='')
+    """
+    found = parse(name)
+    if found is None and (match := re.fullmatch(NUMBERED, name)):
+        return Coordinates(int(match["step"]))
+    return found
+
+
+def coordinates(name: str, how: Parse) -> Coordinates | None:
+    """Apply a parser, the user's own or one of this table.
+
+    >>> coordinates("epoch3", lambda name: 100 * int(name.removeprefix("epoch")))
+    Coordinates(step=300, tokens=None, branch='')
+    """
+    found = how(name)
+    return Coordinates(found) if isinstance(found, int) else found

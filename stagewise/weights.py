@@ -1,0 +1,108 @@
+"""Weights on disk: which files hold them, how they are read, and what they hash to."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+State = Mapping[str, Tensor]
+
+WHOLE = ("model.safetensors", "pytorch_model.bin")
+INDEX = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
+ENDINGS = (".safetensors", ".pt", ".pth", ".bin")
+WRAPPERS = ("model", "state_dict", "model_state_dict", "module")
+"""Keys under which training scripts put the weights beside the optimiser's state."""
+
+
+def chosen_files(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the names that hold a checkpoint's weights; an index stands for its shards. Empty if there are none.
+
+    >>> chosen_files(["config.json", "pytorch_model.bin", "model.safetensors"])
+    ('model.safetensors',)
+    """
+    there = set(names)
+    for whole, index in zip(WHOLE, INDEX, strict=True):
+        if whole in there:
+            return (whole,)
+        if index in there:
+            stem, ending = index.removesuffix(".index.json").rsplit(".", 1)
+            return tuple(sorted(n for n in there if n.startswith(f"{stem}-") and n.endswith(f".{ending}")))
+    return ()
+
+
+def files_of(folder: Path) -> tuple[Path, ...]:
+    """Return the weight files of a checkpoint's folder.
+
+    Raises:
+        FileNotFoundError: it holds none, or the index names a shard that is not there.
+    """
+    names = chosen_files(path.name for path in folder.iterdir())
+    if not names:
+        raise FileNotFoundError(f"{folder} holds no weights: expected one of {', '.join(WHOLE + INDEX)}")
+    for index in INDEX:
+        if (folder / index).exists() and names[0] not in WHOLE:
+            shards = set(json.loads((folder / index).read_text(encoding="utf8"))["weight_map"].values())
+            if missing := sorted(shards - set(names)):
+                raise FileNotFoundError(f"{folder / index} names {missing[0]}, which is not there")
+    return tuple(folder / name for name in names)
+
+
+def read(paths: Iterable[Path]) -> dict[str, Tensor]:
+    """Read the weights of one checkpoint from its files, on the CPU. Pickled files run no code.
+
+    Raises:
+        FileNotFoundError: a file is gone.
+        ValueError: a file is truncated or damaged, or holds no weights by name; the message names it.
+    """
+    state: dict[str, Tensor] = {}
+    for path in paths:
+        state |= _read_one(path)
+    return state
+
+
+def _read_one(path: Path) -> dict[str, Tensor]:
+    from pickle import UnpicklingError
+
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        if path.suffix == ".safetensors":
+            loaded: Any = load_file(path)
+        else:
+            loaded = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path} is gone: it was there when the series was opened") from None
+    except (SafetensorError, RuntimeError, UnpicklingError, EOFError, ValueError) as reason:
+        why = (str(reason).splitlines() or [type(reason).__name__])[0]
+        raise ValueError(
+            f"{path} is truncated or damaged ({path.stat().st_size} bytes: {why}). Restore it, or leave its step out"
+        ) from reason
+    for key in WRAPPERS:
+        if isinstance(loaded, Mapping) and isinstance(loaded.get(key), Mapping):
+            loaded = loaded[key]
+    if not isinstance(loaded, Mapping) or not loaded or not all(isinstance(x, Tensor) for x in loaded.values()):
+        raise ValueError(f"{path} holds no weights by name: expected tensors, alone or under {', '.join(WRAPPERS)}")
+    return dict(loaded)
+
+
+def file_digest(paths: Iterable[Path]) -> str:
+    """Return the hash of the files' bytes."""
+    digest = hashlib.sha256()
+    for path in paths:
+        with open(path, "rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
+
+
+def state_digest(state: State) -> str:
+    """Return the hash of the tensors' names, types, shapes and bytes."""
+    digest = hashlib.sha256()
+    for name in sorted(state):
+        flat = state[name].detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+        digest.update(repr((name, state[name].dtype, tuple(state[name].shape))).encode() + flat.numpy().tobytes())
+    return digest.hexdigest()

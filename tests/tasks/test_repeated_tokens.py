@@ -1,0 +1,72 @@
+"""Repeated random tokens: what repeats, where each relation points, and which references hold."""
+
+import math
+
+import pytest
+import torch
+
+from stagewise.loss import kl_divergence
+from stagewise.tasks import RepeatedTokens
+
+
+@pytest.mark.parametrize("bos", [None, 3])
+def test_the_second_half_repeats_the_first_and_no_token_comes_twice_in_a_half(bos: int | None) -> None:
+    task = RepeatedTokens(d_vocab=20, length=6, bos=bos)
+    batch = task.sample(50, seed=0)
+    whole = torch.cat([batch.tokens, batch.targets[:, -1:]], 1)[:, int(bos is not None) :]
+    assert whole.shape == (50, 12)
+    assert torch.equal(whole[:, :6], whole[:, 6:])
+    assert all(len(set(row[:6].tolist())) == 6 for row in whole)
+    assert bos is None or (bool((batch.tokens[:, 0] == bos).all()) and bos not in whole)
+
+
+@pytest.mark.parametrize("bos", [None, 3])
+def test_the_relations_point_at_what_their_names_say(bos: int | None) -> None:
+    batch = RepeatedTokens(d_vocab=20, length=6, bos=bos).sample(4, seed=1)
+    for row, query in batch.scored.nonzero().tolist():
+        token = batch.tokens[row, query]
+        earlier = (batch.tokens[row, :query] == token).nonzero()[:, 0].tolist()
+        expected = {
+            "previous token": [query - 1],
+            "duplicate token": earlier,
+            "induction": [key + 1 for key in earlier],
+            "first token": [0],
+            "self": [query],
+        }
+        for name, keys in expected.items():
+            assert batch.relations[name][row, query].nonzero()[:, 0].tolist() == keys, name
+
+
+def test_what_follows_the_induction_key_is_the_target() -> None:
+    batch = RepeatedTokens(d_vocab=20, length=6).sample(4, seed=1)
+    found = torch.einsum("bqk,bk->bq", batch.relations["induction"].long(), batch.tokens)
+    assert torch.equal(found[batch.scored], batch.targets[batch.scored])
+
+
+def test_the_copy_is_right_everywhere_and_the_sequences_tokens_are_log_length_away() -> None:
+    task = RepeatedTokens(d_vocab=20, length=6, bos=0)
+    batch = task.probe_batch(3, seed=0)
+    assert list(batch.references) == ["uniform", "tokens of the sequence", "copy"]
+    for law in batch.references.values():
+        torch.testing.assert_close(law.exp().sum(-1), torch.ones(law.shape[:2]))
+    away = kl_divergence(batch.references["copy"], batch.references["tokens of the sequence"])[batch.scored]
+    torch.testing.assert_close(away, torch.full_like(away, math.log(6)))
+
+
+def test_seeds_repeat() -> None:
+    task = RepeatedTokens(d_vocab=20, length=6)
+    assert torch.equal(task.sample(3, 5).tokens, task.sample(3, 5).tokens)
+    assert not torch.equal(task.sample(3, 5).tokens, task.sample(3, 6).tokens)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"length": 21}, "length must be between 2 and d_vocab = 20"),
+        ({"length": 1}, "length must be between 2 and d_vocab = 20"),
+        ({"bos": 20}, "bos must be one of the 20 tokens, got 20"),
+    ],
+)
+def test_parameters_out_of_range_are_refused(change: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        RepeatedTokens(**{"d_vocab": 20, "length": 6, **change})
