@@ -65,6 +65,38 @@ def run_markov(
         print(f"report: {folder / 'report.html'}", file=sys.stderr if as_json else sys.stdout)
 
 
+@run_app.command("incremental")
+def run_incremental(
+    figure: Annotated[str, typer.Option(help="of the paper: 4L, 4R, 5, 6, 8, 10, 13, 15 or 17")],
+    folder: Annotated[
+        Path | None, typer.Option(help="where its runs go; runs/incremental/SETTING/FIGURE where not given")
+    ] = None,
+    setting: Annotated[str, typer.Option(help="small, for two cores, or paper")] = "small",
+    seeds: Annotated[int, typer.Option(help="how many, from 0 on")] = 1,
+    restricted: Annotated[
+        bool | None, typer.Option(help="train restricted-context models to compare with; Figure 5 always does")
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Run the sweep behind a figure of Incremental Learning (arXiv 2602.19143), summarise it and draw it."""
+    with _reported_errors():
+        _one_thread()
+        from stagewise.experiments import incremental, incremental_figures
+
+        folder = folder or Path("runs/incremental") / setting / figure
+        if figure == "10":
+            drawn = incremental_figures.ode()
+        else:
+            summary = incremental.run_figure(
+                figure, folder, setting, range(seeds), restricted=restricted, progress=not quiet
+            )
+            print(summary.round(3).to_string(index=False))
+            drawn = incremental_figures.draw(figure, folder, summary["run"].tolist())
+        folder.mkdir(parents=True, exist_ok=True)
+        drawn.savefig(path := folder / f"figure-{figure}.png", dpi=150)
+        print(path)
+
+
 @app.command()
 def train(
     folder: Folder,

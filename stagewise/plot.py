@@ -95,9 +95,14 @@ def loss_curve(
 
 
 def head_masses(
-    table: pd.DataFrame, layer: int, head: int, stages: Stages | None = None, ax: Axes | None = None
+    table: pd.DataFrame,
+    layer: int,
+    head: int,
+    stages: Stages | None = None,
+    ax: Axes | None = None,
+    theory: pd.DataFrame | None = None,
 ) -> Axes:
-    """Draw one head's attention mass on each relation over training.
+    """Draw one head's attention mass on each relation over training, theory dashed.
 
     Raises:
         ValueError: the table has no `AttentionTo` rows of this head.
@@ -107,6 +112,9 @@ def head_masses(
     relations = select(table, "AttentionTo", "mass")["relation"].unique().tolist()
     rows = select(table, "AttentionTo", "mass", layer=layer, head=head)
     ax = _curves(new_axes(ax, 3.8, 2.7), rows, "relation", relations, stages, str, small=True)
+    if theory is not None:
+        predicted = select(theory, "AttentionTo", "mass", layer=layer, head=head)
+        _theory(ax, predicted, "relation", ordered_colours(relations))
     _name_head(ax, table, (layer, head))
     ax.set_ylabel("attention mass")
     ax.set_ylim(0, 1)

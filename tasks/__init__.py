@@ -2,6 +2,7 @@
 
 from stagewise.tasks.associative_recall import AssociativeRecall as AssociativeRecall
 from stagewise.tasks.markov_chain import MarkovChain as MarkovChain
+from stagewise.tasks.markov_regression import MarkovRegression as MarkovRegression
 from stagewise.tasks.repeated_tokens import RepeatedTokens as RepeatedTokens
 from stagewise.tasks.sequence_classes import SequenceClasses as SequenceClasses
 from stagewise.tasks.sequence_classes import syn_medium as syn_medium

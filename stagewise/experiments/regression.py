@@ -10,6 +10,7 @@ from tqdm.auto import tqdm
 
 from stagewise.probe import Reading
 from stagewise.readings import bootstrap_weights, rows
+from stagewise.schedule import linear, logarithmic
 from stagewise.table import tidy
 from stagewise.task import EVALUATION, TRAINING, derive_seed
 from stagewise.tasks.markov_regression import MarkovRegression, Regression
@@ -69,8 +70,10 @@ class RegressionPlan:
 
     @property
     def saved_steps(self) -> list[int]:
-        """Step 0, every `save_every`-th and the last."""
-        return sorted({*range(0, self.steps, self.save_every), self.steps})
+        """Step 0, log-spaced first ones, every `save_every`-th and the last."""
+        return sorted(
+            linear(self.save_every, self.steps) | logarithmic(8, min(self.save_every, self.steps)) | {self.steps}
+        )
 
 
 def theory(task: MarkovRegression, n_heads: int = 3, noise: float = 1e-3, seed: int = 3) -> TensorFactorisation:

@@ -9,6 +9,7 @@ import pytest
 from stagewise import plot
 from stagewise.table import KEYS, select
 from stagewise.theory.dynamics import AbstractReducedDynamics, Curve, predict, solve
+from stagewise.theory.tensor_factorisation import TensorFactorisation
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,6 +56,14 @@ def test_a_prediction_is_drawn_dashed_over_a_measured_curve() -> None:
     solid, dashed = plot.loss_curve(measured, theory=table).get_lines()
     assert (solid.get_linestyle(), dashed.get_linestyle()) == ("-", "--")
     np.testing.assert_allclose(solid.get_ydata(), 2 * np.asarray(dashed.get_ydata()))
+
+
+def test_a_heads_masses_are_drawn_with_those_of_the_theory_dashed() -> None:
+    table = predict(TensorFactorisation(n_positions=4), [0, 10, 40])
+    lines = plot.head_masses(table, 0, 1, theory=table).get_lines()
+    assert [line.get_linestyle() for line in lines] == ["-"] * 3 + ["--"] * 3
+    for solid, dashed in zip(lines[:3], lines[3:], strict=True):
+        np.testing.assert_array_equal(solid.get_xydata(), dashed.get_xydata())
 
 
 @pytest.mark.parametrize("times", [[], [1.0, 1.0], [-1.0, 2.0]])

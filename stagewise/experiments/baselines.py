@@ -1,0 +1,57 @@
+"""Restricted-context baselines that the runs of a sweep share: trained once, found by the hash of their recipe."""
+
+import dataclasses
+import hashlib
+import json
+from pathlib import Path
+
+from stagewise.experiments.restricted import restricted_log_probs, restricted_recipe
+from stagewise.init import OneHotInit
+from stagewise.recipe import Recipe, Seeds, describe
+from stagewise.series import open_series
+from stagewise.task import Batch
+from stagewise.tasks import MarkovChain
+from stagewise.training import train
+
+DATA = 20_000
+"""Sequences that a baseline trains on where a run has fewer: it stands for a context, not for a lack of data."""
+
+
+def baseline_recipe(recipe: Recipe, context: int) -> Recipe:
+    """Return the recipe of the baseline for a run: the same for runs that differ in data, initial scale or seeds.
+
+    Args:
+        recipe: of the run, on a `MarkovChain`.
+        context: number of tokens that the baseline sees.
+
+    Raises:
+        ValueError: the run is on another task.
+    """
+    task, architecture = recipe.task, recipe.architecture
+    if not isinstance(task, MarkovChain):
+        raise ValueError(f"baselines are made for runs on MarkovChain, this one is on {type(task).__name__}")
+    enough = None if task.n_sequences is None else max(task.n_sequences, DATA)
+    if isinstance(architecture.init, OneHotInit):
+        architecture = dataclasses.replace(architecture, init=OneHotInit())
+    plan = dataclasses.replace(recipe.plan, seeds=Seeds())
+    return restricted_recipe(Recipe(dataclasses.replace(task, n_sequences=enough), architecture, plan), context)
+
+
+def content_hash(recipe: Recipe) -> str:
+    """Return the hash of all that decides a run, 16 hexadecimal digits: equal recipes, equal hashes."""
+    text = json.dumps(describe(recipe), sort_keys=True)
+    return hashlib.sha256(text.encode("utf8")).hexdigest()[:16]
+
+
+def shared_baseline(recipe: Recipe, context: int, cache: Path, *, progress: bool = True) -> Path:
+    """Train a run's baseline, or find it trained, and return its run folder: `cache` / hash of its recipe."""
+    wanted = baseline_recipe(recipe, context)
+    folder = cache / content_hash(wanted)
+    train(wanted, folder, progress=progress)
+    return folder
+
+
+def with_baselines(batch: Batch, folders: dict[int, Path]) -> Batch:
+    """Return the batch with the trained baselines, by context, among its references as "trained c=2", ..."""
+    trained = {f"trained c={c}": restricted_log_probs(open_series(path), batch) for c, path in folders.items()}
+    return batch.with_references(trained)
