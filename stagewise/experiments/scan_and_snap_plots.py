@@ -74,7 +74,7 @@ def entropy_by_rates(cells: pd.DataFrame) -> Figure:
         rows = cells[cells["num_last"] == size]
         for i, (eta_z, own) in enumerate(rows.groupby("eta_z")):
             ax.errorbar(
-                own["ratio"], own["entropy_mean"], own["entropy_std"], color=colours[eta_z], marker=marker(i),
+                own["ratio"] * 1.035 ** (i - 1.5), own["entropy_mean"], own["entropy_std"], color=colours[eta_z], marker=marker(i),
                 capsize=2, linewidth=1.3, markersize=5, label=f"{eta_z:g}",
             )  # fmt: skip
         ax.set_xscale("log")
