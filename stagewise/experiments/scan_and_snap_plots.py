@@ -73,9 +73,10 @@ def entropy_by_rates(cells: pd.DataFrame) -> Figure:
     for size, ax in zip(sizes, panels, strict=True):
         rows = cells[cells["num_last"] == size]
         for i, (eta_z, own) in enumerate(rows.groupby("eta_z")):
+            beside = own["ratio"] * 1.035 ** (i - 1.5)  # bars that would cover each other
             ax.errorbar(
-                own["ratio"] * 1.035 ** (i - 1.5), own["entropy_mean"], own["entropy_std"], color=colours[eta_z], marker=marker(i),
-                capsize=2, linewidth=1.3, markersize=5, label=f"{eta_z:g}",
+                beside, own["entropy_mean"], own["entropy_std"], color=colours[eta_z], marker=marker(i), capsize=2,
+                linewidth=1.3, markersize=5, label=f"{eta_z:g}",
             )  # fmt: skip
         ax.set_xscale("log")
         ax.set_xticks(ticks := sorted(rows["ratio"].unique()), [str(ratio) for ratio in ticks])
