@@ -92,3 +92,13 @@ def scan_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"the reference data of Scan and Snap are not in {folder}: set STAGEWISE_SCAN_DATA to their folder")
     return folder
+
+
+@pytest.fixture(scope="session")
+def wikitext() -> str:
+    """The folder of WikiText-2: STAGEWISE_WIKITEXT, or ../shared/data/wikitext-2 beside the repository."""
+    beside = Path(__file__).parents[2] / "shared" / "data" / "wikitext-2"
+    folder = Path(os.environ.get("STAGEWISE_WIKITEXT", beside))
+    if not (folder / "train.txt").is_file():
+        pytest.skip(f"WikiText-2 is not in {folder}: set STAGEWISE_WIKITEXT to a folder that holds train.txt")
+    return str(folder)
