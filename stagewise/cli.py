@@ -97,6 +97,26 @@ def run_incremental(
         print(path)
 
 
+@run_app.command("scan-and-snap")
+def run_scan_and_snap(
+    figure: Annotated[int, typer.Option(help="the paper's figure: 4, 5 or 6")] = 6,
+    folder: Annotated[
+        Path | None, typer.Option(help="where to write; runs/scan-and-snap/figure-N if not given")
+    ] = None,
+    seeds: Annotated[int | None, typer.Option(help="number of seeds of figures 5 and 6")] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="figure 6 with new seeds in place of the replay")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train the one-layer models of Scan and Snap and draw one of its figures, with its tables."""
+    with _reported_errors():
+        _one_thread()
+        from stagewise.experiments import scan_and_snap_figures
+
+        folder = folder or Path(f"runs/scan-and-snap/figure-{figure}")
+        print(scan_and_snap_figures.draw(figure, folder, seeds=seeds, fresh=fresh, progress=not quiet))
+        print(f"tables and pictures: {folder}")
+
+
 @app.command()
 def train(
     folder: Folder,

@@ -8,4 +8,5 @@ from stagewise.tasks.sequence_classes import SequenceClasses as SequenceClasses
 from stagewise.tasks.sequence_classes import syn_medium as syn_medium
 from stagewise.tasks.sequence_classes import syn_small as syn_small
 from stagewise.tasks.sparse_regression import SparseRegression as SparseRegression
+from stagewise.tasks.wiki_text import WikiText as WikiText
 from stagewise.tasks.windows import Windows as Windows

@@ -169,3 +169,13 @@ def saved(hugging_face: Callable[..., nn.Module]) -> Callable[..., dict[str, byt
         return {"config.json": json.dumps(written).encode(), "model.safetensors": save(weights)}
 
     return files
+
+
+@pytest.fixture(scope="session")
+def wikitext() -> str:
+    """The folder of WikiText-2: STAGEWISE_WIKITEXT, or ../shared/data/wikitext-2 beside the repository."""
+    beside = Path(__file__).parents[2] / "shared" / "data" / "wikitext-2"
+    folder = Path(os.environ.get("STAGEWISE_WIKITEXT", beside))
+    if not (folder / "train.txt").is_file():
+        pytest.skip(f"WikiText-2 is not in {folder}: set STAGEWISE_WIKITEXT to a folder that holds train.txt")
+    return str(folder)

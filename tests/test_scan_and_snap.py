@@ -149,3 +149,8 @@ def test_the_trends_of_figure_6_hold() -> None:
     assert (wide[2] < wide[1])[~alone].sum() == 12
     assert (wide[2] > wide[1])[alone].sum() == 4
     assert ((wide[5] > wide[2]) & (wide[10] > wide[5])).sum() >= 13
+
+
+def test_a_size_that_figure_6_does_not_have_is_refused() -> None:
+    with pytest.raises(ValueError, match="1, 3, 5 or 10 query tokens, got 2"):
+        experiment.figure_6_runs((1, 2))

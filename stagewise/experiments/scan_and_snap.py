@@ -76,6 +76,31 @@ def moments_of_syn_small(rates: Sequence[Rates], seed: int = 2, optimiser: str =
     return train_yz(start, lambda step: count(draw(step, BATCH), task.d_vocab), rates, STEPS, optimiser)
 
 
+def figure_5_runs(
+    rates: Sequence[float], seeds: Sequence[int], progress: bool = True
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Train Syn-Small under Adam at each rate with each seed; return who won, and the first seed's attention.
+
+    The first frame has `rate, seed, index, distinct_mass`: which of class 0's distinct tokens, the least frequent
+    first, ends with most attention, and how much all of them have. The second has `rate, step, token, attention`.
+    """
+    task, winners, followed = syn_small(), [], []
+    pairs = [Rates(y=rate, z=rate) for rate in rates]
+    for seed in tqdm(seeds, disable=not progress, desc="Figure 5", unit="seed"):
+        for moment in moments_of_syn_small(pairs, seed, "adam"):
+            c = attention_by_class(task, moment.weights.z)[:, 0]
+            if seed == seeds[0] and moment.step % 2 == 0:
+                for rate, own in zip(rates, c.tolist(), strict=True):
+                    followed += [(rate, moment.step, token, share) for token, share in enumerate(own)]
+        distinct = c[:, task.distinct_tokens[0]]
+        found = zip(rates, distinct.argmax(1).tolist(), distinct.sum(1).tolist(), strict=True)
+        winners += [(rate, seed, index, mass) for rate, index, mass in found]
+    return (
+        pd.DataFrame(winners, columns=["rate", "seed", "index", "distinct_mass"]),
+        pd.DataFrame(followed, columns=["rate", "step", "token", "attention"]),
+    )
+
+
 def final_scores(n_queries: int, seed: int, published: bool = True) -> tuple[list[Rates], Float[Tensor, "run m m"]]:
     """Train Syn-Medium at all 16 pairs of rates on one stream; return the pairs and Z after the last update.
 
@@ -100,7 +125,12 @@ def figure_6_runs(
     """Train every cell of Figure 6 with every seed; return the entropies and the recalls of the single runs.
 
     The columns are those of `CELL` and `seed`, then `entropy` (nats), or `threshold` and `recall`.
+
+    Raises:
+        ValueError: a number of query tokens that the figure does not have.
     """
+    if unknown := sorted(set(n_queries) - set(THRESHOLDS)):
+        raise ValueError(f"Figure 6 has 1, 3, 5 or 10 query tokens, got {', '.join(map(str, unknown))}")
     entropies, recalls = [], []
     streams = list(itertools.product(n_queries, seeds))
     for n, seed in tqdm(streams, disable=not progress, desc="Figure 6", unit="stream"):

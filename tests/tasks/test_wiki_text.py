@@ -1,0 +1,162 @@
+"""WikiText: the real corpus has its published counts; a corpus of a few lines is counted by hand."""
+
+import dataclasses
+import math
+from collections import Counter
+from pathlib import Path
+
+import datasets
+import numpy as np
+import pytest
+import torch
+
+from stagewise.tasks import WikiText
+
+FLOAT32 = 1e-5
+TRAIN = ["a b a b c", " ", "b a c a b a", "<unk> c b a b", "a b c a"]
+NOTEBOOK = (
+    "43 6971 3 66 407 1 3476 2 1 319 157 29 842 19 13722 7 294 24 14 5902 14 687 2 18 1 5832 16 1 157 162 1963 735 60 "
+    "1946 89"
+)
+"""The 35 word ids printed in the notebook of Figure 7 of arXiv:2305.16380."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("corpus")
+    (path / "train.txt").write_text("\n".join(TRAIN) + "\n", encoding="utf8")
+    (path / "valid.txt").write_text("b a b c d a\na c\n", encoding="utf8")
+    (path / "test.txt").write_text("c\n", encoding="utf8")
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def task(folder: str) -> WikiText:
+    return WikiText(length=4, data=folder)
+
+
+def test_words_are_numbered_by_frequency_and_unknown_ones_are_zero(task: WikiText) -> None:
+    vocabulary, ids = task.corpus()
+    assert vocabulary == ("<unk>", "a", "b", "<eos>", "c")
+    assert ids["validation"].tolist() == [2, 1, 2, 4, 0, 1, 3, 1, 4, 3]
+    assert len(ids["train"]) == sum(len(line.split()) + 1 for line in TRAIN)
+
+
+def test_a_smaller_vocabulary_keeps_the_most_frequent_words(task: WikiText) -> None:
+    small = dataclasses.replace(task, n_words=3)
+    assert small.corpus().vocabulary == ("<unk>", "a", "b")
+    assert small.corpus().ids["test"].tolist() == [0, 0]
+
+
+def by_hand(text: list[int], context: list[int], word: int, d: int) -> float:
+    """P(word | context) with absolute discounting, from the formula with counters."""
+    if not context:
+        return text.count(word) / len(text)
+    n = len(context)
+    after = Counter(text[i + n] for i in range(len(text) - n) if text[i : i + n] == context)
+    shorter = by_hand(text, context[1:], word, d)
+    if not after:
+        return shorter
+    return (max(after[word] - 0.75, 0) + 0.75 * len(after) * shorter) / after.total()
+
+
+def test_the_references_are_discounted_n_grams(task: WikiText) -> None:
+    batch = task.probe_batch(6, seed=0)
+    text = task.corpus().ids["train"].tolist()
+    for n, law in enumerate(batch.references.values()):
+        for row, tokens in enumerate(batch.tokens.tolist()):
+            for pos in range(4):
+                context = tokens[max(0, pos + 1 - n) : pos + 1]
+                expected = [by_hand(text, context, word, 5) for word in range(5)]
+                assert law[row, pos].exp().tolist() == pytest.approx(expected, abs=FLOAT32)
+    assert list(batch.references) == ["unigram", "bigram", "trigram"]
+
+
+def test_relations_are_previous_duplicate_and_induction_keys(task: WikiText) -> None:
+    batch = dataclasses.replace(task, length=6).sample(20, seed=0)
+    for row, tokens in enumerate(batch.tokens.tolist()):
+        for query in range(6):
+            expected = {
+                "previous": [key == query - 1 for key in range(6)],
+                "duplicate": [key < query and tokens[key] == tokens[query] for key in range(6)],
+                "induction": [0 < key <= query and tokens[key - 1] == tokens[query] for key in range(6)],
+            }
+            assert {name: mask[row, query].tolist() for name, mask in batch.relations.items()} == expected
+
+
+def test_windows_are_stretches_of_their_split(task: WikiText) -> None:
+    text = task.corpus().ids
+    stretches = {split: {tuple(ids[i : i + 5]) for i in range(len(ids) - 4)} for split, ids in text.items()}
+    for split, batch in (("train", task.stream(3)(7, 50)), ("validation", task.probe_batch(50, 0))):
+        windows = torch.cat([batch.tokens, batch.targets[:, -1:]], 1)
+        assert {tuple(window) for window in windows.tolist()} <= stretches[split]
+
+
+def test_the_data_of_a_step_depend_on_seed_and_step_alone(task: WikiText) -> None:
+    assert torch.equal(task.stream(1)(5, 8).tokens, task.stream(1)(5, 8).tokens)
+    assert not torch.equal(task.stream(1)(5, 8).tokens, task.stream(1)(6, 8).tokens)
+
+
+def test_the_environment_names_the_folder(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STAGEWISE_WIKITEXT", folder)
+    assert WikiText(length=4).d_vocab == 5
+
+
+def test_without_hub_and_folder_both_ways_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreachable(*_: object, **__: object) -> None:
+        raise ConnectionError("no network")
+
+    monkeypatch.delenv("STAGEWISE_WIKITEXT", raising=False)
+    monkeypatch.setattr(datasets, "load_dataset", unreachable)
+    with pytest.raises(OSError, match=r"from the hub \(no network\).*give it as data=.* or in STAGEWISE_WIKITEXT"):
+        WikiText(name="wikitext-2-v1", n_words=7).corpus()
+
+
+def test_a_folder_that_lacks_a_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"train.txt, .*valid.txt, .*test.txt not found"):
+        WikiText(data=str(tmp_path)).corpus()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"length": 1}, "at least two, got length=1"),
+        ({"n_words": 1}, "n_words=1"),
+        ({"n_sequences": 3}, "n_sequences None"),
+    ],
+    ids=str,
+)
+def test_a_parameter_out_of_range_is_named(changes: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        WikiText(**changes)
+
+
+def test_a_window_longer_than_the_text_is_refused(folder: str) -> None:
+    with pytest.raises(ValueError, match="a window or more of 200 words, validation has 10"):
+        WikiText(length=199, data=folder).probe_batch(1, 0)
+
+
+def test_the_real_corpus_has_its_published_counts(wikitext: str) -> None:
+    vocabulary, ids = WikiText(data=wikitext).corpus()
+    assert {split: len(text) for split, text in ids.items()} == {
+        "train": 2_088_628,
+        "validation": 217_646,
+        "test": 245_569,
+    }
+    assert len(vocabulary) == 33_277 + 1  # and <eos>
+
+
+def test_basic_english_gives_the_vocabulary_and_the_ids_of_the_papers_notebook(wikitext: str) -> None:
+    # Check T13.
+    vocabulary, ids = WikiText(data=wikitext, words="basic_english").corpus()
+    assert len(vocabulary) == 28_782
+    assert [len(text) for text in ids.values()] == [2_049_990, 214_417, 241_859]
+    wanted = np.array(NOTEBOOK.split(), dtype=np.int32)
+    found = np.lib.stride_tricks.sliding_window_view(ids["train"], 35)
+    assert (found == wanted).all(1).sum() == 1
+
+
+def test_on_the_real_text_a_longer_context_predicts_better(wikitext: str) -> None:
+    batch = WikiText(data=wikitext, n_words=2000).probe_batch(20, seed=0)
+    losses = [-law.gather(-1, batch.targets[..., None]).mean().item() for law in batch.references.values()]
+    assert math.log(2000) > losses[0] > losses[1] > losses[2]
