@@ -75,15 +75,15 @@ def loss_curve(
     Source: Yüksel et al. (2026), arXiv:2602.19143, Figures 1 and 4.
     """
     there = select(table, "Loss")
-    quantity = "excess" if "excess" in set(there["quantity"]) else "cross_entropy"
+    quantity = next(name for name in ("excess", "squared_error", "cross_entropy") if name in set(there["quantity"]))
     rows = there[there["quantity"] == quantity]
     ax = new_axes(ax, height=2.4)
     _prepare(ax, rows, stages)
-    label = "excess loss" if quantity == "excess" else "cross-entropy"
+    label = {"excess": "excess loss", "squared_error": "half squared error", "cross_entropy": "cross-entropy"}[quantity]
     curve(ax, rows, label, "#222222", "o")
     if theory is not None:
         curve(ax, select(theory, "Loss", quantity), "theory", "#222222", theory=True)
-    ax.set_ylabel(f"{label}, nats")
+    ax.set_ylabel(label if quantity == "squared_error" else f"{label}, nats")
     return _finish(ax, bottom=0.0 if quantity == "excess" and rows["value"].min() >= 0 else None)
 
 

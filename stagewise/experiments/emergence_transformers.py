@@ -9,15 +9,16 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from stagewise.emergence_section import rise
 from stagewise.experiments.emergence_recipes import recall_budget, run_path, run_recall, run_regression
 from stagewise.experiments.emergence_toy import Result, number
 from stagewise.folder import read_table
 from stagewise.laws_plot import collapse
-from stagewise.palette import OKABE_ITO, heads_in, ordered_colours
+from stagewise.palette import ordered_colours
 from stagewise.power_law import fit_interval_censored
 from stagewise.step_axis import curve
 from stagewise.sweeping import sweep
-from stagewise.table import head_label, select
+from stagewise.table import select
 
 COMPARED = {"small": (12, 64), "paper": (32, 256)}
 """N_pairs and N_tokens of the runs with repetition."""
@@ -70,7 +71,8 @@ def figure_4(folder: Path, setting: str = "small", progress: bool = True) -> Res
     shown = [each for each in settings if each["n_tokens"] == 64 and each["seed"] == 0]
     _curves(left, [(f"{each['n_pairs']} pairs", _accuracy(each)) for each in shown])
     left.set(ylabel="test accuracy", ylim=(0, 1), title="one copy, 64 tokens")
-    _attention(middle, shown[-1])
+    rise(_table(shown[-1], "recall"), middle)
+    middle.set_title(f"{shown[-1]['n_pairs']} pairs: attention moves with accuracy")
     collapse(runs, law, "n_pairs", ax=right)
     widths = (runs["hi_90"] - runs["lo_20"]).describe()[["min", "max"]].tolist()
     numbers = [
@@ -132,22 +134,6 @@ def _accuracy(each: Mapping[str, Any]) -> pd.DataFrame:
 
 def _table(each: Mapping[str, Any], kind: str) -> pd.DataFrame:
     return read_table(run_path(each["runs"], kind, {name: value for name, value in each.items() if name != "runs"}))
-
-
-def _attention(ax: Axes, each: Mapping[str, Any]) -> None:
-    """Draw the attention from values to their keys and from the query to its value, by head, beside the accuracy."""
-    table = _table(each, "recall")
-    for relation, style in (("value to key", "-"), ("query to value", "--")):
-        rows = select(table, "AttentionAlong", "mass", relation=relation)
-        for i, (layer, head) in enumerate(heads_in(rows)):
-            of_head = rows[(rows["layer"] == layer) & (rows["head"] == head)]
-            label = f"{relation}, {head_label(layer, head)}"
-            colour = OKABE_ITO[i % len(OKABE_ITO)]
-            ax.plot(of_head["step"], of_head["value"], style, color=colour, label=label, linewidth=1.3)
-    rows = _accuracy(each)
-    ax.plot(rows["step"], rows["value"], color="#222222", linewidth=2, label="accuracy")
-    _finish(ax)
-    ax.set(ylabel="attention, accuracy", ylim=(0, 1), title=f"{each['n_pairs']} pairs: attention moves with accuracy")
 
 
 def _curves(ax: Axes, curves: Sequence[tuple[str, pd.DataFrame]]) -> None:
