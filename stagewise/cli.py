@@ -117,6 +117,25 @@ def run_scan_and_snap(
         print(f"tables and pictures: {folder}")
 
 
+@run_app.command("emergence")
+def run_emergence(
+    figure: Annotated[int, typer.Option(help="1, 2: the toy model; 3: regression; 4, 5: recall")] = 1,
+    setting: Annotated[str, typer.Option(help="small, for two cores, or paper")] = "small",
+    folder: Annotated[Path, typer.Option(help="where runs and figures go; an interrupted sweep goes on")] = Path(
+        "runs/emergence"
+    ),
+    quiet: Quiet = False,
+) -> None:
+    """Make a figure of "The emergence of sparse attention", and print the published numbers beside ours."""
+    with _reported_errors():
+        _one_thread()
+        from stagewise.experiments import emergence
+
+        result = emergence.run(figure, setting, folder, progress=not quiet)
+        print(emergence.in_words(result.numbers))
+        print(f"figure: {emergence.figure_path(folder, figure, setting)}")
+
+
 @app.command()
 def train(
     folder: Folder,

@@ -42,7 +42,9 @@ def collapse(
     for axis in (ax.xaxis, ax.yaxis):
         axis.axes.set(**{f"{axis.axis_name}scale": "log"})
         axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_major_formatter(
+            FuncFormatter(lambda value, _: f"{value / 1000:g}k" if value >= 10_000 else f"{value:g}")
+        )
         axis.set_minor_locator(NullLocator())
     ax.set_xlabel(f"fitted, {unit}")
     ax.set_ylabel(f"measured, {unit}")

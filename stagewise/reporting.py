@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from stagewise import sections, tasks
+from stagewise.emergence_section import emergence_section
 from stagewise.figure import LOOK, figure_html
 from stagewise.folder import METRICS, REPORT, read_run, read_table, write
 from stagewise.prose import headline, run_in_words
@@ -24,6 +25,7 @@ MIN_CHECKPOINTS = 4
 
 SECTIONS: dict[str, tuple[str, Callable[[Measured], Blocks], str]] = {
     "stages": ("The stages", sections.stages_section, "KLToReference, Loss"),
+    "emergence": ("What emerged", emergence_section, "Accuracy, AttentionAlong"),
     "evidence": ("Why these boundaries", sections.evidence_section, "KLToReference"),
     "heads": ("What each head attends to", sections.heads_section, "AttentionTo, HeadSpecialisation"),
     "maps": ("Attention maps", sections.maps_section, "MeanPattern"),

@@ -51,6 +51,8 @@ def readings(step: int) -> dict[str, list[Reading]]:
         ],
         "Loss": [Reading("batch", kl(step)[:, 1], "excess")],
         "AttentionTo": [Reading("batch layer head relation", mass, "mass", relation)],
+        "Accuracy": [Reading("batch", mass[:, 0, 1, 1], "accuracy")],
+        "AttentionAlong": [Reading("batch layer head relation", mass, "mass", relation)],
         "HeadSpecialisation": [
             Reading("batch layer head relation", mass, "share", relation),
             Reading("batch", mass[:, 0, 0, 0], "competition"),

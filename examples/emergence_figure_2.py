@@ -1,0 +1,23 @@
+"""Figure 2 of arXiv:2505.17863 at the small setting: repetition in context and across samples in the toy model.
+
+python examples/emergence_figure_2.py [FOLDER]      (runs what the folder does not hold; about 2 minutes)
+"""
+
+import sys
+from pathlib import Path
+
+import torch
+
+from stagewise.experiments import emergence
+
+
+def main(folder: Path) -> Path:
+    """Draw the figure, print the published numbers beside ours, and return where the figure is."""
+    result = emergence.run(2, "small", folder)
+    print(emergence.in_words(result.numbers))
+    return emergence.figure_path(folder, 2, "small")
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    print(main(Path(sys.argv[1] if len(sys.argv) > 1 else "runs/emergence")))

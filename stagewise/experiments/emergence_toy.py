@@ -1,0 +1,140 @@
+"""Figures 1 and 2 of the emergence of sparse attention: the toy model, its reduced flows, and their power laws."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from stagewise.experiments.toy_attention import run_toy
+from stagewise.laws_plot import collapse
+from stagewise.palette import ordered_colours
+from stagewise.power_law import fit_interval_censored, fit_log_linear
+from stagewise.sweeping import grid, sweep
+from stagewise.theory.cross_sample import CrossSampleRepetition
+from stagewise.theory.reduced_dynamics import AbstractReducedDynamics, follow, plateau, plateau_of_descent
+from stagewise.theory.sparse_attention import SparseAttention
+
+LENGTHS = (256, 512, 1024, 2048, 4096)
+WIDTHS = (16, 32, 64, 128, 256)
+COPIES = (1, 2, 4, 8, 16)
+SHARES = (0.0, 0.1, 0.2, 0.4)
+
+GRIDS = {
+    1: {
+        "small": {"T": (16, 32, 64, 128), "d": (8, 16, 32), "seed": (0, 1, 2, 3, 4)},
+        "paper": {"T": (64, 128, 256, 512), "d": (16, 32, 64), "seed": (0, 1, 2, 3, 4)},
+    },
+    2: {
+        "small": {"T": (64, 128), "d": (16, 32), "B": (1, 2, 4, 8), "seed": (0, 1, 2, 3)},
+        "paper": {"T": (256, 512), "d": (16, 32, 64), "B": (1, 2, 4, 8, 16), "seed": (0, 1, 2, 3, 4)},
+    },
+}
+"""Of the runs by SGD, by figure and setting."""
+
+
+class Result(NamedTuple):
+    """A figure, and the published numbers beside ours."""
+
+    figure: Figure
+    numbers: pd.DataFrame
+
+
+def number(what: str, published: str, ours: object, remark: str = "") -> dict[str, str]:
+    """Return a row of the table of published numbers."""
+    return {"what": what, "published": published, "ours": str(ours), "remark": remark}
+
+
+def figure_1(folder: Path, setting: str = "small", progress: bool = True) -> Result:
+    """Draw the flow's plateaus, the published law against gradient descent, and SGD on the model itself."""
+    descent = descent_times()
+    law = fit_log_linear(descent, "T, d")
+    runs = sweep(run_toy, grid(**GRIDS[1][setting]), folder / "sgd", progress=progress)
+    of_sgd = fit_interval_censored(runs, "T, d")
+    flow = plateau(SparseAttention(512, 64))
+    figure, (left, middle, right) = _panels()
+    flows = {f"d = {d}": SparseAttention(512, d) for d in (16, 32, 64)}
+    loss_curves(left, flows, 8000, "reduced flow, T = 512")
+    collapse(descent, law, "d", "time (rate * steps)", middle)
+    collapse(runs, of_sgd, "d", "SGD steps", right)
+    numbers = [
+        number("T_plateau(T=512, d=64), reduced flow", "-", f"{flow:.1f}", "the closed form gives 5134"),
+        number("T_plateau(T, d), gradient descent at rate 10", "1.51 T^.99 d^.49 (R2 .999)", law),
+        number(
+            f"T_plateau(T, d), SGD on the model, {len(runs)} runs", "as the flow (Fig. 9)", of_sgd,
+            "smaller T and d" if setting == "small" else "",
+        ),
+        number("SGD steps over the flow's time", "1 (Fig. 9)", f"{sgd_over_flow(runs):.2f}", "geometric mean"),
+    ]  # fmt: skip
+    return Result(figure, pd.DataFrame(numbers))
+
+
+def figure_2(folder: Path, setting: str = "small", progress: bool = True) -> Result:
+    """Draw how both repetitions shorten the plateau of the flow, and what SGD on the model itself does."""
+    tied, shared = repetition_times(), cross_sample_times()
+    of_ratio, of_share = fit_log_linear(tied, "T / B, d"), fit_log_linear(shared, "d ** 0.5 * T / f")
+    free = pd.DataFrame({"B": COPIES, "time": [plateau(SparseAttention(4096, 16, B, "free")) for B in COPIES]})
+    of_free = fit_log_linear(free, "B")
+    runs = sweep(run_toy, grid(**GRIDS[2][setting]), folder / "sgd", progress=progress)
+    of_sgd = fit_interval_censored(runs, "T, d, B")
+    figure, (left, middle, right) = _panels()
+    loss_curves(left, {f"B = {B}": SparseAttention(512, 64, B) for B in (1, 2, 4)}, 8000, "reduced flow, tied logits")
+    loss_curves(middle, {f"p = {p}": CrossSampleRepetition(512, 64, p) for p in SHARES}, 8000, "across samples")
+    collapse(runs, of_sgd, "B", "SGD steps", right)
+    ratio = of_share.constant * (64**0.5 * 4096) ** of_share.exponents[0] / plateau(SparseAttention(4096, 64))
+    numbers = [
+        number(
+            "T_plateau(T / B, d), reduced flow, T = 4096", "1.51 (T/B)^.99 d^.49", of_ratio, "constant: see PAPERS.md"
+        ),
+        number("exponent of B, all T logits free (flow, T = 4096)", "-.99", of_free, "the paper ties the B logits"),
+        number("exponents, SGD on the model with all its logits", "-.99 for B", of_sgd, "trained here"),
+        number("T_plateau, x = sqrt(d) T / f(p, d), T = 4096", "2.15 x^1.02 (R2 .992)", of_share, "2.15 not found"),
+        number("that law at p = 0, d = 64 over the flow's own time", "1.99", f"{ratio:.2f}", "should be near 1"),
+    ]
+    return Result(figure, pd.DataFrame(numbers))
+
+
+def descent_times() -> pd.DataFrame:
+    """Return the plateau of gradient descent at rate 10 on the reduced loss, for the grid of Figure 1."""
+    runs = [(T, d, plateau_of_descent(SparseAttention(T, d), 10.0)) for T in LENGTHS for d in WIDTHS]
+    return pd.DataFrame(runs, columns=["T", "d", "time"])
+
+
+def repetition_times() -> pd.DataFrame:
+    """Return the plateau of the flow with B copies, for the grid of Figure 2 (left)."""
+    runs = [(4096, d, B, plateau(SparseAttention(4096, d, B))) for B in COPIES for d in WIDTHS]
+    return pd.DataFrame(runs, columns=["T", "d", "B", "time"])
+
+
+def cross_sample_times() -> pd.DataFrame:
+    """Return the plateau of the flow with a special vector in a share p, for the grid of Figure 2 (right)."""
+    flows = [CrossSampleRepetition(4096, d, p) for p in SHARES for d in WIDTHS]
+    rows = [(flow.n_positions, flow.d, flow.p, flow.speed_up, plateau(flow)) for flow in flows]
+    return pd.DataFrame(rows, columns=["T", "d", "p", "f", "time"])
+
+
+def sgd_over_flow(runs: pd.DataFrame) -> float:
+    """Return the geometric mean of SGD's steps over the flow's time, for runs of B = 1 at rate 1."""
+    flow = [plateau(SparseAttention(int(T), int(d))) for T, d in zip(runs["T"], runs["d"], strict=True)]
+    return float(np.exp(np.log(runs["hi"] / flow).mean()))
+
+
+def loss_curves(ax: Axes, flows: Mapping[str, AbstractReducedDynamics], until: float, title: str) -> None:
+    """Draw the test loss of flows over time."""
+    colours = ordered_colours(list(flows))
+    for label, flow in flows.items():
+        times, states = follow(flow, np.linspace(0, until, 1200))
+        losses: Sequence[float] = [flow.test_loss(state) for state in states]
+        ax.plot(times, losses, color=colours[label], label=label, linewidth=1.4)
+    ax.set(xlabel="time", ylabel="test loss", ylim=(0, 0.52), xlim=(0, until))
+    ax.set_title(title, fontsize=9)
+    ax.legend(frameon=False, fontsize=8)
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def _panels() -> tuple[Figure, list[Axes]]:
+    figure = Figure(figsize=(13, 3.8), layout="constrained")
+    return figure, list(figure.subplots(1, 3))

@@ -1,0 +1,62 @@
+"""The report's section on emergence, from curves made by hand."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from stagewise.emergence_section import emergence_section, events, in_words, rise
+from stagewise.sections import Measured
+from stagewise.table import tidy
+
+STEPS = np.arange(0, 1000, 50)
+
+
+def step_up(at: float, height: float) -> np.ndarray:
+    return height / (1 + np.exp(-(STEPS - at) / 20))
+
+
+@pytest.fixture
+def table() -> pd.DataFrame:
+    curves = {(0, 0, "value to key"): step_up(420, 0.9), (1, 0, "value to key"): step_up(420, 0.1)}
+    frames = [
+        pd.DataFrame({"step": STEPS, "value": values}).assign(
+            probe="AttentionAlong", quantity="mass", layer=layer, head=head, relation=relation
+        )
+        for (layer, head, relation), values in curves.items()
+    ]
+    accuracy = pd.DataFrame({"step": STEPS, "value": step_up(540, 1.0)}).assign(probe="Accuracy", quantity="accuracy")
+    return tidy(frame.assign(run="made") for frame in (*frames, accuracy))
+
+
+def measured(table: pd.DataFrame) -> Measured:
+    return Measured({}, None, table, None, {}, 0)
+
+
+def test_events_come_in_order_and_what_hardly_moved_is_none(table: pd.DataFrame) -> None:
+    assert [(what, *interval) for what, interval in events(table)] == [
+        ("L0H0, value to key passes 0.45", 400, 450),
+        ("accuracy passes 0.50", 500, 550),
+    ]
+
+
+def test_the_section_says_when_and_shows_the_curves(table: pd.DataFrame) -> None:
+    words, rows, plot = emergence_section(measured(table))
+    assert "between steps 400 and 550: first L0H0, value to key passes 0.45" in str(words)
+    assert "accuracy passes 0.50" in str(rows)
+    assert len(plot.rows) == 3 * len(STEPS)  # type: ignore[union-attr]
+
+
+def test_only_what_emerged_is_named_in_the_drawing(table: pd.DataFrame) -> None:
+    labels = [str(line.get_label()) for line in rise(table).get_lines()]
+    assert [label for label in labels if not label.startswith("_")] == ["L0H0, value to key", "accuracy"]
+
+
+def test_without_its_probes_there_is_no_section(table: pd.DataFrame) -> None:
+    assert emergence_section(measured(table[table["probe"] == "Accuracy"])) == []
+
+
+def test_a_run_in_which_nothing_emerged_says_so(table: pd.DataFrame) -> None:
+    flat = table.assign(value=0.1)
+    assert events(flat) == []
+    assert in_words([]).startswith("Nothing emerged in this run")
+    assert str(emergence_section(measured(flat))[0]).startswith("<p>Nothing emerged")
