@@ -74,8 +74,8 @@ def run_incremental(
     setting: Annotated[str, typer.Option(help="small, for two cores, or paper")] = "small",
     seeds: Annotated[int, typer.Option(help="how many, from 0 on")] = 1,
     restricted: Annotated[
-        bool | None, typer.Option(help="train restricted-context models to compare with; Figure 5 always does")
-    ] = None,
+        bool, typer.Option("--restricted", help="train restricted-context models to compare with; 5 always does")
+    ] = False,
     quiet: Quiet = False,
 ) -> None:
     """Run the sweep behind a figure of Incremental Learning (arXiv 2602.19143), summarise it and draw it."""

@@ -14,7 +14,7 @@ from stagewise.tasks import MarkovChain
 from stagewise.training import train
 
 DATA = 20_000
-"""Sequences that a baseline trains on where a run has fewer: it stands for a context, not for a lack of data."""
+"""Sequences that a baseline trains on, at least: it must stand for a short context, not for a lack of data."""
 
 
 def baseline_recipe(recipe: Recipe, context: int) -> Recipe:
@@ -30,7 +30,7 @@ def baseline_recipe(recipe: Recipe, context: int) -> Recipe:
     task, architecture = recipe.task, recipe.architecture
     if not isinstance(task, MarkovChain):
         raise ValueError(f"baselines are made for runs on MarkovChain, this one is on {type(task).__name__}")
-    enough = None if task.n_sequences is None else max(task.n_sequences, DATA)
+    enough = max(task.n_sequences or 0, DATA)
     if isinstance(architecture.init, OneHotInit):
         architecture = dataclasses.replace(architecture, init=OneHotInit())
     plan = dataclasses.replace(recipe.plan, seeds=Seeds())

@@ -213,7 +213,7 @@ def run_figure(
     setting: str = "small",
     seeds: Sequence[int] = (0,),
     *,
-    restricted: bool | None = None,
+    restricted: bool = False,
     progress: bool = True,
 ) -> pd.DataFrame:
     """Run all that a figure shows, for every seed, and return the summary of `run_sweep`.
@@ -223,11 +223,11 @@ def run_figure(
         folder: holds a folder a run, named by what it changes and its seed.
         setting: "small" or "paper".
         seeds: of everything.
-        restricted: whether to train the shared baselines; None does for Figure 5, which needs them.
+        restricted: whether to train the shared baselines; Figure 5 does in any case.
         progress: show bars.
 
     Raises:
         ValueError: there is no such figure or setting, or a run folder belongs to another recipe.
     """
     sweep = {f"{name}-seed{seed}": recipe for seed in seeds for name, recipe in recipes(figure, setting, seed).items()}
-    return run_sweep(sweep, folder, restricted=figure == "5" if restricted is None else restricted, progress=progress)
+    return run_sweep(sweep, folder, restricted=restricted or figure == "5", progress=progress)

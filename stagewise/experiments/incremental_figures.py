@@ -110,7 +110,6 @@ def side_by_side(found: dict[str, pd.DataFrame]) -> Figure:
         part.suptitle(name, x=0.01, ha="left", fontsize=10)
         for step, ax in zip(ends, axes[1:], strict=True):
             plot.attention_map(table, step, ax=ax)
-            ax.set_title(f"step {step}")
     return figure
 
 

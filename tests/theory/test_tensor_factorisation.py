@@ -18,7 +18,7 @@ FIGURE_10 = 0.02
 """Masses and values of the published figure are read to two digits."""
 
 FIRST = 4.64
-"""The first half-time, known of seven runs as 4.5 to 4.7 (recorded at a solver's steps); it hardly depends on noise."""
+"""The mean of the first half-times known of seven runs, 4.5 to 4.7; noise and the number of heads hardly move it."""
 
 LATER = {1e-4: (43.8, 200.3), 1e-6: (77.6, 276.8), 1e-8: (118.9, 359.1)}
 """Half-times of groups 2 and 3 in the natural flow, by noise. Of one draw of the noise, which is not on record."""
