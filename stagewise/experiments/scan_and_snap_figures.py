@@ -19,7 +19,7 @@ from stagewise.yz_hooked import series_of
 from stagewise.yz_training import Rates
 
 FREEZING_WINDOW, FREEZING_SHARE = 10, 0.05
-"""Attention is frozen where its change over ten steps is below a twentieth of its largest one."""
+"""Attention is frozen where its path over ten steps (changes added up) is below a twentieth of the longest one."""
 
 ADAM_RATES = (0.1, 0.5, 1.0)
 
