@@ -99,12 +99,14 @@ def run_incremental(
 
 @run_app.command("scan-and-snap")
 def run_scan_and_snap(
-    figure: Annotated[int, typer.Option(help="the paper's figure: 4, 5 or 6")] = 6,
+    figure: Annotated[int, typer.Option(help="the paper's figure: 4, 5, 6 or 7")] = 6,
     folder: Annotated[
         Path | None, typer.Option(help="where to write; runs/scan-and-snap/figure-N if not given")
     ] = None,
     seeds: Annotated[int | None, typer.Option(help="number of seeds of figures 5 and 6")] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="figure 6 with new seeds in place of the replay")] = False,
+    data: Annotated[str | None, typer.Option(help="figure 7: folder of WikiText-2; the hub if not given")] = None,
+    steps: Annotated[int | None, typer.Option(help="figure 7: minibatches")] = None,
     quiet: Quiet = False,
 ) -> None:
     """Train the one-layer models of Scan and Snap and draw one of its figures, with its tables."""
@@ -113,7 +115,8 @@ def run_scan_and_snap(
         from stagewise.experiments import scan_and_snap_figures
 
         folder = folder or Path(f"runs/scan-and-snap/figure-{figure}")
-        print(scan_and_snap_figures.draw(figure, folder, seeds=seeds, fresh=fresh, progress=not quiet))
+        settings: dict[str, Any] = {"seeds": seeds, "fresh": fresh, "data": data, "steps": steps}
+        print(scan_and_snap_figures.draw(figure, folder, **settings, progress=not quiet))
         print(f"tables and pictures: {folder}")
 
 

@@ -60,8 +60,11 @@ def test_attention_is_frozen_where_it_hardly_moves_any_more() -> None:
     ("arguments", "message"),
     [
         (["--figure", "3"], "there is no figure 3 here"),
-        (["--figure", "4", "--seeds", "3"], "figure 4 has its own; got 3"),
+        (["--figure", "4", "--seeds", "3"], "the others none; got 3"),
         (["--figure", "6", "--seeds", "1"], "figure 6 two or more"),
+        (["--figure", "6", "--steps", "9"], "only figure 7 reads text and takes a number of steps"),
+        (["--figure", "7", "--steps", "2", "--data", "nowhere"], "steps must be at least 3, got 2"),
+        (["--figure", "7", "--data", "nowhere"], "nowhere/train.txt"),
         (["--figure", "5", "--fresh"], "only figure 6 has fresh seeds to compare with, got figure 5"),
     ],
     ids=str,

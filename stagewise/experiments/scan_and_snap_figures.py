@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from stagewise import folder as run_folder
 from stagewise.experiments import scan_and_snap as experiment
 from stagewise.experiments import scan_and_snap_plots as plots
+from stagewise.experiments.scan_and_snap_text import figure_7
 from stagewise.measurement import measure
 from stagewise.probes import AttentionByToken, AttentionFreezing, GrowthFactor, TokenEntropy
 from stagewise.table import select, tidy
@@ -18,29 +19,43 @@ from stagewise.yz_hooked import series_of
 from stagewise.yz_training import Rates
 
 FREEZING_WINDOW, FREEZING_SHARE = 10, 0.05
-"""Attention is frozen where its change over ten steps is below a twentieth of its largest one."""
+"""Attention is frozen where its path over ten steps (changes added up) is below a twentieth of the longest one."""
 
 ADAM_RATES = (0.1, 0.5, 1.0)
 
 
-def draw(figure: int, folder: Path, *, seeds: int | None = None, fresh: bool = False, progress: bool = True) -> str:
+def draw(
+    figure: int,
+    folder: Path,
+    *,
+    seeds: int | None = None,
+    fresh: bool = False,
+    data: str | None = None,
+    steps: int | None = None,
+    progress: bool = True,
+) -> str:
     """Make one of the figures in a folder; return what to print.
 
     Args:
-        figure: 4, 5 or 6.
+        figure: 4, 5, 6 or 7.
         folder: where to write.
         seeds: how many, for figures 5 (20 by default) and 6 (10).
         fresh: figure 6 with new seeds in place of the published ones.
+        data: figure 7's folder of text; see `WikiText`.
+        steps: figure 7's minibatches, 1500 by default.
         progress: show bars.
 
     Raises:
         ValueError: an unknown figure, or a setting that it does not have.
     """
-    least = 2 if figure == 6 else 1
-    if seeds is not None and (figure == 4 or seeds < least):
-        raise ValueError(f"figure 5 takes a seed or more, figure 6 two or more, figure 4 has its own; got {seeds}")
+    if figure not in (4, 5, 6, 7):
+        raise ValueError(f"there is no figure {figure} here; there are 4, 5, 6 and 7")
+    if seeds is not None and (figure not in (5, 6) or seeds < figure - 4):
+        raise ValueError(f"figure 5 takes a seed or more, figure 6 two or more, the others none; got {seeds}")
     if fresh and figure != 6:
         raise ValueError(f"only figure 6 has fresh seeds to compare with, got figure {figure}")
+    if figure != 7 and (data is not None or steps is not None):
+        raise ValueError(f"only figure 7 reads text and takes a number of steps, got figure {figure}")
     if figure == 4:
         return figure_4(folder, progress=progress)
     if figure == 5:
@@ -48,7 +63,7 @@ def draw(figure: int, folder: Path, *, seeds: int | None = None, fresh: bool = F
     if figure == 6:
         chosen = range(1, 1 + (seeds or len(experiment.SEEDS)))
         return figure_6(folder, seeds=chosen, published=not fresh, progress=progress)
-    raise ValueError(f"there is no figure {figure} here; there are 4, 5 and 6")
+    return figure_7(folder, data=data, steps=steps or 1500, progress=progress)
 
 
 def figure_4(folder: Path, *, ratios: Sequence[int] = (1, 10), progress: bool = True) -> str:
