@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from stagewise.power_law import PowerLaw as PowerLaw
     from stagewise.power_law import fit_interval_censored as fit_interval_censored
     from stagewise.power_law import fit_log_linear as fit_log_linear
+    from stagewise.prediction import predict as predict
     from stagewise.probe import AbstractProbe as AbstractProbe
     from stagewise.probe import Reading as Reading
     from stagewise.probe import View as View
@@ -52,6 +53,7 @@ _HOMES = {
     "intervention": ("AblateHead", "RestrictContext"),
     "measurement": ("measure",),
     "power_law": ("PowerLaw", "fit_interval_censored", "fit_log_linear"),
+    "prediction": ("predict",),
     "probe": ("AbstractProbe", "Reading", "View"),
     "recipe": ("Recipe", "Seeds", "TrainPlan"),
     "reporting": ("report",),

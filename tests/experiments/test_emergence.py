@@ -12,6 +12,7 @@ from stagewise.cli import app
 from stagewise.experiments import emergence
 from stagewise.experiments.emergence_recipes import recall_recipe, regression_recipe, run_recall, run_regression
 from stagewise.experiments.emergence_toy import cross_sample_times, descent_times, sgd_over_flow
+from stagewise.experiments.emergence_transformers import rise_in_words
 from stagewise.power_law import fit_log_linear
 
 
@@ -50,6 +51,12 @@ def test_the_papers_sizes_build() -> None:
 def test_steps_are_compared_with_the_flow_of_the_same_size() -> None:
     runs = pd.DataFrame({"T": [512, 256], "d": [64, 64], "hi": [5319.27, 2 * 2694.82]})
     assert sgd_over_flow(runs) == pytest.approx(math.sqrt(2), rel=1e-4)
+
+
+def test_rises_are_told_without_the_censored_ones() -> None:
+    runs = pd.DataFrame({"lo_20": [100.0, 300.0, 500.0], "hi_90": [250.0, 700.0, math.inf]})
+    assert rise_in_words(runs) == "150 to 400 in 2 of 3 runs; the others are censored"
+    assert rise_in_words(runs.iloc[2:]) == "no run reached .9 within its budget"
 
 
 def test_an_unknown_figure_or_setting_is_one_line() -> None:

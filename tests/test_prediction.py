@@ -1,0 +1,46 @@
+"""A theory's table overlays a measured one."""
+
+import math
+
+import pytest
+
+from stagewise import plot
+from stagewise.prediction import predict
+from stagewise.table import select
+from stagewise.theory.reduced_dynamics import follow, plateau
+from stagewise.theory.sparse_attention import SparseAttention
+
+FLOW = SparseAttention(64, 16, n_copies=2)
+
+
+def test_the_predicted_loss_crosses_its_threshold_at_the_plateaus_end() -> None:
+    end = plateau(FLOW)
+    table = predict(FLOW, [0, int(end), int(end) + 1])
+    losses = select(table, "Loss", "squared_error")["value"].tolist()
+    assert losses[0] == 0.5
+    assert losses[1] > 0.1 > losses[2]
+
+
+def test_all_copies_together_end_with_all_the_attention() -> None:
+    mass = select(predict(FLOW, [0, 5000]), "AttentionTo", "mass", relation="relevant")["value"]
+    w, gap = follow(FLOW, [5000.0]).states[0]
+    late = 2 / (2 + 62 * math.exp(-gap))
+    assert mass.tolist() == pytest.approx([2 / 64, late])
+    assert late * w == pytest.approx(math.sqrt(16), rel=0.01)  # what the outputs need
+
+
+def test_a_rate_of_ten_is_ten_times_faster() -> None:
+    slow, fast = predict(FLOW, [0, 1000]), predict(FLOW, [0, 100], learning_rate=10.0)
+    assert slow["value"].tolist() == pytest.approx(fast["value"].tolist())
+
+
+def test_it_is_drawn_over_a_measured_loss() -> None:
+    table = predict(FLOW, range(0, 400, 20), run="measured")
+    ax = plot.loss_curve(table, theory=predict(FLOW, range(0, 400, 20)))
+    measured, theory = (line.get_ydata() for line in ax.get_lines()[:2])
+    assert list(measured) == list(theory)
+
+
+def test_a_rate_that_is_not_positive_is_refused() -> None:
+    with pytest.raises(ValueError, match="must be positive, got 0"):
+        predict(FLOW, [0], learning_rate=0.0)
