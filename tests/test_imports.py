@@ -29,10 +29,24 @@ CORE = {"architecture", "attention", "init", "intervention", "loss", "probe", "s
 """What a task or a probe may know: types and pure functions."""
 
 ENGINES = {
+    *("audit",),
     *("bridge", "edits", "folder", "forward", "hub", "huggingface", "measurement", "model", "readings"),
     *("revisions", "series", "sources", "training", "weights"),
 }
-NO_MODEL = ("table", "turning", "events", "stages", "plot", "figure", "maps", "palette", "step_axis")
+NO_MODEL = (
+    "gaps",
+    "outliers",
+    "source_sections",
+    "table",
+    "turning",
+    "events",
+    "stages",
+    "plot",
+    "figure",
+    "maps",
+    "palette",
+    "step_axis",
+)
 """Modules that read tables: they know no torch model."""
 
 
@@ -90,7 +104,18 @@ def test_the_core_imports_the_core_alone(module: str) -> None:
 
 @pytest.mark.parametrize("module", sorted(CORE | ENGINES | {"recipe", "table"}))
 def test_nothing_below_imports_what_shows_or_runs_it(module: str) -> None:
-    above = {"cli", "reporting", "sections", "plot", "stages", "experiments", "viewer"}
+    above = {
+        "analysis",
+        "callbacks",
+        "cli",
+        "source_sections",
+        "reporting",
+        "sections",
+        "plot",
+        "stages",
+        "experiments",
+        "viewer",
+    }
     assert not siblings(ROOT / "stagewise" / f"{module}.py") & above
 
 
