@@ -34,18 +34,8 @@ ENGINES = {
     *("revisions", "series", "sources", "training", "weights"),
 }
 NO_MODEL = (
-    "gaps",
-    "outliers",
-    "source_sections",
-    "table",
-    "turning",
-    "events",
-    "stages",
-    "plot",
-    "figure",
-    "maps",
-    "palette",
-    "step_axis",
+    *("gaps", "outliers", "source_sections", "table", "turning", "events", "stages", "plot", "figure", "maps"),
+    *("palette", "step_axis"),
 )
 """Modules that read tables: they know no torch model."""
 
