@@ -3,6 +3,7 @@
     train(recipe, folder) -> CheckpointSeries      open_series(folder) -> CheckpointSeries
     measure(series, probes, batch) -> table        find_stages(table) -> Stages
     plot.*(table) -> Axes                          report(folder) -> report.html
+    analyse(series) -> all of it, for any series of checkpoints
 
 Names are imported when they are first used: `import stagewise` costs no torch.
 """
@@ -12,6 +13,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from stagewise import plot as plot
+    from stagewise.analysis import Analysis as Analysis
+    from stagewise.analysis import analyse as analyse
     from stagewise.architecture import Architecture as Architecture
     from stagewise.architecture import full as full
     from stagewise.architecture import minimal as minimal
@@ -47,6 +50,7 @@ if TYPE_CHECKING:
     from stagewise.training import train as train
 
 _HOMES = {
+    "analysis": ("Analysis", "analyse"),
     "architecture": ("Architecture", "full", "minimal"),
     "emergence": ("emergence_times",),
     "init": ("GaussianInit", "LinearInit", "OneHotInit"),

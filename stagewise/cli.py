@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from stagewise.analysis import Analysis
     from stagewise.recipe import Recipe
     from stagewise.stages import Stages
 
@@ -22,6 +23,12 @@ app = typer.Typer(
 run_app = typer.Typer(help="Run a paper's experiment from training to report.", no_args_is_help=True)
 app.add_typer(run_app, name="run")
 
+Origin = Annotated[
+    str, typer.Argument(metavar="SOURCE", help="a run folder, a folder of checkpoints, or a hub repository owner/name")
+]
+Out = Annotated[
+    Path | None, typer.Option(help="where the table and the report go; a run folder keeps its own", show_default=False)
+]
 Folder = Annotated[Path, typer.Argument(help="the run folder")]
 Preset = Annotated[str, typer.Option(help="the model: minimal or full")]
 Seed = Annotated[int, typer.Option(help="of the chain, the initial weights, the data and the evaluation")]
@@ -160,15 +167,44 @@ def train(
 
 
 @app.command()
-def measure(folder: Folder, quiet: Quiet = False) -> None:
-    """Run every probe on every checkpoint of a run folder and write its table."""
+def measure(source: Origin, out: Out = None, quiet: Quiet = False) -> None:
+    """Run every probe on every checkpoint of a run folder, or of any other source, and write the table."""
     with _reported_errors():
         _one_thread()
         from stagewise.experiments import markov
-        from stagewise.folder import TABLE
+        from stagewise.folder import RUN, TABLE
 
-        table = markov.measure_run(_read_recipe(folder), folder, progress=not quiet)
+        if (folder := Path(source)).joinpath(RUN).exists():
+            table = markov.measure_run(_read_recipe(folder), folder, progress=not quiet)
+        else:
+            from stagewise.analysis import folder_of, measured
+            from stagewise.series import open_series
+
+            series = open_series(source)
+            folder = out or folder_of(series)
+            found, table = measured(series, folder, progress=not quiet)
+            print(found)
         print(f"{len(table)} rows of {table['probe'].nunique()} probes: {folder / TABLE}")
+
+
+@app.command()
+def audit(
+    source: Origin,
+    weights: Annotated[
+        bool | None, typer.Option("--weights/--no-weights", help="read the weights too; from a hub only if asked for")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Look for missing, repeated, damaged and outlying checkpoints; exit status 1 where something is wrong."""
+    with _reported_errors():
+        from stagewise.audit import audit as audit_source
+        from stagewise.series import find
+
+        found = find(source)
+        result = audit_source(found, weights=not found.remote if weights is None else weights)
+        print(result.to_json() if as_json else result)
+    if not result.clean:
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -176,19 +212,24 @@ def stages(folder: Folder, as_json: AsJson = False) -> None:
     """Find the stages in a run folder's table and print them."""
     with _reported_errors():
         from stagewise.folder import read_table
+        from stagewise.reporting import stages_of
         from stagewise.stages import find_stages
 
-        _show(find_stages(read_table(folder)), as_json)
+        table = read_table(folder)
+        _show(stages_of(table) or find_stages(table), as_json)
 
 
 @app.command()
-def report(folder: Folder) -> None:
-    """Write a run folder's report.html and its figures anew."""
+def report(source: Origin, out: Out = None, quiet: Quiet = False) -> None:
+    """Write report.html and its figures anew; measure first where a source was not measured yet."""
     with _reported_errors():
         _one_thread()
+        from stagewise.folder import RUN, TABLE
         from stagewise.reporting import report as write_report
 
-        print(write_report(folder))
+        folder = Path(source)
+        measured = (folder / RUN).exists() or (folder / TABLE).exists()
+        print(write_report(folder) if measured else _analyse(source, out, quiet))
 
 
 @contextlib.contextmanager
@@ -202,6 +243,13 @@ def _reported_errors() -> Iterator[None]:
     except (ValueError, TypeError, OSError, FloatingPointError) as error:
         print(f"stagewise: {error}", file=sys.stderr)
         raise typer.Exit(2) from None
+
+
+def _analyse(source: str, out: Path | None, quiet: bool) -> "Analysis":
+    from stagewise.analysis import analyse
+    from stagewise.series import open_series
+
+    return analyse(open_series(source), out, progress=not quiet)
 
 
 def _one_thread() -> None:

@@ -19,6 +19,8 @@ METRICS = "metrics.parquet"
 RESUME = "resume.pt"
 TABLE = "tables/measurements.parquet"
 REPORT = "report.html"
+ANALYSIS = "analysis.json"
+"""What `analyse` writes in the place of run.json, for checkpoints that were trained elsewhere."""
 
 
 def checkpoint_file(folder: Path, step: int) -> Path:
@@ -102,6 +104,23 @@ def read_run(folder: Path) -> dict[str, Any]:
     if not isinstance(run, dict) or "recipe" not in run:
         raise ValueError(f"{path} records no recipe: it was not written by this library; choose another folder")
     return run
+
+
+def read_record(folder: Path) -> dict[str, Any]:
+    """Read what was measured: run.json, or the analysis.json of checkpoints that were trained elsewhere.
+
+    Raises:
+        FileNotFoundError: there is neither.
+        ValueError: it is not readable.
+    """
+    path = folder / ANALYSIS
+    if (folder / RUN).exists() or not path.exists():
+        return read_run(folder)
+    try:
+        record: dict[str, Any] = json.loads(path.read_text(encoding="utf8"))
+    except json.JSONDecodeError as reason:
+        raise ValueError(f"{path} is not valid JSON ({reason}); run `stagewise analyse` again") from reason
+    return record
 
 
 def read_table(folder: Path) -> pd.DataFrame:

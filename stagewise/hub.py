@@ -118,7 +118,7 @@ def on_hub(hub: Hub, how: Parse | None = None) -> Source:
     ordered = sorted(known, key=lambda name: (known[name].branch, known[name].step, name))
     downloads = _Downloads(hub, ordered)
     entries = tuple(_entry(downloads, name, known[name]) for name in ordered)
-    return Source(hub.repository, entries, ignored=ignored)
+    return Source(hub.repository, entries, ignored=ignored, remote=True)
 
 
 def _entry(downloads: "_Downloads", revision: str, at: Coordinates) -> Entry:

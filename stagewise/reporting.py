@@ -10,10 +10,10 @@ import matplotlib.style
 import numpy as np
 import pandas as pd
 
-from stagewise import sections, tasks
+from stagewise import sections, source_sections, tasks
 from stagewise.emergence_section import emergence_section
 from stagewise.figure import LOOK, figure_html
-from stagewise.folder import METRICS, REPORT, read_run, read_table, write
+from stagewise.folder import METRICS, REPORT, read_record, read_table, write
 from stagewise.prose import headline, run_in_words
 from stagewise.recipe import rebuild
 from stagewise.sections import Blocks, Measured
@@ -22,6 +22,9 @@ from stagewise.table import select
 
 MIN_CHECKPOINTS = 4
 """Fewer of them show no stages."""
+
+NESTED = ("tokens of the sequence", "copy")
+"""The nested references of `RepeatedTokens`, where there are no truncated truths."""
 
 SECTIONS: dict[str, tuple[str, Callable[[Measured], Blocks], str]] = {
     "stages": ("The stages", sections.stages_section, "KLToReference, Loss"),
@@ -40,6 +43,13 @@ SECTIONS: dict[str, tuple[str, Callable[[Measured], Blocks], str]] = {
     "settings": ("Settings, versions, seeds", sections.settings_section, "run.json"),
 }
 """Identifier -> title, what makes it, and the probes that it needs."""
+
+FAULTS = {"audit": ("What is wrong with the checkpoints", source_sections.audit_section)}
+NATURAL = {
+    "copying": ("What is copied from the context", source_sections.copying_section),
+    "head-scores": ("How many keys, how far, how many dimensions", source_sections.head_scores_section),
+}
+"""Of checkpoints that were trained elsewhere: nothing is missing from a run where they are not there."""
 
 PAGE = string.Template(
     """<!doctype html>
@@ -82,7 +92,7 @@ def report(folder: str | Path) -> Path:
     folder = Path(folder)
     measured = _read(folder)
     with matplotlib.style.context(["default", LOOK]):
-        made = {identifier: make(measured) for identifier, (_, make, _) in SECTIONS.items()}
+        made = {identifier: make(measured) for identifier, (_, make) in _everything().items()}
         bodies = {
             identifier: "\n".join(block if isinstance(block, str) else figure_html(block, folder) for block in blocks)
             for identifier, blocks in made.items()
@@ -92,8 +102,12 @@ def report(folder: str | Path) -> Path:
     return write(folder / REPORT, lambda partial: partial.write_text(page, encoding="utf8"))
 
 
+def _everything() -> dict[str, tuple[str, Callable[[Measured], Blocks]]]:
+    return {**FAULTS, **{name: (title, make) for name, (title, make, _) in SECTIONS.items()}, **NATURAL}
+
+
 def _page(measured: Measured, bodies: dict[str, str]) -> str:
-    titles = {identifier: html.escape(title) for identifier, (title, _, _) in SECTIONS.items()}
+    titles = {identifier: html.escape(title) for identifier, (title, _) in _everything().items()}
     package = importlib.resources.files("stagewise")
     return PAGE.substitute(
         name=html.escape(str(measured.table["run"].iloc[0])),
@@ -111,6 +125,8 @@ def _page(measured: Measured, bodies: dict[str, str]) -> str:
 
 
 def _missing(bodies: dict[str, str]) -> str:
+    if NATURAL.keys() & bodies.keys():
+        return ""
     absent = [f"{title} ({needs})" for name, (title, _, needs) in SECTIONS.items() if name not in bodies]
     if not absent:
         return ""
@@ -118,26 +134,31 @@ def _missing(bodies: dict[str, str]) -> str:
 
 
 def _read(folder: Path) -> Measured:
-    run = read_run(folder)
+    run = read_record(folder)
     table = read_table(folder)
     metrics = pd.read_parquet(folder / METRICS) if (folder / METRICS).exists() else None
     relations, first_query = _relations(run)
-    return Measured(run, metrics, table, _stages(table), relations, first_query)
+    return Measured(run, metrics, table, stages_of(table), relations, first_query)
 
 
-def _stages(table: pd.DataFrame) -> Stages | None:
+def stages_of(table: pd.DataFrame) -> Stages | None:
     """Find the stages where the table can show any: with truncated truths, over enough checkpoints."""
     if not (table["probe"] == "KLToReference").any():
         return None
     kl = select(table, "KLToReference", "kl")
-    truncated = kl["reference"].str.startswith("A*_").any()
-    return find_stages(table) if truncated and kl["step"].nunique() >= MIN_CHECKPOINTS else None
+    if kl["step"].nunique() < MIN_CHECKPOINTS:
+        return None
+    if kl["reference"].str.startswith("A*_").any():
+        return find_stages(table)
+    return find_stages(table, NESTED) if set(NESTED) <= set(kl["reference"]) else None
 
 
 def _relations(run: dict[str, object]) -> tuple[dict[str, np.ndarray], int]:
     """Return where the relations of one of this library's tasks lie, and its first scored query."""
     recipe = run.get("recipe")
-    described = recipe.get("task", {}) if isinstance(recipe, dict) else {}
+    described = recipe.get("task") if isinstance(recipe, dict) else None
+    if not isinstance(described, dict):
+        return {}, 0
     if not isinstance(getattr(tasks, str(described.get("type")), None), type):
         return {}, 0
     classes = [value for value in vars(tasks).values() if isinstance(value, type)]

@@ -1,6 +1,7 @@
 """An ordered set of (step, weights), loaded lazily: at most one checkpoint is in memory at a time."""
 
 import dataclasses
+import html
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,7 +31,7 @@ class CheckpointSeries:
         steps: optimiser steps, ascending.
         load: returns the weights of a step, by TransformerLens's parameter names or Hugging Face's.
         tokens: how many the model had seen at a step, where the source says so.
-        entries: where the checkpoints were found; empty for a series made by hand.
+        source: where the checkpoints were found; None for a series made by hand.
     """
 
     name: str
@@ -38,7 +39,7 @@ class CheckpointSeries:
     steps: tuple[int, ...]
     load: Callable[[int], State] = dataclasses.field(repr=False)
     tokens: Mapping[int, int] = dataclasses.field(default_factory=dict, repr=False)
-    entries: tuple[Entry, ...] = dataclasses.field(default=(), repr=False)
+    source: Source | None = dataclasses.field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not self.steps:
@@ -54,8 +55,13 @@ class CheckpointSeries:
 
     def __getitem__(self, chosen: slice) -> "CheckpointSeries":
         steps = self.steps[chosen]
-        entries = tuple(entry for entry in self.entries if entry.at.step in steps)
-        return dataclasses.replace(self, steps=steps, entries=entries)
+        source = None if self.source is None else self.source.only(steps)
+        return dataclasses.replace(self, steps=steps, source=source)
+
+    def _repr_html_(self) -> str:
+        steps = list(self.steps)
+        shown = steps if len(steps) <= 12 else [*steps[:6], "...", *steps[-5:]]
+        return f"<p><code>{html.escape(repr(self))}</code><br>steps {', '.join(map(str, shown))}</p>"
 
     def __repr__(self) -> str:
         span = f"{len(self)} checkpoints, steps {self.steps[0]} to {self.steps[-1]}"
@@ -114,11 +120,12 @@ def open_series(
             "train again: that gives the same bits"
         )
     entries = _chosen(found, branch, steps)
-    made = architecture_of(dataclasses.replace(found, entries=entries), architecture)
+    chosen = found if len(entries) == len(found.entries) else dataclasses.replace(found, entries=entries, promised=())
+    made = architecture_of(chosen, architecture)
     by_step = {entry.at.step: entry for entry in entries}
     tokens = {entry.at.step: entry.at.tokens for entry in entries if entry.at.tokens is not None}
     there = tuple(entry.at.step for entry in entries)
-    return CheckpointSeries(name or found.name, made, there, lambda step: by_step[step].load(), tokens, entries)
+    return CheckpointSeries(name or found.name, made, there, lambda step: by_step[step].load(), tokens, chosen)
 
 
 def find(

@@ -50,6 +50,7 @@ class Source:
         promised: steps that ought to be there, where a plan says so.
         ignored: names that no pattern fits.
         ordered: whether somebody gave the entries in their order, as in a list.
+        remote: whether reading weights downloads them.
     """
 
     name: str
@@ -58,6 +59,14 @@ class Source:
     promised: tuple[int, ...] = ()
     ignored: tuple[str, ...] = ()
     ordered: bool = False
+    remote: bool = False
+
+    def only(self, steps: Iterable[int]) -> "Source":
+        """Return the source with fewer steps, which promises no others."""
+        kept = set(steps)
+        return dataclasses.replace(
+            self, entries=tuple(entry for entry in self.entries if entry.at.step in kept), promised=()
+        )
 
 
 def in_folder(folder: Path, how: Parse | None = None) -> Source:

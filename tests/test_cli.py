@@ -1,6 +1,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -90,3 +91,43 @@ def test_a_figure_that_there_is_none_of_is_named_with_those_that_there_are(tmp_p
     assert code == 2
     assert "there are recipes of the figures 4L, 4R, 5, 6, 8, 13, 15, 17" in printed
     assert not (tmp_path / "none").exists()
+
+
+@pytest.fixture
+def checkpoints(tmp_path: Path, saved: Callable[..., dict[str, bytes]]) -> Path:
+    for seed, step in enumerate((0, 10, 20, 30)):
+        folder = tmp_path / "mine" / f"checkpoint-{step}"
+        folder.mkdir(parents=True)
+        for name, content in saved("GPT2", seed).items():
+            (folder / name).write_bytes(content)
+    return tmp_path / "mine"
+
+
+def test_an_audit_ends_with_status_1_where_something_is_wrong(checkpoints: Path) -> None:
+    code, printed = call("audit", str(checkpoints))
+    assert (code, "nothing is wrong" in printed) == (0, True)
+    (checkpoints / "checkpoint-20" / "model.safetensors").write_bytes(b"")
+    code, printed = call("audit", str(checkpoints), "--json")
+    assert code == 1
+    assert [found["kind"] for found in json.loads(printed)["findings"]] == ["damaged"]
+    assert call("audit", str(checkpoints), "--no-weights")[0] == 0
+
+
+def test_a_folder_of_checkpoints_is_measured_and_reported(checkpoints: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    code, printed = call("measure", str(checkpoints), "--out", str(out), "--quiet")
+    assert code == 0, printed
+    assert "probes: " in printed
+    code, printed = call("report", str(out))
+    assert code == 0, printed
+    assert printed.strip() == str(out / "report.html")
+    assert call("stages", str(out))[0] == 0
+    assert {path.name for path in checkpoints.iterdir()} == {f"checkpoint-{step}" for step in (0, 10, 20, 30)}
+
+
+@pytest.mark.parametrize("verb", ["audit", "measure", "report"])
+def test_a_source_that_is_none_is_a_line_and_writes_nothing(verb: str, tmp_path: Path) -> None:
+    code, printed = call(verb, str(tmp_path / "nowhere"))
+    assert code == 2
+    assert "is not a run folder: there is no run.json in it" in printed
+    assert not list(tmp_path.iterdir())

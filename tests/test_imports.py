@@ -29,11 +29,12 @@ CORE = {"architecture", "attention", "init", "intervention", "loss", "probe", "s
 """What a task or a probe may know: types and pure functions."""
 
 ENGINES = {
+    *("audit",),
     *("bridge", "edits", "folder", "forward", "hub", "huggingface", "measurement", "model", "readings"),
     *("revisions", "series", "sources", "training", "weights", "yz_hooked", "yz_model", "yz_training"),
 }
 NO_MODEL = (
-    *("table", "turning", "events", "stages", "emergence", "power_law"),
+    *("gaps", "outliers", "table", "turning", "events", "stages", "emergence", "power_law", "source_sections"),
     *("plot", "figure", "maps", "palette", "step_axis", "laws_plot"),
 )
 """Modules that read tables: they know no torch model."""
@@ -93,7 +94,10 @@ def test_the_core_imports_the_core_alone(module: str) -> None:
 
 @pytest.mark.parametrize("module", sorted(CORE | ENGINES | {"recipe", "table"}))
 def test_nothing_below_imports_what_shows_or_runs_it(module: str) -> None:
-    above = {"cli", "sweeping", "reporting", "sections", "plot", "stages", "experiments", "viewer"}
+    above = {
+        *("analysis", "callbacks", "cli", "experiments", "plot", "reporting", "sections", "source_sections"),
+        *("stages", "sweeping", "viewer"),
+    }
     assert not siblings(ROOT / "stagewise" / f"{module}.py") & above
 
 

@@ -1,0 +1,38 @@
+"""A small GPT-2 learns to copy under transformers.Trainer; the last three lines say when its heads did what.
+
+python examples/huggingface_trainer.py [FOLDER]      (two minutes)
+"""
+
+import sys
+from pathlib import Path
+
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
+
+import stagewise
+from stagewise.callbacks import save_on
+from stagewise.tasks import RepeatedTokens
+
+
+def main(folder: Path) -> Path:
+    """Train on random tokens that come twice, and return the report."""
+    batch = RepeatedTokens(32, length=12, bos=0).sample(60_000, seed=1)
+    tokens = torch.cat([batch.tokens, batch.targets[:, -1:]], 1)
+    rows = [{"input_ids": row, "labels": row} for row in tokens]
+    sizes = {"n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 25}
+    model = GPT2LMHeadModel(GPT2Config(vocab_size=32, bos_token_id=0, eos_token_id=0, **sizes))
+    arguments = TrainingArguments(
+        str(folder / "gpt2"), max_steps=600, per_device_train_batch_size=64, learning_rate=3e-3,
+        save_strategy="no", report_to=[], disable_tqdm=True, use_cpu=True, logging_strategy="no",
+    )  # fmt: skip
+    schedule = save_on(stagewise.linear(20, 600) | stagewise.logarithmic(6, 20))
+    Trainer(model, arguments, train_dataset=rows, callbacks=[schedule]).train()
+
+    series = stagewise.open_series(folder / "gpt2")
+    print(analysis := stagewise.analyse(series, folder / "analysis", progress=False))
+    return analysis.report
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    print(main(Path(sys.argv[1] if len(sys.argv) > 1 else "runs/huggingface")))

@@ -1,0 +1,188 @@
+"""Everything in one call: audit a series, measure it with the default probes, find stages, write the report."""
+
+import dataclasses
+import html
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from stagewise.architecture import Architecture
+from stagewise.audit import Audit, audit
+from stagewise.folder import ANALYSIS, TABLE, versions, write, write_json
+from stagewise.measurement import measure
+from stagewise.probe import AbstractProbe
+from stagewise.probes import (
+    AttentionDistance,
+    AttentionEntropy,
+    AttentionTo,
+    Copying,
+    EffectiveSupport,
+    HeadAblation,
+    HeadSpecialisation,
+    InContextLearning,
+    KLToReference,
+    Loss,
+    LossByPosition,
+    MeanPattern,
+    ParticipationRatio,
+    RestrictedContextKL,
+)
+from stagewise.recipe import describe
+from stagewise.reporting import report, stages_of
+from stagewise.series import CheckpointSeries
+from stagewise.sources import by_hand
+from stagewise.stages import Stages
+from stagewise.task import AbstractTask, Batch
+from stagewise.tasks import RepeatedTokens
+
+SEQUENCES = 64
+HALF = 24
+NUMBERS = 10**7
+"""Log-probabilities of one pass that are worth having; with a large vocabulary the batch is smaller."""
+
+EDITED_NUMBERS = 3 * 10**8
+"""All edited passes of a checkpoint are held at once: more of them are not made, and ablations left out."""
+
+MAPS = 60_000
+"""Attention weights of a checkpoint, averaged over the batch, that are kept as maps."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Analysis:
+    """What `analyse` found.
+
+    Args:
+        series: what was analysed.
+        audit: the faults of its checkpoints.
+        table: all that was measured.
+        stages: None where the table cannot show any: no nested references, or fewer than four checkpoints.
+        report: the HTML file.
+    """
+
+    series: CheckpointSeries
+    audit: Audit
+    table: pd.DataFrame
+    stages: Stages | None
+    report: Path
+
+    def __str__(self) -> str:
+        found = "stages: not looked for, fewer than four checkpoints" if self.stages is None else str(self.stages)
+        return f"{self.series}\n{self.audit}\n{found}\nreport: {self.report}"
+
+    def _repr_html_(self) -> str:
+        page = html.escape(self.report.read_text(encoding="utf8"), quote=True)
+        return f'<iframe srcdoc="{page}" style="width: 100%; height: 40em; border: 0"></iframe>'
+
+
+def analyse(
+    series: CheckpointSeries,
+    folder: str | Path | None = None,
+    *,
+    task: AbstractTask | None = None,
+    batch: Batch | None = None,
+    probes: Sequence[AbstractProbe] | None = None,
+    device: str = "cpu",
+    progress: bool = True,
+) -> Analysis:
+    """Audit a series, measure it with the default probes on repeated random tokens, find stages, write the report.
+
+    A second call on the same series goes on where the first one stopped.
+
+    Args:
+        series: from `open_series` or `train`.
+        folder: for the table and the report; None takes one in `runs/`, after the name of the series.
+        task: whose probe batch is measured; None takes `RepeatedTokens` of the model's size.
+        batch: any other probe batch, for which there is no task.
+        probes: what to measure; None takes `default_probes`.
+        device: where to run the model.
+        progress: show a bar.
+
+    Raises:
+        ValueError: a checkpoint cannot be read or does not fit the model. Nothing is written then but what lets a
+            second call go on.
+    """
+    folder = folder_of(series) if folder is None else Path(folder)
+    found, table = measured(series, folder, task=task, batch=batch, probes=probes, device=device, progress=progress)
+    return Analysis(series, found, table, stages_of(table), report(folder))
+
+
+def measured(
+    series: CheckpointSeries,
+    folder: Path,
+    *,
+    task: AbstractTask | None = None,
+    batch: Batch | None = None,
+    probes: Sequence[AbstractProbe] | None = None,
+    device: str = "cpu",
+    progress: bool = True,
+) -> tuple[Audit, pd.DataFrame]:
+    """Do as `analyse`, without stages and report: audit and measure, and write what both found."""
+    source = series.source or by_hand(series.name, series.steps, series.load)
+    found = audit(source, weights=not source.remote)
+    task = task or repeated_tokens(series.architecture)
+    batch = batch or task.probe_batch(_sequences(series.architecture, task.n_ctx), seed=0)
+    chosen = default_probes(series.architecture, batch) if probes is None else probes
+    table = measure(series, chosen, batch, folder=folder / "parts", device=device, progress=progress)
+    record = {
+        "series": {"name": series.name, "steps": list(series.steps), "tokens": list(series.tokens.values())},
+        "recipe": {"architecture": _plain(series.architecture), "task": describe(task)},
+        "audit": dataclasses.asdict(found),
+        "versions": versions(),
+    }
+    write_json(folder / ANALYSIS, record)
+    write(folder / TABLE, lambda partial: table.to_parquet(partial, index=False))
+    return found, table
+
+
+def folder_of(series: CheckpointSeries) -> Path:
+    """Return where the table and the report of a series go if nobody says so: a folder in `runs`.
+
+    Never the folder of the checkpoints themselves.
+    """
+    return Path("runs", f"analysis-{series.name.replace('/', '--')}")
+
+
+def repeated_tokens(architecture: Architecture) -> RepeatedTokens:
+    """Return the repeated tokens that fit a model, after its BOS token if its config names one."""
+    d_vocab, n_ctx = int(architecture.config["d_vocab"]), int(architecture.config["n_ctx"])
+    bos = (architecture.huggingface or {}).get("bos_token_id")
+    known = isinstance(bos, int) and 0 <= bos < d_vocab
+    half = min(HALF, (n_ctx + 1 - known) // 2, d_vocab - known)
+    return RepeatedTokens(d_vocab, length=half, bos=bos if known else None)
+
+
+def default_probes(architecture: Architecture, batch: Batch) -> list[AbstractProbe]:
+    """Return the probes for a model whose task nobody wrote down, as many as it is small enough for."""
+    positions, d_vocab = batch.tokens.shape[1], int(architecture.config["d_vocab"])
+    heads = architecture.n_layers * architecture.n_heads
+    chosen: list[AbstractProbe] = [Loss(), LossByPosition(), InContextLearning(), AttentionEntropy()]
+    chosen += [EffectiveSupport(), AttentionDistance(), ParticipationRatio()]
+    if bool((~batch.scored).any(1).all()):
+        chosen.append(Copying())
+    if batch.relations:
+        chosen.append(AttentionTo())
+    if len(batch.relations) > 1:
+        chosen.append(HeadSpecialisation())
+    if batch.references:
+        chosen.append(KLToReference())
+    one_pass = len(batch) * positions * d_vocab
+    contexts = tuple(context for context in (1, 2, 4, 8, 16) if context < positions)
+    if one_pass * len(contexts) <= EDITED_NUMBERS:
+        chosen.append(RestrictedContextKL(contexts))
+    if one_pass * (heads + len(contexts)) <= EDITED_NUMBERS and architecture.n_layers * heads <= MAPS // positions:
+        chosen.append(HeadAblation(kinds=("mean",)))
+    if heads * positions**2 <= MAPS:
+        chosen.append(MeanPattern())
+    return chosen
+
+
+def _sequences(architecture: Architecture, positions: int) -> int:
+    return max(8, min(SEQUENCES, NUMBERS // (positions * int(architecture.config["d_vocab"]))))
+
+
+def _plain(architecture: Architecture) -> dict[str, object]:
+    """Return the parts of the architecture that JSON has words for."""
+    config = {k: v for k, v in architecture.config.items() if v is None or isinstance(v, bool | int | float | str)}
+    kind = (architecture.huggingface or {}).get("model_type")
+    return {"config": config, "huggingface": kind}

@@ -1,0 +1,41 @@
+"""Callbacks that make other people's trainers save by stagewise's schedules, counting optimiser steps."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+
+def save_on(steps: Iterable[int]) -> Any:
+    """Return a callback for `transformers.Trainer` that saves `checkpoint-N` folders at these optimiser steps.
+
+    Step 0, the initialisation, and the last step are always saved. Use it with `save_strategy="no"`, and without
+    `save_total_limit`, which deletes.
+
+    Args:
+        steps: a schedule, as in `linear(100, 10_000) | logarithmic(8, 100)`.
+
+    Raises:
+        ValueError: (when training starts) the arguments limit how many checkpoints are kept.
+    """
+    from transformers import TrainerCallback
+
+    wanted = frozenset(steps)
+
+    class SaveOn(TrainerCallback):  # type: ignore[misc]  # untyped base
+        """Saves at chosen optimiser steps."""
+
+        def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
+            if args.save_total_limit is not None:
+                raise ValueError(
+                    f"save_total_limit = {args.save_total_limit} would delete checkpoints of the series: leave it out"
+                )
+            if state.global_step == 0 and state.is_world_process_zero:
+                folder = Path(args.output_dir) / "checkpoint-0"
+                model.save_pretrained(folder)
+                state.save_to_json(str(folder / "trainer_state.json"))
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
+            control.should_save = state.global_step in wanted or state.global_step >= state.max_steps
+            return control
+
+    return SaveOn()

@@ -1,0 +1,159 @@
+"""Everything in one call, on checkpoints that transformers' Trainer wrote."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+
+import stagewise
+from stagewise.analysis import default_probes, repeated_tokens
+from stagewise.architecture import Architecture
+from stagewise.callbacks import save_on
+from stagewise.folder import ANALYSIS, TABLE
+from stagewise.measurement import measure
+from stagewise.probes import AttentionTo, Loss
+from stagewise.reporting import report
+from stagewise.series import CheckpointSeries, open_series
+from stagewise.tasks import RepeatedTokens
+
+SAVED = [0, 1, 2, 3, 5, 8, 12, 16, 20, 24, 28, 30]
+TASK = RepeatedTokens(16, length=8, bos=0)
+
+
+class Rows(torch.utils.data.Dataset):
+    """Repeated random tokens as a data set of dictionaries."""
+
+    def __init__(self) -> None:
+        batch = TASK.sample(256, seed=0)
+        self.tokens = torch.cat([batch.tokens, batch.targets[:, -1:]], 1)
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def __getitem__(self, row: int) -> dict[str, torch.Tensor]:
+        return {"input_ids": self.tokens[row], "labels": self.tokens[row]}
+
+
+def trained(kind: str, folder: Path, steps: int, save: list[int]) -> Path:
+    """A small model from a config, trained by transformers' Trainer."""
+    import transformers
+
+    sizes = {"vocab_size": 16, "bos_token_id": 0, "eos_token_id": 0}
+    shape = {
+        "GPT2": {"n_embd": 32, "n_layer": 2, "n_head": 2, "n_positions": 24},
+        "GPTNeoX": {
+            **{"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2},
+            **{"intermediate_size": 64, "max_position_embeddings": 24},
+        },
+    }[kind]
+    config = getattr(transformers, f"{kind}Config")(**sizes, **shape)
+    arguments = transformers.TrainingArguments(
+        str(folder), max_steps=steps, per_device_train_batch_size=32, learning_rate=3e-3, save_strategy="no",
+        report_to=[], disable_tqdm=True, use_cpu=True, logging_strategy="no", seed=0,
+    )  # fmt: skip
+    model = transformers.AutoModelForCausalLM.from_config(config)
+    transformers.Trainer(model, arguments, train_dataset=Rows(), callbacks=[save_on(save)]).train()
+    return folder
+
+
+@pytest.fixture(scope="module", params=["GPT2", "GPTNeoX"])
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return trained(request.param, tmp_path_factory.mktemp("trained") / request.param, 30, SAVED)
+
+
+def test_three_lines_audit_measure_and_report_a_trainers_checkpoints(folder: Path, tmp_path: Path) -> None:
+    series = stagewise.open_series(folder)
+    analysis = stagewise.analyse(series, tmp_path / "out", progress=False)
+    assert list(series.steps) == SAVED
+    assert analysis.audit.clean, str(analysis.audit)
+    assert analysis.table["step"].drop_duplicates().tolist() == SAVED
+    assert analysis.stages is not None
+    assert len(analysis.stages) >= 1
+    page = analysis.report.read_text(encoding="utf8")
+    for title in ("The stages", "What is copied from the context", "What each head attends to"):
+        assert f">{title}</h2>" in page
+    assert "What is wrong with the checkpoints" not in page
+    assert (analysis.report.parent / TABLE).exists()
+    assert "report.html" in str(analysis)
+    assert analysis._repr_html_().startswith("<iframe")
+
+
+def test_the_loss_is_the_trained_models_own(folder: Path) -> None:
+    import transformers
+
+    series = open_series(folder, steps=[0, 30])
+    batch = TASK.probe_batch(8, seed=0)
+    table = measure(series, [Loss()], batch, progress=False)
+    for step in (0, 30):
+        plain = transformers.AutoModelForCausalLM.from_pretrained(folder / f"checkpoint-{step}")
+        with torch.no_grad():
+            law = plain(batch.tokens).logits.log_softmax(-1)
+        losses = -law.gather(-1, batch.targets[..., None])[..., 0][batch.scored]
+        row = table[(table["step"] == step) & (table["quantity"] == "cross_entropy")]
+        assert row["value"].item() == pytest.approx(losses.mean().item(), abs=1e-5)
+
+
+def test_a_second_call_takes_up_what_was_measured(folder: Path, tmp_path: Path) -> None:
+    series = open_series(folder, steps=SAVED[:4])
+    first = stagewise.analyse(series, tmp_path, probes=[Loss(), AttentionTo()], progress=False)
+    files = {path: path.stat().st_mtime_ns for path in (tmp_path / "parts").rglob("step-*.parquet")}
+    again = stagewise.analyse(series, tmp_path, probes=[Loss(), AttentionTo()], progress=False)
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "parts").rglob("step-*.parquet")} == files
+    pd.testing.assert_frame_equal(first.table.drop(columns="resamples"), again.table.drop(columns="resamples"))
+    assert again.stages is None
+
+
+def test_what_the_audit_found_stands_in_the_report(folder: Path, tmp_path: Path) -> None:
+    import shutil
+
+    copy = Path(shutil.copytree(folder, tmp_path / "copy"))
+    shutil.copy(copy / "checkpoint-8" / "model.safetensors", copy / "checkpoint-12" / "model.safetensors")
+    analysis = stagewise.analyse(open_series(copy), tmp_path / "out", probes=[Loss()], progress=False)
+    page = analysis.report.read_text(encoding="utf8")
+    assert "The audit of the checkpoints found 1 fault." in page
+    assert "checkpoint-8, checkpoint-12 have the same bytes" in page
+    assert report(tmp_path / "out").read_text(encoding="utf8") == page
+    assert json.loads((tmp_path / "out" / ANALYSIS).read_text())["audit"]["findings"][0]["steps"] == [8, 12]
+
+
+def test_a_checkpoint_that_does_not_fit_stops_it_and_names_the_step(folder: Path, tmp_path: Path) -> None:
+    series = open_series(folder)
+
+    def load(step: int) -> dict[str, torch.Tensor]:
+        state = dict(series.load(step))
+        return {name: weight[:4] if step == 5 and "0" in name else weight for name, weight in state.items()}
+
+    broken = CheckpointSeries("broken", series.architecture, series.steps, load)
+    with pytest.raises(ValueError, match=r"step 5 of 'broken': the weights do not fit the model"):
+        stagewise.analyse(broken, tmp_path / "out", probes=[Loss()], progress=False)
+    assert not (tmp_path / "out" / TABLE).exists()
+    assert not (tmp_path / "out" / "report.html").exists()
+
+
+def test_the_default_probes_run_on_a_native_run_too(small_run: CheckpointSeries, tmp_path: Path) -> None:
+    analysis = stagewise.analyse(small_run, tmp_path, progress=False)
+    assert analysis.table["step"].drop_duplicates().tolist() == list(small_run.steps)
+
+
+@pytest.mark.parametrize(
+    ("d_vocab", "n_ctx", "bos", "length"),
+    [(50_000, 1024, 0, 24), (16, 1024, None, 16), (16, 1024, 3, 15), (100, 9, None, 5), (100, 9, 0, 4)],
+)
+def test_the_batch_fits_the_model(d_vocab: int, n_ctx: int, bos: int | None, length: int) -> None:
+    config = {"n_layers": 1, "d_model": 8, "d_head": 4, "n_ctx": n_ctx, "d_vocab": d_vocab}
+    made = Architecture(config, huggingface=None if bos is None else {"model_type": "gpt2", "bos_token_id": bos})
+    task = repeated_tokens(made)
+    assert (task.length, task.bos) == (length, bos)
+    assert task.n_ctx <= n_ctx
+
+
+def test_a_large_model_is_spared_what_it_cannot_hold() -> None:
+    batch = RepeatedTokens(64, length=24).probe_batch(8, seed=0)
+    sizes = {"n_layers": 12, "d_model": 768, "d_head": 64, "n_heads": 12, "n_ctx": 1024}
+    names: Callable[[Architecture], set[str]] = lambda made: {type(p).__name__ for p in default_probes(made, batch)}  # noqa: E731
+    large = names(Architecture({**sizes, "d_vocab": 50_257}))
+    small = names(Architecture({**sizes, "n_layers": 2, "n_heads": 2, "d_vocab": 64}))
+    assert small - large == {"HeadAblation", "MeanPattern"}
