@@ -19,7 +19,6 @@ from stagewise.probes import (
     Copying,
     EffectiveSupport,
     HeadAblation,
-    HeadSpecialisation,
     InContextLearning,
     KLToReference,
     Loss,
@@ -162,8 +161,6 @@ def default_probes(architecture: Architecture, batch: Batch) -> list[AbstractPro
         chosen.append(Copying())
     if batch.relations:
         chosen.append(AttentionTo())
-    if len(batch.relations) > 1:
-        chosen.append(HeadSpecialisation())
     if batch.references:
         chosen.append(KLToReference())
     one_pass = len(batch) * positions * d_vocab

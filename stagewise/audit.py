@@ -1,6 +1,7 @@
 """Is this series what it says? Missing, repeated, damaged and outlying checkpoints, found before any measurement."""
 
 import dataclasses
+import html
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -75,6 +76,10 @@ class Audit:
         head = f"{self.name}: {self.checkpoints} checkpoints; compared: names, hashes, configs {read}"
         lines = [f"  {found.kind}: {found.message}" for found in self.findings] or ["  nothing is wrong"]
         return "\n".join([head, *lines])
+
+    def _repr_html_(self) -> str:
+        head = f"<p>{html.escape(str(self).splitlines()[0])}</p>"
+        return head + ("<p>nothing is wrong</p>" if self.clean else self.table.to_html(index=False))
 
     def to_json(self) -> str:
         """Return everything as JSON."""

@@ -1,5 +1,6 @@
 """The only importer of TransformerLens: build a model, load weights, run it clean or edited."""
 
+import gc
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -185,6 +186,8 @@ def _load_bridge(bridge: Model, state: Mapping[str, Tensor]) -> None:
             huggingface.loaded(type(hf), type(hf.config).from_dict(hf.config.to_dict()), state)
         ).state_dict()
     bridge.load_state_dict(state)
+    del state
+    gc.collect()  # a wrapped model refers to itself: without this, many wait in memory for the collector
 
 
 def clean_pass(

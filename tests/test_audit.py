@@ -201,3 +201,4 @@ def test_the_audit_is_a_table_and_json(clean: Path, tmp_path: Path) -> None:
         {"kind": "missing step", "steps": "32", "message": "step 32 is not there"}
     ]
     assert json.loads(found.to_json())["findings"][0]["steps"] == [32]
+    assert "<td>step 32 is not there</td>" in found._repr_html_()
