@@ -1,0 +1,124 @@
+"""The command line's experiments: `stagewise run`, a command a paper."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from stagewise.cli_options import (
+    AsJson,
+    Config,
+    Heads,
+    Preset,
+    Quiet,
+    Seed,
+    Settings,
+    Steps,
+    markov_recipe,
+    one_thread,
+    reported_errors,
+    show,
+)
+
+run_app = typer.Typer(help="Run a paper's experiment from training to report.", no_args_is_help=True)
+
+
+@run_app.command("markov")
+def run_markov(
+    folder: Annotated[Path, typer.Option(help="the run folder; an interrupted run in it goes on")] = Path(
+        "runs/markov"
+    ),
+    preset: Preset = "minimal",
+    seed: Seed = 0,
+    heads: Heads = 3,
+    steps: Steps = None,
+    config: Config = None,
+    settings: Settings = None,
+    restricted: Annotated[bool, typer.Option(help="train restricted-context models to compare with")] = True,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train on the high-order Markov chain, probe every checkpoint, find the stages, write the report."""
+    with reported_errors():
+        one_thread()
+        from stagewise.experiments import markov
+
+        recipe = markov_recipe(preset, seed, heads, steps, config, settings)
+        stages = markov.run(recipe, folder, restricted=restricted, progress=not (quiet or as_json))
+        show(stages, as_json)
+        print(f"report: {folder / 'report.html'}", file=sys.stderr if as_json else sys.stdout)
+
+
+@run_app.command("incremental")
+def run_incremental(
+    figure: Annotated[str, typer.Option(help="of the paper: 4L, 4R, 5, 6, 8, 10, 13, 15 or 17")],
+    folder: Annotated[
+        Path | None, typer.Option(help="where its runs go; runs/incremental/SETTING/FIGURE where not given")
+    ] = None,
+    setting: Annotated[str, typer.Option(help="small, for two cores, or paper")] = "small",
+    seeds: Annotated[int, typer.Option(help="how many, from 0 on")] = 1,
+    restricted: Annotated[
+        bool, typer.Option("--restricted", help="train restricted-context models to compare with; 5 always does")
+    ] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run the sweep behind a figure of Incremental Learning (arXiv 2602.19143), summarise it and draw it."""
+    with reported_errors():
+        one_thread()
+        from stagewise.experiments import incremental, incremental_figures
+
+        folder = folder or Path("runs/incremental") / setting / figure
+        if figure == "10":
+            drawn = incremental_figures.ode()
+        else:
+            summary = incremental.run_figure(
+                figure, folder, setting, range(seeds), restricted=restricted, progress=not quiet
+            )
+            print(summary.round(3).to_string(index=False))
+            drawn = incremental_figures.draw(figure, folder, summary["run"].tolist())
+        folder.mkdir(parents=True, exist_ok=True)
+        drawn.savefig(path := folder / f"figure-{figure}.png", dpi=150)
+        print(path)
+
+
+@run_app.command("scan-and-snap")
+def run_scan_and_snap(
+    figure: Annotated[int, typer.Option(help="the paper's figure: 4, 5, 6 or 7")] = 6,
+    folder: Annotated[
+        Path | None, typer.Option(help="where to write; runs/scan-and-snap/figure-N if not given")
+    ] = None,
+    seeds: Annotated[int | None, typer.Option(help="number of seeds of figures 5 and 6")] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="figure 6 with new seeds in place of the replay")] = False,
+    data: Annotated[str | None, typer.Option(help="figure 7: folder of WikiText-2; the hub if not given")] = None,
+    steps: Annotated[int | None, typer.Option(help="figure 7: minibatches")] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Train the one-layer models of Scan and Snap and draw one of its figures, with its tables."""
+    with reported_errors():
+        one_thread()
+        from stagewise.experiments import scan_and_snap_figures
+
+        folder = folder or Path(f"runs/scan-and-snap/figure-{figure}")
+        settings: dict[str, Any] = {"seeds": seeds, "fresh": fresh, "data": data, "steps": steps}
+        print(scan_and_snap_figures.draw(figure, folder, **settings, progress=not quiet))
+        print(f"tables and pictures: {folder}")
+
+
+@run_app.command("emergence")
+def run_emergence(
+    figure: Annotated[int, typer.Option(help="1, 2: the toy model; 3: regression; 4, 5: recall")] = 1,
+    setting: Annotated[str, typer.Option(help="small, for two cores, or paper")] = "small",
+    folder: Annotated[Path, typer.Option(help="where runs and figures go; an interrupted sweep goes on")] = Path(
+        "runs/emergence"
+    ),
+    quiet: Quiet = False,
+) -> None:
+    """Make a figure of "The emergence of sparse attention", and print the published numbers beside ours."""
+    with reported_errors():
+        one_thread()
+        from stagewise.experiments import emergence
+
+        result = emergence.run(figure, setting, folder, progress=not quiet)
+        print(emergence.in_words(result.numbers))
+        print(f"figure: {emergence.figure_path(folder, figure, setting)}")
