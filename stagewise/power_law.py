@@ -99,6 +99,7 @@ def fit_interval_censored(runs: pd.DataFrame, law: str, lo: str = "lo", hi: str 
 
         log time ~ N(log law, s^2),   P(run) = Phi((log hi - log law) / s) - Phi((log lo - log law) / s)
 
+    s is at least the standard deviation of a uniform law in the median interval, below which nothing was seen.
     Intervals are Wald's, from the curvature of the likelihood; R^2 is var(log law) / (var(log law) + s^2).
 
     Args:
@@ -121,6 +122,8 @@ def fit_interval_censored(runs: pd.DataFrame, law: str, lo: str = "lo", hi: str 
     if not ((lower < upper) & (lower >= 0)).all():
         wrong = int(np.argmin((lower < upper) & (lower >= 0)))
         raise ValueError(f"each run needs 0 <= {lo} < {hi}; row {wrong} has {lower[wrong]:g} and {upper[wrong]:g}")
+    if not (lower[seen] > 0).any():
+        raise ValueError(f"every run emerged before its second evaluation: all {lo} are 0; evaluate more often")
     with np.errstate(divide="ignore"):
         bounds = np.log(lower), np.log(upper)
     found, covariance = _maximise(design, *bounds, seen)
@@ -143,16 +146,27 @@ def _maximise(
         fitted, scale = design @ parameters[:-1], math.exp(parameters[-1])
         return -float(_log_mass((lower - fitted) / scale, (upper - fitted) / scale).sum())
 
-    simplex = optimize.minimize(
-        loss,
-        [*start, math.log(spread)],
-        method="Nelder-Mead",
-        options={"maxiter": 20_000, "xatol": 1e-8, "fatol": 1e-10},
+    found = _minimum(loss, np.array([*start, math.log(spread)]))
+    # Where a law passes through every interval the likelihood grows as s falls: s is then one interval's.
+    floor = math.log(float(np.median((upper - lower)[seen & np.isfinite(lower)])) / math.sqrt(12))
+    if found[-1] > floor:
+        return found, np.linalg.inv(_curvature(loss, found))
+
+    def at_floor(coefficients: np.ndarray) -> float:
+        return loss(np.array([*coefficients, floor]))
+
+    found = _minimum(at_floor, start)
+    covariance = np.zeros((len(found) + 1,) * 2)
+    covariance[:-1, :-1] = np.linalg.inv(_curvature(at_floor, found))
+    return np.array([*found, floor]), covariance
+
+
+def _minimum(loss: Callable[[np.ndarray], float], start: np.ndarray) -> np.ndarray:
+    solved = optimize.minimize(
+        loss, start, method="Nelder-Mead", options={"maxiter": 20_000, "maxfev": 20_000, "xatol": 1e-8, "fatol": 1e-10}
     )
-    curvature = _curvature(loss, simplex.x)
-    if not simplex.success or np.linalg.eigvalsh(curvature)[0] <= 0:
-        raise ValueError("the likelihood has no sharp maximum: the runs' intervals are too wide to decide the law")
-    return simplex.x, np.linalg.inv(curvature)
+    found: np.ndarray = solved.x
+    return found
 
 
 def _log_mass(a: np.ndarray, b: np.ndarray) -> np.ndarray:

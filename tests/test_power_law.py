@@ -66,6 +66,17 @@ def test_the_intervals_cover_the_truth_as_often_as_they_say() -> None:
     assert 0.85 <= np.mean(covered) <= 1.0
 
 
+def test_a_law_that_passes_through_every_interval_is_as_sharp_as_the_intervals() -> None:
+    runs = runs_of()
+    law = fit_interval_censored(runs.assign(lo=runs["time"] * 0.9, hi=runs["time"] * 1.1), "T / B, d")
+    spread = math.log(1.1 / 0.9) / math.sqrt(12)
+    error = spread / math.sqrt(((np.log(runs["d"]) - np.log(runs["d"]).mean()) ** 2).sum())
+    assert law.exponents == pytest.approx((1, 0.5), abs=0.02)
+    z = math.sqrt(3)  # half an interval, in standard deviations of a uniform law in it
+    information = 2 * z * stats.norm.pdf(z) / (2 * stats.norm.cdf(z) - 1)
+    assert (law.hi[2] - law.lo[2]) / (2 * 1.96) == pytest.approx(error / math.sqrt(information), rel=0.02)
+
+
 def test_a_first_interval_from_zero_is_used() -> None:
     runs = runs_of(noise=0.1)
     wide = runs.assign(lo=np.where(runs["time"] < 100, 0.0, runs["time"] * 0.9), hi=runs["time"] * 1.1)
@@ -76,6 +87,11 @@ def test_all_runs_censored_is_an_error_and_no_number() -> None:
     runs = runs_of().assign(lo=100.0, hi=math.inf)
     with pytest.raises(ValueError, match="all 24 runs are censored: none emerged within its budget"):
         fit_interval_censored(runs, "T, d")
+
+
+def test_runs_that_all_emerged_at_once_ask_for_more_evaluations() -> None:
+    with pytest.raises(ValueError, match="all lo are 0; evaluate more often"):
+        fit_interval_censored(runs_of().assign(lo=0.0, hi=50.0), "T, d")
 
 
 def test_a_law_says_what_it_is() -> None:
