@@ -53,11 +53,11 @@ def stages_of(recipe: Recipe, folder: Path) -> tuple[Stages, pd.DataFrame]:
 @pytest.mark.parametrize("preset", markov.PRESETS)
 def test_a_short_run_writes_everything_and_a_second_call_reuses_it(preset: str, tmp_path: Path) -> None:
     recipe = short(markov.recipe(preset, n_sequences=64))
-    first = markov.run(recipe, tmp_path / "run", progress=False)
+    first = markov.run(recipe, tmp_path / "run", restricted=False, progress=False)
     assert (tmp_path / "run" / "report.html").stat().st_size > 0
     weights = tmp_path / "run" / "checkpoints" / "step-00000006.safetensors"
     written = weights.stat().st_mtime_ns
-    second = markov.run(recipe, tmp_path / "run", progress=False)
+    second = markov.run(recipe, tmp_path / "run", restricted=False, progress=False)
     assert weights.stat().st_mtime_ns == written
     pd.testing.assert_frame_equal(first.table, second.table)
 

@@ -176,9 +176,13 @@ def run(recipe: Recipe, folder: str | Path, *, restricted: bool = True, progress
             )
             for context in contexts
         ]
-        train(recipe, folder, progress=progress)
-        for baseline in baselines:
-            baseline.result()
+        try:
+            train(recipe, folder, progress=progress)
+            for baseline in baselines:
+                baseline.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)  # the error is not kept waiting for the other models
+            raise
     stages = find_stages(measure_run(recipe, folder, progress=progress))
     report(folder)
     return stages
