@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from stagewise.power_law import PowerLaw as PowerLaw
     from stagewise.power_law import fit_interval_censored as fit_interval_censored
     from stagewise.power_law import fit_log_linear as fit_log_linear
-    from stagewise.prediction import predict as predict
     from stagewise.probe import AbstractProbe as AbstractProbe
     from stagewise.probe import Reading as Reading
     from stagewise.probe import View as View
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from stagewise.table import select as select
     from stagewise.task import AbstractTask as AbstractTask
     from stagewise.task import Batch as Batch
+    from stagewise.theory.dynamics import predict as predict
     from stagewise.training import train as train
 
 _HOMES = {
@@ -57,7 +57,7 @@ _HOMES = {
     "intervention": ("AblateHead", "RestrictContext"),
     "measurement": ("measure",),
     "power_law": ("PowerLaw", "fit_interval_censored", "fit_log_linear"),
-    "prediction": ("predict",),
+    "theory.dynamics": ("predict",),
     "probe": ("AbstractProbe", "Reading", "View"),
     "recipe": ("Recipe", "Seeds", "TrainPlan"),
     "reporting": ("report",),

@@ -43,7 +43,7 @@ def test_the_expected_gradient_step_is_that_of_the_flow() -> None:
     plan = RegressionPlan(steps=1, batch_size=200_000, learning_rate=0.01, save_every=1)
     table = train_and_measure(task, theory, plan, progress=False)
     moved = select(table, "ValueAlignment", "projection", step=1)["value"].to_numpy().reshape(3, 3)
-    velocity = theory.velocity(0.0, theory.initial_state())[:9].reshape(3, 3)
+    velocity = theory.velocity(theory.initial_state())[:9].reshape(3, 3)
     np.testing.assert_allclose(moved * np.array(task.strengths), 0.01 * velocity, rtol=0.05)
 
 

@@ -15,7 +15,8 @@ from stagewise.palette import ordered_colours
 from stagewise.power_law import fit_interval_censored, fit_log_linear
 from stagewise.sweeping import grid, sweep
 from stagewise.theory.cross_sample import CrossSampleRepetition
-from stagewise.theory.reduced_dynamics import AbstractReducedDynamics, follow, plateau, plateau_of_descent
+from stagewise.theory.dynamics import solve
+from stagewise.theory.plateau_flow import AbstractPlateauFlow, plateau, plateau_of_descent
 from stagewise.theory.sparse_attention import SparseAttention
 
 LENGTHS = (256, 512, 1024, 2048, 4096)
@@ -122,11 +123,12 @@ def sgd_over_flow(runs: pd.DataFrame) -> float:
     return float(np.exp(np.log(runs["hi"] / flow).mean()))
 
 
-def loss_curves(ax: Axes, flows: Mapping[str, AbstractReducedDynamics], until: float, title: str) -> None:
+def loss_curves(ax: Axes, flows: Mapping[str, AbstractPlateauFlow], until: float, title: str) -> None:
     """Draw the test loss of flows over time."""
     colours = ordered_colours(list(flows))
     for label, flow in flows.items():
-        times, states = follow(flow, np.linspace(0, until, 1200))
+        times = np.linspace(0, until, 1200)
+        states = solve(flow, times)
         losses: Sequence[float] = [flow.test_loss(state) for state in states]
         ax.plot(times, losses, color=colours[label], label=label, linewidth=1.4)
     ax.set(xlabel="time", ylabel="test loss", ylim=(0, 0.52), xlim=(0, until))

@@ -11,7 +11,7 @@ from stagewise import model as models
 from stagewise.loss import training_loss
 from stagewise.task import derive_seed
 from stagewise.tasks import SparseRegression
-from stagewise.theory.reduced_dynamics import THRESHOLD
+from stagewise.theory.plateau_flow import THRESHOLD
 
 INIT = 3
 """Purpose of the seed of W_0, beside those of `stagewise.task`."""

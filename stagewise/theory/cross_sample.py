@@ -3,11 +3,12 @@
 import dataclasses
 import math
 
-from stagewise.theory.reduced_dynamics import AbstractReducedDynamics, State
+from stagewise.theory.dynamics import State
+from stagewise.theory.plateau_flow import AbstractPlateauFlow
 
 
 @dataclasses.dataclass(frozen=True)
-class CrossSampleRepetition(AbstractReducedDynamics):
+class CrossSampleRepetition(AbstractPlateauFlow):
     """The flow of `SparseAttention` (B = 1) with the relevant token's covariance diag(s~, s, ..., s).
 
         s~ = p + (1 - p) / d,   s = (1 - p) / d,   N = (1 - alpha)^2 / (d (T - 1))

@@ -3,7 +3,7 @@
 import abc
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -12,8 +12,8 @@ from scipy.integrate import solve_ivp
 
 from stagewise.table import tidy
 
-RTOL, ATOL = 1e-7, 1e-10
-"""Of the solver; errors are the same for all heads, so that they do not part heads that are equal."""
+State = Sequence[int | float] | np.ndarray
+"""A value for each variable."""
 
 
 class Curve(NamedTuple):
@@ -37,15 +37,18 @@ class Curve(NamedTuple):
 class AbstractReducedDynamics(abc.ABC):
     """An ordinary differential equation that stands for training. A leaf is a frozen dataclass of its numbers, pure.
 
-    A state is one flat vector; a leaf says what it holds.
+    A state is one flat vector; a leaf says what it holds. Time is learning rate times optimiser steps.
     """
+
+    solver: ClassVar[tuple[Literal["RK45", "LSODA"], float, float]] = ("RK45", 1e-7, 1e-10)
+    """Method, relative and absolute tolerance of scipy's `solve_ivp`."""
 
     @abc.abstractmethod
     def initial_state(self) -> Float[np.ndarray, " state"]:
         """Return the state at time 0."""
 
     @abc.abstractmethod
-    def velocity(self, time: float, state: Float[np.ndarray, " state"]) -> Float[np.ndarray, " state"]:
+    def velocity(self, state: State) -> State:
         """Return the derivative of the state by time."""
 
     @abc.abstractmethod
@@ -69,8 +72,10 @@ def solve(
     when = np.asarray(times, dtype=float)
     if when.ndim != 1 or not when.size or when[0] < 0 or np.any(np.diff(when) <= 0):
         raise ValueError(f"times must ascend, none negative, got {times}")
+    method, rtol, atol = theory.solver
     solution = solve_ivp(
-        theory.velocity, (0.0, when[-1]), theory.initial_state(), "RK45", when, rtol=RTOL, atol=ATOL
+        lambda _, state: theory.velocity(state),
+        (0.0, when[-1]), theory.initial_state(), method, when, rtol=rtol, atol=atol,
     )  # fmt: skip
     if not solution.success:
         raise RuntimeError(f"{type(theory).__name__} could not be solved up to time {when[-1]}: {solution.message}")
@@ -95,7 +100,7 @@ def predict(
         RuntimeError: the solver gave up.
     """
     if not rate > 0:
-        raise ValueError(f"rate must be positive: the time of one step; got {rate}")
+        raise ValueError(f"rate, the time of one step, must be positive, got {rate}")
     states = solve(theory, rate * np.asarray(steps, dtype=float))
     frames = [_rows(curve, steps).assign(run=run) for curve in theory.curves(states)]
     return tidy(frames)

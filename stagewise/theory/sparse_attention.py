@@ -4,11 +4,12 @@ import dataclasses
 import math
 from typing import Literal
 
-from stagewise.theory.reduced_dynamics import AbstractReducedDynamics, State
+from stagewise.theory.dynamics import State
+from stagewise.theory.plateau_flow import AbstractPlateauFlow
 
 
 @dataclasses.dataclass(frozen=True)
-class SparseAttention(AbstractReducedDynamics):
+class SparseAttention(AbstractPlateauFlow):
     """The flow of y = W sum_t softmax(a)_t x_t when B of T tokens hold the input of the target W* x.
 
     With w the weights' size along W*, Da the relevant tokens' logit above the others', alpha the attention on each

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import softmax
 
-from stagewise.theory.dynamics import AbstractReducedDynamics, Curve, solve
+from stagewise.theory.dynamics import AbstractReducedDynamics, Curve, State, solve
 
 
 class Heads(NamedTuple):
@@ -118,9 +118,9 @@ class TensorFactorisation(AbstractReducedDynamics):
         """Return L, half the mean squared error of the regression."""
         return np.asarray(self.group_losses(heads).sum(-1))
 
-    def velocity(self, time: float, state: Float[np.ndarray, " state"]) -> Float[np.ndarray, " state"]:
+    def velocity(self, state: State) -> Float[np.ndarray, " state"]:
         """Return the derivative of the values and logits."""
-        heads = self.heads(state)
+        heads = self.heads(np.asarray(state))
         residual = self.residual(heads)
         # Sums over the last or first axis, not matrix products: equal heads must stay equal to the last bit.
         values = (residual * heads.attention[:, None, :]).sum(-1)

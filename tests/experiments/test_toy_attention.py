@@ -7,7 +7,7 @@ import torch
 
 from stagewise.experiments.toy_attention import population_loss, run_toy
 from stagewise.tasks import SparseRegression
-from stagewise.theory.reduced_dynamics import plateau
+from stagewise.theory.plateau_flow import plateau
 from stagewise.theory.sparse_attention import SparseAttention
 
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import approx_fprime
 
 from stagewise.theory.cross_sample import CrossSampleRepetition
-from stagewise.theory.reduced_dynamics import hessian, plateau
+from stagewise.theory.plateau_flow import hessian, plateau
 from stagewise.theory.sparse_attention import SparseAttention
 
 SHARES = (0.0, 0.1, 0.2, 0.4)

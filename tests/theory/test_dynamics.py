@@ -19,7 +19,7 @@ class Decay(AbstractReducedDynamics):
     def initial_state(self) -> np.ndarray:
         return np.ones(len(self.rates))
 
-    def velocity(self, time: float, state: np.ndarray) -> np.ndarray:
+    def velocity(self, state: np.ndarray) -> np.ndarray:
         return -np.asarray(self.rates) * state
 
     def curves(self, states: np.ndarray) -> list[Curve]:
@@ -31,7 +31,7 @@ class Decay(AbstractReducedDynamics):
 
 @dataclasses.dataclass(frozen=True)
 class Explosion(Decay):
-    def velocity(self, time: float, state: np.ndarray) -> np.ndarray:
+    def velocity(self, state: np.ndarray) -> np.ndarray:
         return state**2
 
 
@@ -73,7 +73,7 @@ def test_times_that_do_not_ascend_are_refused(times: list[float]) -> None:
 
 
 def test_a_rate_that_is_not_positive_is_refused() -> None:
-    with pytest.raises(ValueError, match="rate must be positive: the time of one step; got 0"):
+    with pytest.raises(ValueError, match="rate, the time of one step, must be positive, got 0"):
         predict(Decay(), [0, 1], rate=0.0)
 
 

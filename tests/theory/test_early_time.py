@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from stagewise.theory.cross_sample import CrossSampleRepetition
+from stagewise.theory.dynamics import solve
 from stagewise.theory.early_time import blow_up_time, linearised, linearised_plateau
-from stagewise.theory.reduced_dynamics import AbstractReducedDynamics, follow, plateau
+from stagewise.theory.plateau_flow import AbstractPlateauFlow, plateau
 from stagewise.theory.sparse_attention import SparseAttention
 
 FLOWS = [
@@ -19,20 +20,21 @@ FLOWS = [
 
 def test_the_linearised_flow_holds_for_half_a_unit() -> None:
     flow = SparseAttention(512, 64)
-    times, states = follow(flow, np.linspace(0.05, 0.5, 10) / flow.rate)
+    times = np.linspace(0.05, 0.5, 10) / flow.rate
+    states = solve(flow, times)
     predicted = [linearised(time, flow.rate).w for time in times.tolist()]
     assert states[:, 0] == pytest.approx(predicted, rel=0.03)
 
 
 def test_the_linearised_loss_is_the_loss_early_on() -> None:
     flow = SparseAttention(512, 64)
-    _, states = follow(flow, [0.3 / flow.rate])
+    states = solve(flow, [0.3 / flow.rate])
     lost, predicted = 0.5 - flow.loss(states[0].tolist()), 0.5 - linearised(0.3 / flow.rate, flow.rate).loss
     assert lost == pytest.approx(predicted, rel=0.05)
 
 
 @pytest.mark.parametrize("flow", FLOWS, ids=repr)
-def test_the_plateau_ends_at_the_blow_up(flow: AbstractReducedDynamics) -> None:
+def test_the_plateau_ends_at_the_blow_up(flow: AbstractPlateauFlow) -> None:
     assert 0.92 <= plateau(flow) / flow.time_scale <= 1.07
 
 

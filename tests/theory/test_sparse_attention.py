@@ -7,7 +7,8 @@ import pytest
 import torch
 from scipy.optimize import approx_fprime
 
-from stagewise.theory.reduced_dynamics import follow, hessian, plateau, plateau_of_descent
+from stagewise.theory.dynamics import solve
+from stagewise.theory.plateau_flow import hessian, plateau, plateau_of_descent
 from stagewise.theory.sparse_attention import SparseAttention
 
 LENGTHS = (256, 512, 1024, 2048, 4096)
@@ -105,7 +106,8 @@ def test_the_first_curvatures_are_plus_and_minus_the_rate() -> None:
 
 def test_weights_move_before_attention_before_the_loss() -> None:
     flow = SparseAttention(512, 64)
-    times, states = follow(flow, np.arange(0, 12_000.0))
+    times = np.arange(0, 12_000.0)
+    states = solve(flow, times)
     attention = np.array([flow.attention(state) for state in states.tolist()])
     losses = np.array([flow.loss(state) for state in states.tolist()])
     weights_at_one, attention_doubled, loss_fell = (
@@ -116,7 +118,7 @@ def test_weights_move_before_attention_before_the_loss() -> None:
 
 
 def test_the_weights_overshoot_and_come_back() -> None:
-    _, states = follow(SparseAttention(512, 64), np.arange(0, 20_000.0))
+    states = solve(SparseAttention(512, 64), np.arange(0, 20_000.0))
     w = states[:, 0]
     assert w.max() == pytest.approx(8.316, abs=0.005)
     assert w.argmax() == pytest.approx(6009, abs=5)
@@ -125,7 +127,8 @@ def test_the_weights_overshoot_and_come_back() -> None:
 
 def test_the_landscape_is_sharpest_where_the_loss_drops() -> None:
     flow = SparseAttention(512, 64)
-    times, states = follow(flow, np.arange(4500, 6500.0))
+    times = np.arange(4500, 6500.0)
+    states = solve(flow, times)
     sharpness = [np.linalg.eigvalsh(hessian(flow, state))[-1] for state in states.tolist()]
     assert times[np.argmax(sharpness)] == pytest.approx(plateau(flow), rel=0.01)
     sharpest = torch.from_numpy(states[np.argmax(sharpness)])

@@ -67,7 +67,7 @@ def test_the_velocity_is_the_gradient_of_the_unreduced_loss(flow: str) -> None:
     assert values.grad is not None
     expected = [-torch.einsum("hij,kij->hk", values.grad, basis)]
     expected.append(-(logits.grad if flow == "logit" else attention.grad))
-    velocity = theory.velocity(0.0, state)
+    velocity = theory.velocity(state)
     np.testing.assert_allclose(velocity, torch.cat([part.reshape(-1) for part in expected]).numpy(), atol=1e-12)
 
 

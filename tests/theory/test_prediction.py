@@ -5,9 +5,9 @@ import math
 import pytest
 
 from stagewise import plot
-from stagewise.prediction import predict
 from stagewise.table import select
-from stagewise.theory.reduced_dynamics import follow, plateau
+from stagewise.theory.dynamics import predict, solve
+from stagewise.theory.plateau_flow import plateau
 from stagewise.theory.sparse_attention import SparseAttention
 
 FLOW = SparseAttention(64, 16, n_copies=2)
@@ -23,14 +23,14 @@ def test_the_predicted_loss_crosses_its_threshold_at_the_plateaus_end() -> None:
 
 def test_all_copies_together_end_with_all_the_attention() -> None:
     mass = select(predict(FLOW, [0, 5000]), "AttentionTo", "mass", relation="relevant")["value"]
-    w, gap = follow(FLOW, [5000.0]).states[0]
+    w, gap = solve(FLOW, [5000.0])[0]
     late = 2 / (2 + 62 * math.exp(-gap))
     assert mass.tolist() == pytest.approx([2 / 64, late])
     assert late * w == pytest.approx(math.sqrt(16), rel=0.01)  # what the outputs need
 
 
 def test_a_rate_of_ten_is_ten_times_faster() -> None:
-    slow, fast = predict(FLOW, [0, 1000]), predict(FLOW, [0, 100], learning_rate=10.0)
+    slow, fast = predict(FLOW, [0, 1000]), predict(FLOW, [0, 100], rate=10.0)
     assert slow["value"].tolist() == pytest.approx(fast["value"].tolist())
 
 
@@ -39,8 +39,3 @@ def test_it_is_drawn_over_a_measured_loss() -> None:
     ax = plot.loss_curve(table, theory=predict(FLOW, range(0, 400, 20)))
     measured, theory = (line.get_ydata() for line in ax.get_lines()[:2])
     assert list(measured) == list(theory)
-
-
-def test_a_rate_that_is_not_positive_is_refused() -> None:
-    with pytest.raises(ValueError, match="must be positive, got 0"):
-        predict(FLOW, [0], learning_rate=0.0)

@@ -2,46 +2,33 @@
 
 import abc
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from scipy.integrate import solve_ivp
 
-State = Sequence[float] | np.ndarray
-"""A value for each variable."""
+from stagewise.theory.dynamics import AbstractReducedDynamics, Curve, State
 
 THRESHOLD = 0.1
 """Test loss at which a plateau has ended: a fifth of the initial 0.5 (Zucchet et al., appendix D.2)."""
-
-RTOL, ATOL = 1e-9, 1e-12
-"""Of the ODE solver. The variables start at exactly 0, so the relative tolerance alone would stall it."""
 
 NUDGE = 1e-5
 """Step of the central differences of `hessian`; rounding and curvature errors are both below 1e-9 there."""
 
 
-class AbstractReducedDynamics(abc.ABC):
-    """A gradient flow of few variables. A leaf is a frozen dataclass of its parameters; all methods are pure.
+class AbstractPlateauFlow(AbstractReducedDynamics):
+    """A gradient flow of few variables, all zero at first, whose loss stays on a plateau and then falls.
 
-    Time is learning rate times optimiser steps. Losses are half squared errors, 0.5 at the start.
+    Losses are half squared errors, 0.5 at the start. The variables start at exactly 0, so that the relative tolerance
+    of the solver alone would stall it.
     """
 
+    solver = ("LSODA", 1e-9, 1e-12)
     variables: tuple[str, ...]
-
-    @property
-    def initial(self) -> tuple[float, ...]:
-        """The state at time 0: all variables zero."""
-        return (0.0,) * len(self.variables)
 
     @property
     @abc.abstractmethod
     def time_scale(self) -> float:
         """About how long the plateau is."""
-
-    @abc.abstractmethod
-    def velocity(self, state: State) -> tuple[float, ...]:
-        """Return the time derivative of every variable."""
 
     @abc.abstractmethod
     def loss(self, state: State) -> float:
@@ -55,31 +42,23 @@ class AbstractReducedDynamics(abc.ABC):
     def attention(self, state: State) -> float:
         """Return the attention on each relevant token, in [0, 1]."""
 
+    def initial_state(self) -> np.ndarray:
+        """Return zeros."""
+        return np.zeros(len(self.variables))
 
-class Trajectory(NamedTuple):
-    """Times, and the state at each of them [time, variable]."""
-
-    times: np.ndarray
-    states: np.ndarray
-
-
-def follow(dynamics: AbstractReducedDynamics, times: Sequence[float] | np.ndarray) -> Trajectory:
-    """Integrate the flow from time 0 and return its states at `times`, which ascend.
-
-    Raises:
-        ValueError: the times do not ascend from 0 or later.
-    """
-    times = np.asarray(times, dtype=float)
-    if len(times) == 0 or times[0] < 0 or (np.diff(times) <= 0).any():
-        raise ValueError(f"times must ascend, the first at 0 or later; got {times.tolist()}")
-    solved = solve_ivp(
-        lambda _, state: dynamics.velocity(list(state)),
-        (0.0, float(times[-1])), dynamics.initial, "LSODA", times, rtol=RTOL, atol=ATOL,
-    )  # fmt: skip
-    return Trajectory(times, solved.y.T)
+    def curves(self, states: np.ndarray) -> list[Curve]:
+        """Return the test loss, the attention on all relevant tokens together, and each variable as `Theory`."""
+        copies = getattr(self, "n_copies", 1)
+        loss = np.array([self.test_loss(state) for state in states])
+        mass = np.array([[copies * self.attention(state)] for state in states])
+        return [
+            Curve("Loss", "squared_error", "", loss, {}),
+            Curve("AttentionTo", "mass", "relation", mass, {"relation": ["relevant"]}),
+            *(Curve("Theory", name, "", states[:, i], {}) for i, name in enumerate(self.variables)),
+        ]
 
 
-def plateau(dynamics: AbstractReducedDynamics, threshold: float = THRESHOLD, budget: float | None = None) -> float:
+def plateau(dynamics: AbstractPlateauFlow, threshold: float = THRESHOLD, budget: float | None = None) -> float:
     """Return the time at which the test loss of the flow has fallen to `threshold`.
 
     Args:
@@ -97,9 +76,10 @@ def plateau(dynamics: AbstractReducedDynamics, threshold: float = THRESHOLD, bud
         return dynamics.test_loss(list(state)) - threshold
 
     reached.terminal = True  # type: ignore[attr-defined]
+    method, rtol, atol = dynamics.solver
     solved = solve_ivp(
         lambda _, state: dynamics.velocity(list(state)),
-        (0.0, budget), dynamics.initial, "LSODA", events=reached, rtol=RTOL, atol=ATOL,
+        (0.0, budget), dynamics.initial_state(), method, events=reached, rtol=rtol, atol=atol,
     )  # fmt: skip
     (times,) = solved.t_events or ([],)
     if not len(times):
@@ -108,7 +88,7 @@ def plateau(dynamics: AbstractReducedDynamics, threshold: float = THRESHOLD, bud
 
 
 def plateau_of_descent(
-    dynamics: AbstractReducedDynamics,
+    dynamics: AbstractPlateauFlow,
     learning_rate: float,
     threshold: float = THRESHOLD,
     budget: float | None = None,
@@ -122,7 +102,7 @@ def plateau_of_descent(
     if not learning_rate > 0:
         raise ValueError(f"the learning rate must be positive, got {learning_rate}")
     budget = 20 * dynamics.time_scale if budget is None else budget
-    state: State = dynamics.initial
+    state: State = dynamics.initial_state().tolist()
     for step in range(math.ceil(budget / learning_rate) + 1):
         loss = dynamics.test_loss(state)
         if loss <= threshold:
@@ -134,7 +114,7 @@ def plateau_of_descent(
     raise ValueError(f"{dynamics} is still above a loss of {threshold} at time {budget:g}: raise the budget")
 
 
-def hessian(dynamics: AbstractReducedDynamics, state: State) -> np.ndarray:
+def hessian(dynamics: AbstractPlateauFlow, state: State) -> np.ndarray:
     """Return the Hessian of the training loss at a state [variable, variable], by central differences."""
     columns = []
     for i in range(len(state)):
@@ -147,7 +127,7 @@ def hessian(dynamics: AbstractReducedDynamics, state: State) -> np.ndarray:
     return symmetric
 
 
-def _check_threshold(dynamics: AbstractReducedDynamics, threshold: float) -> None:
-    start = dynamics.test_loss(dynamics.initial)
+def _check_threshold(dynamics: AbstractPlateauFlow, threshold: float) -> None:
+    start = dynamics.test_loss(dynamics.initial_state())
     if not 0 < threshold < start:
         raise ValueError(f"the threshold lies between 0 and the initial loss {start:g}, got {threshold}")
