@@ -144,7 +144,10 @@ def find(
     if not isinstance(source, str | Path):
         return in_memory(source, "models in memory")
     if isinstance(source, str) and not Path(source).exists() and re.fullmatch(r"[\w.-]+/[\w.-]+", source):
-        return on_hub(Hub(source, **(hub or {})), parse)
+        try:
+            return on_hub(Hub(source, **(hub or {})), parse)
+        except (FileNotFoundError, ConnectionError) as reason:
+            raise type(reason)(f"there is no folder {source} here, and as a repository: {reason}") from reason
     folder = Path(source)
     return _in_run(folder, classes) if (folder / RUN).exists() else in_folder(folder, parse)
 

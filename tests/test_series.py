@@ -154,3 +154,9 @@ def test_deleted_checkpoints_come_back_with_the_same_bits(folder: Path, small_re
     shutil.rmtree(folder / "checkpoints")
     train(small_recipe, folder, progress=False)
     assert {path.name: path.read_bytes() for path in (folder / "checkpoints").iterdir()} == before
+
+
+def test_a_mistyped_folder_is_named_as_one_too(tmp_path: Path) -> None:
+    hub = {"endpoint": "http://127.0.0.1:9", "cache": tmp_path}
+    with pytest.raises(ConnectionError, match="there is no folder runs/none here, and as a repository: "):
+        open_series("runs/none", hub=hub)
