@@ -1,17 +1,15 @@
 """How much each head attends along a relation, from wherever the relation starts."""
 
 import dataclasses
-from collections.abc import Iterable
 
 import torch
 
-from stagewise.architecture import Architecture
 from stagewise.attention import mass_on
-from stagewise.probe import AbstractProbe, Reading, View, chosen, pattern_hooks
+from stagewise.probe import AbstractPatternProbe, Reading, View, chosen
 
 
 @dataclasses.dataclass(frozen=True)
-class AttentionAlong(AbstractProbe):
+class AttentionAlong(AbstractPatternProbe):
     """Mean attention mass from the queries that a relation names to its keys, by layer and head.
 
         mass(l, h, r) = mean over {q : r(q) not empty} of sum_{k in r(q)} A^{l,h}_{qk},   in [0, 1]
@@ -32,10 +30,6 @@ class AttentionAlong(AbstractProbe):
     """
 
     relations: tuple[str, ...] | None = None
-
-    def hooks(self, architecture: Architecture) -> Iterable[str]:
-        """Name the patterns of all layers."""
-        return pattern_hooks(architecture)
 
     def read(self, view: View) -> list[Reading]:
         """Return `mass` by layer, head and relation."""

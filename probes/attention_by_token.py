@@ -1,15 +1,13 @@
 """Which tokens each head attends to, wherever they stand."""
 
 import dataclasses
-from collections.abc import Iterable
 
-from stagewise.architecture import Architecture
 from stagewise.attention import scored_rows
-from stagewise.probe import AbstractProbe, Reading, View, pattern_hooks
+from stagewise.probe import AbstractPatternProbe, Reading, View
 
 
 @dataclasses.dataclass(frozen=True)
-class AttentionByToken(AbstractProbe):
+class AttentionByToken(AbstractPatternProbe):
     """Attention of single scored queries, summed over the keys that hold the same token, by layer and head.
 
     On a `SequenceClasses.population_batch` the rows are the classes, and the attention of a model that encodes no
@@ -32,10 +30,6 @@ class AttentionByToken(AbstractProbe):
     def __post_init__(self) -> None:
         if self.rows < 1:
             raise ValueError(f"rows must be at least one scored query, got {self.rows}")
-
-    def hooks(self, architecture: Architecture) -> Iterable[str]:
-        """Name the patterns of all layers."""
-        return pattern_hooks(architecture)
 
     def read(self, view: View) -> list[Reading]:
         """Return `attention` by layer, head, row and token; without interval."""

@@ -1,17 +1,15 @@
 """How far back each head looks on average."""
 
 import dataclasses
-from collections.abc import Iterable
 
 import torch
 
-from stagewise.architecture import Architecture
 from stagewise.loss import mean_scored
-from stagewise.probe import AbstractProbe, Reading, View, pattern_hooks
+from stagewise.probe import AbstractPatternProbe, Reading, View
 
 
 @dataclasses.dataclass(frozen=True)
-class AttentionDistance(AbstractProbe):
+class AttentionDistance(AbstractPatternProbe):
     """Mean distance in tokens from the scored queries to what they attend to, by layer and head; 0 is the query.
 
         distance(l, h) = mean_q sum_k A_qk (q - k)
@@ -22,10 +20,6 @@ class AttentionDistance(AbstractProbe):
     >>> AttentionDistance()
     AttentionDistance()
     """
-
-    def hooks(self, architecture: Architecture) -> Iterable[str]:
-        """Name the patterns of all layers."""
-        return pattern_hooks(architecture)
 
     def read(self, view: View) -> list[Reading]:
         """Return `distance` in tokens by layer and head."""

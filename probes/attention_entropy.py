@@ -1,17 +1,15 @@
 """How widely each head attends."""
 
 import dataclasses
-from collections.abc import Iterable
 
 import torch
 
-from stagewise.architecture import Architecture
 from stagewise.loss import mean_scored
-from stagewise.probe import AbstractProbe, Reading, View, pattern_hooks
+from stagewise.probe import AbstractPatternProbe, Reading, View
 
 
 @dataclasses.dataclass(frozen=True)
-class AttentionEntropy(AbstractProbe):
+class AttentionEntropy(AbstractPatternProbe):
     """Entropy of the attention over the keys, averaged over the scored queries, by layer and head.
 
         H(l, h) = mean_q - sum_k A_qk log A_qk   (nats);   exp(H) keys would hold uniform attention of that entropy
@@ -22,10 +20,6 @@ class AttentionEntropy(AbstractProbe):
     >>> AttentionEntropy()
     AttentionEntropy()
     """
-
-    def hooks(self, architecture: Architecture) -> Iterable[str]:
-        """Name the patterns of all layers."""
-        return pattern_hooks(architecture)
 
     def read(self, view: View) -> list[Reading]:
         """Return `entropy` in nats by layer and head."""

@@ -1,17 +1,15 @@
 """How much each head's attention still moves from one checkpoint to the next."""
 
 import dataclasses
-from collections.abc import Iterable
 
 import pandas as pd
 
-from stagewise.architecture import Architecture
 from stagewise.attention import scored_rows
-from stagewise.probe import AbstractProbe, Reading, View, pattern_hooks
+from stagewise.probe import AbstractPatternProbe, Reading, View
 
 
 @dataclasses.dataclass(frozen=True)
-class AttentionFreezing(AbstractProbe):
+class AttentionFreezing(AbstractPatternProbe):
     """Total-variation change of attention between consecutive checkpoints, by layer and head, in [0, 1].
 
         change(t) = mean_q (1/2) sum_k | A_qk(t) - A_qk(t_previous) |
@@ -37,10 +35,6 @@ class AttentionFreezing(AbstractProbe):
     def __post_init__(self) -> None:
         if self.rows < 1:
             raise ValueError(f"rows must be at least one scored query, got {self.rows}")
-
-    def hooks(self, architecture: Architecture) -> Iterable[str]:
-        """Name the patterns of all layers."""
-        return pattern_hooks(architecture)
 
     def read(self, view: View) -> list[Reading]:
         """Return `attention` by layer, head, row and key; without interval."""

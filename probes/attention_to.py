@@ -1,17 +1,15 @@
 """How much each head attends to a named relation."""
 
 import dataclasses
-from collections.abc import Iterable
 
 import torch
 
-from stagewise.architecture import Architecture
 from stagewise.attention import mass_on
-from stagewise.probe import AbstractProbe, Reading, View, chosen, pattern_hooks
+from stagewise.probe import AbstractPatternProbe, Reading, View, chosen
 
 
 @dataclasses.dataclass(frozen=True)
-class AttentionTo(AbstractProbe):
+class AttentionTo(AbstractPatternProbe):
     """Mean attention mass from the scored queries to the keys of each relation, by layer and head.
 
         mass(l, h, r) = mean_q sum_{k in r(q)} A^{l,h}_{qk},   in [0, 1]
@@ -30,10 +28,6 @@ class AttentionTo(AbstractProbe):
     """
 
     relations: tuple[str, ...] | None = None
-
-    def hooks(self, architecture: Architecture) -> Iterable[str]:
-        """Name the patterns of all layers."""
-        return pattern_hooks(architecture)
 
     def read(self, view: View) -> list[Reading]:
         """Return `mass` by layer, head and relation."""

@@ -1,15 +1,13 @@
 """How many keys each head attends to."""
 
 import dataclasses
-from collections.abc import Iterable
 
-from stagewise.architecture import Architecture
 from stagewise.loss import mean_scored
-from stagewise.probe import AbstractProbe, Reading, View, pattern_hooks
+from stagewise.probe import AbstractPatternProbe, Reading, View
 
 
 @dataclasses.dataclass(frozen=True)
-class EffectiveSupport(AbstractProbe):
+class EffectiveSupport(AbstractPatternProbe):
     """Effective number of keys of the scored queries, by layer and head: from 1, one key, to all that are there.
 
         keys(l, h) = mean_q 1 / sum_k A_qk^2
@@ -19,10 +17,6 @@ class EffectiveSupport(AbstractProbe):
     >>> EffectiveSupport()
     EffectiveSupport()
     """
-
-    def hooks(self, architecture: Architecture) -> Iterable[str]:
-        """Name the patterns of all layers."""
-        return pattern_hooks(architecture)
 
     def read(self, view: View) -> list[Reading]:
         """Return `keys` by layer and head."""

@@ -1,19 +1,17 @@
 """Which relation each head has chosen, and whether the heads compete for one or share them out."""
 
 import dataclasses
-from collections.abc import Iterable
 
 import numpy as np
 import torch
 from scipy.optimize import linear_sum_assignment
 
-from stagewise.architecture import Architecture
 from stagewise.attention import mass_on
-from stagewise.probe import AbstractProbe, Reading, View, chosen, pattern_hooks
+from stagewise.probe import AbstractPatternProbe, Reading, View, chosen
 
 
 @dataclasses.dataclass(frozen=True)
-class HeadSpecialisation(AbstractProbe):
+class HeadSpecialisation(AbstractPatternProbe):
     """Each head's share of a set of relations, and two indices over all heads of the model, each in [0, 1].
 
     With p_h(r) the head's mass on r divided by its mass on all the relations, R relations:
@@ -39,10 +37,6 @@ class HeadSpecialisation(AbstractProbe):
     """
 
     relations: tuple[str, ...] | None = None
-
-    def hooks(self, architecture: Architecture) -> Iterable[str]:
-        """Name the patterns of all layers."""
-        return pattern_hooks(architecture)
 
     def read(self, view: View) -> list[Reading]:
         """Return `share`, `top_share`, `competition` and `coverage`."""

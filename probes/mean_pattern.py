@@ -1,14 +1,12 @@
 """The attention maps themselves, averaged over the batch."""
 
 import dataclasses
-from collections.abc import Iterable
 
-from stagewise.architecture import Architecture
-from stagewise.probe import AbstractProbe, Reading, View, pattern_hooks
+from stagewise.probe import AbstractPatternProbe, Reading, View
 
 
 @dataclasses.dataclass(frozen=True)
-class MeanPattern(AbstractProbe):
+class MeanPattern(AbstractPatternProbe):
     """Attention from each query to each key, averaged over the sequences, by layer and head.
 
     It has layers * heads * positions^2 values a checkpoint: meant for short contexts.
@@ -18,10 +16,6 @@ class MeanPattern(AbstractProbe):
     >>> MeanPattern()
     MeanPattern()
     """
-
-    def hooks(self, architecture: Architecture) -> Iterable[str]:
-        """Name the patterns of all layers."""
-        return pattern_hooks(architecture)
 
     def read(self, view: View) -> list[Reading]:
         """Return `attention` by layer, head, query and key; without interval."""

@@ -1,15 +1,13 @@
 """How far back each head looks."""
 
 import dataclasses
-from collections.abc import Iterable
 
-from stagewise.architecture import Architecture
 from stagewise.attention import offset_profile
-from stagewise.probe import AbstractProbe, Reading, View, pattern_hooks
+from stagewise.probe import AbstractPatternProbe, Reading, View
 
 
 @dataclasses.dataclass(frozen=True)
-class OffsetProfile(AbstractProbe):
+class OffsetProfile(AbstractPatternProbe):
     """Mean attention mass at each offset = query - key, averaged over the scored queries, by layer and head.
 
     Offset 0 is the query itself. A query with fewer keys behind it counts as zero mass at the offsets it lacks.
@@ -28,10 +26,6 @@ class OffsetProfile(AbstractProbe):
     """
 
     max_offset: int | None = None
-
-    def hooks(self, architecture: Architecture) -> Iterable[str]:
-        """Name the patterns of all layers."""
-        return pattern_hooks(architecture)
 
     def read(self, view: View) -> list[Reading]:
         """Return `mass` by layer, head and offset."""

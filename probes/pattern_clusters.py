@@ -1,15 +1,13 @@
 """The kinds of attention that heads went through, found by clustering all heads of all checkpoints."""
 
 import dataclasses
-from collections.abc import Iterable
 
 import numpy as np
 import pandas as pd
 import torch
 
-from stagewise.architecture import Architecture
 from stagewise.attention import mass_on, offset_profile
-from stagewise.probe import AbstractProbe, Reading, View, pattern_hooks
+from stagewise.probe import AbstractPatternProbe, Reading, View
 
 SILHOUETTE_FLOOR = 0.25
 """Below it there is no substantial structure: Kaufman and Rousseeuw (1990), Finding Groups in Data, table 4."""
@@ -19,7 +17,7 @@ SILHOUETTE_SAMPLE = 2000
 
 
 @dataclasses.dataclass(frozen=True)
-class PatternClusters(AbstractProbe):
+class PatternClusters(AbstractPatternProbe):
     """Heads of all checkpoints clustered by their attention as a function of relative offset and of relation.
 
     A head's `profile` is its mean mass at each offset up to `max_offset` and on each relation. Square roots of the
@@ -41,10 +39,6 @@ class PatternClusters(AbstractProbe):
 
     max_offset: int | None = None
     max_clusters: int = 8
-
-    def hooks(self, architecture: Architecture) -> Iterable[str]:
-        """Name the patterns of all layers."""
-        return pattern_hooks(architecture)
 
     def read(self, view: View) -> list[Reading]:
         """Return `profile` by layer, head and feature."""

@@ -1,18 +1,16 @@
 """How many different tokens each head attends to, among all and among those of a relation."""
 
 import dataclasses
-from collections.abc import Iterable
 
 import torch
 
-from stagewise.architecture import Architecture
 from stagewise.attention import on_same_token
 from stagewise.loss import mean_scored
-from stagewise.probe import AbstractProbe, Reading, View, chosen, pattern_hooks
+from stagewise.probe import AbstractPatternProbe, Reading, View, chosen
 
 
 @dataclasses.dataclass(frozen=True)
-class TokenEntropy(AbstractProbe):
+class TokenEntropy(AbstractPatternProbe):
     """Entropy of the attention over tokens (keys with the same token together), by layer and head, nats.
 
         H = - sum_l c_l log c_l,   c_l = sum_{k: x_k = l} A_qk
@@ -34,10 +32,6 @@ class TokenEntropy(AbstractProbe):
     """
 
     relations: tuple[str, ...] | None = None
-
-    def hooks(self, architecture: Architecture) -> Iterable[str]:
-        """Name the patterns of all layers."""
-        return pattern_hooks(architecture)
 
     def read(self, view: View) -> list[Reading]:
         """Return `entropy` in nats by layer, head and what it is `among`: all tokens, and each relation's."""

@@ -1,18 +1,16 @@
 """How many of a relation's tokens get more attention than a threshold."""
 
 import dataclasses
-from collections.abc import Iterable
 
 import torch
 
-from stagewise.architecture import Architecture
 from stagewise.attention import on_same_token, once_a_token
 from stagewise.loss import mean_scored
-from stagewise.probe import AbstractProbe, Reading, View, chosen, pattern_hooks
+from stagewise.probe import AbstractPatternProbe, Reading, View, chosen
 
 
 @dataclasses.dataclass(frozen=True)
-class TokenRecall(AbstractProbe):
+class TokenRecall(AbstractPatternProbe):
     """Share of the relation's different tokens to which a head pays more attention than each threshold.
 
     A token's attention is that of all its keys together; each token counts once. Averaged over the scored queries.
@@ -38,10 +36,6 @@ class TokenRecall(AbstractProbe):
     def __post_init__(self) -> None:
         if not self.thresholds or not all(0 < threshold < 1 for threshold in self.thresholds):
             raise ValueError(f"thresholds are attention, between 0 and 1, at least one; got {self.thresholds}")
-
-    def hooks(self, architecture: Architecture) -> Iterable[str]:
-        """Name the patterns of all layers."""
-        return pattern_hooks(architecture)
 
     def read(self, view: View) -> list[Reading]:
         """Return `recall` in [0, 1] by layer, head and threshold."""

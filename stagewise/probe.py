@@ -87,7 +87,7 @@ class View:
 
     @property
     def patterns(self) -> Float[Tensor, "batch layer head query key"]:
-        """The attention patterns of all layers, for a probe that declares `pattern_hooks`."""
+        """The attention patterns of all layers, for an `AbstractPatternProbe`."""
         return torch.stack([self.activations[name] for name in pattern_hooks(self.architecture)], dim=1)
 
 
@@ -122,6 +122,14 @@ class AbstractProbe(abc.ABC):
     def across(self, table: pd.DataFrame) -> pd.DataFrame:
         """Return further rows from its own rows over all checkpoints; none by default."""
         return table.iloc[:0]
+
+
+class AbstractPatternProbe(AbstractProbe):
+    """A probe that reads the attention patterns of all layers: `view.patterns` is there for it."""
+
+    def hooks(self, architecture: Architecture) -> Iterable[str]:
+        """Name the patterns of all layers."""
+        return pattern_hooks(architecture)
 
 
 def chosen(asked: Sequence[str] | None, there: Mapping[str, Tensor], kind: str) -> list[str]:
