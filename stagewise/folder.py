@@ -123,6 +123,15 @@ def read_record(folder: Path) -> dict[str, Any]:
     return record
 
 
+def is_finished(folder: Path) -> bool:
+    """Whether a run's last checkpoint is there.
+
+    Raises:
+        FileNotFoundError: the folder holds no run.
+    """
+    return checkpoint_file(folder, read_run(folder)["recipe"]["plan"]["steps"]).exists()
+
+
 def read_table(folder: Path) -> pd.DataFrame:
     """Read a run folder's table of measurements.
 

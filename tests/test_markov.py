@@ -9,7 +9,8 @@ import pytest
 
 from stagewise.architecture import minimal
 from stagewise.experiments import markov
-from stagewise.folder import read_table
+from stagewise.experiments.restricted import restricted_recipe
+from stagewise.folder import checkpoint_file, read_table
 from stagewise.init import OneHotInit
 from stagewise.measurement import measure
 from stagewise.probes import HeadSpecialisation, KLToReference
@@ -66,6 +67,15 @@ def test_restricted_models_are_references_beside_the_truncated_truths(tmp_path: 
     markov.run(short(markov.recipe(n_sequences=64)), tmp_path / "run", progress=False)
     names = select(read_table(tmp_path / "run"), "KLToReference", "kl")["reference"].unique().tolist()
     assert names == [*(f"trained c={c}" for c in (2, 4, 6)), "uniform", "A*_1", "A*_1:2", "A*_1:3"]
+
+
+def test_a_restricted_model_that_was_not_trained_to_its_end_is_no_reference(tmp_path: Path) -> None:
+    recipe = short(markov.recipe(n_sequences=64))
+    for context in (2, 4):
+        train(restricted_recipe(recipe, context), tmp_path / "restricted" / str(context), progress=False)
+    checkpoint_file(tmp_path / "restricted" / "4", recipe.plan.steps).unlink()
+    names = markov.probe_batch(recipe, tmp_path).references
+    assert [name for name in names if name.startswith("trained")] == ["trained c=2"]
 
 
 def test_an_unknown_preset_is_named_with_those_that_there_are() -> None:

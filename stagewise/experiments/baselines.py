@@ -5,11 +5,9 @@ import hashlib
 import json
 from pathlib import Path
 
-from stagewise.experiments.restricted import restricted_log_probs, restricted_recipe
+from stagewise.experiments.restricted import restricted_recipe
 from stagewise.init import OneHotInit
 from stagewise.recipe import Recipe, Seeds, describe
-from stagewise.series import open_series
-from stagewise.task import Batch
 from stagewise.tasks import MarkovChain
 from stagewise.training import train
 
@@ -49,9 +47,3 @@ def shared_baseline(recipe: Recipe, context: int, cache: Path, *, progress: bool
     folder = cache / content_hash(wanted)
     train(wanted, folder, progress=progress)
     return folder
-
-
-def with_baselines(batch: Batch, folders: dict[int, Path]) -> Batch:
-    """Return the batch with the trained baselines, by context, among its references as "trained c=2", ..."""
-    trained = {f"trained c={c}": restricted_log_probs(open_series(path), batch) for c, path in folders.items()}
-    return batch.with_references(trained)

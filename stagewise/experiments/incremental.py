@@ -12,8 +12,9 @@ from torch import Tensor
 from stagewise import folder as run_folder
 from stagewise.architecture import full, minimal
 from stagewise.experiments import markov
-from stagewise.experiments.baselines import shared_baseline, with_baselines
+from stagewise.experiments.baselines import shared_baseline
 from stagewise.experiments.early_stopping import early_stop
+from stagewise.experiments.restricted import with_baselines
 from stagewise.init import OneHotInit
 from stagewise.measurement import measure
 from stagewise.probes import AttentionTo, HeadSpecialisation, KLToReference, Loss, MeanPattern

@@ -10,7 +10,7 @@ import pandas as pd
 
 from stagewise import folder as run_folder
 from stagewise.architecture import Architecture, full, minimal
-from stagewise.experiments.restricted import restricted_log_probs, restricted_recipe, train_restricted
+from stagewise.experiments.restricted import restricted_recipe, train_restricted, with_baselines
 from stagewise.measurement import measure
 from stagewise.probe import AbstractProbe
 from stagewise.probes import (
@@ -121,14 +121,10 @@ def probes(task: MarkovChain, architecture: Architecture) -> list[AbstractProbe]
 
 
 def probe_batch(recipe: Recipe, folder: Path) -> Batch:
-    """Return the fixed probe batch, with the restricted-context models trained so far among its references."""
+    """Return the fixed probe batch, with the restricted-context models whose training is over among its references."""
     batch = recipe.task.probe_batch(PROBE_SEQUENCES, recipe.plan.seeds.evaluation)
-    trained = {
-        f"trained c={context}": restricted_log_probs(open_series(path), batch)
-        for context in sorted(int(path.name) for path in (folder / "restricted").glob("*"))
-        for path in [folder / "restricted" / str(context)]
-    }
-    return batch.with_references(trained)
+    found = sorted((folder / "restricted").glob("*"), key=lambda path: int(path.name))
+    return with_baselines(batch, {int(path.name): path for path in found if run_folder.is_finished(path)})
 
 
 def measure_run(recipe: Recipe, folder: Path, *, progress: bool = True) -> pd.DataFrame:

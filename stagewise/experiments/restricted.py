@@ -11,7 +11,7 @@ from torch import Tensor
 from stagewise import model as models
 from stagewise.architecture import resized
 from stagewise.recipe import Recipe
-from stagewise.series import CheckpointSeries
+from stagewise.series import CheckpointSeries, open_series
 from stagewise.task import Batch
 from stagewise.tasks.windows import Windows, windows
 from stagewise.training import train
@@ -57,3 +57,9 @@ def restricted_log_probs(series: CheckpointSeries, batch: Batch) -> Float[Tensor
     log_probs = torch.full((*batch.tokens.shape, d_vocab), -math.log(d_vocab))
     log_probs[batch.scored] = last[:, -1]
     return log_probs
+
+
+def with_baselines(batch: Batch, folders: dict[int, Path]) -> Batch:
+    """Return the batch with the trained baselines, by context, among its references as "trained c=2", ..."""
+    trained = {f"trained c={c}": restricted_log_probs(open_series(path), batch) for c, path in folders.items()}
+    return batch.with_references(trained)
