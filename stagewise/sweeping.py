@@ -1,6 +1,7 @@
 """Sweeps: one function over many settings, in parallel processes, resumable, a result file a setting."""
 
 import concurrent.futures
+import contextlib
 import hashlib
 import itertools
 import json
@@ -9,7 +10,7 @@ import multiprocessing.connection
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,12 +90,26 @@ def sweep(
         if executor is not None:
             _run(function, missing, executor, bar, cost)
         elif missing:
-            with concurrent.futures.ProcessPoolExecutor(
-                min(workers, len(missing)), multiprocessing.get_context("spawn"), initializer=_start_worker
-            ) as pool:
+            with worker_pool(min(workers, len(missing))) as pool:
                 _run(function, missing, pool, bar, cost)
     found = [json.loads(path.read_text(encoding="utf8")) for path in paths]
     return pd.DataFrame([{**setting, **each["result"]} for setting, each in zip(settings, found, strict=True)])
+
+
+@contextlib.contextmanager
+def worker_pool(workers: int) -> Iterator[concurrent.futures.Executor]:
+    """Yield processes of one thread each; they end when this one is killed, and an error here does not wait for them.
+
+    Args:
+        workers: how many.
+    """
+    pool = concurrent.futures.ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _start_worker)
+    try:
+        yield pool
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
+    pool.shutdown()
 
 
 def _run(

@@ -1,8 +1,7 @@
 """The figures of incremental learning as sweeps: shared run folders, a row a run, averages over seeds."""
 
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
+from concurrent.futures import as_completed
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from stagewise.experiments.incremental_summary import run_numbers
 from stagewise.measurement import measure
 from stagewise.recipe import Recipe
 from stagewise.series import CheckpointSeries
+from stagewise.sweeping import worker_pool
 from stagewise.tasks import MarkovChain
 from stagewise.training import train
 
@@ -106,14 +106,10 @@ def _run_beside_each_other(
     for run in sweep if cache is not None else ():  # two processes must not train the same baseline
         _link_shared(run.recipe, folder / run.folder, cache, progress)
     recipes = {folder / run.folder: run.recipe for run in sweep}
-    with ProcessPoolExecutor(workers, get_context("spawn"), torch.set_num_threads, (1,)) as pool:
+    with worker_pool(workers) as pool:
         futures = [pool.submit(run_recipe, recipe, path, progress=False) for path, recipe in recipes.items()]
-        try:
-            for future in tqdm(as_completed(futures), total=len(futures), disable=not progress, unit="run"):
-                future.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)  # the error is not kept waiting for the other runs
-            raise
+        for future in tqdm(as_completed(futures), total=len(futures), disable=not progress, unit="run"):
+            future.result()
 
 
 def run_figure(

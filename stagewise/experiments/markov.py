@@ -2,8 +2,6 @@
 
 import itertools
 from collections.abc import Mapping
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +31,7 @@ from stagewise.recipe import Recipe, Seeds, TrainPlan
 from stagewise.schedule import linear, logarithmic
 from stagewise.series import open_series
 from stagewise.stages import Stages, find_stages
+from stagewise.sweeping import worker_pool
 from stagewise.task import Batch
 from stagewise.tasks import MarkovChain
 from stagewise.training import train
@@ -202,22 +201,14 @@ def run(recipe: Recipe, folder: str | Path, *, restricted: bool = True, progress
     folder = Path(folder)
     run_folder.claim(folder, recipe)
     contexts = group_windows(recipe.task) if restricted and isinstance(recipe.task, MarkovChain) else []
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+    with worker_pool(1) as pool:
         baselines = [
-            pool.submit(
-                train_restricted,
-                restricted_recipe(recipe, context),
-                folder / "restricted" / str(context),
-            )
+            pool.submit(train_restricted, restricted_recipe(recipe, context), folder / "restricted" / str(context))
             for context in contexts
         ]
-        try:
-            train(recipe, folder, progress=progress)
-            for baseline in baselines:
-                baseline.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)  # the error is not kept waiting for the other models
-            raise
+        train(recipe, folder, progress=progress)
+        for baseline in baselines:
+            baseline.result()
     stages = find_stages(measure_run(recipe, folder, progress=progress))
     report(folder)
     return stages

@@ -39,8 +39,7 @@ def restricted_recipe(recipe: Recipe, context: int) -> Recipe:
 
 
 def train_restricted(recipe: Recipe, folder: Path) -> Path:
-    """Train one in a process of its own, on one thread, without a bar; return its folder."""
-    torch.set_num_threads(1)
+    """Train one without a bar; return its folder."""
     train(recipe, folder, progress=False)
     return folder
 
