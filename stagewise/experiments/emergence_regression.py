@@ -45,7 +45,8 @@ def figure_3(wanted: Wanted) -> Result:
     numbers = [
         number(
             "T_plateau(T / B, d)", "0.76 d^1.29 (T/B)^.80 (R2 .995)", law, f"{len(runs)} runs, {wanted.setting} grid"
-        )
+        ),
+        number("the same, T and B apart", "-", law_of(runs, ("T", "B", "d"))),
     ]
     for row in runs.query("T == 32 and d == 16 and B == 1").to_dict("records"):
         numbers.append(number("T_plateau(T=32, d=16), steps", "435 (the law)", f"({row['lo']:g}, {row['hi']:g}]"))
