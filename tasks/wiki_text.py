@@ -13,9 +13,9 @@ from jaxtyping import Float
 from torch import Generator, Tensor
 
 from stagewise import n_grams
+from stagewise.corpora import BYTES, Corpus, Words, corpus
 from stagewise.relations import token_relations
 from stagewise.task import EVALUATION, TRAINING, AbstractTask, Batch, derive_seed
-from stagewise.tokenisation import BYTES, Corpus, Words, corpus
 
 FOLDER_VARIABLE = "STAGEWISE_WIKITEXT"
 SPLITS = {"train": "train.txt", "validation": "valid.txt", "test": "test.txt"}

@@ -27,7 +27,7 @@ EVERYTHING = [
 
 CORE = {
     *("architecture", "attention", "circuits", "init", "intervention", "loss", "n_grams", "probe", "relations"),
-    *("schedule", "task", "tokenisation", "tokenizer"),
+    *("corpora", "schedule", "task", "tokenizer"),
 }
 """What a task or a probe may know: types and pure functions."""
 

@@ -9,6 +9,7 @@ import torch
 
 from stagewise import folder as run_folder
 from stagewise.architecture import Architecture
+from stagewise.corpora import Words
 from stagewise.measurement import measure
 from stagewise.probe import AbstractProbe
 from stagewise.probes import (
@@ -32,7 +33,6 @@ from stagewise.schedule import logarithmic
 from stagewise.series import open_series
 from stagewise.task import Batch
 from stagewise.tasks import RepeatedTokens, WikiText
-from stagewise.tokenisation import Words
 from stagewise.training import train
 
 WINDOWS = 96

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stagewise.tokenisation import Corpus, byte_pairs
+from stagewise.corpora import Corpus, byte_pairs
 
 TRAIN = ["the cat sat on the mat", "the <unk> sat", "a cat , a mat"] * 4
 HELD_OUT = ["the bat é sat", "<unk> on <unk>", ""]
