@@ -89,7 +89,8 @@ def attention_map(
     for name, mask in (relations or {}).items():
         _outline(ax, name, mask, first_query)
     name = f"step {step}" if table["layer"].nunique() < 2 else f"layer {layer}, step {step}"
-    ax.set_title(name, loc="left", fontsize=10, fontweight="bold", pad=14 if relations else 6)
+    room = 10 + 2.2 * max(map(len, relations or ()), default=0)  # of the slanted names, points
+    ax.set_title(name, loc="left", fontsize=10, fontweight="bold", pad=room)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.yaxis.set_major_locator(MaxNLocator(integer=True))
     ax.set_xlabel("key position")
@@ -107,7 +108,7 @@ def _outline(ax: Axes, name: str, mask: np.ndarray, first_query: int) -> None:
         edges.append([(column - 0.5, first_query + row - 1.5), (column - 0.5, first_query + row - 0.5)])
     ax.add_collection(LineCollection(edges, colors="#555555", linewidths=0.6))
     if (keys := np.flatnonzero(mask[first_query])).size:
-        ax.text(keys.mean(), first_query - 0.8, name, ha="center", va="bottom", fontsize=7, color="#444444")
+        ax.text(keys.mean(), first_query - 0.9, name, rotation=40, rotation_mode="anchor", fontsize=7, color="#444444")
 
 
 def ablation_matrix(
