@@ -51,7 +51,8 @@ class OneHotInit(AbstractInit):
 
     Args:
         query_scale: W_Q ~ U(-s, s), or "xavier". Under about 1e-6 the heads of a float32 model can stay
-            bit-identical for ever: their difference is lost in the first Adam step.
+            bit-identical for hundreds of steps: their difference is lost in the first Adam step. At 0, with values of
+            0, they are one by symmetry: their gradients are averaged, or else rounding would part them late.
         value_scale: W_V = 0, or "xavier". Two layers of zeros have no gradient at all.
 
     Source: Yüksel et al. (2026), arXiv:2602.19143, the minimal architecture of Figures 1, 4 and 11. What layers pass on
@@ -93,8 +94,10 @@ class OneHotInit(AbstractInit):
         _fill_uniform(attention.W_Q[:, read], uniform if self.query_scale == "xavier" else self.query_scale, generator)
         if self.value_scale == "xavier":
             _fill_uniform(attention.W_V[:, read, :written], uniform, generator)
-        attention.W_Q.requires_grad_(True)
-        attention.W_V.requires_grad_(True)
+        for trained in (attention.W_Q, attention.W_V):
+            trained.requires_grad_(True)
+            if self.query_scale == 0 == self.value_scale:
+                trained.register_hook(_average_over_heads)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,6 +166,10 @@ class WithoutPositions(AbstractInit):
 def _sinusoids(length: int, width: int) -> Tensor:
     angle = torch.arange(length)[:, None] / 10_000 ** (torch.arange(0, width, 2) / width)
     return torch.stack([angle.sin(), angle.cos()], -1).flatten(1)[:, :width]
+
+
+def _average_over_heads(gradient: Tensor) -> Tensor:
+    return gradient.mean(0).expand_as(gradient).contiguous()
 
 
 def _fill_uniform(weights: Tensor, scale: float, generator: Generator) -> None:

@@ -1,6 +1,7 @@
 """The model that transformer-lens 4 makes of a config, with a HookedTransformer's parameters, names and shapes."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -236,13 +237,20 @@ def shapes(model: Any) -> dict[str, torch.Size]:
 
 
 def initialise(model: Any, init: AbstractInit, generator: torch.Generator) -> None:
-    """Write an initialisation's weights, and freeze those that it freezes."""
+    """Write an initialisation's weights, freeze those that it freezes, and hook the gradients that it hooks."""
     modules = _modules(model)
     init.apply(modules, generator)
     initial, own_parameters = dict(modules.named_parameters()), parameters(model)
     with torch.no_grad():
         for name, parameter in own_parameters.items():
             parameter.copy_(own(name, initial[name], model.cfg)).requires_grad_(initial[name].requires_grad)
+            for hook in (initial[name]._backward_hooks or {}).values():
+                parameter.register_hook(partial(_in_own_layout, hook, name, model.cfg))  # type: ignore[no-untyped-call]
+
+
+def _in_own_layout(hook: Callable[[Tensor], Tensor | None], name: str, cfg: Any, gradient: Tensor) -> Tensor | None:
+    changed = hook(hooked(name, gradient, cfg))
+    return None if changed is None else own(name, changed, cfg)
 
 
 def _modules(model: Any) -> nn.Module:

@@ -56,6 +56,17 @@ def test_only_queries_and_values_of_the_minimal_model_train() -> None:
     assert training == {"blocks.0.attn.W_Q", "blocks.0.attn.W_V"}
 
 
+def test_at_scale_zero_heads_stay_one_whatever_rounding_does_to_their_gradients() -> None:
+    built = model.build(architecture.minimal(D, LENGTH, HEADS, OneHotInit(query_scale=0.0)))
+    for name, weight in model.parameters(built).items():
+        if weight.requires_grad:
+            (weight * torch.randn(weight.shape, generator=torch.Generator().manual_seed(0))).sum().backward()
+            weight.data -= weight.grad
+            heads = model.weights(built)[name]
+            assert heads[0].std() > 0.1
+            assert all(torch.equal(head, heads[0]) for head in heads)
+
+
 @pytest.mark.parametrize("scale", [1e-6, 1e-3, 0.1, "xavier"])
 def test_heads_differ_from_the_start(scale: float | str) -> None:
     queries = minimal(query_scale=scale)["blocks.0.attn.W_Q"]
