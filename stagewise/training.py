@@ -1,5 +1,6 @@
 """Train a recipe into a run folder; a killed run resumes and gives the same bits as one that was never killed."""
 
+import hashlib
 import math
 import pickle
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import pandas as pd
 import torch
 from safetensors.torch import save_file
+from torch import Tensor
 from tqdm.auto import tqdm
 
 from stagewise import folder as run_folder
@@ -38,7 +40,8 @@ def train(
         device: where to train.
 
     Raises:
-        ValueError: the folder holds a run of another recipe, or `plan.rates` names no parameter.
+        ValueError: the folder holds a run of another recipe, or an unfinished one that another version began and this
+            one cannot go on with; or `plan.rates` names no parameter.
         FloatingPointError: the loss is not finite; the last checkpoint before it stands.
         OSError: a file could not be written; what was written before stands.
     """
@@ -46,9 +49,11 @@ def train(
     model = models.build(recipe.architecture, plan.seeds.init, device)
     optimiser = _optimiser(model, plan)
     run_folder.claim(folder, recipe)
+    example = recipe.task.sample(8, plan.seeds.data).tokens.to(device)
     # Chosen on the initial weights, before any are loaded: a resumed run must take the same pass as the first one.
-    forward = training_forward(model, recipe.task.sample(8, plan.seeds.data).tokens.to(device))
-    start, metrics = _resume(folder, plan, model, optimiser)
+    forward = training_forward(model, example)
+    draws = _fingerprint(example)
+    start, metrics = _resume(folder, plan, model, optimiser, draws)
     if start == plan.steps:
         return _open(folder, recipe)
 
@@ -59,7 +64,7 @@ def train(
     with bar:
         for step in range(start, plan.steps + 1):
             if step in saves:
-                _save(folder, step, model, optimiser, metrics)
+                _save(folder, step, model, optimiser, metrics, draws)
             if step == plan.steps:
                 break
             batch = stream(step, plan.batch_size).to(device)
@@ -78,6 +83,11 @@ def train(
             bar.update()
             bar.set_postfix(loss=f"{metrics[-1]['loss']:.3f}", refresh=False)
     return _open(folder, recipe)
+
+
+def _fingerprint(tokens: Tensor) -> str:
+    """Return a hash of token ids; of vectors nothing, whose last bits differ between machines."""
+    return "" if tokens.is_floating_point() else hashlib.sha256(tokens.cpu().numpy().tobytes()).hexdigest()
 
 
 def _open(folder: Path, recipe: Recipe) -> CheckpointSeries:
@@ -101,18 +111,19 @@ def _save(
     model: Any,
     optimiser: torch.optim.Optimizer,
     metrics: list[dict[str, int | float]],
+    draws: str,
 ) -> None:
     # resume.pt comes last: it is what a resumed run starts from, so all before it must be on disk.
     weights = models.weights(model)
     run_folder.write(run_folder.checkpoint_file(folder, step), lambda partial: save_file(weights, partial))
     frame = pd.DataFrame(metrics, columns=["step", "loss", "gradient_norm"])
     run_folder.write(folder / run_folder.METRICS, lambda partial: frame.to_parquet(partial, index=False))
-    state = {"step": step, "optimiser": optimiser.state_dict(), "native": is_native(model)}
+    state = {"step": step, "optimiser": optimiser.state_dict(), "native": is_native(model), "draws": draws}
     run_folder.write(folder / run_folder.RESUME, lambda partial: torch.save(state, partial))
 
 
 def _resume(
-    folder: Path, plan: TrainPlan, model: Any, optimiser: torch.optim.Optimizer
+    folder: Path, plan: TrainPlan, model: Any, optimiser: torch.optim.Optimizer, draws: str
 ) -> tuple[int, list[dict[str, int | float]]]:
     if not (folder / run_folder.RESUME).exists():
         return 0, []
@@ -121,6 +132,11 @@ def _resume(
         raise ValueError(
             f"{folder} was begun on another major version of transformer-lens, whose optimiser state does not fit this "
             f"one: finish it there, or delete {run_folder.RESUME} in it to start over"
+        )
+    if state.get("draws", draws) != draws and state["step"] < plan.steps:
+        raise ValueError(
+            f"{folder} was begun on a version of this library whose task drew other sequences from the same seed: "
+            f"finish it there, or delete {run_folder.RESUME} in it to start over"
         )
     past = (step for step in plan.saved_steps if step <= state["step"])
     if not all(run_folder.checkpoint_file(folder, step).exists() for step in past):

@@ -114,6 +114,14 @@ def test_a_run_begun_under_another_transformer_lens_is_not_resumed(
         train(RECIPES["sgd"], tmp_path, progress=False)
 
 
+def test_a_run_whose_task_drew_other_sequences_is_not_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupt(RECIPES["sgd"], tmp_path, 6, monkeypatch)
+    sample = MarkovChain.sample
+    monkeypatch.setattr(MarkovChain, "sample", lambda task, n, seed: sample(task, n, seed + 1))
+    with pytest.raises(ValueError, match=r"task drew other sequences from the same seed.*or delete resume.pt"):
+        train(RECIPES["sgd"], tmp_path, progress=False)
+
+
 def test_a_run_whose_checkpoints_are_gone_starts_over_with_the_same_bits(
     finished: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
