@@ -9,16 +9,28 @@ from stagewise.probe import AbstractPatternProbe, Reading, View
 class MeanPattern(AbstractPatternProbe):
     """Attention from each query to each key, averaged over the sequences, by layer and head.
 
-    It has layers * heads * positions^2 values a checkpoint: meant for short contexts.
+    It has layers * heads * positions^2 values a checkpoint.
+
+    Args:
+        n_positions: of so many first positions only; None takes all, which is meant for short contexts.
+
+    Raises:
+        ValueError: fewer than one position.
 
     Source: the combined attention maps of Yüksel et al. (2026), arXiv:2602.19143, Figures 1 and 2.
 
-    >>> MeanPattern()
-    MeanPattern()
+    >>> MeanPattern(64)
+    MeanPattern(n_positions=64)
     """
+
+    n_positions: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.n_positions is not None and self.n_positions < 1:
+            raise ValueError(f"a map needs at least one position, got n_positions={self.n_positions}")
 
     def read(self, view: View) -> list[Reading]:
         """Return `attention` by layer, head, query and key; without interval."""
-        positions = range(view.batch.tokens.shape[1])
-        labels = {"query": positions, "key": positions}
-        return [Reading("layer head query key", view.patterns.mean(0), "attention", labels)]
+        maps = view.patterns[..., : self.n_positions, : self.n_positions].mean(0)
+        labels = {"query": range(maps.shape[-2]), "key": range(maps.shape[-1])}
+        return [Reading("layer head query key", maps, "attention", labels)]

@@ -2,6 +2,7 @@
 
 import abc
 import dataclasses
+from collections.abc import Mapping
 from fnmatch import fnmatch
 from typing import Any, Literal
 
@@ -23,17 +24,26 @@ class GaussianInit(AbstractInit):
 
     Args:
         std: standard deviation of every weight; None takes the default.
+        stds: other standard deviations, by a shell pattern of names, {"*.W_O": 0.0}; the first that matches counts.
     """
 
     std: float | None = None
+    stds: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     def apply(self, model: Any, generator: Generator) -> None:
-        """Write the initial weights, parameter by parameter in the order of their names."""
-        std = 0.8 / model.cfg.d_model**0.5 if self.std is None else self.std
+        """Write the initial weights, parameter by parameter in the order of their names.
+
+        Raises:
+            ValueError: a pattern of `stds` selects no parameter.
+        """
+        named = dict(sorted(model.named_parameters()))
+        std = dict.fromkeys(named, 0.8 / model.cfg.d_model**0.5 if self.std is None else self.std)
+        for pattern, other in reversed(list(self.stds.items())):
+            std |= dict.fromkeys(matching(list(named), pattern), other)
         with torch.no_grad():
-            for name, parameter in sorted(model.named_parameters()):
+            for name, parameter in named.items():
                 if name.rpartition(".")[2].lstrip("_").startswith("W_"):  # _W_K, _W_V: grouped-query attention
-                    parameter.copy_(std * torch.randn(parameter.shape, generator=generator))
+                    parameter.copy_(std[name] * torch.randn(parameter.shape, generator=generator))
                 else:
                     parameter.fill_(1.0 if name.endswith(".w") else 0.0)
 

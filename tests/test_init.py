@@ -31,6 +31,23 @@ def test_gaussian_weights_have_their_standard_deviation_biases_are_zero_norms_on
             assert torch.equal(weight, torch.full_like(weight, 1.0 if name.endswith(".w") else 0.0)), name
 
 
+def test_weights_named_by_a_pattern_have_their_own_deviation_and_the_others_the_same_draws() -> None:
+    plain = model.weights(model.build(Architecture(CONFIG)))
+    named = model.weights(model.build(Architecture(CONFIG, GaussianInit(stds={"*.W_O": 0.0, "pos_embed.*": 1.0}))))
+    for name, weight in named.items():
+        if name.endswith("W_O"):
+            assert not weight.any()
+        elif name == "pos_embed.W_pos":
+            assert weight.std().item() == pytest.approx(1.0, rel=SAMPLING)
+        else:
+            assert torch.equal(weight, plain[name]), name
+
+
+def test_a_pattern_that_names_no_weight_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"no parameter is called '\*.W_X'"):
+        model.build(Architecture(CONFIG, GaussianInit(stds={"*.W_X": 0.0})))
+
+
 def test_grouped_query_keys_and_values_start_gaussian_too() -> None:
     state = model.weights(model.build(Architecture({**CONFIG, "n_key_value_heads": 2})))
     shared = [name for name in state if name.endswith(("_W_K", "_W_V"))]

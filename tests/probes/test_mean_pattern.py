@@ -44,3 +44,15 @@ def test_rows_of_the_table_are_labelled_by_query_and_key(
 def test_the_shortest_contexts_work(view_of: Callable[..., View], length: int) -> None:
     (reading,) = MeanPattern().read(view_of(torch.eye(length).expand(1, 1, 1, -1, -1)))
     assert torch.equal(reading.values[0, 0], torch.eye(length))
+
+
+def test_maps_of_the_first_positions_are_those_of_shorter_sequences(view_of: Callable[..., View]) -> None:
+    (whole,) = MeanPattern().read(view_of(PATTERNS))
+    (reading,) = MeanPattern(3).read(view_of(PATTERNS))
+    assert torch.equal(reading.values, whole.values[..., :3, :3])
+    assert [list(reading.labels[axis]) for axis in ("query", "key")] == [[0, 1, 2]] * 2
+
+
+def test_a_map_of_no_position_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one position, got n_positions=0"):
+        MeanPattern(0)
