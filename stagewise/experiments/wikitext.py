@@ -11,7 +11,6 @@ import torch
 from stagewise import folder as run_folder
 from stagewise.architecture import Architecture
 from stagewise.corpora import Words
-from stagewise.init import GaussianInit
 from stagewise.measurement import measure
 from stagewise.probe import AbstractProbe
 from stagewise.probes import (
@@ -68,10 +67,7 @@ def recipe(
     """Return a recipe that trains in a few minutes of one core.
 
     Queries and keys see the positions, values do not ("shortformer", Press et al. 2021, arXiv:2012.15832): with this
-    the loss falls sooner, at this size, than with positions in the residual stream. Positions start as large as the
-    normed residual that they are added to, and W_O at zero. With W_O of the usual size, heads of the first layer learn
-    to look at their own token alone, which keeps out what the others write at random, and previous-token heads form in
-    the second layer only, where no head can build on them.
+    the loss falls sooner, at this size, than with positions in the residual stream.
 
     Args:
         n_layers: 1 to 4, of four heads and width 128.
@@ -103,7 +99,6 @@ def recipe(
         "normalization_type": "LN",
         "positional_embedding_type": "shortformer",
     }
-    init = GaussianInit(stds={"pos_embed.W_pos": 1.0, "*.W_O": 0.0})
     plan = TrainPlan(
         steps=steps,
         batch_size=16,
@@ -111,7 +106,7 @@ def recipe(
         save=logarithmic(12, steps, start=3),
         seeds=Seeds(seed, seed, seed),
     )
-    return Recipe(task, Architecture(config, init), plan)
+    return Recipe(task, Architecture(config), plan)
 
 
 def probes(length: int, n_heads: int) -> list[AbstractProbe]:
