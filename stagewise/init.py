@@ -37,9 +37,7 @@ class GaussianInit(AbstractInit):
             ValueError: a pattern of `stds` selects no parameter.
         """
         named = dict(sorted(model.named_parameters()))
-        std = dict.fromkeys(named, 0.8 / model.cfg.d_model**0.5 if self.std is None else self.std)
-        for pattern, other in reversed(list(self.stds.items())):
-            std |= dict.fromkeys(matching(list(named), pattern), other)
+        std = by_pattern(list(named), 0.8 / model.cfg.d_model**0.5 if self.std is None else self.std, self.stds)
         with torch.no_grad():
             for name, parameter in named.items():
                 if name.rpartition(".")[2].lstrip("_").startswith("W_"):  # _W_K, _W_V: grouped-query attention
@@ -199,3 +197,18 @@ def matching(names: list[str], pattern: str) -> list[str]:
     if not chosen:
         raise ValueError(f"no parameter is called {pattern!r}; there are {', '.join(names)}")
     return chosen
+
+
+def by_pattern(names: list[str], default: float, others: Mapping[str, float]) -> dict[str, float]:
+    """Return a number for each parameter name: of the first shell pattern that selects it, or the default.
+
+    Raises:
+        ValueError: a pattern selects none.
+
+    >>> by_pattern(["attn.W_Q", "attn.W_V"], 0.1, {"*.W_Q": 0.3, "attn.*": 0.2})
+    {'attn.W_Q': 0.3, 'attn.W_V': 0.2}
+    """
+    found = dict.fromkeys(names, default)
+    for pattern, other in reversed(list(others.items())):
+        found |= dict.fromkeys(matching(names, pattern), other)
+    return found

@@ -15,7 +15,7 @@ from tqdm.auto import tqdm
 from stagewise import folder as run_folder
 from stagewise import model as models
 from stagewise.forward import training_forward
-from stagewise.init import matching
+from stagewise.init import by_pattern
 from stagewise.loss import training_loss
 from stagewise.native import is_native
 from stagewise.recipe import Recipe, TrainPlan
@@ -96,9 +96,7 @@ def _open(folder: Path, recipe: Recipe) -> CheckpointSeries:
 
 def _optimiser(model: Any, plan: TrainPlan) -> torch.optim.Optimizer:
     parameters = {name: parameter for name, parameter in models.parameters(model).items() if parameter.requires_grad}
-    rate = dict.fromkeys(parameters, plan.learning_rate)
-    for pattern, value in reversed(list(plan.rates.items())):
-        rate |= dict.fromkeys(matching(list(parameters), pattern), value)
+    rate = by_pattern(list(parameters), plan.learning_rate, plan.rates)
     groups = [{"params": [parameter], "lr": rate[name]} for name, parameter in parameters.items()]
     if plan.optimiser == "sgd":
         return torch.optim.SGD(groups, momentum=plan.momentum, weight_decay=plan.weight_decay)

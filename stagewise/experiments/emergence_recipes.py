@@ -13,6 +13,7 @@ from stagewise import folder as run_folder
 from stagewise.architecture import Architecture
 from stagewise.emergence import emergence_times
 from stagewise.init import LinearInit
+from stagewise.loss import training_loss
 from stagewise.measurement import measure
 from stagewise.probe import AbstractProbe
 from stagewise.probes import Accuracy, AttentionAlong, Loss, ValueAlignment
@@ -115,7 +116,8 @@ def run_regression(runs: str, **parameters: Any) -> Mapping[str, float]:
     folder = run_path("regression", runs, **parameters)
     table = measured(recipe, folder, [Loss(), AttentionAlong()], keep_weights=False)
     batch = _probe_batch(recipe)
-    of_zero = 0.5 * batch.targets[batch.scored].square().sum(-1).mean().item()
+    answers = batch.targets[batch.scored]
+    of_zero = training_loss(torch.zeros_like(answers), answers).item()
     times = emergence_times(table, "Loss", "squared_error", REGRESSION_THRESHOLD * of_zero, "down")
     return {end: float(times[end].item()) for end in ("lo", "hi")}
 

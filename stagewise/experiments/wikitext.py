@@ -123,7 +123,7 @@ def probes(length: int, n_heads: int) -> list[AbstractProbe]:
         HeadAblation(kinds=("mean",)),
         PatternClusters(max_offset=OFFSETS),
         OffsetProfile(),
-        MeanPattern(min(length, math.isqrt(MAPS // n_heads))),
+        MeanPattern(math.isqrt(MAPS // n_heads)),
     ]
 
 
