@@ -92,25 +92,35 @@ def shade_stages(ax: Axes, stages: Stages | None, numbers_only: bool = False) ->
     """Shade the stages, hatch the interval of each boundary, name the stages above; of one stage, nothing."""
     if stages is None or len(stages.table) < 2:
         return
+    names, boundaries = [], []
     for row in stages.table.to_dict("records"):
         number, start, end = int(row["stage"]), float(row["start"]), float(row["end"])
         ax.axvspan(start, end, color=SHADES[(number + 1) % 2], linewidth=0, zorder=0)
         left, right = (_place(ax, x, 0.0)[0] for x in (start, end))
         wide = (right - left) * ax.get_window_extent().width > 65 * ax.figure.dpi / 72
-        name = f"stage {number}" if wide and not numbers_only else str(number)
-        middle = (left + right) / 2
-        ax.text(middle, 1.02, name, transform=ax.transAxes, ha="center", fontsize=LABEL_SIZE, color="#444444")
+        names.append(((left + right) / 2, f"stage {number}" if wide and not numbers_only else str(number)))
         if number > 1:
-            _mark_boundary(ax, start, float(row["start_lo"]), float(row["start_hi"]), numbers_only)
+            _mark_boundary(ax, start, float(row["start_lo"]), float(row["start_hi"]))
+            boundaries.append((left, f"{start:.0f}"))
+    _write_above(ax, names, [] if numbers_only else boundaries)
 
 
-def _mark_boundary(ax: Axes, step: float, lo: float, hi: float, unlabelled: bool) -> None:
+def _mark_boundary(ax: Axes, step: float, lo: float, hi: float) -> None:
     with matplotlib.rc_context({"hatch.linewidth": 0.5}):
         ax.axvspan(lo, hi, facecolor="#dfe1ea", edgecolor="#9a9db0", hatch="/////", linewidth=0, zorder=0.5)
     ax.axvline(step, color="#5c5f70", linewidth=0.9, zorder=0.6)
-    if not unlabelled:
-        at = ax.get_xaxis_transform()
-        ax.text(step, 1.02, f"{step:g}", transform=at, ha="center", fontsize=8.5, color="#5c5f70")
+
+
+def _write_above(ax: Axes, names: Sequence[tuple[float, str]], boundaries: Sequence[tuple[float, str]]) -> None:
+    """Write the stages' names above the axes, and the boundaries' steps where these touch nothing."""
+    em = ax.figure.dpi / 72 / ax.get_window_extent().width
+    taken: list[tuple[float, float]] = []
+    labels = [(*name, LABEL_SIZE, "#444444") for name in names]
+    for place, text, size, colour in labels + [(*step, 8.5, "#5c5f70") for step in boundaries]:
+        half = 0.35 * len(text) * size * em
+        if all(abs(place - other) > half + width for other, width in taken):
+            taken.append((place, half))
+            ax.text(place, 1.02, text, transform=ax.transAxes, ha="center", fontsize=size, color=colour)
 
 
 def curve(ax: Axes, rows: pd.DataFrame, label: str, colour: str, mark: str = "", theory: bool = False) -> None:

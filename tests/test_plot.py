@@ -64,15 +64,18 @@ def table() -> pd.DataFrame:
     return tidy([*frames, centroid])
 
 
-@pytest.fixture
-def stages() -> Stages:
-    edges = [(0, 0, 0), (10, 5, 20), (100, 60, 150), (300, 300, 300)]
+def stages_between(*edges: tuple[float, float, float]) -> Stages:
     rows_of_stages = [
         dict(zip(("start", "start_lo", "start_hi", "end", "end_lo", "end_hi"), (*a, *b), strict=True))
         for a, b in itertools.pairwise(edges)
     ]
-    frame = pd.DataFrame(rows_of_stages).assign(stage=range(1, 4), t10=1.0, t50=2.0, t90=3.0, summary="")
+    frame = pd.DataFrame(rows_of_stages).assign(stage=range(1, len(edges)), t10=1.0, t50=2.0, t90=3.0, summary="")
     return Stages("small", frame, pd.DataFrame(), pd.DataFrame())
+
+
+@pytest.fixture
+def stages() -> Stages:
+    return stages_between((0, 0, 0), (10, 5, 20), (100, 60, 150), (300, 300, 300))
 
 
 def line(ax: Axes, label: str) -> np.ndarray:
@@ -135,6 +138,15 @@ def test_bands_lie_where_the_stages_are_and_hatching_where_the_intervals_are(
     assert spans[False] == [(0, 10), (10, 100), (100, 300)]
     assert spans[True] == [(5, 20), (60, 150)]
     assert {"stage 1", "10", "100"} <= set(texts(ax))
+
+
+def test_above_narrow_stages_no_two_labels_touch(table: pd.DataFrame) -> None:
+    edges = (0, 100, 110, 130, 150, 200, 202, 300)
+    ax = plot.kl_curves(table, stages=stages_between(*((edge, edge, edge) for edge in edges)))
+    above = [text for text in ax.texts if text.get_position()[1] > 1]
+    boxes = sorted(tuple(text.get_window_extent().intervalx) for text in above)
+    assert all(left[1] < right[0] for left, right in itertools.pairwise(boxes))
+    assert {"stage 1", "5", "7"} <= {text.get_text() for text in above}
 
 
 def test_one_stage_is_not_shaded(table: pd.DataFrame, stages: Stages) -> None:
