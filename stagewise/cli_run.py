@@ -114,7 +114,11 @@ def run_wikitext(
     words: Annotated[str, typer.Option(help="how the text is tokenised: bpe, plain or basic_english")] = "bpe",
     n_words: Annotated[int, typer.Option(help="size of the vocabulary")] = 1024,
     length: Annotated[int, typer.Option(help="positions of a window")] = 64,
-    steps: Annotated[int, typer.Option(help="optimiser updates")] = 6000,
+    repeating: Annotated[
+        float,
+        typer.Option(help="share of training windows that say an excerpt again and again; 0 is the text as it is"),
+    ] = 0.3,
+    steps: Annotated[int, typer.Option(help="optimiser updates")] = 3500,
     seed: Annotated[int, typer.Option(help="of the initial weights, the data and the evaluation")] = 0,
     quiet: Quiet = False,
 ) -> None:
@@ -124,7 +128,7 @@ def run_wikitext(
         from stagewise.experiments import wikitext
 
         sizes: dict[str, Any] = {"words": words, "n_words": n_words, "length": length, "steps": steps}
-        recipe = wikitext.recipe(layers, attn_only=not mlp, seed=seed, data=data, **sizes)
+        recipe = wikitext.recipe(layers, attn_only=not mlp, repeating=repeating, seed=seed, data=data, **sizes)
         print(f"report: {wikitext.run(recipe, folder, progress=not quiet)}")
 
 

@@ -33,7 +33,8 @@ class TrainPlan:
         steps: number of updates.
         batch_size: sequences an update.
         optimiser: "adamw" or "sgd".
-        learning_rate: the rate of every parameter that `rates` does not name; constant.
+        learning_rate: the rate of every parameter that `rates` does not name; constant after the warm-up.
+        warmup: updates over which all rates rise linearly to their values.
         weight_decay: decoupled for AdamW, L2 for SGD.
         momentum: of SGD.
         clip: largest norm of the gradient; None does not clip.
@@ -53,6 +54,7 @@ class TrainPlan:
     batch_size: int = 512
     optimiser: Literal["adamw", "sgd"] = "adamw"
     learning_rate: float = 1e-3
+    warmup: int = 0
     weight_decay: float = 0.01
     momentum: float = 0.0
     clip: float | None = 1.0
@@ -67,6 +69,8 @@ class TrainPlan:
             )
         if self.optimiser not in ("adamw", "sgd"):
             raise ValueError(f'optimiser must be "adamw" or "sgd", got {self.optimiser!r}')
+        if self.warmup < 0:
+            raise ValueError(f"warmup must not be negative, got {self.warmup}")
         save = self.save
         if save is None:
             save = linear(max(1, self.steps // 60), self.steps) | logarithmic(4, max(2, self.steps // 60))

@@ -30,6 +30,10 @@ HEADS = (
     "random tokens that come twice, where no word helps. Look for heads that rise, and which rise first. Dotted: the "
     f"mass from which a head is called by the name, {FOUND}, a convention."
 )
+REPEATING = (
+    "Of the training windows {:.0%} say an excerpt again and again, which hastens heads that copy; the held-out text "
+    "is as it is."
+)
 COLUMNS = ("on", "kind", "head", "before", "largest", "at the end", "half-way at step")
 
 
@@ -39,7 +43,10 @@ def text_section(measured: Measured) -> Blocks:
     if not measured.has("KLToReference") or not set(N_GRAMS) <= set(table["reference"].dropna()):
         return []
     found = crossings(table, N_GRAMS)
-    blocks: Blocks = [_paragraph(order_in_words(found))]
+    blocks: Blocks = []
+    if share := measured.run.get("recipe", {}).get("task", {}).get("repeating"):
+        blocks.append(_paragraph(REPEATING.format(share)))
+    blocks.append(_paragraph(order_in_words(found)))
     if measured.has("LossAgainstReferences"):
         blocks.append(_paragraph(loss_in_words(table)))
     rows = table[table["probe"].isin(("KLToReference", "LossAgainstReferences", "Loss"))]

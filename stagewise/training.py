@@ -79,6 +79,7 @@ def train(
                     "learning rate or clip the gradient. "
                     f"The checkpoints up to step {max(s for s in saves if s <= step)} stand in {folder}"
                 )
+            _warm_up(optimiser, plan, step)
             optimiser.step()
             bar.update()
             bar.set_postfix(loss=f"{metrics[-1]['loss']:.3f}", refresh=False)
@@ -97,10 +98,18 @@ def _open(folder: Path, recipe: Recipe) -> CheckpointSeries:
 def _optimiser(model: Any, plan: TrainPlan) -> torch.optim.Optimizer:
     parameters = {name: parameter for name, parameter in models.parameters(model).items() if parameter.requires_grad}
     rate = by_pattern(list(parameters), plan.learning_rate, plan.rates)
-    groups = [{"params": [parameter], "lr": rate[name]} for name, parameter in parameters.items()]
+    groups = [
+        {"params": [parameter], "lr": rate[name], "full_lr": rate[name]} for name, parameter in parameters.items()
+    ]
     if plan.optimiser == "sgd":
         return torch.optim.SGD(groups, momentum=plan.momentum, weight_decay=plan.weight_decay)
     return torch.optim.AdamW(groups, weight_decay=plan.weight_decay)
+
+
+def _warm_up(optimiser: torch.optim.Optimizer, plan: TrainPlan, step: int) -> None:
+    if step < plan.warmup:
+        for group in optimiser.param_groups:
+            group["lr"] = group["full_lr"] * (step + 1) / plan.warmup
 
 
 def _save(

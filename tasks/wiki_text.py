@@ -39,6 +39,8 @@ class WikiText(AbstractTask):
             Of "bpe" the number of tokens, at least 258.
         data: a folder with train.txt, valid.txt and test.txt; None takes the environment variable STAGEWISE_WIKITEXT,
             or else the hub.
+        repeating: share of the training windows that say their beginning again and again: an excerpt of an eighth to a
+            half of the window. Probe batches hold the text as it is.
         n_sequences: always None: the windows of a step are drawn anew from the text.
 
     Raises:
@@ -46,7 +48,8 @@ class WikiText(AbstractTask):
         OSError: neither folder nor hub can be reached; the message names both ways.
 
     Source: Merity et al. (2016), Pointer Sentinel Mixture Models, arXiv:1609.07843; the WikiText2 experiments of
-    Tian et al. (2023), arXiv:2305.16380, use "basic_english".
+    Tian et al. (2023), arXiv:2305.16380, use "basic_english". That repetition in context hastens sparse attention is
+    what Zucchet et al. (2025), arXiv:2505.17863, find on synthetic tasks.
     """
 
     name: str = "wikitext-2-v1"
@@ -54,6 +57,7 @@ class WikiText(AbstractTask):
     words: Words = "plain"
     n_words: int | None = None
     data: str | None = None
+    repeating: float = 0.0
     n_sequences: int | None = None
 
     relations_move: ClassVar[bool] = True
@@ -63,6 +67,8 @@ class WikiText(AbstractTask):
             raise ValueError(
                 f"length and n_words must be at least two, got length={self.length}, n_words={self.n_words}"
             )
+        if not 0 <= self.repeating <= 1:
+            raise ValueError(f"repeating is a share of the windows, between 0 and 1; got {self.repeating}")
         if self.words not in ("plain", "basic_english", "bpe") or self.n_sequences is not None:
             raise ValueError(
                 'words must be "plain", "basic_english" or "bpe", and n_sequences None: windows are drawn anew at '
@@ -90,7 +96,7 @@ class WikiText(AbstractTask):
 
     def sample(self, n: int, seed: int) -> Batch:
         """Sample n windows of the training text."""
-        return self._windows("train", n, seed)
+        return self._windows("train", n, seed, self.repeating)
 
     def probe_batch(self, n: int, seed: int) -> Batch:
         """Sample n windows of the validation text, with references."""
@@ -99,7 +105,12 @@ class WikiText(AbstractTask):
 
     def stream(self, seed: int) -> Callable[[int, int], Batch]:
         """Return the training data: a function of (step, batch size)."""
-        return lambda step, size: self._windows("train", size, derive_seed(seed, TRAINING, step), relations=False)
+
+
+        def batch(step: int, size: int) -> Batch:
+            return self._windows("train", size, derive_seed(seed, TRAINING, step), self.repeating, relations=False)
+
+        return batch
 
     def references(self, batch: Batch) -> dict[str, Float[Tensor, "batch pos token"]]:
         """Return the unigram, bigram and trigram laws of the training text (nats); see `n_grams.laws`.
@@ -112,13 +123,18 @@ class WikiText(AbstractTask):
     def _read(self) -> tuple[str, str | None, Words, int | None]:
         return self.name, self.data or os.environ.get(FOLDER_VARIABLE) or None, self.words, self.n_words
 
-    def _windows(self, split: str, n: int, seed: int, relations: bool = True) -> Batch:
+    def _windows(self, split: str, n: int, seed: int, repeating: float = 0.0, relations: bool = True) -> Batch:
         text = torch.from_numpy(self.corpus().ids[split])
         if n < 1 or len(text) <= self.length:
             raise ValueError(f"a batch needs a window or more of {self.length + 1} words, {split} has {len(text)}")
         generator = Generator().manual_seed(seed)
         start = torch.randint(len(text) - self.length, (n, 1), generator=generator)
-        window = text[start + torch.arange(self.length + 1)].long()
+        place = torch.arange(self.length + 1).expand(n, -1)
+        if repeating:
+            excerpt = torch.randint(max(self.length // 8, 1), self.length // 2 + 1, (n, 1), generator=generator)
+            again = torch.rand(n, 1, generator=generator) < repeating
+            place = torch.where(again, place % excerpt, place)
+        window = text[start + place].long()
         tokens = window[:, :-1]
         scored = torch.ones_like(tokens, dtype=torch.bool)
         return Batch(tokens, window[:, 1:], scored, _relations(tokens) if relations else {})

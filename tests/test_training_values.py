@@ -29,9 +29,10 @@ PLAN = TrainPlan(steps=8, batch_size=6, learning_rate=0.05, save=frozenset({3, 5
 
 
 def by_hand(recipe: Recipe, optimiser: Callable[[Any], torch.optim.Optimizer]) -> dict[str, torch.Tensor]:
-    """The same training with the hooked model, a plain loop and torch's own optimiser."""
+    """The same training with the hooked model, a plain loop and torch's own optimiser and warm-up."""
     plan, built = recipe.plan, model.build(recipe.architecture, recipe.plan.seeds.init)
     stepper, stream = optimiser(built), recipe.task.stream(plan.seeds.data)
+    rises = torch.optim.lr_scheduler.LambdaLR(stepper, lambda step: min(1.0, (step + 1) / max(plan.warmup, 1)))
     for step in range(plan.steps):
         batch = stream(step, plan.batch_size)
         log_probs = built(batch.tokens).log_softmax(-1)
@@ -43,6 +44,7 @@ def by_hand(recipe: Recipe, optimiser: Callable[[Any], torch.optim.Optimizer]) -
         for gradient in gradients:
             gradient.mul_(min(1.0, (plan.clip or math.inf) / (norm + 1e-6)))
         stepper.step()
+        rises.step()
     return model.weights(built)
 
 
@@ -50,6 +52,7 @@ def by_hand(recipe: Recipe, optimiser: Callable[[Any], torch.optim.Optimizer]) -
     ("changes", "optimiser"),
     [
         ({}, lambda m: torch.optim.AdamW(m.parameters(), lr=0.05, weight_decay=0.01)),
+        ({"warmup": 5}, lambda m: torch.optim.AdamW(m.parameters(), lr=0.05, weight_decay=0.01)),
         (
             {"clip": 0.01, "optimiser": "sgd"},
             lambda m: torch.optim.SGD(m.parameters(), lr=0.05, weight_decay=0.01),
@@ -68,7 +71,7 @@ def by_hand(recipe: Recipe, optimiser: Callable[[Any], torch.optim.Optimizer]) -
             ),
         ),
     ],
-    ids=["adamw", "clipped sgd", "momentum", "rates by name"],
+    ids=["adamw", "warm-up", "clipped sgd", "momentum", "rates by name"],
 )
 def test_training_is_what_a_plain_loop_does(changes: dict, optimiser: Callable, tmp_path: Path) -> None:
     recipe = Recipe(TASK, FULL, dataclasses.replace(PLAN, **changes))

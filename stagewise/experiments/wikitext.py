@@ -11,6 +11,7 @@ import torch
 from stagewise import folder as run_folder
 from stagewise.architecture import Architecture
 from stagewise.corpora import Words
+from stagewise.init import GaussianInit
 from stagewise.measurement import measure
 from stagewise.probe import AbstractProbe
 from stagewise.probes import (
@@ -49,6 +50,10 @@ OFFSETS = 16
 
 LAYERS = range(1, 5)
 
+INIT = GaussianInit(stds={"*.W_O": 0.0, "pos_embed.W_pos": 1.0})
+"""Positions as large as the normed tokens beside them, and heads that write nothing yet: otherwise the heads of layer 0
+learn to look at their own token at once, and previous-token heads form in the last layer, where no head reads them."""
+
 MAPS = 40_000
 """Weights of a checkpoint's mean maps that are kept, of its first positions: more take gigabytes of memory in all."""
 
@@ -60,14 +65,16 @@ def recipe(
     words: Words = "bpe",
     n_words: int | None = 1024,
     length: int = 64,
-    steps: int = 6000,
+    repeating: float = 0.3,
+    steps: int = 3500,
     seed: int = 0,
     data: str | None = None,
 ) -> Recipe:
     """Return a recipe that trains in a few minutes of one core.
 
     Queries and keys see the positions, values do not ("shortformer", Press et al. 2021, arXiv:2012.15832): with this
-    the loss falls sooner, at this size, than with positions in the residual stream.
+    the loss falls sooner, at this size, than with positions in the residual stream. On the text as it is, this size and
+    these minutes give no induction heads; where some of the training windows repeat themselves, they do.
 
     Args:
         n_layers: 1 to 4, of four heads and width 128.
@@ -75,6 +82,7 @@ def recipe(
         words: how the text is tokenised; see `WikiText`.
         n_words: size of the vocabulary.
         length: positions of a window.
+        repeating: share of the training windows that say an excerpt again and again; see `WikiText`.
         steps: optimiser updates.
         seed: of the initial weights, the windows drawn and the evaluation.
         data: folder of the text.
@@ -85,7 +93,7 @@ def recipe(
     """
     if n_layers not in LAYERS:
         raise ValueError(f"layers must be {LAYERS[0]} to {LAYERS[-1]}, got {n_layers}")
-    task = WikiText(length=length, words=words, n_words=n_words, data=data)
+    task = WikiText(length=length, words=words, n_words=n_words, data=data, repeating=repeating)
     config = {
         "n_layers": n_layers,
         "n_heads": 4,
@@ -101,12 +109,13 @@ def recipe(
     }
     plan = TrainPlan(
         steps=steps,
-        batch_size=16,
+        batch_size=32,
         learning_rate=3e-3,
+        warmup=200,
         save=logarithmic(12, steps, start=3),
         seeds=Seeds(seed, seed, seed),
     )
-    return Recipe(task, Architecture(config), plan)
+    return Recipe(task, Architecture(config, INIT), plan)
 
 
 def probes(length: int, n_heads: int) -> list[AbstractProbe]:

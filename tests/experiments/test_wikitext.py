@@ -45,13 +45,16 @@ def folder(text: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_section_says_what_the_model_knows_of_the_text(folder: Path) -> None:
     repeated = pd.read_parquet(folder / run_folder.REPEATED)
-    measured = Measured({}, None, run_folder.read_table(folder), None, {}, 0, repeated)
+    measured = Measured(run_folder.read_run(folder), None, run_folder.read_table(folder), None, {}, 0, repeated)
     blocks = text_section(measured)
     said = " ".join(block for block in blocks if isinstance(block, str))
+    assert said.startswith("<p>Of the training windows 30% say an excerpt again and again, ")
     assert "<p>Closest to the unigram law" in said
     assert "At step 6 the loss on held-out text is" in said
     for batch in (TEXT, RANDOM):
         assert f"<p>On {batch}: " in said
+    plain = measured._replace(run={"recipe": {"task": {"repeating": 0.0}}})
+    assert text_section(plain)[0] == blocks[1]
     assert [block.name for block in blocks if isinstance(block, Plot)] == ["n-grams", "text-heads"]
 
 

@@ -92,6 +92,31 @@ def test_windows_are_stretches_of_their_split(task: WikiText) -> None:
         assert {tuple(window) for window in windows.tolist()} <= stretches[split]
 
 
+def periods(windows: torch.Tensor) -> list[int]:
+    """The shortest period of each window; its own length where it has none."""
+    n = windows.shape[1]
+    return [next(p for p in range(1, n + 1) if torch.equal(row[p:], row[: n - p])) for row in windows]
+
+
+def test_a_share_of_the_training_windows_say_an_excerpt_again_and_again(tmp_path: Path) -> None:
+    """A text that never says a word twice: what comes twice in a window was repeated."""
+    for file in ("train.txt", "valid.txt", "test.txt"):
+        (tmp_path / file).write_text(" ".join(f"w{i}" for i in range(3000)) + "\n", encoding="utf8")
+    plain = WikiText(data=str(tmp_path), length=24)
+    task = dataclasses.replace(plain, repeating=0.3)
+    batch = task.stream(3)(7, 2000)
+    found = periods(torch.cat([batch.tokens, batch.targets[:, -1:]], 1))
+    repeated = [period for period in found if period < 25]
+    assert len(repeated) / 2000 == pytest.approx(0.3, abs=4 * math.sqrt(0.3 * 0.7 / 2000))
+    assert set(repeated) == set(range(24 // 8, 24 // 2 + 1))
+    assert torch.equal(batch.tokens[:, 0], plain.stream(3)(7, 2000).tokens[:, 0])
+    text = task.corpus().ids["train"].tolist()
+    for tokens, period in zip(batch.tokens.tolist(), found, strict=True):
+        place = text.index(tokens[0])
+        assert tokens[:period] == text[place : place + min(period, 24)]
+    assert set(periods(task.probe_batch(50, 0).tokens)) == {24}
+
+
 def test_the_data_of_a_step_depend_on_seed_and_step_alone(task: WikiText) -> None:
     assert torch.equal(task.stream(1)(5, 8).tokens, task.stream(1)(5, 8).tokens)
     assert not torch.equal(task.stream(1)(5, 8).tokens, task.stream(1)(6, 8).tokens)
@@ -123,6 +148,7 @@ def test_a_folder_that_lacks_a_file_is_named(tmp_path: Path) -> None:
         ({"length": 1}, "at least two, got length=1"),
         ({"n_words": 1}, "n_words=1"),
         ({"n_sequences": 3}, "n_sequences None"),
+        ({"repeating": 1.1}, "between 0 and 1; got 1.1"),
         ({"words": "bpe"}, "at least 258 .* got None"),
         ({"words": "bpe", "n_words": 257}, "at least 258 .* got 257"),
     ],
