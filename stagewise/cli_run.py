@@ -118,7 +118,7 @@ def run_wikitext(
         float,
         typer.Option(help="share of training windows that say an excerpt again and again; 0 is the text as it is"),
     ] = 0.3,
-    steps: Annotated[int, typer.Option(help="optimiser updates")] = 3500,
+    steps: Annotated[int, typer.Option(help="optimiser updates")] = 5000,
     seed: Annotated[int, typer.Option(help="of the initial weights, the data and the evaluation")] = 0,
     quiet: Quiet = False,
 ) -> None:

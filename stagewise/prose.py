@@ -56,10 +56,10 @@ def _plan(plan: Mapping[str, Any]) -> str:
     if not {"steps", "batch_size", "optimiser", "learning_rate"} <= plan.keys():
         return ""
     optimiser = {"adamw": "AdamW", "sgd": "SGD"}.get(plan["optimiser"], plan["optimiser"])
-    warmup = f" after {count(plan['warmup'], 'step')} of warm-up" if plan.get("warmup") else ""
+    edges = [f"{name[:4]}-{name[4:]} over {plan[name]} steps, " for name in ("warmup", "cooldown") if plan.get(name)]
     return (
         f"It was trained for {plan['steps']} steps of {plan['batch_size']} sequences with {optimiser}, "
-        f"learning rate {plan['learning_rate']:g}{warmup}, weight decay {plan.get('weight_decay', 0):g}."
+        f"learning rate {plan['learning_rate']:g}, {''.join(edges)}weight decay {plan.get('weight_decay', 0):g}."
     )
 
 

@@ -33,8 +33,9 @@ class TrainPlan:
         steps: number of updates.
         batch_size: sequences an update.
         optimiser: "adamw" or "sgd".
-        learning_rate: the rate of every parameter that `rates` does not name; constant after the warm-up.
-        warmup: updates over which all rates rise linearly to their values.
+        learning_rate: the rate of every parameter that `rates` does not name; constant between warm-up and cool-down.
+        warmup: first updates, over which all rates rise linearly to their values.
+        cooldown: last updates, over which all rates fall linearly, towards zero.
         weight_decay: decoupled for AdamW, L2 for SGD.
         momentum: of SGD.
         clip: largest norm of the gradient; None does not clip.
@@ -55,6 +56,7 @@ class TrainPlan:
     optimiser: Literal["adamw", "sgd"] = "adamw"
     learning_rate: float = 1e-3
     warmup: int = 0
+    cooldown: int = 0
     weight_decay: float = 0.01
     momentum: float = 0.0
     clip: float | None = 1.0
@@ -69,8 +71,10 @@ class TrainPlan:
             )
         if self.optimiser not in ("adamw", "sgd"):
             raise ValueError(f'optimiser must be "adamw" or "sgd", got {self.optimiser!r}')
-        if self.warmup < 0:
-            raise ValueError(f"warmup must not be negative, got {self.warmup}")
+        if min(self.warmup, self.cooldown) < 0:
+            raise ValueError(
+                f"warmup and cooldown must not be negative, got warmup={self.warmup}, cooldown={self.cooldown}"
+            )
         save = self.save
         if save is None:
             save = linear(max(1, self.steps // 60), self.steps) | logarithmic(4, max(2, self.steps // 60))
@@ -80,6 +84,15 @@ class TrainPlan:
         if outside:
             raise ValueError(f"saves lie between step 0 and step {self.steps} (`steps`), got {outside}")
         object.__setattr__(self, "save", tuple(sorted({0, self.steps} | {operator.index(step) for step in save})))
+
+    def rate_factor(self, step: int) -> float:
+        """Return what part of its value a rate has at an update, counted from 0.
+
+        >>> plan = TrainPlan(steps=10, warmup=4, cooldown=2)
+        >>> [plan.rate_factor(step) for step in (0, 1, 3, 7, 8, 9)]
+        [0.25, 0.5, 1.0, 1.0, 1.0, 0.5]
+        """
+        return min(1.0, (step + 1) / max(self.warmup, 1), (self.steps - step) / max(self.cooldown, 1))
 
     @property
     def saved_steps(self) -> tuple[int, ...]:

@@ -48,6 +48,7 @@ def train(
     folder, plan = Path(folder), recipe.plan
     model = models.build(recipe.architecture, plan.seeds.init, device)
     optimiser = _optimiser(model, plan)
+    rates = [group["lr"] for group in optimiser.param_groups]
     run_folder.claim(folder, recipe)
     example = recipe.task.sample(8, plan.seeds.data).tokens.to(device)
     # Chosen on the initial weights, before any are loaded: a resumed run must take the same pass as the first one.
@@ -79,7 +80,8 @@ def train(
                     "learning rate or clip the gradient. "
                     f"The checkpoints up to step {max(s for s in saves if s <= step)} stand in {folder}"
                 )
-            _warm_up(optimiser, plan, step)
+            for group, rate in zip(optimiser.param_groups, rates, strict=True):
+                group["lr"] = rate * plan.rate_factor(step)
             optimiser.step()
             bar.update()
             bar.set_postfix(loss=f"{metrics[-1]['loss']:.3f}", refresh=False)
@@ -98,18 +100,10 @@ def _open(folder: Path, recipe: Recipe) -> CheckpointSeries:
 def _optimiser(model: Any, plan: TrainPlan) -> torch.optim.Optimizer:
     parameters = {name: parameter for name, parameter in models.parameters(model).items() if parameter.requires_grad}
     rate = by_pattern(list(parameters), plan.learning_rate, plan.rates)
-    groups = [
-        {"params": [parameter], "lr": rate[name], "full_lr": rate[name]} for name, parameter in parameters.items()
-    ]
+    groups = [{"params": [parameter], "lr": rate[name]} for name, parameter in parameters.items()]
     if plan.optimiser == "sgd":
         return torch.optim.SGD(groups, momentum=plan.momentum, weight_decay=plan.weight_decay)
     return torch.optim.AdamW(groups, weight_decay=plan.weight_decay)
-
-
-def _warm_up(optimiser: torch.optim.Optimizer, plan: TrainPlan, step: int) -> None:
-    if step < plan.warmup:
-        for group in optimiser.param_groups:
-            group["lr"] = group["full_lr"] * (step + 1) / plan.warmup
 
 
 def _save(

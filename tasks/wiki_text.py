@@ -106,7 +106,6 @@ class WikiText(AbstractTask):
     def stream(self, seed: int) -> Callable[[int, int], Batch]:
         """Return the training data: a function of (step, batch size)."""
 
-
         def batch(step: int, size: int) -> Batch:
             return self._windows("train", size, derive_seed(seed, TRAINING, step), self.repeating, relations=False)
 

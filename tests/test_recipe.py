@@ -66,7 +66,8 @@ def test_schedules_of_numpy_numbers_can_be_written() -> None:
         ({"save": [-1]}, r"saves lie between step 0 .* got \[-1\]"),
         ({"clip": 0.0}, "clip must be positive, or None for no clipping, got 0.0"),
         ({"clip": -1.0}, "clip must be positive"),
-        ({"warmup": -1}, "warmup must not be negative, got -1"),
+        ({"warmup": -1}, "must not be negative, got warmup=-1, cooldown=0"),
+        ({"cooldown": -2}, "must not be negative, got warmup=0, cooldown=-2"),
     ],
     ids=str,
 )

@@ -241,8 +241,8 @@ def test_the_run_is_described_whatever_its_record_holds() -> None:
         measured,
     )
     assert words.startswith("It was trained for 9 steps of 4 sequences with SGD, learning rate 0.1")
-    plan = {"steps": 9, "batch_size": 4, "optimiser": "adamw", "learning_rate": 0.1, "warmup": 3, "weight_decay": 0}
+    plan = {"steps": 9, "batch_size": 4, "optimiser": "adamw", "learning_rate": 0.1, "warmup": 3, "cooldown": 2}
     warmed = run_in_words({"recipe": {"plan": plan}}, measured)
-    assert "AdamW, learning rate 0.1 after 3 steps of warm-up, weight decay 0." in warmed
+    assert "learning rate 0.1, warm-up over 3 steps, cool-down over 2 steps, weight decay 0." in warmed
     assert run_in_words({}, measured).startswith("31 checkpoints, from step 0 to step 600")
     assert interval(5, 5, 5) == "5"

@@ -54,7 +54,7 @@ RECIPES = {
     "adamw minimal": Recipe(TASK, MINIMAL, PLAN),
     "adamw full": Recipe(TASK, FULL, PLAN),
     "sgd": Recipe(TASK, FULL, dataclasses.replace(PLAN, optimiser="sgd", momentum=0.9, rates={"*.W_E": 0.2})),
-    "warm-up": Recipe(TASK, FULL, dataclasses.replace(PLAN, warmup=6)),
+    "warm-up": Recipe(TASK, FULL, dataclasses.replace(PLAN, warmup=4, cooldown=3)),
     "fresh data": Recipe(dataclasses.replace(TASK, n_sequences=None), MINIMAL, PLAN),
 }
 

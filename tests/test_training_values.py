@@ -32,7 +32,7 @@ def by_hand(recipe: Recipe, optimiser: Callable[[Any], torch.optim.Optimizer]) -
     """The same training with the hooked model, a plain loop and torch's own optimiser and warm-up."""
     plan, built = recipe.plan, model.build(recipe.architecture, recipe.plan.seeds.init)
     stepper, stream = optimiser(built), recipe.task.stream(plan.seeds.data)
-    rises = torch.optim.lr_scheduler.LambdaLR(stepper, lambda step: min(1.0, (step + 1) / max(plan.warmup, 1)))
+    rates = torch.optim.lr_scheduler.LambdaLR(stepper, plan.rate_factor)
     for step in range(plan.steps):
         batch = stream(step, plan.batch_size)
         log_probs = built(batch.tokens).log_softmax(-1)
@@ -44,7 +44,7 @@ def by_hand(recipe: Recipe, optimiser: Callable[[Any], torch.optim.Optimizer]) -
         for gradient in gradients:
             gradient.mul_(min(1.0, (plan.clip or math.inf) / (norm + 1e-6)))
         stepper.step()
-        rises.step()
+        rates.step()
     return model.weights(built)
 
 
@@ -52,7 +52,7 @@ def by_hand(recipe: Recipe, optimiser: Callable[[Any], torch.optim.Optimizer]) -
     ("changes", "optimiser"),
     [
         ({}, lambda m: torch.optim.AdamW(m.parameters(), lr=0.05, weight_decay=0.01)),
-        ({"warmup": 5}, lambda m: torch.optim.AdamW(m.parameters(), lr=0.05, weight_decay=0.01)),
+        ({"warmup": 3, "cooldown": 4}, lambda m: torch.optim.AdamW(m.parameters(), lr=0.05, weight_decay=0.01)),
         (
             {"clip": 0.01, "optimiser": "sgd"},
             lambda m: torch.optim.SGD(m.parameters(), lr=0.05, weight_decay=0.01),

@@ -66,7 +66,7 @@ def recipe(
     n_words: int | None = 1024,
     length: int = 64,
     repeating: float = 0.3,
-    steps: int = 3500,
+    steps: int = 5000,
     seed: int = 0,
     data: str | None = None,
 ) -> Recipe:
@@ -112,6 +112,7 @@ def recipe(
         batch_size=32,
         learning_rate=3e-3,
         warmup=200,
+        cooldown=steps // 3,
         save=logarithmic(12, steps, start=3),
         seeds=Seeds(seed, seed, seed),
     )
