@@ -25,6 +25,7 @@ ONSETS_TESTED = (
     "(false discovery rate over all scores; p is that of the single one).</p>"
 )
 REFERENCES = "Each reference is a partial solution, the last one the complete one. "
+OTHER_REFERENCES = "Each reference is a law to compare the model with; the excess loss is that over the last one's. "
 SEVERAL_STAGES = (
     "Look for curves that fall, then <em>turn up</em>: there the model goes beyond that partial solution,"
     " and a stage ends. Shaded: the stages; hatched: the 95&nbsp;% interval of each boundary. "

@@ -10,6 +10,9 @@ from matplotlib.colors import to_hex, to_rgb
 OKABE_ITO = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9")
 """Okabe and Ito (2008), Color Universal Design; no yellow, too light for lines, and no black, for mixing."""
 
+HEADS = (*OKABE_ITO, "#882255", "#999933", "#332288")
+"""For more than six heads three colours of Paul Tol's "muted" scheme besides: wine, olive, indigo."""
+
 MARKERS = "os^DvPX<>*"
 
 Head = tuple[int, int]
@@ -25,8 +28,8 @@ def heads_in(table: pd.DataFrame) -> list[Head]:
 
 
 def head_colours(table: pd.DataFrame) -> dict[Head, str]:
-    """Give every head of the table its colour; from the seventh head on they come round again."""
-    return {head: OKABE_ITO[i % len(OKABE_ITO)] for i, head in enumerate(heads_in(table))}
+    """Give every head of the table its colour; from the tenth head on they come round again."""
+    return {head: HEADS[i % len(HEADS)] for i, head in enumerate(heads_in(table))}
 
 
 def ordered_colours(names: Sequence[object]) -> dict[object, str]:

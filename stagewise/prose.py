@@ -157,8 +157,14 @@ def interval(value: int | float, lo: int | float, hi: int | float) -> str:
 
 
 def number(value: int | float) -> str:
-    """Write a number in three digits, a dash where there is none."""
-    return "–" if pd.isna(value) else f"{value:.3g}"  # noqa: RUF001
+    """Write a number in three digits, or a large one without a fraction, a dash where there is none.
+
+    >>> number(0.01234), number(12.34), number(1149.2)
+    ('0.0123', '12.3', '1149')
+    """
+    if pd.isna(value):
+        return "–"  # noqa: RUF001
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def _short(value: object) -> str:

@@ -65,12 +65,13 @@ def _lead(measured: Measured) -> Plot:
     if loss:
         plot.loss_curve(table, stages, ax=axes[-1])
         axes[0].set_xlabel("" if kl else axes[0].get_xlabel())
-    caption = captions.REFERENCES if kl else ""
+    references = _references(measured)
+    truncated = families(references)["truncated"]
+    caption = "" if not kl else captions.REFERENCES if truncated else captions.OTHER_REFERENCES
     if stages is not None and stages.onsets.empty:
         caption += captions.SEVERAL_STAGES if len(stages.table) > 1 else captions.ONE_STAGE
     caption += captions.RIBBONS
-    references = _references(measured)
-    shown = families(references)["truncated"] or references
+    shown = truncated or references
     rows = table[table["reference"].isin(shown) | (table["probe"] == "Loss")] if kl else select(table, "Loss")
     return Plot("stages", {"": figure}, rows, caption)
 

@@ -117,7 +117,7 @@ def _write_above(ax: Axes, names: Sequence[tuple[float, str]], boundaries: Seque
     taken: list[tuple[float, float]] = []
     labels = [(*name, LABEL_SIZE, "#444444") for name in names]
     for place, text, size, colour in labels + [(*step, 8.5, "#5c5f70") for step in boundaries]:
-        half = 0.35 * len(text) * size * em
+        half = 0.35 * (len(text) + 0.5) * size * em
         if all(abs(place - other) > half + width for other, width in taken):
             taken.append((place, half))
             ax.text(place, 1.02, text, transform=ax.transAxes, ha="center", fontsize=size, color=colour)
