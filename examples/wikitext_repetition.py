@@ -1,0 +1,40 @@
+"""How soon induction heads form on WikiText-2, by the share of training windows that say an excerpt again and again.
+
+python examples/wikitext_repetition.py [FOLDER]      (five runs of nine minutes, one after the other)
+"""
+
+import sys
+from pathlib import Path
+
+import torch
+
+from stagewise.experiments.wikitext import recipe, run
+from stagewise.folder import read_table
+from stagewise.palette import marker, ordered_colours
+from stagewise.step_axis import curve, label_ends, new_axes, set_step_axis
+from stagewise.table import select
+from stagewise.text_heads import head_onsets, heads_in_words
+
+SHARES = (0.0, 0.1, 0.2, 0.3, 0.5)
+
+
+def main(folder: Path) -> Path:
+    """Train a model a share, say when its heads came, draw its best induction head; return where the drawing is."""
+    ax, colours = new_axes(None, 6.4, 3.2), ordered_colours(SHARES)
+    for i, share in enumerate(SHARES):
+        run(recipe(repeating=share), own := folder / f"{share:g}")
+        table = read_table(own)
+        print(f"{share:.0%} of the windows: {heads_in_words(head_onsets(table), int(table['step'].max()))}")
+        mass = select(table, "AttentionAlong", "mass", relation="induction")
+        best = mass.loc[mass.groupby("step")["value"].idxmax()]
+        curve(ax, best, f"{share:.0%} of windows repeat", colours[share], marker(i))
+    set_step_axis(ax, table["step"])
+    ax.set(ylabel="attention mass of the best induction head", ylim=(0, 1))
+    label_ends(ax)
+    ax.figure.savefig(path := folder / "repetition.png", dpi=150, bbox_inches="tight")
+    return path
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    print(main(Path(sys.argv[1] if len(sys.argv) > 1 else "runs/wikitext-repetition")))
