@@ -20,16 +20,16 @@ SHARES = (0.0, 0.1, 0.2, 0.3, 0.5)
 
 def main(folder: Path) -> Path:
     """Train a model a share, say when its heads came, draw its best induction head; return where the drawing is."""
-    ax, colours = new_axes(None, 6.4, 3.2), ordered_colours(SHARES)
+    ax, colours = new_axes(None, 6.4, 3.4), ordered_colours(SHARES)
     for i, share in enumerate(SHARES):
         run(recipe(repeating=share), own := folder / f"{share:g}")
         table = read_table(own)
         print(f"{share:.0%} of the windows: {heads_in_words(head_onsets(table), int(table['step'].max()))}")
         mass = select(table, "AttentionAlong", "mass", relation="induction")
         best = mass.loc[mass.groupby("step")["value"].idxmax()]
-        curve(ax, best, f"{share:.0%} of windows repeat", colours[share], marker(i))
+        curve(ax, best, f"{share:.0%} repeat", colours[share], marker(i))
     set_step_axis(ax, table["step"])
-    ax.set(ylabel="attention mass of the best induction head", ylim=(0, 1))
+    ax.set(ylabel="induction mass of the best head", ylim=(0, 0.8))
     label_ends(ax)
     ax.figure.savefig(path := folder / "repetition.png", dpi=150, bbox_inches="tight")
     return path
