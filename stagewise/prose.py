@@ -11,6 +11,9 @@ from stagewise.stages import Stages
 LISTED = 12
 """Entries of a list that are written out."""
 
+EDGES = {"warmup": "warm-up", "cooldown": "cool-down"}
+"""Fields of a plan that lower the learning rate at its ends -> their names."""
+
 
 def run_in_words(run: Mapping[str, Any], table: pd.DataFrame) -> str:
     """Say in a paragraph what was trained on what, for how long, and what was measured; HTML."""
@@ -56,7 +59,7 @@ def _plan(plan: Mapping[str, Any]) -> str:
     if not {"steps", "batch_size", "optimiser", "learning_rate"} <= plan.keys():
         return ""
     optimiser = {"adamw": "AdamW", "sgd": "SGD"}.get(plan["optimiser"], plan["optimiser"])
-    edges = [f"{name[:4]}-{name[4:]} over {plan[name]} steps, " for name in ("warmup", "cooldown") if plan.get(name)]
+    edges = [f"{name} over {plan[field]} steps, " for field, name in EDGES.items() if plan.get(field)]
     return (
         f"It was trained for {plan['steps']} steps of {plan['batch_size']} sequences with {optimiser}, "
         f"learning rate {plan['learning_rate']:g}, {''.join(edges)}weight decay {plan.get('weight_decay', 0):g}."

@@ -96,7 +96,7 @@ class WikiText(AbstractTask):
 
     def sample(self, n: int, seed: int) -> Batch:
         """Sample n windows of the training text."""
-        return self._windows("train", n, seed, self.repeating)
+        return self._windows("train", n, seed)
 
     def probe_batch(self, n: int, seed: int) -> Batch:
         """Sample n windows of the validation text, with references."""
@@ -105,11 +105,7 @@ class WikiText(AbstractTask):
 
     def stream(self, seed: int) -> Callable[[int, int], Batch]:
         """Return the training data: a function of (step, batch size)."""
-
-        def batch(step: int, size: int) -> Batch:
-            return self._windows("train", size, derive_seed(seed, TRAINING, step), self.repeating, relations=False)
-
-        return batch
+        return lambda step, size: self._windows("train", size, derive_seed(seed, TRAINING, step), relations=False)
 
     def references(self, batch: Batch) -> dict[str, Float[Tensor, "batch pos token"]]:
         """Return the unigram, bigram and trigram laws of the training text (nats); see `n_grams.laws`.
@@ -122,16 +118,16 @@ class WikiText(AbstractTask):
     def _read(self) -> tuple[str, str | None, Words, int | None]:
         return self.name, self.data or os.environ.get(FOLDER_VARIABLE) or None, self.words, self.n_words
 
-    def _windows(self, split: str, n: int, seed: int, repeating: float = 0.0, relations: bool = True) -> Batch:
+    def _windows(self, split: str, n: int, seed: int, relations: bool = True) -> Batch:
         text = torch.from_numpy(self.corpus().ids[split])
         if n < 1 or len(text) <= self.length:
             raise ValueError(f"a batch needs a window or more of {self.length + 1} words, {split} has {len(text)}")
         generator = Generator().manual_seed(seed)
         start = torch.randint(len(text) - self.length, (n, 1), generator=generator)
         place = torch.arange(self.length + 1).expand(n, -1)
-        if repeating:
+        if split == "train" and self.repeating:
             excerpt = torch.randint(max(self.length // 8, 1), self.length // 2 + 1, (n, 1), generator=generator)
-            again = torch.rand(n, 1, generator=generator) < repeating
+            again = torch.rand(n, 1, generator=generator) < self.repeating
             place = torch.where(again, place % excerpt, place)
         window = text[start + place].long()
         tokens = window[:, :-1]
