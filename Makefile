@@ -6,8 +6,9 @@ READY := .venv/.ready
 BIN4 := .venv-tl4/bin
 READY4 := .venv-tl4/.ready
 # What touches a model, and with it TransformerLens.
-MODEL_TESTS := $(addprefix tests/test_, $(addsuffix .py, architecture bridge forward hand_set_heads huggingface init \
-	intervention markov measurement model plain_torch probe same_table series sources table training vectors versions))
+MODEL_TESTS := tests/models tests/measurement tests/probes/test_circuits.py tests/checkpoints/test_series.py \
+	tests/checkpoints/test_sources.py tests/experiments/incremental/test_markov.py $(addprefix tests/test_, \
+	$(addsuffix .py, architecture init intervention probe table training))
 
 .PHONY: demo test test-tl4 slow check
 demo: $(READY)

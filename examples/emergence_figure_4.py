@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from stagewise.experiments import emergence
+from stagewise.experiments.emergence import figures as emergence
 
 
 def main(folder: Path) -> Path:

@@ -10,7 +10,7 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
 
 import stagewise
-from stagewise.callbacks import save_on
+from stagewise.checkpoints.trainer_callbacks import save_on
 from stagewise.tasks import RepeatedTokens
 
 

@@ -5,7 +5,7 @@ The minimal model learns the groups one after the other; the first two ends are 
 python examples/incremental_figure_1.py [FOLDER] [--setting paper] [--seeds N]
 """
 
-from stagewise.experiments.incremental_script import script
+from stagewise.experiments.incremental.command import script
 
 if __name__ == "__main__":
     script("1")

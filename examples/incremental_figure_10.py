@@ -5,7 +5,7 @@ No training: an ordinary differential equation, with its plateaus and each head'
 python examples/incremental_figure_10.py [FOLDER] [--setting paper] [--seeds N]
 """
 
-from stagewise.experiments.incremental_script import script
+from stagewise.experiments.incremental.command import script
 
 if __name__ == "__main__":
     script("10")

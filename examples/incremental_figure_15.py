@@ -5,7 +5,7 @@ Groups of four lags, two apart.
 python examples/incremental_figure_15.py [FOLDER] [--setting paper] [--seeds N]
 """
 
-from stagewise.experiments.incremental_script import script
+from stagewise.experiments.incremental.command import script
 
 if __name__ == "__main__":
     script("15")

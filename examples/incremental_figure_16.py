@@ -5,7 +5,7 @@ The run is one of Figure 15's and is not trained again.
 python examples/incremental_figure_16.py [FOLDER] [--setting paper] [--seeds N]
 """
 
-from stagewise.experiments.incremental_script import script
+from stagewise.experiments.incremental.command import script
 
 if __name__ == "__main__":
     script("16")

@@ -5,7 +5,7 @@ A full transformer with momentum in the place of Adam: slower, in the same order
 python examples/incremental_figure_18.py [FOLDER] [--setting paper] [--seeds N]
 """
 
-from stagewise.experiments.incremental_script import script
+from stagewise.experiments.incremental.command import script
 
 if __name__ == "__main__":
     script("18")

@@ -5,7 +5,7 @@ Every head looks at I(1) first; then one leaves for I(2), another for I(3).
 python examples/incremental_figure_2.py [FOLDER] [--setting paper] [--seeds N]
 """
 
-from stagewise.experiments.incremental_script import script
+from stagewise.experiments.incremental.command import script
 
 if __name__ == "__main__":
     script("2")

@@ -5,7 +5,7 @@ The closest of the trained restricted-context models changes from the shortest t
 python examples/incremental_figure_3.py [FOLDER] [--setting paper] [--seeds N]
 """
 
-from stagewise.experiments.incremental_script import script
+from stagewise.experiments.incremental.command import script
 
 if __name__ == "__main__":
     script("3")

@@ -5,7 +5,7 @@ Smaller differences take longer to grow; heads that start alike never part, and 
 python examples/incremental_figure_4L.py [FOLDER] [--setting paper] [--seeds N]
 """
 
-from stagewise.experiments.incremental_script import script
+from stagewise.experiments.incremental.command import script
 
 if __name__ == "__main__":
     script("4L")

@@ -5,7 +5,7 @@ Early stopping falls in an earlier stage; the closest restricted-context model t
 python examples/incremental_figure_5.py [FOLDER] [--setting paper] [--seeds N]
 """
 
-from stagewise.experiments.incremental_script import script
+from stagewise.experiments.incremental.command import script
 
 if __name__ == "__main__":
     script("5")

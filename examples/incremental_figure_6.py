@@ -5,7 +5,7 @@ Stages are no matter of a fixed training set: without one they come at the same 
 python examples/incremental_figure_6.py [FOLDER] [--setting paper] [--seeds N]
 """
 
-from stagewise.experiments.incremental_script import script
+from stagewise.experiments.incremental.command import script
 
 if __name__ == "__main__":
     script("6")

@@ -5,7 +5,7 @@ From no group to a head a group; the run is that of Figure 6 and is not trained 
 python examples/incremental_figure_7.py [FOLDER] [--setting paper] [--seeds N]
 """
 
-from stagewise.experiments.incremental_script import script
+from stagewise.experiments.incremental.command import script
 
 if __name__ == "__main__":
     script("7")

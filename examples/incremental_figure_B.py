@@ -5,7 +5,7 @@ While one head takes up a feature, others hold a negative part of it that cancel
 python examples/incremental_figure_B.py [FOLDER] [--setting paper] [--seeds N]
 """
 
-from stagewise.experiments.incremental_script import script
+from stagewise.experiments.incremental.command import script
 
 if __name__ == "__main__":
     script("B")

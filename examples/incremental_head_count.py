@@ -5,7 +5,7 @@ Two heads stop on the second plateau; a fourth shares a group.
 python examples/incremental_head_count.py [FOLDER] [--setting paper] [--seeds N]
 """
 
-from stagewise.experiments.incremental_script import script
+from stagewise.experiments.incremental.command import script
 
 if __name__ == "__main__":
     script("heads")

@@ -6,8 +6,8 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 
-from stagewise.palette import ordered_colours
-from stagewise.step_axis import curve, label_ends, set_step_axis
+from stagewise.plot.colours import ordered_colours
+from stagewise.plot.step_axis import curve, label_ends, set_step_axis
 from stagewise.table import select
 from stagewise.theory.cooperative import onset_growth
 from stagewise.theory.dynamics import predict

@@ -12,8 +12,8 @@ import matplotlib.pyplot as plt
 import torch
 
 from stagewise import plot
-from stagewise.experiments import markov
-from stagewise.folder import read_table
+from stagewise.checkpoints.run_folder import read_table
+from stagewise.experiments.incremental import markov
 
 
 def main(folder: Path) -> Path:

@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import torch
 
 from stagewise import plot
-from stagewise.experiments import regression
+from stagewise.experiments.incremental import regression
 from stagewise.tasks.markov_regression import MarkovRegression
 from stagewise.theory.competitive import plateau_losses
 from stagewise.theory.dynamics import predict

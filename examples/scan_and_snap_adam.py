@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from stagewise.experiments.scan_and_snap_figures import figure_5
+from stagewise.experiments.scan_and_snap.figures import figure_5
 
 
 def main(folder: Path) -> Path:

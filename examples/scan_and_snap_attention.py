@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from stagewise.experiments.scan_and_snap_figures import figure_4
+from stagewise.experiments.scan_and_snap.figures import figure_4
 
 
 def main(folder: Path) -> Path:

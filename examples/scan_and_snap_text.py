@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from stagewise.experiments.scan_and_snap_text import figure_7
+from stagewise.experiments.scan_and_snap.figure_7 import figure_7
 
 
 def main(folder: Path) -> Path:

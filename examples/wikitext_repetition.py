@@ -8,12 +8,12 @@ from pathlib import Path
 
 import torch
 
+from stagewise.checkpoints.run_folder import read_table
+from stagewise.detection.head_kinds import head_onsets, heads_in_words
 from stagewise.experiments.wikitext import recipe, run
-from stagewise.folder import read_table
-from stagewise.palette import marker, ordered_colours
-from stagewise.step_axis import curve, label_ends, new_axes, set_step_axis
+from stagewise.plot.colours import marker, ordered_colours
+from stagewise.plot.step_axis import curve, label_ends, new_axes, set_step_axis
 from stagewise.table import select
-from stagewise.text_heads import head_onsets, heads_in_words
 
 SHARES = (0.0, 0.1, 0.2, 0.3, 0.5)
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import torch
 
-from stagewise.closest import crossings
+from stagewise.checkpoints.run_folder import read_table
+from stagewise.detection.crossings import crossings
+from stagewise.detection.head_kinds import head_curves, head_onsets, heads_in_words
 from stagewise.experiments.wikitext import recipe, run
-from stagewise.folder import read_table
-from stagewise.text_heads import head_curves, head_onsets, heads_in_words
-from stagewise.text_section import N_GRAMS, TEXT, loss_in_words, n_gram_curves, order_in_words
+from stagewise.reporting.sections.text import N_GRAMS, TEXT, loss_in_words, n_gram_curves, order_in_words
 
 
 def main(folder: Path) -> Path:

@@ -18,32 +18,32 @@ if TYPE_CHECKING:
     from stagewise.architecture import Architecture as Architecture
     from stagewise.architecture import full as full
     from stagewise.architecture import minimal as minimal
-    from stagewise.attention_view import show_attention as show_attention
-    from stagewise.emergence import emergence_times as emergence_times
+    from stagewise.checkpoints.seeds import open_seeds as open_seeds
+    from stagewise.checkpoints.series import CheckpointSeries as CheckpointSeries
+    from stagewise.checkpoints.series import open_series as open_series
+    from stagewise.detection.onsets import find_onsets as find_onsets
+    from stagewise.detection.power_law import PowerLaw as PowerLaw
+    from stagewise.detection.power_law import fit_interval_censored as fit_interval_censored
+    from stagewise.detection.power_law import fit_log_linear as fit_log_linear
+    from stagewise.detection.stages import Stages as Stages
+    from stagewise.detection.stages import find_stages as find_stages
+    from stagewise.detection.thresholds import emergence_times as emergence_times
     from stagewise.init import GaussianInit as GaussianInit
     from stagewise.init import LinearInit as LinearInit
     from stagewise.init import OneHotInit as OneHotInit
     from stagewise.intervention import AblateHead as AblateHead
     from stagewise.intervention import RestrictContext as RestrictContext
-    from stagewise.measurement import measure as measure
-    from stagewise.onsets import find_onsets as find_onsets
-    from stagewise.power_law import PowerLaw as PowerLaw
-    from stagewise.power_law import fit_interval_censored as fit_interval_censored
-    from stagewise.power_law import fit_log_linear as fit_log_linear
+    from stagewise.measurement.engine import measure as measure
     from stagewise.probe import AbstractProbe as AbstractProbe
     from stagewise.probe import Reading as Reading
     from stagewise.probe import View as View
     from stagewise.recipe import Recipe as Recipe
     from stagewise.recipe import Seeds as Seeds
     from stagewise.recipe import TrainPlan as TrainPlan
-    from stagewise.reporting import report as report
+    from stagewise.reporting.attention_view import show_attention as show_attention
+    from stagewise.reporting.page import report as report
     from stagewise.schedule import linear as linear
     from stagewise.schedule import logarithmic as logarithmic
-    from stagewise.seeds import open_seeds as open_seeds
-    from stagewise.series import CheckpointSeries as CheckpointSeries
-    from stagewise.series import open_series as open_series
-    from stagewise.stages import Stages as Stages
-    from stagewise.stages import find_stages as find_stages
     from stagewise.sweeping import grid as grid
     from stagewise.sweeping import sweep as sweep
     from stagewise.table import select as select
@@ -55,24 +55,24 @@ if TYPE_CHECKING:
 _HOMES = {
     "analysis": ("Analysis", "analyse"),
     "architecture": ("Architecture", "full", "minimal"),
-    "attention_view": ("show_attention",),
-    "emergence": ("emergence_times",),
+    "checkpoints.seeds": ("open_seeds",),
+    "checkpoints.series": ("CheckpointSeries", "open_series"),
+    "detection.onsets": ("find_onsets",),
+    "detection.power_law": ("PowerLaw", "fit_interval_censored", "fit_log_linear"),
+    "detection.stages": ("Stages", "find_stages"),
+    "detection.thresholds": ("emergence_times",),
     "init": ("GaussianInit", "LinearInit", "OneHotInit"),
     "intervention": ("AblateHead", "RestrictContext"),
-    "measurement": ("measure",),
-    "onsets": ("find_onsets",),
-    "power_law": ("PowerLaw", "fit_interval_censored", "fit_log_linear"),
-    "theory.dynamics": ("predict",),
+    "measurement.engine": ("measure",),
     "probe": ("AbstractProbe", "Reading", "View"),
     "recipe": ("Recipe", "Seeds", "TrainPlan"),
-    "reporting": ("report",),
+    "reporting.attention_view": ("show_attention",),
+    "reporting.page": ("report",),
     "schedule": ("linear", "logarithmic"),
-    "seeds": ("open_seeds",),
-    "series": ("CheckpointSeries", "open_series"),
-    "stages": ("Stages", "find_stages"),
     "sweeping": ("grid", "sweep"),
     "table": ("select",),
     "task": ("AbstractTask", "Batch"),
+    "theory.dynamics": ("predict",),
     "training": ("train",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

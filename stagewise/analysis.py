@@ -7,10 +7,12 @@ from pathlib import Path
 import pandas as pd
 
 from stagewise.architecture import Architecture
-from stagewise.audit import Audit, audit
-from stagewise.folder import ANALYSIS, TABLE, versions, write_json
-from stagewise.measurement import measure
-from stagewise.notebook import inline
+from stagewise.checkpoints.audit import Audit, audit
+from stagewise.checkpoints.run_folder import ANALYSIS, TABLE, versions, write_json
+from stagewise.checkpoints.series import CheckpointSeries
+from stagewise.checkpoints.sources import by_hand
+from stagewise.detection.stages import Stages
+from stagewise.measurement.engine import measure
 from stagewise.probe import AbstractProbe
 from stagewise.probes import (
     AttentionAlong,
@@ -33,10 +35,8 @@ from stagewise.probes import (
     RestrictedContextKL,
 )
 from stagewise.recipe import describe
-from stagewise.reporting import report, stages_of
-from stagewise.series import CheckpointSeries
-from stagewise.sources import by_hand
-from stagewise.stages import Stages
+from stagewise.reporting.html import inline
+from stagewise.reporting.page import report, stages_of
 from stagewise.task import AbstractTask, Batch
 from stagewise.tasks import RepeatedTokens
 from stagewise.texts import Texts, asked_task

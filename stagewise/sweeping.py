@@ -17,7 +17,7 @@ from typing import Any
 import pandas as pd
 from tqdm.auto import tqdm
 
-from stagewise.folder import write_json
+from stagewise.checkpoints.run_folder import write_json
 from stagewise.recipe import describe
 
 WORKERS = 2

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from stagewise.series import CheckpointSeries
+from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.tasks import Text
-from stagewise.tokenizer import ASKED, TOKENIZER
+from stagewise.text.tokenizer import ASKED, TOKENIZER
 
 LENGTH = 64
 """Positions of a window, where the models have so many."""

@@ -12,14 +12,14 @@ from safetensors.torch import save_file
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from stagewise import folder as run_folder
-from stagewise import model as models
-from stagewise.forward import training_forward
+from stagewise import models
+from stagewise.checkpoints import run_folder
+from stagewise.checkpoints.series import CheckpointSeries, open_series, read_checkpoint
 from stagewise.init import by_pattern
 from stagewise.loss import training_loss
-from stagewise.native import is_native
+from stagewise.models.fused import training_forward
+from stagewise.models.native import is_native
 from stagewise.recipe import Recipe, TrainPlan
-from stagewise.series import CheckpointSeries, open_series, read_checkpoint
 
 
 def train(

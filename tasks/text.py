@@ -10,9 +10,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from stagewise.relations import token_relations
 from stagewise.task import AbstractTask, Batch
-from stagewise.tokenizer import encode, vocabulary_size
+from stagewise.text.token_relations import token_relations
+from stagewise.text.tokenizer import encode, vocabulary_size
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,10 +12,10 @@ import torch
 from jaxtyping import Float
 from torch import Generator, Tensor
 
-from stagewise import n_grams
-from stagewise.corpora import BYTES, Corpus, Words, corpus
-from stagewise.relations import token_relations
 from stagewise.task import EVALUATION, TRAINING, AbstractTask, Batch, derive_seed
+from stagewise.text import n_grams
+from stagewise.text.corpus import BYTES, Corpus, Words, corpus
+from stagewise.text.token_relations import token_relations
 
 FOLDER_VARIABLE = "STAGEWISE_WIKITEXT"
 SPLITS = {"train": "train.txt", "validation": "valid.txt", "test": "test.txt"}

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 
 from stagewise import architecture
 from stagewise.architecture import Architecture
+from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.probe import View, pattern_hooks
 from stagewise.recipe import Recipe, TrainPlan
-from stagewise.series import CheckpointSeries, open_series
 from stagewise.task import Batch
 from stagewise.tasks import MarkovChain
 from stagewise.training import train

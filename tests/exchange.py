@@ -7,12 +7,13 @@ import pandas as pd
 import torch
 from safetensors.torch import save_file
 
-from stagewise import architecture, model
+from stagewise import architecture
 from stagewise.architecture import Architecture
-from stagewise.measurement import measure
+from stagewise.checkpoints.series import open_series
+from stagewise.measurement.engine import measure
+from stagewise.models import transformer_lens as model
 from stagewise.probes import AttentionEntropy, AttentionTo, HeadAblation, KLToReference, Loss, RestrictedContextKL
 from stagewise.recipe import Recipe, TrainPlan
-from stagewise.series import open_series
 from stagewise.tasks import MarkovChain
 from stagewise.training import train
 

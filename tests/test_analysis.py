@@ -11,12 +11,12 @@ import torch
 import stagewise
 from stagewise.analysis import default_probes, repeated_tokens
 from stagewise.architecture import Architecture
-from stagewise.callbacks import save_on
-from stagewise.folder import ANALYSIS, TABLE
-from stagewise.measurement import measure
+from stagewise.checkpoints.run_folder import ANALYSIS, TABLE
+from stagewise.checkpoints.series import CheckpointSeries, open_series
+from stagewise.checkpoints.trainer_callbacks import save_on
+from stagewise.measurement.engine import measure
 from stagewise.probes import AttentionTo, Loss
-from stagewise.reporting import report
-from stagewise.series import CheckpointSeries, open_series
+from stagewise.reporting.page import report
 from stagewise.tasks import RepeatedTokens
 
 SAVED = [0, 1, 2, 3, 5, 8, 12, 16, 20, 24, 28, 30]

@@ -4,10 +4,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from stagewise import architecture, model, native
+from stagewise import architecture
 from stagewise.architecture import Architecture
-from stagewise.forward import training_forward
 from stagewise.init import GaussianInit, OneHotInit
+from stagewise.models import native
+from stagewise.models import transformer_lens as model
+from stagewise.models.fused import training_forward
 
 D, LENGTH, HEADS = 5, 6, 3
 WIDTH = D + LENGTH

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from stagewise.experiments.incremental_recipes import FIGURES
+from stagewise.experiments.incremental.recipes import FIGURES
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))

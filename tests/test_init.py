@@ -5,9 +5,10 @@ import math
 import pytest
 import torch
 
-from stagewise import architecture, model
+from stagewise import architecture
 from stagewise.architecture import Architecture
 from stagewise.init import GaussianInit, OneHotInit, matching
+from stagewise.models import transformer_lens as model
 
 D, LENGTH, HEADS = 5, 6, 3
 WIDTH = D + LENGTH

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 import torch
 
+from stagewise.measurement.rows import bootstrap_weights, rows
 from stagewise.probe import Reading
-from stagewise.readings import bootstrap_weights, rows
 from stagewise.table import Table, head_label, select, tidy
 
 DOUBLE = 1e-12

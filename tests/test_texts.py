@@ -10,9 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 import stagewise
-from stagewise.cli import app
-from stagewise.folder import TABLE
-from stagewise.measurement import measure
+from stagewise.checkpoints.run_folder import TABLE
+from stagewise.cli.app import app
+from stagewise.measurement.engine import measure
 from stagewise.probes import AttentionAlong, AttentionTo, Loss
 from stagewise.texts import text_task
 

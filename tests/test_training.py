@@ -16,10 +16,11 @@ import pandas as pd
 import pytest
 import torch
 
-from stagewise import architecture, model
-from stagewise.folder import METRICS, RESUME, RUN
+from stagewise import architecture
+from stagewise.checkpoints.run_folder import METRICS, RESUME, RUN
+from stagewise.checkpoints.series import open_series
+from stagewise.models import transformer_lens as model
 from stagewise.recipe import Recipe, TrainPlan
-from stagewise.series import open_series
 from stagewise.task import Batch
 from stagewise.tasks import MarkovChain
 from stagewise.training import train

@@ -11,12 +11,13 @@ import pytest
 import torch
 from torch import Generator
 
-from stagewise import architecture, model
+from stagewise import architecture
 from stagewise.architecture import Architecture
-from stagewise.folder import METRICS
+from stagewise.checkpoints.run_folder import METRICS
+from stagewise.checkpoints.series import open_series
 from stagewise.init import AbstractInit
+from stagewise.models import transformer_lens as model
 from stagewise.recipe import Recipe, Seeds, TrainPlan
-from stagewise.series import open_series
 from stagewise.tasks import MarkovChain, Windows
 from stagewise.training import train
 

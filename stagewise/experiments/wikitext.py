@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import torch
 
-from stagewise import folder as run_folder
 from stagewise.architecture import Architecture
-from stagewise.corpora import Words
+from stagewise.checkpoints import run_folder
+from stagewise.checkpoints.series import open_series
 from stagewise.init import GaussianInit
-from stagewise.measurement import measure
+from stagewise.measurement.engine import measure
 from stagewise.probe import AbstractProbe
 from stagewise.probes import (
     AttentionAlong,
@@ -30,11 +30,11 @@ from stagewise.probes import (
     RestrictedContextKL,
 )
 from stagewise.recipe import Recipe, Seeds, TrainPlan
-from stagewise.reporting import report
+from stagewise.reporting.page import report
 from stagewise.schedule import logarithmic
-from stagewise.series import open_series
 from stagewise.task import Batch
 from stagewise.tasks import RepeatedTokens, WikiText
+from stagewise.text.corpus import Words
 from stagewise.training import train
 
 WINDOWS = 96

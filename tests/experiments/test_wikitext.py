@@ -8,16 +8,16 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from stagewise import folder as run_folder
-from stagewise.cli import app
+from stagewise.checkpoints import run_folder
+from stagewise.cli.app import app
 from stagewise.experiments import wikitext
-from stagewise.figure import Plot
 from stagewise.recipe import Recipe
-from stagewise.reporting import report
-from stagewise.sections import Measured
+from stagewise.reporting.figure import Plot
+from stagewise.reporting.page import report
+from stagewise.reporting.sections.markov import Measured
+from stagewise.reporting.sections.text import RANDOM, TEXT, text_section
 from stagewise.table import select
 from stagewise.tasks import WikiText
-from stagewise.text_section import RANDOM, TEXT, text_section
 
 SIZES = ["--n-words", "262", "--length", "12", "--steps", "6", "--layers", "1", "--quiet"]
 

@@ -5,15 +5,15 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from stagewise.experiments.scan_and_snap import attention_by_class, moments_of_syn_small
-from stagewise.measurement import measure
+from stagewise.experiments.scan_and_snap.synthetic import attention_by_class, moments_of_syn_small
+from stagewise.experiments.scan_and_snap.yz_hooked import series_of
+from stagewise.experiments.scan_and_snap.yz_training import Rates
+from stagewise.measurement.engine import measure
 from stagewise.probe import View
 from stagewise.probes import AttentionByToken
 from stagewise.table import select
 from stagewise.task import Batch
 from stagewise.tasks import syn_small
-from stagewise.yz_hooked import series_of
-from stagewise.yz_training import Rates
 
 FLOAT32 = 1e-6
 PATTERN = torch.tensor([[1.0, 0, 0, 0], [0.4, 0.6, 0, 0], [0.5, 0.2, 0.3, 0], [0.1, 0.2, 0.3, 0.4]])

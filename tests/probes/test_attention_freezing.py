@@ -7,15 +7,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from stagewise.experiments.scan_and_snap import moments_of_syn_small
-from stagewise.measurement import measure
+from stagewise.experiments.scan_and_snap.synthetic import moments_of_syn_small
+from stagewise.experiments.scan_and_snap.yz_hooked import series_of
+from stagewise.experiments.scan_and_snap.yz_training import Rates
+from stagewise.measurement.engine import measure
+from stagewise.measurement.rows import bootstrap_weights, rows
 from stagewise.probe import View
 from stagewise.probes import AttentionFreezing
-from stagewise.readings import bootstrap_weights, rows
 from stagewise.table import select, tidy
 from stagewise.tasks import syn_small
-from stagewise.yz_hooked import series_of
-from stagewise.yz_training import Rates
 
 
 def table_of(probe: AttentionFreezing, views: list[View]) -> pd.DataFrame:

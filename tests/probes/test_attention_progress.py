@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from stagewise.measurement.rows import bootstrap_weights, rows
 from stagewise.probe import View
 from stagewise.probes import AttentionProgress
-from stagewise.readings import bootstrap_weights, rows
 from stagewise.table import tidy
 
 LENGTH = 5

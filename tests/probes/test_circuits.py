@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from stagewise import model
 from stagewise.architecture import Architecture, full
+from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.circuits import Circuits
-from stagewise.measurement import measure
+from stagewise.measurement.engine import measure
+from stagewise.models import transformer_lens as model
 from stagewise.probes import Composition, OVCopying, QKOffset
-from stagewise.series import CheckpointSeries
 from stagewise.tasks import RepeatedTokens
 
 SIZES = {"n_layers": 3, "n_heads": 4, "d_model": 16, "d_head": 4, "n_ctx": 9, "d_vocab": 11, "attn_only": True}

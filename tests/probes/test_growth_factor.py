@@ -6,17 +6,17 @@ import pytest
 import torch
 
 from stagewise.architecture import Architecture
-from stagewise.experiments.scan_and_snap import moments_of_syn_small
-from stagewise.measurement import measure
-from stagewise.model import build, weights
+from stagewise.checkpoints.series import CheckpointSeries
+from stagewise.experiments.scan_and_snap.synthetic import moments_of_syn_small
+from stagewise.experiments.scan_and_snap.yz_hooked import series_of
+from stagewise.experiments.scan_and_snap.yz_model import YZ, zeros
+from stagewise.experiments.scan_and_snap.yz_training import Rates
+from stagewise.measurement.engine import measure
+from stagewise.models.transformer_lens import build, weights
 from stagewise.probes import GrowthFactor
-from stagewise.series import CheckpointSeries
 from stagewise.table import select
 from stagewise.task import Batch
 from stagewise.tasks import syn_small
-from stagewise.yz_hooked import series_of
-from stagewise.yz_model import YZ, zeros
-from stagewise.yz_training import Rates
 
 
 def test_the_growth_of_syn_small_is_the_one_in_the_notes() -> None:

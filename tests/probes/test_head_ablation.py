@@ -4,12 +4,12 @@ import pandas as pd
 import pytest
 import torch
 
-from stagewise import model
 from stagewise.architecture import Architecture
+from stagewise.checkpoints.series import CheckpointSeries, State
 from stagewise.init import GaussianInit
-from stagewise.measurement import measure
+from stagewise.measurement.engine import measure
+from stagewise.models import transformer_lens as model
 from stagewise.probes import HeadAblation
-from stagewise.series import CheckpointSeries, State
 from stagewise.tasks import MarkovChain
 
 FLOAT32 = 1e-6

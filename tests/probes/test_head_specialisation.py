@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from stagewise.measurement.rows import bootstrap_weights, rows
 from stagewise.probe import View
 from stagewise.probes import HeadSpecialisation
 from stagewise.probes.head_specialisation import competition, coverage, shares
-from stagewise.readings import bootstrap_weights, rows
 
 DOUBLE = 1e-6
 """Means of float32 patterns, in double precision."""

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from stagewise.measurement.rows import bootstrap_weights, rows
 from stagewise.probe import View
 from stagewise.probes import MeanPattern
-from stagewise.readings import bootstrap_weights, rows
 
 FLOAT32 = 1e-6
 """Sums of a few float32 numbers below one."""

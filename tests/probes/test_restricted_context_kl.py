@@ -3,12 +3,12 @@
 import pytest
 import torch
 
-from stagewise import model
 from stagewise.architecture import Architecture
+from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.init import GaussianInit
-from stagewise.measurement import measure
+from stagewise.measurement.engine import measure
+from stagewise.models import transformer_lens as model
 from stagewise.probes import RestrictedContextKL
-from stagewise.series import CheckpointSeries
 from stagewise.tasks import MarkovChain
 
 FLOAT32 = 1e-6

@@ -5,13 +5,13 @@ import math
 import pytest
 import torch
 
-from stagewise.measurement import measure
+from stagewise.experiments.scan_and_snap.yz_hooked import series_of
+from stagewise.experiments.scan_and_snap.yz_model import YZ, zeros
+from stagewise.measurement.engine import measure
 from stagewise.probes import TokenEntropy
 from stagewise.table import select
 from stagewise.task import Batch
 from stagewise.tasks import syn_small
-from stagewise.yz_hooked import series_of
-from stagewise.yz_model import YZ, zeros
 
 RECORDED = 1e-5
 """Float32 sums; the notes give six decimals."""

@@ -3,14 +3,14 @@
 import pytest
 import torch
 
-from stagewise.experiments.scan_and_snap import final_scores, recall
-from stagewise.measurement import measure
+from stagewise.experiments.scan_and_snap.synthetic import final_scores, recall
+from stagewise.experiments.scan_and_snap.yz_hooked import series_of
+from stagewise.experiments.scan_and_snap.yz_model import YZ, zeros
+from stagewise.measurement.engine import measure
 from stagewise.probes import TokenRecall
 from stagewise.table import select
 from stagewise.task import Batch
 from stagewise.tasks import syn_medium, syn_small
-from stagewise.yz_hooked import series_of
-from stagewise.yz_model import YZ, zeros
 
 FLOAT32 = 1e-6
 

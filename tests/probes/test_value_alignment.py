@@ -3,12 +3,13 @@
 import pytest
 import torch
 
-from stagewise import architecture, model
+from stagewise import architecture
 from stagewise.architecture import Architecture
+from stagewise.checkpoints.series import State
 from stagewise.init import GaussianInit, OneHotInit
+from stagewise.models import transformer_lens as model
 from stagewise.probe import Reading, View
 from stagewise.probes import ValueAlignment
-from stagewise.series import State
 from stagewise.task import Batch
 from stagewise.tasks import MarkovChain
 

@@ -9,10 +9,10 @@ import pytest
 import torch
 from scipy.integrate import solve_ivp
 
+from stagewise.experiments.scan_and_snap.yz_model import Counts, attention, forward, step, zeros
 from stagewise.tasks import syn_small
 from stagewise.theory import scan_and_snap
 from stagewise.theory.scan_and_snap import ScanAndSnap, growth_bounds, growth_factor, relative_gain
-from stagewise.yz_model import Counts, attention, forward, step, zeros
 
 ODE = 1e-6
 """Relative accuracy of the numerical integration."""

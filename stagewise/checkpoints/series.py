@@ -1,0 +1,231 @@
+"""An ordered set of (step, weights), loaded lazily: at most one checkpoint is in memory at a time."""
+
+import dataclasses
+import html
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from stagewise.architecture import Architecture
+from stagewise.checkpoints.hub import Hub, on_hub
+from stagewise.checkpoints.names import Coordinates, Parse, seed_of
+from stagewise.checkpoints.run_folder import RUN, checkpoint_file, read_run
+from stagewise.checkpoints.sources import Entry, Source, architecture_of, in_folder, in_memory
+from stagewise.checkpoints.weight_files import State as State
+from stagewise.checkpoints.weight_files import file_digest
+from stagewise.recipe import rebuild
+
+
+@dataclasses.dataclass(frozen=True)
+class CheckpointSeries:
+    """The checkpoints of one run, in the order of their steps.
+
+    Iterating gives (step, weights) pairs, one loaded at a time; a slice is a series of fewer steps.
+
+    Args:
+        name: what the run is called in tables and figures.
+        architecture: the model that the weights belong to.
+        steps: optimiser steps, ascending.
+        load: returns the weights of a step, by TransformerLens's parameter names or Hugging Face's.
+        tokens: how many the model had seen at a step, where the source says so.
+        source: where the checkpoints were found; None for a series made by hand.
+        seed: which one of several trainings it is, where its name says so.
+    """
+
+    name: str
+    architecture: Architecture
+    steps: tuple[int, ...]
+    load: Callable[[int], State] = dataclasses.field(repr=False)
+    tokens: Mapping[int, int] = dataclasses.field(default_factory=dict, repr=False)
+    source: Source | None = dataclasses.field(default=None, repr=False)
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.steps:
+            raise ValueError(f"the series {self.name!r} has no checkpoints")
+        if list(self.steps) != sorted(set(self.steps)):
+            raise ValueError(f"the steps of a series ascend, each once; got {self.steps}")
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __iter__(self) -> Iterator[tuple[int, State]]:
+        return ((step, self.load(step)) for step in self.steps)
+
+    def __getitem__(self, chosen: slice) -> "CheckpointSeries":
+        steps = self.steps[chosen]
+        source = None if self.source is None else self.source.only(steps)
+        return dataclasses.replace(self, steps=steps, source=source)
+
+    def _repr_html_(self) -> str:
+        steps = list(self.steps)
+        shown = steps if len(steps) <= 12 else [*steps[:6], "...", *steps[-5:]]
+        return f"<p><code>{html.escape(repr(self))}</code><br>steps {', '.join(map(str, shown))}</p>"
+
+    def __repr__(self) -> str:
+        span = f"{len(self)} checkpoints, steps {self.steps[0]} to {self.steps[-1]}"
+        heads = f"{self.architecture.n_layers} layers of {self.architecture.n_heads} heads"
+        return f"CheckpointSeries({self.name!r}: {span}; {heads})"
+
+    def weights(self, step: int) -> State:
+        """Load the weights of a step.
+
+        Raises:
+            ValueError: the series has no such step; the message names the nearest.
+        """
+        if step not in self.steps:
+            nearest = min(self.steps, key=lambda there: abs(there - step))
+            raise ValueError(f"the series {self.name!r} has no step {step}; the nearest is {nearest}")
+        return self.load(step)
+
+
+def open_series(
+    source: str | Path | Sequence[tuple[int, Any]],
+    classes: Iterable[type] = (),
+    *,
+    architecture: Architecture | Mapping[str, Any] | None = None,
+    branch: str | None = None,
+    parse: Parse | None = None,
+    steps: Iterable[int] | None = None,
+    name: str | None = None,
+    hub: Mapping[str, Any] | None = None,
+) -> CheckpointSeries:
+    """Open the checkpoints of one training run. No weights are read before they are asked for.
+
+    Args:
+        source: a run folder (an interrupted run opens as far as it came); a folder of `checkpoint-N` folders, as
+            transformers' Trainer writes them; a folder of .safetensors, .pt, .pth or .bin files with a step in their
+            names; a repository of the hub, "owner/name", whose revisions are checkpoints; or (step, model) pairs.
+        classes: for a run folder, own initialisations that the recipe was made with.
+        architecture: what the models are, where no config.json lies beside the weights: the config of a Hugging Face
+            model, or of a HookedTransformer.
+        branch: of a training with several, as "stage1" in the revision "stage1-step1000".
+        parse: what a name means, step or `Coordinates`, where the patterns of `revisions.PATTERNS` do not fit.
+        steps: open these alone.
+        name: what the series is called in tables; None takes the folder's or the repository's.
+        hub: for a repository, `cache`, `cache_bytes` and `endpoint` of `hub.Hub`.
+
+    Raises:
+        FileNotFoundError: there are no checkpoints, or one is missing in the middle of a run folder.
+        OSError: the hub does not answer.
+        ValueError: two checkpoints of one step, several branches, a step that is not there, or nothing says what the
+            models are.
+    """
+    found = find(source, classes, parse=parse, hub=hub)
+    if found.promised and (missing := sorted(set(found.promised) - {entry.at.step for entry in found.entries})):
+        raise FileNotFoundError(
+            f"{checkpoint_file(Path(str(source)), missing[0])} is missing, and {len(missing) - 1} more: the plan saved "
+            f"steps up to {max(found.promised)}. Restore the files, or delete {Path(str(source)) / 'checkpoints'} and "
+            "train again: that gives the same bits"
+        )
+    entries = _chosen(found, branch, steps)
+    chosen = found if len(entries) == len(found.entries) else dataclasses.replace(found, entries=entries, promised=())
+    made = architecture_of(chosen, architecture)
+    by_step = {entry.at.step: entry for entry in entries}
+    tokens = {entry.at.step: entry.at.tokens for entry in entries if entry.at.tokens is not None}
+    there = tuple(entry.at.step for entry in entries)
+    seed = seed_of(entries[0].at.branch) if seed_of(found.name) is None else seed_of(found.name)
+    return CheckpointSeries(name or found.name, made, there, lambda step: by_step[step].load(), tokens, chosen, seed)
+
+
+def find(
+    source: str | Path | Sequence[tuple[int, Any]],
+    classes: Iterable[type] = (),
+    *,
+    parse: Parse | None = None,
+    hub: Mapping[str, Any] | None = None,
+) -> Source:
+    """Find the checkpoints of a source, as `open_series` does, with whatever is wrong with them.
+
+    Raises:
+        FileNotFoundError: there are none.
+        OSError: the hub does not answer.
+    """
+    if not isinstance(source, str | Path):
+        return in_memory(source, "models in memory")
+    if isinstance(source, str) and not Path(source).exists() and re.fullmatch(r"[\w.-]+/[\w.-]+", source):
+        try:
+            return on_hub(Hub(source, **(hub or {})), parse)
+        except (FileNotFoundError, ConnectionError) as reason:
+            raise type(reason)(f"there is no folder {source} here, and as a repository: {reason}") from reason
+    folder = Path(source)
+    return _in_run(folder, classes) if (folder / RUN).exists() else in_folder(folder, parse)
+
+
+def _chosen(found: Source, branch: str | None, steps: Iterable[int] | None) -> tuple[Entry, ...]:
+    """Return the entries of one branch, of the steps asked for, in order; each step once."""
+    entries = _one_branch(found, branch)
+    there = [entry.at.step for entry in entries]
+    wanted = set(there if steps is None else steps)
+    if unknown := sorted(wanted - set(there)):
+        span = ", ".join(map(str, there)) if len(there) < 12 else f"{len(there)} from {there[0]} to {there[-1]}"
+        raise ValueError(f"{found.name} has no step {unknown[0]}; its steps are {span}")
+    entries = tuple(entry for entry in entries if entry.at.step in wanted)
+    labels: dict[int, str] = {}
+    for entry in entries:
+        if (step := entry.at.step) in labels:
+            raise ValueError(f"{found.name} has two checkpoints of step {step}: {labels[step]} and {entry.label}")
+        labels[step] = entry.label
+    return entries
+
+
+def _one_branch(found: Source, branch: str | None) -> tuple[Entry, ...]:
+    there = sorted({entry.at.branch for entry in found.entries})
+    if branch is None and len(there) > 1:
+        raise ValueError(
+            f"{found.name} has several branches of training, whose steps are not one series: give `branch`, one of "
+            f"{', '.join(map(repr, there))}"
+        )
+    if branch is not None and branch not in there:
+        raise ValueError(f"{found.name} has no branch {branch!r}; it has {', '.join(map(repr, there))}")
+    entries = tuple(entry for entry in found.entries if branch in (None, entry.at.branch))
+    # The order of a list is its maker's; names in a folder have none.
+    return entries if found.ordered else tuple(sorted(entries, key=lambda entry: entry.at.step))
+
+
+def _in_run(folder: Path, classes: Iterable[type]) -> Source:
+    described = read_run(folder)["recipe"]
+    files = (folder / "checkpoints").glob("step-*.safetensors")
+    there = {int(match[1]) for file in files if (match := re.fullmatch(r"step-(\d+)\.safetensors", file.name))}
+    if not there:
+        raise FileNotFoundError(f"{folder} holds no checkpoints yet: train it first, with the same recipe")
+    name = Path(os.path.abspath(folder)).name  # "." has no name of its own
+    entries = [
+        Entry(
+            checkpoint_file(folder, step).name,
+            Coordinates(step),
+            partial(read_checkpoint, folder, step),
+            partial(file_digest, [checkpoint_file(folder, step)]),
+        )
+        for step in sorted(there)
+    ]
+    promised = tuple(step for step in described["plan"]["save"] if step <= max(there))
+    return Source(name, tuple(entries), rebuild(described["architecture"], classes), promised)
+
+
+def read_checkpoint(folder: Path, step: int) -> State:
+    """Read the weights of a step from a run folder.
+
+    Raises:
+        FileNotFoundError: the file is gone.
+        ValueError: it is truncated or damaged; the message names it.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    path = checkpoint_file(folder, step)
+    try:
+        weights: State = load_file(path)
+        return weights
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            f"{path} is gone: the checkpoint of step {step} was there when the series was opened"
+        ) from None
+    except SafetensorError as reason:
+        raise ValueError(
+            f"{path} is truncated or damaged ({path.stat().st_size} bytes: {reason}). Restore it, or delete "
+            f"{path.parent} and train again: it gives the same bits"
+        ) from reason

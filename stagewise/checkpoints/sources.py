@@ -1,0 +1,194 @@
+"""Where checkpoints come from: what is found in a folder or a list, before any weights are read."""
+
+import dataclasses
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from stagewise import models
+from stagewise.architecture import Architecture
+from stagewise.checkpoints.names import Coordinates, Parse, coordinates, parse, parse_file
+from stagewise.checkpoints.weight_files import ENDINGS, State, file_digest, files_of, read, state_digest
+from stagewise.models.huggingface import described
+
+CONFIG = "config.json"
+TRAINER = "trainer_state.json"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Entry:
+    """One checkpoint as it was found. Nothing is read before a function is called.
+
+    Args:
+        label: the revision, folder or file; for a model in memory its place in the list.
+        at: its step, and the tokens and branch that its name gives.
+        load: reads the weights.
+        digest: hashes them, without reading them where the source knows the hash; None if there are no weights.
+        config: reads the model's config, None if the source has none beside this checkpoint.
+        recorded: the step that the trainer wrote beside the weights, if it did.
+    """
+
+    label: str
+    at: Coordinates
+    load: Callable[[], State] = dataclasses.field(repr=False)
+    digest: Callable[[], str | None] = dataclasses.field(repr=False)
+    config: Callable[[], Mapping[str, Any] | None] = dataclasses.field(repr=False, default=lambda: None)
+    recorded: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Source:
+    """The checkpoints that were found, in the order in which they were found or given.
+
+    Args:
+        name: what the series is called.
+        entries: the checkpoints.
+        architecture: what the models are, where the source knows it without a checkpoint's config.
+        promised: steps that ought to be there, where a plan says so.
+        ignored: names that no pattern fits.
+        ordered: whether somebody gave the entries in their order, as in a list.
+        remote: whether reading weights downloads them.
+        beside: finds a file that belongs to all checkpoints, as their tokenizer; None where there is none.
+    """
+
+    name: str
+    entries: tuple[Entry, ...]
+    architecture: Architecture | None = None
+    promised: tuple[int, ...] = ()
+    ignored: tuple[str, ...] = ()
+    ordered: bool = False
+    remote: bool = False
+    beside: Callable[[str], Path | None] = dataclasses.field(repr=False, default=lambda name: None)
+
+    def only(self, steps: Iterable[int]) -> "Source":
+        """Return the source with fewer steps, which promises no others."""
+        kept = set(steps)
+        return dataclasses.replace(
+            self, entries=tuple(entry for entry in self.entries if entry.at.step in kept), promised=()
+        )
+
+
+def in_folder(folder: Path, how: Parse | None = None) -> Source:
+    """Find the checkpoints in a folder: `checkpoint-N` folders with weights, or weight files with a step in the name.
+
+    Raises:
+        FileNotFoundError: there are none.
+    """
+    if not folder.is_dir():
+        raise FileNotFoundError(
+            f"{folder} is not a run folder: there is no run.json in it, nor any folder of that name"
+        )
+    folders, files, ignored = [], [], []
+    for path in sorted(folder.iterdir()):
+        if path.is_dir() and (at := coordinates(path.name, how or parse)):
+            folders.append((path, at))
+        elif path.suffix in ENDINGS and (found := coordinates(path.stem, how or parse_file)):
+            files.append((path, found))
+        elif path.is_dir() or path.suffix in ENDINGS:
+            ignored.append(path.name)
+    entries = [_of_folder(path, at) for path, at in folders] or [_of_file(path, at) for path, at in files]
+    if not entries:
+        raise FileNotFoundError(
+            f"{folder} is not a run folder: there is no run.json in it, and there are neither checkpoint-N folders nor "
+            f"{', '.join(ENDINGS)} files with a step in their names in it"
+        )
+    name = Path(os.path.abspath(folder)).name  # "." has no name of its own
+    ordered = sorted(entries, key=lambda entry: (entry.at.branch, entry.at.step, entry.label))
+    places = [*(path for path, _ in folders), folder]
+    return Source(name, tuple(ordered), ignored=tuple(ignored), beside=partial(_in_one_of, places))
+
+
+def _in_one_of(folders: Sequence[Path], name: str) -> Path | None:
+    return next((folder / name for folder in reversed(folders) if (folder / name).is_file()), None)
+
+
+def _of_folder(path: Path, at: Coordinates) -> Entry:
+    recorded = read_json(path / TRAINER)
+    step = None if recorded is None else recorded.get("global_step")
+    return Entry(
+        path.name,
+        at,
+        load=lambda: read(files_of(path)),
+        digest=lambda: file_digest(files_of(path)),
+        config=lambda: read_json(path / CONFIG),
+        recorded=step if isinstance(step, int) else None,
+    )
+
+
+def _of_file(path: Path, at: Coordinates) -> Entry:
+    return Entry(
+        path.name,
+        at,
+        load=lambda: read([path]),
+        digest=lambda: file_digest([path]),
+        config=lambda: read_json(path.parent / CONFIG),
+    )
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """Read a JSON object, None if there is no such file.
+
+    Raises:
+        ValueError: it is not valid JSON.
+    """
+    if not path.exists():
+        return None
+    try:
+        value: dict[str, Any] = json.loads(path.read_text(encoding="utf8"))
+    except json.JSONDecodeError as reason:
+        raise ValueError(f"{path} is not valid JSON ({reason})") from reason
+    return value
+
+
+def in_memory(given: Sequence[tuple[int, Any]], name: str) -> Source:
+    """Take (step, model) pairs: HookedTransformers, bridges, Hugging Face models, or just their weights by name."""
+    entries = tuple(
+        Entry(f"item {place}", Coordinates(step), partial(_weights_of, model), partial(_digest_of, model))
+        for place, (step, model) in enumerate(given)
+    )
+    made = [model for _, model in given if not isinstance(model, Mapping)]
+    return Source(name, entries, models.described(made[0]) if made else None, ordered=True)
+
+
+def _weights_of(model: Any) -> State:
+    return model if isinstance(model, Mapping) else models.weights(model)
+
+
+def _digest_of(model: Any) -> str:
+    return state_digest(_weights_of(model))
+
+
+def architecture_of(source: Source, given: Architecture | Mapping[str, Any] | None) -> Architecture:
+    """Return what the models of a source are: as given, as the source knows, or as the first config says.
+
+    Raises:
+        ValueError: nobody says so.
+    """
+    if isinstance(given, Architecture):
+        return given
+    config = given
+    if config is None and source.architecture is not None:
+        return source.architecture
+    if config is None and source.entries:
+        config = source.entries[0].config()
+    if config is None:
+        raise ValueError(
+            f"nothing says which model the weights of {source.name!r} belong to: put its {CONFIG} beside them, or give "
+            "`architecture`, the config of a Hugging Face model or of a HookedTransformer"
+        )
+    return described(config) if "model_type" in config else Architecture(config)
+
+
+def by_hand(name: str, steps: Iterable[int], load: Callable[[int], State]) -> Source:
+    """Take the checkpoints of a series that was made by hand."""
+
+    def digest(step: int) -> str:
+        return state_digest(load(step))
+
+    entries = tuple(
+        Entry(f"step {step}", Coordinates(step), partial(load, step), partial(digest, step)) for step in steps
+    )
+    return Source(name, entries, ordered=True)

@@ -1,0 +1,132 @@
+"""Callbacks that make other people's trainers save by stagewise's schedules, counting optimiser steps."""
+
+import json
+import os
+import shutil
+from collections.abc import Iterable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from stagewise import models
+from stagewise.checkpoints.sources import CONFIG, TRAINER
+from stagewise.checkpoints.weight_files import WHOLE
+
+LIGHTNING = ("lightning.pytorch", "pytorch_lightning")
+"""The two names of one library; a program uses one of them."""
+
+
+def save_on(steps: Iterable[int]) -> Any:
+    """Return a callback for `transformers.Trainer` that saves `checkpoint-N` folders at these optimiser steps.
+
+    Step 0, the initialisation, and the last step are always saved. Use it with `save_strategy="no"`, and without
+    `save_total_limit`, which deletes.
+
+    Args:
+        steps: a schedule, as in `linear(100, 10_000) | logarithmic(8, 100)`.
+
+    Raises:
+        ValueError: (when training starts) the arguments limit how many checkpoints are kept.
+    """
+    from transformers import TrainerCallback
+
+    wanted = frozenset(steps)
+
+    class SaveOn(TrainerCallback):  # type: ignore[misc]  # untyped base
+        """Saves at chosen optimiser steps."""
+
+        def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
+            if args.save_total_limit is not None:
+                raise ValueError(
+                    f"save_total_limit = {args.save_total_limit} would delete checkpoints of the series: leave it out"
+                )
+            if state.global_step == 0 and state.is_world_process_zero:
+                folder = Path(args.output_dir) / "checkpoint-0"
+                model.save_pretrained(folder)
+                state.save_to_json(str(folder / "trainer_state.json"))
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
+            control.should_save = state.global_step in wanted or state.global_step >= state.max_steps
+            return control
+
+    return SaveOn()
+
+
+def save_on_lightning(steps: Iterable[int], folder: str | Path, part: str | None = None) -> Any:
+    """Return a callback for Lightning's Trainer that saves `checkpoint-N` folders at these optimiser steps.
+
+    Step 0, the initialisation, and the last step are always saved. Steps are `trainer.global_step`: updates of the
+    optimiser, however many batches each takes. Where several optimisers take turns it counts the updates of all, and
+    what falls between two batches is saved after the second, under the number reached. `open_series(folder)` reads
+    Hugging Face models and HookedTransformers as they are; for other modules it is told the `architecture`.
+
+    Args:
+        steps: a schedule, as in `linear(100, 10_000) | logarithmic(8, 100)`.
+        folder: where the checkpoints go.
+        part: the attribute of the LightningModule that holds the model; None saves the whole module.
+
+    Raises:
+        ImportError: there is no Lightning.
+    """
+    wanted, place = frozenset(steps), Path(folder)
+
+    class SaveOn(_lightning().Callback):  # type: ignore[misc]  # untyped base
+        """Saves at chosen optimiser steps."""
+
+        def __init__(self) -> None:
+            self.saved = -1
+
+        def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+            self.saved = trainer.global_step - 1
+            if trainer.global_step == 0:
+                self.save(trainer, pl_module)
+
+        def on_train_batch_end(self, trainer: Any, pl_module: Any, *_: Any) -> None:
+            if any(self.saved < step <= trainer.global_step for step in wanted):
+                self.save(trainer, pl_module)
+
+        def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+            self.save(trainer, pl_module)
+
+        def save(self, trainer: Any, pl_module: Any) -> None:
+            """Save this step, unless it is saved already."""
+            step, self.saved = self.saved, trainer.global_step
+            if trainer.is_global_zero and step < trainer.global_step:
+                _save(getattr(pl_module, part) if part else pl_module, place / f"checkpoint-{self.saved}", self.saved)
+
+    return SaveOn()
+
+
+def _lightning() -> Any:
+    for name in LIGHTNING:
+        try:
+            return import_module(name)
+        except ModuleNotFoundError as reason:
+            if reason.name != name.split(".")[0]:
+                raise
+    raise ImportError("there is no Lightning: `pip install 'stagewise[lightning]'`")
+
+
+def _save(model: Any, folder: Path, step: int) -> None:
+    """Write a checkpoint's folder under a temporary name and rename it: it is there whole, or not at all."""
+    from safetensors.torch import save_file, save_model
+
+    partial = folder.with_name(f".{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    if hasattr(model, "save_pretrained"):
+        model.save_pretrained(partial)
+    elif hasattr(model, "hook_dict"):
+        save_file(models.weights(model), partial / WHOLE[0])
+        made = models.described(model)
+        plain = {name: value for name, value in (made.huggingface or made.config).items() if _is_plain(value)}
+        (partial / CONFIG).write_text(json.dumps(plain), encoding="utf8")
+    else:
+        save_model(model, str(partial / WHOLE[0]))
+    (partial / TRAINER).write_text(json.dumps({"global_step": step}), encoding="utf8")
+    shutil.rmtree(folder, ignore_errors=True)
+    os.replace(partial, folder)
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, bool | int | float | str | list | dict)

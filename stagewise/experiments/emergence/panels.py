@@ -1,0 +1,40 @@
+"""The panels that the figures of the emergence of sparse attention are put together from."""
+
+import textwrap
+from collections.abc import Sequence
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from stagewise.detection.power_law import NoLaw, PowerLaw
+from stagewise.plot.colours import ordered_colours
+from stagewise.plot.power_law import collapse
+from stagewise.plot.step_axis import curve
+
+
+def panels(n: int) -> tuple[Figure, list[Axes]]:
+    """Return a figure with n panels side by side."""
+    figure = Figure(figsize=(4.6 * n, 3.8), layout="constrained")
+    return figure, list(figure.subplots(1, n))
+
+
+def draw_curves(ax: Axes, curves: Sequence[tuple[str, pd.DataFrame]]) -> None:
+    """Draw labelled curves, [(label, rows of a table)], over a linear step axis, from dark to light."""
+    colours = ordered_colours([label for label, _ in curves])
+    for label, rows in curves:
+        curve(ax, rows, label, colours[label])
+    ax.set(xlabel="optimiser step", xlim=(0, None))
+    ax.legend(frameon=False, fontsize=8)
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def draw_law(
+    ax: Axes, runs: pd.DataFrame, law: PowerLaw | NoLaw, colour_by: str, unit: str = "optimiser steps"
+) -> None:
+    """Draw the collapse of the runs on their law, or say why there is none."""
+    if isinstance(law, PowerLaw):
+        collapse(runs, law, colour_by, unit, ax)
+        return
+    ax.set_axis_off()
+    ax.text(0.5, 0.5, textwrap.fill(str(law), 38), ha="center", va="center", fontsize=9, transform=ax.transAxes)

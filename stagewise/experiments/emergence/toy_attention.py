@@ -1,0 +1,103 @@
+"""One run of the toy attention model by SGD: from a setting to the interval in which its plateau ends."""
+
+from collections.abc import Mapping
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from stagewise import models
+from stagewise.loss import training_loss
+from stagewise.task import derive_seed
+from stagewise.tasks import SparseRegression
+from stagewise.theory.plateau_flow import THRESHOLD
+
+INIT = 3
+"""Purpose of the seed of W_0, beside those of `stagewise.task`."""
+
+BUDGET, EVERY = 50_000, 5
+"""Largest number of steps of a run, and steps between two evaluations."""
+
+
+def run_toy(
+    T: int,
+    d: int,
+    B: int = 1,
+    p: float = 0.0,
+    seed: int = 0,
+    weights: Literal["zero", "random"] = "zero",
+    learning_rate: float = 1.0,
+    batch_size: int = 32,
+    budget: int = BUDGET,
+    every: int = EVERY,
+) -> Mapping[str, float]:
+    """Train the toy model on fresh data until its test loss is a fifth of the first; return `lo` and `hi` (steps).
+
+    The test loss is the population's, in closed form from the parameters, and divided by 2 |W*|^2 / d = 1. With
+    hi = inf the plateau outlasted the budget.
+
+    Args:
+        T: number of positions.
+        d: dimension of a token.
+        B: copies of the relevant token.
+        p: share of the sequences with the special token.
+        seed: of teacher, data and initial weights.
+        weights: W_0 = 0 as in the theory, or N(0, 1 / d).
+        learning_rate: of plain SGD.
+        batch_size: sequences a step.
+        budget: largest number of steps.
+        every: steps between two evaluations.
+
+    Raises:
+        ValueError: parameters without a meaning, as in `SparseRegression`.
+
+    Source: Zucchet et al. (2025), arXiv:2505.17863, Figure 9.
+    """
+    task = check_toy(T, d, B, p, seed, budget, every)
+    if weights not in ("zero", "random"):
+        raise ValueError(f'weights must be "zero" or "random", got {weights!r}')
+    toy = models.build_toy(T, d)
+    if weights == "random":
+        generator = torch.Generator().manual_seed(derive_seed(seed, INIT))
+        with torch.no_grad():
+            toy.W.copy_(torch.randn(d, d, generator=generator) / d**0.5)
+    stream, teacher = task.stream(seed), task.teacher()
+    threshold = THRESHOLD / 0.5 * population_loss(torch.zeros(T), torch.zeros(d, d), teacher, B)
+    optimiser = torch.optim.SGD(toy.parameters(), lr=learning_rate)
+    for step in range(budget + 1):
+        if step % every == 0 and population_loss(toy.logits, toy.W, teacher, B) <= threshold:
+            return {"lo": float(step - every), "hi": float(step)}
+        batch = stream(step, batch_size)
+        loss = training_loss(toy(batch.tokens), batch.targets[:, -1])
+        optimiser.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+    return {"lo": float(budget // every * every), "hi": float("inf")}
+
+
+def check_toy(
+    T: int, d: int, B: int = 1, p: float = 0.0, seed: int = 0, budget: int = BUDGET, every: int = EVERY
+) -> SparseRegression:
+    """Return the task of a run, if it has a meaning.
+
+    Raises:
+        ValueError: it has none, as `SparseRegression` says, or its budget ends before the second evaluation.
+    """
+    if not 1 <= every <= budget:
+        raise ValueError(f"the budget, {budget} steps, must reach the second evaluation, after {every} (at least 1)")
+    return SparseRegression(n_positions=T, d=d, n_copies=B, p=p, seed=seed)
+
+
+@torch.no_grad()
+def population_loss(
+    logits: Float[Tensor, " pos"], W: Float[Tensor, "d d"], teacher: Float[Tensor, "d d"], n_copies: int
+) -> float:
+    """Return E|y - y*|^2 / 2 without repetition across samples, for tokens N(0, I / d) and the last B relevant.
+
+    [ sum_{t irrelevant} alpha_t^2 |W|^2 + |s W - W*|^2 ] / (2 d),   s the attention on the relevant tokens
+    """
+    attention = logits.softmax(0)
+    seen = attention[-n_copies:].sum()
+    noise = (attention[:-n_copies] ** 2).sum() * (W**2).sum()
+    return float((noise + ((seen * W - teacher) ** 2).sum()) / (2 * len(W)))

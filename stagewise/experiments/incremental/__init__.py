@@ -1,0 +1,1 @@
+"""Incremental Learning of Sparse Attention Patterns in Transformers, arXiv:2602.19143: its figures."""

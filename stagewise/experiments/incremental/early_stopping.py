@@ -1,0 +1,54 @@
+"""Early stopping as a result: where the held-out loss is lowest, and how many stages were complete by then."""
+
+from typing import NamedTuple
+
+import pandas as pd
+
+from stagewise.detection.stages import Stages
+from stagewise.table import select
+
+
+class EarlyStop(NamedTuple):
+    """The best checkpoint of a run.
+
+    Args:
+        best_step: optimiser step of the lowest excess loss on the probe batch, which never trains.
+        best_excess: that loss, nats over the truth.
+        stage: the stage that the step falls in, the earlier one at a boundary.
+        completed: which restricted-context model is closest then: 1 for the smallest context, 2 for the next, ...;
+            0 where the table has none.
+    """
+
+    best_step: int
+    best_excess: float
+    stage: int
+    completed: int
+
+
+def early_stop(table: pd.DataFrame, stages: Stages) -> EarlyStop:
+    """Return the best checkpoint of a run, with its stage.
+
+    Args:
+        table: with the rows of `Loss`, and those of `KLToReference` to baselines "trained c=..." where there are any.
+        stages: of the same run.
+
+    Raises:
+        ValueError: the table has no excess loss.
+
+    Source: Yüksel et al. (2026), arXiv:2602.19143, Figure 5: fewer data, fewer completed stages.
+    """
+    excess = select(table, "Loss", "excess")
+    steps, values = excess["step"].to_numpy(), excess["value"].to_numpy()
+    best = int(steps[values.argmin()])
+    until = stages.table.loc[stages.table["end_hi"] >= best, "stage"]
+    return EarlyStop(best, float(values.min()), int(until.iloc[0]), _closest(table, best))
+
+
+def _closest(table: pd.DataFrame, step: int) -> int:
+    kl = table[(table["probe"] == "KLToReference") & (table["quantity"] == "kl") & (table["step"] == step)]
+    trained = kl[kl["reference"].str.startswith("trained c=")]
+    if trained.empty:
+        return 0
+    contexts = trained["reference"].str.removeprefix("trained c=").astype(int)
+    ordered = trained.assign(context=contexts).sort_values("context", ignore_index=True)
+    return 1 + int(ordered["value"].argmin())

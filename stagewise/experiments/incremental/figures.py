@@ -1,0 +1,128 @@
+"""Draw the figures of incremental learning from the run folders of a sweep; Figure 10 from its equation."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import pandas as pd
+from matplotlib.figure import Figure, SubFigure
+
+from stagewise import plot
+from stagewise.experiments.incremental.compare import compare
+from stagewise.experiments.incremental.recipes import FIGURES
+from stagewise.plot.colours import families, heads_in
+from stagewise.reporting.page import read_measured
+from stagewise.reporting.sections.markov import Measured
+from stagewise.table import select
+from stagewise.theory.competitive import plateau_losses
+from stagewise.theory.dynamics import predict
+from stagewise.theory.tensor_factorisation import TensorFactorisation
+
+MAPS = 4
+"""Maps of a run that fit beside each other."""
+
+
+def draw(figure: str, folder: Path, summary: pd.DataFrame) -> Figure:
+    """Draw a figure from the tables of its runs.
+
+    Args:
+        figure: its number in the paper, one of FIGURES.
+        folder: holds the run folders.
+        summary: from `run_figure`: a row a run.
+
+    Raises:
+        FileNotFoundError: a run was not measured yet.
+    """
+    measured = {row["run"]: read_measured(folder / row["folder"]) for row in summary.to_dict("records")}
+    kind = FIGURES[figure].kind
+    if kind == "compare":
+        return compare({name: run.table for name, run in measured.items()}, summary, best=figure == "5")
+    return {"stages": stages, "curves": curves, "maps": maps, "heads": heads}[kind](measured)
+
+
+def stages(runs: Mapping[str, Measured]) -> Figure:
+    """Draw, for each run, KL to the truncated truths with its stages, and its attention at the end of each stage."""
+    figure, parts = _parts(runs, 14, 4)
+    for part, run in zip(parts, runs.values(), strict=True):
+        ends = _ends(run)
+        curves, *rest = part.subplots(1, 1 + len(ends), width_ratios=[2, *[1] * len(ends)])
+        plot.kl_curves(run.table, stages=run.stages, ax=curves)
+        for step, ax in zip(ends, rest, strict=True):
+            plot.attention_map(run.table, step, 0, run.relations, run.first_query, ax)
+    return figure
+
+
+def curves(runs: Mapping[str, Measured]) -> Figure:
+    """Draw, for each run, KL to the truncated truths, and to the trained restricted models or its excess loss."""
+    figure, parts = _parts(runs, 12.5, 3.6)
+    for part, run in zip(parts, runs.values(), strict=True):
+        left, right = part.subplots(1, 2)
+        plot.kl_curves(run.table, stages=run.stages, ax=left)
+        trained = families(select(run.table, "KLToReference", "kl")["reference"].unique())["trained"]
+        if trained:
+            plot.kl_curves(run.table, trained, run.stages, ax=right)
+        else:
+            plot.loss_curve(run.table, run.stages, ax=right)
+    return figure
+
+
+def maps(runs: Mapping[str, Measured]) -> Figure:
+    """Draw each run's attention at the first checkpoint and at the ends of its stages, a row a layer."""
+    rows = {f"{name}, layer {at}": (run, at) for name, run in runs.items() for at in dict(heads_in(run.table))}
+    figure, parts = _parts(rows, 3.3 * MAPS, 3.1)
+    for part, (run, layer) in zip(parts, rows.values(), strict=True):
+        steps = [int(run.table["step"].min()), *_ends(run)]
+        axes = part.subplots(1, max(MAPS, len(steps)))
+        for step, ax in zip(steps, axes, strict=False):
+            plot.attention_map(run.table, step, layer, run.relations, run.first_query, ax)
+        for ax in axes[len(steps) :]:
+            ax.remove()
+    return figure
+
+
+def heads(runs: Mapping[str, Measured]) -> Figure:
+    """Draw each head's attention masses, and below them what its values hold of every feature, negative offsets too."""
+    number = max(len(heads_in(run.table)) for run in runs.values())
+    figure, parts = _parts(runs, 4.4 * number, 5.6)
+    for part, run in zip(parts, runs.values(), strict=True):
+        axes = part.subplots(2, number, squeeze=False)
+        for column, (layer, head) in enumerate(heads_in(run.table)):
+            plot.head_masses(run.table, layer, head, run.stages, axes[0, column])
+            plot.value_alignment(run.table, layer, head, "projection", run.stages, axes[1, column])
+    return figure
+
+
+def _parts(names: Iterable[str], width: int | float, height: int | float) -> tuple[Figure, list[SubFigure]]:
+    """Return a figure with a named part for each name, below each other; inches."""
+    titles = list(names)
+    figure = Figure(figsize=(width, height * len(titles)), layout="constrained")
+    parts = list(figure.subfigures(len(titles), 1, squeeze=False).flat)
+    for part, title in zip(parts, titles, strict=True):
+        part.suptitle(title, x=0.01, ha="left", fontsize=10)
+    return figure, parts
+
+
+def _ends(run: Measured) -> list[int]:
+    return [int(run.table["step"].max())] if run.stages is None else run.stages.table["end"].tolist()
+
+
+def ode(theory: TensorFactorisation | None = None, until: int = 500) -> Figure:
+    """Draw Figure 10: the loss of the reduced dynamics over time with its plateaus, and each head's attention masses.
+
+    Args:
+        theory: the dynamics; None takes those of the figure.
+        until: the time to solve to.
+
+    Source: Yüksel et al. (2026), arXiv:2602.19143, Figure 10.
+    """
+    theory = theory or TensorFactorisation()
+    table = predict(theory, range(until + 1))
+    figure = Figure(figsize=(11, 6), layout="constrained")
+    above, below = figure.subfigures(2, squeeze=False).flat
+    loss = plot.loss_curve(table, ax=above.subplots())
+    for level in plateau_losses(theory):
+        loss.axhline(level, color="#bbbbbb", linewidth=0.7, label="_plateau", zorder=0)
+    loss.set_xlabel("time of the gradient flow (log scale; linear near 0)")
+    for head, ax in enumerate(below.subplots(1, theory.n_heads, squeeze=False).flat):
+        plot.head_masses(table, 0, head, ax=ax)
+        ax.set_xlabel("time of the flow")
+    return figure

@@ -1,0 +1,89 @@
+"""A sweep in numbers: a row a run, then a mean and an interval over its seeds for every variant."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from stagewise.detection.stages import find_stages
+from stagewise.experiments.incremental.early_stopping import early_stop
+from stagewise.table import LEVEL, select
+
+QUANTITIES = ("end_1", "end_2", "stages", "completed", "best_step", "best_excess", "final_kl", "distinct_heads")
+"""What is averaged over seeds; ends and best steps in steps, `best_excess` and `final_kl` in nats."""
+
+
+def run_numbers(table: pd.DataFrame) -> dict[str, Any]:
+    """Return the numbers of one run: the fields of `EarlyStop`, its stages with their ends, and KL to the truth.
+
+    Args:
+        table: from `measure`, of one run.
+
+    Returns:
+        Beside the fields of `EarlyStop` (`completed` only where there are trained baselines): `stages`, their number;
+        `final_kl`, nats, to the complete reference at the last checkpoint; and of every stage but the last its
+        `end_1`, with the interval `end_1_lo`, `end_1_hi`.
+    """
+    stages = find_stages(table)
+    ends = {
+        f"end_{row['stage']}{bound}": int(row[f"end{bound}"])
+        for row in stages.table.iloc[:-1].to_dict("records")
+        for bound in ("", "_lo", "_hi")
+    }
+    kl = select(table, "KLToReference", "kl")
+    truth = [name for name in kl["reference"].unique() if name.startswith("A*_")][-1]
+    final = float(kl.loc[kl["reference"] == truth, "value"].iloc[-1])
+    best = early_stop(table, stages)._asdict()
+    if not best["completed"]:  # nothing to tell it by
+        del best["completed"]
+    return {**best, "stages": len(stages), "final_kl": final, **ends}
+
+
+def over_seeds(summary: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean of every quantity over the seeds of a variant, with its 95 % interval (Student's t).
+
+    A boundary that some seeds do not have is averaged over the others: `n` of the `seeds`.
+
+    Args:
+        summary: a row a run, with `variant` and the numbers of `run_numbers`.
+
+    Returns:
+        A row a variant and quantity: `variant, quantity, mean, lo, hi, n, seeds`; no interval of a single value.
+
+    >>> rows = over_seeds(pd.DataFrame({"variant": ["a"] * 3, "stages": [2, 3, 4]}))
+    >>> rows.round(2).to_dict("records")
+    [{'variant': 'a', 'quantity': 'stages', 'mean': 3.0, 'lo': 0.52, 'hi': 5.48, 'n': 3, 'seeds': 3}]
+    """
+    found = []
+    for variant, rows in summary.groupby("variant", sort=False):
+        for quantity in (name for name in QUANTITIES if name in rows):
+            values = rows[quantity].dropna().to_numpy(float)
+            mean, half = (values.mean(), _half_width(values)) if values.size else (np.nan, np.nan)
+            interval = {"mean": mean, "lo": mean - half, "hi": mean + half}
+            found.append({"variant": variant, "quantity": quantity, **interval, "n": len(values), "seeds": len(rows)})
+    return pd.DataFrame(found)
+
+
+def _half_width(values: np.ndarray) -> float:
+    if len(values) < 2:
+        return float("nan")
+    return float(stats.t.ppf((1 + LEVEL) / 2, len(values) - 1) * values.std(ddof=1) / len(values) ** 0.5)
+
+
+def in_words(averages: pd.DataFrame) -> str:
+    """Return the averages as a table of text: a line a variant, "mean [lo, hi]", and how many seeds have a boundary."""
+    cells = averages.assign(text=[_cell(row) for row in averages.to_dict("records")])
+    wide = cells.pivot(index="variant", columns="quantity", values="text")
+    order = [name for name in QUANTITIES if name in wide]
+    return str(wide.loc[averages["variant"].unique(), order].rename_axis(index=None, columns=None).to_string())
+
+
+def _cell(row: dict[Any, Any]) -> str:
+    if not row["n"]:
+        return "none"
+    digits = 0 if abs(row["mean"]) >= 20 else 2
+    text = f"{row['mean']:.{digits}f}"
+    if row["n"] > 1 and row["hi"] > row["lo"]:
+        text += f" [{row['lo']:.{digits}f}, {row['hi']:.{digits}f}]"
+    return text if row["n"] == row["seeds"] else f"{text} ({row['n']} of {row['seeds']})"

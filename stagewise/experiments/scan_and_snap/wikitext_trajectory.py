@@ -1,0 +1,64 @@
+"""The recorded WikiText trajectories: validation loss and probe entropy over training by Adam."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from stagewise.checkpoints import run_folder
+from stagewise.experiments.scan_and_snap.wikitext_model import columns, probe_entropy, text_loss
+from stagewise.experiments.scan_and_snap.wikitext_training import COLUMNS, Setting, train_baseline
+from stagewise.tasks import WikiText
+
+ENTROPY_EVERY = 100
+"""Minibatches between two looks at the probe sequence's attention; the validation loss takes a minute."""
+
+VALIDATION_COLUMNS = 10
+
+
+def trajectory(
+    folder: Path,
+    *,
+    n_layers: int = 1,
+    rate: float = 1e-3,
+    steps: int = 1000,
+    seed: int = 1,
+    data: str | None = None,
+    progress: bool = True,
+) -> str:
+    """Train the paper's WikiText model by Adam; write `trajectory.csv` and return it as text.
+
+    Columns: `step, loss` (mean training loss since the row before), `validation_loss` (first and last row) and
+    `entropy_0, entropy_1, ...`, the layers' attention entropy on the probe sequence of the validation text; nats.
+    It takes ten minutes of one core; an interrupted run goes on.
+
+    Raises:
+        ValueError: a setting is out of range, or the folder holds a run of other settings.
+
+    Source: the configurations and logs released with Tian et al. (2023), arXiv:2305.16380; they belong to its sequel.
+    """
+    corpus = WikiText(words="basic_english", data=data).corpus()
+    rows, held_out = columns(corpus.ids["train"], COLUMNS), columns(corpus.ids["validation"], VALIDATION_COLUMNS)
+    steps_seen = sorted({*range(0, steps, ENTROPY_EVERY), steps})
+
+    def with_loss(model: Any) -> dict[str, Any]:
+        return {"entropy": probe_entropy(model, held_out), "validation_loss": text_loss(model, held_out)}
+
+    looks: dict[int, Any] = dict.fromkeys(steps_seen, lambda model: {"entropy": probe_entropy(model, held_out)})
+    looks |= {0: with_loss, steps: with_loss}
+    setting = Setting("adam", rate, steps=steps, n_layers=n_layers, seed=seed)
+    losses, seen = train_baseline(setting, rows, len(corpus.vocabulary), looks, folder, progress=progress)
+    table = _table(losses, {step: seen[step] for step in steps_seen})
+    run_folder.write(folder / "trajectory.csv", lambda partial: table.to_csv(partial, index=False))
+    return table.round(3).to_string(index=False, na_rep="")
+
+
+def _table(losses: list[float], seen: dict[int, dict[str, Any]]) -> pd.DataFrame:
+    rows, before = [], 0
+    for step, found in seen.items():
+        since = losses[before:step]
+        row = {"step": step, "loss": sum(since) / len(since) if since else None}
+        row["validation_loss"] = found.get("validation_loss")
+        rows.append(row | {f"entropy_{layer}": value for layer, value in enumerate(found["entropy"])})
+        before = step
+    return pd.DataFrame(rows)

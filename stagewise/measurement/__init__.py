@@ -1,0 +1,1 @@
+"""The engine: every probe on every checkpoint, and the rows that come of it."""

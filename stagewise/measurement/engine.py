@@ -1,0 +1,212 @@
+"""The shared-pass engine: every probe on every checkpoint, same batch, same code, only the weights vary."""
+
+import dataclasses
+import hashlib
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from tqdm.auto import tqdm
+
+from stagewise import models
+from stagewise.checkpoints.run_folder import write, write_json
+from stagewise.checkpoints.series import CheckpointSeries, State
+from stagewise.intervention import Edit
+from stagewise.measurement.parts import join, join_into, rows_of
+from stagewise.measurement.rows import bootstrap_weights, rows
+from stagewise.models import Model
+from stagewise.probe import AbstractCircuitProbe, AbstractProbe, View
+from stagewise.table import Table, tidy
+from stagewise.task import Batch
+
+
+def measure(
+    series: CheckpointSeries | Sequence[CheckpointSeries],
+    probes: Sequence[AbstractProbe],
+    batch: Batch,
+    *,
+    folder: str | Path | None = None,
+    save: str | Path | None = None,
+    resamples: int = 200,
+    device: str = "cpu",
+    progress: bool = True,
+) -> pd.DataFrame:
+    """Run the probes on every checkpoint of the series and return one tidy table.
+
+    A checkpoint costs one clean pass, and one pass from its first layer on for each different edit that any probe
+    asks for. Every probe sees the numbers that it would see alone. Rows go to disk checkpoint by checkpoint, so that
+    memory does not grow with their number; a large table is mapped from a file, see `joining.join`.
+
+    Args:
+        series: the checkpoints; one is in memory at a time. Of several series, as of several seeds, one table.
+        probes: what to measure.
+        batch: the fixed probe batch.
+        folder: where to keep each checkpoint's rows, so that an interrupted measurement goes on where it stopped;
+            rows of another batch or of other probes are not taken up.
+        save: where to write the table too, as Parquet.
+        resamples: bootstrap resamples of the batch's sequences, for the 95 % intervals.
+        device: where to run the model.
+        progress: show a bar.
+
+    Raises:
+        ValueError: a probe asks for what the batch or the model does not have, or a kind of probe comes twice.
+    """
+    if not probes:
+        raise ValueError("there is nothing to measure: give at least one probe")
+    names = [type(probe).__name__ for probe in probes]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"give one probe of a kind, their rows share its name: {', '.join(twice)} came twice")
+    if empty := (~batch.scored.any(1)).nonzero()[:, 0].tolist():
+        raise ValueError(f"sequences {', '.join(map(str, empty))} of the batch have no scored position: leave them out")
+    several = [series] if isinstance(series, CheckpointSeries) else list(series)
+    if len({one.name for one in several}) < max(len(several), 1):
+        raise ValueError(f"several series need a name each; got {', '.join(one.name for one in several) or 'none'}")
+    for one in several:
+        _check_fit(batch, one)
+    written: list[Path] = []
+    with tempfile.TemporaryDirectory() as scratch:
+        for number, one in enumerate(several):
+            own = Path(scratch, str(number))
+            kept = own if folder is None else _parts(Path(folder), one, probes, batch, resamples)
+            parts = _measure_all(one, probes, batch, kept, resamples, device, progress)
+            written += [*parts, *_across(one, parts, probes, own)]
+        if save is not None:
+            write(Path(save), lambda partial: join_into(written, partial))
+        return Table(join(written))
+
+
+def _check_fit(batch: Batch, series: CheckpointSeries) -> None:
+    """Refuse a batch that the models cannot read."""
+    config = series.architecture.config
+    if not batch.tokens.is_floating_point() and (largest := int(batch.tokens.max())) >= config["d_vocab"]:
+        raise ValueError(
+            f"the batch holds token {largest}, and the models of {series.name} have {config['d_vocab']} tokens, "
+            "counted from 0: take the tokenizer that they were trained with, or a task of their size"
+        )
+    if (length := batch.tokens.shape[1]) > config["n_ctx"]:
+        raise ValueError(
+            f"the batch has {length} positions, and the models of {series.name} have {config['n_ctx']}: shorten it"
+        )
+
+
+def _measure_all(
+    series: CheckpointSeries,
+    probes: Sequence[AbstractProbe],
+    batch: Batch,
+    folder: Path,
+    resamples: int,
+    device: str,
+    progress: bool,
+) -> list[Path]:
+    """Measure the checkpoints whose rows are not there yet; return the files of all rows, in the order of the steps."""
+    model = models.build(series.architecture, device=device)
+    batch = batch.to(device)
+    bootstrap = bootstrap_weights(len(batch), resamples)
+    written = []
+    for step in tqdm(series.steps, disable=not progress, desc=f"{series.name}: probes", unit="checkpoint"):
+        state = series.load(step)
+        part = folder / f"step-{step:08d}-{_digest(state)}.parquet"
+        if not part.exists():
+            _write_part(part, _measure_one(model, step, state, series, probes, batch, bootstrap))
+        written.append(part)
+    return written
+
+
+def _across(
+    series: CheckpointSeries, parts: Sequence[Path], probes: Sequence[AbstractProbe], folder: Path
+) -> Iterator[Path]:
+    """Write what probes say of all the checkpoints of one series together."""
+    for probe in probes:
+        name = type(probe).__name__
+        if type(probe).across is AbstractProbe.across:
+            continue
+        if len(further := probe.across(rows_of(parts, name))):
+            seed = {} if series.seed is None else {"seed": series.seed}
+            yield _write_part(folder / f"{name}.parquet", tidy([further.assign(**seed)]))
+
+
+def _write_part(path: Path, frame: pd.DataFrame) -> Path:
+    return write(path, lambda partial: frame.to_parquet(partial, index=False))
+
+
+def _measure_one(
+    model: Model,
+    step: int,
+    state: State,
+    series: CheckpointSeries,
+    probes: Sequence[AbstractProbe],
+    batch: Batch,
+    bootstrap: np.ndarray,
+) -> pd.DataFrame:
+    try:
+        models.load(model, state)
+    except ValueError as reason:
+        raise ValueError(
+            f"step {step} of {series.name!r}: {reason}. `stagewise audit` lists what differs; `steps=` leaves it out"
+        ) from reason
+    log_probs, activations, edited = run_passes(model, series, probes, batch)
+    circuits = models.circuits(model) if any(isinstance(probe, AbstractCircuitProbe) for probe in probes) else None
+    view = View(step, series.architecture, batch, log_probs, activations, edited, state, circuits)
+    known = {"run": series.name, "step": step, "tokens": series.tokens.get(step), "seed": series.seed}
+    labels: dict[str, Any] = {name: label for name, label in known.items() if label is not None}
+    frames = []
+    for probe in probes:
+        for reading in probe.read(view):
+            frame = rows(reading, bootstrap)
+            frames.append(frame.assign(**labels, probe=type(probe).__name__))
+    return tidy(frames)
+
+
+def run_passes(
+    model: Model, series: CheckpointSeries, probes: Sequence[AbstractProbe], batch: Batch
+) -> tuple[torch.Tensor, dict[str, torch.Tensor], dict[Edit, torch.Tensor]]:
+    """Plan and run the passes that the probes need: one clean, and one for each different edit.
+
+    Returns the clean log-probabilities, the activations, and the edited log-probabilities (nats).
+    """
+    edits = dict.fromkeys(edit for probe in probes for edit in probe.edits(series.architecture))
+    hooks = {hook for probe in probes for hook in probe.hooks(series.architecture)}
+    for edit in edits:
+        hooks |= models.hooks_for(model, edit)
+    log_probs, activations = models.clean_pass(model, batch.tokens, hooks, regression=batch.is_regression)
+    edited = {edit: models.edited_pass(model, edit, activations, regression=batch.is_regression) for edit in edits}
+    return log_probs, activations, edited
+
+
+def _parts(
+    folder: Path, series: CheckpointSeries, probes: Sequence[AbstractProbe], batch: Batch, resamples: int
+) -> Path:
+    """Return the folder of this very measurement, named by the hash of everything but the weights that decides it."""
+    parts = folder / _digest((series.name, series.architecture, list(probes), batch, resamples))
+    settings = {"run": series.name, "probes": [repr(probe) for probe in probes], "resamples": resamples}
+    write_json(parts / "settings.json", settings)
+    return parts
+
+
+def _digest(value: object) -> str:
+    """Hash tensors by their bytes, everything else by its fields or its repr."""
+    digest = hashlib.sha256()
+
+    def take(part: object) -> None:
+        if isinstance(part, torch.Tensor):
+            flat = part.cpu().contiguous().reshape(-1).view(torch.uint8)
+            digest.update(repr((part.dtype, part.shape)).encode() + flat.numpy().tobytes())
+        elif dataclasses.is_dataclass(part):
+            take((type(part).__name__, {f.name: getattr(part, f.name) for f in dataclasses.fields(part)}))
+        elif isinstance(part, Mapping):
+            digest.update(f"{{{len(part)}:".encode())
+            for key in part:
+                take((key, part[key]))
+        elif isinstance(part, list | tuple):
+            digest.update(f"({len(part)}:".encode())
+            for item in part:
+                take(item)
+        else:
+            digest.update(repr(part).encode() + b",")
+
+    take(value)
+    return digest.hexdigest()[:16]

@@ -1,0 +1,41 @@
+"""Edited passes through a HookedTransformer, whose hooks are all live and which can start at any layer."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from jaxtyping import Float
+from torch import Tensor
+
+from stagewise.intervention import Edit, Intervention, RestrictContext, first_layer
+from stagewise.models.edits import ablate, cut_scores
+
+Hook = tuple[str, Callable[..., Tensor | None]]
+
+
+def edited_logits(model: Any, edit: Edit, clean: Mapping[str, Tensor]) -> Float[Tensor, "batch pos token"]:
+    """Run the model from the first edited layer's clean input on; return its logits."""
+    start = first_layer(edit)
+    logits: Tensor = model.run_with_hooks(
+        clean[f"blocks.{start}.hook_resid_pre"],
+        start_at_layer=start,
+        shortformer_pos_embed=clean["hook_pos_embed"] if is_shortformer(model) else None,
+        fwd_hooks=[hook for part in edit for hook in hooks(model, part, clean)],
+    )
+    return logits
+
+
+def is_shortformer(model: Any) -> bool:
+    """Whether every layer adds the positions to its queries and keys anew."""
+    return bool(model.cfg.positional_embedding_type == "shortformer")
+
+
+def hooks(model: Any, part: Intervention, clean: Mapping[str, Tensor]) -> list[Hook]:
+    """Return the hooks that make one edit."""
+    if isinstance(part, RestrictContext):
+        context = part.context
+        return [
+            (f"blocks.{layer}.attn.hook_attn_scores", lambda scores, hook: cut_scores(scores, context))
+            for layer in range(model.cfg.n_layers)
+        ]
+    name = f"blocks.{part.layer}.attn.hook_z"
+    return [(name, lambda z, hook: ablate(z, part, clean.get(name)))]

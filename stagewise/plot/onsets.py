@@ -1,0 +1,86 @@
+"""The picture of onsets: every score that was followed, those with an onset in colour, with the interval of t50."""
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from stagewise.detection.onsets import SCORES, curve_of
+from stagewise.detection.stages import Stages
+from stagewise.plot.colours import head_colours, marker
+from stagewise.plot.step_axis import curve, label_ends, set_step_axis, shade_stages
+from stagewise.table import head_label
+
+KINDS = 6
+"""Kinds of scores that are drawn; the others are in the table."""
+
+LABELLED = 10
+"""Onsets of a panel that are labelled and coloured, the first ones."""
+
+GREY = "#b9bcc6"
+
+
+def onset_curves(table: pd.DataFrame, stages: Stages) -> Figure:
+    """Draw a panel for each kind of score that has an onset, or of those that moved most if none has any.
+
+    Scores without onset are grey. A horizontal bar at half of the way is the 95 % interval of t50; it ends in an
+    arrow where the last checkpoint does not show the end of the rise.
+
+    Raises:
+        ValueError: the stages were found in references, not in onsets.
+    """
+    if stages.onsets.empty:
+        raise ValueError("these stages were found in KL to references: draw them with `plot.kl_curves`")
+    kinds = kinds_shown(stages.onsets)
+    figure = Figure(figsize=(7.6, 2.4 * len(kinds)), layout="constrained")
+    axes = figure.subplots(len(kinds), 1, squeeze=False)[:, 0]
+    for ax, (_, rows) in zip(axes, kinds, strict=True):
+        _panel(ax, table, rows, stages)
+        ax.set_xlabel("")
+    axes[-1].set_xlabel("optimiser step (log scale; linear near 0)")
+    return figure
+
+
+def kinds_shown(onsets: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    """Return the kinds of scores to draw with their rows: those with an onset, the earliest first."""
+    name = onsets["probe"] + " " + onsets["quantity"] + onsets["relation"].map(lambda r: "" if pd.isna(r) else f" {r}")
+    moved = (onsets["after"] - onsets["before"]).abs()
+    wanted = name[onsets["onset"].astype(bool)] if onsets["onset"].any() else name[moved.nlargest(KINDS).index]
+    return [(kind, onsets[name == kind]) for kind in wanted.drop_duplicates()[:KINDS]]
+
+
+def _panel(ax: Axes, table: pd.DataFrame, rows: pd.DataFrame, stages: Stages) -> None:
+    set_step_axis(ax, table["step"])
+    shade_stages(ax, stages, numbers_only=True)
+    colours = head_colours(table)
+    quiet = rows[~rows["onset"].astype(bool)]
+    found = rows[rows["onset"].astype(bool)]
+    for row in [*quiet.to_dict("records"), *found[LABELLED:].to_dict("records")]:
+        own = curve_of(table, row)
+        ax.plot(own["step"], own["value"], color=GREY, linewidth=0.9, label="_without", zorder=1)
+    for i, row in enumerate(found[:LABELLED].to_dict("records")):
+        of_head = not pd.isna(row["layer"])
+        head = (int(row["layer"]), int(row["head"])) if of_head else (0, 0)
+        colour = colours[head] if of_head else "#222222"
+        curve(ax, curve_of(table, row), head_label(*head) if of_head else str(row["quantity"]), colour, marker(i))
+        _interval(ax, row["t50_lo"], row["t50_hi"], (row["before"] + row["after"]) / 2, colour)
+    first = rows.iloc[0]
+    ax.set_ylabel(_label(first))
+    if first["probe"].startswith("Attention"):
+        ax.set_ylim(0, 1)
+    label_ends(ax)
+
+
+def _interval(ax: Axes, lo: float, hi: float, level: float, colour: str) -> None:
+    last = ax.get_xlim()[1]
+    ax.plot(
+        [lo, min(hi, last)], [level, level], color=colour, linewidth=3.2, alpha=0.8, solid_capstyle="butt",
+        marker="|" if hi <= last else ">", markersize=8, markevery=[-1] if hi > last else None, label="_t50", zorder=4,
+    )  # fmt: skip
+
+
+def _label(row: pd.Series) -> str:
+    if pd.isna(row["relation"]):
+        return f"{row['probe']},\n{row['quantity']}" + (
+            ", nats" if SCORES[row["probe"], row["quantity"]][0] < 0 else ""
+        )
+    return f"attention,\n{row['relation']}"

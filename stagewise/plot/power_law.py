@@ -1,0 +1,91 @@
+"""The collapse: every run's measured time against the law's, which a good law puts on the diagonal."""
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+from stagewise.detection.power_law import PowerLaw
+from stagewise.plot.colours import ink, marker, ordered_colours
+from stagewise.plot.step_axis import new_axes
+
+
+def collapse(
+    runs: pd.DataFrame,
+    law: PowerLaw,
+    colour_by: str | None = None,
+    unit: str = "optimiser steps",
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw measured against fitted times on logarithmic axes: intervals as bars, censored runs as open arrows.
+
+    Args:
+        runs: a row a run, with the law's columns and either `time` or `lo` and `hi`.
+        law: fitted on them, or on others.
+        colour_by: a column whose values get colours and markers; None takes the law's first column that varies.
+        unit: of the times.
+        ax: where to draw.
+
+    Raises:
+        ValueError: the runs have neither `time` nor `lo` and `hi`, or no column `colour_by`.
+
+    Source: Zucchet et al. (2025), arXiv:2505.17863, Figures 1 to 4 (right).
+    """
+    ax = new_axes(ax, 4.2, 3.6)
+    runs = _with_bounds(runs).assign(fitted=law.predict(runs))
+    groups = _groups(runs, law, colour_by)
+    colours = ordered_colours(list(groups))
+    for i, (label, group) in enumerate(groups.items()):
+        _draw(ax, group, label, colours[label], marker(i))
+    ends = np.array([runs["fitted"].min() / 1.3, runs["fitted"].max() * 1.3])
+    ax.plot(ends, ends, color="#888888", linewidth=0.9, zorder=0)
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.axes.set(**{f"{axis.axis_name}scale": "log"})
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.set_major_formatter(
+            FuncFormatter(lambda value, _: f"{value / 1000:g}k" if value >= 10_000 else f"{value:g}")
+        )
+        axis.set_minor_locator(NullLocator())
+    ax.set_xlabel(f"fitted, {unit}")
+    ax.set_ylabel(f"measured, {unit}")
+    ax.set_title(f"{law.formula()}   R² {law.r_squared:.3f}", fontsize=9)
+    ax.spines[["top", "right"]].set_visible(False)
+    if any(groups):
+        ax.legend(frameon=False, fontsize=8)
+    return ax
+
+
+def _with_bounds(runs: pd.DataFrame) -> pd.DataFrame:
+    if {"lo", "hi"} <= set(runs):
+        return runs
+    if "time" in runs:
+        return runs.assign(lo=runs["time"], hi=runs["time"])
+    raise ValueError(f"the runs need a column time, or lo and hi; they have {', '.join(map(str, runs))}")
+
+
+def _groups(runs: pd.DataFrame, law: PowerLaw, colour_by: str | None) -> dict[str, pd.DataFrame]:
+    if colour_by is None:
+        varying = [name for name in runs if str(name) in " ".join(law.terms).split() and runs[name].nunique() > 1]
+        if not varying:
+            return {"": runs}
+        colour_by = str(varying[-1])
+    if colour_by not in runs:
+        raise ValueError(f"the runs have no column {colour_by!r}; they have {', '.join(map(str, runs))}")
+    return {f"{colour_by} = {value:g}": group for value, group in runs.groupby(colour_by)}
+
+
+def _draw(ax: Axes, group: pd.DataFrame, label: str, colour: str, mark: str) -> None:
+    seen = group[np.isfinite(group["hi"])]
+    # A first interval from 0 has no place on a logarithmic axis: its bar starts at the edge of what is drawn.
+    low, high = seen["lo"].clip(lower=seen["hi"] / 10), seen["hi"]
+    middle = np.sqrt(low * high)
+    ax.errorbar(
+        seen["fitted"], middle, [middle - low, high - middle], fmt=mark, color=colour, label=label or None,
+        markersize=4.8, markeredgecolor="white", markeredgewidth=0.4, elinewidth=0.9,
+    )  # fmt: skip
+    censored = group[~np.isfinite(group["hi"])]
+    if len(censored):
+        ax.errorbar(
+            censored["fitted"], censored["lo"], 0.25 * censored["lo"], lolims=True, fmt=mark, color=ink(colour),
+            markerfacecolor="none", markersize=4.8, elinewidth=0.9,
+        )  # fmt: skip

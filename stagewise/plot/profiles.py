@@ -1,0 +1,64 @@
+"""Profiles over positions or offsets at a few checkpoints, first to last: loss by position, attention by distance."""
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from stagewise.plot.colours import Head, ordered_colours
+from stagewise.plot.step_axis import curve, label_ends, new_axes
+from stagewise.table import head_label, select
+
+CHECKPOINTS = 5
+"""Lines of a figure."""
+
+COLUMNS = 3
+
+
+def loss_by_position(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
+    """Draw the loss at every position, nats, a line a checkpoint.
+
+    Raises:
+        ValueError: the table has no `LossByPosition` rows.
+
+    Source: Olsson et al. (2022), arXiv:2209.11895, the loss by token index.
+    """
+    rows = select(table, "LossByPosition", "cross_entropy")
+    ax = _lines(new_axes(ax, height=2.8), rows, "position")
+    ax.set(ylabel="loss, nats", ylim=(0, None))
+    label_ends(ax)
+    return ax
+
+
+def offset_profiles(table: pd.DataFrame, heads: list[Head]) -> Figure:
+    """Draw how much each head attends to each offset = query - key, a line a checkpoint, a panel a head.
+
+    Raises:
+        ValueError: the table has no `OffsetProfile` rows.
+    """
+    rows = select(table, "OffsetProfile", "mass")
+    across = min(COLUMNS, len(heads))
+    down = -(-len(heads) // across)
+    figure = Figure(figsize=(2.6 * across + 0.9, 2.1 * down), layout="constrained")
+    grid = list(figure.subplots(down, across, squeeze=False, sharey=True).flat)
+    top = min(1.05 * rows["value"].max(), 1)
+    for i, ((layer, head), ax) in enumerate(zip(heads, grid, strict=False)):
+        _lines(ax, rows[(rows["layer"] == layer) & (rows["head"] == head)], "offset")
+        ax.set_title(head_label(layer, head), loc="left", fontsize=9)
+        ax.set(ylim=(0, top), ylabel="attention" if i % across == 0 else "")
+        if i == min(across, len(heads)) - 1:
+            label_ends(ax)
+    for ax in grid[len(heads) :]:
+        ax.remove()
+    return figure
+
+
+def _lines(ax: Axes, rows: pd.DataFrame, axis: str) -> Axes:
+    steps = np.sort(rows["step"].unique())
+    places = np.linspace(0, len(steps) - 1, min(CHECKPOINTS, len(steps))).round().astype(int)
+    for step, colour in ordered_colours([int(steps[place]) for place in places]).items():
+        own = rows[rows["step"] == step].sort_values(axis)
+        curve(ax, own.assign(step=own[axis]), f"step {step}", colour)
+    ax.set_xlabel(axis)
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax

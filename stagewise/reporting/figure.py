@@ -1,0 +1,102 @@
+"""One figure of the report: its SVG inside the page and as a file, its caption, and its rows to download."""
+
+import html
+import io
+import re
+import urllib.parse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import matplotlib
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from stagewise.checkpoints.run_folder import write
+from stagewise.table import KEYS, VALUES
+
+FONTS = ["DejaVu Sans", "Helvetica Neue", "Arial", "sans-serif"]
+"""The first one is measured when labels are placed; what a browser falls back to is narrower."""
+
+LOOK: dict[str, Any] = {
+    "font.family": FONTS[:1],
+    "font.size": 9.5,
+    "axes.labelsize": 9,
+    "xtick.labelsize": 9,
+    "ytick.labelsize": 9,
+    "axes.edgecolor": "#666666",
+    "axes.labelcolor": "#333333",
+    "xtick.color": "#555555",
+    "ytick.color": "#555555",
+    "figure.facecolor": "none",
+}
+
+CSV_BYTES = 300_000
+"""Rows that take more are not embedded; they are in the run folder's table."""
+
+NARROWEST = 460
+"""Pixels to which a wide figure shrinks before it scrolls in its box."""
+
+ENLARGED = 1.1
+"""Width in the page over the width drawn, at 96 pixels an inch."""
+
+
+class Plot(NamedTuple):
+    """A figure of the report: panels by label ("" for a single one), the rows that it shows, its caption."""
+
+    name: str
+    panels: Mapping[str, Axes | Figure]
+    rows: pd.DataFrame
+    caption: str
+
+
+def figure_html(plot: Plot, folder: Path) -> str:
+    """Write the plot's SVG files into folder/figures, and return it as HTML with everything embedded."""
+    drawings, links = [], [csv_link(plot.name, plot.rows)]
+    for label, panel in plot.panels.items():
+        name = plot.name + (f"-{_identifier(label)}" if label else "")
+        drawing = svg(panel if isinstance(panel, Figure) else panel.figure, name)
+        path = folder / "figures" / f"{name}.svg"
+        write(path, lambda partial, text=drawing: partial.write_text(text, encoding="utf8"))  # type: ignore[misc]
+        drawings.append(f'<div class="panel" id="figure-{name}">{drawing}</div>')
+        says = html.escape(f"SVG {label}".strip())
+        links.append(f'<a href="figures/{name}.svg" download="{name}.svg" data-svg="figure-{name}">{says}</a>')
+    return (
+        f'<figure class="plot"><div class="panels">{"".join(drawings)}</div>'
+        f'<figcaption>{plot.caption}<span class="files">{" ".join(links)}</span></figcaption></figure>'
+    )
+
+
+def svg(figure: Figure | object, name: str) -> str:
+    """Return a figure as an `<svg>` element: same figure, same bytes; its ids start with its name."""
+    if not isinstance(figure, Figure):
+        raise TypeError(f"a panel must belong to a matplotlib Figure, got {type(figure).__name__}")
+    buffer = io.StringIO()
+    with matplotlib.rc_context({"svg.hashsalt": name, "svg.fonttype": "none"}):
+        figure.savefig(buffer, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+    text = buffer.getvalue()
+    text = text[text.index("<svg") :]
+    # Nothing refers to an image's id, and two images of the same pixels have the same one.
+    text = re.sub(r'(<image\b[^>]*?) id="[^"]*"', r"\1", text)
+    text = re.sub(r'\bid="', f'id="{name}-', text)
+    text = re.sub(r'(url\(|href=")#', rf"\g<1>#{name}-", text)
+    text = text.replace(f"'{FONTS[0]}'", ", ".join(f"'{font}'" for font in FONTS[:-1]) + f", {FONTS[-1]}")
+    width, height = (round(96 * ENLARGED * inches) for inches in figure.get_size_inches())
+    size = f'width="{width}" height="{height}" style="min-width:{min(width, NARROWEST)}px"'
+    return re.sub(r'width="[\d.]+pt" height="[\d.]+pt"|height="[\d.]+pt" width="[\d.]+pt"', size, text, count=1)
+
+
+def csv_link(name: str, rows: pd.DataFrame) -> str:
+    """Return a link that holds the rows as CSV (five significant digits), or says where too many rows are."""
+    axes = [column for column in rows.columns if column not in KEYS + VALUES]
+    kept = [column for column in (*KEYS, *axes, *VALUES[:-1]) if column in rows and rows[column].notna().any()]
+    text = rows[kept].to_csv(index=False, float_format="%.5g", lineterminator="\n")
+    if len(text) > CSV_BYTES:
+        return f"<span>{len(rows)} rows: in tables/measurements.parquet</span>"
+    quoted = urllib.parse.quote(text, safe=",.:()*+-_ ").replace(" ", "%20")
+    return f'<a href="data:text/csv;charset=utf-8,{quoted}" download="{name}.csv">{len(rows)} rows (CSV)</a>'
+
+
+def _identifier(label: str) -> str:
+    return re.sub(r"[^A-Za-z0-9]+", "-", label).strip("-")

@@ -1,0 +1,190 @@
+"""What the report says in words and HTML tables: the run, its settings, its stages."""
+
+import html
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pandas as pd
+
+from stagewise.detection.stages import Stages
+
+LISTED = 12
+"""Entries of a list that are written out."""
+
+EDGES = {"warmup": "warm-up", "cooldown": "cool-down"}
+"""Fields of a plan that lower the learning rate at its ends -> their names."""
+
+
+def run_in_words(run: Mapping[str, Any], table: pd.DataFrame) -> str:
+    """Say in a paragraph what was trained on what, for how long, and what was measured; HTML."""
+    recipe = run.get("recipe", {})
+    sentences = [
+        _model(recipe.get("architecture", {}).get("config", {})),
+        _task(recipe.get("task", {})),
+        _plan(recipe.get("plan", {})),
+        _measurement(table),
+    ]
+    return " ".join(html.escape(sentence) for sentence in sentences if sentence)
+
+
+def _model(config: Mapping[str, Any]) -> str:
+    if not {"n_layers", "n_heads", "d_model"} <= config.keys():
+        return ""
+    traits = [f"width {config['d_model']}"]
+    if "d_head" in config:
+        traits.append(f"heads of width {config['d_head']}")
+    if config.get("attn_only"):
+        traits.append("attention only")
+    if "normalization_type" in config:
+        traits.append(f"normalisation: {config['normalization_type'] or 'none'}")
+    if "n_ctx" in config:
+        traits.append(f"{config['n_ctx']} positions")
+    layers, heads = (count(config[f"n_{name}s"], name) for name in ("layer", "head"))
+    each = " each" if config["n_layers"] > 1 else ""
+    return f"The model is a transformer of {layers} with {heads}{each} ({', '.join(traits)})."
+
+
+def _task(task: Mapping[str, Any]) -> str:
+    if "type" not in task:
+        return ""
+    parameters = [
+        f"{name} = {_short(value)}"
+        for name, value in task.items()
+        if name != "type" and value is not None and value is not False
+    ]
+    return f"The task is {task['type']}" + (f" ({', '.join(parameters)})." if parameters else ".")
+
+
+def _plan(plan: Mapping[str, Any]) -> str:
+    if not {"steps", "batch_size", "optimiser", "learning_rate"} <= plan.keys():
+        return ""
+    optimiser = {"adamw": "AdamW", "sgd": "SGD"}.get(plan["optimiser"], plan["optimiser"])
+    edges = [f"{name} over {plan[field]} steps, " for field, name in EDGES.items() if plan.get(field)]
+    return (
+        f"It was trained for {plan['steps']} steps of {plan['batch_size']} sequences with {optimiser}, "
+        f"learning rate {plan['learning_rate']:g}, {''.join(edges)}weight decay {plan.get('weight_decay', 0):g}."
+    )
+
+
+def _measurement(table: pd.DataFrame) -> str:
+    first, last = table["step"].min(), table["step"].max()
+    checkpoints = count(table["step"].nunique(), "checkpoint")
+    probes = count(table["probe"].nunique(), "probe")
+    sequences = f" of {table['n'].max()} sequences" if table["n"].notna().any() else ""
+    return (
+        f"{checkpoints}, from step {first} to step {last}, were measured with {probes} on one "
+        f"fixed batch{sequences}; intervals are 95 % from resampling these sequences."
+    )
+
+
+def headline(stages: Stages | None) -> str:
+    """Say in a few words what was found."""
+    if stages is None:
+        return "Measured over training"
+    if len(stages.table) == 1:
+        return "No separate stages were found"
+    return f"{len(stages.table)} stages were found"
+
+
+def stages_in_words(stages: Stages) -> str:
+    """Return the stage table as sentences, and where there is one stage only, why; HTML."""
+    lines = [f"<li>{html.escape(line)}</li>" for line in stages.words().splitlines()]
+    if len(stages.table) > 1:
+        return f'<ol class="sentences">{"".join(lines)}</ol>'
+    why = (
+        "no curve turns up after a plateau in a way that noise, or learning everything at once, would not explain"
+        if stages.onsets.empty
+        else "no score rises in a way that noise, or a smooth curve, would not explain"
+    )
+    lead = f"<p><strong>No separate stages were found.</strong> The whole run is one stage: {why}.</p>"
+    return f'{lead}<ul class="sentences">{"".join(lines)}</ul>'
+
+
+def stage_rows(stages: Stages) -> list[list[object]]:
+    """Return the cells of the stage table."""
+    return [
+        [
+            row["stage"],
+            interval(row["start"], row["start_lo"], row["start_hi"]),
+            interval(row["end"], row["end_lo"], row["end_hi"]),
+            *(number(row[time]) for time in ("t10", "t50", "t90")),
+            row["summary"],
+        ]
+        for row in stages.table.to_dict("records")
+    ]
+
+
+def turning_point_rows(stages: Stages) -> list[list[object]]:
+    """Return the cells of the table of evidence."""
+    return [
+        [
+            row["reference"],
+            interval(row["step"], row["lo"], row["hi"]),
+            *(number(row[name]) for name in ("value", "fall", "rise")),
+            f"{row['p_value']:.2g}",
+            number(row["slowdown"]),
+            "no" if pd.isna(row["ends_stage"]) else f"stage {row['ends_stage']}",
+            row["reason"],
+        ]
+        for row in stages.turning_points.to_dict("records")
+    ]
+
+
+def settings_rows(run: Mapping[str, Any], prefix: str = "") -> list[list[object]]:
+    """Flatten run.json into names and values."""
+    found: list[list[object]] = []
+    for name, value in run.items():
+        path = f"{prefix}.{name}" if prefix else name
+        if isinstance(value, Mapping) and value:
+            found += settings_rows(value, path)
+        else:
+            found.append([path.removeprefix("recipe."), _short(value)])
+    return found
+
+
+def html_table(columns: Iterable[str], rows: Iterable[Iterable[object]], kind: str = "") -> str:
+    """Return an HTML table that scrolls in its own box; every cell is escaped."""
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in columns)
+    body = "".join("<tr>" + "".join(f"<td>{html.escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows)
+    table = f'<table class="{kind}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    return f'<div class="scroll">{table}</div>'
+
+
+def interval(value: int | float, lo: int | float, hi: int | float) -> str:
+    """Write a number with its interval, where it has one.
+
+    >>> interval(165, 135, 180), interval(0, 0, 0)
+    ('165 [135, 180]', '0')
+    """
+    return f"{value:g}" if lo == hi == value else f"{value:g} [{lo:g}, {hi:g}]"
+
+
+def number(value: int | float) -> str:
+    """Write a number in three digits, or a large one without a fraction, a dash where there is none.
+
+    >>> number(0.01234), number(12.34), number(1149.2)
+    ('0.0123', '12.3', '1149')
+    """
+    if pd.isna(value):
+        return "–"  # noqa: RUF001
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def _short(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, list | tuple):
+        items = [str(item) for item in value]
+        if len(items) <= LISTED:
+            return ", ".join(items)
+        return f"{', '.join(items[: LISTED - 1])}, … {items[-1]} ({len(items)} in all)"
+    return "none" if value is None or value == {} else str(value)
+
+
+def count(there: int, noun: str) -> str:
+    """Write a number of things.
+
+    >>> count(1, "head"), count(2, "head")
+    ('1 head', '2 heads')
+    """
+    return f"{there} {noun}{'' if there == 1 else 's'}"

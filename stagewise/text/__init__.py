@@ -1,0 +1,1 @@
+"""From words to token ids, and what tokens say of one another."""

@@ -1,0 +1,286 @@
+"""The audit: each planted fault is found and nothing else; a clean series has none."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from stagewise.checkpoints.audit import KINDS, Audit, audit
+from stagewise.checkpoints.norm_jumps import norm_jumps
+from stagewise.checkpoints.series import find
+from stagewise.checkpoints.step_gaps import missing_steps
+from stagewise.schedule import linear, logarithmic
+
+STEPS = (0, 1, 2, 4, 8, 16, 24, 32, 40, 48)
+WEIGHTS = "model.safetensors"
+Change = Callable[[Path], None]
+
+
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Checkpoints of a small GPT-NeoX that really trains, as transformers' Trainer would write them."""
+    from transformers import GPTNeoXConfig, GPTNeoXForCausalLM
+
+    folder = tmp_path_factory.mktemp("clean")
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    model = GPTNeoXForCausalLM(GPTNeoXConfig(vocab_size=12, max_position_embeddings=16, **sizes))
+    optimiser = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    for step in range(STEPS[-1] + 1):
+        if step in STEPS:
+            model.save_pretrained(folder / f"checkpoint-{step}")
+            state = {"global_step": step, "log_history": []}
+            (folder / f"checkpoint-{step}" / "trainer_state.json").write_text(json.dumps(state))
+        tokens = torch.randint(12, (8, 8)).repeat(1, 2)
+        model(tokens, labels=tokens).loss.backward()
+        optimiser.step()
+        optimiser.zero_grad()
+    return folder
+
+
+def rewrite(folder: Path, step: int | str, change: Callable[[dict[str, torch.Tensor]], object]) -> None:
+    path = folder / f"checkpoint-{step}" / WEIGHTS
+    state = load_file(path)
+    change(state)
+    save_file(state, path)
+
+
+def scaled(state: dict[str, torch.Tensor]) -> None:
+    state["gpt_neox.layers.0.mlp.dense_4h_to_h.weight"] *= 7
+
+
+def poisoned(state: dict[str, torch.Tensor]) -> None:
+    state["embed_out.weight"][3, 5] = torch.nan
+
+
+def reshaped(state: dict[str, torch.Tensor]) -> None:
+    state["embed_out.weight"] = state["embed_out.weight"][:6].clone()
+
+
+def halved(state: dict[str, torch.Tensor]) -> None:
+    state.update({name: weight.half() for name, weight in state.items()})
+
+
+def reconfigured(folder: Path) -> None:
+    path = folder / "checkpoint-16" / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "rope_theta": 5.0, "rotary_pct": 0.5}))
+
+
+def renamed_record(folder: Path) -> None:
+    (folder / "checkpoint-8" / "trainer_state.json").write_text(json.dumps({"global_step": 9}))
+
+
+def cut_off(folder: Path) -> None:
+    path = folder / "checkpoint-24" / WEIGHTS
+    path.write_bytes(path.read_bytes()[:500])
+
+
+def repeated(folder: Path) -> None:
+    shutil.copytree(folder / "checkpoint-8", folder / "checkpoint-008")
+    rewrite(folder, "008", scaled)
+
+
+def copied(folder: Path) -> None:
+    shutil.copy(folder / "checkpoint-8" / WEIGHTS, folder / "checkpoint-16" / WEIGHTS)
+
+
+FAULTS: dict[str, tuple[Change, tuple[int, ...]]] = {
+    "missing step": (lambda folder: shutil.rmtree(folder / "checkpoint-32"), (32,)),
+    "repeated step": (
+        repeated,
+        (8,),
+    ),
+    "other step recorded": (renamed_record, (8,)),
+    "identical weights": (
+        copied,
+        (8, 16),
+    ),
+    "no weights": (lambda folder: (folder / "checkpoint-4" / WEIGHTS).unlink(), (4,)),
+    "damaged": (cut_off, (24,)),
+    "non-finite weights": (lambda folder: rewrite(folder, 40, poisoned), (40,)),
+    "outlying norm": (lambda folder: rewrite(folder, 32, scaled), (32,)),
+    "other shapes": (lambda folder: rewrite(folder, 2, reshaped), (2,)),
+    "other types": (lambda folder: rewrite(folder, 24, halved), (24,)),
+    "other config": (reconfigured, (16,)),
+}
+
+
+def audited(folder: Path, **options: bool) -> Audit:
+    return audit(find(folder), **options)
+
+
+def test_a_clean_series_has_no_faults(clean: Path) -> None:
+    found = audited(clean)
+    assert found.clean, str(found)
+    assert (found.checkpoints, found.weights) == (len(STEPS), True)
+    assert "nothing is wrong" in str(found)
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_a_planted_fault_is_found_and_nothing_else(kind: str, clean: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(clean, tmp_path / "copy"))
+    change, steps = FAULTS[kind]
+    change(folder)
+    found = audited(folder)
+    kinds = [finding.kind for finding in found.findings]
+    # A repeated step is an outlier beside its twin, and a tensor cut in half has another norm too.
+    also = {"repeated step": {"outlying norm"}, "other shapes": {"outlying norm"}}.get(kind, set())
+    assert kind in kinds
+    assert set(kinds) <= {kind} | also, str(found)
+    assert next(finding for finding in found.findings if finding.kind == kind).steps == steps
+
+
+def test_steps_out_of_order_are_found_in_a_list() -> None:
+    states = [(step, {"w": torch.full((2, 2), 1.0 + step / 100)}) for step in (0, 10, 30, 20, 40)]
+    (finding,) = audit(find(states)).findings
+    assert (finding.kind, finding.steps) == ("out of order", (20,))
+
+
+def test_every_kind_of_fault_is_planted_somewhere() -> None:
+    assert set(KINDS) == set(FAULTS) | {"out of order"}
+
+
+def test_a_run_folder_misses_what_its_plan_promised(small_folder: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(small_folder, tmp_path / "copy"))
+    assert audited(folder).clean
+    (folder / "checkpoints" / "step-00000002.safetensors").unlink()
+    (finding,) = audited(folder).findings
+    assert (finding.kind, finding.steps) == ("missing step", (2,))
+
+
+def test_the_hubs_hashes_find_identical_weights_without_downloading_any(
+    local_hub: Callable[..., Any], saved: Callable[..., dict[str, bytes]], tmp_path: Path
+) -> None:
+    files = {f"step{step}": saved("GPT2", seed) for seed, step in enumerate((0, 100, 200, 300))}
+    files["step200"][WEIGHTS] = files["step100"][WEIGHTS]
+    del files["step300"][WEIGHTS]
+    files["step0"]["config.json"] = saved("GPT2", 0, n_head=2)["config.json"]
+    hub = local_hub({"main": {}, **files})
+    found = audit(find("owner/model", hub={"cache": tmp_path, "endpoint": hub.endpoint}), weights=False)
+    assert {(finding.kind, finding.steps) for finding in found.findings} == {
+        ("identical weights", (100, 200)),
+        ("no weights", (300,)),
+        ("other config", (0,)),
+    }
+    assert found.ignored == ("main",)
+    assert not any(WEIGHTS in asked for asked in hub.asked)
+
+
+def test_a_shard_that_the_hub_lacks_is_found_without_downloading_any(
+    local_hub: Callable[..., Any], saved: Callable[..., dict[str, bytes]], tmp_path: Path
+) -> None:
+    shards = {f"model-0000{k}-of-00003.safetensors": bytes([k]) for k in (1, 2, 3)}
+    files = {
+        f"step{step}": {
+            "config.json": saved("GPT2", 0)["config.json"],
+            "model.safetensors.index.json": b"{}",
+            **{name: content + bytes([step]) for name, content in shards.items()},
+        }
+        for step in (0, 10, 20)
+    }
+    del files["step10"]["model-00002-of-00003.safetensors"]
+    hub = local_hub(files)
+    found = audit(find("owner/model", hub={"cache": tmp_path, "endpoint": hub.endpoint}), weights=False)
+    assert [(finding.kind, finding.steps) for finding in found.findings] == [("no weights", (10,))]
+    assert "has no model-00002-of-00003.safetensors, a shard of its weights" in found.findings[0].message
+
+
+def test_shards_are_audited_one_by_one(clean: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(clean, tmp_path / "copy"))
+    for step in STEPS:
+        state = load_file(folder / f"checkpoint-{step}" / WEIGHTS)
+        halves = [dict(list(state.items())[k::2]) for k in (0, 1)]
+        names = [f"model-0000{k}-of-00002.safetensors" for k in (1, 2)]
+        for name, half in zip(names, halves, strict=True):
+            save_file(half, folder / f"checkpoint-{step}" / name)
+        index = {"weight_map": {key: name for name, half in zip(names, halves, strict=True) for key in half}}
+        (folder / f"checkpoint-{step}" / "model.safetensors.index.json").write_text(json.dumps(index))
+        (folder / f"checkpoint-{step}" / WEIGHTS).unlink()
+    assert audited(folder).clean
+    (folder / "checkpoint-8" / "model.safetensors.index.json").write_text("{")
+    (folder / "checkpoint-16" / "model-00002-of-00002.safetensors").unlink()
+    second = folder / "checkpoint-24" / "model-00002-of-00002.safetensors"
+    state = load_file(second)
+    next(iter(state.values())).view(-1)[0] = torch.inf
+    save_file(state, second)
+    assert {(finding.kind, finding.steps) for finding in audited(folder).findings} == {
+        ("damaged", (8,)),
+        ("no weights", (16,)),
+        ("non-finite weights", (24,)),
+    }
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_clean_throughout(dtype: torch.dtype, clean: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(clean, tmp_path / "copy"))
+    for step in STEPS:
+        rewrite(folder, step, lambda state: state.update({name: weight.to(dtype) for name, weight in state.items()}))
+    assert audited(folder).clean
+
+
+def test_a_config_that_one_checkpoint_lacks_is_found(clean: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(clean, tmp_path / "copy"))
+    (folder / "checkpoint-8" / "config.json").unlink()
+    (finding,) = audited(folder).findings
+    assert (finding.kind, finding.steps) == ("other config", (8,))
+
+
+PYTHIA = [0, *(2**k for k in range(10)), *range(1000, 144_000, 1000)]
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [PYTHIA, range(0, 900, 15), [0, 1, 3, 7, 20, 55, 148], [5], [5, 9], [0, 1, 2, 4, 6, 9, 13, 20, 28, 40, 60, 80]],
+)
+def test_ordinary_schedules_miss_nothing(steps: list[int]) -> None:
+    assert missing_steps(list(steps)) == []
+
+
+@pytest.mark.parametrize("gone", [1, 8, 9, 11, 12, 20, 100, len(PYTHIA) - 2])
+def test_a_step_taken_out_of_a_suite_is_missed(gone: int) -> None:
+    there = [step for step in PYTHIA if step != PYTHIA[gone]]
+    changes_there = gone in (1, 9, 11, 12)  # where the spacing changes nothing can be said
+    assert missing_steps(there) == ([] if changes_there else [PYTHIA[gone]])
+
+
+def test_no_schedule_of_this_library_misses_a_step() -> None:
+    for per_decade in range(1, 13):
+        for stop in (100, 1000, 20_000):
+            dense = logarithmic(per_decade, stop)
+            for steps in (dense, dense | {0, stop}, dense | {0} | linear(stop // 10, stop)):
+                assert missing_steps(sorted(steps)) == [], (per_decade, stop)
+
+
+@pytest.mark.parametrize("per_decade", [3, 5, 8, 12])
+def test_a_step_taken_out_of_a_rounded_logarithmic_schedule_is_missed(per_decade: int) -> None:
+    steps = sorted(logarithmic(per_decade, 20_000) | {0})
+    inner = [step for step in steps[:-2] if step >= 100]
+    for gone in inner:
+        (found,) = missing_steps([step for step in steps if step != gone])
+        assert found == pytest.approx(gone, rel=0.01)
+
+
+def test_a_weight_that_vanishes_is_a_jump_and_one_that_was_never_there_is_none() -> None:
+    assert norm_jumps([{"w": size} for size in (1.0, 1.1, 0.0, 1.2, 1.3, 1.3)]) == {2: ["w"]}
+    assert norm_jumps([{"w": size} for size in (0.0, 0.0, 0.0, 0.1, 0.2, 0.3)]) == {}
+
+
+def test_growth_is_no_jump() -> None:
+    assert norm_jumps([{"w": size} for size in (0.0, 0.01, 0.1, 1.0, 3.0, 3.1, 3.2, 3.2)]) == {}
+    assert norm_jumps([{"w": size} for size in (1.0, 1.0, 1.01, 1.02, 9.0)]) == {4: ["w"]}
+
+
+def test_the_audit_is_a_table_and_json(clean: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(clean, tmp_path / "copy"))
+    shutil.rmtree(folder / "checkpoint-32")
+    found = audited(folder)
+    assert found.table.to_dict("records") == [
+        {"kind": "missing step", "steps": "32", "message": "step 32 is not there"}
+    ]
+    assert json.loads(found.to_json())["findings"][0]["steps"] == [32]
+    assert "<td>step 32 is not there</td>" in found._repr_html_()

@@ -1,0 +1,45 @@
+"""Names of checkpoints: every pattern seen in the wild, and what is no checkpoint."""
+
+import pytest
+
+from stagewise.checkpoints.names import Coordinates, coordinates, parse, parse_file
+
+NAMES = {
+    "step1000": Coordinates(1000),
+    "step0": Coordinates(0),
+    "checkpoint-1000": Coordinates(1000),
+    "checkpoint_0050000": Coordinates(50_000),
+    "step_360": Coordinates(360),
+    "stage1-step-40000": Coordinates(40_000, None, "stage1"),
+    "stage1-step101000-tokens424B": Coordinates(101_000, 424 * 10**9, "stage1"),
+    "stage2-ingredient1-step11931-tokens100B": Coordinates(11_931, 100 * 10**9, "stage2-ingredient1"),
+    "step-480k-token-1007B": Coordinates(480_000, 1007 * 10**9),
+    "seed_0-step_20k": Coordinates(20_000, None, "seed_0"),
+    "iter_500": Coordinates(500),
+    "ckpt-7": Coordinates(7),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_known_pattern_is_read(name: str) -> None:
+    assert parse(name) == NAMES[name]
+
+
+@pytest.mark.parametrize("name", ["main", "v1.0", "step", "footstep", "step10-final", "fp16", "refs/pr/1", ""])
+def test_other_names_are_no_checkpoints(name: str) -> None:
+    assert parse(name) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "step"), [("model_300", 300), ("SoLU_2L_v10_000300", 300), ("step-00000012", 12), ("7", 7)]
+)
+def test_a_files_step_is_the_number_at_its_end(name: str, step: int) -> None:
+    found = parse_file(name)
+    assert found is not None
+    assert found.step == step
+
+
+def test_a_parser_of_ones_own_may_return_just_the_step() -> None:
+    assert coordinates("e3", lambda name: 100 * int(name[1:])) == Coordinates(300)
+    assert coordinates("e3", lambda name: Coordinates(3, 9)) == Coordinates(3, 9)
+    assert coordinates("e3", lambda name: None) is None

@@ -1,0 +1,187 @@
+"""Sources of checkpoints: folders of files, Trainer folders, models in memory."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+from stagewise import architecture
+from stagewise.checkpoints.series import open_series
+from stagewise.models import transformer_lens as model
+from stagewise.models.huggingface import described
+
+CONFIG = {"n_layers": 1, "d_model": 8, "d_head": 4, "n_ctx": 6, "d_vocab": 5, "act_fn": "relu"}
+Saved = Callable[..., dict[str, bytes]]
+
+
+def native(seed: int) -> nn.Module:
+    return model.build(architecture.Architecture(CONFIG), seed)
+
+
+def put(folder: Path, files: dict[str, bytes]) -> None:
+    folder.mkdir(parents=True)
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+
+
+@pytest.fixture
+def trainer_folder(tmp_path: Path, saved: Saved) -> Path:
+    for seed, step in enumerate((100, 20, 1000)):
+        put(tmp_path / f"checkpoint-{step}", saved("Llama", seed))
+    (tmp_path / "runs").mkdir()
+    return tmp_path
+
+
+def test_checkpoint_folders_are_a_series_in_the_order_of_their_steps(
+    trainer_folder: Path, hugging_face: Callable[..., nn.Module]
+) -> None:
+    series = open_series(trainer_folder)
+    assert series.steps == (20, 100, 1000)
+    assert (series.architecture.n_layers, series.architecture.n_heads) == (2, 4)
+    for step, seed in ((20, 1), (100, 0), (1000, 2)):
+        expected = dict(hugging_face("Llama", seed).named_parameters())
+        assert all(torch.equal(weight, expected[name]) for name, weight in series.weights(step).items())
+
+
+@pytest.mark.parametrize("ending", ["safetensors", "pt", "pth"])
+@pytest.mark.parametrize("wrapper", [None, "model", "state_dict"])
+def test_a_folder_of_weight_files_is_a_series(ending: str, wrapper: str | None, tmp_path: Path) -> None:
+    for step in (0, 30, 200):
+        state = model.weights(native(step))
+        path = tmp_path / f"model_{step}.{ending}"
+        if ending == "safetensors":
+            save_file(state, path)
+        else:
+            torch.save(state if wrapper is None else {wrapper: state, "step": step}, path)
+    series = open_series(tmp_path, architecture=CONFIG)
+    assert series.steps == (0, 30, 200)
+    assert all(torch.equal(series.weights(30)[name], weight) for name, weight in model.weights(native(30)).items())
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    assert open_series(tmp_path).architecture == series.architecture
+
+
+def test_a_state_dict_with_an_older_versions_masks_opens(tmp_path: Path) -> None:
+    state = model.weights(native(1))
+    torch.save(
+        {**state, "blocks.0.attn.mask": torch.ones(6, 6), "blocks.0.attn.IGNORE": torch.tensor(0.0)}, tmp_path / "m1.pt"
+    )
+    series = open_series(tmp_path, architecture=CONFIG)
+    other = native(0)
+    model.load(other, series.weights(1))
+    assert all(torch.equal(weight, state[name]) for name, weight in model.weights(other).items())
+
+
+def test_sharded_weights_are_read_together(tmp_path: Path, hugging_face: Callable[..., nn.Module]) -> None:
+    plain = hugging_face("GPT2")
+    plain.save_pretrained(tmp_path / "checkpoint-5", max_shard_size="20KB")
+    assert len(list((tmp_path / "checkpoint-5").glob("*.safetensors"))) > 1
+    state = open_series(tmp_path).weights(5)
+    built = model.build(open_series(tmp_path).architecture)
+    model.load(built, state)
+    tokens = torch.arange(8)[None]
+    with torch.no_grad():
+        torch.testing.assert_close(built(tokens), plain(tokens).logits)
+    next((tmp_path / "checkpoint-5").glob("*-00002-of-*")).unlink()
+    with pytest.raises(FileNotFoundError, match=r"names model-00002-of-.*, which is not there"):
+        open_series(tmp_path).weights(5)
+
+
+@pytest.mark.parametrize("kind", ["native", "GPT2", "bridge"])
+def test_models_in_memory_are_a_series(kind: str, hugging_face: Callable[..., nn.Module]) -> None:
+    def make(seed: int) -> nn.Module:
+        if kind == "native":
+            return native(seed)
+        plain = hugging_face("GPT2", seed)
+        if kind == "GPT2":
+            return plain
+        built = model.build(model.described(plain))
+        model.load(built, plain.state_dict())
+        return built
+
+    series = open_series([(0, make(0)), (7, make(1))], name="mine")
+    assert (series.name, series.steps) == ("mine", (0, 7))
+    built = model.build(series.architecture)
+    tokens = torch.arange(5)[None]
+    for seed, step in enumerate(series.steps):
+        model.load(built, series.weights(step))
+        given = make(seed)(tokens)
+        expected = (given.logits if kind == "GPT2" else given).log_softmax(-1)
+        torch.testing.assert_close(model.clean_pass(built, tokens, ())[0], expected.detach(), atol=1e-5, rtol=0)
+
+
+def test_chosen_steps_alone_are_opened(trainer_folder: Path) -> None:
+    assert open_series(trainer_folder, steps=[20, 1000]).steps == (20, 1000)
+    with pytest.raises(ValueError, match="has no step 7; its steps are 20, 100, 1000"):
+        open_series(trainer_folder, steps=[20, 7])
+
+
+@pytest.mark.parametrize("order", [(5, 3), (5, 5)])
+def test_a_list_that_does_not_ascend_is_refused(order: tuple[int, int]) -> None:
+    with pytest.raises(ValueError, match=r"steps of a series ascend|two checkpoints of step 5: item 0 and item 1"):
+        open_series([(step, native(step)) for step in order])
+
+
+def test_two_files_of_one_step_are_refused(tmp_path: Path) -> None:
+    for name in ("a_5.pt", "b_5.pt"):
+        torch.save(model.weights(native(0)), tmp_path / name)
+    with pytest.raises(ValueError, match=r"two checkpoints of step 5: a_5.pt and b_5.pt"):
+        open_series(tmp_path, architecture=CONFIG)
+
+
+def test_weights_without_a_config_ask_for_one(tmp_path: Path) -> None:
+    torch.save(model.weights(native(0)), tmp_path / "m5.pt")
+    with pytest.raises(ValueError, match=r"nothing says which model .* belong to: put its config.json beside them"):
+        open_series(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"not weights at all", b"PK\x03\x04broken"])
+@pytest.mark.parametrize("name", ["m5.pt", "m5.safetensors"])
+def test_a_damaged_file_is_named(content: bytes, name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=rf"{name} is truncated or damaged \(\d+ bytes"):
+        open_series(tmp_path, architecture=CONFIG).weights(5)
+
+
+def test_a_pickle_that_holds_something_else_is_refused(tmp_path: Path) -> None:
+    torch.save({"optimiser": [1, 2]}, tmp_path / "m5.pt")
+    with pytest.raises(ValueError, match=r"m5.pt holds no weights by name"):
+        open_series(tmp_path, architecture=CONFIG).weights(5)
+
+
+def test_an_empty_folder_says_what_was_looked_for(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"neither checkpoint-N folders nor .safetensors, .pt"):
+        open_series(tmp_path)
+
+
+def test_what_is_no_model_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"a model in memory is a HookedTransformer.*got int"):
+        open_series([(0, 3)])
+
+
+@pytest.mark.parametrize("where", ["folder", "memory"])
+def test_an_encoder_is_refused_before_anything_is_measured(where: str, tmp_path: Path) -> None:
+    from transformers import BertConfig, BertForMaskedLM
+
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    encoder = BertForMaskedLM(BertConfig(vocab_size=20, **sizes))
+    encoder.config.architectures = ["BertForMaskedLM"]
+    encoder.save_pretrained(tmp_path / "checkpoint-5")
+    with pytest.raises(ValueError, match="stagewise reads causal language models; this is BertForMaskedLM"):
+        open_series(tmp_path if where == "folder" else [(5, encoder)])
+
+
+@pytest.mark.parametrize("config", [{"model_type": "bert"}, {"model_type": "roberta"}, {"model_type": "t5"}])
+@pytest.mark.parametrize("architectures", [None, ["BertLMHeadModel"]])
+def test_an_encoder_that_does_not_say_so_is_refused(config: dict, architectures: list[str] | None) -> None:
+    with pytest.raises(
+        ValueError, match=r"stagewise reads causal language models; this is (bert|roberta|t5|BertLMHead)"
+    ):
+        described({**config, "architectures": architectures})
+
+
+def test_an_encoders_decoder_is_taken() -> None:
+    assert described({"model_type": "bert", "is_decoder": True, "architectures": ["BertLMHeadModel"]}).n_heads == 12

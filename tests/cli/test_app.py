@@ -1,0 +1,134 @@
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from stagewise.checkpoints.run_folder import TABLE
+from stagewise.cli.app import app
+
+SHORT = ["--quiet", "--steps", "6", "--set", "plan.batch_size=8", "--set", "task.n_sequences=32"]
+
+
+def call(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, list(arguments))
+    return result.exit_code, result.output
+
+
+def test_help_costs_neither_torch_nor_transformer_lens() -> None:
+    program = (
+        "import sys, typer.testing, stagewise.cli.app as cli; "
+        "result = typer.testing.CliRunner().invoke(cli.app, ['--help']); assert result.exit_code == 0; "
+        "print(sorted({'torch', 'transformer_lens', 'pandas'} & set(sys.modules)))"
+    )
+    printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert printed.strip() == "[]"
+
+
+def test_a_run_is_trained_measured_and_reported_verb_by_verb(tmp_path: Path) -> None:
+    folder = str(tmp_path / "run")
+    assert call("train", folder, *SHORT)[0] == 0
+    assert call("measure", folder, "--quiet")[0] == 0
+    code, printed = call("stages", folder, "--json")
+    assert code == 0
+    assert json.loads(printed)["table"][0]["stage"] == 1
+    assert call("report", folder)[0] == 0
+    assert (tmp_path / "run" / "report.html").exists()
+
+
+def test_a_config_of_the_users_own_takes_the_place_of_the_preset(tmp_path: Path) -> None:
+    config = {"n_layers": 2, "d_model": 8, "d_head": 4, "n_ctx": 21, "d_vocab": 24, "attn_only": True}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    code, printed = call("train", str(tmp_path / "run"), "--config", str(tmp_path / "config.json"), *SHORT)
+    assert code == 0
+    assert "2 layers of 2 heads" in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--preset", "huge"], "no preset 'huge'; there are minimal, full"),
+        (["--set", "task.spans=[2,0,2]"], "spans must be one positive number of lags a group, got (2, 0, 2)"),
+        (["--set", "plan.speed=2"], "--set plan.speed: the recipe has no such field"),
+        (["--set", "steps"], "--set takes key=value, got 'steps'"),
+        (["--heads", "0"], "a model needs a layer and a head, got 1 layers of 0 heads"),
+    ],
+)
+def test_bad_input_is_one_line_that_says_what_is_possible(arguments: list[str], message: str, tmp_path: Path) -> None:
+    code, printed = call("train", str(tmp_path / "run"), *arguments)
+    assert code == 2
+    assert message in printed
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_of_another_recipe_is_left_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    assert call("train", str(folder), *SHORT)[0] == 0
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    code, printed = call("train", str(folder), *SHORT, "--seed", "1")
+    assert code == 2
+    assert "holds a run of another recipe" in printed
+    assert "task.seed: 1 asked for, 0 on disk" in printed
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+def test_a_run_that_was_not_measured_has_no_stages_yet(tmp_path: Path) -> None:
+    code, printed = call("stages", str(tmp_path))
+    assert code == 2
+    assert "measure the run first" in printed
+
+
+def test_figure_10_is_drawn_without_training(tmp_path: Path) -> None:
+    code, printed = call("run", "incremental", "--figure", "10", "--folder", str(tmp_path))
+    assert code == 0
+    assert Path(printed.strip()).stat().st_size > 0
+
+
+def test_a_figure_that_there_is_none_of_is_named_with_those_that_there_are(tmp_path: Path) -> None:
+    code, printed = call("run", "incremental", "--figure", "99", "--folder", str(tmp_path / "none"), "--quiet")
+    assert code == 2
+    assert "there are recipes of the figures 1, 2, 3, 4L, 4R, 5, 6, 7, 8, 9, 11, 12" in printed
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.fixture
+def checkpoints(tmp_path: Path, saved: Callable[..., dict[str, bytes]]) -> Path:
+    for seed, step in enumerate((0, 10, 20, 30)):
+        folder = tmp_path / "mine" / f"checkpoint-{step}"
+        folder.mkdir(parents=True)
+        for name, content in saved("GPT2", seed).items():
+            (folder / name).write_bytes(content)
+    return tmp_path / "mine"
+
+
+def test_an_audit_ends_with_status_1_where_something_is_wrong(checkpoints: Path) -> None:
+    code, printed = call("audit", str(checkpoints))
+    assert (code, "nothing is wrong" in printed) == (0, True)
+    (checkpoints / "checkpoint-20" / "model.safetensors").write_bytes(b"")
+    code, printed = call("audit", str(checkpoints), "--json")
+    assert code == 1
+    assert [found["kind"] for found in json.loads(printed)["findings"]] == ["damaged"]
+    assert call("audit", str(checkpoints), "--no-weights")[0] == 0
+
+
+def test_a_folder_of_checkpoints_is_measured_and_reported(checkpoints: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    code, printed = call("measure", str(checkpoints), "--out", str(out), "--quiet")
+    assert code == 0, printed
+    assert f"rows: {out / TABLE}" in printed
+    code, printed = call("report", str(out))
+    assert code == 0, printed
+    assert printed.strip() == str(out / "report.html")
+    assert call("stages", str(out))[0] == 0
+    assert {path.name for path in checkpoints.iterdir()} == {f"checkpoint-{step}" for step in (0, 10, 20, 30)}
+
+
+@pytest.mark.parametrize("verb", ["audit", "measure", "report"])
+def test_a_source_that_is_none_is_a_line_and_writes_nothing(verb: str, tmp_path: Path) -> None:
+    code, printed = call(verb, str(tmp_path / "nowhere"))
+    assert code == 2
+    assert "is not a run folder: there is no run.json in it" in printed
+    assert not list(tmp_path.iterdir())

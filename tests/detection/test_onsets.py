@@ -1,0 +1,186 @@
+"""Onsets: planted ones found in time and in order, none in nulls, over as many curves as a model has."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from stagewise.detection.onsets import find_onsets
+from stagewise.detection.stages import find_stages
+
+STEPS = np.unique(np.concatenate([np.arange(0, 9), np.geomspace(10, 3000, 40).astype(int)]))
+RELATIONS = ("previous token", "duplicate token", "induction", "first token", "self", "a", "b", "c")
+
+
+def sigmoid(at: float, width: float = 0.1) -> np.ndarray:
+    """From 0 to 1 at a step, `width` e-folds wide."""
+    return 1 / (1 + np.exp(-(np.log1p(STEPS) - np.log1p(at)) / width))
+
+
+def scores(curves: np.ndarray, relation: str = "induction", layer: int = 0, noise: float = 0.01) -> pd.DataFrame:
+    """Attention masses of the heads of a layer over STEPS: curves [head, step], with noise."""
+    noisy = curves + noise * np.random.default_rng(len(curves)).standard_normal(curves.shape)
+    frames = [pd.DataFrame({"step": STEPS, "value": values, "head": head}) for head, values in enumerate(noisy)]
+    return pd.concat(frames).assign(run="run", probe="AttentionTo", quantity="mass", relation=relation, layer=layer)
+
+
+def planted(noise: float, seed: int, width: float = 0.1) -> tuple[pd.DataFrame, float]:
+    generator = np.random.default_rng(seed)
+    at = float(np.exp(generator.uniform(np.log(30), np.log(1000))))
+    curve = 0.08 + 0.6 * sigmoid(at, width) + noise * generator.standard_normal(len(STEPS))
+    return scores(curve[None], noise=0), at
+
+
+@pytest.mark.parametrize(
+    ("noise", "width", "seeds"),
+    [
+        (0.02, 0.1, 25),
+        pytest.param(0.01, 0.05, 300, marks=pytest.mark.slow),
+        pytest.param(0.03, 0.1, 300, marks=pytest.mark.slow),
+        pytest.param(0.01, 0.3, 300, marks=pytest.mark.slow),
+    ],
+)
+def test_a_planted_onset_lies_in_its_interval_at_the_nominal_rate(noise: float, width: float, seeds: int) -> None:
+    covered = []
+    for seed in range(seeds):
+        table, at = planted(noise, seed, width)
+        (row,) = find_onsets(table).to_dict("records")
+        assert row["onset"], row["reason"]
+        covered.append(row["t50_lo"] <= at <= row["t50_hi"])
+        assert row["t10"] <= row["t50"] <= row["t90"]
+        assert row["t50_lo"] <= row["t50"] <= row["t50_hi"]
+    assert np.mean(covered) >= 0.95 - 2 * np.sqrt(0.95 * 0.05 / seeds)
+
+
+def test_the_levels_and_times_are_those_of_the_logistic() -> None:
+    (row,) = find_onsets(scores(0.08 + 0.6 * sigmoid(200)[None], noise=1e-4)).to_dict("records")
+    assert (row["before"], row["after"]) == pytest.approx((0.08, 0.68), abs=1e-3)
+    expected = [np.expm1(np.log(201) + 0.1 * np.log(part / (1 - part))) for part in (0.1, 0.5, 0.9)]
+    assert [row[name] for name in ("t10", "t50", "t90")] == pytest.approx(expected, rel=0.03)
+
+
+NULLS: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
+    "flat": lambda generator: 0.1 + 0 * STEPS,
+    "power law": lambda generator: 0.9 - 0.8 * (1 + STEPS / generator.uniform(1, 100)) ** -generator.uniform(0.2, 1),
+    "slow drift": lambda generator: 0.05 + generator.uniform(0.1, 0.8) * np.log1p(STEPS) / np.log1p(STEPS[-1]),
+    "exponential": lambda generator: 0.9 * (1 - np.exp(-STEPS / generator.uniform(10, 2000))),
+    "falling power law": lambda generator: 0.8 * (1 + STEPS / 10) ** -0.5,
+    "straight": lambda generator: 0.05 + 0.8 * STEPS / STEPS[-1],
+}
+
+
+@pytest.mark.parametrize("null", NULLS)
+def test_twenty_four_heads_with_eight_scores_each_of_a_null_show_no_onset(null: str) -> None:
+    generator = np.random.default_rng(7)
+    curves = np.array([NULLS[null](generator) for _ in range(24 * 8)])
+    curves += generator.choice([0.003, 0.03], (24 * 8, 1)) * generator.standard_normal(curves.shape)
+    parts = zip(curves.reshape(8, 24, -1), RELATIONS, strict=True)
+    table = pd.concat([scores(part, name, noise=0) for part, name in parts])
+    onsets = find_onsets(table)
+    assert len(onsets) == 24 * 8
+    assert not onsets["onset"].any(), onsets.loc[onsets["onset"], ["p_value", "before", "after", "t50"]].to_string()
+    assert onsets["t50"].isna().all()
+
+
+@pytest.mark.slow
+def test_one_table_of_nulls_in_twenty_shows_an_onset_at_most() -> None:
+    generator = np.random.default_rng(0)
+    makers = list(NULLS.values())
+    false = 0
+    for _ in range(60):
+        curves = np.array([makers[i % len(makers)](generator) for i in range(192)])
+        curves += generator.choice([0.003, 0.01, 0.03, 0.1], (192, 1)) * generator.standard_normal(curves.shape)
+        false += bool(find_onsets(scores(curves, noise=0))["onset"].any())
+    assert false / 60 <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / 60), f"{false} of 60 tables"
+
+
+def test_what_rises_and_falls_again_is_a_transient_onset() -> None:
+    (row,) = find_onsets(scores(0.05 + 0.7 * (sigmoid(100) - 0.9 * sigmoid(600))[None])).to_dict("records")
+    assert row["onset"]
+    assert row["transient"]
+    assert row["t50_lo"] <= 100 <= row["t50_hi"]
+    assert "back to 0.13" in row["words"]
+
+
+def test_a_rise_at_the_end_is_censored() -> None:
+    (row,) = find_onsets(scores(0.05 + 0.7 * sigmoid(2500)[None])).to_dict("records")
+    assert row["onset"], row["reason"]
+    assert np.isinf(row["t90_hi"])
+    assert "not over yet" in row["words"]
+
+
+@pytest.mark.parametrize("place", [12, 30, len(STEPS) - 1])
+def test_one_checkpoint_that_stands_out_is_no_onset(place: int) -> None:
+    spike = 0.05 + 0.7 * (np.arange(len(STEPS)) == place)[None]
+    assert not find_onsets(scores(spike))["onset"].any()
+
+
+def test_two_heads_at_different_times_are_two_stages_in_order() -> None:
+    early, late, never = 0.05 + 0.65 * sigmoid(130), 0.05 + 0.75 * sigmoid(500), 0.05 + 0 * STEPS
+    table = pd.concat([scores(np.array([never, late]), layer=1), scores(np.array([never, early]), "previous token")])
+    stages = find_stages(table)
+    assert stages.table["stage"].tolist() == [1, 2, 3]
+    assert stages.table["summary"].iloc[0] == "before the first onset"
+    assert stages.table["summary"].iloc[1].startswith("L0H1 becomes a previous-token head (0.05 -> 0.7")
+    assert stages.table["summary"].iloc[2].startswith("L1H1 becomes an induction head (0.05 -> 0.79)")
+    for row, at in zip(stages.table.iloc[1:].to_dict("records"), (130, 500), strict=True):
+        assert row["start_lo"] <= at <= row["start_hi"]
+
+
+def test_onsets_that_cannot_be_told_apart_are_one_stage() -> None:
+    stages = find_stages(scores(0.05 + 0.7 * np.array([sigmoid(200), sigmoid(205)])))
+    assert len(stages) == 2
+    assert stages.table["summary"].iloc[1].count("becomes an induction head") == 2
+
+
+def test_a_loss_and_an_in_context_score_fall() -> None:
+    noise = 0.01 * np.random.default_rng(0).standard_normal((2, len(STEPS)))
+    frames = [
+        pd.DataFrame({"step": STEPS, "value": level - 2 * sigmoid(300) + more, "probe": probe, "quantity": quantity})
+        for probe, quantity, level, more in zip(
+            ("Loss", "InContextLearning"), ("cross_entropy", "score"), (3.4, 0.0), 0.1 * noise, strict=True
+        )
+    ]
+    words = find_onsets(pd.concat(frames).assign(run="run"))["words"].tolist()
+    assert sorted(words) == [
+        "the in-context learning score falls (0.00 -> -2.00)",
+        "the loss falls (3.40 -> 1.40)",
+    ]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+def test_few_checkpoints_show_nothing_and_say_so(count: int) -> None:
+    table = scores(0.05 + 0.7 * sigmoid(2)[None], noise=0)
+    (row,) = find_onsets(table[table["step"].isin(STEPS[:count])]).to_dict("records")
+    assert not row["onset"]
+    assert row["reason"]
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, 1 / 3])
+def test_a_constant_without_noise_has_no_onset(value: float) -> None:
+    (row,) = find_onsets(scores(np.full((1, len(STEPS)), value), noise=0)).to_dict("records")
+    assert not row["onset"]
+    assert row["before"] == row["after"] == row["last"] == value
+
+
+def test_a_curve_that_is_not_finite_is_named_and_the_others_go_on() -> None:
+    curves = 0.05 + 0.7 * np.array([sigmoid(200), sigmoid(200)])
+    curves[0, 10] = np.nan
+    rows = find_onsets(scores(curves)).set_index("head")
+    assert rows.loc[0, "reason"] == f"is not finite at step {STEPS[10]}"
+    assert rows.loc[1, "onset"]
+
+
+def test_resamples_of_the_batch_widen_the_interval() -> None:
+    table = scores(0.08 + 0.6 * sigmoid(200, 0.3)[None], noise=0.001)
+    shift = 0.2 * np.random.default_rng(0).standard_normal((1, 50)) * sigmoid(200, 0.3)[:, None]
+    shift[STEPS > 400] *= 0.2
+    shaken = table.assign(resamples=[value + row for value, row in zip(table["value"], shift, strict=True)])
+    alone, wider = (find_onsets(one).iloc[0] for one in (table, shaken))
+    assert wider["t50_hi"] - wider["t50_lo"] > alone["t50_hi"] - alone["t50_lo"]
+
+
+def test_a_table_without_scores_is_refused() -> None:
+    with pytest.raises(ValueError, match="neither KL to truncated truths"):
+        find_stages(scores(np.zeros((1, len(STEPS)))).assign(probe="MeanPattern"))

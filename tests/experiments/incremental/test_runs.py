@@ -1,0 +1,225 @@
+"""Sweeps end to end at a tiny size; the figures' own recipes are checked, and trained in slow tests."""
+
+import dataclasses
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from stagewise.architecture import minimal
+from stagewise.checkpoints import run_folder
+from stagewise.detection.stages import find_stages
+from stagewise.experiments.incremental import figures as incremental_figures
+from stagewise.experiments.incremental import markov
+from stagewise.experiments.incremental import runs as incremental
+from stagewise.experiments.incremental.early_stopping import early_stop
+from stagewise.experiments.incremental.recipes import FIGURES, SCALES, SETTINGS, Run, runs, variants
+from stagewise.experiments.incremental.shared_baselines import baseline_recipe, content_hash, linked_baselines
+from stagewise.init import OneHotInit
+from stagewise.recipe import Recipe, TrainPlan
+from stagewise.table import select
+from stagewise.tasks import MarkovChain
+from stagewise.training import train
+
+PLAN = TrainPlan(steps=6, batch_size=16, learning_rate=0.08, save=frozenset({0, 2, 4}))
+
+
+def tiny(n_sequences: int | None = 40) -> Recipe:
+    task = MarkovChain(d_vocab=4, spans=(1, 1), length=4, n_sequences=n_sequences)
+    return Recipe(task, minimal(4, task.n_ctx, n_heads=2), PLAN)
+
+
+SWEEP = [Run("n=40", 0, tiny(40), "a-seed0"), Run("n=80", 0, tiny(80), "b-seed0"), Run("same", 0, tiny(80), "b-seed0")]
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pd.DataFrame]:
+    folder = tmp_path_factory.mktemp("sweep")
+    return folder, incremental.run_sweep(SWEEP, folder, restricted=True, progress=False)
+
+
+def test_a_sweep_has_a_row_for_each_run_and_one_folder_for_those_that_are_the_same(
+    swept: tuple[Path, pd.DataFrame],
+) -> None:
+    folder, summary = swept
+    assert summary["run"].tolist() == ["n=40-seed0", "n=80-seed0", "same-seed0"]
+    assert {path.name for path in folder.iterdir()} == {"a-seed0", "b-seed0", "baselines"}
+    numbers = summary.set_index("variant").drop(columns="run")
+    pd.testing.assert_series_equal(numbers.loc["n=80"], numbers.loc["same"], check_names=False)
+
+
+def test_the_runs_of_a_data_sweep_share_their_baselines(swept: tuple[Path, pd.DataFrame]) -> None:
+    folder, summary = swept
+    assert len(list((folder / "baselines").iterdir())) == 2  # contexts 1 and 2
+    assert summary["completed"].between(1, 2).all()
+
+
+def test_a_second_call_trains_nothing_and_says_the_same(swept: tuple[Path, pd.DataFrame]) -> None:
+    folder, summary = swept
+    weights = {path: path.stat().st_mtime_ns for path in folder.rglob("*.safetensors")}
+    again = incremental.run_sweep(SWEEP, folder, progress=False)  # the folders refer to their baselines already
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.safetensors")} == weights
+    pd.testing.assert_frame_equal(again, summary)
+
+
+@pytest.mark.slow
+def test_two_processes_find_what_one_finds(swept: tuple[Path, pd.DataFrame], tmp_path: Path) -> None:
+    beside = incremental.run_sweep(SWEEP, tmp_path, restricted=True, workers=2, progress=False)
+    pd.testing.assert_frame_equal(beside, swept[1])
+
+
+def test_measuring_a_run_of_a_sweep_anew_keeps_its_shared_baselines(swept: tuple[Path, pd.DataFrame]) -> None:
+    folder, _ = swept
+    references = set(markov.probe_batch(tiny(40), folder / "a-seed0").references)
+    assert {"trained c=1", "trained c=2"} <= references
+
+
+def test_a_shared_baseline_that_was_moved_is_named(swept: tuple[Path, pd.DataFrame], tmp_path: Path) -> None:
+    folder, _ = swept
+    shutil.copytree(folder / "a-seed0", tmp_path / "a-seed0")
+    with pytest.raises(FileNotFoundError, match=r"refers to baselines that are not there: .*baselines"):
+        linked_baselines(tmp_path / "a-seed0")
+
+
+@pytest.mark.parametrize(("figure", "axes"), {"1": 2, "4R": 2, "5": 3, "6": 2, "7": 2, "B": 4}.items())
+def test_every_kind_of_figure_is_drawn(
+    figure: str, axes: int, swept: tuple[Path, pd.DataFrame], tmp_path: Path
+) -> None:
+    folder, summary = swept
+    drawn = incremental_figures.draw(figure, folder, summary.iloc[:2])
+    drawn.savefig(tmp_path / "figure.png")
+    assert len(drawn.get_axes()) >= axes
+
+
+def test_figure_10_shows_the_loss_and_every_head() -> None:
+    assert len(incremental_figures.ode(until=50).get_axes()) == 4
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_every_run_can_be_sampled_and_is_found_by_a_figure(setting: str) -> None:
+    known = variants(setting)
+    for recipe in known.values():
+        assert recipe.task.sample(2, seed=0).tokens.shape == (2, recipe.task.n_ctx)
+    shown = {run.folder for figure in FIGURES for run in runs(figure, setting)}
+    assert len(shown) == len({content_hash(recipe) for recipe in known.values()})
+
+
+@pytest.mark.parametrize("figure", FIGURES)
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_the_runs_of_a_figure_differ_and_those_in_one_folder_do_not(figure: str, setting: str) -> None:
+    found = runs(figure, setting, seeds=(0, 1))
+    assert len({run.name for run in found}) == len({run.folder for run in found}) == len(found)
+    assert len({content_hash(run.recipe) for run in found}) == len(found)
+
+
+@pytest.mark.parametrize(("one", "other"), [("2", "3"), ("6", "7"), ("8", "9"), ("13", "14"), ("18", "19")])
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_two_figures_of_one_run_share_it(one: str, other: str, setting: str) -> None:
+    assert runs(one, setting) == runs(other, setting)
+
+
+@pytest.mark.parametrize(("figure", "setting"), [("10", "small"), ("5", "huge")])
+def test_an_unknown_figure_or_setting_is_named_with_those_that_there_are(figure: str, setting: str) -> None:
+    with pytest.raises(ValueError, match=f"settings small, paper; got figure '{figure}' in setting '{setting}'"):
+        runs(figure, setting)
+
+
+def test_runs_that_differ_in_data_scale_or_seed_share_a_baseline_and_others_do_not() -> None:
+    def cached(recipe: Recipe) -> str:
+        return content_hash(baseline_recipe(recipe, 2))
+
+    for setting in SETTINGS:
+        assert len({cached(run.recipe) for run in runs("5", setting, seeds=(0,))}) == 1
+    assert {cached(run.recipe) for run in runs("4L")} == {cached(markov.recipe())}
+    assert len({cached(run.recipe) for run in runs("4R")}) == len(runs("4R"))
+
+
+def heads_after_8_steps(recipe: Recipe, folder: Path) -> int:
+    plan = dataclasses.replace(recipe.plan, steps=8, batch_size=64, save=None)
+    return incremental.distinct_heads(train(dataclasses.replace(recipe, plan=plan), folder, progress=False))
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_heads_stay_different_objects_at_every_initial_scale_but_zero(setting: str, scale: Any, tmp_path: Path) -> None:
+    recipe = variants(setting)[f"scale={scale}"]
+    assert heads_after_8_steps(recipe, tmp_path) == (1 if scale == 0 else 3)
+
+
+@pytest.mark.parametrize("setting", ["small", pytest.param("paper", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("figure", ["1", "8", "11", "12", "15", "18"])
+def test_heads_of_every_other_kind_of_run_are_different_objects_too(figure: str, setting: str, tmp_path: Path) -> None:
+    run = runs(figure, setting)[-1]
+    assert heads_after_8_steps(run.recipe, tmp_path) == run.recipe.architecture.n_heads
+
+
+def test_a_scale_that_rounding_loses_makes_one_head_of_all(tmp_path: Path) -> None:
+    lost = minimal(24, 21, init=OneHotInit(query_scale=1e-9))
+    assert heads_after_8_steps(dataclasses.replace(markov.recipe(), architecture=lost), tmp_path) == 1
+
+
+def test_early_stopping_takes_the_lowest_excess_and_the_closest_baseline(swept: tuple[Path, pd.DataFrame]) -> None:
+    folder, _ = swept
+    table = pd.read_parquet(folder / "a-seed0" / "tables" / "measurements.parquet")
+    found = early_stop(table, find_stages(table))
+    excess = select(table, "Loss", "excess").set_index("step")["value"]
+    assert (found.best_step, found.best_excess) == (excess.idxmin(), excess.min())
+    kl = select(table, "KLToReference", "kl", step=found.best_step).set_index("reference")["value"]
+    assert found.completed == (1 if kl["trained c=1"] < kl["trained c=2"] else 2)
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("small")  # the sweeps share their common runs
+
+
+def by_seed(figure: str, folder: Path) -> list[pd.DataFrame]:
+    summary = incremental.run_figure(figure, folder, progress=False)
+    assert summary["seed"].nunique() == 3
+    heads = {run.name: run.recipe.architecture.n_heads for run in runs(figure, seeds=(0, 1, 2))}
+    alike = {row["run"]: row["distinct_heads"] for row in summary.to_dict("records") if row["variant"] != "scale=0.0"}
+    assert alike == {name: heads[name] for name in alike}
+    return [rows.set_index("variant") for _, rows in summary.groupby("seed")]
+
+
+@pytest.mark.slow
+def test_more_data_never_means_fewer_completed_stages(small: Path) -> None:
+    for rows in by_seed("5", small):
+        assert rows["completed"].is_monotonic_increasing
+        assert rows["completed"].iloc[[0, -1]].tolist() == [1, 3]
+        assert rows["best_excess"].is_monotonic_decreasing
+
+
+@pytest.mark.slow
+def test_a_smaller_initial_scale_ends_the_first_stage_later_and_zero_never(small: Path) -> None:
+    for rows in by_seed("4L", small):
+        assert rows.loc[["scale=xavier", "scale=0.001", "scale=1e-06"], "end_1"].is_monotonic_increasing
+        assert rows.loc["scale=0.0", "distinct_heads"] == 1
+        assert rows.loc["scale=0.0", "stages"] == 1
+        assert rows.loc["scale=0.0", "final_kl"] > 5 * rows.loc["scale=0.001", "final_kl"]
+
+
+@pytest.mark.slow
+def test_a_steeper_hierarchy_ends_its_stages_later_and_none_has_no_stages(small: Path) -> None:
+    for rows in by_seed("4R", small):
+        assert rows["stages"].iloc[[0, -2]].tolist() == [1, 3]
+        assert rows["end_2"].dropna().is_monotonic_increasing
+
+
+@pytest.mark.slow
+def test_two_heads_stop_on_the_second_plateau(small: Path) -> None:
+    for rows in by_seed("heads", small):
+        assert rows.loc["heads=2", "stages"] < 3
+        assert rows.loc["heads=2", "final_kl"] > 3 * rows.loc["heads=3", "final_kl"]
+
+
+@pytest.mark.slow
+def test_with_reversed_importance_all_heads_look_at_the_farthest_group_first(small: Path) -> None:
+    for rows in by_seed("8", small):
+        table = run_folder.read_table(small / rows.loc["reversed", "folder"])
+        masses = select(table, "AttentionTo", "mass", step=int(rows.loc["reversed", "end_1"]))
+        top = masses.loc[masses.groupby("head")["value"].idxmax(), "relation"]
+        assert set(top) == {"I(1)"}
+        assert rows.loc["reversed", "stages"] == 3
