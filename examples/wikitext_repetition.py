@@ -25,7 +25,7 @@ def main(folder: Path) -> Path:
         run(recipe(repeating=share), own := folder / f"{share:g}")
         table = read_table(own)
         print(f"{share:.0%} of the windows: {heads_in_words(head_onsets(table), int(table['step'].max()))}")
-        mass = select(table, "AttentionAlong", "mass", relation="induction")
+        mass = select(table, "AttentionTo", "along", relation="induction")
         best = mass.loc[mass.groupby("step")["value"].idxmax()]
         curve(ax, best, f"{share:.0%} repeat", colours[share], marker(i))
     set_step_axis(ax, table["step"])

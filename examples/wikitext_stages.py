@@ -10,8 +10,9 @@ import torch
 
 from stagewise.checkpoints.run_folder import read_table
 from stagewise.detection.crossings import crossings
-from stagewise.detection.head_kinds import head_curves, head_onsets, heads_in_words
+from stagewise.detection.head_kinds import head_onsets, heads_in_words
 from stagewise.experiments.wikitext import recipe, run
+from stagewise.plot.heads import head_curves
 from stagewise.reporting.sections.text import N_GRAMS, TEXT, loss_in_words, n_gram_curves, order_in_words
 
 

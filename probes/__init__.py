@@ -1,7 +1,6 @@
 """The catalogue of probes: one idea a file."""
 
 from stagewise.probes.accuracy import Accuracy as Accuracy
-from stagewise.probes.attention_along import AttentionAlong as AttentionAlong
 from stagewise.probes.attention_by_token import AttentionByToken as AttentionByToken
 from stagewise.probes.attention_distance import AttentionDistance as AttentionDistance
 from stagewise.probes.attention_entropy import AttentionEntropy as AttentionEntropy

@@ -1,9 +1,11 @@
 """How often the most likely token is the right one."""
 
 import dataclasses
+from collections.abc import Mapping
+from typing import ClassVar
 
 from stagewise.loss import mean_scored
-from stagewise.probe import AbstractProbe, Reading, View
+from stagewise.probe import AbstractProbe, Quantity, Reading, View
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,6 +20,10 @@ class Accuracy(AbstractProbe):
     >>> Accuracy()
     Accuracy()
     """
+
+    quantities: ClassVar[Mapping[str, Quantity]] = {
+        "accuracy": Quantity("accuracy", range=(0, 1), progress="up", onset="accuracy rises"),
+    }
 
     def read(self, view: View) -> list[Reading]:
         """Return `accuracy`."""

@@ -1,9 +1,11 @@
 """Which tokens each head attends to, wherever they stand."""
 
 import dataclasses
+from collections.abc import Mapping
+from typing import ClassVar
 
 from stagewise.attention import scored_rows
-from stagewise.probe import AbstractPatternProbe, Reading, View
+from stagewise.probe import AbstractPatternProbe, Quantity, Reading, View
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,6 +26,10 @@ class AttentionByToken(AbstractPatternProbe):
     >>> AttentionByToken()
     AttentionByToken(rows=16)
     """
+
+    quantities: ClassVar[Mapping[str, Quantity]] = {
+        "attention": Quantity("attention by token", range=(0, 1)),
+    }
 
     rows: int = 16
 

@@ -1,11 +1,13 @@
 """How far back each head looks on average."""
 
 import dataclasses
+from collections.abc import Mapping
+from typing import ClassVar
 
 import torch
 
 from stagewise.loss import mean_scored
-from stagewise.probe import AbstractPatternProbe, Reading, View
+from stagewise.probe import AbstractPatternProbe, Quantity, Reading, View
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,6 +22,10 @@ class AttentionDistance(AbstractPatternProbe):
     >>> AttentionDistance()
     AttentionDistance()
     """
+
+    quantities: ClassVar[Mapping[str, Quantity]] = {
+        "distance": Quantity("mean distance", "tokens", (0, None)),
+    }
 
     def read(self, view: View) -> list[Reading]:
         """Return `distance` in tokens by layer and head."""

@@ -1,11 +1,13 @@
 """How widely each head attends."""
 
 import dataclasses
+from collections.abc import Mapping
+from typing import ClassVar
 
 import torch
 
 from stagewise.loss import mean_scored
-from stagewise.probe import AbstractPatternProbe, Reading, View
+from stagewise.probe import AbstractPatternProbe, Quantity, Reading, View
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,6 +22,10 @@ class AttentionEntropy(AbstractPatternProbe):
     >>> AttentionEntropy()
     AttentionEntropy()
     """
+
+    quantities: ClassVar[Mapping[str, Quantity]] = {
+        "entropy": Quantity("entropy of attention", "nats", (0, None)),
+    }
 
     def read(self, view: View) -> list[Reading]:
         """Return `entropy` in nats by layer and head."""

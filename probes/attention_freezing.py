@@ -1,11 +1,13 @@
 """How much each head's attention still moves from one checkpoint to the next."""
 
 import dataclasses
+from collections.abc import Mapping
+from typing import ClassVar
 
 import pandas as pd
 
 from stagewise.attention import scored_rows
-from stagewise.probe import AbstractPatternProbe, Reading, View
+from stagewise.probe import AbstractPatternProbe, Quantity, Reading, View
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,6 +31,11 @@ class AttentionFreezing(AbstractPatternProbe):
     >>> AttentionFreezing()
     AttentionFreezing(rows=16)
     """
+
+    quantities: ClassVar[Mapping[str, Quantity]] = {
+        "attention": Quantity("attention", range=(0, 1)),
+        "change": Quantity("change of attention", range=(0, 1)),
+    }
 
     rows: int = 16
 

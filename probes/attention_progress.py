@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
+from typing import ClassVar
 
 import pandas as pd
 import torch
@@ -9,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stagewise.loss import mean_scored
-from stagewise.probe import AbstractPatternProbe, Reading, View, chosen
+from stagewise.probe import AbstractPatternProbe, Quantity, Reading, View, chosen
 from stagewise.task import Batch
 
 AXES = ["run", "layer", "head", "relation"]
@@ -44,6 +45,11 @@ class AttentionProgress(AbstractPatternProbe):
     >>> AttentionProgress(relations=("induction",))
     AttentionProgress(induction)
     """
+
+    quantities: ClassVar[Mapping[str, Quantity]] = {
+        "cosine": Quantity("cosine with the target attention", range=(0, 1), progress="up"),
+        "progress": Quantity("progress towards the target attention", range=(None, 1)),
+    }
 
     targets: Mapping[str, Float[Tensor, "query key"]] | None = None
     relations: tuple[str, ...] | None = None

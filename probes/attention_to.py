@@ -1,18 +1,25 @@
 """How much each head attends to a named relation."""
 
 import dataclasses
+from collections.abc import Mapping
+from typing import ClassVar
 
 import torch
 
 from stagewise.attention import mass_on
-from stagewise.probe import AbstractPatternProbe, Reading, View, chosen
+from stagewise.probe import AbstractPatternProbe, Quantity, Reading, View, chosen
 
 
 @dataclasses.dataclass(frozen=True)
 class AttentionTo(AbstractPatternProbe):
-    """Mean attention mass from the scored queries to the keys of each relation, by layer and head.
+    """Mean attention mass on the keys of each relation, by layer and head, in [0, 1].
 
-        mass(l, h, r) = mean_q sum_{k in r(q)} A^{l,h}_{qk},   in [0, 1]
+        mass(l, h, r) = mean over scored q of sum_{k in r(q)} A^{l,h}_{qk}
+        along(l, h, r) = the same mean over {q : r(q) not empty}, wherever the relation starts
+
+    `mass` is what a prediction reads. `along` also sees what earlier positions do: copying heads (value to key) and
+    previous-token heads, beside selection or induction heads (query to value). It is there for the relations that
+    start somewhere in every sequence.
 
     Args:
         relations: names of the batch's relations; None for all.
@@ -20,18 +27,36 @@ class AttentionTo(AbstractPatternProbe):
     Raises:
         ValueError: the batch has no such relation.
 
-    Source: Yüksel et al. (2026), arXiv:2602.19143, the span mass of Figure B. Deviation: all scored queries are
-    averaged, the paper's code takes the last one.
+    Source: Yüksel et al. (2026), arXiv:2602.19143, the span mass of Figure B (deviation: all scored queries are
+    averaged, the paper's code takes the last one); Zucchet et al. (2025), arXiv:2505.17863, the copying and selection
+    scores of Figure 17.
 
     >>> AttentionTo(("I(1)",))
     AttentionTo(relations=('I(1)',))
     """
 
+    quantities: ClassVar[Mapping[str, Quantity]] = {
+        "mass": Quantity("attention mass", range=(0, 1), progress="up", unless="along"),
+        "along": Quantity("attention mass along the relation", range=(0, 1), progress="up"),
+    }
+
     relations: tuple[str, ...] | None = None
 
     def read(self, view: View) -> list[Reading]:
-        """Return `mass` by layer, head and relation."""
+        """Return `mass` and `along` by layer, head and relation."""
         batch = view.batch
-        names = chosen(self.relations, batch.relations, "relation")
-        masses = [mass_on(view.patterns, batch.relations[name], batch.scored) for name in names]
-        return [Reading("batch layer head relation", torch.stack(masses, -1), "mass", {"relation": names})]
+        masks = {name: batch.relations[name] for name in chosen(self.relations, batch.relations, "relation")}
+        queries = {name: mask.any(-1) for name, mask in masks.items()}
+        scored = {name: mass_on(view.patterns, mask, batch.scored) for name, mask in masks.items()}
+        along = {
+            name: mass_on(view.patterns, masks[name], starts)
+            for name, starts in queries.items()
+            if bool(starts.any(-1).all())
+        }
+        return [
+            Reading(
+                "batch layer head relation", torch.stack(list(masses.values()), -1), name, {"relation": list(masses)}
+            )
+            for name, masses in (("mass", scored), ("along", along))
+            if masses
+        ]

@@ -1,13 +1,14 @@
 """How much a head reads what another one wrote, by their weights."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from stagewise.circuits import Circuits
-from stagewise.probe import AbstractCircuitProbe, Reading
+from stagewise.probe import AbstractCircuitProbe, Quantity, Reading
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,6 +29,10 @@ class Composition(AbstractCircuitProbe):
     >>> Composition()
     Composition()
     """
+
+    quantities: ClassVar[Mapping[str, Quantity]] = {
+        "score": Quantity("composition", range=(0, 1)),
+    }
 
     def read_circuits(self, circuits: Circuits) -> list[Reading]:
         """Return `score` by layer, head, source ("L0H1") and composition (Q, K, V)."""

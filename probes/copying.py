@@ -1,9 +1,11 @@
 """Whether the model repeats what it has seen."""
 
 import dataclasses
+from collections.abc import Mapping
+from typing import ClassVar
 
 from stagewise.loss import cross_entropy, mean_scored
-from stagewise.probe import AbstractProbe, Reading, View
+from stagewise.probe import AbstractProbe, Quantity, Reading, View
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,6 +25,11 @@ class Copying(AbstractProbe):
     >>> Copying()
     Copying()
     """
+
+    quantities: ClassVar[Mapping[str, Quantity]] = {
+        "accuracy": Quantity("accuracy of copying", range=(0, 1), progress="up", onset="copying begins, accuracy"),
+        "gain": Quantity("gain of copying", "nats", progress="up", onset="copying begins, gain"),
+    }
 
     def read(self, view: View) -> list[Reading]:
         """Return `accuracy` and `gain`."""

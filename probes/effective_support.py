@@ -1,9 +1,11 @@
 """How many keys each head attends to."""
 
 import dataclasses
+from collections.abc import Mapping
+from typing import ClassVar
 
 from stagewise.loss import mean_scored
-from stagewise.probe import AbstractPatternProbe, Reading, View
+from stagewise.probe import AbstractPatternProbe, Quantity, Reading, View
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,6 +19,10 @@ class EffectiveSupport(AbstractPatternProbe):
     >>> EffectiveSupport()
     EffectiveSupport()
     """
+
+    quantities: ClassVar[Mapping[str, Quantity]] = {
+        "keys": Quantity("effective number of keys", range=(1, None)),
+    }
 
     def read(self, view: View) -> list[Reading]:
         """Return `keys` by layer and head."""

@@ -1,14 +1,15 @@
 """How much the attention to each token has grown since the first checkpoint, before it is normalised."""
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 import torch
 
 from stagewise.architecture import Architecture
-from stagewise.probe import AbstractProbe, Reading, View, chosen
+from stagewise.probe import AbstractProbe, Quantity, Reading, View, chosen
 
 AXES = ["run", "layer", "head", "token"]
 
@@ -33,6 +34,11 @@ class GrowthFactor(AbstractProbe):
     >>> GrowthFactor()
     GrowthFactor(relation='distinct')
     """
+
+    quantities: ClassVar[Mapping[str, Quantity]] = {
+        "score": Quantity("attention score"),
+        "growth": Quantity("growth of the attention score", range=(0, None)),
+    }
 
     relation: str = "distinct"
 

@@ -2,7 +2,8 @@
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -10,7 +11,7 @@ from torch import Tensor
 from stagewise.architecture import Architecture
 from stagewise.intervention import AblateHead, Edit
 from stagewise.loss import cross_entropy, kl_divergence, mean_scored
-from stagewise.probe import AbstractProbe, Reading, View
+from stagewise.probe import AbstractProbe, Quantity, Reading, View
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,6 +35,11 @@ class HeadAblation(AbstractProbe):
     >>> HeadAblation(heads=((0, 2),), kinds=("zero",))
     HeadAblation(heads=((0, 2),), kinds=('zero',))
     """
+
+    quantities: ClassVar[Mapping[str, Quantity]] = {
+        "loss_change": Quantity("change of the loss", "nats"),
+        "kl": Quantity("KL(clean ‖ ablated)", "nats", (0, None)),
+    }
 
     heads: tuple[tuple[int, int], ...] | None = None
     kinds: tuple[str, ...] = ("zero", "mean", "resample")

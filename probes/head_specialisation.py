@@ -1,13 +1,15 @@
 """Which relation each head has chosen, and whether the heads compete for one or share them out."""
 
 import dataclasses
+from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 import torch
 from scipy.optimize import linear_sum_assignment
 
 from stagewise.attention import mass_on
-from stagewise.probe import AbstractPatternProbe, Reading, View, chosen
+from stagewise.probe import AbstractPatternProbe, Quantity, Reading, View, chosen
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +37,13 @@ class HeadSpecialisation(AbstractPatternProbe):
     >>> HeadSpecialisation()
     HeadSpecialisation(relations=None)
     """
+
+    quantities: ClassVar[Mapping[str, Quantity]] = {
+        "share": Quantity("share of a head's attention", range=(0, 1)),
+        "top_share": Quantity("largest share of a head", range=(0, 1)),
+        "competition": Quantity("competition", range=(0, 1)),
+        "coverage": Quantity("coverage", range=(0, 1)),
+    }
 
     relations: tuple[str, ...] | None = None
 

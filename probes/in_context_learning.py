@@ -1,9 +1,11 @@
 """How much better later tokens are predicted than early ones."""
 
 import dataclasses
+from collections.abc import Mapping
+from typing import ClassVar
 
 from stagewise.loss import cross_entropy
-from stagewise.probe import AbstractProbe, Reading, View
+from stagewise.probe import AbstractProbe, Quantity, Reading, View
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,6 +24,10 @@ class InContextLearning(AbstractProbe):
     >>> InContextLearning(early=49, late=499)
     InContextLearning(early=49, late=499)
     """
+
+    quantities: ClassVar[Mapping[str, Quantity]] = {
+        "score": Quantity("in-context learning score", "nats", progress="down"),
+    }
 
     early: int | None = None
     late: int | None = None

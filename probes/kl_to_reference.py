@@ -1,11 +1,13 @@
 """How far the model is from each partial solution."""
 
 import dataclasses
+from collections.abc import Mapping
+from typing import ClassVar
 
 import torch
 
 from stagewise.loss import kl_divergence, mean_scored
-from stagewise.probe import AbstractProbe, Reading, View, chosen
+from stagewise.probe import AbstractProbe, Quantity, Reading, View, chosen
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,6 +31,10 @@ class KLToReference(AbstractProbe):
     >>> KLToReference(("A*_1", "A*_1:2"))
     KLToReference(references=('A*_1', 'A*_1:2'))
     """
+
+    quantities: ClassVar[Mapping[str, Quantity]] = {
+        "kl": Quantity("KL(reference ‖ model)", "nats", (0, None)),
+    }
 
     references: tuple[str, ...] | None = None
 

@@ -1,9 +1,11 @@
 """The loss on the probe batch, and what of it could still be learnt."""
 
 import dataclasses
+from collections.abc import Mapping
+from typing import ClassVar
 
 from stagewise.loss import cross_entropy, mean_scored, squared_error
-from stagewise.probe import AbstractProbe, Reading, View
+from stagewise.probe import AbstractProbe, Quantity, Reading, View
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,6 +20,12 @@ class Loss(AbstractProbe):
     >>> Loss()
     Loss()
     """
+
+    quantities: ClassVar[Mapping[str, Quantity]] = {
+        "cross_entropy": Quantity("loss", "nats", (0, None), progress="down", onset="the loss falls"),
+        "excess": Quantity("excess loss", "nats", progress="down", unless="cross_entropy"),
+        "squared_error": Quantity("squared error / 2", range=(0, None), progress="down", onset="the loss falls"),
+    }
 
     def read(self, view: View) -> list[Reading]:
         """Return `cross_entropy` and `excess`, nats; of a regression `squared_error`."""

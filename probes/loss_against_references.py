@@ -1,11 +1,13 @@
 """Whether the model predicts better than each partial solution."""
 
 import dataclasses
+from collections.abc import Mapping
+from typing import ClassVar
 
 import torch
 
 from stagewise.loss import cross_entropy, mean_scored
-from stagewise.probe import AbstractProbe, Reading, View, chosen
+from stagewise.probe import AbstractProbe, Quantity, Reading, View, chosen
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,6 +30,11 @@ class LossAgainstReferences(AbstractProbe):
     >>> LossAgainstReferences(("bigram",))
     LossAgainstReferences(references=('bigram',))
     """
+
+    quantities: ClassVar[Mapping[str, Quantity]] = {
+        "cross_entropy": Quantity("loss of the reference", "nats", (0, None)),
+        "gap": Quantity("loss less the reference's", "nats"),
+    }
 
     references: tuple[str, ...] | None = None
 

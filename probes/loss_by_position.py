@@ -1,9 +1,11 @@
 """How the loss depends on how much context there is."""
 
 import dataclasses
+from collections.abc import Mapping
+from typing import ClassVar
 
 from stagewise.loss import cross_entropy
-from stagewise.probe import AbstractProbe, Reading, View
+from stagewise.probe import AbstractProbe, Quantity, Reading, View
 
 
 @dataclasses.dataclass(frozen=True)
@@ -15,6 +17,10 @@ class LossByPosition(AbstractProbe):
     >>> LossByPosition()
     LossByPosition()
     """
+
+    quantities: ClassVar[Mapping[str, Quantity]] = {
+        "cross_entropy": Quantity("loss", "nats", (0, None)),
+    }
 
     def read(self, view: View) -> list[Reading]:
         """Return `cross_entropy` in nats by position."""

@@ -1,8 +1,10 @@
 """The attention maps themselves, averaged over the batch."""
 
 import dataclasses
+from collections.abc import Mapping
+from typing import ClassVar
 
-from stagewise.probe import AbstractPatternProbe, Reading, View
+from stagewise.probe import AbstractPatternProbe, Quantity, Reading, View
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,6 +24,10 @@ class MeanPattern(AbstractPatternProbe):
     >>> MeanPattern(64)
     MeanPattern(n_positions=64)
     """
+
+    quantities: ClassVar[Mapping[str, Quantity]] = {
+        "attention": Quantity("mean attention", range=(0, 1)),
+    }
 
     n_positions: int | None = None
 

@@ -1,9 +1,11 @@
 """How far back each head looks."""
 
 import dataclasses
+from collections.abc import Mapping
+from typing import ClassVar
 
 from stagewise.attention import offset_profile
-from stagewise.probe import AbstractPatternProbe, Reading, View
+from stagewise.probe import AbstractPatternProbe, Quantity, Reading, View
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,6 +26,10 @@ class OffsetProfile(AbstractPatternProbe):
     >>> OffsetProfile(max_offset=8)
     OffsetProfile(max_offset=8)
     """
+
+    quantities: ClassVar[Mapping[str, Quantity]] = {
+        "mass": Quantity("attention mass", range=(0, 1)),
+    }
 
     max_offset: int | None = None
 

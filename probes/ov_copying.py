@@ -1,11 +1,13 @@
 """Whether a head's weights copy: the eigenvalues of its map from tokens to logits."""
 
 import dataclasses
+from collections.abc import Mapping
+from typing import ClassVar
 
 import torch
 
 from stagewise.circuits import Circuits
-from stagewise.probe import AbstractCircuitProbe, Reading
+from stagewise.probe import AbstractCircuitProbe, Quantity, Reading
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,6 +26,10 @@ class OVCopying(AbstractCircuitProbe):
     >>> OVCopying()
     OVCopying()
     """
+
+    quantities: ClassVar[Mapping[str, Quantity]] = {
+        "copying": Quantity("copying, by weights", range=(-1, 1), progress="up", onset="copies, by its weights"),
+    }
 
     def read_circuits(self, circuits: Circuits) -> list[Reading]:
         """Return `copying` by layer and head."""

@@ -1,12 +1,13 @@
 """In how many directions each head's output varies."""
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import ClassVar
 
 import torch
 
 from stagewise.architecture import Architecture
-from stagewise.probe import AbstractProbe, Reading, View
+from stagewise.probe import AbstractProbe, Quantity, Reading, View
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,6 +23,10 @@ class ParticipationRatio(AbstractProbe):
     >>> ParticipationRatio()
     ParticipationRatio()
     """
+
+    quantities: ClassVar[Mapping[str, Quantity]] = {
+        "dimensions": Quantity("effective dimension of the output", range=(0, None)),
+    }
 
     def hooks(self, architecture: Architecture) -> Iterable[str]:
         """Name z of all layers."""

@@ -1,13 +1,15 @@
 """The kinds of attention that heads went through, found by clustering all heads of all checkpoints."""
 
 import dataclasses
+from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 import torch
 
 from stagewise.attention import mass_on, offset_profile
-from stagewise.probe import AbstractPatternProbe, Reading, View
+from stagewise.probe import AbstractPatternProbe, Quantity, Reading, View
 
 SILHOUETTE_FLOOR = 0.25
 """Below it there is no substantial structure: Kaufman and Rousseeuw (1990), Finding Groups in Data, table 4."""
@@ -36,6 +38,13 @@ class PatternClusters(AbstractPatternProbe):
     >>> PatternClusters(max_offset=8).max_clusters
     8
     """
+
+    quantities: ClassVar[Mapping[str, Quantity]] = {
+        "profile": Quantity("attention mass", range=(0, 1)),
+        "cluster": Quantity("cluster"),
+        "centroid": Quantity("attention mass", range=(0, 1)),
+        "silhouette": Quantity("mean silhouette", range=(-1, 1)),
+    }
 
     max_offset: int | None = None
     max_clusters: int = 8

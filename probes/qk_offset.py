@@ -1,11 +1,13 @@
 """Whether a head's weights prefer the position a fixed way back."""
 
 import dataclasses
+from collections.abc import Mapping
+from typing import ClassVar
 
 import torch
 
 from stagewise.circuits import Circuits
-from stagewise.probe import AbstractCircuitProbe, Reading
+from stagewise.probe import AbstractCircuitProbe, Quantity, Reading
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,6 +32,10 @@ class QKOffset(AbstractCircuitProbe):
     >>> QKOffset()
     QKOffset(offset=1, positions=None)
     """
+
+    quantities: ClassVar[Mapping[str, Quantity]] = {
+        "share": Quantity("looking back, by weights", range=(0, 1), progress="up", onset="looks back, by its weights"),
+    }
 
     offset: int = 1
     positions: int | None = None

@@ -1,14 +1,15 @@
 """How much of its context the model uses."""
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import ClassVar
 
 import torch
 
 from stagewise.architecture import Architecture
 from stagewise.intervention import Edit, RestrictContext
 from stagewise.loss import kl_divergence, mean_scored
-from stagewise.probe import AbstractProbe, Reading, View
+from stagewise.probe import AbstractProbe, Quantity, Reading, View
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,6 +31,10 @@ class RestrictedContextKL(AbstractProbe):
     >>> RestrictedContextKL((1, 2))
     RestrictedContextKL(contexts=(1, 2))
     """
+
+    quantities: ClassVar[Mapping[str, Quantity]] = {
+        "kl": Quantity("KL(model ‖ restricted context)", "nats", (0, None)),
+    }
 
     contexts: tuple[int, ...] = (1, 2, 4, 8)
 

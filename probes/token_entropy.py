@@ -1,12 +1,14 @@
 """How many different tokens each head attends to, among all and among those of a relation."""
 
 import dataclasses
+from collections.abc import Mapping
+from typing import ClassVar
 
 import torch
 
 from stagewise.attention import on_same_token
 from stagewise.loss import mean_scored
-from stagewise.probe import AbstractPatternProbe, Reading, View, chosen
+from stagewise.probe import AbstractPatternProbe, Quantity, Reading, View, chosen
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,6 +32,10 @@ class TokenEntropy(AbstractPatternProbe):
     >>> TokenEntropy(("distinct",))
     TokenEntropy(relations=('distinct',))
     """
+
+    quantities: ClassVar[Mapping[str, Quantity]] = {
+        "entropy": Quantity("entropy over tokens", "nats", (0, None)),
+    }
 
     relations: tuple[str, ...] | None = None
 

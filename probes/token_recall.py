@@ -1,12 +1,14 @@
 """How many of a relation's tokens get more attention than a threshold."""
 
 import dataclasses
+from collections.abc import Mapping
+from typing import ClassVar
 
 import torch
 
 from stagewise.attention import on_same_token, once_a_token
 from stagewise.loss import mean_scored
-from stagewise.probe import AbstractPatternProbe, Reading, View, chosen
+from stagewise.probe import AbstractPatternProbe, Quantity, Reading, View, chosen
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,6 +31,10 @@ class TokenRecall(AbstractPatternProbe):
     >>> TokenRecall((0.03, 0.04))
     TokenRecall(thresholds=(0.03, 0.04), relation='distinct')
     """
+
+    quantities: ClassVar[Mapping[str, Quantity]] = {
+        "recall": Quantity("recall of the relation's tokens", range=(0, 1)),
+    }
 
     thresholds: tuple[float, ...]
     relation: str = "distinct"

@@ -2,13 +2,14 @@
 
 import dataclasses
 from collections.abc import Mapping
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from stagewise.architecture import Architecture
-from stagewise.probe import AbstractProbe, Reading, View
+from stagewise.probe import AbstractProbe, Quantity, Reading, View
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -33,6 +34,11 @@ class ValueAlignment(AbstractProbe):
     >>> ValueAlignment({"A*_1": torch.eye(3)})
     ValueAlignment(A*_1)
     """
+
+    quantities: ClassVar[Mapping[str, Quantity]] = {
+        "cosine": Quantity("cosine with the feature", range=(-1, 1)),
+        "projection": Quantity("projection on the feature"),
+    }
 
     features: Mapping[str, Float[Tensor, "token_out token_in"]]
 

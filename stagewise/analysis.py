@@ -15,7 +15,6 @@ from stagewise.detection.stages import Stages
 from stagewise.measurement.engine import measure
 from stagewise.probe import AbstractProbe
 from stagewise.probes import (
-    AttentionAlong,
     AttentionDistance,
     AttentionEntropy,
     AttentionTo,
@@ -42,9 +41,6 @@ from stagewise.tasks import RepeatedTokens
 from stagewise.texts import Texts, asked_task
 
 SEQUENCES = 64
-LONGEST = 32
-"""Different tokens of the probe batch; half as many are repeated."""
-
 NUMBERS = 10**7
 """Log-probabilities of one pass that are worth having; with a large vocabulary the batch is smaller."""
 
@@ -145,7 +141,7 @@ def measured(
     """Do as `analyse`, without stages and report: audit and measure, and write what both found."""
     source = series.source or by_hand(series.name, series.steps, series.load)
     found = audit(source, weights=not source.remote)
-    task = task or repeated_tokens(series.architecture)
+    task = task or RepeatedTokens.for_model(series.architecture)
     batch = batch or task.probe_batch(_sequences(series.architecture, task.n_ctx), seed=0)
     chosen = default_probes(series.architecture, batch) if probes is None else probes
     parts, place = folder / "parts", folder / TABLE
@@ -168,14 +164,6 @@ def folder_of(series: CheckpointSeries) -> Path:
     return Path("runs", f"analysis-{series.name.replace('/', '--')}")
 
 
-def repeated_tokens(architecture: Architecture) -> RepeatedTokens:
-    """Return the repeated tokens that fit a model, after its BOS token if its config names one."""
-    d_vocab, n_ctx = int(architecture.config["d_vocab"]), int(architecture.config["n_ctx"])
-    known = architecture.bos is not None
-    length = min(LONGEST, RepeatedTokens.longest(n_ctx, known), d_vocab - known)
-    return RepeatedTokens(d_vocab, length=length, bos=architecture.bos)
-
-
 def default_probes(architecture: Architecture, batch: Batch) -> list[AbstractProbe]:
     """Return the probes for a model whose task nobody wrote down, as many as it is small enough for."""
     positions, d_vocab = batch.tokens.shape[1], int(architecture.config["d_vocab"])
@@ -186,8 +174,6 @@ def default_probes(architecture: Architecture, batch: Batch) -> list[AbstractPro
         chosen.append(Copying())
     if batch.relations:
         chosen.append(AttentionTo())
-    if everywhere := tuple(name for name, mask in batch.relations.items() if bool(mask.flatten(1).any(1).all())):
-        chosen.append(AttentionAlong(everywhere))
     if batch.references:
         chosen.append(KLToReference())
     one_pass = len(batch) * positions * d_vocab

@@ -3,6 +3,7 @@
 import abc
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ from torch import Tensor
 from stagewise.architecture import Architecture
 from stagewise.circuits import Circuits
 from stagewise.intervention import Edit
+from stagewise.table import Quantity as Quantity
 from stagewise.task import Batch
 
 Statistic = Callable[[np.ndarray], np.ndarray]
@@ -101,6 +103,9 @@ def pattern_hooks(architecture: Architecture) -> tuple[str, ...]:
 
 class AbstractProbe(abc.ABC):
     """A probe. A leaf is a frozen dataclass of its parameters; it is pure, and leaves model and hooks as found."""
+
+    quantities: ClassVar[Mapping[str, Quantity]] = {}
+    """What the numbers of each quantity are, of `read` and `across` alike; the name stands for what is not here."""
 
     def hooks(self, architecture: Architecture) -> Iterable[str]:
         """Name the activations that it reads; none by default."""

@@ -1,7 +1,8 @@
 """The tidy table: one row a value; `run, step, probe, quantity`, a nullable column an axis, `value, lo, hi, n`."""
 
+import dataclasses
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -9,7 +10,7 @@ KEYS = ["run", "step", "probe", "quantity"]
 VALUES = ["value", "lo", "hi", "n", "resamples"]
 WHOLE = {
     *("tokens", "layer", "head", "offset", "position", "query", "key", "context"),
-    *("cluster", "n_clusters", "row", "token", "seed"),
+    *("cluster", "n_clusters", "row", "token", "seed", "nested"),
 }
 """Axes whose labels are whole numbers; the others are text."""
 
@@ -20,6 +21,75 @@ LOOK: dict[str, Any] = {"na_rep": "", "float_format": "{:.4g}".format}
 
 LEVEL = 0.95
 """Confidence level of `lo` and `hi`: percentiles of the bootstrap."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Quantity:
+    """What the numbers of a quantity are; onsets, axes, captions and the report read it.
+
+    Args:
+        label: what it is called, as in "attention mass".
+        unit: as in "nats" or "tokens"; empty for a share or a score.
+        range: its smallest and largest possible value, None where there is no bound.
+        progress: whether "up" or "down" is progress, and its onsets are looked for; None where neither is.
+        onset: what an onset of it is called, as in "copying begins"; empty takes the label, and rises or falls.
+        unless: another quantity of the same probe that says the same: where the table has it on the same axes, that
+            one is followed.
+
+    Raises:
+        ValueError: no label, bounds in the wrong order, or a direction other than up and down.
+
+    >>> Quantity("loss", "nats", (0, None), progress="down").axis
+    'loss, nats'
+    """
+
+    label: str
+    unit: str = ""
+    range: tuple[int | float | None, int | float | None] = (None, None)
+    progress: Literal["up", "down"] | None = None
+    onset: str = ""
+    unless: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.label:
+            raise ValueError("a quantity needs a label, got an empty one")
+        if self.progress not in ("up", "down", None):
+            raise ValueError(f'progress is "up", "down" or None, got {self.progress!r}')
+        lo, hi = self.range
+        if lo is not None and hi is not None and not lo < hi:
+            raise ValueError(f"the range of {self.label!r} goes from its smallest to its largest value, got {lo}, {hi}")
+
+    @property
+    def axis(self) -> str:
+        """The label with its unit, as an axis shows it."""
+        return f"{self.label}, {self.unit}" if self.unit else self.label
+
+
+Quantities = dict[str, dict[str, Quantity]]
+"""Probe -> quantity -> what its numbers are."""
+
+DECLARED = "quantities"
+"""Where a table carries the `Quantities` of its probes: in its `attrs`, as plain data, in memory and in Parquet."""
+
+
+def declare(table: pd.DataFrame, quantities: Quantities) -> None:
+    """Let a table carry what its numbers are, beside what it carries already."""
+    plain = {probe: {name: dataclasses.asdict(one) for name, one in own.items()} for probe, own in quantities.items()}
+    table.attrs[DECLARED] = {**table.attrs.get(DECLARED, {}), **plain}
+
+
+def declared(table: pd.DataFrame) -> Quantities:
+    """Return what a table says of its numbers; nothing for one that was made by hand.
+
+    >>> table = pd.DataFrame()
+    >>> declare(table, {"Loss": {"cross_entropy": Quantity("loss", "nats")}})
+    >>> declared(table)["Loss"]["cross_entropy"].unit
+    'nats'
+    """
+    return {
+        probe: {name: Quantity(**{**one, "range": tuple(one["range"])}) for name, one in own.items()}
+        for probe, own in table.attrs.get(DECLARED, {}).items()
+    }
 
 
 class Table(pd.DataFrame):
@@ -113,3 +183,34 @@ def head_label(layer: int, head: int) -> str:
     'L1H4'
     """
     return f"L{layer}H{head}"
+
+
+Head = tuple[int, int]
+"""Layer and head."""
+
+
+def heads_in(table: pd.DataFrame) -> list[Head]:
+    """List the (layer, head) pairs that the table has rows of, in order."""
+    if not {"layer", "head"} <= set(table.columns):
+        return []
+    pairs = table[["layer", "head"]].dropna().drop_duplicates()
+    return sorted((int(layer), int(head)) for layer, head in pairs.itertuples(index=False))
+
+
+def families(rows: pd.DataFrame) -> dict[str, list[str]]:
+    """Sort the references of a table's rows into nested partial solutions, separately trained models and the rest.
+
+    The column `nested` counts the partial solutions from 1, in their order, and is 0 for other references; `context`
+    is there for models trained on a restricted context. In rows without `nested` all others are partial solutions, in
+    the order of the rows.
+
+    >>> rows = {"reference": ["uniform", "first", "short"], "nested": [0, 1, 0], "context": [None, None, 2]}
+    >>> families(pd.DataFrame(rows))
+    {'nested': ['first'], 'trained': ['short'], 'other': ['uniform']}
+    """
+    rows = rows.dropna(subset="reference").drop_duplicates("reference")
+    trained = rows["context"].notna() if "context" in rows else pd.Series(False, rows.index)
+    place = rows["nested"] if "nested" in rows else (~trained).astype(int)
+    nested = rows[place > 0].assign(place=place).sort_values("place", kind="stable")
+    of = {"nested": nested, "trained": rows[trained], "other": rows[(place == 0) & ~trained]}
+    return {name: part["reference"].astype(str).tolist() for name, part in of.items()}

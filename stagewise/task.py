@@ -33,7 +33,13 @@ class Batch:
     `tokens` are token numbers, or input vectors: a one-hot vector is its token, since both go through W_E. `targets`
     are the tokens to predict, or of a regression the vectors. `scored` says which predictions count. `relations` names
     sets of keys that a head may attend to from each query.
-    `references` are named partial solutions as log-probabilities (nats), the most complete one last.
+    `references` are named solutions, or other predictors to compare with, as log-probabilities (nats), the complete
+    solution last. `nested` names the partial solutions among them that a model goes through in this order, the complete
+    one last; None for all but a uniform distribution, which knows nothing. `contexts` gives, of the references that are
+    models trained on a restricted context, the number of tokens that they see.
+
+    Raises:
+        ValueError: `nested` or `contexts` name a reference that is not there.
     """
 
     tokens: Int[Tensor, "batch pos"] | Float[Tensor, "batch pos feature"]
@@ -41,6 +47,16 @@ class Batch:
     scored: Bool[Tensor, "batch pos"]
     relations: Mapping[str, Bool[Tensor, "batch query key"]] = dataclasses.field(default_factory=dict)
     references: Mapping[str, Float[Tensor, "batch pos token"]] = dataclasses.field(default_factory=dict)
+    nested: tuple[str, ...] | None = None
+    contexts: Mapping[str, int] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for field, names in (("nested", self.nested or ()), ("contexts", self.contexts)):
+            if unknown := [name for name in names if name not in self.references]:
+                raise ValueError(
+                    f"{field} names the reference {unknown[0]!r}, which the batch does not have; it has "
+                    f"{', '.join(map(repr, self.references)) or 'none'}"
+                )
 
     def __len__(self) -> int:
         return self.tokens.shape[0]
@@ -50,19 +66,54 @@ class Batch:
         """Whether the targets are vectors, and the loss half the squared error."""
         return self.targets.is_floating_point()
 
-    def to(self, device: str | torch.device) -> "Batch":
-        """Return the batch with every tensor on `device`."""
-        return Batch(
-            self.tokens.to(device),
-            self.targets.to(device),
-            self.scored.to(device),
-            {name: mask.to(device) for name, mask in self.relations.items()},
-            {name: log_probs.to(device) for name, log_probs in self.references.items()},
+    def __getitem__(self, rows: Int[Tensor, " row"] | Bool[Tensor, " batch"]) -> "Batch":
+        """Return the chosen sequences."""
+        return dataclasses.replace(
+            self,
+            tokens=self.tokens[rows],
+            targets=self.targets[rows],
+            scored=self.scored[rows],
+            relations={name: mask[rows] for name, mask in self.relations.items()},
+            references={name: log_probs[rows] for name, log_probs in self.references.items()},
         )
 
-    def with_references(self, references: Mapping[str, Float[Tensor, "batch pos token"]]) -> "Batch":
-        """Return the batch with further named references (log-probabilities, nats) before those it has."""
-        return dataclasses.replace(self, references={**references, **self.references})
+    def to(self, device: str | torch.device) -> "Batch":
+        """Return the batch with every tensor on `device`."""
+        return dataclasses.replace(
+            self,
+            tokens=self.tokens.to(device),
+            targets=self.targets.to(device),
+            scored=self.scored.to(device),
+            relations={name: mask.to(device) for name, mask in self.relations.items()},
+            references={name: log_probs.to(device) for name, log_probs in self.references.items()},
+        )
+
+    @property
+    def nested_references(self) -> tuple[str, ...]:
+        """The names of the nested partial solutions in their order, the complete one last."""
+        if self.nested is not None:
+            return self.nested
+        return tuple(name for name, log_probs in self.references.items() if not _is_uniform(log_probs))
+
+    def with_references(
+        self, references: Mapping[str, Float[Tensor, "batch pos token"]], contexts: Mapping[str, int] | None = None
+    ) -> "Batch":
+        """Return the batch with further references (log-probabilities, nats) to compare with, before those it has.
+
+        Args:
+            references: by name; none of them is a partial solution.
+            contexts: of those that are models trained on a restricted context, how many tokens they see.
+        """
+        return dataclasses.replace(
+            self,
+            references={**references, **self.references},
+            nested=self.nested_references,
+            contexts={**self.contexts, **(contexts or {})},
+        )
+
+
+def _is_uniform(log_probs: Float[Tensor, "batch pos token"]) -> bool:
+    return bool((log_probs == log_probs.flatten()[0]).all())
 
 
 class AbstractTask(abc.ABC):
@@ -75,6 +126,12 @@ class AbstractTask(abc.ABC):
 
     relations_move: ClassVar[bool] = False
     """Whether relations lie elsewhere in every sequence: then no map of mean attention can outline them."""
+
+    @property
+    def nested(self) -> tuple[str, ...] | None:
+        """The references that are partial solutions, in the order in which a model goes through them, the complete one
+        last; None for all but the uniform distribution, in the order of `references`; an empty tuple for none."""
+        return None
 
     @property
     @abc.abstractmethod
@@ -92,12 +149,12 @@ class AbstractTask(abc.ABC):
 
     @abc.abstractmethod
     def references(self, batch: Batch) -> dict[str, Float[Tensor, "batch pos token"]]:
-        """Return the named partial solutions as log-probabilities (nats), the complete one last."""
+        """Return named solutions as log-probabilities (nats), the complete one last; see `nested`."""
 
     def probe_batch(self, n: int, seed: int) -> Batch:
         """Sample n evaluation sequences, with references: the one fixed batch that every checkpoint is probed on."""
         batch = self.sample(n, derive_seed(seed, EVALUATION))
-        return batch.with_references(self.references(batch))
+        return dataclasses.replace(batch, references=self.references(batch), nested=self.nested)
 
     def stream(self, seed: int) -> Callable[[int, int], Batch]:
         """Return the training data: a function of (step, batch size), the same for every call with the same step.
@@ -112,6 +169,6 @@ class AbstractTask(abc.ABC):
         def draw(step: int, size: int) -> Batch:
             generator = np.random.default_rng(derive_seed(seed, TRAINING, step))
             rows = torch.from_numpy(generator.choice(total, min(size, total), replace=False))
-            return Batch(data.tokens[rows], data.targets[rows], data.scored[rows])
+            return dataclasses.replace(data, relations={})[rows]
 
         return draw

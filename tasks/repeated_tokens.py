@@ -8,7 +8,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from stagewise.architecture import Architecture
 from stagewise.task import AbstractTask, Batch
+
+LONGEST = 32
+"""Different tokens of the batch for a model of any size; half as many are repeated."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,7 +29,7 @@ class RepeatedTokens(AbstractTask):
     - `first token`: 0,  `self`: t.
 
     Of these, previous token, first token and self hold in the first part too, except at position 0, which has nothing
-    but itself: `AttentionAlong` reads all queries of a relation, `AttentionTo` the scored ones.
+    but itself: `along` of `AttentionTo` reads all queries of a relation, `mass` the scored ones.
 
     The references are the uniform law, the uniform law over the tokens of the sequence, and the copy.
 
@@ -68,6 +72,19 @@ class RepeatedTokens(AbstractTask):
             raise ValueError(f"again must be between 2 and length = {self.length}, got {self.again}")
         if self.bos is not None and not 0 <= self.bos < self.d_vocab:
             raise ValueError(f"bos must be one of the {self.d_vocab} tokens, got {self.bos}")
+
+    @classmethod
+    def for_model(cls, architecture: Architecture) -> "RepeatedTokens":
+        """Return the task of a model's size, after its BOS token if its config names one.
+
+        >>> sizes = {"n_layers": 1, "d_model": 8, "d_head": 8, "n_ctx": 23, "d_vocab": 50}
+        >>> RepeatedTokens.for_model(Architecture(sizes)).n_ctx
+        23
+        """
+        d_vocab, n_ctx = int(architecture.config["d_vocab"]), int(architecture.config["n_ctx"])
+        known = architecture.bos is not None
+        length = min(LONGEST, cls.longest(n_ctx, known), d_vocab - known)
+        return cls(d_vocab, length=length, bos=architecture.bos)
 
     @staticmethod
     def longest(n_ctx: int, bos: bool = False) -> int:
@@ -112,6 +129,11 @@ class RepeatedTokens(AbstractTask):
         sequence = torch.cat([start, first, again], 1)
         scored = (torch.arange(self.n_ctx) >= self._second).expand(n, -1)
         return Batch(sequence[:, :-1], sequence[:, 1:], scored, self._relations(self.length - place))
+
+    @property
+    def nested(self) -> tuple[str, ...]:
+        """None of the references: models that were trained on something else do not go through them."""
+        return ()
 
     def references(self, batch: Batch) -> dict[str, Float[Tensor, "batch pos token"]]:
         """Return the uniform law, the uniform law over the sequence's tokens, and the copy (nats); where it is scored.

@@ -94,6 +94,11 @@ class WikiText(AbstractTask):
         """Return the vocabulary and the text; read once a process."""
         return _corpus(*self._read())
 
+    @property
+    def nested(self) -> tuple[str, ...]:
+        """None of the references: n-gram models are there to compare with, none is the complete solution."""
+        return ()
+
     def sample(self, n: int, seed: int) -> Batch:
         """Sample n windows of the training text."""
         return self._windows("train", n, seed)
@@ -101,7 +106,7 @@ class WikiText(AbstractTask):
     def probe_batch(self, n: int, seed: int) -> Batch:
         """Sample n windows of the validation text, with references."""
         batch = self._windows("validation", n, derive_seed(seed, EVALUATION))
-        return batch.with_references(self.references(batch))
+        return dataclasses.replace(batch, references=self.references(batch), nested=self.nested)
 
     def stream(self, seed: int) -> Callable[[int, int], Batch]:
         """Return the training data: a function of (step, batch size)."""

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import stagewise
-from stagewise.analysis import default_probes, repeated_tokens
+from stagewise.analysis import default_probes
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.run_folder import ANALYSIS, TABLE
 from stagewise.checkpoints.series import CheckpointSeries, open_series
@@ -156,9 +156,9 @@ def test_every_default_probe_reads_every_kind_of_model(
     kind: str, without: set[str], hugging_face: Callable[..., torch.nn.Module]
 ) -> None:
     series = open_series([(0, hugging_face(kind))])
-    batch = repeated_tokens(series.architecture).probe_batch(4, seed=0)
+    batch = RepeatedTokens.for_model(series.architecture).probe_batch(4, seed=0)
     table = measure(series, default_probes(series.architecture, batch), batch, progress=False)
-    scores = {"AttentionTo", "AttentionAlong", "OffsetProfile", "AttentionEntropy", "EffectiveSupport"}
+    scores = {"AttentionTo", "OffsetProfile", "AttentionEntropy", "EffectiveSupport"}
     scores |= {
         "AttentionDistance",
         "InContextLearning",
@@ -172,7 +172,7 @@ def test_every_default_probe_reads_every_kind_of_model(
     assert not set(table["probe"]) & without
     assert table["value"].notna().all()
     relations = {"previous token", "duplicate token", "induction", "first token", "self"}
-    assert set(table.loc[table["probe"] == "AttentionAlong", "relation"]) == relations
+    assert set(table.loc[table["probe"] == "AttentionTo", "relation"]) == relations
     shares = table[table["quantity"].isin(["mass", "share"])]["value"]
     assert shares.between(-1e-6, 1 + 1e-6).all()
 
@@ -184,7 +184,7 @@ def test_every_default_probe_reads_every_kind_of_model(
 def test_the_batch_fits_the_model(d_vocab: int, n_ctx: int, bos: int | None, length: int) -> None:
     config = {"n_layers": 1, "d_model": 8, "d_head": 4, "n_ctx": n_ctx, "d_vocab": d_vocab}
     made = Architecture(config, huggingface=None if bos is None else {"model_type": "gpt2", "bos_token_id": bos})
-    task = repeated_tokens(made)
+    task = RepeatedTokens.for_model(made)
     assert (task.length, task.bos) == (length, bos)
     assert task.n_ctx <= n_ctx
 

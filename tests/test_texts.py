@@ -13,7 +13,7 @@ import stagewise
 from stagewise.checkpoints.run_folder import TABLE
 from stagewise.cli.app import app
 from stagewise.measurement.engine import measure
-from stagewise.probes import AttentionAlong, AttentionTo, Loss
+from stagewise.probes import AttentionTo, Loss
 from stagewise.texts import text_task
 
 SENTENCE = "the cat saw the dog and the dog saw the cat again while a bird sang "
@@ -49,8 +49,8 @@ def test_a_text_is_measured_from_the_command_line(
     assert code == 0, printed
     table = pd.read_parquet(tmp_path / "out" / TABLE)
     relations = {"previous token", "duplicate token", "induction", "first token", "self"}
-    for probe in ("AttentionTo", "AttentionAlong"):
-        assert set(table.loc[table["probe"] == probe, "relation"]) == relations
+    for quantity in ("mass", "along"):
+        assert set(table.loc[table["quantity"] == quantity, "relation"].dropna()) == relations
     text.unlink()  # it is not needed any more
     code, printed = call("report", tmp_path / "out")
     assert code == 0, printed
@@ -59,7 +59,7 @@ def test_a_text_is_measured_from_the_command_line(
 def test_the_tokenizer_may_be_named(checkpoints: Path, text: Path, tokenizer: str, tmp_path: Path) -> None:
     task = text_task(stagewise.open_series(checkpoints), text, tokenizer)
     assert (task.length, task.bos, task.tokenizer) == (32, 0, tokenizer)
-    probes = [Loss(), AttentionTo(), AttentionAlong()]
+    probes = [Loss(), AttentionTo()]
     found = stagewise.analyse(
         stagewise.open_series(checkpoints),
         tmp_path / "out",
@@ -68,7 +68,7 @@ def test_the_tokenizer_may_be_named(checkpoints: Path, text: Path, tokenizer: st
         probes=probes,
         progress=False,
     )
-    assert set(found.table["probe"]) == {"Loss", "AttentionTo", "AttentionAlong"}
+    assert set(found.table["probe"]) == {"Loss", "AttentionTo"}
 
 
 def test_the_hubs_own_tokenizer_is_taken(

@@ -142,11 +142,18 @@ def read_table(folder: Path) -> pd.DataFrame:
 
     Raises:
         FileNotFoundError: it was not measured yet.
+        ValueError: an earlier version measured it, which did not say which references are partial solutions.
     """
     path = folder / TABLE
     if not path.exists():
         raise FileNotFoundError(f"{path} is not there: measure the run first, with `stagewise measure {folder}`")
-    return pd.read_parquet(path)
+    table = pd.read_parquet(path)
+    if "reference" in table and "nested" not in table:
+        raise ValueError(
+            f"{path} was measured by an earlier version of stagewise and does not say which of its references are "
+            f"partial solutions: measure it anew, with `stagewise measure {folder}`"
+        )
+    return table
 
 
 def versions() -> dict[str, str]:

@@ -26,7 +26,7 @@ def onset_stages(table: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     onsets = find_onsets(table)
     if onsets.empty:
         raise ValueError(
-            "the table has neither KL to truncated truths (KLToReference) nor scores that onsets are looked for in: "
+            "the table has neither KL to nested references (KLToReference) nor scores that onsets are looked for in: "
             f"measure AttentionTo, Copying, InContextLearning or Loss; it has {', '.join(table['probe'].unique())}"
         )
     first, last = int(table["step"].min()), int(table["step"].max())

@@ -5,11 +5,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 
 from stagewise.detection.onsets import find_onsets
-from stagewise.plot.colours import head_colours, marker
-from stagewise.plot.step_axis import curve, label_ends, new_axes, set_step_axis
 from stagewise.table import head_label, select
 
 KINDS = {"previous-token": "previous token", "induction": "induction"}
@@ -22,7 +19,7 @@ Row = Mapping[Hashable, Any]
 
 
 def head_onsets(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the onsets of every head's attention along each kind's relation, from its `AttentionAlong` rows.
+    """Return the onsets of every head's attention along each kind's relation, from its `AttentionTo` rows.
 
     As `find_onsets`, with the `kind`, the `largest` value, and whether it is `named`: it has an onset, and once had
     FOUND of its attention there.
@@ -30,7 +27,7 @@ def head_onsets(table: pd.DataFrame) -> pd.DataFrame:
     Raises:
         ValueError: the table has no such rows.
     """
-    rows = select(table, "AttentionAlong", "mass")
+    rows = select(table, "AttentionTo", "along")
     onsets = find_onsets(rows[rows["relation"].isin(KINDS.values())])
     largest = rows.groupby(["relation", "layer", "head"])["value"].max().rename("largest").reset_index()
     kinds = {relation: kind for kind, relation in KINDS.items()}
@@ -91,31 +88,6 @@ def head_rows(onsets: pd.DataFrame, batch: str) -> list[list[object]]:
         ]
         for row in shown.assign(order=order).sort_values(["order", "t50"], kind="stable").to_dict("records")
     ]
-
-
-def head_curves(table: pd.DataFrame, batch: str) -> dict[str, Axes]:
-    """Draw every head's mass over training, a panel a kind; of the heads that never come near FOUND the best is named.
-
-    Args:
-        table: with `AttentionAlong` rows.
-        batch: what they were measured on, for the titles.
-    """
-    panels = {}
-    for kind, relation in KINDS.items():
-        rows = select(table, "AttentionAlong", "mass", relation=relation)
-        ax = new_axes(None, 3.8, 2.7)
-        set_step_axis(ax, rows["step"])
-        ax.axhline(FOUND, color="#888888", linewidth=0.8, linestyle=":", label="_found")
-        largest = rows.groupby(["layer", "head"])["value"].max()
-        for i, (head, colour) in enumerate(head_colours(rows).items()):
-            named = largest[head] >= min(FOUND / 2, largest.max())
-            own = rows[(rows["layer"] == head[0]) & (rows["head"] == head[1])]
-            curve(ax, own, head_label(*head) if named else f"_{head_label(*head)}", colour, marker(i))
-        ax.set(xlabel="optimiser step", ylabel="attention mass", ylim=(0, 1.1 * max(FOUND, rows["value"].max())))
-        ax.set_title(f"{kind}: {batch}", loc="left", fontsize=10)
-        label_ends(ax)
-        panels[f"{kind} {batch}"] = ax
-    return panels
 
 
 def _label(row: Row) -> str:

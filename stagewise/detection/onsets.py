@@ -15,7 +15,7 @@ FALSE_DISCOVERIES = 0.05
 """Of the onsets that are found in a table, this part may be false; of a table without any, one in twenty shows one."""
 
 SCORES: dict[tuple[str, str], tuple[int, str]] = {
-    ("AttentionAlong", "mass"): (1, "attention"),
+    ("AttentionTo", "along"): (1, "attention"),
     ("AttentionTo", "mass"): (1, "attention"),
     ("AttentionProgress", "cosine"): (1, "attention"),
     ("OVCopying", "copying"): (1, "copies, by its weights"),
@@ -27,9 +27,8 @@ SCORES: dict[tuple[str, str], tuple[int, str]] = {
     ("Loss", "cross_entropy"): (-1, "the loss falls"),
     ("Loss", "squared_error"): (-1, "the loss falls"),
 }
-"""What is followed: whether up or down is progress, and what an onset is called. A relation is followed
-in the first of these probes that has it; `AttentionTo` reads the scored queries alone, and a previous-token head works
-before them."""
+"""What is followed: whether up or down is progress, and what an onset is called. A relation is followed in the first
+of these that has it: `mass` reads the scored queries alone, and a previous-token head works before them."""
 
 HEADS = {
     "previous token": ("a previous-token head", "the previous token"),
@@ -116,9 +115,9 @@ def _name(row: Mapping[Hashable, Any]) -> str:
 def _curves(table: pd.DataFrame, probe: str, quantity: str) -> list[pd.DataFrame]:
     chosen = (table["probe"] == probe) & (table["quantity"] == quantity)
     if probe.startswith("Attention") and "relation" in table:
-        names = [name for name, _ in SCORES]
-        earlier = names[: names.index(probe)]
-        chosen &= ~table["relation"].isin(table.loc[table["probe"].isin(earlier), "relation"].dropna())
+        for name, other in list(SCORES)[: list(SCORES).index((probe, quantity))]:
+            told = (table["probe"] == name) & (table["quantity"] == other)
+            chosen &= ~table["relation"].isin(table.loc[told, "relation"].dropna())
     if not chosen.any():
         return []
     rows = select(table[chosen], probe, quantity)

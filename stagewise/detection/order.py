@@ -7,8 +7,7 @@ from typing import Literal, NamedTuple
 import pandas as pd
 
 from stagewise.detection.thresholds import Interval, emergence_interval
-from stagewise.plot.colours import heads_in
-from stagewise.table import head_label, select
+from stagewise.table import head_label, heads_in, select
 
 GROWTH = 0.2
 """Attention, a cosine or an accuracy that grows by less over the run is no event, nor a loss that falls by less of
@@ -18,7 +17,7 @@ Kind = Literal["weights", "attention", "loss", "accuracy"]
 
 QUANTITIES: dict[Kind, tuple[str, str]] = {
     "weights": ("ValueAlignment", "cosine"),
-    "attention": ("AttentionAlong", "mass"),
+    "attention": ("AttentionTo", "along"),
     "loss": ("Loss", "cross_entropy"),
     "accuracy": ("Accuracy", "accuracy"),
 }

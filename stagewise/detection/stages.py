@@ -11,7 +11,7 @@ from stagewise.detection.from_onsets import onset_stages
 from stagewise.detection.head_labels import head_events, in_words
 from stagewise.detection.onsets import closest
 from stagewise.detection.turning_points import Turn, from_first_peak, slowdown, turn
-from stagewise.table import select
+from stagewise.table import families, select
 
 SIGNIFICANCE = 0.01
 """A curve turns up where a monotone fall with its noise would show as large a rise this rarely."""
@@ -97,8 +97,8 @@ def find_stages(table: pd.DataFrame, references: Sequence[str] | None = None) ->
     Args:
         table: from `measure`, of one run, with `KLToReference` rows or scores; `HeadSpecialisation` rows give the
             events.
-        references: the nested references, the complete one last; None takes the truncated truths A*_1, A*_1:2, ...,
-            and onsets where the table has none of these.
+        references: the nested references, the complete one last; None takes those that the task names, in the
+            table's column `nested`, and onsets where the table has fewer than two of these.
 
     Raises:
         ValueError: no such rows, several runs, or fewer than four checkpoints.
@@ -106,14 +106,14 @@ def find_stages(table: pd.DataFrame, references: Sequence[str] | None = None) ->
     Source: the stage boundaries of Yüksel et al. (2026), arXiv:2602.19143, Figures 1 and 3, which are set by hand
     there where KL(A*_1) and KL(A*_1:2) start to rise. The test against "no stage" is this library's.
     """
-    if references is None and not has_truncated_truths(table):
+    if references is None and not has_nested_references(table):
         rows, onsets = onset_stages(table)
         return Stages(str(table["run"].iloc[0]), rows, pd.DataFrame(columns=POINTS), head_events(table), onsets)
     kl = select(table, "KLToReference", "kl")
     if (runs := kl["run"].nunique()) != 1:
         raise ValueError(f"find_stages takes one run at a time, the table has {runs}: select one by its `run` column")
     curves = {str(name): rows for name, rows in kl.groupby("reference", sort=False)}
-    references = list(references or [name for name in curves if name.startswith("A*_")])
+    references = list(references or families(kl)["nested"])
     if not references or (unknown := set(references) - set(curves)):
         raise ValueError(f"the table has no KL to {references and sorted(unknown)}; it has {', '.join(curves)}")
     if kl["step"].nunique() < 4:
@@ -125,9 +125,9 @@ def find_stages(table: pd.DataFrame, references: Sequence[str] | None = None) ->
     return Stages(str(kl["run"].iloc[0]), _stage_table(nested, points, events), points, events)
 
 
-def has_truncated_truths(table: pd.DataFrame) -> bool:
-    """Whether the table has KL to A*_1, A*_1:2, ..."""
-    return "reference" in table and bool(table["reference"].str.startswith("A*_").any())
+def has_nested_references(table: pd.DataFrame) -> bool:
+    """Whether the table has KL to a partial solution and to a more complete one."""
+    return "reference" in table and len(families(table[table["probe"] == "KLToReference"])["nested"]) > 1
 
 
 def _turning_points(curves: dict[str, pd.DataFrame]) -> pd.DataFrame:

@@ -15,7 +15,6 @@ from stagewise.init import GaussianInit
 from stagewise.measurement.engine import measure
 from stagewise.probe import AbstractProbe
 from stagewise.probes import (
-    AttentionAlong,
     AttentionEntropy,
     AttentionTo,
     Copying,
@@ -127,7 +126,6 @@ def probes(length: int, n_heads: int) -> list[AbstractProbe]:
         LossAgainstReferences(),
         InContextLearning(),
         AttentionTo(),
-        AttentionAlong(),
         AttentionEntropy(),
         RestrictedContextKL(tuple(context for context in CONTEXTS if context < length)),
         HeadAblation(kinds=("mean",)),
@@ -141,13 +139,7 @@ def text_batch(task: WikiText, seed: int) -> Batch:
     """Return windows of the validation text, those in which a token comes twice: nearly all."""
     batch = task.probe_batch(max(8, min(WINDOWS, NUMBERS // (task.length * task.d_vocab))), seed)
     kept = torch.stack([mask.any((1, 2)) for mask in batch.relations.values()]).all(0)
-    return Batch(
-        batch.tokens[kept],
-        batch.targets[kept],
-        batch.scored[kept],
-        {name: mask[kept] for name, mask in batch.relations.items()},
-        {name: law[kept] for name, law in batch.references.items()},
-    )
+    return batch[kept]
 
 
 def repeated_batch(task: WikiText, seed: int) -> Batch:
@@ -171,7 +163,7 @@ def measure_run(recipe: Recipe, folder: Path, *, progress: bool = True) -> pd.Da
     if not isinstance(task, WikiText):
         raise ValueError(f"this measures runs of WikiText, {folder} is one of {type(task).__name__}")
     series, parts = open_series(folder), folder / "tables" / "parts"
-    on_random = [AttentionAlong(("previous token", "induction")), Copying()]
+    on_random = [AttentionTo(("previous token", "induction")), Copying()]
     repeated = repeated_batch(task, seed)
     measure(series, on_random, repeated, folder=parts, save=folder / run_folder.REPEATED, progress=progress)
     on_text = probes(task.length, recipe.architecture.n_layers * recipe.architecture.n_heads)

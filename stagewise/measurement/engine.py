@@ -2,8 +2,10 @@
 
 import dataclasses
 import hashlib
+import inspect
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from stagewise.measurement.parts import join, join_into, rows_of
 from stagewise.measurement.rows import bootstrap_weights, rows
 from stagewise.models import Model
 from stagewise.probe import AbstractCircuitProbe, AbstractProbe, View
-from stagewise.table import Table, tidy
+from stagewise.table import Table, declare, tidy
 from stagewise.task import Batch
 
 
@@ -46,7 +48,7 @@ def measure(
         probes: what to measure.
         batch: the fixed probe batch.
         folder: where to keep each checkpoint's rows, so that an interrupted measurement goes on where it stopped;
-            rows of another batch or of other probes are not taken up.
+            rows of another batch, of other probes, or of another version of their code are not taken up.
         save: where to write the table too, as Parquet.
         resamples: bootstrap resamples of the batch's sequences, for the 95 % intervals.
         device: where to run the model.
@@ -74,9 +76,12 @@ def measure(
             kept = own if folder is None else _parts(Path(folder), one, probes, batch, resamples)
             parts = _measure_all(one, probes, batch, kept, resamples, device, progress)
             written += [*parts, *_across(one, parts, probes, own)]
+        quantities = {type(probe).__name__: dict(probe.quantities) for probe in probes}
         if save is not None:
-            write(Path(save), lambda partial: join_into(written, partial))
-        return Table(join(written))
+            write(Path(save), lambda partial: join_into(written, partial, quantities))
+        table = Table(join(written))
+        declare(table, quantities)
+        return table
 
 
 def _check_fit(batch: Batch, series: CheckpointSeries) -> None:
@@ -157,8 +162,17 @@ def _measure_one(
     for probe in probes:
         for reading in probe.read(view):
             frame = rows(reading, bootstrap)
-            frames.append(frame.assign(**labels, probe=type(probe).__name__))
+            frames.append(_of_references(frame, batch).assign(**labels, probe=type(probe).__name__))
     return tidy(frames)
+
+
+def _of_references(frame: pd.DataFrame, batch: Batch) -> pd.DataFrame:
+    """Say of each row's reference which partial solution it is, 0 for none, and what context it was trained on."""
+    if "reference" not in frame:
+        return frame
+    places = {name: place for place, name in enumerate(batch.nested_references, start=1)}
+    frame = frame.assign(nested=[places.get(name, 0) for name in frame["reference"]])
+    return frame.assign(context=frame["reference"].map(batch.contexts)) if batch.contexts else frame
 
 
 def run_passes(
@@ -181,10 +195,25 @@ def _parts(
     folder: Path, series: CheckpointSeries, probes: Sequence[AbstractProbe], batch: Batch, resamples: int
 ) -> Path:
     """Return the folder of this very measurement, named by the hash of everything but the weights that decides it."""
-    parts = folder / _digest((series.name, series.architecture, list(probes), batch, resamples))
-    settings = {"run": series.name, "probes": [repr(probe) for probe in probes], "resamples": resamples}
+    code = [version("stagewise"), *map(_source, probes)]
+    parts = folder / _digest((series.name, series.architecture, list(probes), batch, resamples, code))
+    settings = {
+        "run": series.name,
+        "probes": [repr(probe) for probe in probes],
+        "resamples": resamples,
+        "stagewise": version("stagewise"),
+    }
     write_json(parts / "settings.json", settings)
     return parts
+
+
+def _source(probe: AbstractProbe) -> str:
+    """Return the code of a probe's module: another version of it measures anew. Nothing where no file holds it."""
+    module = inspect.getmodule(type(probe))
+    try:
+        return inspect.getsource(module or type(probe))
+    except (OSError, TypeError):
+        return ""
 
 
 def _digest(value: object) -> str:

@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from stagewise.table import conformed, in_order, type_of
+from stagewise.table import Quantities, conformed, declare, in_order, type_of
 
 MAPPED_ROWS = 20_000
 """A table of more rows is mapped from a file; a smaller one fits into a few megabytes."""
@@ -37,10 +37,12 @@ def join(parts: Sequence[Path], mapped_rows: int = MAPPED_ROWS) -> pd.DataFrame:
     return pd.concat(_frames(parts, columns), ignore_index=True)
 
 
-def join_into(parts: Sequence[Path], path: Path) -> None:
-    """Write the rows of all parts into one Parquet file, a part at a time."""
+def join_into(parts: Sequence[Path], path: Path, quantities: Quantities | None = None) -> None:
+    """Write the rows of all parts into one Parquet file, a part at a time, with what their numbers are."""
     columns = _columns(parts)
-    schema = pa.Schema.from_pandas(conformed(pd.DataFrame(columns=columns), columns), preserve_index=False)
+    empty = conformed(pd.DataFrame(columns=columns), columns)
+    declare(empty, quantities or {})  # pandas keeps a frame's attrs in the schema, and gives them back
+    schema = pa.Schema.from_pandas(empty, preserve_index=False)
     schema = schema.set(schema.get_field_index(RESAMPLES), pa.field(RESAMPLES, pa.list_(pa.float32())))
     with pq.ParquetWriter(path, schema) as writer:
         for frame in _frames(parts, columns):

@@ -1,11 +1,13 @@
 """One colour a head, a relation, a reference, the same in every figure, and told apart in grey too."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import matplotlib
 import numpy as np
 import pandas as pd
 from matplotlib.colors import to_hex, to_rgb
+
+from stagewise.table import Head, heads_in
 
 OKABE_ITO = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9")
 """Okabe and Ito (2008), Color Universal Design; no yellow, too light for lines, and no black, for mixing."""
@@ -14,17 +16,6 @@ HEADS = (*OKABE_ITO, "#882255", "#999933", "#332288")
 """For more than six heads three colours of Paul Tol's "muted" scheme besides: wine, olive, indigo."""
 
 MARKERS = "os^DvPX<>*"
-
-Head = tuple[int, int]
-"""Layer and head."""
-
-
-def heads_in(table: pd.DataFrame) -> list[Head]:
-    """List the (layer, head) pairs that the table has rows of, in order."""
-    if not {"layer", "head"} <= set(table.columns):
-        return []
-    pairs = table[["layer", "head"]].dropna().drop_duplicates()
-    return sorted((int(layer), int(head)) for layer, head in pairs.itertuples(index=False))
 
 
 def head_colours(table: pd.DataFrame) -> dict[Head, str]:
@@ -35,7 +26,7 @@ def head_colours(table: pd.DataFrame) -> dict[Head, str]:
 def ordered_colours(names: Sequence[object]) -> dict[object, str]:
     """Give things that have an order (references, relations, contexts) colours from dark to light.
 
-    The n-th of two families of the same size, such as relations and truncated truths, have the same colour.
+    The n-th of two families of the same size, such as relations and truncated references, have the same colour.
 
     >>> ordered_colours(["I(1)", "I(2)"])["I(1)"] == ordered_colours(["A*_1", "A*_1:2"])["A*_1"]
     True
@@ -61,16 +52,3 @@ def ink(colour: str) -> tuple[float, float, float]:
     # 0.18 is the luminance that has a contrast of 4.5 to 1 on white.
     factor = min(1.0, (0.18 / luminance) ** (1 / 2.2)) if luminance > 0 else 1.0
     return red * factor, green * factor, blue * factor
-
-
-def families(references: Iterable[str]) -> dict[str, list[str]]:
-    """Sort references into truncated truths, separately trained models and the rest.
-
-    >>> families(["uniform", "A*_1", "trained c=2"])
-    {'truncated': ['A*_1'], 'trained': ['trained c=2'], 'other': ['uniform']}
-    """
-    names = list(references)
-    truncated = [name for name in names if name.startswith("A*_")]
-    trained = [name for name in names if name.startswith("trained ")]
-    other = [name for name in names if name not in truncated + trained]
-    return {"truncated": truncated, "trained": trained, "other": other}

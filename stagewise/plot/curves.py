@@ -11,9 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from stagewise.detection.stages import Stages
-from stagewise.plot.colours import Head, families, head_colours, heads_in, ink, marker, ordered_colours
+from stagewise.plot.colours import head_colours, ink, marker, ordered_colours
 from stagewise.plot.step_axis import curve, label_ends, new_axes, set_step_axis, shade_stages
-from stagewise.table import head_label, select
+from stagewise.table import Head, families, head_label, heads_in, select
 
 Name = Callable[[object], str]
 
@@ -40,7 +40,7 @@ def kl_curves(
 
     Args:
         table: with `KLToReference` rows.
-        references: which ones; None takes the truncated truths A*_1, A*_1:2, ..., or all if there are none.
+        references: which ones; None takes the nested partial solutions, or all if there are none.
         stages: shaded where given.
         theory: rows with the same columns.
         ax: where to draw.
@@ -52,7 +52,7 @@ def kl_curves(
     """
     rows = select(table, "KLToReference", "kl")
     there = [str(name) for name in rows["reference"].unique()]
-    names = list(references or families(there)["truncated"] or there)
+    names = list(references or families(rows)["nested"] or there)
     if unknown := sorted(set(names) - set(there)):
         raise ValueError(f"the table has no KL to {', '.join(unknown)}; it has {', '.join(there)}")
     rows = rows[rows["reference"].isin(names)]

@@ -5,9 +5,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from stagewise.plot.colours import Head, ordered_colours
+from stagewise.plot.colours import ordered_colours
 from stagewise.plot.step_axis import curve, label_ends, new_axes
-from stagewise.table import head_label, select
+from stagewise.table import Head, head_label, select
 
 CHECKPOINTS = 5
 """Lines of a figure."""

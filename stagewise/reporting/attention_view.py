@@ -6,11 +6,11 @@ from typing import Any
 import torch
 
 from stagewise import models
-from stagewise.analysis import repeated_tokens
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.probe import pattern_hooks
 from stagewise.table import head_label
 from stagewise.task import Batch
+from stagewise.tasks import RepeatedTokens
 
 DIGITS = 4
 """Attention weights become text in the page."""
@@ -47,7 +47,7 @@ def show_attention(
 
     Source: circuitsvis, `attention.attention_heads`.
     """
-    batch = repeated_tokens(series.architecture).probe_batch(sequence + 1, seed=0) if batch is None else batch
+    batch = RepeatedTokens.for_model(series.architecture).probe_batch(sequence + 1, seed=0) if batch is None else batch
     if not 0 <= layer < series.architecture.n_layers:
         raise ValueError(f"there is no layer {layer}: the model has {series.architecture.n_layers}, counted from 0")
     if not 0 <= sequence < len(batch):

@@ -13,7 +13,7 @@ import pandas as pd
 from stagewise import tasks
 from stagewise.checkpoints.run_folder import METRICS, REPEATED, REPORT, read_record, read_table, write
 from stagewise.detection.onsets import has_scores
-from stagewise.detection.stages import Stages, find_stages, has_truncated_truths
+from stagewise.detection.stages import Stages, find_stages, has_nested_references
 from stagewise.recipe import rebuild
 from stagewise.reporting.figure import LOOK, figure_html
 from stagewise.reporting.html import Page
@@ -31,7 +31,7 @@ MIN_CHECKPOINTS = 4
 
 SECTIONS: dict[str, tuple[str, Callable[[Measured], Blocks], str]] = {
     "stages": ("The stages", sections.stages_section, "KLToReference, Loss"),
-    "emergence": ("What emerged", emergence_section, "Accuracy, AttentionAlong"),
+    "emergence": ("What emerged", emergence_section, "Accuracy, AttentionTo"),
     "evidence": ("Why these boundaries", sections.evidence_section, "KLToReference"),
     "heads": ("What each head attends to", sections.heads_section, "AttentionTo, HeadSpecialisation"),
     "maps": ("Attention maps", sections.maps_section, "MeanPattern"),
@@ -162,7 +162,7 @@ def read_measured(folder: Path) -> Measured:
 
 def stages_of(table: pd.DataFrame) -> Stages | None:
     """Find the stages where the table can show any: of references or scores, over enough checkpoints."""
-    if has_truncated_truths(table):
+    if has_nested_references(table):
         return find_stages(table) if select(table, "KLToReference", "kl")["step"].nunique() >= MIN_CHECKPOINTS else None
     return find_stages(table) if has_scores(table) and table["step"].nunique() >= MIN_CHECKPOINTS else None
 

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from stagewise.detection.stages import Stages
-from stagewise.plot.colours import head_colours, heads_in
+from stagewise.plot.colours import head_colours
 from stagewise.plot.maps import patterns
-from stagewise.table import head_label, select
+from stagewise.table import head_label, heads_in, select
 
 VIEWER_VALUES = 1_500_000
 """Attention values that the viewer holds, one byte each."""

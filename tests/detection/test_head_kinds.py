@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.detection.head_kinds import KINDS, head_curves, head_onsets, head_rows, heads_in_words
+from stagewise.detection.head_kinds import KINDS, head_onsets, head_rows, heads_in_words
+from stagewise.plot.heads import head_curves
 
 STEPS = np.unique(np.geomspace(1, 5000, 40).round().astype(int))
 
@@ -16,13 +17,13 @@ def sudden(step: float, top: float) -> np.ndarray:
 
 
 def table(**curves: np.ndarray) -> pd.DataFrame:
-    """`AttentionAlong` rows of two heads, those of a kind by its first word; what is not given stays flat."""
+    """`AttentionTo` rows of two heads, those of a kind by its first word; what is not given stays flat."""
     rows = []
     for kind, relation in KINDS.items():
         for layer in (0, 1):
             values = curves.get(f"{kind.split('-')[0]}_{layer}", sudden(100 + layer, 0.05))
             frame = pd.DataFrame({"step": STEPS, "value": values, "relation": relation, "layer": layer, "head": 0})
-            rows.append(frame.assign(run="a", probe="AttentionAlong", quantity="mass"))
+            rows.append(frame.assign(run="a", probe="AttentionTo", quantity="along"))
     return pd.concat(rows, ignore_index=True)
 
 

@@ -20,7 +20,7 @@ def rows(values: np.ndarray, **columns: object) -> pd.DataFrame:
 
 @pytest.fixture
 def table() -> pd.DataFrame:
-    along = {"probe": "AttentionAlong", "quantity": "mass", "relation": "value to key", "head": 0}
+    along = {"probe": "AttentionTo", "quantity": "along", "relation": "value to key", "head": 0}
     return tidy(
         [
             rows(step_up(420, 0.9), layer=0, **along),
@@ -53,7 +53,7 @@ def test_what_comes_within_the_same_checkpoints_comes_together(table: pd.DataFra
     same = pd.concat(
         [
             table[table["probe"] == "Accuracy"],
-            rows(step_up(530, 0.9), probe="AttentionAlong", quantity="mass", relation="r", layer=0, head=0),
+            rows(step_up(530, 0.9), probe="AttentionTo", quantity="along", relation="r", layer=0, head=0),
         ]
     )
     assert "accuracy (steps 500 to 550), together with attention (L0H0, r" in in_words(same)

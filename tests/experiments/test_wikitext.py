@@ -69,8 +69,8 @@ def test_both_batches_are_measured_at_every_checkpoint(folder: Path) -> None:
     table = run_folder.read_table(folder)
     repeated = pd.read_parquet(folder / run_folder.REPEATED)
     assert table["step"].unique().tolist() == repeated["step"].unique().tolist() == [0, 3, 4, 5, 6]
-    assert set(select(repeated, "AttentionAlong")["relation"]) == {"previous token", "induction"}
-    assert set(select(table, "AttentionAlong")["relation"]) == {
+    assert set(select(repeated, "AttentionTo", "along")["relation"]) == {"previous token", "induction"}
+    assert set(select(table, "AttentionTo", "along")["relation"]) == {
         "previous token",
         "duplicate token",
         "induction",

@@ -14,6 +14,7 @@ from stagewise.measurement.engine import measure
 from stagewise.models import huggingface
 from stagewise.models import transformer_lens as model
 from stagewise.probes import AttentionTo
+from stagewise.table import select
 from stagewise.tasks import RepeatedTokens
 
 TOKENS, HEADS, SHARP = 24, 4, 300.0
@@ -168,7 +169,7 @@ def scores(made: Architecture, state: Mapping[str, Tensor]) -> pd.DataFrame:
 def test_hand_set_heads_score_one_and_all_others_little(make: Callable) -> None:
     table = scores(*make())
     for relation, head in (("previous token", (0, 1)), ("induction", (1, 2))):
-        rows = table[table["relation"] == relation].set_index(["layer", "head"])["value"]
+        rows = select(table, "AttentionTo", "along", relation=relation).set_index(["layer", "head"])["value"]
         assert len(rows) == 2 * HEADS
         assert rows[head] >= 0.99
         assert rows.drop(head).max() < 0.2

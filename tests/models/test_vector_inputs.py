@@ -13,7 +13,7 @@ from stagewise.loss import squared_error, training_loss
 from stagewise.measurement.engine import measure
 from stagewise.models import transformer_lens
 from stagewise.models.fused import training_forward
-from stagewise.probes import AttentionAlong, Loss, OffsetProfile
+from stagewise.probes import AttentionTo, Loss, OffsetProfile
 from stagewise.recipe import Recipe, TrainPlan, describe, rebuild
 from stagewise.tasks import SparseRegression
 from stagewise.training import train
@@ -67,14 +67,14 @@ def test_a_regression_trains_and_its_probes_read_outputs(tmp_path: Path) -> None
     plan = TrainPlan(steps=4, batch_size=8, learning_rate=1e-3, weight_decay=0.0, clip=None, save=(2,))
     series = train(Recipe(TASK, ARCHITECTURE, plan), tmp_path / "run", progress=False)
     batch = TASK.probe_batch(16, seed=0)
-    table = measure(series, [Loss(), AttentionAlong(), OffsetProfile()], batch, progress=False)
+    table = measure(series, [Loss(), AttentionTo(), OffsetProfile()], batch, progress=False)
     model = models.build(ARCHITECTURE)
     models.load(model, series.weights(4))
     with torch.no_grad():
         expected = ((model(batch.tokens)[:, -1] - batch.targets[:, -1]) ** 2).sum(-1).mean() / 2
     found = table[(table["quantity"] == "squared_error") & (table["step"] == 4)]["value"].item()
     assert found == pytest.approx(expected.item(), rel=1e-5)
-    assert set(table["probe"]) == {"Loss", "AttentionAlong", "OffsetProfile"}
+    assert set(table["probe"]) == {"Loss", "AttentionTo", "OffsetProfile"}
 
 
 def test_the_recipe_survives_run_json() -> None:

@@ -57,6 +57,7 @@ def table() -> pd.DataFrame:
         for probe, found in readings(step).items()
         for reading in found
     ]
+    frames = [frame.assign(nested=[0, 1, 2]) if "reference" in frame else frame for frame in frames]
     profile = pd.DataFrame(
         {"feature": ["offset 0", "I(1)"] * 2, "cluster": [0.0, 0.0, 1.0, 1.0], "value": [0.1, 0.2, 0.3, 0.4]}
     )

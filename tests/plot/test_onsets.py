@@ -31,7 +31,7 @@ def table() -> pd.DataFrame:
     ]
     rows = pd.concat(frames, ignore_index=True).astype({"head": "Int64"})
     return rows.assign(
-        run="run", probe="AttentionAlong", quantity="mass", relation="previous token", layer=pd.array([0] * len(rows))
+        run="run", probe="AttentionTo", quantity="along", relation="previous token", layer=pd.array([0] * len(rows))
     )
 
 
@@ -72,7 +72,7 @@ def test_the_command_prints_stages_and_onsets(table: pd.DataFrame, tmp_path: Pat
 
 
 def test_profiles_have_a_line_for_the_first_and_the_last_checkpoint(table: pd.DataFrame) -> None:
-    offsets = pd.concat([table.assign(offset=offset, probe="OffsetProfile") for offset in range(3)])
+    offsets = pd.concat([table.assign(offset=offset, probe="OffsetProfile", quantity="mass") for offset in range(3)])
     axes = profiles.offset_profiles(offsets, [(0, 0), (0, 1)]).axes
     assert [ax.get_title(loc="left") for ax in axes] == ["L0H0", "L0H1"]
     labels = [str(line.get_label()) for line in axes[0].get_lines()]

@@ -19,8 +19,7 @@ LATE = torch.arange(LENGTH).expand(2, -1) >= 2
 
 
 def masses(view: View, probe: AttentionTo) -> Reading:
-    (reading,) = probe.read(view)
-    return reading
+    return next(reading for reading in probe.read(view) if reading.quantity == "mass")
 
 
 def test_a_head_that_only_looks_back_scores_one(
@@ -64,6 +63,26 @@ def test_relations_are_chosen_by_name(view_of: Callable[..., View], looking_back
     reading = masses(view, AttentionTo(("back 2", "back 1", "back 2")))
     assert list(reading.labels["relation"]) == ["back 2", "back 1"]
     assert reading.values[0, 0, 0].tolist() == [0, 1]
+
+
+def test_a_previous_token_head_scores_one_along_the_previous_token(
+    view_of: Callable[..., View], looking_back: Callable[[int, int], Tensor]
+) -> None:
+    patterns = torch.stack([looking_back(5, 1), looking_back(5, 2)])[None, None]
+    only_last = (torch.arange(5) == 4)[None]
+    previous = (torch.arange(5)[:, None] - 1 == torch.arange(5))[None]
+    _, along = AttentionTo().read(view_of(patterns, {"previous": previous}, only_last))
+    # Looking two back, query 1 lands on position 0, which is the one before it.
+    assert along.values[0, 0, :, 0].tolist() == pytest.approx([1, 0.25])
+
+
+def test_a_relation_without_a_query_in_some_sequence_is_not_read_along(view_of: Callable[..., View]) -> None:
+    somewhere = torch.zeros(3, 3, dtype=torch.bool)
+    somewhere[1, 0] = True
+    relations = {"none": torch.zeros(3, 3, dtype=torch.bool), "somewhere": somewhere}
+    mass, along = AttentionTo().read(view_of(torch.full((2, 1, 1, 3, 3), 1 / 3), relations))
+    assert list(mass.labels["relation"]) == ["none", "somewhere"]
+    assert list(along.labels["relation"]) == ["somewhere"]
 
 
 @pytest.mark.parametrize(

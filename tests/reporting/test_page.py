@@ -38,6 +38,9 @@ def kl(step: int) -> torch.Tensor:
     return torch.tensor(values) + 1e-3 * torch.randn(8, 2, generator=torch.Generator().manual_seed(step))
 
 
+NESTED = {"A*_1": 1, "A*_1:2": 2}
+
+
 def readings(step: int) -> dict[str, list[Reading]]:
     second = 1 / (1 + np.exp(-(step - 260) / 12))
     mass = torch.tensor([[[0.9, 0.1], [0.9 - 0.8 * second, 0.1 + 0.8 * second]]]).expand(8, 1, 2, 2)
@@ -47,12 +50,16 @@ def readings(step: int) -> dict[str, list[Reading]]:
     return {
         "KLToReference": [
             Reading("batch reference", kl(step), "kl", {"reference": ["A*_1", "A*_1:2"]}),
-            Reading("batch reference", kl(step)[:, :1], "kl", {"reference": ["trained c=1"]}),
+            Reading(
+                "batch reference context",
+                kl(step)[:, :1, None],
+                "kl",
+                {"reference": ["trained c=1"], "context": [1]},
+            ),
         ],
         "Loss": [Reading("batch", kl(step)[:, 1], "excess")],
-        "AttentionTo": [Reading("batch layer head relation", mass, "mass", relation)],
         "Accuracy": [Reading("batch", mass[:, 0, 1, 1], "accuracy")],
-        "AttentionAlong": [Reading("batch layer head relation", mass, "mass", relation)],
+        "AttentionTo": [Reading("batch layer head relation", mass, name, relation) for name in ("mass", "along")],
         "HeadSpecialisation": [
             Reading("batch layer head relation", mass, "share", relation),
             Reading("batch", mass[:, 0, 0, 0], "competition"),
@@ -74,6 +81,10 @@ def table() -> pd.DataFrame:
         for step in STEPS
         for probe, found in readings(step).items()
         for reading in found
+    ]
+    frames = [
+        frame.assign(nested=[NESTED.get(name, 0) for name in frame["reference"]]) if "reference" in frame else frame
+        for frame in frames
     ]
     profile = pd.DataFrame({"feature": ["offset 0", "I(1)"], "cluster": [0.0, 0.0], "value": [0.1, 0.2]})
     centroid = profile.assign(run=RUN_NAME, step=600, probe="PatternClusters", quantity="centroid")
@@ -207,7 +218,7 @@ def test_a_loss_alone_is_shown_without_claims_of_stages(tmp_path: Path) -> None:
 
 def test_no_separate_stages_is_said_with_the_reasons(tmp_path: Path) -> None:
     measured = table()
-    only = measured[measured["reference"] == "A*_1:2"]
+    only = measured[measured["reference"].isin(NESTED)].assign(value=1.0, lo=1.0, hi=1.0, resamples=None)
     text = report(save(tmp_path / "run", only)).read_text(encoding="utf8")
     assert "<strong>No separate stages were found.</strong>" in text
     for reason in find_stages(only).turning_points["reason"]:

@@ -16,7 +16,7 @@ from stagewise.init import LinearInit
 from stagewise.loss import training_loss
 from stagewise.measurement.engine import measure
 from stagewise.probe import AbstractProbe
-from stagewise.probes import Accuracy, AttentionAlong, Loss, ValueAlignment
+from stagewise.probes import Accuracy, AttentionTo, Loss, ValueAlignment
 from stagewise.recipe import Recipe, Seeds, TrainPlan
 from stagewise.schedule import linear
 from stagewise.task import Batch
@@ -114,7 +114,7 @@ def run_regression(runs: str, **parameters: Any) -> Mapping[str, float]:
     """Train and measure one regression model in a folder of its own under `runs`; return `lo, hi` (steps)."""
     recipe = regression_recipe(**parameters)
     folder = run_path("regression", runs, **parameters)
-    table = measured(recipe, folder, [Loss(), AttentionAlong()], keep_weights=False)
+    table = measured(recipe, folder, [Loss(), AttentionTo()], keep_weights=False)
     batch = _probe_batch(recipe)
     answers = batch.targets[batch.scored]
     of_zero = training_loss(torch.zeros_like(answers), answers).item()
@@ -124,7 +124,7 @@ def run_regression(runs: str, **parameters: Any) -> Mapping[str, float]:
 
 def recall_probes(recipe: Recipe) -> list[AbstractProbe]:
     """Return accuracy, loss, attention along each relation and, where it can be read, which heads' weights copy."""
-    probes: list[AbstractProbe] = [Accuracy(), Loss(), AttentionAlong()]
+    probes: list[AbstractProbe] = [Accuracy(), Loss(), AttentionTo()]
     if recipe.architecture.config["normalization_type"] is None:
         probes.append(ValueAlignment({"copy": torch.eye(recipe.task.d_vocab)}))
     return probes

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from stagewise.experiments.incremental.summary import over_seeds
 from stagewise.plot.colours import marker, ordered_colours
 from stagewise.plot.step_axis import curve, label_ends, new_axes, set_step_axis
-from stagewise.table import select
+from stagewise.table import families, select
 
 SPREAD = 0.12
 """Distance between the seeds of a variant, in the distance between variants."""
@@ -125,8 +125,8 @@ def kl_at_best(tables: Mapping[str, pd.DataFrame], summary: pd.DataFrame, ax: Ax
 
 
 def _trained_at(table: pd.DataFrame, step: int) -> pd.Series:
-    kl = select(table, "KLToReference", "kl", step=step).set_index("reference")["value"]
-    return kl[kl.index.str.startswith("trained ")]
+    kl = select(table, "KLToReference", "kl", step=step)
+    return kl[kl["reference"].isin(families(kl)["trained"])].set_index("reference")["value"]
 
 
 def _title(what: str, of_several: str, summary: pd.DataFrame) -> str:

@@ -29,7 +29,8 @@ def early_stop(table: pd.DataFrame, stages: Stages) -> EarlyStop:
     """Return the best checkpoint of a run, with its stage.
 
     Args:
-        table: with the rows of `Loss`, and those of `KLToReference` to baselines "trained c=..." where there are any.
+        table: with the rows of `Loss`, and of `KLToReference` to models trained on a restricted context where there are
+            any.
         stages: of the same run.
 
     Raises:
@@ -46,9 +47,5 @@ def early_stop(table: pd.DataFrame, stages: Stages) -> EarlyStop:
 
 def _closest(table: pd.DataFrame, step: int) -> int:
     kl = table[(table["probe"] == "KLToReference") & (table["quantity"] == "kl") & (table["step"] == step)]
-    trained = kl[kl["reference"].str.startswith("trained c=")]
-    if trained.empty:
-        return 0
-    contexts = trained["reference"].str.removeprefix("trained c=").astype(int)
-    ordered = trained.assign(context=contexts).sort_values("context", ignore_index=True)
-    return 1 + int(ordered["value"].argmin())
+    trained = kl.dropna(subset="context").sort_values("context", ignore_index=True) if "context" in kl else kl.iloc[:0]
+    return 0 if trained.empty else 1 + int(trained["value"].argmin())

@@ -9,10 +9,9 @@ from matplotlib.figure import Figure, SubFigure
 from stagewise import plot
 from stagewise.experiments.incremental.compare import compare
 from stagewise.experiments.incremental.recipes import FIGURES
-from stagewise.plot.colours import families, heads_in
 from stagewise.reporting.page import read_measured
 from stagewise.reporting.sections.markov import Measured
-from stagewise.table import select
+from stagewise.table import families, heads_in, select
 from stagewise.theory.competitive import plateau_losses
 from stagewise.theory.dynamics import predict
 from stagewise.theory.tensor_factorisation import TensorFactorisation
@@ -57,7 +56,7 @@ def curves(runs: Mapping[str, Measured]) -> Figure:
     for part, run in zip(parts, runs.values(), strict=True):
         left, right = part.subplots(1, 2)
         plot.kl_curves(run.table, stages=run.stages, ax=left)
-        trained = families(select(run.table, "KLToReference", "kl")["reference"].unique())["trained"]
+        trained = families(select(run.table, "KLToReference", "kl"))["trained"]
         if trained:
             plot.kl_curves(run.table, trained, run.stages, ax=right)
         else:

@@ -60,5 +60,6 @@ def restricted_log_probs(series: CheckpointSeries, batch: Batch) -> Float[Tensor
 
 def with_baselines(batch: Batch, folders: dict[int, Path]) -> Batch:
     """Return the batch with the trained baselines, by context, among its references as "trained c=2", ..."""
-    trained = {f"trained c={c}": restricted_log_probs(open_series(path), batch) for c, path in folders.items()}
-    return batch.with_references(trained)
+    contexts = {f"trained c={c}": c for c in folders}
+    trained = {name: restricted_log_probs(open_series(folders[c]), batch) for name, c in contexts.items()}
+    return batch.with_references(trained, contexts)

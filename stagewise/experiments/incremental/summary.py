@@ -8,7 +8,7 @@ from scipy import stats
 
 from stagewise.detection.stages import find_stages
 from stagewise.experiments.incremental.early_stopping import early_stop
-from stagewise.table import LEVEL, select
+from stagewise.table import LEVEL, families, select
 
 QUANTITIES = ("end_1", "end_2", "stages", "completed", "best_step", "best_excess", "final_kl", "distinct_heads")
 """What is averaged over seeds; ends and best steps in steps, `best_excess` and `final_kl` in nats."""
@@ -32,8 +32,8 @@ def run_numbers(table: pd.DataFrame) -> dict[str, Any]:
         for bound in ("", "_lo", "_hi")
     }
     kl = select(table, "KLToReference", "kl")
-    truth = [name for name in kl["reference"].unique() if name.startswith("A*_")][-1]
-    final = float(kl.loc[kl["reference"] == truth, "value"].iloc[-1])
+    complete = families(kl)["nested"][-1]
+    final = float(kl.loc[kl["reference"] == complete, "value"].iloc[-1])
     best = early_stop(table, stages)._asdict()
     if not best["completed"]:  # nothing to tell it by
         del best["completed"]

@@ -22,8 +22,8 @@ CAPTION = (
 
 
 def emergence_section(measured: Measured) -> Blocks:
-    """When what emerged, first to last, and the curves; nothing without `Accuracy` and `AttentionAlong`."""
-    if not (measured.has("Accuracy") and measured.has("AttentionAlong")):
+    """When what emerged, first to last, and the curves; nothing without `Accuracy` and `AttentionTo`."""
+    if not (measured.has("Accuracy") and measured.has("AttentionTo")):
         return []
     table = measured.table
     found = events(table)
@@ -40,7 +40,7 @@ def emergence_page(table: pd.DataFrame) -> Figure:
     """Draw loss, accuracy with attention, and weights, one above the other on one step axis.
 
     Raises:
-        ValueError: the table has no `Accuracy` or no `AttentionAlong` rows.
+        ValueError: the table has no `Accuracy` or no `AttentionTo` rows.
 
     Source: Zucchet et al. (2025), arXiv:2505.17863, Figures 4 and 17.
     """
@@ -69,13 +69,13 @@ def rise(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
     Only what came up is named, at its line's end: call `label_ends` when the axis is as wide as it shall be.
 
     Raises:
-        ValueError: the table has no `Accuracy` or no `AttentionAlong` rows.
+        ValueError: the table has no `Accuracy` or no `AttentionTo` rows.
 
     Source: Zucchet et al. (2025), arXiv:2505.17863, Figures 4 and 17.
     """
     attention, accuracy = dict(curves(table, "attention")), dict(curves(table, "accuracy"))
     if not attention or not accuracy:
-        raise ValueError("the table needs rows of Accuracy and of AttentionAlong: measure with both probes")
+        raise ValueError("the table needs rows of Accuracy and of AttentionTo: measure with both probes")
     ax = new_axes(ax)
     _several(ax, attention, {event.what for event in events(table)})
     curve(ax, accuracy["accuracy"], "accuracy", "#000000")

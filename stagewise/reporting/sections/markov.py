@@ -10,12 +10,12 @@ from matplotlib.figure import Figure
 
 from stagewise import plot
 from stagewise.detection.stages import Stages
-from stagewise.plot.colours import Head, families, head_colours, heads_in
+from stagewise.plot.colours import head_colours
 from stagewise.reporting import captions
 from stagewise.reporting.figure import Plot
 from stagewise.reporting.prose import html_table, settings_rows, stage_rows, stages_in_words, turning_point_rows
 from stagewise.reporting.viewer import circuitsvis_view, viewer
-from stagewise.table import head_label, select
+from stagewise.table import Head, families, head_label, heads_in, select
 
 PANELS = 12
 """Heads, or maps, that are drawn one by one; the rest is in the table."""
@@ -66,13 +66,13 @@ def _lead(measured: Measured) -> Plot:
     if loss:
         plot.loss_curve(table, stages, ax=axes[-1])
         axes[0].set_xlabel("" if kl else axes[0].get_xlabel())
-    references = _references(measured)
-    truncated = families(references)["truncated"]
-    caption = "" if not kl else captions.REFERENCES if truncated else captions.OTHER_REFERENCES
+    of = families(select(table, "KLToReference", "kl")) if kl else {}
+    nested = of.get("nested", [])
+    caption = "" if not kl else captions.REFERENCES if nested else captions.OTHER_REFERENCES
     if stages is not None and stages.onsets.empty:
         caption += captions.SEVERAL_STAGES if len(stages.table) > 1 else captions.ONE_STAGE
     caption += captions.RIBBONS
-    shown = truncated or references
+    shown = nested or [name for names in of.values() for name in names]
     rows = table[table["reference"].isin(shown) | (table["probe"] == "Loss")] if kl else select(table, "Loss")
     return Plot("stages", {"": figure}, rows, caption)
 
@@ -184,7 +184,7 @@ def context_section(measured: Measured) -> Blocks:
         rows = select(table, "RestrictedContextKL", "kl")
         caption = captions.RESTRICTED
         blocks.append(Plot("restricted-context", {"": plot.restricted_context(table, stages)}, rows, caption))
-    trained = families(_references(measured))["trained"]
+    trained = families(select(table, "KLToReference", "kl"))["trained"] if measured.has("KLToReference") else []
     if trained:
         rows = select(table, "KLToReference", "kl")
         rows = rows[rows["reference"].isin(trained)]
@@ -263,12 +263,6 @@ def training_section(measured: Measured) -> Blocks:
 def settings_section(measured: Measured) -> Blocks:
     """All of run.json: recipe, seeds, versions."""
     return [html_table(["setting", "value"], settings_rows(measured.run), "settings")]
-
-
-def _references(measured: Measured) -> list[str]:
-    if not measured.has("KLToReference"):
-        return []
-    return [str(name) for name in select(measured.table, "KLToReference", "kl")["reference"].unique()]
 
 
 def _chosen(rows: pd.DataFrame) -> list[Head]:

@@ -5,13 +5,13 @@ from matplotlib.figure import Figure
 
 from stagewise.detection.stages import Stages
 from stagewise.plot import profiles
-from stagewise.plot.colours import OKABE_ITO, Head, head_colours, marker
+from stagewise.plot.colours import OKABE_ITO, head_colours, marker
 from stagewise.plot.step_axis import curve, label_ends, set_step_axis, shade_stages
 from stagewise.reporting import captions
 from stagewise.reporting.figure import Plot
 from stagewise.reporting.prose import html_table
 from stagewise.reporting.sections.markov import PANELS, Blocks, Measured
-from stagewise.table import head_label, select
+from stagewise.table import Head, head_label, select
 
 SCALARS = {
     ("Copying", "accuracy"): "copied tokens that are most likely",

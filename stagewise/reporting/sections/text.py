@@ -9,8 +9,9 @@ from matplotlib.figure import Figure
 
 from stagewise import plot
 from stagewise.detection.crossings import Crossing, crossings
-from stagewise.detection.head_kinds import FOUND, head_curves, head_onsets, head_rows, heads_in_words
+from stagewise.detection.head_kinds import FOUND, head_onsets, head_rows, heads_in_words
 from stagewise.plot.colours import ordered_colours
+from stagewise.plot.heads import head_curves
 from stagewise.plot.step_axis import curve, label_ends, set_step_axis
 from stagewise.reporting.figure import Plot
 from stagewise.reporting.prose import html_table
@@ -57,14 +58,14 @@ def text_section(measured: Measured) -> Blocks:
 def _heads(measured: Measured) -> Blocks:
     batches = {TEXT: measured.table, RANDOM: measured.repeated}
     there = {
-        name: rows for name, rows in batches.items() if rows is not None and (rows["probe"] == "AttentionAlong").any()
+        name: rows for name, rows in batches.items() if rows is not None and (rows["probe"] == "AttentionTo").any()
     }
     if not there:
         return []
     found = {name: head_onsets(table) for name, table in there.items()}
     last = int(measured.table["step"].max())
     panels = {label: ax for name, table in there.items() for label, ax in head_curves(table, name).items()}
-    shown = pd.concat([select(table, "AttentionAlong").assign(batch=name) for name, table in there.items()])
+    shown = pd.concat([select(table, "AttentionTo", "along").assign(batch=name) for name, table in there.items()])
     return [
         *(_paragraph(f"On {name}: {heads_in_words(onsets, last)}") for name, onsets in found.items()),
         Plot("text-heads", panels, shown, HEADS),

@@ -79,7 +79,7 @@ def test_the_uniform_start_is_within_its_bound_and_the_seeds_own() -> None:
 def test_a_series_in_memory_is_measured_like_any_other() -> None:
     series = series_of("run", [(0, zeros(1, TASK.d_vocab)), (3, random_weights())], TASK.n_ctx)
     table = measure(series, [AttentionTo(), Loss()], TASK.probe_batch(8, 0), progress=False)
-    mass = table[(table.probe == "AttentionTo") & (table.step == 3)]
+    mass = table[(table.quantity == "mass") & (table.step == 3)]
     assert mass["value"].sum() == pytest.approx(1.0, abs=FLOAT32)
     assert set(table["step"]) == {0, 3}
 

@@ -20,7 +20,7 @@ def table() -> pd.DataFrame:
     curves = {(0, 0, "value to key"): step_up(420, 0.9), (1, 0, "value to key"): step_up(420, 0.1)}
     frames = [
         pd.DataFrame({"step": STEPS, "value": values}).assign(
-            probe="AttentionAlong", quantity="mass", layer=layer, head=head, relation=relation
+            probe="AttentionTo", quantity="along", layer=layer, head=head, relation=relation
         )
         for (layer, head, relation), values in curves.items()
     ]
