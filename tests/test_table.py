@@ -7,7 +7,7 @@ import torch
 
 from stagewise.measurement.rows import bootstrap_weights, rows
 from stagewise.probe import Reading
-from stagewise.table import Table, head_label, select, tidy
+from stagewise.table import Table, families, head_label, select, tidy
 
 DOUBLE = 1e-12
 """Means of a few dozen doubles."""
@@ -165,3 +165,8 @@ def test_a_table_is_a_data_frame_in_all_else() -> None:
     assert repr(frame[["step"]]) == " step\n    0\n    1\n2 rows"
     assert repr(frame.iloc[:0]).endswith("0 rows")
     assert frame.groupby("step")["value"].mean().tolist() == [1.0, 2.0]
+
+
+def test_references_of_which_none_is_a_partial_solution_are_others() -> None:
+    rows = pd.DataFrame({"reference": ["unigram", "bigram"], "nested": pd.array([0, 0], dtype="Int64")})
+    assert families(rows) == {"nested": [], "trained": [], "other": ["unigram", "bigram"]}
