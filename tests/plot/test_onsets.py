@@ -14,7 +14,7 @@ from stagewise.cli.app import app
 from stagewise.detection.stages import find_stages
 from stagewise.plot import profiles
 from stagewise.plot.onsets import onset_curves
-from stagewise.reporting.sections.markov import Measured
+from stagewise.reporting.measured import Measured
 from stagewise.reporting.sections.onsets import onsets_section
 
 STEPS = np.unique(np.geomspace(1, 1001, 40).astype(int)) - 1
