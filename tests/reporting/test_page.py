@@ -20,14 +20,12 @@ from stagewise.measurement.rows import bootstrap_weights, rows
 from stagewise.plot.maps import patterns
 from stagewise.probe import Reading
 from stagewise.recipe import describe
-from stagewise.reporting.figure import csv_link
-from stagewise.reporting.measured import Measured, batch_record, known_of, read_measured
+from stagewise.reporting.measured import Measured, read_measured
 from stagewise.reporting.page import made_sections, report
-from stagewise.reporting.prose import interval, run_in_words, title
+from stagewise.reporting.prose import interval, run_in_words
 from stagewise.reporting.sections import LAST, SECTIONS
 from stagewise.reporting.viewer import viewer
 from stagewise.table import Quantity, declare, tidy
-from stagewise.task import Batch
 from stagewise.tasks import MarkovChain
 
 STEPS = range(0, 620, 20)
@@ -273,45 +271,11 @@ def test_a_folder_without_a_table_says_what_to_run(tmp_path: Path) -> None:
         report(tmp_path)
 
 
-def test_rows_are_rounded_and_too_many_of_them_are_not_embedded() -> None:
-    frame = pd.DataFrame({"run": "a b", "step": [1], "probe": "Loss", "value": [1 / 3], "lo": [np.nan]})
-    assert "a%20b,1,Loss,0.33333%0A" in csv_link("loss", frame)
-    many = pd.concat([frame] * 20_000)
-    assert csv_link("loss", many) == "<span>20000 rows: in tables/measurements.parquet</span>"
-
-
 def test_relations_are_outlined_where_the_task_is_known(page: str, tmp_path: Path) -> None:
     measured = table()
     folder = save(tmp_path / "run", measured[measured["probe"] == "MeanPattern"])
     assert "Outlined: where each relation lies" in page
     assert not read_measured(folder).relations
-
-
-class MyTask(MarkovChain):
-    """A task of one's own: it is known to a report that is given its class."""
-
-
-def test_a_task_of_ones_own_is_rebuilt_from_its_class() -> None:
-    run = {"recipe": {"task": {**describe(TASK), "type": "MyTask"}}}
-    assert known_of(run).relations == {}
-    assert known_of(run, [MyTask]).relations.keys() == known_of({"recipe": {"task": describe(TASK)}}).relations.keys()
-
-
-def test_what_a_record_says_of_its_batch_needs_no_task() -> None:
-    batch = TASK.probe_batch(3, seed=0)
-    known = known_of(json.loads(json.dumps({"batch": batch_record(batch)})))
-    assert known.references == list(batch.references)
-    assert known.first_query == int(batch.scored[0].int().argmax())
-    for name, mask in batch.relations.items():
-        assert (known.relations[name] == mask[0].numpy()).all()
-
-
-def test_a_relation_that_lies_elsewhere_in_every_sequence_has_no_outline() -> None:
-    tokens = torch.zeros(2, 3, dtype=torch.int64)
-    still = torch.eye(3, dtype=torch.bool).expand(2, -1, -1)
-    moving = torch.stack([torch.eye(3), torch.eye(3).flip(0)]).bool()
-    batch = Batch(tokens, tokens, torch.ones(2, 3, dtype=torch.bool), {"still": still, "moving": moving})
-    assert list(known_of({"batch": batch_record(batch)}).relations) == ["still"]
 
 
 def test_a_section_is_missing_only_where_the_task_has_what_it_shows() -> None:
@@ -336,14 +300,6 @@ def test_what_a_section_lacks_the_rows_for_is_drawn_by_itself() -> None:
     rows = table()[lambda rows: rows["probe"].isin(["Accuracy", "Loss"])]
     made = made_sections(Measured({}, None, rows, None, {}, 0))
     assert [section.title for section in made] == ["The stages", "Accuracy", "Settings, versions, seeds"]
-
-
-def test_the_title_has_words_in_place_of_a_folders_name() -> None:
-    run = {"recipe": {"task": {"type": "AssociativeRecall"}}}
-    assert title(run, "recall-n_pairs=12-n_tokens=64-n_copies=1.0-seed=0-budget=7400") == "Associative recall"
-    assert title(run, "seed-3") == "Associative recall: seed-3"
-    assert title({"recipe": {}}, "a run") == "a run"
-    assert len(title(run, "x" * 90)) < 50
 
 
 def test_the_run_is_described_whatever_its_record_holds() -> None:

@@ -20,6 +20,7 @@ from stagewise.reporting.sections import (
     settings,
     stages,
     text,
+    trained_context,
     training,
     values,
     weights,
@@ -29,7 +30,7 @@ SECTIONS: tuple[Section, ...] = tuple(
     module.SECTION
     for module in (
         *(audit, text, stages, onsets, emergence, evidence, heads, maps, checkpoints, last_checkpoint),
-        *(context, ablation, clusters, values, entropy, copying, profiles, weights, head_scores),
+        *(context, trained_context, ablation, clusters, values, entropy, copying, profiles, weights, head_scores),
     )
 )
 """What is shown of the table."""
