@@ -13,7 +13,8 @@ from stagewise.detection.crossings import crossings
 from stagewise.detection.head_kinds import head_onsets, heads_in_words
 from stagewise.experiments.wikitext import recipe, run
 from stagewise.plot.heads import head_curves
-from stagewise.reporting.sections.text import N_GRAMS, TEXT, loss_in_words, n_gram_curves, order_in_words
+from stagewise.plot.n_grams import N_GRAMS, n_gram_curves
+from stagewise.reporting.sections.text import TEXT, loss_in_words, order_in_words
 
 
 def main(folder: Path) -> Path:

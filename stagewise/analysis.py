@@ -35,7 +35,8 @@ from stagewise.probes import (
 )
 from stagewise.recipe import describe
 from stagewise.reporting.html import inline
-from stagewise.reporting.page import report, stages_of
+from stagewise.reporting.measured import stages_of
+from stagewise.reporting.page import report
 from stagewise.task import AbstractTask, Batch
 from stagewise.tasks import RepeatedTokens
 from stagewise.texts import Texts, asked_task

@@ -110,7 +110,7 @@ def stages(folder: Folder, as_json: AsJson = False) -> None:
     with reported_errors():
         from stagewise.checkpoints.run_folder import read_table
         from stagewise.detection.stages import find_stages
-        from stagewise.reporting.page import stages_of
+        from stagewise.reporting.measured import stages_of
 
         table = read_table(folder)
         show(stages_of(table) or find_stages(table), as_json)

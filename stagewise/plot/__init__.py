@@ -2,19 +2,31 @@
 
 Every function takes the tidy table of one run, optionally its `stages` to shade and the `ax` to draw on, and
 returns the axes; without `ax` it makes a figure that no global state knows of (`ax.figure.savefig(...)`).
+`quantity` draws any quantity of any probe, one's own too.
 """
 
-from stagewise.plot.curves import all_head_masses as all_head_masses
-from stagewise.plot.curves import entropy as entropy
-from stagewise.plot.curves import head_masses as head_masses
-from stagewise.plot.curves import kl_curves as kl_curves
 from stagewise.plot.curves import loss_curve as loss_curve
-from stagewise.plot.curves import restricted_context as restricted_context
-from stagewise.plot.curves import specialisation as specialisation
+from stagewise.plot.curves import scalars as scalars
 from stagewise.plot.curves import training_loss as training_loss
-from stagewise.plot.curves import value_alignment as value_alignment
-from stagewise.plot.maps import ablation_matrix as ablation_matrix
-from stagewise.plot.maps import ablation_with_control as ablation_with_control
+from stagewise.plot.emergence import emergence as emergence
+from stagewise.plot.emergence import rise as rise
+from stagewise.plot.generic import quantity as quantity
+from stagewise.plot.heads import all_head_masses as all_head_masses
+from stagewise.plot.heads import entropy as entropy
+from stagewise.plot.heads import head_curves as head_curves
+from stagewise.plot.heads import head_masses as head_masses
+from stagewise.plot.heads import head_scores as head_scores
+from stagewise.plot.heads import specialisation as specialisation
+from stagewise.plot.heads import value_alignment as value_alignment
 from stagewise.plot.maps import attention_map as attention_map
-from stagewise.plot.maps import centroids as centroids
-from stagewise.plot.maps import clusters as clusters
+from stagewise.plot.n_grams import n_gram_curves as n_gram_curves
+from stagewise.plot.onsets import onset_curves as onset_curves
+from stagewise.plot.power_law import collapse as collapse
+from stagewise.plot.profiles import loss_by_position as loss_by_position
+from stagewise.plot.profiles import offset_profiles as offset_profiles
+from stagewise.plot.references import kl_curves as kl_curves
+from stagewise.plot.references import restricted_context as restricted_context
+from stagewise.plot.strips import ablation_matrix as ablation_matrix
+from stagewise.plot.strips import ablation_with_control as ablation_with_control
+from stagewise.plot.strips import centroids as centroids
+from stagewise.plot.strips import clusters as clusters

@@ -17,6 +17,9 @@ HEADS = (*OKABE_ITO, "#882255", "#999933", "#332288")
 
 MARKERS = "os^DvPX<>*"
 
+GREY = "#b9bcc6"
+"""Of lines that are there to compare with."""
+
 
 def head_colours(table: pd.DataFrame) -> dict[Head, str]:
     """Give every head of the table its colour; from the tenth head on they come round again."""

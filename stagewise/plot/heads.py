@@ -1,12 +1,148 @@
-"""Heads of the kinds that are known by name: their attention along the kind's relation over training."""
+"""Curves of heads over training: attention, specialisation, entropy, what they write, any score of theirs."""
+
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from stagewise.detection.head_kinds import FOUND, KINDS
-from stagewise.plot.colours import head_colours, marker
+from stagewise.detection.stages import Stages
+from stagewise.plot.colours import head_colours, ink, marker, ordered_colours
+from stagewise.plot.curves import family, finish, prepared, theory_curves
+from stagewise.plot.quantities import quantity_of, set_value_axis
 from stagewise.plot.step_axis import curve, label_ends, new_axes, set_step_axis
-from stagewise.table import head_label, select
+from stagewise.table import Head, head_label, heads_in, select
+
+
+def head_masses(
+    table: pd.DataFrame,
+    layer: int,
+    head: int,
+    stages: Stages | None = None,
+    ax: Axes | None = None,
+    theory: pd.DataFrame | None = None,
+) -> Axes:
+    """Draw one head's attention mass on each relation over training, theory dashed.
+
+    Raises:
+        ValueError: the table has no `AttentionTo` rows of this head.
+
+    Source: Yüksel et al. (2026), arXiv:2602.19143, the span masses of Figure B.
+    """
+    relations = select(table, "AttentionTo", "mass")["relation"].unique().tolist()
+    rows = select(table, "AttentionTo", "mass", layer=layer, head=head)
+    ax = family(new_axes(ax, 3.8, 2.7), rows, "relation", relations, stages, small=True)
+    if theory is not None:
+        predicted = select(theory, "AttentionTo", "mass", layer=layer, head=head)
+        theory_curves(ax, predicted, "relation", ordered_colours(relations))
+    _name_head(ax, table, (layer, head))
+    set_value_axis(ax, quantity_of(table, "AttentionTo", "mass"))
+    return finish(ax)
+
+
+def all_head_masses(table: pd.DataFrame, stages: Stages | None = None, columns: int = 3) -> Figure:
+    """Draw `head_masses` of every head in a grid.
+
+    Raises:
+        ValueError: the table has no `AttentionTo` rows.
+    """
+    heads = heads_in(select(table, "AttentionTo", "mass"))
+    across = min(columns, len(heads))
+    down = -(-len(heads) // across)
+    figure = Figure(figsize=(3.8 * across, 2.7 * down), layout="constrained")
+    grid = figure.subplots(down, across, squeeze=False).flat
+    for (layer, head), ax in zip(heads, grid, strict=False):
+        head_masses(table, layer, head, stages, ax)
+    for ax in list(grid)[len(heads) :]:
+        ax.remove()
+    return figure
+
+
+def specialisation(table: pd.DataFrame, stages: Stages | None = None, ax: Axes | None = None) -> Axes:
+    """Draw the competition and the coverage index of the heads over training.
+
+    Raises:
+        ValueError: the table has no `HeadSpecialisation` rows.
+
+    Source: the competitive and cooperative phases of Yüksel et al. (2026), arXiv:2602.19143, section 3.
+    """
+    rows = select(table, "HeadSpecialisation")
+    quantities = {name: quantity_of(table, "HeadSpecialisation", name) for name in ("competition", "coverage")}
+    rows = rows[rows["quantity"].isin(quantities)]
+    ax = new_axes(ax, height=2.6)
+    family(ax, rows, "quantity", list(quantities), stages, lambda name: quantities[str(name)].label)
+    set_value_axis(ax, quantities["coverage"])
+    ax.set_ylabel("index")
+    return finish(ax)
+
+
+def entropy(
+    table: pd.DataFrame,
+    heads: Sequence[Head] | None = None,
+    stages: Stages | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the entropy of each head's attention over training, nats.
+
+    Raises:
+        ValueError: the table has no `AttentionEntropy` rows.
+
+    Source: Zhai et al. (2023), arXiv:2303.06296.
+    """
+    return head_scores(table, "AttentionEntropy", "entropy", heads, stages, new_axes(ax, height=2.6))
+
+
+def head_scores(
+    table: pd.DataFrame,
+    probe: str,
+    quantity: str,
+    heads: Sequence[Head] | None = None,
+    stages: Stages | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw any score of heads over training, a line a head.
+
+    Raises:
+        ValueError: the table has no such rows.
+    """
+    rows = select(table, probe, quantity)
+    ax = prepared(new_axes(ax, height=2.8), rows, stages)
+    of_head, colours = by_head(rows), head_colours(table)
+    for i, head in enumerate(heads or of_head):
+        curve(ax, of_head[head], head_label(*head), colours[head], marker(i))
+    set_value_axis(ax, quantity_of(table, probe, quantity))
+    return finish(ax)
+
+
+def value_alignment(
+    table: pd.DataFrame,
+    layer: int,
+    head: int,
+    quantity: str = "cosine",
+    stages: Stages | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw one head's value map against each feature over training: its `cosine` or its `projection`.
+
+    The y axis is the same for all heads.
+
+    Raises:
+        ValueError: the table has no such `ValueAlignment` rows.
+
+    Source: Yüksel et al. (2026), arXiv:2602.19143, Figure B.
+    """
+    everything = select(table, "ValueAlignment", quantity)
+    rows = select(table, "ValueAlignment", quantity, layer=layer, head=head)
+    features = everything["feature"].unique().tolist()
+    ax = family(new_axes(ax, 3.8, 2.7), rows, "feature", features, stages, small=True)
+    ax.axhline(0, color="#888888", linewidth=0.7, label="_zero")
+    _name_head(ax, table, (layer, head))
+    ax.set_ylabel(quantity_of(table, "ValueAlignment", quantity).axis)
+    low, high = everything["value"].min(), everything["value"].max()
+    margin = 0.05 * (high - low or 1)
+    ax.set_ylim(min(low, 0) - margin, max(high, 0) + margin)
+    return finish(ax)
 
 
 def head_curves(table: pd.DataFrame, batch: str) -> dict[str, Axes]:
@@ -23,12 +159,31 @@ def head_curves(table: pd.DataFrame, batch: str) -> dict[str, Axes]:
         set_step_axis(ax, rows["step"])
         ax.axhline(FOUND, color="#888888", linewidth=0.8, linestyle=":", label="_found")
         largest = rows.groupby(["layer", "head"])["value"].max()
-        for i, (head, colour) in enumerate(head_colours(rows).items()):
+        for i, (head, own) in enumerate(by_head(rows).items()):
             named = largest[head] >= min(FOUND / 2, largest.max())
-            own = rows[(rows["layer"] == head[0]) & (rows["head"] == head[1])]
-            curve(ax, own, head_label(*head) if named else f"_{head_label(*head)}", colour, marker(i))
-        ax.set(xlabel="optimiser step", ylabel="attention mass", ylim=(0, 1.1 * max(FOUND, rows["value"].max())))
+            label = head_label(*head) if named else f"_{head_label(*head)}"
+            curve(ax, own, label, head_colours(rows)[head], marker(i))
+        label = quantity_of(table, "AttentionTo", "mass").axis
+        ax.set(xlabel="optimiser step", ylabel=label, ylim=(0, 1.1 * max(FOUND, rows["value"].max())))
         ax.set_title(f"{kind}: {batch}", loc="left", fontsize=10)
         label_ends(ax)
         panels[f"{kind} {batch}"] = ax
     return panels
+
+
+def by_head(rows: pd.DataFrame) -> Mapping[Head, pd.DataFrame]:
+    """Return the rows of each head, in order."""
+    return {heads_in(own)[0]: own for _, own in rows.groupby(["layer", "head"])}
+
+
+def moved_most(rows: pd.DataFrame, most: int) -> list[Head]:
+    """Return the heads with a value that changed most over training, in order."""
+    others = [name for name in ("layer", "head", "relation", "feature", "offset") if name in rows]
+    values = rows.groupby(others)["value"]
+    moved = (values.max() - values.min()).groupby(["layer", "head"]).max()
+    return sorted((int(layer), int(head)) for layer, head in moved.nlargest(most).index)
+
+
+def _name_head(ax: Axes, table: pd.DataFrame, head: Head) -> None:
+    colour = ink(head_colours(table)[head])
+    ax.set_title(head_label(*head), loc="left", color=colour, fontweight="bold", fontsize=10, pad=16)

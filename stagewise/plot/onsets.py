@@ -4,9 +4,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from stagewise.detection.onsets import SCORES, curve_of
+from stagewise.detection.onsets import curve_of
 from stagewise.detection.stages import Stages
-from stagewise.plot.colours import head_colours, marker
+from stagewise.plot.colours import GREY, head_colours, marker
+from stagewise.plot.quantities import escaped, quantity_of, set_value_axis
 from stagewise.plot.step_axis import curve, label_ends, set_step_axis, shade_stages
 from stagewise.table import head_label
 
@@ -15,8 +16,6 @@ KINDS = 6
 
 LABELLED = 10
 """Onsets of a panel that are labelled and coloured, the first ones."""
-
-GREY = "#b9bcc6"
 
 
 def onset_curves(table: pd.DataFrame, stages: Stages) -> Figure:
@@ -64,9 +63,10 @@ def _panel(ax: Axes, table: pd.DataFrame, rows: pd.DataFrame, stages: Stages) ->
         curve(ax, curve_of(table, row), head_label(*head) if of_head else str(row["quantity"]), colour, marker(i))
         _interval(ax, row["t50_lo"], row["t50_hi"], (row["before"] + row["after"]) / 2, colour)
     first = rows.iloc[0]
-    ax.set_ylabel(_label(first))
-    if first["probe"].startswith("Attention"):
-        ax.set_ylim(0, 1)
+    quantity = quantity_of(table, str(first["probe"]), str(first["quantity"]))
+    set_value_axis(ax, quantity)
+    if not pd.isna(first["relation"]):
+        ax.set_ylabel(f"{ax.get_ylabel()}\n({escaped(str(first['relation']))})")
     label_ends(ax)
 
 
@@ -76,11 +76,3 @@ def _interval(ax: Axes, lo: float, hi: float, level: float, colour: str) -> None
         [lo, min(hi, last)], [level, level], color=colour, linewidth=3.2, alpha=0.8, solid_capstyle="butt",
         marker="|" if hi <= last else ">", markersize=8, markevery=[-1] if hi > last else None, label="_t50", zorder=4,
     )  # fmt: skip
-
-
-def _label(row: pd.Series) -> str:
-    if pd.isna(row["relation"]):
-        return f"{row['probe']},\n{row['quantity']}" + (
-            ", nats" if SCORES[row["probe"], row["quantity"]][0] < 0 else ""
-        )
-    return f"attention,\n{row['relation']}"

@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from stagewise.plot.colours import ordered_colours
+from stagewise.plot.quantities import quantity_of, set_value_axis
 from stagewise.plot.step_axis import curve, label_ends, new_axes
 from stagewise.table import Head, head_label, select
 
@@ -24,8 +25,8 @@ def loss_by_position(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
     Source: Olsson et al. (2022), arXiv:2209.11895, the loss by token index.
     """
     rows = select(table, "LossByPosition", "cross_entropy")
-    ax = _lines(new_axes(ax, height=2.8), rows, "position")
-    ax.set(ylabel="loss, nats", ylim=(0, None))
+    ax = profile(new_axes(ax, height=2.8), rows, "position")
+    set_value_axis(ax, quantity_of(table, "LossByPosition", "cross_entropy"))
     label_ends(ax)
     return ax
 
@@ -36,16 +37,16 @@ def offset_profiles(table: pd.DataFrame, heads: list[Head]) -> Figure:
     Raises:
         ValueError: the table has no `OffsetProfile` rows.
     """
-    rows = select(table, "OffsetProfile", "mass")
+    rows, label = select(table, "OffsetProfile", "mass"), quantity_of(table, "OffsetProfile", "mass").axis
     across = min(COLUMNS, len(heads))
     down = -(-len(heads) // across)
     figure = Figure(figsize=(2.6 * across + 0.9, 2.1 * down), layout="constrained")
     grid = list(figure.subplots(down, across, squeeze=False, sharey=True).flat)
     top = min(1.05 * rows["value"].max(), 1)
     for i, ((layer, head), ax) in enumerate(zip(heads, grid, strict=False)):
-        _lines(ax, rows[(rows["layer"] == layer) & (rows["head"] == head)], "offset")
+        profile(ax, rows[(rows["layer"] == layer) & (rows["head"] == head)], "offset")
         ax.set_title(head_label(layer, head), loc="left", fontsize=9)
-        ax.set(ylim=(0, top), ylabel="attention" if i % across == 0 else "")
+        ax.set(ylim=(0, top), ylabel=label if i % across == 0 else "")
         if i == min(across, len(heads)) - 1:
             label_ends(ax)
     for ax in grid[len(heads) :]:
@@ -53,7 +54,8 @@ def offset_profiles(table: pd.DataFrame, heads: list[Head]) -> Figure:
     return figure
 
 
-def _lines(ax: Axes, rows: pd.DataFrame, axis: str) -> Axes:
+def profile(ax: Axes, rows: pd.DataFrame, axis: str) -> Axes:
+    """Draw values along an axis of the table, a line for each of five checkpoints, the first and the last with them."""
     steps = np.sort(rows["step"].unique())
     places = np.linspace(0, len(steps) - 1, min(CHECKPOINTS, len(steps))).round().astype(int)
     for step, colour in ordered_colours([int(steps[place]) for place in places]).items():

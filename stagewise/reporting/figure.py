@@ -55,7 +55,7 @@ def figure_html(plot: Plot, folder: Path) -> str:
     """Write the plot's SVG files into folder/figures, and return it as HTML with everything embedded."""
     drawings, links = [], [csv_link(plot.name, plot.rows)]
     for label, panel in plot.panels.items():
-        name = plot.name + (f"-{_identifier(label)}" if label else "")
+        name = plot.name + (f"-{identifier(label)}" if label else "")
         drawing = svg(panel if isinstance(panel, Figure) else panel.figure, name)
         path = folder / "figures" / f"{name}.svg"
         write(path, lambda partial, text=drawing: partial.write_text(text, encoding="utf8"))  # type: ignore[misc]
@@ -98,5 +98,10 @@ def csv_link(name: str, rows: pd.DataFrame) -> str:
     return f'<a href="data:text/csv;charset=utf-8,{quoted}" download="{name}.csv">{len(rows)} rows (CSV)</a>'
 
 
-def _identifier(label: str) -> str:
-    return re.sub(r"[^A-Za-z0-9]+", "-", label).strip("-")
+def identifier(text: str) -> str:
+    """Return text as a part of a file's name or of an id in the page.
+
+    >>> identifier("share of L0H1 (<b>)")
+    'share-of-L0H1-b'
+    """
+    return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")

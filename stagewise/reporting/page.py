@@ -3,64 +3,19 @@
 import html
 import importlib.resources
 import string
-from collections.abc import Callable
+from collections.abc import Iterable
 from pathlib import Path
 
 import matplotlib.style
-import numpy as np
-import pandas as pd
 
-from stagewise import tasks
-from stagewise.checkpoints.run_folder import METRICS, REPEATED, REPORT, read_record, read_table, write
-from stagewise.detection.onsets import has_scores
-from stagewise.detection.stages import Stages, find_stages, has_nested_references
-from stagewise.recipe import rebuild
+from stagewise.checkpoints.run_folder import REPORT, write
 from stagewise.reporting.figure import LOOK, figure_html
 from stagewise.reporting.html import Page
-from stagewise.reporting.prose import headline, run_in_words
-from stagewise.reporting.sections import markov as sections
-from stagewise.reporting.sections import sources as source_sections
-from stagewise.reporting.sections.emergence import emergence_section
-from stagewise.reporting.sections.markov import Blocks, Measured
-from stagewise.reporting.sections.onsets import onsets_section
-from stagewise.reporting.sections.text import text_section
-from stagewise.table import select
-
-MIN_CHECKPOINTS = 4
-"""Fewer of them show no stages."""
-
-SECTIONS: dict[str, tuple[str, Callable[[Measured], Blocks], str]] = {
-    "stages": ("The stages", sections.stages_section, "KLToReference, Loss"),
-    "emergence": ("What emerged", emergence_section, "Accuracy, AttentionTo"),
-    "evidence": ("Why these boundaries", sections.evidence_section, "KLToReference"),
-    "heads": ("What each head attends to", sections.heads_section, "AttentionTo, HeadSpecialisation"),
-    "maps": ("Attention maps", sections.maps_section, "MeanPattern"),
-    "checkpoints": ("Every checkpoint", sections.viewer_section, "MeanPattern"),
-    "last-checkpoint": ("The last checkpoint in circuitsvis", sections.circuitsvis_section, "MeanPattern"),
-    "context": ("How much context is used", sections.context_section, "RestrictedContextKL"),
-    "ablation": ("Which heads are needed", sections.ablation_section, "HeadAblation"),
-    "clusters": ("Kinds of attention", sections.clusters_section, "PatternClusters"),
-    "values": ("What each head writes", sections.values_section, "ValueAlignment"),
-    "entropy": ("How widely each head attends", sections.entropy_section, "AttentionEntropy"),
-    "training": ("Training loss", sections.training_section, "metrics of training"),
-    "settings": ("Settings, versions, seeds", sections.settings_section, "run.json"),
-}
-"""Identifier -> title, what makes it, and the probes that it needs."""
-
-TEXT = {"text": ("What it knows of the text", text_section)}
-"""Of models of text: first of all, and not missing elsewhere."""
-
-FAULTS = {"audit": ("What is wrong with the checkpoints", source_sections.audit_section)}
-ONSETS = {"onsets": ("What began when", onsets_section)}
-"""Of runs without references: it stands after the stages."""
-
-NATURAL = {
-    "copying": ("What is copied from the context", source_sections.copying_section),
-    "profiles": ("Where in the sequence, and how far back", source_sections.profiles_section),
-    "weights": ("What the weights alone say", source_sections.weights_section),
-    "head-scores": ("How many keys, how far, how many dimensions", source_sections.head_scores_section),
-}
-"""Of checkpoints that were trained elsewhere: nothing is missing from a run where they are not there."""
+from stagewise.reporting.measured import Measured, read_measured
+from stagewise.reporting.prose import headline, run_in_words, title
+from stagewise.reporting.section import Blocks, Section
+from stagewise.reporting.sections import LAST, SECTIONS
+from stagewise.reporting.sections.generic import generic_sections
 
 PAGE = string.Template(
     """<!doctype html>
@@ -89,11 +44,15 @@ $missing
 )
 
 
-def report(folder: str | Path) -> Page:
+def report(folder: str | Path, classes: Iterable[type] = ()) -> Page:
     """Write the report of a measured run: `report.html`, which needs no other file and no network.
 
-    The drawings are also written to `figures/`. A section appears where the table holds its rows. The same
-    run folder gives the same bytes.
+    The drawings are also written to `figures/`. A section appears where the table holds what it shows; a probe
+    without a section of its own has one from what it declares. The same run folder gives the same bytes.
+
+    Args:
+        folder: of the run.
+        classes: tasks of one's own that may occur in its record: they are rebuilt to know where relations lie.
 
     Raises:
         FileNotFoundError: the folder holds no run, or no table.
@@ -101,82 +60,47 @@ def report(folder: str | Path) -> Page:
     Returns the path of the HTML file, which a notebook shows as the page.
     """
     folder = Path(folder)
-    measured = read_measured(folder)
+    measured = read_measured(folder, classes)
     with matplotlib.style.context(["default", LOOK]):
-        made = {identifier: make(measured) for identifier, (_, make) in _everything().items()}
+        made = made_sections(measured)
         bodies = {
-            identifier: "\n".join(block if isinstance(block, str) else figure_html(block, folder) for block in blocks)
-            for identifier, blocks in made.items()
-            if blocks
+            section: "\n".join(block if isinstance(block, str) else figure_html(block, folder) for block in blocks)
+            for section, blocks in made.items()
         }
     page = _page(measured, bodies)
     return Page(write(folder / REPORT, lambda partial: partial.write_text(page, encoding="utf8")))
 
 
-def _everything() -> dict[str, tuple[str, Callable[[Measured], Blocks]]]:
-    stages, *others, training, settings = ((name, (title, make)) for name, (title, make, _) in SECTIONS.items())
-    last = [*NATURAL.items(), training, settings]
-    return dict([*FAULTS.items(), *TEXT.items(), stages, *ONSETS.items(), *others, *last])
+def made_sections(measured: Measured) -> dict[Section, Blocks]:
+    """Return the sections that a run has, in their order, with what they show."""
+    made = {section: section.blocks(measured) for section in SECTIONS}
+    shown = [name for section, blocks in made.items() if blocks for name in section.needs]
+    others = {section: section.blocks(measured) for section in generic_sections(measured, shown)}
+    last = {section: section.blocks(measured) for section in LAST}
+    return {section: blocks for section, blocks in {**made, **others, **last}.items() if blocks}
 
 
-def _page(measured: Measured, bodies: dict[str, str]) -> str:
-    titles = {identifier: html.escape(title) for identifier, (title, _) in _everything().items()}
+def _page(measured: Measured, bodies: dict[Section, str]) -> str:
+    titles = {section: html.escape(section.title) for section in bodies}
     package = importlib.resources.files("stagewise.reporting")
     return PAGE.substitute(
-        name=html.escape(str(measured.table["run"].iloc[0])),
+        name=html.escape(title(measured.run, str(measured.table["run"].iloc[0]))),
         headline=html.escape(headline(measured.stages)),
         css=(package / "report.css").read_text(encoding="utf8"),
         words=run_in_words(measured.run, measured.table),
-        contents=" ".join(f'<a href="#{identifier}">{titles[identifier]}</a>' for identifier in bodies),
+        contents=" ".join(f'<a href="#{section.identifier}">{titles[section]}</a>' for section in bodies),
         sections="\n".join(
-            f'<section id="{identifier}"><h2>{titles[identifier]}</h2>\n{body}\n</section>'
-            for identifier, body in bodies.items()
+            f'<section id="{section.identifier}"><h2>{titles[section]}</h2>\n{body}\n</section>'
+            for section, body in bodies.items()
         ),
-        missing=_missing(bodies),
+        missing=_missing(measured, bodies),
         script=(package / "report.js").read_text(encoding="utf8"),
     )
 
 
-def _missing(bodies: dict[str, str]) -> str:
-    if NATURAL.keys() & bodies.keys():
-        return ""
-    absent = [f"{title} ({needs})" for name, (title, _, needs) in SECTIONS.items() if name not in bodies]
+def _missing(measured: Measured, bodies: Iterable[Section]) -> str:
+    there = set(bodies)
+    absent = [section.missing for section in (*SECTIONS, *LAST) if section not in there and section.applies(measured)]
     if not absent:
         return ""
     return f'<p class="missing">Not measured in this run: {html.escape("; ".join(absent))}.</p>'
-
-
-def read_measured(folder: Path) -> Measured:
-    """Read a measured run, find its stages, and rebuild its task to know where relations lie.
-
-    Raises:
-        FileNotFoundError: the folder holds no run, or no table.
-    """
-    run = read_record(folder)
-    table = read_table(folder)
-    metrics = pd.read_parquet(folder / METRICS) if (folder / METRICS).exists() else None
-    relations, first_query = _relations(run)
-    repeated = pd.read_parquet(folder / REPEATED) if (folder / REPEATED).exists() else None
-    return Measured(run, metrics, table, stages_of(table), relations, first_query, repeated)
-
-
-def stages_of(table: pd.DataFrame) -> Stages | None:
-    """Find the stages where the table can show any: of references or scores, over enough checkpoints."""
-    if has_nested_references(table):
-        return find_stages(table) if select(table, "KLToReference", "kl")["step"].nunique() >= MIN_CHECKPOINTS else None
-    return find_stages(table) if has_scores(table) and table["step"].nunique() >= MIN_CHECKPOINTS else None
-
-
-def _relations(run: dict[str, object]) -> tuple[dict[str, np.ndarray], int]:
-    """Return where the relations of one of this library's tasks lie, and its first scored query."""
-    recipe = run.get("recipe")
-    described = recipe.get("task") if isinstance(recipe, dict) else None
-    if not isinstance(described, dict):
-        return {}, 0
-    task = getattr(tasks, str(described.get("type")), None)
-    if not isinstance(task, type) or getattr(task, "relations_move", False):
-        return {}, 0
-    classes = [value for value in vars(tasks).values() if isinstance(value, type)]
-    batch = rebuild(described, classes).sample(1, 0)
-    scored = batch.scored[0].numpy()
-    return {name: mask[0].numpy() for name, mask in batch.relations.items()}, int(scored.argmax())

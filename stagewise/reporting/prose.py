@@ -1,6 +1,7 @@
 """What the report says in words and HTML tables: the run, its settings, its stages."""
 
 import html
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -11,8 +12,45 @@ from stagewise.detection.stages import Stages
 LISTED = 12
 """Entries of a list that are written out."""
 
+TITLE = 28
+"""Characters of a run's name that stand in the title."""
+
+LONG_CELL = 26
+"""A cell of a table with more characters goes on in a further line."""
+
 EDGES = {"warmup": "warm-up", "cooldown": "cool-down"}
 """Fields of a plan that lower the learning rate at its ends -> their names."""
+
+
+def title(run: Mapping[str, Any], name: str) -> str:
+    """Return what a report is called: its task in words and the name of the run, shortened; or that of a series.
+
+    >>> title({"recipe": {"task": {"type": "AssociativeRecall"}}}, "recall-n_pairs=12-n_tokens=64-seed=0")
+    'Associative recall'
+    >>> title({"recipe": {"task": {"type": "RepeatedTokens"}}, "series": {}}, "EleutherAI/pythia-70m")
+    'EleutherAI/pythia-70m'
+    """
+    task = ((run.get("recipe") or {}).get("task") or {}).get("type")
+    if task is None or "series" in run:
+        return name
+    # The folders of a sweep are named by their settings, which stand at the end of the report.
+    short = re.split(r"[-_ ,]+[A-Za-z_]+=", name)[0]
+    short = short if len(short) <= TITLE else f"{short[: TITLE - 1].rstrip('-_ ')}…"
+    words = in_words(task)
+    return words if short.lower() in words.lower() else f"{words}: {short}"
+
+
+def in_words(name: str) -> str:
+    """Return the name of a class in words; any other name as it is.
+
+    >>> in_words("KLToReference"), in_words("AttentionByToken"), in_words("a <b>")
+    ('KL to reference', 'Attention by token', 'a <b>')
+    """
+    if not name.isidentifier():
+        return name
+    parts = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+", name) or [name]
+    words = " ".join(part if part.isupper() and len(part) > 1 else part.lower() for part in parts)
+    return words[0].upper() + words[1:]
 
 
 def run_in_words(run: Mapping[str, Any], table: pd.DataFrame) -> str:
@@ -92,7 +130,7 @@ def stages_in_words(stages: Stages) -> str:
     if len(stages.table) > 1:
         return f'<ol class="sentences">{"".join(lines)}</ol>'
     why = (
-        "no curve turns up after a plateau in a way that noise, or learning everything at once, would not explain"
+        "no curve rises from a plateau in a way that noise, or learning everything at once, would not explain"
         if stages.onsets.empty
         else "no score rises in a way that noise, or a smooth curve, would not explain"
     )
@@ -143,11 +181,21 @@ def settings_rows(run: Mapping[str, Any], prefix: str = "") -> list[list[object]
 
 
 def html_table(columns: Iterable[str], rows: Iterable[Iterable[object]], kind: str = "") -> str:
-    """Return an HTML table that scrolls in its own box; every cell is escaped."""
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in columns)
-    body = "".join("<tr>" + "".join(f"<td>{html.escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows)
-    table = f'<table class="{kind}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    """Return an HTML table; every cell is escaped, long ones wrap, and on a narrow screen a row becomes a list."""
+    names = list(columns)
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
+    body = "".join(
+        "<tr>" + "".join(_cell(name, str(cell)) for name, cell in zip(names, row, strict=True)) + "</tr>"
+        for row in rows
+    )
+    wide = " stacked" if len(names) > 3 else ""
+    table = f'<table class="{kind}{wide}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
     return f'<div class="scroll">{table}</div>'
+
+
+def _cell(name: str, text: str) -> str:
+    long = ' class="long"' if len(text) > LONG_CELL else ""
+    return f'<td{long} data-column="{html.escape(name)}">{html.escape(text)}</td>'
 
 
 def interval(value: int | float, lo: int | float, hi: int | float) -> str:

@@ -13,8 +13,8 @@ from stagewise.cli.app import app
 from stagewise.experiments import wikitext
 from stagewise.recipe import Recipe
 from stagewise.reporting.figure import Plot
+from stagewise.reporting.measured import Measured
 from stagewise.reporting.page import report
-from stagewise.reporting.sections.markov import Measured
 from stagewise.reporting.sections.text import RANDOM, TEXT, text_section
 from stagewise.table import select
 from stagewise.tasks import WikiText
@@ -49,7 +49,7 @@ def test_the_section_says_what_the_model_knows_of_the_text(folder: Path) -> None
     blocks = text_section(measured)
     said = " ".join(block for block in blocks if isinstance(block, str))
     assert said.startswith("<p>Of the training windows 30% say an excerpt again and again, ")
-    assert "<p>Closest to the unigram law" in said
+    assert "<p>Closest to the unigram model" in said
     assert "At step 6 the loss on held-out text is" in said
     for batch in (TEXT, RANDOM):
         assert f"<p>On {batch}: " in said

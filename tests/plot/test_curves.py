@@ -1,82 +1,18 @@
 """The figures: what is drawn is what the table says."""
 
 import itertools
+from collections.abc import Callable
 
 import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from stagewise import plot
 from stagewise.detection.stages import Stages
-from stagewise.measurement.rows import bootstrap_weights, rows
-from stagewise.plot.colours import head_colours, ink, ordered_colours
-from stagewise.plot.maps import blend
-from stagewise.plot.step_axis import cell_edges, spread, step_ticks
-from stagewise.probe import Reading
-from stagewise.table import tidy
-
-STEPS = (0, 1, 10, 100, 300)
-REFERENCES = ["uniform", "A*_1", "A*_1:2"]
-RELATIONS = ["I(1)", "I(2)"]
-
-
-def readings(step: int) -> dict[str, list[Reading]]:
-    generator = torch.Generator().manual_seed(step)
-
-    def draw(*shape: int) -> torch.Tensor:
-        return torch.rand(shape, generator=generator)
-
-    relation, feature = {"relation": RELATIONS}, {"feature": ["A*_1", "A*_2"]}
-    ablation = {"kind": ["zero"], "control": ["head", "random head"]}
-    pattern = draw(1, 2, 4, 4).tril().softmax(-1).tril()
-    return {
-        "KLToReference": [Reading("batch reference", draw(6, 3), "kl", {"reference": REFERENCES})],
-        "Loss": [Reading("batch", draw(6), "cross_entropy"), Reading("batch", draw(6), "excess")],
-        "AttentionTo": [Reading("batch layer head relation", draw(6, 1, 2, 2), "mass", relation)],
-        "HeadSpecialisation": [Reading("batch", draw(6), name) for name in ("competition", "coverage")],
-        "RestrictedContextKL": [Reading("batch context", draw(6, 2), "kl", {"context": [1, 2]})],
-        "HeadAblation": [Reading("batch layer head kind control", draw(6, 1, 2, 1, 2), "kl", ablation)],
-        "AttentionEntropy": [Reading("batch layer head", draw(6, 1, 2), "entropy")],
-        "ValueAlignment": [Reading("layer head feature", draw(1, 2, 2) - 0.5, "projection", feature)],
-        "MeanPattern": [Reading("layer head query key", pattern, "attention", {"query": range(4), "key": range(4)})],
-        "PatternClusters": [Reading("layer head", torch.tensor([[0.0, float(step > 5)]]), "cluster")],
-    }
-
-
-@pytest.fixture(scope="module")
-def table() -> pd.DataFrame:
-    weights = bootstrap_weights(6, 20)
-    frames = [
-        rows(reading, weights).assign(run="small", step=step, probe=probe)
-        for step in STEPS
-        for probe, found in readings(step).items()
-        for reading in found
-    ]
-    frames = [frame.assign(nested=[0, 1, 2]) if "reference" in frame else frame for frame in frames]
-    profile = pd.DataFrame(
-        {"feature": ["offset 0", "I(1)"] * 2, "cluster": [0.0, 0.0, 1.0, 1.0], "value": [0.1, 0.2, 0.3, 0.4]}
-    )
-    centroid = profile.assign(run="small", step=300, probe="PatternClusters", quantity="centroid")
-    return tidy([*frames, centroid])
-
-
-def stages_between(*edges: tuple[float, float, float]) -> Stages:
-    rows_of_stages = [
-        dict(zip(("start", "start_lo", "start_hi", "end", "end_lo", "end_hi"), (*a, *b), strict=True))
-        for a, b in itertools.pairwise(edges)
-    ]
-    frame = pd.DataFrame(rows_of_stages).assign(stage=range(1, len(edges)), t10=1.0, t50=2.0, t90=3.0, summary="")
-    return Stages("small", frame, pd.DataFrame(), pd.DataFrame())
-
-
-@pytest.fixture
-def stages() -> Stages:
-    return stages_between((0, 0, 0), (10, 5, 20), (100, 60, 150), (300, 300, 300))
+from stagewise.plot.step_axis import step_ticks
 
 
 def line(ax: Axes, label: str) -> np.ndarray:
@@ -141,7 +77,7 @@ def test_bands_lie_where_the_stages_are_and_hatching_where_the_intervals_are(
     assert {"stage 1", "10", "100"} <= set(texts(ax))
 
 
-def test_above_narrow_stages_no_two_labels_touch(table: pd.DataFrame) -> None:
+def test_above_narrow_stages_no_two_labels_touch(table: pd.DataFrame, stages_between: Callable[..., Stages]) -> None:
     edges = (0, 100, 110, 130, 150, 200, 202, 300)
     ax = plot.kl_curves(table, stages=stages_between(*((edge, edge, edge) for edge in edges)))
     above = [text for text in ax.texts if text.get_position()[1] > 1]
@@ -174,49 +110,6 @@ def test_several_runs_in_one_figure_are_refused(table: pd.DataFrame) -> None:
         plot.kl_curves(pd.concat([table, table.assign(run="other")]))
 
 
-def test_a_figure_of_rows_that_are_not_there_says_what_there_is(table: pd.DataFrame) -> None:
-    with pytest.raises(ValueError, match=r"no rows of AttentionTo, mass, layer=0, head=7"):
-        plot.head_masses(table, 0, 7)
-
-
-def test_a_grid_holds_one_panel_a_head(table: pd.DataFrame) -> None:
-    figure = plot.all_head_masses(table)
-    assert [ax.get_title(loc="left") for ax in figure.axes] == ["L0H0", "L0H1"]
-
-
-def test_a_pixel_is_the_product_of_the_heads_colours() -> None:
-    weights = np.random.default_rng(0).random((3, 2, 2))
-    colours = ["#0072B2", "#E69F00", "#009E73"]
-    image = blend(weights, colours)
-    for query, key, channel in np.ndindex(2, 2, 3):
-        expected = 1.0
-        for weight, colour in zip(weights[:, query, key], colours, strict=True):
-            expected *= (1 - weight) + weight * to_rgb(colour)[channel]
-        assert image[query, key, channel] == pytest.approx(expected)
-
-
-def test_an_attention_map_shows_the_step_asked_for_without_the_queries_left_out(table: pd.DataFrame) -> None:
-    ax = plot.attention_map(table, 10, relations={"I(1)": np.eye(4, dtype=bool)}, first_query=1)
-    rows_of_step = table[(table["probe"] == "MeanPattern") & (table["step"] == 10)]
-    weights = rows_of_step.sort_values(["head", "query", "key"])["value"].to_numpy().reshape(2, 4, 4)
-    shown = np.asarray(ax.images[0].get_array())
-    assert np.allclose(shown, blend(weights, list(head_colours(table).values()))[1:])
-    assert texts(ax) == ["I(1)"]
-
-
-def test_an_ablation_and_its_control_share_one_colour_scale(table: pd.DataFrame, stages: Stages) -> None:
-    figure = plot.ablation_with_control(table, "zero", stages=stages)
-    head, control = (ax.collections[0] for ax in figure.axes if ax.get_yticklabels()[0].get_text() == "L0H0")
-    assert head.get_clim() == control.get_clim()
-    of_head_1 = values(table, "HeadAblation", head=1, control="random head")[:, 1]
-    assert np.allclose(np.asarray(control.get_array())[1], of_head_1)
-
-
-def test_each_run_of_a_cluster_is_numbered_once(table: pd.DataFrame, stages: Stages) -> None:
-    assert sorted(texts(plot.clusters(table))) == ["0", "0", "1"]
-    assert len(plot.centroids(table).get_yticklabels()) == 2
-
-
 def test_the_training_loss_needs_no_table(stages: Stages) -> None:
     metrics = pd.DataFrame({"step": range(5), "loss": np.linspace(3, 1, 5), "gradient_norm": 0.1})
     assert line(plot.training_loss(metrics, stages), "training batch")[:, 1].tolist() == [3, 2.5, 2, 1.5, 1]
@@ -227,36 +120,3 @@ def test_drawing_on_given_axes_makes_no_figure_and_touches_no_global_state(table
     ax = Figure().subplots()
     assert plot.loss_curve(table, ax=ax) is ax
     assert dict(matplotlib.rcParams) == before
-
-
-def test_labels_keep_their_order_and_distance() -> None:
-    places = np.random.default_rng(1).random(8).tolist()
-    moved = np.array(spread(places, 0.1))
-    assert (np.diff(np.sort(moved)) > 0.1 - 1e-9).all()
-    assert (np.argsort(moved) == np.argsort(places)).all()
-    assert moved.min() >= 0
-    assert moved.max() <= 1
-
-
-def test_text_in_any_colour_is_readable_on_white() -> None:
-    def luminance(colour: tuple[float, float, float]) -> float:
-        linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in colour]
-        return float(np.dot([0.2126, 0.7152, 0.0722], linear))
-
-    for colour in [*ordered_colours(range(5)).values(), *head_colours_of(8)]:
-        assert 1.05 / (luminance(ink(colour)) + 0.05) > 4.4
-
-
-def head_colours_of(n: int) -> list[str]:
-    return list(head_colours(pd.DataFrame({"layer": 0, "head": range(n)})).values())
-
-
-def test_relations_and_their_references_have_one_colour() -> None:
-    relations, references = (ordered_colours(names) for names in (["I(1)", "I(2)"], ["A*_1", "A*_1:2"]))
-    assert list(relations.values()) == list(references.values())
-
-
-def test_cells_meet_halfway_and_cover_the_axis() -> None:
-    edges = cell_edges([0, 1, 10, 100])
-    assert edges[[0, -1]].round(9).tolist() == [0, 100]
-    assert (np.diff(edges) > 0).all()

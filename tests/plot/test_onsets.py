@@ -1,21 +1,12 @@
-"""The picture and the section of onsets, and the command that prints them."""
-
-import json
-from pathlib import Path
+"""The picture of onsets, and profiles over offsets and positions."""
 
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.figure import Figure
-from typer.testing import CliRunner
 
-from stagewise.checkpoints.run_folder import TABLE
-from stagewise.cli.app import app
 from stagewise.detection.stages import find_stages
 from stagewise.plot import profiles
 from stagewise.plot.onsets import onset_curves
-from stagewise.reporting.sections.markov import Measured
-from stagewise.reporting.sections.onsets import onsets_section
 
 STEPS = np.unique(np.geomspace(1, 1001, 40).astype(int)) - 1
 
@@ -49,26 +40,6 @@ def test_without_any_onset_what_moved_most_is_drawn(table: pd.DataFrame) -> None
     never = table[table["head"] == 1]
     (ax,) = onset_curves(never, find_stages(never)).axes
     assert {str(line.get_label()) for line in ax.get_lines()} == {"_without"}
-
-
-def test_the_section_says_what_began_and_why_others_did_not(table: pd.DataFrame) -> None:
-    measured = Measured({}, None, table, find_stages(table), {}, 0)
-    listed, why, _, plot = onsets_section(measured)
-    assert "L0H0 becomes a previous-token head" in str(listed)
-    assert "2 scores were followed, 1 of them without onset: 1 moves by less than 0.1 or its noise." in str(why)
-    assert isinstance(plot.panels[""], Figure)  # type: ignore[union-attr]
-    assert len(plot.rows) == len(table)  # type: ignore[union-attr]
-
-
-def test_the_command_prints_stages_and_onsets(table: pd.DataFrame, tmp_path: Path) -> None:
-    (tmp_path / TABLE).parent.mkdir(parents=True)
-    table.to_parquet(tmp_path / TABLE)
-    words = CliRunner().invoke(app, ["stages", str(tmp_path)])
-    assert words.exit_code == 0, words.output
-    assert "L0H0 becomes a previous-token head (0.05 -> 0.8" in words.output
-    data = json.loads(CliRunner().invoke(app, ["stages", str(tmp_path), "--json"]).output)
-    assert [row["stage"] for row in data["table"]] == [1, 2]
-    assert [row["onset"] for row in data["onsets"]] == [True, False]
 
 
 def test_profiles_have_a_line_for_the_first_and_the_last_checkpoint(table: pd.DataFrame) -> None:

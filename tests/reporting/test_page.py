@@ -1,6 +1,7 @@
 """The report: one file, whole, honest about what was not measured."""
 
 import base64
+import functools
 import html
 import json
 import re
@@ -19,16 +20,30 @@ from stagewise.measurement.rows import bootstrap_weights, rows
 from stagewise.plot.maps import patterns
 from stagewise.probe import Reading
 from stagewise.recipe import describe
-from stagewise.reporting.figure import csv_link
-from stagewise.reporting.page import SECTIONS, report
+from stagewise.reporting.measured import Measured, read_measured
+from stagewise.reporting.page import made_sections, report
 from stagewise.reporting.prose import interval, run_in_words
+from stagewise.reporting.sections import LAST, SECTIONS
 from stagewise.reporting.viewer import viewer
-from stagewise.table import tidy
+from stagewise.table import Quantity, declare, tidy
 from stagewise.tasks import MarkovChain
 
 STEPS = range(0, 620, 20)
 TASK = MarkovChain(spans=(1, 1), length=3)
 RUN_NAME = "</script><b>run & co"
+OWN = "Logit<Lens>"
+"""A probe of one's own, which has no section; its quantity is written with what HTML and formulas take for theirs."""
+
+FURTHER = {
+    "Copying": ("batch", "accuracy"),
+    "LossByPosition": ("batch position", "cross_entropy"),
+    "OVCopying": ("layer head", "copying"),
+    "EffectiveSupport": ("batch layer head", "keys"),
+    OWN: ("batch layer", "early & $late$"),
+}
+"""Probes that are read out as random numbers."""
+
+SIZES = {"batch": 8, "layer": 1, "head": 2, "position": 4}
 
 
 def kl(step: int) -> torch.Tensor:
@@ -39,6 +54,19 @@ def kl(step: int) -> torch.Tensor:
 
 
 NESTED = {"A*_1": 1, "A*_1:2": 2}
+
+
+def further(step: int) -> dict[str, list[Reading]]:
+    generator = torch.Generator().manual_seed(step)
+    sizes = {probe: [SIZES[axis] for axis in axes.split()] for probe, (axes, _) in FURTHER.items()}
+    return {
+        probe: [Reading(axes, torch.rand(sizes[probe], generator=generator), quantity, _labels(axes))]
+        for probe, (axes, quantity) in FURTHER.items()
+    }
+
+
+def _labels(axes: str) -> dict[str, range]:
+    return {"position": range(4)} if "position" in axes else {}
 
 
 def readings(step: int) -> dict[str, list[Reading]]:
@@ -74,12 +102,13 @@ def readings(step: int) -> dict[str, list[Reading]]:
     }
 
 
+@functools.cache
 def table() -> pd.DataFrame:
     weights = bootstrap_weights(8, 20)
     frames = [
         rows(reading, weights).assign(run=RUN_NAME, step=step, probe=probe)
         for step in STEPS
-        for probe, found in readings(step).items()
+        for probe, found in {**readings(step), **further(step)}.items()
         for reading in found
     ]
     frames = [
@@ -88,7 +117,9 @@ def table() -> pd.DataFrame:
     ]
     profile = pd.DataFrame({"feature": ["offset 0", "I(1)"], "cluster": [0.0, 0.0], "value": [0.1, 0.2]})
     centroid = profile.assign(run=RUN_NAME, step=600, probe="PatternClusters", quantity="centroid")
-    return tidy([*frames, centroid])
+    measured = tidy([*frames, centroid])
+    declare(measured, {OWN: {"early & $late$": Quantity("loss of <early> exits", "nats", (0, None), "down")}})
+    return measured
 
 
 def save(folder: Path, measured: pd.DataFrame, recipe: dict[str, Any] | None = None) -> Path:
@@ -133,7 +164,10 @@ def sections_of(page: str) -> list[str]:
 
 
 def test_a_full_table_gives_every_section(page: str) -> None:
-    assert sections_of(page) == list(SECTIONS)
+    of_others = {"audit", "text", "onsets"}
+    own = ["probe-1-logit-lens"]
+    first, last = ([section.identifier for section in sections] for sections in (SECTIONS, LAST))
+    assert sections_of(page) == [*(name for name in first if name not in of_others), *own, *last]
     assert "Not measured" not in page
 
 
@@ -169,8 +203,10 @@ def test_every_figure_has_a_caption_its_rows_and_its_drawings(page: str, folder:
 
 
 def test_text_from_the_run_is_escaped(page: str) -> None:
-    assert "<h1>&lt;/script&gt;&lt;b&gt;run &amp; co" in page
+    assert "<h1>Markov chain: &lt;/script&gt;&lt;b&gt;run &amp; co" in page
     assert "<b>run" not in page
+    assert "<h2>Logit&lt;Lens&gt;</h2>" in page
+    assert "<Lens>" not in page
 
 
 def test_the_stages_are_told_in_words_and_in_a_table(page: str) -> None:
@@ -203,7 +239,11 @@ def test_sections_without_rows_are_left_out_and_named(tmp_path: Path) -> None:
     folder = save(tmp_path / "run", measured[measured["probe"] == "AttentionEntropy"])
     text = report(folder).read_text(encoding="utf8")
     assert sections_of(text) == ["entropy", "settings"]
-    assert "Not measured in this run: The stages (KLToReference, Loss)" in text
+    missing = text.split("Not measured in this run: ")[1].split("</p>")[0]
+    assert missing.startswith("The stages (KLToReference, Loss); Attention maps (MeanPattern); How much context")
+    # This task is not known to have relations or references, and nobody trained it here.
+    for title_of_other in ("What each head attends to", "Why these boundaries", "What emerged", "Training loss"):
+        assert title_of_other not in missing
     assert "name = &lt;i&gt;&amp;" in text
     assert "CircuitsVis" not in text
 
@@ -231,18 +271,35 @@ def test_a_folder_without_a_table_says_what_to_run(tmp_path: Path) -> None:
         report(tmp_path)
 
 
-def test_rows_are_rounded_and_too_many_of_them_are_not_embedded() -> None:
-    frame = pd.DataFrame({"run": "a b", "step": [1], "probe": "Loss", "value": [1 / 3], "lo": [np.nan]})
-    assert "a%20b,1,Loss,0.33333%0A" in csv_link("loss", frame)
-    many = pd.concat([frame] * 20_000)
-    assert csv_link("loss", many) == "<span>20000 rows: in tables/measurements.parquet</span>"
-
-
-def test_relations_are_outlined_for_the_tasks_of_this_library_only(page: str, tmp_path: Path) -> None:
+def test_relations_are_outlined_where_the_task_is_known(page: str, tmp_path: Path) -> None:
     measured = table()
     folder = save(tmp_path / "run", measured[measured["probe"] == "MeanPattern"])
     assert "Outlined: where each relation lies" in page
-    assert "Outlined" not in report(folder).read_text(encoding="utf8")
+    assert not read_measured(folder).relations
+
+
+def test_a_section_is_missing_only_where_the_task_has_what_it_shows() -> None:
+    entropy = table()[lambda rows: rows["probe"] == "AttentionEntropy"]
+    bare = Measured({"recipe": {"plan": {}}}, None, entropy, None, {}, 0)
+    missing = {section.identifier for section in (*SECTIONS, *LAST) if section.applies(bare)} - {"entropy", "settings"}
+    assert {"stages", "maps", "context", "ablation", "clusters", "training"} <= missing
+    assert not {"heads", "emergence", "evidence", "text", "audit"} & missing
+    known = bare._replace(relations={"I(1)": np.eye(4, dtype=bool)}, references=("A*_1", "A*_1:2"))
+    further = {section.identifier for section in SECTIONS if section.applies(known)} - missing - {"entropy"}
+    assert further == {"heads", "emergence", "evidence"}
+
+
+def test_one_profile_does_not_hide_what_was_not_measured(tmp_path: Path) -> None:
+    rows = table()[lambda rows: rows["probe"] == "LossByPosition"]
+    text = report(save(tmp_path / "run", rows)).read_text(encoding="utf8")
+    assert sections_of(text) == ["profiles", "settings"]
+    assert "Not measured in this run: The stages (KLToReference, Loss)" in text
+
+
+def test_what_a_section_lacks_the_rows_for_is_drawn_by_itself() -> None:
+    rows = table()[lambda rows: rows["probe"].isin(["Accuracy", "Loss"])]
+    made = made_sections(Measured({}, None, rows, None, {}, 0))
+    assert [section.title for section in made] == ["The stages", "Accuracy", "Settings, versions, seeds"]
 
 
 def test_the_run_is_described_whatever_its_record_holds() -> None:

@@ -13,9 +13,9 @@ from stagewise.experiments.emergence.grids import Wanted
 from stagewise.experiments.emergence.numbers import Result, law_of, number
 from stagewise.experiments.emergence.panels import draw_curves, draw_law, panels
 from stagewise.experiments.emergence.recipes import recall_budget, recall_recipe, run_path, run_recall, trained_recall
+from stagewise.plot.emergence import emergence, rise
 from stagewise.plot.step_axis import label_ends
 from stagewise.reporting.page import report
-from stagewise.reporting.sections.emergence import emergence_page, rise
 from stagewise.sweeping import grid, sweep
 from stagewise.table import select
 
@@ -92,7 +92,7 @@ def figure_17(wanted: Wanted) -> Result:
             for event in events(table)
         ),
     ]
-    return Result(emergence_page(table), pd.DataFrame(numbers), report(run_path("recall", **setting)))
+    return Result(emergence(table), pd.DataFrame(numbers), report(run_path("recall", **setting)))
 
 
 def rise_in_words(runs: pd.DataFrame) -> str:

@@ -9,8 +9,7 @@ from matplotlib.figure import Figure, SubFigure
 from stagewise import plot
 from stagewise.experiments.incremental.compare import compare
 from stagewise.experiments.incremental.recipes import FIGURES
-from stagewise.reporting.page import read_measured
-from stagewise.reporting.sections.markov import Measured
+from stagewise.reporting.measured import Measured, read_measured
 from stagewise.table import families, heads_in, select
 from stagewise.theory.competitive import plateau_losses
 from stagewise.theory.dynamics import predict

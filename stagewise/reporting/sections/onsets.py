@@ -7,10 +7,22 @@ import pandas as pd
 
 from stagewise.detection.onsets import curve_of
 from stagewise.plot.onsets import kinds_shown, onset_curves
-from stagewise.reporting import captions
 from stagewise.reporting.figure import Plot
+from stagewise.reporting.measured import Measured
 from stagewise.reporting.prose import count, html_table, interval, number
-from stagewise.reporting.sections.markov import Blocks, Measured
+from stagewise.reporting.section import Blocks, Section, never_missing
+
+ONSETS = (
+    "The scores that were followed; those with an onset in colour, the others grey. Look for a level that was left "
+    "within a threefold of steps, and for the order in which that happened. Bars: the 95&nbsp;% interval of t50, with "
+    "an arrow where the last checkpoint does not show the end of the rise. Ribbons: 95&nbsp;% intervals over the batch."
+)
+TESTED = (
+    "<p>An onset is the largest rise (of a loss, fall) of a score: at least 0.1 and five times its noise, half of it "
+    "within a threefold of steps, standing out of what the score does before and after; and the score speeds up, which "
+    "a constant, a drift, a power law or an exponential approach with noise would show in 5&nbsp;% of all tables only "
+    "(false discovery rate over all scores; p is that of the single one).</p>"
+)
 
 
 def onsets_section(measured: Measured) -> Blocks:
@@ -21,9 +33,9 @@ def onsets_section(measured: Measured) -> Blocks:
     onsets = stages.onsets
     columns = ["what began", "t10", "t50 [95 %]", "t90", "before", "after", "last", "p"]
     blocks: Blocks = [html_table(columns, onset_rows(onsets))] if onsets["onset"].any() else []
-    blocks += [f"<p>{html.escape(without_onset(onsets))}</p>", captions.ONSETS_TESTED]
+    blocks += [f"<p>{html.escape(without_onset(onsets))}</p>", TESTED]
     curves = [curve_of(measured.table, row) for _, rows in kinds_shown(onsets) for row in rows.to_dict("records")]
-    return [*blocks, Plot("onsets", {"": onset_curves(measured.table, stages)}, pd.concat(curves), captions.ONSETS)]
+    return [*blocks, Plot("onsets", {"": onset_curves(measured.table, stages)}, pd.concat(curves), ONSETS)]
 
 
 def onset_rows(onsets: pd.DataFrame) -> list[list[object]]:
@@ -61,3 +73,6 @@ def without_onset(onsets: pd.DataFrame) -> str:
     return (
         f"{lead}, {len(reasons)} of them without onset: {', '.join(said)}." if said else f"{lead}; all have an onset."
     )
+
+
+SECTION = Section("onsets", "What began when", onsets_section, applies=never_missing)

@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.reporting.sections.emergence import emergence_page, emergence_section, rise
-from stagewise.reporting.sections.markov import Measured
+from stagewise.plot.emergence import emergence, rise
+from stagewise.reporting.measured import Measured
+from stagewise.reporting.sections.emergence import SECTION, emergence_section
 from stagewise.table import tidy
 
 STEPS = np.arange(0, 1000, 50)
@@ -41,10 +42,10 @@ def test_the_section_says_when_and_shows_the_curves(table: pd.DataFrame) -> None
 
 
 def test_loss_accuracy_and_attention_share_their_steps_on_one_page(table: pd.DataFrame) -> None:
-    loss, both = emergence_page(table).axes
+    loss, both = emergence(table).axes
     assert loss.get_xlim() == both.get_xlim() == (0, 950)
     assert (loss.get_ylabel(), both.get_ylabel()) == ("loss, nats", "attention, accuracy")
-    assert len(emergence_page(table[table["probe"] != "Loss"]).axes) == 1
+    assert len(emergence(table[table["probe"] != "Loss"]).axes) == 1
 
 
 def test_only_what_emerged_is_named_in_the_drawing(table: pd.DataFrame) -> None:
@@ -53,7 +54,8 @@ def test_only_what_emerged_is_named_in_the_drawing(table: pd.DataFrame) -> None:
 
 
 def test_without_its_probes_there_is_no_section(table: pd.DataFrame) -> None:
-    assert emergence_section(measured(table[table["probe"] == "Accuracy"])) == []
+    assert SECTION.blocks(measured(table[table["probe"] == "Accuracy"])) == []
+    assert SECTION.blocks(measured(table))
 
 
 def test_a_run_in_which_nothing_emerged_says_so(table: pd.DataFrame) -> None:

@@ -1,0 +1,73 @@
+"""What emerges: the plateau of the loss, the abrupt rise of the accuracy, and the attention that moves with it."""
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from stagewise.detection.order import QUANTITIES, Kind, Rise, curves, events, rise_of
+from stagewise.plot.colours import OKABE_ITO, marker
+from stagewise.plot.quantities import quantity_of
+from stagewise.plot.step_axis import curve, label_ends, new_axes
+
+
+def emergence(table: pd.DataFrame) -> Figure:
+    """Draw loss, accuracy with attention, and weights, one above the other on one step axis.
+
+    Raises:
+        ValueError: the table has no `Accuracy` or no `AttentionTo` rows.
+
+    Source: Zucchet et al. (2025), arXiv:2505.17863, Figures 4 and 17.
+    """
+    loss, weights = dict(curves(table, "loss")), dict(curves(table, "weights"))
+    heights = [1.5] * bool(loss) + [2.9] + [1.7] * bool(weights)
+    figure = Figure(figsize=(7.6, sum(heights) + 0.6), layout="constrained")
+    panels = list(figure.subplots(len(heights), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0])
+    if loss:
+        curve(panels[0], loss["loss"], "loss", "#000000")
+        panels[0].set(ylabel=_axis(table, "loss"), ylim=(0, None))
+    rise(table, panels[bool(loss)])
+    if weights:
+        _several(panels[-1], weights, {event.what for event in events(table)})
+        panels[-1].set(ylabel=_axis(table, "weights"))
+    for ax in panels:
+        _shade(ax, rise_of(table))
+        ax.set(xlim=(0, int(table["step"].max())), xlabel="optimiser step" if ax is panels[-1] else "")
+        ax.spines[["top", "right"]].set_visible(False)
+        label_ends(ax)
+    return figure
+
+
+def rise(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
+    """Draw accuracy, and attention along each relation by head, over training; on a linear step axis.
+
+    Only what came up is named, at its line's end: call `label_ends` when the axis is as wide as it shall be.
+
+    Raises:
+        ValueError: the table has no `Accuracy` or no `AttentionTo` rows.
+
+    Source: Zucchet et al. (2025), arXiv:2505.17863, Figures 4 and 17.
+    """
+    attention, accuracy = dict(curves(table, "attention")), dict(curves(table, "accuracy"))
+    if not attention or not accuracy:
+        raise ValueError("the table needs rows of Accuracy and of AttentionTo: measure with both probes")
+    ax = new_axes(ax)
+    _several(ax, attention, {event.what for event in events(table)})
+    curve(ax, accuracy["accuracy"], "accuracy", "#000000")
+    ax.set(xlabel="optimiser step", ylabel="attention, accuracy", ylim=(0, 1), xlim=(0, int(table["step"].max())))
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def _axis(table: pd.DataFrame, kind: Kind) -> str:
+    return quantity_of(table, *QUANTITIES[kind]).axis
+
+
+def _several(ax: Axes, lines: dict[str, pd.DataFrame], named: set[str]) -> None:
+    for i, (name, rows) in enumerate(lines.items()):
+        curve(ax, rows, name if name in named else f"_{name}", OKABE_ITO[i % len(OKABE_ITO)], marker(i))
+
+
+def _shade(ax: Axes, rose: Rise | None) -> None:
+    if rose is not None:
+        ax.axvspan(rose.tenth.lo, rose.most.hi, color="#eceef4", linewidth=0, zorder=0)
+        ax.axvspan(*rose.half, color="#c9cddb", linewidth=0, zorder=0.1)

@@ -1,0 +1,178 @@
+"""Any quantity of any probe over training: a line a place on its axes, or a map where one of these is long."""
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.collections import QuadMesh
+from matplotlib.figure import Figure
+
+from stagewise.detection.stages import Stages
+from stagewise.plot.colours import GREY, HEADS, head_colours, marker
+from stagewise.plot.curves import BLACK, prepared
+from stagewise.plot.profiles import profile
+from stagewise.plot.quantities import axes_of, escaped, place_in_words, quantity_of, set_value_axis
+from stagewise.plot.step_axis import cell_edges, curve, label_ends, new_axes
+from stagewise.plot.strips import SCALE, VECTOR_CELLS, over_cells
+from stagewise.table import Quantity, heads_in, select
+
+COLOURED = 8
+"""Lines of a figure that are coloured and labelled."""
+
+GREYS = 60
+"""Further lines that are drawn, grey; the others are in the table."""
+
+PANELS = 6
+"""Maps or profiles of a figure."""
+
+LONG = 12
+"""An axis of numbers that has more of them is drawn as an axis, not as lines."""
+
+LABEL = 40
+"""Characters of a line's label."""
+
+TICKS = 6
+
+Words = Callable[[dict[str, object]], str]
+
+Curve = tuple[dict[str, object], pd.DataFrame]
+"""A place on the axes, and the rows there."""
+
+
+def quantity(
+    table: pd.DataFrame, probe: str, name: str, stages: Stages | None = None, words: Words = place_in_words
+) -> Figure:
+    """Draw a quantity over training as its probe declares it: its label, unit and range make the axis.
+
+    Where there are many lines, those that moved most are coloured, the others grey. An axis of many numbers, such as
+    a position, is drawn as a map over steps, or where the table has one or two checkpoints, as profiles.
+
+    Args:
+        table: from `measure`.
+        probe: its name.
+        name: of the quantity.
+        stages: shaded where given.
+        words: makes a line's label from its place on the axes.
+
+    Raises:
+        ValueError: the table has no such rows, or none with a finite value.
+    """
+    rows = finite_rows(table, probe, name)
+    if rows.empty:
+        raise ValueError(f"the table has no finite value of {probe}, {name}")
+    what, axis = quantity_of(table, probe, name), long_axis(rows)
+    draw = {"lines": _lines, "maps": _maps, "profiles": _profiles}[kind_of(rows)]
+    return draw(rows, what, axis, stages, words)
+
+
+def finite_rows(table: pd.DataFrame, probe: str, name: str) -> pd.DataFrame:
+    """Return the rows of a quantity that have a finite value.
+
+    Raises:
+        ValueError: the table has no rows of it at all.
+    """
+    rows = select(table, probe, name)
+    return rows[np.isfinite(rows["value"])] if "value" in rows else rows.iloc[:0]
+
+
+def kind_of(rows: pd.DataFrame) -> Literal["lines", "maps", "profiles"]:
+    """Return how the rows of a quantity are drawn."""
+    if not long_axis(rows):
+        return "lines"
+    return "maps" if rows["step"].nunique() > 2 else "profiles"
+
+
+def long_axis(rows: pd.DataFrame) -> str:
+    """Return the axis of numbers with the most of them, if there are more than fit as lines; else nothing."""
+    sizes = {
+        name: rows[name].nunique()
+        for name in axes_of(rows)
+        if name not in ("layer", "head") and pd.api.types.is_numeric_dtype(rows[name])
+    }
+    longest = max(sizes, key=lambda name: sizes[name], default="")
+    return longest if sizes.get(longest, 0) > LONG else ""
+
+
+def lines_in(rows: pd.DataFrame, axis: str = "") -> list[Curve]:
+    """Return the rows at each place on the axes but one, those whose values moved most over training first."""
+    others = [name for name in axes_of(rows) if name != axis]
+    if not others:
+        return [({}, rows)]
+    values = rows.groupby([*others, *filter(None, [axis])], sort=False, dropna=False)["value"]
+    moved = (values.max() - values.min()).groupby(level=others, sort=False, dropna=False).max()
+    groups = dict(list(rows.groupby(others, sort=False, dropna=False)))
+    places = zip(moved.index.to_frame(index=False).to_dict("records"), groups.values(), moved, strict=True)
+    ordered = sorted(places, key=lambda place: -place[2])
+    return [({str(key): label for key, label in place.items()}, own) for place, own, _ in ordered]
+
+
+def _lines(rows: pd.DataFrame, what: Quantity, axis: str, stages: Stages | None, words: Words) -> Figure:
+    ax = prepared(new_axes(None, height=2.8), rows, stages)
+    lines = lines_in(rows, axis)
+    for _, own in lines[COLOURED : COLOURED + GREYS]:
+        ax.plot(own["step"], own["value"], color=GREY, linewidth=0.8, label="_other", zorder=1)
+    colours = _colours(lines[:COLOURED], rows)
+    for i, ((place, own), colour) in enumerate(zip(lines[:COLOURED], colours, strict=True)):
+        curve(ax, own, _label(words(place)), colour, marker(i))
+    set_value_axis(ax, what)
+    label_ends(ax)
+    figure = ax.get_figure(root=True)
+    assert isinstance(figure, Figure)
+    return figure
+
+
+def _colours(lines: Sequence[Curve], rows: pd.DataFrame) -> list[str]:
+    """Return a head's own colour where lines are heads, else one after the other."""
+    if len(lines) == 1 and not lines[0][0]:
+        return [BLACK]
+    if set(axes_of(rows)) == {"layer", "head"}:
+        colours = head_colours(rows)
+        return [colours[heads_in(own)[0]] for _, own in lines]
+    return [HEADS[i % len(HEADS)] for i in range(len(lines))]
+
+
+def _label(text: str) -> str:
+    # matplotlib takes a label that begins with an underscore for a hidden one.
+    short = text if len(text) <= LABEL else f"{text[: LABEL - 1]}…"
+    return escaped(f" {short}" if short.startswith("_") else short or "_all")
+
+
+def _maps(rows: pd.DataFrame, what: Quantity, axis: str, stages: Stages | None, words: Words) -> Figure:
+    lines = lines_in(rows, axis)[:PANELS]
+    figure = Figure(figsize=(7.6, 1.95 * len(lines) + 0.35), layout="constrained")
+    axes = list(figure.subplots(len(lines), 1, squeeze=False)[:, 0])
+    least, most = what.range[0], float(rows["value"].max())
+    limits = (float(rows["value"].min() if least is None else least), most)
+    for (place, own), ax in zip(lines, axes, strict=True):
+        mesh = _map(ax, own.pivot_table(index=axis, columns="step", values="value"), limits)
+        over_cells(ax, np.sort(own["step"].unique()), stages)
+        ax.set_ylabel(axis)
+        ax.set_title(escaped(words(place)), loc="left", fontsize=9, pad=6 if stages is None else 16)
+        ax.set_xlabel(ax.get_xlabel() if ax is axes[-1] else "")
+    figure.colorbar(mesh, ax=axes, pad=0.02, label=escaped(what.axis), aspect=14 * len(lines))
+    return figure
+
+
+def _map(ax: Axes, wide: pd.DataFrame, limits: tuple[float, float]) -> QuadMesh:
+    mesh = ax.pcolormesh(
+        cell_edges(wide.columns.to_numpy()), np.arange(len(wide) + 1) - 0.5, wide.to_numpy(float),
+        cmap=SCALE, vmin=limits[0], vmax=limits[1], rasterized=wide.size > VECTOR_CELLS, edgecolor="face",
+        linewidth=0.2,
+    )  # fmt: skip
+    every = -(-len(wide) // TICKS)
+    ax.set_yticks(range(0, len(wide), every), [f"{label:g}" for label in wide.index[::every]])
+    ax.set_ylim(len(wide) - 0.5, -0.5)
+    return mesh
+
+
+def _profiles(rows: pd.DataFrame, what: Quantity, axis: str, stages: Stages | None, words: Words) -> Figure:
+    lines = lines_in(rows, axis)[:PANELS]
+    figure = Figure(figsize=(7.6, 2.2 * len(lines) + 0.3), layout="constrained")
+    for (place, own), ax in zip(lines, figure.subplots(len(lines), 1, squeeze=False)[:, 0], strict=True):
+        profile(ax, own, axis)
+        ax.set_title(escaped(words(place)), loc="left", fontsize=9)
+        set_value_axis(ax, what)
+        label_ends(ax)
+    return figure

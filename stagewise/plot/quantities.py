@@ -1,0 +1,77 @@
+"""How a quantity is written on an axis: its label, unit and range, as its probe declares them."""
+
+import textwrap
+
+import pandas as pd
+from matplotlib.axes import Axes
+
+from stagewise.table import KEYS, VALUES, Quantity, declared, head_label
+
+LABEL_WIDTH = 30
+"""Characters of an axis label before it goes on in a second line."""
+
+NEAR = 0.5
+"""Part of a value axis from 0 that may be empty below the curves."""
+
+
+def quantity_of(table: pd.DataFrame, probe: str, name: str) -> Quantity:
+    """Return what the numbers of a quantity are: as the table declares it, or this library's probe of that name.
+
+    A quantity that nobody declared has its name for a label.
+    """
+    # The catalogue costs seconds to import: only a table that was made by hand needs it.
+    if probe not in (own := declared(table)):
+        from stagewise import probes
+
+        return getattr(getattr(probes, probe, None), "quantities", {}).get(name) or Quantity(name.replace("_", " "))
+    return own[probe].get(name) or Quantity(name.replace("_", " "))
+
+
+def set_value_axis(ax: Axes, quantity: Quantity, width: int = LABEL_WIDTH) -> None:
+    """Write the label with its unit on the y axis, and let the axis end where the quantity's range does.
+
+    Of what has no largest value, the axis begins at the smallest possible one only where the curves come near it: a
+    loss far from 0 would look flat. Call it when the curves are drawn.
+    """
+    ax.set_ylabel(escaped(textwrap.fill(quantity.axis, width)))
+    (lo, hi), (least, most) = quantity.range, ax.get_ylim()
+    if lo is not None and (hi is not None or least - lo < NEAR * (most - lo)):
+        ax.set_ylim(bottom=lo)
+    if hi is not None:
+        ax.set_ylim(top=hi)
+
+
+def axes_of(rows: pd.DataFrame) -> list[str]:
+    """Return the axes that the rows of a quantity have, layer and head first.
+
+    >>> axes_of(pd.DataFrame({"step": [0], "head": [1], "layer": [0], "value": [0.5]}))
+    ['layer', 'head']
+    """
+    there = [str(name) for name in rows if name not in [*KEYS, *VALUES, "nested"] and rows[name].notna().any()]
+    if "reference" in there and "context" in there:
+        there.remove("context")  # of a reference that is a trained model: it says more of it, and is no axis
+    return sorted(there, key=lambda name: {"layer": 0, "head": 1}.get(name, 2))
+
+
+def place_in_words(place: dict[str, object]) -> str:
+    """Name a place on the axes of a table.
+
+    >>> place_in_words({"layer": 0, "head": 1, "relation": "induction", "offset": 2})
+    'L0H1, induction, offset 2'
+    """
+    place = {name: label for name, label in place.items() if not pd.isna(label)}  # type: ignore[call-overload]
+    words = []
+    if {"layer", "head"} <= place.keys():
+        words.append(head_label(int(str(place.pop("layer"))), int(str(place.pop("head")))))
+    return ", ".join(
+        [*words, *(label if isinstance(label, str) else f"{name} {label}" for name, label in place.items())]
+    )
+
+
+def escaped(text: str) -> str:
+    """Return text as matplotlib draws it letter by letter: a dollar begins no formula.
+
+    >>> escaped("5 $")
+    '5 \\\\$'
+    """
+    return text.replace("$", r"\$")

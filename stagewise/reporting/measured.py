@@ -1,0 +1,142 @@
+"""What a report is made from: a run's record, its metrics, its table, its stages, and where relations lie."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from stagewise import tasks
+from stagewise.checkpoints.run_folder import METRICS, REPEATED, read_record, read_table
+from stagewise.detection.onsets import has_scores
+from stagewise.detection.stages import Stages, find_stages, has_nested_references
+from stagewise.recipe import rebuild
+from stagewise.table import families, select
+from stagewise.task import Batch
+
+MIN_CHECKPOINTS = 4
+"""Fewer of them show no stages."""
+
+SEQUENCES = 4
+"""Sequences of a task that are looked at: a relation that lies elsewhere in one of them is not outlined in a map."""
+
+
+class Measured(NamedTuple):
+    """What a run folder holds.
+
+    Args:
+        run: the record of the run: recipe, versions, and of checkpoints that were trained elsewhere the audit.
+        metrics: of training, where there are any.
+        table: all that was measured.
+        stages: None where the table cannot show any.
+        relations: name -> Bool[query key], of those that lie in the same place in every sequence.
+        first_query: the first one whose prediction is scored.
+        repeated: what was measured on repeated random tokens besides.
+        references: names of the references of the task, as far as they are known.
+    """
+
+    run: Mapping[str, Any]
+    metrics: pd.DataFrame | None
+    table: pd.DataFrame
+    stages: Stages | None
+    relations: Mapping[str, np.ndarray]
+    first_query: int
+    repeated: pd.DataFrame | None = None
+    references: Sequence[str] = ()
+
+    def has(self, name: str) -> bool:
+        """Whether the table has rows of a probe, as in "Loss", or of one of its quantities, as in "Loss.excess"."""
+        probe, _, quantity = name.partition(".")
+        rows = self.table["probe"] == probe
+        return bool((rows & (self.table["quantity"] == quantity) if quantity else rows).any())
+
+    @property
+    def has_relations(self) -> bool:
+        """Whether the task is known to say where a head ought to look."""
+        return bool(self.relations) or ("relation" in self.table and bool(self.table["relation"].notna().any()))
+
+    @property
+    def has_references(self) -> bool:
+        """Whether the task is known to have references."""
+        return bool(self.references) or ("reference" in self.table and bool(self.table["reference"].notna().any()))
+
+    def families(self) -> dict[str, list[str]]:
+        """Return the references that KL was measured to, as `table.families` sorts them; none without such rows."""
+        return families(select(self.table, "KLToReference", "kl")) if self.has("KLToReference.kl") else {}
+
+
+class Known(NamedTuple):
+    """What is known of a run's task: where relations lie, its first scored query, its references."""
+
+    relations: Mapping[str, np.ndarray]
+    first_query: int
+    references: Sequence[str]
+
+
+def read_measured(folder: Path, classes: Iterable[type] = ()) -> Measured:
+    """Read a measured run, find its stages, and rebuild its task to know where relations lie.
+
+    Args:
+        folder: of the run.
+        classes: tasks of one's own that may occur in its record.
+
+    Raises:
+        FileNotFoundError: the folder holds no run, or no table.
+    """
+    run, table = read_record(folder), read_table(folder)
+    metrics = pd.read_parquet(folder / METRICS) if (folder / METRICS).exists() else None
+    repeated = pd.read_parquet(folder / REPEATED) if (folder / REPEATED).exists() else None
+    known = known_of(run, classes)
+    return Measured(
+        run, metrics, table, stages_of(table), known.relations, known.first_query, repeated, known.references
+    )
+
+
+def stages_of(table: pd.DataFrame) -> Stages | None:
+    """Find the stages where the table can show any: of references or scores, over enough checkpoints."""
+    if has_nested_references(table):
+        return find_stages(table) if select(table, "KLToReference", "kl")["step"].nunique() >= MIN_CHECKPOINTS else None
+    return find_stages(table) if has_scores(table) and table["step"].nunique() >= MIN_CHECKPOINTS else None
+
+
+RECORDED = "batch"
+"""Where the record of a run may hold what is known of its probe batch: see `batch_record`."""
+
+
+def batch_record(batch: Batch) -> dict[str, Any]:
+    """Return what a report needs to know of a probe batch, as plain data for the record of a run.
+
+    Only relations that lie in the same place in every sequence have an outline; it is written as (query, key) pairs.
+    """
+    known = _known(batch)
+    outlines = {name: np.argwhere(mask).tolist() for name, mask in known.relations.items()}
+    size = list(next(iter(known.relations.values())).shape) if known.relations else []
+    return {
+        "relations": outlines,
+        "size": size,
+        "first_query": known.first_query,
+        "references": list(known.references),
+    }
+
+
+def known_of(run: Mapping[str, Any], classes: Iterable[type] = ()) -> Known:
+    """Return what the record of a run says of its probe batch; else what its task does, if it can be rebuilt."""
+    if recorded := run.get(RECORDED):
+        masks = {name: np.zeros(recorded["size"], dtype=bool) for name in recorded["relations"]}
+        for name, pairs in recorded["relations"].items():
+            masks[name][tuple(np.array(pairs, dtype=int).reshape(-1, 2).T)] = True
+        return Known(masks, recorded["first_query"], recorded["references"])
+    described = (run.get("recipe") or {}).get("task")
+    every = [*(value for value in vars(tasks).values() if isinstance(value, type)), *classes]
+    known = {cls.__name__: cls for cls in every}
+    task = known.get(str(described.get("type"))) if isinstance(described, dict) else None
+    # The data of a task whose relations move may be a text that is no longer there: nothing can be outlined anyway.
+    if task is None or getattr(task, "relations_move", False):
+        return Known({}, 0, ())
+    return _known(rebuild(described, every).probe_batch(SEQUENCES, 0))
+
+
+def _known(batch: Batch) -> Known:
+    still = {name: mask[0].numpy() for name, mask in batch.relations.items() if bool((mask == mask[:1]).all())}
+    return Known(still, int(batch.scored[0].numpy().argmax()), tuple(batch.references))

@@ -1,0 +1,67 @@
+"""What a section of the report is: its title, what it needs, and what makes it."""
+
+import dataclasses
+from collections.abc import Callable
+
+import pandas as pd
+
+from stagewise.reporting.figure import Plot
+from stagewise.reporting.measured import Measured
+from stagewise.table import heads_in
+
+PANELS = 12
+"""Heads, or maps, that are drawn one by one; the rest is in the table."""
+
+Blocks = list[str | Plot]
+"""Paragraphs and figures, from top to bottom; none where there is nothing to say."""
+
+
+def always(measured: Measured) -> bool:
+    """Say that a section can be made of every run."""
+    return True
+
+
+def never_missing(measured: Measured) -> bool:
+    """Say that nothing is missing where a section is not there."""
+    return False
+
+
+@dataclasses.dataclass(frozen=True)
+class Section:
+    """A section of the report.
+
+    Args:
+        identifier: of its place in the page.
+        title: in plain words.
+        make: returns what it shows.
+        needs: probes, as in "Loss", or quantities, as in "AttentionTo.mass", that it shows; what it shows of a probe is
+            not shown again elsewhere.
+        every: whether it needs all of them; else one is enough.
+        applies: whether it could be made of this run, if the probes were measured; if not, it is not listed as missing.
+    """
+
+    identifier: str
+    title: str
+    make: Callable[[Measured], Blocks]
+    needs: tuple[str, ...] = ()
+    every: bool = False
+    applies: Callable[[Measured], bool] = always
+
+    def blocks(self, measured: Measured) -> Blocks:
+        """Return what the section shows of a run; nothing where what it needs was not measured."""
+        there = [measured.has(name) for name in self.needs]
+        enough = not there or (all(there) if self.every else any(there))
+        return self.make(measured) if enough else []
+
+    @property
+    def missing(self) -> str:
+        """What a report says that lacks the section: the title, and the probes to measure."""
+        probes = dict.fromkeys(name.partition(".")[0] for name in self.needs)
+        words = (", " if not self.every else " and ").join(probes)
+        return f"{self.title} ({words})" if words else self.title
+
+
+def left_out(rows: pd.DataFrame, measure: str) -> str:
+    """Say which heads are drawn where there are too many."""
+    there = len(heads_in(rows))
+    return f"Drawn: the {PANELS} of {there} heads whose {measure} most. " if there > PANELS else ""

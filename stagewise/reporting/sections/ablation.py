@@ -1,0 +1,31 @@
+"""The section on which heads are needed: what ablating each one does, beside a matched control."""
+
+import html
+
+from stagewise import plot
+from stagewise.reporting.figure import Plot
+from stagewise.reporting.measured import Measured
+from stagewise.reporting.section import Blocks, Section
+from stagewise.table import select
+
+ABLATION = (
+    "KL from the model to itself when one head's output is replaced ({kind} ablation). Look for cells "
+    "that are darker than the control below: there this very head matters, not any head of its layer."
+)
+
+
+def ablation_section(measured: Measured) -> Blocks:
+    """Return a matrix and its control for each kind of ablation."""
+    table = measured.table
+    blocks: Blocks = []
+    if not measured.has("HeadAblation.kl"):
+        return blocks
+    for kind in select(table, "HeadAblation", "kl")["kind"].unique():
+        rows = select(table, "HeadAblation", "kl", kind=kind)
+        figure = plot.ablation_with_control(table, kind, stages=measured.stages)
+        caption = ABLATION.format(kind=html.escape(str(kind)))
+        blocks.append(Plot(f"ablation-{kind}", {"": figure}, rows, caption))
+    return blocks
+
+
+SECTION = Section("ablation", "Which heads are needed", ablation_section, ("HeadAblation",))

@@ -1,0 +1,21 @@
+"""The section on what the audit found wrong with the checkpoints."""
+
+from stagewise.reporting.measured import Measured
+from stagewise.reporting.prose import count, html_table
+from stagewise.reporting.section import Blocks, Section, never_missing
+
+
+def audit_section(measured: Measured) -> Blocks:
+    """Return the faults that the audit found, if it found any."""
+    findings = (measured.run.get("audit") or {}).get("findings", [])
+    if not findings:
+        return []
+    rows = [[found["kind"], ", ".join(map(str, found["steps"])), found["message"]] for found in findings]
+    return [
+        f"<p><strong>The audit of the checkpoints found {count(len(rows), 'fault')}.</strong> "
+        "What follows was measured on them as they are.</p>",
+        html_table(["kind", "steps", "what was found"], rows),
+    ]
+
+
+SECTION = Section("audit", "What is wrong with the checkpoints", audit_section, applies=never_missing)

@@ -1,0 +1,13 @@
+"""The section with a slider over the attention maps of every checkpoint."""
+
+from stagewise.reporting.measured import Measured
+from stagewise.reporting.section import Blocks, Section, never_missing
+from stagewise.reporting.viewer import viewer
+
+
+def viewer_section(measured: Measured) -> Blocks:
+    """Return the viewer."""
+    return [viewer(measured.table, measured.stages)]
+
+
+SECTION = Section("checkpoints", "Every checkpoint", viewer_section, ("MeanPattern.attention",), applies=never_missing)

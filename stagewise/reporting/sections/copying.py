@@ -1,0 +1,39 @@
+"""The section on copying: how well repeated tokens are predicted, and late tokens beside early ones."""
+
+from stagewise import plot
+from stagewise.reporting.figure import Plot
+from stagewise.reporting.measured import Measured
+from stagewise.reporting.section import Blocks, Section, never_missing
+
+SCORES = (("Copying", "accuracy"), ("Copying", "gain"), ("InContextLearning", "score"))
+
+LOOK = {
+    "Copying": (
+        "Of random tokens that come twice, the second can be predicted by copying alone: look for a sudden rise of the "
+        "accuracy. "
+    ),
+    "InContextLearning": (
+        "Look for an in-context learning score that falls below zero: late tokens are then better predicted than early "
+        "ones. "
+    ),
+}
+
+
+def copying_section(measured: Measured) -> Blocks:
+    """Return the scores that were measured, one below the other."""
+    scores = [(probe, name) for probe, name in SCORES if measured.has(f"{probe}.{name}")]
+    table = measured.table
+    pairs = zip(table["probe"], table["quantity"], strict=True)
+    rows = table[[pair in scores for pair in pairs]]
+    look = "".join(LOOK[probe] for probe in dict.fromkeys(probe for probe, _ in scores))
+    caption = f"{look}Ribbons: 95&nbsp;% intervals over the probe batch."
+    return [Plot("copying", {"": plot.scalars(table, scores, measured.stages)}, rows, caption)]
+
+
+SECTION = Section(
+    "copying",
+    "What is copied from the context",
+    copying_section,
+    tuple(f"{probe}.{name}" for probe, name in SCORES),
+    applies=never_missing,
+)

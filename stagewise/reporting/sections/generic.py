@@ -1,0 +1,114 @@
+"""The sections of probes that have none of their own: a figure a quantity, from what the probe declares."""
+
+import functools
+import html
+from collections.abc import Iterable, Sequence
+
+import pandas as pd
+
+from stagewise import plot
+from stagewise.detection.stages import Stages
+from stagewise.plot.generic import COLOURED, GREYS, PANELS, finite_rows, kind_of, lines_in, long_axis
+from stagewise.plot.quantities import axes_of, quantity_of
+from stagewise.reporting.figure import Plot, identifier
+from stagewise.reporting.measured import Measured
+from stagewise.reporting.prose import in_words
+from stagewise.reporting.section import Blocks, Section
+from stagewise.table import Quantity, select
+
+DIRECTION = {
+    "up": "Up is progress: look for a rise, and for what else happens at that time. ",
+    "down": "Down is progress: look for a fall, and for what else happens at that time. ",
+}
+
+
+def generic_sections(measured: Measured, shown: Iterable[str]) -> list[Section]:
+    """Return a section for each probe of the table of which other sections do not show everything.
+
+    Args:
+        measured: of the run.
+        shown: probes, as in "Loss", and quantities, as in "AttentionTo.mass", that other sections show.
+    """
+    known = set(shown)
+    pairs = measured.table[["probe", "quantity"]].drop_duplicates()
+    others: dict[str, list[str]] = {}
+    for probe, quantity in pairs.itertuples(index=False):
+        if probe not in known and f"{probe}.{quantity}" not in known:
+            others.setdefault(str(probe), []).append(str(quantity))
+    return [
+        Section(
+            f"probe-{number}-{identifier(in_words(probe)).lower()}",
+            in_words(probe),
+            functools.partial(probe_section, probe=probe, quantities=quantities),
+            (probe,),
+        )
+        for number, (probe, quantities) in enumerate(others.items(), start=1)
+    ]
+
+
+def probe_section(measured: Measured, probe: str, quantities: Sequence[str]) -> Blocks:
+    """Return a figure for each quantity of a probe; of one that is never finite, a sentence."""
+    blocks: Blocks = []
+    for number, name in enumerate(quantities, start=1):
+        rows, finite = select(measured.table, probe, name), finite_rows(measured.table, probe, name)
+        what = quantity_of(measured.table, probe, name)
+        if finite.empty:
+            blocks.append(f"<p>{html.escape(_capital(what.label))} is not finite at any checkpoint.</p>")
+            continue
+        figure = plot.quantity(measured.table, probe, name, measured.stages)
+        file = f"{identifier(in_words(probe)).lower()}-{number}-{identifier(name)}"
+        blocks.append(Plot(file, {"": figure}, rows, html.escape(caption(finite, what, measured.stages))))
+    return blocks
+
+
+def caption(rows: pd.DataFrame, what: Quantity, stages: Stages | None = None) -> str:
+    """Say what a figure of a quantity shows and what to look for.
+
+    >>> rows = pd.DataFrame({"step": [0, 0], "layer": [0, 1], "value": [1.0, 2.0]})
+    >>> caption(rows, Quantity("loss of the early exit", "nats", (0, None), "down"))[:79]
+    'Loss of the early exit, in nats, at least 0; by layer. Down is progress: look f'
+    """
+    unit = f", in {what.unit}" if what.unit else ""
+    axes = [name for name in axes_of(rows) if name != "layer" or "head" not in rows]
+    by = f"; by {_listed(axes)}" if axes else ""
+    progress = DIRECTION.get(what.progress or "", "")
+    return f"{_capital(what.label)}{unit}{_bounds(what)}{by}. {progress}{_drawn(rows)}{_shaded(rows, stages)}".strip()
+
+
+def _bounds(what: Quantity) -> str:
+    lo, hi = what.range
+    if lo is not None and hi is not None:
+        return f", from {lo:g} to {hi:g}"
+    return f", at least {lo:g}" if lo is not None else f", at most {hi:g}" if hi is not None else ""
+
+
+def _drawn(rows: pd.DataFrame) -> str:
+    kind, axis = kind_of(rows), long_axis(rows)
+    number = len(lines_in(rows, axis))
+    if kind == "lines":
+        more = f" (of these {GREYS}; all are in the table)" if number > COLOURED + GREYS else ""
+        said = f"Coloured: the {COLOURED} of {number} lines that moved most, the others grey{more}. "
+        interval = "lo" in rows and bool(rows["lo"].notna().all())
+        return (said if number > COLOURED else "") + (
+            "Ribbons: 95 % intervals over the probe batch. " if interval else ""
+        )
+    how = (
+        f"Dark cells are high values, at a step and {axis}. "
+        if kind == "maps"
+        else f"A line is a checkpoint, over {axis}. "
+    )
+    return how + (f"Drawn: the {PANELS} of {number} that moved most; all are in the table. " if number > PANELS else "")
+
+
+def _shaded(rows: pd.DataFrame, stages: Stages | None) -> str:
+    if stages is None or len(stages.table) < 2 or kind_of(rows) == "profiles":
+        return ""
+    return "Shaded: the stages." if kind_of(rows) == "lines" else "Dashed: where stages begin."
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

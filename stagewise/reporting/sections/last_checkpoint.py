@@ -1,0 +1,21 @@
+"""The section that shows the last checkpoint's mean attention in circuitsvis."""
+
+from stagewise.reporting.measured import Measured
+from stagewise.reporting.section import Blocks, Section, never_missing
+from stagewise.reporting.viewer import circuitsvis_view
+
+CIRCUITSVIS = "<p>Mean attention, by position, as circuitsvis shows it. Click on a head to enlarge it.</p>"
+
+
+def circuitsvis_section(measured: Measured) -> Blocks:
+    """Return circuitsvis's view, and the script that fills it."""
+    return [CIRCUITSVIS, *circuitsvis_view(measured.table)]
+
+
+SECTION = Section(
+    "last-checkpoint",
+    "The last checkpoint in circuitsvis",
+    circuitsvis_section,
+    ("MeanPattern.attention",),
+    applies=never_missing,
+)

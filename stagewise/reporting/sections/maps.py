@@ -1,0 +1,57 @@
+"""The section of attention maps: all heads in one, at the start, at the boundaries of stages and at the end."""
+
+import numpy as np
+import pandas as pd
+
+from stagewise import plot
+from stagewise.detection.stages import Stages
+from stagewise.plot.colours import head_colours
+from stagewise.reporting.figure import Plot
+from stagewise.reporting.measured import Measured
+from stagewise.reporting.section import PANELS, Blocks, Section
+from stagewise.table import head_label, heads_in, select
+
+MAPS = (
+    "Mean attention of all heads in one map, each head in its colour, at the start, at each boundary and "
+    "at the end. Look for colours that part from the common diagonal. "
+)
+OUTLINES = "Outlined: where each relation lies. "
+
+
+def maps_section(measured: Measured) -> Blocks:
+    """Return a map a layer and step, with the relations outlined where they lie."""
+    rows = select(measured.table, "MeanPattern", "attention")
+    layers = sorted({layer for layer, _ in heads_in(rows)})
+    everything = [(layer, step) for layer in layers for step in _steps(rows, measured.stages)]
+    drawn = everything[:PANELS]
+    size = rows["query"].nunique(), rows["key"].nunique()
+    relations = {name: mask for name, mask in measured.relations.items() if mask.shape == size}
+    first_query = measured.first_query if relations else 0
+    panels, shown = {}, []
+    for layer, step in drawn:
+        name = f"step {step}" if len(layers) == 1 else f"layer {layer} step {step}"
+        panels[name] = plot.attention_map(rows, step, layer, relations, first_query)
+        shown.append(rows[(rows["step"] == step) & (rows["layer"] == layer)])
+    caption = MAPS + (OUTLINES if relations else "") + _swatches(rows)
+    if len(drawn) < len(everything):
+        caption += f" Drawn: {len(drawn)} of {len(everything)} maps; the viewer below has them all."
+    return [Plot("attention-maps", panels, pd.concat(shown), caption)]
+
+
+def _steps(rows: pd.DataFrame, stages: Stages | None) -> list[int]:
+    there = np.array(sorted(rows["step"].unique()))
+    boundaries = [] if stages is None else stages.table["start"].tolist()[1:]
+    if not boundaries:
+        boundaries = [there[round(part * (len(there) - 1))] for part in (0.25, 0.5)]
+    steps = [there[0], *boundaries, there[-1]]
+    return list(dict.fromkeys(int(there[np.abs(there - step).argmin()]) for step in steps))
+
+
+def _swatches(rows: pd.DataFrame) -> str:
+    return " ".join(
+        f'<span class="swatch" style="border-color:{colour}">{head_label(*head)}</span>'
+        for head, colour in list(head_colours(rows).items())[:PANELS]
+    )
+
+
+SECTION = Section("maps", "Attention maps", maps_section, ("MeanPattern.attention",))

@@ -1,0 +1,110 @@
+"""Any quantity as a figure: lines, maps, profiles; the axis as its probe declares it."""
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.axes import Axes
+
+from stagewise import plot
+from stagewise.plot.generic import COLOURED, GREYS, PANELS, lines_in
+from stagewise.plot.quantities import axes_of, place_in_words, quantity_of
+from stagewise.table import Quantity, declare
+
+STEPS = (0, 10, 100, 300)
+
+
+def table(declared: Quantity | None = None, steps: tuple[int, ...] = STEPS, **axes: Any) -> pd.DataFrame:
+    """Values at every step and place: at the n-th place they rise by n, counted from 1."""
+    places = list(itertools.product(*axes.values()))
+    rows = [
+        {"step": step, **dict(zip(axes, place, strict=True)), "value": 0.1 + number * i / len(steps)}
+        for number, place in enumerate(places, start=1)
+        for i, step in enumerate(steps)
+    ]
+    frame = pd.DataFrame(rows).assign(run="run", probe="MyProbe", quantity="score")
+    if declared is not None:
+        declare(frame, {"MyProbe": {"score": declared}})
+    return frame
+
+
+def labels(ax: Axes) -> list[str]:
+    return [str(line.get_label()) for line in ax.get_lines()]
+
+
+def test_a_number_of_the_whole_model_is_one_line_on_the_declared_axis() -> None:
+    rows = table(Quantity("loss of exits", "nats", (0, None)))
+    (ax,) = plot.quantity(rows, "MyProbe", "score").axes
+    assert (ax.get_ylabel(), ax.get_ylim()[0], labels(ax)) == ("loss of exits, nats", 0, ["_all"])
+    assert np.allclose(np.asarray(ax.get_lines()[0].get_xydata()), rows[["step", "value"]])
+
+
+def test_heads_relations_and_layers_are_lines_with_their_names() -> None:
+    (ax,) = plot.quantity(table(layer=[0], head=[0, 1], relation=["self", "_x$y$"]), "MyProbe", "score").axes
+    assert sorted(labels(ax)) == ["L0H0, _x\\$y\\$", "L0H0, self", "L0H1, _x\\$y\\$", "L0H1, self"]
+    (ax,) = plot.quantity(table(layer=[0, 1]), "MyProbe", "score").axes
+    assert sorted(labels(ax)) == ["layer 0", "layer 1"]
+
+
+def test_of_many_lines_those_that_moved_most_are_coloured() -> None:
+    names = [f"relation {i:03}" for i in range(COLOURED + GREYS + 5)]
+    (ax,) = plot.quantity(table(relation=names), "MyProbe", "score").axes
+    assert labels(ax).count("_other") == GREYS
+    assert names[-1] in labels(ax)
+    assert names[0] not in labels(ax)
+
+
+def test_a_long_axis_is_drawn_as_a_map_over_steps() -> None:
+    rows = table(Quantity("mass", range=(0, 1)), layer=[0], head=range(PANELS + 2), position=range(20))
+    *maps, bar = plot.quantity(rows, "MyProbe", "score").axes
+    assert len(maps) == PANELS
+    assert bar.get_ylabel() == "mass"
+    head = rows[rows["head"] == PANELS + 1].pivot(index="position", columns="step", values="value")
+    shown = {ax.get_title(loc="left"): np.asarray(ax.collections[0].get_array()) for ax in maps}
+    assert np.allclose(shown[f"L0H{PANELS + 1}"], head.to_numpy())
+
+
+def test_with_two_checkpoints_a_long_axis_is_drawn_as_profiles() -> None:
+    (ax,) = plot.quantity(table(steps=(0, 7), position=range(20)), "MyProbe", "score").axes
+    assert labels(ax) == ["step 0", "step 7"]
+    assert ax.get_xlabel() == "position"
+
+
+def test_one_checkpoint_and_missing_values_are_drawn_too() -> None:
+    assert plot.quantity(table(steps=(0,), layer=[0, 1]), "MyProbe", "score").axes
+    rows = table(layer=[0, 1])
+    rows.loc[rows.index[:3], "value"] = np.nan
+    assert plot.quantity(rows, "MyProbe", "score").axes
+    with pytest.raises(ValueError, match="no finite value of MyProbe, score"):
+        plot.quantity(rows.assign(value=np.inf), "MyProbe", "score")
+
+
+def test_lines_come_in_the_order_of_their_movement() -> None:
+    places = [place["relation"] for place, _ in lines_in(table(relation=["a", "b", "c"]))]
+    assert places[-1] == "a"
+    (line,) = lines_in(table())
+    assert line[0] == {}
+
+
+def test_a_table_made_by_hand_has_the_librarys_declarations() -> None:
+    assert quantity_of(pd.DataFrame(), "AttentionTo", "mass") == Quantity(
+        "attention mass", range=(0, 1), progress="up", unless="along"
+    )
+    assert quantity_of(pd.DataFrame(), "MyProbe", "my_score").label == "my score"
+
+
+def test_what_says_more_of_a_reference_is_no_axis() -> None:
+    rows = pd.DataFrame({"step": [0], "value": [0.1], "reference": ["a"], "nested": [1], "context": [2]})
+    assert axes_of(rows) == ["reference"]
+    assert axes_of(rows.drop(columns="reference")) == ["context"]
+    assert place_in_words({"layer": 0, "head": 1, "offset": 2, "relation": pd.NA}) == "L0H1, offset 2"
+
+
+def test_a_loss_far_from_zero_is_not_drawn_from_zero() -> None:
+    rows = table(Quantity("loss", "nats", (0, None)))
+    (ax,) = plot.quantity(rows.assign(value=[4.0, 3.9, 3.8, 3.7]), "MyProbe", "score").axes
+    assert ax.get_ylim()[0] > 3
+    (ax,) = plot.quantity(rows.assign(value=[4.0, 3.0, 2.0, 0.5]), "MyProbe", "score").axes
+    assert ax.get_ylim()[0] == 0

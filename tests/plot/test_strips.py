@@ -1,0 +1,32 @@
+"""Strips of heads: one colour scale, and each cluster numbered once."""
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from stagewise import plot
+from stagewise.detection.stages import Stages
+
+
+def texts(ax: Axes) -> list[str]:
+    return [text.get_text() for text in ax.texts]
+
+
+def values(table: pd.DataFrame, probe: str, **axes: object) -> np.ndarray:
+    here = table["probe"] == probe
+    for name, value in axes.items():
+        here &= (table[name] == value).fillna(False).astype(bool)
+    return table.loc[here, ["step", "value"]].sort_values("step").to_numpy(float)
+
+
+def test_an_ablation_and_its_control_share_one_colour_scale(table: pd.DataFrame, stages: Stages) -> None:
+    figure = plot.ablation_with_control(table, "zero", stages=stages)
+    head, control = (ax.collections[0] for ax in figure.axes if ax.get_yticklabels()[0].get_text() == "L0H0")
+    assert head.get_clim() == control.get_clim()
+    of_head_1 = values(table, "HeadAblation", head=1, control="random head")[:, 1]
+    assert np.allclose(np.asarray(control.get_array())[1], of_head_1)
+
+
+def test_each_run_of_a_cluster_is_numbered_once(table: pd.DataFrame, stages: Stages) -> None:
+    assert sorted(texts(plot.clusters(table))) == ["0", "0", "1"]
+    assert len(plot.centroids(table).get_yticklabels()) == 2
