@@ -44,12 +44,12 @@ class TokenEntropy(AbstractPatternProbe):
         batch, patterns = view.batch, view.patterns
         names = chosen(self.relations, batch.relations, "relation") if batch.relations or self.relations else []
         # sum_l c_l log c_l is sum_k A_k log c_(x_k): each key of a token carries its part.
-        together = on_same_token(patterns, batch.tokens)
-        entropies = [_entropy(patterns, together)]
+        entropies = [_entropy(patterns, on_same_token(patterns, batch.tokens))]
         for name in names:
             own = batch.relations[name][:, None, None].to(patterns.dtype)
             mass = (patterns * own).sum(-1, keepdim=True).clamp(min=torch.finfo(patterns.dtype).tiny)
-            entropies.append(_entropy(patterns * own / mass, together / mass))
+            share = patterns * own / mass
+            entropies.append(_entropy(share, on_same_token(share, batch.tokens)))
         values = torch.stack([mean_scored(entropy, batch.scored) for entropy in entropies], -1)
         return [Reading("batch layer head among", values, "entropy", {"among": ["all", *names]})]
 
