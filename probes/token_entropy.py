@@ -29,8 +29,12 @@ class TokenEntropy(AbstractPatternProbe):
     Source: Tian et al. (2023), arXiv:2305.16380, Figure 6, which has the distinct tokens renormalised. Deviation:
     on sampled sequences a token's share is the one of the sequence; a `population_batch` has the paper's.
 
-    >>> TokenEntropy(("distinct",))
-    TokenEntropy(relations=('distinct',))
+    >>> from stagewise.probe import example_view
+    >>> pattern = [[1, 0, 0], [0.5, 0.5, 0], [0.25, 0.5, 0.25]]
+    >>> view = example_view([pattern], tokens=[7, 4, 7], scored=[False, False, True])
+    >>> [reading] = TokenEntropy().read(view)
+    >>> reading.labels["among"], reading.values  # a half on either token: log 2
+    (['all'], tensor([[[[0.6931]]]]))
     """
 
     quantities: ClassVar[Mapping[str, Quantity]] = {

@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import doctest
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any
@@ -268,6 +269,14 @@ def test_the_numbers_of_a_sequence_are_its_own(batch: Batch, catalogue: dict[str
         for one, other in zip(whole.readings[name][0], part.readings[name][0], strict=True):
             if one.axes.startswith("batch"):
                 torch.testing.assert_close(one.values[rows], other.values, atol=FLOAT32, rtol=FLOAT32)
+
+
+@every_probe
+def test_the_example_of_a_probe_shows_a_reading(name: str) -> None:
+    examples = doctest.DocTestFinder(recurse=False).find(PROBES[name], name)
+    assert any(
+        verb in example.source for test in examples for example in test.examples for verb in (".read", ".across")
+    )
 
 
 @pytest.mark.parametrize("name", PLAIN)

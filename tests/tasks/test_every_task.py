@@ -21,12 +21,10 @@ TASKS: dict[str, type[AbstractTask]] = {
 }
 
 UNSOLVED = {
-    "SparseRegression": "a regression has no log-probabilities",
-    "Text": "what predicts a text best nobody knows",
     "WikiText": "its references are n-gram models",
     "Windows": "what a longer context says is not known from a window",
 }
-"""Tasks whose references do not end in a complete solution, and why."""
+"""Tasks whose references do not end in a complete solution, and why. Others may have none at all."""
 
 GIVEN = {
     "Text": "a text has the windows that it has",
@@ -196,7 +194,10 @@ def losses(batch: Batch) -> dict[str, Tensor]:
 
 @pytest.mark.parametrize("task", sorted(TASKS.keys() - UNSOLVED.keys()), indirect=True)
 def test_the_complete_solution_is_the_best_of_the_references(task: AbstractTask) -> None:
-    *partial, complete = losses(task.probe_batch(MANY, seed=1)).values()
+    known = losses(task.probe_batch(MANY, seed=1))
+    if not known:
+        pytest.skip(f"{type(task).__name__} has no references")
+    *partial, complete = known.values()
     assert partial
     for loss in partial:
         gain = (loss - complete).double()
