@@ -6,9 +6,10 @@ READY := .venv/.ready
 BIN4 := .venv-tl4/bin
 READY4 := .venv-tl4/.ready
 # What touches a model, and with it TransformerLens.
-MODEL_TESTS := tests/models tests/measurement tests/probes/test_circuits.py tests/checkpoints/test_series.py \
+MODEL_TESTS := tests/models tests/measurement $(addprefix tests/probes/test_, \
+	composition.py ov_copying.py qk_offset.py) tests/checkpoints/test_series.py \
 	tests/checkpoints/test_sources.py tests/experiments/incremental/test_markov.py $(addprefix tests/test_, \
-	$(addsuffix .py, architecture init intervention probe table training))
+	$(addsuffix .py, architecture circuits init intervention probe table training))
 
 .PHONY: demo test test-tl4 slow check
 demo: $(READY)

@@ -17,8 +17,11 @@ class Accuracy(AbstractProbe):
 
     Source: Zucchet et al. (2025), arXiv:2505.17863, the test accuracy of Figures 4 and 5.
 
-    >>> Accuracy()
-    Accuracy()
+    >>> from stagewise.probe import example_view
+    >>> view = example_view(probs=[[0.9, 0.1], [0.6, 0.4], [0.2, 0.8]], targets=[0, 1, 1])
+    >>> [reading] = Accuracy().read(view)
+    >>> reading.values
+    tensor([0.6667])
     """
 
     quantities: ClassVar[Mapping[str, Quantity]] = {

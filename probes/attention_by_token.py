@@ -23,8 +23,12 @@ class AttentionByToken(AbstractPatternProbe):
 
     Source: Tian et al. (2023), arXiv:2305.16380, Eqn 5 and Figures 4 and 5.
 
-    >>> AttentionByToken()
-    AttentionByToken(rows=16)
+    >>> from stagewise.probe import example_view
+    >>> pattern = [[1, 0, 0], [0.5, 0.5, 0], [0.2, 0.3, 0.5]]
+    >>> view = example_view([pattern], tokens=[7, 4, 7], scored=[False, False, True])
+    >>> [reading] = AttentionByToken().read(view)
+    >>> reading.labels["token"], reading.values
+    ([4, 7], tensor([[[[0.3000, 0.7000]]]]))
     """
 
     quantities: ClassVar[Mapping[str, Quantity]] = {

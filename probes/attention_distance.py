@@ -19,8 +19,11 @@ class AttentionDistance(AbstractPatternProbe):
     Source: Vig and Belinkov (2019), Analyzing the Structure of Attention in a Transformer Language Model,
     arXiv:1906.04284, section 4.2.
 
-    >>> AttentionDistance()
-    AttentionDistance()
+    >>> from stagewise.probe import example_view
+    >>> view = example_view([[[1, 0, 0], [1, 0, 0], [0, 1, 0]]])
+    >>> [reading] = AttentionDistance().read(view)
+    >>> reading.values  # the first token has none before it: (0 + 1 + 1) / 3
+    tensor([[[0.6667]]])
     """
 
     quantities: ClassVar[Mapping[str, Quantity]] = {

@@ -19,8 +19,10 @@ class AttentionEntropy(AbstractPatternProbe):
     Source: Shannon's entropy of an attention row, as in Zhai et al. (2023), Stabilizing Transformer Training by
     Preventing Attention Entropy Collapse, arXiv:2303.06296.
 
-    >>> AttentionEntropy()
-    AttentionEntropy()
+    >>> from stagewise.probe import example_view
+    >>> [reading] = AttentionEntropy().read(example_view([[[1, 0], [0.5, 0.5]]]))
+    >>> reading.values  # (0 + log 2) / 2
+    tensor([[[0.3466]]])
     """
 
     quantities: ClassVar[Mapping[str, Quantity]] = {

@@ -28,8 +28,11 @@ class AttentionFreezing(AbstractPatternProbe):
     Source: the freezing of attention after the phase transition in Tian et al. (2023), arXiv:2305.16380, section 6;
     the measure is this library's.
 
-    >>> AttentionFreezing()
-    AttentionFreezing(rows=16)
+    >>> rows = [(0, 0, 1.0), (0, 1, 0.0), (10, 0, 0.5), (10, 1, 0.5)]
+    >>> table = pd.DataFrame(rows, columns=["step", "key", "value"])
+    >>> table = table.assign(run="run", layer=0, head=0, row=0, quantity="attention")
+    >>> AttentionFreezing().across(table)[["step", "value"]].to_dict("list")
+    {'step': [10], 'value': [0.5]}
     """
 
     quantities: ClassVar[Mapping[str, Quantity]] = {

@@ -42,8 +42,11 @@ class AttentionProgress(AbstractPatternProbe):
     Source: similarity to an idealised attention pattern is common as a progress measure; the normalisation by the
     first checkpoint is this library's.
 
-    >>> AttentionProgress(relations=("induction",))
-    AttentionProgress(induction)
+    >>> from stagewise.probe import example_view
+    >>> view = example_view([[[1, 0], [3 / 7, 4 / 7]]], relations={"self": [[0, 0], [0, 1]]})
+    >>> [reading] = AttentionProgress(relations=("self",)).read(view)
+    >>> reading.values  # of (3, 4) with (0, 1)
+    tensor([[[[0.8000]]]])
     """
 
     quantities: ClassVar[Mapping[str, Quantity]] = {

@@ -31,8 +31,11 @@ class AttentionTo(AbstractPatternProbe):
     averaged, the paper's code takes the last one); Zucchet et al. (2025), arXiv:2505.17863, the copying and selection
     scores of Figure 17.
 
-    >>> AttentionTo(("I(1)",))
-    AttentionTo(relations=('I(1)',))
+    >>> from stagewise.probe import example_view
+    >>> itself = {"self": [[1, 0], [0, 1]]}
+    >>> view = example_view([[[1, 0], [0.25, 0.75]]], scored=[False, True], relations=itself)
+    >>> [(reading.quantity, reading.values.item()) for reading in AttentionTo().read(view)]
+    [('mass', 0.75), ('along', 0.875)]
     """
 
     quantities: ClassVar[Mapping[str, Quantity]] = {

@@ -26,8 +26,20 @@ class Composition(AbstractCircuitProbe):
     Source: Elhage et al. (2021), A Mathematical Framework for Transformer Circuits, footnote on the composition
     scores. Deviation: the scores of random weights are not subtracted.
 
-    >>> Composition()
-    Composition()
+    A head that writes (1, 0), and one above that asks for it with its queries, not with its keys, and with 3/5 of its
+    values:
+
+    >>> from stagewise import models
+    >>> from stagewise.architecture import Architecture
+    >>> sizes = {"n_layers": 2, "d_model": 2, "d_head": 1, "n_heads": 1, "n_ctx": 2, "d_vocab": 2, "attn_only": True}
+    >>> model = models.build(Architecture(sizes))
+    >>> lower, upper = model.blocks[0].attn, model.blocks[1].attn
+    >>> lower.W_O.data[0] = torch.tensor([[1.0, 0.0]])
+    >>> for weight, reads in ((upper.W_Q, (1.0, 0.0)), (upper.W_K, (0.0, 1.0)), (upper.W_V, (0.6, 0.8))):
+    ...     weight.data[0, :, 0] = torch.tensor(reads)
+    >>> [reading] = Composition().read_circuits(models.circuits(model))
+    >>> reading.labels["composition"], reading.values.flatten()
+    (['Q', 'K', 'V'], tensor([1.0000, 0.0000, 0.6000]))
     """
 
     quantities: ClassVar[Mapping[str, Quantity]] = {

@@ -22,8 +22,10 @@ class Copying(AbstractProbe):
     Source: the repeated random sequences of Olsson et al. (2022), arXiv:2209.11895; the two numbers are this
     library's.
 
-    >>> Copying()
-    Copying()
+    >>> from stagewise.probe import example_view
+    >>> view = example_view(probs=[[0.5, 0.5], [0, 1]], targets=[0, 1], scored=[False, True])
+    >>> [(reading.quantity, round(reading.values.item(), 4)) for reading in Copying().read(view)]  # log 2
+    [('accuracy', 1.0), ('gain', 0.6931)]
     """
 
     quantities: ClassVar[Mapping[str, Quantity]] = {

@@ -16,8 +16,10 @@ class EffectiveSupport(AbstractPatternProbe):
 
     Source: the inverse Simpson index; Hill (1973), Diversity and evenness: a unifying notation, Ecology 54, N_2.
 
-    >>> EffectiveSupport()
-    EffectiveSupport()
+    >>> from stagewise.probe import example_view
+    >>> [reading] = EffectiveSupport().read(example_view([[[1, 0], [0.5, 0.5]]]))
+    >>> reading.values  # one key and two
+    tensor([[[1.5000]]])
     """
 
     quantities: ClassVar[Mapping[str, Quantity]] = {

@@ -31,8 +31,12 @@ class GrowthFactor(AbstractProbe):
 
     Source: Tian et al. (2023), arXiv:2305.16380, Theorem 3.
 
-    >>> GrowthFactor()
-    GrowthFactor(relation='distinct')
+    >>> from stagewise.probe import example_view
+    >>> scores = {"blocks.0.attn.hook_attn_scores": [[[0, 0], [3, 0]]]}
+    >>> view = example_view(tokens=[7, 4], relations={"distinct": [[0, 0], [1, 0]]}, activations=scores)
+    >>> [reading] = GrowthFactor().read(view)
+    >>> reading.labels["token"], reading.values
+    ([7], tensor([[[3.]]]))
     """
 
     quantities: ClassVar[Mapping[str, Quantity]] = {

@@ -32,8 +32,11 @@ class HeadAblation(AbstractProbe):
     Source: ablations as in Michel et al. (2019), Are Sixteen Heads Really Better than One?, arXiv:1905.10650;
     resampling as in Chan et al. (2022), Causal Scrubbing.
 
-    >>> HeadAblation(heads=((0, 2),), kinds=("zero",))
-    HeadAblation(heads=((0, 2),), kinds=('zero',))
+    >>> from stagewise.probe import example_view
+    >>> ablated = {(AblateHead(0, 0, "zero"),): [[0.25, 0.75]]}
+    >>> view = example_view(probs=[[0.5, 0.5]], targets=[0], edited=ablated)
+    >>> [(r.quantity, round(r.values.item(), 4)) for r in HeadAblation(kinds=("zero",)).read(view)]
+    [('loss_change', 0.6931), ('kl', 0.1438)]
     """
 
     quantities: ClassVar[Mapping[str, Quantity]] = {

@@ -34,8 +34,11 @@ class HeadSpecialisation(AbstractPatternProbe):
     Source: the competitive and cooperative phases of Yüksel et al. (2026), arXiv:2602.19143, section 3; the indices
     are this library's.
 
-    >>> HeadSpecialisation()
-    HeadSpecialisation(relations=None)
+    >>> from stagewise.probe import example_view
+    >>> relations = {"first": [[0, 0], [1, 0]], "self": [[0, 0], [0, 1]]}
+    >>> view = example_view([[[1, 0], [1, 0]], [[1, 0], [0, 1]]], scored=[False, True], relations=relations)
+    >>> {r.quantity: r.statistic(r.values.mean(0).numpy()).tolist() for r in HeadSpecialisation().read(view)}
+    {'share': [[[1.0, 0.0], [0.0, 1.0]]], 'top_share': [[1.0, 1.0]], 'competition': 0.0, 'coverage': 1.0}
     """
 
     quantities: ClassVar[Mapping[str, Quantity]] = {

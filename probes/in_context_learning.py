@@ -21,8 +21,11 @@ class InContextLearning(AbstractProbe):
 
     Source: Olsson et al. (2022), arXiv:2209.11895, the 500th less the 50th token.
 
-    >>> InContextLearning(early=49, late=499)
-    InContextLearning(early=49, late=499)
+    >>> from stagewise.probe import example_view
+    >>> view = example_view(probs=[[0.5, 0.5], [0.25, 0.75]], targets=[0, 1])
+    >>> [reading] = InContextLearning().read(view)
+    >>> reading.values  # log 4/3 - log 2
+    tensor([-0.4055])
     """
 
     quantities: ClassVar[Mapping[str, Quantity]] = {

@@ -28,8 +28,11 @@ class KLToReference(AbstractProbe):
 
     Source: Yüksel et al. (2026), arXiv:2602.19143, Figures 1 and 3.
 
-    >>> KLToReference(("A*_1", "A*_1:2"))
-    KLToReference(references=('A*_1', 'A*_1:2'))
+    >>> from stagewise.probe import example_view
+    >>> view = example_view(probs=[[0.25, 0.75]], references={"guess": [[0.5, 0.5]]})
+    >>> [reading] = KLToReference().read(view)
+    >>> reading.labels["reference"], reading.values  # log 2 - log(3) / 2
+    (['guess'], tensor([[0.1438]]))
     """
 
     quantities: ClassVar[Mapping[str, Quantity]] = {

@@ -17,8 +17,10 @@ class Loss(AbstractProbe):
 
     Source: Yüksel et al. (2026), arXiv:2602.19143, the excess loss of Figures 4 and 5.
 
-    >>> Loss()
-    Loss()
+    >>> from stagewise.probe import example_view
+    >>> view = example_view(probs=[[0.5, 0.5]], targets=[1], references={"truth": [[0.25, 0.75]]})
+    >>> [(reading.quantity, round(reading.values.item(), 4)) for reading in Loss().read(view)]  # log 2, log 3/2
+    [('cross_entropy', 0.6931), ('excess', 0.4055)]
     """
 
     quantities: ClassVar[Mapping[str, Quantity]] = {

@@ -27,8 +27,10 @@ class LossAgainstReferences(AbstractProbe):
 
     Source: the n-gram losses that Olsson et al. (2022), arXiv:2209.11895, compare language models with.
 
-    >>> LossAgainstReferences(("bigram",))
-    LossAgainstReferences(references=('bigram',))
+    >>> from stagewise.probe import example_view
+    >>> view = example_view(probs=[[0.25, 0.75]], targets=[1], references={"guess": [[0.5, 0.5]]})
+    >>> [(reading.quantity, reading.values) for reading in LossAgainstReferences().read(view)]  # log 2, log 2/3
+    [('cross_entropy', tensor([[0.6931]])), ('gap', tensor([[-0.4055]]))]
     """
 
     quantities: ClassVar[Mapping[str, Quantity]] = {

@@ -14,8 +14,10 @@ class LossByPosition(AbstractProbe):
 
     Source: Olsson et al. (2022), arXiv:2209.11895, the loss by token index.
 
-    >>> LossByPosition()
-    LossByPosition()
+    >>> from stagewise.probe import example_view
+    >>> [reading] = LossByPosition().read(example_view(probs=[[0.5, 0.5], [0.25, 0.75]], targets=[0, 1]))
+    >>> reading.values  # log 2, log 4/3
+    tensor([[0.6931, 0.2877]])
     """
 
     quantities: ClassVar[Mapping[str, Quantity]] = {

@@ -21,8 +21,12 @@ class MeanPattern(AbstractPatternProbe):
 
     Source: the combined attention maps of Yüksel et al. (2026), arXiv:2602.19143, Figures 1 and 2.
 
-    >>> MeanPattern(64)
-    MeanPattern(n_positions=64)
+    >>> from stagewise.probe import example_view
+    >>> view = example_view([[[1, 0, 0], [0.25, 0.75, 0], [0, 0, 1]]])
+    >>> [reading] = MeanPattern(n_positions=2).read(view)
+    >>> reading.values
+    tensor([[[[1.0000, 0.0000],
+              [0.2500, 0.7500]]]])
     """
 
     quantities: ClassVar[Mapping[str, Quantity]] = {

@@ -23,8 +23,10 @@ class OffsetProfile(AbstractPatternProbe):
     Source: the combined attention maps of Yüksel et al. (2026), arXiv:2602.19143, Figures 1 and 2, summed along
     their diagonals.
 
-    >>> OffsetProfile(max_offset=8)
-    OffsetProfile(max_offset=8)
+    >>> from stagewise.probe import example_view
+    >>> [reading] = OffsetProfile().read(example_view([[[1, 0, 0], [1, 0, 0], [0, 1, 0]]]))
+    >>> list(reading.labels["offset"]), reading.values
+    ([0, 1, 2], tensor([[[[0.3333, 0.6667, 0.0000]]]]))
     """
 
     quantities: ClassVar[Mapping[str, Quantity]] = {

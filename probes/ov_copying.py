@@ -23,8 +23,14 @@ class OVCopying(AbstractCircuitProbe):
     Source: Elhage et al. (2021), A Mathematical Framework for Transformer Circuits, "Summarizing OV/QK Matrices" and
     the copying statistic of its eigenvalues.
 
-    >>> OVCopying()
-    OVCopying()
+    A head that writes what it reads, and one that writes its negative:
+
+    >>> from stagewise import architecture, models
+    >>> model = models.build(architecture.minimal(d_vocab=3, n_ctx=2, n_heads=2))
+    >>> model.blocks[0].attn.W_V.data[:, :3, :3] = torch.stack([torch.eye(3), -torch.eye(3)])
+    >>> [reading] = OVCopying().read_circuits(models.circuits(model))
+    >>> reading.values
+    tensor([[ 1., -1.]])
     """
 
     quantities: ClassVar[Mapping[str, Quantity]] = {

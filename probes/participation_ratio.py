@@ -20,8 +20,13 @@ class ParticipationRatio(AbstractProbe):
 
     Source: Gao et al. (2017), A theory of multineuronal dimensionality, dynamics and measurement, bioRxiv 214262.
 
-    >>> ParticipationRatio()
-    ParticipationRatio()
+    The corners of a square vary in two directions alike:
+
+    >>> from stagewise.probe import example_view
+    >>> z = {"blocks.0.attn.hook_z": [[[1, 0]], [[-1, 0]], [[0, 1]], [[0, -1]]]}
+    >>> [reading] = ParticipationRatio().read(example_view(tokens=[0, 1, 2, 3], activations=z))
+    >>> reading.values
+    tensor([[2.]], dtype=torch.float64)
     """
 
     quantities: ClassVar[Mapping[str, Quantity]] = {

@@ -35,8 +35,10 @@ class PatternClusters(AbstractPatternProbe):
 
     Source: the clustering is this library's; silhouettes as in Rousseeuw (1987).
 
-    >>> PatternClusters(max_offset=8).max_clusters
-    8
+    >>> from stagewise.probe import example_view
+    >>> [reading] = PatternClusters().read(example_view([[[1, 0], [0.25, 0.75]]]))
+    >>> dict(zip(reading.labels["feature"], reading.values.flatten().tolist(), strict=True))
+    {'offset 0': 0.875, 'offset 1': 0.125}
     """
 
     quantities: ClassVar[Mapping[str, Quantity]] = {

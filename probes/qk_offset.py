@@ -29,8 +29,14 @@ class QKOffset(AbstractCircuitProbe):
     Source: the positional part of the QK circuit of Elhage et al. (2021), A Mathematical Framework for Transformer
     Circuits; the share is this library's.
 
-    >>> QKOffset()
-    QKOffset(offset=1, positions=None)
+    A head in which every position asks for the one before it:
+
+    >>> from stagewise import architecture, models
+    >>> model = models.build(architecture.minimal(d_vocab=3, n_ctx=4, n_heads=1))
+    >>> model.blocks[0].attn.W_Q.data[0, 3:7, 3:7] = torch.eye(4).roll(-1, 1)
+    >>> circuits = models.circuits(model)
+    >>> [QKOffset(offset).read_circuits(circuits)[0].values.item() for offset in (1, 2)]
+    [1.0, 0.0]
     """
 
     quantities: ClassVar[Mapping[str, Quantity]] = {

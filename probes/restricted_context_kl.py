@@ -28,8 +28,11 @@ class RestrictedContextKL(AbstractProbe):
     Source: Yüksel et al. (2026), arXiv:2602.19143, Figure 3 (right), with the model itself cut instead of a second
     model trained on short windows; for that one see `KLToReference`.
 
-    >>> RestrictedContextKL((1, 2))
-    RestrictedContextKL(contexts=(1, 2))
+    >>> from stagewise.probe import example_view
+    >>> view = example_view(probs=[[0.5, 0.5]], edited={(RestrictContext(1),): [[0.25, 0.75]]})
+    >>> [reading] = RestrictedContextKL((1,)).read(view)
+    >>> reading.values  # log 2 - log(3) / 2
+    tensor([[0.1438]])
     """
 
     quantities: ClassVar[Mapping[str, Quantity]] = {

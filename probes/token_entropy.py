@@ -29,8 +29,12 @@ class TokenEntropy(AbstractPatternProbe):
     Source: Tian et al. (2023), arXiv:2305.16380, Figure 6, which has the distinct tokens renormalised. Deviation:
     on sampled sequences a token's share is the one of the sequence; a `population_batch` has the paper's.
 
-    >>> TokenEntropy(("distinct",))
-    TokenEntropy(relations=('distinct',))
+    >>> from stagewise.probe import example_view
+    >>> pattern = [[1, 0, 0], [0.5, 0.5, 0], [0.25, 0.5, 0.25]]
+    >>> view = example_view([pattern], tokens=[7, 4, 7], scored=[False, False, True])
+    >>> [reading] = TokenEntropy().read(view)
+    >>> reading.labels["among"], reading.values  # a half on either token: log 2
+    (['all'], tensor([[[[0.6931]]]]))
     """
 
     quantities: ClassVar[Mapping[str, Quantity]] = {
@@ -44,12 +48,12 @@ class TokenEntropy(AbstractPatternProbe):
         batch, patterns = view.batch, view.patterns
         names = chosen(self.relations, batch.relations, "relation") if batch.relations or self.relations else []
         # sum_l c_l log c_l is sum_k A_k log c_(x_k): each key of a token carries its part.
-        together = on_same_token(patterns, batch.tokens)
-        entropies = [_entropy(patterns, together)]
+        entropies = [_entropy(patterns, on_same_token(patterns, batch.tokens))]
         for name in names:
             own = batch.relations[name][:, None, None].to(patterns.dtype)
             mass = (patterns * own).sum(-1, keepdim=True).clamp(min=torch.finfo(patterns.dtype).tiny)
-            entropies.append(_entropy(patterns * own / mass, together / mass))
+            share = patterns * own / mass
+            entropies.append(_entropy(share, on_same_token(share, batch.tokens)))
         values = torch.stack([mean_scored(entropy, batch.scored) for entropy in entropies], -1)
         return [Reading("batch layer head among", values, "entropy", {"among": ["all", *names]})]
 

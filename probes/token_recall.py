@@ -28,8 +28,12 @@ class TokenRecall(AbstractPatternProbe):
 
     Source: Tian et al. (2023), arXiv:2305.16380, Figures 11 and 12.
 
-    >>> TokenRecall((0.03, 0.04))
-    TokenRecall(thresholds=(0.03, 0.04), relation='distinct')
+    >>> from stagewise.probe import example_view
+    >>> pattern = [[1, 0, 0], [0.5, 0.5, 0], [0.2, 0.3, 0.5]]
+    >>> view = example_view([pattern], scored=[False, False, True], relations={"distinct": [[1, 1, 0]] * 3})
+    >>> [reading] = TokenRecall((0.1, 0.25)).read(view)
+    >>> reading.labels["threshold"], reading.values
+    (['0.1', '0.25'], tensor([[[[1.0000, 0.5000]]]]))
     """
 
     quantities: ClassVar[Mapping[str, Quantity]] = {

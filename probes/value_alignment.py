@@ -31,8 +31,17 @@ class ValueAlignment(AbstractProbe):
     Source: Yüksel et al. (2026), arXiv:2602.19143, value alignment, Figure B; the value map is the OV circuit of
     Elhage et al. (2021), A Mathematical Framework for Transformer Circuits.
 
-    >>> ValueAlignment({"A*_1": torch.eye(3)})
-    ValueAlignment(A*_1)
+    A head that writes twice what it reads, and one that writes nothing:
+
+    >>> from stagewise import architecture, models
+    >>> from stagewise.probe import example_view
+    >>> made = architecture.minimal(d_vocab=3, n_ctx=2, n_heads=2)
+    >>> weights = models.weights(models.build(made))
+    >>> weights["blocks.0.attn.W_V"][0, :3, :3] = 2 * torch.eye(3)
+    >>> view = dataclasses.replace(example_view(tokens=[0, 1]), architecture=made, weights=weights)
+    >>> readings = ValueAlignment({"copy": torch.eye(3)}).read(view)
+    >>> {reading.quantity: reading.values.flatten().tolist() for reading in readings}
+    {'cosine': [1.0, 0.0], 'projection': [2.0, 0.0]}
     """
 
     quantities: ClassVar[Mapping[str, Quantity]] = {

@@ -3,7 +3,7 @@
 import abc
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -172,3 +172,54 @@ def chosen(asked: Sequence[str] | None, there: Mapping[str, Tensor], kind: str) 
             f"the batch has no {kind} {', '.join(map(repr, unknown))}; it has {', '.join(map(repr, there))}"
         )
     return names
+
+
+def example_view(
+    patterns: Sequence[Any] = (),
+    *,
+    probs: Sequence[Any] = (),
+    tokens: Sequence[int] = (),
+    targets: Sequence[int] = (),
+    scored: Sequence[bool] = (),
+    relations: Mapping[str, Sequence[Any]] | None = None,
+    references: Mapping[str, Sequence[Any]] | None = None,
+    edited: Mapping[Edit, Sequence[Any]] | None = None,
+    activations: Mapping[str, Sequence[Any]] | None = None,
+) -> View:
+    """Make the view of one sequence and one layer from plain numbers: to try a probe out by hand.
+
+    Args:
+        patterns: attention [head query key].
+        probs: of the clean pass [pos token]; evenly distributed where none are given.
+        tokens: from 0 on where none are given.
+        targets: the tokens themselves where none are given.
+        scored: which predictions count; all where nothing is given.
+        relations: name -> [query key].
+        references: name -> probabilities [pos token].
+        edited: edit -> probabilities [pos token].
+        activations: hook name -> values without the batch axis.
+
+    >>> view = example_view([[[1, 0], [0.25, 0.75]]], tokens=[4, 2])
+    >>> view.patterns.shape, view.batch.tokens, view.log_probs.shape
+    (torch.Size([1, 1, 1, 2, 2]), tensor([[4, 2]]), torch.Size([1, 2, 5]))
+    """
+    tokens = tokens or range(len(probs or patterns[0]))
+    d_vocab = len(probs[0]) if probs else max(tokens) + 1
+    sizes = {"n_layers": 1, "n_heads": len(patterns) or 1, "d_head": 1, "n_ctx": len(tokens), "d_vocab": d_vocab}
+    known = {name: _one(values) for name, values in (activations or {}).items()}
+    if patterns:
+        known["blocks.0.attn.hook_pattern"] = _one(patterns)
+    batch = Batch(
+        _one(tokens).long(),
+        _one(targets or tokens).long(),
+        _one(scored or [True] * len(tokens)).bool(),
+        {name: _one(keys).bool() for name, keys in (relations or {}).items()},
+        {name: _one(law).log() for name, law in (references or {}).items()},
+    )
+    log_probs = _one(probs or [[1 / d_vocab] * d_vocab] * len(tokens)).log()
+    passes = {edit: _one(law).log() for edit, law in (edited or {}).items()}
+    return View(0, Architecture({**sizes, "d_model": sizes["n_heads"]}), batch, log_probs, known, passes, {})
+
+
+def _one(values: Sequence[Any]) -> Tensor:
+    return torch.tensor([list(values)], dtype=torch.float32)

@@ -72,6 +72,8 @@ class RepeatedTokens(AbstractTask):
             raise ValueError(f"again must be between 2 and length = {self.length}, got {self.again}")
         if self.bos is not None and not 0 <= self.bos < self.d_vocab:
             raise ValueError(f"bos must be one of the {self.d_vocab} tokens, got {self.bos}")
+        if self.n_sequences is not None and self.n_sequences < 1:
+            raise ValueError(f"n_sequences must be positive, or None for fresh data, got {self.n_sequences}")
 
     @classmethod
     def for_model(cls, architecture: Architecture) -> "RepeatedTokens":

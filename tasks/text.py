@@ -49,6 +49,8 @@ class Text(AbstractTask):
             raise ValueError("give either `files` or the `text` itself")
         if self.length < 2:
             raise ValueError(f"a window has at least 2 positions, got length={self.length}")
+        if self.bos is not None and self.bos < 0:
+            raise ValueError(f"bos must be a token, counted from 0, or None; got {self.bos}")
 
     @property
     def d_vocab(self) -> int:

@@ -116,11 +116,16 @@ def scan_data() -> Path:
     return folder
 
 
-SIZES = {"vocab_size": 32, "bos_token_id": 0, "eos_token_id": 0}
-SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
-GROUPED = {"max_position_embeddings": 32, "num_key_value_heads": 2, "head_dim": 8}
-GPT2 = {"n_positions": 32, "n_embd": 32, "n_layer": 2, "n_head": 4}
-OPT = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+SIZES: dict[str, object] = {"vocab_size": 32, "bos_token_id": 0, "eos_token_id": 0}
+SMALL: dict[str, object] = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 48,
+}
+GROUPED: dict[str, object] = {"max_position_embeddings": 32, "num_key_value_heads": 2, "head_dim": 8}
+GPT2: dict[str, object] = {"n_positions": 32, "n_embd": 32, "n_layer": 2, "n_head": 4}
+OPT: dict[str, object] = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
 HF_MODELS: dict[str, dict[str, object]] = {
     "GPT2": GPT2,
     "GPTNeoX": {**SMALL, "max_position_embeddings": 32, "rotary_pct": 0.25},
@@ -138,7 +143,7 @@ def hugging_face() -> Callable[..., nn.Module]:
     """Make a small Hugging Face model of a kind, with random weights so large that attention is far from uniform."""
     import transformers
 
-    made: dict[str, nn.Module] = {}
+    made: dict[str, Any] = {}
 
     def make(kind: str, seed: int = 0, **change: object) -> nn.Module:
         name = f"{kind} {seed} {change}"
@@ -150,7 +155,8 @@ def hugging_face() -> Callable[..., nn.Module]:
                 for parameter in made[name].parameters():
                     parameter.mul_(6 if parameter.dim() > 1 else 1)
             made[name].set_attn_implementation("eager")
-        return copy.deepcopy(made[name])
+        model: nn.Module = copy.deepcopy(made[name])
+        return model
 
     return make
 
@@ -191,7 +197,7 @@ def saved(hugging_face: Callable[..., nn.Module]) -> Callable[..., dict[str, byt
     from safetensors.torch import save
 
     def files(kind: str, seed: int, **config: object) -> dict[str, bytes]:
-        plain = hugging_face(kind, seed)
+        plain: Any = hugging_face(kind, seed)
         written = {**json.loads(plain.config.to_json_string()), **config}
         weights = {name: weight.detach().clone() for name, weight in plain.named_parameters()}
         return {"config.json": json.dumps(written).encode(), "model.safetensors": save(weights)}
@@ -204,7 +210,7 @@ def executions() -> Iterator[Counter[int | str]]:
     """How often each block of any model has run, and the embedding: counted by a plain torch forward hook."""
     count: Counter[int | str] = Counter()
 
-    def forward_hook(module: torch.nn.Module, arguments: tuple, output: object) -> None:
+    def forward_hook(module: Any, arguments: Any, output: object) -> None:
         kind = type(module).__name__
         if kind.endswith("Bridge") and len(arguments[0]) == 1:
             return  # what a bridge honours is tried out on one sequence, once a model: no pass of the batch

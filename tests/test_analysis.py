@@ -23,7 +23,7 @@ SAVED = [0, 1, 2, 3, 5, 8, 12, 16, 20, 24, 28, 30]
 TASK = RepeatedTokens(16, length=8, bos=0)
 
 
-class Rows(torch.utils.data.Dataset):
+class Rows(torch.utils.data.Dataset[dict[str, torch.Tensor]]):
     """Repeated random tokens as a data set of dictionaries."""
 
     def __init__(self) -> None:

@@ -1,5 +1,7 @@
 """Architectures: the minimal model against the paper's equations, written out in plain torch."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -41,7 +43,7 @@ def equations(queries: Tensor, values: Tensor, tokens: Tensor) -> Tensor:
     return layer(queries, values, one_hot(tokens))[..., :D]
 
 
-def minimal_model(seed: int = 0) -> tuple[torch.nn.Module, Tensor]:
+def minimal_model(seed: int = 0) -> tuple[Any, Tensor]:
     init = OneHotInit(query_scale="xavier", value_scale="xavier")
     built = model.build(architecture.minimal(D, LENGTH, HEADS, init), seed=seed)
     with torch.no_grad():
@@ -55,9 +57,10 @@ def square_matrices(weights: Tensor) -> Tensor:
     return weights[:, :WIDTH].transpose(1, 2).detach().clone().requires_grad_(True)
 
 
-def gradient(built: torch.nn.Module, name: str) -> Tensor:
+def gradient(built: Any, name: str) -> Tensor:
     """The gradient of a weight of the first layer, [head model d_head] whatever the version's layout."""
     own = model.parameters(built)[f"blocks.0.attn.{name}"].grad
+    assert own is not None
     return own if model.has_hooked_transformer() else native.hooked(name, own, built.cfg)
 
 
@@ -102,6 +105,7 @@ def test_minimal_has_the_gradients_of_the_papers_equations(fused: bool) -> None:
     ):
         torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten()).backward()
     for name, plain in (("W_Q", queries), ("W_V", values)):
+        assert plain.grad is not None
         assert plain.grad.abs().max() > 1e-3
         torch.testing.assert_close(gradient(built, name)[:, :WIDTH].transpose(1, 2), plain.grad, atol=FLOAT32, rtol=0)
 

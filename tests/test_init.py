@@ -1,6 +1,7 @@
 """Initialisations: what each writes, and what it leaves frozen."""
 
 import math
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -18,7 +19,7 @@ SAMPLING = 0.05
 """Relative error of a standard deviation estimated from a few thousand Gaussian weights: under 2 %."""
 
 
-def minimal(**scales: object) -> dict[str, torch.Tensor]:
+def minimal(**scales: Any) -> dict[str, torch.Tensor]:
     return model.weights(model.build(architecture.minimal(D, LENGTH, HEADS, OneHotInit(**scales)), seed=1))
 
 
@@ -86,7 +87,7 @@ def test_at_scale_zero_heads_stay_one_whatever_rounding_does_to_their_gradients(
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1e-3, 0.1, "xavier"])
-def test_heads_differ_from_the_start(scale: float | str) -> None:
+def test_heads_differ_from_the_start(scale: float | Literal["xavier"]) -> None:
     queries = minimal(query_scale=scale)["blocks.0.attn.W_Q"]
     for head in range(HEADS):
         for other in range(head):
@@ -94,7 +95,7 @@ def test_heads_differ_from_the_start(scale: float | str) -> None:
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1e-3, 0.1, "xavier"])
-def test_queries_are_uniform_up_to_their_scale(scale: float | str) -> None:
+def test_queries_are_uniform_up_to_their_scale(scale: float | Literal["xavier"]) -> None:
     bound = math.sqrt(6 / (WIDTH + WIDTH)) if scale == "xavier" else scale
     queries = minimal(query_scale=scale)["blocks.0.attn.W_Q"][:, :WIDTH]
     assert 0.9 * bound < queries.max().item() <= bound
@@ -116,7 +117,7 @@ def test_the_padding_of_queries_and_values_starts_at_zero() -> None:
 
 
 @pytest.mark.parametrize("change", [{"d_head": WIDTH - 1}, {"d_model": WIDTH}], ids=str)
-def test_a_config_that_the_wiring_does_not_fit_is_refused(change: dict) -> None:
+def test_a_config_that_the_wiring_does_not_fit_is_refused(change: dict[str, int]) -> None:
     config = {**architecture.minimal(D, LENGTH).config, **change}
     with pytest.raises(
         ValueError, match=r"OneHotInit needs d_head = d_vocab \+ n_ctx = 11 and, with 1 layer\(s\), d_model = 16"

@@ -15,7 +15,7 @@ SETUPTOOLS = PROJECT["tool"]["setuptools"]
 
 def folder_of(package: str) -> Path:
     """The folder of a package by setuptools's rule: the longest entry of package-dir that it begins with."""
-    mapping = SETUPTOOLS["package-dir"]
+    mapping: dict[str, str] = SETUPTOOLS["package-dir"]
     known = max((entry for entry in mapping if package == entry or package.startswith(entry + ".")), key=len)
     return ROOT / mapping[known] / package[len(known) :].lstrip(".").replace(".", "/")
 

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from stagewise.architecture import Architecture
-from stagewise.probe import AbstractProbe, Reading, View, chosen, pattern_hooks
+from stagewise.intervention import AblateHead, Edit
+from stagewise.probe import AbstractProbe, Reading, View, chosen, example_view, pattern_hooks
 
 
 class Silent(AbstractProbe):
@@ -61,3 +62,32 @@ def test_a_name_that_is_not_there_is_answered_with_those_that_are() -> None:
         chosen(("a", "c"), {"a": torch.zeros(1)}, "relation")
     with pytest.raises(ValueError, match="the batch has no references; a task's `probe_batch` has those"):
         chosen(None, {}, "reference")
+
+
+def test_an_example_view_holds_what_it_was_given_and_scores_everything() -> None:
+    edit: Edit = (AblateHead(0, 1),)
+    view = example_view(
+        [[[1, 0], [0.5, 0.5]], [[1, 0], [0, 1]]],
+        probs=[[0.5, 0.25, 0.25], [0, 1, 0]],
+        relations={"self": [[1, 0], [0, 1]]},
+        references={"guess": [[1, 0, 0], [0, 0, 1]]},
+        edited={edit: [[0, 0, 1], [0, 0, 1]]},
+    )
+    assert (view.architecture.n_layers, view.architecture.n_heads) == (1, 2)
+    assert view.architecture.config["d_vocab"] == 3
+    assert view.patterns.tolist() == [[[[[1, 0], [0.5, 0.5]], [[1, 0], [0, 1]]]]]
+    assert view.batch.tokens.tolist() == view.batch.targets.tolist() == [[0, 1]]
+    assert view.batch.scored.all()
+    assert torch.equal(view.batch.relations["self"][0], torch.eye(2, dtype=torch.bool))
+    assert view.log_probs.exp().tolist() == [[[0.5, 0.25, 0.25], [0, 1, 0]]]
+    assert view.batch.references["guess"].exp().tolist() == [[[1, 0, 0], [0, 0, 1]]]
+    assert view.edited[edit].exp().tolist() == [[[0, 0, 1], [0, 0, 1]]]
+
+
+def test_an_example_view_takes_tokens_targets_and_scored_positions() -> None:
+    view = example_view(tokens=[4, 2], targets=[2, 0], scored=[False, True], activations={"hook": [[[3], [5]]]})
+    assert view.batch.tokens.tolist() == [[4, 2]]
+    assert view.batch.targets.tolist() == [[2, 0]]
+    assert view.batch.scored.tolist() == [[False, True]]
+    assert view.activations["hook"].tolist() == [[[[3], [5]]]]
+    assert torch.allclose(view.log_probs.exp(), torch.full((1, 2, 5), 0.2))

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,8 @@ RECIPES = {
     "full": Recipe(TASK, architecture.full(4, TASK.n_ctx), TrainPlan(steps=5, rates={"*.W_Q": 0.1}, clip=None)),
     "windows": Recipe(Windows(TASK, 2), architecture.full(6, 9), TrainPlan(seeds=Seeds(1, 2, 3))),
     "plain config": Recipe(
-        TASK, {"n_layers": 2, "d_model": 8, "d_head": 4, "n_ctx": 9, "d_vocab": 9, "act_fn": "gelu"}
+        TASK,
+        {"n_layers": 2, "d_model": 8, "d_head": 4, "n_ctx": 9, "d_vocab": 9, "act_fn": "gelu"},  # type: ignore[arg-type]
     ),
 }
 
@@ -71,7 +73,7 @@ def test_schedules_of_numpy_numbers_can_be_written() -> None:
     ],
     ids=str,
 )
-def test_a_plan_out_of_range_is_refused(changes: dict, message: str) -> None:
+def test_a_plan_out_of_range_is_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         TrainPlan(**changes)
 
@@ -79,7 +81,7 @@ def test_a_plan_out_of_range_is_refused(changes: dict, message: str) -> None:
 def test_an_unknown_optimiser_is_refused() -> None:
     # The run-time type check of the tests refuses it first; a user without it gets the ValueError.
     with pytest.raises((ValueError, TypeError), match=r"adamw.*sgd"):
-        TrainPlan(optimiser="adam")
+        TrainPlan(optimiser="adam")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -90,7 +92,7 @@ def test_an_unknown_optimiser_is_refused() -> None:
     ],
     ids=str,
 )
-def test_a_model_too_small_for_the_task_is_refused(changes: dict, message: str) -> None:
+def test_a_model_too_small_for_the_task_is_refused(changes: dict[str, Any], message: str) -> None:
     config = {"n_layers": 1, "d_model": 8, "d_head": 4, "n_ctx": 5, "d_vocab": 4, **changes}
     with pytest.raises(ValueError, match=message):
         Recipe(TASK, Architecture(config))

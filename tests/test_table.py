@@ -1,5 +1,7 @@
 """The tidy table: means, intervals, columns and selection."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -53,8 +55,8 @@ def test_intervals_are_percentiles_of_the_resampled_means() -> None:
     for head in range(3):
         means = sorted(sum(w * v for w, v in zip(row, values[:, head].tolist(), strict=True)) for row in WEIGHTS)
         lo, hi = np.percentile(means, [2.5, 97.5])
-        assert table.loc[head, ["lo", "hi"]].tolist() == pytest.approx([lo, hi], abs=DOUBLE)
-        np.testing.assert_allclose(sorted(table["resamples"][head]), means, rtol=1e-5, atol=1e-6)
+        assert table[["lo", "hi"]].to_numpy()[head].tolist() == pytest.approx([lo, hi], abs=DOUBLE)
+        np.testing.assert_allclose(sorted(table["resamples"].tolist()[head]), means, rtol=1e-5, atol=1e-6)
 
 
 def test_intervals_cover_a_known_mean_at_about_their_rate() -> None:
@@ -139,7 +141,7 @@ def test_a_selection_is_in_the_order_of_the_steps() -> None:
     ],
     ids=str,
 )
-def test_a_selection_of_nothing_says_what_there_is(arguments: dict, message: str) -> None:
+def test_a_selection_of_nothing_says_what_there_is(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         select(tidy([frame(head=[2])]), **arguments)
 

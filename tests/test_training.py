@@ -185,7 +185,8 @@ def test_a_folder_of_another_recipe_is_refused_and_left_alone(finished: dict[str
 def test_a_full_disk_is_called_so_and_costs_nothing_that_was_there(
     writes: int, finished: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done, fsync = [], os.fsync
+    done: list[int] = []
+    fsync = os.fsync
 
     def full_after_some(descriptor: int) -> None:
         if len(done) == writes:

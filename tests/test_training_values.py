@@ -74,15 +74,15 @@ def by_hand(recipe: Recipe, optimiser: Callable[[Any], torch.optim.Optimizer]) -
     ],
     ids=["adamw", "warm-up", "clipped sgd", "momentum", "rates by name"],
 )
-def test_training_is_what_a_plain_loop_does(changes: dict, optimiser: Callable, tmp_path: Path) -> None:
+def test_training_is_what_a_plain_loop_does(
+    changes: dict[str, Any], optimiser: Callable[..., torch.optim.Optimizer], tmp_path: Path
+) -> None:
     recipe = Recipe(TASK, FULL, dataclasses.replace(PLAN, **changes))
     trained = train(recipe, tmp_path, progress=False).weights(8)
     for name, expected in by_hand(recipe, optimiser).items():
         if name.endswith("b_K"):
             continue  # it shifts all scores of a query alike: its gradient is noise, which AdamW scales up
-        torch.testing.assert_close(
-            trained[name], expected, atol=20 * FLOAT32, rtol=0, msg=lambda m, n=name: f"{n}: {m}"
-        )
+        torch.testing.assert_close(trained[name], expected, atol=20 * FLOAT32, rtol=0, msg=f"{name}: {{}}".format)
 
 
 def test_a_parameter_with_rate_zero_stays_and_the_others_move(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ if model.has_hooked_transformer():  # what transformer-lens 4 would ignore is re
 
 
 @pytest.mark.parametrize("change", USERS_MODELS.values(), ids=USERS_MODELS.keys())
-def test_any_config_of_transformer_lens_trains_and_reopens(change: dict, tmp_path: Path) -> None:
+def test_any_config_of_transformer_lens_trains_and_reopens(change: dict[str, Any], tmp_path: Path) -> None:
     config = {
         "n_layers": 1,
         "d_model": 8,
@@ -163,7 +163,8 @@ def test_any_config_of_transformer_lens_trains_and_reopens(change: dict, tmp_pat
         "act_fn": "relu",
         **change,
     }
-    series = train(Recipe(TASK, config, dataclasses.replace(PLAN, steps=30)), tmp_path, progress=False)
+    recipe = Recipe(TASK, config, dataclasses.replace(PLAN, steps=30))  # type: ignore[arg-type]
+    series = train(recipe, tmp_path, progress=False)
     loss = pd.read_parquet(tmp_path / METRICS)["loss"]
     assert loss[-5:].mean() < loss[:5].mean()
     assert open_series(tmp_path).architecture.n_heads == series.architecture.n_heads

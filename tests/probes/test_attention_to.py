@@ -93,7 +93,7 @@ def test_a_relation_without_a_query_in_some_sequence_is_not_read_along(view_of: 
     ],
 )
 def test_a_relation_that_is_not_there_is_refused(
-    view_of: Callable[..., View], names: tuple[str, ...] | None, relations: dict, message: str
+    view_of: Callable[..., View], names: tuple[str, ...] | None, relations: dict[str, torch.Tensor], message: str
 ) -> None:
     view = view_of(torch.eye(LENGTH).expand(1, 1, 1, -1, -1), relations)
     with pytest.raises(ValueError, match=message):

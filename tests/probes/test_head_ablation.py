@@ -1,5 +1,7 @@
 """Ablations: effects by head, with the matched control of the other heads of the layer."""
 
+from typing import Any
+
 import pandas as pd
 import pytest
 import torch
@@ -79,8 +81,8 @@ def test_chosen_heads_have_the_rows_that_they_have_among_all() -> None:
         effects(HeadAblation(heads=((1, 2), (0, 1), (1, 2)), kinds=("mean",))),
     )
     assert len(some) == 2 * 2 * 2
-    for row in some.itertuples():
-        assert row.value == value(table, row.quantity, row.layer, row.head, "mean", row.control)
+    for row in some.to_dict("records"):
+        assert row["value"] == value(table, row["quantity"], row["layer"], row["head"], "mean", row["control"])
     assert set(zip(some["layer"], some["head"], strict=True)) == {(1, 2), (0, 1)}
 
 
@@ -108,7 +110,7 @@ def test_one_sequence_is_its_own_mean_and_sample() -> None:
     ],
     ids=str,
 )
-def test_wrong_arguments_are_refused(arguments: dict, message: str) -> None:
+def test_wrong_arguments_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         HeadAblation(**arguments)
 

@@ -1,6 +1,8 @@
 """Entropy over tokens: uniform attention over n tokens has log n nats, however often each occurs."""
 
+import dataclasses
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -8,6 +10,7 @@ import torch
 from stagewise.experiments.scan_and_snap.yz_hooked import series_of
 from stagewise.experiments.scan_and_snap.yz_model import YZ, zeros
 from stagewise.measurement.engine import measure
+from stagewise.probe import View
 from stagewise.probes import TokenEntropy
 from stagewise.table import select
 from stagewise.task import Batch
@@ -46,6 +49,17 @@ def test_a_renormalised_entropy_is_that_of_the_conditional_law() -> None:
         expected.append(-sum(p / sum(c) * math.log(p / sum(c)) for p in c))
     found = entropies(weights, task.population_batch())
     assert found["distinct"] == pytest.approx(sum(expected) / 2, abs=RECORDED)
+
+
+def test_keys_of_a_token_outside_the_relation_do_not_count(view_of: Callable[..., View]) -> None:
+    pattern = torch.tensor([[1.0, 0, 0], [0.5, 0.5, 0], [0.2, 0.3, 0.5]]).view(1, 1, 1, 3, 3)
+    scored = torch.tensor([[False, False, True]])
+    last_two = torch.tensor([False, True, True]).expand(1, 3, 3)
+    view = view_of(pattern, {"last two": last_two}, scored)
+    batch = dataclasses.replace(view.batch, tokens=torch.tensor([[1, 1, 0]]))
+    (reading,) = TokenEntropy().read(dataclasses.replace(view, batch=batch))
+    expected = [math.log(2), -(0.375 * math.log(0.375) + 0.625 * math.log(0.625))]
+    assert reading.values.flatten().tolist() == pytest.approx(expected, abs=RECORDED)
 
 
 def test_a_batch_without_relations_has_the_full_entropy_alone() -> None:

@@ -27,7 +27,7 @@ def view_with(made: Architecture, state: State) -> View:
     return View(0, made, batch, torch.zeros(1, 2, 5), {}, {}, state)
 
 
-def read(made: Architecture, state: State, features: dict = FEATURES) -> tuple[Reading, Reading]:
+def read(made: Architecture, state: State, features: dict[str, torch.Tensor] = FEATURES) -> tuple[Reading, Reading]:
     cosine, projection = ValueAlignment(features).read(view_with(made, state))
     return cosine, projection
 
@@ -86,7 +86,7 @@ def test_the_value_map_is_the_heads_effect_on_the_logits() -> None:
 
 
 @pytest.mark.parametrize("change", [{}, {"n_key_value_heads": 1}], ids=["own values", "shared values"])
-def test_every_layer_and_head_has_its_own_map(change: dict) -> None:
+def test_every_layer_and_head_has_its_own_map(change: dict[str, int]) -> None:
     config = {
         "n_layers": 2,
         "d_model": 8,

@@ -1,5 +1,7 @@
 """The regression variant, held to its definition and to the tensor that its population loss factorises."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -52,7 +54,7 @@ def test_a_seed_repeats_and_another_does_not() -> None:
         ({"dim": 1, "spans": (1, 1)}, r"there are at most dim\^2 = 1 matrices"),
     ],
 )
-def test_impossible_parameters_are_refused(parameters: dict, message: str) -> None:
+def test_impossible_parameters_are_refused(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         MarkovRegression(**parameters)
 

@@ -1,6 +1,7 @@
 """Sequence classes: the law, its recorded numbers, references, exact batches, published streams."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -23,7 +24,7 @@ every_variant = pytest.mark.parametrize("task", VARIANTS.values(), ids=VARIANTS.
 
 
 def entropy(p: torch.Tensor) -> float:
-    return -sum(x * math.log(x) for x in p.tolist() if x > 0)
+    return -sum(x * math.log(x) for x in map(float, p.tolist()) if x > 0)
 
 
 def test_common_tokens_have_a_weight_of_one_and_distinct_ones_a_tenth_to_one() -> None:
@@ -158,7 +159,7 @@ def test_the_published_weights_come_before_the_published_data() -> None:
     ],
     ids=str,
 )
-def test_a_parameter_out_of_range_is_named(changes: dict, message: str) -> None:
+def test_a_parameter_out_of_range_is_named(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         SequenceClasses(**changes)
 

@@ -1,6 +1,7 @@
 """Windows of a text of one's own."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -60,7 +61,9 @@ def test_a_folder_is_its_tokenizer(tokenizer: str) -> None:
         ({"length": 1}, ValueError, r"a window has at least 2 positions, got length=1"),
     ],
 )
-def test_what_does_not_fit_is_named(change: dict, error: type[Exception], message: str, tokenizer: str) -> None:
+def test_what_does_not_fit_is_named(
+    change: dict[str, Any], error: type[Exception], message: str, tokenizer: str
+) -> None:
     fields = {"tokenizer": tokenizer, "text": WORDS, "length": 3, **change}
     with pytest.raises(error, match=message):
         Text(**fields).sample(2, seed=0)

@@ -4,6 +4,7 @@ import dataclasses
 import math
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import datasets
 import numpy as np
@@ -154,7 +155,7 @@ def test_a_folder_that_lacks_a_file_is_named(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_a_parameter_out_of_range_is_named(changes: dict, message: str) -> None:
+def test_a_parameter_out_of_range_is_named(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         WikiText(**changes)
 

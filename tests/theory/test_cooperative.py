@@ -1,5 +1,7 @@
 """Growth rates, held to the linearised flow and to the flow itself."""
 
+from typing import Literal
+
 import numpy as np
 import pytest
 
@@ -19,7 +21,9 @@ def near_the_plateau(theory: TensorFactorisation) -> np.ndarray:
 
 @pytest.mark.parametrize("flow", ["natural", "logit"])
 @pytest.mark.parametrize("widths", [(1, 1), (2, 3)])
-def test_the_rate_of_the_next_group_is_the_largest_eigenvalue(flow: str, widths: tuple[int, int]) -> None:
+def test_the_rate_of_the_next_group_is_the_largest_eigenvalue(
+    flow: Literal["natural", "logit"], widths: tuple[int, int]
+) -> None:
     theory = TensorFactorisation((3.0, 1.0), widths, n_positions=8, n_heads=2, flow=flow, noise=0.0)
     state, eps = near_the_plateau(theory), 1e-6
     columns = [(theory.velocity(state + eps * e) - theory.velocity(state - eps * e)) for e in np.eye(len(state))]
@@ -40,7 +44,7 @@ def test_the_rate_of_the_next_group_is_the_largest_eigenvalue(flow: str, widths:
     [("natural", (20, 90), 9.63, 9.79), ("logit", (200, 1000), 7.37, 6.84)],
 )
 def test_differences_grow_as_the_rates_say(
-    flow: str, window: tuple[float, float], observed: float, predicted: float
+    flow: Literal["natural", "logit"], window: tuple[float, float], observed: float, predicted: float
 ) -> None:
     theory = TensorFactorisation(flow=flow, noise=1e-8)
     times = np.linspace(*window, 200)

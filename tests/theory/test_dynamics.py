@@ -8,7 +8,7 @@ import pytest
 
 from stagewise import plot
 from stagewise.table import KEYS, select
-from stagewise.theory.dynamics import AbstractReducedDynamics, Curve, predict, solve
+from stagewise.theory.dynamics import AbstractReducedDynamics, Curve, State, predict, solve
 from stagewise.theory.tensor_factorisation import TensorFactorisation
 
 
@@ -19,8 +19,8 @@ class Decay(AbstractReducedDynamics):
     def initial_state(self) -> np.ndarray:
         return np.ones(len(self.rates))
 
-    def velocity(self, state: np.ndarray) -> np.ndarray:
-        return -np.asarray(self.rates) * state
+    def velocity(self, state: State) -> np.ndarray:
+        return np.asarray(-np.asarray(self.rates) * state)
 
     def curves(self, states: np.ndarray) -> list[Curve]:
         return [
@@ -31,8 +31,8 @@ class Decay(AbstractReducedDynamics):
 
 @dataclasses.dataclass(frozen=True)
 class Explosion(Decay):
-    def velocity(self, state: np.ndarray) -> np.ndarray:
-        return state**2
+    def velocity(self, state: State) -> np.ndarray:
+        return np.asarray(state) ** 2
 
 
 def test_the_solution_is_the_closed_one() -> None:
@@ -55,7 +55,7 @@ def test_a_prediction_is_drawn_dashed_over_a_measured_curve() -> None:
     measured = pd.concat([table.assign(run="measured", value=2 * table["value"])])
     solid, dashed = plot.loss_curve(measured, theory=table).get_lines()
     assert (solid.get_linestyle(), dashed.get_linestyle()) == ("-", "--")
-    np.testing.assert_allclose(solid.get_ydata(), 2 * np.asarray(dashed.get_ydata()))
+    np.testing.assert_allclose(np.asarray(solid.get_ydata()), 2 * np.asarray(dashed.get_ydata()))
 
 
 def test_a_heads_masses_are_drawn_with_those_of_the_theory_dashed() -> None:

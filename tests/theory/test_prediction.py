@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from stagewise import plot
@@ -38,4 +39,4 @@ def test_it_is_drawn_over_a_measured_loss() -> None:
     table = predict(FLOW, range(0, 400, 20), run="measured")
     ax = plot.loss_curve(table, theory=predict(FLOW, range(0, 400, 20)))
     measured, theory = (line.get_ydata() for line in ax.get_lines()[:2])
-    assert list(measured) == list(theory)
+    assert np.asarray(measured).tolist() == np.asarray(theory).tolist()

@@ -2,7 +2,9 @@
 
 import ast
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,9 +24,9 @@ SMALL = ScanAndSnap(M=34, K=2, eta_y=1.0, eta_z=3.0, C_0=0.2)
 both = pytest.mark.parametrize("theory", [PAPER, SMALL], ids=["paper", "small"])
 
 
-def integrate(slope, times: np.ndarray) -> np.ndarray:
+def integrate(slope: Callable[[float, np.ndarray], np.ndarray], times: np.ndarray) -> np.ndarray:
     solved = solve_ivp(slope, (0, times[-1]), [0.0], t_eval=times, rtol=1e-9, atol=1e-14, method="LSODA")
-    return solved.y[0]
+    return np.asarray(solved.y[0])
 
 
 @both
@@ -140,7 +142,7 @@ def test_growth_and_gain_are_one_and_none_at_the_start() -> None:
     ],
     ids=str,
 )
-def test_a_parameter_out_of_range_is_named(changes: dict, message: str) -> None:
+def test_a_parameter_out_of_range_is_named(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ScanAndSnap(**{"M": 10, "K": 2, "eta_y": 1.0, **changes})
 
@@ -152,7 +154,7 @@ def test_an_entry_of_a_unit_vector_is_at_most_one() -> None:
 
 def test_the_theory_needs_numpy_and_scipy_alone() -> None:
     tree = ast.parse(Path(scan_and_snap.__file__).read_text(encoding="utf8"))
-    froms = {node.module.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    froms = {str(node.module).split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     plain = {
         alias.name.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names
     }

@@ -151,7 +151,8 @@ def test_the_landscape_is_sharpest_where_the_loss_drops() -> None:
 def _loss(state: torch.Tensor, n_positions: int, d: int) -> torch.Tensor:
     w, gap = state
     alpha = 1 / (1 + (n_positions - 1) * torch.exp(-gap))
-    return ((1 - alpha) ** 2 * w**2 / (d * (n_positions - 1)) + (alpha * w - d**0.5) ** 2 / d) / 2
+    loss: torch.Tensor = ((1 - alpha) ** 2 * w**2 / (d * (n_positions - 1)) + (alpha * w - d**0.5) ** 2 / d) / 2
+    return loss
 
 
 def test_at_equilibrium_the_weights_rest() -> None:

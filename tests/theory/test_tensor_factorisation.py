@@ -1,6 +1,7 @@
 """The reduced flow: held to autograd, to an unreduced integration, and to the numbers known of it."""
 
 import math
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -60,7 +61,7 @@ def test_the_loss_starts_at_half_the_square_of_the_target() -> None:
 
 
 @pytest.mark.parametrize("flow", ["natural", "logit"])
-def test_the_velocity_is_the_gradient_of_the_unreduced_loss(flow: str) -> None:
+def test_the_velocity_is_the_gradient_of_the_unreduced_loss(flow: Literal["natural", "logit"]) -> None:
     theory = TensorFactorisation((2.0, 1.0), (2, 1), n_positions=5, n_heads=3, flow=flow, noise=0.5)
     basis = torch.from_numpy(features(2, 4))
     state = np.random.default_rng(1).standard_normal(theory.initial_state().shape)
@@ -73,7 +74,9 @@ def test_the_velocity_is_the_gradient_of_the_unreduced_loss(flow: str) -> None:
     (0.5 * (target - torch.einsum("hij,hp->pij", values, attention)).square().sum()).backward()
     assert values.grad is not None
     expected = [-torch.einsum("hij,kij->hk", values.grad, basis)]
-    expected.append(-(logits.grad if flow == "logit" else attention.grad))
+    to_attention = logits.grad if flow == "logit" else attention.grad
+    assert to_attention is not None
+    expected.append(-to_attention)
     velocity = theory.velocity(state)
     np.testing.assert_allclose(velocity, torch.cat([part.reshape(-1) for part in expected]).numpy(), atol=1e-12)
 
@@ -106,7 +109,7 @@ def test_plateaus_are_half_of_what_is_not_learnt(noise: float) -> None:
 
 
 @pytest.mark.parametrize(("parameters", "known"), KNOWN.values(), ids=KNOWN.keys())
-def test_half_times_are_the_known_ones(parameters: dict, known: tuple[float, ...]) -> None:
+def test_half_times_are_the_known_ones(parameters: dict[str, Any], known: tuple[float, ...]) -> None:
     ours = half_times(TensorFactorisation(**parameters), 1.2 * max(known), 1000)
     np.testing.assert_allclose(ours, known, rtol=HALF_TIME)
 
@@ -200,6 +203,6 @@ def test_a_prediction_holds_the_masses_and_projections_of_every_head() -> None:
         ({"n_positions": 2}, "the groups fill 3 positions, n_positions is 2"),
     ],
 )
-def test_impossible_parameters_are_refused(parameters: dict, message: str) -> None:
+def test_impossible_parameters_are_refused(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         TensorFactorisation(**parameters)

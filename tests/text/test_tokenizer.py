@@ -1,0 +1,51 @@
+"""Tokenizers: a file, a folder that holds one; what is neither says where it was looked for."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from stagewise.text.tokenizer import encode, tokenizer_file, vocabulary_size
+
+
+def test_words_are_numbered_as_the_file_says(tokenizer: str) -> None:
+    assert encode("the dog saw the unicorn", tokenizer) == [1, 4, 3, 1, 0]
+    assert encode("", tokenizer) == []
+
+
+def test_the_vocabulary_counts_the_token_that_begins_a_text(tokenizer: str) -> None:
+    assert vocabulary_size(tokenizer) == 11
+
+
+def test_added_tokens_count(tokenizer: str, tmp_path: Path) -> None:
+    content = json.loads(Path(tokenizer).read_text(encoding="utf8"))
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    content["added_tokens"] = [{"id": 11, "content": "<end>", **flags}]
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content), encoding="utf8")
+    assert vocabulary_size(str(tmp_path)) == 12
+
+
+def test_a_folder_is_the_tokenizer_that_it_holds(tokenizer: str) -> None:
+    folder = Path(tokenizer).parent
+    assert tokenizer_file(str(folder)) == tokenizer_file(tokenizer) == Path(tokenizer)
+    assert encode("a bird sang", str(folder)) == encode("a bird sang", tokenizer)
+
+
+def test_an_empty_folder_says_what_it_lacks(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"holds no tokenizer\.json\. Give a tokenizer\.json, a folder"):
+        tokenizer_file(str(tmp_path))
+
+
+def test_a_path_that_is_nowhere_is_no_repository() -> None:
+    with pytest.raises(FileNotFoundError, match="there is no file or folder /no/such/folder"):
+        tokenizer_file("/no/such/folder")
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"), [("{", "not valid JSON"), ("[]", "it has no `model`"), ('{"model": 3}', "it has no `model`")]
+)
+def test_a_file_that_is_no_tokenizer_says_its_fault(content: str, fault: str, tmp_path: Path) -> None:
+    path = tmp_path / "tokenizer.json"
+    path.write_text(content, encoding="utf8")
+    with pytest.raises(ValueError, match=f"is no tokenizer: .*{fault}"):
+        encode("the cat", str(path))
