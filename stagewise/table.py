@@ -211,6 +211,6 @@ def families(rows: pd.DataFrame) -> dict[str, list[str]]:
     rows = rows.dropna(subset="reference").drop_duplicates("reference")
     trained = rows["context"].notna() if "context" in rows else pd.Series(False, rows.index)
     place = rows["nested"] if "nested" in rows else (~trained).astype(int)
-    nested = rows[place > 0].assign(place=place).sort_values("place", kind="stable")
+    nested = rows.assign(nested=place)[place > 0].sort_values("nested", kind="stable")
     of = {"nested": nested, "trained": rows[trained], "other": rows[(place == 0) & ~trained]}
     return {name: part["reference"].astype(str).tolist() for name, part in of.items()}

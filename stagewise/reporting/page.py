@@ -12,8 +12,7 @@ import pandas as pd
 
 from stagewise import tasks
 from stagewise.checkpoints.run_folder import METRICS, REPEATED, REPORT, read_record, read_table, write
-from stagewise.detection.onsets import has_scores
-from stagewise.detection.stages import Stages, find_stages, has_nested_references
+from stagewise.detection.stages import stages_of
 from stagewise.recipe import rebuild
 from stagewise.reporting.figure import LOOK, figure_html
 from stagewise.reporting.html import Page
@@ -24,10 +23,6 @@ from stagewise.reporting.sections.emergence import emergence_section
 from stagewise.reporting.sections.markov import Blocks, Measured
 from stagewise.reporting.sections.onsets import onsets_section
 from stagewise.reporting.sections.text import text_section
-from stagewise.table import select
-
-MIN_CHECKPOINTS = 4
-"""Fewer of them show no stages."""
 
 SECTIONS: dict[str, tuple[str, Callable[[Measured], Blocks], str]] = {
     "stages": ("The stages", sections.stages_section, "KLToReference, Loss"),
@@ -147,7 +142,7 @@ def _missing(bodies: dict[str, str]) -> str:
 
 
 def read_measured(folder: Path) -> Measured:
-    """Read a measured run, find its stages, and rebuild its task to know where relations lie.
+    """Read a measured run and its stages, or find them, and rebuild its task to know where relations lie.
 
     Raises:
         FileNotFoundError: the folder holds no run, or no table.
@@ -157,14 +152,7 @@ def read_measured(folder: Path) -> Measured:
     metrics = pd.read_parquet(folder / METRICS) if (folder / METRICS).exists() else None
     relations, first_query = _relations(run)
     repeated = pd.read_parquet(folder / REPEATED) if (folder / REPEATED).exists() else None
-    return Measured(run, metrics, table, stages_of(table), relations, first_query, repeated)
-
-
-def stages_of(table: pd.DataFrame) -> Stages | None:
-    """Find the stages where the table can show any: of references or scores, over enough checkpoints."""
-    if has_nested_references(table):
-        return find_stages(table) if select(table, "KLToReference", "kl")["step"].nunique() >= MIN_CHECKPOINTS else None
-    return find_stages(table) if has_scores(table) and table["step"].nunique() >= MIN_CHECKPOINTS else None
+    return Measured(run, metrics, table, stages_of(table, folder=folder), relations, first_query, repeated)
 
 
 def _relations(run: dict[str, object]) -> tuple[dict[str, np.ndarray], int]:

@@ -182,5 +182,5 @@ def test_resamples_of_the_batch_widen_the_interval() -> None:
 
 
 def test_a_table_without_scores_is_refused() -> None:
-    with pytest.raises(ValueError, match="neither KL to truncated truths"):
+    with pytest.raises(ValueError, match="neither KL to nested references"):
         find_stages(scores(np.zeros((1, len(STEPS)))).assign(probe="MeanPattern"))

@@ -130,7 +130,7 @@ def test_a_table_without_references_is_refused() -> None:
 
 def test_three_checkpoints_are_too_few() -> None:
     few = table(three_stages())
-    with pytest.raises(ValueError, match="at least four checkpoints, the table has 3"):
+    with pytest.raises(ValueError, match="at least 4 checkpoints, the table has 3"):
         find_stages(few[few["step"] < 4])
 
 

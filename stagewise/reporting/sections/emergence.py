@@ -6,7 +6,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from stagewise.detection.order import QUANTITIES, Rise, curves, events, in_words, rise_of
+from stagewise.detection import head_words
+from stagewise.detection.order import QUANTITIES, Rise, curves, events, rise_of
 from stagewise.plot.colours import OKABE_ITO, marker
 from stagewise.plot.step_axis import curve, label_ends, new_axes
 from stagewise.reporting.figure import Plot
@@ -27,7 +28,7 @@ def emergence_section(measured: Measured) -> Blocks:
         return []
     table = measured.table
     found = events(table)
-    blocks: Blocks = [f"<p>{html.escape(in_words(table))}</p>"]
+    blocks: Blocks = [f"<p>{html.escape(head_words.emergence(found, rise_of(table)))}</p>"]
     if found:
         rows = [[event.kind, str(event), f"{event.interval.lo:g}", f"{event.interval.hi:g}"] for event in found]
         blocks.append(html_table(["of", "event", "after step", "by step"], rows))

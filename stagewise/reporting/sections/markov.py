@@ -49,7 +49,7 @@ def stages_section(measured: Measured) -> Blocks:
     if stages is not None:
         columns = ["stage", "from step", "to step", "t10", "t50", "t90", "what happened"]
         blocks += [stages_in_words(stages), html_table(columns, stage_rows(stages))]
-        blocks.append(captions.STAGE_TABLE if stages.onsets.empty else captions.ONSET_STAGES)
+        blocks.append(captions.STAGE_TABLE if stages.from_references else captions.ONSET_STAGES)
     if measured.has("KLToReference") or measured.has("Loss"):
         blocks += [] if stages is not None else [captions.NO_STAGES]
         blocks.append(_lead(measured))
@@ -69,7 +69,7 @@ def _lead(measured: Measured) -> Plot:
     of = families(select(table, "KLToReference", "kl")) if kl else {}
     nested = of.get("nested", [])
     caption = "" if not kl else captions.REFERENCES if nested else captions.OTHER_REFERENCES
-    if stages is not None and stages.onsets.empty:
+    if stages is not None and stages.from_references:
         caption += captions.SEVERAL_STAGES if len(stages.table) > 1 else captions.ONE_STAGE
     caption += captions.RIBBONS
     shown = nested or [name for names in of.values() for name in names]

@@ -5,23 +5,24 @@ import html
 import numpy as np
 import pandas as pd
 
-from stagewise.detection.onsets import curve_of
+from stagewise.detection.scores import curve_of
+from stagewise.detection.words import without_onset
 from stagewise.plot.onsets import kinds_shown, onset_curves
 from stagewise.reporting import captions
 from stagewise.reporting.figure import Plot
-from stagewise.reporting.prose import count, html_table, interval, number
+from stagewise.reporting.prose import html_table, interval, number
 from stagewise.reporting.sections.markov import Blocks, Measured
 
 
 def onsets_section(measured: Measured) -> Blocks:
     """What began when: the scores with an onset and their curves; of the others, why they have none."""
     stages = measured.stages
-    if stages is None or stages.onsets.empty:
+    if stages is None or stages.from_references:
         return []
     onsets = stages.onsets
     columns = ["what began", "t10", "t50 [95 %]", "t90", "before", "after", "last", "p"]
     blocks: Blocks = [html_table(columns, onset_rows(onsets))] if onsets["onset"].any() else []
-    blocks += [f"<p>{html.escape(without_onset(onsets))}</p>", captions.ONSETS_TESTED]
+    blocks += [f"<p>{html.escape(without_onset(onsets, stages.criteria))}</p>", captions.ONSETS_TESTED]
     curves = [curve_of(measured.table, row) for _, rows in kinds_shown(onsets) for row in rows.to_dict("records")]
     return [*blocks, Plot("onsets", {"": onset_curves(measured.table, stages)}, pd.concat(curves), captions.ONSETS)]
 
@@ -37,27 +38,5 @@ def onset_rows(onsets: pd.DataFrame) -> list[list[object]]:
             *(number(row[name]) for name in ("before", "after", "last")),
             f"{row['p_value']:.2g}",
         ]
-        for row in onsets[onsets["onset"].astype(bool)].to_dict("records")
+        for row in onsets[onsets["onset"]].to_dict("records")
     ]
-
-
-def without_onset(onsets: pd.DataFrame) -> str:
-    """Say how many scores have no onset, and why.
-
-    >>> without_onset(pd.DataFrame({"onset": [True, False], "reason": ["", "moves by 0.01, less than 0.1"]}))
-    '2 scores were followed, 1 of them without onset: 1 moves by less than 0.1 or its noise.'
-    """
-    reasons = onsets.loc[~onsets["onset"].astype(bool), "reason"]
-    kinds = {
-        "moves by less than 0.1 or its noise": reasons.str.startswith("moves by"),
-        "moves gradually, as at other times, or at one checkpoint": reasons.str.contains(
-            "gradually|no faster|one checkp"
-        ),
-        "may never speed up": reasons.str.startswith("may be"),
-        "cannot be judged": reasons.str.startswith(("has ", "is not finite")),
-    }
-    said = [f"{there.sum()} {kind}" for kind, there in kinds.items() if there.any()]
-    lead = f"{count(len(onsets), 'score')} {'was' if len(onsets) == 1 else 'were'} followed"
-    return (
-        f"{lead}, {len(reasons)} of them without onset: {', '.join(said)}." if said else f"{lead}; all have an onset."
-    )

@@ -8,8 +8,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from stagewise import plot
+from stagewise.detection import head_words
+from stagewise.detection.criteria import DEFAULT
 from stagewise.detection.crossings import Crossing, crossings
-from stagewise.detection.head_kinds import FOUND, head_onsets, head_rows, heads_in_words
+from stagewise.detection.head_kinds import head_onsets
 from stagewise.plot.colours import ordered_colours
 from stagewise.plot.heads import head_curves
 from stagewise.plot.step_axis import curve, label_ends, set_step_axis
@@ -29,7 +31,7 @@ LAWS = (
 HEADS = (
     "Attention of each head to the token before, and to what followed the same token earlier: on held-out text, and on "
     "random tokens that come twice, where no word helps. Look for heads that rise, and which rise first. Dotted: the "
-    f"mass from which a head is called by the name, {FOUND}, a convention."
+    f"mass from which a head is called by the name, {DEFAULT.named}, a convention."
 )
 REPEATING = (
     "Of the training windows {:.0%} say an excerpt again and again, which hastens heads that copy; the held-out text "
@@ -67,9 +69,9 @@ def _heads(measured: Measured) -> Blocks:
     panels = {label: ax for name, table in there.items() for label, ax in head_curves(table, name).items()}
     shown = pd.concat([select(table, "AttentionTo", "along").assign(batch=name) for name, table in there.items()])
     return [
-        *(_paragraph(f"On {name}: {heads_in_words(onsets, last)}") for name, onsets in found.items()),
+        *(_paragraph(f"On {name}: {head_words.heads(onsets, last)}") for name, onsets in found.items()),
         Plot("text-heads", panels, shown, HEADS),
-        html_table(COLUMNS, [row for name, onsets in found.items() for row in head_rows(onsets, name)]),
+        html_table(COLUMNS, [row for name, onsets in found.items() for row in head_words.head_rows(onsets, name)]),
     ]
 
 
