@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from stagewise.detection import head_words
+from stagewise.detection.criteria import StageCriteria
 from stagewise.detection.head_kinds import KINDS, head_onsets
 from stagewise.plot.heads import head_curves
 
@@ -41,6 +42,11 @@ def test_a_head_is_named_with_an_interval_that_holds_its_rise() -> None:
     assert set(named) == {("previous-token", 0), ("induction", 1)}
     assert named["previous-token", 0]["t50_lo"] <= 200 <= named["previous-token", 0]["t50_hi"]
     assert named["induction", 1]["largest"] == pytest.approx(0.6, abs=0.02)
+
+
+def test_from_which_attention_a_head_is_named_is_decided_by_the_criteria() -> None:
+    assert head_onsets(table(**BOTH), StageCriteria(named=0.7))["named"].sum() == 1
+    assert head_onsets(table(**BOTH), StageCriteria(named=0.9))["named"].sum() == 0
 
 
 def test_the_kind_that_rises_first_comes_first() -> None:

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from stagewise.detection.criteria import StageCriteria
 from stagewise.detection.head_words import emergence
 from stagewise.detection.order import curves, events, rise_of
 from stagewise.table import tidy
@@ -74,6 +75,12 @@ def test_a_run_in_which_nothing_emerged_says_so(table: pd.DataFrame) -> None:
 def test_attention_may_rise_without_accuracy(table: pd.DataFrame) -> None:
     blind = table.assign(value=table["value"].where(table["probe"] != "Accuracy", 0.1))
     assert said(blind).startswith("The accuracy did not rise. Half-way came weights")
+
+
+def test_what_hardly_moved_is_decided_by_the_criteria(table: pd.DataFrame) -> None:
+    assert "L1H0, value to key passes 0.05" in map(str, events(table, StageCriteria(growth=0.05)))
+    assert events(table, StageCriteria(growth=1.0)) == []
+    assert rise_of(table, StageCriteria(growth=1.0)) is None
 
 
 def test_a_table_without_a_probe_has_no_curves_of_it(table: pd.DataFrame) -> None:
