@@ -9,7 +9,8 @@ from pathlib import Path
 import torch
 
 from stagewise.checkpoints.run_folder import read_table
-from stagewise.detection.head_kinds import head_onsets, heads_in_words
+from stagewise.detection import head_words
+from stagewise.detection.head_kinds import head_onsets
 from stagewise.experiments.wikitext import recipe, run
 from stagewise.plot.colours import marker, ordered_colours
 from stagewise.plot.step_axis import curve, label_ends, new_axes, set_step_axis
@@ -24,7 +25,7 @@ def main(folder: Path) -> Path:
     for i, share in enumerate(SHARES):
         run(recipe(repeating=share), own := folder / f"{share:g}")
         table = read_table(own)
-        print(f"{share:.0%} of the windows: {heads_in_words(head_onsets(table), int(table['step'].max()))}")
+        print(f"{share:.0%} of the windows: {head_words.heads(head_onsets(table), int(table['step'].max()))}")
         mass = select(table, "AttentionTo", "along", relation="induction")
         best = mass.loc[mass.groupby("step")["value"].idxmax()]
         curve(ax, best, f"{share:.0%} repeat", colours[share], marker(i))

@@ -9,8 +9,9 @@ from pathlib import Path
 import torch
 
 from stagewise.checkpoints.run_folder import read_table
+from stagewise.detection import head_words
 from stagewise.detection.crossings import crossings
-from stagewise.detection.head_kinds import head_onsets, heads_in_words
+from stagewise.detection.head_kinds import head_onsets
 from stagewise.experiments.wikitext import recipe, run
 from stagewise.plot.heads import head_curves
 from stagewise.plot.n_grams import N_GRAMS, n_gram_curves
@@ -24,7 +25,7 @@ def main(folder: Path) -> Path:
     found = crossings(table, N_GRAMS)
     print(order_in_words(found), loss_in_words(table), sep="\n")
     n_gram_curves(table, found).savefig(folder / "n_grams.png", dpi=150)
-    print(heads_in_words(head_onsets(table), int(table["step"].max())))
+    print(head_words.heads(head_onsets(table), int(table["step"].max())))
     for name, ax in head_curves(table, TEXT).items():
         ax.figure.savefig(folder / f"{name.replace(' ', '_')}.png", dpi=150)
     return folder

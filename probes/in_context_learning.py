@@ -29,7 +29,9 @@ class InContextLearning(AbstractProbe):
     """
 
     quantities: ClassVar[Mapping[str, Quantity]] = {
-        "score": Quantity("in-context learning score", "nats", progress="down"),
+        "score": Quantity(
+            "in-context learning score", "nats", progress="down", onset="the in-context learning score falls"
+        ),
     }
 
     early: int | None = None

@@ -21,12 +21,15 @@ if TYPE_CHECKING:
     from stagewise.checkpoints.seeds import open_seeds as open_seeds
     from stagewise.checkpoints.series import CheckpointSeries as CheckpointSeries
     from stagewise.checkpoints.series import open_series as open_series
+    from stagewise.detection.criteria import StageCriteria as StageCriteria
     from stagewise.detection.onsets import find_onsets as find_onsets
     from stagewise.detection.power_law import PowerLaw as PowerLaw
     from stagewise.detection.power_law import fit_interval_censored as fit_interval_censored
     from stagewise.detection.power_law import fit_log_linear as fit_log_linear
     from stagewise.detection.stages import Stages as Stages
     from stagewise.detection.stages import find_stages as find_stages
+    from stagewise.detection.stages import load_stages as load_stages
+    from stagewise.detection.stages import stages_of as stages_of
     from stagewise.detection.thresholds import emergence_times as emergence_times
     from stagewise.init import GaussianInit as GaussianInit
     from stagewise.init import LinearInit as LinearInit
@@ -57,9 +60,10 @@ _HOMES = {
     "architecture": ("Architecture", "full", "minimal"),
     "checkpoints.seeds": ("open_seeds",),
     "checkpoints.series": ("CheckpointSeries", "open_series"),
+    "detection.criteria": ("StageCriteria",),
     "detection.onsets": ("find_onsets",),
     "detection.power_law": ("PowerLaw", "fit_interval_censored", "fit_log_linear"),
-    "detection.stages": ("Stages", "find_stages"),
+    "detection.stages": ("Stages", "find_stages", "load_stages", "stages_of"),
     "detection.thresholds": ("emergence_times",),
     "init": ("GaussianInit", "LinearInit", "OneHotInit"),
     "intervention": ("AblateHead", "RestrictContext"),

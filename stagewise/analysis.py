@@ -11,7 +11,7 @@ from stagewise.checkpoints.audit import Audit, audit
 from stagewise.checkpoints.run_folder import ANALYSIS, TABLE, versions, write_json
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.checkpoints.sources import by_hand
-from stagewise.detection.stages import Stages
+from stagewise.detection.stages import Stages, stages_of
 from stagewise.measurement.engine import measure
 from stagewise.probe import AbstractProbe
 from stagewise.probes import (
@@ -35,7 +35,6 @@ from stagewise.probes import (
 )
 from stagewise.recipe import describe
 from stagewise.reporting.html import inline
-from stagewise.reporting.measured import stages_of
 from stagewise.reporting.page import report
 from stagewise.task import AbstractTask, Batch
 from stagewise.tasks import RepeatedTokens
@@ -126,7 +125,7 @@ def analyse(
     folder = folder_of(series) if folder is None else Path(folder)
     task = asked_task(series, text, tokenizer) or task
     found, table = measured(series, folder, task=task, batch=batch, probes=probes, device=device, progress=progress)
-    return Analysis(series, found, table, stages_of(table), report(folder))
+    return Analysis(series, found, table, stages_of(table, folder=folder), report(folder))
 
 
 def measured(

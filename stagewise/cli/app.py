@@ -109,11 +109,10 @@ def stages(folder: Folder, as_json: AsJson = False) -> None:
     """Find the stages in a run folder's table and print them."""
     with reported_errors():
         from stagewise.checkpoints.run_folder import read_table
-        from stagewise.detection.stages import find_stages
-        from stagewise.reporting.measured import stages_of
+        from stagewise.detection.stages import find_stages, stages_of
 
         table = read_table(folder)
-        show(stages_of(table) or find_stages(table), as_json)
+        show(stages_of(table, folder=folder) or find_stages(table), as_json)
 
 
 @app.command()

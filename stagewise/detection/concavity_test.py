@@ -6,13 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stagewise.detection.turning_points import noise
-
-SIMULATIONS = 20_000
-"""Curves of pure noise; the smallest p-value is one over their number."""
-
-MOST = 80
-"""Checkpoints that are compared one by one; of more, neighbours are averaged, which leaves fewer windows."""
+from stagewise.detection.criteria import DEFAULT, StageCriteria
+from stagewise.detection.noise import noise
 
 CHUNK = 1000
 """Simulated curves that are in memory at a time."""
@@ -33,7 +28,7 @@ class Contrasts(NamedTuple):
     start: np.ndarray
 
 
-def acceleration(steps: np.ndarray, values: np.ndarray, start: int = 0) -> float:
+def acceleration(steps: np.ndarray, values: np.ndarray, start: int = 0, criteria: StageCriteria = DEFAULT) -> float:
     """Return the p-value of the strongest upward bend of a curve under "the curve never accelerates, and has noise".
 
     The null is any concave function of the optimiser step: a constant, a rise that is straight in the step or in its
@@ -46,6 +41,7 @@ def acceleration(steps: np.ndarray, values: np.ndarray, start: int = 0) -> float
         steps: ascending, each once.
         values: finite, one a step.
         start: bends that begin before this checkpoint do not count; this makes the p-value larger, never smaller.
+        criteria: `compared` and `null_curves` count.
 
     Source: Dümbgen and Spokoiny (2001), Multiscale testing of qualitative hypotheses, Annals of Statistics 29,
     124-152, the test of concavity, with windows in place of kernels and no correction for scale.
@@ -54,9 +50,9 @@ def acceleration(steps: np.ndarray, values: np.ndarray, start: int = 0) -> float
     >>> acceleration(steps, np.log1p(steps)) > 0.5, acceleration(steps, 1.0 * (steps > 200)) < 0.001
     (True, True)
     """
-    together = -(-len(steps) // MOST)
+    together = -(-len(steps) // criteria.compared)
     values, places = _averaged(values, together), tuple(_averaged(steps, together).tolist())
-    contrasts, null = _contrasts(places), _null(places)
+    contrasts, null = _contrasts(places), _null(places, criteria.null_curves)
     if not len(null):
         return 1.0
     upwards = (contrasts.start >= start / together) & (contrasts.chord @ values > 0)
@@ -94,14 +90,14 @@ def _contrasts(steps: tuple[float, ...]) -> Contrasts:
 
 
 @functools.lru_cache(maxsize=8)
-def _null(steps: tuple[float, ...]) -> np.ndarray:
+def _null(steps: tuple[float, ...], simulations: int) -> np.ndarray:
     """Return the strongest bend of simulated noise, in units of its estimated deviation, ascending."""
     bend = _contrasts(steps).bend.T.astype(np.float32)
     if not bend.size:
         return np.empty(0)
     generator = np.random.default_rng(0)
-    found = []
-    for _ in range(SIMULATIONS // CHUNK):
-        draws = generator.standard_normal((CHUNK, len(steps)), dtype=np.float32)
-        found.append((draws @ bend).max(1) / noise(draws))
-    return np.sort(np.concatenate(found))
+    strongest = []
+    for start in range(0, simulations, CHUNK):
+        draws = generator.standard_normal((min(CHUNK, simulations - start), len(steps)), dtype=np.float32)
+        strongest.append((draws @ bend).max(1) / noise(draws))
+    return np.sort(np.concatenate(strongest))

@@ -7,7 +7,11 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from stagewise.detection.thresholds import crossing
 from stagewise.table import LEVEL, select
+
+TIE = float(np.nextafter(0.0, -1.0))
+"""The largest number below zero: what is as close as another reference is not closer."""
 
 
 class Crossing(NamedTuple):
@@ -46,11 +50,8 @@ def crossings(table: pd.DataFrame, references: Sequence[str]) -> list[Crossing]:
 
 def _interval(before: pd.DataFrame, after: pd.DataFrame) -> tuple[float, float]:
     steps = before["step"].to_numpy(float)
-    closer = _draws(after) < _draws(before)
-    # The number of checkpoints up to the last at which the old reference was closer: 0 where it never was.
-    index = closer.shape[1] - np.argmax(~closer[:, ::-1], axis=1)
-    index[closer.all(axis=1)] = 0
-    lo, hi = np.r_[steps[0], steps][index], np.r_[steps, np.inf][index]
+    gaps = _draws(after) - _draws(before)
+    lo, hi = np.array([crossing(steps, gap, TIE, "down", for_good=True) for gap in gaps]).T
     tail = (1 - LEVEL) / 2
     until = float(np.quantile(hi, 1 - tail, method="higher"))
     return (float(np.quantile(lo, tail, method="lower")), until) if np.isfinite(until) else (float(steps[-1]), until)

@@ -1,17 +1,13 @@
 """What emerged in which order: the weights, the attention, the loss and the accuracy, each when it came half-way."""
 
-import itertools
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 import pandas as pd
 
+from stagewise.detection.criteria import DEFAULT, StageCriteria
 from stagewise.detection.thresholds import Interval, emergence_interval
 from stagewise.table import head_label, heads_in, select
-
-GROWTH = 0.2
-"""Attention, a cosine or an accuracy that grows by less over the run is no event, nor a loss that falls by less of
-itself."""
 
 Kind = Literal["weights", "attention", "loss", "accuracy"]
 
@@ -50,8 +46,7 @@ def curves(table: pd.DataFrame, kind: Kind) -> Iterator[tuple[str, pd.DataFrame]
     None where the table has no rows of its probe.
     """
     probe, quantity = QUANTITIES[kind]
-    found = table[(table["probe"] == probe) & (table["quantity"] == quantity)]
-    if found.empty:
+    if not ((table["probe"] == probe) & (table["quantity"] == quantity)).any():
         return
     rows = select(table, probe, quantity)
     axes = [name for name in ("relation", "feature", "layer", "head") if name in rows]
@@ -63,55 +58,26 @@ def curves(table: pd.DataFrame, kind: Kind) -> Iterator[tuple[str, pd.DataFrame]
         yield f"{head_label(layer, head)}, {of}", curve
 
 
-def events(table: pd.DataFrame) -> list[Event]:
-    """List when each curve came half-way to its last value, in order; what hardly moved is left out."""
-    found = []
+def events(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> list[Event]:
+    """List when each curve came half-way to its last value, in order; what hardly moved (`growth`) is left out."""
+    moved = []
     for kind in QUANTITIES:
         for name, rows in curves(table, kind):
             steps, values = rows["step"].to_numpy(), rows["value"].to_numpy()
             first, last = float(values[0]), float(values[-1])
-            moved = 1 - last / first if kind == "loss" else last - first
-            if moved >= GROWTH:
+            growth = 1 - last / first if kind == "loss" else last - first
+            if growth >= criteria.growth:
                 half = (first + last) / 2
                 interval = emergence_interval(steps, values, half, "down" if kind == "loss" else "up")
-                found.append(Event(kind, name, half, interval))
-    return sorted(found, key=lambda event: event.interval)
+                moved.append(Event(kind, name, half, interval))
+    return sorted(moved, key=lambda event: event.interval)
 
 
-def rise_of(table: pd.DataFrame) -> Rise | None:
-    """Return when the accuracy rose; None if it grew by less than GROWTH."""
+def rise_of(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> Rise | None:
+    """Return when the accuracy rose; None if it grew by less than `growth`."""
     rows = select(table, "Accuracy", "accuracy")
     steps, values = rows["step"].to_numpy(), rows["value"].to_numpy()
     first, last = float(values[0]), float(values[-1])
-    if last - first < GROWTH:
+    if last - first < criteria.growth:
         return None
     return Rise(*(emergence_interval(steps, values, first + part * (last - first)) for part in (0.1, 0.5, 0.9)))
-
-
-def in_words(table: pd.DataFrame) -> str:
-    """Say how long the plateau was, when it ended, and what came half-way first, then, and last."""
-    found, rise = events(table), rise_of(table)
-    if not found:
-        return "Nothing emerged in this run: neither accuracy nor attention grew; a longer budget may show it."
-    said = "The accuracy did not rise."
-    if rise is not None:
-        most = f"step {rise.most.hi:g}" if not rise.most.censored else "the end"
-        said = (
-            f"The plateau lasts until step {rise.tenth.lo:g}; the accuracy is half-way between steps "
-            f"{_steps(rise.half)} and has nine tenths of its rise by {most}."
-        )
-    firsts = {event.kind: event for event in reversed(found)}
-    order = sorted(firsts.values(), key=lambda event: event.interval)
-    words = f" Half-way came {_first(order[0])}"
-    for before, event in itertools.pairwise(order):
-        words += (", then " if event.interval.lo >= before.interval.hi else ", together with ") + _first(event)
-    return f"{said}{words}."
-
-
-def _first(event: Event) -> str:
-    of = f"{event.what}: " if event.what != event.kind else ""
-    return f"{event.kind} ({of}steps {_steps(event.interval, ' to ')})"
-
-
-def _steps(interval: Interval, between: str = " and ") -> str:
-    return f"{interval.lo:g}{between}{interval.hi:g}"

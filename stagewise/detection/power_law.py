@@ -2,28 +2,18 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
-from tokenize import TokenError
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
 from scipy import optimize, stats
 
-LEVEL = 0.95
-"""Confidence level of the intervals."""
+from stagewise.detection.law_terms import NoLaw as NoLaw
+from stagewise.detection.law_terms import column, decided_design, design_of, positive, terms_of
+from stagewise.table import LEVEL
 
 ROUNDING = 1e-15
 """Narrowest interval of the normal law, in log probability, that float64 still tells from none."""
-
-FLAT = 1e-9
-"""Smallest singular value, relative to the largest, of columns whose exponents can be told apart."""
-
-NO_EXPRESSION = (AttributeError, NameError, NotImplementedError, SyntaxError, TokenError, TypeError, ValueError)
-"""What pandas raises for a formula that it cannot read, or that has no number for every run."""
-
-
-class NoLaw(ValueError):  # noqa: N818 - a finding about the runs, and the message of a refused fit
-    """Why runs do not decide a law: all are censored, too few are not, or a term does not vary over them."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +54,7 @@ class PowerLaw:
 
     def predict(self, runs: pd.DataFrame) -> np.ndarray:
         """Return the law's time for every row of a sweep."""
-        logs = _design(runs, self.terms) @ np.array([math.log(self.constant), *self.exponents])
+        logs = design_of(runs, self.terms) @ np.array([math.log(self.constant), *self.exponents])
         times: np.ndarray = np.exp(logs)
         return times
 
@@ -96,9 +86,9 @@ def fit_log_linear(runs: pd.DataFrame, law: str, time: str = "time") -> PowerLaw
     >>> round(fit_log_linear(runs, "d").exponent("d"), 6)
     1.0
     """
-    terms = _terms(law)
-    design = _decided(runs, terms)
-    target = np.log(_positive(_column(runs, time), time))
+    terms = terms_of(law)
+    design = decided_design(runs, terms)
+    target = np.log(positive(column(runs, time), time))
     freedom = len(runs) - design.shape[1]
     found = np.linalg.lstsq(design, target, rcond=None)[0]
     residual = target - design @ found
@@ -125,16 +115,16 @@ def fit_interval_censored(runs: pd.DataFrame, law: str, lo: str = "lo", hi: str 
         NoLaw: every run is censored, too few are not, or those that are not do not vary in a term.
         ValueError: what `fit_log_linear` refuses; times that are no intervals.
     """
-    terms = _terms(law)
-    lower, upper = _column(runs, lo), _column(runs, hi)
+    terms = terms_of(law)
+    lower, upper = column(runs, lo), column(runs, hi)
     if not ((lower < upper) & (lower >= 0)).all():
         wrong = int(np.argmin((lower < upper) & (lower >= 0)))
         raise ValueError(f"each run needs 0 <= {lo} < {hi}; row {wrong} has {lower[wrong]:g} and {upper[wrong]:g}")
     seen = np.isfinite(upper)
     if len(runs) and not seen.any():
         raise NoLaw(f"all {len(runs)} runs are censored: none emerged within its budget, so there is no law to fit")
-    _decided(runs[seen], terms)
-    design = _design(runs, terms)
+    decided_design(runs[seen], terms)
+    design = design_of(runs, terms)
     if not (lower[seen] > 0).any():
         raise NoLaw(f"every run emerged before its second evaluation: all {lo} are 0; evaluate more often")
     with np.errstate(divide="ignore"):
@@ -210,57 +200,6 @@ def _inverse(curvature: np.ndarray) -> np.ndarray:
     if not np.linalg.eigvalsh(curvature)[0] > 0:
         raise NoLaw("the likelihood has no peak: the runs with a known time, and those censored, decide no law")
     return np.linalg.inv(curvature)
-
-
-def _terms(law: str) -> tuple[str, ...]:
-    terms = tuple(term.strip() for term in law.split(","))
-    if not all(terms):
-        raise ValueError(f'a law is terms separated by commas, such as "T / B, d"; got {law!r}')
-    return terms
-
-
-def _design(runs: pd.DataFrame, terms: Sequence[str]) -> np.ndarray:
-    columns = [np.ones(len(runs))]
-    for term in terms:
-        try:
-            values = np.broadcast_to(np.asarray(runs.eval(term), dtype=float), len(runs))
-        except NO_EXPRESSION as reason:
-            raise ValueError(
-                f"{term!r} is no expression over {', '.join(map(str, runs))} with numbers for values (powers are "
-                f"written **): {reason}"
-            ) from reason
-        columns.append(np.log(_positive(values, term)))
-    return np.stack(columns, 1)
-
-
-def _decided(runs: pd.DataFrame, terms: Sequence[str]) -> np.ndarray:
-    """Return the design of runs whose times are known, if they decide the law."""
-    design = _design(runs, terms)
-    if len(runs) <= design.shape[1]:
-        raise NoLaw(
-            f"a law of {', '.join(terms)} has {design.shape[1]} numbers to fit: {len(runs)} runs with a known time do "
-            "not decide them"
-        )
-    sizes = np.linalg.svd(design, compute_uv=False)
-    if sizes[-1] < FLAT * sizes[0]:
-        raise NoLaw(
-            f"{', '.join(terms)}: over the {len(runs)} runs with a known time a term does not vary, or varies only "
-            "with the others; leave one out"
-        )
-    return design
-
-
-def _column(runs: pd.DataFrame, name: str) -> np.ndarray:
-    if name not in runs:
-        raise ValueError(f"the runs have no column {name!r}; they have {', '.join(map(str, runs))}")
-    return runs[name].to_numpy(float)
-
-
-def _positive(values: np.ndarray, name: str) -> np.ndarray:
-    if not (np.isfinite(values) & (values > 0)).all():
-        wrong = values[~(np.isfinite(values) & (values > 0))][0]
-        raise ValueError(f"a power law needs positive, finite numbers: {name} has {wrong}")
-    return values
 
 
 def _law(

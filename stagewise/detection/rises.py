@@ -1,30 +1,22 @@
-"""Where one curve rises most: its levels before and after, how localised it is, and what speaks against an onset."""
+"""Where one curve rises most: its levels, how localised it is, what speaks against an onset, and when it happened."""
 
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import isotonic_regression
+import pandas as pd
 
 from stagewise.detection.concavity_test import acceleration
-from stagewise.detection.turning_points import NEARBY, PEAK, noise, smoothed
+from stagewise.detection.criteria import DEFAULT, StageCriteria
+from stagewise.detection.noise import QUANTILE, monotone, noise, smoothed
+from stagewise.detection.thresholds import crossing_step
+from stagewise.detection.verdicts import OnsetVerdict
+from stagewise.table import LEVEL
 
-SMALLEST = 0.1
-"""The least rise that counts: of a score in [0, 1], or in nats."""
+PARTS = (0.1, 0.5, 0.9)
+"""Of a rise, the parts whose times are asked for: t10, t50 and t90."""
 
-LOCAL, SHARE = 3.0, 0.5
-"""An onset has at least this share of its rise within this ratio of steps; an exponential approach has 0.38."""
-
-STANDS_OUT = 4.0
-"""The middle half of a rise is so many times what the curve usually rises in as many checkpoints."""
-
-QUARTER = 0.25
-"""Checkpoints within this part of the rise from its lower level are before it, of its upper level after it."""
-
-LASTING = 2
-"""Checkpoints that a rise must be seen at."""
-
-FEWEST = 6
-"""With fewer checkpoints a rise cannot be told from noise."""
+SAME = 1e-6
+"""Steps that going to the logarithm and back may differ by."""
 
 
 class Edges(NamedTuple):
@@ -66,59 +58,71 @@ class Rise(NamedTuple):
     edges: Edges
 
     @property
-    def rejection(self) -> str:
-        """Why this is no onset, leaving the p-value aside; nothing where it may be one."""
+    def noise(self) -> float:
+        """The larger noise of the two sides."""
+        return max(self.deviation)
+
+    def rejection(self, criteria: StageCriteria = DEFAULT) -> OnsetVerdict | None:
+        """Return why this is no onset, leaving the p-value aside; None where it may be one."""
         size = self.top - self.base
-        if size < SMALLEST:
-            return f"moves by {size:.2g}, less than {SMALLEST}"
-        if size < PEAK * max(self.deviation):
-            return f"moves by {size:.2g}: noise of {max(self.deviation):.2g} may show that"
-        if self.lasting < LASTING:
-            return "moves at one checkpoint only"
-        if self.share < SHARE:
-            return f"moves gradually: {self.share:.0%} of the way within a ratio of {LOCAL:g} in steps"
-        if self.prominence < STANDS_OUT:
-            return "moves no faster than at other times"
-        return ""
+        if size < criteria.smallest:
+            return OnsetVerdict.SMALL
+        if size < criteria.peak * self.noise:
+            return OnsetVerdict.NOISE
+        if self.lasting < criteria.lasting:
+            return OnsetVerdict.SPIKE
+        if self.share < criteria.share:
+            return OnsetVerdict.GRADUAL
+        if self.prominence < criteria.stands_out:
+            return OnsetVerdict.COMMON
+        return None
 
 
-def rise(steps: np.ndarray, values: np.ndarray) -> Rise:
+class Time(NamedTuple):
+    """A step between two checkpoints, and two that hold it (95 %); hi is infinite where no checkpoint shows its end."""
+
+    step: float
+    lo: float
+    hi: float
+
+
+def rise(steps: np.ndarray, values: np.ndarray, criteria: StageCriteria = DEFAULT) -> Rise:
     """Measure the largest rise of a curve: between the lowest smoothed value and the highest one after it.
 
     Raises:
         ValueError: a value is not finite, or there is none.
 
     >>> steps = np.arange(0, 200, 10)
-    >>> found = rise(steps, np.where(steps < 100, 0.1, 0.7))
-    >>> found.base, found.top, found.rejection
-    (0.1, 0.7, '')
+    >>> step_up = rise(steps, np.where(steps < 100, 0.1, 0.7))
+    >>> step_up.base, step_up.top, step_up.rejection()
+    (0.1, 0.7, None)
     """
     if not len(values) or not np.isfinite(values).all():
         raise ValueError(f"a rise is measured on finite values, got {values}")
-    edges = _edges(smoothed(values))
+    edges = _edges(smoothed(values), criteria.quarter)
     base, top = edges.levels(values)
-    fit = isotonic_regression(values[edges.all]).x
+    fit, nearby = monotone(values[edges.all]), criteria.neighbours
     # Where one side is short, checkpoints of the rise itself come in: they are few, and the estimate is robust.
-    parts = (values[: max(edges.low + 1, NEARBY)], values[min(edges.high, max(len(values) - NEARBY, 0)) :])
+    parts = (values[: max(edges.low + 1, nearby)], values[min(edges.high, max(len(values) - nearby, 0)) :])
     before, after = (float(noise(part)) for part in parts)
     return Rise(
         base,
         top,
         float(values[-1]),
-        _local_share(steps[edges.all], fit) / (top - base) if top > base else 0.0,
-        _prominence(values, fit, edges),
+        _local_share(steps[edges.all], fit, criteria.local) / (top - base) if top > base else 0.0,
+        _prominence(values, fit, edges, criteria.quarter),
         (before, after),
         int((values[edges.all] > (base + top) / 2).sum()),
-        acceleration(steps, values, edges.start) if len(values) >= FEWEST else 1.0,
+        acceleration(steps, values, edges.start, criteria) if len(values) >= criteria.fewest else 1.0,
         edges,
     )
 
 
-def _edges(smooth: np.ndarray) -> Edges:
+def _edges(smooth: np.ndarray, quarter: float) -> Edges:
     gains = smooth - np.minimum.accumulate(smooth)
     peak = int(gains.argmax())
     bottom = int(smooth[: peak + 1].argmin())
-    low, high = smooth[bottom] + QUARTER * gains[peak], smooth[peak] - QUARTER * gains[peak]
+    low, high = smooth[bottom] + quarter * gains[peak], smooth[peak] - quarter * gains[peak]
     # Each level goes on, outwards from the extreme, as long as the curve stays in its quarter.
     outside = np.flatnonzero(smooth[:bottom] > low)
     beyond = np.flatnonzero(smooth[peak:] < high)
@@ -131,19 +135,19 @@ def _edges(smooth: np.ndarray) -> Edges:
     )
 
 
-def _local_share(steps: np.ndarray, fit: np.ndarray) -> float:
-    """Return the largest rise within a ratio LOCAL of steps, or between two neighbouring checkpoints."""
+def _local_share(steps: np.ndarray, fit: np.ndarray, ratio: float) -> float:
+    """Return the largest rise within a ratio of steps, or between two neighbouring checkpoints."""
     if len(fit) < 2:
         return 0.0
     times = np.log1p(steps)
-    ahead = np.interp(np.log1p(LOCAL * steps), times, fit) - fit
-    behind = fit - np.interp(np.log1p(steps / LOCAL), times, fit)
+    ahead = np.interp(np.log1p(ratio * steps), times, fit) - fit
+    behind = fit - np.interp(np.log1p(steps / ratio), times, fit)
     return float(max(ahead.max(), behind.max(), np.diff(fit).max()))
 
 
-def _prominence(values: np.ndarray, fit: np.ndarray, edges: Edges) -> float:
+def _prominence(values: np.ndarray, fit: np.ndarray, edges: Edges, quarter: float) -> float:
     base, top = edges.levels(values)
-    low, high = base + QUARTER * (top - base), top - QUARTER * (top - base)
+    low, high = base + quarter * (top - base), top - quarter * (top - base)
     gaps = max(int((fit < high).sum() - (fit <= low).sum()), 0) + 1
     moves = values[gaps:] - values[:-gaps] if gaps < len(values) else np.empty(0)
     first = np.arange(len(moves))
@@ -152,3 +156,59 @@ def _prominence(values: np.ndarray, fit: np.ndarray, edges: Edges) -> float:
         return 0.0
     upwards = elsewhere[elsewhere > 0]
     return (high - low) / float(np.median(upwards)) if len(upwards) else np.inf
+
+
+def rise_times(
+    curve: pd.DataFrame, largest: Rise, criteria: StageCriteria = DEFAULT, seed: int = 0
+) -> tuple[Time, Time, Time]:
+    """Return t10, t50 and t90: when an isotonic fit passes these parts of the way between the medians around it.
+
+    The intervals come from curves with new noise and, where the table has them, resamples of the batch (or else `lo`
+    and `hi`, taken as independent), and are widened to the checkpoints around them: what happens between two
+    checkpoints was not seen.
+
+    Args:
+        curve: rows of one curve in the order of their steps, with `step` and `value`, upwards being good.
+        largest: its rise.
+        criteria: `resamples` counts.
+        seed: of the noise.
+    """
+    steps, values = curve["step"].to_numpy(float), curve["value"].to_numpy(float)
+    edges = largest.edges
+    fit = values.copy()
+    fit[edges.all] = monotone(values[edges.all])
+    sigma = np.where(np.arange(len(values)) <= (edges.low + edges.high) / 2, *largest.deviation)
+    generator = np.random.default_rng(seed)
+    drawn = fit + generator.standard_normal((criteria.resamples, len(values))) * sigma
+    drawn += _sampling(curve, criteria.resamples, generator)
+    draws = np.array([_passed(steps, draw, largest) for draw in drawn])
+    t10, t50, t90 = (
+        _time(step, times, steps) for step, times in zip(_passed(steps, values, largest), draws.T, strict=True)
+    )
+    return t10, t50, t90
+
+
+def _passed(steps: np.ndarray, values: np.ndarray, largest: Rise) -> list[float]:
+    """Return when the isotonic fit first passes each part of the rise."""
+    (base, top), part = largest.edges.levels(values), largest.edges.all
+    fit = monotone(values[part])
+    return [crossing_step(steps[part], fit, float(level)) for level in base + np.array(PARTS) * (top - base)]
+
+
+def _time(step: float, draws: np.ndarray, steps: np.ndarray) -> Time:
+    tail = (1 - LEVEL) / 2
+    lo, hi = np.quantile(draws, (tail, 1 - tail))
+    before, after = steps[steps <= min(lo, step) + SAME], steps[steps >= max(hi, step) - SAME]
+    # The last checkpoint alone does not show that a level was reached for good.
+    return Time(step, float(before[-1]), float(after[0]) if len(after) > 1 else float("inf"))
+
+
+def _sampling(curve: pd.DataFrame, resamples: int, generator: np.random.Generator) -> np.ndarray | float:
+    """Return what resamples of the probe batch add to the curve: [resample, step]."""
+    if "resamples" in curve and curve["resamples"].notna().all():
+        resampled = np.stack(curve["resamples"].to_list()).T
+        return np.asarray(generator.choice(resampled, resamples) - curve["value"].to_numpy(float))
+    if {"lo", "hi"} <= set(curve.columns) and curve[["lo", "hi"]].notna().all(axis=None):
+        deviation = (curve["hi"] - curve["lo"]).to_numpy(float) / (2 * QUANTILE)
+        return np.asarray(deviation * generator.standard_normal((resamples, len(curve))))
+    return 0.0

@@ -1,4 +1,4 @@
-"""When something emerges: the interval between two evaluations in which a curve first crosses a threshold."""
+"""When a curve crosses a level: between which two checkpoints, and where between them."""
 
 import math
 from typing import Literal, NamedTuple
@@ -21,8 +21,57 @@ class Interval(NamedTuple):
         return math.isinf(self.hi)
 
 
+Direction = Literal["up", "down"]
+
+
+def crossing(
+    steps: np.ndarray, values: np.ndarray, level: float, direction: Direction = "up", *, for_good: bool = False
+) -> Interval:
+    """Return the two checkpoints between which a curve reaches a level.
+
+    Args:
+        steps: ascending.
+        values: one a step.
+        level: what counts as past it: values at least this large, or with "down" at most this large.
+        direction: from which side the level is reached.
+        for_good: whether all later values must be past it too; else the first time counts.
+
+    Returns the last step before and the first one after; the first step twice where the curve starts past the level,
+    the last step and infinity where it does not reach it.
+
+    >>> crossing(np.array([0, 10, 20, 30]), np.array([0.1, 0.6, 0.4, 0.7]), 0.5)
+    Interval(lo=0.0, hi=10.0)
+    >>> crossing(np.array([0, 10, 20, 30]), np.array([0.1, 0.6, 0.4, 0.7]), 0.5, for_good=True)
+    Interval(lo=20.0, hi=30.0)
+    """
+    index = _index(values, level, direction, for_good)
+    return Interval(float(steps[max(index - 1, 0)]), float(steps[index]) if index < len(steps) else math.inf)
+
+
+def _index(values: np.ndarray, level: float, direction: Direction, for_good: bool = False) -> int:
+    """Return the first place past the level, the number of places where there is none."""
+    past = values >= level if direction == "up" else values <= level
+    if for_good:
+        return len(past) - int(np.argmin(past[::-1])) if not past.all() else 0
+    return int(np.argmax(past)) if past.any() else len(past)
+
+
+def crossing_step(steps: np.ndarray, values: np.ndarray, level: float) -> float:
+    """Return the step at which a curve first reaches a level from below, between checkpoints in log(1 + step).
+
+    The first step where the curve starts past it, the last one where it does not reach it.
+
+    >>> crossing_step(np.array([0, 1, 3]), np.array([0.0, 0.0, 1.0]), 0.5).__round__(3)
+    1.828
+    """
+    times, i = np.log1p(steps), min(_index(values, level, "up"), len(values) - 1)
+    before = max(i - 1, 0)
+    way = (level - values[before]) / (values[i] - values[before]) if values[i] > values[before] else 1.0
+    return float(np.expm1(times[i] + (min(way, 1.0) - 1) * (times[i] - times[before])))
+
+
 def emergence_interval(
-    steps: np.ndarray, values: np.ndarray, threshold: float, direction: Literal["up", "down"] = "up"
+    steps: np.ndarray, values: np.ndarray, threshold: float, direction: Direction = "up"
 ) -> Interval:
     """Return between which two evaluations a curve first reaches a threshold.
 
@@ -45,16 +94,12 @@ def emergence_interval(
         raise ValueError(f"a curve needs one value a step, steps ascending; got {len(steps)} and {len(values)}")
     if not np.isfinite(values).all():
         raise ValueError(f"the curve is not finite at step {steps[~np.isfinite(values)][0]}: that run diverged")
-    past = values >= threshold if direction == "up" else values <= threshold
-    if past[0]:
+    if _index(values, threshold, direction) == 0:
         raise ValueError(
             f"the curve starts past the threshold {threshold}: {values[0]:g} at step {steps[0]}, so there is no "
             "plateau to measure; choose another threshold (chance level is on its wrong side)"
         )
-    if not past.any():
-        return Interval(float(steps[-1]), math.inf)
-    first = int(np.argmax(past))
-    return Interval(float(steps[first - 1]), float(steps[first]))
+    return crossing(steps, values, threshold, direction)
 
 
 def emergence_times(
@@ -62,7 +107,7 @@ def emergence_times(
     probe: str,
     quantity: str,
     threshold: float,
-    direction: Literal["up", "down"] = "up",
+    direction: Direction = "up",
     **axes: object,
 ) -> pd.DataFrame:
     """Return when each run of a table crosses a threshold: columns `run, lo, hi, censored` (optimiser steps).
@@ -89,8 +134,8 @@ def emergence_times(
             ]
             raise ValueError(f"run {run!r} has several rows a step: choose a value of {', '.join(map(str, several))}")
         try:
-            found = emergence_interval(curve["step"].to_numpy(), curve["value"].to_numpy(), threshold, direction)
+            time = emergence_interval(curve["step"].to_numpy(), curve["value"].to_numpy(), threshold, direction)
         except ValueError as reason:
             raise ValueError(f"run {run!r}: {reason}") from reason
-        rows.append({"run": run, "lo": found.lo, "hi": found.hi, "censored": found.censored})
+        rows.append({"run": run, "lo": time.lo, "hi": time.hi, "censored": time.censored})
     return pd.DataFrame(rows)

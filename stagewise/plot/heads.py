@@ -6,7 +6,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from stagewise.detection.head_kinds import FOUND, KINDS
+from stagewise.detection.criteria import DEFAULT
+from stagewise.detection.head_kinds import KINDS
 from stagewise.detection.stages import Stages
 from stagewise.plot.colours import head_colours, ink, marker, ordered_colours
 from stagewise.plot.curves import family, finish, prepared, theory_curves
@@ -146,25 +147,25 @@ def value_alignment(
 
 
 def head_curves(table: pd.DataFrame, batch: str) -> dict[str, Axes]:
-    """Draw every head's mass over training, a panel a kind; of the heads that never come near FOUND the best is named.
+    """Draw every head's mass over training, a panel a kind; of heads that never come near `named` the best is named.
 
     Args:
         table: with `AttentionTo` rows.
         batch: what they were measured on, for the titles.
     """
-    panels = {}
+    panels, found = {}, DEFAULT.named
     for kind, relation in KINDS.items():
         rows = select(table, "AttentionTo", "along", relation=relation)
         ax = new_axes(None, 3.8, 2.7)
         set_step_axis(ax, rows["step"])
-        ax.axhline(FOUND, color="#888888", linewidth=0.8, linestyle=":", label="_found")
+        ax.axhline(found, color="#888888", linewidth=0.8, linestyle=":", label="_found")
         largest = rows.groupby(["layer", "head"])["value"].max()
         for i, (head, own) in enumerate(by_head(rows).items()):
-            named = largest[head] >= min(FOUND / 2, largest.max())
+            named = largest[head] >= min(found / 2, largest.max())
             label = head_label(*head) if named else f"_{head_label(*head)}"
             curve(ax, own, label, head_colours(rows)[head], marker(i))
         label = quantity_of(table, "AttentionTo", "mass").axis
-        ax.set(xlabel="optimiser step", ylabel=label, ylim=(0, 1.1 * max(FOUND, rows["value"].max())))
+        ax.set(xlabel="optimiser step", ylabel=label, ylim=(0, 1.1 * max(found, rows["value"].max())))
         ax.set_title(f"{kind}: {batch}", loc="left", fontsize=10)
         label_ends(ax)
         panels[f"{kind} {batch}"] = ax

@@ -1,15 +1,18 @@
 """The picture of onsets: every score that was followed, those with an onset in colour, with the interval of t50."""
 
+from collections.abc import Hashable, Mapping
+from typing import Any
+
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from stagewise.detection.onsets import curve_of
+from stagewise.detection.scores import curve_of, labels_of
 from stagewise.detection.stages import Stages
+from stagewise.detection.words import curve_label
 from stagewise.plot.colours import GREY, head_colours, marker
 from stagewise.plot.quantities import escaped, quantity_of, set_value_axis
 from stagewise.plot.step_axis import curve, label_ends, set_step_axis, shade_stages
-from stagewise.table import head_label
 
 KINDS = 6
 """Kinds of scores that are drawn; the others are in the table."""
@@ -25,10 +28,10 @@ def onset_curves(table: pd.DataFrame, stages: Stages) -> Figure:
     arrow where the last checkpoint does not show the end of the rise.
 
     Raises:
-        ValueError: the stages were found in references, not in onsets.
+        ValueError: the table has no scores that onsets were looked for in.
     """
     if stages.onsets.empty:
-        raise ValueError("these stages were found in KL to references: draw them with `plot.kl_curves`")
+        raise ValueError("no score was followed: measure a quantity of which up or down is progress, as AttentionTo's")
     kinds = kinds_shown(stages.onsets)
     figure = Figure(figsize=(7.6, 2.4 * len(kinds)), layout="constrained")
     axes = figure.subplots(len(kinds), 1, squeeze=False)[:, 0]
@@ -41,9 +44,9 @@ def onset_curves(table: pd.DataFrame, stages: Stages) -> Figure:
 
 def kinds_shown(onsets: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     """Return the kinds of scores to draw with their rows: those with an onset, the earliest first."""
-    name = onsets["probe"] + " " + onsets["quantity"] + onsets["relation"].map(lambda r: "" if pd.isna(r) else f" {r}")
+    name = onsets["probe"] + " " + onsets["quantity"] + (" " + onsets["relation"]).fillna("")
     moved = (onsets["after"] - onsets["before"]).abs()
-    wanted = name[onsets["onset"].astype(bool)] if onsets["onset"].any() else name[moved.nlargest(KINDS).index]
+    wanted = name[onsets["onset"]] if onsets["onset"].any() else name[moved.nlargest(KINDS).index]
     return [(kind, onsets[name == kind]) for kind in wanted.drop_duplicates()[:KINDS]]
 
 
@@ -51,16 +54,14 @@ def _panel(ax: Axes, table: pd.DataFrame, rows: pd.DataFrame, stages: Stages) ->
     set_step_axis(ax, table["step"])
     shade_stages(ax, stages, numbers_only=True)
     colours = head_colours(table)
-    quiet = rows[~rows["onset"].astype(bool)]
-    found = rows[rows["onset"].astype(bool)]
+    quiet = rows[~rows["onset"]]
+    found = rows[rows["onset"]]
     for row in [*quiet.to_dict("records"), *found[LABELLED:].to_dict("records")]:
         own = curve_of(table, row)
         ax.plot(own["step"], own["value"], color=GREY, linewidth=0.9, label="_without", zorder=1)
     for i, row in enumerate(found[:LABELLED].to_dict("records")):
-        of_head = not pd.isna(row["layer"])
-        head = (int(row["layer"]), int(row["head"])) if of_head else (0, 0)
-        colour = colours[head] if of_head else "#222222"
-        curve(ax, curve_of(table, row), head_label(*head) if of_head else str(row["quantity"]), colour, marker(i))
+        colour = "#222222" if pd.isna(row["head"]) else colours[int(row["layer"]), int(row["head"])]
+        curve(ax, curve_of(table, row), _line(row), colour, marker(i))
         _interval(ax, row["t50_lo"], row["t50_hi"], (row["before"] + row["after"]) / 2, colour)
     first = rows.iloc[0]
     quantity = quantity_of(table, str(first["probe"]), str(first["quantity"]))
@@ -76,3 +77,8 @@ def _interval(ax: Axes, lo: float, hi: float, level: float, colour: str) -> None
         [lo, min(hi, last)], [level, level], color=colour, linewidth=3.2, alpha=0.8, solid_capstyle="butt",
         marker="|" if hi <= last else ">", markersize=8, markevery=[-1] if hi > last else None, label="_t50", zorder=4,
     )  # fmt: skip
+
+
+def _line(row: Mapping[Hashable, Any]) -> str:
+    """Name a line of a panel by its labels on all axes but the relation, which the panel names."""
+    return curve_label({name: label for name, label in labels_of(row).items() if name != "relation"}) or row["quantity"]

@@ -9,8 +9,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from sklearn.isotonic import isotonic_regression
 
+from stagewise.detection.noise import monotone
 from stagewise.detection.stages import Stages
 from stagewise.plot.colours import ink
 
@@ -165,7 +165,7 @@ def spread(places: Sequence[float], gap: float) -> list[float]:
     order = np.argsort(places, kind="stable")
     steps = min(gap, 1 / max(len(places) - 1, 1)) * np.arange(len(places))
     top = max(1 - steps[-1], 0)
-    moved = isotonic_regression(np.asarray(places)[order] - steps, y_min=0, y_max=top) + steps
+    moved = monotone(np.asarray(places, dtype=float)[order] - steps).clip(0, top) + steps
     found = np.empty(len(places))
     found[order] = moved
     return [float(place) for place in found]

@@ -9,14 +9,10 @@ import pandas as pd
 
 from stagewise import tasks
 from stagewise.checkpoints.run_folder import METRICS, REPEATED, read_record, read_table
-from stagewise.detection.onsets import has_scores
-from stagewise.detection.stages import Stages, find_stages, has_nested_references
+from stagewise.detection.stages import Stages, stages_of
 from stagewise.recipe import rebuild
 from stagewise.table import families, select
 from stagewise.task import Batch
-
-MIN_CHECKPOINTS = 4
-"""Fewer of them show no stages."""
 
 SEQUENCES = 4
 """Sequences of a task that are looked at: a relation that lies elsewhere in one of them is not outlined in a map."""
@@ -88,16 +84,8 @@ def read_measured(folder: Path, classes: Iterable[type] = ()) -> Measured:
     metrics = pd.read_parquet(folder / METRICS) if (folder / METRICS).exists() else None
     repeated = pd.read_parquet(folder / REPEATED) if (folder / REPEATED).exists() else None
     known = known_of(run, classes)
-    return Measured(
-        run, metrics, table, stages_of(table), known.relations, known.first_query, repeated, known.references
-    )
-
-
-def stages_of(table: pd.DataFrame) -> Stages | None:
-    """Find the stages where the table can show any: of references or scores, over enough checkpoints."""
-    if has_nested_references(table):
-        return find_stages(table) if select(table, "KLToReference", "kl")["step"].nunique() >= MIN_CHECKPOINTS else None
-    return find_stages(table) if has_scores(table) and table["step"].nunique() >= MIN_CHECKPOINTS else None
+    stages = stages_of(table, folder=folder)
+    return Measured(run, metrics, table, stages, known.relations, known.first_query, repeated, known.references)
 
 
 RECORDED = "batch"

@@ -131,7 +131,7 @@ def stages_in_words(stages: Stages) -> str:
         return f'<ol class="sentences">{"".join(lines)}</ol>'
     why = (
         "no curve rises from a plateau in a way that noise, or learning everything at once, would not explain"
-        if stages.onsets.empty
+        if stages.from_references
         else "no score rises in a way that noise, or a smooth curve, would not explain"
     )
     lead = f"<p><strong>No separate stages were found.</strong> The whole run is one stage: {why}.</p>"

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from stagewise.detection.concavity_test import acceleration
+from stagewise.detection.criteria import StageCriteria
 
 LINEAR = np.arange(0, 620, 20)
 LOGARITHMIC = np.unique(np.concatenate([[0], np.geomspace(1, 20_000, 40).astype(int)]))
@@ -67,3 +68,14 @@ def test_many_checkpoints_are_averaged_and_keep_level_and_power() -> None:
     rejected = np.mean([acceleration(steps, np.log1p(steps) + one) < 0.05 for one in noise])
     assert rejected < 0.05 + 3 * np.sqrt(0.05 * 0.95 / 100)
     assert max(acceleration(steps, 0.3 * (steps > 1000) + one) for one in noise[:10]) < 0.001
+
+
+def test_the_smallest_p_value_is_one_over_the_null_curves() -> None:
+    steps = 20.0 * (LINEAR > 150) + np.random.default_rng(6).standard_normal(len(LINEAR))
+    assert acceleration(LINEAR, steps, criteria=StageCriteria(null_curves=99)) == 1 / 100
+    assert acceleration(LINEAR, steps, criteria=StageCriteria(null_curves=1999)) == 1 / 2000
+
+
+def test_where_fewer_checkpoints_are_compared_neighbours_are_averaged() -> None:
+    steps = 20.0 * (LINEAR > 150) + np.random.default_rng(7).standard_normal(len(LINEAR))
+    assert acceleration(LINEAR, steps, criteria=StageCriteria(compared=2)) == 1.0

@@ -65,3 +65,7 @@ def test_crossings_come_in_the_order_of_the_references() -> None:
 def test_a_reference_that_was_not_measured_is_named() -> None:
     with pytest.raises(ValueError, match="no rows of KLToReference, kl, reference=trigram"):
         crossings(table(a=[1] * 5), ["a", "trigram"])
+
+
+def test_a_reference_that_is_just_as_close_has_not_taken_over() -> None:
+    assert not crossings(table(a=[1.0] * 5, b=[1.0] * 5), ["a", "b"])[0].seen

@@ -4,7 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.detection.head_kinds import KINDS, head_onsets, head_rows, heads_in_words
+from stagewise.detection import head_words
+from stagewise.detection.criteria import StageCriteria
+from stagewise.detection.head_kinds import KINDS, head_onsets
 from stagewise.plot.heads import head_curves
 
 STEPS = np.unique(np.geomspace(1, 5000, 40).round().astype(int))
@@ -31,7 +33,7 @@ BOTH = {"previous_0": sudden(200, 0.8), "induction_1": sudden(1500, 0.6)}
 
 
 def said(**curves: np.ndarray) -> str:
-    return heads_in_words(head_onsets(table(**curves)), last=5000)
+    return head_words.heads(head_onsets(table(**curves)), last=5000)
 
 
 def test_a_head_is_named_with_an_interval_that_holds_its_rise() -> None:
@@ -40,6 +42,11 @@ def test_a_head_is_named_with_an_interval_that_holds_its_rise() -> None:
     assert set(named) == {("previous-token", 0), ("induction", 1)}
     assert named["previous-token", 0]["t50_lo"] <= 200 <= named["previous-token", 0]["t50_hi"]
     assert named["induction", 1]["largest"] == pytest.approx(0.6, abs=0.02)
+
+
+def test_from_which_attention_a_head_is_named_is_decided_by_the_criteria() -> None:
+    assert head_onsets(table(**BOTH), StageCriteria(named=0.7))["named"].sum() == 1
+    assert head_onsets(table(**BOTH), StageCriteria(named=0.9))["named"].sum() == 0
 
 
 def test_the_kind_that_rises_first_comes_first() -> None:
@@ -71,7 +78,7 @@ def test_where_nothing_was_found_no_order_is_claimed() -> None:
 
 
 def test_the_table_names_the_heads_found_and_the_best_of_each_kind() -> None:
-    rows = head_rows(head_onsets(table(previous_0=BOTH["previous_0"])), "text")
+    rows = head_words.head_rows(head_onsets(table(previous_0=BOTH["previous_0"])), "text")
     assert next(row[:3] for row in rows) == ["text", "previous-token", "L0H0"]
     assert len(rows) == 2
     assert str(rows[1][-1]).startswith("no onset: ")

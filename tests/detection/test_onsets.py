@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from stagewise.detection.criteria import StageCriteria
 from stagewise.detection.onsets import find_onsets
-from stagewise.detection.stages import find_stages
+from stagewise.detection.verdicts import OnsetVerdict
 
 STEPS = np.unique(np.concatenate([np.arange(0, 9), np.geomspace(10, 3000, 40).astype(int)]))
 RELATIONS = ("previous token", "duplicate token", "induction", "first token", "self", "a", "b", "c")
@@ -116,24 +117,6 @@ def test_one_checkpoint_that_stands_out_is_no_onset(place: int) -> None:
     assert not find_onsets(scores(spike))["onset"].any()
 
 
-def test_two_heads_at_different_times_are_two_stages_in_order() -> None:
-    early, late, never = 0.05 + 0.65 * sigmoid(130), 0.05 + 0.75 * sigmoid(500), 0.05 + 0 * STEPS
-    table = pd.concat([scores(np.array([never, late]), layer=1), scores(np.array([never, early]), "previous token")])
-    stages = find_stages(table)
-    assert stages.table["stage"].tolist() == [1, 2, 3]
-    assert stages.table["summary"].iloc[0] == "before the first onset"
-    assert stages.table["summary"].iloc[1].startswith("L0H1 becomes a previous-token head (0.05 -> 0.7")
-    assert stages.table["summary"].iloc[2].startswith("L1H1 becomes an induction head (0.05 -> 0.79)")
-    for row, at in zip(stages.table.iloc[1:].to_dict("records"), (130, 500), strict=True):
-        assert row["start_lo"] <= at <= row["start_hi"]
-
-
-def test_onsets_that_cannot_be_told_apart_are_one_stage() -> None:
-    stages = find_stages(scores(0.05 + 0.7 * np.array([sigmoid(200), sigmoid(205)])))
-    assert len(stages) == 2
-    assert stages.table["summary"].iloc[1].count("becomes an induction head") == 2
-
-
 def test_a_loss_and_an_in_context_score_fall() -> None:
     noise = 0.01 * np.random.default_rng(0).standard_normal((2, len(STEPS)))
     frames = [
@@ -181,6 +164,39 @@ def test_resamples_of_the_batch_widen_the_interval() -> None:
     assert wider["t50_hi"] - wider["t50_lo"] > alone["t50_hi"] - alone["t50_lo"]
 
 
-def test_a_table_without_scores_is_refused() -> None:
-    with pytest.raises(ValueError, match="neither KL to truncated truths"):
-        find_stages(scores(np.zeros((1, len(STEPS)))).assign(probe="MeanPattern"))
+def test_the_onset_is_the_verdict_and_its_numbers_are_in_the_row() -> None:
+    rows = find_onsets(scores(0.05 + 0.7 * np.array([sigmoid(200), 0 * STEPS, sigmoid(200, 3.0)])))
+    verdicts = [OnsetVerdict.ONSET, OnsetVerdict.SMALL, OnsetVerdict.GRADUAL]
+    assert rows.sort_values("head")["verdict"].tolist() == verdicts
+    assert rows["onset"].tolist() == (rows["verdict"] == OnsetVerdict.ONSET).tolist()
+    assert (rows["checkpoints"] == len(STEPS)).all()
+    assert (rows["p_adjusted"] >= rows["p_value"]).all()
+
+
+@pytest.mark.parametrize(
+    ("stricter", "verdict"),
+    [
+        ({"smallest": 0.9}, OnsetVerdict.SMALL),
+        ({"fewest": 1000}, OnsetVerdict.FEW_CHECKPOINTS),
+        ({"false_discoveries": 1e-5}, OnsetVerdict.STEADY),
+        ({"stands_out": 1e6}, OnsetVerdict.COMMON),
+    ],
+)
+def test_a_threshold_that_is_moved_decides_otherwise(stricter: dict[str, float], verdict: OnsetVerdict) -> None:
+    table = scores(0.05 + 0.7 * sigmoid(200)[None])
+    assert find_onsets(table)["verdict"].tolist() == [OnsetVerdict.ONSET]
+    criteria = StageCriteria(**stricter)  # type: ignore[arg-type]
+    assert find_onsets(table, criteria)["verdict"].tolist() == [verdict]
+
+
+def test_what_is_transient_and_what_a_head_becomes_are_decided_by_the_criteria() -> None:
+    table = scores(0.05 + 0.7 * (sigmoid(100) - 0.9 * sigmoid(600))[None])
+    (row,) = find_onsets(table, StageCriteria(back=1.0, most=0.9)).to_dict("records")
+    assert not row["transient"]
+    assert "attends more to what followed the token before" in row["words"]
+
+
+def test_a_table_without_scores_has_no_onsets_but_their_columns() -> None:
+    none = find_onsets(scores(np.zeros((1, len(STEPS)))).assign(probe="MeanPattern"))
+    assert none.empty
+    assert {"probe", "relation", "layer", "head", "verdict", "t50", "words"} <= set(none)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.detection.thresholds import Interval, emergence_interval, emergence_times
+from stagewise.detection.thresholds import Interval, crossing, crossing_step, emergence_interval, emergence_times
 from stagewise.table import tidy
 
 
@@ -64,3 +64,37 @@ def test_steps_that_do_not_ascend_are_refused() -> None:
         emergence_interval(np.array([3, 3]), np.array([0.0, 1.0]), 0.5)
     with pytest.raises((ValueError, TypeError), match="direction"):
         emergence_interval(np.array([3]), np.array([0.0]), 0.5, "sideways")  # type: ignore[arg-type]
+
+
+STEPS = np.array([0, 10, 30, 70])
+
+
+@pytest.mark.parametrize(
+    ("values", "first", "for_good"),
+    [
+        ([0.0, 0.6, 0.4, 0.7], (0, 10), (30, 70)),
+        ([0.9, 0.1, 0.1, 0.1], (0, 0), (70, math.inf)),
+        ([0.9, 0.9, 0.9, 0.9], (0, 0), (0, 0)),
+        ([0.1, 0.1, 0.1, 0.1], (70, math.inf), (70, math.inf)),
+        ([0.1, 0.1, 0.5, 0.5], (10, 30), (10, 30)),
+    ],
+)
+def test_a_level_is_crossed_the_first_time_or_for_good(
+    values: list[float], first: tuple[float, float], for_good: tuple[float, float]
+) -> None:
+    curve = np.array(values)
+    assert crossing(STEPS, curve, 0.5) == crossing(STEPS, -curve, -0.5, "down") == first
+    assert crossing(STEPS, curve, 0.5, for_good=True) == for_good
+
+
+def test_the_step_of_a_crossing_lies_in_its_interval_and_is_exact_for_a_straight_line_in_the_logarithm() -> None:
+    line = np.log1p(STEPS)
+    for level in np.linspace(0.1, 4, 9):
+        lo, hi = crossing(STEPS, line, level)
+        assert lo <= crossing_step(STEPS, line, level) <= hi
+        assert crossing_step(STEPS, line, level) == pytest.approx(np.expm1(level))
+
+
+def test_what_is_never_crossed_is_put_at_the_last_step_and_what_always_was_at_the_first() -> None:
+    assert crossing_step(STEPS, np.zeros(4), 0.5) == pytest.approx(70)
+    assert crossing_step(STEPS, np.ones(4), 0.5) == 0

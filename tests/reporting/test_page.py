@@ -248,12 +248,20 @@ def test_sections_without_rows_are_left_out_and_named(tmp_path: Path) -> None:
     assert "CircuitsVis" not in text
 
 
-def test_a_loss_alone_is_shown_without_claims_of_stages(tmp_path: Path) -> None:
+def test_a_reference_alone_is_shown_without_claims_of_stages(tmp_path: Path) -> None:
     measured = table()
-    folder = save(tmp_path / "run", measured[measured["probe"] == "Loss"])
+    folder = save(tmp_path / "run", measured[measured["reference"] == "A*_1"])
     text = report(folder).read_text(encoding="utf8")
     assert sections_of(text) == ["stages", "settings"]
     assert "stages were found" not in text
+
+
+def test_a_loss_alone_is_a_score_whose_onset_begins_a_stage(tmp_path: Path) -> None:
+    measured = table()
+    folder = save(tmp_path / "run", measured[measured["probe"] == "Loss"])
+    text = report(folder).read_text(encoding="utf8")
+    assert sections_of(text) == ["stages", "onsets", "settings"]
+    assert "excess loss falls" in text
 
 
 def test_no_separate_stages_is_said_with_the_reasons(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import pandas as pd
 
 from stagewise.checkpoints.run_folder import read_table
-from stagewise.detection.order import events, in_words
+from stagewise.detection import head_words
+from stagewise.detection.order import events, rise_of
 from stagewise.detection.power_law import PowerLaw
 from stagewise.experiments.emergence.grids import Wanted
 from stagewise.experiments.emergence.numbers import Result, law_of, number
@@ -85,11 +86,13 @@ def figure_17(wanted: Wanted) -> Result:
     cell = {name: _one(wanted, name) for name in wanted.axes}
     setting = _setting(wanted, **cell)
     table = trained_recall(**setting, progress=wanted.progress)
+    emerged = events(table)
+    words = head_words.emergence(emerged, rise_of(table))
     numbers = [
-        number("what emerged, in which order", "copying in layer 3, selection in layer 4 of 4", in_words(table)),
+        number("what emerged, in which order", "copying in layer 3, selection in layer 4 of 4", words),
         *(
             number(f"{event.kind}: {event}", "-", f"steps {event.interval.lo:g} to {event.interval.hi:g}")
-            for event in events(table)
+            for event in emerged
         ),
     ]
     return Result(emergence(table), pd.DataFrame(numbers), report(run_path("recall", **setting)))

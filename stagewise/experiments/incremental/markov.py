@@ -10,7 +10,7 @@ import pandas as pd
 from stagewise.architecture import Architecture, full, minimal
 from stagewise.checkpoints import run_folder
 from stagewise.checkpoints.series import open_series
-from stagewise.detection.stages import Stages, find_stages
+from stagewise.detection.stages import Stages, find_stages, stages_of
 from stagewise.experiments.incremental.restricted_context import restricted_recipe, train_restricted, with_baselines
 from stagewise.experiments.incremental.shared_baselines import linked_baselines
 from stagewise.init import OneHotInit
@@ -209,6 +209,7 @@ def run(recipe: Recipe, folder: str | Path, *, restricted: bool = True, progress
         train(recipe, folder, progress=progress)
         for baseline in baselines:
             baseline.result()
-    stages = find_stages(measure_run(recipe, folder, progress=progress))
+    table = measure_run(recipe, folder, progress=progress)
+    stages = stages_of(table, folder=folder) or find_stages(table)
     report(folder)
     return stages

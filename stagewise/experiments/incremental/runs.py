@@ -96,7 +96,7 @@ def run_sweep(
         table = run_recipe(run.recipe, folder / run.folder, cache, progress=progress)
         heads = distinct_heads(train(run.recipe, folder / run.folder, progress=False))
         named = {"run": run.name, "variant": run.variant, "seed": run.seed, "folder": run.folder}
-        found.append({**named, **run_numbers(table), "distinct_heads": heads})
+        found.append({**named, **run_numbers(table, folder / run.folder), "distinct_heads": heads})
     return pd.DataFrame(found)
 
 

@@ -1,12 +1,13 @@
 """A sweep in numbers: a row a run, then a mean and an interval over its seeds for every variant."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
-from stagewise.detection.stages import find_stages
+from stagewise.detection.stages import find_stages, stages_of
 from stagewise.experiments.incremental.early_stopping import early_stop
 from stagewise.table import LEVEL, families, select
 
@@ -14,18 +15,19 @@ QUANTITIES = ("end_1", "end_2", "stages", "completed", "best_step", "best_excess
 """What is averaged over seeds; ends and best steps in steps, `best_excess` and `final_kl` in nats."""
 
 
-def run_numbers(table: pd.DataFrame) -> dict[str, Any]:
+def run_numbers(table: pd.DataFrame, folder: Path | None = None) -> dict[str, Any]:
     """Return the numbers of one run: the fields of `EarlyStop`, its stages with their ends, and KL to the truth.
 
     Args:
         table: from `measure`, of one run.
+        folder: where it lies, with its stages.
 
     Returns:
         Beside the fields of `EarlyStop` (`completed` only where there are trained baselines): `stages`, their number;
         `final_kl`, nats, to the complete reference at the last checkpoint; and of every stage but the last its
         `end_1`, with the interval `end_1_lo`, `end_1_hi`.
     """
-    stages = find_stages(table)
+    stages = stages_of(table, folder=folder) or find_stages(table)
     ends = {
         f"end_{row['stage']}{bound}": int(row[f"end{bound}"])
         for row in stages.table.iloc[:-1].to_dict("records")

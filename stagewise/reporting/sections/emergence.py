@@ -3,7 +3,8 @@
 import html
 
 from stagewise import plot
-from stagewise.detection.order import QUANTITIES, events, in_words
+from stagewise.detection import head_words
+from stagewise.detection.order import QUANTITIES, events, rise_of
 from stagewise.reporting.figure import Plot
 from stagewise.reporting.measured import Measured
 from stagewise.reporting.prose import html_table
@@ -21,7 +22,7 @@ def emergence_section(measured: Measured) -> Blocks:
     """Say when what emerged, first to last, and draw the curves."""
     table = measured.table
     found = events(table)
-    blocks: Blocks = [f"<p>{html.escape(in_words(table))}</p>"]
+    blocks: Blocks = [f"<p>{html.escape(head_words.emergence(found, rise_of(table)))}</p>"]
     if found:
         rows = [[event.kind, str(event), f"{event.interval.lo:g}", f"{event.interval.hi:g}"] for event in found]
         blocks.append(html_table(["of", "event", "after step", "by step"], rows))

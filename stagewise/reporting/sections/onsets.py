@@ -1,15 +1,17 @@
 """The report's section on onsets: what began when, the curves, and why the other scores have none."""
 
+import dataclasses
 import html
 
 import numpy as np
 import pandas as pd
 
-from stagewise.detection.onsets import curve_of
+from stagewise.detection.scores import curve_of
+from stagewise.detection.words import without_onset
 from stagewise.plot.onsets import kinds_shown, onset_curves
 from stagewise.reporting.figure import Plot
 from stagewise.reporting.measured import Measured
-from stagewise.reporting.prose import count, html_table, interval, number
+from stagewise.reporting.prose import html_table, interval, number
 from stagewise.reporting.section import Blocks, Section, never_missing
 
 ONSETS = (
@@ -18,22 +20,24 @@ ONSETS = (
     "an arrow where the last checkpoint does not show the end of the rise. Ribbons: 95&nbsp;% intervals over the batch."
 )
 TESTED = (
-    "<p>An onset is the largest rise (of a loss, fall) of a score: at least 0.1 and five times its noise, half of it "
-    "within a threefold of steps, standing out of what the score does before and after; and the score speeds up, which "
-    "a constant, a drift, a power law or an exponential approach with noise would show in 5&nbsp;% of all tables only "
-    "(false discovery rate over all scores; p is that of the single one).</p>"
+    "<p>An onset is the largest rise (of a loss, fall) of a score: at least {smallest:g} and {peak:g} times its noise, "
+    "{share:.0%} of it within a ratio {local:g} of steps, standing out of what the score does before and after; and "
+    "the score speeds up, which a constant, a drift, a power law or an exponential approach with noise would show in "
+    "{false_discoveries:.0%} of all tables only (false discovery rate over all scores; p is that of the single "
+    "one).</p>"
 )
 
 
 def onsets_section(measured: Measured) -> Blocks:
     """What began when: the scores with an onset and their curves; of the others, why they have none."""
     stages = measured.stages
-    if stages is None or stages.onsets.empty:
+    if stages is None or stages.from_references:
         return []
     onsets = stages.onsets
     columns = ["what began", "t10", "t50 [95 %]", "t90", "before", "after", "last", "p"]
     blocks: Blocks = [html_table(columns, onset_rows(onsets))] if onsets["onset"].any() else []
-    blocks += [f"<p>{html.escape(without_onset(onsets))}</p>", TESTED]
+    tested = TESTED.format(**dataclasses.asdict(stages.criteria))
+    blocks += [f"<p>{html.escape(without_onset(onsets, stages.criteria))}</p>", tested]
     curves = [curve_of(measured.table, row) for _, rows in kinds_shown(onsets) for row in rows.to_dict("records")]
     return [*blocks, Plot("onsets", {"": onset_curves(measured.table, stages)}, pd.concat(curves), ONSETS)]
 
@@ -49,30 +53,8 @@ def onset_rows(onsets: pd.DataFrame) -> list[list[object]]:
             *(number(row[name]) for name in ("before", "after", "last")),
             f"{row['p_value']:.2g}",
         ]
-        for row in onsets[onsets["onset"].astype(bool)].to_dict("records")
+        for row in onsets[onsets["onset"]].to_dict("records")
     ]
-
-
-def without_onset(onsets: pd.DataFrame) -> str:
-    """Say how many scores have no onset, and why.
-
-    >>> without_onset(pd.DataFrame({"onset": [True, False], "reason": ["", "moves by 0.01, less than 0.1"]}))
-    '2 scores were followed, 1 of them without onset: 1 moves by less than 0.1 or its noise.'
-    """
-    reasons = onsets.loc[~onsets["onset"].astype(bool), "reason"]
-    kinds = {
-        "moves by less than 0.1 or its noise": reasons.str.startswith("moves by"),
-        "moves gradually, as at other times, or at one checkpoint": reasons.str.contains(
-            "gradually|no faster|one checkp"
-        ),
-        "may never speed up": reasons.str.startswith("may be"),
-        "cannot be judged": reasons.str.startswith(("has ", "is not finite")),
-    }
-    said = [f"{there.sum()} {kind}" for kind, there in kinds.items() if there.any()]
-    lead = f"{count(len(onsets), 'score')} {'was' if len(onsets) == 1 else 'were'} followed"
-    return (
-        f"{lead}, {len(reasons)} of them without onset: {', '.join(said)}." if said else f"{lead}; all have an onset."
-    )
 
 
 SECTION = Section("onsets", "What began when", onsets_section, applies=never_missing)

@@ -42,7 +42,7 @@ def stages_section(measured: Measured) -> Blocks:
     blocks: Blocks = []
     if stages is not None:
         blocks += [stages_in_words(stages), html_table(COLUMNS, stage_rows(stages))]
-        blocks.append(TABLE if stages.onsets.empty else FROM_ONSETS)
+        blocks.append(TABLE if stages.from_references else FROM_ONSETS)
     if measured.has("KLToReference.kl") or measured.has("Loss"):
         blocks += [] if stages is not None else [NO_STAGES]
         blocks.append(Plot("stages", {"": _curves(measured)}, _rows(measured), _caption(measured, stages)))
@@ -74,7 +74,7 @@ def _rows(measured: Measured) -> pd.DataFrame:
 def _caption(measured: Measured, stages: Stages | None) -> str:
     families = measured.families()
     caption = "" if not families else NESTED if families["nested"] else OTHERS
-    if stages is not None and stages.onsets.empty:
+    if stages is not None and stages.from_references:
         caption += SEVERAL if len(stages.table) > 1 else ONE
     return caption + RIBBONS
 

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 import pandas as pd
 
 from stagewise import plot
+from stagewise.detection import head_words
+from stagewise.detection.criteria import DEFAULT
 from stagewise.detection.crossings import Crossing, crossings
-from stagewise.detection.head_kinds import FOUND, head_onsets, head_rows, heads_in_words
+from stagewise.detection.head_kinds import head_onsets
 from stagewise.plot.n_grams import N_GRAMS
 from stagewise.reporting.figure import Plot
 from stagewise.reporting.measured import Measured
@@ -26,7 +28,7 @@ N_GRAM_CURVES = (
 HEADS = (
     "Attention of each head to the token before, and to what followed the same token earlier: on held-out text, and on "
     "random tokens that come twice, where no knowledge of words helps. Look for heads that rise, and which rise first. "
-    f"Dotted: the mass from which a head is called by the name, {FOUND}, a convention."
+    f"Dotted: the mass from which a head is called by the name, {DEFAULT.named}, a convention."
 )
 REPEATING = (
     "Of the training windows {:.0%} say an excerpt again and again, which hastens heads that copy; the held-out text "
@@ -64,9 +66,9 @@ def _heads(measured: Measured) -> Blocks:
     panels = {label: ax for name, table in there.items() for label, ax in plot.head_curves(table, name).items()}
     shown = pd.concat([select(table, "AttentionTo", "along").assign(batch=name) for name, table in there.items()])
     return [
-        *(_paragraph(f"On {name}: {heads_in_words(onsets, last)}") for name, onsets in found.items()),
+        *(_paragraph(f"On {name}: {head_words.heads(onsets, last)}") for name, onsets in found.items()),
         Plot("text-heads", panels, shown, HEADS),
-        html_table(COLUMNS, [row for name, onsets in found.items() for row in head_rows(onsets, name)]),
+        html_table(COLUMNS, [row for name, onsets in found.items() for row in head_words.head_rows(onsets, name)]),
     ]
 
 

@@ -1,0 +1,168 @@
+"""Every threshold by which stages, onsets and changes of heads are decided, each with its source or calibration."""
+
+import dataclasses
+from collections.abc import Callable
+
+Number = int | float
+
+
+@dataclasses.dataclass(frozen=True)
+class StageCriteria:
+    """The thresholds of `find_stages`, `find_onsets` and the findings on heads; written beside their results.
+
+    First those of turning points, from `approach` on, then those of onsets, from `false_discoveries` on, then those of
+    heads and of what emerges, from `enter` on.
+
+    Where a field names no source it is a convention, or it was set on planted curves and on nulls (constants, power
+    laws, drifts, exponential approaches, correlated noise) such as those of the tests, which hold its error rates.
+
+    Raises:
+        ValueError: a threshold is out of range; the message says which, and what came.
+
+    >>> StageCriteria(depth=0.1).depth
+    0.1
+    """
+
+    checkpoints: int = 4
+    """Fewer of them show no stages: to fall and to turn up takes two each."""
+
+    approach: Number = 1 / 3
+    """A reference is approached when KL to it falls by this part of its start."""
+
+    close: Number = 1 / 4
+    """A model has been at a reference, pause or not, when KL to it fell to this part of its start."""
+
+    depth: Number = 0.05
+    """The least rise after a boundary, as a part of the fall before it."""
+
+    significance: Number = 0.01
+    """A curve turns up where a monotone fall with its noise would show as large a rise this rarely."""
+
+    slowdown: Number = 0.7
+    """Two stages are separate where learning slows to this part of its speed in the slower of the two."""
+
+    nearby: Number = 1.25
+    """Another curve corroborates the nearest boundary if no wider ratio of steps lies between their intervals."""
+
+    window: Number = 1.15
+    """Speeds are falls over a step ratio of this size, per e-fold of steps: two or three checkpoints at usual
+    spacings."""
+
+    peak: Number = 5
+    """A fast time falls, and an onset rises, by this many standard deviations of the noise; the largest of 100
+    differences rarely does."""
+
+    neighbours: int = 8
+    """Checkpoints on either side of a minimum, or of a rise, whose noise counts there: a small KL is less noisy than a
+    large one."""
+
+    simulations: int = 1000
+    """Curves that only fall, with noise; the smallest p-value of a turning point is one over their number."""
+
+    false_discoveries: Number = 0.05
+    """Of the onsets that are found in a table, this part may be false; of a table without any, one in twenty shows
+    one (Benjamini and Hochberg, 1995)."""
+
+    smallest: Number = 0.1
+    """The least rise that counts: of a score in [0, 1], or in nats."""
+
+    local: Number = 3.0
+    """An onset has at least `share` of its rise within this ratio of steps."""
+
+    share: Number = 0.5
+    """Of the rise, within a ratio `local` of steps; an exponential approach has 0.38."""
+
+    stands_out: Number = 4.0
+    """The middle half of a rise is so many times what the curve usually rises in as many checkpoints."""
+
+    quarter: Number = 0.25
+    """Checkpoints within this part of the rise from its lower level are before it, of its upper level after it."""
+
+    lasting: int = 2
+    """Checkpoints that a rise must be seen at."""
+
+    fewest: int = 6
+    """With fewer checkpoints a rise cannot be told from noise."""
+
+    back: Number = 0.5
+    """A rise that loses at least this part of itself by the end was for a while only."""
+
+    most: Number = 0.5
+    """A head becomes one of a relation when at least this part of its attention is there."""
+
+    null_curves: int = 20_000
+    """Curves of pure noise; the smallest p-value of an onset is one over their number."""
+
+    compared: int = 80
+    """Checkpoints that are compared one by one; of more, neighbours are averaged, which leaves fewer windows."""
+
+    resamples: int = 200
+    """Curves with new noise that the intervals of t10, t50 and t90 are made of."""
+
+    enter: Number = 0.5
+    """A head takes a relation's name at this share of its attention: Yüksel et al. (2026), arXiv:2602.19143, the
+    analysis released with it."""
+
+    leave: Number = 0.4
+    """A head keeps the name down to this share: hysteresis is this library's."""
+
+    dwell: int = 2
+    """Checkpoints that a head has a name for at least, as in the same analysis."""
+
+    named: Number = 0.3
+    """Attention from which a head with an onset is called by a kind's name, as in "induction head": a convention."""
+
+    growth: Number = 0.2
+    """Attention, a cosine or an accuracy that grows by less over the run does not emerge, nor does a loss that falls
+    by less of itself."""
+
+    def __post_init__(self) -> None:
+        for names, allowed, words in LIMITS:
+            for name in names:
+                if not allowed(value := getattr(self, name)):
+                    raise ValueError(f"{name} must be {words}, got {value!r}")
+        if self.leave > self.enter:
+            raise ValueError(f"a head leaves at a share no larger than it enters at, got {self.leave}, {self.enter}")
+
+
+def _is_share(value: Number) -> bool:
+    return 0 <= value <= 1
+
+
+def _is_probability(value: Number) -> bool:
+    return 0 < value < 1
+
+
+def _is_less_than_half(value: Number) -> bool:
+    return 0 < value < 0.5
+
+
+def _is_ratio(value: Number) -> bool:
+    return 1 < value < float("inf")
+
+
+def _is_size(value: Number) -> bool:
+    return 0 <= value < float("inf")
+
+
+def _is_count(value: Number) -> bool:
+    return isinstance(value, int) and value >= 1
+
+
+SHARES = ("approach", "close", "depth", "slowdown", "share", "back", "most", "enter", "leave", "named", "growth")
+COUNTS = (
+    *("checkpoints", "neighbours", "simulations", "lasting", "fewest", "null_curves", "compared", "resamples"),
+    "dwell",
+)
+LIMITS: tuple[tuple[tuple[str, ...], Callable[[Number], bool], str], ...] = (
+    (SHARES, _is_share, "between 0 and 1"),
+    (("significance", "false_discoveries"), _is_probability, "between 0 and 1, neither included"),
+    (("quarter",), _is_less_than_half, "between 0 and 0.5, neither included"),
+    (("nearby", "window", "local"), _is_ratio, "a ratio of steps above 1"),
+    (("peak", "smallest", "stands_out"), _is_size, "a finite number, 0 or more"),
+    (COUNTS, _is_count, "a whole number of at least 1"),
+)
+"""Fields, what is allowed, and what that is called."""
+
+DEFAULT = StageCriteria()
+"""The criteria that stages and onsets are found by where no others are given."""

@@ -1,0 +1,73 @@
+"""Frames of findings: columns of fixed types, as plain data for JSON and back, and a digest of what they came from."""
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from stagewise.table import DECLARED
+
+Plain = dict[str, dict[str, Any]]
+"""Column -> its type and its values, none of which is a nan or infinite."""
+
+
+def typed(records: Iterable[Mapping[str, Any]], types: Mapping[str, str]) -> pd.DataFrame:
+    """Return records as a frame with these columns and types; what a record lacks is missing.
+
+    >>> typed([], {"stage": "int64", "summary": "str"}).dtypes.tolist()
+    [dtype('int64'), <StringDtype(na_value=nan)>]
+    """
+    return pd.DataFrame(list(records), columns=list(types)).astype(dict(types))
+
+
+def plain(frame: pd.DataFrame) -> Plain:
+    """Return a frame as plain data: a missing number is None, an infinite one the word "inf".
+
+    >>> plain(pd.DataFrame({"t50": [1.5, float("nan"), float("inf")]}))
+    {'t50': {'type': 'float64', 'values': [1.5, None, 'inf']}}
+    """
+    return {
+        str(name): {"type": str(frame[name].dtype), "values": [_plain(value) for value in frame[name].tolist()]}
+        for name in frame
+    }
+
+
+def _plain(value: Any) -> Any:
+    if pd.isna(value):
+        return None
+    return str(value) if isinstance(value, float) and math.isinf(value) else value
+
+
+def from_plain(columns: Plain) -> pd.DataFrame:
+    """Return the frame that `plain` was given."""
+    return pd.DataFrame({name: _column(column["type"], column["values"]) for name, column in columns.items()})
+
+
+def _column(kind: str, values: list[Any]) -> pd.Series:
+    if kind == "float64":
+        values = [math.nan if value is None else float(value) for value in values]
+    return pd.Series(values, dtype=kind)
+
+
+def digest(table: pd.DataFrame) -> str:
+    """Return a hash of a table of measurements and of what it says of its numbers; the same in memory and from disk.
+
+    Resamples are left out: `lo` and `hi`, which come from them, are not.
+    """
+    found = hashlib.sha256(json.dumps(table.attrs.get(DECLARED, {}), sort_keys=True).encode())
+    for name in sorted(set(map(str, table)) - {"resamples"}):
+        if table[name].notna().any():
+            found.update(f"{name} {len(table)} ".encode() + _bytes(table[name]))
+    return found.hexdigest()
+
+
+def _bytes(column: pd.Series) -> bytes:
+    if pd.api.types.is_numeric_dtype(column):
+        values = column.to_numpy("float64", na_value=np.nan)
+        return np.where(np.isnan(values), np.nan, values).tobytes()
+    places, labels = pd.factorize(column)
+    return places.astype("int64").tobytes() + json.dumps([str(label) for label in labels]).encode()

@@ -1,0 +1,150 @@
+"""Stages of a run with nested reference solutions: they end where KL to one turns up for the next one in order."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from stagewise.detection import words
+from stagewise.detection.criteria import StageCriteria
+from stagewise.detection.frames import typed
+from stagewise.detection.from_onsets import Edge, stage_row
+from stagewise.detection.onsets import TIMES
+from stagewise.detection.rises import PARTS
+from stagewise.detection.thresholds import crossing_step
+from stagewise.detection.turning_points import Turn, from_first_peak, slowdown, turn
+from stagewise.detection.verdicts import TurnVerdict
+from stagewise.table import families, select
+
+POINTS = {
+    **{"reference": "str", "step": "int64", "lo": "int64", "hi": "int64"},
+    **dict.fromkeys(("start", "value", "fall", "rise", "p_value", "slowdown"), "float64"),
+    **{"verdict": "str", "boundary": "bool", "reason": "str", "ends_stage": "Int64"},
+}
+"""Columns of the frame of turning points, with their types."""
+
+Curves = Mapping[str, pd.DataFrame]
+"""Name -> rows in the order of the steps."""
+
+
+def nested_references(table: pd.DataFrame) -> tuple[str, ...]:
+    """Return the nested references that the table has KL to, the complete one last."""
+    return tuple(families(table[table["probe"] == "KLToReference"])["nested"]) if "reference" in table else ()
+
+
+def turning_points(table: pd.DataFrame, references: Sequence[str], criteria: StageCriteria) -> pd.DataFrame:
+    """Return a row a curve: where KL to each reference turns up, whether a stage ends there, and why.
+
+    First the nested references, in their order, then the other curves of the table, which may corroborate.
+
+    Raises:
+        ValueError: the table has no KL to one of the references, or too few checkpoints.
+    """
+    kl = select(table, "KLToReference", "kl")
+    others = {str(name): rows for name, rows in kl.groupby("reference", sort=False)}
+    if not references or (unknown := set(references) - set(others)):
+        raise ValueError(f"the table has no KL to {references and sorted(unknown)}; it has {', '.join(others)}")
+    if (number := kl["step"].nunique()) < criteria.checkpoints:
+        raise ValueError(f"stages need at least {criteria.checkpoints} checkpoints, the table has {number}")
+    nested = {name: others.pop(name) for name in references}
+    records = _of_nested(nested, criteria)
+    boundaries = typed((record for record in records if record["boundary"]), POINTS)
+    records += _of_others({**others, **_restricted(table)}, boundaries, criteria)
+    return typed(({**record, "reason": words.turning_point(record, criteria)} for record in records), POINTS)
+
+
+def reference_stages(
+    table: pd.DataFrame, references: Sequence[str], points: pd.DataFrame, events: pd.DataFrame
+) -> list[dict[str, Any]]:
+    """Return the rows of the stage table, from the turning points of the same table and what its heads did."""
+    curves = {name: select(table, "KLToReference", "kl", reference=name) for name in references}
+    complete = curves[references[-1]]
+    steps = complete["step"].to_numpy()
+    ends = [_agreed(rows, steps) for _, rows in points.dropna(subset="ends_stage").groupby("ends_stage")]
+    edges: Sequence[Edge] = [(int(steps[0]),) * 3, *ends, (int(steps[-1]),) * 3]
+    goals = [*points.loc[points["boundary"], "reference"], references[-1]]
+    rows = []
+    for number, (start, end, goal) in enumerate(zip(edges[:-1], edges[1:], goals, strict=True), start=1):
+        within = events["first_step_after"].gt(start[0]) & events["first_step_after"].le(end[0])
+        kl = curves[goal].set_index("step")["value"]
+        summary = words.reference_stage(events[within], goal, kl.iloc[0], kl[end[0]])
+        rows.append(stage_row(number, start, end, _fall_times(complete, start[0], end[0]), summary))
+    return rows
+
+
+def _of_nested(curves: Curves, criteria: StageCriteria) -> list[dict[str, Any]]:
+    *_, complete = curves
+    records: list[dict[str, Any]] = []
+    previous, stage = -1, 0
+    for name, curve in curves.items():
+        lowest = turn(curve, criteria)
+        slow = slowdown(curves[complete], lowest.lo, lowest.hi, criteria)
+        verdict = TurnVerdict.COMPLETE if name == complete else _verdict(lowest, slow, previous, criteria)
+        if verdict.ends_stage:
+            previous, stage = lowest.step, stage + 1
+        records.append(_record(name, lowest, verdict, stage if verdict.ends_stage else None) | {"slowdown": slow})
+    return records
+
+
+def _verdict(lowest: Turn, slow: float, previous: int, criteria: StageCriteria) -> TurnVerdict:
+    """Decide on a partial solution: the model must have been there or paused, later than at the one before."""
+    if against := lowest.rejection(criteria):
+        return against
+    if slow > criteria.slowdown and lowest.value > criteria.close * lowest.start:
+        return TurnVerdict.PASSED
+    if lowest.step <= previous:
+        return TurnVerdict.OUT_OF_ORDER
+    return TurnVerdict.PLATEAU if slow <= criteria.slowdown else TurnVerdict.CLOSE
+
+
+def _of_others(curves: Curves, boundaries: pd.DataFrame, criteria: StageCriteria) -> list[dict[str, Any]]:
+    """Return the records of the other curves; one that turns up near a boundary corroborates it."""
+    records = []
+    for name, curve in curves.items():
+        lowest = turn(curve, criteria)
+        against = lowest.rejection(criteria)
+        stage = None if against else _stage_ended_near(lowest, boundaries, criteria.nearby)
+        near = TurnVerdict.ELSEWHERE if stage is None else TurnVerdict.CORROBORATES
+        records.append(_record(name, lowest, against or near, stage))
+    return records
+
+
+def _record(name: str, lowest: Turn, verdict: TurnVerdict, stage: int | None) -> dict[str, Any]:
+    found = {"verdict": str(verdict), "boundary": verdict.ends_stage, "ends_stage": stage}
+    return {"reference": name, **lowest._asdict(), **found}
+
+
+def _stage_ended_near(lowest: Turn, boundaries: pd.DataFrame, ratio: float) -> int | None:
+    gap = np.maximum(boundaries["lo"], lowest.lo) / np.minimum(boundaries["hi"], lowest.hi)
+    near = boundaries[gap <= ratio]
+    if near.empty:
+        return None
+    nearest = (near["step"] - lowest.step).abs().to_numpy().argmin()
+    return int(near["ends_stage"].iloc[nearest])
+
+
+def _restricted(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    if "RestrictedContextKL" not in set(table["probe"]):
+        return {}
+    rows = select(table, "RestrictedContextKL", "kl")
+    return {f"masked c={context}": from_first_peak(curve) for context, curve in rows.groupby("context", sort=False)}
+
+
+def _agreed(points: pd.DataFrame, steps: np.ndarray) -> Edge:
+    """Return the checkpoint nearest to the median of the turning points, and the interval that holds all theirs."""
+    middle = steps[np.abs(steps - points["step"].median()).argmin()]
+    return int(middle), int(points["lo"].min()), int(points["hi"].max())
+
+
+def _fall_times(curve: pd.DataFrame, start: int, end: int) -> dict[str, float]:
+    """Return when 10, 50 and 90 % of the fall from start to end had happened, between checkpoints in log(1 + step)."""
+    part = curve[curve["step"].between(start, end)]
+    steps, values = part["step"].to_numpy(float), part["value"].to_numpy(float)
+    fallen = values[0] - np.minimum.accumulate(values)
+    if fallen[-1] <= 0:
+        return dict.fromkeys(TIMES, float("nan"))
+    return {
+        name: round(crossing_step(steps, fallen, share * fallen[-1]), 1)
+        for name, share in zip(TIMES, PARTS, strict=True)
+    }

@@ -1,0 +1,121 @@
+"""Which curves of a table are followed for onsets: those whose quantity says that up, or down, is progress."""
+
+import functools
+import itertools
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from stagewise.table import KEYS, VALUES, Quantities, Quantity, declared, select
+
+NO_AXES = {*KEYS, *VALUES, "tokens", "seed", "nested"}
+"""Columns that tell no curves of one run apart."""
+
+
+class Curve(NamedTuple):
+    """A curve of a run: its probe, quantity and labels by axis, its rows in the order of the steps, what it is."""
+
+    probe: str
+    quantity: str
+    labels: dict[str, Any]
+    rows: pd.DataFrame
+    declared: Quantity
+
+    @property
+    def sign(self) -> int:
+        """1 where up is progress, -1 where down is."""
+        return -1 if self.declared.progress == "down" else 1
+
+    @property
+    def steps(self) -> np.ndarray:
+        """Its checkpoints."""
+        return self.rows["step"].to_numpy(float)
+
+    @property
+    def upwards(self) -> pd.DataFrame:
+        """Its rows, turned over where down is progress."""
+        if self.sign == 1:
+            return self.rows
+        turned = {name: -self.rows[name] for name in ("value", "resamples") if name in self.rows}
+        if {"lo", "hi"} <= set(self.rows):
+            turned |= {"lo": -self.rows["hi"], "hi": -self.rows["lo"]}
+        return self.rows.assign(**turned)
+
+
+def followed(table: pd.DataFrame) -> list[Curve]:
+    """Return the curves of a table whose onsets are looked for, one for each combination of labels on their axes.
+
+    A curve that another quantity of its probe stands for (`Quantity.unless`) is left out where the table has that.
+    """
+    return list(_followed(table))
+
+
+def has_scores(table: pd.DataFrame) -> bool:
+    """Whether the table has any curve that onsets are looked for in."""
+    return any(True for _ in _followed(table))
+
+
+def _followed(table: pd.DataFrame) -> Iterator[Curve]:
+    quantities, probes = quantities_of(table), set(table["probe"])
+    for probe, own in quantities.items():
+        for name, quantity in own.items() if probe in probes else ():
+            if quantity.progress is not None:
+                yield from _curves(table, probe, name, quantity)
+
+
+def quantities_of(table: pd.DataFrame) -> Quantities:
+    """Return what a table says of its numbers; for probes that it says nothing of, what the library's ones say."""
+    own = declared(table)
+    return own if set(table["probe"]) <= own.keys() else {**_library(), **own}
+
+
+def curve_of(table: pd.DataFrame, row: Mapping[Hashable, Any]) -> pd.DataFrame:
+    """Return the curve that a row of `find_onsets` is about, in the order of its steps."""
+    rows, labels = select(table, row["probe"], row["quantity"]), labels_of(row)
+    for name in axes_of(rows):
+        rows = rows[rows[name] == labels[name] if name in labels else rows[name].isna()]
+    return rows.dropna(axis="columns", how="all")
+
+
+def labels_of(row: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return the labels of a row of `find_onsets`, by axis: they stand between the quantity and the verdict.
+
+    >>> labels_of({"probe": "Loss", "quantity": "cross_entropy", "layer": pd.NA, "position": 7, "verdict": "onset"})
+    {'position': 7}
+    """
+    _, _, *axes = itertools.takewhile(lambda name: name != "verdict", row)
+    return {name: row[name] for name in axes if not pd.isna(row[name])}
+
+
+def axes_of(rows: pd.DataFrame) -> list[str]:
+    """List the columns that tell the curves of one quantity apart."""
+    return [str(name) for name in rows if name not in NO_AXES and rows[name].notna().any()]
+
+
+@functools.cache
+def _library() -> Quantities:
+    from stagewise import probes
+    from stagewise.probe import AbstractProbe
+
+    classes = {name: cls for name, cls in vars(probes).items() if isinstance(cls, type)}
+    return {name: dict(cls.quantities) for name, cls in classes.items() if issubclass(cls, AbstractProbe)}
+
+
+def _curves(table: pd.DataFrame, probe: str, name: str, quantity: Quantity) -> Iterator[Curve]:
+    instead = {frozenset(labels.items()) for labels, _ in _split(table, probe, quantity.unless)}
+    for labels, rows in _split(table, probe, name):
+        if frozenset(labels.items()) not in instead:
+            yield Curve(probe, name, labels, rows, quantity)
+
+
+def _split(table: pd.DataFrame, probe: str, quantity: str) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
+    chosen = table[(table["probe"] == probe) & (table["quantity"] == quantity)]
+    if chosen.empty:
+        return
+    rows = select(chosen, probe, quantity)
+    axes = axes_of(rows)
+    groups: Iterable[tuple[Any, pd.DataFrame]] = [((), rows)]
+    for labels, curve in rows.groupby(axes, sort=False, dropna=False) if axes else groups:
+        yield {name: label for name, label in zip(axes, labels, strict=True) if not pd.isna(label)}, curve

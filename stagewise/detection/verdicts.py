@@ -1,0 +1,76 @@
+"""What is decided of a curve, and why: the enumerations that turning points and onsets carry in `verdict`."""
+
+from enum import StrEnum
+
+
+class TurnVerdict(StrEnum):
+    """Whether the turning point of a KL curve ends a stage, and why, or why not.
+
+    The numbers of each decision are in the other columns of its row; `words.turning_point` makes a sentence of both.
+    """
+
+    PLATEAU = "plateau"
+    """Ends a stage: learning slowed down there."""
+
+    CLOSE = "close"
+    """Ends a stage: the model came close to this reference, without a pause."""
+
+    COMPLETE = "complete"
+    """Is the complete reference, which ends no stage."""
+
+    PASSED = "passed"
+    """Turns up, but the model neither came close nor paused."""
+
+    OUT_OF_ORDER = "out of order"
+    """Turns up no later than the reference before it."""
+
+    NOT_APPROACHED = "not approached"
+    """Falls by too small a part of its start."""
+
+    NO_RISE = "no rise"
+    """Rises by too small a part of its fall."""
+
+    NOISE = "noise"
+    """Rises by no more than noise on a curve that only falls would show."""
+
+    CORROBORATES = "corroborates"
+    """Another curve, which turns up near a boundary."""
+
+    ELSEWHERE = "elsewhere"
+    """Another curve, which turns up at no boundary."""
+
+    @property
+    def ends_stage(self) -> bool:
+        """Whether the turning point is a boundary of stages."""
+        return self in (TurnVerdict.PLATEAU, TurnVerdict.CLOSE)
+
+
+class OnsetVerdict(StrEnum):
+    """Whether a curve has an onset, or why it has none; its numbers are in the other columns of its row."""
+
+    ONSET = "onset"
+    """It has one."""
+
+    NOT_FINITE = "not finite"
+    """A value is missing or infinite."""
+
+    FEW_CHECKPOINTS = "few checkpoints"
+    """They cannot tell an onset from noise."""
+
+    SMALL = "small"
+    """The largest rise is too small to count."""
+
+    NOISE = "noise"
+    """The largest rise is no larger than noise may make it."""
+
+    SPIKE = "spike"
+    """The rise is seen at too few checkpoints."""
+
+    GRADUAL = "gradual"
+    """Too little of the rise is within a short time."""
+
+    COMMON = "common"
+    """The curve rises as fast at other times."""
+
+    STEADY = "steady"
+    """A curve that never speeds up may show such a rise, over all curves that were followed."""

@@ -1,0 +1,213 @@
+"""Findings in words: every sentence about stages, turning points and onsets; `head_words` has those about heads."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from stagewise.detection.criteria import DEFAULT, StageCriteria
+from stagewise.detection.head_labels import DIFFUSE
+from stagewise.detection.scores import labels_of
+from stagewise.detection.verdicts import OnsetVerdict, TurnVerdict
+from stagewise.table import Quantity, head_label
+
+Row = Mapping[Any, Any]
+"""A row of a frame of findings."""
+
+TURNS = {
+    TurnVerdict.PLATEAU: "turns up after a plateau",
+    TurnVerdict.CLOSE: "turns up, close to it, without a plateau",
+    TurnVerdict.COMPLETE: "is the complete reference: it ends no stage",
+    TurnVerdict.PASSED: "is passed by: the model neither came close nor paused (learning slows to {slowdown:.0%})",
+    TurnVerdict.OUT_OF_ORDER: "turns up no later than the reference before it",
+    TurnVerdict.NOT_APPROACHED: "is not approached: it falls by {fall:.2g} of {start:.2g} nats before it turns",
+    TurnVerdict.NO_RISE: "does not turn up: it rises by less than {criteria.depth:.0%} of its fall",
+    TurnVerdict.NOISE: "does not turn up: noise alone would show such a rise",
+    TurnVerdict.CORROBORATES: "turns up at the end of stage {ends_stage}",
+    TurnVerdict.ELSEWHERE: "turns up, but at no boundary",
+}
+NO_ONSETS = {
+    OnsetVerdict.NOT_FINITE: "is not finite at step {not_finite_at}",
+    OnsetVerdict.FEW_CHECKPOINTS: "has {checkpoints} checkpoints: fewer than {criteria.fewest} cannot tell an onset "
+    "from noise",
+    OnsetVerdict.SMALL: "moves by {size:.2g}, less than {criteria.smallest:g}",
+    OnsetVerdict.NOISE: "moves by {size:.2g}: noise of {noise:.2g} may show that",
+    OnsetVerdict.SPIKE: "moves at {few} only",
+    OnsetVerdict.GRADUAL: "moves gradually: {share:.0%} of the way within a ratio of {criteria.local:g} in steps",
+    OnsetVerdict.COMMON: "moves no faster than at other times",
+    OnsetVerdict.STEADY: "may be a curve that never speeds up (p = {p_adjusted:.2g} over all curves)",
+}
+"""Verdict -> why there is no onset."""
+
+GROUPS = {
+    "moves by less than {:g} or its noise": (OnsetVerdict.SMALL, OnsetVerdict.NOISE),
+    "moves gradually, as at other times, or at one checkpoint": (
+        *(OnsetVerdict.GRADUAL, OnsetVerdict.COMMON, OnsetVerdict.SPIKE),
+    ),
+    "may never speed up": (OnsetVerdict.STEADY,),
+    "cannot be judged": (OnsetVerdict.FEW_CHECKPOINTS, OnsetVerdict.NOT_FINITE),
+}
+"""Reasons against an onset that are counted together."""
+
+HEADS = {
+    "previous token": ("a previous-token head", "the previous token"),
+    "duplicate token": ("a duplicate-token head", "the same token earlier"),
+    "induction": ("an induction head", "what followed the token before"),
+    "first token": ("a first-token head", "the first token"),
+    "self": ("a self-attending head", "its own position"),
+}
+"""What a head with most of its attention on a relation is called, and what it attends to otherwise."""
+
+LISTED, SHOWN = 8, 5
+"""Onsets of one stage, and scores without an onset, that are written out."""
+
+
+def stages(table: pd.DataFrame) -> list[str]:
+    """Say of each stage from when to when it lasts, and what happened in it."""
+    return [
+        f"stage {row['stage']}, steps {_edge(row, 'start')} to {_edge(row, 'end')}: {row['summary']}"
+        for row in table.to_dict("records")
+    ]
+
+
+def _edge(row: Row, edge: str) -> str:
+    step, lo, hi = (row[edge + suffix] for suffix in ("", "_lo", "_hi"))
+    return f"{step}" if lo == hi == step else f"{step} [{lo}, {hi}]"
+
+
+def turning_point(row: Row, criteria: StageCriteria = DEFAULT) -> str:
+    """Say what was decided of a turning point.
+
+    >>> turning_point({"verdict": "not approached", "fall": 0.1, "start": 2.0})
+    'is not approached: it falls by 0.1 of 2 nats before it turns'
+    """
+    return TURNS[TurnVerdict(row["verdict"])].format(**row, criteria=criteria)
+
+
+def no_boundaries(points: pd.DataFrame) -> list[str]:
+    """Say of each curve of KL why it ends no stage."""
+    return [f"{row['reference']} {row['reason']}" for row in points.to_dict("records")]
+
+
+def reference_stage(events: pd.DataFrame, goal: str, before: float, after: float) -> str:
+    """Say what the heads did in a stage, and how close the model came to the reference that it ends at."""
+    return "; ".join([*head_events(events), f"KL to {goal} {'falls to' if after < before else 'is'} {after:.2g}"])
+
+
+def head_events(events: pd.DataFrame) -> list[str]:
+    """Say what the heads did, heads that did the same together."""
+    phrases = []
+    for (before, after), rows in events.groupby(["before", "after"], sort=False):
+        heads = ", ".join(map(head_label, rows["layer"], rows["head"]))
+        take, leave = ("take", "leave") if len(rows) > 1 else ("takes", "leaves")
+        if before == DIFFUSE:
+            phrases.append(f"{heads} {take} {after}")
+        else:
+            phrases.append(f"{heads} {leave} {before}" + ("" if after == DIFFUSE else f" for {after}"))
+    return phrases
+
+
+def onset(row: Row, quantity: Quantity, criteria: StageCriteria = DEFAULT) -> str:
+    """Say what began in a row of `find_onsets`, with its levels."""
+    labels, after = labels_of(row), row["after"]
+    further = ", not over yet" if np.isinf(row["t90_hi"]) else ""
+    further = f", back to {_two(row['last'])}" if row["transient"] else further
+    way = f"({_two(row['before'])} -> {_two(after)}{further})"
+    curve = curve_label(labels)
+    if _is_attention(labels, quantity):
+        name, target = HEADS.get(labels["relation"], (f"the head of {labels['relation']}", labels["relation"]))
+        return f"{head(labels)} {f'becomes {name}' if after >= criteria.most else f'attends more to {target}'} {way}"
+    if quantity.onset:
+        return f"{curve} {quantity.onset} {way}".lstrip()
+    phrase = f"{quantity.label} {'falls' if quantity.progress == 'down' else 'rises'} {way}"
+    return f"{curve}: {phrase}" if curve else phrase
+
+
+def _is_attention(labels: Row, quantity: Quantity) -> bool:
+    """Whether a curve is a share of a head's attention to a relation, which has words of its own."""
+    share = quantity.progress == "up" and quantity.range == (0, 1) and not quantity.onset
+    return share and labels.keys() == {"layer", "head", "relation"}
+
+
+def curve_label(labels: Row) -> str:
+    """Name a curve by its labels, by axis; one without any has no name.
+
+    >>> curve_label({"layer": 0, "head": 3, "feature": "copy"}), curve_label({"position": 7})
+    ('L0H3, feature copy', 'position 7')
+    """
+    of_head = {"layer", "head"} <= labels.keys()
+    others = [f"{name} {label}" for name, label in labels.items() if not (of_head and name in ("layer", "head"))]
+    return ", ".join([head(labels), *others] if of_head else others)
+
+
+def head(row: Row) -> str:
+    """Name the head that a row is about."""
+    return head_label(int(row["layer"]), int(row["head"]))
+
+
+def _two(value: float) -> str:
+    return f"{round(value, 2) + 0.0:.2f}"  # no minus before a zero
+
+
+def no_onset(row: Row, criteria: StageCriteria = DEFAULT) -> str:
+    """Say why a curve has no onset.
+
+    >>> no_onset({"verdict": "small", "before": 0.05, "after": 0.06})
+    'moves by 0.01, less than 0.1'
+    """
+    size = abs(row["after"] - row["before"]) if "after" in row else np.nan
+    few = f"{row['lasting']} checkpoints" if row.get("lasting", 0) > 1 else "one checkpoint"
+    return NO_ONSETS[OnsetVerdict(row["verdict"])].format(**row, size=size, few=few, criteria=criteria)
+
+
+def no_onsets(onsets: pd.DataFrame) -> list[str]:
+    """Say of the scores that moved most why they have no onset, and how many others there are; nothing of onsets."""
+    if onsets.empty or onsets["onset"].any():
+        return []
+    order = (onsets["after"] - onsets["before"]).abs().sort_values(ascending=False, kind="stable").index
+    lines = [f"{_score(row)} {row['reason']}" for row in onsets.loc[order[:SHOWN]].to_dict("records")]
+    return [*lines, *([f"and {len(onsets) - SHOWN} others"] if len(onsets) > SHOWN else [])]
+
+
+def _score(row: Row) -> str:
+    labels = labels_of(row)
+    if labels.keys() == {"layer", "head", "relation"}:
+        return f"{head(labels)} {labels['relation']}"
+    return f"{curve_label(labels)} {row['probe']} {row['quantity']}".lstrip()
+
+
+def without_onset(onsets: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> str:
+    """Say how many scores have no onset, and why.
+
+    >>> without_onset(pd.DataFrame({"verdict": ["onset", "small"]}))
+    '2 scores were followed, 1 of them without onset: 1 moves by less than 0.1 or its noise.'
+    """
+    against = onsets.loc[onsets["verdict"] != OnsetVerdict.ONSET, "verdict"]
+    numbers = {words.format(criteria.smallest): against.isin(group).sum() for words, group in GROUPS.items()}
+    counted = ", ".join(f"{number} {words}" for words, number in numbers.items() if number)
+    lead = f"{_scores(onsets)} {'was' if len(onsets) == 1 else 'were'} followed"
+    return f"{lead}, {len(against)} of them without onset: {counted}." if counted else f"{lead}; all have an onset."
+
+
+def _scores(onsets: pd.DataFrame) -> str:
+    return f"{len(onsets)} score{'' if len(onsets) == 1 else 's'}"
+
+
+def before_onsets(onsets: pd.DataFrame) -> str:
+    """Say what the first stage is: the time before the first onset, or all of it."""
+    return "before the first onset" if onsets["onset"].any() else f"no onset in {_scores(onsets)}"
+
+
+def onset_stage(onsets: pd.DataFrame) -> str:
+    """Say what began at the start of a stage, each onset with its time where there are several."""
+    rows = onsets.head(LISTED).to_dict("records")
+    several = len(onsets) > 1
+    phrases = [f"{row['words']}, step {half_way(row)}" if several else str(row["words"]) for row in rows]
+    return "; ".join([*phrases, *([f"and {len(onsets) - LISTED} more"] if len(onsets) > LISTED else [])])
+
+
+def half_way(row: Row) -> str:
+    """Write the step at which an onset was half-way, with its interval."""
+    end = "..." if np.isinf(row["t50_hi"]) else f"{row['t50_hi']:.0f}"
+    return f"{row['t50']:.0f} [{row['t50_lo']:.0f}, {end}]"

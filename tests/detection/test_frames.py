@@ -1,0 +1,44 @@
+"""Frames as plain data: what is read is what was written; a digest tells tables apart by what they say."""
+
+import json
+import math
+
+import pandas as pd
+import pytest
+
+from stagewise.detection.frames import digest, from_plain, plain, typed
+from stagewise.table import Quantity, declare
+
+TYPES = {"step": "int64", "t50": "float64", "layer": "Int64", "relation": "string", "words": "str", "onset": "bool"}
+ROWS = [
+    {"step": 1, "t50": 1 / 3, "layer": 0, "relation": "self", "words": "a", "onset": True},
+    {"step": 2, "t50": math.inf, "words": "", "onset": False},
+    {"step": 3, "t50": math.nan, "layer": None, "relation": None, "words": "é", "onset": True},
+]
+
+
+@pytest.mark.parametrize("rows", [ROWS, ROWS[1:], []])
+def test_a_frame_survives_json_with_its_types(rows: list[dict[str, object]]) -> None:
+    frame = typed(rows, TYPES)
+    text = json.dumps(plain(frame), allow_nan=False)
+    pd.testing.assert_frame_equal(from_plain(json.loads(text)), frame)
+
+
+def test_the_digest_is_that_of_the_values_not_of_their_types() -> None:
+    frame = typed(ROWS, TYPES)
+    assert digest(frame) == digest(frame.astype({"step": "Int64", "relation": "object", "words": "string"}))
+    assert digest(frame) == digest(frame.assign(nothing=None, resamples=1.0))
+
+
+@pytest.mark.parametrize(("column", "value"), [("t50", 0.5), ("layer", 3), ("relation", "other"), ("words", "b")])
+def test_another_value_gives_another_digest(column: str, value: object) -> None:
+    frame = typed(ROWS, TYPES)
+    changed = frame.copy()
+    changed.loc[0, column] = value
+    assert digest(changed) != digest(frame)
+
+
+def test_what_a_table_declares_counts() -> None:
+    frame, declaring = typed(ROWS, TYPES), typed(ROWS, TYPES)
+    declare(declaring, {"Own": {"score": Quantity("score", progress="up")}})
+    assert digest(declaring) != digest(frame)

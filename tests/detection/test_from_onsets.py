@@ -1,0 +1,44 @@
+"""Stages between onsets: one for each that can be told apart in time."""
+
+from collections.abc import Callable
+
+import pandas as pd
+import pytest
+
+from stagewise.detection.from_onsets import onset_stages
+from stagewise.detection.onsets import find_onsets
+from stagewise.detection.stages import find_stages
+
+Curves = Callable[..., pd.DataFrame]
+
+
+def test_two_heads_at_different_times_are_two_stages_in_order(attention: pd.DataFrame) -> None:
+    table = find_stages(attention).table
+    assert table["stage"].tolist() == [1, 2, 3]
+    first, early, late = table["summary"]
+    assert first == "before the first onset"
+    assert early.startswith("L0H1 becomes a previous-token head (0.05 -> 0.7")
+    assert late.startswith("L1H1 becomes an induction head (0.05 -> 0.7")
+    for row, at in zip(table.iloc[1:].to_dict("records"), (130, 500), strict=True):
+        assert row["start_lo"] <= at <= row["start_hi"]
+
+
+def test_onsets_that_cannot_be_told_apart_are_one_stage(step_up: Curves) -> None:
+    of = {"probe": "AttentionTo", "quantity": "mass", "relation": "induction", "layer": 0}
+    stages = find_stages(pd.concat([step_up(200, head=0, **of), step_up(205, head=1, **of)]))
+    assert len(stages) == 2
+    assert stages.table["summary"].iloc[1].count("becomes an induction head") == 2
+
+
+def test_the_times_of_a_stage_are_the_medians_of_its_onsets(attention: pd.DataFrame) -> None:
+    onsets = find_onsets(attention)
+    _, early, _ = onset_stages(onsets, 0, 3000)
+    assert [early[name] for name in ("t10", "t50", "t90")] == pytest.approx(
+        onsets.loc[0, ["t10", "t50", "t90"]].tolist(), abs=0.05
+    )
+
+
+def test_without_any_onset_all_is_one_stage(attention: pd.DataFrame) -> None:
+    never = find_onsets(attention[attention["head"] == 0])
+    (row,) = onset_stages(never, 0, 3000)
+    assert (row["start"], row["end"], row["summary"]) == (0, 3000, "no onset in 1 score")

@@ -1,0 +1,61 @@
+"""When heads change what they attend to: for good, not for a visit, and by other thresholds."""
+
+import pandas as pd
+
+from stagewise.detection.criteria import StageCriteria
+from stagewise.detection.head_labels import EVENTS, head_events
+
+
+def shares(of_the_first: list[float]) -> pd.DataFrame:
+    frames = [
+        pd.DataFrame({"step": range(len(values)), "relation": name, "value": values})
+        for name, values in (("I(1)", of_the_first), ("I(2)", [1 - share for share in of_the_first]))
+    ]
+    frame = pd.concat(frames).assign(run="run", probe="HeadSpecialisation", quantity="share", layer=0, head=1)
+    return frame
+
+
+def test_a_head_that_moves_for_good_is_one_event_between_two_checkpoints() -> None:
+    (event,) = head_events(shares([0.9, 0.9, 0.8, 0.2, 0.1, 0.1])).to_dict("records")
+    assert event == {
+        "layer": 0,
+        "head": 1,
+        "before": "I(1)",
+        "after": "I(2)",
+        "last_step_before": 2,
+        "first_step_after": 3,
+    }
+
+
+def test_a_visit_of_one_checkpoint_is_no_event() -> None:
+    assert head_events(shares([0.9, 0.9, 0.2, 0.9, 0.9, 0.9])).empty
+
+
+def test_a_head_at_the_edge_keeps_its_name_until_another_has_half() -> None:
+    three_way = pd.concat(
+        [
+            shares([0.6, 0.6, 0.45, 0.45, 0.3, 0.3]).query("relation == 'I(1)'"),
+            shares([0.8, 0.8, 0.8, 0.8, 0.8, 0.8]).query("relation == 'I(2)'"),
+        ]
+    )
+    assert head_events(three_way)[["before", "after", "first_step_after"]].to_numpy().tolist() == [
+        ["I(1)", "diffuse", 4]
+    ]
+
+
+def test_a_head_enters_and_leaves_at_the_shares_of_the_criteria() -> None:
+    table = shares([0.6, 0.6, 0.45, 0.45, 0.3, 0.3])
+    (event,) = head_events(table).to_dict("records")
+    assert (event["after"], event["first_step_after"]) == ("I(2)", 2)
+    (late,) = head_events(table, StageCriteria(enter=0.6)).to_dict("records")
+    assert (late["after"], late["first_step_after"]) == ("I(2)", 4)
+
+
+def test_a_longer_dwell_passes_over_a_visit_of_two_checkpoints() -> None:
+    visit = shares([0.9, 0.9, 0.9, 0.2, 0.2, 0.9, 0.9, 0.9])
+    assert len(head_events(visit)) == 2
+    assert head_events(visit, StageCriteria(dwell=3)).empty
+
+
+def test_a_table_without_shares_has_no_events_but_their_columns() -> None:
+    assert list(head_events(shares([0.9]).assign(probe="Loss"))) == list(EVENTS)

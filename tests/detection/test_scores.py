@@ -1,0 +1,96 @@
+"""Which curves are followed: what a table declares, on any axes, each once."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from stagewise.detection.onsets import find_onsets
+from stagewise.detection.scores import curve_of, followed, has_scores, labels_of, quantities_of
+from stagewise.probes import Accuracy
+from stagewise.table import Quantity, declare
+
+Curves = Callable[..., pd.DataFrame]
+
+
+def declaring(table: pd.DataFrame, **quantities: Quantity) -> pd.DataFrame:
+    declare(table, {"LogitLens": quantities})
+    return table
+
+
+@pytest.fixture
+def lens(step_up: Curves) -> pd.DataFrame:
+    """Rows of a probe of one's own, by position and feature: one rises at 100, the others do not."""
+    of = {"probe": "LogitLens", "quantity": "rank"}
+    frames = [
+        step_up(100 + position, 0.7 * (position == 1 and feature == "b"), position=position, feature=feature, **of)
+        for position in (0, 1)
+        for feature in ("a", "b")
+    ]
+    return pd.concat(frames, ignore_index=True)
+
+
+def test_a_probe_of_ones_own_is_followed_on_its_own_axes(lens: pd.DataFrame) -> None:
+    onsets = find_onsets(declaring(lens, rank=Quantity("rank", progress="up")))
+    assert len(onsets) == 4
+    assert onsets["onset"].tolist() == [True, False, False, False]
+    assert labels_of(onsets.iloc[0].to_dict()) == {"position": 1, "feature": "b"}
+    assert onsets.loc[0, "words"].startswith("position 1, feature b: rank rises (0.05 -> 0.7")
+
+
+def test_a_quantity_falls_where_down_is_progress(lens: pd.DataFrame) -> None:
+    turned = declaring(lens.assign(value=-lens["value"]), rank=Quantity("rank", progress="down", onset="sinks"))
+    (row,) = find_onsets(turned).query("onset").to_dict("records")
+    assert row["before"] > row["after"]
+    assert row["words"].startswith("position 1, feature b sinks (-0.05 -> -0.7")
+
+
+def test_what_is_neither_progress_up_nor_down_is_not_followed(lens: pd.DataFrame) -> None:
+    assert not has_scores(declaring(lens, rank=Quantity("rank")))
+    assert not has_scores(lens)
+
+
+def test_a_table_that_declares_nothing_takes_what_the_library_says(step_up: Curves) -> None:
+    table = step_up(100, probe="Accuracy", quantity="accuracy")
+    assert quantities_of(table)["Accuracy"] == Accuracy.quantities
+    assert [curve.labels for curve in followed(table)] == [{}]
+
+
+def test_a_quantity_is_left_out_where_the_one_that_stands_for_it_has_the_same_labels(step_up: Curves) -> None:
+    of = {"probe": "AttentionTo", "relation": "induction", "layer": 0}
+    mass = [step_up(100, head=head, quantity="mass", **of) for head in (0, 1)]
+    table = pd.concat([*mass, step_up(100, head=1, quantity="along", **of)])
+    assert sorted((curve.quantity, curve.labels["head"]) for curve in followed(table)) == [("along", 1), ("mass", 0)]
+
+
+def test_labels_that_no_curve_of_a_run_differs_in_are_no_axes(step_up: Curves) -> None:
+    table = step_up(100, probe="Accuracy", quantity="accuracy", seed=3)
+    (curve,) = followed(table.assign(tokens=512 * table["step"]))
+    assert curve.labels == {}
+    assert len(curve.rows) == len(table)
+
+
+def test_the_curve_of_a_row_is_the_one_that_was_followed(lens: pd.DataFrame) -> None:
+    table = declaring(lens, rank=Quantity("rank", progress="up"))
+    without = table[table["position"] == 0].assign(position=pd.NA)
+    table = declaring(pd.concat([table, without]), rank=Quantity("rank", progress="up"))
+    for row, curve in zip(find_onsets(table).sort_index().to_dict("records"), followed(table), strict=False):
+        assert curve_of(table, row)["step"].is_monotonic_increasing
+        assert len(curve_of(table, row)) == len(curve.rows)
+
+
+def test_an_axis_that_is_called_like_a_column_of_the_onsets_is_refused(lens: pd.DataFrame) -> None:
+    table = declaring(lens.rename(columns={"feature": "noise"}), rank=Quantity("rank", progress="up"))
+    with pytest.raises(ValueError, match="LogitLens has an axis 'noise', which is a column of the onsets"):
+        find_onsets(table)
+
+
+def test_upwards_turns_a_falling_curve_and_its_interval_over(step_up: Curves) -> None:
+    table = step_up(100, probe="Loss", quantity="cross_entropy")
+    (curve,) = followed(table.assign(lo=table["value"] - 1, hi=table["value"] + 2))
+    upwards = curve.upwards
+    assert curve.sign == -1
+    assert np.allclose(upwards["value"], -table["value"])
+    assert (upwards["lo"] < upwards["value"]).all()
+    assert np.allclose(upwards["hi"] - upwards["value"], 1)

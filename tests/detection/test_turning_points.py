@@ -1,0 +1,56 @@
+"""Turning points: where a curve is lowest, and by which criteria it turns up."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from stagewise.detection.criteria import StageCriteria
+from stagewise.detection.turning_points import from_first_peak, slowdown, turn
+from stagewise.detection.verdicts import TurnVerdict
+
+STEPS = np.arange(0, 600, 10)
+GENERATOR = np.random.default_rng(0)
+NOISE = 0.01 * GENERATOR.standard_normal(len(STEPS))
+
+
+def curve(values: np.ndarray) -> pd.DataFrame:
+    return pd.DataFrame({"step": STEPS, "value": values})
+
+
+VALLEY = curve(np.abs(STEPS - 300) / 300 + 0.5 + NOISE)
+
+
+def test_a_valley_has_its_lowest_point_in_the_interval_and_its_depths() -> None:
+    lowest = turn(VALLEY)
+    assert lowest.lo <= 300 <= lowest.hi
+    assert (lowest.start, lowest.value, lowest.fall, lowest.rise) == pytest.approx((1.5, 0.5, 1.0, 0.97), abs=0.05)
+    assert lowest.p_value < 0.01
+    assert lowest.rejection() is None
+
+
+def test_a_curve_that_only_falls_does_not_turn_up() -> None:
+    assert turn(curve(1 - STEPS / 600 + NOISE)).rejection() == TurnVerdict.NO_RISE
+    noisy = curve(1 - STEPS / 600 + 20 * NOISE)
+    assert turn(noisy).rejection(StageCriteria(depth=0.0)) == TurnVerdict.NOISE
+
+
+def test_the_smallest_p_value_is_one_over_the_simulations() -> None:
+    assert turn(VALLEY, StageCriteria(simulations=99)).p_value == 0.01
+
+
+def test_the_same_seed_gives_the_same_turn() -> None:
+    noisy = curve(VALLEY["value"].to_numpy() + 30 * NOISE)
+    assert turn(noisy) == turn(noisy, seed=0)
+
+
+def test_a_curve_that_rises_first_counts_from_its_peak() -> None:
+    hill = curve(np.where(STEPS < 100, STEPS / 100, 1 - (STEPS - 100) / 1000))
+    assert from_first_peak(hill)["step"].iloc[0] == pytest.approx(100, abs=10)
+    assert len(from_first_peak(curve(STEPS / 600))) == 1
+
+
+def test_a_plateau_is_slow_and_a_straight_fall_in_the_logarithm_is_not() -> None:
+    two_falls = 2 - 1 / (1 + (50 / (STEPS + 1)) ** 8) - 1 / (1 + (400 / (STEPS + 1)) ** 8)
+    assert slowdown(curve(two_falls + 0.1 * NOISE), 100, 250) < 0.2
+    assert slowdown(curve(8 - np.log1p(STEPS) + 0.1 * NOISE), 100, 250) > 0.7
+    assert slowdown(curve(two_falls + 0.1 * NOISE), 100, 250, StageCriteria(peak=1e6)) == 1.0

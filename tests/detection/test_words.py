@@ -1,0 +1,90 @@
+"""Words are made from verdicts and numbers: each verdict has its sentence, and nothing is counted by text."""
+
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from stagewise.detection import words
+from stagewise.detection.criteria import StageCriteria
+from stagewise.detection.verdicts import OnsetVerdict, TurnVerdict
+from stagewise.table import Quantity
+
+POINT = {"fall": 1.0, "start": 2.0, "slowdown": 0.9, "ends_stage": 1}
+SCORE = {
+    **{"probe": "AttentionTo", "quantity": "mass", "relation": "induction", "layer": 0, "head": 3},
+    **{"verdict": "onset", "transient": False, "before": 0.05, "after": 0.7, "last": 0.7, "t90_hi": 300.0},
+    **{"noise": 0.1, "share": 0.3, "lasting": 1, "p_adjusted": 0.2, "checkpoints": 3, "not_finite_at": 10},
+}
+MASS = Quantity("attention mass", range=(0, 1), progress="up")
+
+
+def test_every_verdict_on_a_turning_point_has_a_sentence_of_its_own() -> None:
+    sentences = {words.turning_point({**POINT, "verdict": verdict}) for verdict in TurnVerdict}
+    assert len(sentences) == len(TurnVerdict)
+
+
+def test_every_verdict_against_an_onset_has_a_sentence_and_a_group_of_its_own() -> None:
+    against = set(OnsetVerdict) - {OnsetVerdict.ONSET}
+    assert len({words.no_onset({**SCORE, "verdict": verdict}) for verdict in against}) == len(against)
+    assert sorted(verdict for group in words.GROUPS.values() for verdict in group) == sorted(against)
+
+
+def test_the_thresholds_in_a_sentence_are_those_that_decided() -> None:
+    small = {**SCORE, "verdict": "small", "after": 0.25}
+    assert words.no_onset(small, StageCriteria(smallest=0.3)) == "moves by 0.2, less than 0.3"
+    assert "less than 20% of its fall" in words.turning_point({"verdict": "no rise"}, StageCriteria(depth=0.2))
+
+
+def test_scores_without_onset_are_counted_by_verdict_whatever_their_words_say() -> None:
+    verdicts = ["onset", "small", "noise", "gradual", "common", "spike", "steady", "not finite", "few checkpoints"]
+    onsets = pd.DataFrame({"verdict": verdicts, "reason": "in other words"})
+    assert words.without_onset(onsets) == (
+        "9 scores were followed, 8 of them without onset: 2 moves by less than 0.1 or its noise, 3 moves gradually, as "
+        "at other times, or at one checkpoint, 1 may never speed up, 2 cannot be judged."
+    )
+    assert words.without_onset(onsets[:1]) == "1 score was followed; all have an onset."
+
+
+@pytest.mark.parametrize(
+    ("row", "sentence"),
+    [
+        ({}, "L0H3 becomes an induction head (0.05 -> 0.70)"),
+        ({"relation": "I(2)"}, "L0H3 becomes the head of I(2) (0.05 -> 0.70)"),
+        ({"after": 0.4}, "L0H3 attends more to what followed the token before (0.05 -> 0.40)"),
+        ({"transient": True, "last": 0.1}, "L0H3 becomes an induction head (0.05 -> 0.70, back to 0.10)"),
+        ({"t90_hi": float("inf")}, "L0H3 becomes an induction head (0.05 -> 0.70, not over yet)"),
+    ],
+)
+def test_a_head_with_a_relation_has_words_of_its_own(row: dict[str, Any], sentence: str) -> None:
+    assert words.onset({**SCORE, **row}, MASS) == sentence
+
+
+@pytest.mark.parametrize(
+    ("labels", "quantity", "sentence"),
+    [
+        ({}, Quantity("loss", progress="down", onset="the loss falls"), "the loss falls (3.00 -> 1.00)"),
+        ({}, Quantity("rank", progress="down"), "rank falls (3.00 -> 1.00)"),
+        ({"layer": 1, "head": 2}, Quantity("x", onset="copies"), "L1H2 copies (3.00 -> 1.00)"),
+        ({"layer": 1, "head": 2, "feature": "a"}, Quantity("cosine"), "L1H2, feature a: cosine rises (3.00 -> 1.00)"),
+        ({"layer": 1}, Quantity("rank", progress="up"), "layer 1: rank rises (3.00 -> 1.00)"),
+    ],
+)
+def test_an_onset_is_called_what_its_quantity_says(labels: dict[str, Any], quantity: Quantity, sentence: str) -> None:
+    row = {"probe": "P", "quantity": "q", **labels, "verdict": "onset", "transient": False, "t90_hi": 1.0}
+    assert words.onset({**row, "before": 3.0, "after": 1.0, "last": 1.0}, quantity) == sentence
+
+
+def test_heads_that_did_the_same_are_said_together() -> None:
+    events = pd.DataFrame(
+        [(0, 0, "diffuse", "I(1)"), (0, 1, "diffuse", "I(1)"), (0, 0, "I(1)", "I(2)"), (0, 1, "I(1)", "diffuse")],
+        columns=["layer", "head", "before", "after"],
+    )
+    assert words.head_events(events) == ["L0H0, L0H1 take I(1)", "L0H0 leaves I(1) for I(2)", "L0H1 leaves I(1)"]
+
+
+def test_of_many_scores_without_onset_those_that_moved_most_are_named() -> None:
+    never = {**SCORE, "onset": False}
+    rows = [{**never, "head": head, "after": 0.05 + 0.01 * head, "reason": f"is {head}"} for head in range(7)]
+    lines = words.no_onsets(pd.DataFrame(rows))
+    assert lines == [*(f"L0H{head} induction is {head}" for head in (6, 5, 4, 3, 2)), "and 2 others"]
