@@ -2,7 +2,6 @@
 
 import concurrent.futures
 import contextlib
-import hashlib
 import itertools
 import json
 import multiprocessing
@@ -17,6 +16,8 @@ from typing import Any
 import pandas as pd
 from tqdm.auto import tqdm
 
+from stagewise.checkpoints.digest import short_digest
+from stagewise.checkpoints.json_files import read_json
 from stagewise.checkpoints.run_folder import write_json
 from stagewise.recipe import describe
 
@@ -92,8 +93,8 @@ def sweep(
         elif missing:
             with worker_pool(min(workers, len(missing))) as pool:
                 _run(function, missing, pool, bar, cost)
-    found = [json.loads(path.read_text(encoding="utf8")) for path in paths]
-    return pd.DataFrame([{**setting, **each["result"]} for setting, each in zip(settings, found, strict=True)])
+    records = [read_json(path, "delete it: the same call does this run again") for path in paths]
+    return pd.DataFrame([{**setting, **each["result"]} for setting, each in zip(settings, records, strict=True)])
 
 
 @contextlib.contextmanager
@@ -155,8 +156,7 @@ def _check(settings: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _identity(function: Callable[..., object], setting: Mapping[str, Any]) -> str:
-    text = json.dumps([_name(function), describe(setting)], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return short_digest([_name(function), describe(setting)])
 
 
 def _name(function: Callable[..., object]) -> str:
