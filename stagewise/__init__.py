@@ -8,84 +8,23 @@
 Names are imported when they are first used: `import stagewise` costs no torch.
 """
 
+import re
 from importlib import import_module
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-if TYPE_CHECKING:
-    from stagewise import plot as plot
-    from stagewise.analysis import Analysis as Analysis
-    from stagewise.analysis import analyse as analyse
-    from stagewise.architecture import Architecture as Architecture
-    from stagewise.architecture import full as full
-    from stagewise.architecture import minimal as minimal
-    from stagewise.checkpoints.seeds import open_seeds as open_seeds
-    from stagewise.checkpoints.series import CheckpointSeries as CheckpointSeries
-    from stagewise.checkpoints.series import open_series as open_series
-    from stagewise.detection.onsets import find_onsets as find_onsets
-    from stagewise.detection.power_law import PowerLaw as PowerLaw
-    from stagewise.detection.power_law import fit_interval_censored as fit_interval_censored
-    from stagewise.detection.power_law import fit_log_linear as fit_log_linear
-    from stagewise.detection.stages import Stages as Stages
-    from stagewise.detection.stages import find_stages as find_stages
-    from stagewise.detection.thresholds import emergence_times as emergence_times
-    from stagewise.init import GaussianInit as GaussianInit
-    from stagewise.init import LinearInit as LinearInit
-    from stagewise.init import OneHotInit as OneHotInit
-    from stagewise.intervention import AblateHead as AblateHead
-    from stagewise.intervention import RestrictContext as RestrictContext
-    from stagewise.measurement.engine import measure as measure
-    from stagewise.probe import AbstractProbe as AbstractProbe
-    from stagewise.probe import Reading as Reading
-    from stagewise.probe import View as View
-    from stagewise.recipe import Recipe as Recipe
-    from stagewise.recipe import Seeds as Seeds
-    from stagewise.recipe import TrainPlan as TrainPlan
-    from stagewise.reporting.attention_view import show_attention as show_attention
-    from stagewise.reporting.page import report as report
-    from stagewise.schedule import linear as linear
-    from stagewise.schedule import logarithmic as logarithmic
-    from stagewise.sweeping import grid as grid
-    from stagewise.sweeping import sweep as sweep
-    from stagewise.table import select as select
-    from stagewise.task import AbstractTask as AbstractTask
-    from stagewise.task import Batch as Batch
-    from stagewise.theory.dynamics import predict as predict
-    from stagewise.training import train as train
+_PUBLIC = Path(__file__).with_suffix(".pyi").read_text(encoding="utf8")
+_HOME = {name: module for module, name in re.findall(r"^from (\S+) import (\w+) as \2$", _PUBLIC, re.MULTILINE)}
+"""Public name -> the module that it is imported from, by the one list that type checkers read too: `__init__.pyi`."""
 
-_HOMES = {
-    "analysis": ("Analysis", "analyse"),
-    "architecture": ("Architecture", "full", "minimal"),
-    "checkpoints.seeds": ("open_seeds",),
-    "checkpoints.series": ("CheckpointSeries", "open_series"),
-    "detection.onsets": ("find_onsets",),
-    "detection.power_law": ("PowerLaw", "fit_interval_censored", "fit_log_linear"),
-    "detection.stages": ("Stages", "find_stages"),
-    "detection.thresholds": ("emergence_times",),
-    "init": ("GaussianInit", "LinearInit", "OneHotInit"),
-    "intervention": ("AblateHead", "RestrictContext"),
-    "measurement.engine": ("measure",),
-    "probe": ("AbstractProbe", "Reading", "View"),
-    "recipe": ("Recipe", "Seeds", "TrainPlan"),
-    "reporting.attention_view": ("show_attention",),
-    "reporting.page": ("report",),
-    "schedule": ("linear", "logarithmic"),
-    "sweeping": ("grid", "sweep"),
-    "table": ("select",),
-    "task": ("AbstractTask", "Batch"),
-    "theory.dynamics": ("predict",),
-    "training": ("train",),
-}
-_HOME = {name: module for module, names in _HOMES.items() for name in names}
-
-__all__ = ["plot", *_HOME]
+__all__ = list(_HOME)
 
 
 def __getattr__(name: str) -> object:
-    if name == "plot":
-        return import_module("stagewise.plot")
     if name not in _HOME:
         raise AttributeError(f"module 'stagewise' has no attribute {name!r}")
-    return getattr(import_module(f"stagewise.{_HOME[name]}"), name)
+    if _HOME[name] == __name__:
+        return import_module(f"{__name__}.{name}")
+    return getattr(import_module(_HOME[name]), name)
 
 
 def __dir__() -> list[str]:
