@@ -63,8 +63,10 @@ def sweep(
             that another process finds it, and is part of a result's identity by its name.
         settings: keyword arguments, the same names in each.
         folder: where the results are kept.
-        executor: anything with the `concurrent.futures` interface (a cluster's, too), which its owner shuts down; None
-            takes `workers` processes of one thread each.
+        executor: anything with the `concurrent.futures` interface, which its owner shuts down: a `worker_pool` that
+            several sweeps share, threads, or a cluster's, as submitit's and dask's are. Function, values and results
+            are pickled on the way where it runs elsewhere; results are written here. None takes `workers` processes of
+            one thread each.
         workers: how many processes, where no executor is given.
         cost: about how long a setting's run takes, in any unit; the time left is estimated from it.
         progress: show a bar, with the time left, or say that all runs are there.
@@ -100,6 +102,8 @@ def sweep(
 @contextlib.contextmanager
 def worker_pool(workers: int) -> Iterator[concurrent.futures.Executor]:
     """Yield processes of one thread each; they end when this one is killed, and an error here does not wait for them.
+
+    It is an executor like any other: hand it to several sweeps, and the processes are started once.
 
     Args:
         workers: how many.

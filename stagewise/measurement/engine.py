@@ -18,10 +18,11 @@ from stagewise.checkpoints.run_folder import write, write_json
 from stagewise.checkpoints.series import CheckpointSeries, State
 from stagewise.intervention import Edit
 from stagewise.measurement.parts import join, join_into, rows_of
+from stagewise.measurement.printed_table import Table
 from stagewise.measurement.rows import bootstrap_weights, rows
 from stagewise.models import Model
 from stagewise.probe import AbstractCircuitProbe, AbstractProbe, View
-from stagewise.table import Table, declare, tidy
+from stagewise.table import declare, tidy
 from stagewise.task import Batch
 
 
@@ -40,7 +41,7 @@ def measure(
 
     A checkpoint costs one clean pass, and one pass from its first layer on for each different edit that any probe
     asks for. Every probe sees the numbers that it would see alone. Rows go to disk checkpoint by checkpoint, so that
-    memory does not grow with their number; a large table is mapped from a file, see `joining.join`.
+    memory does not grow with their number; a large table is mapped from a file, see `parts.join`.
 
     Args:
         series: the checkpoints; one is in memory at a time. Of several series, as of several seeds, one table.
