@@ -8,7 +8,9 @@
 Names are imported when they are first used: `import stagewise` costs no torch.
 """
 
+import re
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -49,47 +51,26 @@ if TYPE_CHECKING:
     from stagewise.schedule import logarithmic as logarithmic
     from stagewise.sweeping import grid as grid
     from stagewise.sweeping import sweep as sweep
+    from stagewise.table import Quantity as Quantity
     from stagewise.table import select as select
     from stagewise.task import AbstractTask as AbstractTask
     from stagewise.task import Batch as Batch
     from stagewise.theory.dynamics import predict as predict
     from stagewise.training import train as train
 
-_HOMES = {
-    "analysis": ("Analysis", "analyse"),
-    "architecture": ("Architecture", "full", "minimal"),
-    "checkpoints.seeds": ("open_seeds",),
-    "checkpoints.series": ("CheckpointSeries", "open_series"),
-    "detection.criteria": ("StageCriteria",),
-    "detection.onsets": ("find_onsets",),
-    "detection.power_law": ("PowerLaw", "fit_interval_censored", "fit_log_linear"),
-    "detection.stages": ("Stages", "find_stages", "load_stages", "stages_of"),
-    "detection.thresholds": ("emergence_times",),
-    "init": ("GaussianInit", "LinearInit", "OneHotInit"),
-    "intervention": ("AblateHead", "RestrictContext"),
-    "measurement.engine": ("measure",),
-    "probe": ("AbstractProbe", "Reading", "View"),
-    "recipe": ("Recipe", "Seeds", "TrainPlan"),
-    "reporting.attention_view": ("show_attention",),
-    "reporting.page": ("report",),
-    "schedule": ("linear", "logarithmic"),
-    "sweeping": ("grid", "sweep"),
-    "table": ("select",),
-    "task": ("AbstractTask", "Batch"),
-    "theory.dynamics": ("predict",),
-    "training": ("train",),
-}
-_HOME = {name: module for module, names in _HOMES.items() for name in names}
+_PUBLIC = re.findall(r"^    from (\S+) import (\w+) as \2$", Path(__file__).read_text(encoding="utf8"), re.MULTILINE)
+_HOME = {name: module for module, name in _PUBLIC}
+"""Public name -> the module that it is imported from, by the one list that type checkers read too: the one above."""
 
-__all__ = ["plot", *_HOME]
+__all__ = list(_HOME)
 
 
 def __getattr__(name: str) -> object:
-    if name == "plot":
-        return import_module("stagewise.plot")
     if name not in _HOME:
         raise AttributeError(f"module 'stagewise' has no attribute {name!r}")
-    return getattr(import_module(f"stagewise.{_HOME[name]}"), name)
+    if _HOME[name] == __name__:
+        return import_module(f"{__name__}.{name}")
+    return getattr(import_module(_HOME[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pandas as pd
 
 from stagewise.architecture import Architecture
-from stagewise.checkpoints.audit import Audit, audit
+from stagewise.checkpoints.audit import audit
+from stagewise.checkpoints.findings import Audit
 from stagewise.checkpoints.run_folder import ANALYSIS, TABLE, versions, write_json
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.checkpoints.sources import by_hand
@@ -149,7 +150,7 @@ def measured(
     record = {
         "series": {"name": series.name, "steps": list(series.steps), "tokens": list(series.tokens.values())},
         "recipe": {"architecture": _plain(series.architecture), "task": describe(task)},
-        "audit": dataclasses.asdict(found),
+        "audit": found.plain,
         "versions": versions(),
     }
     write_json(folder / ANALYSIS, record)

@@ -15,6 +15,7 @@ from stagewise.architecture import Architecture
 from stagewise.circuits import Circuits
 from stagewise.intervention import Edit
 from stagewise.table import Quantity as Quantity
+from stagewise.table import check_axes, check_labels
 from stagewise.task import Batch
 
 Statistic = Callable[[np.ndarray], np.ndarray]
@@ -23,7 +24,7 @@ Statistic = Callable[[np.ndarray], np.ndarray]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Reading:
-    """Values with named axes: what a probe says of one checkpoint.
+    """A tensor with named axes: what a probe says of one checkpoint. Its means become a `LabelledArray`, and rows.
 
     Where the first axis is "batch", the values are one a sequence: the engine averages them, and resamples the
     sequences for the interval. A `statistic` is then computed from the averages, in each resample anew; the axes
@@ -55,11 +56,10 @@ class Reading:
             raise ValueError(
                 f'a statistic is computed from batch means: axes must start with "batch", got {self.axes!r}'
             )
-        if self.statistic is None and len(names) != self.values.ndim:
-            raise ValueError(f"axes {self.axes!r} do not fit values of shape {tuple(self.values.shape)}")
-        unlabelled = set(names) - {"batch", "layer", "head"} - set(self.labels)
-        if unlabelled:
-            raise ValueError(f"axes {', '.join(sorted(unlabelled))} of {self.quantity!r} need labels")
+        if self.statistic is None:
+            check_axes(self.axes, self.values.shape, self.quantity, self.labels)
+        else:
+            check_labels(names, self.quantity, self.labels)  # the statistic's result has these axes, not the values
 
     def __repr__(self) -> str:
         sizes = " ".join(f"{name}={size}" for name, size in zip(self.axes.split(), self.values.shape, strict=False))

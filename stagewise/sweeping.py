@@ -2,7 +2,6 @@
 
 import concurrent.futures
 import contextlib
-import hashlib
 import itertools
 import json
 import multiprocessing
@@ -17,6 +16,8 @@ from typing import Any
 import pandas as pd
 from tqdm.auto import tqdm
 
+from stagewise.checkpoints.digest import short_digest
+from stagewise.checkpoints.json_files import read_json
 from stagewise.checkpoints.run_folder import write_json
 from stagewise.recipe import describe
 
@@ -62,8 +63,10 @@ def sweep(
             that another process finds it, and is part of a result's identity by its name.
         settings: keyword arguments, the same names in each.
         folder: where the results are kept.
-        executor: anything with the `concurrent.futures` interface (a cluster's, too), which its owner shuts down; None
-            takes `workers` processes of one thread each.
+        executor: anything with the `concurrent.futures` interface, which its owner shuts down: a `worker_pool` that
+            several sweeps share, threads, or a cluster's, as submitit's and dask's are. Function, values and results
+            are pickled on the way where it runs elsewhere; results are written here. None takes `workers` processes of
+            one thread each.
         workers: how many processes, where no executor is given.
         cost: about how long a setting's run takes, in any unit; the time left is estimated from it.
         progress: show a bar, with the time left, or say that all runs are there.
@@ -92,13 +95,15 @@ def sweep(
         elif missing:
             with worker_pool(min(workers, len(missing))) as pool:
                 _run(function, missing, pool, bar, cost)
-    found = [json.loads(path.read_text(encoding="utf8")) for path in paths]
-    return pd.DataFrame([{**setting, **each["result"]} for setting, each in zip(settings, found, strict=True)])
+    records = [read_json(path, "delete it: the same call does this run again") for path in paths]
+    return pd.DataFrame([{**setting, **each["result"]} for setting, each in zip(settings, records, strict=True)])
 
 
 @contextlib.contextmanager
 def worker_pool(workers: int) -> Iterator[concurrent.futures.Executor]:
     """Yield processes of one thread each; they end when this one is killed, and an error here does not wait for them.
+
+    It is an executor like any other: hand it to several sweeps, and the processes are started once.
 
     Args:
         workers: how many.
@@ -155,8 +160,7 @@ def _check(settings: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _identity(function: Callable[..., object], setting: Mapping[str, Any]) -> str:
-    text = json.dumps([_name(function), describe(setting)], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return short_digest([_name(function), describe(setting)])
 
 
 def _name(function: Callable[..., object]) -> str:

@@ -1,9 +1,11 @@
 """The tidy table: one row a value; `run, step, probe, quantity`, a nullable column an axis, `value, lo, hi, n`."""
 
 import dataclasses
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any, Literal
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
 
+import numpy as np
 import pandas as pd
 
 KEYS = ["run", "step", "probe", "quantity"]
@@ -13,11 +15,6 @@ WHOLE = {
     *("cluster", "n_clusters", "row", "token", "seed", "nested"),
 }
 """Axes whose labels are whole numbers; the others are text."""
-
-ENDS = 8
-"""Rows that are printed at either end of a long table."""
-
-LOOK: dict[str, Any] = {"na_rep": "", "float_format": "{:.4g}".format}
 
 LEVEL = 0.95
 """Confidence level of `lo` and `hi`: percentiles of the bootstrap."""
@@ -92,42 +89,58 @@ def declared(table: pd.DataFrame) -> Quantities:
     }
 
 
-class Table(pd.DataFrame):
-    """A tidy frame that prints well: the axes of a row in one column, the first and the last rows of many.
+COUNTED = {"batch", "time", "layer", "head"}
+"""Axes whose entries are counted from 0 where nothing labels them."""
 
-    It is a DataFrame in all else. Resampled values are there, but not shown.
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class LabelledArray:
+    """Numbers with named axes, and what they are: what becomes rows of a table.
+
+    Args:
+        axes: names, separated by spaces, as in "layer head"; empty for a single number.
+        values: an array with these axes.
+        quantity: what the values are, as in "mass" or "kl".
+        labels: what each entry of an axis is called; layers and heads count from 0 without.
+
+    Raises:
+        ValueError: axes or labels do not fit the values.
+
+    >>> LabelledArray("head relation", np.eye(2), "mass", {"relation": ["a", "b"]}).frame()["value"].tolist()
+    [1.0, 0.0, 0.0, 1.0]
     """
 
-    @property
-    def _constructor(self) -> type["Table"]:
-        return Table
+    axes: str
+    values: np.ndarray
+    quantity: str
+    labels: Mapping[str, Sequence[str | int]] = dataclasses.field(default_factory=dict)
 
-    def __repr__(self) -> str:
-        return f"{_printed(self).to_string(index=False, **LOOK)}\n{_size(self)}"
+    def __post_init__(self) -> None:
+        check_axes(self.axes, self.values.shape, self.quantity, self.labels)
 
-    def _repr_html_(self) -> str:
-        return f"{_printed(self).to_html(index=False, **LOOK)}<p>{_size(self)}</p>"
-
-
-def _printed(table: pd.DataFrame) -> pd.DataFrame:
-    ends = table if len(table) <= 2 * ENDS else pd.concat([table.head(ENDS), table.tail(ENDS)])
-    shown = pd.DataFrame(ends).drop(columns="resamples", errors="ignore")
-    if not {*KEYS, "value"} <= set(shown.columns):
-        return shown
-    axes = shown.drop(columns=[*KEYS, *VALUES], errors="ignore")
-    values = shown[[name for name in VALUES if name in shown and (name == "value" or shown[name].notna().any())]]
-    values = values.astype("float64")
-    where = pd.Series([_where(row) for row in axes.to_dict("records")], index=shown.index, dtype=object)
-    return pd.concat([shown[KEYS], where.rename("axes"), values], axis=1)
+    def frame(self) -> pd.DataFrame:
+        """Return a row a value: a column an axis, `quantity` and `value`."""
+        names = self.axes.split()
+        labels = [self.labels.get(name, range(size)) for name, size in zip(names, self.values.shape, strict=True)]
+        frame = pd.DataFrame(list(itertools.product(*labels)), columns=names, index=range(self.values.size))
+        return frame.assign(quantity=self.quantity, value=self.values.reshape(-1))
 
 
-def _where(row: Mapping[Hashable, object]) -> str:
-    return ", ".join(f"{name} {label}" for name, label in row.items() if not pd.isna(label))  # type: ignore[call-overload]
+def check_axes(axes: str, shape: Sequence[int], quantity: str, labels: Mapping[str, Sequence[str | int]]) -> None:
+    """Refuse names of axes that do not fit a shape, and axes that nobody labels, or with too few or too many labels."""
+    names = axes.split()
+    if len(names) != len(shape):
+        raise ValueError(f"axes {axes!r} do not fit values of shape {tuple(shape)}, of {quantity!r}")
+    check_labels(names, quantity, labels)
+    for name, size in zip(names, shape, strict=True):
+        if len(labels.get(name, range(size))) != size:
+            raise ValueError(f"axis {name!r} of {quantity!r} has {size} entries, and {len(labels[name])} labels")
 
 
-def _size(table: pd.DataFrame) -> str:
-    shown = f", the first and the last {ENDS} shown" if len(table) > 2 * ENDS else ""
-    return f"{len(table)} rows{shown}"
+def check_labels(names: Sequence[str], quantity: str, labels: Mapping[str, Sequence[str | int]]) -> None:
+    """Refuse axes that are neither counted nor labelled."""
+    if unlabelled := set(names) - COUNTED - set(labels):
+        raise ValueError(f"axes {', '.join(sorted(unlabelled))} of {quantity!r} need labels")
 
 
 def tidy(frames: Iterable[pd.DataFrame]) -> pd.DataFrame:

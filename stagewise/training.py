@@ -1,8 +1,6 @@
 """Train a recipe into a run folder; a killed run resumes and gives the same bits as one that was never killed."""
 
-import hashlib
 import math
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,9 @@ from tqdm.auto import tqdm
 
 from stagewise import models
 from stagewise.checkpoints import run_folder
-from stagewise.checkpoints.series import CheckpointSeries, open_series, read_checkpoint
+from stagewise.checkpoints.digest import digest
+from stagewise.checkpoints.run_folder import read_checkpoint, read_resume
+from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.init import by_pattern
 from stagewise.loss import training_loss
 from stagewise.models.fused import training_forward
@@ -90,7 +90,7 @@ def train(
 
 def _fingerprint(tokens: Tensor) -> str:
     """Return a hash of token ids; of vectors nothing, whose last bits differ between machines."""
-    return "" if tokens.is_floating_point() else hashlib.sha256(tokens.cpu().numpy().tobytes()).hexdigest()
+    return "" if tokens.is_floating_point() else digest(tokens)
 
 
 def _open(folder: Path, recipe: Recipe) -> CheckpointSeries:
@@ -147,19 +147,3 @@ def _resume(
     metrics = pd.read_parquet(folder / run_folder.METRICS)
     kept: list[dict[str, int | float]] = metrics[metrics.step < state["step"]].to_dict("records")
     return state["step"], kept
-
-
-def read_resume(path: Path) -> dict[str, Any]:
-    """Read the state that training goes on from.
-
-    Raises:
-        ValueError: the file is damaged.
-    """
-    try:
-        state: dict[str, Any] = torch.load(path, weights_only=True)
-    except (RuntimeError, EOFError, pickle.UnpicklingError) as reason:
-        raise ValueError(
-            f"{path} is truncated or damaged ({path.stat().st_size} bytes). Delete it and train again: that starts "
-            "over, and gives the same bits"
-        ) from reason
-    return state

@@ -1,110 +1,17 @@
-"""The tidy table: means, intervals, columns and selection."""
+"""The tidy table: columns, selection, and arrays with named axes that become rows."""
 
+import itertools
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
-from stagewise.measurement.rows import bootstrap_weights, rows
-from stagewise.probe import Reading
-from stagewise.table import Table, families, head_label, select, tidy
-
-DOUBLE = 1e-12
-"""Means of a few dozen doubles."""
-
-N = 40
-WEIGHTS = bootstrap_weights(N, 200)
-
-
-def reading(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(N, *shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+from stagewise.table import LabelledArray, families, head_label, select, tidy
 
 
 def frame(**columns: object) -> pd.DataFrame:
     return pd.DataFrame({"run": "run", "step": [0], "probe": "P", "quantity": "q", "value": 1.0} | columns)
-
-
-def test_weights_are_counts_of_a_resample_with_replacement() -> None:
-    counts = bootstrap_weights(7, 50) * 7
-    np.testing.assert_allclose(counts, counts.round(), atol=DOUBLE)
-    np.testing.assert_allclose(counts.sum(1), 7, atol=DOUBLE)
-    # The share of sequences left out of a resample is (1 - 1/n)^n.
-    assert (bootstrap_weights(N, 2000) == 0).mean() == pytest.approx((1 - 1 / N) ** N, abs=0.01)
-
-
-def test_weights_repeat_with_their_seed() -> None:
-    assert np.array_equal(bootstrap_weights(9, 5, 1), bootstrap_weights(9, 5, 1))
-    assert not np.array_equal(bootstrap_weights(9, 5, 1), bootstrap_weights(9, 5, 2))
-
-
-def test_values_are_means_over_the_batch_by_named_axes() -> None:
-    values = reading(2, 3)
-    table = rows(Reading("batch layer relation", values, "mass", {"relation": ["a", "b", "c"]}), WEIGHTS)
-    for layer in range(2):
-        for index, name in enumerate("abc"):
-            row = table[(table["layer"] == layer) & (table["relation"] == name)]
-            assert row["value"].item() == pytest.approx(sum(values[:, layer, index].tolist()) / N, abs=DOUBLE)
-    assert table["n"].eq(N).all()
-
-
-def test_intervals_are_percentiles_of_the_resampled_means() -> None:
-    values = reading(3)
-    table = rows(Reading("batch head", values, "mass"), WEIGHTS)
-    for head in range(3):
-        means = sorted(sum(w * v for w, v in zip(row, values[:, head].tolist(), strict=True)) for row in WEIGHTS)
-        lo, hi = np.percentile(means, [2.5, 97.5])
-        assert table[["lo", "hi"]].to_numpy()[head].tolist() == pytest.approx([lo, hi], abs=DOUBLE)
-        np.testing.assert_allclose(sorted(table["resamples"].tolist()[head]), means, rtol=1e-5, atol=1e-6)
-
-
-def test_intervals_cover_a_known_mean_at_about_their_rate() -> None:
-    covered = 0
-    for seed in range(300):
-        row = rows(Reading("batch", 5 + reading(seed=seed), "mass"), WEIGHTS).iloc[0]
-        covered += row["lo"] <= 5 <= row["hi"]
-    # Percentile intervals of 40 Gaussian values cover 93 to 94 %; three binomial standard errors are 4 %.
-    assert 0.895 <= covered / 300 <= 0.975
-
-
-@pytest.mark.parametrize("values", [reading(4), torch.full((N, 4), 0.1), torch.zeros(N, 4), reading(4).exp() * 1e6])
-def test_a_value_lies_in_its_interval(values: torch.Tensor) -> None:
-    table = rows(Reading("batch head", values, "mass"), WEIGHTS)
-    assert (table["lo"] <= table["value"]).all()
-    assert (table["value"] <= table["hi"]).all()
-
-
-def test_a_value_of_a_biased_statistic_lies_in_its_interval() -> None:
-    # The largest of many equal means is biased upwards in every resample.
-    biased = Reading("batch", reading(200), "largest", statistic=lambda means: np.asarray(means.max(-1)))
-    row = rows(biased, WEIGHTS).iloc[0]
-    assert row["lo"] <= row["value"] <= row["hi"]
-
-
-def test_a_statistic_is_of_the_means_and_not_the_mean_of_statistics() -> None:
-    values = reading(2)
-    ratio = Reading("batch", values, "ratio", statistic=lambda means: np.asarray(means[..., 0] / means[..., 1]))
-    row = rows(ratio, WEIGHTS).iloc[0]
-    assert row["value"] == pytest.approx(float(values[:, 0].mean() / values[:, 1].mean()), abs=DOUBLE)
-    means = WEIGHTS @ values.numpy()
-    np.testing.assert_allclose(row["resamples"], means[:, 0] / means[:, 1], rtol=1e-5)
-
-
-def test_a_reading_without_batch_has_no_interval() -> None:
-    table = rows(Reading("layer head", torch.eye(2), "cosine"), WEIGHTS)
-    assert table["value"].tolist() == [1, 0, 0, 1]
-    assert not {"lo", "hi", "n", "resamples"} & set(table.columns)
-
-
-def test_a_batch_of_one_sequence_has_an_interval_of_no_width() -> None:
-    row = rows(Reading("batch", torch.tensor([3.0]), "mass"), bootstrap_weights(1, 10)).iloc[0]
-    assert (row["lo"], row["value"], row["hi"], row["n"]) == (3, 3, 3, 1)
-
-
-def test_large_readings_keep_no_resamples() -> None:
-    assert "resamples" in rows(Reading("batch head", reading(32), "mass"), WEIGHTS)
-    assert "resamples" not in rows(Reading("batch head", reading(33), "mass"), WEIGHTS)
 
 
 def test_columns_come_in_order_and_missing_axes_are_null() -> None:
@@ -150,25 +57,33 @@ def test_heads_are_called_as_transformer_lens_users_do() -> None:
     assert head_label(0, 11) == "L0H11"
 
 
-def test_a_table_prints_its_axes_in_one_column_and_the_ends_of_many_rows() -> None:
-    rows = pd.DataFrame({"step": range(100), "value": 1 / 3, "layer": [0, pd.NA] * 50, "head": [1, pd.NA] * 50})
-    frame = Table(tidy([rows.assign(run="run", probe="Loss", quantity="excess", resamples=None)]))
-    lines = repr(frame).splitlines()
-    assert lines[0].split() == ["run", "step", "probe", "quantity", "axes", "value"]
-    assert lines[1].split() == ["run", "0", "Loss", "excess", "layer", "0,", "head", "1", "0.3333"]
-    assert len(lines) == 1 + 16 + 1
-    assert lines[-1] == "100 rows, the first and the last 8 shown"
-    assert "<table" in frame._repr_html_()
-
-
-def test_a_table_is_a_data_frame_in_all_else() -> None:
-    frame = Table({"step": [0, 1], "value": [1.0, 2.0]})
-    assert isinstance(frame[frame["step"] > 0], Table)
-    assert repr(frame[["step"]]) == " step\n    0\n    1\n2 rows"
-    assert repr(frame.iloc[:0]).endswith("0 rows")
-    assert frame.groupby("step")["value"].mean().tolist() == [1.0, 2.0]
+def test_an_array_becomes_a_row_a_value_by_its_axes() -> None:
+    values = np.arange(12.0).reshape(2, 3, 2)
+    labels = {"relation": ["a", "b", "c"], "layer": [4, 7]}
+    frame = LabelledArray("layer relation head", values, "mass", labels).frame()
+    expected = [(*place, "mass") for place in itertools.product([4, 7], "abc", [0, 1])]
+    columns = ["layer", "relation", "head", "quantity"]
+    assert list(frame[columns].itertuples(index=False, name=None)) == expected
+    assert frame["value"].tolist() == list(range(12))
 
 
 def test_references_of_which_none_is_a_partial_solution_are_others() -> None:
     rows = pd.DataFrame({"reference": ["unigram", "bigram"], "nested": pd.array([0, 0], dtype="Int64")})
     assert families(rows) == {"nested": [], "trained": [], "other": ["unigram", "bigram"]}
+
+
+def test_a_single_number_is_one_row() -> None:
+    assert LabelledArray("", np.asarray(2.5), "loss").frame().to_dict("records") == [{"quantity": "loss", "value": 2.5}]
+
+
+@pytest.mark.parametrize(
+    ("axes", "labels", "message"),
+    [
+        ("layer", {}, r"axes 'layer' do not fit values of shape \(2, 3\), of 'mass'"),
+        ("layer relation", {}, "axes relation of 'mass' need labels"),
+        ("layer relation", {"relation": ["a", "b"]}, "axis 'relation' of 'mass' has 3 entries, and 2 labels"),
+    ],
+)
+def test_axes_that_do_not_fit_are_refused(axes: str, labels: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        LabelledArray(axes, np.zeros((2, 3)), "mass", labels)

@@ -1,30 +1,18 @@
-"""The revisions of a hub repository as checkpoints, in a cache that stays below a size."""
+"""A repository of the hub: its revisions, their files, and downloads into a cache of their own."""
 
 import contextlib
 import dataclasses
-import json
 import os
-import threading
-from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cache, partial
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-from stagewise.checkpoints.names import Coordinates, Parse, coordinates, parse
-from stagewise.checkpoints.sources import CONFIG, Entry, Source
-from stagewise.checkpoints.weight_files import State, chosen_files, file_sha256, missing_shard, read
 
 CACHE = Path(os.path.expanduser("~/.cache/stagewise/hub"))
 CACHE_BYTES = 20 * 10**9
 """The cache is emptied, the longest unused revision first, until it is below this size; two revisions always stay."""
 
-
 ANSWER_SECONDS = 10
 """A hub that sends nothing for so long does not answer; huggingface_hub's own limit for downloads."""
-
-SHA256 = 64
-"""Characters of the hash that the hub gives of a large file; of a small one it gives git's own, which is shorter."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,135 +112,3 @@ def _answered_in_time() -> Iterator[None]:
         yield
     finally:
         hooks.remove(limit)
-
-
-def on_hub(hub: Hub, how: Parse | None = None) -> Source:
-    """Find the revisions of a repository that are checkpoints.
-
-    Loading one starts the download of the next in the background, in the order of the steps.
-
-    Raises:
-        OSError: the hub does not answer, or has no such repository.
-        FileNotFoundError: no revision's name is a checkpoint's.
-    """
-    named = {name: coordinates(name, how or parse) for name in hub.revisions()}
-    known = {name: at for name, at in named.items() if at is not None}
-    ignored = tuple(name for name, at in named.items() if at is None)
-    if not known:
-        raise FileNotFoundError(
-            f"no revision of {hub.repository} is named like a checkpoint; there are {', '.join(ignored[:8])}. If some "
-            "are, say which step a name means: `parse=lambda name: ...`"
-        )
-    ordered = sorted(known, key=lambda name: (known[name].branch, known[name].step, name))
-    downloads = _Downloads(hub, ordered)
-    entries = tuple(_entry(downloads, name, known[name]) for name in ordered)
-    return Source(hub.repository, entries, ignored=ignored, remote=True, beside=partial(_beside, hub, ordered, ignored))
-
-
-def _beside(hub: Hub, checkpoints: list[str], others: tuple[str, ...], name: str) -> Path | None:
-    """Fetch a file from the last checkpoint's revision, or from `main`."""
-    for revision in (checkpoints[-1], *({"main"} & set(others))):
-        if name in hub.files(revision):
-            return hub.fetch(revision, name)
-    return None
-
-
-def _entry(downloads: "_Downloads", revision: str, at: Coordinates) -> Entry:
-    hub = downloads.hub
-    files = cache(lambda: hub.files(revision))
-
-    def digest() -> str | None:
-        names = _whole(hub, revision, chosen_files(files()))
-        return "+".join(files()[name] for name in names) or None
-
-    def config() -> Mapping[str, Any] | None:
-        if CONFIG not in files():
-            return None
-        try:
-            value: dict[str, Any] = json.loads(hub.fetch(revision, CONFIG).read_text(encoding="utf8"))
-        except (json.JSONDecodeError, UnicodeDecodeError) as reason:
-            raise ValueError(
-                f"{CONFIG} of revision {revision!r} of {hub.repository} is not valid JSON ({reason}): give "
-                "`architecture`"
-            ) from reason
-        return value
-
-    return Entry(revision, at, lambda: downloads.load(revision), digest, config)
-
-
-def _whole(hub: Hub, revision: str, names: tuple[str, ...]) -> tuple[str, ...]:
-    if missing := missing_shard(names):
-        raise FileNotFoundError(f"revision {revision!r} of {hub.repository} has no {missing}, a shard of its weights")
-    return names
-
-
-class _Downloads:
-    """The downloads of one series: the next while the current one is probed, the oldest deleted when space runs out."""
-
-    def __init__(self, hub: Hub, order: list[str]) -> None:
-        self.hub, self.order = hub, order
-        self._used: list[str] = []
-        self._next: tuple[str, Future[list[Path]]] | None = None
-        self._worker = ThreadPoolExecutor(1, thread_name_prefix="stagewise-download")
-        self._lock = threading.Lock()
-
-    def load(self, revision: str) -> State:
-        """Read a revision's weights, and start to fetch the next one.
-
-        Raises:
-            OSError: the hub does not answer, or has no such revision.
-            FileNotFoundError: the revision has no weights.
-        """
-        with self._lock:
-            started, self._next = self._next, None
-        if started is not None and started[0] == revision:
-            paths = started[1].result()
-        else:
-            if started is not None:
-                started[1].exception()  # let it end: two downloads at once would not be faster
-            paths = self._fetch(revision)
-        place = self.order.index(revision) + 1
-        self._used = [name for name in self._used if name != revision] + [revision]
-        self._shrink(keep=self.order[place - 1 : place + 1])
-        if place < len(self.order):
-            with self._lock:
-                self._next = self.order[place], self._worker.submit(self._fetch, self.order[place])
-        return self._read(revision, paths)
-
-    def _read(self, revision: str, paths: list[Path]) -> State:
-        """Read the files if their bytes are those that the hub promised; if not, none of them stays in the cache."""
-        promised = self.hub.files(revision)
-        try:
-            for path in paths:
-                if len(promised[path.name]) == SHA256 and file_sha256(path) != promised[path.name]:
-                    raise ValueError(f"{path.name} has other bytes than the hub promises")
-            return read(paths)
-        except ValueError as reason:
-            for path in paths:
-                path.resolve().unlink(missing_ok=True)
-                path.unlink(missing_ok=True)
-            raise ValueError(
-                f"revision {revision!r} of {self.hub.repository} did not come whole ({reason}). It was taken out of "
-                "the cache: the same call downloads it again. If that does not help, leave its step out: `steps=`"
-            ) from reason
-
-    def _fetch(self, revision: str) -> list[Path]:
-        names = _whole(self.hub, revision, chosen_files(self.hub.files(revision)))
-        if not names:
-            raise FileNotFoundError(f"revision {revision!r} of {self.hub.repository} holds no weights")
-        return [self.hub.fetch(revision, name) for name in names]
-
-    def _shrink(self, keep: list[str]) -> None:
-        from huggingface_hub import scan_cache_dir
-
-        found = scan_cache_dir(self.hub.cache)
-        size = found.size_on_disk
-        commits = {ref: rev for repo in found.repos for rev in repo.revisions for ref in rev.refs or ()}
-        held = {commits[name].commit_hash for name in keep if name in commits}
-        for repo in found.repos:
-            for revision in sorted(repo.revisions, key=lambda rev: rev.last_modified):
-                if size <= self.hub.cache_bytes or revision.commit_hash in held:
-                    continue
-                strategy = found.delete_revisions(revision.commit_hash)
-                size -= strategy.expected_freed_size
-                strategy.execute()

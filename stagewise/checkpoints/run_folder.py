@@ -12,6 +12,8 @@ from typing import Any
 
 import pandas as pd
 
+from stagewise.checkpoints.json_files import read_json
+from stagewise.checkpoints.weight_files import State, load_file
 from stagewise.recipe import Recipe, describe, differences
 
 RUN = "run.json"
@@ -97,18 +99,12 @@ def read_run(folder: Path, name: str = RUN) -> dict[str, Any]:
 
     Raises:
         FileNotFoundError: the folder holds no run.
-        ValueError: run.json is not readable.
+        ValueError: run.json is not readable, or records no recipe.
     """
     path = folder / name
     if not path.exists():
         raise FileNotFoundError(f"{folder} is not a run folder: there is no {name} in it")
-    try:
-        run: dict[str, Any] = json.loads(path.read_text(encoding="utf8"))
-    except json.JSONDecodeError as reason:
-        raise ValueError(f"{path} is not valid JSON ({reason}); restore it, or train again in a new folder") from reason
-    if not isinstance(run, dict) or "recipe" not in run:
-        raise ValueError(f"{path} records no recipe: it was not written by this library; choose another folder")
-    return run
+    return _record(path, "restore it, or train again in a new folder")
 
 
 def read_record(folder: Path) -> dict[str, Any]:
@@ -121,11 +117,53 @@ def read_record(folder: Path) -> dict[str, Any]:
     path = folder / ANALYSIS
     if (folder / RUN).exists() or not path.exists():
         return read_run(folder)
-    try:
-        record: dict[str, Any] = json.loads(path.read_text(encoding="utf8"))
-    except json.JSONDecodeError as reason:
-        raise ValueError(f"{path} is not valid JSON ({reason}); run `stagewise analyse` again") from reason
+    return _record(path, "run `stagewise report` on the checkpoints again")
+
+
+def _record(path: Path, fix: str) -> dict[str, Any]:
+    record = read_json(path, fix)
+    if not isinstance(record.get("recipe"), dict):
+        raise ValueError(f"{path} records no recipe, so it was not written by this library: {fix}")
     return record
+
+
+def read_checkpoint(folder: Path, step: int) -> State:
+    """Read the weights of a step.
+
+    Raises:
+        FileNotFoundError: the file is gone.
+        ValueError: it is truncated or damaged; the message names it.
+    """
+    path = checkpoint_file(folder, step)
+    weights: State = load_file(path, f"Restore it, or delete {path.parent} and train again: it gives the same bits")
+    return weights
+
+
+def read_resume(path: Path) -> dict[str, Any]:
+    """Read the state that training goes on from.
+
+    Raises:
+        FileNotFoundError: there is none.
+        ValueError: the file is damaged; the message names it.
+    """
+    fix = "Delete it and train again: that starts over, and gives the same bits"
+    state = load_file(path, fix)
+    if not isinstance(state, dict):
+        raise ValueError(f"{path} holds no state of a training. {fix}")
+    return state
+
+
+def read_plan(folder: Path) -> dict[str, Any]:
+    """Read the plan of a run as plain data: its `steps`, the steps to `save`, and more.
+
+    Raises:
+        FileNotFoundError: the folder holds no run.
+        ValueError: its record is not readable, or has no plan.
+    """
+    plan = read_run(folder)["recipe"].get("plan")
+    if not isinstance(plan, dict) or not {"steps", "save"} <= plan.keys():
+        raise ValueError(f"{folder / RUN} records no plan: restore it, or train again in a new folder")
+    return plan
 
 
 def is_finished(folder: Path) -> bool:
@@ -133,8 +171,9 @@ def is_finished(folder: Path) -> bool:
 
     Raises:
         FileNotFoundError: the folder holds no run.
+        ValueError: its record is not readable.
     """
-    return checkpoint_file(folder, read_run(folder)["recipe"]["plan"]["steps"]).exists()
+    return checkpoint_file(folder, read_plan(folder)["steps"]).exists()
 
 
 def read_table(folder: Path) -> pd.DataFrame:

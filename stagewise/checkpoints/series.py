@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from stagewise.architecture import Architecture
-from stagewise.checkpoints.hub import Hub, on_hub
+from stagewise.checkpoints.digest import file_digest
+from stagewise.checkpoints.hub import Hub
+from stagewise.checkpoints.hub_revisions import on_hub
 from stagewise.checkpoints.names import Coordinates, Parse, seed_of
-from stagewise.checkpoints.run_folder import RUN, checkpoint_file, read_run
+from stagewise.checkpoints.run_folder import RUN, checkpoint_file, read_checkpoint, read_plan, read_run
 from stagewise.checkpoints.sources import Entry, Source, architecture_of, in_folder, in_memory
 from stagewise.checkpoints.weight_files import State as State
-from stagewise.checkpoints.weight_files import file_digest
 from stagewise.recipe import rebuild
 
 
@@ -202,30 +203,5 @@ def _in_run(folder: Path, classes: Iterable[type]) -> Source:
         )
         for step in sorted(there)
     ]
-    promised = tuple(step for step in described["plan"]["save"] if step <= max(there))
-    return Source(name, tuple(entries), rebuild(described["architecture"], classes), promised)
-
-
-def read_checkpoint(folder: Path, step: int) -> State:
-    """Read the weights of a step from a run folder.
-
-    Raises:
-        FileNotFoundError: the file is gone.
-        ValueError: it is truncated or damaged; the message names it.
-    """
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    path = checkpoint_file(folder, step)
-    try:
-        weights: State = load_file(path)
-        return weights
-    except FileNotFoundError:
-        raise FileNotFoundError(
-            f"{path} is gone: the checkpoint of step {step} was there when the series was opened"
-        ) from None
-    except SafetensorError as reason:
-        raise ValueError(
-            f"{path} is truncated or damaged ({path.stat().st_size} bytes: {reason}). Restore it, or delete "
-            f"{path.parent} and train again: it gives the same bits"
-        ) from reason
+    promised = tuple(step for step in read_plan(folder)["save"] if step <= max(there))
+    return Source(name, tuple(entries), rebuild(described.get("architecture"), classes), promised)

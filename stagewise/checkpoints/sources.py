@@ -1,7 +1,6 @@
 """Where checkpoints come from: what is found in a folder or a list, before any weights are read."""
 
 import dataclasses
-import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -10,8 +9,10 @@ from typing import Any
 
 from stagewise import models
 from stagewise.architecture import Architecture
+from stagewise.checkpoints.digest import digest, file_digest
+from stagewise.checkpoints.json_files import read_json
 from stagewise.checkpoints.names import Coordinates, Parse, coordinates, parse, parse_file
-from stagewise.checkpoints.weight_files import ENDINGS, State, file_digest, files_of, read, state_digest
+from stagewise.checkpoints.weight_files import ENDINGS, State, files_of, read
 from stagewise.models.huggingface import described
 
 CONFIG = "config.json"
@@ -106,14 +107,14 @@ def _in_one_of(folders: Sequence[Path], name: str) -> Path | None:
 
 
 def _of_folder(path: Path, at: Coordinates) -> Entry:
-    recorded = read_json(path / TRAINER)
+    recorded = _beside(path / TRAINER)
     step = None if recorded is None else recorded.get("global_step")
     return Entry(
         path.name,
         at,
         load=lambda: read(files_of(path)),
         digest=lambda: file_digest(files_of(path)),
-        config=lambda: read_json(path / CONFIG),
+        config=lambda: _beside(path / CONFIG),
         recorded=step if isinstance(step, int) else None,
     )
 
@@ -124,30 +125,21 @@ def _of_file(path: Path, at: Coordinates) -> Entry:
         at,
         load=lambda: read([path]),
         digest=lambda: file_digest([path]),
-        config=lambda: read_json(path.parent / CONFIG),
+        config=lambda: _beside(path.parent / CONFIG),
     )
 
 
-def read_json(path: Path) -> dict[str, Any] | None:
-    """Read a JSON object, None if there is no such file.
-
-    Raises:
-        ValueError: it is not valid JSON.
-    """
-    if not path.exists():
-        return None
-    try:
-        value: dict[str, Any] = json.loads(path.read_text(encoding="utf8"))
-    except json.JSONDecodeError as reason:
-        raise ValueError(f"{path} is not valid JSON ({reason})") from reason
-    return value
+def _beside(path: Path) -> dict[str, Any] | None:
+    """Read a JSON object that lies beside the weights, None if there is no such file."""
+    return read_json(path) if path.exists() else None
 
 
 def in_memory(given: Sequence[tuple[int, Any]], name: str) -> Source:
     """Take (step, model) pairs: HookedTransformers, bridges, Hugging Face models, or just their weights by name."""
+    loads = [(step, partial(_weights_of, model)) for step, model in given]
     entries = tuple(
-        Entry(f"item {place}", Coordinates(step), partial(_weights_of, model), partial(_digest_of, model))
-        for place, (step, model) in enumerate(given)
+        Entry(f"item {place}", Coordinates(step), load, partial(_hash, load))
+        for place, (step, load) in enumerate(loads)
     )
     made = [model for _, model in given if not isinstance(model, Mapping)]
     return Source(name, entries, models.described(made[0]) if made else None, ordered=True)
@@ -157,8 +149,8 @@ def _weights_of(model: Any) -> State:
     return model if isinstance(model, Mapping) else models.weights(model)
 
 
-def _digest_of(model: Any) -> str:
-    return state_digest(_weights_of(model))
+def _hash(load: Callable[[], State]) -> str:
+    return digest(load())
 
 
 def architecture_of(source: Source, given: Architecture | Mapping[str, Any] | None) -> Architecture:
@@ -184,11 +176,6 @@ def architecture_of(source: Source, given: Architecture | Mapping[str, Any] | No
 
 def by_hand(name: str, steps: Iterable[int], load: Callable[[int], State]) -> Source:
     """Take the checkpoints of a series that was made by hand."""
-
-    def digest(step: int) -> str:
-        return state_digest(load(step))
-
-    entries = tuple(
-        Entry(f"step {step}", Coordinates(step), partial(load, step), partial(digest, step)) for step in steps
-    )
-    return Source(name, entries, ordered=True)
+    loads = {step: partial(load, step) for step in steps}
+    entries = (Entry(f"step {step}", Coordinates(step), one, partial(_hash, one)) for step, one in loads.items())
+    return Source(name, tuple(entries), ordered=True)

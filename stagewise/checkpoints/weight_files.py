@@ -1,14 +1,17 @@
-"""Weights on disk: which files hold them, how they are read, and what they hash to."""
+"""Weights on disk: which files hold them, and the one loader of what is in them."""
 
-import hashlib
-import json
+import errno
 import re
+import struct
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from stagewise.checkpoints.json_files import read_json
 
 State = Mapping[str, Tensor]
 
@@ -17,6 +20,14 @@ INDEX = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
 ENDINGS = (".safetensors", ".pt", ".pth", ".bin")
 WRAPPERS = ("model", "state_dict", "model_state_dict", "module")
 """Keys under which training scripts put the weights beside the optimiser's state."""
+
+UNREADABLE = (
+    *(RuntimeError, UnpicklingError, EOFError, ValueError, LookupError),
+    *(AssertionError, AttributeError, TypeError, OverflowError, struct.error),
+)
+"""What `torch.load` raises for a damaged file, by where it is cut; the old format has more of them than the new one."""
+
+RESTORE = "Restore it, or leave its step out"
 
 
 def chosen_files(names: Iterable[str]) -> tuple[str, ...]:
@@ -52,10 +63,10 @@ def files_of(folder: Path) -> tuple[Path, ...]:
 
 
 def _indexed(index: Path) -> set[str]:
-    try:
-        return set(json.loads(index.read_text(encoding="utf8"))["weight_map"].values())
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as reason:
-        raise ValueError(f"{index} is no index of shards ({reason}). Restore it, or leave its step out") from reason
+    shards = read_json(index, RESTORE).get("weight_map")
+    if not isinstance(shards, dict) or not all(isinstance(name, str) for name in shards.values()):
+        raise ValueError(f"{index} is no index of shards: it has no weight_map of names. {RESTORE}")
+    return set(shards.values())
 
 
 def missing_shard(names: Iterable[str]) -> str | None:
@@ -87,23 +98,7 @@ def read(paths: Iterable[Path]) -> dict[str, Tensor]:
 
 
 def _read_one(path: Path) -> dict[str, Tensor]:
-    from pickle import UnpicklingError
-
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    try:
-        if path.suffix == ".safetensors":
-            loaded: Any = load_file(path)
-        else:
-            loaded = torch.load(path, map_location="cpu", weights_only=True)
-    except FileNotFoundError:
-        raise FileNotFoundError(f"{path} is gone: it was there when the series was opened") from None
-    except (SafetensorError, RuntimeError, UnpicklingError, EOFError, ValueError) as reason:
-        why = (str(reason).splitlines() or [type(reason).__name__])[0]
-        raise ValueError(
-            f"{path} is truncated or damaged ({path.stat().st_size} bytes: {why}). Restore it, or leave its step out"
-        ) from reason
+    loaded = load_file(path)
     for key in WRAPPERS:
         if isinstance(loaded, Mapping) and isinstance(loaded.get(key), Mapping):
             loaded = loaded[key]
@@ -112,24 +107,30 @@ def _read_one(path: Path) -> dict[str, Tensor]:
     return dict(loaded)
 
 
-def file_digest(paths: Iterable[Path]) -> str:
-    """Return the hash of the files' bytes."""
-    digest = hashlib.sha256()
-    for path in paths:
-        digest.update(bytes.fromhex(file_sha256(path)))
-    return digest.hexdigest()
+def load_file(path: Path, fix: str = RESTORE) -> Any:
+    """Load what a .safetensors file or one of `torch.save` holds, on the CPU. Pickled files run no code.
 
+    Args:
+        path: the file.
+        fix: what to do about a damaged file; the end of the message.
 
-def file_sha256(path: Path) -> str:
-    """Return the SHA-256 of a file's bytes, as the hub gives it."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    Raises:
+        FileNotFoundError: the file is gone.
+        ValueError: it is truncated or damaged; the message names it.
+        OSError: the system does not let it be read.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file as load_safetensors
 
-
-def state_digest(state: State) -> str:
-    """Return the hash of the tensors' names, types, shapes and bytes."""
-    digest = hashlib.sha256()
-    for name in sorted(state):
-        flat = state[name].detach().cpu().contiguous().reshape(-1).view(torch.uint8)
-        digest.update(repr((name, state[name].dtype, tuple(state[name].shape))).encode() + flat.numpy().tobytes())
-    return digest.hexdigest()
+    try:
+        if path.suffix == ".safetensors":
+            return load_safetensors(path)
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path} is gone: it was there when the series was opened") from None
+    except (SafetensorError, OSError, *UNREADABLE) as reason:
+        # A zip archive that is cut off lets torch seek before its start, which the system calls an invalid argument.
+        if isinstance(reason, OSError) and reason.errno != errno.EINVAL:
+            raise
+        why = (str(reason).splitlines() or [type(reason).__name__])[0]
+        raise ValueError(f"{path} is truncated or damaged ({path.stat().st_size} bytes: {why}). {fix}") from reason

@@ -1,10 +1,8 @@
 """The shared-pass engine: every probe on every checkpoint, same batch, same code, only the weights vary."""
 
-import dataclasses
-import hashlib
 import inspect
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -15,14 +13,16 @@ import torch
 from tqdm.auto import tqdm
 
 from stagewise import models
+from stagewise.checkpoints.digest import short_digest
 from stagewise.checkpoints.run_folder import write, write_json
 from stagewise.checkpoints.series import CheckpointSeries, State
 from stagewise.intervention import Edit
 from stagewise.measurement.parts import join, join_into, rows_of
+from stagewise.measurement.printed_table import Table
 from stagewise.measurement.rows import bootstrap_weights, rows
 from stagewise.models import Model
 from stagewise.probe import AbstractCircuitProbe, AbstractProbe, View
-from stagewise.table import Table, declare, tidy
+from stagewise.table import declare, tidy
 from stagewise.task import Batch
 
 
@@ -41,7 +41,7 @@ def measure(
 
     A checkpoint costs one clean pass, and one pass from its first layer on for each different edit that any probe
     asks for. Every probe sees the numbers that it would see alone. Rows go to disk checkpoint by checkpoint, so that
-    memory does not grow with their number; a large table is mapped from a file, see `joining.join`.
+    memory does not grow with their number; a large table is mapped from a file, see `parts.join`.
 
     Args:
         series: the checkpoints; one is in memory at a time. Of several series, as of several seeds, one table.
@@ -114,7 +114,7 @@ def _measure_all(
     written = []
     for step in tqdm(series.steps, disable=not progress, desc=f"{series.name}: probes", unit="checkpoint"):
         state = series.load(step)
-        part = folder / f"step-{step:08d}-{_digest(state)}.parquet"
+        part = folder / f"step-{step:08d}-{short_digest(state)}.parquet"
         if not part.exists():
             _write_part(part, _measure_one(model, step, state, series, probes, batch, bootstrap))
         written.append(part)
@@ -196,7 +196,8 @@ def _parts(
 ) -> Path:
     """Return the folder of this very measurement, named by the hash of everything but the weights that decides it."""
     code = [version("stagewise"), *map(_source, probes)]
-    parts = folder / _digest((series.name, series.architecture, list(probes), batch, resamples, code))
+    order = batch.nested_references  # which of equal batches the order of their references decides
+    parts = folder / short_digest([series.name, series.architecture, list(probes), batch, order, resamples, code])
     settings = {
         "run": series.name,
         "probes": [repr(probe) for probe in probes],
@@ -214,28 +215,3 @@ def _source(probe: AbstractProbe) -> str:
         return inspect.getsource(module or type(probe))
     except (OSError, TypeError):
         return ""
-
-
-def _digest(value: object) -> str:
-    """Hash tensors by their bytes, everything else by its fields or its repr."""
-    digest = hashlib.sha256()
-
-    def take(part: object) -> None:
-        if isinstance(part, torch.Tensor):
-            flat = part.cpu().contiguous().reshape(-1).view(torch.uint8)
-            digest.update(repr((part.dtype, part.shape)).encode() + flat.numpy().tobytes())
-        elif dataclasses.is_dataclass(part):
-            take((type(part).__name__, {f.name: getattr(part, f.name) for f in dataclasses.fields(part)}))
-        elif isinstance(part, Mapping):
-            digest.update(f"{{{len(part)}:".encode())
-            for key in part:
-                take((key, part[key]))
-        elif isinstance(part, list | tuple):
-            digest.update(f"({len(part)}:".encode())
-            for item in part:
-                take(item)
-        else:
-            digest.update(repr(part).encode() + b",")
-
-    take(value)
-    return digest.hexdigest()[:16]

@@ -1,11 +1,13 @@
 """One table from parts that were written a checkpoint at a time, without holding them all in memory."""
 
+import contextlib
 import mmap
 import os
+import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any
 
 import numpy as np
 import pandas as pd
@@ -18,7 +20,6 @@ MAPPED_ROWS = 20_000
 """A table of more rows is mapped from a file; a smaller one fits into a few megabytes."""
 
 RESAMPLES = "resamples"
-ALIGNMENT = 64
 
 
 def join(parts: Sequence[Path], mapped_rows: int = MAPPED_ROWS) -> pd.DataFrame:
@@ -64,87 +65,102 @@ def _frames(
     return (conformed(pd.read_parquet(part, filters=only), columns) for part in parts)
 
 
-class _Place(NamedTuple):
-    """Where an array lies in the file: its type, how many values, and the first one's byte."""
-
-    dtype: str
-    size: int
-    start: int
-
-    @property
-    def end(self) -> int:
-        return -(-(self.start + np.dtype(self.dtype).itemsize * self.size) // ALIGNMENT) * ALIGNMENT
-
-
 def _mapped(parts: Sequence[Path], columns: Sequence[str]) -> pd.DataFrame:
-    """Write the columns of numbers whole, one after the other, then those of text, and map them all."""
-    text: dict[str, Any] = {
-        name: pd.api.types.pandas_dtype(kind) for name in columns if (kind := type_of(name)) in ("str", "string")
-    }
-    places, end = _layout(parts, [name for name in columns if name not in text])
-    with tempfile.TemporaryFile(buffering=0) as file:
-        resampled = _write_numbers(file.fileno(), _frames(parts, columns), places)
-        file.seek(end)
-        with pa.ipc.new_stream(file, pa.schema([(name, pa.large_string()) for name in text])) as words:
-            for frame in _frames(parts, columns):
-                words.write_table(pa.table({name: pa.array(frame[name], pa.large_string()) for name in text}))
+    """Write all rows into one file and map it: text and resamples as an Arrow stream, then each array of numbers.
+
+    Arrow keeps a column in as many pieces as there are parts, and pandas would copy numbers into memory to join them.
+    """
+    kinds = _kinds(columns)
+    with contextlib.ExitStack() as stack:
+        file, *files = (stack.enter_context(tempfile.TemporaryFile()) for _ in ("arrow", *kinds))
+        rows = _write(_frames(parts, columns), file, dict(zip(kinds, files, strict=True)))
+        starts = [_append(file, each) for each in files]
         content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-    arrays = {name: np.frombuffer(content, *place) for name, place in places.items()}
-    read = pa.ipc.open_stream(pa.py_buffer(content)[end:]).read_all()
-    made: dict[str, Any] = {name: kind.__from_arrow__(read[name]) for name, kind in text.items()}
-    for name in columns:
-        if type_of(name) == "Int64":
-            made[name] = pd.arrays.IntegerArray(arrays[name], arrays[_missing(name)])
-        elif name not in text and name != RESAMPLES:
-            made[name] = arrays[name]
-    made[RESAMPLES] = np.full(len(made["step"]), np.nan, dtype=object)
-    ends = np.cumsum([length for _, length in resampled])
-    for (row, length), last in zip(resampled, ends, strict=True):
-        made[RESAMPLES][row] = arrays[RESAMPLES][last - length : last]
-    return pd.DataFrame({name: made[name] for name in columns}, copy=False)
+    numbers = {
+        name: np.frombuffer(content, kind, rows, start)
+        for (name, kind), start in zip(kinds.items(), starts, strict=True)
+    }
+    arrow = pa.ipc.open_stream(pa.py_buffer(content)).read_all()
+    return pd.DataFrame({name: _column(name, arrow, numbers) for name in columns}, copy=False)
+
+
+def _kinds(columns: Sequence[str]) -> dict[str, str]:
+    """Return the type of each array of numbers: values, then a byte a row that says where whole ones are missing."""
+    whole = [name for name in columns if type_of(name) == "Int64"]
+    values = {name: "f8" if type_of(name) == "float64" else "i8" for name in columns if _is_number(name)}
+    return values | {_missing(name): "?" for name in whole}  # the single bytes last: all others stay aligned
+
+
+def _is_number(name: str) -> bool:
+    return type_of(name) not in ("str", "string", "object")
 
 
 def _missing(name: str) -> str:
     return f"{name}: missing"
 
 
-def _layout(parts: Sequence[Path], numbers: Sequence[str]) -> tuple[dict[str, _Place], int]:
-    """Return where each array of numbers goes, and the byte after the last."""
-    n = sum(pq.read_metadata(part).num_rows for part in parts)
-    resampled = sum(sum(map(len, pd.read_parquet(part, columns=[RESAMPLES])[RESAMPLES].dropna())) for part in parts)
-    sizes: dict[str, tuple[str, int]] = {}
-    for name in numbers:
-        kind = type_of(name)
-        sizes[name] = ("f4", resampled) if name == RESAMPLES else ("f8" if kind == "float64" else "i8", n)
-        if kind == "Int64":
-            sizes[_missing(name)] = ("?", n)
-    places: dict[str, _Place] = {}
-    end = 0
-    for name, (dtype, size) in sizes.items():
-        places[name] = _Place(dtype, size, end)
-        end = places[name].end
-    return places, end
+def _write(frames: Iterator[pd.DataFrame], file: IO[bytes], files: Mapping[str, IO[bytes]]) -> int:
+    """Write frame after frame, the numbers of each column into a file of their own; return how many rows there are."""
+    rows = 0
+    with contextlib.ExitStack() as stack:
+        stream = None
+        for frame in frames:
+            rows += len(frame)
+            batch = _batch(frame)
+            stream = stream or stack.enter_context(pa.ipc.new_stream(file, batch.schema))
+            stream.write_batch(batch)
+            for name, array in _numbers(frame):
+                files[name].write(array.tobytes())
+    return rows
 
 
-def _write_numbers(file: int, frames: Iterator[pd.DataFrame], places: dict[str, _Place]) -> list[tuple[int, int]]:
-    """Write frame after frame; return the row and the number of values of each array of resamples."""
-    written = dict.fromkeys(places, 0)
-    resampled: list[tuple[int, int]] = []
+def _batch(frame: pd.DataFrame) -> pa.RecordBatch:
+    """Return the text and the resamples of a frame."""
+    return pa.record_batch(
+        {
+            name: pa.array(frame[name], pa.list_(pa.float32()) if name == RESAMPLES else pa.large_string())
+            for name in frame
+            if not _is_number(str(name))
+        }
+    )
 
-    def put(name: str, values: Any) -> None:
-        place = places[name]
-        array = np.asarray(values, dtype=place.dtype)
-        os.pwrite(file, array.tobytes(), place.start + written[name] * array.itemsize)
-        written[name] += len(array)
 
-    for frame in frames:
-        kept = frame[RESAMPLES].notna().to_numpy()
-        arrays = frame.loc[kept, RESAMPLES].tolist()
-        rows = (written["step"] + np.flatnonzero(kept)).tolist()
-        resampled += zip(rows, map(len, arrays), strict=True)
-        put(RESAMPLES, np.concatenate([np.empty(0), *arrays]))
-        for name in (places.keys() & set(frame.columns)) - {RESAMPLES}:
-            if _missing(name) in places:
-                put(_missing(name), frame[name].isna())
-            put(name, frame[name].fillna(0) if _missing(name) in places else frame[name])
-    return resampled
+def _numbers(frame: pd.DataFrame) -> Iterator[tuple[str, np.ndarray]]:
+    """Return the numbers of a frame, and of whole ones where they are missing."""
+    for name in map(str, frame):
+        if type_of(name) == "Int64":
+            yield _missing(name), frame[name].isna().to_numpy()
+            yield name, frame[name].to_numpy(dtype="i8", na_value=0)
+        elif _is_number(name):
+            yield name, frame[name].to_numpy()
+
+
+def _append(file: IO[bytes], other: IO[bytes]) -> int:
+    """Copy a file behind another, and return where it starts there."""
+    start = file.seek(0, os.SEEK_END)
+    other.seek(0)
+    shutil.copyfileobj(other, file)
+    file.flush()
+    return start
+
+
+def _column(name: str, arrow: pa.Table, numbers: Mapping[str, np.ndarray]) -> Any:
+    """Return what pandas holds as a column: nothing of it is read yet."""
+    if name == RESAMPLES:
+        return _views(arrow[name])
+    if type_of(name) == "Int64":
+        return pd.arrays.IntegerArray(numbers[name], numbers[_missing(name)])
+    kind: Any = pd.api.types.pandas_dtype(type_of(name))
+    return numbers[name] if _is_number(name) else kind.__from_arrow__(arrow[name])
+
+
+def _views(column: pa.ChunkedArray) -> np.ndarray:
+    """Return a view of each row's array, nan where it has none."""
+    views = np.full(len(column), np.nan, dtype=object)
+    start = 0
+    for chunk in column.chunks:
+        offsets, values = chunk.offsets.to_numpy(), chunk.values.to_numpy()
+        for row in np.flatnonzero(chunk.is_valid().to_numpy(zero_copy_only=False)):
+            views[start + row] = values[offsets[row] : offsets[row + 1]]
+        start += len(chunk)
+    return views

@@ -1,12 +1,10 @@
 """From a probe's readings to rows of the table: batch means, and their intervals from resampled sequences."""
 
-import itertools
-
 import numpy as np
 import pandas as pd
 
 from stagewise.probe import Reading
-from stagewise.table import LEVEL
+from stagewise.table import LEVEL, LabelledArray
 
 RESAMPLES_KEPT = 32
 """A reading of at most this many values keeps its resampled values: stages resample whole curves."""
@@ -38,10 +36,7 @@ def rows(reading: Reading, weights: np.ndarray) -> pd.DataFrame:
         n = len(values)
         resampled = statistic((weights @ values.reshape(n, -1)).reshape(-1, *values.shape[1:]))
         values = statistic(values.mean(0))
-    labels = [reading.labels.get(name, range(size)) for name, size in zip(names, values.shape, strict=True)]
-    index = list(itertools.product(*labels))
-    frame = pd.DataFrame(index, columns=names, index=range(values.size))
-    frame["value"] = values.reshape(-1)
+    frame = LabelledArray(" ".join(names), np.asarray(values), reading.quantity, reading.labels).frame()
     if resampled is not None:
         flat = resampled.reshape(len(resampled), -1)
         tail = (1 - LEVEL) / 2
@@ -51,4 +46,4 @@ def rows(reading: Reading, weights: np.ndarray) -> pd.DataFrame:
         frame["n"] = n
         if flat.shape[1] <= RESAMPLES_KEPT:
             frame["resamples"] = pd.Series(list(flat.T.astype(np.float32)), dtype=object)
-    return frame.assign(quantity=reading.quantity)
+    return frame

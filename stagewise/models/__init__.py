@@ -1,5 +1,6 @@
 """All that knows TransformerLens or Hugging Face: build a model, load weights, run it clean or edited."""
 
+from stagewise.models.transformer_lens import CONSTANTS as CONSTANTS
 from stagewise.models.transformer_lens import Model as Model
 from stagewise.models.transformer_lens import build as build
 from stagewise.models.transformer_lens import build_toy as build_toy

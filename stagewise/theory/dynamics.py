@@ -1,37 +1,19 @@
 """What a reduced dynamics is: an ODE in a few numbers, solved, and predicted as a table like a measured one."""
 
 import abc
-import itertools
-from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal, NamedTuple
+import dataclasses
+from collections.abc import Sequence
+from typing import ClassVar, Literal
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
 from scipy.integrate import solve_ivp
 
-from stagewise.table import tidy
+from stagewise.table import LabelledArray, tidy
 
 State = Sequence[int | float] | np.ndarray
 """A value for each variable."""
-
-
-class Curve(NamedTuple):
-    """One quantity of a theory over time, named as the probe that measures it names it.
-
-    Args:
-        probe: name of the probe.
-        quantity: name of the quantity.
-        axes: names of the axes of `values` after the first (time), separated by spaces; "" for a scalar.
-        values: [time, *axes].
-        labels: of axes that do not count from 0.
-    """
-
-    probe: str
-    quantity: str
-    axes: str
-    values: Float[np.ndarray, "time *axes"]
-    labels: Mapping[str, Sequence[str | int]]
 
 
 class AbstractReducedDynamics(abc.ABC):
@@ -52,8 +34,8 @@ class AbstractReducedDynamics(abc.ABC):
         """Return the derivative of the state by time."""
 
     @abc.abstractmethod
-    def curves(self, states: Float[np.ndarray, "time state"]) -> list[Curve]:
-        """Return what a run would measure in these states."""
+    def curves(self, states: Float[np.ndarray, "time state"]) -> dict[str, list[LabelledArray]]:
+        """Return what each probe would measure in these states, by its name; the first axis of each array is "time"."""
 
 
 def solve(
@@ -102,16 +84,13 @@ def predict(
     if not rate > 0:
         raise ValueError(f"rate, the time of one step, must be positive, got {rate}")
     states = solve(theory, rate * np.asarray(steps, dtype=float))
-    frames = [_rows(curve, steps).assign(run=run) for curve in theory.curves(states)]
-    return tidy(frames)
+    return tidy(
+        _rows(curve, steps).assign(run=run, probe=probe)
+        for probe, curves in theory.curves(states).items()
+        for curve in curves
+    )
 
 
-def _rows(curve: Curve, steps: Sequence[int]) -> pd.DataFrame:
-    names = curve.axes.split()
-    sizes = curve.values.shape[1:]
-    if len(names) != len(sizes):
-        raise ValueError(f"{curve.probe} {curve.quantity} has axes {curve.axes!r} for values of shape {sizes}")
-    labels = [curve.labels.get(name, range(size)) for name, size in zip(names, sizes, strict=True)]
-    index = list(itertools.product(steps, *labels))
-    frame = pd.DataFrame(index, columns=["step", *names])
-    return frame.assign(probe=curve.probe, quantity=curve.quantity, value=curve.values.reshape(-1))
+def _rows(curve: LabelledArray, steps: Sequence[int]) -> pd.DataFrame:
+    at_steps = dataclasses.replace(curve, labels={**curve.labels, "time": steps})
+    return at_steps.frame().rename(columns={"time": "step"})

@@ -6,7 +6,8 @@ import math
 import numpy as np
 from scipy.integrate import solve_ivp
 
-from stagewise.theory.dynamics import AbstractReducedDynamics, Curve, State
+from stagewise.table import LabelledArray
+from stagewise.theory.dynamics import AbstractReducedDynamics, State
 from stagewise.theory.early_time import blow_up_time
 
 THRESHOLD = 0.1
@@ -52,16 +53,17 @@ class AbstractPlateauFlow(AbstractReducedDynamics):
         """Return zeros."""
         return np.zeros(len(self.variables))
 
-    def curves(self, states: np.ndarray) -> list[Curve]:
+    def curves(self, states: np.ndarray) -> dict[str, list[LabelledArray]]:
         """Return the test loss, the attention on all relevant tokens together, and each variable as `Theory`."""
         copies = getattr(self, "n_copies", 1)
         loss = np.array([self.test_loss(state) for state in states])
         mass = np.array([[copies * self.attention(state)] for state in states])
-        return [
-            Curve("Loss", "squared_error", "", loss, {}),
-            Curve("AttentionTo", "mass", "relation", mass, {"relation": ["relevant"]}),
-            *(Curve("Theory", name, "", states[:, i], {}) for i, name in enumerate(self.variables)),
-        ]
+        variables = zip(self.variables, states.T, strict=True)
+        return {
+            "Loss": [LabelledArray("time", loss, "squared_error")],
+            "AttentionTo": [LabelledArray("time relation", mass, "mass", {"relation": ["relevant"]})],
+            "Theory": [LabelledArray("time", values, name) for name, values in variables],
+        }
 
 
 def plateau(dynamics: AbstractPlateauFlow, threshold: float = THRESHOLD, budget: float | None = None) -> float:

@@ -8,7 +8,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import softmax
 
-from stagewise.theory.dynamics import AbstractReducedDynamics, Curve, State, solve
+from stagewise.table import LabelledArray
+from stagewise.theory.dynamics import AbstractReducedDynamics, State, solve
 
 
 class Heads(NamedTuple):
@@ -131,20 +132,22 @@ class TensorFactorisation(AbstractReducedDynamics):
             logits = heads.attention * (logits - mean)
         return np.concatenate([values.reshape(-1), logits.reshape(-1)])
 
-    def curves(self, states: Float[np.ndarray, "time state"]) -> list[Curve]:
+    def curves(self, states: Float[np.ndarray, "time state"]) -> dict[str, list[LabelledArray]]:
         """Return the loss, each group's part of it, attention masses on the groups, and <V_h, A*_k> / ||A*_k||^2."""
         heads = self.heads(states)
         numbers = range(1, len(self.widths) + 1)
         groups, features = [f"I({k})" for k in numbers], [f"A*_{k}" for k in numbers]
-        layered: dict[str, list[str | int]] = {"layer": [0], "relation": [*groups], "feature": [*features]}
+        labels: dict[str, list[str | int]] = {"layer": [0], "relation": [*groups], "feature": [*features]}
         masses = (heads.attention @ self.membership.T)[:, None]
         projections = (heads.values / np.asarray(self.strengths))[:, None]
-        return [
-            Curve("Loss", "squared_error", "", self.loss(heads), {}),
-            Curve("Loss", "group_squared_error", "relation", self.group_losses(heads), layered),
-            Curve("AttentionTo", "mass", "layer head relation", masses, layered),
-            Curve("ValueAlignment", "projection", "layer head feature", projections, layered),
-        ]
+        return {
+            "Loss": [
+                LabelledArray("time", self.loss(heads), "squared_error"),
+                LabelledArray("time relation", self.group_losses(heads), "group_squared_error", labels),
+            ],
+            "AttentionTo": [LabelledArray("time layer head relation", masses, "mass", labels)],
+            "ValueAlignment": [LabelledArray("time layer head feature", projections, "projection", labels)],
+        }
 
 
 def half_times(theory: TensorFactorisation, until: int | float, resolution: int = 4000) -> tuple[float, ...]:

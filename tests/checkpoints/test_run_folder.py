@@ -4,11 +4,28 @@ import dataclasses
 import errno
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
+import torch
 
-from stagewise.checkpoints.run_folder import RUN, claim, read_run, versions, write, write_json
+from stagewise.checkpoints.run_folder import (
+    ANALYSIS,
+    RESUME,
+    RUN,
+    checkpoint_file,
+    claim,
+    is_finished,
+    read_plan,
+    read_record,
+    read_resume,
+    read_run,
+    versions,
+    write,
+    write_json,
+)
+from stagewise.checkpoints.series import open_series
 from stagewise.recipe import Recipe, describe
 
 
@@ -88,8 +105,55 @@ def test_a_folder_without_a_run_is_not_one(tmp_path: Path) -> None:
         read_run(tmp_path)
 
 
-@pytest.mark.parametrize(("text", "message"), [("{", "is not valid JSON"), ("[]", "no recipe"), ("{}", "no recipe")])
-def test_a_damaged_run_json_is_named(tmp_path: Path, text: str, message: str) -> None:
-    (tmp_path / RUN).write_text(text)
-    with pytest.raises(ValueError, match=f"run.json .*{message}"):
-        read_run(tmp_path)
+DAMAGED = {
+    "{": "is not valid JSON",
+    "\xff": "is not valid JSON",
+    "[]": "holds a list, expected a JSON object",
+    "3": "holds a number, expected a JSON object",
+    "null": "holds nothing, expected a JSON object",
+    "{}": "records no recipe",
+    '{"recipe": 3}': "records no recipe",
+}
+
+
+@pytest.mark.parametrize("text", DAMAGED)
+def test_a_damaged_run_json_is_named_in_one_line(tmp_path: Path, text: str) -> None:
+    (tmp_path / RUN).write_bytes(text.encode("latin1"))
+    for read in (read_run, read_record, read_plan, open_series):
+        with pytest.raises(ValueError, match=f"run.json {DAMAGED[text]}") as caught:
+            read(tmp_path)
+        assert "\n" not in str(caught.value)
+
+
+def test_a_record_without_a_plan_is_named(tmp_path: Path) -> None:
+    write_json(tmp_path / RUN, {"recipe": {"plan": []}})
+    with pytest.raises(ValueError, match=r"run.json records no plan: restore it"):
+        is_finished(tmp_path)
+
+
+def test_an_analysis_that_is_damaged_says_what_to_run(tmp_path: Path) -> None:
+    (tmp_path / ANALYSIS).write_text("{}")
+    with pytest.raises(ValueError, match=r"analysis.json records no recipe.*run `stagewise report`"):
+        read_record(tmp_path)
+
+
+def test_a_run_is_finished_when_its_last_checkpoint_is_there(small_folder: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(small_folder, tmp_path / "copy"))
+    assert is_finished(folder)
+    checkpoint_file(folder, read_plan(folder)["steps"]).unlink()
+    assert not is_finished(folder)
+
+
+@pytest.mark.parametrize("kept", [0, 3, 100, 0.5, -1], ids=str)
+def test_a_truncated_state_of_training_is_named(small_folder: Path, tmp_path: Path, kept: int | float) -> None:
+    content = (small_folder / RESUME).read_bytes()
+    path = tmp_path / RESUME
+    path.write_bytes(content[: kept if isinstance(kept, int) else int(kept * len(content))])
+    with pytest.raises(ValueError, match=r"resume.pt is truncated or damaged \(\d+ bytes.*Delete it and train again"):
+        read_resume(path)
+
+
+def test_a_state_of_training_that_is_something_else_is_named(tmp_path: Path) -> None:
+    torch.save([1, 2], tmp_path / RESUME)
+    with pytest.raises(ValueError, match=r"resume.pt holds no state of a training"):
+        read_resume(tmp_path / RESUME)

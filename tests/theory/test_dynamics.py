@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from stagewise import plot
-from stagewise.table import KEYS, select
-from stagewise.theory.dynamics import AbstractReducedDynamics, Curve, State, predict, solve
+from stagewise.table import KEYS, LabelledArray, select
+from stagewise.theory.dynamics import AbstractReducedDynamics, State, predict, solve
 from stagewise.theory.tensor_factorisation import TensorFactorisation
 
 
@@ -22,11 +22,11 @@ class Decay(AbstractReducedDynamics):
     def velocity(self, state: State) -> np.ndarray:
         return np.asarray(-np.asarray(self.rates) * state)
 
-    def curves(self, states: np.ndarray) -> list[Curve]:
-        return [
-            Curve("Loss", "squared_error", "", states.sum(-1), {}),
-            Curve("AttentionTo", "mass", "head", states, {}),
-        ]
+    def curves(self, states: np.ndarray) -> dict[str, list[LabelledArray]]:
+        return {
+            "Loss": [LabelledArray("time", states.sum(-1), "squared_error")],
+            "AttentionTo": [LabelledArray("time head", states, "mass")],
+        }
 
 
 @dataclasses.dataclass(frozen=True)

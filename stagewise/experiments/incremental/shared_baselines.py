@@ -1,15 +1,15 @@
 """Restricted-context baselines that the runs of a sweep share: trained once, found by the hash of their recipe."""
 
 import dataclasses
-import hashlib
-import json
 import os
 from pathlib import Path
 
+from stagewise.checkpoints.digest import short_digest
+from stagewise.checkpoints.json_files import read_json
 from stagewise.checkpoints.run_folder import write_json
 from stagewise.experiments.incremental.restricted_context import restricted_recipe
 from stagewise.init import OneHotInit
-from stagewise.recipe import Recipe, Seeds, describe
+from stagewise.recipe import Recipe, Seeds
 from stagewise.tasks import MarkovChain
 from stagewise.training import train
 
@@ -40,16 +40,10 @@ def baseline_recipe(recipe: Recipe, context: int) -> Recipe:
     return restricted_recipe(Recipe(dataclasses.replace(task, n_sequences=enough), architecture, plan), context)
 
 
-def content_hash(recipe: Recipe) -> str:
-    """Return the hash of all that decides a run, 16 hexadecimal digits: equal recipes, equal hashes."""
-    text = json.dumps(describe(recipe), sort_keys=True)
-    return hashlib.sha256(text.encode("utf8")).hexdigest()[:16]
-
-
 def shared_baseline(recipe: Recipe, context: int, cache: Path, *, progress: bool = True) -> Path:
     """Train a run's baseline, or find it trained, and return its run folder: `cache` / hash of its recipe."""
     wanted = baseline_recipe(recipe, context)
-    folder = cache / content_hash(wanted)
+    folder = cache / short_digest(wanted)
     train(wanted, folder, progress=progress)
     return folder
 
@@ -64,10 +58,12 @@ def linked_baselines(folder: Path) -> dict[int, Path]:
 
     Raises:
         FileNotFoundError: one is not where it was.
+        ValueError: the file that refers to them is damaged.
     """
     if not (folder / LINKS).exists():
         return {}
-    found = {int(c): folder / path for c, path in json.loads((folder / LINKS).read_text(encoding="utf8")).items()}
+    links = read_json(folder / LINKS, "restore it, or delete it to compare with no baselines")
+    found = {int(c): folder / path for c, path in links.items()}
     if missing := [str(path) for path in found.values() if not path.exists()]:
         raise FileNotFoundError(
             f"{folder / LINKS} refers to baselines that are not there: {', '.join(missing)}. Put them back, run the "

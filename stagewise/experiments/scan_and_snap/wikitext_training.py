@@ -1,7 +1,6 @@
 """Training of Scan and Snap's WikiText model: a killed run goes on with the bits of one never killed."""
 
 import dataclasses
-import hashlib
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,9 +13,9 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from stagewise.checkpoints import run_folder
+from stagewise.checkpoints.digest import short_digest
 from stagewise.experiments.scan_and_snap.wikitext_model import BLOCK, Baseline
 from stagewise.task import TRAINING, derive_seed
-from stagewise.training import read_resume
 
 SETTINGS = "baseline.json"
 CLIP, COLUMNS = 0.5, 20
@@ -95,7 +94,7 @@ def train_baseline(
     """
     model = Baseline(d_vocab, setting.n_layers, setting.dropout, setting.seed)
     optimiser = _optimiser(model, setting)
-    text = hashlib.sha256(rows.numpy().tobytes()).hexdigest()[:16]
+    text = short_digest(rows)
     run_folder.claim(folder, {**dataclasses.asdict(setting), "text": text}, SETTINGS)
     start, losses, seen = _resume(folder, model, optimiser)
     with tqdm(total=setting.steps, initial=start, disable=not progress, desc=folder.name, unit="minibatch") as bar:
@@ -164,7 +163,7 @@ def _save(
 def _resume(folder: Path, model: Baseline, optimiser: torch.optim.Optimizer) -> tuple[int, list[float], dict[int, Any]]:
     if not (folder / run_folder.RESUME).exists():
         return 0, [], {}
-    state = read_resume(folder / run_folder.RESUME)
+    state = run_folder.read_resume(folder / run_folder.RESUME)
     model.load_state_dict(state["model"])
     optimiser.load_state_dict(state["optimiser"])
     return state["step"], state["losses"], state["seen"]

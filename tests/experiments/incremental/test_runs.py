@@ -16,7 +16,7 @@ from stagewise.experiments.incremental import markov
 from stagewise.experiments.incremental import runs as incremental
 from stagewise.experiments.incremental.early_stopping import early_stop
 from stagewise.experiments.incremental.recipes import FIGURES, SCALES, SETTINGS, Run, runs, variants
-from stagewise.experiments.incremental.shared_baselines import baseline_recipe, content_hash, linked_baselines
+from stagewise.experiments.incremental.shared_baselines import baseline_recipe, linked_baselines
 from stagewise.init import OneHotInit
 from stagewise.recipe import Recipe, TrainPlan
 from stagewise.table import select
@@ -103,7 +103,7 @@ def test_every_run_can_be_sampled_and_is_found_by_a_figure(setting: str) -> None
     for recipe in known.values():
         assert recipe.task.sample(2, seed=0).tokens.shape == (2, recipe.task.n_ctx)
     shown = {run.folder for figure in FIGURES for run in runs(figure, setting)}
-    assert len(shown) == len({content_hash(recipe) for recipe in known.values()})
+    assert len(shown) == len({short_digest(recipe) for recipe in known.values()})
 
 
 @pytest.mark.parametrize("figure", FIGURES)
@@ -111,7 +111,7 @@ def test_every_run_can_be_sampled_and_is_found_by_a_figure(setting: str) -> None
 def test_the_runs_of_a_figure_differ_and_those_in_one_folder_do_not(figure: str, setting: str) -> None:
     found = runs(figure, setting, seeds=(0, 1))
     assert len({run.name for run in found}) == len({run.folder for run in found}) == len(found)
-    assert len({content_hash(run.recipe) for run in found}) == len(found)
+    assert len({short_digest(run.recipe) for run in found}) == len(found)
 
 
 @pytest.mark.parametrize(("one", "other"), [("2", "3"), ("6", "7"), ("8", "9"), ("13", "14"), ("18", "19")])
@@ -128,7 +128,7 @@ def test_an_unknown_figure_or_setting_is_named_with_those_that_there_are(figure:
 
 def test_runs_that_differ_in_data_scale_or_seed_share_a_baseline_and_others_do_not() -> None:
     def cached(recipe: Recipe) -> str:
-        return content_hash(baseline_recipe(recipe, 2))
+        return short_digest(baseline_recipe(recipe, 2))
 
     for setting in SETTINGS:
         assert len({cached(run.recipe) for run in runs("5", setting, seeds=(0,))}) == 1

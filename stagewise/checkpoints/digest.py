@@ -1,0 +1,77 @@
+"""Hashes of what decides a result: of data and tensors in any nesting, and of files. Equal things, equal hashes."""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+SHORT = 16
+"""Hexadecimal digits where a hash is part of a file's name."""
+
+
+def digest(value: object) -> str:
+    """Return the SHA-256 of data: numbers, text, sequences, mappings in any order, dataclasses, tensors and arrays.
+
+    A tensor counts by its type, shape and bytes, wherever it lies; 1 and 1.0 are the same number, a list and a tuple
+    the same sequence. What is of another kind counts by its repr.
+
+    >>> digest({"a": 1, "b": (2, 3)}) == digest({"b": [2, 3], "a": 1.0})
+    True
+    >>> digest([12]) == digest([1, 2])
+    False
+    """
+    return hashlib.sha256(_text(_plain(value)).encode("utf8")).hexdigest()
+
+
+def short_digest(value: object) -> str:
+    """Return the first digits of a digest, for the name of a file."""
+    return digest(value)[:SHORT]
+
+
+def file_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file's bytes, as the hub gives it."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def file_digest(paths: Iterable[Path]) -> str:
+    """Return the hash of the bytes of several files, in their order."""
+    return digest([file_sha256(path) for path in paths])
+
+
+def _text(plain: Any) -> str:
+    return json.dumps(plain, sort_keys=True)
+
+
+def _plain(value: object) -> Any:
+    """Return what JSON can hold, the same for equal values; what it has no word for goes by its kind."""
+    if isinstance(value, torch.Tensor):
+        flat = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+        return _bytes(str(value.dtype), tuple(value.shape), flat)
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        return _bytes(str(value.dtype), value.shape, np.ascontiguousarray(value))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return _plain({"type": type(value).__name__, **fields})
+    if isinstance(value, Mapping):
+        if all(isinstance(key, str) for key in value):
+            return {key: _plain(item) for key, item in value.items()}
+        return {"pairs": sorted(_text([_plain(key), _plain(item)]) for key, item in value.items())}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [_plain(item) for item in value]
+    if isinstance(value, set | frozenset):
+        return {"set": sorted(_text(_plain(item)) for item in value)}
+    if isinstance(value, np.generic):
+        return _plain(value.item())
+    if isinstance(value, bool) or (isinstance(value, float) and value.is_integer()):
+        return int(value)
+    return value if value is None or isinstance(value, int | float | str) else {"repr": repr(value)}
+
+
+def _bytes(kind: str, shape: tuple[int, ...], values: np.ndarray) -> dict[str, Any]:
+    return {"array": kind, "shape": list(shape), "bytes": hashlib.sha256(values.data).hexdigest()}

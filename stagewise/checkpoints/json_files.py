@@ -1,0 +1,31 @@
+"""The one reader of JSON files, and of what can be wrong with them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+KINDS = {list: "a list", str: "a text", bool: "a truth value", int: "a number", float: "a number"}
+
+
+def read_json(path: Path, fix: str = "restore it", *, name: str = "") -> dict[str, Any]:
+    """Read a file that holds a JSON object.
+
+    Args:
+        path: the file.
+        fix: what to do about a fault; the end of the message.
+        name: what the file is called in messages, where its path says little.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is not JSON, or holds something else than an object; the message names the file and the fault.
+    """
+    what = name or str(path)
+    try:
+        value = json.loads(path.read_text(encoding="utf8"))
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{what} is not there: {fix}") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as reason:
+        raise ValueError(f"{what} is not valid JSON ({reason}): {fix}") from reason
+    if not isinstance(value, dict):
+        raise ValueError(f"{what} holds {KINDS.get(type(value), 'nothing')}, expected a JSON object: {fix}")
+    return value

@@ -1,0 +1,121 @@
+"""Revisions as a series: huggingface_hub itself, against a server on this machine."""
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from stagewise.checkpoints.series import CheckpointSeries, open_series
+from stagewise.measurement.engine import measure
+from stagewise.probes import AttentionEntropy, Loss
+from stagewise.tasks import MarkovChain
+
+REVISIONS = ("main", "step0", "step512", "step2000")
+WEIGHTS = "model.safetensors"
+
+
+@pytest.fixture
+def hub(local_hub: Callable[..., Any], saved: Callable[..., dict[str, bytes]]) -> Any:
+    return local_hub({name: saved("GPTNeoX", seed) for seed, name in enumerate(REVISIONS)})
+
+
+def opened(hub: Any, cache: Path, cache_bytes: int = 10**9, **options: object) -> CheckpointSeries:
+    places = {"cache": cache, "cache_bytes": cache_bytes, "endpoint": hub.endpoint}
+    return open_series("owner/model", hub=places, **options)
+
+
+def test_the_revisions_are_a_series_and_opening_downloads_no_weights(hub: Any, tmp_path: Path) -> None:
+    series = opened(hub, tmp_path)
+    assert (series.name, series.steps) == ("owner/model", (0, 512, 2000))
+    assert (series.architecture.n_layers, series.architecture.n_heads) == (2, 4)
+    assert not any(WEIGHTS in asked for asked in hub.asked)
+
+
+def test_the_weights_are_those_of_the_revision(
+    hub: Any, tmp_path: Path, hugging_face: Callable[..., nn.Module]
+) -> None:
+    series = opened(hub, tmp_path)
+    for seed, step in enumerate(series.steps, start=1):
+        expected = dict(hugging_face("GPTNeoX", seed).named_parameters())
+        state = series.weights(step)
+        assert state.keys() == expected.keys()
+        assert all(torch.equal(state[name], expected[name]) for name in state)
+
+
+def test_a_second_reading_downloads_nothing(hub: Any, tmp_path: Path) -> None:
+    list(opened(hub, tmp_path))
+    hub.asked.clear()
+    list(opened(hub, tmp_path))
+    assert not [asked for asked in hub.asked if asked.startswith("GET") and WEIGHTS in asked]
+
+
+def test_the_next_revision_is_fetched_while_the_current_one_is_used(hub: Any, tmp_path: Path) -> None:
+    series = opened(hub, tmp_path)
+    series.weights(0)
+    series.weights(512)
+    assert all(hub.asked[f"GET {name}/{WEIGHTS}"] == 1 for name in ("step0", "step512"))
+
+
+def test_the_cache_stays_below_its_size(hub: Any, tmp_path: Path) -> None:
+    size = len(hub.files["step0"][WEIGHTS])
+    for _ in opened(hub, tmp_path, cache_bytes=2 * size):
+        held = sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file() and not path.is_symlink())
+        assert held < 3.2 * size  # the current one, the next one on its way, and their small files
+    assert not list(tmp_path.rglob(f"*{hub.commit('step0')}*/{WEIGHTS}"))
+
+
+def test_a_hub_series_is_measured(hub: Any, tmp_path: Path) -> None:
+    batch = MarkovChain(d_vocab=8, spans=(1, 1), length=8).probe_batch(6, seed=0)
+    batch = dataclasses.replace(batch, references={})
+    table = measure(opened(hub, tmp_path), [Loss(), AttentionEntropy()], batch, progress=False)
+    assert table["step"].drop_duplicates().tolist() == [0, 512, 2000]
+    assert table[table["probe"] == "AttentionEntropy"].groupby("step").size().tolist() == [8, 8, 8]
+
+
+def test_tokens_in_a_name_are_a_column_of_the_table(
+    local_hub: Callable[..., Any], saved: Callable[..., dict[str, bytes]], tmp_path: Path
+) -> None:
+    names = ("stage1-step1000-tokens4B", "stage1-step2000-tokens8B", "stage2-step10-tokens9B")
+    hub = local_hub({name: saved("GPTNeoX", seed) for seed, name in enumerate(names)})
+    with pytest.raises(ValueError, match=r"has several branches of training.*one of 'stage1', 'stage2'"):
+        opened(hub, tmp_path)
+    series = opened(hub, tmp_path, branch="stage1")
+    batch = dataclasses.replace(MarkovChain(d_vocab=8).probe_batch(4, seed=0), references={})
+    table = measure(series, [Loss()], batch, progress=False)
+    assert table.groupby("step")["tokens"].first().tolist() == [4 * 10**9, 8 * 10**9]
+
+
+def test_names_of_ones_own_are_read_by_ones_own_function(
+    local_hub: Callable[..., Any], saved: Callable[..., dict[str, bytes]], tmp_path: Path
+) -> None:
+    hub = local_hub({"main": {}, "epoch-2": saved("GPT2", 0), "epoch-1": saved("GPT2", 1)})
+    with pytest.raises(
+        FileNotFoundError, match="no revision of owner/model is named like a checkpoint; there are main"
+    ):
+        opened(hub, tmp_path)
+    series = opened(hub, tmp_path, parse=lambda name: 50 * int(name[6:]) if name.startswith("epoch") else None)
+    assert series.steps == (50, 100)
+
+
+def test_a_revision_without_weights_is_named(hub: Any, tmp_path: Path) -> None:
+    del hub.files["step512"][WEIGHTS]
+    with pytest.raises(FileNotFoundError, match="revision 'step512' of owner/model holds no weights"):
+        list(opened(hub, tmp_path))
+
+
+def test_a_revision_that_went_away_is_named(hub: Any, tmp_path: Path) -> None:
+    series = opened(hub, tmp_path)
+    del hub.files["step2000"]
+    with pytest.raises(
+        FileNotFoundError, match="revision 'step2000' of owner/model: the repository has no such revision"
+    ):
+        series.weights(2000)
+
+
+def test_a_repository_that_does_not_exist_is_named(hub: Any, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="could not list the revisions of owner/other: the hub has no such"):
+        open_series("owner/other", hub={"cache": tmp_path, "endpoint": hub.endpoint})

@@ -1,0 +1,40 @@
+"""Missing steps: none in ordinary schedules, and each that is taken out where its neighbours tell."""
+
+import pytest
+
+from stagewise.checkpoints.step_gaps import missing_steps
+from stagewise.schedule import linear, logarithmic
+
+PYTHIA = [0, *(2**k for k in range(10)), *range(1000, 144_000, 1000)]
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [PYTHIA, range(0, 900, 15), [0, 1, 3, 7, 20, 55, 148], [5], [5, 9], [0, 1, 2, 4, 6, 9, 13, 20, 28, 40, 60, 80]],
+)
+def test_ordinary_schedules_miss_nothing(steps: list[int]) -> None:
+    assert missing_steps(list(steps)) == []
+
+
+@pytest.mark.parametrize("gone", [1, 8, 9, 11, 12, 20, 100, len(PYTHIA) - 2])
+def test_a_step_taken_out_of_a_suite_is_missed(gone: int) -> None:
+    there = [step for step in PYTHIA if step != PYTHIA[gone]]
+    changes_there = gone in (1, 9, 11, 12)  # where the spacing changes nothing can be said
+    assert missing_steps(there) == ([] if changes_there else [PYTHIA[gone]])
+
+
+def test_no_schedule_of_this_library_misses_a_step() -> None:
+    for per_decade in range(1, 13):
+        for stop in (100, 1000, 20_000):
+            dense = logarithmic(per_decade, stop)
+            for steps in (dense, dense | {0, stop}, dense | {0} | linear(stop // 10, stop)):
+                assert missing_steps(sorted(steps)) == [], (per_decade, stop)
+
+
+@pytest.mark.parametrize("per_decade", [3, 5, 8, 12])
+def test_a_step_taken_out_of_a_rounded_logarithmic_schedule_is_missed(per_decade: int) -> None:
+    steps = sorted(logarithmic(per_decade, 20_000) | {0})
+    inner = [step for step in steps[:-2] if step >= 100]
+    for gone in inner:
+        (found,) = missing_steps([step for step in steps if step != gone])
+        assert found == pytest.approx(gone, rel=0.01)

@@ -1,0 +1,120 @@
+"""Weight files: which ones are read, and that each way to cut or spoil one is an error that names it."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from stagewise.checkpoints.weight_files import chosen_files, files_of, load_file, missing_shard, read
+
+STATE = {"a": torch.arange(15.0).reshape(5, 3), "b": torch.arange(4)}
+FORMATS: dict[str, Callable[[Path], object]] = {
+    "w.safetensors": lambda path: save_file(STATE, path),
+    "w.pt": lambda path: torch.save(STATE, path),
+    "old.pt": lambda path: torch.save(STATE, path, _use_new_zipfile_serialization=False),
+}
+every_format = pytest.mark.parametrize("name", FORMATS)
+
+
+def same(state: object) -> bool:
+    return isinstance(state, dict) and all(torch.equal(state[name], STATE[name]) for name in STATE)
+
+
+@every_format
+def test_what_was_saved_is_loaded(name: str, tmp_path: Path) -> None:
+    FORMATS[name](tmp_path / name)
+    assert same(load_file(tmp_path / name))
+    assert same(read([tmp_path / name]))
+
+
+@every_format
+def test_a_file_that_is_cut_off_is_named_wherever_it_is_cut(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    FORMATS[name](path)
+    content = path.read_bytes()
+    for length in range(len(content)):
+        path.write_bytes(content[:length])
+        with pytest.raises(ValueError, match=rf"{name} is truncated or damaged \({length} bytes: .*Restore it"):
+            load_file(path)
+
+
+@pytest.mark.parametrize("length", [1 << 16, 70_000, 100_000, 131_000, -1, -30, -300])
+def test_a_large_archive_that_is_cut_off_is_named(length: int, tmp_path: Path) -> None:
+    path = tmp_path / "large.pt"
+    torch.save({"w": torch.randn(200, 200)}, path)
+    path.write_bytes(path.read_bytes()[:length])
+    with pytest.raises(ValueError, match=r"large.pt is truncated or damaged \(\d+ bytes: "):
+        load_file(path)
+
+
+@every_format
+def test_a_byte_that_is_spoilt_is_no_other_error(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    FORMATS[name](path)
+    content, draws, reasons = path.read_bytes(), random.Random(0), []
+    for _ in range(200):
+        spoilt = bytearray(content)
+        spoilt[draws.randrange(len(content))] = draws.randrange(256)
+        path.write_bytes(spoilt)
+        try:
+            load_file(path)
+        except ValueError as reason:
+            reasons.append(str(reason))
+    assert len(reasons) > 10
+    assert all(f"{name} is truncated or damaged" in reason for reason in reasons)
+
+
+def test_the_error_ends_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "w.pt").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"w.pt is truncated or damaged \(0 bytes: .*\)\. Delete it$"):
+        load_file(tmp_path / "w.pt", "Delete it")
+
+
+def test_a_file_that_is_gone_and_one_that_is_a_folder_are_not_called_damaged(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"w.pt is gone: it was there when the series was opened"):
+        load_file(tmp_path / "w.pt")
+    (tmp_path / "folder.pt").mkdir()
+    with pytest.raises(IsADirectoryError, match=r"folder.pt"):
+        load_file(tmp_path / "folder.pt")
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"weight_map": []}', '{"weight_map": {"w": 3}}'])
+def test_a_damaged_index_is_named(text: str, tmp_path: Path) -> None:
+    for k in (1, 2):
+        save_file({f"w{k}": torch.zeros(2)}, tmp_path / f"model-0000{k}-of-00002.safetensors")
+    (tmp_path / "model.safetensors.index.json").write_text(text)
+    with pytest.raises(ValueError, match=r"model.safetensors.index.json .*Restore it, or leave its step out"):
+        files_of(tmp_path)
+
+
+def test_an_index_that_names_a_shard_which_is_gone_is_named(tmp_path: Path) -> None:
+    save_file({"w": torch.zeros(2)}, tmp_path / "model-00001-of-00002.safetensors")
+    index = '{"weight_map": {"w": "model-00001-of-00002.safetensors", "v": "model-00002-of-00002.safetensors"}}'
+    (tmp_path / "model.safetensors.index.json").write_text(index)
+    with pytest.raises(FileNotFoundError, match=r"index.json names model-00002-of-00002.safetensors, which is not"):
+        files_of(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("names", "chosen"),
+    [
+        (["pytorch_model.bin", "model.safetensors", "optimizer.pt"], ("model.safetensors",)),
+        (["pytorch_model.bin", "config.json"], ("pytorch_model.bin",)),
+        (["optimizer.pt", "config.json"], ()),
+        (
+            ["model.safetensors.index.json", "model-2-of-2.safetensors", "model-1-of-2.safetensors", "model-1.bin"],
+            ("model-1-of-2.safetensors", "model-2-of-2.safetensors"),
+        ),
+    ],
+    ids=lambda value: "",
+)
+def test_weights_are_chosen_before_other_files(names: list[str], chosen: tuple[str, ...]) -> None:
+    assert chosen_files(names) == chosen
+
+
+def test_shards_that_are_all_there_miss_none() -> None:
+    assert missing_shard([f"model-0000{k}-of-00003.safetensors" for k in (3, 1, 2)]) is None
+    assert missing_shard(["model.safetensors"]) is None
