@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from stagewise.analysis import Analysis as Analysis
     from stagewise.analysis import analyse as analyse
     from stagewise.architecture import Architecture as Architecture
+    from stagewise.architecture import OneHotInit as OneHotInit
     from stagewise.architecture import full as full
     from stagewise.architecture import minimal as minimal
     from stagewise.checkpoints.seeds import open_seeds as open_seeds
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from stagewise.detection.thresholds import emergence_times as emergence_times
     from stagewise.init import GaussianInit as GaussianInit
     from stagewise.init import LinearInit as LinearInit
-    from stagewise.init import OneHotInit as OneHotInit
     from stagewise.intervention import AblateHead as AblateHead
     from stagewise.intervention import RestrictContext as RestrictContext
     from stagewise.measurement.engine import measure as measure
@@ -54,14 +54,14 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "analysis": ("Analysis", "analyse"),
-    "architecture": ("Architecture", "full", "minimal"),
+    "architecture": ("Architecture", "OneHotInit", "full", "minimal"),
     "checkpoints.seeds": ("open_seeds",),
     "checkpoints.series": ("CheckpointSeries", "open_series"),
     "detection.onsets": ("find_onsets",),
     "detection.power_law": ("PowerLaw", "fit_interval_censored", "fit_log_linear"),
     "detection.stages": ("Stages", "find_stages"),
     "detection.thresholds": ("emergence_times",),
-    "init": ("GaussianInit", "LinearInit", "OneHotInit"),
+    "init": ("GaussianInit", "LinearInit"),
     "intervention": ("AblateHead", "RestrictContext"),
     "measurement.engine": ("measure",),
     "probe": ("AbstractProbe", "Reading", "View"),

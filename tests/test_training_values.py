@@ -12,11 +12,11 @@ import torch
 from torch import Generator
 
 from stagewise import architecture
+from stagewise import models as model
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.run_folder import METRICS
 from stagewise.checkpoints.series import open_series
-from stagewise.init import AbstractInit
-from stagewise.models import transformer_lens as model
+from stagewise.init import AbstractInit, Config, InitialWeights, Shapes
 from stagewise.recipe import Recipe, Seeds, TrainPlan
 from stagewise.tasks import MarkovChain, Windows
 from stagewise.training import train
@@ -185,9 +185,8 @@ def test_windows_train_too(tmp_path: Path) -> None:
 class ConstantInit(AbstractInit):
     value: float = 0.1
 
-    def apply(self, model: Any, generator: Generator) -> None:
-        for parameter in model.parameters():
-            torch.nn.init.constant_(parameter, self.value)
+    def initial(self, cfg: Config, shapes: Shapes, generator: Generator) -> InitialWeights:
+        return InitialWeights({name: torch.full(tuple(shape), self.value) for name, shape in shapes.items()})
 
 
 def test_a_users_own_initialisation_trains_and_reopens(tmp_path: Path) -> None:

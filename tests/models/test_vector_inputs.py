@@ -1,4 +1,4 @@
-"""Vectors in place of tokens: through the model with all hooks, the fused pass, training, probes, and the toy model."""
+"""Vectors in place of tokens: through the model with all hooks, the fused pass, training and probes."""
 
 import math
 from pathlib import Path
@@ -11,7 +11,6 @@ from stagewise.architecture import Architecture
 from stagewise.init import LinearInit
 from stagewise.loss import squared_error, training_loss
 from stagewise.measurement.engine import measure
-from stagewise.models import transformer_lens
 from stagewise.models.fused import training_forward
 from stagewise.probes import AttentionTo, Loss, OffsetProfile
 from stagewise.recipe import Recipe, TrainPlan, describe, rebuild
@@ -102,17 +101,3 @@ def test_linear_init_has_pytorchs_ranges_and_fixed_sinusoids() -> None:
     assert models.weights(models.build(ARCHITECTURE, seed=4))["embed.W_E"].std() > 0
     with pytest.raises((ValueError, TypeError), match="embedding"):
         LinearInit("sparse")  # type: ignore[arg-type]
-
-
-def test_the_toy_model_is_a_weighted_mean_and_can_be_hooked() -> None:
-    toy, x = models.build_toy(4, 3), torch.randn(2, 4, 3, generator=torch.Generator().manual_seed(0))
-    with torch.no_grad():
-        toy.W.copy_(torch.diag(torch.tensor([1.0, 2.0, 3.0])))
-        toy.logits[3] = math.log(3)
-        outputs, cache = toy.run_with_cache(x)
-        expected = (x[:, :3].sum(1) + 3 * x[:, 3]) / 6 * torch.tensor([1.0, 2.0, 3.0])
-        assert torch.allclose(outputs, expected, atol=1e-6)
-        assert cache["hook_pattern"][0].tolist() == pytest.approx([1 / 6] * 3 + [0.5])
-        assert set(transformer_lens.HOOKS_OF_TOY) <= set(cache)
-        last_alone = toy.run_with_hooks(x, fwd_hooks=[("hook_pattern", lambda _, hook: torch.eye(4)[[3, 3]])])
-    assert torch.allclose(last_alone, x[:, 3] * torch.tensor([1.0, 2.0, 3.0]), atol=1e-6)

@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from stagewise import models as model
 from stagewise.architecture import Architecture, full
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.circuits import Circuits
 from stagewise.measurement.engine import measure
-from stagewise.models import transformer_lens as model
 from stagewise.probes import Composition, OVCopying, QKOffset
 from stagewise.tasks import RepeatedTokens
 

@@ -6,9 +6,9 @@ import json
 import os
 from pathlib import Path
 
+from stagewise.architecture import OneHotInit
 from stagewise.checkpoints.run_folder import write_json
 from stagewise.experiments.incremental.restricted_context import restricted_recipe
-from stagewise.init import OneHotInit
 from stagewise.recipe import Recipe, Seeds, describe
 from stagewise.tasks import MarkovChain
 from stagewise.training import train
