@@ -19,7 +19,7 @@ from stagewise.checkpoints.series import open_series
 from stagewise.init import AbstractInit, Config, InitialWeights, Shapes
 from stagewise.recipe import Recipe, Seeds, TrainPlan
 from stagewise.tasks import MarkovChain, Windows
-from stagewise.training import train
+from stagewise.training import descend, train
 
 FLOAT32 = 1e-6
 """Weights of order one after a few float32 updates, sums in another order."""
@@ -196,3 +196,9 @@ def test_a_users_own_initialisation_trains_and_reopens(tmp_path: Path) -> None:
     assert open_series(tmp_path, classes=[ConstantInit]).architecture == recipe.architecture
     with pytest.raises(ValueError, match="made with ConstantInit, which is not known here"):
         open_series(tmp_path)
+
+
+def test_training_takes_one_step_after_the_other_and_stops_where_the_loop_is_left() -> None:
+    weight = torch.nn.Parameter(torch.tensor(1.0))
+    seen = {step: weight.item() for step in descend(torch.optim.SGD([weight], 0.5), lambda _: weight**2 / 2, 2, 5)}
+    assert seen == {2: 1.0, 3: 0.5, 4: 0.25, 5: 0.125}

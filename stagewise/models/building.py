@@ -84,7 +84,7 @@ def _native(config: Mapping[str, Any]) -> Bridge:
     return model
 
 
-def described(model: Model) -> Architecture:
+def described(model: Any) -> Architecture:
     """Return what a model in memory is: a HookedTransformer, a bridge, or a Hugging Face model.
 
     Raises:

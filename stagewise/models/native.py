@@ -50,7 +50,7 @@ _LAYOUTS = {
 }
 
 
-def is_native(model: Model) -> TypeGuard[Bridge]:
+def is_native(model: object) -> TypeGuard[Bridge]:
     """Whether it is a TransformerBridge that TransformerLens made from a config, around no Hugging Face model."""
     return type(getattr(model, "original_model", None)).__name__ == "NativeModel"
 

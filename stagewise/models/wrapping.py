@@ -7,13 +7,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from stagewise.models.model import Bridge, Model
+from stagewise.models.model import Bridge
 
 AGREE, ROUNDING = 1e-3, 1e-5
 """Differences of a bridge's logits from Hugging Face's own that rounding explains: of their spread, of their size."""
 
 
-def is_bridge(model: Model) -> TypeGuard[Bridge]:
+def is_bridge(model: object) -> TypeGuard[Bridge]:
     """Whether it is a TransformerBridge."""
     from transformer_lens.model_bridge import TransformerBridge
 
