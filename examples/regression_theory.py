@@ -18,9 +18,9 @@ from stagewise.theory.dynamics import predict
 
 def main(folder: Path) -> Path:
     """Draw the figure into the folder and return where it is."""
-    task, plan = MarkovRegression(), regression.RegressionPlan()
+    task, plan = MarkovRegression(), regression.sgd()
     theory = regression.theory(task)
-    table = regression.train_and_measure(task, theory, plan)
+    table = regression.train_and_measure(regression.regression_recipe(task, theory, plan), folder / "run")
     predicted = predict(theory, range(0, plan.steps + 1, 10), plan.learning_rate)
     figure = plt.figure(figsize=(11, 6), layout="constrained")
     above, below = figure.subfigures(2)

@@ -6,17 +6,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 import torch
+from einops import rearrange
 from torch import Tensor
 
 from stagewise.architecture import Architecture
 from stagewise.intervention import AblateHead, Edit
-from stagewise.loss import cross_entropy, kl_divergence, mean_scored
+from stagewise.loss import divergence, mean_scored, prediction_loss
 from stagewise.probe import AbstractProbe, Quantity, Reading, View
 
 
 @dataclasses.dataclass(frozen=True)
 class HeadAblation(AbstractProbe):
     """Change of the loss, and KL(clean || ablated), both nats, when one head's output is replaced.
+
+    Of a regression the loss is half the squared error and the divergence half the squared distance of the outputs: see
+    `loss.divergence`.
 
     The rows with control = "random head" are the matched control: the expected effect of ablating another head of
     the same layer, drawn at random. It is the exact mean over those heads, not one draw. A layer of one head has
@@ -94,18 +98,17 @@ class HeadAblation(AbstractProbe):
 
     def _effects(self, view: View, layer: int) -> dict[str, Tensor]:
         batch = view.batch
-        loss = mean_scored(cross_entropy(view.log_probs, batch.targets), batch.scored)
+        loss = mean_scored(prediction_loss(view.log_probs, batch.targets), batch.scored)
         changes, divergences = [], []
         for head in range(view.architecture.n_heads):
             for kind in self.kinds:
                 ablated = view.edited[_edit(layer, head, kind)]
-                changes.append(mean_scored(cross_entropy(ablated, batch.targets), batch.scored) - loss)
-                divergences.append(mean_scored(kl_divergence(view.log_probs, ablated), batch.scored))
-        n_heads, n_kinds = view.architecture.n_heads, len(self.kinds)
-        return {
-            "loss_change": torch.stack(changes, 1).view(-1, n_heads, n_kinds),
-            "kl": torch.stack(divergences, 1).view(-1, n_heads, n_kinds),
-        }
+                changes.append(mean_scored(prediction_loss(ablated, batch.targets), batch.scored) - loss)
+                apart = divergence(view.log_probs, ablated, regression=batch.is_regression)
+                divergences.append(mean_scored(apart, batch.scored))
+        effects = {"loss_change": torch.stack(changes, 1), "kl": torch.stack(divergences, 1)}
+        pattern, n_kinds = "batch (head kind) -> batch head kind", len(self.kinds)
+        return {quantity: rearrange(effect, pattern, kind=n_kinds) for quantity, effect in effects.items()}
 
 
 def _edit(layer: int, head: int, kind: str) -> Edit:

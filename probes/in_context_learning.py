@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import ClassVar
 
-from stagewise.loss import cross_entropy
+from stagewise.loss import prediction_loss
 from stagewise.probe import AbstractProbe, Quantity, Reading, View
 
 
@@ -17,7 +17,7 @@ class InContextLearning(AbstractProbe):
         late: position; None takes the last one.
 
     Raises:
-        ValueError: the batch has no such positions, or early is not before late.
+        ValueError: the batch has no such positions, or early is not before late; or a regression has no targets there.
 
     Source: Olsson et al. (2022), arXiv:2209.11895, the 500th less the 50th token.
 
@@ -39,10 +39,15 @@ class InContextLearning(AbstractProbe):
 
     def read(self, view: View) -> list[Reading]:
         """Return `score` in nats."""
-        loss = cross_entropy(view.log_probs, view.batch.targets)
+        loss = prediction_loss(view.log_probs, view.batch.targets)
         last = loss.shape[1] - 1
         early = last // 10 if self.early is None else self.early
         late = last if self.late is None else self.late
         if not 0 <= early < late <= last:
             raise ValueError(f"expected 0 <= early < late <= {last}, the batch's last position; got {early} and {late}")
+        if view.batch.is_regression and not bool(view.batch.scored[:, [early, late]].all()):
+            raise ValueError(
+                f"a regression has targets at its scored positions alone, positions {early} and {late} are not: choose "
+                "others, or leave InContextLearning out for this task"
+            )
         return [Reading("batch", loss[:, late] - loss[:, early], "score")]

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import torch
 
-from stagewise.loss import kl_divergence, mean_scored
+from stagewise.loss import divergence, mean_scored
 from stagewise.probe import AbstractProbe, Quantity, Reading, View, chosen
 
 
@@ -15,6 +15,8 @@ class KLToReference(AbstractProbe):
     """KL(reference || model) in nats, averaged over the scored predictions, for the batch's references.
 
         KL(A*_{1:i} || model) = mean_t sum_x p_i(x) (log p_i(x) - log q(x))
+
+    Of a regression, half the squared distance of the outputs: see `loss.divergence`.
 
     The references are a task's truncated truths, and any others given by `Batch.with_references`: separately
     trained restricted-context models, for example. The smallest one does not identify the stage: a truncated truth
@@ -46,6 +48,7 @@ class KLToReference(AbstractProbe):
         batch = view.batch
         names = chosen(self.references, batch.references, "reference")
         divergences = [
-            mean_scored(kl_divergence(batch.references[name], view.log_probs), batch.scored) for name in names
+            divergence(batch.references[name], view.log_probs, regression=batch.is_regression) for name in names
         ]
-        return [Reading("batch reference", torch.stack(divergences, -1), "kl", {"reference": names})]
+        means = [mean_scored(each, batch.scored) for each in divergences]
+        return [Reading("batch reference", torch.stack(means, -1), "kl", {"reference": names})]

@@ -6,13 +6,15 @@ from typing import ClassVar
 
 import torch
 
-from stagewise.loss import cross_entropy, mean_scored
+from stagewise.loss import mean_scored, prediction_loss
 from stagewise.probe import AbstractProbe, Quantity, Reading, View, chosen
 
 
 @dataclasses.dataclass(frozen=True)
 class LossAgainstReferences(AbstractProbe):
     """The cross-entropy of each reference on the batch's own targets, and the model's less it; nats.
+
+    Of a regression, half the squared error.
 
         gap(r) = mean_t ( log p_r(x_{t+1}) - log q(x_{t+1}) ),   below zero where the model predicts better than r
 
@@ -35,21 +37,22 @@ class LossAgainstReferences(AbstractProbe):
 
     quantities: ClassVar[Mapping[str, Quantity]] = {
         "cross_entropy": Quantity("loss of the reference", "nats", (0, None)),
+        "squared_error": Quantity("squared error / 2 of the reference", range=(0, None)),
         "gap": Quantity("loss less the reference's", "nats"),
     }
 
     references: tuple[str, ...] | None = None
 
     def read(self, view: View) -> list[Reading]:
-        """Return `cross_entropy` and `gap` in nats by reference."""
+        """Return `cross_entropy` (of a regression `squared_error`) and `gap` by reference."""
         batch = view.batch
         names = chosen(self.references, batch.references, "reference")
-        model = mean_scored(cross_entropy(view.log_probs, batch.targets), batch.scored)
+        model = mean_scored(prediction_loss(view.log_probs, batch.targets), batch.scored)
         losses = torch.stack(
-            [mean_scored(cross_entropy(batch.references[name], batch.targets), batch.scored) for name in names], -1
+            [mean_scored(prediction_loss(batch.references[name], batch.targets), batch.scored) for name in names], -1
         )
-        labels = {"reference": names}
+        labels, quantity = {"reference": names}, "squared_error" if batch.is_regression else "cross_entropy"
         return [
-            Reading("batch reference", losses, "cross_entropy", labels),
+            Reading("batch reference", losses, quantity, labels),
             Reading("batch reference", model[:, None] - losses, "gap", labels),
         ]

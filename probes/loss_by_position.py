@@ -4,13 +4,15 @@ import dataclasses
 from collections.abc import Mapping
 from typing import ClassVar
 
-from stagewise.loss import cross_entropy
+from stagewise.loss import prediction_loss
 from stagewise.probe import AbstractProbe, Quantity, Reading, View
 
 
 @dataclasses.dataclass(frozen=True)
 class LossByPosition(AbstractProbe):
     """Cross-entropy of the prediction at each position, nats, whether it is scored or not.
+
+    Of a regression half the squared error, at the positions that are scored in every sequence: others have no target.
 
     Source: Olsson et al. (2022), arXiv:2209.11895, the loss by token index.
 
@@ -22,9 +24,13 @@ class LossByPosition(AbstractProbe):
 
     quantities: ClassVar[Mapping[str, Quantity]] = {
         "cross_entropy": Quantity("loss", "nats", (0, None)),
+        "squared_error": Quantity("squared error / 2", range=(0, None)),
     }
 
     def read(self, view: View) -> list[Reading]:
-        """Return `cross_entropy` in nats by position."""
-        loss = cross_entropy(view.log_probs, view.batch.targets)
-        return [Reading("batch position", loss, "cross_entropy", {"position": range(loss.shape[1])})]
+        """Return `cross_entropy` in nats, of a regression `squared_error`, by position."""
+        loss = prediction_loss(view.log_probs, view.batch.targets)
+        if not view.batch.is_regression:
+            return [Reading("batch position", loss, "cross_entropy", {"position": range(loss.shape[1])})]
+        positions = view.batch.scored.all(0).nonzero()[:, 0].tolist()
+        return [Reading("batch position", loss[:, positions], "squared_error", {"position": positions})]

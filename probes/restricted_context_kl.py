@@ -8,13 +8,15 @@ import torch
 
 from stagewise.architecture import Architecture
 from stagewise.intervention import Edit, RestrictContext
-from stagewise.loss import kl_divergence, mean_scored
+from stagewise.loss import divergence, mean_scored
 from stagewise.probe import AbstractProbe, Quantity, Reading, View
 
 
 @dataclasses.dataclass(frozen=True)
 class RestrictedContextKL(AbstractProbe):
     """KL(model || the same model with attention cut to the last c positions), nats, for each context c.
+
+    Of a regression, half the squared distance of the outputs: see `loss.divergence`.
 
     A curve that falls to its minimum and rises again marks the end of the stage in which c positions were enough.
     In a model of several layers the cut is made in each: see `RestrictContext`.
@@ -56,8 +58,9 @@ class RestrictedContextKL(AbstractProbe):
 
     def read(self, view: View) -> list[Reading]:
         """Return `kl` in nats by context."""
+        regression = view.batch.is_regression
         divergences = [
-            mean_scored(kl_divergence(view.log_probs, view.edited[edit]), view.batch.scored)
+            mean_scored(divergence(view.log_probs, view.edited[edit], regression=regression), view.batch.scored)
             for edit in self.edits_by_context().values()
         ]
         return [

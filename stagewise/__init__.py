@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from stagewise.analysis import Analysis as Analysis
     from stagewise.analysis import analyse as analyse
     from stagewise.architecture import Architecture as Architecture
+    from stagewise.architecture import OneHotInit as OneHotInit
     from stagewise.architecture import full as full
     from stagewise.architecture import minimal as minimal
     from stagewise.checkpoints.seeds import open_seeds as open_seeds
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from stagewise.detection.thresholds import emergence_times as emergence_times
     from stagewise.init import GaussianInit as GaussianInit
     from stagewise.init import LinearInit as LinearInit
-    from stagewise.init import OneHotInit as OneHotInit
     from stagewise.intervention import AblateHead as AblateHead
     from stagewise.intervention import RestrictContext as RestrictContext
     from stagewise.measurement.engine import measure as measure

@@ -2,20 +2,64 @@
 
 import abc
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatch
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
-from torch import Generator, Tensor, nn
+from torch import Generator, Tensor
+
+
+@runtime_checkable
+class Config(Protocol):
+    """What the config of a model says, complete with TransformerLens's defaults."""
+
+    n_layers: int
+    n_heads: int
+    n_ctx: int
+    d_model: int
+    d_head: int
+    d_vocab: int
+    d_mlp: int | None
+    attn_scale: float
+    positional_embedding_type: str
+    use_attn_scale: bool
+
+
+Shapes = Mapping[str, Sequence[int]]
+"""The shape of every parameter, by TransformerLens's names and in a HookedTransformer's layout."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class InitialWeights:
+    """What a model starts from, as data.
+
+    Args:
+        tensors: every parameter's values, in the shapes that were asked for.
+        frozen: names of the parameters that do not train.
+        hooks: hook name -> a function of its activation and hook point, which stays with the model.
+    """
+
+    tensors: Mapping[str, Tensor]
+    frozen: frozenset[str] = frozenset()
+    hooks: Mapping[str, Callable[[Tensor, Any], Tensor]] = dataclasses.field(default_factory=dict)
 
 
 class AbstractInit(abc.ABC):
-    """An initialisation. A leaf is a frozen dataclass of its parameters."""
+    """An initialisation. A leaf is a frozen dataclass of its parameters, pure."""
+
+    @property
+    def averaged(self) -> tuple[str, ...]:
+        """Shell patterns of the parameters [head ...] whose gradients training averages over heads; none by default."""
+        return ()
 
     @abc.abstractmethod
-    def apply(self, model: Any, generator: Generator) -> None:
-        """Write the initial weights into a HookedTransformer, and freeze those that do not train."""
+    def initial(self, cfg: Config, shapes: Shapes, generator: Generator) -> InitialWeights:
+        """Return the initial weights of a model, a value for each name in `shapes`.
+
+        Raises:
+            ValueError: the config is none that it is made for.
+        """
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,82 +74,20 @@ class GaussianInit(AbstractInit):
     std: float | None = None
     stds: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
-    def apply(self, model: Any, generator: Generator) -> None:
-        """Write the initial weights, parameter by parameter in the order of their names.
+    def initial(self, cfg: Config, shapes: Shapes, generator: Generator) -> InitialWeights:
+        """Draw the weights parameter by parameter, in the order of their names.
 
         Raises:
             ValueError: a pattern of `stds` selects no parameter.
         """
-        named = dict(sorted(model.named_parameters()))
-        std = by_pattern(list(named), 0.8 / model.cfg.d_model**0.5 if self.std is None else self.std, self.stds)
-        with torch.no_grad():
-            for name, parameter in named.items():
-                if name.rpartition(".")[2].lstrip("_").startswith("W_"):  # _W_K, _W_V: grouped-query attention
-                    parameter.copy_(std[name] * torch.randn(parameter.shape, generator=generator))
-                else:
-                    parameter.fill_(1.0 if name.endswith(".w") else 0.0)
-
-
-@dataclasses.dataclass(frozen=True)
-class OneHotInit(AbstractInit):
-    """The minimal architecture, wired inside an attention-only HookedTransformer without norms.
-
-        score_ij = (W_Q^h x_i) . x_j / sqrt(D),   x_i <- sum_h sum_j a^h_ij W_V^h x_j,   logits_i = (x_i)_{1..d}
-
-    x starts as one-hot token (d) beside one-hot position (L), D = d + L. The residual stream holds a block for the
-    input of every layer, the last one's d outputs behind them. W_E and W_pos write the first block, the heads of a
-    layer read their own block and write the next one, W_U reads only the last, so nothing skips the heads. W_Q and
-    W_V train; everything else, and the padding inside W_Q and W_V (whose gradient is exactly zero), stays as it is.
-
-    Args:
-        query_scale: W_Q ~ U(-s, s), or "xavier". Under about 1e-6 the heads of a float32 model can stay
-            bit-identical for hundreds of steps: their difference is lost in the first Adam step. At 0, with values of
-            0, they are one by symmetry: their gradients are averaged, or else rounding would part them late.
-        value_scale: W_V = 0, or "xavier". Two layers of zeros have no gradient at all.
-
-    Source: Yüksel et al. (2026), arXiv:2602.19143, the minimal architecture of Figures 1, 4 and 11. What layers pass on
-    to each other in Figure 11 is not on record: here it is all D coordinates.
-    """
-
-    query_scale: float | Literal["xavier"] = 1e-3
-    value_scale: Literal[0, "xavier"] = 0
-
-    def apply(self, model: Any, generator: Generator) -> None:
-        """Write the wiring and the initial W_Q and W_V.
-
-        Raises:
-            ValueError: the config is not the one that `architecture.minimal` makes, or nothing could train.
-        """
-        layers, d, width = model.cfg.n_layers, model.cfg.d_vocab, model.cfg.d_vocab + model.cfg.n_ctx
-        if (model.cfg.d_head, model.cfg.d_model) != (width, layers * width + d):
-            raise ValueError(
-                f"OneHotInit needs d_head = d_vocab + n_ctx = {width} and, with {layers} layer(s), "
-                f"d_model = {layers * width + d}; got d_head = {model.cfg.d_head}, d_model = {model.cfg.d_model}"
-            )
-        if layers > 1 and self.value_scale == 0:
-            raise ValueError('two layers that write nothing have no gradient: give value_scale "xavier", got 0')
-        with torch.no_grad():
-            for parameter in model.parameters():
-                parameter.zero_().requires_grad_(False)
-            nn.init.eye_(model.embed.W_E[:, :d])
-            nn.init.eye_(model.pos_embed.W_pos[:, d:width])
-            nn.init.eye_(model.unembed.W_U[layers * width :])
-            for layer, block in enumerate(model.blocks):
-                self._wire(block.attn, layer * width, width, d if layer == layers - 1 else width, generator)
-
-    def _wire(self, attention: Any, start: int, width: int, written: int, generator: Generator) -> None:
-        """Let heads read the block from `start` on, and write the first `written` numbers of the next one."""
-        uniform = (6 / (2 * width)) ** 0.5
-        read, write = slice(start, start + width), slice(start + width, start + width + written)
-        attention.W_K[:, read] = torch.eye(width)
-        attention.W_O[:, :written, write] = torch.eye(written)
-        _fill_uniform(attention.W_Q[:, read], uniform if self.query_scale == "xavier" else self.query_scale, generator)
-        if self.value_scale == "xavier":
-            _fill_uniform(attention.W_V[:, read, :written], uniform, generator)
-        for trained in (attention.W_Q, attention.W_V):
-            trained.requires_grad_(True)
-            if self.query_scale == 0 == self.value_scale:
-                trained.register_hook(_average_over_heads)
+        std = by_pattern(sorted(shapes), 0.8 / cfg.d_model**0.5 if self.std is None else self.std, self.stds)
+        tensors = {}
+        for name, shape in sorted(shapes.items()):
+            if name.rpartition(".")[2].lstrip("_").startswith("W_"):  # _W_K, _W_V: grouped-query attention
+                tensors[name] = std[name] * torch.randn(*shape, generator=generator)
+            else:
+                tensors[name] = torch.full(tuple(shape), 1.0 if name.endswith(".w") else 0.0)
+        return InitialWeights(tensors)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,22 +109,21 @@ class LinearInit(AbstractInit):
         if self.embedding not in ("uniform", "normal"):
             raise ValueError(f'embedding must be "uniform" or "normal", got {self.embedding!r}')
 
-    def apply(self, model: Any, generator: Generator) -> None:
-        """Write the initial weights, parameter by parameter in the order of their names."""
-        cfg = model.cfg
-        inner = {"W_O": cfg.n_heads * cfg.d_head, "W_out": cfg.d_mlp, "W_E": cfg.d_vocab}
-        with torch.no_grad():
-            for name, parameter in sorted(model.named_parameters()):
-                last = name.rpartition(".")[2]
-                if last == "W_pos":
-                    parameter.copy_(_sinusoids(*parameter.shape)).requires_grad_(False)
-                elif last == "W_E" and self.embedding == "normal":
-                    parameter.copy_(torch.randn(parameter.shape, generator=generator))
-                elif last in ("w", "b"):
-                    parameter.fill_(1.0 if last == "w" else 0.0)
-                else:
-                    fan_in = inner.get(last.replace("b_", "W_"), cfg.d_model)
-                    _fill_uniform(parameter, fan_in**-0.5, generator)
+    def initial(self, cfg: Config, shapes: Shapes, generator: Generator) -> InitialWeights:
+        """Draw the weights parameter by parameter, in the order of their names."""
+        tensors = {name: self._drawn(name, shape, cfg, generator) for name, shape in sorted(shapes.items())}
+        return InitialWeights(tensors, frozenset({"pos_embed.W_pos"} & shapes.keys()))
+
+    def _drawn(self, name: str, shape: Sequence[int], cfg: Config, generator: Generator) -> Tensor:
+        last = name.rpartition(".")[2]
+        if last == "W_pos":
+            return _sinusoids(*shape)
+        if last == "W_E" and self.embedding == "normal":
+            return torch.randn(*shape, generator=generator)
+        if last in ("w", "b"):
+            return torch.full(tuple(shape), 1.0 if last == "w" else 0.0)
+        inner = {"W_O": cfg.n_heads * cfg.d_head, "W_out": cfg.d_mlp or 0, "W_E": cfg.d_vocab}
+        return uniform(shape, inner.get(last.replace("b_", "W_"), cfg.d_model) ** -0.5, generator)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,20 +136,25 @@ class WithoutPositions(AbstractInit):
 
     init: AbstractInit = dataclasses.field(default_factory=GaussianInit)
 
-    def apply(self, model: Any, generator: Generator) -> None:
-        """Write the initial weights, then take the positions away.
+    @property
+    def averaged(self) -> tuple[str, ...]:
+        """Those of the other initialisation."""
+        return self.init.averaged
+
+    def initial(self, cfg: Config, shapes: Shapes, generator: Generator) -> InitialWeights:
+        """Return the other initialisation's weights with the positions taken away.
 
         Raises:
             ValueError: the model has no learned positions.
         """
-        if model.cfg.positional_embedding_type != "standard":
+        if cfg.positional_embedding_type != "standard":
             raise ValueError(
                 'WithoutPositions needs positional_embedding_type = "standard", whose W_pos it holds at zero; got '
-                f'"{model.cfg.positional_embedding_type}"'
+                f'"{cfg.positional_embedding_type}"'
             )
-        self.init.apply(model, generator)
-        with torch.no_grad():
-            model.pos_embed.W_pos.zero_().requires_grad_(False)
+        initial, name = self.init.initial(cfg, shapes, generator), "pos_embed.W_pos"
+        tensors = {**initial.tensors, name: torch.zeros(*shapes[name])}
+        return dataclasses.replace(initial, tensors=tensors, frozen=initial.frozen | {name})
 
 
 def _sinusoids(length: int, width: int) -> Tensor:
@@ -176,12 +162,14 @@ def _sinusoids(length: int, width: int) -> Tensor:
     return torch.stack([angle.sin(), angle.cos()], -1).flatten(1)[:, :width]
 
 
-def _average_over_heads(gradient: Tensor) -> Tensor:
-    return gradient.mean(0).expand_as(gradient).contiguous()
+def zeros(shapes: Shapes) -> dict[str, Tensor]:
+    """Return a zero of each shape, to be filled in."""
+    return {name: torch.zeros(*shape) for name, shape in shapes.items()}
 
 
-def _fill_uniform(weights: Tensor, scale: float, generator: Generator) -> None:
-    weights.copy_(scale * (2 * torch.rand(weights.shape, generator=generator) - 1))
+def uniform(shape: Sequence[int], scale: float, generator: Generator) -> Tensor:
+    """Draw from U(-scale, scale)."""
+    return scale * (2 * torch.rand(*shape, generator=generator) - 1)
 
 
 def matching(names: list[str], pattern: str) -> list[str]:

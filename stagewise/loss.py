@@ -30,6 +30,32 @@ def training_loss(
     return F.cross_entropy(outputs, targets)
 
 
+def prediction_loss(
+    predictions: Float[Tensor, "batch pos token"], targets: Int[Tensor, "batch pos"] | Float[Tensor, "batch pos token"]
+) -> Float[Tensor, "batch pos"]:
+    """Return the loss of each prediction: cross-entropy of log-probabilities, half the squared error of vectors.
+
+    Both are -log q(target) in nats, of vectors up to a constant: that of a Gaussian of unit variance around the output.
+    """
+    if targets.is_floating_point():
+        return squared_error(predictions, targets)
+    return cross_entropy(predictions, targets)
+
+
+def divergence(
+    p: Float[Tensor, "*axes token"], q: Float[Tensor, "*axes token"], *, regression: bool
+) -> Float[Tensor, "*axes"]:
+    """Return KL(p || q) in nats of two predictions, log-probabilities or, of a regression, vectors.
+
+    A vector stands for a Gaussian of unit variance around it. KL(N(a, 1) || N(b, 1)) = |a - b|^2 / 2, half the squared
+    distance, is symmetric.
+
+    >>> divergence(torch.tensor([3.0, 0.0]), torch.tensor([0.0, 4.0]), regression=True)
+    tensor(12.5000)
+    """
+    return squared_error(p, q) if regression else kl_divergence(p, q)
+
+
 def kl_divergence(p: Float[Tensor, "*axes token"], q: Float[Tensor, "*axes token"]) -> Float[Tensor, "*axes"]:
     """Return KL(p || q) = sum_x p(x) (log p(x) - log q(x)) in nats, from log-probabilities.
 

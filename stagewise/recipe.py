@@ -5,8 +5,8 @@ import operator
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-from stagewise.architecture import Architecture
-from stagewise.init import GaussianInit, LinearInit, OneHotInit, WithoutPositions
+from stagewise.architecture import Architecture, OneHotInit, PositionHeadsInit
+from stagewise.init import GaussianInit, LinearInit, WithoutPositions
 from stagewise.schedule import linear, logarithmic
 from stagewise.task import AbstractTask
 
@@ -154,7 +154,8 @@ def rebuild(described: Any, classes: Iterable[type] = ()) -> Any:
     >>> rebuild(describe(Seeds(1, 2, 3)))
     Seeds(init=1, data=2, evaluation=3)
     """
-    own = (Recipe, Architecture, TrainPlan, Seeds, GaussianInit, LinearInit, OneHotInit, WithoutPositions)
+    inits = (GaussianInit, LinearInit, OneHotInit, PositionHeadsInit, WithoutPositions)
+    own = (Recipe, Architecture, TrainPlan, Seeds, *inits)
     known: dict[str, type] = {cls.__name__: cls for cls in (*own, *classes)}
     if isinstance(described, list):
         return tuple(rebuild(item, classes) for item in described)

@@ -1,11 +1,12 @@
 """Train a recipe into a run folder; a killed run resumes and gives the same bits as one that was never killed."""
 
 import math
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import torch
+from jaxtyping import Float
 from safetensors.torch import save_file
 from torch import Tensor
 from tqdm.auto import tqdm
@@ -15,11 +16,13 @@ from stagewise.checkpoints import run_folder
 from stagewise.checkpoints.digest import digest
 from stagewise.checkpoints.run_folder import read_checkpoint, read_resume
 from stagewise.checkpoints.series import CheckpointSeries, open_series
-from stagewise.init import by_pattern
+from stagewise.init import by_pattern, matching
 from stagewise.loss import training_loss
 from stagewise.models.fused import training_forward
-from stagewise.models.native import is_native
 from stagewise.recipe import Recipe, TrainPlan
+
+Metrics = dict[str, int | float]
+"""Of one update: step, loss, gradient_norm."""
 
 
 def train(
@@ -48,6 +51,7 @@ def train(
     folder, plan = Path(folder), recipe.plan
     model = models.build(recipe.architecture, plan.seeds.init, device)
     optimiser = _optimiser(model, plan)
+    averaged = _averaged(model, recipe)
     rates = [group["lr"] for group in optimiser.param_groups]
     run_folder.claim(folder, recipe)
     example = recipe.task.sample(8, plan.seeds.data).tokens.to(device)
@@ -57,35 +61,89 @@ def train(
     start, metrics = _resume(folder, plan, model, optimiser, draws)
     if start == plan.steps:
         return _open(folder, recipe)
-
     stream = recipe.task.stream(plan.seeds.data)
-    trained = [parameter for parameter in models.parameters(model).values() if parameter.requires_grad]
-    saves = set(plan.saved_steps)
-    bar = tqdm(total=plan.steps, initial=start, disable=not progress, desc=folder.name, unit="step")
-    with bar:
-        for step in range(start, plan.steps + 1):
-            if step in saves:
+
+    def loss_at(step: int) -> Tensor:
+        batch = stream(step, plan.batch_size).to(device)
+        return training_loss(forward(batch.tokens)[batch.scored], batch.targets[batch.scored])
+
+    def adjust(step: int) -> None:
+        models.average_over_heads(model, averaged)
+        for group, rate in zip(optimiser.param_groups, rates, strict=True):
+            group["lr"] = rate * plan.rate_factor(step)
+
+    steps = descend(optimiser, loss_at, start, plan.steps, clip=plan.clip, adjust=adjust, metrics=metrics)
+    try:
+        for step in _shown(steps, start, plan.steps, folder.name, progress, metrics):
+            if step in plan.saved_steps:
                 _save(folder, step, model, optimiser, metrics, draws)
-            if step == plan.steps:
-                break
-            batch = stream(step, plan.batch_size).to(device)
-            loss = training_loss(forward(batch.tokens)[batch.scored], batch.targets[batch.scored])
-            optimiser.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            norm = torch.nn.utils.clip_grad_norm_(trained, plan.clip or math.inf)
-            metrics.append({"step": step, "loss": loss.item(), "gradient_norm": norm.item()})
-            if not math.isfinite(loss.item() + norm.item()):
-                raise FloatingPointError(
-                    f"the loss is {loss.item()} and the gradient's norm {norm.item()} at step {step}; lower the "
-                    "learning rate or clip the gradient. "
-                    f"The checkpoints up to step {max(s for s in saves if s <= step)} stand in {folder}"
-                )
-            for group, rate in zip(optimiser.param_groups, rates, strict=True):
-                group["lr"] = rate * plan.rate_factor(step)
-            optimiser.step()
-            bar.update()
-            bar.set_postfix(loss=f"{metrics[-1]['loss']:.3f}", refresh=False)
+    except FloatingPointError as reason:
+        last = max(step for step in plan.saved_steps if step < len(metrics))
+        raise FloatingPointError(f"{reason}. The checkpoints up to step {last} stand in {folder}") from reason
     return _open(folder, recipe)
+
+
+def descend(
+    optimiser: torch.optim.Optimizer,
+    loss_at: Callable[[int], Float[Tensor, ""]],
+    start: int,
+    stop: int,
+    *,
+    clip: float | None = None,
+    adjust: Callable[[int], None] | None = None,
+    metrics: list[Metrics] | None = None,
+) -> Iterator[int]:
+    """Yield each step before its update, and `stop` after the last one: the loop of everything that trains here.
+
+    Leaving the loop ends training.
+
+    Args:
+        optimiser: whose parameters are updated, at its rates.
+        loss_at: the loss of a step.
+        start: the first step.
+        stop: the step to end at.
+        clip: largest norm of the gradient; None does not clip.
+        adjust: changes the gradients of a step, before they are clipped, or the rates of its update.
+        metrics: where each update's step, loss and norm of the gradient (before clipping) are put; None measures none.
+
+    Raises:
+        FloatingPointError: the loss or the gradient is not finite; its update is not made.
+    """
+    parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
+    for step in range(start, stop):
+        yield step
+        loss = loss_at(step)
+        optimiser.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        if adjust is not None:
+            adjust(step)
+        if metrics is not None or clip is not None:
+            norm = torch.nn.utils.clip_grad_norm_(parameters, clip or math.inf).item()
+            if metrics is not None:
+                metrics.append({"step": step, "loss": loss.item(), "gradient_norm": norm})
+            _check_finite(step, loss.item(), norm)
+        optimiser.step()
+    yield stop
+
+
+def _check_finite(step: int, loss: float, norm: float) -> None:
+    if not math.isfinite(loss + norm):
+        raise FloatingPointError(
+            f"the loss is {loss} and the gradient's norm {norm} at step {step}; lower the learning rate or clip the "
+            "gradient"
+        )
+
+
+def _shown(
+    steps: Iterator[int], start: int, stop: int, name: str, progress: bool, metrics: list[Metrics]
+) -> Iterator[int]:
+    """Hand the steps on, with a bar of the updates that shows the loss."""
+    with tqdm(total=stop, initial=start, disable=not progress, desc=name, unit="step") as bar:
+        for step in steps:
+            if step > start:
+                bar.update()
+                bar.set_postfix(loss=f"{metrics[-1]['loss']:.3f}", refresh=False)
+            yield step
 
 
 def _fingerprint(tokens: Tensor) -> str:
@@ -97,7 +155,7 @@ def _open(folder: Path, recipe: Recipe) -> CheckpointSeries:
     return open_series(folder, classes=[type(recipe.architecture.init)])
 
 
-def _optimiser(model: Any, plan: TrainPlan) -> torch.optim.Optimizer:
+def _optimiser(model: models.Model, plan: TrainPlan) -> torch.optim.Optimizer:
     parameters = {name: parameter for name, parameter in models.parameters(model).items() if parameter.requires_grad}
     rate = by_pattern(list(parameters), plan.learning_rate, plan.rates)
     groups = [{"params": [parameter], "lr": rate[name]} for name, parameter in parameters.items()]
@@ -106,12 +164,18 @@ def _optimiser(model: Any, plan: TrainPlan) -> torch.optim.Optimizer:
     return torch.optim.AdamW(groups, weight_decay=plan.weight_decay)
 
 
+def _averaged(model: models.Model, recipe: Recipe) -> list[str]:
+    """Name the parameters whose gradients the initialisation wants averaged over heads."""
+    names = list(models.parameters(model))
+    return [name for pattern in recipe.architecture.init.averaged for name in matching(names, pattern)]
+
+
 def _save(
     folder: Path,
     step: int,
-    model: Any,
+    model: models.Model,
     optimiser: torch.optim.Optimizer,
-    metrics: list[dict[str, int | float]],
+    metrics: list[Metrics],
     draws: str,
 ) -> None:
     # resume.pt comes last: it is what a resumed run starts from, so all before it must be on disk.
@@ -119,17 +183,17 @@ def _save(
     run_folder.write(run_folder.checkpoint_file(folder, step), lambda partial: save_file(weights, partial))
     frame = pd.DataFrame(metrics, columns=["step", "loss", "gradient_norm"])
     run_folder.write(folder / run_folder.METRICS, lambda partial: frame.to_parquet(partial, index=False))
-    state = {"step": step, "optimiser": optimiser.state_dict(), "native": is_native(model), "draws": draws}
+    state = {"step": step, "optimiser": optimiser.state_dict(), "native": models.is_native(model), "draws": draws}
     run_folder.write(folder / run_folder.RESUME, lambda partial: torch.save(state, partial))
 
 
 def _resume(
-    folder: Path, plan: TrainPlan, model: Any, optimiser: torch.optim.Optimizer, draws: str
-) -> tuple[int, list[dict[str, int | float]]]:
+    folder: Path, plan: TrainPlan, model: models.Model, optimiser: torch.optim.Optimizer, draws: str
+) -> tuple[int, list[Metrics]]:
     if not (folder / run_folder.RESUME).exists():
         return 0, []
     state = read_resume(folder / run_folder.RESUME)
-    if state.get("native", False) != is_native(model) and state["step"] < plan.steps:
+    if state.get("native", False) != models.is_native(model) and state["step"] < plan.steps:
         raise ValueError(
             f"{folder} was begun on another major version of transformer-lens, whose optimiser state does not fit this "
             f"one: finish it there, or delete {run_folder.RESUME} in it to start over"
@@ -145,5 +209,5 @@ def _resume(
     models.load(model, read_checkpoint(folder, state["step"]))
     optimiser.load_state_dict(state["optimiser"])
     metrics = pd.read_parquet(folder / run_folder.METRICS)
-    kept: list[dict[str, int | float]] = metrics[metrics.step < state["step"]].to_dict("records")
+    kept: list[Metrics] = metrics[metrics.step < state["step"]].to_dict("records")
     return state["step"], kept

@@ -1,30 +1,24 @@
 """The regression variant of the Markov chain: white vectors in, groups of lags that matter to different degrees."""
 
 import dataclasses
-from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from einops import einsum
+from jaxtyping import Bool, Float
 from torch import Tensor
 
-from stagewise.task import TEACHER, derive_seed
-
-
-class Regression(NamedTuple):
-    """Contexts of vectors, the most recent lag first, and the vector to predict from each."""
-
-    inputs: Float[Tensor, "batch lag dim"]
-    targets: Float[Tensor, "batch dim"]
+from stagewise.task import TEACHER, AbstractTask, Batch, derive_seed
 
 
 @dataclasses.dataclass(frozen=True)
-class MarkovRegression:
-    """Predict a vector that depends linearly on h groups of lags, the most important group first.
+class MarkovRegression(AbstractTask):
+    """Predict, at the last position, a vector that depends linearly on h groups of lags, the most important one first.
 
         y = sum_k A*_k sum_{i in I(k)} X_i + noise,   A*_k = m^(h-k) V*_k,   <V*_j, V*_k> = delta_jk   (Frobenius)
 
-    The X_i are independent N(0, I): E[X_i X_i^T] = I. I(1), with weight m^(h-1), holds the most recent lags.
+    The X_i are independent N(0, I): E[X_i X_i^T] = I. I(1), with weight m^(h-1), holds the most recent lags; lag 1 is
+    the last position itself.
 
     Args:
         dim: size d of the vectors.
@@ -32,6 +26,7 @@ class MarkovRegression:
         n_lags: number T of lags that a model sees; those in no group carry nothing.
         importance: the ratio m of successive groups' weights.
         noise: standard deviation of each entry of y around its mean.
+        n_sequences: size of the training set; None for fresh data at every step.
         seed: draws the V*_k.
 
     Raises:
@@ -40,9 +35,9 @@ class MarkovRegression:
     Source: Yüksel et al. (2026), arXiv:2602.19143, the regression variant of section 2. Independent inputs take the
     place of a running chain there, so that the population loss is a tensor factorisation.
 
-    >>> batch = MarkovRegression().sample(5, seed=0)
-    >>> batch.inputs.shape, batch.targets.shape
-    (torch.Size([5, 8, 6]), torch.Size([5, 6]))
+    >>> batch = MarkovRegression(n_lags=7).sample(5, seed=0)
+    >>> batch.tokens.shape, batch.relations["I(1)"][0, -1].int().tolist()
+    (torch.Size([5, 7, 6]), [0, 0, 0, 0, 0, 1, 1])
     """
 
     dim: int = 6
@@ -50,6 +45,7 @@ class MarkovRegression:
     n_lags: int = 8
     importance: float = 1.7
     noise: float = 0.0
+    n_sequences: int | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -62,11 +58,28 @@ class MarkovRegression:
             raise ValueError(
                 f"importance must be positive and noise not negative, got {self.importance} and {self.noise}"
             )
+        if self.n_sequences is not None and self.n_sequences < 1:
+            raise ValueError(f"n_sequences must be positive, or None for fresh data, got {self.n_sequences}")
         if len(self.spans) > self.dim**2:
             raise ValueError(
                 f"there are at most dim^2 = {self.dim**2} matrices orthogonal to each other, {len(self.spans)} groups "
                 "were asked for: raise dim"
             )
+
+    @property
+    def d_vocab(self) -> int:
+        """Number of features of an input vector: d."""
+        return self.dim
+
+    @property
+    def n_ctx(self) -> int:
+        """Number of positions: one a lag."""
+        return self.n_lags
+
+    @property
+    def nested(self) -> tuple[str, ...]:
+        """A*_1, A*_1:2, ...: the most important groups, the last with all of them."""
+        return tuple("A*_1" if k == 1 else f"A*_1:{k}" for k in range(1, 1 + len(self.spans)))
 
     @property
     def strengths(self) -> tuple[float, ...]:
@@ -98,15 +111,43 @@ class MarkovRegression:
             maps[lags.start - 1 : lags.stop - 1] = matrix
         return maps
 
-    def sample(self, n: int, seed: int) -> Regression:
-        """Sample n contexts with their targets.
+    def sample(self, n: int, seed: int) -> Batch:
+        """Sample n sequences; the target is at the last position, the only one that is scored.
 
         Raises:
             ValueError: n is not positive.
         """
         if n < 1:
-            raise ValueError(f"the number of contexts must be positive, got {n}")
+            raise ValueError(f"the number of sequences must be positive, got {n}")
         generator = torch.Generator().manual_seed(seed)
         inputs = torch.randn(n, self.n_lags, self.dim, generator=generator)
-        targets = torch.einsum("loi,nli->no", self.lag_matrices(), inputs)
-        return Regression(inputs, targets + self.noise * torch.randn(n, self.dim, generator=generator))
+        targets = torch.zeros_like(inputs)
+        targets[:, -1] = self._answers(inputs, self.lag_matrices())
+        targets[:, -1] += self.noise * torch.randn(n, self.dim, generator=generator)
+        scored = (torch.arange(self.n_lags) == self.n_lags - 1).expand(n, -1)
+        relations = {f"I({k})": self._mask(lags).expand(n, -1, -1) for k, lags in enumerate(self.groups, start=1)}
+        return Batch(inputs.flip(1), targets, scored, relations)
+
+    def references(self, batch: Batch) -> dict[str, Float[Tensor, "batch pos output"]]:
+        """Return the outputs of answering "zero", and of A*_1, A*_1:2, ...; the last is the complete solution.
+
+        Positions that are not scored hold zeros.
+        """
+        matrices, inputs = self.lag_matrices(), batch.tokens.flip(1)
+        references = {"zero": torch.zeros_like(batch.targets)}
+        for name, lags in zip(self.nested, self.groups, strict=True):
+            answers = torch.zeros_like(batch.targets)
+            answers[:, -1] = self._answers(inputs[:, : lags.stop - 1], matrices[: lags.stop - 1])
+            references[name] = answers
+        return references
+
+    def _answers(
+        self, inputs: Float[Tensor, "batch lag dim"], matrices: Float[Tensor, "lag dim_out dim"]
+    ) -> Float[Tensor, "batch dim_out"]:
+        return einsum(matrices, inputs, "lag output input, batch lag input -> batch output")
+
+    def _mask(self, lags: range) -> Bool[Tensor, "query key"]:
+        """Return the keys at these lags, of the last query; the others predict nothing."""
+        mask = torch.zeros(self.n_lags, self.n_lags, dtype=torch.bool)
+        mask[-1, [self.n_lags - lag for lag in lags]] = True
+        return mask

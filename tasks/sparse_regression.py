@@ -99,9 +99,21 @@ class SparseRegression(AbstractTask):
         mask = relevant[:, None] & scored[:, :, None]
         return Batch(inputs, targets, scored, {"relevant": mask})
 
-    def references(self, batch: Batch) -> dict[str, Float[Tensor, "batch pos token"]]:
-        """Return none: a regression has no log-probabilities."""
-        return {}
+    @property
+    def nested(self) -> tuple[str, ...]:
+        """The complete solution alone: answering zero knows nothing."""
+        return ("W*",)
+
+    def references(self, batch: Batch) -> dict[str, Float[Tensor, "batch pos output"]]:
+        """Return the outputs of two predictors: "zero", which is that of the plateau, and "W*", the solution.
+
+        Positions that are not scored hold zeros.
+        """
+        relevant = batch.relations["relevant"][:, -1].float().argmax(-1)
+        vectors = batch.tokens[torch.arange(len(batch)), relevant, : self.d]
+        answers = torch.zeros_like(batch.targets)
+        answers[:, -1] = vectors @ self.teacher().to(vectors).T
+        return {"zero": torch.zeros_like(answers), "W*": answers}
 
     def probe_batch(self, n: int, seed: int) -> Batch:
         """Sample n evaluation sequences, without repetition (see above)."""

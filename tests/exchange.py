@@ -8,10 +8,10 @@ import torch
 from safetensors.torch import save_file
 
 from stagewise import architecture
+from stagewise import models as model
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.series import open_series
 from stagewise.measurement.engine import measure
-from stagewise.models import transformer_lens as model
 from stagewise.probes import AttentionEntropy, AttentionTo, HeadAblation, KLToReference, Loss, RestrictedContextKL
 from stagewise.recipe import Recipe, TrainPlan
 from stagewise.tasks import MarkovChain

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from stagewise import architecture
-from stagewise.architecture import Architecture
-from stagewise.init import GaussianInit, OneHotInit
+from stagewise import models as model
+from stagewise.architecture import Architecture, OneHotInit
+from stagewise.init import GaussianInit
 from stagewise.models import native
-from stagewise.models import transformer_lens as model
 from stagewise.models.fused import training_forward
 
 D, LENGTH, HEADS = 5, 6, 3

@@ -7,13 +7,21 @@ import pytest
 import torch
 
 from stagewise import architecture
-from stagewise.architecture import Architecture
-from stagewise.init import GaussianInit, OneHotInit, matching
-from stagewise.models import transformer_lens as model
+from stagewise import models as model
+from stagewise.architecture import Architecture, OneHotInit, PositionHeadsInit
+from stagewise.init import GaussianInit, LinearInit, WithoutPositions, matching
 
 D, LENGTH, HEADS = 5, 6, 3
 WIDTH = D + LENGTH
 CONFIG = {"n_layers": 2, "d_model": 64, "d_head": 16, "n_ctx": 32, "d_vocab": 40, "act_fn": "relu"}
+INITS = {
+    "gaussian": Architecture(CONFIG),
+    "linear": Architecture({**CONFIG, "d_mlp": 8}, LinearInit()),
+    "without positions": Architecture(CONFIG, WithoutPositions(LinearInit("normal"))),
+    "one-hot": architecture.minimal(D, LENGTH, HEADS),
+    "one-hot, two layers": architecture.minimal(D, LENGTH, HEADS, n_layers=2),
+    "position heads": architecture.position_heads(D, LENGTH, HEADS),
+}
 
 SAMPLING = 0.05
 """Relative error of a standard deviation estimated from a few thousand Gaussian weights: under 2 %."""
@@ -76,14 +84,34 @@ def test_only_queries_and_values_of_the_minimal_model_train() -> None:
 
 
 def test_at_scale_zero_heads_stay_one_whatever_rounding_does_to_their_gradients() -> None:
-    built = model.build(architecture.minimal(D, LENGTH, HEADS, OneHotInit(query_scale=0.0)))
+    made = architecture.minimal(D, LENGTH, HEADS, OneHotInit(query_scale=0.0))
+    built = model.build(made)
+    assert made.init.averaged == ("*.W_Q", "*.W_V")
     for name, weight in model.parameters(built).items():
         if weight.requires_grad:
             (weight * torch.randn(weight.shape, generator=torch.Generator().manual_seed(0))).sum().backward()
+            model.average_over_heads(built, [name])
             weight.data -= weight.grad
             heads = model.weights(built)[name]
             assert heads[0].std() > 0.1
             assert all(torch.equal(head, heads[0]) for head in heads)
+
+
+@pytest.mark.parametrize("scales", [{}, {"query_scale": 0.0, "value_scale": "xavier"}], ids=str)
+def test_heads_that_start_apart_keep_their_own_gradients(scales: dict) -> None:
+    assert WithoutPositions(OneHotInit(**scales)).averaged == OneHotInit(**scales).averaged == ()
+
+
+@pytest.mark.parametrize("made", INITS.values(), ids=INITS.keys())
+def test_initial_weights_are_the_models_own_and_drawn_alike_each_time(made: Architecture) -> None:
+    built = model.build(made, seed=5)
+    shapes = {name: weight.shape for name, weight in model.weights(built).items()}
+    one, again = (made.init.initial(built.cfg, shapes, torch.Generator().manual_seed(5)) for _ in range(2))
+    assert one.tensors.keys() == shapes.keys()
+    assert one.frozen == {name for name, weight in model.parameters(built).items() if not weight.requires_grad}
+    for name, weight in model.weights(built).items():
+        assert torch.equal(one.tensors[name], weight), name
+        assert torch.equal(one.tensors[name], again.tensors[name]), name
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1e-3, 0.1, "xavier"])
@@ -139,3 +167,34 @@ def test_a_pattern_selects_parameters_in_their_order() -> None:
 def test_a_pattern_that_selects_nothing_lists_what_there_is() -> None:
     with pytest.raises(ValueError, match=r"no parameter is called '\*\.W_X'; there are a\.W_Q, b\.W_Q"):
         matching(["a.W_Q", "b.W_Q"], "*.W_X")
+
+
+def test_position_heads_start_from_the_given_logits_and_from_no_values() -> None:
+    logits = ((1.0, 2.0, -1.0), (0.5, 0.0, 3.0))
+    made = architecture.position_heads(2, 3, n_heads=2, logits=logits)
+    inputs = torch.randn(4, 3, 2, generator=torch.Generator().manual_seed(0))
+    outputs, cache = model.clean_pass(
+        model.build(made), inputs, ["blocks.0.attn.hook_pattern", "blocks.0.attn.hook_z"], regression=True
+    )
+    assert not outputs.any()
+    attention = torch.tensor(logits).softmax(-1)
+    torch.testing.assert_close(cache["blocks.0.attn.hook_pattern"][:, :, -1], attention.expand(4, -1, -1))
+    torch.testing.assert_close(
+        cache["blocks.0.attn.hook_z"][:, -1, :, :2], torch.einsum("hp,bpd->bhd", attention, inputs)
+    )
+
+
+@pytest.mark.parametrize(
+    ("config", "logits", "message"),
+    [
+        ({"attn_scale": 2.0}, 1e-3, r"PositionHeadsInit needs one layer and .* = \(6, 16, 1.0\); got 1 layer\(s\)"),
+        ({"n_layers": 2}, 1e-3, r"got 2 layer\(s\) and \(6, 16, 1.0\)"),
+        ({}, ((0.0,) * 6,) * 2, r"logits are 3 rows \(heads\) of 6 numbers"),
+        ({}, ((0.0,) * 5,) * 3, r"logits are 3 rows \(heads\) of 6 numbers"),
+    ],
+    ids=["scale", "layers", "heads", "positions"],
+)
+def test_what_position_heads_cannot_be_wired_in_is_refused(config: dict, logits: object, message: str) -> None:
+    made = Architecture({**architecture.position_heads(D, LENGTH, HEADS).config, **config}, PositionHeadsInit(logits))
+    with pytest.raises(ValueError, match=message):
+        model.build(made)

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from stagewise.loss import cross_entropy, kl_divergence, mean_scored
+from stagewise.loss import cross_entropy, divergence, kl_divergence, mean_scored, prediction_loss
 
 FLOAT32 = 1e-6
 """Sums of a few float32 numbers of order one."""
@@ -56,3 +56,19 @@ def test_the_mean_is_over_the_scored_positions_of_each_sequence() -> None:
 def test_what_is_not_scored_may_be_anything() -> None:
     values = torch.tensor([[1.0, math.nan, math.inf, 3.0]])
     assert mean_scored(values, torch.tensor([[True, False, False, True]])).tolist() == [2.0]
+
+
+def test_the_loss_and_the_divergence_of_tokens_are_cross_entropy_and_kl() -> None:
+    targets = torch.randint(5, (3, 4), generator=torch.Generator().manual_seed(2))
+    assert torch.equal(prediction_loss(P, targets), cross_entropy(P, targets))
+    assert torch.equal(divergence(P, Q, regression=False), kl_divergence(P, Q))
+
+
+def test_the_loss_and_the_divergence_of_vectors_are_those_of_gaussians_of_unit_variance() -> None:
+    from torch.distributions import Independent, Normal
+    from torch.distributions import kl_divergence as of_distributions
+
+    one, other = (Independent(Normal(outputs, 1.0), 1) for outputs in (P, Q))
+    torch.testing.assert_close(divergence(P, Q, regression=True), of_distributions(one, other))
+    constant = 5 / 2 * math.log(2 * math.pi)
+    torch.testing.assert_close(prediction_loss(P, Q), -one.log_prob(Q) - constant)

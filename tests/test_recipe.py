@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from stagewise import architecture
-from stagewise.architecture import Architecture
-from stagewise.init import OneHotInit
+from stagewise.architecture import Architecture, OneHotInit
 from stagewise.recipe import Recipe, Seeds, TrainPlan, describe, differences, rebuild
 from stagewise.schedule import linear, logarithmic
 from stagewise.tasks import MarkovChain, Windows

@@ -17,9 +17,9 @@ import pytest
 import torch
 
 from stagewise import architecture
+from stagewise import models as model
 from stagewise.checkpoints.run_folder import METRICS, RESUME, RUN
 from stagewise.checkpoints.series import open_series
-from stagewise.models import transformer_lens as model
 from stagewise.recipe import Recipe, TrainPlan
 from stagewise.task import Batch
 from stagewise.tasks import MarkovChain

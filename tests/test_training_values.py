@@ -12,14 +12,14 @@ import torch
 from torch import Generator
 
 from stagewise import architecture
+from stagewise import models as model
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.run_folder import METRICS
 from stagewise.checkpoints.series import open_series
-from stagewise.init import AbstractInit
-from stagewise.models import transformer_lens as model
+from stagewise.init import AbstractInit, Config, InitialWeights, Shapes
 from stagewise.recipe import Recipe, Seeds, TrainPlan
 from stagewise.tasks import MarkovChain, Windows
-from stagewise.training import train
+from stagewise.training import descend, train
 
 FLOAT32 = 1e-6
 """Weights of order one after a few float32 updates, sums in another order."""
@@ -186,9 +186,8 @@ def test_windows_train_too(tmp_path: Path) -> None:
 class ConstantInit(AbstractInit):
     value: float = 0.1
 
-    def apply(self, model: Any, generator: Generator) -> None:
-        for parameter in model.parameters():
-            torch.nn.init.constant_(parameter, self.value)
+    def initial(self, cfg: Config, shapes: Shapes, generator: Generator) -> InitialWeights:
+        return InitialWeights({name: torch.full(tuple(shape), self.value) for name, shape in shapes.items()})
 
 
 def test_a_users_own_initialisation_trains_and_reopens(tmp_path: Path) -> None:
@@ -198,3 +197,9 @@ def test_a_users_own_initialisation_trains_and_reopens(tmp_path: Path) -> None:
     assert open_series(tmp_path, classes=[ConstantInit]).architecture == recipe.architecture
     with pytest.raises(ValueError, match="made with ConstantInit, which is not known here"):
         open_series(tmp_path)
+
+
+def test_training_takes_one_step_after_the_other_and_stops_where_the_loop_is_left() -> None:
+    weight = torch.nn.Parameter(torch.tensor(1.0))
+    seen = {step: weight.item() for step in descend(torch.optim.SGD([weight], 0.5), lambda _: weight**2 / 2, 2, 5)}
+    assert seen == {2: 1.0, 3: 0.5, 4: 0.25, 5: 0.125}

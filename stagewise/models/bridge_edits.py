@@ -2,20 +2,19 @@
 
 import warnings
 from collections.abc import Callable, Mapping
-from importlib import metadata
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from stagewise.intervention import AblateHead, Edit, RestrictContext, first_layer
 from stagewise.models.edits import ablate, cut_pattern, cut_scores, kept
+from stagewise.models.model import Bridge, Hook
 from stagewise.models.native import is_native, logits_from
 
 Route = Literal["mask", "scores", "pattern", "z"]
-Hook = tuple[str, Callable[..., Tensor | None]]
 
 SAME = 1e-4
 """Relative difference of z and pattern times v that sums in another order explain."""
@@ -23,46 +22,7 @@ SAME = 1e-4
 _ROUTES: WeakKeyDictionary[Any, Route] = WeakKeyDictionary()
 
 
-AGREE, ROUNDING = 1e-3, 1e-5
-"""Differences of a bridge's logits from Hugging Face's own that rounding explains: of their spread, of their size."""
-
-
-def trial_tokens(d_vocab: int) -> Int[Tensor, "1 pos"]:
-    """Return a few tokens on which a model is tried out."""
-    return (torch.arange(6) * 7 % d_vocab)[None]
-
-
-def check(bridge: Any, tokens: Int[Tensor, "batch pos"], expected: Float[Tensor, "batch pos token"]) -> None:
-    """See that a bridge gives the logits of the Hugging Face model that it was put around, where those are finite.
-
-    Raises:
-        ValueError: it does not; TransformerLens has such bridges.
-    """
-    try:
-        with torch.inference_mode():
-            difference = (bridge(tokens) - expected).abs().max().item()
-    except RuntimeError as reason:
-        raise ValueError(f"the bridge around {type(bridge.original_model).__name__} does not run: {reason}") from reason
-    allowed = AGREE * expected.std().item() + ROUNDING * expected.abs().max().item()
-    if bool(expected.isfinite().all()) and not difference <= allowed:
-        raise ValueError(
-            f"the bridge of transformer-lens {metadata.version('transformer-lens')} around "
-            f"{type(bridge.original_model).__name__} does not compute what the model does: logits differ by "
-            f"{difference:.2g}, their spread is {expected.std().item():.2g}. Its numbers would be another model's: "
-            "take another version of transformer-lens"
-        )
-
-
-def whole_state(bridge: Any) -> Mapping[str, Tensor]:
-    """Return a bridge's state dict, or that of the modules beneath where its own leaves a mixture's experts out."""
-    named, beneath = bridge.state_dict(), bridge.original_model.state_dict()
-    there = {weight.data_ptr() for weight in named.values()}
-    lost = any(".experts." in name and weight.data_ptr() not in there for name, weight in beneath.items())
-    state: Mapping[str, Tensor] = beneath if lost else named
-    return state
-
-
-def edited_logits(bridge: Any, edit: Edit, clean: Mapping[str, Tensor]) -> Float[Tensor, "batch pos token"]:
+def edited_logits(bridge: Bridge, edit: Edit, clean: Mapping[str, Tensor]) -> Float[Tensor, "batch pos token"]:
     """Run the bridge from the first edited layer's clean input on; return its logits.
 
     Around a Hugging Face model it cannot start at a layer: it runs from dummy tokens, and that input is put in their
@@ -105,7 +65,7 @@ def _mask(tokens: Tensor, context: int) -> dict[str, Tensor]:
     return {"attention_mask": ~kept(length, length, context, tokens.device)[None, None]}
 
 
-def _restrict(bridge: Any, tokens: Tensor, hooks: list[Hook], context: int) -> list[Hook]:
+def _restrict(bridge: Bridge, tokens: Tensor, hooks: list[Hook], context: int) -> list[Hook]:
     """Return the hooks of the whole edit, the restriction made in the way that this model honours."""
     way = route(bridge)
     layers = range(bridge.cfg.n_layers)
@@ -118,7 +78,7 @@ def _restrict(bridge: Any, tokens: Tensor, hooks: list[Hook], context: int) -> l
     return _inject(bridge, tokens, hooks, context)
 
 
-def _inject(bridge: Any, tokens: Tensor, hooks: list[Hook], context: int) -> list[Hook]:
+def _inject(bridge: Bridge, tokens: Tensor, hooks: list[Hook], context: int) -> list[Hook]:
     """Compute every layer's z from its pattern and values, layer by layer, and return the hooks that write it.
 
     Costs a pass a layer. Some models show the pattern only after z was used, so one pass cannot do it.
@@ -137,7 +97,7 @@ def _inject(bridge: Any, tokens: Tensor, hooks: list[Hook], context: int) -> lis
     return [*others, *written]
 
 
-def route(bridge: Any) -> Route:
+def route(bridge: Bridge) -> Route:
     """Try which edit of attention this model honours: a mask, of the scores, of the pattern, or only of z.
 
     With attention cut to the query itself, every z must be the query's own value.
@@ -152,7 +112,7 @@ def route(bridge: Any) -> Route:
     return _ROUTES[bridge]
 
 
-def _try_routes(bridge: Any) -> Route:
+def _try_routes(bridge: Bridge) -> Route:
     length = min(4, bridge.cfg.n_ctx)
     device = next(bridge.parameters()).device
     tokens = (torch.arange(length, device=device) % bridge.cfg.d_vocab)[None]
@@ -183,7 +143,7 @@ def _try_routes(bridge: Any) -> Route:
 
 
 def _attention(
-    bridge: Any, tokens: Tensor, layer: int, hooks: list[Hook], **named: Tensor
+    bridge: Bridge, tokens: Tensor, layer: int, hooks: list[Hook], **named: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return pattern, values and z of a layer in a pass with the hooks and further arguments."""
     seen: dict[str, Tensor] = {}

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from stagewise.models import native
+from stagewise.models.model import Config, Model
 
 TOLERANCE = 1e-4
 """Largest difference of logits from the hooked model's: float32 sums taken in another order stay far below it."""
@@ -63,7 +64,7 @@ _PLAIN_NATIVE = {
 
 
 def training_forward(
-    model: Any, tokens: Int[Tensor, "batch pos"] | Float[Tensor, "batch pos feature"]
+    model: Model, tokens: Int[Tensor, "batch pos"] | Float[Tensor, "batch pos feature"]
 ) -> Callable[[Tensor], Float[Tensor, "batch pos token"]]:
     """Return the fastest function from tokens (or vectors) to logits that has the model's parameters and values.
 
@@ -72,7 +73,7 @@ def training_forward(
     """
     # Hooks that stay with a model are part of what it computes; on zero weights no comparison would show them.
     if not _covers(model) or any(point.fwd_hooks for point in model.hook_dict.values()):
-        return model  # type: ignore[no-any-return]
+        return model
     is_native = native.is_native(model)
     parameters = native.parameters(model) if is_native else dict(model.named_parameters())
 
@@ -84,7 +85,7 @@ def training_forward(
     return fused if difference <= TOLERANCE else model
 
 
-def _covers(model: Any) -> bool:
+def _covers(model: Model) -> bool:
     cfg = model.cfg
     # Every other field stands at its default: a soft cap, say, changes nothing that the first logits would show.
     if native.is_native(model):
@@ -92,13 +93,15 @@ def _covers(model: Any) -> bool:
     elif hasattr(model, "original_model"):
         return False  # Hugging Face's parameters have other names
     else:
-        plain = all(getattr(cfg, field.name) == field.default for field in fields(cfg) if field.name not in _FREE)
+        plain = all(
+            getattr(cfg, field.name) == field.default for field in fields(cast(Any, cfg)) if field.name not in _FREE
+        )
     activation = cfg.attn_only or cfg.act_fn in _ACTIVATIONS
     positions = cfg.positional_embedding_type in ("standard", "shortformer")
     return plain and activation and positions and cfg.normalization_type in (None, "LN", "LNPre")
 
 
-def _logits(model: Any, weights: Mapping[str, Tensor], tokens: Tensor) -> Tensor:
+def _logits(model: Model, weights: Mapping[str, Tensor], tokens: Tensor) -> Tensor:
     cfg, W_E, positions = model.cfg, weights["embed.W_E"], weights["pos_embed.W_pos"][: tokens.shape[1]]
     embedded = tokens @ W_E if tokens.is_floating_point() else W_E[tokens]
     shortformer = cfg.positional_embedding_type == "shortformer"
@@ -116,13 +119,13 @@ def _logits(model: Any, weights: Mapping[str, Tensor], tokens: Tensor) -> Tensor
     return _norm(cfg, weights, "ln_final", x) @ weights["unembed.W_U"] + weights["unembed.b_U"]
 
 
-def _norm(cfg: Any, weights: Mapping[str, Tensor], name: str, x: Tensor) -> Tensor:
+def _norm(cfg: Config, weights: Mapping[str, Tensor], name: str, x: Tensor) -> Tensor:
     if cfg.normalization_type is None:
         return x
     return F.layer_norm(x, (cfg.d_model,), weights.get(f"{name}.w"), weights.get(f"{name}.b"), cfg.eps)
 
 
-def _reads_a_small_vocabulary(cfg: Any, tokens: Tensor) -> bool:
+def _reads_a_small_vocabulary(cfg: Config, tokens: Tensor) -> bool:
     return cfg.normalization_type is None and not tokens.is_floating_point() and cfg.d_vocab < tokens.numel()
 
 
@@ -131,7 +134,7 @@ def _read_embedding(W_E: Tensor, positions: Tensor, tokens: Tensor, weight: Tens
     return F.embedding(tokens, F.linear(W_E, weight)) + F.linear(positions, weight, bias)
 
 
-def _attention(model: Any, layer: int, weights: Mapping[str, Tensor], read: _Read, read_values: _Read) -> Tensor:
+def _attention(model: Model, layer: int, weights: Mapping[str, Tensor], read: _Read, read_values: _Read) -> Tensor:
     here = f"blocks.{layer}.attn."
     # One matrix product for all heads of a projection: several times faster here than einsum's batched products.
     q, k, v = (

@@ -1,18 +1,16 @@
 """Edited passes through a HookedTransformer, whose hooks are all live and which can start at any layer."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from jaxtyping import Float
 from torch import Tensor
 
 from stagewise.intervention import Edit, Intervention, RestrictContext, first_layer
 from stagewise.models.edits import ablate, cut_scores
+from stagewise.models.model import Hook, Model
 
-Hook = tuple[str, Callable[..., Tensor | None]]
 
-
-def edited_logits(model: Any, edit: Edit, clean: Mapping[str, Tensor]) -> Float[Tensor, "batch pos token"]:
+def edited_logits(model: Model, edit: Edit, clean: Mapping[str, Tensor]) -> Float[Tensor, "batch pos token"]:
     """Run the model from the first edited layer's clean input on; return its logits."""
     start = first_layer(edit)
     logits: Tensor = model.run_with_hooks(
@@ -24,12 +22,12 @@ def edited_logits(model: Any, edit: Edit, clean: Mapping[str, Tensor]) -> Float[
     return logits
 
 
-def is_shortformer(model: Any) -> bool:
+def is_shortformer(model: Model) -> bool:
     """Whether every layer adds the positions to its queries and keys anew."""
     return bool(model.cfg.positional_embedding_type == "shortformer")
 
 
-def hooks(model: Any, part: Intervention, clean: Mapping[str, Tensor]) -> list[Hook]:
+def hooks(model: Model, part: Intervention, clean: Mapping[str, Tensor]) -> list[Hook]:
     """Return the hooks that make one edit."""
     if isinstance(part, RestrictContext):
         context = part.context

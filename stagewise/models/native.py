@@ -1,8 +1,7 @@
 """The model that transformer-lens 4 makes of a config, with a HookedTransformer's parameters, names and shapes."""
 
-from collections.abc import Callable, Mapping
-from functools import partial
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeGuard
 
 import torch
 import torch.nn.functional as F
@@ -10,7 +9,7 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from stagewise.init import AbstractInit
+from stagewise.models.model import Bridge, Config, Model
 
 HONOURED = frozenset(
     [
@@ -51,12 +50,12 @@ _LAYOUTS = {
 }
 
 
-def is_native(model: Any) -> bool:
+def is_native(model: object) -> TypeGuard[Bridge]:
     """Whether it is a TransformerBridge that TransformerLens made from a config, around no Hugging Face model."""
     return type(getattr(model, "original_model", None)).__name__ == "NativeModel"
 
 
-def described(cfg: Any) -> dict[str, Any]:
+def described(cfg: Config) -> dict[str, Any]:
     """Return the config of a native bridge as plain data, without the fields that it ignores."""
     return {field: getattr(cfg, field) for field in sorted(HONOURED)}
 
@@ -89,7 +88,7 @@ def honoured(config: Mapping[str, Any]) -> dict[str, Any]:
     return {field: value for field, value in config.items() if field in HONOURED}
 
 
-def complete(model: Any) -> None:
+def complete(model: Bridge) -> None:
     """Give the model the trainable biases that a HookedTransformer has beyond it, at zero."""
     _add_bias(model.unembed.original_component)
     if model.cfg.gated_mlp and not model.cfg.attn_only:
@@ -113,7 +112,7 @@ def _add_shift(linear: Any) -> None:
     linear.forward = forward
 
 
-def parameters(model: Any) -> dict[str, nn.Parameter]:
+def parameters(model: Model) -> dict[str, nn.Parameter]:
     """Return the model's own parameters, in its own layout, by a HookedTransformer's names."""
     named = {_hooked_name(name, model.cfg): weight for name, weight in model.state_dict(keep_vars=True).items()}
     for layer, block in enumerate(model.blocks):
@@ -123,7 +122,7 @@ def parameters(model: Any) -> dict[str, nn.Parameter]:
     return named
 
 
-def weights(model: Any) -> dict[str, Tensor]:
+def weights(model: Model) -> dict[str, Tensor]:
     """Copy the model's parameters by a HookedTransformer's names and in its layout."""
     state = _with_biases(views(parameters(model), model.cfg))
     return {name: weight.detach().clone(memory_format=torch.contiguous_format) for name, weight in state.items()}
@@ -134,7 +133,7 @@ def is_native_state(state: Mapping[str, Tensor]) -> bool:
     return {"embed.weight", "unembed.weight", "blocks.0.attn.q.weight"} <= state.keys()
 
 
-def hooked_state(state: Mapping[str, Tensor], cfg: Any) -> dict[str, Tensor]:
+def hooked_state(state: Mapping[str, Tensor], cfg: Config) -> dict[str, Tensor]:
     """Return weights as transformer-lens 4 names and shapes them, as a HookedTransformer does.
 
     Raises:
@@ -152,7 +151,7 @@ def _with_biases(state: dict[str, Tensor]) -> dict[str, Tensor]:
     return state
 
 
-def _hooked_name(name: str, cfg: Any) -> str:
+def _hooked_name(name: str, cfg: Config) -> str:
     """Return a HookedTransformer's name: "blocks.0.attn.q.weight" is "blocks.0.attn.W_Q"."""
     *stem, part, kind = name.split(".")
     if part not in _LETTERS:
@@ -163,7 +162,7 @@ def _hooked_name(name: str, cfg: Any) -> str:
     return ".".join([*stem, f"{grouped}{'W' if kind == 'weight' else 'b'}_{_LETTERS[part]}"])
 
 
-def hooked(name: str, weight: Tensor, cfg: Any) -> Tensor:
+def hooked(name: str, weight: Tensor, cfg: Config) -> Tensor:
     """Return a parameter in a HookedTransformer's layout, [head d_model d_head] for instance; gradients flow back.
 
     Rotary positions turn adjacent pairs of dimensions here, the two halves there: the pairs are sorted.
@@ -176,7 +175,7 @@ def hooked(name: str, weight: Tensor, cfg: Any) -> Tensor:
     return _sorted_pairs(weight, "... (pair two) -> ... (two pair)", cfg) if _turns(last, cfg) else weight
 
 
-def own(name: str, weight: Tensor, cfg: Any) -> Tensor:
+def own(name: str, weight: Tensor, cfg: Config) -> Tensor:
     """Return a HookedTransformer's parameter in the layout of transformer-lens 4: the inverse of `hooked`.
 
     Raises:
@@ -190,17 +189,17 @@ def own(name: str, weight: Tensor, cfg: Any) -> Tensor:
     return _arranged(name, weight, f"{ours} -> {theirs}", cfg)
 
 
-def _turns(last: str, cfg: Any) -> bool:
+def _turns(last: str, cfg: Config) -> bool:
     rotary = cfg.positional_embedding_type == "rotary" and not cfg.rotary_adjacent_pairs
     return bool(rotary and last in ("W_Q", "W_K", "b_Q", "b_K"))
 
 
-def _sorted_pairs(weight: Tensor, pattern: str, cfg: Any) -> Tensor:
+def _sorted_pairs(weight: Tensor, pattern: str, cfg: Config) -> Tensor:
     turned = cfg.rotary_dim or cfg.d_head
     return torch.cat([rearrange(weight[..., :turned], pattern, two=2), weight[..., turned:]], -1)
 
 
-def _arranged(name: str, weight: Tensor, pattern: str, cfg: Any) -> Tensor:
+def _arranged(name: str, weight: Tensor, pattern: str, cfg: Config) -> Tensor:
     from einops import EinopsError
 
     try:
@@ -211,7 +210,7 @@ def _arranged(name: str, weight: Tensor, pattern: str, cfg: Any) -> Tensor:
         ) from reason
 
 
-def logits_from(model: Any, layer: int, x: Tensor, mask: Tensor | None = None) -> Float[Tensor, "batch pos token"]:
+def logits_from(model: Bridge, layer: int, x: Tensor, mask: Tensor | None = None) -> Float[Tensor, "batch pos token"]:
     """Run the model from a layer's input on; `mask` is true where a query must not look at a key."""
     inner, cap = model.original_model, model.cfg.output_logits_soft_cap
     positions = torch.arange(x.shape[1], device=x.device).expand(x.shape[:2])
@@ -221,49 +220,16 @@ def logits_from(model: Any, layer: int, x: Tensor, mask: Tensor | None = None) -
     return cap * (logits / cap).tanh() if cap > 0 else logits
 
 
-def attn_scale(model: Any) -> float:
+def attn_scale(model: Model) -> float:
     """Return what attention scores are divided by; transformer-lens 4 takes sqrt(d_head) where none is given."""
     return float(model.cfg.attn_scale) if model.cfg.attn_scale > 0 else float(model.cfg.d_head**0.5)
 
 
-def views(named: Mapping[str, Tensor], cfg: Any) -> dict[str, Tensor]:
+def views(named: Mapping[str, Tensor], cfg: Config) -> dict[str, Tensor]:
     """Return what `parameters` gives in a HookedTransformer's layout; gradients flow back."""
     return {name: hooked(name, weight, cfg) for name, weight in named.items()}
 
 
-def shapes(model: Any) -> dict[str, torch.Size]:
+def shapes(model: Model) -> dict[str, torch.Size]:
     """Return the shapes of the parameters in a HookedTransformer's layout."""
     return {name: view.shape for name, view in views(parameters(model), model.cfg).items()}
-
-
-def initialise(model: Any, init: AbstractInit, generator: torch.Generator) -> None:
-    """Write an initialisation's weights, freeze those that it freezes, and hook the gradients that it hooks."""
-    modules = _modules(model)
-    init.apply(modules, generator)
-    initial, own_parameters = dict(modules.named_parameters()), parameters(model)
-    with torch.no_grad():
-        for name, parameter in own_parameters.items():
-            parameter.copy_(own(name, initial[name], model.cfg)).requires_grad_(initial[name].requires_grad)
-            for hook in (initial[name]._backward_hooks or {}).values():
-                parameter.register_hook(partial(_in_own_layout, hook, name, model.cfg))  # type: ignore[no-untyped-call]
-
-
-def _in_own_layout(hook: Callable[[Tensor], Tensor | None], name: str, cfg: Any, gradient: Tensor) -> Tensor | None:
-    changed = hook(hooked(name, gradient, cfg))
-    return None if changed is None else own(name, changed, cfg)
-
-
-def _modules(model: Any) -> nn.Module:
-    """Return modules that hold copies of the parameters where a HookedTransformer has them."""
-    root = nn.Module()
-    root.cfg = model.cfg
-    root.blocks = nn.ModuleList(nn.Module() for _ in range(model.cfg.n_layers))
-    for name, parameter in parameters(model).items():
-        *path, last = name.split(".")
-        module: nn.Module = root
-        for part in path:
-            if part not in module._modules:
-                module.add_module(part, nn.Module())
-            module = module.get_submodule(part)
-        module.register_parameter(last, nn.Parameter(hooked(name, parameter.detach(), model.cfg).clone()))
-    return root

@@ -10,8 +10,8 @@ from safetensors.torch import save_file
 from torch import nn
 
 from stagewise import architecture
+from stagewise import models as model
 from stagewise.checkpoints.series import open_series
-from stagewise.models import transformer_lens as model
 from stagewise.models.huggingface import described
 
 CONFIG = {"n_layers": 1, "d_model": 8, "d_head": 4, "n_ctx": 6, "d_vocab": 5, "act_fn": "relu"}

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 import torch
 
+from stagewise import models as model
 from stagewise.architecture import Architecture
 from stagewise.checkpoints import trainer_callbacks as callbacks
 from stagewise.checkpoints.audit import audit
 from stagewise.checkpoints.series import find, open_series
 from stagewise.checkpoints.trainer_callbacks import save_on_lightning
-from stagewise.models import transformer_lens as model
 
 CONFIG = {"n_layers": 1, "d_model": 8, "d_head": 4, "n_ctx": 6, "d_vocab": 5, "act_fn": "relu"}
 

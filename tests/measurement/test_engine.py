@@ -7,13 +7,13 @@ import pandas as pd
 import pytest
 import torch
 
+from stagewise import models as model
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.init import GaussianInit
 from stagewise.intervention import AblateHead, Edit
 from stagewise.loss import cross_entropy, kl_divergence, mean_scored
 from stagewise.measurement.engine import measure
-from stagewise.models import transformer_lens as model
 from stagewise.probe import AbstractProbe, Reading, View
 from stagewise.probes import (
     AttentionEntropy,

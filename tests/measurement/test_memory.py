@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from safetensors.torch import save_file
 
+from stagewise import models as model
 from stagewise.architecture import Architecture
-from stagewise.models import transformer_lens as model
 
 FEW, MANY = 12, 200
 SAME = 1.05

@@ -9,12 +9,12 @@ import pandas as pd
 import pytest
 import torch
 
+from stagewise import models as model
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.run_folder import write
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.init import GaussianInit
 from stagewise.measurement.engine import measure
-from stagewise.models import transformer_lens as model
 from stagewise.probes import (
     AttentionEntropy,
     AttentionTo,

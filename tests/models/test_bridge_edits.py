@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from stagewise import models as model
 from stagewise.intervention import AblateHead, Edit, RestrictContext
 from stagewise.models import bridge_edits as bridge
 from stagewise.models import huggingface
-from stagewise.models import transformer_lens as model
 from stagewise.models.edits import cut_pattern, kept
 
 FLOAT32 = 1e-4

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
+from stagewise import models as model
 from stagewise.architecture import Architecture
 from stagewise.init import GaussianInit
-from stagewise.models import transformer_lens as model
 from stagewise.models.fused import training_forward
 
 FLOAT32 = 1e-5

@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from stagewise import models as model
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.measurement.engine import measure
 from stagewise.models import huggingface
-from stagewise.models import transformer_lens as model
 from stagewise.probes import AttentionTo
 from stagewise.table import select
 from stagewise.tasks import RepeatedTokens

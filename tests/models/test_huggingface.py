@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
+from stagewise import models as model
 from stagewise.models import huggingface
-from stagewise.models import transformer_lens as model
 
 
 @pytest.mark.parametrize("kind", ["GPT2", "GPTNeoX", "Llama", "Gemma2", "GPTJ"])

@@ -8,10 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from stagewise import models as model
 from stagewise.architecture import Architecture
 from stagewise.init import GaussianInit, WithoutPositions
 from stagewise.intervention import AblateHead, Edit, RestrictContext
-from stagewise.models import transformer_lens as model
 
 FULL, CUT = 1e-5, 1e-4
 """Log-probabilities of order one in float32: the same sums, and sums in another order through three layers."""

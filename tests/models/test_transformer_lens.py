@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from stagewise import architecture
+from stagewise import models as model
 from stagewise.architecture import Architecture
 from stagewise.init import GaussianInit, WithoutPositions
 from stagewise.intervention import AblateHead, Edit, RestrictContext
 from stagewise.models import hooked_edits as hooked_pass
-from stagewise.models import transformer_lens as model
 
 FLOAT32 = 1e-5
 """Log-probabilities of order one, sums in another order."""
@@ -250,7 +250,7 @@ import random
 import numpy as np
 import torch
 from stagewise import architecture
-from stagewise.models import transformer_lens as model
+from stagewise import models as model
 def states():
     return random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()
 before = states()

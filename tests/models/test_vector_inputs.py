@@ -1,4 +1,4 @@
-"""Vectors in place of tokens: through the model with all hooks, the fused pass, training, probes, and the toy model."""
+"""Vectors in place of tokens: through the model with all hooks, the fused pass, training and probes."""
 
 import math
 from pathlib import Path
@@ -7,15 +7,26 @@ import pytest
 import torch
 
 from stagewise import models
-from stagewise.architecture import Architecture
+from stagewise.architecture import Architecture, position_heads
+from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.init import LinearInit
 from stagewise.loss import squared_error, training_loss
 from stagewise.measurement.engine import measure
-from stagewise.models import transformer_lens
 from stagewise.models.fused import training_forward
-from stagewise.probes import AttentionTo, Loss, OffsetProfile
+from stagewise.probes import (
+    AttentionTo,
+    HeadAblation,
+    InContextLearning,
+    KLToReference,
+    Loss,
+    LossAgainstReferences,
+    LossByPosition,
+    OffsetProfile,
+    RestrictedContextKL,
+)
 from stagewise.recipe import Recipe, TrainPlan, describe, rebuild
-from stagewise.tasks import SparseRegression
+from stagewise.table import select
+from stagewise.tasks import MarkovRegression, SparseRegression
 from stagewise.training import train
 
 TASK = SparseRegression(n_positions=5, d=3, positions="random", marked=True)
@@ -77,6 +88,46 @@ def test_a_regression_trains_and_its_probes_read_outputs(tmp_path: Path) -> None
     assert set(table["probe"]) == {"Loss", "AttentionTo", "OffsetProfile"}
 
 
+def test_every_probe_of_losses_and_divergences_reads_a_regression() -> None:
+    """Heads that read lags 1 and 2 alone, of a target of three lags: all that is left is a sum of squares."""
+    task = MarkovRegression(dim=3, spans=(1, 1, 1), n_lags=4, importance=2.0)
+    attend = tuple(tuple(50.0 if 3 - position == head else 0.0 for position in range(4)) for head in range(2))
+    made = position_heads(3, 4, 2, attend)
+    state, features = models.weights(models.build(made)), task.feature_matrices()
+    for head in range(2):
+        state["blocks.0.attn.W_O"][head, :3, -3:] = features[head].T
+    batch = task.probe_batch(4000, seed=0)
+    series = CheckpointSeries("run", made, (0,), lambda step: state)
+    probes = [
+        RestrictedContextKL((1, 2)), HeadAblation(kinds=("zero",)), KLToReference(), LossAgainstReferences(),
+        LossByPosition(), InContextLearning(early=2, late=3),
+    ]  # fmt: skip
+    with pytest.raises(ValueError, match="targets at its scored positions alone, positions 2 and 3 are not"):
+        measure(series, probes, batch, progress=False)
+    table = measure(series, probes[:-1], batch, progress=False)
+    squares = dict(zip((1, 2, 3), (16 / 2, 4 / 2, 1 / 2), strict=True))  # half the squared norms of A*_1, A*_2, A*_3
+
+    def value(probe: str, quantity: str, **axes: object) -> float:
+        return select(table, probe, quantity, **axes)["value"].item()
+
+    sampling = {"rel": 0.08}
+    assert value("LossByPosition", "squared_error", position=3) == pytest.approx(squares[3], **sampling)
+    # A head whose position lies outside the context attends to the last one alone, with its map of another lag.
+    assert value("RestrictedContextKL", "kl", context=1) == pytest.approx(2 * squares[2], **sampling)
+    assert value("RestrictedContextKL", "kl", context=2) == pytest.approx(0, abs=1e-6)
+    for head in (0, 1):
+        axes = {"layer": 0, "head": head, "kind": "zero", "control": "head"}
+        assert value("HeadAblation", "kl", **axes) == pytest.approx(squares[head + 1], **sampling)
+        assert value("HeadAblation", "loss_change", **axes) == pytest.approx(squares[head + 1], **sampling)
+    distances = {"zero": squares[1] + squares[2], "A*_1": squares[2], "A*_1:2": 0.0, "A*_1:3": squares[3]}
+    for name, distance in distances.items():
+        assert value("KLToReference", "kl", reference=name) == pytest.approx(distance, abs=1e-6, **sampling)
+        gap = {"zero": -squares[1] - squares[2], "A*_1": -squares[2], "A*_1:2": 0.0, "A*_1:3": squares[3]}[name]
+        assert value("LossAgainstReferences", "gap", reference=name) == pytest.approx(gap, abs=1e-5, **sampling)
+    ends = [value("LossAgainstReferences", "squared_error", reference=name) for name in ("zero", "A*_1:3")]
+    assert ends == pytest.approx([sum(squares.values()), 0], abs=1e-6, **sampling)
+
+
 def test_the_recipe_survives_run_json() -> None:
     recipe = Recipe(TASK, ARCHITECTURE)
     assert rebuild(describe(recipe), [SparseRegression]) == recipe
@@ -102,17 +153,3 @@ def test_linear_init_has_pytorchs_ranges_and_fixed_sinusoids() -> None:
     assert models.weights(models.build(ARCHITECTURE, seed=4))["embed.W_E"].std() > 0
     with pytest.raises((ValueError, TypeError), match="embedding"):
         LinearInit("sparse")  # type: ignore[arg-type]
-
-
-def test_the_toy_model_is_a_weighted_mean_and_can_be_hooked() -> None:
-    toy, x = models.build_toy(4, 3), torch.randn(2, 4, 3, generator=torch.Generator().manual_seed(0))
-    with torch.no_grad():
-        toy.W.copy_(torch.diag(torch.tensor([1.0, 2.0, 3.0])))
-        toy.logits[3] = math.log(3)
-        outputs, cache = toy.run_with_cache(x)
-        expected = (x[:, :3].sum(1) + 3 * x[:, 3]) / 6 * torch.tensor([1.0, 2.0, 3.0])
-        assert torch.allclose(outputs, expected, atol=1e-6)
-        assert cache["hook_pattern"][0].tolist() == pytest.approx([1 / 6] * 3 + [0.5])
-        assert set(transformer_lens.HOOKS_OF_TOY) <= set(cache)
-        last_alone = toy.run_with_hooks(x, fwd_hooks=[("hook_pattern", lambda _, hook: torch.eye(4)[[3, 3]])])
-    assert torch.allclose(last_alone, x[:, 3] * torch.tensor([1.0, 2.0, 3.0]), atol=1e-6)

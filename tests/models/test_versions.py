@@ -14,8 +14,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from stagewise import models as model
 from stagewise.checkpoints.series import open_series
-from stagewise.models import transformer_lens as model
 
 ROOT = Path(__file__).parents[2]
 TABLE = 1e-4

@@ -12,7 +12,7 @@ from stagewise.experiments.scan_and_snap.yz_hooked import series_of
 from stagewise.experiments.scan_and_snap.yz_model import YZ, zeros
 from stagewise.experiments.scan_and_snap.yz_training import Rates
 from stagewise.measurement.engine import measure
-from stagewise.models.transformer_lens import build, weights
+from stagewise.models import build, weights
 from stagewise.probes import GrowthFactor
 from stagewise.table import select
 from stagewise.task import Batch

@@ -6,11 +6,11 @@ import pandas as pd
 import pytest
 import torch
 
+from stagewise import models as model
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.series import CheckpointSeries, State
 from stagewise.init import GaussianInit
 from stagewise.measurement.engine import measure
-from stagewise.models import transformer_lens as model
 from stagewise.probes import HeadAblation
 from stagewise.tasks import MarkovChain
 

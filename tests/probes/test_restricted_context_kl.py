@@ -3,11 +3,11 @@
 import pytest
 import torch
 
+from stagewise import models as model
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.init import GaussianInit
 from stagewise.measurement.engine import measure
-from stagewise.models import transformer_lens as model
 from stagewise.probes import RestrictedContextKL
 from stagewise.tasks import MarkovChain
 

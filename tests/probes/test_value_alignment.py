@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from stagewise import architecture
-from stagewise.architecture import Architecture
+from stagewise import models as model
+from stagewise.architecture import Architecture, OneHotInit
 from stagewise.checkpoints.series import State
-from stagewise.init import GaussianInit, OneHotInit
-from stagewise.models import transformer_lens as model
+from stagewise.init import GaussianInit
 from stagewise.probe import Reading, View
 from stagewise.probes import ValueAlignment
 from stagewise.task import Batch

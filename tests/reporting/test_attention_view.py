@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 import stagewise
+from stagewise import models as model
 from stagewise.checkpoints.series import CheckpointSeries, open_series
-from stagewise.models import transformer_lens as model
 from stagewise.task import Batch
 from stagewise.tasks import RepeatedTokens
 

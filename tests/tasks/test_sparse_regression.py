@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 import torch
 
+from stagewise.loss import divergence
 from stagewise.task import Batch
 from stagewise.tasks import SparseRegression
 
@@ -44,6 +45,16 @@ def test_the_mark_is_on_the_relevant_vectors_and_their_positions_vary() -> None:
     assert torch.equal(batch.tokens[..., -1].bool(), batch.relations["relevant"][:, -1])
     share = batch.relations["relevant"][:, -1].float().mean(0)
     assert share.tolist() == pytest.approx([1 / 3] * 6, abs=0.1)
+
+
+@both
+def test_the_solution_answers_exactly_and_zero_leaves_half_the_square_of_the_teacher(task: SparseRegression) -> None:
+    batch = task.probe_batch(20_000, seed=0)
+    assert batch.nested_references == ("W*",)
+    assert not batch.references["zero"].any()
+    torch.testing.assert_close(batch.references["W*"], batch.targets, atol=1e-5, rtol=0)
+    left = divergence(batch.references["W*"], batch.references["zero"], regression=True)[:, -1].mean().item()
+    assert left == pytest.approx((task.teacher() ** 2).sum().item() / (2 * task.d), rel=0.05)
 
 
 @pytest.mark.parametrize("p", [0.0, 0.3, 1.0])

@@ -1,9 +1,10 @@
 """One run of the toy attention model by SGD: from a setting to the interval in which its plateau ends."""
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import torch
+from einops import einsum
 from jaxtyping import Float
 from torch import Tensor
 
@@ -12,9 +13,12 @@ from stagewise.loss import training_loss
 from stagewise.task import derive_seed
 from stagewise.tasks import SparseRegression
 from stagewise.theory.plateau_flow import THRESHOLD
+from stagewise.training import descend
 
 INIT = 3
 """Purpose of the seed of W_0, beside those of `stagewise.task`."""
+
+HOOKS = ("hook_attn_scores", "hook_pattern", "hook_z", "hook_out")
 
 BUDGET, EVERY = 50_000, 5
 """Largest number of steps of a run, and steps between two evaluations."""
@@ -57,7 +61,7 @@ def run_toy(
     task = check_toy(T, d, B, p, seed, budget, every)
     if weights not in ("zero", "random"):
         raise ValueError(f'weights must be "zero" or "random", got {weights!r}')
-    toy = models.build_toy(T, d)
+    toy = build_toy(T, d)
     if weights == "random":
         generator = torch.Generator().manual_seed(derive_seed(seed, INIT))
         with torch.no_grad():
@@ -65,15 +69,43 @@ def run_toy(
     stream, teacher = task.stream(seed), task.teacher()
     threshold = THRESHOLD / 0.5 * population_loss(torch.zeros(T), torch.zeros(d, d), teacher, B)
     optimiser = torch.optim.SGD(toy.parameters(), lr=learning_rate)
-    for step in range(budget + 1):
+
+    def loss_at(step: int) -> Tensor:
+        batch = stream(step, batch_size)
+        return training_loss(toy(batch.tokens), batch.targets[:, -1])
+
+    for step in descend(optimiser, loss_at, 0, budget):
         if step % every == 0 and population_loss(toy.logits, toy.W, teacher, B) <= threshold:
             return {"lo": float(step - every), "hi": float(step)}
-        batch = stream(step, batch_size)
-        loss = training_loss(toy(batch.tokens), batch.targets[:, -1])
-        optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
     return {"lo": float(budget // every * every), "hi": float("inf")}
+
+
+def build_toy(n_positions: int, d: int) -> Any:
+    """Build y = W sum_t softmax(a)_t x_t as a module with TransformerLens's hooks, with a = 0 and W = 0.
+
+    It maps vectors [batch pos feature] to outputs [batch output]. Parameters: `logits` a [pos] and `W` [output
+    feature]. Hooks: `hook_attn_scores` and `hook_pattern` [batch pos], `hook_z` [batch feature], `hook_out`.
+
+    Source: Zucchet et al. (2025), The emergence of sparse attention, arXiv:2505.17863, section 2.1.
+    """
+
+    class ToyAttention(models.hooked_module()):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.logits = torch.nn.Parameter(torch.zeros(n_positions))
+            self.W = torch.nn.Parameter(torch.zeros(d, d))
+            for name in HOOKS:
+                setattr(self, name, models.hook_point())
+            self.setup()
+
+        def forward(self, x: Float[Tensor, "batch pos feature"]) -> Float[Tensor, "batch output"]:
+            scores = self.hook_attn_scores(self.logits.expand(len(x), -1))
+            pattern = self.hook_pattern(scores.softmax(-1))
+            z = self.hook_z(einsum(pattern, x, "batch pos, batch pos feature -> batch feature"))
+            outputs: Tensor = self.hook_out(z @ self.W.T)
+            return outputs
+
+    return ToyAttention()
 
 
 def check_toy(

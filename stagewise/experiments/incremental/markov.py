@@ -7,13 +7,12 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from stagewise.architecture import Architecture, full, minimal
+from stagewise.architecture import Architecture, OneHotInit, full, minimal
 from stagewise.checkpoints import run_folder
 from stagewise.checkpoints.series import open_series
 from stagewise.detection.stages import Stages, find_stages, stages_of
 from stagewise.experiments.incremental.restricted_context import restricted_recipe, train_restricted, with_baselines
 from stagewise.experiments.incremental.shared_baselines import linked_baselines
-from stagewise.init import OneHotInit
 from stagewise.measurement.engine import measure
 from stagewise.probe import AbstractProbe
 from stagewise.probes import (

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
+from stagewise.architecture import OneHotInit
 from stagewise.experiments.incremental import markov
 from stagewise.experiments.incremental.markov import SETTINGS as SETTINGS
-from stagewise.init import OneHotInit
 from stagewise.recipe import Recipe
 
 SCALES: tuple[float | Literal["xavier"], ...] = ("xavier", 1e-3, 1e-6, 0.0)

@@ -4,11 +4,11 @@ import dataclasses
 import os
 from pathlib import Path
 
+from stagewise.architecture import OneHotInit
 from stagewise.checkpoints.digest import short_digest
 from stagewise.checkpoints.json_files import read_json
 from stagewise.checkpoints.run_folder import write_json
 from stagewise.experiments.incremental.restricted_context import restricted_recipe
-from stagewise.init import OneHotInit
 from stagewise.recipe import Recipe, Seeds
 from stagewise.tasks import MarkovChain
 from stagewise.training import train

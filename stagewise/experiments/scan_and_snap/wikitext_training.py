@@ -16,6 +16,7 @@ from stagewise.checkpoints import run_folder
 from stagewise.checkpoints.digest import short_digest
 from stagewise.experiments.scan_and_snap.wikitext_model import BLOCK, Baseline
 from stagewise.task import TRAINING, derive_seed
+from stagewise.training import Metrics, descend
 
 SETTINGS = "baseline.json"
 CLIP, COLUMNS = 0.5, 20
@@ -97,18 +98,21 @@ def train_baseline(
     text = short_digest(rows)
     run_folder.claim(folder, {**dataclasses.asdict(setting), "text": text}, SETTINGS)
     start, losses, seen = _resume(folder, model, optimiser)
-    with tqdm(total=setting.steps, initial=start, disable=not progress, desc=folder.name, unit="minibatch") as bar:
-        for step in range(start, setting.steps + 1):
-            if step in looks and step not in seen:
-                seen[step] = looks[step](model)
-            if step in looks or step % save_every == 0:
-                _save(folder, step, model, optimiser, losses, seen)
-            if step < setting.steps:
-                if step % _n_blocks(rows) == 0:
-                    optimiser.state.clear()  # the published code made a new optimiser for every pass over the text
-                losses.append(_update(model, optimiser, *block(rows, step), derive_seed(setting.seed, TRAINING, step)))
-                bar.update()
-                bar.set_postfix(loss=f"{losses[-1]:.3f}", refresh=False)
+
+    def loss_at(step: int) -> Tensor:
+        if step % _n_blocks(rows) == 0:
+            optimiser.state.clear()  # the published code made a new optimiser for every pass over the text
+        return _loss(model, *block(rows, step), derive_seed(setting.seed, TRAINING, step))
+
+    metrics: list[Metrics] = []
+    steps = descend(optimiser, loss_at, start, setting.steps, clip=CLIP, metrics=metrics)
+    bar = tqdm(steps, initial=start, total=setting.steps, disable=not progress, desc=folder.name, unit="minibatch")
+    for step in bar:
+        losses += [update["loss"] for update in metrics[-1:]]
+        if step in looks and step not in seen:
+            seen[step] = looks[step](model)
+        if step in looks or step % save_every == 0:
+            _save(folder, step, model, optimiser, losses, seen)
     return Trained(losses, seen)
 
 
@@ -127,17 +131,12 @@ def _n_blocks(rows: Int[Tensor, "row column"]) -> int:
     return math.ceil((len(rows) - 1) / BLOCK)
 
 
-def _update(model: Baseline, optimiser: torch.optim.Optimizer, words: Tensor, targets: Tensor, seed: int) -> float:
+def _loss(model: Baseline, words: Tensor, targets: Tensor, seed: int) -> Tensor:
     model.train()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         logits, _ = model(words)
-    loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
-    optimiser.zero_grad()
-    loss.backward()  # type: ignore[no-untyped-call]
-    torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
-    optimiser.step()
-    return loss.item()
+    return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 
 def _optimiser(model: Baseline, setting: Setting) -> torch.optim.Optimizer:

@@ -12,7 +12,7 @@ from torch.nn import functional
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.experiments.scan_and_snap.yz_model import YZ
-from stagewise.init import AbstractInit
+from stagewise.init import AbstractInit, Config, InitialWeights, Shapes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,13 +33,13 @@ class YZInit(AbstractInit):
 
     weights: Literal["zero", "uniform"] = "zero"
 
-    def apply(self, model: Any, generator: Generator) -> None:
-        """Write the wiring and the initial Y and Z, and add the two hooks.
+    def initial(self, cfg: Config, shapes: Shapes, generator: Generator) -> InitialWeights:
+        """Return the wiring, the initial Y and Z, and the two hooks.
 
         Raises:
             ValueError: the config is not the one that `yz` makes.
         """
-        m, cfg = model.cfg.d_vocab, model.cfg
+        m = cfg.d_vocab
         if (cfg.n_layers, cfg.n_heads, cfg.d_model, cfg.d_head) != (1, 1, 2 * m, m) or cfg.use_attn_scale:
             raise ValueError(
                 f"YZInit needs one layer of one head, d_head = d_vocab = {m}, d_model = {2 * m}, no attention scale; "
@@ -49,13 +49,12 @@ class YZInit(AbstractInit):
         y, z = torch.zeros(2, m, m)
         if self.weights == "uniform":
             y, z = (2 * torch.rand(2, m, m, generator=generator) - 1) / m**0.5
-        state = named_weights(y, z, cfg.n_ctx)
-        with torch.no_grad():
-            for name, parameter in model.named_parameters():
-                parameter.copy_(state[name])
-                parameter.requires_grad_(name in ("blocks.0.attn.W_Q", "unembed.W_U"))
-        model.blocks[0].attn.hook_attn_scores.add_perma_hook(_not_itself)
-        model.blocks[0].hook_resid_post.add_perma_hook(_normalised_output)
+        hooks = {
+            "blocks.0.attn.hook_attn_scores": _not_itself,
+            "blocks.0.hook_resid_post": _normalised_output,
+        }
+        frozen = frozenset(shapes) - {"blocks.0.attn.W_Q", "unembed.W_U"}
+        return InitialWeights(named_weights(y, z, cfg.n_ctx), frozen, hooks)
 
 
 def yz(d_vocab: int, n_ctx: int, weights: Literal["zero", "uniform"] = "zero") -> Architecture:

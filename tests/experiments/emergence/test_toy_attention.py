@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from stagewise.experiments.emergence.toy_attention import population_loss, run_toy
+from stagewise.experiments.emergence.toy_attention import HOOKS, build_toy, population_loss, run_toy
 from stagewise.tasks import SparseRegression
 from stagewise.theory.plateau_flow import plateau
 from stagewise.theory.sparse_attention import SparseAttention
@@ -39,3 +39,17 @@ def test_parameters_without_a_meaning_are_refused() -> None:
         run_toy(32, 8, B=40)
     with pytest.raises(ValueError, match="the budget, 2 steps, must reach the second evaluation, after 5"):
         run_toy(32, 8, budget=2)
+
+
+def test_the_toy_model_is_a_weighted_mean_and_can_be_hooked() -> None:
+    toy, x = build_toy(4, 3), torch.randn(2, 4, 3, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        toy.W.copy_(torch.diag(torch.tensor([1.0, 2.0, 3.0])))
+        toy.logits[3] = math.log(3)
+        outputs, cache = toy.run_with_cache(x)
+        expected = (x[:, :3].sum(1) + 3 * x[:, 3]) / 6 * torch.tensor([1.0, 2.0, 3.0])
+        assert torch.allclose(outputs, expected, atol=1e-6)
+        assert cache["hook_pattern"][0].tolist() == pytest.approx([1 / 6] * 3 + [0.5])
+        assert set(HOOKS) <= set(cache)
+        last_alone = toy.run_with_hooks(x, fwd_hooks=[("hook_pattern", lambda _, hook: torch.eye(4)[[3, 3]])])
+    assert torch.allclose(last_alone, x[:, 3] * torch.tensor([1.0, 2.0, 3.0]), atol=1e-6)

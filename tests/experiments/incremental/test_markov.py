@@ -7,12 +7,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from stagewise.architecture import minimal
+from stagewise.architecture import OneHotInit, minimal
 from stagewise.checkpoints.run_folder import checkpoint_file, read_table
 from stagewise.detection.stages import Stages, find_stages
 from stagewise.experiments.incremental import markov
 from stagewise.experiments.incremental.restricted_context import restricted_recipe
-from stagewise.init import OneHotInit
 from stagewise.measurement.engine import measure
 from stagewise.probes import HeadSpecialisation, KLToReference
 from stagewise.recipe import Recipe

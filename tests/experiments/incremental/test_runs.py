@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from stagewise.architecture import minimal
+from stagewise.architecture import OneHotInit, minimal
 from stagewise.checkpoints import run_folder
 from stagewise.detection.stages import find_stages
 from stagewise.experiments.incremental import figures as incremental_figures
@@ -17,7 +17,6 @@ from stagewise.experiments.incremental import runs as incremental
 from stagewise.experiments.incremental.early_stopping import early_stop
 from stagewise.experiments.incremental.recipes import FIGURES, SCALES, SETTINGS, Run, runs, variants
 from stagewise.experiments.incremental.shared_baselines import baseline_recipe, linked_baselines
-from stagewise.init import OneHotInit
 from stagewise.recipe import Recipe, TrainPlan
 from stagewise.table import select
 from stagewise.tasks import MarkovChain

@@ -1,0 +1,118 @@
+"""A model from an architecture: a HookedTransformer, a native bridge, or a bridge around a Hugging Face model."""
+
+import warnings
+from collections.abc import Mapping
+from importlib import metadata
+from typing import Any
+
+import torch
+
+from stagewise.architecture import Architecture
+from stagewise.init import AbstractInit
+from stagewise.models import huggingface, native
+from stagewise.models.model import Bridge, Model
+from stagewise.models.vector_inputs import accept_vectors, native_accepts_vectors
+from stagewise.models.weights import parameters, put, shapes
+from stagewise.models.wrapping import is_bridge, wrapped
+
+POSITIONS = ("standard", "rotary", "alibi", "shortformer")
+
+
+def build(architecture: Architecture, seed: int = 0, device: str | torch.device = "cpu") -> Model:
+    """Build the model with the architecture's own initialisation, leaving the global generator alone.
+
+    A HookedTransformer; on transformer-lens 4, which has none, a native TransformerBridge with the same parameters;
+    for a Hugging Face architecture a TransformerBridge, with eager attention.
+
+    Raises:
+        ValueError: TransformerLens refuses the config; the message holds its reason.
+    """
+    if architecture.huggingface is not None:
+        return wrapped(huggingface.fresh(architecture, seed)).to(device, print_details=False)
+    generator = torch.Generator().manual_seed(seed)
+    try:
+        _check_positions(architecture.config)
+        with torch.random.fork_rng(devices=[]):
+            model = _hooked(architecture.config) if has_hooked_transformer() else _native(architecture.config)
+    except (TypeError, ValueError, AssertionError) as reason:
+        raise ValueError(f"TransformerLens refuses the config {dict(architecture.config)}: {reason}") from reason
+    _initialise(model, architecture.init, generator)
+    return model.to(device, print_details=False)
+
+
+def _initialise(model: Model, init: AbstractInit, generator: torch.Generator) -> None:
+    initial = init.initial(model.cfg, shapes(model), generator)
+    put(model, initial.tensors)
+    for name, parameter in parameters(model).items():
+        parameter.requires_grad_(name not in initial.frozen)
+    for name, hook in initial.hooks.items():
+        model.hook_dict[name].add_perma_hook(hook)
+
+
+def _check_positions(config: Mapping[str, Any]) -> None:
+    if (kind := config.get("positional_embedding_type", "standard")) not in POSITIONS:
+        raise ValueError(
+            f"positional_embedding_type is one of {', '.join(POSITIONS)}, got {kind!r}. A model without positions has "
+            "standard ones that stay zero: give the architecture init=WithoutPositions()"
+        )
+
+
+def has_hooked_transformer() -> bool:
+    """Whether the TransformerLens that is installed has the HookedTransformer: versions before 4."""
+    return int(metadata.version("transformer-lens").split(".")[0]) < 4
+
+
+def _hooked(config: Mapping[str, Any]) -> Model:
+    from transformer_lens import HookedTransformer, HookedTransformerConfig
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "HookedTransformer is deprecated", DeprecationWarning)
+        fields = {"act_fn": "relu", **config, "init_weights": False, "device": "cpu", "seed": None}
+        model: Model = HookedTransformer(HookedTransformerConfig(**fields), move_to_device=False)
+    accept_vectors(model)
+    return model
+
+
+def _native(config: Mapping[str, Any]) -> Bridge:
+    from transformer_lens.config import TransformerBridgeConfig
+    from transformer_lens.model_bridge.sources.native import boot
+
+    fields = {**native.honoured(config), "init_weights": False, "device": "cpu"}
+    model: Bridge = boot(TransformerBridgeConfig(**fields), device="cpu")
+    native.complete(model)
+    native_accepts_vectors(model)
+    return model
+
+
+def described(model: Any) -> Architecture:
+    """Return what a model in memory is: a HookedTransformer, a bridge, or a Hugging Face model.
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    if native.is_native(model):
+        return Architecture(native.described(model.cfg))
+    if hasattr(model, "hook_dict") and not is_bridge(model):
+        return Architecture(model.cfg.to_dict())
+    config: Any = getattr(getattr(model, "original_model", model), "config", None)
+    if not hasattr(config, "to_dict"):
+        raise ValueError(
+            "a model in memory is a HookedTransformer, a TransformerBridge around a Hugging Face model, or a Hugging "
+            f"Face model; got {type(model).__name__}. For weights by name, give `architecture` too"
+        )
+    return huggingface.described(config.to_dict())
+
+
+def hooked_module() -> type[Any]:
+    """Return TransformerLens's base class of modules with hooks, for a model that no config makes."""
+    from transformer_lens import HookedRootModule
+
+    base: type[Any] = HookedRootModule
+    return base
+
+
+def hook_point() -> Any:
+    """Return a new hook point for such a module."""
+    from transformer_lens.hook_points import HookPoint
+
+    return HookPoint()

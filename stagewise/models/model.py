@@ -1,0 +1,76 @@
+"""What a model is here: the part of TransformerLens's interface that everything is built on."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor, nn
+
+from stagewise.init import Config as Sizes
+
+Hook = tuple[str, Callable[..., Tensor | None]]
+"""A hook's name, and what becomes of its activation; None leaves it as it is."""
+
+
+@runtime_checkable
+class Config(Sizes, Protocol):
+    """What a model computes with, beside its sizes."""
+
+    act_fn: str
+    attn_only: bool
+    eps: float
+    gated_mlp: bool
+    normalization_type: str | None
+    n_key_value_heads: int | None
+    output_logits_soft_cap: float
+    rotary_adjacent_pairs: bool
+    rotary_dim: int | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all fields."""
+
+
+@runtime_checkable
+class Model(Protocol):
+    """A HookedTransformer (transformer-lens 3.9) or a TransformerBridge; naming those types would import them."""
+
+    cfg: Config
+    blocks: Any
+    hook_dict: Mapping[str, Any]
+
+    def __call__(self, tokens: Tensor) -> Tensor:
+        """Return the logits."""
+
+    def run_with_cache(self, tokens: Tensor, *, names_filter: Callable[[str], bool]) -> tuple[Tensor, Any]:
+        """Return the logits and the activations of the hooks that the filter names."""
+
+    def run_with_hooks(self, tokens: Tensor, *, fwd_hooks: list[Hook], **named: Any) -> Tensor:
+        """Return the logits of a pass with hooks."""
+
+    def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
+        """Return the parameters by name."""
+
+    def parameters(self) -> Iterator[nn.Parameter]:
+        """Return the parameters."""
+
+    def state_dict(self, *, keep_vars: bool = False) -> Mapping[str, Any]:
+        """Return parameters and buffers by name."""
+
+    def to(self, device: str | torch.device, *, print_details: bool = False) -> "Model":
+        """Move the model."""
+
+
+@runtime_checkable
+class Bridge(Model, Protocol):
+    """A TransformerBridge: the model that it was put around, its parts, and hooks for a while."""
+
+    original_model: Any
+    embed: Any
+    unembed: Any
+
+    def hooks(self, fwd_hooks: list[Hook]) -> AbstractContextManager[Any]:
+        """Keep hooks for the time of a `with` block."""
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> Any:
+        """Copy the weights of a state dict."""

@@ -1,0 +1,104 @@
+"""A model's parameters by TransformerLens's names: its own, copies of them, and saved ones put in their place."""
+
+import gc
+from collections.abc import Iterable, Mapping
+
+import torch
+from torch import Tensor, nn
+
+from stagewise.models import huggingface, native
+from stagewise.models.model import Bridge, Model
+from stagewise.models.wrapping import is_bridge, wrapped
+
+CONSTANTS = (".mask", ".IGNORE", ".rotary_sin", ".rotary_cos")
+"""Buffers that a HookedTransformer's state dict holds beside its weights, and other versions do not."""
+
+
+def parameters(model: Model) -> dict[str, nn.Parameter]:
+    """Return the model's own parameters by TransformerLens's names; a native bridge's are laid out in its own way."""
+    return native.parameters(model) if native.is_native(model) else dict(model.named_parameters())
+
+
+def shapes(model: Model) -> dict[str, torch.Size]:
+    """Return the shapes of the parameters, of a native bridge in a HookedTransformer's layout."""
+    if native.is_native(model):
+        return native.shapes(model)
+    return {name: parameter.shape for name, parameter in model.named_parameters()}
+
+
+def put(model: Model, state: Mapping[str, Tensor]) -> None:
+    """Copy values in a HookedTransformer's layout into the parameters, in place."""
+    is_native = native.is_native(model)
+    with torch.no_grad():
+        for name, parameter in parameters(model).items():
+            parameter.copy_(native.own(name, state[name], model.cfg) if is_native else state[name])
+
+
+def average_over_heads(model: Model, names: Iterable[str]) -> None:
+    """Replace the gradients of the named parameters [head ...] by their mean over heads."""
+    own, is_native = parameters(model), native.is_native(model)
+    for name in names:
+        gradient = own[name].grad
+        assert gradient is not None
+        by_head = native.hooked(name, gradient, model.cfg) if is_native else gradient
+        mean = by_head.mean(0).expand_as(by_head).contiguous()
+        gradient.copy_(native.own(name, mean, model.cfg) if is_native else mean)
+
+
+def weights(model: Model) -> dict[str, Tensor]:
+    """Copy the model's parameters, by TransformerLens's names and without its constant masks."""
+    if native.is_native(model):
+        return native.weights(model)
+    if is_bridge(model):
+        return {name: weight.detach().clone() for name, weight in whole_state(model).items()}
+    return {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+
+
+def load(model: Model, state: Mapping[str, Tensor]) -> None:
+    """Copy saved parameters into the model, in place.
+
+    They go by the names of `weights`, or, whichever version runs, by those that transformer-lens 4 saves its native
+    models under. The parameters of a bridge around a Hugging Face model go by Hugging Face's own names, too.
+
+    Raises:
+        ValueError: a name is missing or unknown, or a shape differs; nothing is copied then.
+    """
+    if is_bridge(model) and not native.is_native(model):
+        _load_bridge(model, state)
+        return
+    state = {name: weight for name, weight in state.items() if not name.endswith(CONSTANTS)}
+    if native.is_native_state(state):
+        state = native.hooked_state(state, model.cfg)
+    expected = shapes(model)
+    wrong = [f"{name}: missing" for name in expected.keys() - state.keys()]
+    wrong += [f"{name}: not a parameter of the model" for name in state.keys() - expected.keys()]
+    wrong += [
+        f"{name}: {tuple(state[name].shape)} saved, {tuple(shape)} in the model"
+        for name, shape in expected.items()
+        if name in state and state[name].shape != shape
+    ]
+    if wrong:
+        raise ValueError("the weights do not fit the model: " + "; ".join(sorted(wrong)))
+    put(model, state)
+
+
+def _load_bridge(bridge: Bridge, state: Mapping[str, Tensor]) -> None:
+    hf = bridge.original_model
+    for module in (bridge, hf):
+        if state.keys() == whole_state(bridge).keys() == module.state_dict().keys():
+            module.load_state_dict(state)
+            return
+    # A bridge holds split copies of fused weights (GPT-NeoX's q, k, v), which only wrapping makes right.
+    plain = huggingface.loaded(type(hf), type(hf.config).from_dict(hf.config.to_dict()), state)
+    hf.load_state_dict(wrapped(plain).original_model.state_dict())
+    del plain
+    gc.collect()  # a wrapped model refers to itself: without this, many wait in memory for the collector
+
+
+def whole_state(bridge: Bridge) -> Mapping[str, Tensor]:
+    """Return a bridge's state dict, or that of the modules beneath where its own leaves a mixture's experts out."""
+    named, beneath = bridge.state_dict(), bridge.original_model.state_dict()
+    there = {weight.data_ptr() for weight in named.values()}
+    lost = any(".experts." in name and weight.data_ptr() not in there for name, weight in beneath.items())
+    state: Mapping[str, Tensor] = beneath if lost else named
+    return state
