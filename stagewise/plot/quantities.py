@@ -5,7 +5,8 @@ import textwrap
 import pandas as pd
 from matplotlib.axes import Axes
 
-from stagewise.table import KEYS, VALUES, Quantity, declared, head_label
+from stagewise.detection.scores import quantities_of
+from stagewise.table import KEYS, VALUES, Quantity, head_label
 
 LABEL_WIDTH = 30
 """Characters of an axis label before it goes on in a second line."""
@@ -19,12 +20,7 @@ def quantity_of(table: pd.DataFrame, probe: str, name: str) -> Quantity:
 
     A quantity that nobody declared has its name for a label.
     """
-    # The catalogue costs seconds to import: only a table that was made by hand needs it.
-    if probe not in (own := declared(table)):
-        from stagewise import probes
-
-        return getattr(getattr(probes, probe, None), "quantities", {}).get(name) or Quantity(name.replace("_", " "))
-    return own[probe].get(name) or Quantity(name.replace("_", " "))
+    return quantities_of(table).get(probe, {}).get(name) or Quantity(name.replace("_", " "))
 
 
 def set_value_axis(ax: Axes, quantity: Quantity, width: int = LABEL_WIDTH) -> None:

@@ -31,7 +31,7 @@ TESTED = (
 def onsets_section(measured: Measured) -> Blocks:
     """What began when: the scores with an onset and their curves; of the others, why they have none."""
     stages = measured.stages
-    if stages is None or stages.from_references:
+    if stages is None or stages.onsets.empty:
         return []
     onsets = stages.onsets
     columns = ["what began", "t10", "t50 [95 %]", "t90", "before", "after", "last", "p"]
