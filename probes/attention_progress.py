@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import pandas as pd
 import torch
+from einops import einsum
 from jaxtyping import Float
 from torch import Tensor
 
@@ -99,6 +100,6 @@ def _cosine(
     size = target.norm(dim=-1)
     if empty := (size == 0).all(-1).nonzero()[:, 0].tolist():
         raise ValueError(f"sequences {empty[:5]} have no query with a target {name!r}: leave them out")
-    along = torch.einsum("blhqk,bqk->blhq", patterns, target)
+    along = einsum(patterns, target, "batch layer head query key, batch query key -> batch layer head query")
     scale = patterns.norm(dim=-1) * size[:, None, None].clamp(min=torch.finfo(size.dtype).tiny)
     return mean_scored(along / scale, size > 0)

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import torch
+from einops import einsum
 from torch import Tensor
 
 from stagewise.circuits import Circuits
@@ -77,11 +78,13 @@ def _ratio(a: Tensor, b: Tensor, left: Tensor, right: Tensor) -> Tensor:
 
     a [source model d_head], b [source d_head model], left and right [head model d_head].
     """
-    before = torch.einsum("smi,smj->sij", a, a)
-    after = torch.einsum("hmi,hmj->hij", right, right)
-    middle = torch.einsum("sdm,hmi->hsdi", b, left)
-    product = torch.einsum("sde,hsei,hij,hsdj->hs", before, middle, after, middle)
-    written = torch.einsum("sde,sem,sdm->s", before, b, b)
-    read = torch.einsum("hij,hmi,hmj->h", after, left, left)
+    before = einsum(a, a, "source model d, source model e -> source d e")
+    after = einsum(right, right, "head model i, head model j -> head i j")
+    middle = einsum(b, left, "source d model, head model i -> head source d i")
+    product = einsum(
+        before, middle, after, middle, "source d e, head source e i, head i j, head source d j -> head source"
+    )
+    written = einsum(before, b, b, "source d e, source e model, source d model -> source")
+    read = einsum(after, left, left, "head i j, head model i, head model j -> head")
     size = written * read[:, None]
     return torch.where(size > 0, product / size, 0.0).clamp(min=0).sqrt()

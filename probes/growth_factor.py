@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 import torch
+from einops import rearrange
 
 from stagewise.architecture import Architecture
 from stagewise.probe import AbstractProbe, Quantity, Reading, View, chosen
@@ -61,7 +62,7 @@ class GrowthFactor(AbstractProbe):
         found = scores[sequence, :, :, query, key]
         tokens, place, times = batch.tokens[sequence, key].unique(return_inverse=True, return_counts=True)  # type: ignore[no-untyped-call]
         total = found.new_zeros(len(tokens), *found.shape[1:]).index_add_(0, place, found)
-        mean = (total / times[:, None, None]).permute(1, 2, 0)
+        mean = rearrange(total / times[:, None, None], "token layer head -> layer head token")
         return [Reading("layer head token", mean, "score", {"token": tokens.tolist()})]
 
     def across(self, table: pd.DataFrame) -> pd.DataFrame:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
 import torch
+from einops import rearrange
 
 from stagewise.architecture import Architecture
 from stagewise.probe import AbstractProbe, Quantity, Reading, View
@@ -40,7 +41,7 @@ class ParticipationRatio(AbstractProbe):
     def read(self, view: View) -> list[Reading]:
         """Return `dimensions` by layer and head."""
         z = torch.stack([view.activations[name] for name in self.hooks(view.architecture)])
-        outputs = z[:, view.batch.scored].transpose(1, 2).double()
+        outputs = rearrange(z[:, view.batch.scored], "layer query head d_head -> layer head query d_head").double()
         centred = outputs - outputs.mean(2, keepdim=True)
         covariance = centred.mT @ centred
         trace = covariance.diagonal(dim1=-2, dim2=-1).sum(-1)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 import torch
+from einops import rearrange
 
 from stagewise.circuits import Circuits
 from stagewise.probe import AbstractCircuitProbe, Quantity, Reading
@@ -60,7 +61,7 @@ class QKOffset(AbstractCircuitProbe):
         shares = [
             self._share(queries[layer, head], keys[layer, head]) for layer in range(layers) for head in range(heads)
         ]
-        return [Reading("layer head", torch.stack(shares).view(layers, heads), "share")]
+        return [Reading("layer head", rearrange(shares, "(layer head) -> layer head", head=heads), "share")]
 
     def _share(self, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
         later = torch.ones(len(query), len(query), dtype=torch.bool, device=query.device).triu(1)

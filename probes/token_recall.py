@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 import torch
+from einops import einsum
 
 from stagewise.attention import on_same_token, once_a_token
 from stagewise.loss import mean_scored
@@ -56,7 +57,8 @@ class TokenRecall(AbstractPatternProbe):
         if empty := ((there == 0) & batch.scored).sum().item():
             raise ValueError(f"{empty} scored queries have no key of the relation {name!r}: nothing to recall there")
         attention = on_same_token(view.patterns, batch.tokens)
-        shares = [torch.einsum("blhqk,bqk->blhq", (attention > t).float(), weight.float()) for t in self.thresholds]
+        pattern = "batch layer head query key, batch query key -> batch layer head query"
+        shares = [einsum((attention > t).float(), weight.float(), pattern) for t in self.thresholds]
         recall = [mean_scored(share / there.clamp(min=1e-9)[:, None, None], batch.scored) for share in shares]
         labels = {"threshold": [f"{threshold:g}" for threshold in self.thresholds]}
         return [Reading("batch layer head threshold", torch.stack(recall, -1), "recall", labels)]

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 import torch
+from einops import einsum
 from jaxtyping import Float
 from torch import Tensor
 
@@ -67,7 +68,7 @@ class ValueAlignment(AbstractProbe):
                 f"features are {tuple(features.shape[1:])}, the model's value maps {tuple(maps.shape[2:])} "
                 "[token_out, token_in]"
             )
-        inner = torch.einsum("lhoi,foi->lhf", maps, features)
+        inner = einsum(maps, features, "layer head output input, feature output input -> layer head feature")
         size = features.flatten(1).norm(dim=1)
         maps_size = maps.flatten(2).norm(dim=2, keepdim=True)
         cosine = torch.where(maps_size > 0, inner / (maps_size * size), 0.0)
@@ -87,12 +88,12 @@ def _value_maps(
             f"the value map is not readable through normalisation ({norm}): leave ValueAlignment out for this model"
         )
     maps = [
-        torch.einsum(
-            "im,hmd,hdn,no->hoi",
+        einsum(
             weights["embed.W_E"],
             _per_head(weights, f"blocks.{layer}.attn", architecture.n_heads),
             weights[f"blocks.{layer}.attn.W_O"],
             weights["unembed.W_U"],
+            "input model, head model d_head, head d_head after, after output -> head output input",
         )
         for layer in range(architecture.n_layers)
     ]

@@ -125,10 +125,10 @@ class PositionHeadsInit(AbstractInit):
 
         y_T = sum_h V_h sum_j softmax(a_h)_j x_j,   a_h = b_Q^h,   V_h = (W_O^h restricted to the outputs)^T = 0
 
-    The residual stream holds the input vector, the one-hot position and the output. Keys are the one-hot positions and
-    every query is b_Q, so that b_Q holds the attention logits at the last position, which sees all keys; W_V hands the
-    input on and W_O is the value map, the only one. b_Q and W_O train; everything else, and the padding inside W_O
-    (whose gradient is exactly zero), stays as it is.
+    The residual stream holds the input vector, the one-hot position and the output. Keys are the one-hot positions
+    (times what scores are divided by), every query is b_Q: it holds the attention logits at the last position, the one
+    that sees all keys. W_V hands the input on, W_O is the only value map. b_Q and W_O train; everything else, and the
+    padding inside W_O (whose gradient is exactly zero), stays as it is.
 
     Args:
         logits: a_h at the start, by head and position; or the standard deviation of Gaussian ones. Heads that start
@@ -147,17 +147,15 @@ class PositionHeadsInit(AbstractInit):
             ValueError: the config is not the one that `architecture.position_heads` makes, or the logits do not fit.
         """
         d, positions = cfg.d_vocab, cfg.n_ctx
-        expected, got = (max(d, positions), 2 * d + positions, 1.0), (cfg.d_head, cfg.d_model, cfg.attn_scale)
-        if cfg.n_layers != 1 or got != expected:
-            raise ValueError(
-                f"PositionHeadsInit needs one layer and (d_head, d_model, attn_scale) = {expected}; got {cfg.n_layers} "
-                f"layer(s) and {got}"
-            )
+        expected, got = (1, max(d, positions), 2 * d + positions), (cfg.n_layers, cfg.d_head, cfg.d_model)
+        if got != expected:
+            raise ValueError(f"PositionHeadsInit needs (n_layers, d_head, d_model) = {expected}; got {got}")
+        scale = cfg.attn_scale if cfg.attn_scale > 0 else cfg.d_head**0.5  # scores are divided by it
         tensors, attention = zeros(shapes), "blocks.0.attn."
         tensors["embed.W_E"][:, :d] = torch.eye(d)
         tensors["pos_embed.W_pos"][:, d : d + positions] = torch.eye(positions)
         tensors["unembed.W_U"][d + positions :] = torch.eye(d)
-        tensors[f"{attention}W_K"][:, d : d + positions, :positions] = torch.eye(positions)
+        tensors[f"{attention}W_K"][:, d : d + positions, :positions] = scale * torch.eye(positions)
         tensors[f"{attention}W_V"][:, :d, :d] = torch.eye(d)
         tensors[f"{attention}b_Q"][:, :positions] = self._logits(cfg.n_heads, positions, generator)
         return InitialWeights(tensors, frozenset(shapes) - {f"{attention}b_Q", f"{attention}W_O"})
@@ -231,7 +229,6 @@ def position_heads(
         "d_vocab": d,
         "attn_only": True,
         "normalization_type": None,
-        "attn_scale": 1.0,
     }
     return Architecture(config, PositionHeadsInit(logits))
 

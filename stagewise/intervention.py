@@ -1,4 +1,4 @@
-"""Edits of a forward pass, as data: a probe asks for them, `measure` plans the passes, `model.py` carries them out."""
+"""Edits of a forward pass, as data: a probe asks for them, `measure` plans the passes, `models` carries them out."""
 
 import dataclasses
 from typing import Literal

@@ -68,7 +68,8 @@ def train(
         return training_loss(forward(batch.tokens)[batch.scored], batch.targets[batch.scored])
 
     def adjust(step: int) -> None:
-        models.average_over_heads(model, averaged)
+        if averaged:
+            models.average_over_heads(model, averaged)
         for group, rate in zip(optimiser.param_groups, rates, strict=True):
             group["lr"] = rate * plan.rate_factor(step)
 

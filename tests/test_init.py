@@ -187,12 +187,12 @@ def test_position_heads_start_from_the_given_logits_and_from_no_values() -> None
 @pytest.mark.parametrize(
     ("config", "logits", "message"),
     [
-        ({"attn_scale": 2.0}, 1e-3, r"PositionHeadsInit needs one layer and .* = \(6, 16, 1.0\); got 1 layer\(s\)"),
-        ({"n_layers": 2}, 1e-3, r"got 2 layer\(s\) and \(6, 16, 1.0\)"),
+        ({"d_head": 7}, 1e-3, r"needs \(n_layers, d_head, d_model\) = \(1, 6, 16\); got \(1, 7, 16\)"),
+        ({"n_layers": 2}, 1e-3, r"got \(2, 6, 16\)"),
         ({}, ((0.0,) * 6,) * 2, r"logits are 3 rows \(heads\) of 6 numbers"),
         ({}, ((0.0,) * 5,) * 3, r"logits are 3 rows \(heads\) of 6 numbers"),
     ],
-    ids=["scale", "layers", "heads", "positions"],
+    ids=["width", "layers", "heads", "positions"],
 )
 def test_what_position_heads_cannot_be_wired_in_is_refused(config: dict, logits: object, message: str) -> None:
     made = Architecture({**architecture.position_heads(D, LENGTH, HEADS).config, **config}, PositionHeadsInit(logits))

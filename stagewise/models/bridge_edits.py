@@ -6,6 +6,7 @@ from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 import torch
+from einops import einsum
 from jaxtyping import Float
 from torch import Tensor
 
@@ -167,7 +168,8 @@ def _attention(
 def _weighted(
     pattern: Float[Tensor, "batch head query key"], values: Float[Tensor, "batch key kv_head d_head"]
 ) -> Float[Tensor, "batch query head d_head"]:
-    return torch.einsum("bhqk,bkhd->bqhd", pattern, _repeated(values, pattern.shape[1]))
+    each = _repeated(values, pattern.shape[1])
+    return einsum(pattern, each, "batch head query key, batch key head d_head -> batch query head d_head")
 
 
 def _repeated(

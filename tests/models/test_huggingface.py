@@ -43,3 +43,10 @@ def test_building_leaves_the_global_generator_alone_and_a_seed_repeats(
     assert torch.equal(state, torch.get_rng_state())
     assert all(torch.equal(one[name], same[name]) for name in one)
     assert not all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_a_model_without_attention_is_refused() -> None:
+    from transformers import MambaConfig
+
+    with pytest.raises(ValueError, match="a model of the type mamba has no attention heads"):
+        huggingface.described(MambaConfig(hidden_size=32, num_hidden_layers=2).to_dict())

@@ -39,7 +39,7 @@ def folders(exchange: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> t
     here, there = tmp_path_factory.mktemp("here"), tmp_path_factory.mktemp("there")
     exchange.trained(here)
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
-    script = str(Path(__file__).with_name("exchange.py"))
+    script = str(ROOT / "tests" / "exchange.py")
     subprocess.run([python, script, str(here), str(there)], check=True, env=environment, cwd=ROOT)
     return here, there
 

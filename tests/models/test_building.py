@@ -1,0 +1,212 @@
+"""Building and loading: seeds, refusals, and saved weights put back; of models made from a config and of bridges."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import nn
+
+from stagewise import architecture, models
+from stagewise.architecture import Architecture
+from stagewise.init import GaussianInit, WithoutPositions
+from stagewise.models import huggingface
+
+SAME = 1e-5
+"""Log-probabilities of order one, sums in another order."""
+
+CONFIG = {"d_model": 12, "d_head": 4, "n_heads": 3, "n_ctx": 8, "d_vocab": 5, "act_fn": "relu", "d_mlp": 8}
+TOKENS = torch.randint(5, (6, 8), generator=torch.Generator().manual_seed(0))
+LONGER = torch.randint(32, (5, 12), generator=torch.Generator().manual_seed(0))
+
+HOOKED = models.has_hooked_transformer()
+
+NOT_IN_4: dict[str, dict] = {
+    "parallel": {"parallel_attn_mlp": True},
+    "alibi": {"positional_embedding_type": "alibi"},
+    "shortformer": {"positional_embedding_type": "shortformer"},
+    "local attention": {"use_local_attn": True, "window_size": 3, "attn_types": ["local", "global"]},
+    "experts": {"num_experts": 2, "experts_per_token": 1, "gated_mlp": True},
+    "unscaled scores": {"use_attn_scale": False},
+    "scores scaled by layer": {"scale_attn_by_inverse_layer_idx": True},
+    "norm of queries and keys": {"use_qk_norm": True},
+    "results of heads": {"use_attn_result": True},
+    "half precision": {"dtype": torch.bfloat16},
+    "scaled rotary": {"positional_embedding_type": "rotary", "use_NTK_by_parts_rope": True},
+}
+
+BRIDGED = ("GPT2", "GPTNeoX", "Llama", "Gemma2", "GPTJ", "Bloom", "OPT", "Mixtral")
+
+Make = Callable[..., nn.Module]
+
+
+def build(n_layers: int = 1, **change: object) -> models.Model:
+    """A model whose parameters are all random, biases too."""
+    built = models.build(Architecture({**CONFIG, "n_layers": n_layers, **change}, GaussianInit(0.4)))
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in built.parameters():
+            parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))
+    return built
+
+
+def bridged(plain: nn.Module) -> models.Model:
+    """A bridge with the weights of a Hugging Face model, which stays as it is."""
+    built = models.build(huggingface.described(plain.config.to_dict()))
+    models.load(built, plain.state_dict())
+    return built
+
+
+BUILDS = f"""
+import random
+import numpy as np
+import torch
+from stagewise import architecture
+from stagewise import models
+def states():
+    return random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()
+before = states()
+for change in ({{}}, {{"seed": 5}}):
+    models.build(architecture.Architecture({{**{CONFIG!r}, "n_layers": 1, **change}}), seed=3)
+    models.build(architecture.minimal(4, 5), seed=3)
+print([old == new for old, new in zip(before, states(), strict=True)])
+"""
+
+
+def test_building_leaves_every_global_generator_alone() -> None:
+    """In a process of its own: the checker of these tests' type hints draws from Python's generator itself."""
+    built = subprocess.run([sys.executable, "-c", BUILDS], check=True, capture_output=True, text=True)
+    assert built.stdout == "[True, True, True]\n"
+
+
+@pytest.mark.parametrize("made", [architecture.minimal(4, 5), architecture.full(4, 5)], ids=["minimal", "full"])
+def test_a_seed_gives_the_same_weights_whatever_the_global_generator(made: Architecture) -> None:
+    one = models.weights(models.build(made, seed=3))
+    torch.manual_seed(99)
+    again, other = (models.weights(models.build(made, seed=seed)) for seed in (3, 4))
+    assert all(torch.equal(one[name], again[name]) for name in one)
+    assert not all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"no_such_field": 1}, "TransformerLens refuses the config .*no_such_field"),
+        ({"use_local_attn": True}, "TransformerLens refuses the config .*(window_size must be specified|leave it out)"),
+        ({"positional_embedding_type": "none"}, r"one of standard, .* got 'none'. A .*WithoutPositions"),
+        ({"act_fn": "no_such_function"}, "TransformerLens refuses the config .*no_such_function"),
+    ],
+    ids=str,
+)
+def test_a_config_that_transformer_lens_refuses_is_a_value_error(change: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        models.build(Architecture({**CONFIG, "n_layers": 1, **change}))
+
+
+@pytest.mark.skipif(HOOKED, reason="a HookedTransformer has all of these")
+@pytest.mark.parametrize("change", NOT_IN_4.values(), ids=NOT_IN_4.keys())
+def test_what_transformer_lens_4_would_ignore_is_refused(change: dict) -> None:
+    with pytest.raises(ValueError, match=r"TransformerLens refuses .*take transformer-lens 3.9 \(pip install"):
+        models.build(Architecture({**CONFIG, "n_layers": 1, **change}))
+
+
+def test_without_positions_the_order_of_the_past_does_not_count() -> None:
+    made = Architecture({**CONFIG, "n_layers": 1}, WithoutPositions(GaussianInit(0.4)))
+    built, backwards = models.build(made), TOKENS.clone()
+    backwards[:, :-1] = TOKENS[:, :-1].flip(1)
+    one, other = (models.clean_pass(built, tokens, ())[0][:, -1] for tokens in (TOKENS, backwards))
+    torch.testing.assert_close(one, other, atol=SAME, rtol=0)
+    assert not models.parameters(built)["pos_embed.W_pos"].requires_grad
+
+
+def test_without_positions_needs_learned_ones() -> None:
+    made = Architecture({**CONFIG, "n_layers": 1, "positional_embedding_type": "rotary"}, WithoutPositions())
+    with pytest.raises(ValueError, match=r'needs positional_embedding_type = "standard", .* got "rotary"'):
+        models.build(made)
+
+
+def test_a_whole_config_of_a_transformer_lens_model_builds() -> None:
+    whole = build(1).cfg.to_dict()
+    assert models.build(Architecture(whole)).cfg.to_dict() == whole
+
+
+def test_saved_weights_load_and_stay_apart_from_the_model() -> None:
+    built, other = build(1), models.build(Architecture({**CONFIG, "n_layers": 1}))
+    state = models.weights(built)
+    models.load(other, state)
+    assert torch.equal(other(TOKENS), built(TOKENS))
+    with torch.no_grad():
+        other.W_E.zero_()
+    assert torch.equal(state["embed.W_E"], built.W_E)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda state: state.pop("embed.W_E"), "the weights do not fit the model: embed.W_E: missing"),
+        (lambda state: state.update(extra=torch.zeros(1)), "extra: not a parameter of the model"),
+        (
+            lambda state: state.update({"embed.W_E": torch.zeros(4, 12)}),
+            r"embed.W_E: \(4, 12\) saved, \(5, 12\) in the model",
+        ),
+    ],
+    ids=["missing", "unknown", "shape"],
+)
+def test_weights_that_do_not_fit_are_refused_and_nothing_is_copied(change: Callable, message: str) -> None:
+    built = build(1)
+    before = models.weights(built)
+    state = {name: weight + 1 for name, weight in before.items()}
+    change(state)
+    with pytest.raises(ValueError, match=message):
+        models.load(built, state)
+    assert all(torch.equal(before[name], weight) for name, weight in models.weights(built).items())
+
+
+def test_a_bridge_that_computes_something_else_is_refused() -> None:
+    """Falcon with ALiBi, in 3.9 and in 4.3: its bridge scales the positions as it scales the scores."""
+    from transformers import FalconConfig
+
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 32}
+    with pytest.raises(ValueError, match="FalconForCausalLM does not compute what the model does: logits differ by"):
+        models.build(huggingface.described(FalconConfig(**sizes, alibi=True).to_dict()))
+
+
+def test_weights_that_are_not_finite_load_as_they_are(hugging_face: Make) -> None:
+    built, state = bridged(hugging_face("GPT2")), dict(hugging_face("GPT2").state_dict())
+    state["transformer.h.0.mlp.c_fc.bias"] = torch.full((128,), torch.nan)
+    models.load(built, state)
+    assert models.clean_pass(built, LONGER, ())[0].isnan().all()
+
+
+@pytest.mark.parametrize("kind", BRIDGED)
+def test_weights_load_by_hugging_faces_names_and_by_the_bridges(kind: str, hugging_face: Make) -> None:
+    one, other = bridged(hugging_face(kind)), bridged(hugging_face(kind, seed=1))
+    expected = models.clean_pass(one, LONGER, ())[0]
+    assert (models.clean_pass(other, LONGER, ())[0] - expected).abs().max() > 1
+    models.load(other, models.weights(one))
+    torch.testing.assert_close(models.clean_pass(other, LONGER, ())[0], expected, atol=SAME, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda state: state.pop("transformer.h.0.attn.c_proj.weight"), "h.0.attn.c_proj.weight: missing"),
+        (lambda state: state.update(extra=torch.zeros(1)), "extra: not a parameter of the model"),
+        (
+            lambda state: state.update({"transformer.wpe.weight": torch.zeros(4, 32)}),
+            r"wpe.weight: \(4, 32\) saved, \(32, 32\) in the model",
+        ),
+    ],
+    ids=["missing", "unknown", "shape"],
+)
+def test_weights_that_do_not_fit_a_bridge_are_refused_and_nothing_is_copied(
+    change: Callable, message: str, hugging_face: Make
+) -> None:
+    built = bridged(hugging_face("GPT2"))
+    before = models.weights(built)
+    state = dict(hugging_face("GPT2", seed=1).state_dict())
+    change(state)
+    with pytest.raises(ValueError, match=message):
+        models.load(built, state)
+    assert all(torch.equal(before[name], weight) for name, weight in models.weights(built).items())
