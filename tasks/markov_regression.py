@@ -60,6 +60,8 @@ class MarkovRegression(AbstractTask):
             )
         if self.n_sequences is not None and self.n_sequences < 1:
             raise ValueError(f"n_sequences must be positive, or None for fresh data, got {self.n_sequences}")
+        if self.dim < 1:
+            raise ValueError(f"dim must be positive, got {self.dim}")
         if len(self.spans) > self.dim**2:
             raise ValueError(
                 f"there are at most dim^2 = {self.dim**2} matrices orthogonal to each other, {len(self.spans)} groups "

@@ -106,17 +106,17 @@ def _write(frames: Iterator[pd.DataFrame], file: IO[bytes], files: Mapping[str, 
         stream = None
         for frame in frames:
             rows += len(frame)
-            batch = _batch(frame)
-            stream = stream or stack.enter_context(pa.ipc.new_stream(file, batch.schema))
-            stream.write_batch(batch)
+            words = _words(frame)
+            stream = stream or stack.enter_context(pa.ipc.new_stream(file, words.schema))
+            stream.write_table(words)
             for name, array in _numbers(frame):
                 files[name].write(array.tobytes())
     return rows
 
 
-def _batch(frame: pd.DataFrame) -> pa.RecordBatch:
+def _words(frame: pd.DataFrame) -> pa.Table:
     """Return the text and the resamples of a frame."""
-    return pa.record_batch(
+    return pa.table(
         {
             name: pa.array(frame[name], pa.list_(pa.float32()) if name == RESAMPLES else pa.large_string())
             for name in frame

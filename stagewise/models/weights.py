@@ -45,8 +45,8 @@ def average_over_heads(model: Model, names: Iterable[str]) -> None:
         gradient.copy_(native.own(name, mean, model.cfg) if is_native else mean)
 
 
-def weights(model: Model) -> dict[str, Tensor]:
-    """Copy the model's parameters, by TransformerLens's names and without its constant masks."""
+def weights(model: Model | nn.Module) -> dict[str, Tensor]:
+    """Copy a model's parameters, without its constant masks; a Hugging Face model's by its own names."""
     if native.is_native(model):
         return native.weights(model)
     if is_bridge(model):

@@ -10,6 +10,7 @@ import pytest
 
 from stagewise.architecture import OneHotInit, minimal
 from stagewise.checkpoints import run_folder
+from stagewise.checkpoints.digest import short_digest
 from stagewise.detection.stages import find_stages
 from stagewise.experiments.incremental import figures as incremental_figures
 from stagewise.experiments.incremental import markov
