@@ -1,12 +1,15 @@
 """All that decides a run: task, architecture and training plan, and their record in run.json."""
 
 import dataclasses
+import importlib
 import operator
+import sys
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from stagewise.architecture import Architecture
-from stagewise.init import GaussianInit, LinearInit, OneHotInit, WithoutPositions
+from stagewise.init import AbstractInit, GaussianInit, LinearInit, OneHotInit, WithoutPositions
 from stagewise.schedule import linear, logarithmic
 from stagewise.task import AbstractTask
 
@@ -127,6 +130,8 @@ class Recipe:
 def describe(value: Any) -> Any:
     """Return a recipe, or a part of one, as plain JSON data; a dataclass becomes its fields and its type's name.
 
+    The type of a class from outside this library is "module:Class", so that `rebuild` finds it again.
+
     Raises:
         ValueError: a value that JSON has no word for, a torch.dtype for example.
 
@@ -135,7 +140,7 @@ def describe(value: Any) -> Any:
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {field.name: describe(getattr(value, field.name)) for field in dataclasses.fields(value)}
-        return {"type": type(value).__name__, **fields}
+        return {"type": type_name(type(value)), **fields}
     if isinstance(value, Mapping):
         return {str(key): describe(item) for key, item in value.items()}
     if isinstance(value, tuple | list):
@@ -145,30 +150,90 @@ def describe(value: Any) -> Any:
     raise ValueError(f"a recipe is plain data, so that run.json can hold it: {value!r} is a {type(value).__name__}")
 
 
+def type_name(cls: type) -> str:
+    """Return what a class is called in run.json: its name, and of one from outside this library its module too.
+
+    >>> type_name(Seeds)
+    'Seeds'
+    """
+    module = cls.__module__
+    if module.split(".")[0] == "stagewise":
+        return cls.__name__
+    return f"{_script() if module in ('__main__', '__mp_main__') else module}:{cls.__name__}"
+
+
+def _script() -> str:
+    """Return the module name of the running script, by which other processes can import it."""
+    file = getattr(sys.modules["__main__"], "__file__", None)
+    return "__main__" if file is None else Path(file).stem
+
+
 def rebuild(described: Any, classes: Iterable[type] = ()) -> Any:
-    """Return what `describe` was given. `classes` are the tasks (and own initialisations) that may occur in it.
+    """Return what `describe` was given.
+
+    Args:
+        described: plain data.
+        classes: the tasks (and initialisations) that may occur in it; one from outside this library, "module:Class", is
+            imported where it is not among them.
 
     Raises:
-        ValueError: a type is not among them; the message names it.
+        ValueError: a type is not among them and cannot be imported; the message names it.
 
     >>> rebuild(describe(Seeds(1, 2, 3)))
     Seeds(init=1, data=2, evaluation=3)
     """
     own = (Recipe, Architecture, TrainPlan, Seeds, GaussianInit, LinearInit, OneHotInit, WithoutPositions)
-    known: dict[str, type] = {cls.__name__: cls for cls in (*own, *classes)}
-    if isinstance(described, list):
-        return tuple(rebuild(item, classes) for item in described)
+    return _rebuild(described, {type_name(cls): cls for cls in (*own, *classes)})
+
+
+def _rebuild(described: Any, known: Mapping[str, type]) -> Any:
+    if isinstance(described, list | tuple):
+        return tuple(_rebuild(item, known) for item in described)
     if not isinstance(described, dict):
         return described
-    fields = {key: rebuild(item, classes) for key, item in described.items() if key != "type"}
-    if "type" not in described:
-        return fields
-    if described["type"] not in known:
+    fields = {key: _rebuild(item, known) for key, item in described.items() if key != "type"}
+    return _class(str(described["type"]), known)(**fields) if "type" in described else fields
+
+
+def _class(name: str, known: Mapping[str, type]) -> type:
+    module, separator, cls = name.partition(":")
+    if name in known:
+        return known[name]
+    if same := [each for each in known.values() if separator and each.__name__ == cls]:
+        return same[0]  # handed over from a module that has moved, or that runs as a script
+    if not separator:
         raise ValueError(
-            f"the run was made with {described['type']}, which is not known here; known: {', '.join(sorted(known))}. "
+            f"the run was made with {name}, which is not known here; known: {', '.join(sorted(known))}. "
             "Hand the class over in `classes`"
         )
-    return known[described["type"]](**fields)
+    return load_class(name, (AbstractTask, AbstractInit), f"the run was made with {cls} of the module {module}")
+
+
+def load_class(name: str, kinds: tuple[type, ...], purpose: str) -> type:
+    """Import a class by "module:Class".
+
+    Args:
+        name: of the module and the class in it.
+        kinds: what it must be a subclass of, one of them.
+        purpose: for the message of an error, what the class is needed for.
+
+    Raises:
+        ValueError: there is no such module or class, or the class is none of the kinds.
+    """
+    module, _, attribute = name.partition(":")
+    try:
+        # A script that runs would be imported a second time under its own name.
+        loaded = sys.modules["__main__"] if module == _script() else importlib.import_module(module)
+    except ImportError as reason:
+        raise ValueError(
+            f"{purpose}, which cannot be imported here ({reason}). Run this where {module}.py lies, or hand the class "
+            f"over: --task module:{attribute} on the command line, `classes` in Python"
+        ) from reason
+    cls = getattr(loaded, attribute, None)
+    if not (isinstance(cls, type) and issubclass(cls, kinds)):
+        names = " or ".join(kind.__name__ for kind in kinds)
+        raise ValueError(f"{purpose}: expected a subclass of {names} called {attribute} in {module}, got {cls!r}")
+    return cls
 
 
 def differences(expected: Any, found: Any, path: str = "") -> list[str]:

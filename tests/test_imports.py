@@ -19,10 +19,11 @@ LAYERS: tuple[set[str], ...] = (
     {"detection"},
     {"plot"},
     {"reporting"},
-    {"texts"},
+    {"baselines", "default_probes", "texts"},
     {"analysis"},
     {"experiments"},
     {"cli"},
+    {"__main__"},
 )
 """The rooms and the modules at the door, low to high: each imports what is below it, and its own room."""
 

@@ -124,7 +124,7 @@ def read_record(folder: Path) -> dict[str, Any]:
     try:
         record: dict[str, Any] = json.loads(path.read_text(encoding="utf8"))
     except json.JSONDecodeError as reason:
-        raise ValueError(f"{path} is not valid JSON ({reason}); run `stagewise analyse` again") from reason
+        raise ValueError(f"{path} is not valid JSON ({reason}); run `stagewise measure` again") from reason
     return record
 
 

@@ -3,18 +3,13 @@
 import dataclasses
 import hashlib
 import json
-import os
 from pathlib import Path
 
-from stagewise.checkpoints.run_folder import write_json
-from stagewise.experiments.incremental.restricted_context import restricted_recipe
+from stagewise.baselines import restricted_recipe
 from stagewise.init import OneHotInit
 from stagewise.recipe import Recipe, Seeds, describe
 from stagewise.tasks import MarkovChain
 from stagewise.training import train
-
-LINKS = "restricted/shared.json"
-"""In a run folder: where the baselines are that it shares with others, by context, relative to it."""
 
 DATA = 20_000
 """Sequences that a baseline trains on, at least: it must stand for a short context, not for a lack of data."""
@@ -52,25 +47,3 @@ def shared_baseline(recipe: Recipe, context: int, cache: Path, *, progress: bool
     folder = cache / content_hash(wanted)
     train(wanted, folder, progress=progress)
     return folder
-
-
-def link_baselines(folder: Path, baselines: dict[int, Path]) -> None:
-    """Let a run folder refer to shared baselines, by context, so that measuring it anew compares with them."""
-    write_json(folder / LINKS, {str(c): os.path.relpath(path, folder) for c, path in sorted(baselines.items())})
-
-
-def linked_baselines(folder: Path) -> dict[int, Path]:
-    """Return the shared baselines that a run folder refers to, by context; none where it refers to none.
-
-    Raises:
-        FileNotFoundError: one is not where it was.
-    """
-    if not (folder / LINKS).exists():
-        return {}
-    found = {int(c): folder / path for c, path in json.loads((folder / LINKS).read_text(encoding="utf8")).items()}
-    if missing := [str(path) for path in found.values() if not path.exists()]:
-        raise FileNotFoundError(
-            f"{folder / LINKS} refers to baselines that are not there: {', '.join(missing)}. Put them back, run the "
-            "figure's command again, or delete that file to compare with none"
-        )
-    return found
