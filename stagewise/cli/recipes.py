@@ -51,7 +51,7 @@ def recipe_of(task: str, choice: Choice) -> "Recipe":
         for key in list(values)
         if key.startswith("task.") and key.count(".") == 1
     }
-    check_fields(cls, fields, "task.")
+    fields = check_fields(cls, fields, "task.")
     try:
         recipe = recipe_for(
             cls, choice.preset, seed=choice.seed or 0, n_heads=choice.heads, n_layers=choice.layers, **fields

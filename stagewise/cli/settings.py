@@ -46,8 +46,8 @@ def _tuples(value: Any) -> Any:
     return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
 
 
-def check_fields(cls: type, values: Mapping[str, Any], prefix: str) -> None:
-    """Refuse values of fields that a dataclass does not have, or of another type than its annotation.
+def check_fields(cls: type, values: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """Return the values, and refuse those of fields that a dataclass does not have, or of another type than theirs.
 
     Args:
         cls: the dataclass.
@@ -58,10 +58,10 @@ def check_fields(cls: type, values: Mapping[str, Any], prefix: str) -> None:
         ValueError: the message names the field, what it takes and what came.
     """
     hints = field_types(cls)
-    for name, value in values.items():
+    for name in values:
         if name not in hints:
             raise ValueError(f"--set {prefix}{name}: {cls.__name__} has no such field; there are {', '.join(hints)}")
-        _check(value, hints[name], f"{prefix}{name}")
+    return {name: _checked(value, hints[name], f"{prefix}{name}") for name, value in values.items()}
 
 
 def field_types(cls: type) -> dict[str, Any]:
@@ -93,10 +93,9 @@ def changed(recipe: "Recipe", values: Mapping[str, Any], classes: Sequence[type]
     for key, value in values.items():
         *path, last = key.split(".")
         part, place = _walk(recipe, key, path), described
-        _check(value, _type_of(part, key, last), key)
         for name in path:
             place = place[name]
-        place[last] = describe(value)
+        place[last] = describe(_checked(value, _type_of(part, key, last), key))
     rebuilt: Recipe = rebuild(described, [*classes, type(recipe.task), type(recipe.architecture.init)])
     return rebuilt
 
@@ -124,10 +123,13 @@ def _type_of(part: Any, key: str, name: str) -> Any:
     return hints[name]
 
 
-def _check(value: Any, hint: Any, key: str) -> None:
+def _checked(value: Any, hint: Any, key: str) -> Any:
+    """Return the value, a whole number as a float where only floats are taken."""
     if not _fits(value, hint):
         came = json.dumps(value) if value is None or isinstance(value, bool) else repr(value)
         raise ValueError(f"--set {key}: expected {in_words(hint)}, got {came}")
+    kinds = (hint, *typing.get_args(hint))
+    return float(value) if type(value) is int and float in kinds and int not in kinds else value
 
 
 def _fits(value: Any, hint: Any) -> bool:
@@ -148,7 +150,7 @@ def _fits(value: Any, hint: Any) -> bool:
         return isinstance(value, int) and not isinstance(value, bool)
     if hint in PLAIN:
         return isinstance(value, hint)
-    if isinstance(hint, type):  # a part of the recipe, which plain data describe
+    if isinstance(hint, type) and hint is not Any:  # a part of the recipe, which plain data describe
         return isinstance(value, Mapping) and "type" in value
     return True
 

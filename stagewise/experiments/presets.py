@@ -1,10 +1,10 @@
 """A small recipe for every task of the catalogue, trained in minutes of one core, and one for any other task."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from stagewise import analysis
 from stagewise.analysis import Analysis, Probes
@@ -27,13 +27,8 @@ from stagewise.tasks import (
     Windows,
 )
 
-
-class Preset(Protocol):
-    """A function that makes a recipe; None leaves the number of heads or layers as the preset has it."""
-
-    def __call__(self, seed: int, n_heads: int | None, n_layers: int | None, **task: Any) -> Recipe:
-        """Return the recipe for these fields of the task, other than the preset's."""
-        ...
+Preset = Callable[..., Recipe]
+"""From a seed, numbers of heads and layers (None as the preset has them) and fields of the task to a recipe."""
 
 
 def recipe_for(
