@@ -5,10 +5,11 @@ stagewise run mine:ModularAddition --probe mine:LogitLens
 
 import dataclasses
 import math
+from typing import ClassVar
 
 import torch
 
-from stagewise import AbstractProbe, AbstractTask, Batch, Reading, View
+from stagewise import AbstractProbe, AbstractTask, Architecture, Batch, Reading, View
 from stagewise.loss import cross_entropy, mean_scored
 from stagewise.table import Quantity
 
@@ -63,9 +64,9 @@ class ModularAddition(AbstractTask):
 class LogitLens(AbstractProbe):
     """Loss (nats) of the residual stream after each layer, read by the final norm and the unembedding."""
 
-    quantities = {"loss": Quantity("loss read after the layer", "nats", (0, None), progress="down")}  # noqa: RUF012
+    quantities: ClassVar = {"loss": Quantity("loss read after the layer", "nats", (0, None), progress="down")}
 
-    def hooks(self, architecture):
+    def hooks(self, architecture: Architecture) -> list[str]:
         """Name the residual stream after every layer."""
         return [f"blocks.{layer}.hook_resid_post" for layer in range(architecture.n_layers)]
 

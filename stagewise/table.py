@@ -209,10 +209,12 @@ def families(rows: pd.DataFrame) -> dict[str, list[str]]:
     >>> rows = {"reference": ["uniform", "first", "short"], "nested": [0, 1, 0], "context": [None, None, 2]}
     >>> families(pd.DataFrame(rows))
     {'nested': ['first'], 'trained': ['short'], 'other': ['uniform']}
+    >>> families(pd.DataFrame({"reference": ["bigram"], "nested": [0]}))
+    {'nested': [], 'trained': [], 'other': ['bigram']}
     """
     rows = rows.dropna(subset="reference").drop_duplicates("reference")
     trained = rows["context"].notna() if "context" in rows else pd.Series(False, rows.index)
     place = rows["nested"] if "nested" in rows else (~trained).astype(int)
-    nested = rows[place > 0].assign(place=place).sort_values("place", kind="stable")
+    nested = rows.assign(place=place)[place > 0].sort_values("place", kind="stable")
     of = {"nested": nested, "trained": rows[trained], "other": rows[(place == 0) & ~trained]}
     return {name: part["reference"].astype(str).tolist() for name, part in of.items()}

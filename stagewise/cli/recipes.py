@@ -58,7 +58,7 @@ def recipe_of(task: str, choice: Choice) -> "Recipe":
         )
     except TypeError as reason:
         raise ValueError(f"{cls.__name__}: {reason}; give it with --set task.NAME=VALUE") from reason
-    return changed(recipe, {**_of_training(choice), **values}, [cls])
+    return changed(recipe, {**_of_training(choice), **values}, [*task_classes(), cls])
 
 
 def recipe_in(folder: Path, choice: Choice = AS_IT_IS, tasks: Sequence[str] = ()) -> "Recipe":

@@ -36,11 +36,14 @@ ANY = "TASK"
 
 
 class TaskGroup(TyperGroup):
-    """A group of commands in which any other name is the name of a task."""
+    """A group of commands in which any other name is that of a task."""
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return the command of this name, or the one that runs any task."""
-        return super().get_command(ctx, cmd_name) or super().get_command(ctx, ANY)
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command of the first argument, or the one that runs any task, which gets that argument too."""
+        name = args[0]
+        if name.startswith("-") or self.get_command(ctx, name) is not None:
+            return super().resolve_command(ctx, args)
+        return name, self.get_command(ctx, ANY), args
 
 
 run_app = typer.Typer(
@@ -50,7 +53,7 @@ run_app = typer.Typer(
 
 @run_app.command(ANY, help=f"Run a task from training to report: {', '.join(TASKS)}, or one's own as module:Class.")
 def run_task(
-    context: typer.Context,
+    task: Annotated[str, typer.Argument(metavar=" ", hidden=True)],
     folder: RunFolder = None,
     preset: Preset = None,
     seed: Seed = None,
@@ -72,7 +75,6 @@ def run_task(
         one_thread()
         from stagewise.experiments.presets import run
 
-        task = str(context.info_name)
         recipe = recipe_of(task, Choice(preset, seed, heads, layers, steps, config, settings))
         analysis = run(
             recipe,
