@@ -30,6 +30,7 @@ from stagewise.cli.options import (
     show,
 )
 from stagewise.cli.recipes import Choice, recipe_of
+from stagewise.cli.settings import changed, read_settings
 
 ANY = "TASK"
 """The command that stands for every name that is not a command itself."""
@@ -158,16 +159,31 @@ def run_wikitext(
     ] = 0.3,
     steps: Annotated[int, typer.Option(help="optimiser updates")] = 5000,
     seed: Annotated[int, typer.Option(help="of the initial weights, the data and the evaluation")] = 0,
+    settings: Settings = None,
+    probe: MoreProbes = None,
+    only: Only = None,
+    without: Without = None,
+    restricted: Restricted = None,
+    contexts: ContextList = None,
     quiet: Quiet = False,
 ) -> None:
     """Train a small transformer on WikiText-2, probe every checkpoint, write the report; minutes of one core."""
     with reported_errors():
         one_thread()
         from stagewise.experiments import wikitext
+        from stagewise.experiments.presets import run
 
         sizes: dict[str, Any] = {"words": words, "n_words": n_words, "length": length, "steps": steps}
         recipe = wikitext.recipe(layers, attn_only=not mlp, repeating=repeating, seed=seed, data=data, **sizes)
-        print(f"report: {wikitext.run(recipe, folder, progress=not quiet).report}")
+        analysis = run(
+            changed(recipe, read_settings(settings or [])),
+            folder,
+            restricted=read_contexts(restricted, contexts),
+            probes=chooser(only or (), without or ()),
+            extra_probes=[probe_named(name) for name in probe or ()],
+            progress=not quiet,
+        )
+        print(f"report: {analysis.report}")
 
 
 @run_app.command("wikitext-baseline")
