@@ -21,7 +21,7 @@ def main(folder: Path) -> Path:
     recipe = markov.recipe("minimal")
     stages = markov.run(recipe, folder)
     table = read_table(folder)
-    trained = [f"trained c={context}" for context in markov.group_windows(recipe.task)]
+    trained = [f"trained c={context}" for context in recipe.task.contexts]
     figure, (truths, models, masked) = plt.subplots(1, 3, figsize=(14, 4), layout="constrained")
     plot.kl_curves(table, stages=stages, ax=truths)
     plot.kl_curves(table, trained, stages=stages, ax=models)

@@ -20,7 +20,7 @@ from stagewise.reporting.sections.text import TEXT, loss_in_words, order_in_word
 
 def main(folder: Path) -> Path:
     """Train, measure, say which n-gram law is closest when and which heads came when, and draw it in the folder."""
-    print(f"everything: {run(recipe(n_layers=2), folder)}")
+    print(f"everything: {run(recipe(n_layers=2), folder).report}")
     table = read_table(folder)
     found = crossings(table, N_GRAMS)
     print(order_in_words(found), loss_in_words(table), sep="\n")

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from stagewise.intervention import AblateHead as AblateHead
     from stagewise.intervention import RestrictContext as RestrictContext
     from stagewise.measurement.engine import measure as measure
+    from stagewise.plan import linear as linear
+    from stagewise.plan import logarithmic as logarithmic
     from stagewise.probe import AbstractProbe as AbstractProbe
     from stagewise.probe import Reading as Reading
     from stagewise.probe import View as View
@@ -47,8 +49,6 @@ if TYPE_CHECKING:
     from stagewise.recipe import TrainPlan as TrainPlan
     from stagewise.reporting.attention_view import show_attention as show_attention
     from stagewise.reporting.page import report as report
-    from stagewise.schedule import linear as linear
-    from stagewise.schedule import logarithmic as logarithmic
     from stagewise.sweeping import grid as grid
     from stagewise.sweeping import sweep as sweep
     from stagewise.table import Quantity as Quantity

@@ -1,93 +1,143 @@
-"""Everything in one call: audit a series, measure it with the default probes, find stages, write the report."""
+"""Everything in one call: `run` a recipe from training to report, `analyse` checkpoints that are there already."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pandas as pd
 
 from stagewise.architecture import Architecture
+from stagewise.baselines import Contexts, baselines_beside, chosen_contexts, trained_baselines, with_baselines
+from stagewise.checkpoints import run_folder
 from stagewise.checkpoints.audit import audit
 from stagewise.checkpoints.findings import Audit
 from stagewise.checkpoints.run_folder import ANALYSIS, TABLE, versions, write_json
-from stagewise.checkpoints.series import CheckpointSeries
+from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.checkpoints.sources import by_hand
+from stagewise.default_probes import default_probes
 from stagewise.detection.stages import Stages, stages_of
 from stagewise.measurement.engine import measure
 from stagewise.probe import AbstractProbe
-from stagewise.probes import (
-    AttentionDistance,
-    AttentionEntropy,
-    AttentionTo,
-    Composition,
-    Copying,
-    EffectiveSupport,
-    HeadAblation,
-    InContextLearning,
-    KLToReference,
-    Loss,
-    LossByPosition,
-    MeanPattern,
-    OffsetProfile,
-    OVCopying,
-    ParticipationRatio,
-    QKOffset,
-    RestrictedContextKL,
-)
-from stagewise.recipe import describe
+from stagewise.recipe import Recipe, describe
 from stagewise.reporting.html import inline
 from stagewise.reporting.page import report
 from stagewise.task import AbstractTask, Batch
 from stagewise.tasks import RepeatedTokens
-from stagewise.texts import Texts, asked_task
+from stagewise.tasks.text import Texts, asked_task
+from stagewise.training import train
 
 SEQUENCES = 64
+"""Of the probe batch of checkpoints that were trained elsewhere, which may be large."""
+
+RUN_SEQUENCES = 400
+"""Of the probe batch of a run: 95 % intervals of a small model's loss are then about 0.05 nats wide."""
+
 NUMBERS = 10**7
 """Log-probabilities of one pass that are worth having; with a large vocabulary the batch is smaller."""
 
-EDITED_NUMBERS = 3 * 10**8
-"""All edited passes of a checkpoint are held at once: more of them are not made, and ablations left out."""
+RUN_NUMBERS = 6 * 2**20
+"""The same of a run: 96 windows of 64 positions and 1024 tokens."""
 
-MAPS = 60_000
-"""Attention weights of a checkpoint, averaged over the batch, that are kept as maps or by offset."""
-
-PRODUCT = 10**11
-"""Multiplications of unembedding and embedding, a second or a few a checkpoint."""
-
-LEARNED = ("gpt2", "gpt_bigcode", "gpt_neo", "opt")
-"""Hugging Face's model types with learned positions."""
-
-POSITIONS = 128
-"""Learned positions that are looked at."""
-
-COMPOSED = 32
-"""Heads of a model whose pairs are all listed."""
+Probes = Sequence[AbstractProbe] | Callable[[Architecture, Batch, AbstractTask], Sequence[AbstractProbe]] | None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Analysis:
-    """What `analyse` found.
+    """What `run` or `analyse` found.
 
     Args:
         series: what was analysed.
-        audit: the faults of its checkpoints.
+        audit: the faults of its checkpoints; None of a run, whose checkpoints were just written.
         table: all that was measured.
         stages: None where the table cannot show any: neither references nor scores, or fewer than four checkpoints.
         report: the HTML file.
     """
 
     series: CheckpointSeries
-    audit: Audit
+    audit: Audit | None
     table: pd.DataFrame
     stages: Stages | None
     report: Path
 
     def __str__(self) -> str:
-        found = "no stages: there are no scores over at least four checkpoints" if self.stages is None else self.stages
-        return f"{self.series}\n{self.audit}\n{found}\nreport: {self.report}"
+        stages = "no stages: there are no scores over at least four checkpoints" if self.stages is None else self.stages
+        faults = "" if self.audit is None else f"{self.audit}\n"
+        return f"{self.series}\n{faults}{stages}\nreport: {self.report}"
 
     def _repr_html_(self) -> str:
         return inline(self.report)
+
+
+def run(
+    recipe: Recipe,
+    folder: str | Path,
+    *,
+    probes: Probes = None,
+    extra_probes: Sequence[AbstractProbe] = (),
+    restricted: Contexts = False,
+    device: str = "cpu",
+    progress: bool = True,
+) -> Analysis:
+    """Train, probe every checkpoint, find the stages and write `report.html`.
+
+    Restricted-context models train beside the full one in another process. What a killed run had finished is not done
+    again.
+
+    Args:
+        recipe: of any task.
+        folder: the run folder.
+        probes: what to measure, or a function that chooses as `default_probes` does, which None takes.
+        extra_probes: what to measure besides.
+        restricted: whether to train restricted-context baselines, of the contexts that the task names or of these.
+        device: where to run the model.
+        progress: show bars.
+
+    Raises:
+        ValueError: the folder belongs to another recipe, or a context is not one of the task.
+    """
+    folder = Path(folder)
+    contexts = chosen_contexts(recipe, restricted)
+    run_folder.claim(folder, recipe)
+    with baselines_beside(recipe, folder, contexts):
+        series = train(recipe, folder, progress=progress, device=device)
+    table = measure_run(recipe, folder, probes=probes, extra_probes=extra_probes, device=device, progress=progress)
+    return Analysis(series, None, table, stages_of(table), report(folder))
+
+
+def measure_run(
+    recipe: Recipe,
+    folder: Path,
+    *,
+    probes: Probes = None,
+    extra_probes: Sequence[AbstractProbe] = (),
+    device: str = "cpu",
+    progress: bool = True,
+) -> pd.DataFrame:
+    """Measure every checkpoint of a run folder and write its table; an interrupted measurement goes on.
+
+    The arguments are those of `run`.
+    """
+    batch = run_batch(recipe, folder)
+    return measure(
+        open_series(folder, classes=[type(recipe.architecture.init)]),
+        _chosen(probes, extra_probes, recipe.architecture, batch, recipe.task),
+        batch,
+        folder=folder / "tables" / "parts",
+        save=folder / TABLE,
+        device=device,
+        progress=progress,
+    )
+
+
+def run_batch(recipe: Recipe, folder: Path) -> Batch:
+    """Return the fixed probe batch of a run, with the restricted-context models of its folder among the references.
+
+    Raises:
+        FileNotFoundError: the folder refers to shared ones that are not there.
+    """
+    n = _sequences(recipe.architecture, recipe.task.n_ctx, RUN_SEQUENCES, RUN_NUMBERS)
+    batch = recipe.task.probe_batch(n, recipe.plan.seeds.evaluation).complete()
+    return with_baselines(batch, trained_baselines(folder))
 
 
 def analyse(
@@ -98,7 +148,8 @@ def analyse(
     batch: Batch | None = None,
     text: Texts | None = None,
     tokenizer: str | None = None,
-    probes: Sequence[AbstractProbe] | None = None,
+    probes: Probes = None,
+    extra_probes: Sequence[AbstractProbe] = (),
     device: str = "cpu",
     progress: bool = True,
 ) -> Analysis:
@@ -114,7 +165,8 @@ def analyse(
         text: a file of text to measure on in place of repeated tokens, or several: `texts.text_task`.
         tokenizer: of the text: a tokenizer.json, a folder that holds one, or a repository of the hub that does; None
             takes the one beside the checkpoints.
-        probes: what to measure; None takes `default_probes`.
+        probes: what to measure, or a function that chooses as `default_probes` does, which None takes.
+        extra_probes: what to measure besides.
         device: where to run the model.
         progress: show a bar.
 
@@ -125,8 +177,11 @@ def analyse(
     """
     folder = folder_of(series) if folder is None else Path(folder)
     task = asked_task(series, text, tokenizer) or task
-    found, table = measured(series, folder, task=task, batch=batch, probes=probes, device=device, progress=progress)
-    return Analysis(series, found, table, stages_of(table, folder=folder), report(folder))
+    faults, table = measured(
+        series, folder, task=task, batch=batch, probes=probes, extra_probes=extra_probes, device=device,
+        progress=progress,
+    )  # fmt: skip
+    return Analysis(series, faults, table, stages_of(table, folder=folder), report(folder))
 
 
 def measured(
@@ -135,26 +190,29 @@ def measured(
     *,
     task: AbstractTask | None = None,
     batch: Batch | None = None,
-    probes: Sequence[AbstractProbe] | None = None,
+    probes: Probes = None,
+    extra_probes: Sequence[AbstractProbe] = (),
     device: str = "cpu",
     progress: bool = True,
 ) -> tuple[Audit, pd.DataFrame]:
     """Do as `analyse`, without stages and report: audit and measure, and write what both found."""
     source = series.source or by_hand(series.name, series.steps, series.load)
-    found = audit(source, weights=not source.remote)
+    faults = audit(source, weights=not source.remote)
     task = task or RepeatedTokens.for_model(series.architecture)
-    batch = batch or task.probe_batch(_sequences(series.architecture, task.n_ctx), seed=0)
-    chosen = default_probes(series.architecture, batch) if probes is None else probes
+    batch = (
+        batch or task.probe_batch(_sequences(series.architecture, task.n_ctx, SEQUENCES, NUMBERS), seed=0).complete()
+    )
+    chosen = _chosen(probes, extra_probes, series.architecture, batch, task)
     parts, place = folder / "parts", folder / TABLE
     table = measure(series, chosen, batch, folder=parts, save=place, device=device, progress=progress)
     record = {
         "series": {"name": series.name, "steps": list(series.steps), "tokens": list(series.tokens.values())},
         "recipe": {"architecture": _plain(series.architecture), "task": describe(task)},
-        "audit": found.plain,
+        "audit": faults.plain,
         "versions": versions(),
     }
     write_json(folder / ANALYSIS, record)
-    return found, table
+    return faults, table
 
 
 def folder_of(series: CheckpointSeries) -> Path:
@@ -165,46 +223,18 @@ def folder_of(series: CheckpointSeries) -> Path:
     return Path("runs", f"analysis-{series.name.replace('/', '--')}")
 
 
-def default_probes(architecture: Architecture, batch: Batch) -> list[AbstractProbe]:
-    """Return the probes for a model whose task nobody wrote down, as many as it is small enough for."""
-    positions, d_vocab = batch.tokens.shape[1], int(architecture.config["d_vocab"])
-    heads = architecture.n_layers * architecture.n_heads
-    chosen: list[AbstractProbe] = [Loss(), LossByPosition(), InContextLearning(), AttentionEntropy()]
-    chosen += [EffectiveSupport(), AttentionDistance(), ParticipationRatio()]
-    if bool((~batch.scored).any(1).all()):
-        chosen.append(Copying())
-    if batch.relations:
-        chosen.append(AttentionTo())
-    if batch.references:
-        chosen.append(KLToReference())
-    one_pass = len(batch) * positions * d_vocab
-    contexts = tuple(context for context in (1, 2, 4, 8, 16) if context < positions)
-    if one_pass * len(contexts) <= EDITED_NUMBERS:
-        chosen.append(RestrictedContextKL(contexts))
-    chosen += _of_weights(architecture)
-    if one_pass * (heads + len(contexts)) <= EDITED_NUMBERS and architecture.n_layers * heads <= MAPS // positions:
-        chosen.append(HeadAblation(kinds=("mean",)))
-    if heads * positions <= MAPS:
-        chosen.append(OffsetProfile())
-    if heads * positions**2 <= MAPS:
-        chosen.append(MeanPattern())
-    return chosen
+def _chosen(
+    probes: Probes, extra: Sequence[AbstractProbe], architecture: Architecture, batch: Batch, task: AbstractTask
+) -> list[AbstractProbe]:
+    """Return the probes and the extra ones, which take the place of others of their kind."""
+    choose = default_probes if probes is None else probes
+    chosen = choose(architecture, batch, task) if callable(choose) else choose
+    kinds = {type(probe) for probe in extra}
+    return [*(probe for probe in chosen if type(probe) not in kinds), *extra]
 
 
-def _of_weights(architecture: Architecture) -> list[AbstractProbe]:
-    config, chosen = architecture.config, list[AbstractProbe]()
-    if int(config["d_model"]) ** 2 * int(config["d_vocab"]) <= PRODUCT:
-        chosen.append(OVCopying())
-    kind = (architecture.huggingface or {}).get("model_type")
-    if kind in LEARNED or (kind is None and config.get("positional_embedding_type", "standard") == "standard"):
-        chosen.append(QKOffset(positions=min(POSITIONS, int(config["n_ctx"]))))
-    if architecture.n_layers > 1 and architecture.n_layers * architecture.n_heads <= COMPOSED:
-        chosen.append(Composition())
-    return chosen
-
-
-def _sequences(architecture: Architecture, positions: int) -> int:
-    return max(8, min(SEQUENCES, NUMBERS // (positions * int(architecture.config["d_vocab"]))))
+def _sequences(architecture: Architecture, positions: int, most: int, numbers: int) -> int:
+    return max(8, min(most, numbers // (positions * int(architecture.config["d_vocab"]))))
 
 
 def _plain(architecture: Architecture) -> dict[str, object]:

@@ -22,7 +22,7 @@ class Circuits:
         QK: W_Q W_K^T, [layer head model model] of rank d_head.
         OV: W_V W_O, [layer head model model] of rank d_head.
         W_E: embedding.
-        W_U: unembedding.
+        W_U: unembedding, to tokens or to the outputs of a regression.
         W_pos: learned positions, None where a model has none.
 
     Source: Elhage et al. (2021), A Mathematical Framework for Transformer Circuits,
@@ -32,7 +32,7 @@ class Circuits:
     QK: Factored
     OV: Factored
     W_E: Float[Tensor, "token model"]
-    W_U: Float[Tensor, "model token"]
+    W_U: Float[Tensor, "model output"]
     W_pos: Float[Tensor, "pos model"] | None
 
 

@@ -88,6 +88,16 @@ class Batch:
             references={name: log_probs.to(device) for name, log_probs in self.references.items()},
         )
 
+    def complete(self) -> "Batch":
+        """Return the sequences in which a prediction is scored and every relation starts; all where none is like that.
+
+        Some windows of a text have, for instance, no token twice, and nothing for a head to look back to.
+        """
+        there = self.scored.any(1)
+        for mask in self.relations.values():
+            there = there & mask.any(-1).any(-1)
+        return self[there] if bool(there.any()) and not bool(there.all()) else self
+
     @property
     def nested_references(self) -> tuple[str, ...]:
         """The names of the nested partial solutions in their order, the complete one last."""
@@ -132,6 +142,17 @@ class AbstractTask(abc.ABC):
         """The references that are partial solutions, in the order in which a model goes through them, the complete one
         last; None for all but the uniform distribution, in the order of `references`; an empty tuple for none."""
         return None
+
+    @property
+    def contexts(self) -> tuple[int, ...] | None:
+        """How many of the last tokens each partial solution reads, ascending: the contexts to restrict a model to; None
+        where the task says nothing of them, for powers of two."""
+        return None
+
+    def value_features(self) -> Mapping[str, Float[Tensor, "token_out token_in"]]:
+        """Return, by name, the matrices that a head's value map (token in, logits out) may come to hold; none by
+        default."""
+        return {}
 
     @property
     @abc.abstractmethod

@@ -76,6 +76,10 @@ class AssociativeRecall(AbstractTask):
         """Number of positions: 2 N + 1."""
         return 2 * self.n_pairs + 1
 
+    def value_features(self) -> dict[str, Float[Tensor, "token_out token_in"]]:
+        """Return the identity, "copy": a head that writes the token it reads."""
+        return {"copy": torch.eye(self.n_tokens)}
+
     def sample(self, n: int, seed: int) -> Batch:
         """Sample n sequences; the value of the query is the target at the last position, the only one scored."""
         if n < 1:

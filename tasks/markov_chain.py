@@ -1,6 +1,7 @@
 """The high-order Markov chain: groups of past tokens that matter to different degrees."""
 
 import dataclasses
+import itertools
 from functools import lru_cache
 from typing import Literal
 
@@ -107,6 +108,19 @@ class MarkovChain(AbstractTask):
     def n_ctx(self) -> int:
         """Positions that a model sees: the whole sequence of w + T tokens less its last one."""
         return self.window + self.length - 1
+
+    @property
+    def contexts(self) -> tuple[int, ...]:
+        """The contexts that hold groups 1, 1 to 2, ...
+
+        >>> MarkovChain(spans=(2, 3)).contexts
+        (2, 5)
+        """
+        return tuple(sorted(set(itertools.accumulate((lags[-1] for lags in self.groups), max))))
+
+    def value_features(self) -> dict[str, Float[Tensor, "token_out token_in"]]:
+        """Return the feature matrices by name: A*_1, A*_2, ..."""
+        return {f"A*_{k}": matrix for k, matrix in enumerate(self.feature_matrices(), start=1)}
 
     def feature_matrices(self) -> Float[Tensor, "group token_out token_in"]:
         """Return A*_1 ... A*_h with importance and temperature: logits of the next token by past token."""

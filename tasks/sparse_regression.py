@@ -78,6 +78,10 @@ class SparseRegression(AbstractTask):
         """Return W*."""
         return _teacher(self.d, self.seed).clone()
 
+    def value_features(self) -> dict[str, Float[Tensor, "output feature"]]:
+        """Return W*, which maps the relevant vector to the target and the mark to nothing."""
+        return {"W*": torch.nn.functional.pad(_teacher(self.d, self.seed), (0, int(self.marked)))}
+
     def sample(self, n: int, seed: int) -> Batch:
         """Sample n sequences; the target is at the last position, the only one that is scored."""
         if n < 1:

@@ -2,39 +2,57 @@
 
 import dataclasses
 import math
+from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from stagewise.task import AbstractTask, Batch
 
 
-def windows(batch: Batch, context: int) -> Int[Tensor, "row pos"]:
-    """Cut the `context` tokens that end at each scored position, in reading order.
+class Places(NamedTuple):
+    """Where windows lie: the sequence of each, and its position in each window."""
+
+    sequence: Int[Tensor, " row"]
+    position: Int[Tensor, "row pos"]
+
+
+def window_places(batch: Batch, context: int) -> Places:
+    """Return where the windows of `context` tokens lie that end at a scored position, sequence by sequence.
+
+    Scored positions that have fewer tokens up to them share the window that begins with their sequence.
 
     Raises:
-        ValueError: a scored position has fewer than `context` tokens up to it.
+        ValueError: the sequences are shorter than `context`.
     """
-    sequence, position = batch.scored.nonzero(as_tuple=True)
-    if context < 1 or int(position.min()) < context - 1:
-        raise ValueError(
-            f"a window needs between 1 and {int(position.min()) + 1} tokens (what the first scored position has), "
-            f"got {context}"
-        )
-    offsets = torch.arange(1 - context, 1)
-    return batch.tokens[sequence[:, None], position[:, None] + offsets]
+    length = batch.tokens.shape[1]
+    if not 1 <= context <= length:
+        raise ValueError(f"a window needs between 1 and {length} tokens (what a sequence has), got {context}")
+    ends = batch.scored.clone()
+    ends[:, context - 1] |= batch.scored[:, :context].any(1)
+    ends[:, : context - 1] = False
+    sequence, end = ends.nonzero(as_tuple=True)
+    return Places(sequence, end[:, None] + torch.arange(1 - context, 1))
+
+
+def window_scored(batch: Batch, places: Places) -> Bool[Tensor, "row pos"]:
+    """Return what is scored in each window: its last position, and in one that begins with its sequence all that is."""
+    inner = torch.arange(places.position.shape[1])
+    counts = (inner == inner[-1]) | (places.position[:, :1] == 0)
+    return batch.scored[places.sequence[:, None], places.position] & counts
 
 
 @dataclasses.dataclass(frozen=True)
 class Windows(AbstractTask):
     """Windows of the last `context` tokens of another task, scored at their last position, positions from 0.
 
-    A model trained on it knows no more than the last c tokens: the restricted-context baseline that a full model is
-    compared with. Its data set holds the windows of the same sequences that the other task's data set holds.
+    Where the other task scores positions with fewer tokens before them, the window that begins with the sequence scores
+    those too. A model trained on it knows no more than the last c tokens: the restricted-context baseline that a full
+    model is compared with. Its data set holds the windows of the same sequences that the other task's data set holds.
 
     Raises:
-        ValueError: `context` is less than 1, or (when sampling) longer than the context of a scored position.
+        ValueError: `context` is less than 1, or (when sampling) longer than a sequence.
 
     Source: Yüksel et al. (2026), arXiv:2602.19143, Figure 3 (right) and Figure 5.
 
@@ -68,16 +86,16 @@ class Windows(AbstractTask):
 
     @property
     def _windows_a_sequence(self) -> int:
-        return int(self.task.sample(1, seed=0).scored.sum())
+        return len(window_places(self.task.sample(1, seed=0), self.context).sequence)
 
     def sample(self, n: int, seed: int) -> Batch:
         """Sample n windows, from as few sequences as hold them."""
         source = self.task.sample(math.ceil(n / self._windows_a_sequence), seed)
-        tokens = windows(source, self.context)[:n]
-        targets = torch.zeros_like(tokens)
-        targets[:, -1] = source.targets[source.scored][:n]
-        scored = (torch.arange(self.context) == self.context - 1).expand(n, -1)
-        return Batch(tokens, targets, scored)
+        every = window_places(source, self.context)
+        places = Places(every.sequence[:n], every.position[:n])
+        index = (places.sequence[:, None], places.position)
+        scored = window_scored(source, places)
+        return Batch(source.tokens[index], torch.where(scored, source.targets[index], 0), scored)
 
     def references(self, batch: Batch) -> dict[str, Float[Tensor, "batch pos token"]]:
         """Return the uniform law: what a longer context would say is not known from a window."""

@@ -1,7 +1,6 @@
 """Everything in one call, on checkpoints that transformers' Trainer wrote."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -9,7 +8,6 @@ import pytest
 import torch
 
 import stagewise
-from stagewise.analysis import default_probes
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.run_folder import ANALYSIS, TABLE
 from stagewise.checkpoints.series import CheckpointSeries, open_series
@@ -150,34 +148,6 @@ def test_the_default_probes_run_on_a_native_run_too(small_run: CheckpointSeries,
 
 
 @pytest.mark.parametrize(
-    ("kind", "without"), [("GPT2", set()), ("GPTNeoX", {"QKOffset"}), ("Llama", {"QKOffset"}), ("Gemma2", {"QKOffset"})]
-)
-def test_every_default_probe_reads_every_kind_of_model(
-    kind: str, without: set[str], hugging_face: Callable[..., torch.nn.Module]
-) -> None:
-    series = open_series([(0, hugging_face(kind))])
-    batch = RepeatedTokens.for_model(series.architecture).probe_batch(4, seed=0)
-    table = measure(series, default_probes(series.architecture, batch), batch, progress=False)
-    scores = {"AttentionTo", "OffsetProfile", "AttentionEntropy", "EffectiveSupport"}
-    scores |= {
-        "AttentionDistance",
-        "InContextLearning",
-        "LossByPosition",
-        "Copying",
-        "ParticipationRatio",
-        "MeanPattern",
-    }
-    weights = {"OVCopying", "QKOffset", "Composition"}
-    assert set(table["probe"]) >= (scores | weights) - without
-    assert not set(table["probe"]) & without
-    assert table["value"].notna().all()
-    relations = {"previous token", "duplicate token", "induction", "first token", "self"}
-    assert set(table.loc[table["probe"] == "AttentionTo", "relation"]) == relations
-    shares = table[table["quantity"].isin(["mass", "share"])]["value"]
-    assert shares.between(-1e-6, 1 + 1e-6).all()
-
-
-@pytest.mark.parametrize(
     ("d_vocab", "n_ctx", "bos", "length"),
     [(50_000, 1024, 0, 32), (16, 1024, None, 16), (16, 1024, 3, 15), (100, 9, None, 7), (100, 9, 0, 6), (100, 4, 0, 2)],
 )
@@ -187,12 +157,3 @@ def test_the_batch_fits_the_model(d_vocab: int, n_ctx: int, bos: int | None, len
     task = RepeatedTokens.for_model(made)
     assert (task.length, task.bos) == (length, bos)
     assert task.n_ctx <= n_ctx
-
-
-def test_a_large_model_is_spared_what_it_cannot_hold() -> None:
-    batch = RepeatedTokens(64, length=24).probe_batch(8, seed=0)
-    sizes = {"n_layers": 12, "d_model": 768, "d_head": 64, "n_heads": 12, "n_ctx": 1024}
-    names: Callable[[Architecture], set[str]] = lambda made: {type(p).__name__ for p in default_probes(made, batch)}  # noqa: E731
-    large = names(Architecture({**sizes, "d_vocab": 50_257}))
-    small = names(Architecture({**sizes, "n_layers": 2, "n_heads": 2, "d_vocab": 64}))
-    assert small - large == {"HeadAblation", "MeanPattern", "Composition"}

@@ -10,16 +10,16 @@ import pytest
 ROOT = Path(__file__).parents[1]
 LAYERS: tuple[set[str], ...] = (
     {"table"},
-    {"architecture", "attention", "circuits", "init", "intervention", "loss", "probe", "recipe", "schedule", "task"},
+    {"architecture", "attention", "circuits", "init", "intervention", "loss", "plan", "probe", "recipe", "task"},
     {"text"},
     {"models"},
     {"checkpoints"},
     {"measurement", "training", "sweeping"},
     {"theory", "tasks", "probes"},
+    {"baselines", "default_probes"},
     {"detection"},
     {"plot"},
     {"reporting"},
-    {"texts"},
     {"analysis"},
     {"experiments"},
     {"cli"},

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import sys
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,8 @@ import pytest
 
 from stagewise import architecture
 from stagewise.architecture import Architecture, OneHotInit
+from stagewise.plan import linear, logarithmic
 from stagewise.recipe import Recipe, Seeds, TrainPlan, describe, differences, rebuild
-from stagewise.schedule import linear, logarithmic
 from stagewise.tasks import MarkovChain, Windows
 
 TASK = MarkovChain(d_vocab=4, spans=(1, 2), length=3, lag_weights=None, n_sequences=None)
@@ -36,6 +37,31 @@ def test_a_recipe_comes_back_from_its_json(recipe: Recipe) -> None:
 def test_a_class_that_is_not_known_is_named() -> None:
     with pytest.raises(ValueError, match=r"made with MarkovChain, which is not known here; known: .*GaussianInit"):
         rebuild(describe(RECIPES["minimal"]))
+
+
+@dataclasses.dataclass(frozen=True)
+class Elsewhere(Windows):
+    """A task that is not of the library."""
+
+
+def test_a_class_from_elsewhere_is_recorded_with_its_module_and_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, Elsewhere.__module__, sys.modules[__name__])
+    described = describe(Elsewhere(TASK, 2))
+    assert described["type"] == f"{Elsewhere.__module__}:Elsewhere"
+    assert described["task"]["type"] == "MarkovChain"
+    assert rebuild(described, [MarkovChain]) == Elsewhere(TASK, 2)
+
+
+def test_a_class_that_moved_is_taken_from_those_handed_over() -> None:
+    assert rebuild({"type": "old_place:Elsewhere", "task": describe(TASK), "context": 2}, [MarkovChain, Elsewhere])
+    with pytest.raises(ValueError, match=r"made with Elsewhere of the module old_place, which cannot be imported here"):
+        rebuild({"type": "old_place:Elsewhere", "context": 2})
+
+
+@pytest.mark.parametrize("name", ["subprocess:Popen", "os:system", "stagewise.task:Batch", "json:nothing"])
+def test_run_json_makes_nothing_but_tasks_and_initialisations(name: str) -> None:
+    with pytest.raises(ValueError, match="expected a subclass of AbstractTask or AbstractInit called"):
+        rebuild({"type": name})
 
 
 def test_step_zero_and_the_last_are_always_saved() -> None:

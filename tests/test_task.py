@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from stagewise.task import EVALUATION, TEACHER, TRAINING, AbstractTask, Batch, derive_seed
-from stagewise.tasks import MarkovChain, Windows
+from stagewise.tasks import MarkovChain, RepeatedTokens, Windows
 
 SOURCE = MarkovChain(d_vocab=5, spans=(1, 1), length=4, n_sequences=30)
 FRESH = dataclasses.replace(SOURCE, n_sequences=None)
@@ -110,3 +110,19 @@ def test_added_references_come_before_the_complete_one() -> None:
     assert list(added.references) == ["mine", "uniform", "A*_1", "A*_1:2"]
     assert list(batch.references) == ["uniform", "A*_1", "A*_1:2"]
     assert torch.equal(added.tokens, batch.tokens)
+
+
+def test_complete_sequences_have_a_scored_position_and_every_relation() -> None:
+    scored = torch.tensor([[True, False], [True, False], [False, False]])
+    back = torch.zeros(3, 2, 2, dtype=torch.bool)
+    back[[0, 2], 1, 0] = True
+    batch = Batch(torch.tensor([[1, 2], [3, 4], [5, 6]]), torch.zeros(3, 2, dtype=torch.int64), scored, {"back": back})
+    assert batch.complete().tokens.tolist() == [[1, 2]]
+    assert batch[torch.tensor([0])].complete().tokens.tolist() == [[1, 2]]
+    assert len(batch[torch.tensor([1, 2])].complete()) == 2  # none is complete: all are kept
+
+
+def test_a_task_names_neither_contexts_nor_value_features_unless_it_says_so() -> None:
+    task = RepeatedTokens(8, 4)
+    assert task.contexts is None
+    assert dict(task.value_features()) == {}

@@ -5,30 +5,37 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stagewise.cli.names import chooser, probe_named, task_class
 from stagewise.cli.options import (
     AsJson,
     Config,
     Folder,
     Heads,
+    Layers,
+    MoreProbes,
+    Only,
     Origin,
     Out,
+    OwnTask,
     Preset,
     Quiet,
+    RunFolder,
     Seed,
     Settings,
     Steps,
     TextFiles,
     TokenizerName,
-    markov_recipe,
+    Without,
     one_thread,
-    read_recipe,
     reported_errors,
     show,
 )
+from stagewise.cli.recipes import Choice, recipe_in, recipe_of
 from stagewise.cli.run import run_app
+from stagewise.cli.sweep import sweep
 
 if TYPE_CHECKING:
-    from stagewise.analysis import Analysis
+    from stagewise.task import AbstractTask
 
 app = typer.Typer(
     help="In which stages did a model's attention heads learn what they do?",
@@ -37,51 +44,80 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(run_app, name="run")
+app.command()(sweep)
 
 
 @app.command()
 def train(
-    folder: Folder,
-    preset: Preset = "minimal",
-    seed: Seed = 0,
-    heads: Heads = 3,
+    task: Annotated[str, typer.Argument(metavar="TASK|FOLDER", help="a task, or the run folder to go on with")],
+    folder: RunFolder = None,
+    preset: Preset = None,
+    seed: Seed = None,
+    heads: Heads = None,
+    layers: Layers = None,
     steps: Steps = None,
     config: Config = None,
     settings: Settings = None,
+    own_task: OwnTask = None,
     quiet: Quiet = False,
 ) -> None:
-    """Train a preset of the Markov chain into a run folder, or go on with the run in it."""
+    """Train a preset of a task into a run folder, or go on with the run in a folder."""
     with reported_errors():
         one_thread()
+        from stagewise.checkpoints.run_folder import RUN
         from stagewise.training import train as train_recipe
 
-        series = train_recipe(markov_recipe(preset, seed, heads, steps, config, settings), folder, progress=not quiet)
-        print(series)
+        choice = Choice(preset, seed, heads, layers, steps, config, settings)
+        if (Path(task) / RUN).exists():
+            recipe, folder = recipe_in(Path(task), choice, own_task or ()), Path(task)
+        else:
+            recipe, folder = recipe_of(task, choice), folder or Path("runs", task.replace(":", "-"))
+        print(train_recipe(recipe, folder, progress=not quiet))
 
 
 @app.command()
 def measure(
-    source: Origin, out: Out = None, text: TextFiles = None, tokenizer: TokenizerName = None, quiet: Quiet = False
+    source: Origin,
+    out: Out = None,
+    text: TextFiles = None,
+    tokenizer: TokenizerName = None,
+    own_task: OwnTask = None,
+    probe: MoreProbes = None,
+    only: Only = None,
+    without: Without = None,
+    quiet: Quiet = False,
 ) -> None:
-    """Run every probe on every checkpoint of a run folder, or of any other source, and write the table."""
+    """Run the default probes, and further ones, on every checkpoint of a run folder or any source; write the table."""
     with reported_errors():
         one_thread()
-        from stagewise.checkpoints.run_folder import RUN, TABLE
-        from stagewise.experiments.incremental import markov
+        from stagewise.checkpoints.run_folder import RUN, TABLE, read_table
 
+        extra, choose = [probe_named(name) for name in probe or ()], chooser(only or (), without or ())
         if not text and (folder := Path(source)).joinpath(RUN).exists():
-            table = markov.measure_run(read_recipe(folder), folder, progress=not quiet)
+            from stagewise.analysis import measure_run
+
+            recipe = recipe_in(folder, tasks=own_task or ())
+            measure_run(recipe, folder, probes=choose, extra_probes=extra, progress=not quiet)
         else:
             from stagewise.analysis import folder_of, measured
             from stagewise.checkpoints.series import open_series
-            from stagewise.texts import asked_task
+            from stagewise.tasks.text import asked_task
 
             series = open_series(source)
             folder = out or folder_of(series)
-            task = asked_task(series, text, tokenizer)
-            found, table = measured(series, folder, task=task, progress=not quiet)
-            print(found)
-        print(f"{len(table)} rows: {folder / TABLE}")
+            task = asked_task(series, text, tokenizer) or _own_task(own_task)
+            faults, _ = measured(series, folder, task=task, probes=choose, extra_probes=extra, progress=not quiet)
+            print(faults)
+        print(f"{len(read_table(folder))} rows: {folder / TABLE}")
+
+
+def _own_task(names: list[str] | None) -> "AbstractTask | None":
+    """Return the one task whose probe batch checkpoints from elsewhere are measured on, with its default arguments."""
+    if not names:
+        return None
+    if len(names) > 1:
+        raise ValueError(f"checkpoints are measured on one task, got {', '.join(names)}")
+    return task_class(names[0])()
 
 
 @app.command()
@@ -97,8 +133,8 @@ def audit(
         from stagewise.checkpoints.audit import audit as audit_source
         from stagewise.checkpoints.series import find
 
-        found = find(source)
-        result = audit_source(found, weights=not found.remote if weights is None else weights)
+        checkpoints = find(source)
+        result = audit_source(checkpoints, weights=not checkpoints.remote if weights is None else weights)
         print(result.to_json() if as_json else result)
     if not result.clean:
         raise typer.Exit(1)
@@ -109,30 +145,37 @@ def stages(folder: Folder, as_json: AsJson = False) -> None:
     """Find the stages in a run folder's table and print them."""
     with reported_errors():
         from stagewise.checkpoints.run_folder import read_table
-        from stagewise.detection.stages import find_stages, stages_of
+        from stagewise.detection.stages import stages_of
 
         table = read_table(folder)
-        show(stages_of(table, folder=folder) or find_stages(table), as_json)
+        show(stages_of(table, folder=folder), as_json, str(table["run"].iloc[0]))
 
 
 @app.command()
 def report(
-    source: Origin, out: Out = None, text: TextFiles = None, tokenizer: TokenizerName = None, quiet: Quiet = False
+    source: Origin,
+    out: Out = None,
+    text: TextFiles = None,
+    tokenizer: TokenizerName = None,
+    own_task: OwnTask = None,
+    quiet: Quiet = False,
 ) -> None:
     """Write report.html and its figures anew; measure first where a source was not measured yet."""
     with reported_errors():
         one_thread()
+        from stagewise.analysis import analyse, measure_run
         from stagewise.checkpoints.run_folder import RUN, TABLE
+        from stagewise.checkpoints.series import open_series
         from stagewise.reporting.page import report as write_report
+        from stagewise.tasks.text import asked_task
 
         folder = Path(source)
-        measured = (folder / RUN).exists() or (folder / TABLE).exists()
-        anew = bool(text) or not measured
-        print(_analyse(source, out, text, tokenizer, quiet) if anew else write_report(folder))
-
-
-def _analyse(source: str, out: Path | None, text: list[Path] | None, tokenizer: str | None, quiet: bool) -> "Analysis":
-    from stagewise.analysis import analyse
-    from stagewise.checkpoints.series import open_series
-
-    return analyse(open_series(source), out, text=text, tokenizer=tokenizer, progress=not quiet)
+        run, measured = (folder / RUN).exists(), (folder / TABLE).exists()
+        if text or not (run or measured):
+            series = open_series(source)
+            task = asked_task(series, text, tokenizer) or _own_task(own_task)
+            print(analyse(series, out, task=task, progress=not quiet))
+            return
+        if not measured:
+            measure_run(recipe_in(folder, tasks=own_task or ()), folder, progress=not quiet)
+        print(write_report(folder))

@@ -1,17 +1,17 @@
-"""What the commands share: their options, recipes from options, one thread, errors in a line, stages on the screen."""
+"""What the commands share: their options, one thread, errors in a line, stages on the screen."""
 
 import contextlib
 import json
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
     from stagewise.detection.stages import Stages
-    from stagewise.recipe import Recipe
 
 Origin = Annotated[
     str, typer.Argument(metavar="SOURCE", help="a run folder, a folder of checkpoints, or a hub repository owner/name")
@@ -31,10 +31,17 @@ Out = Annotated[
     Path | None, typer.Option(help="where the table and the report go; a run folder keeps its own", show_default=False)
 ]
 Folder = Annotated[Path, typer.Argument(help="the run folder")]
-Preset = Annotated[str, typer.Option(help="the model: minimal or full")]
-Seed = Annotated[int, typer.Option(help="of the chain, the initial weights, the data and the evaluation")]
-Heads = Annotated[int, typer.Option(help="number of heads")]
-Steps = Annotated[int | None, typer.Option(help="optimiser updates, where the preset's are not wanted")]
+RunFolder = Annotated[
+    Path | None,
+    typer.Option("--folder", help="the run folder; an interrupted run in it goes on. runs/TASK if not given"),
+]
+Preset = Annotated[str | None, typer.Option(help="the recipe to start from; the task's first if not given")]
+Seed = Annotated[
+    int | None, typer.Option(help="of the task, the initial weights, the data and the evaluation; 0 if not given")
+]
+Heads = Annotated[int | None, typer.Option(help="heads of a layer, where not the preset's")]
+Layers = Annotated[int | None, typer.Option(help="layers, where not the preset's")]
+Steps = Annotated[int | None, typer.Option(help="optimiser updates, where not the preset's")]
 Config = Annotated[
     Path | None,
     typer.Option(help="JSON file with the fields of a HookedTransformerConfig, in place of the preset's"),
@@ -43,6 +50,27 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", help="any other field of the recipe, as in task.importance=1.5 or plan.learning_rate=0.02"),
 ]
+OwnTask = Annotated[
+    list[str] | None,
+    typer.Option("--task", help="module:Class of a task that is not of the catalogue, where run.json cannot find it"),
+]
+MoreProbes = Annotated[
+    list[str] | None,
+    typer.Option("--probe", help="a further probe: a name of the catalogue, or module:Class; may come again"),
+]
+Only = Annotated[list[str] | None, typer.Option("--only", help="of the default probes only this; may come again")]
+Without = Annotated[list[str] | None, typer.Option("--without", help="not this default probe; may come again")]
+Restricted = Annotated[
+    bool | None,
+    typer.Option(
+        "--restricted/--no-restricted",
+        help="train restricted-context models to compare with; where not given, if the task names contexts for them",
+    ),
+]
+ContextList = Annotated[
+    str | None,
+    typer.Option("--contexts", help="of the restricted-context models, as in 1,2,4; the task's if not given"),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", help="no progress bars")]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON, and no progress bars")]
 
@@ -50,6 +78,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="print JSON, and no progres
 @contextlib.contextmanager
 def reported_errors() -> Iterator[None]:
     """Print what is wrong in a line or two instead of a traceback; what is on disk stays, and a rerun goes on."""
+    if os.getcwd() not in sys.path:  # one's own tasks and probes lie there
+        sys.path.insert(0, os.getcwd())
     try:
         yield
     except KeyboardInterrupt:
@@ -68,80 +98,28 @@ def one_thread() -> None:
     torch.set_num_threads(1)
 
 
-def markov_recipe(
-    preset: str, seed: int, heads: int, steps: int | None, config: Path | None, settings: list[str] | None
-) -> "Recipe":
-    """Return a preset of the Markov chain, changed by the options.
+def read_contexts(restricted: bool | None, contexts: str | None) -> "bool | tuple[int, ...] | None":
+    """Return the baselines that are asked for, as `presets.run` takes them.
 
     Raises:
-        ValueError: an unknown preset or field, or a value out of range.
+        ValueError: contexts that are no whole numbers, or contexts with --no-restricted.
     """
-    from stagewise.experiments.incremental import markov
-
-    values = dict(_setting(text) for text in settings or [])
-    task = {key.removeprefix("task."): values.pop(key) for key in list(values) if key.startswith("task.")}
-    recipe = markov.recipe(preset, seed, heads, **task)
-    if steps is not None:
-        values |= {"plan.steps": steps, "plan.save": None}
-    if config is not None:
-        values["architecture"] = {
-            "type": "Architecture",
-            "config": json.loads(config.read_text(encoding="utf8")),
-        }
-    return _changed(recipe, values)
+    if contexts is None:
+        return restricted
+    if restricted is False:
+        raise ValueError("--contexts are those of the models that --no-restricted leaves out: give one of the two")
+    if not all(each.strip().isdecimal() for each in contexts.split(",")):
+        raise ValueError(f"--contexts takes whole numbers, as in 1,2,4; got {contexts!r}")
+    return tuple(sorted({int(each) for each in contexts.split(",")}))
 
 
-def _setting(text: str) -> tuple[str, Any]:
-    key, separator, value = text.partition("=")
-    if not separator:
-        raise ValueError(f"--set takes key=value, got {text!r}")
-    try:
-        return key, _tuples(json.loads(value))
-    except json.JSONDecodeError:
-        return key, value
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
-
-
-def _changed(recipe: "Recipe", values: dict[str, Any]) -> "Recipe":
-    from stagewise import tasks
-    from stagewise.recipe import describe, rebuild
-
-    described = describe(recipe)
-    for key, value in values.items():
-        *path, last = key.split(".")
-        part = described
-        for name in path:
-            part = part.get(name) if isinstance(part, dict) else None
-        if not isinstance(part, dict) or (last not in part and path != ["architecture", "config"]):
-            there = ", ".join(sorted(part)) if isinstance(part, dict) else ", ".join(sorted(described))
-            raise ValueError(f"--set {key}: the recipe has no such field; there are {there}")
-        part[last] = value
-    rebuilt: Recipe = rebuild(described, _classes(tasks))
-    return rebuilt
-
-
-def read_recipe(folder: Path) -> "Recipe":
-    """Return the recipe of a run folder, of one of this library's tasks."""
-    from stagewise import tasks
-    from stagewise.checkpoints.run_folder import read_run
-    from stagewise.recipe import rebuild
-
-    recipe: Recipe = rebuild(read_run(folder)["recipe"], _classes(tasks))
-    return recipe
-
-
-def _classes(module: Any) -> list[type]:
-    return [value for value in vars(module).values() if isinstance(value, type)]
-
-
-def show(found: "Stages", as_json: bool) -> None:
-    """Print stages in words, or as JSON."""
-    if as_json:
-        parts = ("table", "turning_points", "events", "onsets")
-        data = {name: json.loads(getattr(found, name).to_json(orient="records")) for name in parts}
-        print(json.dumps({"run": found.run, **data}, indent=2))
+def show(stages: "Stages | None", as_json: bool, run: str = "") -> None:
+    """Print stages in words, or as JSON; None where the table can show none."""
+    parts = ("table", "turning_points", "events", "onsets")
+    if not as_json:
+        print("no stages: there are no scores over at least four checkpoints" if stages is None else stages)
+    elif stages is None:
+        print(json.dumps({"run": run, **{name: [] for name in parts}}, indent=2))
     else:
-        print(found)
+        data = {name: json.loads(getattr(stages, name).to_json(orient="records")) for name in parts}
+        print(json.dumps({"run": stages.run, **data}, indent=2))

@@ -1,53 +1,92 @@
-"""The command line's experiments: `stagewise run`, a command a paper."""
+"""The command line's experiments: `stagewise run`, any task from training to report, and a command a paper."""
 
 import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
+from stagewise.cli.names import TASKS, chooser, probe_named
 from stagewise.cli.options import (
     AsJson,
     Config,
+    ContextList,
     Heads,
+    Layers,
+    MoreProbes,
+    Only,
     Preset,
     Quiet,
+    Restricted,
+    RunFolder,
     Seed,
     Settings,
     Steps,
-    markov_recipe,
+    Without,
     one_thread,
+    read_contexts,
     reported_errors,
     show,
 )
+from stagewise.cli.recipes import Choice, recipe_of
+from stagewise.cli.settings import changed, read_settings
 
-run_app = typer.Typer(help="Run a paper's experiment from training to report.", no_args_is_help=True)
+ANY = "TASK"
+"""The command that stands for every name that is not a command itself."""
 
 
-@run_app.command("markov")
-def run_markov(
-    folder: Annotated[Path, typer.Option(help="the run folder; an interrupted run in it goes on")] = Path(
-        "runs/markov"
-    ),
-    preset: Preset = "minimal",
-    seed: Seed = 0,
-    heads: Heads = 3,
+class TaskGroup(TyperGroup):
+    """A group of commands in which any other name is that of a task."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command of the first argument, or the one that runs any task, which gets that argument too."""
+        name = args[0]
+        if name.startswith("-") or self.get_command(ctx, name) is not None:
+            return super().resolve_command(ctx, args)
+        return name, self.get_command(ctx, ANY), args
+
+
+run_app = typer.Typer(
+    cls=TaskGroup, help="Run a task, or a paper's experiment, from training to report.", no_args_is_help=True
+)
+
+
+@run_app.command(ANY, help=f"Run a task from training to report: {', '.join(TASKS)}, or one's own as module:Class.")
+def run_task(
+    task: Annotated[str, typer.Argument(metavar=" ", hidden=True)],
+    folder: RunFolder = None,
+    preset: Preset = None,
+    seed: Seed = None,
+    heads: Heads = None,
+    layers: Layers = None,
     steps: Steps = None,
     config: Config = None,
     settings: Settings = None,
-    restricted: Annotated[bool, typer.Option(help="train restricted-context models to compare with")] = True,
+    probe: MoreProbes = None,
+    only: Only = None,
+    without: Without = None,
+    restricted: Restricted = None,
+    contexts: ContextList = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train on the high-order Markov chain, probe every checkpoint, find the stages, write the report."""
+    """Train a preset of the task, probe every checkpoint, find the stages, write the report."""
     with reported_errors():
         one_thread()
-        from stagewise.experiments.incremental import markov
+        from stagewise.experiments.presets import run
 
-        recipe = markov_recipe(preset, seed, heads, steps, config, settings)
-        stages = markov.run(recipe, folder, restricted=restricted, progress=not (quiet or as_json))
-        show(stages, as_json)
-        print(f"report: {folder / 'report.html'}", file=sys.stderr if as_json else sys.stdout)
+        recipe = recipe_of(task, Choice(preset, seed, heads, layers, steps, config, settings))
+        analysis = run(
+            recipe,
+            folder or Path("runs", task.replace(":", "-")),
+            restricted=read_contexts(restricted, contexts),
+            probes=chooser(only or (), without or ()),
+            extra_probes=[probe_named(name) for name in probe or ()],
+            progress=not (quiet or as_json),
+        )
+        show(analysis.stages, as_json, analysis.series.name)
+        print(f"report: {analysis.report}", file=sys.stderr if as_json else sys.stdout)
 
 
 @run_app.command("incremental")
@@ -120,16 +159,31 @@ def run_wikitext(
     ] = 0.3,
     steps: Annotated[int, typer.Option(help="optimiser updates")] = 5000,
     seed: Annotated[int, typer.Option(help="of the initial weights, the data and the evaluation")] = 0,
+    settings: Settings = None,
+    probe: MoreProbes = None,
+    only: Only = None,
+    without: Without = None,
+    restricted: Restricted = None,
+    contexts: ContextList = None,
     quiet: Quiet = False,
 ) -> None:
     """Train a small transformer on WikiText-2, probe every checkpoint, write the report; minutes of one core."""
     with reported_errors():
         one_thread()
         from stagewise.experiments import wikitext
+        from stagewise.experiments.presets import run
 
         sizes: dict[str, Any] = {"words": words, "n_words": n_words, "length": length, "steps": steps}
         recipe = wikitext.recipe(layers, attn_only=not mlp, repeating=repeating, seed=seed, data=data, **sizes)
-        print(f"report: {wikitext.run(recipe, folder, progress=not quiet)}")
+        analysis = run(
+            changed(recipe, read_settings(settings or [])),
+            folder,
+            restricted=read_contexts(restricted, contexts),
+            probes=chooser(only or (), without or ()),
+            extra_probes=[probe_named(name) for name in probe or ()],
+            progress=not quiet,
+        )
+        print(f"report: {analysis.report}")
 
 
 @run_app.command("wikitext-baseline")

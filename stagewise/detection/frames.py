@@ -58,7 +58,7 @@ def digest(table: pd.DataFrame) -> str:
 
     Resamples are left out: `lo` and `hi`, which come from them, are not.
     """
-    found = hashlib.sha256(json.dumps(table.attrs.get(DECLARED, {}), sort_keys=True).encode())
+    found = hashlib.sha256(str(table.attrs.get(DECLARED)).encode())
     for name in sorted(set(map(str, table)) - {"resamples"}):
         if table[name].notna().any():
             found.update(f"{name} {len(table)} ".encode() + _bytes(table[name]))

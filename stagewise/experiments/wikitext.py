@@ -1,60 +1,41 @@
 """Small transformers on WikiText: train, probe every checkpoint on held-out text and on repeated tokens, report."""
 
 import dataclasses
-import math
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import torch
 
+from stagewise.analysis import Analysis, Probes
+from stagewise.analysis import run as run_recipe
 from stagewise.architecture import Architecture
+from stagewise.baselines import Contexts
 from stagewise.checkpoints import run_folder
 from stagewise.checkpoints.series import open_series
 from stagewise.init import GaussianInit
 from stagewise.measurement.engine import measure
+from stagewise.plan import logarithmic
 from stagewise.probe import AbstractProbe
-from stagewise.probes import (
-    AttentionEntropy,
-    AttentionTo,
-    Copying,
-    HeadAblation,
-    InContextLearning,
-    KLToReference,
-    Loss,
-    LossAgainstReferences,
-    MeanPattern,
-    OffsetProfile,
-    PatternClusters,
-    RestrictedContextKL,
-)
+from stagewise.probes import AttentionTo, Copying
 from stagewise.recipe import Recipe, Seeds, TrainPlan
-from stagewise.reporting.page import report
-from stagewise.schedule import logarithmic
 from stagewise.task import Batch
 from stagewise.tasks import RepeatedTokens, WikiText
 from stagewise.text.corpus import Words
 from stagewise.training import train
 
 WINDOWS = 96
-"""Windows of a probe batch: 95 % intervals of a loss are then about 0.1 nats wide."""
+"""Sequences of repeated tokens."""
 
-NUMBERS = 10**7
-"""Log-probabilities of one pass that fit in memory beside those of the edited ones: of many words fewer windows."""
-
-CONTEXTS = (1, 2, 3, 4, 8, 16, 32)
-
-OFFSETS = 16
-"""Offsets by which heads are clustered: farther ones hold little, and that evenly."""
+RELATIONS = ("previous token", "induction")
+"""Where heads are looked for on repeated tokens."""
 
 LAYERS = range(1, 5)
 
 INIT = GaussianInit(stds={"*.W_O": 0.0, "pos_embed.W_pos": 1.0})
 """Positions as large as the normed tokens beside them, and heads that write nothing yet: otherwise the heads of layer 0
 learn to look at their own token at once, and previous-token heads form in the last layer, where no head reads them."""
-
-MAPS = 40_000
-"""Weights of a checkpoint's mean maps that are kept, of its first positions: more take gigabytes of memory in all."""
 
 
 def recipe(
@@ -93,20 +74,31 @@ def recipe(
     if n_layers not in LAYERS:
         raise ValueError(f"layers must be {LAYERS[0]} to {LAYERS[-1]}, got {n_layers}")
     task = WikiText(length=length, words=words, n_words=n_words, data=data, repeating=repeating)
+    model = architecture(length, task.d_vocab, n_layers, attn_only=attn_only)
+    return Recipe(task, model, plan(steps, seed))
+
+
+def architecture(n_ctx: int, d_vocab: int, n_layers: int = 2, *, attn_only: bool = True) -> Architecture:
+    """Return the model for text of this size: four heads a layer, positions seen by queries and keys only."""
     config = {
         "n_layers": n_layers,
         "n_heads": 4,
         "d_model": 128,
         "d_head": 32,
         "d_mlp": 512,
-        "n_ctx": length,
-        "d_vocab": task.d_vocab,
+        "n_ctx": n_ctx,
+        "d_vocab": d_vocab,
         "attn_only": attn_only,
         "act_fn": "relu",
         "normalization_type": "LN",
         "positional_embedding_type": "shortformer",
     }
-    plan = TrainPlan(
+    return Architecture(config, INIT)
+
+
+def plan(steps: int, seed: int) -> TrainPlan:
+    """Return the training of a model for text: warm-up, constant rate, cool-down over the last third."""
+    return TrainPlan(
         steps=steps,
         batch_size=32,
         learning_rate=3e-3,
@@ -115,31 +107,6 @@ def recipe(
         save=logarithmic(12, steps, start=3),
         seeds=Seeds(seed, seed, seed),
     )
-    return Recipe(task, Architecture(config, INIT), plan)
-
-
-def probes(length: int, n_heads: int) -> list[AbstractProbe]:
-    """Return what is measured on held-out text, for windows of a length and heads of all layers together."""
-    return [
-        Loss(),
-        KLToReference(),
-        LossAgainstReferences(),
-        InContextLearning(),
-        AttentionTo(),
-        AttentionEntropy(),
-        RestrictedContextKL(tuple(context for context in CONTEXTS if context < length)),
-        HeadAblation(kinds=("mean",)),
-        PatternClusters(max_offset=OFFSETS),
-        OffsetProfile(),
-        MeanPattern(math.isqrt(MAPS // n_heads)),
-    ]
-
-
-def text_batch(task: WikiText, seed: int) -> Batch:
-    """Return windows of the validation text, those in which a token comes twice: nearly all."""
-    batch = task.probe_batch(max(8, min(WINDOWS, NUMBERS // (task.length * task.d_vocab))), seed)
-    kept = torch.stack([mask.any((1, 2)) for mask in batch.relations.values()]).all(0)
-    return batch[kept]
 
 
 def repeated_batch(task: WikiText, seed: int) -> Batch:
@@ -151,32 +118,36 @@ def repeated_batch(task: WikiText, seed: int) -> Batch:
     return dataclasses.replace(batch, tokens=frequent[batch.tokens], targets=frequent[batch.targets], references={})
 
 
-def measure_run(recipe: Recipe, folder: Path, *, progress: bool = True) -> pd.DataFrame:
-    """Measure every checkpoint on held-out text and on repeated tokens, and write both tables; return the first.
-
-    An interrupted measurement goes on.
+def measure_repeated(recipe: Recipe, folder: Path, *, progress: bool = True) -> pd.DataFrame:
+    """Measure every checkpoint on repeated tokens and write the table; an interrupted measurement goes on.
 
     Raises:
         ValueError: the run is not one of WikiText.
     """
-    task, seed = recipe.task, recipe.plan.seeds.evaluation
-    if not isinstance(task, WikiText):
-        raise ValueError(f"this measures runs of WikiText, {folder} is one of {type(task).__name__}")
-    series, parts = open_series(folder), folder / "tables" / "parts"
-    on_random = [AttentionTo(("previous token", "induction")), Copying()]
-    repeated = repeated_batch(task, seed)
-    measure(series, on_random, repeated, folder=parts, save=folder / run_folder.REPEATED, progress=progress)
-    on_text = probes(task.length, recipe.architecture.n_layers * recipe.architecture.n_heads)
-    held_out = text_batch(task, seed)
-    return measure(series, on_text, held_out, folder=parts, save=folder / run_folder.TABLE, progress=progress)
+    if not isinstance(recipe.task, WikiText):
+        raise ValueError(f"this measures runs of WikiText, {folder} is one of {type(recipe.task).__name__}")
+    batch, probes = repeated_batch(recipe.task, recipe.plan.seeds.evaluation), [AttentionTo(RELATIONS), Copying()]
+    parts, table = folder / "tables" / "parts", folder / run_folder.REPEATED
+    return measure(open_series(folder), probes, batch, folder=parts, save=table, progress=progress)
 
 
-def run(recipe: Recipe, folder: str | Path, *, progress: bool = True) -> Path:
-    """Train, probe every checkpoint and write `report.html`; return its path. What a killed run had done stays done.
+def run(
+    recipe: Recipe,
+    folder: str | Path,
+    *,
+    restricted: Contexts = False,
+    probes: Probes = None,
+    extra_probes: Sequence[AbstractProbe] = (),
+    progress: bool = True,
+) -> Analysis:
+    """Do as `analysis.run` on held-out text, and measure every checkpoint on repeated tokens too.
 
     Args:
         recipe: from `recipe`, or another one of WikiText.
         folder: the run folder.
+        restricted: whether to train restricted-context models, or of which contexts.
+        probes: what to measure on text; None takes `default_probes`.
+        extra_probes: what to measure on text besides.
         progress: show bars.
 
     Raises:
@@ -184,5 +155,7 @@ def run(recipe: Recipe, folder: str | Path, *, progress: bool = True) -> Path:
     """
     folder = Path(folder)
     train(recipe, folder, progress=progress)
-    measure_run(recipe, folder, progress=progress)
-    return report(folder)
+    measure_repeated(recipe, folder, progress=progress)
+    return run_recipe(
+        recipe, folder, restricted=restricted, probes=probes, extra_probes=extra_probes, progress=progress
+    )

@@ -8,6 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import wrightomega
 
+from stagewise.table import LabelledArray
+from stagewise.theory.dynamics import AbstractReducedDynamics, State
+
 Floats = NDArray[np.float64]
 
 Numbers = float | int | Sequence[float | int] | NDArray[Any]
@@ -15,7 +18,7 @@ Numbers = float | int | Sequence[float | int] | NDArray[Any]
 
 
 @dataclasses.dataclass(frozen=True)
-class ScanAndSnap:
+class ScanAndSnap(AbstractReducedDynamics):
     """The one-layer transformer in the weak-correlation limit: K classes, M tokens, rates eta_Y and eta_Z.
 
     Times t count steps of batch size 1 without momentum, classes drawn uniformly; momentum 0.9 makes slow phases ten
@@ -66,6 +69,25 @@ class ScanAndSnap:
         for name in ("eta_y", "eta_z", "C_0"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
+
+    def initial_state(self) -> Floats:
+        """Return h = 0."""
+        return np.zeros(1)
+
+    def velocity(self, state: State) -> State:
+        """Return h' = (eta_Y / K) / (M - 1 + e^{M h}), by steps of which each class has every K-th.
+
+        Times are steps: the rates are in eta_Y and eta_Z, so that `predict` takes its own rate of 1.
+        """
+        return np.asarray([self.eta_y / self.K / (self.M - 1 + np.exp(self.M * state[0]))])
+
+    def curves(self, states: Floats) -> dict[str, list[LabelledArray]]:
+        """Return the loss of the label, -ln alpha_nn with alpha_nn = e^{M h} / (M - 1 + e^{M h}), in nats.
+
+        Source: arXiv:2305.16380, the proof of Theorem 1.
+        """
+        loss = np.log1p((self.M - 1) * np.exp(-self.M * states[:, 0]))
+        return {"Loss": [LabelledArray("time", loss, "cross_entropy")]}
 
     def h(self, t: Numbers) -> Floats:
         """Return h(t), how far the decoder has gone after t steps on one class.

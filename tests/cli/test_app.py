@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from stagewise.checkpoints.run_folder import TABLE
+from stagewise.checkpoints.run_folder import TABLE, read_table
 from stagewise.cli.app import app
 
 SHORT = ["--quiet", "--steps", "6", "--set", "plan.batch_size=8", "--set", "task.n_sequences=32"]
@@ -30,8 +30,11 @@ def test_help_costs_neither_torch_nor_transformer_lens() -> None:
 
 def test_a_run_is_trained_measured_and_reported_verb_by_verb(tmp_path: Path) -> None:
     folder = str(tmp_path / "run")
-    assert call("train", folder, *SHORT)[0] == 0
-    assert call("measure", folder, "--quiet")[0] == 0
+    assert call("train", "markov", "--folder", folder, *SHORT)[0] == 0
+    assert call("measure", folder, "--quiet", "--without", "HeadAblation", "--probe", "AttentionFreezing")[0] == 0
+    probes = set(read_table(tmp_path / "run")["probe"])
+    assert {"AttentionFreezing", "RestrictedContextKL"} <= probes
+    assert "HeadAblation" not in probes
     code, printed = call("stages", folder, "--json")
     assert code == 0
     assert json.loads(printed)["table"][0]["stage"] == 1
@@ -42,7 +45,9 @@ def test_a_run_is_trained_measured_and_reported_verb_by_verb(tmp_path: Path) -> 
 def test_a_config_of_the_users_own_takes_the_place_of_the_preset(tmp_path: Path) -> None:
     config = {"n_layers": 2, "d_model": 8, "d_head": 4, "n_ctx": 21, "d_vocab": 24, "attn_only": True}
     (tmp_path / "config.json").write_text(json.dumps(config))
-    code, printed = call("train", str(tmp_path / "run"), "--config", str(tmp_path / "config.json"), *SHORT)
+    code, printed = call(
+        "train", "markov", "--folder", str(tmp_path / "run"), "--config", str(tmp_path / "config.json"), *SHORT
+    )
     assert code == 0
     assert "2 layers of 2 heads" in printed
 
@@ -50,7 +55,7 @@ def test_a_config_of_the_users_own_takes_the_place_of_the_preset(tmp_path: Path)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--preset", "huge"], "no preset 'huge'; there are minimal, full"),
+        (["--preset", "huge"], "MarkovChain has no preset 'huge'; there are minimal, full"),
         (["--set", "task.spans=[2,0,2]"], "spans must be one positive number of lags a group, got (2, 0, 2)"),
         (["--set", "plan.speed=2"], "--set plan.speed: the recipe has no such field"),
         (["--set", "steps"], "--set takes key=value, got 'steps'"),
@@ -58,7 +63,7 @@ def test_a_config_of_the_users_own_takes_the_place_of_the_preset(tmp_path: Path)
     ],
 )
 def test_bad_input_is_one_line_that_says_what_is_possible(arguments: list[str], message: str, tmp_path: Path) -> None:
-    code, printed = call("train", str(tmp_path / "run"), *arguments)
+    code, printed = call("train", "markov", "--folder", str(tmp_path / "run"), *arguments)
     assert code == 2
     assert message in printed
     assert not (tmp_path / "run").exists()
@@ -66,13 +71,48 @@ def test_bad_input_is_one_line_that_says_what_is_possible(arguments: list[str], 
 
 def test_a_folder_of_another_recipe_is_left_alone(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    assert call("train", str(folder), *SHORT)[0] == 0
+    assert call("train", "markov", "--folder", str(folder), *SHORT)[0] == 0
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    code, printed = call("train", str(folder), *SHORT, "--seed", "1")
+    code, printed = call("train", "markov", "--folder", str(folder), *SHORT, "--seed", "1")
     assert code == 2
     assert "holds a run of another recipe" in printed
     assert "task.seed: 1 asked for, 0 on disk" in printed
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+def test_a_run_folder_is_gone_on_with_by_its_own_recipe(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    assert call("train", "markov", "--folder", str(folder), *SHORT)[0] == 0
+    (last,) = folder.rglob("step-00000006.safetensors")
+    before = last.read_bytes()
+    last.unlink()
+    assert call("train", str(folder), "--quiet")[0] == 0
+    assert last.read_bytes() == before
+    code, printed = call("train", str(folder), "--heads", "2")
+    assert (code, "--heads is of a preset" in printed) == (2, True)
+
+
+@pytest.mark.parametrize("verb", ["train", "run"])
+def test_a_task_that_there_is_none_of_is_named_with_those_that_there_are(verb: str, tmp_path: Path) -> None:
+    code, printed = call(verb, "marcov", "--folder", str(tmp_path / "run"))
+    assert code == 2
+    assert "there is no task 'marcov'; there are markov, recall," in printed
+    assert "module:Class" in printed
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "message"),
+    [
+        ("--probe", "Nonsense", "there is no probe 'Nonsense'; there are Accuracy,"),
+        ("--probe", "ValueAlignment", "the probe ValueAlignment needs arguments"),
+        ("--only", "Nonsense", "Nonsense is none of the default probes here; they are Loss,"),
+    ],
+)
+def test_a_probe_that_cannot_be_run_is_named(option: str, name: str, message: str, tmp_path: Path) -> None:
+    folder = str(tmp_path / "run")
+    assert call("train", "markov", "--folder", folder, *SHORT)[0] == 0
+    code, printed = call("measure", folder, option, name, "--quiet")
+    assert (code, message in printed) == (2, True), printed
 
 
 def test_a_run_that_was_not_measured_has_no_stages_yet(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def folder(text: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where a short run lies, without its report: drawing takes seconds."""
     path = tmp_path_factory.mktemp("runs") / "wikitext"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wikitext, "report", lambda folder: folder / "report.html")
+        patch.setattr("stagewise.analysis.report", lambda folder: folder / "report.html")
         result = CliRunner().invoke(app, ["run", "wikitext", "--data", text, "--folder", str(path), *SIZES])
     assert result.exit_code == 0, result.output
     assert result.output.strip() == f"report: {path / 'report.html'}"
@@ -86,7 +86,7 @@ def test_the_gap_is_the_loss_less_the_law(folder: Path) -> None:
 
 
 def test_a_rerun_trains_and_measures_nothing_again(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wikitext, "report", lambda folder: folder / "report.html")
+    monkeypatch.setattr("stagewise.analysis.report", lambda folder: folder / "report.html")
     made = {path: path.stat().st_mtime_ns for path in folder.rglob("*.safetensors")}
     made |= {path: path.stat().st_mtime_ns for path in (folder / "tables" / "parts").rglob("step-*.parquet")}
     assert len(made) == 3 * 5
@@ -105,8 +105,8 @@ def test_repeated_tokens_are_frequent_ones_of_the_text(text: str) -> None:
 
 
 def test_every_window_of_the_text_batch_has_every_relation(text: str) -> None:
-    batch = wikitext.text_batch(WikiText(data=text, words="bpe", n_words=262, length=4), seed=0)
-    assert 0 < len(batch) < wikitext.WINDOWS
+    batch = WikiText(data=text, words="bpe", n_words=262, length=4).probe_batch(96, seed=0).complete()
+    assert 0 < len(batch) < 96
     for mask in batch.relations.values():
         assert mask.any(-1).any(-1).all()
 
@@ -119,7 +119,7 @@ def test_only_one_to_four_layers_are_built(text: str, layers: int) -> None:
 
 def test_a_run_of_another_task_is_refused(small_recipe: Recipe, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"measures runs of WikiText, .* is one of MarkovChain"):
-        wikitext.measure_run(small_recipe, tmp_path)
+        wikitext.measure_repeated(small_recipe, tmp_path)
 
 
 def test_a_folder_without_the_text_is_named_in_a_line(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import torch
 
 from stagewise.task import TRAINING, Batch, derive_seed
 from stagewise.tasks import MarkovChain, Windows
-from stagewise.tasks.windows import windows
 
 SOURCE = MarkovChain(d_vocab=6, spans=(2, 1), length=5, n_sequences=20)
 CONTEXTS = pytest.mark.parametrize("context", [1, 2, 3])
@@ -62,14 +61,22 @@ def test_the_only_reference_is_the_uniform_law() -> None:
     assert torch.equal(batch.references["uniform"], torch.full((3, 2, 6), -math.log(6)))
 
 
-def test_a_context_longer_than_the_first_scored_position_has_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"needs between 1 and 3 tokens .* got 4"):
-        Windows(SOURCE, 4).sample(5, seed=0)
+def test_the_window_that_begins_with_its_sequence_scores_what_has_fewer_tokens_before_it() -> None:
+    batch = Windows(SOURCE, 5).sample(9, seed=4)
+    source = SOURCE.sample(3, seed=4)
+    assert source.scored[0].tolist() == [False, False, True, True, True, True, True]
+    assert batch.scored.tolist() == [[False, False, True, True, True], *[[False] * 4 + [True]] * 2] * 3
+    assert torch.equal(batch.tokens[0], source.tokens[0, :5])
+    assert batch.targets[0].tolist() == [0, 0, *source.targets[0, 2:5].tolist()]
+    assert batch.targets[2, -1] == source.targets[0, 6]
+
+
+def test_a_context_longer_than_a_sequence_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"needs between 1 and 7 tokens .* got 8"):
+        Windows(SOURCE, 8).sample(5, seed=0)
 
 
 @pytest.mark.parametrize("context", [0, -2])
 def test_a_context_without_tokens_is_refused(context: int) -> None:
     with pytest.raises(ValueError, match=f"context must be at least one token, got {context}"):
         Windows(SOURCE, context)
-    with pytest.raises(ValueError, match="needs between 1 and 3 tokens"):
-        windows(SOURCE.sample(2, seed=0), context)

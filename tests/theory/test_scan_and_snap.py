@@ -14,6 +14,7 @@ from scipy.integrate import solve_ivp
 from stagewise.experiments.scan_and_snap.yz_model import Counts, attention, forward, step, zeros
 from stagewise.tasks import syn_small
 from stagewise.theory import scan_and_snap
+from stagewise.theory.dynamics import predict
 from stagewise.theory.scan_and_snap import ScanAndSnap, growth_bounds, growth_factor, relative_gain
 
 ODE = 1e-6
@@ -158,4 +159,15 @@ def test_the_theory_needs_numpy_and_scipy_alone() -> None:
     plain = {
         alias.name.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names
     }
-    assert froms | plain <= {"numpy", "scipy", *sys.stdlib_module_names}
+    own = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) if "stagewise" in node.module}
+    assert own == {"stagewise.theory.dynamics"}
+    assert froms | plain <= {"numpy", "scipy", "stagewise", *sys.stdlib_module_names}
+
+
+def test_the_predicted_loss_is_that_of_the_closed_form() -> None:
+    paper = ScanAndSnap(M=40, K=4, eta_y=2.0)
+    steps = [0, 1, 10, 100, 1000]
+    table = predict(paper, steps)
+    assert set(table["probe"] + " " + table["quantity"]) == {"Loss cross_entropy"}
+    np.testing.assert_allclose(table["value"], -np.log(1 - paper.class_error(np.array(steps))), rtol=1e-5)
+    assert table["value"].iloc[0] == pytest.approx(np.log(40))

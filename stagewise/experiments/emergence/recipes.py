@@ -15,10 +15,10 @@ from stagewise.detection.thresholds import emergence_times
 from stagewise.init import LinearInit
 from stagewise.loss import training_loss
 from stagewise.measurement.engine import measure
+from stagewise.plan import linear
 from stagewise.probe import AbstractProbe
 from stagewise.probes import Accuracy, AttentionTo, Loss, ValueAlignment
 from stagewise.recipe import Recipe, Seeds, TrainPlan
-from stagewise.schedule import linear
 from stagewise.task import Batch
 from stagewise.tasks import AssociativeRecall, SparseRegression
 from stagewise.training import train

@@ -1,41 +1,18 @@
 """Incremental learning of a high-order Markov chain: train, probe every checkpoint, find the stages, report."""
 
-import itertools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pandas as pd
-
+from stagewise.analysis import run as run_recipe
 from stagewise.architecture import Architecture, OneHotInit, full, minimal
-from stagewise.checkpoints import run_folder
-from stagewise.checkpoints.series import open_series
-from stagewise.detection.stages import Stages, find_stages, stages_of
-from stagewise.experiments.incremental.restricted_context import restricted_recipe, train_restricted, with_baselines
-from stagewise.experiments.incremental.shared_baselines import linked_baselines
-from stagewise.measurement.engine import measure
+from stagewise.detection.stages import Stages, find_stages
+from stagewise.plan import linear, logarithmic
 from stagewise.probe import AbstractProbe
-from stagewise.probes import (
-    AttentionEntropy,
-    AttentionTo,
-    HeadAblation,
-    HeadSpecialisation,
-    KLToReference,
-    Loss,
-    MeanPattern,
-    OffsetProfile,
-    PatternClusters,
-    RestrictedContextKL,
-    ValueAlignment,
-)
+from stagewise.probes import AttentionTo, HeadSpecialisation, KLToReference, Loss, MeanPattern, ValueAlignment
 from stagewise.recipe import Recipe, Seeds, TrainPlan
-from stagewise.schedule import linear, logarithmic
-from stagewise.sweeping import worker_pool
-from stagewise.task import Batch
 from stagewise.tasks import MarkovChain
-from stagewise.training import train
 
-PROBE_SEQUENCES = 400
 SETTINGS = ("small", "paper")
 
 _PAPER = {"d_vocab": 50, "length": 20, "temperature": 0.1, "features": "orthogonal", "n_sequences": 9000}
@@ -120,95 +97,27 @@ def recipe(
     return Recipe(chain, architecture, TrainPlan(**{"save": saved, **fields}))
 
 
-def group_windows(task: MarkovChain) -> list[int]:
-    """Return the contexts that hold groups 1, 1 to 2, ...: the restricted contexts to compare with.
-
-    >>> group_windows(MarkovChain(spans=(2, 3)))
-    [2, 5]
-    """
-    return sorted(set(itertools.accumulate((lags[-1] for lags in task.groups), max)))
-
-
 def few_probes(task: MarkovChain, architecture: Architecture) -> list[AbstractProbe]:
     """Return what stages, heads and figures are made of, at one pass a checkpoint."""
     chosen: list[AbstractProbe] = [Loss(), KLToReference(), AttentionTo(), HeadSpecialisation(), MeanPattern()]
     if architecture.config.get("normalization_type", "LN") is None:
-        features = {f"A*_{k}": matrix for k, matrix in enumerate(task.feature_matrices(), start=1)}
-        chosen.append(ValueAlignment(features))
+        chosen.append(ValueAlignment(task.value_features()))
     return chosen
-
-
-def probes(task: MarkovChain, architecture: Architecture) -> list[AbstractProbe]:
-    """Return everything there is to measure on this task."""
-    contexts = sorted({1, *group_windows(task), min(task.window + task.spans[-1], task.n_ctx)})
-    return [
-        *few_probes(task, architecture),
-        RestrictedContextKL(tuple(contexts)),
-        HeadAblation(),
-        PatternClusters(),
-        AttentionEntropy(),
-        OffsetProfile(),
-    ]
-
-
-def probe_batch(recipe: Recipe, folder: Path) -> Batch:
-    """Return the fixed probe batch, with the restricted-context models whose training is over among its references.
-
-    They are those in the run folder and the shared ones that it refers to.
-
-    Raises:
-        FileNotFoundError: the folder refers to a shared one that is not there.
-    """
-    batch = recipe.task.probe_batch(PROBE_SEQUENCES, recipe.plan.seeds.evaluation)
-    own = {int(path.name): path for path in (folder / "restricted").glob("[0-9]*")}
-    there = {c: path for c, path in {**linked_baselines(folder), **own}.items() if run_folder.is_finished(path)}
-    return with_baselines(batch, dict(sorted(there.items())))
-
-
-def measure_run(recipe: Recipe, folder: Path, *, progress: bool = True) -> pd.DataFrame:
-    """Measure every checkpoint of a run folder and write its table; an interrupted measurement goes on."""
-    task = recipe.task
-    if not isinstance(task, MarkovChain):
-        raise ValueError(f"this measures runs of MarkovChain, {folder} is one of {type(task).__name__}")
-    return measure(
-        open_series(folder),
-        probes(task, recipe.architecture),
-        probe_batch(recipe, folder),
-        folder=folder / "tables" / "parts",
-        save=folder / run_folder.TABLE,
-        progress=progress,
-    )
 
 
 def run(recipe: Recipe, folder: str | Path, *, restricted: bool = True, progress: bool = True) -> Stages:
     """Train, probe every checkpoint, find the stages and write `report.html`; return the stages.
 
-    The restricted-context models train beside the full one in another process. What a killed run had finished is not
-    done again.
+    It is `analysis.run` with restricted-context models, one for each number of groups, trained beside the full one.
 
     Args:
         recipe: from `recipe`, or one with another architecture or plan.
         folder: the run folder.
-        restricted: whether to train restricted-context models, one for each number of groups.
+        restricted: whether to train restricted-context models.
         progress: show bars.
 
     Raises:
         ValueError: the folder belongs to another recipe.
     """
-    from stagewise.reporting.page import report
-
-    folder = Path(folder)
-    run_folder.claim(folder, recipe)
-    contexts = group_windows(recipe.task) if restricted and isinstance(recipe.task, MarkovChain) else []
-    with worker_pool(1) as pool:
-        baselines = [
-            pool.submit(train_restricted, restricted_recipe(recipe, context), folder / "restricted" / str(context))
-            for context in contexts
-        ]
-        train(recipe, folder, progress=progress)
-        for baseline in baselines:
-            baseline.result()
-    table = measure_run(recipe, folder, progress=progress)
-    stages = stages_of(table, folder=folder) or find_stages(table)
-    report(folder)
-    return stages
+    analysis = run_recipe(recipe, folder, restricted=restricted, progress=progress)
+    return analysis.stages or find_stages(analysis.table)

@@ -7,9 +7,9 @@ import pandas as pd
 from stagewise.architecture import position_heads
 from stagewise.checkpoints.run_folder import TABLE
 from stagewise.measurement.engine import measure
+from stagewise.plan import linear, logarithmic
 from stagewise.probes import AttentionTo, Loss, ValueAlignment
 from stagewise.recipe import Recipe, TrainPlan
-from stagewise.schedule import linear, logarithmic
 from stagewise.tasks import MarkovRegression
 from stagewise.theory.tensor_factorisation import TensorFactorisation, half_times
 from stagewise.training import train

@@ -10,11 +10,13 @@ import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
+from stagewise.analysis import run_batch
+from stagewise.baselines import link_baselines
 from stagewise.checkpoints import run_folder
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.experiments.incremental import markov
 from stagewise.experiments.incremental.recipes import FIGURES, Run, runs
-from stagewise.experiments.incremental.shared_baselines import link_baselines, shared_baseline
+from stagewise.experiments.incremental.shared_baselines import shared_baseline
 from stagewise.experiments.incremental.summary import run_numbers
 from stagewise.measurement.engine import measure
 from stagewise.recipe import Recipe
@@ -58,14 +60,14 @@ def run_recipe(recipe: Recipe, folder: Path, cache: Path | None = None, *, progr
     if not isinstance(recipe.task, MarkovChain):
         raise ValueError(f"this measures runs on MarkovChain, the recipe's task is {type(recipe.task).__name__}")
     _link_shared(recipe, folder, cache, progress)
-    probes, batch = markov.few_probes(recipe.task, recipe.architecture), markov.probe_batch(recipe, folder)
+    probes, batch = markov.few_probes(recipe.task, recipe.architecture), run_batch(recipe, folder)
     parts, table = folder / "tables" / "parts", folder / run_folder.TABLE
     return measure(series, probes, batch, folder=parts, save=table, progress=progress)
 
 
 def _link_shared(recipe: Recipe, folder: Path, cache: Path | None, progress: bool) -> None:
     if cache is not None and isinstance(recipe.task, MarkovChain):
-        contexts = markov.group_windows(recipe.task)
+        contexts = recipe.task.contexts
         link_baselines(folder, {c: shared_baseline(recipe, c, cache, progress=progress) for c in contexts})
 
 

@@ -1,20 +1,14 @@
 """Restricted-context baselines that the runs of a sweep share: trained once, found by the hash of their recipe."""
 
 import dataclasses
-import os
 from pathlib import Path
 
 from stagewise.architecture import OneHotInit
+from stagewise.baselines import restricted_recipe
 from stagewise.checkpoints.digest import short_digest
-from stagewise.checkpoints.json_files import read_json
-from stagewise.checkpoints.run_folder import write_json
-from stagewise.experiments.incremental.restricted_context import restricted_recipe
 from stagewise.recipe import Recipe, Seeds
 from stagewise.tasks import MarkovChain
 from stagewise.training import train
-
-LINKS = "restricted/shared.json"
-"""In a run folder: where the baselines are that it shares with others, by context, relative to it."""
 
 DATA = 20_000
 """Sequences that a baseline trains on, at least: it must stand for a short context, not for a lack of data."""
@@ -46,27 +40,3 @@ def shared_baseline(recipe: Recipe, context: int, cache: Path, *, progress: bool
     folder = cache / short_digest(wanted)
     train(wanted, folder, progress=progress)
     return folder
-
-
-def link_baselines(folder: Path, baselines: dict[int, Path]) -> None:
-    """Let a run folder refer to shared baselines, by context, so that measuring it anew compares with them."""
-    write_json(folder / LINKS, {str(c): os.path.relpath(path, folder) for c, path in sorted(baselines.items())})
-
-
-def linked_baselines(folder: Path) -> dict[int, Path]:
-    """Return the shared baselines that a run folder refers to, by context; none where it refers to none.
-
-    Raises:
-        FileNotFoundError: one is not where it was.
-        ValueError: the file that refers to them is damaged.
-    """
-    if not (folder / LINKS).exists():
-        return {}
-    links = read_json(folder / LINKS, "restore it, or delete it to compare with no baselines")
-    found = {int(c): folder / path for c, path in links.items()}
-    if missing := [str(path) for path in found.values() if not path.exists()]:
-        raise FileNotFoundError(
-            f"{folder / LINKS} refers to baselines that are not there: {', '.join(missing)}. Put them back, run the "
-            "figure's command again, or delete that file to compare with none"
-        )
-    return found

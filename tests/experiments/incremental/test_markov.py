@@ -7,11 +7,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from stagewise.analysis import RUN_SEQUENCES, run_batch
 from stagewise.architecture import OneHotInit, minimal
+from stagewise.baselines import restricted_recipe
 from stagewise.checkpoints.run_folder import checkpoint_file, read_table
 from stagewise.detection.stages import Stages, find_stages
 from stagewise.experiments.incremental import markov
-from stagewise.experiments.incremental.restricted_context import restricted_recipe
 from stagewise.measurement.engine import measure
 from stagewise.probes import HeadSpecialisation, KLToReference
 from stagewise.recipe import Recipe
@@ -44,7 +45,7 @@ def top_groups(table: pd.DataFrame, step: int) -> list[str]:
 
 
 def stages_of(recipe: Recipe, folder: Path) -> tuple[Stages, pd.DataFrame]:
-    batch = recipe.task.probe_batch(markov.PROBE_SEQUENCES, recipe.plan.seeds.evaluation)
+    batch = recipe.task.probe_batch(RUN_SEQUENCES, recipe.plan.seeds.evaluation)
     series = train(recipe, folder, progress=False)
     table = measure(series, [KLToReference(), HeadSpecialisation()], batch, progress=False)
     return find_stages(table), table
@@ -59,7 +60,7 @@ def test_a_short_run_writes_everything_and_a_second_call_reuses_it(
     assert (tmp_path / "run" / "report.html").stat().st_size > 0
     weights = sorted(tmp_path.rglob("step-*.safetensors"))
     written = [path.stat().st_mtime_ns for path in weights]
-    monkeypatch.setattr("stagewise.reporting.page.report", lambda _: None)  # drawn once is enough
+    monkeypatch.setattr("stagewise.analysis.report", lambda folder: folder / "report.html")  # drawn once is enough
     second = markov.run(recipe, tmp_path / "run", restricted=preset == "minimal", progress=False)
     assert [path.stat().st_mtime_ns for path in weights] == written
     pd.testing.assert_frame_equal(first.table, second.table)
@@ -73,7 +74,7 @@ def test_a_restricted_model_that_was_not_trained_to_its_end_is_no_reference(tmp_
     for context in (2, 4):
         train(restricted_recipe(recipe, context), tmp_path / "restricted" / str(context), progress=False)
     checkpoint_file(tmp_path / "restricted" / "4", recipe.plan.steps).unlink()
-    names = markov.probe_batch(recipe, tmp_path).references
+    names = run_batch(recipe, tmp_path).references
     assert [name for name in names if name.startswith("trained")] == ["trained c=2"]
 
 

@@ -8,7 +8,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from stagewise.analysis import run_batch
 from stagewise.architecture import OneHotInit, minimal
+from stagewise.baselines import linked_baselines
 from stagewise.checkpoints import run_folder
 from stagewise.checkpoints.digest import short_digest
 from stagewise.detection.stages import find_stages
@@ -17,7 +19,7 @@ from stagewise.experiments.incremental import markov
 from stagewise.experiments.incremental import runs as incremental
 from stagewise.experiments.incremental.early_stopping import early_stop
 from stagewise.experiments.incremental.recipes import FIGURES, SCALES, SETTINGS, Run, runs, variants
-from stagewise.experiments.incremental.shared_baselines import baseline_recipe, linked_baselines
+from stagewise.experiments.incremental.shared_baselines import baseline_recipe
 from stagewise.recipe import Recipe, TrainPlan
 from stagewise.table import select
 from stagewise.tasks import MarkovChain
@@ -72,7 +74,7 @@ def test_two_processes_find_what_one_finds(swept: tuple[Path, pd.DataFrame], tmp
 
 def test_measuring_a_run_of_a_sweep_anew_keeps_its_shared_baselines(swept: tuple[Path, pd.DataFrame]) -> None:
     folder, _ = swept
-    references = set(markov.probe_batch(tiny(40), folder / "a-seed0").references)
+    references = set(run_batch(tiny(40), folder / "a-seed0").references)
     assert {"trained c=1", "trained c=2"} <= references
 
 

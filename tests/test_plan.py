@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from stagewise.schedule import linear, logarithmic
+from stagewise.plan import linear, logarithmic
 
 
 @pytest.mark.parametrize(("every", "stop", "start"), [(1, 5, 0), (3, 9, 0), (3, 10, 2), (7, 7, 0), (5, 3, 4)])

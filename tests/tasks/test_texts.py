@@ -14,7 +14,7 @@ from stagewise.checkpoints.run_folder import TABLE
 from stagewise.cli.app import app
 from stagewise.measurement.engine import measure
 from stagewise.probes import AttentionTo, Loss
-from stagewise.texts import text_task
+from stagewise.tasks.text import text_task
 
 SENTENCE = "the cat saw the dog and the dog saw the cat again while a bird sang "
 

@@ -1,0 +1,111 @@
+"""What the command line calls tasks and probes: short names of the catalogue, or module:Class for one's own."""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from stagewise.architecture import Architecture
+    from stagewise.probe import AbstractProbe
+    from stagewise.task import AbstractTask, Batch
+
+TASKS = {
+    "markov": "MarkovChain",
+    "recall": "AssociativeRecall",
+    "sparse-regression": "SparseRegression",
+    "sequence-classes": "SequenceClasses",
+    "markov-regression": "MarkovRegression",
+    "wikitext": "WikiText",
+    "repeated-tokens": "RepeatedTokens",
+    "text": "Text",
+    "windows": "Windows",
+}
+"""Short name -> class of the catalogue; its class name in kebab case (markov-chain) is understood too."""
+
+
+def kebab_case(name: str) -> str:
+    """Return a class name as the command line writes it.
+
+    >>> kebab_case("AssociativeRecall")
+    'associative-recall'
+    """
+    return re.sub(r"(?<!^)(?=[A-Z])", "-", name).lower()
+
+
+def task_class(name: str) -> "type[AbstractTask]":
+    """Return the class of a task by its name, or by module:Class.
+
+    Raises:
+        ValueError: there is no such task.
+    """
+    from stagewise import tasks
+    from stagewise.recipe import load_class
+    from stagewise.task import AbstractTask
+
+    if ":" in name:
+        return load_class(name, (AbstractTask,), f"the task {name} was asked for")
+    catalogue = {kebab_case(cls): cls for cls in TASKS.values()} | TASKS
+    if name not in catalogue:
+        raise ValueError(f"there is no task {name!r}; there are {', '.join(TASKS)}, and one's own as module:Class")
+    task: type = getattr(tasks, catalogue[name])
+    if not issubclass(task, AbstractTask):
+        raise ValueError(f"{catalogue[name]} cannot be trained from a recipe: it is no AbstractTask")
+    return task
+
+
+def task_classes(names: Sequence[str] = ()) -> "list[type]":
+    """Return the classes that run.json may name: the catalogue's, and those of these names."""
+    from stagewise import tasks
+
+    return [*(value for value in vars(tasks).values() if isinstance(value, type)), *map(task_class, names)]
+
+
+def probe_named(name: str) -> "AbstractProbe":
+    """Return a probe of the catalogue by its class name, or one's own as module:Class; with its default arguments.
+
+    Raises:
+        ValueError: there is no such probe, or it needs arguments.
+    """
+    from stagewise import probes
+    from stagewise.probe import AbstractProbe
+    from stagewise.recipe import load_class
+
+    if ":" not in name and name not in _catalogue():
+        raise ValueError(
+            f"there is no probe {name!r}; there are {', '.join(_catalogue())}, and one's own as module:Class"
+        )
+    cls: type = (
+        load_class(name, (AbstractProbe,), f"the probe {name} was asked for") if ":" in name else getattr(probes, name)
+    )
+    try:
+        probe: AbstractProbe = cls()
+    except TypeError as reason:
+        raise ValueError(
+            f"the probe {name} needs arguments ({reason}): give them defaults, or measure in Python"
+        ) from None
+    return probe
+
+
+def _catalogue() -> list[str]:
+    from stagewise import probes
+
+    return sorted(name for name, value in vars(probes).items() if isinstance(value, type))
+
+
+def chooser(only: Sequence[str], without: Sequence[str]) -> "Callable[[Architecture, Batch, Any], list[AbstractProbe]]":
+    """Return a function that chooses as `default_probes`, and then only some of them, or all but some.
+
+    Raises:
+        ValueError: (when called) a name is none of the default probes of that batch and model.
+    """
+    from stagewise.default_probes import default_probes
+
+    def choose(architecture: "Architecture", batch: "Batch", task: Any) -> "list[AbstractProbe]":
+        chosen = {type(probe).__name__: probe for probe in default_probes(architecture, batch, task)}
+        if unknown := [name for name in (*only, *without) if name not in chosen]:
+            raise ValueError(
+                f"{unknown[0]} is none of the default probes here; they are {', '.join(chosen)}. --probe adds others"
+            )
+        return [probe for name, probe in chosen.items() if name not in without and (not only or name in only)]
+
+    return choose

@@ -1,0 +1,107 @@
+"""Recipes from the command line: a preset of a task and its changes, or what a run folder records."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from stagewise.cli.names import task_class, task_classes
+from stagewise.cli.settings import changed, check_fields, read_settings
+
+if TYPE_CHECKING:
+    from stagewise.recipe import Recipe
+
+
+class Choice(NamedTuple):
+    """What the options say of a recipe; None leaves it as the preset has it.
+
+    Args:
+        preset: its name.
+        seed: of the task, the initial weights, the data and the evaluation.
+        heads: of a layer.
+        layers: how many.
+        steps: optimiser updates.
+        config: a JSON file with the fields of a HookedTransformerConfig, in place of the preset's.
+        settings: other fields, as key=value.
+    """
+
+    preset: str | None = None
+    seed: int | None = None
+    heads: int | None = None
+    layers: int | None = None
+    steps: int | None = None
+    config: Path | None = None
+    settings: Sequence[str] | None = None
+
+
+AS_IT_IS = Choice()
+
+
+def recipe_of(task: str, choice: Choice) -> "Recipe":
+    """Return the recipe of a task by its name, changed by the options.
+
+    Raises:
+        ValueError: an unknown task, preset or field, or a value out of range or of another type.
+    """
+    from stagewise.experiments.presets import recipe_for
+
+    cls, values = task_class(task), read_settings(choice.settings or [])
+    fields = {
+        key.removeprefix("task."): values.pop(key)
+        for key in list(values)
+        if key.startswith("task.") and key.count(".") == 1
+    }
+    fields = check_fields(cls, fields, "task.")
+    try:
+        recipe = recipe_for(
+            cls, choice.preset, seed=choice.seed or 0, n_heads=choice.heads, n_layers=choice.layers, **fields
+        )
+    except TypeError as reason:
+        raise ValueError(f"{cls.__name__}: {reason}; give it with --set task.NAME=VALUE") from reason
+    return changed(recipe, {**_of_training(choice), **values}, [*task_classes(), cls])
+
+
+def recipe_in(folder: Path, choice: Choice = AS_IT_IS, tasks: Sequence[str] = ()) -> "Recipe":
+    """Return the recipe of a run folder, changed by the options.
+
+    Args:
+        folder: the run folder.
+        choice: of steps, config and settings.
+        tasks: classes from elsewhere that run.json names, as module:Class.
+
+    Raises:
+        ValueError: an option that only a preset has, or a class of the run that cannot be found.
+    """
+    from stagewise.checkpoints.run_folder import read_run
+    from stagewise.recipe import rebuild
+
+    given = {name: getattr(choice, name) for name in ("preset", "seed", "heads", "layers")}
+    if named := [name for name, value in given.items() if value is not None]:
+        raise ValueError(
+            f"--{named[0]} is of a preset, and {folder} holds a run with a recipe of its own: name a task in the place "
+            "of the folder, or change its fields with --set"
+        )
+    classes = task_classes(tasks)
+    recipe: Recipe = rebuild(read_run(folder)["recipe"], classes)
+    return changed(recipe, {**_of_training(choice), **read_settings(choice.settings or [])}, classes)
+
+
+def _of_training(choice: Choice) -> dict[str, object]:
+    values: dict[str, object] = {}
+    if choice.steps is not None:
+        values |= {"plan.steps": choice.steps, "plan.save": None}
+    if choice.config is not None:
+        values["architecture"] = {"type": "Architecture", "config": _read_config(choice.config)}
+    return values
+
+
+def _read_config(path: Path) -> dict[str, object]:
+    try:
+        config = json.loads(path.read_text(encoding="utf8"))
+    except json.JSONDecodeError as reason:
+        raise ValueError(f"{path} is not valid JSON ({reason})") from reason
+    if not isinstance(config, dict):
+        raise ValueError(
+            f"{path} must hold the fields of a HookedTransformerConfig by name, got a {type(config).__name__}"
+        )
+    return config

@@ -1,0 +1,118 @@
+"""`stagewise sweep`: one task over a grid of settings, a run folder each, and a table of what came out."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stagewise.cli.options import (
+    Config,
+    ContextList,
+    Heads,
+    Layers,
+    Preset,
+    Quiet,
+    Restricted,
+    Seed,
+    Settings,
+    Steps,
+    one_thread,
+    read_contexts,
+    reported_errors,
+)
+from stagewise.cli.recipes import Choice, recipe_of
+
+if TYPE_CHECKING:
+    from stagewise.recipe import Recipe
+
+SUMMARY = "summary.csv"
+
+
+def sweep(
+    task: Annotated[str, typer.Argument(help="a task of the catalogue, or module:Class")],
+    settings: Settings = None,
+    folder: Annotated[
+        Path | None, typer.Option(help="holds the run folders; what is finished in it is not done again")
+    ] = None,
+    workers: Annotated[int, typer.Option(help="processes, of one thread each")] = 2,
+    preset: Preset = None,
+    seed: Seed = None,
+    heads: Heads = None,
+    layers: Layers = None,
+    steps: Steps = None,
+    config: Config = None,
+    restricted: Restricted = None,
+    contexts: ContextList = None,
+    quiet: Quiet = False,
+) -> None:
+    """Run a task for every combination of values, as in --set plan.seeds.init=0,1,2 --set task.importance=1.0,1.5."""
+    with reported_errors():
+        one_thread()
+        from stagewise.checkpoints.run_folder import write
+        from stagewise.sweeping import RunsFailed, grid
+        from stagewise.sweeping import sweep as sweep_settings
+
+        folder = folder or Path("runs", f"sweep-{task.replace(':', '-')}")
+        cells = grid(**_axes(settings or []))
+        choices = [
+            Choice(preset, seed, heads, layers, steps, config, [f"{k}={v}" for k, v in cell.items()]) for cell in cells
+        ]
+        recipes = [recipe_of(task, choice) for choice in choices]
+        baselines = read_contexts(restricted, contexts)
+        runs = [
+            {"recipe": recipe, "folder": str(folder / _name(cell)), "restricted": baselines}
+            for recipe, cell in zip(recipes, cells, strict=True)
+        ]
+        try:
+            table = sweep_settings(run_one, runs, folder, workers=workers, progress=not quiet)
+        except RunsFailed as failed:
+            raise ValueError(str(failed)) from failed
+        table = table.drop(columns=["recipe", "restricted"])
+        for number, axis in enumerate(cells[0]):
+            table.insert(number, axis, [cell[axis] for cell in cells])
+        write(folder / SUMMARY, lambda partial: table.to_csv(partial, index=False))
+        print(table.to_string(index=False))
+        print(f"table: {folder / SUMMARY}")
+
+
+def run_one(recipe: "Recipe", folder: str, restricted: bool | Sequence[int] | None) -> Mapping[str, Any]:
+    """Run one recipe into its folder; return its number of stages, its final loss and its boundaries.
+
+    Raises:
+        ValueError: the folder belongs to another recipe.
+    """
+    from stagewise.experiments.presets import run
+    from stagewise.table import select
+
+    analysis = run(recipe, folder, restricted=restricted, progress=False)
+    quantity = "squared_error" if recipe.task.sample(1, 0).is_regression else "cross_entropy"
+    losses = select(analysis.table, "Loss", quantity).sort_values("step")["value"]
+    stages = analysis.stages
+    return {
+        "stages": 0 if stages is None else len(stages),
+        "final loss": float(losses.iloc[-1]),
+        "boundaries": "" if stages is None else ", ".join(f"{step:g}" for step in stages.table["end"].iloc[:-1]),
+    }
+
+
+def _axes(settings: Sequence[str]) -> dict[str, list[str]]:
+    """Return the values of each field, as texts; a list or an object in brackets is one value.
+
+    >>> _axes(["plan.seeds.init=0,1", "task.spans=[2,2]"])
+    {'plan.seeds.init': ['0', '1'], 'task.spans': ['[2,2]']}
+    """
+    axes: dict[str, list[str]] = {}
+    for text in settings:
+        key, separator, values = text.partition("=")
+        if not separator or not values:
+            raise ValueError(f"--set takes key=value,value,..., got {text!r}")
+        if key in axes:
+            raise ValueError(f"--set {key} is given twice: write all its values in one, as in {key}=0,1")
+        axes[key] = [values] if values[0] in "[{" else values.split(",")
+    return axes
+
+
+def _name(cell: Mapping[str, str]) -> str:
+    """Return the name of a run folder, from the fields that are set."""
+    return "-".join(f"{key}={value}" for key, value in cell.items()).replace("/", "_") or "run"

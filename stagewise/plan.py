@@ -1,0 +1,117 @@
+"""How a model is trained and which steps are saved: sets of steps, joined with `|`; intervals are half open."""
+
+import dataclasses
+import operator
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+
+def linear(every: int, stop: int, start: int = 0) -> frozenset[int]:
+    """Return the steps start, start + every, ... below stop.
+
+    >>> sorted(linear(10, 35) | {1, 2})
+    [0, 1, 2, 10, 20, 30]
+    """
+    if every < 1:
+        raise ValueError(f"a linear schedule needs at least one step between saves, got every={every}")
+    return frozenset(range(start, stop, every))
+
+
+def logarithmic(per_decade: int, stop: int, start: int = 1) -> frozenset[int]:
+    """Return steps spaced evenly in log(step), `per_decade` of them in a factor of ten, from start to below stop.
+
+    >>> sorted(logarithmic(3, 100))
+    [1, 2, 5, 10, 22, 46]
+    """
+    if per_decade < 1 or start < 1:
+        raise ValueError(f"a logarithmic schedule needs per_decade >= 1 and start >= 1, got {per_decade} and {start}")
+    steps = set()
+    exponent = 0
+    while (step := round(start * 10 ** (exponent / per_decade))) < stop:
+        steps.add(step)
+        exponent += 1
+    return frozenset(steps)
+
+
+@dataclasses.dataclass(frozen=True)
+class Seeds:
+    """The three seeds of a run: initial weights, training data, evaluation data."""
+
+    init: int = 0
+    data: int = 0
+    evaluation: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainPlan:
+    """How a model is trained. Steps count optimiser updates.
+
+    Args:
+        steps: number of updates.
+        batch_size: sequences an update.
+        optimiser: "adamw" or "sgd".
+        learning_rate: the rate of every parameter that `rates` does not name; constant between warm-up and cool-down.
+        warmup: first updates, over which all rates rise linearly to their values.
+        cooldown: last updates, over which all rates fall linearly, towards zero.
+        weight_decay: decoupled for AdamW, L2 for SGD.
+        momentum: of SGD.
+        clip: largest norm of the gradient; None does not clip.
+        rates: separate rates by parameter name, as shell patterns ("*.W_Q"); the first match counts.
+        save: the steps to save; step 0 and the last are always among them. None saves about 60 steps evenly and the
+            first ones log-spaced. Build one with `linear(...) | logarithmic(...) | {40, 41}`.
+        seeds: of the initial weights, the training data and the evaluation data.
+
+    Raises:
+        ValueError: a parameter is out of range.
+
+    >>> TrainPlan(steps=10, save=frozenset({3})).save
+    (0, 3, 10)
+    """
+
+    steps: int = 900
+    batch_size: int = 512
+    optimiser: Literal["adamw", "sgd"] = "adamw"
+    learning_rate: float = 1e-3
+    warmup: int = 0
+    cooldown: int = 0
+    weight_decay: float = 0.01
+    momentum: float = 0.0
+    clip: float | None = 1.0
+    rates: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    save: Iterable[int] | None = None
+    seeds: Seeds = Seeds()
+
+    def __post_init__(self) -> None:
+        if self.steps < 1 or self.batch_size < 1:
+            raise ValueError(
+                f"steps and batch_size must be at least 1, got steps={self.steps}, batch_size={self.batch_size}"
+            )
+        if self.optimiser not in ("adamw", "sgd"):
+            raise ValueError(f'optimiser must be "adamw" or "sgd", got {self.optimiser!r}')
+        if min(self.warmup, self.cooldown) < 0:
+            raise ValueError(
+                f"warmup and cooldown must not be negative, got warmup={self.warmup}, cooldown={self.cooldown}"
+            )
+        save = self.save
+        if save is None:
+            save = linear(max(1, self.steps // 60), self.steps) | logarithmic(4, max(2, self.steps // 60))
+        if self.clip is not None and not self.clip > 0:
+            raise ValueError(f"clip must be positive, or None for no clipping, got {self.clip}")
+        outside = sorted(step for step in save if not 0 <= step <= self.steps)
+        if outside:
+            raise ValueError(f"saves lie between step 0 and step {self.steps} (`steps`), got {outside}")
+        object.__setattr__(self, "save", tuple(sorted({0, self.steps} | {operator.index(step) for step in save})))
+
+    def rate_factor(self, step: int) -> float:
+        """Return what part of its value a rate has at an update, counted from 0.
+
+        >>> plan = TrainPlan(steps=10, warmup=4, cooldown=2)
+        >>> [plan.rate_factor(step) for step in (0, 1, 3, 7, 8, 9)]
+        [0.25, 0.5, 1.0, 1.0, 1.0, 0.5]
+        """
+        return min(1.0, (step + 1) / max(self.warmup, 1), (self.steps - step) / max(self.cooldown, 1))
+
+    @property
+    def saved_steps(self) -> tuple[int, ...]:
+        """The steps to save, in order."""
+        return tuple(self.save or ())

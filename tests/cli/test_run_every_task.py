@@ -1,0 +1,141 @@
+"""`stagewise run TASK` ends in a report with every kind of finding, for each task and for one's own."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from stagewise.checkpoints.run_folder import read_run, read_table
+from stagewise.cli.app import app
+from stagewise.cli.names import TASKS
+from stagewise.cli.recipes import recipe_in
+
+OWN = Path(__file__).parents[2] / "examples" / "own_task_and_probe.py"
+
+TINY: dict[str, list[str]] = {
+    "markov": ["task.d_vocab=4", "task.spans=[1,1]", "task.length=4", "task.n_sequences=40"],
+    "recall": ["task.n_pairs=3", "task.n_tokens=12"],
+    "sparse-regression": ["task.n_positions=6", "task.d=3"],
+    "sequence-classes": ["task.length=7"],
+    "wikitext": ["task.length=8", "task.n_words=262"],
+    "repeated-tokens": ["task.d_vocab=16", "task.length=8"],
+    "text": ["task.length=8"],
+    "windows": [],
+}
+"""Sizes of each task that train in seconds."""
+
+KINDS = {
+    "AttentionTo": "What each head attends to",
+    "RestrictedContextKL": "How much context is used",
+    "HeadAblation": "Which heads are needed",
+    "PatternClusters": "Kinds of attention",
+}
+"""The four kinds that every task gets, and the titles of their sections."""
+
+LACKING = {"sparse-regression": {"RestrictedContextKL", "HeadAblation"}, "windows": {"AttentionTo"}}
+"""What a task has not: edits of a regression are not read, and windows name no relation."""
+
+
+def call(*arguments: str) -> str:
+    result = CliRunner().invoke(app, list(arguments))
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def sizes(task: str, letters: str, tokenizer: str) -> list[str]:
+    files = json.dumps([f"{letters}/valid.txt"])
+    foreign = {"wikitext": [f"task.data={letters}"], "text": [f"task.tokenizer={tokenizer}", f"task.files={files}"]}
+    settings = ["plan.batch_size=8", "plan.save=[2]", *TINY[task], *foreign.get(task, [])]
+    return ["--steps", "4", "--quiet", "--no-restricted", *(part for each in settings for part in ("--set", each))]
+
+
+def test_every_task_of_the_command_line_is_run() -> None:
+    assert set(TASKS) - {"markov-regression"} == set(TINY)
+
+
+@pytest.mark.parametrize("task", sorted(set(TINY) - {"wikitext"}))
+def test_a_run_ends_in_a_report_with_every_kind(task: str, letters: str, tokenizer: str, tmp_path: Path) -> None:
+    printed = call("run", task, "--folder", str(tmp_path / "run"), *sizes(task, letters, tokenizer))
+    assert printed.splitlines()[-1] == f"report: {tmp_path / 'run' / 'report.html'}"
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf8")
+    kinds = KINDS.keys() - LACKING.get(task, set())
+    assert set(read_table(tmp_path / "run")["probe"]) >= kinds
+    for kind in kinds:
+        assert f">{KINDS[kind]}</h2>" in page
+
+
+def test_a_run_on_text_ends_in_a_report_with_every_kind(letters: str, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    sized = ["--length", "8", "--n-words", "262", "--steps", "4", "--layers", "1", "--quiet", "--data", letters]
+    call("run", "wikitext", "--folder", str(folder), *sized)
+    page = (folder / "report.html").read_text(encoding="utf8")
+    assert all(f">{title}</h2>" in page for title in [*KINDS.values(), "What it knows of the text"])
+
+
+@pytest.mark.parametrize("contexts", [[], ["--contexts", "1,3"]], ids=["those of the task", "chosen ones"])
+def test_restricted_context_models_are_an_option_of_every_task_of_tokens(
+    contexts: list[str], letters: str, tokenizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stagewise.analysis.report", lambda folder: folder / "report.html")
+    options = [each for each in sizes("recall", letters, tokenizer) if each != "--no-restricted"]
+    call("run", "recall", "--folder", str(tmp_path / "run"), *options, *(contexts or ["--restricted"]))
+    references = read_table(tmp_path / "run")["reference"].dropna().unique().tolist()
+    chosen = [1, 3] if contexts else [1, 2, 4]
+    assert [name for name in references if name.startswith("trained")] == [f"trained c={c}" for c in chosen]
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A folder with nothing but mine.py, in which it was run, and what was printed."""
+    place = tmp_path_factory.mktemp("own")
+    shutil.copy(OWN, place / "mine.py")
+    options = ["--steps", "40", "--set", "plan.batch_size=16", "--set", "plan.save=[5,10,20,30]", "--quiet"]
+    done = in_folder(place, "run", "mine:ModularAddition", "--probe", "mine:LogitLens", *options)
+    assert done.returncode == 0, done.stderr
+    return place, done.stdout
+
+
+def in_folder(place: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(OWN.parents[1]), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "stagewise", *arguments]
+    return subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_a_task_and_a_probe_of_ones_own_get_everything(own: tuple[Path, str]) -> None:
+    place, printed = own
+    folder = place / "runs" / "mine-ModularAddition"
+    assert printed.startswith("stage 1, steps 0 to ")
+    assert printed.splitlines()[-1] == "report: runs/mine-ModularAddition/report.html"
+    table = read_table(folder)
+    assert set(table["probe"]) >= {*KINDS, "LogitLens", "HeadSpecialisation", "KLToReference"}
+    lens = table[table["probe"] == "LogitLens"].set_index(["step", "layer"])["value"]
+    loss = table[table["probe"] == "Loss"].query("quantity == 'cross_entropy'").set_index("step")["value"]
+    assert lens.loc[40, 1] == pytest.approx(loss.loc[40], abs=1e-4)
+    page = (folder / "report.html").read_text(encoding="utf8")
+    assert all(f">{title}</h2>" in page for title in KINDS.values())
+
+
+def test_its_run_is_measured_anew_without_saying_where_it_comes_from(own: tuple[Path, str]) -> None:
+    place, _ = own
+    folder = place / "runs" / "mine-ModularAddition"
+    assert read_run(folder)["recipe"]["task"]["type"] == "mine:ModularAddition"
+    done = in_folder(place, "measure", str(folder), "--only", "Loss", "--quiet")
+    assert done.returncode == 0, done.stderr
+    assert set(read_table(folder)["probe"]) == {"Loss"}
+
+
+def test_elsewhere_it_says_what_to_pass(own: tuple[Path, str], tmp_path: Path) -> None:
+    folder = own[0] / "runs" / "mine-ModularAddition"
+    with pytest.raises(
+        ValueError, match=r"made with ModularAddition of the module mine, which cannot be imported"
+    ) as it:
+        recipe_in(folder)
+    assert "--task module:ModularAddition on the command line" in str(it.value)
+    shutil.copy(OWN, tmp_path / "moved.py")
+    done = in_folder(tmp_path, "measure", str(folder), "--task", "moved:ModularAddition", "--only", "Loss", "--quiet")
+    assert done.returncode == 0, done.stderr

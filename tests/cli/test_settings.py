@@ -1,0 +1,76 @@
+"""Settings from the command line are held to the types of their fields before anything is built."""
+
+from typing import Any
+
+import pytest
+
+from stagewise.cli.settings import changed, check_fields
+from stagewise.recipe import Recipe
+from stagewise.tasks import MarkovChain, WikiText
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("plan.steps", "abc", "expected a whole number, got 'abc'"),
+        ("plan.steps", 6.5, "expected a whole number, got 6.5"),
+        ("plan.steps", True, "expected a whole number, got true"),
+        ("task", 3, 'expected an object with the "type" of AbstractTask and its fields, got 3'),
+        ("plan.seeds", 3, "expected the fields of Seeds, one by one (init, data, evaluation), got 3"),
+        ("plan.seeds.init", 1.5, "expected a whole number, got 1.5"),
+        ("architecture", None, "expected the fields of Architecture, one by one (config, init, huggingface)"),
+        ("plan.learning_rate", "inf", "expected a finite number, got 'inf'"),
+        ("plan.learning_rate", float("inf"), "expected a finite number, got inf"),
+        ("plan.learning_rate", None, "expected a finite number, got null"),
+        ("plan.optimiser", "adam", 'expected "adamw" or "sgd", got \'adam\''),
+        ("plan.save", "all", "expected a list of whole numbers, or null, got 'all'"),
+        ("plan.save", (1, "2"), "expected a list of whole numbers, or null"),
+        ("plan.rates", (1,), "expected an object of names and values"),
+        ("architecture.config.n_heads", "two", "expected a whole number, got 'two'"),
+        ("plan.speed", 2, "the recipe has no such field; there are batch_size, clip"),
+        ("plans.steps", 2, "the recipe has no such field; there are architecture, plan, task"),
+        ("plan.steps.more", 2, "the recipe has no such field"),
+    ],
+)
+def test_a_value_of_another_type_is_refused_in_words(key: str, value: Any, message: str, small_recipe: Recipe) -> None:
+    with pytest.raises(ValueError, match=r"^--set " + key.replace(".", r"\.")) as refused:
+        changed(small_recipe, {key: value})
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_values_of_the_right_type_change_the_recipe_and_nothing_else(small_recipe: Recipe) -> None:
+    values = {
+        "plan.seeds.init": 3,
+        "plan.learning_rate": 1,
+        "plan.save": (2,),
+        "plan.clip": None,
+        "plan.rates": {"*": 0.1},
+    }
+    recipe = changed(small_recipe, values)
+    assert (recipe.plan.seeds.init, recipe.plan.learning_rate, recipe.plan.clip) == (3, 1, None)
+    assert (recipe.plan.saved_steps, dict(recipe.plan.rates)) == ((0, 2, 6), {"*": 0.1})
+    assert (recipe.task, recipe.architecture) == (small_recipe.task, small_recipe.architecture)
+
+
+def test_a_model_config_takes_fields_that_it_does_not_have_yet(small_recipe: Recipe) -> None:
+    assert changed(small_recipe, {"architecture.config.eps": 1e-6}).architecture.config["eps"] == 1e-6
+
+
+@pytest.mark.parametrize(
+    ("task", "field", "value", "message"),
+    [
+        (MarkovChain, "spans", "2", "expected a list of whole numbers, got '2'"),
+        (MarkovChain, "spans", (2, 1.5), "expected a list of whole numbers"),
+        (MarkovChain, "importance", "high", "expected a finite number"),
+        (MarkovChain, "reverse", 1, "expected true or false, got 1"),
+        (MarkovChain, "speed", 1, "MarkovChain has no such field; there are d_vocab, spans"),
+        (WikiText, "data", 3, "expected text, or null, got 3"),
+        (WikiText, "words", "bytes", 'expected "plain" or "basic_english" or "bpe"'),
+        (WikiText, "relations_move", True, "WikiText has no such field"),
+    ],
+)
+def test_fields_of_a_task_are_checked_before_it_is_made(task: type, field: str, value: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=r"^--set task\.") as refused:
+        check_fields(task, {field: value}, "task.")
+    assert message in str(refused.value)

@@ -1,0 +1,51 @@
+"""`stagewise sweep`: a run folder a setting, a table of all, nothing done twice."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from stagewise.cli.app import app
+
+TINY = ["--steps", "4", "--set", "plan.batch_size=8", "--set", "plan.save=[1,2,3]", "--set", "task.n_sequences=32"]
+SMALL = ["--set", "task.spans=[1,1]", "--set", "task.d_vocab=4", "--no-restricted", "--quiet", "--workers", "1"]
+
+
+def sweep(folder: Path, *arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, ["sweep", "markov", "--folder", str(folder), *TINY, *SMALL, *arguments])
+    return result.exit_code, result.output
+
+
+def test_every_combination_has_its_run_and_its_row_and_is_not_run_again(tmp_path: Path) -> None:
+    axes = ["--set", "plan.seeds.init=0,1"]
+    code, printed = sweep(tmp_path, *axes)
+    assert code == 0, printed
+    table = pd.read_csv(tmp_path / "summary.csv")
+    assert table["plan.seeds.init"].tolist() == [0, 1]
+    assert {"stages", "final loss", "boundaries", "folder"} <= set(table.columns)
+    assert table["final loss"].nunique() == 2
+    written = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.safetensors")}
+    assert len({path.parent for path in written}) == 2
+    assert all((Path(folder) / "report.html").exists() for folder in table["folder"])
+    assert sweep(tmp_path, *axes)[0] == 0
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.safetensors")} == written
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--set", "plan.seeds.init=0,one"], "--set plan.seeds.init: expected a whole number, got 'one'"),
+        (
+            ["--set", "plan.clip=1", "--set", "plan.clip=2"],
+            "--set plan.clip is given twice: write all its values in one",
+        ),
+        (["--set", "plan.clip"], "--set takes key=value,value,..., got 'plan.clip'"),
+    ],
+)
+def test_a_bad_setting_is_refused_before_anything_is_trained(
+    arguments: list[str], message: str, tmp_path: Path
+) -> None:
+    code, printed = sweep(tmp_path / "sweep", *arguments)
+    assert (code, message in printed) == (2, True), printed
+    assert not (tmp_path / "sweep").exists()

@@ -1,0 +1,73 @@
+"""Presets: every task of the catalogue has one that makes a recipe, and so has any other task."""
+
+import dataclasses
+
+import pytest
+
+from stagewise import models
+from stagewise.experiments.presets import PRESETS, presets_of, recipe_for
+from stagewise.loss import training_loss
+from stagewise.recipe import Recipe
+from stagewise.task import AbstractTask
+from stagewise.tasks import AssociativeRecall, MarkovChain, SparseRegression, Text, WikiText, Windows
+
+PLAIN = [kind for kind in PRESETS if kind not in (Text, WikiText)]
+
+
+def loss_at_the_start(recipe: Recipe) -> float:
+    model, batch = models.build(recipe.architecture), recipe.task.sample(4, 0)
+    outputs, _ = models.clean_pass(model, batch.tokens, hooks=(), regression=batch.is_regression)
+    return training_loss(outputs[batch.scored], batch.targets[batch.scored]).item()
+
+
+@pytest.mark.parametrize("kind", PLAIN, ids=lambda kind: kind.__name__)
+def test_every_preset_makes_a_model_that_reads_its_task(kind: type[AbstractTask]) -> None:
+    for name in presets_of(kind):
+        recipe = recipe_for(kind, name, seed=2)
+        assert isinstance(recipe.task, kind)
+        assert recipe.plan.seeds.init == recipe.plan.seeds.data == 2
+        assert loss_at_the_start(recipe) > 0
+
+
+@pytest.mark.parametrize("kind", [kind for kind in PLAIN if kind is not Windows], ids=lambda kind: kind.__name__)
+def test_heads_and_layers_are_those_asked_for(kind: type[AbstractTask]) -> None:
+    architecture = recipe_for(kind, n_heads=2, n_layers=3).architecture
+    assert (architecture.n_heads, architecture.n_layers) == (2, 3)
+
+
+def test_models_have_the_size_of_the_task_that_is_set() -> None:
+    recall = recipe_for(AssociativeRecall, n_pairs=3, n_tokens=12, n_sequences=50)
+    assert (recall.architecture.config["n_ctx"], recall.architecture.config["d_vocab"]) == (7, 12)
+    assert recall.task.n_sequences == 50
+    regression = recipe_for(SparseRegression, d=5, marked=False, positions="fixed")
+    assert (regression.architecture.config["d_vocab"], regression.architecture.config["d_vocab_out"]) == (5, 5)
+
+
+def test_texts_have_a_model_of_their_tokens(letters: str, tokenizer: str) -> None:
+    text = recipe_for(Text, tokenizer=tokenizer, files=(f"{letters}/train.txt",), length=16)
+    wikitext = recipe_for(WikiText, data=letters, n_words=262, length=16, name="mine", n_heads=2)
+    for recipe, d_vocab in ((text, 11), (wikitext, wikitext.task.d_vocab)):
+        assert (recipe.architecture.config["n_ctx"], recipe.architecture.config["d_vocab"]) == (16, d_vocab)
+    assert (wikitext.task, wikitext.architecture.n_heads) == (dataclasses.replace(wikitext.task, name="mine"), 2)
+
+
+@dataclasses.dataclass(frozen=True)
+class Own(MarkovChain):
+    """A task of one's own, with a seed."""
+
+
+@dataclasses.dataclass(frozen=True)
+class OwnRegression(SparseRegression):
+    """A regression of one's own."""
+
+
+def test_any_other_task_has_an_ordinary_transformer_of_its_size() -> None:
+    recipe = recipe_for(Own, seed=4, d_vocab=6)
+    assert recipe.task == Own(seed=4, d_vocab=6)
+    assert (recipe.architecture.n_layers, recipe.architecture.config["d_vocab"]) == (2, 6)
+    assert loss_at_the_start(recipe_for(OwnRegression, d=3)) > 0
+
+
+def test_an_unknown_preset_is_named_with_those_that_there_are() -> None:
+    with pytest.raises(ValueError, match="AssociativeRecall has no preset 'huge'; there are small"):
+        recipe_for(AssociativeRecall, "huge")
