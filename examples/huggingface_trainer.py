@@ -14,7 +14,7 @@ from stagewise.checkpoints.trainer_callbacks import save_on
 from stagewise.tasks import RepeatedTokens
 
 
-def main(folder: Path) -> Path:
+def main(folder: Path, steps: int = 600) -> Path:
     """Train on random tokens of which a stretch comes again, and return the report."""
     batch = RepeatedTokens(32, length=19, bos=0).sample(60_000, seed=1)
     tokens = torch.cat([batch.tokens, batch.targets[:, -1:]], 1)
@@ -24,10 +24,10 @@ def main(folder: Path) -> Path:
     sizes |= dict.fromkeys(["resid_pdrop", "embd_pdrop", "attn_pdrop"], 0.0)
     model = GPT2LMHeadModel(GPT2Config(vocab_size=32, bos_token_id=0, eos_token_id=0, **sizes))
     arguments = TrainingArguments(
-        str(folder / "gpt2"), max_steps=600, per_device_train_batch_size=64, use_cpu=True, disable_tqdm=True,
+        str(folder / "gpt2"), max_steps=steps, per_device_train_batch_size=64, use_cpu=True, disable_tqdm=True,
         learning_rate=3e-3, lr_scheduler_type="constant", save_strategy="no", logging_strategy="no", report_to=[],
     )  # fmt: skip
-    schedule = save_on(stagewise.linear(20, 600) | stagewise.logarithmic(6, 20))
+    schedule = save_on(stagewise.linear(20, steps) | stagewise.logarithmic(6, 20))
     Trainer(model, arguments, train_dataset=rows, callbacks=[schedule]).train()
 
     series = stagewise.open_series(folder / "gpt2")

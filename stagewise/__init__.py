@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from stagewise import plot as plot
     from stagewise.analysis import Analysis as Analysis
     from stagewise.analysis import analyse as analyse
+    from stagewise.analysis import run as run
     from stagewise.architecture import Architecture as Architecture
     from stagewise.architecture import OneHotInit as OneHotInit
     from stagewise.architecture import full as full
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from stagewise.checkpoints.seeds import open_seeds as open_seeds
     from stagewise.checkpoints.series import CheckpointSeries as CheckpointSeries
     from stagewise.checkpoints.series import open_series as open_series
+    from stagewise.default_probes import default_probes as default_probes
     from stagewise.detection.criteria import StageCriteria as StageCriteria
     from stagewise.detection.onsets import find_onsets as find_onsets
     from stagewise.detection.power_law import PowerLaw as PowerLaw

@@ -101,7 +101,7 @@ def run(
     with baselines_beside(recipe, folder, contexts):
         series = train(recipe, folder, progress=progress, device=device)
     table = measure_run(recipe, folder, probes=probes, extra_probes=extra_probes, device=device, progress=progress)
-    return Analysis(series, None, table, stages_of(table), report(folder))
+    return Analysis(series, None, table, stages_of(table, folder=folder), report(folder))
 
 
 def measure_run(

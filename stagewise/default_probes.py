@@ -92,20 +92,15 @@ def default_probes(architecture: Architecture, batch: Batch, task: AbstractTask 
 def _of_predictions(batch: Batch) -> list[AbstractProbe]:
     """Return what is read off the predictions, less for a regression and where targets are no next tokens."""
     chosen: list[AbstractProbe] = []
-    if _edits_apply(batch):
+    if not batch.is_regression:
         chosen.append(Accuracy())
-        if batch.references:
-            chosen += [KLToReference(), LossAgainstReferences()]
-        if _next_tokens(batch):
-            chosen += [LossByPosition(), InContextLearning()]
-            if bool((~batch.scored).any(1).all()) and _in_context(batch):
-                chosen.append(Copying())
+    if batch.references:
+        chosen += [KLToReference(), LossAgainstReferences()]
+    if not batch.is_regression and _next_tokens(batch):
+        chosen += [LossByPosition(), InContextLearning()]
+        if bool((~batch.scored).any(1).all()) and _in_context(batch):
+            chosen.append(Copying())
     return chosen
-
-
-def _edits_apply(batch: Batch) -> bool:
-    # Divergences between the predictions of a regression are not defined by these probes.
-    return not batch.is_regression
 
 
 def _next_tokens(batch: Batch) -> bool:
@@ -134,8 +129,6 @@ def _of_edits(
     architecture: Architecture, batch: Batch, contexts: tuple[int, ...]
 ) -> tuple[list[AbstractProbe], list[str]]:
     """Return the probes of edited passes that fit into memory, and what does not."""
-    if not _edits_apply(batch):
-        return [], []
     one_pass = batch.tokens.numel() * int(architecture.config["d_vocab"])
     heads = architecture.n_layers * architecture.n_heads
     chosen: list[AbstractProbe] = []

@@ -99,6 +99,10 @@ class MarkovRegression(AbstractTask):
         ends = np.cumsum(self.spans).tolist()
         return tuple(range(1 + end - span, 1 + end) for span, end in zip(self.spans, ends, strict=True))
 
+    def value_features(self) -> dict[str, Float[Tensor, "dim_out dim_in"]]:
+        """Return the feature matrices by name: A*_1, A*_2, ..."""
+        return {f"A*_{k}": matrix for k, matrix in enumerate(self.feature_matrices(), start=1)}
+
     def feature_matrices(self) -> Float[Tensor, "group dim_out dim_in"]:
         """Return A*_1 ... A*_h: QR of flattened Gaussian matrices, times their strengths."""
         h, d = len(self.spans), self.dim

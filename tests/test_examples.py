@@ -1,39 +1,68 @@
-import subprocess
-import sys
+"""Every example runs, at small sizes, and makes the file that it says."""
+
+import importlib.util
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from stagewise.experiments.incremental.recipes import FIGURES
-
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+MOST_LINES = 90
+ELSEWHERE = {"own_task_and_probe"}
+"""`tests/cli/test_run_every_task.py` runs it as a user would, from the command line."""
 
 
-TRAINED = {f"incremental_figure_{figure}" for figure in FIGURES if figure != "heads"} | {"incremental_head_count"}
+def example(name: str) -> Callable[..., Path]:
+    """Return an example's `main`."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "examples" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    main: Callable[..., Path] = module.main
+    return main
 
 
-def test_every_figure_of_incremental_learning_has_its_example() -> None:
-    assert TRAINED | {"incremental_figure_10"} <= {path.stem for path in EXAMPLES}
-    for path in EXAMPLES:
-        if path.stem.startswith("incremental_figure_"):
-            assert f'script("{path.stem.removeprefix("incremental_figure_")}")' in path.read_text(encoding="utf8")
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_is_short_and_has_a_test(path: Path) -> None:
+    assert len(path.read_text(encoding="utf8").splitlines()) <= MOST_LINES
+    assert f'"{path.stem}"' in Path(__file__).read_text(encoding="utf8") or path.stem in ELSEWHERE
 
 
-OWN = "own_task_and_probe"
-"""A whole task and a whole probe, which the command line runs: tests/cli/test_run_every_task.py does."""
+def test_the_markov_examples_draw_their_figures_of_one_run(tmp_path: Path) -> None:
+    for name in ("overview", "restricted_context"):
+        figure = example(name)(tmp_path / "run", steps=6, batch_size=8, save=(0, 2, 4, 6))
+        assert figure.read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_has_at_most_forty_lines(example: Path) -> None:
-    assert len(example.read_text(encoding="utf8").splitlines()) <= (90 if example.stem == OWN else 40)
+def test_a_recall_model_gets_its_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = example("associative_recall")(tmp_path, steps=4, n_pairs=3, n_tokens=12)
+    assert report.read_text(encoding="utf8").startswith("<!doctype html>")
+    printed = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in printed[-2:]] == ["value to key", "query to value"]
 
 
-@pytest.mark.slow
-def test_every_example_makes_its_figure(tmp_path: Path) -> None:
-    for example in EXAMPLES:
-        if example.stem in ("scan_and_snap_text", "wikitext_stages", "wikitext_repetition", OWN, *TRAINED):
-            continue  # they need a corpus, or hours in all; the functions are tested on small texts and runs
-        command = [sys.executable, str(example), str(tmp_path / "run")]
-        printed = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
-        assert Path(printed.split()[-1]).stat().st_size > 0
+def test_the_theory_is_drawn_over_the_measurement(tmp_path: Path) -> None:
+    figure = example("theory_overlay")(tmp_path, steps=20, batch_size=8, save_every=5)
+    assert figure.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_model_under_transformers_trainer_gets_its_report(tmp_path: Path) -> None:
+    report = example("huggingface_trainer")(tmp_path, steps=4)
+    assert report.read_text(encoding="utf8").startswith("<!doctype html>")
+
+
+def test_the_share_of_windows_that_repeat_is_drawn(tmp_path: Path, letters: str) -> None:
+    sizes = {"data": letters, "words": "plain", "n_words": None, "length": 16, "steps": 6}
+    figure = example("wikitext")(tmp_path, shares=(0.0, 0.5), **sizes)
+    assert figure.read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_checkpoints_of_a_hub_repository_get_their_report(
+    tmp_path: Path, local_hub: Callable[..., Any], saved: Callable[..., dict[str, bytes]]
+) -> None:
+    hub = local_hub({name: saved("GPTNeoX", seed) for seed, name in enumerate(("main", "step0", "step512"))})
+    report = example("hub_checkpoints")("owner/model", tmp_path, steps=(0, 512), endpoint=hub.endpoint)
+    assert report.read_text(encoding="utf8").startswith("<!doctype html>")

@@ -1,16 +1,18 @@
-"""The README's promises: its example runs as it stands, and its tables name what there is."""
+"""The README's promises: its example runs as it stands, and the tables of the docs name what there is."""
 
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from stagewise import probes, tasks
 
-README = Path(__file__).parents[1] / "README.md"
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
 
 
 def test_the_python_example_runs_as_it_stands_and_prints_three_stages(tmp_path: Path) -> None:
@@ -25,6 +27,19 @@ def test_the_python_example_runs_as_it_stands_and_prints_three_stages(tmp_path: 
 
 
 @pytest.mark.parametrize("catalogue", [probes, tasks], ids=["probes", "tasks"])
-def test_the_tables_name_every_probe_and_every_task(catalogue: object) -> None:
-    named = set(re.findall(r"^\| `(\w+)`", README.read_text(encoding="utf8"), re.MULTILINE))
-    assert {name for name, value in vars(catalogue).items() if isinstance(value, type)} <= named
+def test_the_tables_name_every_probe_and_every_task(catalogue: ModuleType) -> None:
+    table = (ROOT / "docs" / f"{catalogue.__name__.split('.')[-1]}.md").read_text(encoding="utf8")
+    named = set(re.findall(r"^\| `(\w+)`", table, re.MULTILINE))
+    assert {name for name, value in vars(catalogue).items() if isinstance(value, type)} == named
+
+
+@pytest.mark.parametrize("page", [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")], ids=lambda page: page.name)
+def test_every_link_to_a_file_leads_to_one(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf8"))
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_every_example_that_a_page_names_is_there() -> None:
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+    named = {name for page in pages for name in re.findall(r"examples/(\w+\.py)", page.read_text(encoding="utf8"))}
+    assert named <= {path.name for path in (ROOT / "examples").glob("*.py")}

@@ -12,13 +12,14 @@ from stagewise.architecture import Architecture, full
 from stagewise.baselines import Contexts, restricted_recipe
 from stagewise.experiments import wikitext
 from stagewise.experiments.emergence.recipes import recall_budget, recall_recipe, regression_budget, regression_recipe
-from stagewise.experiments.incremental import markov
+from stagewise.experiments.incremental import markov, regression
 from stagewise.probe import AbstractProbe
 from stagewise.recipe import Recipe, Seeds, TrainPlan
 from stagewise.task import AbstractTask
 from stagewise.tasks import (
     AssociativeRecall,
     MarkovChain,
+    MarkovRegression,
     RepeatedTokens,
     SequenceClasses,
     SparseRegression,
@@ -148,6 +149,13 @@ def _sparse_regression(seed: int, n_heads: int | None, n_layers: int | None, **t
     return Recipe(made, _shaped(sized, n_heads, n_layers), recipe.plan)
 
 
+def _markov_regression(seed: int, n_heads: int | None, n_layers: int | None, **task: Any) -> Recipe:
+    made = MarkovRegression(**{"seed": seed, **task})
+    plan = dataclasses.replace(regression.sgd(), seeds=Seeds(seed, seed, seed))
+    recipe = regression.regression_recipe(made, regression.theory(made, 3 if n_heads is None else n_heads), plan)
+    return dataclasses.replace(recipe, architecture=_shaped(recipe.architecture, None, n_layers))
+
+
 def _sequence_classes(seed: int, n_heads: int | None, n_layers: int | None, **task: Any) -> Recipe:
     made = SequenceClasses(**{"length": 31, "labels_per_query": 2, **task})
     plan = TrainPlan(steps=600, batch_size=128, learning_rate=1e-3, seeds=Seeds(seed, seed, seed))
@@ -184,6 +192,7 @@ PRESETS: Mapping[type[AbstractTask], Mapping[str, Preset]] = {
     MarkovChain: {"minimal": partial(_markov, "minimal"), "full": partial(_markov, "full")},
     AssociativeRecall: {"small": _recall},
     SparseRegression: {"small": _sparse_regression},
+    MarkovRegression: {"small": _markov_regression},
     SequenceClasses: {"small": _sequence_classes},
     RepeatedTokens: {"small": _repeated_tokens},
     Text: {"small": _text},

@@ -12,7 +12,7 @@ from stagewise.checkpoints.run_folder import METRICS, REPEATED, read_record, rea
 from stagewise.detection.stages import Stages, stages_of
 from stagewise.recipe import rebuild
 from stagewise.table import families, select
-from stagewise.task import Batch
+from stagewise.task import AbstractTask, Batch
 
 SEQUENCES = 4
 """Sequences of a task that are looked at: a relation that lies elsewhere in one of them is not outlined in a map."""
@@ -117,12 +117,14 @@ def known_of(run: Mapping[str, Any], classes: Iterable[type] = ()) -> Known:
         return Known(masks, recorded["first_query"], recorded["references"])
     described = (run.get("recipe") or {}).get("task")
     every = [*(value for value in vars(tasks).values() if isinstance(value, type)), *classes]
-    known = {cls.__name__: cls for cls in every}
-    task = known.get(str(described.get("type"))) if isinstance(described, dict) else None
+    try:
+        task = rebuild(described, every)
+    except (TypeError, ValueError):
+        return Known({}, 0, ())  # a report of what another place trained is written without its task
     # The data of a task whose relations move may be a text that is no longer there: nothing can be outlined anyway.
-    if task is None or getattr(task, "relations_move", False):
+    if not isinstance(task, AbstractTask) or task.relations_move:
         return Known({}, 0, ())
-    return _known(rebuild(described, every).probe_batch(SEQUENCES, 0))
+    return _known(task.probe_batch(SEQUENCES, 0))
 
 
 def _known(batch: Batch) -> Known:

@@ -88,8 +88,7 @@ def train_and_measure(recipe: Recipe, folder: str | Path, *, progress: bool = Tr
     """
     task = recipe.task
     assert isinstance(task, MarkovRegression)
-    features = {f"A*_{k}": matrix for k, matrix in enumerate(task.feature_matrices(), start=1)}
     series = train(recipe, folder, progress=progress)
     batch = task.probe_batch(PROBE_CONTEXTS, recipe.plan.seeds.evaluation)
-    probes = [Loss(), AttentionTo(), ValueAlignment(features)]
+    probes = [Loss(), AttentionTo(), ValueAlignment(task.value_features())]
     return measure(series, probes, batch, save=Path(folder) / TABLE, progress=progress)

@@ -1,10 +1,12 @@
 """How soon induction heads form on WikiText-2, by the share of training windows that say an excerpt again and again.
 
-python examples/wikitext_repetition.py [FOLDER]      (five runs of nine minutes, one after the other)
+python examples/wikitext.py [FOLDER]      (five runs of nine minutes, one after the other)
 """
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -19,11 +21,11 @@ from stagewise.table import select
 SHARES = (0.0, 0.1, 0.2, 0.3, 0.5)
 
 
-def main(folder: Path) -> Path:
-    """Train a model a share, say when its heads came, draw its best induction head; return where the drawing is."""
-    ax, colours = new_axes(None, 6.4, 3.4), ordered_colours(SHARES)
-    for i, share in enumerate(SHARES):
-        run(recipe(repeating=share), own := folder / f"{share:g}")
+def main(folder: Path, shares: Sequence[float] = SHARES, **sizes: Any) -> Path:
+    """Train a model a share, say when its heads came, draw its best induction head; `sizes` go to the recipe."""
+    ax, colours = new_axes(None, 6.4, 3.4), ordered_colours(shares)
+    for i, share in enumerate(shares):
+        run(recipe(repeating=share, **sizes), own := folder / f"{share:g}")
         table = read_table(own)
         print(f"{share:.0%} of the windows: {head_words.heads(head_onsets(table), int(table['step'].max()))}")
         mass = select(table, "AttentionTo", "along", relation="induction")

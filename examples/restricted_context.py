@@ -1,12 +1,13 @@
-"""Figure 3 of arXiv:2602.19143 at the small setting: KL to the truncated truths and to restricted-context models.
+"""Figure 3 of arXiv:2602.19143 at the small setting: KL to the truncated references and to restricted-context models.
 
-    python examples/markov_restricted_context.py [RUN_FOLDER]    (trains where the folder holds no finished run)
+    python examples/restricted_context.py [RUN_FOLDER]    (trains where the folder holds no finished run)
 
 Left and middle as in the paper; right, the same model with its attention cut to the last c positions.
 """
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import matplotlib.pyplot as plt
 import torch
@@ -16,9 +17,9 @@ from stagewise.checkpoints.run_folder import read_table
 from stagewise.experiments.incremental import markov
 
 
-def main(folder: Path) -> Path:
-    """Draw the figure into the run folder and return where it is."""
-    recipe = markov.recipe("minimal")
+def main(folder: Path, **plan: Any) -> Path:
+    """Draw the figure into the run folder and return where it is; `plan` changes fields of the `TrainPlan`."""
+    recipe = markov.recipe("minimal", plan=plan)
     stages = markov.run(recipe, folder)
     table = read_table(folder)
     trained = [f"trained c={context}" for context in recipe.task.contexts]

@@ -1,6 +1,6 @@
 """Theory over measurement: the minimal model on the regression variant of arXiv:2602.19143, plain SGD.
 
-python examples/regression_theory.py [FOLDER]      (a minute; time of the gradient flow = rate x steps, theory dashed)
+python examples/theory_overlay.py [FOLDER]      (a minute; time of the gradient flow = rate x steps, theory dashed)
 """
 
 import sys
@@ -16,12 +16,13 @@ from stagewise.theory.competitive import plateau_losses
 from stagewise.theory.dynamics import predict
 
 
-def main(folder: Path) -> Path:
-    """Draw the figure into the folder and return where it is."""
-    task, plan = MarkovRegression(), regression.sgd()
+def main(folder: Path, **plan: int) -> Path:
+    """Draw the figure into the folder and return where it is; `plan` is for `regression.sgd`."""
+    task = MarkovRegression()
     theory = regression.theory(task)
-    table = regression.train_and_measure(regression.regression_recipe(task, theory, plan), folder / "run")
-    predicted = predict(theory, range(0, plan.steps + 1, 10), plan.learning_rate)
+    recipe = regression.regression_recipe(task, theory, regression.sgd(**plan))
+    table = regression.train_and_measure(recipe, folder / "run")
+    predicted = predict(theory, range(0, recipe.plan.steps + 1, 10), recipe.plan.learning_rate)
     figure = plt.figure(figsize=(11, 6), layout="constrained")
     above, below = figure.subfigures(2)
     loss = plot.loss_curve(table, theory=predicted, ax=above.subplots())

@@ -1,10 +1,11 @@
 """Figure 1 of arXiv:2602.19143 at the small setting: the KL curves, the loss, and the attention map of each stage.
 
-python examples/markov_overview.py [RUN_FOLDER]      (trains where the folder holds no finished run; 2 minutes)
+python examples/overview.py [RUN_FOLDER]      (trains where the folder holds no finished run; 2 minutes)
 """
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import matplotlib.pyplot as plt
 import torch
@@ -14,9 +15,9 @@ from stagewise.checkpoints.run_folder import read_table
 from stagewise.experiments.incremental import markov
 
 
-def main(folder: Path) -> Path:
-    """Draw the figure into the run folder and return where it is."""
-    stages = markov.run(markov.recipe("minimal"), folder)
+def main(folder: Path, **plan: Any) -> Path:
+    """Draw the figure into the run folder and return where it is; `plan` changes fields of the `TrainPlan`."""
+    stages = markov.run(markov.recipe("minimal", plan=plan), folder)
     table = read_table(folder)
     moments = [0, *stages.table["end"]]
     figure = plt.figure(figsize=(10, 7), layout="constrained")

@@ -1,0 +1,38 @@
+"""Associative recall: copying and selection heads, what the model needs, and when it emerged, in one report.
+
+python examples/associative_recall.py [RUN_FOLDER]      (two minutes)
+"""
+
+import dataclasses
+import sys
+from pathlib import Path
+
+import torch
+
+import stagewise
+from stagewise.experiments.presets import recipe_for
+from stagewise.table import select
+from stagewise.tasks import AssociativeRecall
+
+
+def main(folder: Path, steps: int | None = None, **task: int) -> Path:
+    """Train, measure with the default probes, say which heads matter at the end, and return the report."""
+    recipe = recipe_for(AssociativeRecall, **task)
+    if steps is not None:
+        recipe = dataclasses.replace(recipe, plan=dataclasses.replace(recipe.plan, steps=steps, save=None))
+    analysis = stagewise.run(recipe, folder)
+    print(analysis)
+    table = analysis.table
+    last = int(table["step"].max())
+    for relation in ("value to key", "query to value"):
+        mass = select(table, "AttentionTo", "along", relation=relation, step=last)
+        best = mass.loc[mass["value"].idxmax()]
+        head = {"layer": best["layer"], "head": best["head"]}
+        kl = select(table, "HeadAblation", "kl", kind="mean", control="head", step=last, **head)["value"].item()
+        print(f"{relation}: L{best['layer']}H{best['head']}, mass {best['value']:.2f}, KL without it {kl:.2f} nats")
+    return analysis.report
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    print(main(Path(sys.argv[1] if len(sys.argv) > 1 else "runs/recall")))
