@@ -59,12 +59,12 @@ def _panel(ax: Axes, table: pd.DataFrame, rows: pd.DataFrame, stages: Stages) ->
     for row in [*quiet.to_dict("records"), *found[LABELLED:].to_dict("records")]:
         own = curve_of(table, row)
         ax.plot(own["step"], own["value"], color=GREY, linewidth=0.9, label="_without", zorder=1)
-    for i, row in enumerate(found[:LABELLED].to_dict("records")):
-        colour = "#222222" if pd.isna(row["head"]) else colours[int(row["layer"]), int(row["head"])]
-        curve(ax, curve_of(table, row), _line(row), colour, marker(i))
-        _interval(ax, row["t50_lo"], row["t50_hi"], (row["before"] + row["after"]) / 2, colour)
     first = rows.iloc[0]
     quantity = quantity_of(table, str(first["probe"]), str(first["quantity"]))
+    for i, row in enumerate(found[:LABELLED].to_dict("records")):
+        colour = "#222222" if pd.isna(row["head"]) else colours[int(row["layer"]), int(row["head"])]
+        curve(ax, curve_of(table, row), _line(row) or quantity.label, colour, marker(i))
+        _interval(ax, row["t50_lo"], row["t50_hi"], (row["before"] + row["after"]) / 2, colour)
     set_value_axis(ax, quantity)
     if not pd.isna(first["relation"]):
         ax.set_ylabel(f"{ax.get_ylabel()}\n({escaped(str(first['relation']))})")
@@ -80,5 +80,5 @@ def _interval(ax: Axes, lo: float, hi: float, level: float, colour: str) -> None
 
 
 def _line(row: Mapping[Hashable, Any]) -> str:
-    """Name a line of a panel by its labels on all axes but the relation, which the panel names."""
-    return curve_label({name: label for name, label in labels_of(row).items() if name != "relation"}) or row["quantity"]
+    """Name a line of a panel by its labels on all axes but the relation, which the panel names; some have none."""
+    return curve_label({name: label for name, label in labels_of(row).items() if name != "relation"})

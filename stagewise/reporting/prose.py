@@ -29,6 +29,8 @@ def title(run: Mapping[str, Any], name: str) -> str:
     'Associative recall'
     >>> title({"recipe": {"task": {"type": "RepeatedTokens"}}, "series": {}}, "EleutherAI/pythia-70m")
     'EleutherAI/pythia-70m'
+    >>> title({"recipe": {"task": {"type": "mine:ModularAddition"}}}, "mine-ModularAddition")
+    'Modular addition'
     """
     task = ((run.get("recipe") or {}).get("task") or {}).get("type")
     if task is None or "series" in run:
@@ -36,8 +38,9 @@ def title(run: Mapping[str, Any], name: str) -> str:
     # The folders of a sweep are named by their settings, which stand at the end of the report.
     short = re.split(r"[-_ ,]+[A-Za-z_]+=", name)[0]
     short = short if len(short) <= TITLE else f"{short[: TITLE - 1].rstrip('-_ ')}…"
-    words = in_words(task)
-    return words if short.lower() in words.lower() else f"{words}: {short}"
+    words = in_words(str(task).rpartition(":")[2])
+    plain = re.sub(r"\W+", "", short.rpartition("-")[2]).lower()
+    return words if plain and plain in words.replace(" ", "").lower() else f"{words}: {short}"
 
 
 def in_words(name: str) -> str:
