@@ -161,7 +161,7 @@ def _measure_one(
     frames = []
     for probe in probes:
         for reading in probe.read(view):
-            frame = rows(reading, bootstrap)
+            frame = rows(reading, bootstrap, probe.quantities.get(reading.quantity))
             frames.append(_of_references(frame, batch).assign(**labels, probe=type(probe).__name__))
     return tidy(frames)
 

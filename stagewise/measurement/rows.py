@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 
 from stagewise.probe import Reading
-from stagewise.table import LEVEL, LabelledArray
+from stagewise.table import LEVEL, LabelledArray, Quantity
 
-RESAMPLES_KEPT = 32
-"""A reading of at most this many values keeps its resampled values: stages resample whole curves."""
+SCALAR = {"batch", "reference", "context"}
+"""Axes of readings that are a few curves of the whole model, as KL to each reference."""
 
 
 def bootstrap_weights(n: int, resamples: int, seed: int = 0) -> np.ndarray:
@@ -19,12 +19,16 @@ def bootstrap_weights(n: int, resamples: int, seed: int = 0) -> np.ndarray:
     return generator.multinomial(n, np.full(n, 1 / n), size=resamples) / n
 
 
-def rows(reading: Reading, weights: np.ndarray) -> pd.DataFrame:
-    """Turn a reading into rows: values, percentile intervals (95 %), n sequences, and a scalar curve's resamples.
+def rows(reading: Reading, weights: np.ndarray, quantity: Quantity | None = None) -> pd.DataFrame:
+    """Turn a reading into rows: values, percentile intervals (95 %), n sequences, and the resamples of curves.
+
+    Stages and onsets resample whole curves: resampled values are kept of what they are found in, however many there
+    are, and of nothing else.
 
     Args:
         reading: of one checkpoint.
         weights: from `bootstrap_weights`, [resample, sequence].
+        quantity: what the values are, as the probe declares it.
     """
     names = reading.axes.split()
     per_sequence = names[:1] == ["batch"]
@@ -44,6 +48,6 @@ def rows(reading: Reading, weights: np.ndarray) -> pd.DataFrame:
         # A maximum over noise is larger in every resample, a constant one rounding off: hold the value.
         frame["lo"], frame["hi"] = np.minimum(lo, frame["value"]), np.maximum(hi, frame["value"])
         frame["n"] = n
-        if flat.shape[1] <= RESAMPLES_KEPT:
+        if set(reading.axes.split()) <= SCALAR or (quantity is not None and quantity.progress is not None):
             frame["resamples"] = pd.Series(list(flat.T.astype(np.float32)), dtype=object)
     return frame

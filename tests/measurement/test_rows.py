@@ -6,6 +6,7 @@ import torch
 
 from stagewise.measurement.rows import bootstrap_weights, rows
 from stagewise.probe import Reading
+from stagewise.table import Quantity
 
 DOUBLE = 1e-12
 """Means of a few dozen doubles."""
@@ -43,7 +44,7 @@ def test_values_are_means_over_the_batch_by_named_axes() -> None:
 
 def test_intervals_are_percentiles_of_the_resampled_means() -> None:
     values = reading(3)
-    table = rows(Reading("batch head", values, "mass"), WEIGHTS)
+    table = rows(Reading("batch head", values, "mass"), WEIGHTS, Quantity("mass", progress="up"))
     for head in range(3):
         means = sorted(sum(w * v for w, v in zip(row, values[:, head].tolist(), strict=True)) for row in WEIGHTS)
         lo, hi = np.percentile(means, [2.5, 97.5])
@@ -94,6 +95,8 @@ def test_a_batch_of_one_sequence_has_an_interval_of_no_width() -> None:
     assert (row["lo"], row["value"], row["hi"], row["n"]) == (3, 3, 3, 1)
 
 
-def test_large_readings_keep_no_resamples() -> None:
-    assert "resamples" in rows(Reading("batch head", reading(32), "mass"), WEIGHTS)
-    assert "resamples" not in rows(Reading("batch head", reading(33), "mass"), WEIGHTS)
+def test_resamples_are_kept_of_what_onsets_and_stages_are_found_in_whatever_its_size() -> None:
+    heads = Reading("batch head", reading(400), "mass")
+    assert "resamples" in rows(heads, WEIGHTS, Quantity("mass", progress="up"))
+    assert "resamples" not in rows(heads, WEIGHTS, Quantity("mass"))
+    assert "resamples" in rows(Reading("batch reference", reading(2), "kl", {"reference": ["a", "b"]}), WEIGHTS)
