@@ -71,10 +71,18 @@ def attention_map(
     ax = new_axes(ax, 3.6, 3.4)
     extent = (-0.5, keys - 0.5, queries - 0.5, first_query - 0.5)
     ax.imshow(blend(weights, colours)[first_query:], extent=extent, interpolation="none", aspect="equal")
-    for name, mask in (relations or {}).items():
-        _outline(ax, name, mask, first_query)
+    names: dict[tuple[float, float], list[str]] = {}
+    for relation, mask in (relations or {}).items():
+        _outline(ax, mask, first_query)
+        if (place := _start(mask, first_query)) is not None:
+            names.setdefault(place, []).append(relation)
+    for place, together in names.items():
+        text = ", ".join(together)
+        ax.text(*place, text, rotation=40, rotation_mode="anchor", fontsize=7, color="#444444")
     name = f"step {step}" if table["layer"].nunique() < 2 else f"layer {layer}, step {step}"
-    room = 10 + 2.2 * max(map(len, relations or ()), default=0)  # of the slanted names, points
+    room = 10 + 2.2 * max(
+        (len(", ".join(together)) for together in names.values()), default=0
+    )  # of slanted names, points
     ax.set_title(name, loc="left", fontsize=10, fontweight="bold", pad=room)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.yaxis.set_major_locator(MaxNLocator(integer=True))
@@ -83,7 +91,16 @@ def attention_map(
     return ax
 
 
-def _outline(ax: Axes, name: str, mask: np.ndarray, first_query: int) -> None:
+def _start(mask: np.ndarray, first_query: int) -> tuple[float, float] | None:
+    """Return where a relation's name goes: above its first row."""
+    queries = np.flatnonzero(mask[first_query:].any(1))
+    if not len(queries):
+        return None
+    query = first_query + int(queries[0])
+    return float(np.flatnonzero(mask[query]).mean()), query - 0.9
+
+
+def _outline(ax: Axes, mask: np.ndarray, first_query: int) -> None:
     """Draw the border of a relation's cells, and its name above its first row."""
     inside = np.pad(mask[first_query:], 1)
     edges = []
@@ -92,5 +109,3 @@ def _outline(ax: Axes, name: str, mask: np.ndarray, first_query: int) -> None:
     for row, column in zip(*np.nonzero(inside[:, 1:] != inside[:, :-1]), strict=True):
         edges.append([(column - 0.5, first_query + row - 1.5), (column - 0.5, first_query + row - 0.5)])
     ax.add_collection(LineCollection(edges, colors="#555555", linewidths=0.6))
-    if (keys := np.flatnonzero(mask[first_query])).size:
-        ax.text(keys.mean(), first_query - 0.9, name, rotation=40, rotation_mode="anchor", fontsize=7, color="#444444")

@@ -26,7 +26,8 @@ def maps_section(measured: Measured) -> Blocks:
     drawn = everything[:PANELS]
     size = rows["query"].nunique(), rows["key"].nunique()
     relations = {name: mask for name, mask in measured.relations.items() if mask.shape == size}
-    first_query = measured.first_query if relations else 0
+    # The first queries may lack what the others read; where most are not scored, they do what the last ones need.
+    first_query = measured.first_query if relations and 2 * measured.first_query <= rows["query"].nunique() else 0
     panels, shown = {}, []
     for layer, step in drawn:
         name = f"step {step}" if len(layers) == 1 else f"layer {layer} step {step}"
