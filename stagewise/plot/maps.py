@@ -80,9 +80,8 @@ def attention_map(
         text = ", ".join(together)
         ax.text(*place, text, rotation=40, rotation_mode="anchor", fontsize=7, color="#444444")
     name = f"step {step}" if table["layer"].nunique() < 2 else f"layer {layer}, step {step}"
-    room = 10 + 2.2 * max(
-        (len(", ".join(together)) for together in names.values()), default=0
-    )  # of slanted names, points
+    slanted = (", ".join(together) for together in names.values())
+    room = 10 + 2.2 * max(map(len, slanted), default=0)  # points
     ax.set_title(name, loc="left", fontsize=10, fontweight="bold", pad=room)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.yaxis.set_major_locator(MaxNLocator(integer=True))
@@ -101,7 +100,7 @@ def _start(mask: np.ndarray, first_query: int) -> tuple[float, float] | None:
 
 
 def _outline(ax: Axes, mask: np.ndarray, first_query: int) -> None:
-    """Draw the border of a relation's cells, and its name above its first row."""
+    """Draw the border of a relation's cells."""
     inside = np.pad(mask[first_query:], 1)
     edges = []
     for row, column in zip(*np.nonzero(inside[1:] != inside[:-1]), strict=True):
