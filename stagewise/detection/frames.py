@@ -58,11 +58,11 @@ def digest(table: pd.DataFrame) -> str:
 
     Resamples are left out: `lo` and `hi`, which come from them, are not.
     """
-    found = hashlib.sha256(str(table.attrs.get(DECLARED)).encode())
+    content = hashlib.sha256(str(table.attrs.get(DECLARED)).encode())
     for name in sorted(set(map(str, table)) - {"resamples"}):
         if table[name].notna().any():
-            found.update(f"{name} {len(table)} ".encode() + _bytes(table[name]))
-    return found.hexdigest()
+            content.update(f"{name} {len(table)} ".encode() + _bytes(table[name]))
+    return content.hexdigest()
 
 
 def _bytes(column: pd.Series) -> bytes:

@@ -111,8 +111,8 @@ def _of_others(curves: Curves, boundaries: pd.DataFrame, criteria: StageCriteria
 
 
 def _record(name: str, lowest: Turn, verdict: TurnVerdict, stage: int | None) -> dict[str, Any]:
-    found = {"verdict": str(verdict), "boundary": verdict.ends_stage, "ends_stage": stage}
-    return {"reference": name, **lowest._asdict(), **found}
+    decision = {"verdict": str(verdict), "boundary": verdict.ends_stage, "ends_stage": stage}
+    return {"reference": name, **lowest._asdict(), **decision}
 
 
 def _stage_ended_near(lowest: Turn, boundaries: pd.DataFrame, ratio: float) -> int | None:

@@ -59,16 +59,16 @@ def has_scores(table: pd.DataFrame) -> bool:
 
 def _followed(table: pd.DataFrame) -> Iterator[Curve]:
     quantities, probes = quantities_of(table), set(table["probe"])
-    for probe, own in quantities.items():
-        for name, quantity in own.items() if probe in probes else ():
+    for probe, by_name in quantities.items():
+        for name, quantity in by_name.items() if probe in probes else ():
             if quantity.progress is not None:
                 yield from _curves(table, probe, name, quantity)
 
 
 def quantities_of(table: pd.DataFrame) -> Quantities:
     """Return what a table says of its numbers; for probes that it says nothing of, what the library's ones say."""
-    own = declared(table)
-    return own if set(table["probe"]) <= own.keys() else {**_library(), **own}
+    declarations = declared(table)
+    return declarations if set(table.get("probe", ())) <= declarations.keys() else {**_library(), **declarations}
 
 
 def curve_of(table: pd.DataFrame, row: Mapping[Hashable, Any]) -> pd.DataFrame:

@@ -232,7 +232,7 @@ def _read(path: Path) -> dict[str, Any]:
 @functools.cache
 def _code() -> str:
     """Return a hash of the package's version and of the code that finds stages: another one finds them anew."""
-    found = hashlib.sha256(importlib.metadata.version("stagewise").encode())
+    content = hashlib.sha256(importlib.metadata.version("stagewise").encode())
     for path in sorted(Path(__file__).parent.glob("*.py")):
-        found.update(path.read_bytes())
-    return found.hexdigest()
+        content.update(path.read_bytes())
+    return content.hexdigest()

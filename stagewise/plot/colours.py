@@ -36,7 +36,7 @@ def ordered_colours(names: Sequence[object]) -> dict[object, str]:
     """
     places = np.linspace(0.12, 0.76, max(len(names), 2))
     scale = matplotlib.colormaps["magma"]
-    return {name: to_hex(scale(place)) for name, place in zip(names, places, strict=False)}
+    return {name: to_hex(scale(position)) for name, position in zip(names, places, strict=False)}
 
 
 def marker(i: int) -> str:

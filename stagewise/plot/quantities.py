@@ -43,24 +43,24 @@ def axes_of(rows: pd.DataFrame) -> list[str]:
     >>> axes_of(pd.DataFrame({"step": [0], "head": [1], "layer": [0], "value": [0.5]}))
     ['layer', 'head']
     """
-    there = [str(name) for name in rows if name not in [*KEYS, *VALUES, "nested"] and rows[name].notna().any()]
-    if "reference" in there and "context" in there:
-        there.remove("context")  # of a reference that is a trained model: it says more of it, and is no axis
-    return sorted(there, key=lambda name: {"layer": 0, "head": 1}.get(name, 2))
+    axes = [str(name) for name in rows if name not in [*KEYS, *VALUES, "nested"] and rows[name].notna().any()]
+    if "reference" in axes and "context" in axes:
+        axes.remove("context")  # of a reference that is a trained model: it says more of it, and is no axis
+    return sorted(axes, key=lambda name: {"layer": 0, "head": 1}.get(name, 2))
 
 
-def place_in_words(place: dict[str, object]) -> str:
-    """Name a place on the axes of a table.
+def labels_in_words(labels: dict[str, object]) -> str:
+    """Name a line by its labels on the axes of a table.
 
-    >>> place_in_words({"layer": 0, "head": 1, "relation": "induction", "offset": 2})
+    >>> labels_in_words({"layer": 0, "head": 1, "relation": "induction", "offset": 2})
     'L0H1, induction, offset 2'
     """
-    place = {name: label for name, label in place.items() if not pd.isna(label)}  # type: ignore[call-overload]
+    labels = {name: label for name, label in labels.items() if not pd.isna(label)}  # type: ignore[call-overload]
     words = []
-    if {"layer", "head"} <= place.keys():
-        words.append(head_label(int(str(place.pop("layer"))), int(str(place.pop("head")))))
+    if {"layer", "head"} <= labels.keys():
+        words.append(head_label(int(str(labels.pop("layer"))), int(str(labels.pop("head")))))
     return ", ".join(
-        [*words, *(label if isinstance(label, str) else f"{name} {label}" for name, label in place.items())]
+        [*words, *(label if isinstance(label, str) else f"{name} {label}" for name, label in labels.items())]
     )
 
 

@@ -90,8 +90,8 @@ def svg(figure: Figure | object, name: str) -> str:
 def csv_link(name: str, rows: pd.DataFrame) -> str:
     """Return a link that holds the rows as CSV (five significant digits), or says where too many rows are."""
     axes = [column for column in rows.columns if column not in KEYS + VALUES]
-    kept = [column for column in (*KEYS, *axes, *VALUES[:-1]) if column in rows and rows[column].notna().any()]
-    text = rows[kept].to_csv(index=False, float_format="%.5g", lineterminator="\n")
+    columns = [column for column in (*KEYS, *axes, *VALUES[:-1]) if column in rows and rows[column].notna().any()]
+    text = rows[columns].to_csv(index=False, float_format="%.5g", lineterminator="\n")
     if len(text) > CSV_BYTES:
         return f"<span>{len(rows)} rows: in tables/measurements.parquet</span>"
     quoted = urllib.parse.quote(text, safe=",.:()*+-_ ").replace(" ", "%20")

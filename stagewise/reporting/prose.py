@@ -170,14 +170,14 @@ def turning_point_rows(stages: Stages) -> list[list[object]]:
 
 def settings_rows(run: Mapping[str, Any], prefix: str = "") -> list[list[object]]:
     """Flatten run.json into names and values."""
-    found: list[list[object]] = []
+    rows: list[list[object]] = []
     for name, value in run.items():
         path = f"{prefix}.{name}" if prefix else name
         if isinstance(value, Mapping) and value:
-            found += settings_rows(value, path)
+            rows += settings_rows(value, path)
         else:
-            found.append([path.removeprefix("recipe."), _short(value)])
-    return found
+            rows.append([path.removeprefix("recipe."), _short(value)])
+    return rows
 
 
 def html_table(columns: Iterable[str], rows: Iterable[Iterable[object]], kind: str = "") -> str:
@@ -229,10 +229,10 @@ def _short(value: object) -> str:
     return "none" if value is None or value == {} else str(value)
 
 
-def count(there: int, noun: str) -> str:
+def count(number: int, noun: str) -> str:
     """Write a number of things.
 
     >>> count(1, "head"), count(2, "head")
     ('1 head', '2 heads')
     """
-    return f"{there} {noun}{'' if there == 1 else 's'}"
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -49,8 +49,8 @@ class Section:
 
     def blocks(self, measured: Measured) -> Blocks:
         """Return what the section shows of a run; nothing where what it needs was not measured."""
-        there = [measured.has(name) for name in self.needs]
-        enough = not there or (all(there) if self.every else any(there))
+        measured_names = [measured.has(name) for name in self.needs]
+        enough = not measured_names or (all(measured_names) if self.every else any(measured_names))
         return self.make(measured) if enough else []
 
     @property
@@ -63,5 +63,5 @@ class Section:
 
 def left_out(rows: pd.DataFrame, measure: str) -> str:
     """Say which heads are drawn where there are too many."""
-    there = len(heads_in(rows))
-    return f"Drawn: the {PANELS} of {there} heads whose {measure} most. " if there > PANELS else ""
+    n_heads = len(heads_in(rows))
+    return f"Drawn: the {PANELS} of {n_heads} heads whose {measure} most. " if n_heads > PANELS else ""

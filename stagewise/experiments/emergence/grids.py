@@ -40,7 +40,7 @@ FRACTIONS = ("B", "p")
 """Axes whose values need not be whole."""
 
 
-class Wanted(NamedTuple):
+class FigureRequest(NamedTuple):
     """What a figure is made from: where its runs go, its setting and grid, and how they are trained.
 
     Args:

@@ -95,11 +95,11 @@ def run_recall(runs: str, **parameters: Any) -> Mapping[str, float]:
     """
     table = trained_recall(runs, **parameters)
     start = table.query("probe == 'Accuracy' and step == 0")["value"].item()
-    found: dict[str, float] = {}
+    bounds: dict[str, float] = {}
     for threshold in (each for each in RECALL_THRESHOLDS if each > start or each == FITTED):
         times = emergence_times(table, "Accuracy", "accuracy", threshold)
-        found |= {f"{end}_{threshold:.0%}".rstrip("%"): float(times[end].item()) for end in ("lo", "hi")}
-    return {"lo": found["lo_50"], "hi": found["hi_50"], **found}
+        bounds |= {f"{end}_{threshold:.0%}".rstrip("%"): float(times[end].item()) for end in ("lo", "hi")}
+    return {"lo": bounds["lo_50"], "hi": bounds["hi_50"], **bounds}
 
 
 def trained_recall(runs: str, *, progress: bool = False, **parameters: Any) -> pd.DataFrame:

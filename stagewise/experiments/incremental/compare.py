@@ -93,11 +93,11 @@ def boundaries(summary: pd.DataFrame, last: int, ax: Axes | None = None) -> Axes
     return ax
 
 
-def _mean(ax: Axes, average: pd.DataFrame, place: int, colour: str, last: int) -> None:
+def _mean(ax: Axes, average: pd.DataFrame, height: int, colour: str, last: int) -> None:
     for row in average[average["n"] > 0].to_dict("records"):
-        ax.plot(row["mean"], place, "D", color=colour, markersize=6)
+        ax.plot(row["mean"], height, "D", color=colour, markersize=6)
         if row["n"] > 1:
-            ax.plot(np.clip([row["lo"], row["hi"]], 0, last), [place] * 2, color=colour, linewidth=2.2)
+            ax.plot(np.clip([row["lo"], row["hi"]], 0, last), [height] * 2, color=colour, linewidth=2.2)
 
 
 def kl_at_best(tables: Mapping[str, pd.DataFrame], summary: pd.DataFrame, ax: Axes | None = None) -> Axes:

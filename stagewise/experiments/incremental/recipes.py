@@ -153,11 +153,11 @@ def runs(figure: str, setting: str = "small", seeds: Sequence[int] = (0,)) -> li
             f"there are recipes of the figures {', '.join(FIGURES)} in the settings {', '.join(SETTINGS)}; "
             f"got figure {figure!r} in setting {setting!r}"
         )
-    found = []
+    sweep = []
     for seed in seeds:
         known = variants(setting, seed)
         for name, recipe in known.items():
             if any(name == part or (part.endswith("=") and name.startswith(part)) for part in FIGURES[figure].variants):
                 first = next(other for other, same in known.items() if same == recipe)
-                found.append(Run(name, seed, recipe, f"{first}-seed{seed}"))
-    return found
+                sweep.append(Run(name, seed, recipe, f"{first}-seed{seed}"))
+    return sweep

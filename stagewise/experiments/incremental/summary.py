@@ -57,14 +57,14 @@ def over_seeds(summary: pd.DataFrame) -> pd.DataFrame:
     >>> rows.round(2).to_dict("records")
     [{'variant': 'a', 'quantity': 'stages', 'mean': 3.0, 'lo': 0.52, 'hi': 5.48, 'n': 3, 'seeds': 3}]
     """
-    found = []
+    records = []
     for variant, rows in summary.groupby("variant", sort=False):
         for quantity in (name for name in QUANTITIES if name in rows):
             values = rows[quantity].dropna().to_numpy(float)
             mean, half = (values.mean(), _half_width(values)) if values.size else (np.nan, np.nan)
             interval = {"mean": mean, "lo": mean - half, "hi": mean + half}
-            found.append({"variant": variant, "quantity": quantity, **interval, "n": len(values), "seeds": len(rows)})
-    return pd.DataFrame(found)
+            records.append({"variant": variant, "quantity": quantity, **interval, "n": len(values), "seeds": len(rows)})
+    return pd.DataFrame(records)
 
 
 def _half_width(values: np.ndarray) -> float:

@@ -126,9 +126,9 @@ def series_of(name: str, moments: Iterable[tuple[int, YZ]], n_ctx: int) -> Check
         moments: the steps with their weights; of several runs, the first one's are taken.
         n_ctx: positions of the model; it encodes none, so any number will do.
     """
-    kept = {step: (weights.y[0].clone(), weights.z[0].clone()) for step, weights in moments}
-    m = len(next(iter(kept.values()))[0])
-    return CheckpointSeries(name, yz(m, n_ctx), tuple(kept), lambda step: named_weights(*kept[step], n_ctx))
+    snapshots = {step: (weights.y[0].clone(), weights.z[0].clone()) for step, weights in moments}
+    m = len(next(iter(snapshots.values()))[0])
+    return CheckpointSeries(name, yz(m, n_ctx), tuple(snapshots), lambda step: named_weights(*snapshots[step], n_ctx))
 
 
 def _not_itself(scores: Float[Tensor, "batch head query key"], hook: Any) -> Tensor:

@@ -42,29 +42,29 @@ def text_section(measured: Measured) -> Blocks:
     table = measured.table
     if not measured.has("KLToReference") or not set(N_GRAMS) <= set(table["reference"].dropna()):
         return []
-    found = crossings(table, N_GRAMS)
+    order = crossings(table, N_GRAMS)
     blocks: Blocks = []
     if share := measured.run.get("recipe", {}).get("task", {}).get("repeating"):
         blocks.append(_paragraph(REPEATING.format(share)))
-    blocks.append(_paragraph(order_in_words(found)))
+    blocks.append(_paragraph(order_in_words(order)))
     if measured.has("LossAgainstReferences"):
         blocks.append(_paragraph(loss_in_words(table)))
     rows = table[table["probe"].isin(("KLToReference", "LossAgainstReferences", "Loss"))]
-    blocks.append(Plot("n-grams", {"": plot.n_gram_curves(table, found)}, rows, N_GRAM_CURVES))
+    blocks.append(Plot("n-grams", {"": plot.n_gram_curves(table, order)}, rows, N_GRAM_CURVES))
     return blocks + _heads(measured)
 
 
 def _heads(measured: Measured) -> Blocks:
     batches = {TEXT: measured.table, RANDOM: measured.repeated}
-    there = {
+    tables = {
         name: rows for name, rows in batches.items() if rows is not None and (rows["probe"] == "AttentionTo").any()
     }
-    if not there:
+    if not tables:
         return []
-    found = {name: head_onsets(table) for name, table in there.items()}
+    found = {name: head_onsets(table) for name, table in tables.items()}
     last = int(measured.table["step"].max())
-    panels = {label: ax for name, table in there.items() for label, ax in plot.head_curves(table, name).items()}
-    shown = pd.concat([select(table, "AttentionTo", "along").assign(batch=name) for name, table in there.items()])
+    panels = {label: ax for name, table in tables.items() for label, ax in plot.head_curves(table, name).items()}
+    shown = pd.concat([select(table, "AttentionTo", "along").assign(batch=name) for name, table in tables.items()])
     return [
         *(_paragraph(f"On {name}: {head_words.heads(onsets, last)}") for name, onsets in found.items()),
         Plot("text-heads", panels, shown, HEADS),
@@ -76,15 +76,15 @@ def _paragraph(text: str) -> str:
     return f"<p>{html.escape(text)}</p>"
 
 
-def order_in_words(found: Sequence[Crossing]) -> str:
+def order_in_words(order: Sequence[Crossing]) -> str:
     """Say which reference was closest until when, and what was not seen.
 
     >>> order_in_words([Crossing("unigram", "bigram", 30, 50), Crossing("bigram", "trigram", 900, float("inf"))])
     'Closest to the unigram model until steps 30 to 50, then to the bigram model; not to the trigram model by step 900.'
     """
-    words = f"Closest to the {found[0].before} model"
+    words = f"Closest to the {order[0].before} model"
     latest = 0.0
-    for crossing in found:
+    for crossing in order:
         if not crossing.seen:
             return f"{words}; not to the {crossing.after} model by step {crossing.lo:g}."
         if crossing.lo < latest:
