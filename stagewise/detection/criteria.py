@@ -24,19 +24,20 @@ class StageCriteria:
     """
 
     checkpoints: int = 4
-    """Fewer of them show no stages: to fall and to turn up takes two each."""
+    """Fewer of them show no stages: a fall and a rise take two each."""
 
     approach: Number = 1 / 3
     """A reference is approached when KL to it falls by this part of its start."""
 
     close: Number = 1 / 4
-    """A model has been at a reference, pause or not, when KL to it fell to this part of its start."""
+    """A model has come close to a reference, pause or not, when KL to it fell to this part of its start."""
 
     depth: Number = 0.05
     """The least rise after a boundary, as a part of the fall before it."""
 
     significance: Number = 0.01
-    """A curve turns up where a monotone fall with its noise would show as large a rise this rarely."""
+    """The probability, at most, of as large a rise on a curve that only falls, with the same noise: below it a minimum
+    counts as a turning point."""
 
     slowdown: Number = 0.7
     """Two stages are separate where learning slows to this part of its speed in the slower of the two."""
@@ -82,7 +83,7 @@ class StageCriteria:
     """Checkpoints that a rise must be seen at."""
 
     fewest: int = 6
-    """With fewer checkpoints a rise cannot be told from noise."""
+    """With fewer checkpoints a rise cannot be distinguished from noise."""
 
     back: Number = 0.5
     """A rise that loses at least this part of itself by the end was for a while only."""
@@ -165,4 +166,4 @@ LIMITS: tuple[tuple[tuple[str, ...], Callable[[Number], bool], str], ...] = (
 """Fields, what is allowed, and what that is called."""
 
 DEFAULT = StageCriteria()
-"""The criteria that stages and onsets are found by where no others are given."""
+"""The criteria for stages and onsets where no others are given."""

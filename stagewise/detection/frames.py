@@ -54,7 +54,7 @@ def _column(kind: str, values: list[Any]) -> pd.Series:
 
 
 def digest(table: pd.DataFrame) -> str:
-    """Return a hash of a table of measurements and of what it says of its numbers; the same in memory and from disk.
+    """Return a hash of a table of measurements and its declared quantities; the same in memory and from disk.
 
     Resamples are left out: `lo` and `hi`, which come from them, are not.
     """

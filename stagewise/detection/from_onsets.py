@@ -1,4 +1,4 @@
-"""Stages of a run that has no reference solutions: between the onsets that can be told apart in time."""
+"""Stages of a run that has no reference solutions: between the onsets whose intervals do not overlap."""
 
 from collections.abc import Sequence
 from typing import Any

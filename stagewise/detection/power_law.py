@@ -13,7 +13,7 @@ from stagewise.detection.law_terms import column, decided_design, design_of, pos
 from stagewise.table import LEVEL
 
 ROUNDING = 1e-15
-"""Narrowest interval of the normal law, in log probability, that float64 still tells from none."""
+"""Narrowest interval of the normal distribution, in log probability, that float64 still distinguishes from none."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,7 +102,7 @@ def fit_interval_censored(runs: pd.DataFrame, law: str, lo: str = "lo", hi: str 
 
         log time ~ N(log law, s^2),   P(run) = Phi((log hi - log law) / s) - Phi((log lo - log law) / s)
 
-    s is at least the standard deviation of a uniform law in the median interval, below which nothing was seen.
+    s is at least the standard deviation of a uniform distribution in the median interval, the resolution of the times.
     Intervals are Wald's, from the curvature of the likelihood; R^2 is var(log law) / (var(log law) + s^2).
 
     Args:

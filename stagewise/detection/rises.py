@@ -123,7 +123,7 @@ def _edges(smooth: np.ndarray, quarter: float) -> Edges:
     peak = int(gains.argmax())
     bottom = int(smooth[: peak + 1].argmin())
     low, high = smooth[bottom] + quarter * gains[peak], smooth[peak] - quarter * gains[peak]
-    # Each level goes on, outwards from the extreme, as long as the curve stays in its quarter.
+    # Each level extends outwards from the extreme as long as the curve stays in its quarter.
     outside = np.flatnonzero(smooth[:bottom] > low)
     beyond = np.flatnonzero(smooth[peak:] < high)
     between = smooth[bottom : peak + 1]

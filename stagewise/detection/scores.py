@@ -1,4 +1,4 @@
-"""Which curves of a table are followed for onsets: those whose quantity says that up, or down, is progress."""
+"""Which curves of a table are followed for onsets: those whose quantity declares that up, or down, is progress."""
 
 import functools
 import itertools
@@ -11,7 +11,7 @@ import pandas as pd
 from stagewise.table import KEYS, VALUES, Quantities, Quantity, declared, select
 
 NO_AXES = {*KEYS, *VALUES, "tokens", "seed", "nested"}
-"""Columns that tell no curves of one run apart."""
+"""Columns that do not distinguish the curves of one run."""
 
 
 class Curve(NamedTuple):
@@ -66,7 +66,7 @@ def _followed(table: pd.DataFrame) -> Iterator[Curve]:
 
 
 def quantities_of(table: pd.DataFrame) -> Quantities:
-    """Return what a table says of its numbers; for probes that it says nothing of, what the library's ones say."""
+    """Return the quantities that a table declares; for probes that it declares nothing of, the library's."""
     declarations = declared(table)
     return declarations if set(table.get("probe", ())) <= declarations.keys() else {**_library(), **declarations}
 
@@ -90,7 +90,7 @@ def labels_of(row: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def axes_of(rows: pd.DataFrame) -> list[str]:
-    """List the columns that tell the curves of one quantity apart."""
+    """List the columns that distinguish the curves of one quantity."""
     return [str(name) for name in rows if name not in NO_AXES and rows[name].notna().any()]
 
 

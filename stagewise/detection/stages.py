@@ -1,4 +1,4 @@
-"""The stages of a run: found in its table, said in words, saved beside it and read from there."""
+"""The stages of a run: found in its table, described in words, saved beside it and read from there."""
 
 import dataclasses
 import functools
@@ -106,11 +106,12 @@ def find_stages(
 ) -> Stages:
     """Find the stages of one run in the KL to its nested references; in the onsets of its scores if it has none.
 
-    With references, a stage ends where KL(reference || model) turns up for the next one in order. A turning point
-    counts as a boundary if the reference was approached, if the rise cannot be noise on a curve that only falls
-    (p < 0.01), and if the model came close to that reference or learning slowed down there: a model that learns
+    With references, a stage ends where KL(reference || model) has its minimum, one reference after the other. Such a
+    turning point counts as a boundary if the reference was approached, if the rise cannot be noise on a curve that
+    only falls (p < 0.01), and if the model came close to that reference or learning slowed down there: a model that learns
     everything at once passes the truncated references too, at some distance and without a pause. The other curves of
-    the table that turn up nearby (restricted contexts, trained or masked) corroborate: the boundary is the median of
+    the table with a minimum nearby (of models trained on a restricted context, and of the model itself under
+    one) corroborate: the boundary is the median of
     their turning points, its interval holds all of theirs.
 
     Without references, a stage starts where scores of heads or of the model have an onset: see `find_onsets`.

@@ -1,4 +1,4 @@
-"""One colour a head, a relation, a reference, the same in every figure, and told apart in grey too."""
+"""One colour a head, a relation, a reference, the same in every figure, and distinct in grey too."""
 
 from collections.abc import Sequence
 
@@ -40,7 +40,7 @@ def ordered_colours(names: Sequence[object]) -> dict[object, str]:
 
 
 def marker(i: int) -> str:
-    """Return the marker of the i-th line of a figure: what tells lines apart in grey."""
+    """Return the marker of the i-th line of a figure: it distinguishes lines in grey."""
     return MARKERS[i % len(MARKERS)]
 
 

@@ -9,7 +9,7 @@ from stagewise.detection.scores import quantities_of
 from stagewise.table import KEYS, VALUES, Quantity, head_label
 
 LABEL_WIDTH = 30
-"""Characters of an axis label before it goes on in a second line."""
+"""Characters of an axis label before it continues on a second line."""
 
 NEAR = 0.5
 """Part of a value axis from 0 that may be empty below the curves."""
@@ -45,7 +45,7 @@ def axes_of(rows: pd.DataFrame) -> list[str]:
     """
     axes = [str(name) for name in rows if name not in [*KEYS, *VALUES, "nested"] and rows[name].notna().any()]
     if "reference" in axes and "context" in axes:
-        axes.remove("context")  # of a reference that is a trained model: it says more of it, and is no axis
+        axes.remove("context")  # that a reference's model was trained on: it describes the reference, and is no axis
     return sorted(axes, key=lambda name: {"layer": 0, "head": 1}.get(name, 2))
 
 

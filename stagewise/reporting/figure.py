@@ -60,8 +60,8 @@ def figure_html(plot: Plot, folder: Path) -> str:
         path = folder / "figures" / f"{name}.svg"
         write(path, lambda partial, text=drawing: partial.write_text(text, encoding="utf8"))  # type: ignore[misc]
         drawings.append(f'<div class="panel" id="figure-{name}">{drawing}</div>')
-        says = html.escape(f"SVG {label}".strip())
-        links.append(f'<a href="figures/{name}.svg" download="{name}.svg" data-svg="figure-{name}">{says}</a>')
+        text = html.escape(f"SVG {label}".strip())
+        links.append(f'<a href="figures/{name}.svg" download="{name}.svg" data-svg="figure-{name}">{text}</a>')
     return (
         f'<figure class="plot"><div class="panels">{"".join(drawings)}</div>'
         f'<figcaption>{plot.caption}<span class="files">{" ".join(links)}</span></figcaption></figure>'

@@ -49,7 +49,7 @@ class Measured(NamedTuple):
 
     @property
     def has_relations(self) -> bool:
-        """Whether the task is known to say where a head ought to look."""
+        """Whether the task is known to name relations that a head should attend to."""
         return bool(self.relations) or ("relation" in self.table and bool(self.table["relation"].notna().any()))
 
     @property
@@ -109,7 +109,7 @@ def batch_record(batch: Batch) -> dict[str, Any]:
 
 
 def known_of(run: Mapping[str, Any], classes: Iterable[type] = ()) -> Known:
-    """Return what the record of a run says of its probe batch; else what its task does, if it can be rebuilt."""
+    """Return the description of the probe batch in the record of a run; else of its task, if it can be rebuilt."""
     if recorded := run.get(RECORDED):
         masks = {name: np.zeros(recorded["size"], dtype=bool) for name in recorded["relations"]}
         for name, pairs in recorded["relations"].items():

@@ -16,14 +16,14 @@ TITLE = 28
 """Characters of a run's name that stand in the title."""
 
 LONG_CELL = 26
-"""A cell of a table with more characters goes on in a further line."""
+"""A cell of a table with more characters continues on a further line."""
 
 EDGES = {"warmup": "warm-up", "cooldown": "cool-down"}
 """Fields of a plan that lower the learning rate at its ends -> their names."""
 
 
 def title(run: Mapping[str, Any], name: str) -> str:
-    """Return what a report is called: its task in words and the name of the run, shortened; or that of a series.
+    """Return the title of a report: its task in words and the name of the run, abbreviated; or that of a series.
 
     >>> title({"recipe": {"task": {"type": "AssociativeRecall"}}}, "recall-n_pairs=12-n_tokens=64-seed=0")
     'Associative recall'

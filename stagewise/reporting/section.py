@@ -55,7 +55,7 @@ class Section:
 
     @property
     def missing(self) -> str:
-        """What a report says that lacks the section: the title, and the probes to measure."""
+        """What a report without the section names: the title, and the probes to measure."""
         probes = dict.fromkeys(name.partition(".")[0] for name in self.needs)
         words = (", " if not self.every else " and ").join(probes)
         return f"{self.title} ({words})" if words else self.title

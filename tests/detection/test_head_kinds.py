@@ -56,7 +56,7 @@ def test_the_kind_that_rises_first_comes_first() -> None:
 
 
 def test_heads_that_rise_together_have_no_order() -> None:
-    assert "Which kind came first cannot be said" in said(previous_0=sudden(200, 0.8), induction_1=sudden(205, 0.6))
+    assert "Which kind came first cannot be decided" in said(previous_0=sudden(200, 0.8), induction_1=sudden(205, 0.6))
 
 
 def test_an_unseen_kind_comes_later_if_at_all() -> None:

@@ -49,7 +49,7 @@ def figure_4(request: FigureRequest) -> Result:
         number("exponent of N_pairs, seed by seed", "2.25", _by_seed(runs), "its spread"),
         number(
             f"the same law, at least {REGULAR_PAIRS} pairs", "-",
-            law_of(runs[runs["n_pairs"] >= REGULAR_PAIRS], ("n_tokens", "n_pairs")), "a cut made after seeing the runs",
+            law_of(runs[runs["n_pairs"] >= REGULAR_PAIRS], ("n_tokens", "n_pairs")), "selected after seeing the runs",
         ),
         number("steps from accuracy .2 to .9", "-", rise_in_words(runs), "one abrupt rise"),
     ]  # fmt: skip

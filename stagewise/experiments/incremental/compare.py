@@ -23,7 +23,7 @@ def compare(tables: Mapping[str, pd.DataFrame], summary: pd.DataFrame, best: boo
         tables: of the runs, by name.
         summary: a row a run: `run`, `variant`, and the numbers of `run_numbers`.
         best: whether to mark the best checkpoints, and to compare them with the trained restricted-context models:
-            the closest of those tells how many stages were complete.
+            the closest of those shows how many stages were complete.
     """
     figure = Figure(figsize=(16.5 if best else 12, 4.2), layout="constrained")
     left, middle, *rest = figure.subplots(1, 2 + best, width_ratios=[1.35, 1, *[1] * best])

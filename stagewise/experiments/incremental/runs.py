@@ -44,7 +44,7 @@ def distinct_heads(series: CheckpointSeries) -> int:
 
 
 def run_recipe(recipe: Recipe, folder: Path, cache: Path | None = None, *, progress: bool = True) -> pd.DataFrame:
-    """Train a run, or go on with it, measure its checkpoints and write its table.
+    """Train a run, or resume it, measure its checkpoints and write its table.
 
     Args:
         recipe: on a `MarkovChain`.

@@ -25,7 +25,7 @@ def figure_7(folder: Path, *, data: str | None = None, steps: int = 1500, progre
     """Train one layer on WikiText-2 by SGD and draw the probe sequence's attention at four moments.
 
     Writes `probe.csv` (`step, entropy, largest, change, loss`), `maps.npz` (`steps`, `attention`), `figure_7.png` and
-    `.svg`; returns what to print. It takes about fifteen minutes of one core; an interrupted run goes on.
+    `.svg`; returns what to print. It takes about fifteen minutes of one core; an interrupted run resumes.
 
     Args:
         folder: where to write.

@@ -1,4 +1,4 @@
-"""Scan and Snap's Figures 4 to 6 as commands: each trains, writes tables and a picture, and says what it found."""
+"""Scan and Snap's Figures 4 to 6 as commands: each trains, writes tables and a picture, and prints its findings."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence

@@ -30,7 +30,7 @@ def trajectory(
 
     Columns: `step, loss` (mean training loss since the row before), `validation_loss` (first and last row) and
     `entropy_0, entropy_1, ...`, the layers' attention entropy on the probe sequence of the validation text; nats.
-    It takes ten minutes of one core; an interrupted run goes on.
+    It takes ten minutes of one core; an interrupted run resumes.
 
     Raises:
         ValueError: a setting is out of range, or the folder holds a run of other settings.

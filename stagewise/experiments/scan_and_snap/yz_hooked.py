@@ -21,8 +21,8 @@ class YZInit(AbstractInit):
 
     The residual stream holds two blocks of M: token and output. W_E writes the token one-hot; the head scores it with
     W_Q = Z and copies what it attends to into the output block, which is divided by its l2 norm; W_U = Y reads that
-    alone. Two hooks that stay with the model do what no config says: a query does not attend to itself (except at
-    position 0, where there is nothing else), and only the normalised output block leaves the layer. W_Q and W_U
+    alone. Two hooks that stay with the model do what no config can express: a query does not attend to itself (except
+    at position 0, where there is nothing else), and only the normalised output block leaves the layer. W_Q and W_U
     train, the rest, and the padding in both (whose gradient is exactly zero), stays.
 
     Args:

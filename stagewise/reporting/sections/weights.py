@@ -49,7 +49,7 @@ def _pair(labels: dict[str, object]) -> str:
 
 SECTION = Section(
     "weights",
-    "What the weights alone say",
+    "What the weights alone show",
     weights_section,
     ("OVCopying.copying", "QKOffset.share", "Composition.score"),
 )
