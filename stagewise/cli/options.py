@@ -77,7 +77,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="print JSON, and no progres
 
 @contextlib.contextmanager
 def reported_errors() -> Iterator[None]:
-    """Print what is wrong in a line or two instead of a traceback; what is on disk stays, and a rerun resumes."""
+    """Print what is wrong in a line or two instead of a traceback; files on disk stay, and a rerun resumes."""
     if os.getcwd() not in sys.path:  # one's own tasks and probes lie there
         sys.path.insert(0, os.getcwd())
     try:
@@ -99,7 +99,7 @@ def one_thread() -> None:
 
 
 def read_contexts(restricted: bool | None, contexts: str | None) -> "bool | tuple[int, ...] | None":
-    """Return the baselines that are asked for, as `presets.run` takes them.
+    """Return the baselines of the options, as `presets.run` takes them.
 
     Raises:
         ValueError: contexts that are no whole numbers, or contexts with --no-restricted.

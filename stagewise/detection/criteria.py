@@ -17,7 +17,7 @@ class StageCriteria:
     laws, drifts, exponential approaches, correlated noise) such as those of the tests, which hold its error rates.
 
     Raises:
-        ValueError: a threshold is out of range; the message says which, and what came.
+        ValueError: a threshold is out of range; the message names it and the value.
 
     >>> StageCriteria(depth=0.1).depth
     0.1
@@ -80,13 +80,13 @@ class StageCriteria:
     """Checkpoints within this part of the rise from its lower level are before it, of its upper level after it."""
 
     lasting: int = 2
-    """Checkpoints that a rise must be seen at."""
+    """The least number of checkpoints that show a rise."""
 
     fewest: int = 6
     """With fewer checkpoints a rise cannot be distinguished from noise."""
 
     back: Number = 0.5
-    """A rise that loses at least this part of itself by the end was for a while only."""
+    """A rise that loses at least this part of itself by the end is transient."""
 
     most: Number = 0.5
     """A head becomes one of a relation when at least this part of its attention is there."""
@@ -98,7 +98,7 @@ class StageCriteria:
     """Checkpoints that are compared one by one; of more, neighbours are averaged, which leaves fewer windows."""
 
     resamples: int = 200
-    """Curves with new noise that the intervals of t10, t50 and t90 are made of."""
+    """Resampled curves behind the intervals of t10, t50 and t90."""
 
     enter: Number = 0.5
     """A head takes a relation's name at this share of its attention: Yüksel et al. (2026), arXiv:2602.19143, the
@@ -108,7 +108,7 @@ class StageCriteria:
     """A head keeps the name down to this share: hysteresis is this library's."""
 
     dwell: int = 2
-    """Checkpoints that a head has a name for at least, as in the same analysis."""
+    """The least number of checkpoints that a head keeps a name for, as in the same analysis."""
 
     named: Number = 0.3
     """Attention from which a head with an onset is called by a kind's name, as in "induction head": a convention."""

@@ -1,4 +1,4 @@
-"""Where one curve rises most: its levels, how localised it is, what speaks against an onset, and when it happened."""
+"""Where one curve rises most: its levels, how localised it is, the reasons against an onset, and its times."""
 
 from typing import NamedTuple
 
@@ -13,14 +13,14 @@ from stagewise.detection.verdicts import OnsetVerdict
 from stagewise.table import LEVEL
 
 PARTS = (0.1, 0.5, 0.9)
-"""Of a rise, the parts whose times are asked for: t10, t50 and t90."""
+"""The parts of a rise whose times are reported: t10, t50 and t90."""
 
 SAME = 1e-6
-"""Steps that going to the logarithm and back may differ by."""
+"""Rounding error of a step through the logarithm and back."""
 
 
 class Edges(NamedTuple):
-    """Places of a rise in its curve: the level before is [start, low], the level after [high, end]."""
+    """Indices of a rise in its curve: the level before is [start, low], the level after [high, end]."""
 
     start: int
     low: int

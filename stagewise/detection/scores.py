@@ -45,15 +45,15 @@ class Curve(NamedTuple):
 
 
 def followed(table: pd.DataFrame) -> list[Curve]:
-    """Return the curves of a table whose onsets are looked for, one for each combination of labels on their axes.
+    """Return the curves of a table to search for onsets, one for each combination of labels on their axes.
 
-    A curve that another quantity of its probe stands for (`Quantity.unless`) is left out where the table has that.
+    A curve that another quantity of its probe replaces (`Quantity.unless`) is left out where the table has that one.
     """
     return list(_followed(table))
 
 
 def has_scores(table: pd.DataFrame) -> bool:
-    """Whether the table has any curve that onsets are looked for in."""
+    """Whether the table has any curve to search for onsets."""
     return any(True for _ in _followed(table))
 
 

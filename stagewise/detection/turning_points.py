@@ -1,4 +1,4 @@
-"""Turning points: the step of a minimum with its interval, the test against "it only falls", the slowing of learning."""
+"""Turning points: a minimum's step with its interval, the test against "it only falls", how far learning slows."""
 
 from typing import NamedTuple
 

@@ -31,7 +31,7 @@ class TurnVerdict(StrEnum):
     """Rises by too small a part of its fall."""
 
     NOISE = "noise"
-    """Rises by no more than noise on a curve that only falls would show."""
+    """Rises by no more than noise on a curve that only falls could cause."""
 
     CORROBORATES = "corroborates"
     """Another curve, which has its minimum near a boundary."""
@@ -61,7 +61,7 @@ class OnsetVerdict(StrEnum):
     """The largest rise is too small to count."""
 
     NOISE = "noise"
-    """The largest rise is no larger than noise may make it."""
+    """The largest rise is no larger than noise could cause."""
 
     SPIKE = "spike"
     """The rise is seen at too few checkpoints."""

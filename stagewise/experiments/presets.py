@@ -76,7 +76,7 @@ def run(
     extra_probes: Sequence[AbstractProbe] = (),
     progress: bool = True,
 ) -> Analysis:
-    """Do as `analysis.run`; WikiText is measured on repeated tokens too.
+    """Run as `analysis.run` does; WikiText is measured on repeated tokens too.
 
     Args:
         recipe: of any task.

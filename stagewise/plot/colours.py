@@ -18,11 +18,11 @@ HEADS = (*OKABE_ITO, "#882255", "#999933", "#332288")
 MARKERS = "os^DvPX<>*"
 
 GREY = "#b9bcc6"
-"""Of lines that are there to compare with."""
+"""Of lines for comparison."""
 
 
 def head_colours(table: pd.DataFrame) -> dict[Head, str]:
-    """Give every head of the table its colour; from the tenth head on they come round again."""
+    """Give every head of the table its colour; from the tenth head on they repeat."""
     return {head: HEADS[i % len(HEADS)] for i, head in enumerate(heads_in(table))}
 
 

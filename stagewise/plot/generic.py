@@ -1,4 +1,4 @@
-"""Any quantity of any probe over training: a line a place on its axes, or a map where one of these is long."""
+"""Any quantity of any probe over training: a line for each combination of labels, or a map where an axis is long."""
 
 from collections.abc import Callable, Sequence
 from typing import Literal

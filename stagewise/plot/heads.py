@@ -147,7 +147,7 @@ def value_alignment(
 
 
 def head_curves(table: pd.DataFrame, batch: str) -> dict[str, Axes]:
-    """Draw every head's mass over training, a panel a kind; of heads that never come near `named` the best is named.
+    """Draw every head's mass over training, a panel a kind; where no head comes near `named`, the best one is labelled.
 
     Args:
         table: with `AttentionTo` rows.

@@ -28,7 +28,7 @@ def onset_curves(table: pd.DataFrame, stages: Stages) -> Figure:
     arrow where the last checkpoint does not show the end of the rise.
 
     Raises:
-        ValueError: the table has no scores that onsets were looked for in.
+        ValueError: the table has no scores that could have an onset.
     """
     if stages.onsets.empty:
         raise ValueError("no score was followed: measure a quantity of which up or down is progress, as AttentionTo's")

@@ -18,7 +18,7 @@ NEAR = 0.5
 def quantity_of(table: pd.DataFrame, probe: str, name: str) -> Quantity:
     """Return what the numbers of a quantity are: as the table declares it, or this library's probe of that name.
 
-    A quantity that nobody declared has its name for a label.
+    A quantity without a declaration has its name for a label.
     """
     return quantities_of(table).get(probe, {}).get(name) or Quantity(name.replace("_", " "))
 
@@ -26,8 +26,8 @@ def quantity_of(table: pd.DataFrame, probe: str, name: str) -> Quantity:
 def set_value_axis(ax: Axes, quantity: Quantity, width: int = LABEL_WIDTH) -> None:
     """Write the label with its unit on the y axis, and let the axis end where the quantity's range does.
 
-    Of what has no largest value, the axis begins at the smallest possible one only where the curves come near it: a
-    loss far from 0 would look flat. Call it when the curves are drawn.
+    Without a largest value, the axis begins at the smallest possible one only where the curves come near it: a loss
+    far from 0 would look flat. Call it when the curves are drawn.
     """
     ax.set_ylabel(escaped(textwrap.fill(quantity.axis, width)))
     (lo, hi), (least, most) = quantity.range, ax.get_ylim()

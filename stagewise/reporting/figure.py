@@ -17,7 +17,7 @@ from stagewise.checkpoints.run_folder import write
 from stagewise.table import KEYS, VALUES
 
 FONTS = ["DejaVu Sans", "Helvetica Neue", "Arial", "sans-serif"]
-"""The first one is measured when labels are placed; what a browser falls back to is narrower."""
+"""Labels are placed by the first one's widths; a browser's fallback is narrower."""
 
 LOOK: dict[str, Any] = {
     "font.family": FONTS[:1],

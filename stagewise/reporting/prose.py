@@ -116,7 +116,7 @@ def _measurement(table: pd.DataFrame) -> str:
 
 
 def headline(stages: Stages | None) -> str:
-    """Say in a few words what was found."""
+    """Say in a few words how many stages there are."""
     if stages is None:
         return "Measured over training"
     if len(stages.table) == 1:

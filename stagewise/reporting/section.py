@@ -1,4 +1,4 @@
-"""What a section of the report is: its title, what it needs, and what makes it."""
+"""What a section of the report is: its title, what it needs, and the function that makes it."""
 
 import dataclasses
 from collections.abc import Callable
@@ -22,7 +22,7 @@ def always(measured: Measured) -> bool:
 
 
 def never_missing(measured: Measured) -> bool:
-    """Say that nothing is missing where a section is not there."""
+    """Never list the section as missing."""
     return False
 
 

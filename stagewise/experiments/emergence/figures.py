@@ -28,7 +28,7 @@ def run(
 ) -> Result:
     """Run what a figure needs, write it to `folder` as PNG and SVG and its numbers as CSV, and return both.
 
-    What a killed run had finished is not done again.
+    Finished runs are not repeated.
 
     Args:
         figure: 1 or 2, the toy model; 3, a transformer on regression; 4 and 5, one on recall; 17, a single run of it.

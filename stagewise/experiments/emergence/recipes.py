@@ -29,7 +29,7 @@ RECALL_THRESHOLDS = (0.05, 0.2, 0.5, 0.9)
 """Accuracies whose times are reported."""
 
 FITTED = 0.5
-"""The one that laws are fitted to: the paper's 5 % is chance level for small sizes."""
+"""The threshold that power laws are fitted to: the paper's 5 % is chance level for small sizes."""
 
 REGRESSION_THRESHOLD = 0.2
 """Of the loss of answering zero, which is the plateau's: the paper's .1 of .5, for a teacher of any size."""

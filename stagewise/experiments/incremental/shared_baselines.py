@@ -1,4 +1,4 @@
-"""Restricted-context baselines that the runs of a sweep share: trained once, found by the hash of their recipe."""
+"""Restricted-context baselines that the runs of a sweep share: trained once, stored under the hash of their recipe."""
 
 import dataclasses
 from pathlib import Path

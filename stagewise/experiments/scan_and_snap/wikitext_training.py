@@ -28,7 +28,7 @@ Look = Callable[[Baseline], Any]
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """All that decides a run, beside the text.
+    """The settings of a run, without the text.
 
     Args:
         optimiser: "sgd" is Figure 7's, without momentum; "adam" that of the recorded trajectories.
@@ -60,7 +60,7 @@ class Setting:
 
 
 class Trained(NamedTuple):
-    """The training loss (nats) of each minibatch before its update, and what was seen at which step."""
+    """The training loss (nats) of each minibatch before its update, and the measurements by step."""
 
     losses: list[float]
     seen: dict[int, Any]
