@@ -61,7 +61,7 @@ class StageCriteria:
     """Curves that only fall, with noise; the smallest p-value of a turning point is one over their number."""
 
     false_discoveries: Number = 0.05
-    """Of the onsets that are found in a table, this part may be false; of a table without any, one in twenty shows
+    """False discovery rate over the onsets of a table; one in twenty tables without any onset shows
     one (Benjamini and Hochberg, 1995)."""
 
     smallest: Number = 0.1

@@ -165,7 +165,7 @@ def rise_times(
 
     The intervals come from curves with new noise and, where the table has them, resamples of the batch (or else `lo`
     and `hi`, taken as independent), and are widened to the checkpoints around them: what happens between two
-    checkpoints was not seen.
+    checkpoints is unknown.
 
     Args:
         curve: rows of one curve in the order of their steps, with `step` and `value`, upwards being good.

@@ -34,8 +34,8 @@ class Section:
         identifier: of its place in the page.
         title: in plain words.
         make: returns what it shows.
-        needs: probes, as in "Loss", or quantities, as in "AttentionTo.mass", that it shows; what it shows of a probe is
-            not shown again elsewhere.
+        needs: probes, as in "Loss", or quantities, as in "AttentionTo.mass", that it shows; no other section
+            shows them again.
         every: whether it needs all of them; else one is enough.
         applies: whether it could be made of this run, if the probes were measured; if not, it is not listed as missing.
     """

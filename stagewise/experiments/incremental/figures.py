@@ -78,7 +78,7 @@ def maps(runs: Mapping[str, Measured]) -> Figure:
 
 
 def heads(runs: Mapping[str, Measured]) -> Figure:
-    """Draw each head's attention masses, and below them its values' alignment with every feature, negative offsets too."""
+    """Draw each head's attention masses, and its values' alignment with every feature, negative offsets too."""
     number = max(len(heads_in(run.table)) for run in runs.values())
     figure, parts = _parts(runs, 4.4 * number, 5.6)
     for part, run in zip(parts, runs.values(), strict=True):
