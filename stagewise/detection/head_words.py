@@ -70,7 +70,7 @@ def _which_first(first: Mapping[str, Row], onsets: pd.DataFrame, criteria: Stage
         (late,) = (kind for kind in KINDS if kind != early)
         if onsets.loc[onsets["kind"] == late, "largest"].max() >= criteria.named:
             return []
-        return [f"So {early} heads come before {late} heads, if there will be any."]
+        return [f"So {early} heads come before {late} heads, if any form."]
     (late,) = others
     if first[early]["t50_hi"] <= first[late]["t50_lo"]:
         return [f"So {early} heads come before {late} heads."]
