@@ -2,7 +2,7 @@
 
     python examples/restricted_context.py [RUN_FOLDER]    (trains where the folder holds no finished run)
 
-Left and middle as in the paper; right, the same model with its attention cut to the last c positions.
+Left and middle as in the paper; right, the same model with its attention restricted to the last c positions.
 """
 
 import sys
@@ -23,10 +23,10 @@ def main(folder: Path, **plan: Any) -> Path:
     stages = markov.run(recipe, folder)
     table = read_table(folder)
     trained = [f"trained c={context}" for context in recipe.task.contexts]
-    figure, (truths, models, masked) = plt.subplots(1, 3, figsize=(14, 4), layout="constrained")
-    plot.kl_curves(table, stages=stages, ax=truths)
+    figure, (references, models, restricted) = plt.subplots(1, 3, figsize=(14, 4), layout="constrained")
+    plot.kl_curves(table, stages=stages, ax=references)
     plot.kl_curves(table, trained, stages=stages, ax=models)
-    plot.restricted_context(table, stages, masked)
+    plot.restricted_context(table, stages, restricted)
     figure.savefig(path := folder / "figures" / "restricted_context.png", dpi=150)
     return path
 

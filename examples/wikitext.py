@@ -25,8 +25,8 @@ def main(folder: Path, shares: Sequence[float] = SHARES, **sizes: Any) -> Path:
     """Train a model a share, say when its heads came, draw its best induction head; `sizes` go to the recipe."""
     ax, colours = new_axes(None, 6.4, 3.4), ordered_colours(shares)
     for i, share in enumerate(shares):
-        run(recipe(repeating=share, **sizes), own := folder / f"{share:g}")
-        table = read_table(own)
+        run(recipe(repeating=share, **sizes), path := folder / f"{share:g}")
+        table = read_table(path)
         print(f"{share:.0%} of the windows: {head_words.heads(head_onsets(table), int(table['step'].max()))}")
         mass = select(table, "AttentionTo", "along", relation="induction")
         best = mass.loc[mass.groupby("step")["value"].idxmax()]

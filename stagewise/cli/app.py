@@ -49,7 +49,7 @@ app.command()(sweep)
 
 @app.command()
 def train(
-    task: Annotated[str, typer.Argument(metavar="TASK|FOLDER", help="a task, or the run folder to go on with")],
+    task: Annotated[str, typer.Argument(metavar="TASK|FOLDER", help="a task, or the run folder to resume")],
     folder: RunFolder = None,
     preset: Preset = None,
     seed: Seed = None,
@@ -61,7 +61,7 @@ def train(
     own_task: OwnTask = None,
     quiet: Quiet = False,
 ) -> None:
-    """Train a preset of a task into a run folder, or go on with the run in a folder."""
+    """Train a preset of a task into a run folder, or resume the run in a folder."""
     with reported_errors():
         one_thread()
         from stagewise.checkpoints.run_folder import RUN

@@ -33,7 +33,7 @@ Out = Annotated[
 Folder = Annotated[Path, typer.Argument(help="the run folder")]
 RunFolder = Annotated[
     Path | None,
-    typer.Option("--folder", help="the run folder; an interrupted run in it goes on. runs/TASK if not given"),
+    typer.Option("--folder", help="the run folder; an interrupted run in it resumes. runs/TASK if not given"),
 ]
 Preset = Annotated[str | None, typer.Option(help="the recipe to start from; the task's first if not given")]
 Seed = Annotated[
@@ -77,13 +77,13 @@ AsJson = Annotated[bool, typer.Option("--json", help="print JSON, and no progres
 
 @contextlib.contextmanager
 def reported_errors() -> Iterator[None]:
-    """Print what is wrong in a line or two instead of a traceback; what is on disk stays, and a rerun goes on."""
+    """Print what is wrong in a line or two instead of a traceback; files on disk stay, and a rerun resumes."""
     if os.getcwd() not in sys.path:  # one's own tasks and probes lie there
         sys.path.insert(0, os.getcwd())
     try:
         yield
     except KeyboardInterrupt:
-        print("interrupted; the same command goes on from the last checkpoint", file=sys.stderr)
+        print("interrupted; the same command resumes from the last checkpoint", file=sys.stderr)
         raise typer.Exit(130) from None
     except (ValueError, TypeError, OSError, FloatingPointError) as error:
         print(f"stagewise: {error}", file=sys.stderr)
@@ -99,7 +99,7 @@ def one_thread() -> None:
 
 
 def read_contexts(restricted: bool | None, contexts: str | None) -> "bool | tuple[int, ...] | None":
-    """Return the baselines that are asked for, as `presets.run` takes them.
+    """Return the baselines of the options, as `presets.run` takes them.
 
     Raises:
         ValueError: contexts that are no whole numbers, or contexts with --no-restricted.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Choice(NamedTuple):
-    """What the options say of a recipe; None leaves it as the preset has it.
+    """The options for a recipe; None leaves it as the preset has it.
 
     Args:
         preset: its name.

@@ -142,7 +142,7 @@ def run_scan_and_snap(
 
 @run_app.command("wikitext")
 def run_wikitext(
-    folder: Annotated[Path, typer.Option(help="the run folder; an interrupted run in it goes on")] = Path(
+    folder: Annotated[Path, typer.Option(help="the run folder; an interrupted run in it resumes")] = Path(
         "runs/wikitext"
     ),
     data: Annotated[
@@ -155,7 +155,7 @@ def run_wikitext(
     length: Annotated[int, typer.Option(help="positions of a window")] = 64,
     repeating: Annotated[
         float,
-        typer.Option(help="share of training windows that say an excerpt again and again; 0 is the text as it is"),
+        typer.Option(help="share of training windows that repeat an excerpt; 0 leaves the text unchanged"),
     ] = 0.3,
     steps: Annotated[int, typer.Option(help="optimiser updates")] = 5000,
     seed: Annotated[int, typer.Option(help="of the initial weights, the data and the evaluation")] = 0,
@@ -188,7 +188,7 @@ def run_wikitext(
 
 @run_app.command("wikitext-baseline")
 def run_wikitext_baseline(
-    folder: Annotated[Path, typer.Option(help="where to write; an interrupted run in it goes on")] = Path(
+    folder: Annotated[Path, typer.Option(help="where to write; an interrupted run in it resumes")] = Path(
         "runs/wikitext-baseline"
     ),
     data: Annotated[str | None, typer.Option(help="folder of WikiText-2; the hub if not given")] = None,
@@ -214,7 +214,7 @@ def run_emergence(
         int, typer.Option(help="1, 2: the toy model; 3: regression; 4, 5: recall; 17: one recall model, with a report")
     ] = 1,
     setting: Annotated[str, typer.Option(help="small, for two cores, or paper")] = "small",
-    folder: Annotated[Path, typer.Option(help="where runs and figures go; an interrupted sweep goes on")] = Path(
+    folder: Annotated[Path, typer.Option(help="where runs and figures go; an interrupted sweep resumes")] = Path(
         "runs/emergence"
     ),
     grid: Annotated[

@@ -92,10 +92,10 @@ def changed(recipe: "Recipe", values: Mapping[str, Any], classes: Sequence[type]
     described = describe(recipe)
     for key, value in values.items():
         *path, last = key.split(".")
-        part, place = _walk(recipe, key, path), described
+        part, node = _walk(recipe, key, path), described
         for name in path:
-            place = place[name]
-        place[last] = describe(_checked(value, _type_of(part, key, last), key))
+            node = node[name]
+        node[last] = describe(_checked(value, _type_of(part, key, last), key))
     rebuilt: Recipe = rebuild(described, [*classes, type(recipe.task), type(recipe.architecture.init)])
     return rebuilt
 

@@ -17,26 +17,27 @@ class StageCriteria:
     laws, drifts, exponential approaches, correlated noise) such as those of the tests, which hold its error rates.
 
     Raises:
-        ValueError: a threshold is out of range; the message says which, and what came.
+        ValueError: a threshold is out of range; the message names it and the value.
 
     >>> StageCriteria(depth=0.1).depth
     0.1
     """
 
     checkpoints: int = 4
-    """Fewer of them show no stages: to fall and to turn up takes two each."""
+    """Fewer of them show no stages: a fall and a rise take two each."""
 
     approach: Number = 1 / 3
     """A reference is approached when KL to it falls by this part of its start."""
 
     close: Number = 1 / 4
-    """A model has been at a reference, pause or not, when KL to it fell to this part of its start."""
+    """A model has come close to a reference, pause or not, when KL to it fell to this part of its start."""
 
     depth: Number = 0.05
     """The least rise after a boundary, as a part of the fall before it."""
 
     significance: Number = 0.01
-    """A curve turns up where a monotone fall with its noise would show as large a rise this rarely."""
+    """The probability, at most, of as large a rise on a curve that only falls, with the same noise: below it a minimum
+    counts as a turning point."""
 
     slowdown: Number = 0.7
     """Two stages are separate where learning slows to this part of its speed in the slower of the two."""
@@ -60,7 +61,7 @@ class StageCriteria:
     """Curves that only fall, with noise; the smallest p-value of a turning point is one over their number."""
 
     false_discoveries: Number = 0.05
-    """Of the onsets that are found in a table, this part may be false; of a table without any, one in twenty shows
+    """False discovery rate over the onsets of a table; one in twenty tables without any onset shows
     one (Benjamini and Hochberg, 1995)."""
 
     smallest: Number = 0.1
@@ -79,13 +80,13 @@ class StageCriteria:
     """Checkpoints within this part of the rise from its lower level are before it, of its upper level after it."""
 
     lasting: int = 2
-    """Checkpoints that a rise must be seen at."""
+    """The least number of checkpoints that show a rise."""
 
     fewest: int = 6
-    """With fewer checkpoints a rise cannot be told from noise."""
+    """With fewer checkpoints a rise cannot be distinguished from noise."""
 
     back: Number = 0.5
-    """A rise that loses at least this part of itself by the end was for a while only."""
+    """A rise that loses at least this part of itself by the end is transient."""
 
     most: Number = 0.5
     """A head becomes one of a relation when at least this part of its attention is there."""
@@ -97,7 +98,7 @@ class StageCriteria:
     """Checkpoints that are compared one by one; of more, neighbours are averaged, which leaves fewer windows."""
 
     resamples: int = 200
-    """Curves with new noise that the intervals of t10, t50 and t90 are made of."""
+    """Resampled curves behind the intervals of t10, t50 and t90."""
 
     enter: Number = 0.5
     """A head takes a relation's name at this share of its attention: Yüksel et al. (2026), arXiv:2602.19143, the
@@ -107,7 +108,7 @@ class StageCriteria:
     """A head keeps the name down to this share: hysteresis is this library's."""
 
     dwell: int = 2
-    """Checkpoints that a head has a name for at least, as in the same analysis."""
+    """The least number of checkpoints that a head keeps a name for, as in the same analysis."""
 
     named: Number = 0.3
     """Attention from which a head with an onset is called by a kind's name, as in "induction head": a convention."""
@@ -165,4 +166,4 @@ LIMITS: tuple[tuple[tuple[str, ...], Callable[[Number], bool], str], ...] = (
 """Fields, what is allowed, and what that is called."""
 
 DEFAULT = StageCriteria()
-"""The criteria that stages and onsets are found by where no others are given."""
+"""The criteria for stages and onsets where no others are given."""

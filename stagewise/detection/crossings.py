@@ -11,7 +11,7 @@ from stagewise.detection.thresholds import crossing
 from stagewise.table import LEVEL, select
 
 TIE = float(np.nextafter(0.0, -1.0))
-"""The largest number below zero: what is as close as another reference is not closer."""
+"""The largest number below zero: a tie is not closer."""
 
 
 class Crossing(NamedTuple):
@@ -31,8 +31,8 @@ class Crossing(NamedTuple):
 def crossings(table: pd.DataFrame, references: Sequence[str]) -> list[Crossing]:
     """Return when KL to each reference falls below KL to the one before it, for good.
 
-    Of every resample of the probe batch the two checkpoints are taken between which that happened; the interval holds
-    95 % of them. Where the last checkpoint is not past it in so many, it was not seen: (last step, infinity).
+    In every resample of the probe batch the crossing lies between two checkpoints; the interval holds 95 % of them.
+    Where fewer resamples than that have crossed by the last checkpoint, it is censored: (last step, infinity).
 
     Args:
         table: rows of `KLToReference` of one run.

@@ -54,15 +54,15 @@ def _column(kind: str, values: list[Any]) -> pd.Series:
 
 
 def digest(table: pd.DataFrame) -> str:
-    """Return a hash of a table of measurements and of what it says of its numbers; the same in memory and from disk.
+    """Return a hash of a table of measurements and its declared quantities; the same in memory and from disk.
 
     Resamples are left out: `lo` and `hi`, which come from them, are not.
     """
-    found = hashlib.sha256(str(table.attrs.get(DECLARED)).encode())
+    content = hashlib.sha256(str(table.attrs.get(DECLARED)).encode())
     for name in sorted(set(map(str, table)) - {"resamples"}):
         if table[name].notna().any():
-            found.update(f"{name} {len(table)} ".encode() + _bytes(table[name]))
-    return found.hexdigest()
+            content.update(f"{name} {len(table)} ".encode() + _bytes(table[name]))
+    return content.hexdigest()
 
 
 def _bytes(column: pd.Series) -> bytes:

@@ -1,4 +1,4 @@
-"""Stages of a run that has no reference solutions: between the onsets that can be told apart in time."""
+"""Stages of a run that has no reference solutions: between the onsets whose intervals do not overlap."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +13,7 @@ Edge = tuple[int, int, int]
 
 
 def onset_stages(onsets: pd.DataFrame, first: int, last: int) -> list[dict[str, Any]]:
-    """Return the rows of the stage table: a stage starts with the onsets that no other one surely precedes.
+    """Return the rows of the stage table: a stage starts where an onset's interval begins after all earlier ones end.
 
     Onsets whose 95 % intervals overlap are one transition, at the median of their t50, with an interval that holds
     all of theirs.
@@ -50,7 +50,7 @@ def stage_row(number: int, start: Edge, end: Edge, times: dict[str, float], summ
 
 
 def _groups(onsets: pd.DataFrame) -> list[pd.DataFrame]:
-    """Split onsets, in their order, where all that came before is surely over."""
+    """Split onsets, in their order, where the intervals of all earlier ones have ended."""
     onsets = onsets.sort_values("t50", kind="stable")
     known = onsets["t50_hi"].cummax().shift(fill_value=float("inf"))
     number = (onsets["t50_lo"] >= known).cumsum()

@@ -1,4 +1,4 @@
-"""Stages of a run with nested reference solutions: they end where KL to one turns up for the next one in order."""
+"""Stages of a run with nested reference solutions: one ends where KL to a reference has its minimum."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -34,7 +34,7 @@ def nested_references(table: pd.DataFrame) -> tuple[str, ...]:
 
 
 def turning_points(table: pd.DataFrame, references: Sequence[str], criteria: StageCriteria) -> pd.DataFrame:
-    """Return a row a curve: where KL to each reference turns up, whether a stage ends there, and why.
+    """Return a row a curve: where KL to each reference has its minimum, whether a stage ends there, and why.
 
     First the nested references, in their order, then the other curves of the table, which may corroborate.
 
@@ -88,7 +88,7 @@ def _of_nested(curves: Curves, criteria: StageCriteria) -> list[dict[str, Any]]:
 
 
 def _verdict(lowest: Turn, slow: float, previous: int, criteria: StageCriteria) -> TurnVerdict:
-    """Decide on a partial solution: the model must have been there or paused, later than at the one before."""
+    """Decide on a partial solution: the model must have come close or paused, later than at the reference before."""
     if against := lowest.rejection(criteria):
         return against
     if slow > criteria.slowdown and lowest.value > criteria.close * lowest.start:
@@ -99,7 +99,7 @@ def _verdict(lowest: Turn, slow: float, previous: int, criteria: StageCriteria) 
 
 
 def _of_others(curves: Curves, boundaries: pd.DataFrame, criteria: StageCriteria) -> list[dict[str, Any]]:
-    """Return the records of the other curves; one that turns up near a boundary corroborates it."""
+    """Return the records of the other curves; one that has its minimum near a boundary corroborates it."""
     records = []
     for name, curve in curves.items():
         lowest = turn(curve, criteria)
@@ -111,8 +111,8 @@ def _of_others(curves: Curves, boundaries: pd.DataFrame, criteria: StageCriteria
 
 
 def _record(name: str, lowest: Turn, verdict: TurnVerdict, stage: int | None) -> dict[str, Any]:
-    found = {"verdict": str(verdict), "boundary": verdict.ends_stage, "ends_stage": stage}
-    return {"reference": name, **lowest._asdict(), **found}
+    decision = {"verdict": str(verdict), "boundary": verdict.ends_stage, "ends_stage": stage}
+    return {"reference": name, **lowest._asdict(), **decision}
 
 
 def _stage_ended_near(lowest: Turn, boundaries: pd.DataFrame, ratio: float) -> int | None:
@@ -128,7 +128,7 @@ def _restricted(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
     if "RestrictedContextKL" not in set(table["probe"]):
         return {}
     rows = select(table, "RestrictedContextKL", "kl")
-    return {f"masked c={context}": from_first_peak(curve) for context, curve in rows.groupby("context", sort=False)}
+    return {f"restricted c={context}": from_first_peak(curve) for context, curve in rows.groupby("context", sort=False)}
 
 
 def _agreed(points: pd.DataFrame, steps: np.ndarray) -> Edge:

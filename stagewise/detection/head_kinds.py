@@ -1,4 +1,4 @@
-"""Previous-token and induction heads of a model of text: which heads, and since when."""
+"""Previous-token and induction heads of a model of text: which heads, and from which step on."""
 
 import pandas as pd
 

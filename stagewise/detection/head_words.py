@@ -41,12 +41,12 @@ def _steps(interval: Interval, between: str) -> str:
 
 
 def heads(onsets: pd.DataFrame, last: int, criteria: StageCriteria = DEFAULT) -> str:
-    """Say which heads of each kind there are, since when, and which kind came first, if that can be said.
+    """Say which heads of each kind there are, since when, and which kind came first, if their intervals do not overlap.
 
     Args:
         onsets: from `head_onsets`.
         last: the last step.
-        criteria: those that the onsets were found by.
+        criteria: the criteria of `find_onsets`.
     """
     parts, first = [], {}
     for kind in KINDS:
@@ -70,11 +70,11 @@ def _which_first(first: Mapping[str, Row], onsets: pd.DataFrame, criteria: Stage
         (late,) = (kind for kind in KINDS if kind != early)
         if onsets.loc[onsets["kind"] == late, "largest"].max() >= criteria.named:
             return []
-        return [f"So {early} heads come before {late} heads, if those come at all."]
+        return [f"So {early} heads come before {late} heads, if any form."]
     (late,) = others
     if first[early]["t50_hi"] <= first[late]["t50_lo"]:
         return [f"So {early} heads come before {late} heads."]
-    return [f"Which kind came first cannot be said: the intervals of {early} and {late} heads overlap."]
+    return [f"Which kind came first cannot be decided: the intervals of {early} and {late} heads overlap."]
 
 
 def head_rows(onsets: pd.DataFrame, batch: str) -> list[list[object]]:

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 FLAT = 1e-9
-"""Smallest singular value, relative to the largest, of columns whose exponents can be told apart."""
+"""Smallest singular value, relative to the largest, of columns whose exponents can be identified."""
 
 NO_EXPRESSION = (AttributeError, NameError, NotImplementedError, SyntaxError, TokenError, TypeError, ValueError)
 """What pandas raises for a formula that it cannot read, or that has no number for every run."""

@@ -31,7 +31,7 @@ TYPES = {
 def find_onsets(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> pd.DataFrame:
     """Decide for every score of a table whether it has an onset, and when.
 
-    Followed are the quantities of which the table says that up or down is progress: those of the library's probes,
+    Followed are the quantities for which the table declares up or down as progress: those of the library's probes,
     and one's own that declare it. An onset is the largest rise of a curve (or fall, of a loss) if it is at least 0.1
     and five times the noise, has half of its way within a threefold of steps, stands out of what the curve does
     otherwise, and if the curve speeds up: `acceleration` rejects every curve of diminishing returns at a false

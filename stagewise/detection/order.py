@@ -59,7 +59,7 @@ def curves(table: pd.DataFrame, kind: Kind) -> Iterator[tuple[str, pd.DataFrame]
 
 
 def events(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> list[Event]:
-    """List when each curve came half-way to its last value, in order; what hardly moved (`growth`) is left out."""
+    """List when each curve came half-way to its last value, in order; where it moved by `growth` or more."""
     moved = []
     for kind in QUANTITIES:
         for name, rows in curves(table, kind):

@@ -13,7 +13,7 @@ from stagewise.detection.law_terms import column, decided_design, design_of, pos
 from stagewise.table import LEVEL
 
 ROUNDING = 1e-15
-"""Narrowest interval of the normal law, in log probability, that float64 still tells from none."""
+"""Narrowest interval of the normal distribution, in log probability, that float64 still distinguishes from none."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,11 +90,11 @@ def fit_log_linear(runs: pd.DataFrame, law: str, time: str = "time") -> PowerLaw
     design = decided_design(runs, terms)
     target = np.log(positive(column(runs, time), time))
     freedom = len(runs) - design.shape[1]
-    found = np.linalg.lstsq(design, target, rcond=None)[0]
-    residual = target - design @ found
+    coefficients = np.linalg.lstsq(design, target, rcond=None)[0]
+    residual = target - design @ coefficients
     errors = np.sqrt(np.diag(np.linalg.inv(design.T @ design)) * (residual @ residual) / freedom)
     r_squared = 1 - residual @ residual / ((target - target.mean()) ** 2).sum()
-    return _law(terms, found, errors * stats.t.ppf((1 + LEVEL) / 2, freedom), float(r_squared), len(runs), 0)
+    return _law(terms, coefficients, errors * stats.t.ppf((1 + LEVEL) / 2, freedom), float(r_squared), len(runs), 0)
 
 
 def fit_interval_censored(runs: pd.DataFrame, law: str, lo: str = "lo", hi: str = "hi") -> PowerLaw:
@@ -102,7 +102,7 @@ def fit_interval_censored(runs: pd.DataFrame, law: str, lo: str = "lo", hi: str 
 
         log time ~ N(log law, s^2),   P(run) = Phi((log hi - log law) / s) - Phi((log lo - log law) / s)
 
-    s is at least the standard deviation of a uniform law in the median interval, below which nothing was seen.
+    s is at least the standard deviation of a uniform distribution in the median interval, the resolution of the times.
     Intervals are Wald's, from the curvature of the likelihood; R^2 is var(log law) / (var(log law) + s^2).
 
     Args:
@@ -129,11 +129,11 @@ def fit_interval_censored(runs: pd.DataFrame, law: str, lo: str = "lo", hi: str 
         raise NoLaw(f"every run emerged before its second evaluation: all {lo} are 0; evaluate more often")
     with np.errstate(divide="ignore"):
         bounds = np.log(lower), np.log(upper)
-    found, covariance = _maximise(design, *bounds, seen)
-    fitted = design @ found[:-1]
-    r_squared = fitted.var() / (fitted.var() + np.exp(2 * found[-1]))
+    estimate, covariance = _maximise(design, *bounds, seen)
+    fitted = design @ estimate[:-1]
+    r_squared = fitted.var() / (fitted.var() + np.exp(2 * estimate[-1]))
     errors = np.sqrt(np.diag(covariance)[:-1]) * stats.norm.ppf((1 + LEVEL) / 2)
-    return _law(terms, found[:-1], errors, float(r_squared), len(runs), int((~seen).sum()))
+    return _law(terms, estimate[:-1], errors, float(r_squared), len(runs), int((~seen).sum()))
 
 
 def _maximise(
@@ -149,27 +149,27 @@ def _maximise(
         fitted, scale = design @ parameters[:-1], math.exp(parameters[-1])
         return -float(_log_mass((lower - fitted) / scale, (upper - fitted) / scale).sum())
 
-    found = _minimum(loss, np.array([*start, math.log(spread)]))
+    estimate = _minimum(loss, np.array([*start, math.log(spread)]))
     # Where a law passes through every interval the likelihood grows as s falls: s is then one interval's.
     floor = math.log(float(np.median((upper - lower)[seen & np.isfinite(lower)])) / math.sqrt(12))
-    if found[-1] > floor:
-        return found, _inverse(_curvature(loss, found))
+    if estimate[-1] > floor:
+        return estimate, _inverse(_curvature(loss, estimate))
 
     def at_floor(coefficients: np.ndarray) -> float:
         return loss(np.array([*coefficients, floor]))
 
-    found = _minimum(at_floor, start)
-    covariance = np.zeros((len(found) + 1,) * 2)
-    covariance[:-1, :-1] = _inverse(_curvature(at_floor, found))
-    return np.array([*found, floor]), covariance
+    estimate = _minimum(at_floor, start)
+    covariance = np.zeros((len(estimate) + 1,) * 2)
+    covariance[:-1, :-1] = _inverse(_curvature(at_floor, estimate))
+    return np.array([*estimate, floor]), covariance
 
 
 def _minimum(loss: Callable[[np.ndarray], float], start: np.ndarray) -> np.ndarray:
     solved = optimize.minimize(
         loss, start, method="Nelder-Mead", options={"maxiter": 20_000, "maxfev": 20_000, "xatol": 1e-8, "fatol": 1e-10}
     )
-    found: np.ndarray = solved.x
-    return found
+    minimum: np.ndarray = solved.x
+    return minimum
 
 
 def _log_mass(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -203,10 +203,10 @@ def _inverse(curvature: np.ndarray) -> np.ndarray:
 
 
 def _law(
-    terms: tuple[str, ...], found: np.ndarray, margin: np.ndarray, r_squared: float, n: int, n_censored: int
+    terms: tuple[str, ...], coefficients: np.ndarray, margin: np.ndarray, r_squared: float, n: int, n_censored: int
 ) -> PowerLaw:
-    lo, hi = found - margin, found + margin
+    lo, hi = coefficients - margin, coefficients + margin
     lo[0], hi[0] = np.exp(lo[0]), np.exp(hi[0])
-    exponents = tuple(found[1:].tolist())
-    constant = float(np.exp(found[0]))
+    exponents = tuple(coefficients[1:].tolist())
+    constant = float(np.exp(coefficients[0]))
     return PowerLaw(terms, constant, exponents, tuple(lo.tolist()), tuple(hi.tolist()), r_squared, n, n_censored)

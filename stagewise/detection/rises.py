@@ -1,4 +1,4 @@
-"""Where one curve rises most: its levels, how localised it is, what speaks against an onset, and when it happened."""
+"""Where one curve rises most: its levels, how localised it is, the reasons against an onset, and its times."""
 
 from typing import NamedTuple
 
@@ -13,14 +13,14 @@ from stagewise.detection.verdicts import OnsetVerdict
 from stagewise.table import LEVEL
 
 PARTS = (0.1, 0.5, 0.9)
-"""Of a rise, the parts whose times are asked for: t10, t50 and t90."""
+"""The parts of a rise whose times are reported: t10, t50 and t90."""
 
 SAME = 1e-6
-"""Steps that going to the logarithm and back may differ by."""
+"""Rounding error of a step through the logarithm and back."""
 
 
 class Edges(NamedTuple):
-    """Places of a rise in its curve: the level before is [start, low], the level after [high, end]."""
+    """Indices of a rise in its curve: the level before is [start, low], the level after [high, end]."""
 
     start: int
     low: int
@@ -123,7 +123,7 @@ def _edges(smooth: np.ndarray, quarter: float) -> Edges:
     peak = int(gains.argmax())
     bottom = int(smooth[: peak + 1].argmin())
     low, high = smooth[bottom] + quarter * gains[peak], smooth[peak] - quarter * gains[peak]
-    # Each level goes on, outwards from the extreme, as long as the curve stays in its quarter.
+    # Each level extends outwards from the extreme as long as the curve stays in its quarter.
     outside = np.flatnonzero(smooth[:bottom] > low)
     beyond = np.flatnonzero(smooth[peak:] < high)
     between = smooth[bottom : peak + 1]
@@ -165,7 +165,7 @@ def rise_times(
 
     The intervals come from curves with new noise and, where the table has them, resamples of the batch (or else `lo`
     and `hi`, taken as independent), and are widened to the checkpoints around them: what happens between two
-    checkpoints was not seen.
+    checkpoints is unknown.
 
     Args:
         curve: rows of one curve in the order of their steps, with `step` and `value`, upwards being good.

@@ -1,4 +1,4 @@
-"""Which curves of a table are followed for onsets: those whose quantity says that up, or down, is progress."""
+"""Which curves of a table are followed for onsets: those whose quantity declares that up, or down, is progress."""
 
 import functools
 import itertools
@@ -11,7 +11,7 @@ import pandas as pd
 from stagewise.table import KEYS, VALUES, Quantities, Quantity, declared, select
 
 NO_AXES = {*KEYS, *VALUES, "tokens", "seed", "nested"}
-"""Columns that tell no curves of one run apart."""
+"""Columns that do not distinguish the curves of one run."""
 
 
 class Curve(NamedTuple):
@@ -45,30 +45,30 @@ class Curve(NamedTuple):
 
 
 def followed(table: pd.DataFrame) -> list[Curve]:
-    """Return the curves of a table whose onsets are looked for, one for each combination of labels on their axes.
+    """Return the curves of a table to search for onsets, one for each combination of labels on their axes.
 
-    A curve that another quantity of its probe stands for (`Quantity.unless`) is left out where the table has that.
+    A curve that another quantity of its probe replaces (`Quantity.unless`) is left out where the table has that one.
     """
     return list(_followed(table))
 
 
 def has_scores(table: pd.DataFrame) -> bool:
-    """Whether the table has any curve that onsets are looked for in."""
+    """Whether the table has any curve to search for onsets."""
     return any(True for _ in _followed(table))
 
 
 def _followed(table: pd.DataFrame) -> Iterator[Curve]:
     quantities, probes = quantities_of(table), set(table["probe"])
-    for probe, own in quantities.items():
-        for name, quantity in own.items() if probe in probes else ():
+    for probe, by_name in quantities.items():
+        for name, quantity in by_name.items() if probe in probes else ():
             if quantity.progress is not None:
                 yield from _curves(table, probe, name, quantity)
 
 
 def quantities_of(table: pd.DataFrame) -> Quantities:
-    """Return what a table says of its numbers; for probes that it says nothing of, what the library's ones say."""
-    own = declared(table)
-    return own if set(table["probe"]) <= own.keys() else {**_library(), **own}
+    """Return the quantities that a table declares; for probes that it declares nothing of, the library's."""
+    declarations = declared(table)
+    return declarations if set(table.get("probe", ())) <= declarations.keys() else {**_library(), **declarations}
 
 
 def curve_of(table: pd.DataFrame, row: Mapping[Hashable, Any]) -> pd.DataFrame:
@@ -90,7 +90,7 @@ def labels_of(row: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def axes_of(rows: pd.DataFrame) -> list[str]:
-    """List the columns that tell the curves of one quantity apart."""
+    """List the columns that distinguish the curves of one quantity."""
     return [str(name) for name in rows if name not in NO_AXES and rows[name].notna().any()]
 
 

@@ -1,4 +1,4 @@
-"""The stages of a run: found in its table, said in words, saved beside it and read from there."""
+"""The stages of a run: found in its table, described in words, saved beside it and read from there."""
 
 import dataclasses
 import functools
@@ -51,9 +51,9 @@ class Stages:
             end it marks.
         events: a row a change of a head: `layer`, `head`, the relation `before` and `after` ("diffuse" where none has
             half of the share), and the two checkpoints between which it happened.
-        onsets: a row a score, as `find_onsets` returns it, whether or not the stages were found in it.
+        onsets: a row a score, as `find_onsets` returns it, whether or not the stages come from it.
         references: the nested references that the stages were found in, none where they were found in the onsets.
-        criteria: the thresholds that they were found by.
+        criteria: the thresholds in use.
         digest: of the table that they were found in.
     """
 
@@ -106,11 +106,12 @@ def find_stages(
 ) -> Stages:
     """Find the stages of one run in the KL to its nested references; in the onsets of its scores if it has none.
 
-    With references, a stage ends where KL(reference || model) turns up for the next one in order. A turning point
-    counts as a boundary if the reference was approached, if the rise cannot be noise on a curve that only falls
-    (p < 0.01), and if the model came close to that reference or learning slowed down there: a model that learns
-    everything at once passes the truncated references too, at some distance and without a pause. The other curves of
-    the table that turn up nearby (restricted contexts, trained or masked) corroborate: the boundary is the median of
+    With references, a stage ends where KL(reference || model) has its minimum, one reference after the other. Such a
+    turning point counts as a boundary if the reference was approached, if the rise cannot be noise on a curve that
+    only falls (p < 0.01), and if the model came close to that reference or learning slowed down there: a model that
+    learns everything at once passes the truncated references too, at some distance and without a pause. The other
+    curves of the table with a minimum nearby (KL to models trained on a restricted context, and to the model itself
+    with its context restricted) corroborate it: the boundary is the median of
     their turning points, its interval holds all of theirs.
 
     Without references, a stage starts where scores of heads or of the model have an onset: see `find_onsets`.
@@ -232,7 +233,7 @@ def _read(path: Path) -> dict[str, Any]:
 @functools.cache
 def _code() -> str:
     """Return a hash of the package's version and of the code that finds stages: another one finds them anew."""
-    found = hashlib.sha256(importlib.metadata.version("stagewise").encode())
+    content = hashlib.sha256(importlib.metadata.version("stagewise").encode())
     for path in sorted(Path(__file__).parent.glob("*.py")):
-        found.update(path.read_bytes())
-    return found.hexdigest()
+        content.update(path.read_bytes())
+    return content.hexdigest()

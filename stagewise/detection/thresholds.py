@@ -77,13 +77,13 @@ def emergence_interval(
 
     Args:
         steps: when it was evaluated, ascending.
-        values: what was found, one a step.
+        values: one a step.
         threshold: the value that counts as emergence.
         direction: "up" for an accuracy, "down" for a loss.
 
     Raises:
         ValueError: the curve is empty, not ascending in steps, has values that are not finite, or starts past the
-            threshold, so that no plateau was seen.
+            threshold, so that there is no plateau.
 
     >>> emergence_interval(np.array([0, 50, 100]), np.array([0.1, 0.2, 0.7]), 0.5)
     Interval(lo=50.0, hi=100.0)
@@ -118,7 +118,7 @@ def emergence_times(
         quantity: which of them.
         threshold: the value that counts as emergence.
         direction: "up" for an accuracy or attention, "down" for a loss.
-        **axes: values on the axes, such as relation="query to value", layer=1; one row a step must be left.
+        **axes: values on the axes, such as relation="query to value", layer=1; they must select one row a step.
 
     Raises:
         ValueError: no such rows, several rows a step, or what `emergence_interval` refuses, with the run's name.

@@ -1,4 +1,4 @@
-"""Where a curve turns up: the step with its interval, the test against "it only falls", and how far learning slowed."""
+"""Turning points: a minimum's step with its interval, the test against "it only falls", how far learning slows."""
 
 from typing import NamedTuple
 
@@ -28,7 +28,7 @@ class Turn(NamedTuple):
     p_value: float
 
     def rejection(self, criteria: StageCriteria = DEFAULT) -> TurnVerdict | None:
-        """Return why this is no turning point worth the name; None where it is one."""
+        """Return why this minimum does not count as a turning point; None where it does."""
         if self.fall <= criteria.approach * self.start:
             return TurnVerdict.NOT_APPROACHED
         if self.rise < criteria.depth * self.fall:

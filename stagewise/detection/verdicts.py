@@ -1,4 +1,4 @@
-"""What is decided of a curve, and why: the enumerations that turning points and onsets carry in `verdict`."""
+"""The decision on a curve, and why: the enumerations that turning points and onsets carry in `verdict`."""
 
 from enum import StrEnum
 
@@ -19,10 +19,10 @@ class TurnVerdict(StrEnum):
     """Is the complete reference, which ends no stage."""
 
     PASSED = "passed"
-    """Turns up, but the model neither came close nor paused."""
+    """Has a turning point, but the model neither came close nor paused."""
 
     OUT_OF_ORDER = "out of order"
-    """Turns up no later than the reference before it."""
+    """Has its minimum no later than the reference before it."""
 
     NOT_APPROACHED = "not approached"
     """Falls by too small a part of its start."""
@@ -31,13 +31,13 @@ class TurnVerdict(StrEnum):
     """Rises by too small a part of its fall."""
 
     NOISE = "noise"
-    """Rises by no more than noise on a curve that only falls would show."""
+    """Rises by no more than noise on a curve that only falls could cause."""
 
     CORROBORATES = "corroborates"
-    """Another curve, which turns up near a boundary."""
+    """Another curve, which has its minimum near a boundary."""
 
     ELSEWHERE = "elsewhere"
-    """Another curve, which turns up at no boundary."""
+    """Another curve, which has its minimum away from every boundary."""
 
     @property
     def ends_stage(self) -> bool:
@@ -55,13 +55,13 @@ class OnsetVerdict(StrEnum):
     """A value is missing or infinite."""
 
     FEW_CHECKPOINTS = "few checkpoints"
-    """They cannot tell an onset from noise."""
+    """Too few to distinguish an onset from noise."""
 
     SMALL = "small"
     """The largest rise is too small to count."""
 
     NOISE = "noise"
-    """The largest rise is no larger than noise may make it."""
+    """The largest rise is no larger than noise could cause."""
 
     SPIKE = "spike"
     """The rise is seen at too few checkpoints."""

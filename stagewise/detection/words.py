@@ -16,23 +16,23 @@ Row = Mapping[Any, Any]
 """A row of a frame of findings."""
 
 TURNS = {
-    TurnVerdict.PLATEAU: "turns up after a plateau",
-    TurnVerdict.CLOSE: "turns up, close to it, without a plateau",
+    TurnVerdict.PLATEAU: "has its minimum after a plateau",
+    TurnVerdict.CLOSE: "has its minimum with the model close to the reference, without a plateau",
     TurnVerdict.COMPLETE: "is the complete reference: it ends no stage",
-    TurnVerdict.PASSED: "is passed by: the model neither came close nor paused (learning slows to {slowdown:.0%})",
-    TurnVerdict.OUT_OF_ORDER: "turns up no later than the reference before it",
-    TurnVerdict.NOT_APPROACHED: "is not approached: it falls by {fall:.2g} of {start:.2g} nats before it turns",
-    TurnVerdict.NO_RISE: "does not turn up: it rises by less than {criteria.depth:.0%} of its fall",
-    TurnVerdict.NOISE: "does not turn up: noise alone would show such a rise",
-    TurnVerdict.CORROBORATES: "turns up at the end of stage {ends_stage}",
-    TurnVerdict.ELSEWHERE: "turns up, but at no boundary",
+    TurnVerdict.PASSED: "is only passed: the model neither came close nor paused (learning slows to {slowdown:.0%})",
+    TurnVerdict.OUT_OF_ORDER: "has its minimum no later than the reference before it",
+    TurnVerdict.NOT_APPROACHED: "is not approached: it falls by {fall:.2g} of {start:.2g} nats before its minimum",
+    TurnVerdict.NO_RISE: "has no turning point: it rises by less than {criteria.depth:.0%} of its fall",
+    TurnVerdict.NOISE: "has no turning point: noise alone could cause such a rise",
+    TurnVerdict.CORROBORATES: "has its minimum at the end of stage {ends_stage}",
+    TurnVerdict.ELSEWHERE: "has its minimum away from every boundary",
 }
 NO_ONSETS = {
     OnsetVerdict.NOT_FINITE: "is not finite at step {not_finite_at}",
     OnsetVerdict.FEW_CHECKPOINTS: "has {checkpoints} checkpoints: fewer than {criteria.fewest} cannot tell an onset "
     "from noise",
     OnsetVerdict.SMALL: "moves by {size:.2g}, less than {criteria.smallest:g}",
-    OnsetVerdict.NOISE: "moves by {size:.2g}: noise of {noise:.2g} may show that",
+    OnsetVerdict.NOISE: "moves by {size:.2g}: noise of {noise:.2g} could cause that",
     OnsetVerdict.SPIKE: "moves at {few} only",
     OnsetVerdict.GRADUAL: "moves gradually: {share:.0%} of the way within a ratio of {criteria.local:g} in steps",
     OnsetVerdict.COMMON: "moves no faster than at other times",
@@ -77,10 +77,10 @@ def _edge(row: Row, edge: str) -> str:
 
 
 def turning_point(row: Row, criteria: StageCriteria = DEFAULT) -> str:
-    """Say what was decided of a turning point.
+    """Return the decision on a turning point in words.
 
     >>> turning_point({"verdict": "not approached", "fall": 0.1, "start": 2.0})
-    'is not approached: it falls by 0.1 of 2 nats before it turns'
+    'is not approached: it falls by 0.1 of 2 nats before its minimum'
     """
     return TURNS[TurnVerdict(row["verdict"])].format(**row, criteria=criteria)
 
@@ -125,7 +125,7 @@ def onset(row: Row, quantity: Quantity, criteria: StageCriteria = DEFAULT) -> st
 
 
 def _is_attention(labels: Row, quantity: Quantity) -> bool:
-    """Whether a curve is a share of a head's attention to a relation, which has words of its own."""
+    """Whether a curve is a share of a head's attention to a relation, which has a phrase of its own."""
     share = quantity.progress == "up" and quantity.range == (0, 1) and not quantity.onset
     return share and labels.keys() == {"layer", "head", "relation"}
 

@@ -39,7 +39,7 @@ def recipe_for(
     seed: int = 0,
     n_heads: int | None = None,
     n_layers: int | None = None,
-    **task: Any,
+    **fields: Any,
 ) -> Recipe:
     """Return the recipe of a preset of a task, one's own tasks included.
 
@@ -49,7 +49,7 @@ def recipe_for(
         seed: of the task (where it has one), the initial weights, the data and the evaluation.
         n_heads: heads of a layer, where not the preset's.
         n_layers: layers, where not the preset's.
-        **task: fields of the task other than the preset's.
+        **fields: those of the task other than the preset's.
 
     Raises:
         ValueError: there is no such preset, or a field is out of range.
@@ -59,7 +59,7 @@ def recipe_for(
     name = next(iter(presets)) if preset is None else preset
     if name not in presets:
         raise ValueError(f"{kind.__name__} has no preset {name!r}; there are {', '.join(presets)}")
-    return presets[name](seed, n_heads, n_layers, **task)
+    return presets[name](seed, n_heads, n_layers, **fields)
 
 
 def presets_of(kind: type[AbstractTask]) -> Mapping[str, Preset]:
@@ -76,7 +76,7 @@ def run(
     extra_probes: Sequence[AbstractProbe] = (),
     progress: bool = True,
 ) -> Analysis:
-    """Do as `analysis.run`; WikiText is measured on repeated tokens too.
+    """Run as `analysis.run` does; WikiText is measured on repeated tokens too.
 
     Args:
         recipe: of any task.
@@ -91,13 +91,13 @@ def run(
     return whole(recipe, folder, restricted=baselines, probes=probes, extra_probes=extra_probes, progress=progress)
 
 
-def _any_task(kind: type[AbstractTask], seed: int, n_heads: int | None, n_layers: int | None, **task: Any) -> Recipe:
+def _any_task(kind: type[AbstractTask], seed: int, n_heads: int | None, n_layers: int | None, **fields: Any) -> Recipe:
     """Return an ordinary two-layer transformer of the task's size, trained by AdamW with a warm-up."""
     seeded = {"seed": seed} if "seed" in {field.name for field in dataclasses.fields(_dataclass(kind))} else {}
-    made = kind(**{**seeded, **task})
-    shape = full(made.d_vocab, made.n_ctx, n_layers=2, n_heads=4, d_model=64, d_mlp=256)
+    task = kind(**{**seeded, **fields})
+    shape = full(task.d_vocab, task.n_ctx, n_layers=2, n_heads=4, d_model=64, d_mlp=256)
     plan = TrainPlan(steps=1500, batch_size=128, learning_rate=2e-3, warmup=100, seeds=Seeds(seed, seed, seed))
-    return Recipe(made, _shaped(_outputs(shape, made), n_heads, n_layers), plan)
+    return Recipe(task, _shaped(_outputs(shape, task), n_heads, n_layers), plan)
 
 
 def _dataclass(kind: type[AbstractTask]) -> Any:
@@ -127,53 +127,53 @@ def _reshaped(recipe: Recipe, n_heads: int | None, n_layers: int | None, task: A
     return dataclasses.replace(recipe, task=task, architecture=_shaped(recipe.architecture, n_heads, n_layers))
 
 
-def _markov(name: str, seed: int, n_heads: int | None, n_layers: int | None, **task: Any) -> Recipe:
+def _markov(name: str, seed: int, n_heads: int | None, n_layers: int | None, **fields: Any) -> Recipe:
     layers = {} if n_layers is None else {"n_layers": n_layers}
-    return markov.recipe(name, seed, 3 if n_heads is None else n_heads, model=layers, **task)
+    return markov.recipe(name, seed, 3 if n_heads is None else n_heads, model=layers, **fields)
 
 
-def _recall(seed: int, n_heads: int | None, n_layers: int | None, **task: Any) -> Recipe:
-    made = AssociativeRecall(**task)
-    budget = recall_budget(made.n_pairs, made.n_tokens)
-    recipe = recall_recipe(made.n_pairs, made.n_tokens, made.n_copies, made.p, seed, budget, "small", made.copies)
-    return _reshaped(recipe, n_heads, n_layers, made)
+def _recall(seed: int, n_heads: int | None, n_layers: int | None, **fields: Any) -> Recipe:
+    task = AssociativeRecall(**fields)
+    budget = recall_budget(task.n_pairs, task.n_tokens)
+    recipe = recall_recipe(task.n_pairs, task.n_tokens, task.n_copies, task.p, seed, budget, "small", task.copies)
+    return _reshaped(recipe, n_heads, n_layers, task)
 
 
-def _sparse_regression(seed: int, n_heads: int | None, n_layers: int | None, **task: Any) -> Recipe:
+def _sparse_regression(seed: int, n_heads: int | None, n_layers: int | None, **fields: Any) -> Recipe:
     size = {"n_positions": 16, "d": 8, "positions": "random", "marked": True, "seed": seed}
-    made = SparseRegression(**{**size, **task})
-    budget = regression_budget(made.n_positions, made.d, made.n_copies)
-    recipe = regression_recipe(made.n_positions, made.d, made.n_copies, made.p, seed, budget, max(1, budget // 50))
-    config = {**recipe.architecture.config, "d_vocab": made.d_vocab}
+    task = SparseRegression(**{**size, **fields})
+    budget = regression_budget(task.n_positions, task.d, task.n_copies)
+    recipe = regression_recipe(task.n_positions, task.d, task.n_copies, task.p, seed, budget, max(1, budget // 50))
+    config = {**recipe.architecture.config, "d_vocab": task.d_vocab}
     sized = dataclasses.replace(recipe.architecture, config=config)
-    return Recipe(made, _shaped(sized, n_heads, n_layers), recipe.plan)
+    return Recipe(task, _shaped(sized, n_heads, n_layers), recipe.plan)
 
 
-def _markov_regression(seed: int, n_heads: int | None, n_layers: int | None, **task: Any) -> Recipe:
-    made = MarkovRegression(**{"seed": seed, **task})
+def _markov_regression(seed: int, n_heads: int | None, n_layers: int | None, **fields: Any) -> Recipe:
+    task = MarkovRegression(**{"seed": seed, **fields})
     plan = dataclasses.replace(regression.sgd(), seeds=Seeds(seed, seed, seed))
-    recipe = regression.regression_recipe(made, regression.theory(made, 3 if n_heads is None else n_heads), plan)
+    recipe = regression.regression_recipe(task, regression.theory(task, 3 if n_heads is None else n_heads), plan)
     return dataclasses.replace(recipe, architecture=_shaped(recipe.architecture, None, n_layers))
 
 
-def _sequence_classes(seed: int, n_heads: int | None, n_layers: int | None, **task: Any) -> Recipe:
-    made = SequenceClasses(**{"length": 31, "labels_per_query": 2, **task})
+def _sequence_classes(seed: int, n_heads: int | None, n_layers: int | None, **fields: Any) -> Recipe:
+    task = SequenceClasses(**{"length": 31, "labels_per_query": 2, **fields})
     plan = TrainPlan(steps=600, batch_size=128, learning_rate=1e-3, seeds=Seeds(seed, seed, seed))
-    shape = full(made.d_vocab, made.n_ctx, n_layers=1, n_heads=2, d_model=32, d_mlp=64)
-    return Recipe(made, _shaped(shape, n_heads, n_layers), plan)
+    shape = full(task.d_vocab, task.n_ctx, n_layers=1, n_heads=2, d_model=32, d_mlp=64)
+    return Recipe(task, _shaped(shape, n_heads, n_layers), plan)
 
 
-def _repeated_tokens(seed: int, n_heads: int | None, n_layers: int | None, **task: Any) -> Recipe:
-    made = RepeatedTokens(**task)
+def _repeated_tokens(seed: int, n_heads: int | None, n_layers: int | None, **fields: Any) -> Recipe:
+    task = RepeatedTokens(**fields)
     return Recipe(
-        made, _shaped(wikitext.architecture(made.n_ctx, made.d_vocab), n_heads, n_layers), wikitext.plan(3000, seed)
+        task, _shaped(wikitext.architecture(task.n_ctx, task.d_vocab), n_heads, n_layers), wikitext.plan(3000, seed)
     )
 
 
-def _text(seed: int, n_heads: int | None, n_layers: int | None, **task: Any) -> Recipe:
-    made = Text(**task)
+def _text(seed: int, n_heads: int | None, n_layers: int | None, **fields: Any) -> Recipe:
+    task = Text(**fields)
     return Recipe(
-        made, _shaped(wikitext.architecture(made.n_ctx, made.d_vocab), n_heads, n_layers), wikitext.plan(3000, seed)
+        task, _shaped(wikitext.architecture(task.n_ctx, task.d_vocab), n_heads, n_layers), wikitext.plan(3000, seed)
     )
 
 
@@ -183,9 +183,9 @@ def _wikitext(attn_only: bool, seed: int, n_heads: int | None, n_layers: int | N
     return _reshaped(recipe, n_heads, None, dataclasses.replace(recipe.task, **task))  # type: ignore[type-var]
 
 
-def _windows(seed: int, n_heads: int | None, n_layers: int | None, **task: Any) -> Recipe:
-    context = task.pop("context", 4)
-    return restricted_recipe(_markov("minimal", seed, n_heads, n_layers, **task), context)
+def _windows(seed: int, n_heads: int | None, n_layers: int | None, **fields: Any) -> Recipe:
+    context = fields.pop("context", 4)
+    return restricted_recipe(_markov("minimal", seed, n_heads, n_layers, **fields), context)
 
 
 PRESETS: Mapping[type[AbstractTask], Mapping[str, Preset]] = {

@@ -62,7 +62,7 @@ def recipe(
         words: how the text is tokenised; see `WikiText`.
         n_words: size of the vocabulary.
         length: positions of a window.
-        repeating: share of the training windows that say an excerpt again and again; see `WikiText`.
+        repeating: share of the training windows that repeat an excerpt; see `WikiText`.
         steps: optimiser updates.
         seed: of the initial weights, the windows drawn and the evaluation.
         data: folder of the text.
@@ -119,7 +119,7 @@ def repeated_batch(task: WikiText, seed: int) -> Batch:
 
 
 def measure_repeated(recipe: Recipe, folder: Path, *, progress: bool = True) -> pd.DataFrame:
-    """Measure every checkpoint on repeated tokens and write the table; an interrupted measurement goes on.
+    """Measure every checkpoint on repeated tokens and write the table; an interrupted measurement resumes.
 
     Raises:
         ValueError: the run is not one of WikiText.

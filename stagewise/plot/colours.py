@@ -1,4 +1,4 @@
-"""One colour a head, a relation, a reference, the same in every figure, and told apart in grey too."""
+"""One colour a head, a relation, a reference, the same in every figure, and distinct in grey too."""
 
 from collections.abc import Sequence
 
@@ -18,11 +18,11 @@ HEADS = (*OKABE_ITO, "#882255", "#999933", "#332288")
 MARKERS = "os^DvPX<>*"
 
 GREY = "#b9bcc6"
-"""Of lines that are there to compare with."""
+"""Of lines for comparison."""
 
 
 def head_colours(table: pd.DataFrame) -> dict[Head, str]:
-    """Give every head of the table its colour; from the tenth head on they come round again."""
+    """Give every head of the table its colour; from the tenth head on they repeat."""
     return {head: HEADS[i % len(HEADS)] for i, head in enumerate(heads_in(table))}
 
 
@@ -36,11 +36,11 @@ def ordered_colours(names: Sequence[object]) -> dict[object, str]:
     """
     places = np.linspace(0.12, 0.76, max(len(names), 2))
     scale = matplotlib.colormaps["magma"]
-    return {name: to_hex(scale(place)) for name, place in zip(names, places, strict=False)}
+    return {name: to_hex(scale(position)) for name, position in zip(names, places, strict=False)}
 
 
 def marker(i: int) -> str:
-    """Return the marker of the i-th line of a figure: what tells lines apart in grey."""
+    """Return the marker of the i-th line of a figure: it distinguishes lines in grey."""
     return MARKERS[i % len(MARKERS)]
 
 

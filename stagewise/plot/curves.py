@@ -34,9 +34,9 @@ def loss_curve(
 
     Source: Yüksel et al. (2026), arXiv:2602.19143, Figures 1 and 4.
     """
-    there = select(table, "Loss")
-    name = next(name for name in LOSSES if name in set(there["quantity"]))
-    quantity, rows = quantity_of(table, "Loss", name), there[there["quantity"] == name]
+    losses = select(table, "Loss")
+    name = next(name for name in LOSSES if name in set(losses["quantity"]))
+    quantity, rows = quantity_of(table, "Loss", name), losses[losses["quantity"] == name]
     ax = prepared(new_axes(ax, height=2.4), rows, stages)
     curve(ax, rows, quantity.label, BLACK, "o")
     if theory is not None:
@@ -89,9 +89,9 @@ def family(
 def theory_curves(ax: Axes, rows: pd.DataFrame, axis: str, colours: dict[object, str]) -> None:
     """Draw what a theory predicts, dashed, in the colours of the measurement."""
     for label, colour in colours.items():
-        own = rows[rows[axis] == label]
-        if len(own):
-            curve(ax, own, f"_theory {label}", colour, theory=True)
+        line = rows[rows[axis] == label]
+        if len(line):
+            curve(ax, line, f"_theory {label}", colour, theory=True)
 
 
 def prepared(ax: Axes, rows: pd.DataFrame, stages: Stages | None, small: bool = False) -> Axes:

@@ -40,7 +40,7 @@ def emergence(table: pd.DataFrame) -> Figure:
 def rise(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
     """Draw accuracy, and attention along each relation by head, over training; on a linear step axis.
 
-    Only what came up is named, at its line's end: call `label_ends` when the axis is as wide as it shall be.
+    Only curves that rose are named, at the line's end: call `label_ends` once the axis has its final width.
 
     Raises:
         ValueError: the table has no `Accuracy` or no `AttentionTo` rows.

@@ -1,4 +1,4 @@
-"""Any quantity of any probe over training: a line a place on its axes, or a map where one of these is long."""
+"""Any quantity of any probe over training: a line for each combination of labels, or a map where an axis is long."""
 
 from collections.abc import Callable, Sequence
 from typing import Literal
@@ -13,7 +13,7 @@ from stagewise.detection.stages import Stages
 from stagewise.plot.colours import GREY, HEADS, head_colours, marker
 from stagewise.plot.curves import BLACK, prepared
 from stagewise.plot.profiles import profile
-from stagewise.plot.quantities import axes_of, escaped, place_in_words, quantity_of, set_value_axis
+from stagewise.plot.quantities import axes_of, escaped, labels_in_words, quantity_of, set_value_axis
 from stagewise.plot.step_axis import cell_edges, curve, label_ends, new_axes
 from stagewise.plot.strips import SCALE, VECTOR_CELLS, over_cells
 from stagewise.table import Quantity, heads_in, select
@@ -38,11 +38,11 @@ TICKS = 6
 Words = Callable[[dict[str, object]], str]
 
 Curve = tuple[dict[str, object], pd.DataFrame]
-"""A place on the axes, and the rows there."""
+"""Its labels on the axes, and its rows."""
 
 
 def quantity(
-    table: pd.DataFrame, probe: str, name: str, stages: Stages | None = None, words: Words = place_in_words
+    table: pd.DataFrame, probe: str, name: str, stages: Stages | None = None, words: Words = labels_in_words
 ) -> Figure:
     """Draw a quantity over training as its probe declares it: its label, unit and range make the axis.
 
@@ -54,7 +54,7 @@ def quantity(
         probe: its name.
         name: of the quantity.
         stages: shaded where given.
-        words: makes a line's label from its place on the axes.
+        words: makes the text of a line from its labels on the axes.
 
     Raises:
         ValueError: the table has no such rows, or none with a finite value.
@@ -96,26 +96,26 @@ def long_axis(rows: pd.DataFrame) -> str:
 
 
 def lines_in(rows: pd.DataFrame, axis: str = "") -> list[Curve]:
-    """Return the rows at each place on the axes but one, those whose values moved most over training first."""
+    """Return the rows of each combination of labels on all axes but one, those whose values moved most first."""
     others = [name for name in axes_of(rows) if name != axis]
     if not others:
         return [({}, rows)]
     values = rows.groupby([*others, *filter(None, [axis])], sort=False, dropna=False)["value"]
     moved = (values.max() - values.min()).groupby(level=others, sort=False, dropna=False).max()
     groups = dict(list(rows.groupby(others, sort=False, dropna=False)))
-    places = zip(moved.index.to_frame(index=False).to_dict("records"), groups.values(), moved, strict=True)
-    ordered = sorted(places, key=lambda place: -place[2])
-    return [({str(key): label for key, label in place.items()}, own) for place, own, _ in ordered]
+    groups_moved = zip(moved.index.to_frame(index=False).to_dict("records"), groups.values(), moved, strict=True)
+    ordered = sorted(groups_moved, key=lambda group: -group[2])
+    return [({str(key): label for key, label in labels.items()}, line) for labels, line, _ in ordered]
 
 
 def _lines(rows: pd.DataFrame, what: Quantity, axis: str, stages: Stages | None, words: Words) -> Figure:
     ax = prepared(new_axes(None, height=2.8), rows, stages)
     lines = lines_in(rows, axis)
-    for _, own in lines[COLOURED : COLOURED + GREYS]:
-        ax.plot(own["step"], own["value"], color=GREY, linewidth=0.8, label="_other", zorder=1)
+    for _, line in lines[COLOURED : COLOURED + GREYS]:
+        ax.plot(line["step"], line["value"], color=GREY, linewidth=0.8, label="_other", zorder=1)
     colours = _colours(lines[:COLOURED], rows)
-    for i, ((place, own), colour) in enumerate(zip(lines[:COLOURED], colours, strict=True)):
-        curve(ax, own, _label(words(place)), colour, marker(i))
+    for i, ((labels, line), colour) in enumerate(zip(lines[:COLOURED], colours, strict=True)):
+        curve(ax, line, _label(words(labels)), colour, marker(i))
     set_value_axis(ax, what)
     label_ends(ax)
     figure = ax.get_figure(root=True)
@@ -129,7 +129,7 @@ def _colours(lines: Sequence[Curve], rows: pd.DataFrame) -> list[str]:
         return [BLACK]
     if set(axes_of(rows)) == {"layer", "head"}:
         colours = head_colours(rows)
-        return [colours[heads_in(own)[0]] for _, own in lines]
+        return [colours[heads_in(line)[0]] for _, line in lines]
     return [HEADS[i % len(HEADS)] for i in range(len(lines))]
 
 
@@ -145,11 +145,11 @@ def _maps(rows: pd.DataFrame, what: Quantity, axis: str, stages: Stages | None, 
     axes = list(figure.subplots(len(lines), 1, squeeze=False)[:, 0])
     least, most = what.range[0], float(rows["value"].max())
     limits = (float(rows["value"].min() if least is None else least), most)
-    for (place, own), ax in zip(lines, axes, strict=True):
-        mesh = _map(ax, own.pivot_table(index=axis, columns="step", values="value"), limits)
-        over_cells(ax, np.sort(own["step"].unique()), stages)
+    for (labels, line), ax in zip(lines, axes, strict=True):
+        mesh = _map(ax, line.pivot_table(index=axis, columns="step", values="value"), limits)
+        over_cells(ax, np.sort(line["step"].unique()), stages)
         ax.set_ylabel(axis)
-        ax.set_title(escaped(words(place)), loc="left", fontsize=9, pad=6 if stages is None else 16)
+        ax.set_title(escaped(words(labels)), loc="left", fontsize=9, pad=6 if stages is None else 16)
         ax.set_xlabel(ax.get_xlabel() if ax is axes[-1] else "")
     figure.colorbar(mesh, ax=axes, pad=0.02, label=escaped(what.axis), aspect=14 * len(lines))
     return figure
@@ -170,9 +170,9 @@ def _map(ax: Axes, wide: pd.DataFrame, limits: tuple[float, float]) -> QuadMesh:
 def _profiles(rows: pd.DataFrame, what: Quantity, axis: str, stages: Stages | None, words: Words) -> Figure:
     lines = lines_in(rows, axis)[:PANELS]
     figure = Figure(figsize=(7.6, 2.2 * len(lines) + 0.3), layout="constrained")
-    for (place, own), ax in zip(lines, figure.subplots(len(lines), 1, squeeze=False)[:, 0], strict=True):
-        profile(ax, own, axis)
-        ax.set_title(escaped(words(place)), loc="left", fontsize=9)
+    for (labels, line), ax in zip(lines, figure.subplots(len(lines), 1, squeeze=False)[:, 0], strict=True):
+        profile(ax, line, axis)
+        ax.set_title(escaped(words(labels)), loc="left", fontsize=9)
         set_value_axis(ax, what)
         label_ends(ax)
     return figure

@@ -147,25 +147,25 @@ def value_alignment(
 
 
 def head_curves(table: pd.DataFrame, batch: str) -> dict[str, Axes]:
-    """Draw every head's mass over training, a panel a kind; of heads that never come near `named` the best is named.
+    """Draw every head's mass over training, a panel a kind; where no head comes near `named`, the best one is labelled.
 
     Args:
         table: with `AttentionTo` rows.
         batch: what they were measured on, for the titles.
     """
-    panels, found = {}, DEFAULT.named
+    panels, threshold = {}, DEFAULT.named
     for kind, relation in KINDS.items():
         rows = select(table, "AttentionTo", "along", relation=relation)
         ax = new_axes(None, 3.8, 2.7)
         set_step_axis(ax, rows["step"])
-        ax.axhline(found, color="#888888", linewidth=0.8, linestyle=":", label="_found")
+        ax.axhline(threshold, color="#888888", linewidth=0.8, linestyle=":", label="_threshold")
         largest = rows.groupby(["layer", "head"])["value"].max()
-        for i, (head, own) in enumerate(by_head(rows).items()):
-            named = largest[head] >= min(found / 2, largest.max())
+        for i, (head, line) in enumerate(by_head(rows).items()):
+            named = largest[head] >= min(threshold / 2, largest.max())
             label = head_label(*head) if named else f"_{head_label(*head)}"
-            curve(ax, own, label, head_colours(rows)[head], marker(i))
+            curve(ax, line, label, head_colours(rows)[head], marker(i))
         label = quantity_of(table, "AttentionTo", "mass").axis
-        ax.set(xlabel="optimiser step", ylabel=label, ylim=(0, 1.1 * max(found, rows["value"].max())))
+        ax.set(xlabel="optimiser step", ylabel=label, ylim=(0, 1.1 * max(threshold, rows["value"].max())))
         ax.set_title(f"{kind}: {batch}", loc="left", fontsize=10)
         label_ends(ax)
         panels[f"{kind} {batch}"] = ax
@@ -174,7 +174,7 @@ def head_curves(table: pd.DataFrame, batch: str) -> dict[str, Axes]:
 
 def by_head(rows: pd.DataFrame) -> Mapping[Head, pd.DataFrame]:
     """Return the rows of each head, in order."""
-    return {heads_in(own)[0]: own for _, own in rows.groupby(["layer", "head"])}
+    return {heads_in(line)[0]: line for _, line in rows.groupby(["layer", "head"])}
 
 
 def moved_most(rows: pd.DataFrame, most: int) -> list[Head]:

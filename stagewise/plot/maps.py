@@ -63,7 +63,7 @@ def attention_map(
         ValueError: the table has no such rows.
 
     Source: Yüksel et al. (2026), arXiv:2602.19143, Figures 1 and 2. Deviation: all keys are shown, so that
-    the rows of a head sum to one; the paper cuts the maps to a square.
+    the rows of a head sum to one; the paper crops the maps to a square.
     """
     weights = patterns(table, step, layer)
     colours = [colour for (of_layer, _), colour in head_colours(table).items() if of_layer == layer]

@@ -18,7 +18,7 @@ N_GRAMS = ("unigram", "bigram", "trigram")
 """References that are n-gram models of the training text, in the order of their context."""
 
 
-def n_gram_curves(table: pd.DataFrame, found: Sequence[Crossing]) -> Figure:
+def n_gram_curves(table: pd.DataFrame, crossings: Sequence[Crossing]) -> Figure:
     """Draw KL to the n-gram models with the crossings, and the loss beside theirs where it was measured.
 
     Raises:
@@ -29,7 +29,7 @@ def n_gram_curves(table: pd.DataFrame, found: Sequence[Crossing]) -> Figure:
     axes = figure.subplots(1 + losses, 1, squeeze=False)[:, 0]
     colours = ordered_colours(N_GRAMS)
     for ax in axes:
-        for crossing in found:
+        for crossing in crossings:
             if crossing.seen:
                 ax.axvspan(crossing.lo, crossing.hi, color=colours[crossing.after], alpha=0.15, linewidth=0)
     kl_curves(table, N_GRAMS, ax=axes[0])

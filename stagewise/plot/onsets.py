@@ -28,7 +28,7 @@ def onset_curves(table: pd.DataFrame, stages: Stages) -> Figure:
     arrow where the last checkpoint does not show the end of the rise.
 
     Raises:
-        ValueError: the table has no scores that onsets were looked for in.
+        ValueError: the table has no scores that could have an onset.
     """
     if stages.onsets.empty:
         raise ValueError("no score was followed: measure a quantity of which up or down is progress, as AttentionTo's")
@@ -46,8 +46,8 @@ def kinds_shown(onsets: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     """Return the kinds of scores to draw with their rows: those with an onset, the earliest first."""
     name = onsets["probe"] + " " + onsets["quantity"] + (" " + onsets["relation"]).fillna("")
     moved = (onsets["after"] - onsets["before"]).abs()
-    wanted = name[onsets["onset"]] if onsets["onset"].any() else name[moved.nlargest(KINDS).index]
-    return [(kind, onsets[name == kind]) for kind in wanted.drop_duplicates()[:KINDS]]
+    kinds = name[onsets["onset"]] if onsets["onset"].any() else name[moved.nlargest(KINDS).index]
+    return [(kind, onsets[name == kind]) for kind in kinds.drop_duplicates()[:KINDS]]
 
 
 def _panel(ax: Axes, table: pd.DataFrame, rows: pd.DataFrame, stages: Stages) -> None:
@@ -55,13 +55,13 @@ def _panel(ax: Axes, table: pd.DataFrame, rows: pd.DataFrame, stages: Stages) ->
     shade_stages(ax, stages, numbers_only=True)
     colours = head_colours(table)
     quiet = rows[~rows["onset"]]
-    found = rows[rows["onset"]]
-    for row in [*quiet.to_dict("records"), *found[LABELLED:].to_dict("records")]:
-        own = curve_of(table, row)
-        ax.plot(own["step"], own["value"], color=GREY, linewidth=0.9, label="_without", zorder=1)
+    with_onset = rows[rows["onset"]]
+    for row in [*quiet.to_dict("records"), *with_onset[LABELLED:].to_dict("records")]:
+        line = curve_of(table, row)
+        ax.plot(line["step"], line["value"], color=GREY, linewidth=0.9, label="_without", zorder=1)
     first = rows.iloc[0]
     quantity = quantity_of(table, str(first["probe"]), str(first["quantity"]))
-    for i, row in enumerate(found[:LABELLED].to_dict("records")):
+    for i, row in enumerate(with_onset[:LABELLED].to_dict("records")):
         colour = "#222222" if pd.isna(row["head"]) else colours[int(row["layer"]), int(row["head"])]
         curve(ax, curve_of(table, row), _line(row) or quantity.label, colour, marker(i))
         _interval(ax, row["t50_lo"], row["t50_hi"], (row["before"] + row["after"]) / 2, colour)

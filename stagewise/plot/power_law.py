@@ -1,4 +1,4 @@
-"""The collapse: every run's measured time against the law's, which a good law puts on the diagonal."""
+"""The collapse: every run's measured time against the fitted power law's; a good fit lies on the diagonal."""
 
 import numpy as np
 import pandas as pd

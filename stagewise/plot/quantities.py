@@ -9,7 +9,7 @@ from stagewise.detection.scores import quantities_of
 from stagewise.table import KEYS, VALUES, Quantity, head_label
 
 LABEL_WIDTH = 30
-"""Characters of an axis label before it goes on in a second line."""
+"""Characters of an axis label before it continues on a second line."""
 
 NEAR = 0.5
 """Part of a value axis from 0 that may be empty below the curves."""
@@ -18,7 +18,7 @@ NEAR = 0.5
 def quantity_of(table: pd.DataFrame, probe: str, name: str) -> Quantity:
     """Return what the numbers of a quantity are: as the table declares it, or this library's probe of that name.
 
-    A quantity that nobody declared has its name for a label.
+    A quantity without a declaration has its name for a label.
     """
     return quantities_of(table).get(probe, {}).get(name) or Quantity(name.replace("_", " "))
 
@@ -26,8 +26,8 @@ def quantity_of(table: pd.DataFrame, probe: str, name: str) -> Quantity:
 def set_value_axis(ax: Axes, quantity: Quantity, width: int = LABEL_WIDTH) -> None:
     """Write the label with its unit on the y axis, and let the axis end where the quantity's range does.
 
-    Of what has no largest value, the axis begins at the smallest possible one only where the curves come near it: a
-    loss far from 0 would look flat. Call it when the curves are drawn.
+    Without a largest value, the axis begins at the smallest possible one only where the curves come near it: a loss
+    far from 0 would look flat. Call it when the curves are drawn.
     """
     ax.set_ylabel(escaped(textwrap.fill(quantity.axis, width)))
     (lo, hi), (least, most) = quantity.range, ax.get_ylim()
@@ -43,24 +43,24 @@ def axes_of(rows: pd.DataFrame) -> list[str]:
     >>> axes_of(pd.DataFrame({"step": [0], "head": [1], "layer": [0], "value": [0.5]}))
     ['layer', 'head']
     """
-    there = [str(name) for name in rows if name not in [*KEYS, *VALUES, "nested"] and rows[name].notna().any()]
-    if "reference" in there and "context" in there:
-        there.remove("context")  # of a reference that is a trained model: it says more of it, and is no axis
-    return sorted(there, key=lambda name: {"layer": 0, "head": 1}.get(name, 2))
+    axes = [str(name) for name in rows if name not in [*KEYS, *VALUES, "nested"] and rows[name].notna().any()]
+    if "reference" in axes and "context" in axes:
+        axes.remove("context")  # that a reference's model was trained on: it describes the reference, and is no axis
+    return sorted(axes, key=lambda name: {"layer": 0, "head": 1}.get(name, 2))
 
 
-def place_in_words(place: dict[str, object]) -> str:
-    """Name a place on the axes of a table.
+def labels_in_words(labels: dict[str, object]) -> str:
+    """Name a line by its labels on the axes of a table.
 
-    >>> place_in_words({"layer": 0, "head": 1, "relation": "induction", "offset": 2})
+    >>> labels_in_words({"layer": 0, "head": 1, "relation": "induction", "offset": 2})
     'L0H1, induction, offset 2'
     """
-    place = {name: label for name, label in place.items() if not pd.isna(label)}  # type: ignore[call-overload]
+    labels = {name: label for name, label in labels.items() if not pd.isna(label)}  # type: ignore[call-overload]
     words = []
-    if {"layer", "head"} <= place.keys():
-        words.append(head_label(int(str(place.pop("layer"))), int(str(place.pop("head")))))
+    if {"layer", "head"} <= labels.keys():
+        words.append(head_label(int(str(labels.pop("layer"))), int(str(labels.pop("head")))))
     return ", ".join(
-        [*words, *(label if isinstance(label, str) else f"{name} {label}" for name, label in place.items())]
+        [*words, *(label if isinstance(label, str) else f"{name} {label}" for name, label in labels.items())]
     )
 
 

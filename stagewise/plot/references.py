@@ -38,10 +38,10 @@ def kl_curves(
     Source: Yüksel et al. (2026), arXiv:2602.19143, Figures 1 and 3 (left).
     """
     rows = select(table, "KLToReference", "kl")
-    there = [str(name) for name in rows["reference"].unique()]
-    names = list(references or families(rows)["nested"] or there)
-    if unknown := sorted(set(names) - set(there)):
-        raise ValueError(f"the table has no KL to {', '.join(unknown)}; it has {', '.join(there)}")
+    references_measured = [str(name) for name in rows["reference"].unique()]
+    names = list(references or families(rows)["nested"] or references_measured)
+    if unknown := sorted(set(names) - set(references_measured)):
+        raise ValueError(f"the table has no KL to {', '.join(unknown)}; it has {', '.join(references_measured)}")
     rows = rows[rows["reference"].isin(names)]
     ax = family(new_axes(ax), rows, "reference", names, stages, lambda name: f"KL to {name}")
     if theory is not None:

@@ -80,12 +80,12 @@ def _with_room(ax: Axes, ticks: Sequence[int]) -> list[int]:
     """Leave out ticks whose labels would touch; the first and the last stay."""
     width = ax.get_window_extent().width / ax.figure.dpi * 72
     *others, last = ticks
-    kept = [others[0]]
+    spaced = [others[0]]
     for tick in others[1:]:
-        left, here, right = (width * _place(ax, x, 0.0)[0] for x in (kept[-1], tick, last))
+        left, here, right = (width * _axes_position(ax, x, 0.0)[0] for x in (spaced[-1], tick, last))
         if min(here - left, right - here) > TICK_ROOM:
-            kept.append(tick)
-    return [*kept, last]
+            spaced.append(tick)
+    return [*spaced, last]
 
 
 def shade_stages(ax: Axes, stages: Stages | None, numbers_only: bool = False) -> None:
@@ -96,7 +96,7 @@ def shade_stages(ax: Axes, stages: Stages | None, numbers_only: bool = False) ->
     for row in stages.table.to_dict("records"):
         number, start, end = int(row["stage"]), float(row["start"]), float(row["end"])
         ax.axvspan(start, end, color=SHADES[(number + 1) % 2], linewidth=0, zorder=0)
-        left, right = (_place(ax, x, 0.0)[0] for x in (start, end))
+        left, right = (_axes_position(ax, x, 0.0)[0] for x in (start, end))
         wide = (right - left) * ax.get_window_extent().width > 65 * ax.figure.dpi / 72
         names.append(((left + right) / 2, f"stage {number}" if wide and not numbers_only else str(number)))
         if number > 1:
@@ -116,11 +116,11 @@ def _write_above(ax: Axes, names: Sequence[tuple[float, str]], boundaries: Seque
     em = ax.figure.dpi / 72 / ax.get_window_extent().width
     taken: list[tuple[float, float]] = []
     labels = [(*name, LABEL_SIZE, "#444444") for name in names]
-    for place, text, size, colour in labels + [(*step, 8.5, "#5c5f70") for step in boundaries]:
+    for position, text, size, colour in labels + [(*step, 8.5, "#5c5f70") for step in boundaries]:
         half = 0.35 * (len(text) + 0.5) * size * em
-        if all(abs(place - other) > half + width for other, width in taken):
-            taken.append((place, half))
-            ax.text(place, 1.02, text, transform=ax.transAxes, ha="center", fontsize=size, color=colour)
+        if all(abs(position - other) > half + width for other, width in taken):
+            taken.append((position, half))
+            ax.text(position, 1.02, text, transform=ax.transAxes, ha="center", fontsize=size, color=colour)
 
 
 def curve(ax: Axes, rows: pd.DataFrame, label: str, colour: str, mark: str = "", theory: bool = False) -> None:
@@ -146,10 +146,10 @@ def label_ends(ax: Axes) -> None:
     ax.set_ylim(ax.get_ylim())
     ends = [_end(ax, line) for line in lines]
     height = ax.get_window_extent().height / ax.figure.dpi * 72
-    for line, end, place in zip(lines, ends, spread(ends, 1.2 * LABEL_SIZE / height), strict=True):
+    for line, end, label_height in zip(lines, ends, spread(ends, 1.2 * LABEL_SIZE / height), strict=True):
         colour = str(line.get_color())
         ax.annotate(
-            str(line.get_label()), (1, end), (1.035, place),
+            str(line.get_label()), (1, end), (1.035, label_height),
             xycoords="axes fraction", textcoords="axes fraction", va="center", fontsize=LABEL_SIZE,
             color=ink(colour), annotation_clip=False,
             arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.7, "shrinkA": 0, "shrinkB": 0},
@@ -166,17 +166,17 @@ def spread(places: Sequence[float], gap: float) -> list[float]:
     steps = min(gap, 1 / max(len(places) - 1, 1)) * np.arange(len(places))
     top = max(1 - steps[-1], 0)
     moved = monotone(np.asarray(places, dtype=float)[order] - steps).clip(0, top) + steps
-    found = np.empty(len(places))
-    found[order] = moved
-    return [float(place) for place in found]
+    positions = np.empty(len(places))
+    positions[order] = moved
+    return [float(position) for position in positions]
 
 
 def _end(ax: Axes, line: Line2D) -> float:
     x, y = (np.asarray(data, dtype=float)[-1] for data in line.get_data())
-    return float(np.clip(_place(ax, x, y)[1], 0, 1))
+    return float(np.clip(_axes_position(ax, x, y)[1], 0, 1))
 
 
-def _place(ax: Axes, x: int | float, y: int | float) -> tuple[float, float]:
+def _axes_position(ax: Axes, x: int | float, y: int | float) -> tuple[float, float]:
     across, up = (ax.transData + ax.transAxes.inverted()).transform((x, y))
     return float(across), float(up)
 

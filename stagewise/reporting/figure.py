@@ -17,7 +17,7 @@ from stagewise.checkpoints.run_folder import write
 from stagewise.table import KEYS, VALUES
 
 FONTS = ["DejaVu Sans", "Helvetica Neue", "Arial", "sans-serif"]
-"""The first one is measured when labels are placed; what a browser falls back to is narrower."""
+"""Labels are placed by the first one's widths; a browser's fallback is narrower."""
 
 LOOK: dict[str, Any] = {
     "font.family": FONTS[:1],
@@ -60,8 +60,8 @@ def figure_html(plot: Plot, folder: Path) -> str:
         path = folder / "figures" / f"{name}.svg"
         write(path, lambda partial, text=drawing: partial.write_text(text, encoding="utf8"))  # type: ignore[misc]
         drawings.append(f'<div class="panel" id="figure-{name}">{drawing}</div>')
-        says = html.escape(f"SVG {label}".strip())
-        links.append(f'<a href="figures/{name}.svg" download="{name}.svg" data-svg="figure-{name}">{says}</a>')
+        text = html.escape(f"SVG {label}".strip())
+        links.append(f'<a href="figures/{name}.svg" download="{name}.svg" data-svg="figure-{name}">{text}</a>')
     return (
         f'<figure class="plot"><div class="panels">{"".join(drawings)}</div>'
         f'<figcaption>{plot.caption}<span class="files">{" ".join(links)}</span></figcaption></figure>'
@@ -90,8 +90,8 @@ def svg(figure: Figure | object, name: str) -> str:
 def csv_link(name: str, rows: pd.DataFrame) -> str:
     """Return a link that holds the rows as CSV (five significant digits), or says where too many rows are."""
     axes = [column for column in rows.columns if column not in KEYS + VALUES]
-    kept = [column for column in (*KEYS, *axes, *VALUES[:-1]) if column in rows and rows[column].notna().any()]
-    text = rows[kept].to_csv(index=False, float_format="%.5g", lineterminator="\n")
+    columns = [column for column in (*KEYS, *axes, *VALUES[:-1]) if column in rows and rows[column].notna().any()]
+    text = rows[columns].to_csv(index=False, float_format="%.5g", lineterminator="\n")
     if len(text) > CSV_BYTES:
         return f"<span>{len(rows)} rows: in tables/measurements.parquet</span>"
     quoted = urllib.parse.quote(text, safe=",.:()*+-_ ").replace(" ", "%20")

@@ -15,7 +15,7 @@ from stagewise.table import families, select
 from stagewise.task import AbstractTask, Batch
 
 SEQUENCES = 4
-"""Sequences of a task that are looked at: a relation that lies elsewhere in one of them is not outlined in a map."""
+"""Sequences of a task to inspect: a relation at other positions in one of them is not outlined in a map."""
 
 
 class Measured(NamedTuple):
@@ -29,7 +29,7 @@ class Measured(NamedTuple):
         relations: name -> Bool[query key], of those that lie in the same place in every sequence.
         first_query: the first one whose prediction is scored.
         repeated: what was measured on repeated random tokens besides.
-        references: names of the references of the task, as far as they are known.
+        references: names of the references of the task, where known.
     """
 
     run: Mapping[str, Any]
@@ -49,7 +49,7 @@ class Measured(NamedTuple):
 
     @property
     def has_relations(self) -> bool:
-        """Whether the task is known to say where a head ought to look."""
+        """Whether the task is known to name relations that a head should attend to."""
         return bool(self.relations) or ("relation" in self.table and bool(self.table["relation"].notna().any()))
 
     @property
@@ -89,7 +89,7 @@ def read_measured(folder: Path, classes: Iterable[type] = ()) -> Measured:
 
 
 RECORDED = "batch"
-"""Where the record of a run may hold what is known of its probe batch: see `batch_record`."""
+"""Key of the record of a run under which its probe batch is described: see `batch_record`."""
 
 
 def batch_record(batch: Batch) -> dict[str, Any]:
@@ -109,7 +109,7 @@ def batch_record(batch: Batch) -> dict[str, Any]:
 
 
 def known_of(run: Mapping[str, Any], classes: Iterable[type] = ()) -> Known:
-    """Return what the record of a run says of its probe batch; else what its task does, if it can be rebuilt."""
+    """Return the description of the probe batch in the record of a run; else of its task, if it can be rebuilt."""
     if recorded := run.get(RECORDED):
         masks = {name: np.zeros(recorded["size"], dtype=bool) for name in recorded["relations"]}
         for name, pairs in recorded["relations"].items():
@@ -120,7 +120,7 @@ def known_of(run: Mapping[str, Any], classes: Iterable[type] = ()) -> Known:
     try:
         task = rebuild(described, every)
     except (TypeError, ValueError):
-        return Known({}, 0, ())  # a report of what another place trained is written without its task
+        return Known({}, 0, ())  # checkpoints trained elsewhere are reported without their task
     # The data of a task whose relations move may be a text that is no longer there: nothing can be outlined anyway.
     if not isinstance(task, AbstractTask) or task.relations_move:
         return Known({}, 0, ())

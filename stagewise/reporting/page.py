@@ -62,22 +62,22 @@ def report(folder: str | Path, classes: Iterable[type] = ()) -> Page:
     folder = Path(folder)
     measured = read_measured(folder, classes)
     with matplotlib.style.context(["default", LOOK]):
-        made = made_sections(measured)
+        sections = filled_sections(measured)
         bodies = {
             section: "\n".join(block if isinstance(block, str) else figure_html(block, folder) for block in blocks)
-            for section, blocks in made.items()
+            for section, blocks in sections.items()
         }
     page = _page(measured, bodies)
     return Page(write(folder / REPORT, lambda partial: partial.write_text(page, encoding="utf8")))
 
 
-def made_sections(measured: Measured) -> dict[Section, Blocks]:
+def filled_sections(measured: Measured) -> dict[Section, Blocks]:
     """Return the sections that a run has, in their order, with what they show."""
-    made = {section: section.blocks(measured) for section in SECTIONS}
-    shown = [name for section, blocks in made.items() if blocks for name in section.needs]
+    standard = {section: section.blocks(measured) for section in SECTIONS}
+    shown = [name for section, blocks in standard.items() if blocks for name in section.needs]
     others = {section: section.blocks(measured) for section in generic_sections(measured, shown)}
     last = {section: section.blocks(measured) for section in LAST}
-    return {section: blocks for section, blocks in {**made, **others, **last}.items() if blocks}
+    return {section: blocks for section, blocks in {**standard, **others, **last}.items() if blocks}
 
 
 def _page(measured: Measured, bodies: dict[Section, str]) -> str:
@@ -99,8 +99,8 @@ def _page(measured: Measured, bodies: dict[Section, str]) -> str:
 
 
 def _missing(measured: Measured, bodies: Iterable[Section]) -> str:
-    there = set(bodies)
-    absent = [section.missing for section in (*SECTIONS, *LAST) if section not in there and section.applies(measured)]
+    present = set(bodies)
+    absent = [section.missing for section in (*SECTIONS, *LAST) if section not in present and section.applies(measured)]
     if not absent:
         return ""
     return f'<p class="missing">Not measured in this run: {html.escape("; ".join(absent))}.</p>'

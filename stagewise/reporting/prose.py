@@ -16,14 +16,14 @@ TITLE = 28
 """Characters of a run's name that stand in the title."""
 
 LONG_CELL = 26
-"""A cell of a table with more characters goes on in a further line."""
+"""A cell of a table with more characters continues on a further line."""
 
 EDGES = {"warmup": "warm-up", "cooldown": "cool-down"}
 """Fields of a plan that lower the learning rate at its ends -> their names."""
 
 
 def title(run: Mapping[str, Any], name: str) -> str:
-    """Return what a report is called: its task in words and the name of the run, shortened; or that of a series.
+    """Return the title of a report: its task in words and the name of the run, abbreviated; or that of a series.
 
     >>> title({"recipe": {"task": {"type": "AssociativeRecall"}}}, "recall-n_pairs=12-n_tokens=64-seed=0")
     'Associative recall'
@@ -119,7 +119,7 @@ def _measurement(table: pd.DataFrame) -> str:
 
 
 def headline(stages: Stages | None) -> str:
-    """Say in a few words what was found."""
+    """Say in a few words how many stages there are."""
     if stages is None:
         return "Measured over training"
     if len(stages.table) == 1:
@@ -173,14 +173,14 @@ def turning_point_rows(stages: Stages) -> list[list[object]]:
 
 def settings_rows(run: Mapping[str, Any], prefix: str = "") -> list[list[object]]:
     """Flatten run.json into names and values."""
-    found: list[list[object]] = []
+    rows: list[list[object]] = []
     for name, value in run.items():
         path = f"{prefix}.{name}" if prefix else name
         if isinstance(value, Mapping) and value:
-            found += settings_rows(value, path)
+            rows += settings_rows(value, path)
         else:
-            found.append([path.removeprefix("recipe."), _short(value)])
-    return found
+            rows.append([path.removeprefix("recipe."), _short(value)])
+    return rows
 
 
 def html_table(columns: Iterable[str], rows: Iterable[Iterable[object]], kind: str = "") -> str:
@@ -232,10 +232,10 @@ def _short(value: object) -> str:
     return "none" if value is None or value == {} else str(value)
 
 
-def count(there: int, noun: str) -> str:
+def count(number: int, noun: str) -> str:
     """Write a number of things.
 
     >>> count(1, "head"), count(2, "head")
     ('1 head', '2 heads')
     """
-    return f"{there} {noun}{'' if there == 1 else 's'}"
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""What a section of the report is: its title, what it needs, and what makes it."""
+"""What a section of the report is: its title, what it needs, and the function that makes it."""
 
 import dataclasses
 from collections.abc import Callable
@@ -22,7 +22,7 @@ def always(measured: Measured) -> bool:
 
 
 def never_missing(measured: Measured) -> bool:
-    """Say that nothing is missing where a section is not there."""
+    """Never list the section as missing."""
     return False
 
 
@@ -34,8 +34,8 @@ class Section:
         identifier: of its place in the page.
         title: in plain words.
         make: returns what it shows.
-        needs: probes, as in "Loss", or quantities, as in "AttentionTo.mass", that it shows; what it shows of a probe is
-            not shown again elsewhere.
+        needs: probes, as in "Loss", or quantities, as in "AttentionTo.mass", that it shows; no other section
+            shows them again.
         every: whether it needs all of them; else one is enough.
         applies: whether it could be made of this run, if the probes were measured; if not, it is not listed as missing.
     """
@@ -49,13 +49,13 @@ class Section:
 
     def blocks(self, measured: Measured) -> Blocks:
         """Return what the section shows of a run; nothing where what it needs was not measured."""
-        there = [measured.has(name) for name in self.needs]
-        enough = not there or (all(there) if self.every else any(there))
+        measured_names = [measured.has(name) for name in self.needs]
+        enough = not measured_names or (all(measured_names) if self.every else any(measured_names))
         return self.make(measured) if enough else []
 
     @property
     def missing(self) -> str:
-        """What a report says that lacks the section: the title, and the probes to measure."""
+        """What a report without the section names: the title, and the probes to measure."""
         probes = dict.fromkeys(name.partition(".")[0] for name in self.needs)
         words = (", " if not self.every else " and ").join(probes)
         return f"{self.title} ({words})" if words else self.title
@@ -63,5 +63,5 @@ class Section:
 
 def left_out(rows: pd.DataFrame, measure: str) -> str:
     """Say which heads are drawn where there are too many."""
-    there = len(heads_in(rows))
-    return f"Drawn: the {PANELS} of {there} heads whose {measure} most. " if there > PANELS else ""
+    n_heads = len(heads_in(rows))
+    return f"Drawn: the {PANELS} of {n_heads} heads whose {measure} most. " if n_heads > PANELS else ""

@@ -54,7 +54,7 @@ def viewer(table: pd.DataFrame, stages: Stages | None) -> str:
 
 def _thinned(steps: list[int], most: int) -> list[int]:
     places = np.linspace(0, len(steps) - 1, min(most, len(steps))).round().astype(int)
-    return [steps[place] for place in places]
+    return [steps[index] for index in places]
 
 
 def _stage_of(step: int, stages: Stages | None) -> str:

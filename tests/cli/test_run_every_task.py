@@ -75,7 +75,7 @@ def test_a_run_on_text_ends_in_a_report_with_every_kind(letters: str, tmp_path: 
     sized = ["--length", "8", "--n-words", "262", "--steps", "4", "--layers", "1", "--quiet", "--data", letters]
     call("run", "wikitext", "--folder", str(folder), *sized)
     page = (folder / "report.html").read_text(encoding="utf8")
-    assert all(f">{title}</h2>" in page for title in [*KINDS.values(), "What it knows of the text"])
+    assert all(f">{title}</h2>" in page for title in [*KINDS.values(), "What it learned of the text"])
 
 
 @pytest.mark.parametrize("contexts", [[], ["--contexts", "1,3"]], ids=["those of the task", "chosen ones"])

@@ -27,7 +27,7 @@ def table(curves: dict[str, np.ndarray], run: str = "run") -> pd.DataFrame:
 
 
 def three_stages(noise: float = 0.0, seed: int = 0) -> dict[str, np.ndarray]:
-    """Curves that fall at 40, 200 and 450; A*_1 turns up half-way to 200, A*_1:2 half-way to 450 (in log steps)."""
+    """Curves that fall at 40, 200 and 450; minima of A*_1 half-way to 200, of A*_1:2 half-way to 450 (in log steps)."""
     first, second, third = drop(40), drop(200), drop(450)
     generator = np.random.default_rng(seed)
     curves = (
@@ -99,13 +99,13 @@ def test_references_passed_on_the_way_without_a_plateau_end_no_stage() -> None:
     assert "neither came close nor paused" in stages.words()
 
 
-def test_a_curve_that_never_turns_up_ends_no_stage() -> None:
+def test_a_curve_without_a_turning_point_ends_no_stage() -> None:
     curves = three_stages(noise=0.005)
     curves["A*_1:2"] = curves["A*_1:3"] + 0.2
     points = find_stages(table(curves)).turning_points.set_index("reference")
     assert points["boundary"].tolist() == [True, False, False]
     assert points.loc["A*_1:2", "verdict"] == TurnVerdict.NO_RISE
-    assert "does not turn up" in points.loc["A*_1:2", "reason"]
+    assert "has no turning point" in points.loc["A*_1:2", "reason"]
 
 
 def test_resamples_of_the_batch_widen_the_interval() -> None:

@@ -56,14 +56,14 @@ def test_the_kind_that_rises_first_comes_first() -> None:
 
 
 def test_heads_that_rise_together_have_no_order() -> None:
-    assert "Which kind came first cannot be said" in said(previous_0=sudden(200, 0.8), induction_1=sudden(205, 0.6))
+    assert "Which kind came first cannot be decided" in said(previous_0=sudden(200, 0.8), induction_1=sudden(205, 0.6))
 
 
 def test_an_unseen_kind_comes_later_if_at_all() -> None:
     words = said(previous_0=BOTH["previous_0"], induction_1=sudden(1500, 0.25))
     assert "; no induction head by step 5000 (the largest mass is 0.2" in words
     assert ".." not in words
-    assert words.endswith("So previous-token heads come before induction heads, if those come at all.")
+    assert words.endswith("So previous-token heads come before induction heads, if any form.")
 
 
 def test_a_head_that_was_of_a_kind_from_the_start_leaves_the_order_open() -> None:

@@ -48,8 +48,8 @@ def head(kind: str, t50: float, largest: float = 0.6, named: bool = True) -> dic
     ("induction", "sentence"),
     [
         (head("induction", 300), "So previous-token heads come before induction heads."),
-        (head("induction", 105), "Which kind came first cannot be said: the intervals of previous-token"),
-        (head("induction", 300, 0.2, named=False), "come before induction heads, if those come at all."),
+        (head("induction", 105), "Which kind came first cannot be decided: the intervals of previous-token"),
+        (head("induction", 300, 0.2, named=False), "come before induction heads, if any form."),
     ],
 )
 def test_an_order_is_claimed_where_the_intervals_show_it(induction: dict[str, Any], sentence: str) -> None:

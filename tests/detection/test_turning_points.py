@@ -1,4 +1,4 @@
-"""Turning points: where a curve is lowest, and by which criteria it turns up."""
+"""Turning points: where a curve is lowest, and by which criteria that is a turning point."""
 
 import numpy as np
 import pandas as pd

@@ -48,7 +48,7 @@ def test_the_section_says_what_the_model_knows_of_the_text(folder: Path) -> None
     measured = Measured(run_folder.read_run(folder), None, run_folder.read_table(folder), None, {}, 0, repeated)
     blocks = text_section(measured)
     said = " ".join(block for block in blocks if isinstance(block, str))
-    assert said.startswith("<p>Of the training windows 30% say an excerpt again and again, ")
+    assert said.startswith("<p>30% of the training windows repeat an excerpt, ")
     assert "<p>Closest to the unigram model" in said
     assert "At step 6 the loss on held-out text is" in said
     for batch in (TEXT, RANDOM):

@@ -46,7 +46,7 @@ def test_every_curve_goes_through_the_values_of_the_table(table: pd.DataFrame) -
     assert np.allclose(line(aligned, "A*_2"), values(table, "ValueAlignment", head=1, feature="A*_2"))
 
 
-def test_the_kl_figure_shows_the_truncated_truths_unless_asked_for_others(table: pd.DataFrame) -> None:
+def test_the_kl_figure_shows_the_truncated_references_unless_asked_for_others(table: pd.DataFrame) -> None:
     assert [text for text in texts(plot.kl_curves(table)) if "KL to" in text] == [
         "KL to A*_1",
         "KL to A*_1:2",

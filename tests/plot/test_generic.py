@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 
 from stagewise import plot
 from stagewise.plot.generic import COLOURED, GREYS, PANELS, lines_in
-from stagewise.plot.quantities import axes_of, place_in_words, quantity_of
+from stagewise.plot.quantities import axes_of, labels_in_words, quantity_of
 from stagewise.table import Quantity, declare
 
 STEPS = (0, 10, 100, 300)
@@ -99,7 +99,7 @@ def test_what_says_more_of_a_reference_is_no_axis() -> None:
     rows = pd.DataFrame({"step": [0], "value": [0.1], "reference": ["a"], "nested": [1], "context": [2]})
     assert axes_of(rows) == ["reference"]
     assert axes_of(rows.drop(columns="reference")) == ["context"]
-    assert place_in_words({"layer": 0, "head": 1, "offset": 2, "relation": pd.NA}) == "L0H1, offset 2"
+    assert labels_in_words({"layer": 0, "head": 1, "offset": 2, "relation": pd.NA}) == "L0H1, offset 2"
 
 
 def test_a_loss_far_from_zero_is_not_drawn_from_zero() -> None:

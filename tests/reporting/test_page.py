@@ -21,7 +21,7 @@ from stagewise.plot.maps import patterns
 from stagewise.probe import Reading
 from stagewise.recipe import describe
 from stagewise.reporting.measured import Measured, read_measured
-from stagewise.reporting.page import made_sections, report
+from stagewise.reporting.page import filled_sections, report
 from stagewise.reporting.prose import interval, run_in_words
 from stagewise.reporting.sections import LAST, SECTIONS
 from stagewise.reporting.viewer import viewer
@@ -306,7 +306,7 @@ def test_one_profile_does_not_hide_what_was_not_measured(tmp_path: Path) -> None
 
 def test_what_a_section_lacks_the_rows_for_is_drawn_by_itself() -> None:
     rows = table()[lambda rows: rows["probe"].isin(["Accuracy", "Loss"])]
-    made = made_sections(Measured({}, None, rows, None, {}, 0))
+    made = filled_sections(Measured({}, None, rows, None, {}, 0))
     assert [section.title for section in made] == ["The stages", "Accuracy", "Settings, versions, seeds"]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from stagewise.checkpoints.run_folder import write
-from stagewise.experiments.emergence.grids import Wanted, axes_of
+from stagewise.experiments.emergence.grids import FigureRequest, axes_of
 from stagewise.experiments.emergence.numbers import Result, in_words
 from stagewise.experiments.emergence.recall import figure_4, figure_5, figure_17
 from stagewise.experiments.emergence.regression import figure_3
@@ -28,7 +28,7 @@ def run(
 ) -> Result:
     """Run what a figure needs, write it to `folder` as PNG and SVG and its numbers as CSV, and return both.
 
-    What a killed run had finished is not done again.
+    Finished runs are not repeated.
 
     Args:
         figure: 1 or 2, the toy model; 3, a transformer on regression; 4 and 5, one on recall; 17, a single run of it.
@@ -51,7 +51,7 @@ def run(
         raise ValueError(f"the budget must be at least one step, got {budget}")
     folder = Path(folder)
     runs = folder / f"figure-{figure}-{setting}"
-    result = FIGURES[figure](Wanted(runs, setting, axes, frozenset(given), budget, workers, progress))
+    result = FIGURES[figure](FigureRequest(runs, setting, axes, frozenset(given), budget, workers, progress))
     for kind in ("png", "svg"):
         path = figure_path(folder, figure, setting, kind)
         write(path, lambda partial, kind=kind: result.figure.savefig(partial, format=kind, dpi=150))  # type: ignore[misc]

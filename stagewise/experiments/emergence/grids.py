@@ -1,4 +1,4 @@
-"""What is asked of a figure of the emergence of sparse attention: its grid of runs, its budget, its folder."""
+"""The request for a figure of the emergence of sparse attention: its grid of runs, its budget, its folder."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -40,14 +40,14 @@ FRACTIONS = ("B", "p")
 """Axes whose values need not be whole."""
 
 
-class Wanted(NamedTuple):
+class FigureRequest(NamedTuple):
     """What a figure is made from: where its runs go, its setting and grid, and how they are trained.
 
     Args:
         folder: where the runs and their results go.
         setting: "small" or "paper".
         axes: the values of each axis of the grid.
-        given: names of the axes that were not left as the setting has them.
+        given: names of the axes whose values differ from the setting's.
         budget: steps of every run; None for the figure's own.
         workers: processes that train at the same time.
         progress: show bars.

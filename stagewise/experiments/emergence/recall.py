@@ -10,7 +10,7 @@ from stagewise.checkpoints.run_folder import read_table
 from stagewise.detection import head_words
 from stagewise.detection.order import events, rise_of
 from stagewise.detection.power_law import PowerLaw
-from stagewise.experiments.emergence.grids import Wanted
+from stagewise.experiments.emergence.grids import FigureRequest
 from stagewise.experiments.emergence.numbers import Result, law_of, number
 from stagewise.experiments.emergence.panels import draw_curves, draw_law, panels
 from stagewise.experiments.emergence.recipes import recall_budget, recall_recipe, run_path, run_recall, trained_recall
@@ -21,8 +21,8 @@ from stagewise.sweeping import grid, sweep
 from stagewise.table import select
 
 REGULAR_PAIRS = 8
-"""With fewer pairs the small model also finds partial solutions. Seen after the runs were made: a fit without them is
-no more than a remark on the one with them."""
+"""With fewer pairs the small model also finds partial solutions. The limit was chosen after the
+runs: the fit without them is exploratory."""
 
 PUBLISHED_SPEED_UP: dict[tuple[int | float, int | float], str] = {
     (2, 0): "up to ~4x from B",
@@ -31,13 +31,13 @@ PUBLISHED_SPEED_UP: dict[tuple[int | float, int | float], str] = {
 """By B and p."""
 
 
-def figure_4(wanted: Wanted) -> Result:
+def figure_4(request: FigureRequest) -> Result:
     """Draw accuracy over training for several numbers of pairs, the attention that rises with it, and the law."""
-    settings = recall_settings(wanted)
-    runs = _sweep(wanted, settings)
+    settings = recall_settings(request)
+    runs = _sweep(request, settings)
     law = law_of(runs, ("n_tokens", "n_pairs"))
     figure, (left, middle, right) = panels(3)
-    tokens, seed = max(wanted.axes["N_tokens"]), wanted.axes["seed"][0]
+    tokens, seed = max(request.axes["N_tokens"]), request.axes["seed"][0]
     shown = [each for each in settings if each["n_tokens"] == tokens and each["seed"] == seed]
     draw_curves(left, [(f"{each['n_pairs']} pairs", _accuracy(each)) for each in shown])
     left.set(ylabel="test accuracy", ylim=(0, 1), title=f"one copy, {tokens} tokens")
@@ -49,29 +49,29 @@ def figure_4(wanted: Wanted) -> Result:
         number("exponent of N_pairs, seed by seed", "2.25", _by_seed(runs), "its spread"),
         number(
             f"the same law, at least {REGULAR_PAIRS} pairs", "-",
-            law_of(runs[runs["n_pairs"] >= REGULAR_PAIRS], ("n_tokens", "n_pairs")), "a cut made after seeing the runs",
+            law_of(runs[runs["n_pairs"] >= REGULAR_PAIRS], ("n_tokens", "n_pairs")), "selected after seeing the runs",
         ),
         number("steps from accuracy .2 to .9", "-", rise_in_words(runs), "one abrupt rise"),
     ]  # fmt: skip
     return Result(figure, pd.DataFrame(numbers), report(run_path("recall", **shown[-1])))
 
 
-def recall_settings(wanted: Wanted) -> list[dict[str, Any]]:
+def recall_settings(request: FigureRequest) -> list[dict[str, Any]]:
     """Return the settings of the runs without repetition, a cell of the grid each.
 
     Raises:
         ValueError: a size is out of range; nothing was trained.
     """
-    return [_setting(wanted, **cell) for cell in grid(**wanted.axes)]
+    return [_setting(request, **cell) for cell in grid(**request.axes)]
 
 
-def figure_5(wanted: Wanted) -> Result:
+def figure_5(request: FigureRequest) -> Result:
     """Draw what repetition in context (B) and across samples (p) does to recall of sequences without it."""
-    n_pairs, n_tokens = _one(wanted, "N_pairs"), _one(wanted, "N_tokens")
-    repetitions = dict.fromkeys([(1, 0), *((B, 0) for B in wanted.axes["B"]), *((1, p) for p in wanted.axes["p"])])
-    seeds: list[Any] = list(wanted.axes["seed"])
-    settings = [_setting(wanted, n_pairs, n_tokens, seed, B, p) for B, p in repetitions for seed in seeds]
-    runs = _sweep(wanted, settings)
+    n_pairs, n_tokens = _one(request, "N_pairs"), _one(request, "N_tokens")
+    repetitions = dict.fromkeys([(1, 0), *((B, 0) for B in request.axes["B"]), *((1, p) for p in request.axes["p"])])
+    seeds: list[Any] = list(request.axes["seed"])
+    settings = [_setting(request, n_pairs, n_tokens, seed, B, p) for B, p in repetitions for seed in seeds]
+    runs = _sweep(request, settings)
     figure, (left, right) = panels(2)
     first = [each for each in settings if each["seed"] == settings[0]["seed"]]
     draw_curves(left, [(f"B = {each['n_copies']:g}", _accuracy(each)) for each in first if each["p"] == 0])
@@ -81,11 +81,11 @@ def figure_5(wanted: Wanted) -> Result:
     return Result(figure, pd.DataFrame([_speed_up(runs, B, p) for B, p in repetitions if (B, p) != (1, 0)]))
 
 
-def figure_17(wanted: Wanted) -> Result:
+def figure_17(request: FigureRequest) -> Result:
     """Train one model and draw the plateau, the abrupt rise, and the attention and weights behind it."""
-    cell = {name: _one(wanted, name) for name in wanted.axes}
-    setting = _setting(wanted, **cell)
-    table = trained_recall(**setting, progress=wanted.progress)
+    cell = {name: _one(request, name) for name in request.axes}
+    setting = _setting(request, **cell)
+    table = trained_recall(**setting, progress=request.progress)
     emerged = events(table)
     words = head_words.emergence(emerged, rise_of(table))
     numbers = [
@@ -110,40 +110,40 @@ def rise_in_words(runs: pd.DataFrame) -> str:
 
 
 def _setting(
-    wanted: Wanted, N_pairs: int, N_tokens: int, seed: int, B: int | float = 1, p: int | float = 0
+    request: FigureRequest, N_pairs: int, N_tokens: int, seed: int, B: int | float = 1, p: int | float = 0
 ) -> dict[str, Any]:
     """Return the setting of a run, checked: nothing is trained if one is out of range."""
-    budget = wanted.budget or (recall_budget(N_pairs, N_tokens) if wanted.setting == "small" else 200_000)
+    budget = request.budget or (recall_budget(N_pairs, N_tokens) if request.setting == "small" else 200_000)
     setting: dict[str, Any] = {
         "n_pairs": N_pairs, "n_tokens": N_tokens, "n_copies": float(B), "p": float(p), "seed": seed, "budget": budget,
-        "setting": wanted.setting,
+        "setting": request.setting,
     }  # fmt: skip
     recall_recipe(**setting)
-    return {"runs": str(wanted.folder / "runs"), **setting}
+    return {"runs": str(request.folder / "runs"), **setting}
 
 
-def _sweep(wanted: Wanted, settings: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+def _sweep(request: FigureRequest, settings: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     return sweep(
         run_recall,
         settings,
-        wanted.folder,
-        workers=wanted.workers,
+        request.folder,
+        workers=request.workers,
         cost=lambda each: each["budget"],
-        progress=wanted.progress,
+        progress=request.progress,
     )
 
 
-def _one(wanted: Wanted, name: str) -> Any:
-    if len(wanted.axes[name]) > 1:
-        raise ValueError(f"this figure takes one {name}, got {', '.join(map(str, wanted.axes[name]))}")
-    return wanted.axes[name][0]
+def _one(request: FigureRequest, name: str) -> Any:
+    if len(request.axes[name]) > 1:
+        raise ValueError(f"this figure takes one {name}, got {', '.join(map(str, request.axes[name]))}")
+    return request.axes[name][0]
 
 
 def _by_seed(runs: pd.DataFrame) -> str:
     laws = [law_of(rows, ("n_tokens", "n_pairs")) for _, rows in runs.groupby("seed")]
-    found = [law.exponent("n_pairs") for law in laws if isinstance(law, PowerLaw) and "n_pairs" in law.terms]
-    words = [f"{exponent:.2f}" for exponent in found]
-    return ", ".join([*words, *(["no law"] * (len(laws) - len(found)))])
+    exponents = [law.exponent("n_pairs") for law in laws if isinstance(law, PowerLaw) and "n_pairs" in law.terms]
+    words = [f"{exponent:.2f}" for exponent in exponents]
+    return ", ".join([*words, *(["no law"] * (len(laws) - len(exponents)))])
 
 
 def _speed_up(runs: pd.DataFrame, n_copies: int | float, p: int | float) -> dict[str, str]:

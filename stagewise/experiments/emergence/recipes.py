@@ -29,7 +29,7 @@ RECALL_THRESHOLDS = (0.05, 0.2, 0.5, 0.9)
 """Accuracies whose times are reported."""
 
 FITTED = 0.5
-"""The one that laws are fitted to: the paper's 5 % is chance level for small sizes."""
+"""The threshold that power laws are fitted to: the paper's 5 % is chance level for small sizes."""
 
 REGRESSION_THRESHOLD = 0.2
 """Of the loss of answering zero, which is the plateau's: the paper's .1 of .5, for a teacher of any size."""
@@ -95,11 +95,11 @@ def run_recall(runs: str, **parameters: Any) -> Mapping[str, float]:
     """
     table = trained_recall(runs, **parameters)
     start = table.query("probe == 'Accuracy' and step == 0")["value"].item()
-    found: dict[str, float] = {}
+    bounds: dict[str, float] = {}
     for threshold in (each for each in RECALL_THRESHOLDS if each > start or each == FITTED):
         times = emergence_times(table, "Accuracy", "accuracy", threshold)
-        found |= {f"{end}_{threshold:.0%}".rstrip("%"): float(times[end].item()) for end in ("lo", "hi")}
-    return {"lo": found["lo_50"], "hi": found["hi_50"], **found}
+        bounds |= {f"{end}_{threshold:.0%}".rstrip("%"): float(times[end].item()) for end in ("lo", "hi")}
+    return {"lo": bounds["lo_50"], "hi": bounds["hi_50"], **bounds}
 
 
 def trained_recall(runs: str, *, progress: bool = False, **parameters: Any) -> pd.DataFrame:

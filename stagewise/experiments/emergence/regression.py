@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from stagewise.checkpoints.run_folder import read_table
-from stagewise.experiments.emergence.grids import Wanted
+from stagewise.experiments.emergence.grids import FigureRequest
 from stagewise.experiments.emergence.numbers import Result, law_of, number
 from stagewise.experiments.emergence.panels import draw_curves, draw_law, panels
 from stagewise.experiments.emergence.recipes import (
@@ -22,16 +22,16 @@ LARGEST = 512
 """Of T * d in the small grid where T and d are not given: one larger run takes as long as half of the others."""
 
 
-def figure_3(wanted: Wanted) -> Result:
+def figure_3(request: FigureRequest) -> Result:
     """Draw the plateaus of the paper's transformer on regression, and their law."""
-    settings = _settings(wanted)
+    settings = _settings(request)
     runs = sweep(
         run_regression,
         settings,
-        wanted.folder,
-        workers=wanted.workers,
+        request.folder,
+        workers=request.workers,
         cost=lambda each: each["budget"] * each["n_positions"],
-        progress=wanted.progress,
+        progress=request.progress,
     )
     runs = runs.rename(columns={"n_positions": "T", "n_copies": "B"})
     law = law_of(runs, ("T / B", "d"))
@@ -44,7 +44,7 @@ def figure_3(wanted: Wanted) -> Result:
     draw_law(right, runs, law, "d")
     numbers = [
         number(
-            "T_plateau(T / B, d)", "0.76 d^1.29 (T/B)^.80 (R2 .995)", law, f"{len(runs)} runs, {wanted.setting} grid"
+            "T_plateau(T / B, d)", "0.76 d^1.29 (T/B)^.80 (R2 .995)", law, f"{len(runs)} runs, {request.setting} grid"
         ),
         number("the same, T and B apart", "-", law_of(runs, ("T", "B", "d"))),
     ]
@@ -53,23 +53,23 @@ def figure_3(wanted: Wanted) -> Result:
     return Result(figure, pd.DataFrame(numbers))
 
 
-def _settings(wanted: Wanted) -> list[dict[str, Any]]:
+def _settings(request: FigureRequest) -> list[dict[str, Any]]:
     """Return the settings of all runs, each checked: nothing is trained if one is out of range."""
-    found = []
-    for cell in grid(**wanted.axes):
+    settings = []
+    for cell in grid(**request.axes):
         T, d, B = cell["T"], cell["d"], cell["B"]
-        if wanted.setting == "small" and not {"T", "d"} & wanted.given and T * d > LARGEST:
+        if request.setting == "small" and not {"T", "d"} & request.given and T * d > LARGEST:
             continue
         regression_recipe(T, d, B)
-        budget = wanted.budget or regression_budget(T, d, B)
+        budget = request.budget or regression_budget(T, d, B)
         every = min(max(10, budget // 50), budget)
-        found.append(
+        settings.append(
             {
-                "runs": str(wanted.folder / "runs"), "n_positions": T, "d": d, "n_copies": B, "seed": cell["seed"],
+                "runs": str(request.folder / "runs"), "n_positions": T, "d": d, "n_copies": B, "seed": cell["seed"],
                 "budget": budget, "every": every,
             }
         )  # fmt: skip
-    return found
+    return settings
 
 
 def _loss(each: Mapping[str, Any]) -> pd.DataFrame:

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from stagewise.detection.power_law import fit_log_linear
-from stagewise.experiments.emergence.grids import Wanted
+from stagewise.experiments.emergence.grids import FigureRequest
 from stagewise.experiments.emergence.numbers import Result, law_of, number
 from stagewise.experiments.emergence.panels import draw_law, panels
 from stagewise.experiments.emergence.toy_attention import check_toy, run_toy
@@ -30,9 +30,9 @@ SHOWN = 8000.0
 """Time up to which losses are drawn: past the plateaus of the flows shown."""
 
 
-def figure_1(wanted: Wanted) -> Result:
+def figure_1(request: FigureRequest) -> Result:
     """Draw the flow's plateaus, the published law against gradient descent, and SGD on the model itself."""
-    runs = sgd_runs(wanted)
+    runs = sgd_runs(request)
     descent = descent_times()
     law = fit_log_linear(descent, "T, d")
     of_sgd = law_of(runs, ("T", "d"))
@@ -47,16 +47,16 @@ def figure_1(wanted: Wanted) -> Result:
         number("T_plateau(T, d), gradient descent at rate 10", "1.51 T^.99 d^.49 (R2 .999)", law),
         number(
             f"T_plateau(T, d), SGD on the model, {len(runs)} runs", "as the flow (Fig. 9)", of_sgd,
-            "smaller T and d" if wanted.setting == "small" else "",
+            "smaller T and d" if request.setting == "small" else "",
         ),
         number("SGD steps over the flow's time", "1 (Fig. 9)", sgd_over_flow(runs), "geometric mean"),
     ]  # fmt: skip
     return Result(figure, pd.DataFrame(numbers))
 
 
-def figure_2(wanted: Wanted) -> Result:
+def figure_2(request: FigureRequest) -> Result:
     """Draw how both repetitions shorten the plateau of the flow, and what SGD on the model itself does."""
-    runs = sgd_runs(wanted)
+    runs = sgd_runs(request)
     tied, shared = repetition_times(), cross_sample_times()
     of_ratio, of_share = fit_log_linear(tied, "T / B, d"), fit_log_linear(shared, "d ** 0.5 * T / f")
     free = pd.DataFrame({"B": COPIES, "time": [plateau(SparseAttention(4096, 16, B, "free")) for B in COPIES]})
@@ -98,7 +98,7 @@ def cross_sample_times() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["T", "d", "p", "f", "time"])
 
 
-def sgd_runs(wanted: Wanted) -> pd.DataFrame:
+def sgd_runs(request: FigureRequest) -> pd.DataFrame:
     """Train the toy model by SGD over the grid, and return a row a run, with the interval in which its plateau ends.
 
     The column f = sqrt(p^2 d + (1 - p)^2) is what repetition across samples speeds the flow up by.
@@ -106,17 +106,17 @@ def sgd_runs(wanted: Wanted) -> pd.DataFrame:
     Raises:
         ValueError: a size of the grid is out of range; nothing was trained.
     """
-    budget = {} if wanted.budget is None else {"budget": wanted.budget}
-    settings: list[dict[str, Any]] = [cell | {"p": float(cell.get("p", 0))} | budget for cell in grid(**wanted.axes)]
+    budget = {} if request.budget is None else {"budget": request.budget}
+    settings: list[dict[str, Any]] = [cell | {"p": float(cell.get("p", 0))} | budget for cell in grid(**request.axes)]
     for cell in settings:
         check_toy(**cell)
     runs = sweep(
         run_toy,
         settings,
-        wanted.folder,
-        workers=wanted.workers,
+        request.folder,
+        workers=request.workers,
         cost=lambda cell: cell["T"] * math.sqrt(cell["d"]),
-        progress=wanted.progress,
+        progress=request.progress,
     )
     return runs.assign(f=np.sqrt(runs["p"] ** 2 * runs["d"] + (1 - runs["p"]) ** 2))
 

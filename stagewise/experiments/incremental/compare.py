@@ -23,7 +23,7 @@ def compare(tables: Mapping[str, pd.DataFrame], summary: pd.DataFrame, best: boo
         tables: of the runs, by name.
         summary: a row a run: `run`, `variant`, and the numbers of `run_numbers`.
         best: whether to mark the best checkpoints, and to compare them with the trained restricted-context models:
-            the closest of those tells how many stages were complete.
+            the closest of those shows how many stages were complete.
     """
     figure = Figure(figsize=(16.5 if best else 12, 4.2), layout="constrained")
     left, middle, *rest = figure.subplots(1, 2 + best, width_ratios=[1.35, 1, *[1] * best])
@@ -93,11 +93,11 @@ def boundaries(summary: pd.DataFrame, last: int, ax: Axes | None = None) -> Axes
     return ax
 
 
-def _mean(ax: Axes, average: pd.DataFrame, place: int, colour: str, last: int) -> None:
+def _mean(ax: Axes, average: pd.DataFrame, height: int, colour: str, last: int) -> None:
     for row in average[average["n"] > 0].to_dict("records"):
-        ax.plot(row["mean"], place, "D", color=colour, markersize=6)
+        ax.plot(row["mean"], height, "D", color=colour, markersize=6)
         if row["n"] > 1:
-            ax.plot(np.clip([row["lo"], row["hi"]], 0, last), [place] * 2, color=colour, linewidth=2.2)
+            ax.plot(np.clip([row["lo"], row["hi"]], 0, last), [height] * 2, color=colour, linewidth=2.2)
 
 
 def kl_at_best(tables: Mapping[str, pd.DataFrame], summary: pd.DataFrame, ax: Axes | None = None) -> Axes:

@@ -13,7 +13,7 @@ class EarlyStop(NamedTuple):
 
     Args:
         best_step: optimiser step of the lowest excess loss on the probe batch, which never trains.
-        best_excess: that loss, nats over the truth.
+        best_excess: that loss, nats above the full reference's.
         stage: the stage that the step falls in, the earlier one at a boundary.
         completed: which restricted-context model is closest then: 1 for the smallest context, 2 for the next, ...;
             0 where the table has none.

@@ -38,7 +38,7 @@ def draw(figure: str, folder: Path, summary: pd.DataFrame) -> Figure:
 
 
 def stages(runs: Mapping[str, Measured]) -> Figure:
-    """Draw, for each run, KL to the truncated truths with its stages, and its attention at the end of each stage."""
+    """Draw, for each run, KL to the truncated references with its stages, and its attention at each stage's end."""
     figure, parts = _parts(runs, 14, 4)
     for part, run in zip(parts, runs.values(), strict=True):
         ends = _ends(run)
@@ -50,7 +50,7 @@ def stages(runs: Mapping[str, Measured]) -> Figure:
 
 
 def curves(runs: Mapping[str, Measured]) -> Figure:
-    """Draw, for each run, KL to the truncated truths, and to the trained restricted models or its excess loss."""
+    """Draw, for each run, KL to the truncated references, and to the trained restricted models or its excess loss."""
     figure, parts = _parts(runs, 12.5, 3.6)
     for part, run in zip(parts, runs.values(), strict=True):
         left, right = part.subplots(1, 2)
@@ -78,7 +78,7 @@ def maps(runs: Mapping[str, Measured]) -> Figure:
 
 
 def heads(runs: Mapping[str, Measured]) -> Figure:
-    """Draw each head's attention masses, and below them what its values hold of every feature, negative offsets too."""
+    """Draw each head's attention masses, and its values' alignment with every feature, negative offsets too."""
     number = max(len(heads_in(run.table)) for run in runs.values())
     figure, parts = _parts(runs, 4.4 * number, 5.6)
     for part, run in zip(parts, runs.values(), strict=True):

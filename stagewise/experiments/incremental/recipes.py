@@ -42,7 +42,7 @@ class Shown(NamedTuple):
         kind: "compare" overlays variants, "stages" draws each run's KL and its maps at the ends of stages, "curves"
             its KL and loss, "maps" its attention maps alone, "heads" each head's masses and values.
         variants: names of `variants`; one that ends in "=" stands for all that begin so.
-        published: what the paper's figure shows, at its own size; steps, and KL to the truth in nats.
+        published: what the paper's figure shows, at its own size; steps, and KL to the full reference in nats.
         seeds: how many, where not asked for otherwise.
         restricted: whether the trained restricted-context models belong to it.
     """
@@ -74,7 +74,7 @@ FIGURES = {
     "11": Shown("curves", ("layers=2",), "stages end at 180 and 370, KL 0.07 at the end"),
     "12": Shown("curves", ("full-layers=2",), "stages end at 70 and 200, the first less visible; KL 0.15 at the end"),
     "13": Shown("curves", ("alpha=0.7,0.3",), "stages end at 130 and 280, KL 0.09 at the end"),
-    "14": Shown("maps", ("alpha=0.7,0.3",), "each group checkered: the two lags of a pair are told apart"),
+    "14": Shown("maps", ("alpha=0.7,0.3",), "each group checkered: the two lags of a pair differ"),
     "15": Shown("curves", ("overlap-heads=",), "4 heads: stages end at 150 and 700, KL 0.15 at the end"),
     "16": Shown("maps", ("overlap-heads=3",), "3 heads: overlapping bands, in a less canonical order"),
     "17": Shown("maps", ("overlap-heads=4",), "4 heads: they cover the overlapping bands"),
@@ -153,11 +153,11 @@ def runs(figure: str, setting: str = "small", seeds: Sequence[int] = (0,)) -> li
             f"there are recipes of the figures {', '.join(FIGURES)} in the settings {', '.join(SETTINGS)}; "
             f"got figure {figure!r} in setting {setting!r}"
         )
-    found = []
+    sweep = []
     for seed in seeds:
         known = variants(setting, seed)
         for name, recipe in known.items():
             if any(name == part or (part.endswith("=") and name.startswith(part)) for part in FIGURES[figure].variants):
                 first = next(other for other, same in known.items() if same == recipe)
-                found.append(Run(name, seed, recipe, f"{first}-seed{seed}"))
-    return found
+                sweep.append(Run(name, seed, recipe, f"{first}-seed{seed}"))
+    return sweep

@@ -38,10 +38,10 @@ def theory(task: MarkovRegression, n_heads: int = 3, noise: float = 1e-3, seed: 
     """Return the gradient flow of the heads on the task: the logit flow, which gradient descent on a_h follows.
 
     Args:
-        task: what the heads learn.
+        task: the regression that the heads learn.
         n_heads: number of heads.
         noise: standard deviation of the initial logits.
-        seed: draws them. With that of the default all three groups of the default task are learnt in 4000 steps of
+        seed: draws them. With that of the default all three groups of the default task are learned in 4000 steps of
             the default plan; other draws take up to twice as long for the third.
     """
     return TensorFactorisation(task.strengths, task.spans, task.n_lags, n_heads, "logit", noise, seed)
@@ -57,7 +57,7 @@ def regression_recipe(task: MarkovRegression, theory: TensorFactorisation, plan:
     """Return heads that attend by position alone and start from the theory's logits, trained on the task.
 
     Args:
-        task: what to learn.
+        task: the regression to learn.
         theory: whose initial logits the heads start from; heads that start alike part by sampling noise alone.
         plan: how to train; None for `sgd()`.
 

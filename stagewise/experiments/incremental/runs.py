@@ -36,15 +36,15 @@ def distinct_heads(series: CheckpointSeries) -> int:
     """
     queries = series.weights(series.steps[-1])["blocks.0.attn.W_Q"]
     rounding = ROUNDING * torch.finfo(queries.dtype).eps * float(queries.abs().max())
-    kept: list[Tensor] = []
+    representatives: list[Tensor] = []
     for query in queries:
-        if all(float((query - other).abs().max()) > rounding for other in kept):
-            kept.append(query)
-    return max(len(kept), 1)
+        if all(float((query - other).abs().max()) > rounding for other in representatives):
+            representatives.append(query)
+    return max(len(representatives), 1)
 
 
 def run_recipe(recipe: Recipe, folder: Path, cache: Path | None = None, *, progress: bool = True) -> pd.DataFrame:
-    """Train a run, or go on with it, measure its checkpoints and write its table.
+    """Train a run, or resume it, measure its checkpoints and write its table.
 
     Args:
         recipe: on a `MarkovChain`.
@@ -93,13 +93,13 @@ def run_sweep(
     cache = folder / "baselines" if restricted else None
     if workers > 1:
         _run_beside_each_other(sweep, folder, cache, workers, progress)
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     for run in sweep:
         table = run_recipe(run.recipe, folder / run.folder, cache, progress=progress)
         heads = distinct_heads(train(run.recipe, folder / run.folder, progress=False))
         named = {"run": run.name, "variant": run.variant, "seed": run.seed, "folder": run.folder}
-        found.append({**named, **run_numbers(table, folder / run.folder), "distinct_heads": heads})
-    return pd.DataFrame(found)
+        rows.append({**named, **run_numbers(table, folder / run.folder), "distinct_heads": heads})
+    return pd.DataFrame(rows)
 
 
 def _run_beside_each_other(
@@ -140,8 +140,8 @@ def run_figure(
     """
     chosen = seeds if seeds is not None else range(FIGURES[figure].seeds if figure in FIGURES else 1)
     sweep = runs(figure, setting, chosen)
-    wanted = restricted or FIGURES[figure].restricted
-    summary = run_sweep(sweep, folder, restricted=wanted, workers=workers, progress=progress)
+    baselines = restricted or FIGURES[figure].restricted
+    summary = run_sweep(sweep, folder, restricted=baselines, workers=workers, progress=progress)
     path = Path(folder) / f"summary-{figure}.csv"
     run_folder.write(path, lambda partial: summary.to_csv(partial, index=False))
     return summary

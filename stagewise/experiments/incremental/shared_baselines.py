@@ -1,4 +1,4 @@
-"""Restricted-context baselines that the runs of a sweep share: trained once, found by the hash of their recipe."""
+"""Restricted-context baselines that the runs of a sweep share: trained once, stored under the hash of their recipe."""
 
 import dataclasses
 from pathlib import Path
@@ -36,7 +36,7 @@ def baseline_recipe(recipe: Recipe, context: int) -> Recipe:
 
 def shared_baseline(recipe: Recipe, context: int, cache: Path, *, progress: bool = True) -> Path:
     """Train a run's baseline, or find it trained, and return its run folder: `cache` / hash of its recipe."""
-    wanted = baseline_recipe(recipe, context)
-    folder = cache / short_digest(wanted)
-    train(wanted, folder, progress=progress)
+    baseline = baseline_recipe(recipe, context)
+    folder = cache / short_digest(baseline)
+    train(baseline, folder, progress=progress)
     return folder

@@ -16,7 +16,7 @@ QUANTITIES = ("end_1", "end_2", "stages", "completed", "best_step", "best_excess
 
 
 def run_numbers(table: pd.DataFrame, folder: Path | None = None) -> dict[str, Any]:
-    """Return the numbers of one run: the fields of `EarlyStop`, its stages with their ends, and KL to the truth.
+    """Return the numbers of one run: the fields of `EarlyStop`, its stages' ends, and KL to the full reference.
 
     Args:
         table: from `measure`, of one run.
@@ -37,7 +37,7 @@ def run_numbers(table: pd.DataFrame, folder: Path | None = None) -> dict[str, An
     complete = families(kl)["nested"][-1]
     final = float(kl.loc[kl["reference"] == complete, "value"].iloc[-1])
     best = early_stop(table, stages)._asdict()
-    if not best["completed"]:  # nothing to tell it by
+    if not best["completed"]:  # no restricted-context model to compare with
         del best["completed"]
     return {**best, "stages": len(stages), "final_kl": final, **ends}
 
@@ -57,14 +57,14 @@ def over_seeds(summary: pd.DataFrame) -> pd.DataFrame:
     >>> rows.round(2).to_dict("records")
     [{'variant': 'a', 'quantity': 'stages', 'mean': 3.0, 'lo': 0.52, 'hi': 5.48, 'n': 3, 'seeds': 3}]
     """
-    found = []
+    records = []
     for variant, rows in summary.groupby("variant", sort=False):
         for quantity in (name for name in QUANTITIES if name in rows):
             values = rows[quantity].dropna().to_numpy(float)
             mean, half = (values.mean(), _half_width(values)) if values.size else (np.nan, np.nan)
             interval = {"mean": mean, "lo": mean - half, "hi": mean + half}
-            found.append({"variant": variant, "quantity": quantity, **interval, "n": len(values), "seeds": len(rows)})
-    return pd.DataFrame(found)
+            records.append({"variant": variant, "quantity": quantity, **interval, "n": len(values), "seeds": len(rows)})
+    return pd.DataFrame(records)
 
 
 def _half_width(values: np.ndarray) -> float:

@@ -25,7 +25,7 @@ def figure_7(folder: Path, *, data: str | None = None, steps: int = 1500, progre
     """Train one layer on WikiText-2 by SGD and draw the probe sequence's attention at four moments.
 
     Writes `probe.csv` (`step, entropy, largest, change, loss`), `maps.npz` (`steps`, `attention`), `figure_7.png` and
-    `.svg`; returns what to print. It takes about fifteen minutes of one core; an interrupted run goes on.
+    `.svg`; returns what to print. It takes about fifteen minutes of one core; an interrupted run resumes.
 
     Args:
         folder: where to write.
@@ -53,8 +53,8 @@ def figure_7(folder: Path, *, data: str | None = None, steps: int = 1500, progre
     _write_maps(folder / "maps.npz", maps)
     figure = draw_maps(maps)
     for ending in ("png", "svg"):
-        place = folder / f"figure_7.{ending}"
-        run_folder.write(place, lambda partial, ending=ending: figure.savefig(partial, dpi=150, format=ending))  # type: ignore[misc]
+        path = folder / f"figure_7.{ending}"
+        run_folder.write(path, lambda partial, ending=ending: figure.savefig(partial, dpi=150, format=ending))  # type: ignore[misc]
     return table.round(3).to_string(index=False)
 
 
@@ -80,14 +80,14 @@ def draw_maps(maps: dict[int, np.ndarray]) -> Figure:
 
 def _describe(maps: dict[int, np.ndarray], losses: list[float]) -> pd.DataFrame:
     """Row entropy (nats), largest weight, change since the panel before, loss on the first blocks of the text."""
-    found: list[tuple[Any, ...]] = []
+    rows: list[tuple[Any, ...]] = []
     before: np.ndarray | None = None
     for (step, attention), loss in zip(maps.items(), losses, strict=True):
         entropy = -(attention * np.log(attention, where=attention > 0, out=np.zeros_like(attention))).sum(1).mean()
         change = np.nan if before is None else np.abs(attention - before).sum(1).mean() / 2  # an empty cell
-        found.append((step, entropy, attention.max(1).mean(), change, loss))
+        rows.append((step, entropy, attention.max(1).mean(), change, loss))
         before = attention
-    return pd.DataFrame(found, columns=["step", "entropy", "largest", "change", "loss"])
+    return pd.DataFrame(rows, columns=["step", "entropy", "largest", "change", "loss"])
 
 
 def _write_maps(path: Path, maps: dict[int, np.ndarray]) -> None:

@@ -1,4 +1,4 @@
-"""Scan and Snap's Figures 4 to 6 as commands: each trains, writes tables and a picture, and says what it found."""
+"""Scan and Snap's Figures 4 to 6 as commands: each trains, writes tables and a picture, and prints its findings."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -78,8 +78,8 @@ def figure_4(folder: Path, *, ratios: Sequence[int] = (1, 10), progress: bool = 
     tables = []
     for ratio in ratios:
         moments = experiment.moments_of_syn_small([Rates(y=float(ratio), z=1.0)])
-        kept = ((moment.step, moment.weights) for moment in moments if moment.step % 2 == 0)
-        series = series_of(f"eta_Y = {ratio}", kept, batch.tokens.shape[1])
+        snapshots = ((moment.step, moment.weights) for moment in moments if moment.step % 2 == 0)
+        series = series_of(f"eta_Y = {ratio}", snapshots, batch.tokens.shape[1])
         tables.append(measure(series, probes, batch, progress=progress))
     table = tidy(tables)
     run_folder.write(folder / "measurements.parquet", lambda partial: table.to_parquet(partial, index=False))
@@ -135,9 +135,9 @@ def figure_5(folder: Path, *, seeds: Sequence[int] = range(20), progress: bool =
     lines = []
     for rate, rows in winners.groupby("rate"):
         times = rows["index"].value_counts().sort_index()
-        found = ", ".join(f"{index} ({n}x)" for index, n in times.items())
+        counts = ", ".join(f"{index} ({n}x)" for index, n in times.items())
         mass = rows["distinct_mass"].mean()
-        lines.append(f"Adam, rate {rate:g}: most attended distinct token {found}; distinct mass {mass:.2f}")
+        lines.append(f"Adam, rate {rate:g}: most attended distinct token {counts}; distinct mass {mass:.2f}")
     return "\n".join(lines)
 
 
@@ -196,5 +196,5 @@ def _settings(folder: Path, settings: Mapping[str, object]) -> None:
 
 def _save(figure: Figure, path: Path) -> None:
     for ending in ("png", "svg"):
-        place = path.with_suffix(f".{ending}")
-        run_folder.write(place, lambda partial, ending=ending: figure.savefig(partial, dpi=150, format=ending))  # type: ignore[misc]
+        file = path.with_suffix(f".{ending}")
+        run_folder.write(file, lambda partial, ending=ending: figure.savefig(partial, dpi=150, format=ending))  # type: ignore[misc]

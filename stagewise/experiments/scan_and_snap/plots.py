@@ -72,10 +72,10 @@ def entropy_by_rates(cells: pd.DataFrame) -> Figure:
     colours = ordered_colours(sorted(cells["eta_z"].unique()))
     for size, ax in zip(sizes, panels, strict=True):
         rows = cells[cells["num_last"] == size]
-        for i, (eta_z, own) in enumerate(rows.groupby("eta_z")):
-            beside = own["ratio"] * 1.035 ** (i - 1.5)  # bars that would cover each other
+        for i, (eta_z, group) in enumerate(rows.groupby("eta_z")):
+            beside = group["ratio"] * 1.035 ** (i - 1.5)  # bars that would cover each other
             ax.errorbar(
-                beside, own["entropy_mean"], own["entropy_std"], color=colours[eta_z], marker=marker(i), capsize=2,
+                beside, group["entropy_mean"], group["entropy_std"], color=colours[eta_z], marker=marker(i), capsize=2,
                 linewidth=1.3, markersize=5, label=f"{eta_z:g}",
             )  # fmt: skip
         ax.set_xscale("log")
@@ -91,19 +91,19 @@ def entropy_by_rates(cells: pd.DataFrame) -> Figure:
 
 def _token_axis(ax: Axes, rows: pd.DataFrame, steps: tuple[int, ...]) -> None:
     """Draw the attention to the twenty tokens of class 0 at these steps, common tokens shaded."""
-    there = [step for step in steps if (rows["step"] == step).any()]
-    colours = ordered_colours(there)
-    for i, step in enumerate(there):
-        own = rows[(rows["step"] == step) & (rows["token"] < 20)].sort_values("token")
+    shown_steps = [step for step in steps if (rows["step"] == step).any()]
+    colours = ordered_colours(shown_steps)
+    for i, step in enumerate(shown_steps):
+        line = rows[(rows["step"] == step) & (rows["token"] < 20)].sort_values("token")
         ax.plot(
-            own["token"].astype(int), own["value"].astype(float), color=colours[step], marker=marker(i),
+            line["token"].astype(int), line["value"].astype(float), color=colours[step], marker=marker(i),
             markersize=4, linewidth=1.3, label=str(step),
         )  # fmt: skip
     ax.axvspan(-0.5, 9.5, color="#eceef4", zorder=0, linewidth=0)
     ax.text(4.5, 0.98, "common", transform=ax.get_xaxis_transform(), ha="center", va="top", color="#444444")
     ax.text(14.5, 0.98, "distinct", transform=ax.get_xaxis_transform(), ha="center", va="top", color="#444444")
     ax.set_xlim(-0.5, 19.5)
-    ax.set_ylim(0, 1.1 * rows.loc[rows["step"].isin(there), "value"].max())
+    ax.set_ylim(0, 1.1 * rows.loc[rows["step"].isin(shown_steps), "value"].max())
     ax.set_xticks(range(0, 20, 2))
     ax.set_xlabel("token of class 0, distinct ones from rare to frequent")
     ax.set_ylabel("attention")

@@ -44,8 +44,8 @@ def distinct_entropy(task: SequenceClasses, c: Float[Tensor, "run cls token"]) -
     Source: Tian et al. (2023), arXiv:2305.16380, Figure 6; of the possible readings, the one that the recorded
     numbers confirm.
     """
-    own = c.gather(2, task.distinct_tokens.expand(len(c), -1, -1))
-    entropy: Tensor = torch.special.entr(own / own.sum(2, keepdim=True)).sum(2).mean(1)
+    shares = c.gather(2, task.distinct_tokens.expand(len(c), -1, -1))
+    entropy: Tensor = torch.special.entr(shares / shares.sum(2, keepdim=True)).sum(2).mean(1)
     return entropy
 
 
@@ -60,8 +60,8 @@ def recall(
     """
     queries = task.queries[:: task.labels_per_query]
     distinct = task.distinct_tokens.view(len(queries), -1)
-    found = z[:, queries].softmax(-1).gather(2, distinct.expand(len(z), -1, -1))
-    above = found[..., None] > torch.tensor(thresholds, dtype=z.dtype)
+    shares = z[:, queries].softmax(-1).gather(2, distinct.expand(len(z), -1, -1))
+    above = shares[..., None] > torch.tensor(thresholds, dtype=z.dtype)
     return above.to(z.dtype).mean((1, 2))
 
 
@@ -90,11 +90,11 @@ def figure_5_runs(
         for moment in moments_of_syn_small(pairs, seed, "adam"):
             c = attention_by_class(task, moment.weights.z)[:, 0]
             if seed == seeds[0] and moment.step % 2 == 0:
-                for rate, own in zip(rates, c.tolist(), strict=True):
-                    followed += [(rate, moment.step, token, share) for token, share in enumerate(own)]
+                for rate, shares in zip(rates, c.tolist(), strict=True):
+                    followed += [(rate, moment.step, token, share) for token, share in enumerate(shares)]
         distinct = c[:, task.distinct_tokens[0]]
-        found = zip(rates, distinct.argmax(1).tolist(), distinct.sum(1).tolist(), strict=True)
-        winners += [(rate, seed, index, mass) for rate, index, mass in found]
+        picks = zip(rates, distinct.argmax(1).tolist(), distinct.sum(1).tolist(), strict=True)
+        winners += [(rate, seed, index, mass) for rate, index, mass in picks]
     return (
         pd.DataFrame(winners, columns=["rate", "seed", "index", "distinct_mass"]),
         pd.DataFrame(followed, columns=["rate", "step", "token", "attention"]),

@@ -66,7 +66,7 @@ class Baseline(nn.Module):
 
 
 def columns(text: np.ndarray, n: int) -> Int[Tensor, "row column"]:
-    """Cut a text into n columns of equal length that are read side by side; what is left over is dropped.
+    """Split a text into n columns of equal length that are read side by side; what is left over is dropped.
 
     >>> columns(np.arange(7), 2).T.tolist()
     [[0, 1, 2], [3, 4, 5]]

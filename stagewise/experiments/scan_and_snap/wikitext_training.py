@@ -1,4 +1,4 @@
-"""Training of Scan and Snap's WikiText model: a killed run goes on with the bits of one never killed."""
+"""Training of Scan and Snap's WikiText model: a killed run resumes with the bits of one never killed."""
 
 import dataclasses
 import math
@@ -28,7 +28,7 @@ Look = Callable[[Baseline], Any]
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """All that decides a run, beside the text.
+    """The settings of a run, without the text.
 
     Args:
         optimiser: "sgd" is Figure 7's, without momentum; "adam" that of the recorded trajectories.
@@ -60,7 +60,7 @@ class Setting:
 
 
 class Trained(NamedTuple):
-    """The training loss (nats) of each minibatch before its update, and what was seen at which step."""
+    """The training loss (nats) of each minibatch before its update, and the measurements by step."""
 
     losses: list[float]
     seen: dict[int, Any]
@@ -78,7 +78,7 @@ def train_baseline(
 ) -> Trained:
     """Train the model on the columns of a text, looking at it before the updates of the steps in `looks`.
 
-    Every `save_every` minibatches and after every look all that is needed to go on is written to `resume.pt`; dropout
+    Every `save_every` minibatches and after every look all that is needed to resume is written to `resume.pt`; dropout
     and block of step s are functions of (seed, s) alone.
 
     Args:

@@ -30,7 +30,7 @@ def trajectory(
 
     Columns: `step, loss` (mean training loss since the row before), `validation_loss` (first and last row) and
     `entropy_0, entropy_1, ...`, the layers' attention entropy on the probe sequence of the validation text; nats.
-    It takes ten minutes of one core; an interrupted run goes on.
+    It takes ten minutes of one core; an interrupted run resumes.
 
     Raises:
         ValueError: a setting is out of range, or the folder holds a run of other settings.
@@ -55,10 +55,10 @@ def trajectory(
 
 def _table(losses: list[float], seen: dict[int, dict[str, Any]]) -> pd.DataFrame:
     rows, before = [], 0
-    for step, found in seen.items():
+    for step, reading in seen.items():
         since = losses[before:step]
         row = {"step": step, "loss": sum(since) / len(since) if since else None}
-        row["validation_loss"] = found.get("validation_loss")
-        rows.append(row | {f"entropy_{layer}": value for layer, value in enumerate(found["entropy"])})
+        row["validation_loss"] = reading.get("validation_loss")
+        rows.append(row | {f"entropy_{layer}": value for layer, value in enumerate(reading["entropy"])})
         before = step
     return pd.DataFrame(rows)

@@ -21,8 +21,8 @@ class YZInit(AbstractInit):
 
     The residual stream holds two blocks of M: token and output. W_E writes the token one-hot; the head scores it with
     W_Q = Z and copies what it attends to into the output block, which is divided by its l2 norm; W_U = Y reads that
-    alone. Two hooks that stay with the model do what no config says: a query does not attend to itself (except at
-    position 0, where there is nothing else), and only the normalised output block leaves the layer. W_Q and W_U
+    alone. Two hooks that stay with the model do what no config can express: a query does not attend to itself (except
+    at position 0, where there is nothing else), and only the normalised output block leaves the layer. W_Q and W_U
     train, the rest, and the padding in both (whose gradient is exactly zero), stays.
 
     Args:
@@ -126,9 +126,9 @@ def series_of(name: str, moments: Iterable[tuple[int, YZ]], n_ctx: int) -> Check
         moments: the steps with their weights; of several runs, the first one's are taken.
         n_ctx: positions of the model; it encodes none, so any number will do.
     """
-    kept = {step: (weights.y[0].clone(), weights.z[0].clone()) for step, weights in moments}
-    m = len(next(iter(kept.values()))[0])
-    return CheckpointSeries(name, yz(m, n_ctx), tuple(kept), lambda step: named_weights(*kept[step], n_ctx))
+    snapshots = {step: (weights.y[0].clone(), weights.z[0].clone()) for step, weights in moments}
+    m = len(next(iter(snapshots.values()))[0])
+    return CheckpointSeries(name, yz(m, n_ctx), tuple(snapshots), lambda step: named_weights(*snapshots[step], n_ctx))
 
 
 def _not_itself(scores: Float[Tensor, "batch head query key"], hook: Any) -> Tensor:

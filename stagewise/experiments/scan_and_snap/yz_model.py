@@ -20,7 +20,7 @@ class YZ(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """Sequences without their order, which no position tells: how often each token is in the context, query, label.
+    """Sequences as counts (the model has no positions): how often each token is in the context, query, label.
 
     Counts may be probabilities: with P(token | class), one row a class, every step is one of the population.
     """

@@ -10,7 +10,7 @@ def audit_section(measured: Measured) -> Blocks:
     findings = (measured.run.get("audit") or {}).get("findings", [])
     if not findings:
         return []
-    rows = [[found["kind"], ", ".join(map(str, found["steps"])), found["message"]] for found in findings]
+    rows = [[finding["kind"], ", ".join(map(str, finding["steps"])), finding["message"]] for finding in findings]
     return [
         f"<p><strong>The audit of the checkpoints found {count(len(rows), 'fault')}.</strong> "
         "What follows was measured on them as they are.</p>",

@@ -21,10 +21,10 @@ CAPTION = (
 def emergence_section(measured: Measured) -> Blocks:
     """Say when what emerged, first to last, and draw the curves."""
     table = measured.table
-    found = events(table)
-    blocks: Blocks = [f"<p>{html.escape(head_words.emergence(found, rise_of(table)))}</p>"]
-    if found:
-        rows = [[event.kind, str(event), f"{event.interval.lo:g}", f"{event.interval.hi:g}"] for event in found]
+    timeline = events(table)
+    blocks: Blocks = [f"<p>{html.escape(head_words.emergence(timeline, rise_of(table)))}</p>"]
+    if timeline:
+        rows = [[event.kind, str(event), f"{event.interval.lo:g}", f"{event.interval.hi:g}"] for event in timeline]
         blocks.append(html_table(["of", "event", "after step", "by step"], rows))
     kinds = list(QUANTITIES.values())
     shown = table[[pair in kinds for pair in zip(table["probe"], table["quantity"], strict=True)]]

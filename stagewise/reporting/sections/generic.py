@@ -87,9 +87,9 @@ def _drawn(rows: pd.DataFrame) -> str:
     number = len(lines_in(rows, axis))
     if kind == "lines":
         more = f" (of these {GREYS}; all are in the table)" if number > COLOURED + GREYS else ""
-        said = f"Coloured: the {COLOURED} of {number} lines that moved most, the others grey{more}. "
+        lead = f"Coloured: the {COLOURED} of {number} lines that moved most, the others grey{more}. "
         interval = "lo" in rows and bool(rows["lo"].notna().all())
-        return (said if number > COLOURED else "") + (
+        return (lead if number > COLOURED else "") + (
             "Ribbons: 95 % intervals over the probe batch. " if interval else ""
         )
     how = (

@@ -40,12 +40,12 @@ def maps_section(measured: Measured) -> Blocks:
 
 
 def _steps(rows: pd.DataFrame, stages: Stages | None) -> list[int]:
-    there = np.array(sorted(rows["step"].unique()))
+    checkpoints = np.array(sorted(rows["step"].unique()))
     boundaries = [] if stages is None else stages.table["start"].tolist()[1:]
     if not boundaries:
-        boundaries = [there[round(part * (len(there) - 1))] for part in (0.25, 0.5)]
-    steps = [there[0], *boundaries, there[-1]]
-    return list(dict.fromkeys(int(there[np.abs(there - step).argmin()]) for step in steps))
+        boundaries = [checkpoints[round(part * (len(checkpoints) - 1))] for part in (0.25, 0.5)]
+    steps = [checkpoints[0], *boundaries, checkpoints[-1]]
+    return list(dict.fromkeys(int(checkpoints[np.abs(checkpoints - step).argmin()]) for step in steps))
 
 
 def _swatches(rows: pd.DataFrame) -> str:

@@ -12,7 +12,7 @@ HEADS = 6
 
 LOSS = (
     "Loss at every position, at five checkpoints from the first to the last. Look for later positions that become "
-    "better than early ones: that is what is learnt from the context. On repeated tokens, look for the fall where the "
+    "better than early ones: that is in-context learning. On repeated tokens, look for the fall where the "
     "repeated stretch begins."
 )
 OFFSETS = (

@@ -20,19 +20,19 @@ from stagewise.table import select
 TEXT, RANDOM = "held-out text", "repeated random tokens"
 
 N_GRAM_CURVES = (
-    "Above: KL to the n-gram models that know no, one or two tokens of context (counts of the training text). Look for "
+    "Above: KL to the n-gram models with no, one or two tokens of context (counts of the training text). Look for "
     "the curve that is lowest, and where the next one takes over (bands: between which steps, 95&nbsp;%). Below: the "
     "loss on held-out text, and those of the three n-gram models on the same tokens. Ribbons: 95&nbsp;% intervals over "
     "the windows."
 )
 HEADS = (
     "Attention of each head to the token before, and to what followed the same token earlier: on held-out text, and on "
-    "random tokens that come twice, where no knowledge of words helps. Look for heads that rise, and which rise first. "
-    f"Dotted: the mass from which a head is called by the name, {DEFAULT.named}, a convention."
+    "random tokens that come twice, where no knowledge of the language helps. Look for heads that rise, and which rise "
+    f"first. Dotted: the mass from which a head gets the name, {DEFAULT.named}, a convention."
 )
 REPEATING = (
-    "Of the training windows {:.0%} say an excerpt again and again, which hastens heads that copy; the held-out text "
-    "is as it is."
+    "{:.0%} of the training windows repeat an excerpt, which makes copying heads form earlier; the held-out text is "
+    "unchanged."
 )
 COLUMNS = ("on", "kind", "head", "before", "largest", "at the end", "half-way at step")
 
@@ -42,33 +42,33 @@ def text_section(measured: Measured) -> Blocks:
     table = measured.table
     if not measured.has("KLToReference") or not set(N_GRAMS) <= set(table["reference"].dropna()):
         return []
-    found = crossings(table, N_GRAMS)
+    order = crossings(table, N_GRAMS)
     blocks: Blocks = []
     if share := measured.run.get("recipe", {}).get("task", {}).get("repeating"):
         blocks.append(_paragraph(REPEATING.format(share)))
-    blocks.append(_paragraph(order_in_words(found)))
+    blocks.append(_paragraph(order_in_words(order)))
     if measured.has("LossAgainstReferences"):
         blocks.append(_paragraph(loss_in_words(table)))
     rows = table[table["probe"].isin(("KLToReference", "LossAgainstReferences", "Loss"))]
-    blocks.append(Plot("n-grams", {"": plot.n_gram_curves(table, found)}, rows, N_GRAM_CURVES))
+    blocks.append(Plot("n-grams", {"": plot.n_gram_curves(table, order)}, rows, N_GRAM_CURVES))
     return blocks + _heads(measured)
 
 
 def _heads(measured: Measured) -> Blocks:
     batches = {TEXT: measured.table, RANDOM: measured.repeated}
-    there = {
+    tables = {
         name: rows for name, rows in batches.items() if rows is not None and (rows["probe"] == "AttentionTo").any()
     }
-    if not there:
+    if not tables:
         return []
-    found = {name: head_onsets(table) for name, table in there.items()}
+    onsets = {name: head_onsets(table) for name, table in tables.items()}
     last = int(measured.table["step"].max())
-    panels = {label: ax for name, table in there.items() for label, ax in plot.head_curves(table, name).items()}
-    shown = pd.concat([select(table, "AttentionTo", "along").assign(batch=name) for name, table in there.items()])
+    panels = {label: ax for name, table in tables.items() for label, ax in plot.head_curves(table, name).items()}
+    shown = pd.concat([select(table, "AttentionTo", "along").assign(batch=name) for name, table in tables.items()])
     return [
-        *(_paragraph(f"On {name}: {head_words.heads(onsets, last)}") for name, onsets in found.items()),
+        *(_paragraph(f"On {name}: {head_words.heads(rows, last)}") for name, rows in onsets.items()),
         Plot("text-heads", panels, shown, HEADS),
-        html_table(COLUMNS, [row for name, onsets in found.items() for row in head_words.head_rows(onsets, name)]),
+        html_table(COLUMNS, [row for name, rows in onsets.items() for row in head_words.head_rows(rows, name)]),
     ]
 
 
@@ -76,19 +76,19 @@ def _paragraph(text: str) -> str:
     return f"<p>{html.escape(text)}</p>"
 
 
-def order_in_words(found: Sequence[Crossing]) -> str:
+def order_in_words(order: Sequence[Crossing]) -> str:
     """Say which reference was closest until when, and what was not seen.
 
     >>> order_in_words([Crossing("unigram", "bigram", 30, 50), Crossing("bigram", "trigram", 900, float("inf"))])
     'Closest to the unigram model until steps 30 to 50, then to the bigram model; not to the trigram model by step 900.'
     """
-    words = f"Closest to the {found[0].before} model"
+    words = f"Closest to the {order[0].before} model"
     latest = 0.0
-    for crossing in found:
+    for crossing in order:
         if not crossing.seen:
             return f"{words}; not to the {crossing.after} model by step {crossing.lo:g}."
         if crossing.lo < latest:
-            return f"{words}; whether the {crossing.after} model came later cannot be told: the intervals overlap."
+            return f"{words}; whether the {crossing.after} model came later cannot be decided: the intervals overlap."
         words += f" until steps {crossing.lo:g} to {crossing.hi:g}, then to the {crossing.after} model"
         latest = crossing.hi
     return f"{words}."
@@ -102,7 +102,7 @@ def loss_in_words(table: pd.DataFrame) -> str:
     for name in N_GRAMS:
         gap = select(table, "LossAgainstReferences", "gap", reference=name, step=step).iloc[0]
         other = select(table, "LossAgainstReferences", "cross_entropy", reference=name, step=step)["value"].iloc[0]
-        side = "below" if gap["hi"] < 0 else "above" if gap["lo"] > 0 else "not told apart from"
+        side = "below" if gap["hi"] < 0 else "above" if gap["lo"] > 0 else "not distinguishable from"
         parts.append(
             f"{side} the {name} model's {other:.2f} ({gap['value']:+.2f} [{gap['lo']:+.2f}, {gap['hi']:+.2f}])"
         )
@@ -111,7 +111,7 @@ def loss_in_words(table: pd.DataFrame) -> str:
 
 SECTION = Section(
     "text",
-    "What it knows of the text",
+    "What it learned of the text",
     text_section,
     ("KLToReference.kl", "LossAgainstReferences"),
     applies=never_missing,

@@ -42,14 +42,14 @@ def weights_section(measured: Measured) -> Blocks:
     return blocks
 
 
-def _pair(place: dict[str, object]) -> str:
-    head = head_label(int(str(place["layer"])), int(str(place["head"])))
-    return f"{head} of {place['source']}, {place['composition']}"
+def _pair(labels: dict[str, object]) -> str:
+    head = head_label(int(str(labels["layer"])), int(str(labels["head"])))
+    return f"{head} of {labels['source']}, {labels['composition']}"
 
 
 SECTION = Section(
     "weights",
-    "What the weights alone say",
+    "What the weights alone show",
     weights_section,
     ("OVCopying.copying", "QKOffset.share", "Composition.score"),
 )

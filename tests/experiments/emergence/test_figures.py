@@ -17,7 +17,7 @@ from stagewise import models
 from stagewise.cli.app import app
 from stagewise.detection.power_law import PowerLaw
 from stagewise.experiments.emergence import figures as emergence
-from stagewise.experiments.emergence.grids import Wanted, axes_of
+from stagewise.experiments.emergence.grids import FigureRequest, axes_of
 from stagewise.experiments.emergence.numbers import law_of
 from stagewise.experiments.emergence.recall import recall_settings
 from stagewise.experiments.emergence.recipes import (
@@ -62,10 +62,10 @@ def test_what_has_no_meaning_is_one_line_and_trains_nothing(arguments: str, mess
 
 def test_runs_that_are_all_censored_give_a_figure_and_no_law(tmp_path: Path) -> None:
     given = {"N_pairs": (2, 3), "N_tokens": (8,), "seed": (0,)}
-    wanted = Wanted(tmp_path / "figure-4-small", "small", axes_of(4, "small", given), budget=2)
-    settings = recall_settings(wanted)
+    request = FigureRequest(tmp_path / "figure-4-small", "small", axes_of(4, "small", given), budget=2)
+    settings = recall_settings(request)
     with concurrent.futures.ThreadPoolExecutor(1) as here:
-        sweep(run_recall, settings, wanted.folder, here, progress=False)
+        sweep(run_recall, settings, request.folder, here, progress=False)
     axes = [part for name in given for part in ("--grid", f"{name}={','.join(map(str, given[name]))}")]
     code, output = ask("--figure", "4", "--budget", "2", *axes, "--folder", str(tmp_path))
     assert code == 0

@@ -1,4 +1,4 @@
-"""The paper's WikiText model in training: its steps, and that a killed run goes on as if it had not been."""
+"""The paper's WikiText model in training: its steps, and that a killed run resumes as if it had not been."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The Adam trajectory of the paper's WikiText model on a small text: what it writes, and that it goes on."""
+"""The Adam trajectory of the paper's WikiText model on a small text: what it writes, and that it resumes."""
 
 from pathlib import Path
 
