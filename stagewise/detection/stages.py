@@ -87,6 +87,8 @@ class Stages:
         if len(self) == 1:
             why = words.no_boundaries(self.turning_points) if self.from_references else words.no_onsets(self.onsets)
             lines += ["no separate stages:", *(f"  {line}" for line in why)]
+            began = words.began(self.onsets) if self.from_references else []
+            lines += ["onsets of scores:", *(f"  {line}" for line in began)] if began else []
         return "\n".join(lines)
 
     def save(self, folder: str | Path) -> Path:

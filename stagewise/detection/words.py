@@ -161,6 +161,15 @@ def no_onset(row: Row, criteria: StageCriteria = DEFAULT) -> str:
     return NO_ONSETS[OnsetVerdict(row["verdict"])].format(**row, size=size, few=few, criteria=criteria)
 
 
+def began(onsets: pd.DataFrame) -> list[str]:
+    """Say what began when, a line an onset, the first ones."""
+    if onsets.empty or not onsets["onset"].any():
+        return []
+    rows = onsets[onsets["onset"]].to_dict("records")
+    lines = [f"step {half_way(row)}: {row['words']}" for row in rows[:LISTED]]
+    return [*lines, *([f"and {len(rows) - LISTED} more"] if len(rows) > LISTED else [])]
+
+
 def no_onsets(onsets: pd.DataFrame) -> list[str]:
     """Say of the scores that moved most why they have no onset, and how many others there are; nothing of onsets."""
     if onsets.empty or onsets["onset"].any():

@@ -123,7 +123,8 @@ def headline(stages: Stages | None) -> str:
     if stages is None:
         return "Measured over training"
     if len(stages.table) == 1:
-        return "No separate stages were found"
+        onsets = int(stages.onsets["onset"].sum()) if stages.from_references and len(stages.onsets) else 0
+        return "No separate stages were found" + (f", but {count(onsets, 'onset')} of scores" if onsets else "")
     return f"{len(stages.table)} stages were found"
 
 

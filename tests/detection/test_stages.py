@@ -67,6 +67,15 @@ def test_one_stage_says_why_by_the_method_that_it_was_found_by(both: pd.DataFram
     assert "L0H1 previous token moves by 0, less than 0.1" in scores
 
 
+def test_one_stage_of_references_lists_the_onsets_of_scores(both: pd.DataFrame) -> None:
+    flat = both.assign(value=both["value"].where(both["probe"] != "KLToReference", 1.0))
+    lines = find_stages(flat).words().splitlines()
+    began = lines[lines.index("onsets of scores:") + 1 :]
+    assert began
+    assert all(line.startswith("  step ") for line in began)
+    assert "onsets of scores:" not in find_stages(both).words()
+
+
 def test_several_runs_are_refused(references: pd.DataFrame) -> None:
     with pytest.raises(ValueError, match="one run at a time, the table has 2"):
         find_stages(pd.concat([references, references.assign(run="other")]))
