@@ -68,7 +68,8 @@ def _followed(table: pd.DataFrame) -> Iterator[Curve]:
 def quantities_of(table: pd.DataFrame) -> Quantities:
     """Return the quantities that a table declares; for probes that it declares nothing of, the library's."""
     declarations = declared(table)
-    return declarations if set(table.get("probe", ())) <= declarations.keys() else {**_library(), **declarations}
+    complete = "probe" in table and set(table["probe"]) <= declarations.keys()
+    return declarations if complete else {**_library(), **declarations}
 
 
 def curve_of(table: pd.DataFrame, row: Mapping[Hashable, Any]) -> pd.DataFrame:
