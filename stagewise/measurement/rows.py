@@ -6,7 +6,7 @@ import pandas as pd
 from stagewise.probe import Reading
 from stagewise.table import LEVEL, LabelledArray
 
-RESAMPLES_KEPT = 32
+MAX_WITH_RESAMPLES = 32
 """A reading of at most this many values keeps its resampled values: stages resample whole curves."""
 
 
@@ -41,9 +41,9 @@ def rows(reading: Reading, weights: np.ndarray) -> pd.DataFrame:
         flat = resampled.reshape(len(resampled), -1)
         tail = (1 - LEVEL) / 2
         lo, hi = np.quantile(flat, (tail, 1 - tail), axis=0)
-        # A maximum over noise is larger in every resample, a constant one rounding off: hold the value.
+        # A maximum over noise is larger in every resample, a constant differs by rounding: include the value.
         frame["lo"], frame["hi"] = np.minimum(lo, frame["value"]), np.maximum(hi, frame["value"])
         frame["n"] = n
-        if flat.shape[1] <= RESAMPLES_KEPT:
+        if flat.shape[1] <= MAX_WITH_RESAMPLES:
             frame["resamples"] = pd.Series(list(flat.T.astype(np.float32)), dtype=object)
     return frame
