@@ -56,7 +56,7 @@ LEARNED = ("gpt2", "gpt_bigcode", "gpt_neo", "opt")
 """Hugging Face's model types with learned positions."""
 
 POSITIONS = 128
-"""Learned positions that are looked at."""
+"""Learned positions that are compared."""
 
 COMPOSED = 32
 """Heads of a model whose pairs are all listed."""

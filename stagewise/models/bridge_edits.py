@@ -108,7 +108,7 @@ def route(bridge: Bridge) -> Route:
     With attention restricted to the query itself, every z must be the query's own value.
 
     Raises:
-        ValueError: none of them; the message says what to do.
+        ValueError: none of them; the message gives advice.
     """
     if bridge not in _ROUTES:
         with warnings.catch_warnings():

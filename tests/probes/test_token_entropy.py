@@ -40,7 +40,7 @@ def test_attention_to_one_token_has_no_entropy() -> None:
     assert found["common"] == pytest.approx(0, abs=RECORDED)
 
 
-def test_a_renormalised_entropy_is_that_of_the_conditional_law() -> None:
+def test_a_renormalised_entropy_is_that_of_the_conditional_distribution() -> None:
     task, weights = syn_small(), zeros(1, 34)
     weights.z[0] = torch.randn(34, 34, generator=torch.Generator().manual_seed(0))
     expected = []

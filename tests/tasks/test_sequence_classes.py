@@ -56,7 +56,7 @@ def test_every_token_has_one_role(task: SequenceClasses) -> None:
 
 
 @every_variant
-def test_samples_follow_the_law(task: SequenceClasses) -> None:
+def test_samples_follow_the_distribution(task: SequenceClasses) -> None:
     batch = task.sample(600, seed=3)
     classes = batch.targets[:, -1] - task.labels[0]
     assert torch.equal(batch.tokens[:, -1], task.queries[classes])
