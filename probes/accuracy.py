@@ -1,4 +1,4 @@
-"""How often the most likely token is the right one."""
+"""How often the most likely token is the target."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -33,5 +33,5 @@ class Accuracy(AbstractProbe):
         batch = view.batch
         if batch.is_regression:
             raise ValueError("a regression has no most likely token: measure Loss instead")
-        right = (view.log_probs.argmax(-1) == batch.targets).float()
-        return [Reading("batch", mean_scored(right, batch.scored), "accuracy")]
+        correct = (view.log_probs.argmax(-1) == batch.targets).float()
+        return [Reading("batch", mean_scored(correct, batch.scored), "accuracy")]

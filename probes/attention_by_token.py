@@ -1,4 +1,4 @@
-"""Which tokens each head attends to, wherever they stand."""
+"""Which tokens each head attends to, at any position."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -44,8 +44,8 @@ class AttentionByToken(AbstractPatternProbe):
     def read(self, view: View) -> list[Reading]:
         """Return `attention` by layer, head, row and token; without interval."""
         attention, sequence = scored_rows(view.patterns, view.batch.scored, self.rows)
-        tokens, place = view.batch.tokens[sequence].unique(return_inverse=True)  # type: ignore[no-untyped-call]
+        tokens, index = view.batch.tokens[sequence].unique(return_inverse=True)  # type: ignore[no-untyped-call]
         by_token = attention.new_zeros(*attention.shape[:3], len(tokens))
-        by_token.scatter_add_(-1, place.expand_as(attention), attention)
+        by_token.scatter_add_(-1, index.expand_as(attention), attention)
         labels = {"row": range(len(sequence)), "token": tokens.tolist()}
         return [Reading("layer head row token", by_token, "attention", labels)]

@@ -1,4 +1,4 @@
-"""How much each head's attention still moves from one checkpoint to the next."""
+"""How much each head's attention still changes from one checkpoint to the next."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -16,8 +16,8 @@ class AttentionFreezing(AbstractPatternProbe):
 
         change(t) = mean_q (1/2) sum_k | A_qk(t) - A_qk(t_previous) |
 
-    It sees attention that becomes sparse and goes on moving, which an entropy does not. It compares what the schedule
-    saved: for rates of change, save evenly. It has layers * heads * rows * positions values a checkpoint.
+    It detects attention that becomes sparse and continues to change, which an entropy does not. It compares the saved
+    checkpoints: for rates of change, save evenly. It has layers * heads * rows * positions values a checkpoint.
 
     Args:
         rows: how many scored queries to follow, from the first sequence on.

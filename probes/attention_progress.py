@@ -16,8 +16,8 @@ from stagewise.task import Batch
 
 AXES = ["run", "layer", "head", "relation"]
 
-THERE = 1e-6
-"""A cosine that is so close to 1 at the first checkpoint leaves no way to go."""
+ALIGNED = 1e-6
+"""A head whose cosine is so close to 1 at the first checkpoint is on its target from the start."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -75,9 +75,9 @@ class AttentionProgress(AbstractPatternProbe):
         """Return `progress` by layer, head and relation; without interval."""
         rows = table[table["quantity"] == "cosine"].sort_values("step", kind="stable")
         start = rows.groupby(AXES)["value"].transform("first")
-        progress = ((rows["value"] - start) / (1 - start)).where(start < 1 - THERE, 1.0)
-        kept = rows.drop(columns=["lo", "hi", "n", "resamples"], errors="ignore")
-        return kept.assign(quantity="progress", value=progress)
+        progress = ((rows["value"] - start) / (1 - start)).where(start < 1 - ALIGNED, 1.0)
+        without_intervals = rows.drop(columns=["lo", "hi", "n", "resamples"], errors="ignore")
+        return without_intervals.assign(quantity="progress", value=progress)
 
     def _names(self, batch: Batch) -> list[str]:
         return list(self.targets) if self.targets is not None else chosen(self.relations, batch.relations, "relation")

@@ -18,7 +18,7 @@ class AttentionTo(AbstractPatternProbe):
         along(l, h, r) = the same mean over {q : r(q) not empty}, wherever the relation starts
 
     `mass` is what a prediction reads. `along` also sees what earlier positions do: copying heads (value to key) and
-    previous-token heads, beside selection or induction heads (query to value). It is there for the relations that
+    previous-token heads, beside selection or induction heads (query to value). It exists for the relations that
     start somewhere in every sequence.
 
     Args:

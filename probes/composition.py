@@ -1,4 +1,4 @@
-"""How much a head reads what another one wrote, by their weights."""
+"""How strongly a head reads the output of an earlier head, by their weights."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -27,8 +27,8 @@ class Composition(AbstractCircuitProbe):
     Source: Elhage et al. (2021), A Mathematical Framework for Transformer Circuits, footnote on the composition
     scores. Deviation: the scores of random weights are not subtracted.
 
-    A head that writes (1, 0), and one above that asks for it with its queries, not with its keys, and with 3/5 of its
-    values:
+    A head that writes (1, 0), and one in the next layer that reads this direction with its queries, not with its keys,
+    and with 3/5 of its values:
 
     >>> from stagewise import models
     >>> from stagewise.architecture import Architecture

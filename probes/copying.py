@@ -1,4 +1,4 @@
-"""Whether the model repeats what it has seen."""
+"""Whether the model copies repeated tokens from its context."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ class Copying(AbstractProbe):
         batch = view.batch
         if bool(batch.scored.all(1).any()):
             raise ValueError("Copying compares scored with other positions; this batch has sequences without others")
-        right = (view.log_probs.argmax(-1) == batch.targets).to(view.log_probs.dtype)
+        correct = (view.log_probs.argmax(-1) == batch.targets).to(view.log_probs.dtype)
         loss = cross_entropy(view.log_probs, batch.targets)
         gain = mean_scored(loss, ~batch.scored) - mean_scored(loss, batch.scored)
-        return [Reading("batch", mean_scored(right, batch.scored), "accuracy"), Reading("batch", gain, "gain")]
+        return [Reading("batch", mean_scored(correct, batch.scored), "accuracy"), Reading("batch", gain, "gain")]

@@ -10,7 +10,7 @@ from stagewise.probe import AbstractPatternProbe, Quantity, Reading, View
 
 @dataclasses.dataclass(frozen=True)
 class EffectiveSupport(AbstractPatternProbe):
-    """Effective number of keys of the scored queries, by layer and head: from 1, one key, to all that are there.
+    """Effective number of keys of the scored queries, by layer and head: from 1, a single key, to all keys.
 
         keys(l, h) = mean_q 1 / sum_k A_qk^2
 

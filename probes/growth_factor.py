@@ -21,7 +21,7 @@ class GrowthFactor(AbstractProbe):
 
         chi_l(t) = exp( 2 (z_l(t) - z_l(0)) ),   z_l the mean score of the keys that hold token l
 
-    Only the ratio of two tokens' factors tells about attention, since a softmax is blind to a shift of all scores; in
+    Only the ratio of two tokens' factors matters for attention, since a softmax is blind to a shift of all scores; in
     the (Y, Z) model, whose scores sum to a constant, the factors themselves do too.
 
     Args:
@@ -59,9 +59,9 @@ class GrowthFactor(AbstractProbe):
         if not len(sequence):
             raise ValueError(f"no scored query of the batch has a key of the relation {name!r}: nothing to follow")
         scores = torch.stack([view.activations[hook] for hook in _score_hooks(view.architecture)], 1)
-        found = scores[sequence, :, :, query, key]
-        tokens, place, times = batch.tokens[sequence, key].unique(return_inverse=True, return_counts=True)  # type: ignore[no-untyped-call]
-        total = found.new_zeros(len(tokens), *found.shape[1:]).index_add_(0, place, found)
+        followed = scores[sequence, :, :, query, key]
+        tokens, index, times = batch.tokens[sequence, key].unique(return_inverse=True, return_counts=True)  # type: ignore[no-untyped-call]
+        total = followed.new_zeros(len(tokens), *followed.shape[1:]).index_add_(0, index, followed)
         mean = rearrange(total / times[:, None, None], "token layer head -> layer head token")
         return [Reading("layer head token", mean, "score", {"token": tokens.tolist()})]
 

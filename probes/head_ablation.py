@@ -1,4 +1,4 @@
-"""What each head is needed for."""
+"""What the model loses without each head."""
 
 import dataclasses
 import itertools
@@ -104,8 +104,8 @@ class HeadAblation(AbstractProbe):
             for kind in self.kinds:
                 ablated = view.edited[_edit(layer, head, kind)]
                 changes.append(mean_scored(prediction_loss(ablated, batch.targets), batch.scored) - loss)
-                apart = divergence(view.log_probs, ablated, regression=batch.is_regression)
-                divergences.append(mean_scored(apart, batch.scored))
+                distance = divergence(view.log_probs, ablated, regression=batch.is_regression)
+                divergences.append(mean_scored(distance, batch.scored))
         effects = {"loss_change": torch.stack(changes, 1), "kl": torch.stack(divergences, 1)}
         pattern, n_kinds = "batch (head kind) -> batch head kind", len(self.kinds)
         return {quantity: rearrange(effect, pattern, kind=n_kinds) for quantity, effect in effects.items()}

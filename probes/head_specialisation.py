@@ -1,4 +1,4 @@
-"""Which relation each head has chosen, and whether the heads compete for one or share them out."""
+"""Which relation each head attends to, and whether the heads compete for one or divide them."""
 
 import dataclasses
 from collections.abc import Mapping

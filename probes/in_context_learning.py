@@ -1,4 +1,4 @@
-"""How much better later tokens are predicted than early ones."""
+"""How much better late tokens are predicted than early ones."""
 
 import dataclasses
 from collections.abc import Mapping

@@ -18,9 +18,10 @@ class KLToReference(AbstractProbe):
 
     Of a regression, half the squared distance of the outputs: see `loss.divergence`.
 
-    The references are a task's truncated truths, and any others given by `Batch.with_references`: separately
-    trained restricted-context models, for example. The smallest one does not identify the stage: a truncated truth
-    is over-confident, so A*_1:2 can be closer than A*_1 while only I(1) is learnt. Where each curve turns up does.
+    The references are a task's truncated references, and any others given by `Batch.with_references`: separately
+    trained restricted-context models, for example. The smallest one does not identify the stage: a truncated reference
+    is over-confident, so A*_1:2 can be closer than A*_1 while the model has learned I(1) only. The turning point of
+    each curve, its minimum, does.
 
     Args:
         references: names of the batch's references; None for all.

@@ -1,4 +1,4 @@
-"""The loss on the probe batch, and what of it could still be learnt."""
+"""The loss on the probe batch, and its excess over the complete solution's."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -13,12 +13,12 @@ class Loss(AbstractProbe):
     """Cross-entropy of the scored predictions, and its excess over that of the batch's last (complete) reference.
 
     Both in nats. The excess is left out where the batch has no references. Of a regression it is half the squared
-    error, and what the complete solution leaves is zero.
+    error, and that of the complete solution is zero.
 
     Source: Yüksel et al. (2026), arXiv:2602.19143, the excess loss of Figures 4 and 5.
 
     >>> from stagewise.probe import example_view
-    >>> view = example_view(probs=[[0.5, 0.5]], targets=[1], references={"truth": [[0.25, 0.75]]})
+    >>> view = example_view(probs=[[0.5, 0.5]], targets=[1], references={"solution": [[0.25, 0.75]]})
     >>> [(reading.quantity, round(reading.values.item(), 4)) for reading in Loss().read(view)]  # log 2, log 3/2
     [('cross_entropy', 0.6931), ('excess', 0.4055)]
     """
@@ -38,7 +38,7 @@ class Loss(AbstractProbe):
         loss = mean_scored(cross_entropy(view.log_probs, batch.targets), batch.scored)
         readings = [Reading("batch", loss, "cross_entropy")]
         if batch.references:
-            *_, truth = batch.references.values()
-            optimal = mean_scored(cross_entropy(truth, batch.targets), batch.scored)
+            *_, solution = batch.references.values()
+            optimal = mean_scored(cross_entropy(solution, batch.targets), batch.scored)
             readings.append(Reading("batch", loss - optimal, "excess"))
         return readings

@@ -19,7 +19,7 @@ class LossAgainstReferences(AbstractProbe):
         gap(r) = mean_t ( log p_r(x_{t+1}) - log q(x_{t+1}) ),   below zero where the model predicts better than r
 
     Both are of the same predictions, so the interval of the gap is that of a paired difference. `Loss` does it for the
-    complete solution; here no reference needs to be complete: n-gram laws of a text, for example.
+    complete solution; here no reference needs to be complete: n-gram models of a text, for example.
 
     Args:
         references: names of the batch's references; None for all.

@@ -1,4 +1,4 @@
-"""How the loss depends on how much context there is."""
+"""How the loss depends on the position, that is on the length of the context."""
 
 import dataclasses
 from collections.abc import Mapping

@@ -14,7 +14,7 @@ class MeanPattern(AbstractPatternProbe):
     It has layers * heads * positions^2 values a checkpoint.
 
     Args:
-        n_positions: of so many first positions only; None takes all, which is meant for short contexts.
+        n_positions: only of the first so many positions; None takes all, which suits short contexts.
 
     Raises:
         ValueError: fewer than one position.

@@ -1,4 +1,4 @@
-"""How far back each head looks."""
+"""How far back each head attends."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ class OffsetProfile(AbstractPatternProbe):
     Offset 0 is the query itself. A query with fewer keys behind it counts as zero mass at the offsets it lacks.
 
     Args:
-        max_offset: the farthest offset; None for all that the context holds.
+        max_offset: the farthest offset; None for all of the context.
 
     Raises:
         ValueError: a negative offset, or one beyond the context.

@@ -16,7 +16,7 @@ class OVCopying(AbstractCircuitProbe):
 
         copying(l, h) = sum_i Re(lambda_i) / sum_i |lambda_i|,   lambda_i of W_E W_V W_O W_U
 
-    1 where every token the head reads makes that token more likely, -1 where less, about 0 for random weights. The
+    1 where attending to any token makes that token more likely, -1 where less likely, about 0 for random weights. The
     non-zero eigenvalues are those of W_O (W_U W_E) W_V, a d_head x d_head matrix: no matrix has tokens x tokens
     entries. Normalisation is left out. A head whose map is zero has 0.
 

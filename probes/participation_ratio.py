@@ -21,7 +21,7 @@ class ParticipationRatio(AbstractProbe):
 
     Source: Gao et al. (2017), A theory of multineuronal dimensionality, dynamics and measurement, bioRxiv 214262.
 
-    The corners of a square vary in two directions alike:
+    The corners of a square vary equally in two directions:
 
     >>> from stagewise.probe import example_view
     >>> z = {"blocks.0.attn.hook_z": [[[1, 0]], [[-1, 0]], [[0, 1]], [[0, -1]]]}

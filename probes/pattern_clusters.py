@@ -1,4 +1,4 @@
-"""The kinds of attention that heads went through, found by clustering all heads of all checkpoints."""
+"""The kinds of attention pattern over training, by clustering the heads of all checkpoints."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ class PatternClusters(AbstractPatternProbe):
     step the mean `centroid` profile of each cluster and the `silhouette` of each number of clusters tried.
 
     Args:
-        max_offset: the farthest offset; None for all that the context holds.
+        max_offset: the farthest offset; None for all of the context.
         max_clusters: the largest number tried.
 
     Source: the clustering is this library's; silhouettes as in Rousseeuw (1987).

@@ -1,4 +1,4 @@
-"""Whether a head's weights prefer the position a fixed way back."""
+"""Whether a head's weights prefer the position at a fixed offset."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from stagewise.probe import AbstractCircuitProbe, Quantity, Reading
 
 @dataclasses.dataclass(frozen=True)
 class QKOffset(AbstractCircuitProbe):
-    """For how many positions the head's highest score among themselves and those before is `offset` back, in [0, 1].
+    """Share of positions whose highest score over themselves and earlier positions is `offset` back, in [0, 1].
 
         share(l, h) = mean over i >= offset of [ argmax_{j <= i} p_i QK p_j^T = i - offset ],   p the learned positions
 
@@ -22,7 +22,7 @@ class QKOffset(AbstractCircuitProbe):
 
     Args:
         offset: how far back; 0 is the position itself.
-        positions: how many positions to look at; None for all.
+        positions: how many positions to compare; None for all.
 
     Raises:
         ValueError: the model has no learned positions, or too few.
@@ -30,7 +30,7 @@ class QKOffset(AbstractCircuitProbe):
     Source: the positional part of the QK circuit of Elhage et al. (2021), A Mathematical Framework for Transformer
     Circuits; the share is this library's.
 
-    A head in which every position asks for the one before it:
+    A head in which every position attends to the one before it:
 
     >>> from stagewise import architecture, models
     >>> model = models.build(architecture.minimal(d_vocab=3, n_ctx=4, n_heads=1))
@@ -51,10 +51,10 @@ class QKOffset(AbstractCircuitProbe):
         """Return `share` by layer and head; one head's scores are in memory at a time."""
         if circuits.W_pos is None:
             raise ValueError("QKOffset reads learned positions, this model has none: leave it out")
-        there = len(circuits.W_pos)
-        count = there if self.positions is None else self.positions
-        if not 0 <= self.offset < count <= there:
-            raise ValueError(f"expected 0 <= offset < positions <= {there}; got {self.offset} and {count}")
+        learned = len(circuits.W_pos)
+        count = learned if self.positions is None else self.positions
+        if not 0 <= self.offset < count <= learned:
+            raise ValueError(f"expected 0 <= offset < positions <= {learned}; got {self.offset} and {count}")
         p = circuits.W_pos[:count]
         queries, keys = p @ circuits.QK.A, p @ circuits.QK.B.mT.contiguous()
         layers, heads = queries.shape[:2]
@@ -66,5 +66,5 @@ class QKOffset(AbstractCircuitProbe):
     def _share(self, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
         later = torch.ones(len(query), len(query), dtype=torch.bool, device=query.device).triu(1)
         best = (query @ key.T).masked_fill(later, -torch.inf).argmax(-1)
-        wanted = torch.arange(len(query), device=query.device) - self.offset
-        return (best == wanted)[self.offset :].float().mean()
+        target = torch.arange(len(query), device=query.device) - self.offset
+        return (best == target)[self.offset :].float().mean()

@@ -1,4 +1,4 @@
-"""How much of its context the model uses."""
+"""How much of its context the model uses: its divergence from itself with restricted context."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping
@@ -14,21 +14,21 @@ from stagewise.probe import AbstractProbe, Quantity, Reading, View
 
 @dataclasses.dataclass(frozen=True)
 class RestrictedContextKL(AbstractProbe):
-    """KL(model || the same model with attention cut to the last c positions), nats, for each context c.
+    """KL(model || the same model with attention restricted to the last c positions), nats, for each context c.
 
     Of a regression, half the squared distance of the outputs: see `loss.divergence`.
 
-    A curve that falls to its minimum and rises again marks the end of the stage in which c positions were enough.
-    In a model of several layers the cut is made in each: see `RestrictContext`.
+    A curve that falls to its minimum and rises again (a turning point) ends the stage in which c positions suffice.
+    In a model of several layers each is restricted: see `RestrictContext`.
 
     Args:
-        contexts: numbers of positions kept, the query's own included.
+        contexts: numbers of positions, the query's own included.
 
     Raises:
         ValueError: no context, or one below 1.
 
-    Source: Yüksel et al. (2026), arXiv:2602.19143, Figure 3 (right), with the model itself cut instead of a second
-    model trained on short windows; for that one see `KLToReference`.
+    Source: Yüksel et al. (2026), arXiv:2602.19143, Figure 3 (right), with the model's own context restricted instead
+    of a second model trained on short windows; for that one see `KLToReference`.
 
     >>> from stagewise.probe import example_view
     >>> view = example_view(probs=[[0.5, 0.5]], edited={(RestrictContext(1),): [[0.25, 0.75]]})
@@ -49,7 +49,7 @@ class RestrictedContextKL(AbstractProbe):
         self.edits_by_context()
 
     def edits_by_context(self) -> dict[int, Edit]:
-        """Return the edit that cuts the model to each context."""
+        """Return the edit that restricts the model to each context."""
         return {context: (RestrictContext(context),) for context in self.contexts}
 
     def edits(self, architecture: Architecture) -> Iterable[Edit]:

@@ -18,7 +18,7 @@ class TokenEntropy(AbstractPatternProbe):
         H = - sum_l c_l log c_l,   c_l = sum_{k: x_k = l} A_qk
 
     `all` is over all tokens; the others are over the tokens of a relation, where c is renormalised to sum to one. A
-    query that pays a relation no attention at all adds 0. Averaged over the scored queries.
+    query without any attention on a relation adds 0. Averaged over the scored queries.
 
     Args:
         relations: names of the batch's relations; None for all.
@@ -50,14 +50,14 @@ class TokenEntropy(AbstractPatternProbe):
         # sum_l c_l log c_l is sum_k A_k log c_(x_k): each key of a token carries its part.
         entropies = [_entropy(patterns, on_same_token(patterns, batch.tokens))]
         for name in names:
-            own = batch.relations[name][:, None, None].to(patterns.dtype)
-            mass = (patterns * own).sum(-1, keepdim=True).clamp(min=torch.finfo(patterns.dtype).tiny)
-            share = patterns * own / mass
+            keys = batch.relations[name][:, None, None].to(patterns.dtype)
+            mass = (patterns * keys).sum(-1, keepdim=True).clamp(min=torch.finfo(patterns.dtype).tiny)
+            share = patterns * keys / mass
             entropies.append(_entropy(share, on_same_token(share, batch.tokens)))
         values = torch.stack([mean_scored(entropy, batch.scored) for entropy in entropies], -1)
         return [Reading("batch layer head among", values, "entropy", {"among": ["all", *names]})]
 
 
 def _entropy(share: torch.Tensor, together: torch.Tensor) -> torch.Tensor:
-    # xlogy is 0 where a share is 0, whatever is attended elsewhere.
+    # xlogy is 0 where a share is 0, whatever the other keys get.
     return -torch.xlogy(share, together).sum(-1)

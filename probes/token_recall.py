@@ -21,7 +21,7 @@ class TokenRecall(AbstractPatternProbe):
 
     Args:
         thresholds: attention, in (0, 1).
-        relation: whose tokens ought to be attended to.
+        relation: whose tokens a head should attend to.
 
     Raises:
         ValueError: a threshold is outside (0, 1), the batch has no such relation, or a scored query has none of its
@@ -53,12 +53,12 @@ class TokenRecall(AbstractPatternProbe):
         batch = view.batch
         (name,) = chosen((self.relation,), batch.relations, "relation")
         weight = batch.relations[name] * once_a_token(batch.tokens)[:, None]
-        there = weight.sum(-1)
-        if empty := ((there == 0) & batch.scored).sum().item():
-            raise ValueError(f"{empty} scored queries have no key of the relation {name!r}: nothing to recall there")
+        n_tokens = weight.sum(-1)
+        if empty := ((n_tokens == 0) & batch.scored).sum().item():
+            raise ValueError(f"{empty} scored queries have no key of the relation {name!r}: nothing to recall")
         attention = on_same_token(view.patterns, batch.tokens)
         pattern = "batch layer head query key, batch query key -> batch layer head query"
         shares = [einsum((attention > t).float(), weight.float(), pattern) for t in self.thresholds]
-        recall = [mean_scored(share / there.clamp(min=1e-9)[:, None, None], batch.scored) for share in shares]
+        recall = [mean_scored(share / n_tokens.clamp(min=1e-9)[:, None, None], batch.scored) for share in shares]
         labels = {"threshold": [f"{threshold:g}" for threshold in self.thresholds]}
         return [Reading("batch layer head threshold", torch.stack(recall, -1), "recall", labels)]

@@ -20,7 +20,7 @@ class ValueAlignment(AbstractProbe):
         cosine = <V_h, A*_k> / (||V_h|| ||A*_k||),   projection = <V_h, A*_k> / ||A*_k||^2   (Frobenius)
 
     The value map is from token to logits, the head's direct effect; it is readable only where no normalisation
-    stands between. A head whose map is zero has cosine 0. While one head takes up a feature, others may hold a
+    lies between. A head whose map is zero has cosine 0. While one head learns a feature, others may have a
     negative projection on it that cancels cross terms.
 
     Args:
@@ -36,10 +36,10 @@ class ValueAlignment(AbstractProbe):
 
     >>> from stagewise import architecture, models
     >>> from stagewise.probe import example_view
-    >>> made = architecture.minimal(d_vocab=3, n_ctx=2, n_heads=2)
-    >>> weights = models.weights(models.build(made))
+    >>> small = architecture.minimal(d_vocab=3, n_ctx=2, n_heads=2)
+    >>> weights = models.weights(models.build(small))
     >>> weights["blocks.0.attn.W_V"][0, :3, :3] = 2 * torch.eye(3)
-    >>> view = dataclasses.replace(example_view(tokens=[0, 1]), architecture=made, weights=weights)
+    >>> view = dataclasses.replace(example_view(tokens=[0, 1]), architecture=small, weights=weights)
     >>> readings = ValueAlignment({"copy": torch.eye(3)}).read(view)
     >>> {reading.quantity: reading.values.flatten().tolist() for reading in readings}
     {'cosine': [1.0, 0.0], 'projection': [2.0, 0.0]}

@@ -43,11 +43,11 @@ Probes = Sequence[AbstractProbe] | Callable[[Architecture, Batch, AbstractTask],
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Analysis:
-    """What `run` or `analyse` found.
+    """The results of `run` or `analyse`.
 
     Args:
         series: what was analysed.
-        audit: the faults of its checkpoints; None of a run, whose checkpoints were just written.
+        audit: the faults of its checkpoints; None for a run, whose checkpoints were just written.
         table: all that was measured.
         stages: None where the table cannot show any: neither references nor scores, or fewer than four checkpoints.
         report: the HTML file.
@@ -87,7 +87,7 @@ def run(
         recipe: of any task.
         folder: the run folder.
         probes: what to measure, or a function that chooses as `default_probes` does, which None takes.
-        extra_probes: what to measure besides.
+        extra_probes: what to measure in addition.
         restricted: whether to train restricted-context baselines, of the contexts that the task names or of these.
         device: where to run the model.
         progress: show bars.
@@ -113,7 +113,7 @@ def measure_run(
     device: str = "cpu",
     progress: bool = True,
 ) -> pd.DataFrame:
-    """Measure every checkpoint of a run folder and write its table; an interrupted measurement goes on.
+    """Measure every checkpoint of a run folder and write its table; an interrupted measurement resumes.
 
     The arguments are those of `run`.
     """
@@ -155,24 +155,24 @@ def analyse(
 ) -> Analysis:
     """Audit a series, measure it with the default probes on repeated random tokens, find stages, write the report.
 
-    A second call on the same series goes on where the first one stopped.
+    A second call on the same series resumes where the first one stopped.
 
     Args:
         series: from `open_series` or `train`.
         folder: for the table and the report; None takes one in `runs/`, after the name of the series.
         task: whose probe batch is measured; None takes `RepeatedTokens` of the model's size.
         batch: any other probe batch, for which there is no task.
-        text: a file of text to measure on in place of repeated tokens, or several: `texts.text_task`.
+        text: a file of text to measure on in place of repeated tokens, or several: `tasks.text.text_task`.
         tokenizer: of the text: a tokenizer.json, a folder that holds one, or a repository of the hub that does; None
             takes the one beside the checkpoints.
         probes: what to measure, or a function that chooses as `default_probes` does, which None takes.
-        extra_probes: what to measure besides.
+        extra_probes: what to measure in addition.
         device: where to run the model.
         progress: show a bar.
 
     Raises:
-        ValueError: a checkpoint cannot be read or does not fit the model. Nothing is written then but what lets a
-            second call go on.
+        ValueError: a checkpoint cannot be read or does not fit the model. Then only what lets a second
+            call resume is written.
         FileNotFoundError: there is no such text, or no tokenizer for it.
     """
     folder = folder_of(series) if folder is None else Path(folder)
@@ -195,7 +195,7 @@ def measured(
     device: str = "cpu",
     progress: bool = True,
 ) -> tuple[Audit, pd.DataFrame]:
-    """Do as `analyse`, without stages and report: audit and measure, and write what both found."""
+    """Audit and measure as `analyse` does, without stages and report, and write both results."""
     source = series.source or by_hand(series.name, series.steps, series.load)
     faults = audit(source, weights=not source.remote)
     task = task or RepeatedTokens.for_model(series.architecture)
@@ -203,8 +203,8 @@ def measured(
         batch or task.probe_batch(_sequences(series.architecture, task.n_ctx, SEQUENCES, NUMBERS), seed=0).complete()
     )
     chosen = _chosen(probes, extra_probes, series.architecture, batch, task)
-    parts, place = folder / "parts", folder / TABLE
-    table = measure(series, chosen, batch, folder=parts, save=place, device=device, progress=progress)
+    parts, file = folder / "parts", folder / TABLE
+    table = measure(series, chosen, batch, folder=parts, save=file, device=device, progress=progress)
     record = {
         "series": {"name": series.name, "steps": list(series.steps), "tokens": list(series.tokens.values())},
         "recipe": {"architecture": _plain(series.architecture), "task": describe(task)},
@@ -216,7 +216,7 @@ def measured(
 
 
 def folder_of(series: CheckpointSeries) -> Path:
-    """Return where the table and the report of a series go if nobody says so: a folder in `runs`.
+    """Return the default folder of a series' table and report: one in `runs`.
 
     Never the folder of the checkpoints themselves.
     """
@@ -226,7 +226,7 @@ def folder_of(series: CheckpointSeries) -> Path:
 def _chosen(
     probes: Probes, extra: Sequence[AbstractProbe], architecture: Architecture, batch: Batch, task: AbstractTask
 ) -> list[AbstractProbe]:
-    """Return the probes and the extra ones, which take the place of others of their kind."""
+    """Return the probes and the extra ones, which replace others of their kind."""
     choose = default_probes if probes is None else probes
     chosen = choose(architecture, batch, task) if callable(choose) else choose
     kinds = {type(probe) for probe in extra}
@@ -238,7 +238,7 @@ def _sequences(architecture: Architecture, positions: int, most: int, numbers: i
 
 
 def _plain(architecture: Architecture) -> dict[str, object]:
-    """Return the parts of the architecture that JSON has words for."""
+    """Return the parts of the architecture that JSON can hold."""
     config = {k: v for k, v in architecture.config.items() if v is None or isinstance(v, bool | int | float | str)}
     kind = (architecture.huggingface or {}).get("model_type")
     return {"config": config, "huggingface": kind}

@@ -72,7 +72,7 @@ class OneHotInit(AbstractInit):
         value_scale: W_V = 0, or "xavier". Two layers of zeros have no gradient at all.
 
     Source: Yüksel et al. (2026), arXiv:2602.19143, the minimal architecture of Figures 1, 4 and 11. What layers pass on
-    to each other in Figure 11 is not on record: here it is all D coordinates.
+    to each other in Figure 11 is not recorded: here it is all D coordinates.
     """
 
     query_scale: float | Literal["xavier"] = 1e-3
@@ -127,12 +127,12 @@ class PositionHeadsInit(AbstractInit):
 
     The residual stream holds the input vector, the one-hot position and the output. Keys are the one-hot positions
     (times what scores are divided by), every query is b_Q: it holds the attention logits at the last position, the one
-    that sees all keys. W_V hands the input on, W_O is the only value map. b_Q and W_O train; everything else, and the
+    that sees all keys. W_V passes the input on, W_O is the only value map. b_Q and W_O train; everything else, and the
     padding inside W_O (whose gradient is exactly zero), stays as it is.
 
     Args:
         logits: a_h at the start, by head and position; or the standard deviation of Gaussian ones. Heads that start
-            alike part by sampling noise alone.
+            equal separate by sampling noise alone.
 
     Source: Yüksel et al. (2026), arXiv:2602.19143, Proposition 1: the minimal architecture at the last query, with the
     part of its scores that depends on positions. On white inputs the rest has no gradient on average.

@@ -17,8 +17,8 @@ def mass_on(
     """Return the attention that falls on a relation's keys, averaged over the scored queries; in [0, 1].
 
     >>> patterns = torch.tensor([[1.0, 0.0], [0.3, 0.7]]).view(1, 1, 1, 2, 2)
-    >>> itself = torch.eye(2, dtype=torch.bool)[None]
-    >>> mass_on(patterns, itself, torch.tensor([[False, True]])).item()
+    >>> diagonal = torch.eye(2, dtype=torch.bool)[None]
+    >>> mass_on(patterns, diagonal, torch.tensor([[False, True]])).item()
     0.699999988079071
     """
     return mean_scored(torch.einsum("blhqk,bqk->blhq", patterns, relation.to(patterns.dtype)), scored)

@@ -1,4 +1,4 @@
-"""Separately trained restricted-context models: their recipes, their training, and their place in a probe batch."""
+"""Separately trained restricted-context models: their recipes, their training, and their use as references."""
 
 import contextlib
 import dataclasses
@@ -19,7 +19,7 @@ from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.recipe import Recipe
 from stagewise.sweeping import worker_pool
 from stagewise.task import AbstractTask, Batch
-from stagewise.tasks.windows import Windows, window_places, window_scored
+from stagewise.tasks.windows import Windows, window_positions, window_scored
 from stagewise.training import train
 
 Contexts = bool | Sequence[int]
@@ -32,10 +32,10 @@ NUMBERS = 5 * 10**7
 """Log-probabilities of windows that are in memory at once."""
 
 FOLDER = "restricted"
-"""In a run folder: where its own baselines are, each in a run folder named by its context."""
+"""In a run folder: the folder of its baselines, each in a run folder named by its context."""
 
 LINKS = "restricted/shared.json"
-"""In a run folder: where the baselines are that it shares with others, by context, relative to it."""
+"""In a run folder: the paths of baselines that it shares with others, by context, relative to it."""
 
 
 def restricted_contexts(task: AbstractTask) -> tuple[int, ...]:
@@ -48,7 +48,7 @@ def restricted_contexts(task: AbstractTask) -> tuple[int, ...]:
 def restricted_recipe(recipe: Recipe, context: int) -> Recipe:
     """Return the recipe of a model of the same kind that sees the last `context` tokens only, positions from 0.
 
-    It trains as long as the full model and at its rate: a baseline that has not passed all its own stages is none.
+    It trains as long as the full model and at its rate: a baseline must have passed all its own stages.
 
     Args:
         recipe: of the full model.
@@ -64,16 +64,16 @@ def restricted_recipe(recipe: Recipe, context: int) -> Recipe:
 
 
 def train_restricted(recipe: Recipe, folder: Path) -> Path:
-    """Train one without a bar; return its folder."""
+    """Train a baseline without a progress bar; return its folder."""
     train(recipe, folder, progress=False)
     return folder
 
 
 def chosen_contexts(recipe: Recipe, restricted: Contexts) -> tuple[int, ...]:
-    """Return the contexts of the baselines that are asked for, before anything is trained.
+    """Return the contexts of the requested baselines, checked before anything is trained.
 
     Raises:
-        ValueError: a context that the task's sequences do not have, or a regression, which has no tokens to window.
+        ValueError: a context that the task's sequences do not have, or a regression, which has no tokens.
     """
     task = recipe.task
     if restricted is False:
@@ -91,7 +91,7 @@ def chosen_contexts(recipe: Recipe, restricted: Contexts) -> tuple[int, ...]:
 
 @contextlib.contextmanager
 def baselines_beside(recipe: Recipe, folder: Path, contexts: Sequence[int]) -> Iterator[None]:
-    """Train the baselines of a run folder in another process while something else is done."""
+    """Train the baselines of a run folder in another process, during the `with` block."""
     if not contexts:
         yield
         return
@@ -106,7 +106,7 @@ def baselines_beside(recipe: Recipe, folder: Path, contexts: Sequence[int]) -> I
 
 
 def restricted_log_probs(series: CheckpointSeries, batch: Batch) -> Float[Tensor, "batch pos token"]:
-    """Return what the last checkpoint of a restricted-context model says at each scored position, in nats.
+    """Return the log-probabilities of the last checkpoint of a restricted-context model at each scored position, nats.
 
     Positions that are not scored hold the uniform distribution.
     """
@@ -117,10 +117,10 @@ def restricted_log_probs(series: CheckpointSeries, batch: Batch) -> Float[Tensor
     at_once = max(1, NUMBERS // (batch.tokens.shape[1] * context * d_vocab))
     for rows in torch.split(torch.arange(len(batch)), at_once):
         part = batch[rows]
-        places, scored = window_places(part, context), window_scored(part, window_places(part, context))
-        sequence = places.sequence[:, None].expand_as(places.position)
-        predicted, _ = models.clean_pass(model, part.tokens[sequence, places.position], hooks=())
-        log_probs[rows[sequence[scored]], places.position[scored]] = predicted[scored]
+        positions, scored = window_positions(part, context), window_scored(part, window_positions(part, context))
+        sequence = positions.sequence[:, None].expand_as(positions.position)
+        predicted, _ = models.clean_pass(model, part.tokens[sequence, positions.position], hooks=())
+        log_probs[rows[sequence[scored]], positions.position[scored]] = predicted[scored]
     return log_probs
 
 
@@ -132,18 +132,18 @@ def with_baselines(batch: Batch, folders: Mapping[int, Path]) -> Batch:
 
 
 def trained_baselines(folder: Path) -> dict[int, Path]:
-    """Return, by context, a run folder's baselines whose training is over: its own, and the shared ones it refers to.
+    """Return, by context, a run folder's baselines that are trained to the end: its own, and the shared ones.
 
     Raises:
-        FileNotFoundError: the folder refers to a shared one that is not there.
+        FileNotFoundError: a shared one is missing.
     """
-    own = {int(path.name): path for path in (folder / FOLDER).glob("[0-9]*")}
-    there = {c: path for c, path in {**linked_baselines(folder), **own}.items() if run_folder.is_finished(path)}
-    return dict(sorted(there.items()))
+    unshared = {int(path.name): path for path in (folder / FOLDER).glob("[0-9]*")}
+    finished = {c: path for c, path in {**linked_baselines(folder), **unshared}.items() if run_folder.is_finished(path)}
+    return dict(sorted(finished.items()))
 
 
 def link_baselines(folder: Path, baselines: Mapping[int, Path]) -> None:
-    """Let a run folder refer to shared baselines, by context, so that measuring it anew compares with them."""
+    """Let a run folder refer to shared baselines, by context, so that a later measurement compares with them."""
     links = {str(c): os.path.relpath(path, folder) for c, path in sorted(baselines.items())}
     run_folder.write_json(folder / LINKS, links)
 
@@ -152,7 +152,7 @@ def linked_baselines(folder: Path) -> dict[int, Path]:
     """Return the shared baselines that a run folder refers to, by context; none where it refers to none.
 
     Raises:
-        FileNotFoundError: one is not where it was.
+        FileNotFoundError: one is missing.
         ValueError: the file that refers to them is damaged.
     """
     if not (folder / LINKS).exists():
@@ -161,7 +161,7 @@ def linked_baselines(folder: Path) -> dict[int, Path]:
     baselines = {int(c): folder / path for c, path in links.items()}
     if missing := [str(path) for path in baselines.values() if not path.exists()]:
         raise FileNotFoundError(
-            f"{folder / LINKS} refers to baselines that are not there: {', '.join(missing)}. Put them back, run the "
+            f"{folder / LINKS} refers to missing baselines: {', '.join(missing)}. Put them back, run the "
             "figure's command again, or delete that file to compare with none"
         )
     return baselines

@@ -15,7 +15,7 @@ Factored = Any
 class Circuits:
     """The weights that circuits are made of, as they are stored: normalisation and its gains are left out.
 
-    Rows go in, columns come out: x QK y^T is the attention score of query x and key y less its biases, x OV is what
+    Rows are inputs, columns outputs: x QK y^T is the attention score of query x and key y less its biases, x OV is what
     a head writes about x. Under grouped queries every query head has its own copy of the shared keys and values.
 
     Args:

@@ -1,4 +1,4 @@
-"""Which probes to run where nobody chose any: decided by what the batch holds and how large the model is."""
+"""The default probes: chosen by what the batch holds and how large the model is."""
 
 import logging
 import math
@@ -34,7 +34,7 @@ from stagewise.probes import (
 from stagewise.task import AbstractTask, Batch
 
 EDITED_NUMBERS = 3 * 10**8
-"""All edited passes of a checkpoint are held at once: more of their log-probabilities are not made."""
+"""Largest number of log-probabilities of a checkpoint's edited passes, which are all in memory at once."""
 
 EVERY_KIND = 10**8
 """Log-probabilities up to which heads are ablated in every way, by the mean alone beyond."""
@@ -43,7 +43,7 @@ MAPS = 60_000
 """Attention weights of a checkpoint, averaged over the batch, that are kept as maps or by offset."""
 
 LEAST_SHOWN = 0.75
-"""Share of the positions from which on a map of the first ones is worth keeping."""
+"""Share of the positions from which on a map of the first ones is worth storing."""
 
 LONG, NEAR = 32, 16
 """In sequences longer than the first number heads are clustered by the second number of offsets: farther ones hold
@@ -56,7 +56,7 @@ LEARNED = ("gpt2", "gpt_bigcode", "gpt_neo", "opt")
 """Hugging Face's model types with learned positions."""
 
 POSITIONS = 128
-"""Learned positions that are looked at."""
+"""Learned positions that are compared."""
 
 COMPOSED = 32
 """Heads of a model whose pairs are all listed."""
@@ -170,7 +170,7 @@ def _of_maps(architecture: Architecture, batch: Batch) -> tuple[list[AbstractPro
 
 
 def _of_weights(architecture: Architecture, batch: Batch, task: AbstractTask | None) -> list[AbstractProbe]:
-    """Return the probes of the weights: what a head copies and looks at, how heads compose, what their values write."""
+    """Return the probes of the weights: what heads copy and attend to, how they compose, what they write."""
     config, chosen = architecture.config, list[AbstractProbe]()
     if not batch.is_regression and int(config["d_model"]) ** 2 * int(config["d_vocab"]) <= PRODUCT:
         chosen.append(OVCopying())

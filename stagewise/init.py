@@ -12,7 +12,7 @@ from torch import Generator, Tensor
 
 @runtime_checkable
 class Config(Protocol):
-    """What the config of a model says, complete with TransformerLens's defaults."""
+    """The config of a model, complete with TransformerLens's defaults."""
 
     n_layers: int
     n_heads: int
@@ -35,9 +35,9 @@ class InitialWeights:
     """What a model starts from, as data.
 
     Args:
-        tensors: every parameter's values, in the shapes that were asked for.
+        tensors: every parameter's values, in the requested shapes.
         frozen: names of the parameters that do not train.
-        hooks: hook name -> a function of its activation and hook point, which stays with the model.
+        hooks: hook name -> a function of its activation and hook point, permanent in the model.
     """
 
     tensors: Mapping[str, Tensor]
@@ -58,7 +58,7 @@ class AbstractInit(abc.ABC):
         """Return the initial weights of a model, a value for each name in `shapes`.
 
         Raises:
-            ValueError: the config is none that it is made for.
+            ValueError: it does not fit the config.
         """
 
 
@@ -196,7 +196,7 @@ def by_pattern(names: list[str], default: float, others: Mapping[str, float]) ->
     >>> by_pattern(["attn.W_Q", "attn.W_V"], 0.1, {"*.W_Q": 0.3, "attn.*": 0.2})
     {'attn.W_Q': 0.3, 'attn.W_V': 0.2}
     """
-    found = dict.fromkeys(names, default)
+    values = dict.fromkeys(names, default)
     for pattern, other in reversed(list(others.items())):
-        found |= dict.fromkeys(matching(names, pattern), other)
-    return found
+        values |= dict.fromkeys(matching(names, pattern), other)
+    return values

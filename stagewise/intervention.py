@@ -1,4 +1,4 @@
-"""Edits of a forward pass, as data: a probe asks for them, `measure` plans the passes, `models` carries them out."""
+"""Edits of a forward pass, as data: a probe requests them, `measure` plans the passes, `models` runs them."""
 
 import dataclasses
 from typing import Literal
@@ -6,7 +6,7 @@ from typing import Literal
 
 @dataclasses.dataclass(frozen=True)
 class RestrictContext:
-    """Attention of every layer cut to the last `context` positions, the query's own included, then renormalised.
+    """Attention of every layer restricted to the last `context` positions, the query's own included, then renormalised.
 
     With one layer this is the model on the truncated window, at the same positions. With L layers information still
     reaches back L (context - 1) + 1 tokens: a window a layer is not a truncated input.
@@ -31,7 +31,7 @@ class RestrictContext:
 class AblateHead:
     """One head's output z replaced: by zero, by its batch mean at each position, or by another sequence's.
 
-    Resampling takes the next sequence of the batch, so that no sequence keeps its own.
+    Resampling takes the next sequence of the batch, so that every sequence's output is replaced.
 
     Raises:
         ValueError: a negative layer or head, or an unknown kind.
@@ -49,7 +49,7 @@ class AblateHead:
 
     @property
     def first_layer(self) -> int:
-        """The layer from which on a pass must be computed again."""
+        """The first layer that must be computed again."""
         return self.layer
 
 
@@ -59,7 +59,7 @@ Edit = tuple[Intervention, ...]
 
 
 def first_layer(edit: Edit) -> int:
-    """Return the layer from which on a pass must be computed again.
+    """Return the first layer that must be computed again.
 
     >>> first_layer((AblateHead(2, 0), AblateHead(1, 3)))
     1

@@ -1,4 +1,4 @@
-"""Losses and divergences in nats, and their mean over the predictions that count."""
+"""Losses and divergences in nats, and their mean over the scored predictions."""
 
 import torch
 import torch.nn.functional as F
@@ -47,7 +47,7 @@ def divergence(
 ) -> Float[Tensor, "*axes"]:
     """Return KL(p || q) in nats of two predictions, log-probabilities or, of a regression, vectors.
 
-    A vector stands for a Gaussian of unit variance around it. KL(N(a, 1) || N(b, 1)) = |a - b|^2 / 2, half the squared
+    A vector is the mean of a Gaussian of unit variance. KL(N(a, 1) || N(b, 1)) = |a - b|^2 / 2, half the squared
     distance, is symmetric.
 
     >>> divergence(torch.tensor([3.0, 0.0]), torch.tensor([0.0, 4.0]), regression=True)
@@ -64,7 +64,7 @@ def kl_divergence(p: Float[Tensor, "*axes token"], q: Float[Tensor, "*axes token
     0.1438
     """
     probs = p.exp()
-    # 0 log 0 = 0 on both sides: without the mask a token that both laws exclude would give 0 * -inf = nan.
+    # 0 log 0 = 0 on both sides: without the mask a token that both distributions exclude would give 0 * -inf = nan.
     return torch.xlogy(probs, probs).sum(-1) - (probs * q.masked_fill(probs == 0, 0.0)).sum(-1)
 
 
@@ -77,5 +77,5 @@ def mean_scored(
     tensor([4.])
     """
     shape = (scored.shape[0], *(1,) * (values.ndim - 2), scored.shape[1])
-    kept = torch.where(scored.view(shape), values, 0.0)
-    return kept.sum(-1) / scored.sum(-1).view(shape[:-1])
+    counted = torch.where(scored.view(shape), values, 0.0)
+    return counted.sum(-1) / scored.sum(-1).view(shape[:-1])

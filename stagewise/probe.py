@@ -1,4 +1,4 @@
-"""What a probe is: a pure function of one checkpoint's view that returns readings, axes by name."""
+"""A probe: a pure function of one checkpoint's view that returns readings, axes by name."""
 
 import abc
 import dataclasses
@@ -24,7 +24,7 @@ Statistic = Callable[[np.ndarray], np.ndarray]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Reading:
-    """A tensor with named axes: what a probe says of one checkpoint. Its means become a `LabelledArray`, and rows.
+    """A tensor with named axes: a probe's result at one checkpoint. Its means become a `LabelledArray`, and rows.
 
     Where the first axis is "batch", the values are one a sequence: the engine averages them, and resamples the
     sequences for the interval. A `statistic` is then computed from the averages, in each resample anew; the axes
@@ -32,9 +32,9 @@ class Reading:
 
     Args:
         axes: names, separated by spaces, as in "batch layer head".
-        values: an array with these axes; with a statistic, whatever it is a function of, batch first.
-        quantity: what the values are, as in "mass" or "kl".
-        labels: for the axes other than layer and head, what each entry is called.
+        values: a tensor with these axes; with a statistic, the tensor that it is a function of, batch first.
+        quantity: name of the values, as in "mass" or "kl".
+        labels: names of the entries of each axis, except layer and head.
         statistic: a function of the batch means; None is the mean itself.
 
     Raises:
@@ -72,11 +72,11 @@ class View:
 
     Args:
         step: optimiser updates so far.
-        architecture: what the model is.
+        architecture: of the model.
         batch: the fixed probe batch.
         log_probs: of the clean pass, in nats; of a regression, the outputs themselves.
-        activations: the clean pass's, by hook name; those that the probe declared.
-        edited: log-probabilities of the passes that the probe asked for, in nats.
+        activations: the clean pass's, by hook name; those that the probe lists in `hooks`.
+        edited: log-probabilities of the passes that the probe lists in `edits`, in nats.
         weights: the checkpoint's parameters by name.
         circuits: its weights as circuits, for an `AbstractCircuitProbe`.
     """
@@ -102,10 +102,10 @@ def pattern_hooks(architecture: Architecture) -> tuple[str, ...]:
 
 
 class AbstractProbe(abc.ABC):
-    """A probe. A leaf is a frozen dataclass of its parameters; it is pure, and leaves model and hooks as found."""
+    """A probe. A leaf is a frozen dataclass of its parameters; it is pure: model and hooks stay unchanged."""
 
     quantities: ClassVar[Mapping[str, Quantity]] = {}
-    """What the numbers of each quantity are, of `read` and `across` alike; the name stands for what is not here."""
+    """A description of each quantity of `read` and `across`; one without is shown by its name."""
 
     def hooks(self, architecture: Architecture) -> Iterable[str]:
         """Name the activations that it reads; none by default."""
@@ -121,10 +121,10 @@ class AbstractProbe(abc.ABC):
 
     @abc.abstractmethod
     def read(self, view: View) -> list[Reading]:
-        """Return what it finds at one checkpoint.
+        """Return the readings of one checkpoint.
 
         Raises:
-            ValueError: the batch or the model lacks what the probe needs; the message says what.
+            ValueError: the batch or the model lacks what the probe needs; the message names it.
         """
 
     def across(self, table: pd.DataFrame) -> pd.DataFrame:
@@ -133,7 +133,7 @@ class AbstractProbe(abc.ABC):
 
 
 class AbstractPatternProbe(AbstractProbe):
-    """A probe that reads the attention patterns of all layers: `view.patterns` is there for it."""
+    """A probe that reads the attention patterns of all layers: `view.patterns` holds them."""
 
     def hooks(self, architecture: Architecture) -> Iterable[str]:
         """Name the patterns of all layers."""
@@ -141,10 +141,10 @@ class AbstractPatternProbe(AbstractProbe):
 
 
 class AbstractCircuitProbe(AbstractProbe):
-    """A probe that reads nothing but weights."""
+    """A probe that reads weights only."""
 
     def read(self, view: View) -> list[Reading]:
-        """Return what the weights of one checkpoint say.
+        """Return the readings of one checkpoint's weights.
 
         Raises:
             ValueError: the view has no circuits.
@@ -155,21 +155,21 @@ class AbstractCircuitProbe(AbstractProbe):
 
     @abc.abstractmethod
     def read_circuits(self, circuits: Circuits) -> list[Reading]:
-        """Return what the circuits say; without intervals, since no batch is looked at."""
+        """Return the readings of the circuits; without intervals, since no batch is involved."""
 
 
-def chosen(asked: Sequence[str] | None, there: Mapping[str, Tensor], kind: str) -> list[str]:
-    """Return the names asked for, each once, or all that there are.
+def chosen(requested: Sequence[str] | None, available: Mapping[str, Tensor], kind: str) -> list[str]:
+    """Return the requested names, each once, or all names.
 
     Raises:
-        ValueError: a name that is not there, or nothing to choose from.
+        ValueError: a name that the batch does not have, or no names at all.
     """
-    if not there:
-        raise ValueError(f"the batch has no {kind}s; a task's `probe_batch` has those that it knows")
-    names = list(there) if asked is None else list(dict.fromkeys(asked))
-    if unknown := [name for name in names if name not in there]:
+    if not available:
+        raise ValueError(f"the batch has no {kind}s; a task's `probe_batch` has those that the task defines")
+    names = list(available) if requested is None else list(dict.fromkeys(requested))
+    if unknown := [name for name in names if name not in available]:
         raise ValueError(
-            f"the batch has no {kind} {', '.join(map(repr, unknown))}; it has {', '.join(map(repr, there))}"
+            f"the batch has no {kind} {', '.join(map(repr, unknown))}; it has {', '.join(map(repr, available))}"
         )
     return names
 
@@ -186,14 +186,14 @@ def example_view(
     edited: Mapping[Edit, Sequence[Any]] | None = None,
     activations: Mapping[str, Sequence[Any]] | None = None,
 ) -> View:
-    """Make the view of one sequence and one layer from plain numbers: to try a probe out by hand.
+    """Make the view of one sequence and one layer from plain numbers, to test a probe by hand.
 
     Args:
         patterns: attention [head query key].
-        probs: of the clean pass [pos token]; evenly distributed where none are given.
-        tokens: from 0 on where none are given.
-        targets: the tokens themselves where none are given.
-        scored: which predictions count; all where nothing is given.
+        probs: of the clean pass [pos token]; uniform if not given.
+        tokens: 0, 1, ... if not given.
+        targets: the tokens themselves if not given.
+        scored: which predictions count; all if not given.
         relations: name -> [query key].
         references: name -> probabilities [pos token].
         edited: edit -> probabilities [pos token].
@@ -214,10 +214,10 @@ def example_view(
         _one(targets or tokens).long(),
         _one(scored or [True] * len(tokens)).bool(),
         {name: _one(keys).bool() for name, keys in (relations or {}).items()},
-        {name: _one(law).log() for name, law in (references or {}).items()},
+        {name: _one(distribution).log() for name, distribution in (references or {}).items()},
     )
     log_probs = _one(probs or [[1 / d_vocab] * d_vocab] * len(tokens)).log()
-    passes = {edit: _one(law).log() for edit, law in (edited or {}).items()}
+    passes = {edit: _one(distribution).log() for edit, distribution in (edited or {}).items()}
     return View(0, Architecture({**sizes, "d_model": sizes["n_heads"]}), batch, log_probs, known, passes, {})
 
 

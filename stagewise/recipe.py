@@ -35,10 +35,10 @@ class Recipe:
         if isinstance(self.architecture, Mapping):
             object.__setattr__(self, "architecture", Architecture(self.architecture))
         for field, meaning in (("n_ctx", "positions"), ("d_vocab", "tokens")):
-            needed, there = getattr(self.task, field), self.architecture.config[field]
-            if there < needed:
+            needed, given = getattr(self.task, field), self.architecture.config[field]
+            if given < needed:
                 raise ValueError(
-                    f"{type(self.task).__name__} needs {needed} {meaning}, the model config has {field} = {there}: "
+                    f"{type(self.task).__name__} needs {needed} {meaning}, the model config has {field} = {given}: "
                     f"raise {field} to {needed}, or shorten the task"
                 )
 
@@ -49,7 +49,7 @@ def describe(value: Any) -> Any:
     The type of a class from outside this library is "module:Class", so that `rebuild` finds it again.
 
     Raises:
-        ValueError: a value that JSON has no word for, a torch.dtype for example.
+        ValueError: a value that JSON cannot hold, a torch.dtype for example.
 
     >>> describe(Seeds(1, 2, 3))
     {'type': 'Seeds', 'init': 1, 'data': 2, 'evaluation': 3}
@@ -99,8 +99,8 @@ def rebuild(described: Any, classes: Iterable[type] = ()) -> Any:
     Seeds(init=1, data=2, evaluation=3)
     """
     inits = (GaussianInit, LinearInit, OneHotInit, PositionHeadsInit, WithoutPositions)
-    own = (Recipe, Architecture, TrainPlan, Seeds, *inits)
-    return _rebuild(described, {type_name(cls): cls for cls in (*own, *classes)})
+    builtin = (Recipe, Architecture, TrainPlan, Seeds, *inits)
+    return _rebuild(described, {type_name(cls): cls for cls in (*builtin, *classes)})
 
 
 def _rebuild(described: Any, known: Mapping[str, type]) -> Any:
@@ -117,11 +117,11 @@ def _class(name: str, known: Mapping[str, type]) -> type:
     if name in known:
         return known[name]
     if same := [each for each in known.values() if separator and each.__name__ == cls]:
-        return same[0]  # handed over from a module that has moved, or that runs as a script
+        return same[0]  # passed from a module that has moved, or that runs as a script
     if not separator:
         raise ValueError(
             f"the run was made with {name}, which is not known here; known: {', '.join(sorted(known))}. "
-            "Hand the class over in `classes`"
+            "Pass the class in `classes`"
         )
     return load_class(name, (AbstractTask, AbstractInit), f"the run was made with {cls} of the module {module}")
 
@@ -139,12 +139,12 @@ def load_class(name: str, kinds: tuple[type, ...], purpose: str) -> type:
     """
     module, _, attribute = name.partition(":")
     try:
-        # A script that runs would be imported a second time under its own name.
+        # A running script would be imported a second time under its module name.
         loaded = sys.modules["__main__"] if module == _script() else importlib.import_module(module)
     except ImportError as reason:
         raise ValueError(
-            f"{purpose}, which cannot be imported here ({reason}). Run this where {module}.py lies, or hand the class "
-            f"over: --task module:{attribute} on the command line, `classes` in Python"
+            f"{purpose}, which cannot be imported here ({reason}). Run this in the folder of {module}.py, or pass the "
+            f"class: --task module:{attribute} on the command line, `classes` in Python"
         ) from reason
     cls = getattr(loaded, attribute, None)
     if not (isinstance(cls, type) and issubclass(cls, kinds)):
@@ -153,17 +153,17 @@ def load_class(name: str, kinds: tuple[type, ...], purpose: str) -> type:
     return cls
 
 
-def differences(expected: Any, found: Any, path: str = "") -> list[str]:
+def differences(expected: Any, recorded: Any, path: str = "") -> list[str]:
     """List where two descriptions differ, one line a field.
 
     >>> differences({"plan": {"steps": 9}}, {"plan": {"steps": 8}})
-    ['plan.steps: 9 asked for, 8 on disk']
+    ['plan.steps: 9 requested, 8 on disk']
     """
-    if isinstance(expected, dict) and isinstance(found, dict):
-        keys = sorted(expected.keys() | found.keys())
+    if isinstance(expected, dict) and isinstance(recorded, dict):
+        keys = sorted(expected.keys() | recorded.keys())
         return [
             line
             for key in keys
-            for line in differences(expected.get(key), found.get(key), f"{path}.{key}" if path else key)
+            for line in differences(expected.get(key), recorded.get(key), f"{path}.{key}" if path else key)
         ]
-    return [] if expected == found else [f"{path}: {expected} asked for, {found} on disk"]
+    return [] if expected == recorded else [f"{path}: {expected} requested, {recorded} on disk"]

@@ -30,7 +30,7 @@ REFRESH = 1.0
 BAR = "{desc} {percentage:3.0f}%|{bar}| {elapsed}, {remaining} left"
 
 
-class RunsFailed(RuntimeError):  # noqa: N818 - what happened, told in its message
+class RunsFailed(RuntimeError):  # noqa: N818 - named by what happened
     """Some runs of a sweep failed; the others are kept."""
 
 
@@ -55,8 +55,8 @@ def sweep(
 ) -> pd.DataFrame:
     """Call `function(**setting)` for every setting and return a row a setting: its values, then the results.
 
-    A result is written to the folder the moment it is there, whole or not at all; a sweep that was killed does only
-    what is missing. A setting may hold anything that run.json may: numbers, tuples, or a `Recipe`.
+    Each result is written to the folder atomically when its run ends; a sweep that was killed runs only what is
+    missing. A setting may hold anything that run.json may: numbers, tuples, or a `Recipe`.
 
     Args:
         function: from a setting's values to named results that JSON can hold. It must be at the top of a module, so
@@ -65,11 +65,11 @@ def sweep(
         folder: where the results are kept.
         executor: anything with the `concurrent.futures` interface, which its owner shuts down: a `worker_pool` that
             several sweeps share, threads, or a cluster's, as submitit's and dask's are. Function, values and results
-            are pickled on the way where it runs elsewhere; results are written here. None takes `workers` processes of
+            are pickled for another process or machine; results are written here. None takes `workers` processes of
             one thread each.
         workers: how many processes, where no executor is given.
         cost: about how long a setting's run takes, in any unit; the time left is estimated from it.
-        progress: show a bar, with the time left, or say that all runs are there.
+        progress: show a bar, with the time left, or report that all runs are done.
 
     Raises:
         ValueError: no settings, settings with different names, two that are the same, or no workers.
@@ -103,7 +103,7 @@ def sweep(
 def worker_pool(workers: int) -> Iterator[concurrent.futures.Executor]:
     """Yield processes of one thread each; they end when this one is killed, and an error here does not wait for them.
 
-    It is an executor like any other: hand it to several sweeps, and the processes are started once.
+    It is an executor like any other: pass it to several sweeps, and the processes start once.
 
     Args:
         workers: how many.
@@ -143,7 +143,7 @@ def _run(
             future.cancel()
     if failed:
         raise RunsFailed(
-            f"{len(failed)} of {len(missing)} runs failed; the others are kept, and the same call does only these "
+            f"{len(failed)} of {len(missing)} runs failed; the others are kept, and the same call repeats only these "
             "again:\n  " + "\n  ".join(failed)
         )
 
@@ -176,7 +176,7 @@ def _start_worker() -> None:
 
 
 def _end_with_parent() -> None:
-    # A worker whose sweep was killed would go on writing into a run that the next sweep takes up, and never end.
+    # A worker whose sweep was killed would otherwise continue to write into a run that the next sweep resumes.
     parent = multiprocessing.parent_process()
     if parent is not None:
         multiprocessing.connection.wait([parent.sentinel])

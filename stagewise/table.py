@@ -1,13 +1,60 @@
-"""The tidy table: one row a value; `run, step, probe, quantity`, a nullable column an axis, `value, lo, hi, n`."""
+"""The tidy table: a row for each value; `run, step, probe, quantity`, a nullable column an axis, `value, lo, hi, n`.
+
+Axes of tensors, in every annotation and in `Reading.axes`:
+
+- batch: sequences of the probe batch; averaged, so never a column.
+- pos: positions of a sequence.
+- query: the position that attends.
+- key: the position that is attended to.
+- token: entries of the vocabulary, by id.
+- layer: layers, from 0.
+- head: heads of a layer, from 0.
+- step: optimiser updates before a checkpoint.
+- reference: named solutions and other predictors that the model is compared with.
+- relation: named sets of keys, for each query, that a head may attend to.
+- offset: query position less key position; 0 is the query itself.
+- position: positions of a sequence, as a label in the table.
+- context: number of last tokens that a restricted context or a restricted model holds.
+- kind: how a head is ablated: zero, mean or resample.
+- control: "head", or "random head" for the matched control.
+- feature: named matrices (value maps), or entries of an attention profile.
+- cluster: clusters of attention patterns, by first appearance.
+- n_clusters: number of clusters tried.
+- row: single scored queries, from the first sequence on.
+- source: the earlier head of a composition, as "L0H1".
+- composition: Q, K or V.
+- among: the tokens that an entropy is over: all, or those of a relation.
+- threshold: attention above which a token counts as recalled.
+- time: of reduced dynamics, learning rate times steps; it becomes `step`.
+
+Columns beside the axes:
+
+- run: name of the series.
+- step: optimiser updates before the checkpoint.
+- tokens: training tokens before the checkpoint, where the source records them.
+- seed: of several trainings, which one.
+- probe: class name of the probe.
+- quantity: name of the value within the probe.
+- value: the measured value, averaged over the batch.
+- lo: lower end of the 95 % bootstrap interval.
+- hi: upper end of the 95 % bootstrap interval.
+- n: number of sequences averaged.
+- resamples: the value in every bootstrap resample, where there are few values.
+- nested: rank of the row's reference among the nested partial solutions, from 1; 0 for other references.
+"""
 
 import dataclasses
 import itertools
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
 
 import numpy as np
 import pandas as pd
+
+from stagewise.quantity import DECLARED as DECLARED
+from stagewise.quantity import Quantities as Quantities
+from stagewise.quantity import Quantity as Quantity
+from stagewise.quantity import declare as declare
+from stagewise.quantity import declared as declared
 
 KEYS = ["run", "step", "probe", "quantity"]
 VALUES = ["value", "lo", "hi", "n", "resamples"]
@@ -21,89 +68,19 @@ LEVEL = 0.95
 """Confidence level of `lo` and `hi`: percentiles of the bootstrap."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Quantity:
-    """What the numbers of a quantity are; onsets, axes, captions and the report read it.
-
-    Args:
-        label: what it is called, as in "attention mass".
-        unit: as in "nats" or "tokens"; empty for a share or a score.
-        range: its smallest and largest possible value, None where there is no bound.
-        progress: whether "up" or "down" is progress, and its onsets are looked for; None where neither is.
-        onset: what an onset of it is called, as in "copying begins"; empty takes the label, and rises or falls.
-        unless: another quantity of the same probe that says the same: where the table has it on the same axes, that
-            one is followed.
-
-    Raises:
-        ValueError: no label, bounds in the wrong order, or a direction other than up and down.
-
-    >>> Quantity("loss", "nats", (0, None), progress="down").axis
-    'loss, nats'
-    """
-
-    label: str
-    unit: str = ""
-    range: tuple[int | float | None, int | float | None] = (None, None)
-    progress: Literal["up", "down"] | None = None
-    onset: str = ""
-    unless: str = ""
-
-    def __post_init__(self) -> None:
-        if not self.label:
-            raise ValueError("a quantity needs a label, got an empty one")
-        if self.progress not in ("up", "down", None):
-            raise ValueError(f'progress is "up", "down" or None, got {self.progress!r}')
-        lo, hi = self.range
-        if lo is not None and hi is not None and not lo < hi:
-            raise ValueError(f"the range of {self.label!r} goes from its smallest to its largest value, got {lo}, {hi}")
-
-    @property
-    def axis(self) -> str:
-        """The label with its unit, as an axis shows it."""
-        return f"{self.label}, {self.unit}" if self.unit else self.label
-
-
-Quantities = dict[str, dict[str, Quantity]]
-"""Probe -> quantity -> what its numbers are."""
-
-DECLARED = "quantities"
-"""Where a table carries the `Quantities` of its probes: in its `attrs`, in memory and in Parquet. As one text of JSON,
-since pandas copies attrs deeply at every step, and a dictionary of dictionaries takes milliseconds each time."""
-
-
-def declare(table: pd.DataFrame, quantities: Quantities) -> None:
-    """Let a table carry what its numbers are, beside what it carries already."""
-    plain = {probe: {name: dataclasses.asdict(one) for name, one in own.items()} for probe, own in quantities.items()}
-    table.attrs[DECLARED] = json.dumps({**json.loads(table.attrs.get(DECLARED, "{}")), **plain})
-
-
-def declared(table: pd.DataFrame) -> Quantities:
-    """Return what a table says of its numbers; nothing for one that was made by hand.
-
-    >>> table = pd.DataFrame()
-    >>> declare(table, {"Loss": {"cross_entropy": Quantity("loss", "nats")}})
-    >>> declared(table)["Loss"]["cross_entropy"].unit
-    'nats'
-    """
-    return {
-        probe: {name: Quantity(**{**one, "range": tuple(one["range"])}) for name, one in own.items()}
-        for probe, own in json.loads(table.attrs.get(DECLARED, "{}")).items()
-    }
-
-
 COUNTED = {"batch", "time", "layer", "head"}
 """Axes whose entries are counted from 0 where nothing labels them."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LabelledArray:
-    """Numbers with named axes, and what they are: what becomes rows of a table.
+    """An array with named axes and a quantity, which becomes rows of a table.
 
     Args:
         axes: names, separated by spaces, as in "layer head"; empty for a single number.
         values: an array with these axes.
-        quantity: what the values are, as in "mass" or "kl".
-        labels: what each entry of an axis is called; layers and heads count from 0 without.
+        quantity: name of the values, as in "mass" or "kl".
+        labels: names of the entries of each axis; layers and heads count from 0 if not given.
 
     Raises:
         ValueError: axes or labels do not fit the values.
@@ -129,7 +106,7 @@ class LabelledArray:
 
 
 def check_axes(axes: str, shape: Sequence[int], quantity: str, labels: Mapping[str, Sequence[str | int]]) -> None:
-    """Refuse names of axes that do not fit a shape, and axes that nobody labels, or with too few or too many labels."""
+    """Refuse names of axes that do not fit a shape, and axes without labels, or with too few or too many."""
     names = axes.split()
     if len(names) != len(shape):
         raise ValueError(f"axes {axes!r} do not fit values of shape {tuple(shape)}, of {quantity!r}")
@@ -178,17 +155,17 @@ def select(table: pd.DataFrame, probe: str, quantity: str | None = None, **axes:
     """Return the rows of a probe, of a quantity, and with the given values on the axes, in the order of the steps.
 
     Raises:
-        ValueError: there are none; the message lists what there is.
+        ValueError: there are none; the message lists those of the table.
     """
-    there = table[table["probe"] == probe]
-    found = there if quantity is None else there[there["quantity"] == quantity]
+    of_probe = table[table["probe"] == probe]
+    rows = of_probe if quantity is None else of_probe[of_probe["quantity"] == quantity]
     for name, value in axes.items():
-        found = found[found[name] == value] if name in found else found.iloc[:0]
-    if found.empty:
-        wanted = ", ".join([probe, *filter(None, [quantity]), *(f"{k}={v}" for k, v in axes.items())])
-        has = there["quantity"].unique().tolist() if len(there) else table["probe"].unique().tolist()
-        raise ValueError(f"the table has no rows of {wanted}; it has {', '.join(map(str, has))}")
-    return found.dropna(axis="columns", how="all").sort_values("step", kind="stable")
+        rows = rows[rows[name] == value] if name in rows else rows.iloc[:0]
+    if rows.empty:
+        request = ", ".join([probe, *filter(None, [quantity]), *(f"{k}={v}" for k, v in axes.items())])
+        has = of_probe["quantity"].unique().tolist() if len(of_probe) else table["probe"].unique().tolist()
+        raise ValueError(f"the table has no rows of {request}; it has {', '.join(map(str, has))}")
+    return rows.dropna(axis="columns", how="all").sort_values("step", kind="stable")
 
 
 def head_label(layer: int, head: int) -> str:
@@ -216,7 +193,7 @@ def families(rows: pd.DataFrame) -> dict[str, list[str]]:
     """Sort the references of a table's rows into nested partial solutions, separately trained models and the rest.
 
     The column `nested` counts the partial solutions from 1, in their order, and is 0 for other references; `context`
-    is there for models trained on a restricted context. In rows without `nested` all others are partial solutions, in
+    is the one of models trained on a restricted context. In rows without `nested` all others are partial solutions, in
     the order of the rows.
 
     >>> rows = {"reference": ["uniform", "first", "short"], "nested": [0, 1, 0], "context": [None, None, 2]}
@@ -227,7 +204,7 @@ def families(rows: pd.DataFrame) -> dict[str, list[str]]:
     """
     rows = rows.dropna(subset="reference").drop_duplicates("reference")
     trained = rows["context"].notna() if "context" in rows else pd.Series(False, rows.index)
-    place = rows["nested"] if "nested" in rows else (~trained).astype(int)
-    nested = rows.assign(nested=place)[place > 0].sort_values("nested", kind="stable")
-    of = {"nested": nested, "trained": rows[trained], "other": rows[(place == 0) & ~trained]}
+    rank = rows["nested"] if "nested" in rows else (~trained).astype(int)
+    nested = rows.assign(nested=rank)[rank > 0].sort_values("nested", kind="stable")
+    of = {"nested": nested, "trained": rows[trained], "other": rows[(rank == 0) & ~trained]}
     return {name: part["reference"].astype(str).tolist() for name, part in of.items()}

@@ -1,6 +1,6 @@
-"""What a task is: sampled sequences, the predictions that count, where a head ought to look, and partial solutions.
+"""A task: sampled sequences, their scored predictions, relations that a head may attend to, and reference solutions.
 
-Axis names used everywhere: batch pos query key token layer head step reference relation.
+The names of axes and columns are listed in `stagewise.table`.
 """
 
 import abc
@@ -30,16 +30,16 @@ def derive_seed(seed: int, *path: int) -> int:
 class Batch:
     """Sequences with everything that training and probes need to know about them.
 
-    `tokens` are token numbers, or input vectors: a one-hot vector is its token, since both go through W_E. `targets`
-    are the tokens to predict, or of a regression the vectors. `scored` says which predictions count. `relations` names
-    sets of keys that a head may attend to from each query.
+    `tokens` are token ids, or input vectors: a one-hot vector equals its token, since both go through W_E. `targets`
+    are the tokens to predict, or of a regression the vectors. `scored` marks the predictions that count. `relations`
+    names sets of keys that a head may attend to from each query.
     `references` are named solutions, or other predictors to compare with, as log-probabilities (nats), the complete
     solution last. `nested` names the partial solutions among them that a model goes through in this order, the complete
-    one last; None for all but a uniform distribution, which knows nothing. `contexts` gives, of the references that are
+    one last; None for all but a uniform distribution. `contexts` gives, of the references that are
     models trained on a restricted context, the number of tokens that they see.
 
     Raises:
-        ValueError: `nested` or `contexts` name a reference that is not there.
+        ValueError: `nested` or `contexts` name a reference that the batch does not have.
     """
 
     tokens: Int[Tensor, "batch pos"] | Float[Tensor, "batch pos feature"]
@@ -89,14 +89,14 @@ class Batch:
         )
 
     def complete(self) -> "Batch":
-        """Return the sequences in which a prediction is scored and every relation starts; all where none is like that.
+        """Return the sequences with a scored prediction and a query of every relation; all if there are none.
 
-        Some windows of a text have, for instance, no token twice, and nothing for a head to look back to.
+        Some windows of a text, for instance, hold no token twice, and so no key of the relation `duplicate token`.
         """
-        there = self.scored.any(1)
+        complete = self.scored.any(1)
         for mask in self.relations.values():
-            there = there & mask.any(-1).any(-1)
-        return self[there] if bool(there.any()) and not bool(there.all()) else self
+            complete = complete & mask.any(-1).any(-1)
+        return self[complete] if bool(complete.any()) and not bool(complete.all()) else self
 
     @property
     def nested_references(self) -> tuple[str, ...]:
@@ -135,7 +135,7 @@ class AbstractTask(abc.ABC):
     n_sequences: int | None
 
     relations_move: ClassVar[bool] = False
-    """Whether relations lie elsewhere in every sequence: then no map of mean attention can outline them."""
+    """Whether relations lie at other positions in each sequence: then no map of mean attention can outline them."""
 
     @property
     def nested(self) -> tuple[str, ...] | None:
@@ -146,11 +146,11 @@ class AbstractTask(abc.ABC):
     @property
     def contexts(self) -> tuple[int, ...] | None:
         """How many of the last tokens each partial solution reads, ascending: the contexts to restrict a model to; None
-        where the task says nothing of them, for powers of two."""
+        for powers of two."""
         return None
 
     def value_features(self) -> Mapping[str, Float[Tensor, "token_out token_in"]]:
-        """Return, by name, the matrices that a head's value map (token in, logits out) may come to hold; none by
+        """Return, by name, the matrices that a head's value map (token in, logits out) may learn; none by
         default."""
         return {}
 

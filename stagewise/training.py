@@ -38,15 +38,15 @@ def train(
 
     Args:
         recipe: task, architecture and plan.
-        folder: the run folder, made where it is not there.
+        folder: the run folder, created if missing.
         progress: show a bar with the loss and the steps a second.
         device: where to train.
 
     Raises:
         ValueError: the folder holds a run of another recipe, or an unfinished one that another version began and this
-            one cannot go on with; or `plan.rates` names no parameter.
-        FloatingPointError: the loss is not finite; the last checkpoint before it stands.
-        OSError: a file could not be written; what was written before stands.
+            one cannot resume; or `plan.rates` names no parameter.
+        FloatingPointError: the loss is not finite; the last checkpoint before it remains.
+        OSError: a file could not be written; what was written before remains.
     """
     folder, plan = Path(folder), recipe.plan
     model = models.build(recipe.architecture, plan.seeds.init, device)
@@ -80,7 +80,7 @@ def train(
                 _save(folder, step, model, optimiser, metrics, draws)
     except FloatingPointError as reason:
         last = max(step for step in plan.saved_steps if step < len(metrics))
-        raise FloatingPointError(f"{reason}. The checkpoints up to step {last} stand in {folder}") from reason
+        raise FloatingPointError(f"{reason}. The checkpoints up to step {last} are in {folder}") from reason
     return _open(folder, recipe)
 
 
@@ -94,7 +94,7 @@ def descend(
     adjust: Callable[[int], None] | None = None,
     metrics: list[Metrics] | None = None,
 ) -> Iterator[int]:
-    """Yield each step before its update, and `stop` after the last one: the loop of everything that trains here.
+    """Yield each step before its update, and `stop` after the last one: the training loop of every model here.
 
     Leaving the loop ends training.
 
@@ -105,10 +105,10 @@ def descend(
         stop: the step to end at.
         clip: largest norm of the gradient; None does not clip.
         adjust: changes the gradients of a step, before they are clipped, or the rates of its update.
-        metrics: where each update's step, loss and norm of the gradient (before clipping) are put; None measures none.
+        metrics: a list to append each update's step, loss and gradient norm (before clipping) to; None records none.
 
     Raises:
-        FloatingPointError: the loss or the gradient is not finite; its update is not made.
+        FloatingPointError: the loss or the gradient is not finite; the update is skipped.
     """
     parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
     for step in range(start, stop):
@@ -210,5 +210,5 @@ def _resume(
     models.load(model, read_checkpoint(folder, state["step"]))
     optimiser.load_state_dict(state["optimiser"])
     metrics = pd.read_parquet(folder / run_folder.METRICS)
-    kept: list[Metrics] = metrics[metrics.step < state["step"]].to_dict("records")
-    return state["step"], kept
+    earlier: list[Metrics] = metrics[metrics.step < state["step"]].to_dict("records")
+    return state["step"], earlier

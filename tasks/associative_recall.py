@@ -15,10 +15,10 @@ from stagewise.task import AbstractTask, Batch
 class AssociativeRecall(AbstractTask):
     """Sequences k_1 v_1 ... k_N v_N q of N pairs and a query; the value of q is to be predicted at the end.
 
-    In each sequence a fresh random permutation of all tokens says which value a key has. Keys other than the query are
+    In each sequence a fresh random permutation of all tokens maps keys to values. Keys other than the query are
     distinct. The probe batch is without repetition: one copy of the query's pair, p = 0.
 
-    Relations: "query to value" and "query to key" lead from the last position to the relevant pairs, "value to key"
+    Relations: "query to value" and "query to key" go from the last position to the relevant pairs, "value to key"
     from every value to its own key, "previous token" from every token to the one before it.
 
     Args:
@@ -27,7 +27,7 @@ class AssociativeRecall(AbstractTask):
         n_copies: B, the mean number of slots that hold the query's pair.
         p: share of the sequences whose query is one of two frequent tokens.
         copies: "forced" puts one copy in a random slot and fills each other slot with probability (B - 1) / (N - 1);
-            "bernoulli" fills each slot with probability B / N, as the paper says, and leaves the query out of
+            "bernoulli" fills each slot with probability B / N, as in the paper, and leaves the query out of
             (1 - B / N)^N of the sequences, 37 % at B = 1.
         n_sequences: size of the training set; None for fresh data at every step.
 
@@ -100,9 +100,9 @@ class AssociativeRecall(AbstractTask):
         return Batch(tokens, targets, scored, _relations(relevant))
 
     def references(self, batch: Batch) -> dict[str, Float[Tensor, "batch pos token"]]:
-        """Return (nats) the uniform law, a guess among the sequence's values, and the recalled value.
+        """Return (nats) the uniform distribution, a guess among the sequence's values, and the recalled value.
 
-        Positions that are not scored hold the uniform law.
+        Positions that are not scored hold the uniform distribution.
         """
         uniform = torch.full((*batch.tokens.shape, self.n_tokens), -math.log(self.n_tokens))
         guess, recall = uniform.clone(), uniform.clone()

@@ -39,7 +39,7 @@ class MarkovChain(AbstractTask):
         seed: draws the U_k.
 
     Raises:
-        ValueError: a parameter is out of range; the message says which and what is possible.
+        ValueError: a parameter is out of range; the message names it and its range.
 
     Source: Yüksel et al. (2026), Incremental Learning of Sparse Attention Patterns in Transformers,
     arXiv:2602.19143, section 2. The defaults here are smaller than the paper's (d = 50, T = 20, temperature 0.1).
@@ -50,7 +50,7 @@ class MarkovChain(AbstractTask):
     (torch.Size([5, 21]), 80, ['I(1)', 'I(2)', 'I(3)'])
     """
 
-    d_vocab: int = 24  # a field in the place of the abstract property
+    d_vocab: int = 24  # a field implements the abstract property
     spans: tuple[int, ...] = (2, 2, 2)
     stride: int | None = None
     length: int = 16
@@ -142,19 +142,19 @@ class MarkovChain(AbstractTask):
         return Batch(sequence[:, :-1], sequence[:, 1:], scored, relations)
 
     def references(self, batch: Batch) -> dict[str, Float[Tensor, "batch pos token"]]:
-        """Return the uniform law and the truncated truths A*_1, A*_1:2, ... (nats); the last is the law itself.
+        """Return the uniform distribution and the truncated references A*_1, A*_1:2, ... (nats), the last complete.
 
-        A truncated truth keeps the most important groups at the same temperature, without re-normalising. Positions
-        without a full window are not scored and hold the uniform law.
+        A truncated reference keeps the most important groups at the same temperature, without re-normalising. Positions
+        without a full window are not scored and hold the uniform distribution.
         """
         contexts = batch.tokens.unfold(1, self.window, 1).flip(-1)
         logits = self._group_logits(contexts.flatten(0, 1)).view(-1, *contexts.shape[:2], self.d_vocab)
         uniform = torch.full((*batch.tokens.shape, self.d_vocab), -float(np.log(self.d_vocab)))
         references = {"uniform": uniform}
-        for i, kept in enumerate(logits.cumsum(0), start=1):
-            truth = uniform.clone()
-            truth[:, self.window - 1 :] = kept.log_softmax(-1)
-            references["A*_1" if i == 1 else f"A*_1:{i}"] = truth
+        for i, truncated in enumerate(logits.cumsum(0), start=1):
+            reference = uniform.clone()
+            reference[:, self.window - 1 :] = truncated.log_softmax(-1)
+            references["A*_1" if i == 1 else f"A*_1:{i}"] = reference
         return references
 
     def _group_logits(self, context: Int[Tensor, "row lag"]) -> Float[Tensor, "group row token"]:

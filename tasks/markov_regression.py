@@ -23,7 +23,7 @@ class MarkovRegression(AbstractTask):
     Args:
         dim: size d of the vectors.
         spans: number of lags in each group, the most important first.
-        n_lags: number T of lags that a model sees; those in no group carry nothing.
+        n_lags: number T of lags that a model sees; those in no group do not affect y.
         importance: the ratio m of successive groups' weights.
         noise: standard deviation of each entry of y around its mean.
         n_sequences: size of the training set; None for fresh data at every step.
@@ -32,8 +32,8 @@ class MarkovRegression(AbstractTask):
     Raises:
         ValueError: a parameter is out of range.
 
-    Source: Yüksel et al. (2026), arXiv:2602.19143, the regression variant of section 2. Independent inputs take the
-    place of a running chain there, so that the population loss is a tensor factorisation.
+    Source: Yüksel et al. (2026), arXiv:2602.19143, the regression variant of section 2. Independent inputs replace
+    a running chain there, so that the population loss is a tensor factorisation.
 
     >>> batch = MarkovRegression(n_lags=7).sample(5, seed=0)
     >>> batch.tokens.shape, batch.relations["I(1)"][0, -1].int().tolist()
@@ -153,7 +153,7 @@ class MarkovRegression(AbstractTask):
         return einsum(matrices, inputs, "lag output input, batch lag input -> batch output")
 
     def _mask(self, lags: range) -> Bool[Tensor, "query key"]:
-        """Return the keys at these lags, of the last query; the others predict nothing."""
+        """Return the keys at these lags, of the last query; the other positions are not scored."""
         mask = torch.zeros(self.n_lags, self.n_lags, dtype=torch.bool)
         mask[-1, [self.n_lags - lag for lag in lags]] = True
         return mask

@@ -1,4 +1,4 @@
-"""Random tokens, and then a stretch of them again: what heads do when nobody wrote down a task."""
+"""Random tokens, then a stretch of them again: it measures heads of a model whose task has no reference solution."""
 
 import dataclasses
 import math
@@ -17,10 +17,10 @@ LONGEST = 32
 
 @dataclasses.dataclass(frozen=True)
 class RepeatedTokens(AbstractTask):
-    """`length` different random tokens, then `again` of them in a row, from a random place on.
+    """`length` different random tokens, then `again` of them in a row, from a random position on.
 
-    How far back the same token lies, the lag, is thus another one in every sequence, evenly from `again` to `length`:
-    a head that looks a fixed way back has at most 1 / (length - again + 1) of the induction score. Only the repeated
+    The distance to the same token, the lag, thus varies by sequence, evenly from `again` to `length`: a head that
+    attends to a fixed offset has at most 1 / (length - again + 1) of the induction score. Only the repeated
     stretch can be predicted, and only it is scored. From a query at position t of it, the relations are
 
     - `previous token`: t - 1,
@@ -28,10 +28,10 @@ class RepeatedTokens(AbstractTask):
     - `induction`: t - lag + 1, what followed it there,
     - `first token`: 0,  `self`: t.
 
-    Of these, previous token, first token and self hold in the first part too, except at position 0, which has nothing
-    but itself: `along` of `AttentionTo` reads all queries of a relation, `mass` the scored ones.
+    Of these, previous token, first token and self hold in the first part too, except at position 0, which has no
+    earlier key: `along` of `AttentionTo` reads all queries of a relation, `mass` the scored ones.
 
-    The references are the uniform law, the uniform law over the tokens of the sequence, and the copy.
+    The references are the uniform distribution, the uniform one over the tokens of the sequence, and the copy.
 
     Args:
         d_vocab: number of tokens of the model.
@@ -56,7 +56,7 @@ class RepeatedTokens(AbstractTask):
 
     relations_move: ClassVar[bool] = True
 
-    d_vocab: int = 64  # a field in the place of the abstract property
+    d_vocab: int = 64  # a field implements the abstract property
     length: int = 32
     again: int | None = None
     bos: int | None = None
@@ -84,8 +84,8 @@ class RepeatedTokens(AbstractTask):
         23
         """
         d_vocab, n_ctx = int(architecture.config["d_vocab"]), int(architecture.config["n_ctx"])
-        known = architecture.bos is not None
-        length = min(LONGEST, cls.longest(n_ctx, known), d_vocab - known)
+        has_bos = architecture.bos is not None
+        length = min(LONGEST, cls.longest(n_ctx, has_bos), d_vocab - has_bos)
         return cls(d_vocab, length=length, bos=architecture.bos)
 
     @staticmethod
@@ -125,12 +125,12 @@ class RepeatedTokens(AbstractTask):
         if self.bos is not None:
             keys[:, self.bos] = -1.0
         first = keys.topk(self.length, dim=1).indices
-        place = torch.randint(self.length - self._repeated + 1, (n, 1), generator=generator)
-        again = first.gather(1, place + torch.arange(self._repeated))
-        start = torch.full((n, self._shift), self.bos or 0)
-        sequence = torch.cat([start, first, again], 1)
+        start = torch.randint(self.length - self._repeated + 1, (n, 1), generator=generator)
+        again = first.gather(1, start + torch.arange(self._repeated))
+        prefix = torch.full((n, self._shift), self.bos or 0)
+        sequence = torch.cat([prefix, first, again], 1)
         scored = (torch.arange(self.n_ctx) >= self._second).expand(n, -1)
-        return Batch(sequence[:, :-1], sequence[:, 1:], scored, self._relations(self.length - place))
+        return Batch(sequence[:, :-1], sequence[:, 1:], scored, self._relations(self.length - start))
 
     @property
     def nested(self) -> tuple[str, ...]:
@@ -138,19 +138,19 @@ class RepeatedTokens(AbstractTask):
         return ()
 
     def references(self, batch: Batch) -> dict[str, Float[Tensor, "batch pos token"]]:
-        """Return the uniform law, the uniform law over the sequence's tokens, and the copy (nats); where it is scored.
+        """Return (nats) the uniform distribution, that over the sequence's tokens, and the copy, where scored.
 
-        Elsewhere they hold the uniform law.
+        Elsewhere they hold the uniform distribution.
         """
         n, width = batch.tokens.shape
         uniform = torch.full((n, width, self.d_vocab), -math.log(self.d_vocab))
-        seen = torch.full((n, self.d_vocab), -torch.inf)
-        seen.scatter_(1, batch.tokens[:, self._shift : self._second], -math.log(self.length))
+        of_sequence = torch.full((n, self.d_vocab), -torch.inf)
+        of_sequence.scatter_(1, batch.tokens[:, self._shift : self._second], -math.log(self.length))
         copy = torch.full_like(uniform, -torch.inf).scatter_(2, batch.targets[..., None], 0.0)
         scored = batch.scored[..., None]
         return {
             "uniform": uniform,
-            "tokens of the sequence": torch.where(scored, seen[:, None], uniform),
+            "tokens of the sequence": torch.where(scored, of_sequence[:, None], uniform),
             "copy": torch.where(scored, copy, uniform),
         }
 

@@ -19,7 +19,7 @@ class SequenceClasses(AbstractTask):
         P(common token | n) = w / Z,   P(k-th distinct token of n | n) = w_k / Z,   w_k evenly spaced
 
     Token ids: the common tokens; the distinct tokens of class 0, 1, ...; the query tokens; the labels. A query token
-    serves `labels_per_query` classes, so that only distinct tokens tell its labels apart. The last position holds
+    serves `labels_per_query` classes, so that only distinct tokens distinguish its labels. The last position holds
     the query, and is the only one that is scored; its target is the label.
 
     Args:
@@ -35,7 +35,7 @@ class SequenceClasses(AbstractTask):
         n_sequences: size of the training set; None for fresh data at every step.
 
     Raises:
-        ValueError: a parameter is out of range; the message says which and what is possible.
+        ValueError: a parameter is out of range; the message names it and its range.
 
     Source: Tian et al. (2023), Scan and Snap: Understanding Training Dynamics and Token Composition in 1-layer
     Transformer, arXiv:2305.16380, section 3 and the Syn-Small and Syn-Medium data of section 7. Note that the paper's
@@ -109,14 +109,14 @@ class SequenceClasses(AbstractTask):
         """The label of each class."""
         return self.d_vocab - self.n_classes + torch.arange(self.n_classes)
 
-    def law(self) -> Float[Tensor, "class token"]:
+    def distribution(self) -> Float[Tensor, "class token"]:
         """Return P(token | class) over the whole vocabulary, in float64.
 
-        >>> [round(p, 7) for p in SequenceClasses().law()[0, [0, 10, 19]].tolist()]
+        >>> [round(p, 7) for p in SequenceClasses().distribution()[0, [0, 10, 19]].tolist()]
         [0.0645161, 0.0064516, 0.0645161]
         """
-        law = torch.zeros(self.n_classes, self.d_vocab, dtype=torch.float64)
-        return law.scatter_(1, self.support, self._weights().expand(self.n_classes, -1))
+        probabilities = torch.zeros(self.n_classes, self.d_vocab, dtype=torch.float64)
+        return probabilities.scatter_(1, self.support, self._weights().expand(self.n_classes, -1))
 
     def sample(self, n: int, seed: int) -> Batch:
         """Sample n sequences, classes uniformly."""
@@ -128,29 +128,29 @@ class SequenceClasses(AbstractTask):
         return self._batch(self.support[classes[:, None], slots.view(n, self.length)], classes)
 
     def references(self, batch: Batch) -> dict[str, Float[Tensor, "batch pos token"]]:
-        """Return four laws of the label (nats): any token, any label, one of the query's labels, the class's own.
+        """Return four distributions of the label (nats): any token, any label, the query's labels, the class's label.
 
-        The last, `class`, is the exact posterior: the label that the distinct tokens of the context give, or one of
-        the query's labels where there are none. Positions before the last are not scored and hold the uniform law.
+        The last, `class`, is the exact posterior: the label that the distinct tokens of the context imply, or one of
+        the query's labels where there are none. Positions before the last are not scored: they hold the uniform one.
         """
-        own = torch.zeros(self.n_classes, self.d_vocab)
-        own[torch.arange(self.n_classes), self.labels] = 1.0
-        seen = (batch.tokens[:, :-1, None] == self.distinct_tokens.flatten()).any(1)
-        evidence = seen.view(-1, self.n_classes, self.n_distinct).any(-1)
+        label = torch.zeros(self.n_classes, self.d_vocab)
+        label[torch.arange(self.n_classes), self.labels] = 1.0
+        present = (batch.tokens[:, :-1, None] == self.distinct_tokens.flatten()).any(1)
+        evidence = present.view(-1, self.n_classes, self.n_distinct).any(-1)
         same_query = batch.tokens[:, -1:] == self.queries
         fits = torch.where((evidence & same_query).any(-1, keepdim=True), evidence & same_query, same_query)
-        laws = {
+        distributions = {
             "uniform": torch.ones(len(batch), self.d_vocab),
-            "labels": own.sum(0).expand(len(batch), -1),
-            "query": same_query.float() @ own,
-            "class": fits.float() @ own,
+            "labels": label.sum(0).expand(len(batch), -1),
+            "query": same_query.float() @ label,
+            "class": fits.float() @ label,
         }
-        return {name: self._everywhere(law, batch) for name, law in laws.items()}
+        return {name: self._everywhere(probs, batch) for name, probs in distributions.items()}
 
     def stream(self, seed: int) -> Callable[[int, int], Batch]:
         """Return the training data: a function of (step, batch size); relations are left to the probe batch.
 
-        With `published`, asking for the steps in their order costs each once; going back replays from the first.
+        With `published`, asking for the steps in their order costs each once; an earlier step replays from the first.
         """
         if self.published:
             return self._replay(seed)
@@ -176,7 +176,7 @@ class SequenceClasses(AbstractTask):
                 f"P(token | class) is not a multiple of 1/{length}: choose a length that makes every count whole "
                 f"(155 for the presets), counts would be {[round(count, 3) for count in expected.tolist()]}"
             )
-        context = torch.stack([own.repeat_interleave(counts) for own in self.support])
+        context = torch.stack([tokens.repeat_interleave(counts) for tokens in self.support])
         return self._batch(context, torch.arange(self.n_classes))
 
     def vocabulary_batch(self) -> Batch:
@@ -188,8 +188,8 @@ class SequenceClasses(AbstractTask):
         batch = self._batch(torch.arange(self.d_vocab).expand(self.n_queries, -1), first)
         owner = torch.full((self.d_vocab,), -1)
         owner[self.distinct_tokens] = torch.arange(self.n_classes)[:, None] // self.labels_per_query
-        own = owner[batch.tokens] == torch.arange(self.n_queries)[:, None]
-        return dataclasses.replace(batch, relations={**batch.relations, "distinct": _causal(own)})
+        distinct = owner[batch.tokens] == torch.arange(self.n_queries)[:, None]
+        return dataclasses.replace(batch, relations={**batch.relations, "distinct": _causal(distinct)})
 
     def _weights(self) -> Float[Tensor, " slot"]:
         common = torch.full((self.n_common,), self.common_weight, dtype=torch.float64)
@@ -210,9 +210,9 @@ class SequenceClasses(AbstractTask):
         scored = (torch.arange(tokens.shape[1]) == tokens.shape[1] - 1).expand(len(tokens), -1)
         return Batch(tokens, targets, scored)
 
-    def _everywhere(self, law: Float[Tensor, "batch token"], batch: Batch) -> Float[Tensor, "batch pos token"]:
+    def _everywhere(self, probs: Float[Tensor, "batch token"], batch: Batch) -> Float[Tensor, "batch pos token"]:
         log_probs = torch.full((*batch.tokens.shape, self.d_vocab), -math.log(self.d_vocab))
-        log_probs[:, -1] = (law / law.sum(1, keepdim=True)).log()
+        log_probs[:, -1] = (probs / probs.sum(1, keepdim=True)).log()
         return log_probs
 
     def _replay(self, seed: int) -> Callable[[int, int], Batch]:

@@ -18,7 +18,7 @@ class SparseRegression(AbstractTask):
 
     W* has entries N(0, 1 / d), drawn from `seed`. With in-context repetition B positions hold the relevant vector;
     with cross-sample repetition it is the first basis vector in a share p of the sequences. The probe batch has p = 0,
-    and B = 1 unless the positions are fixed (where a model of fixed positions cannot know B = 1).
+    and B = 1 unless the positions are fixed (a model trained on fixed positions with B > 1 has not learned B = 1).
 
     Args:
         n_positions: T.
@@ -31,7 +31,7 @@ class SparseRegression(AbstractTask):
         seed: draws W*.
 
     Raises:
-        ValueError: a parameter is out of range; random positions that nothing marks.
+        ValueError: a parameter is out of range; random positions without a mark.
 
     Source: Zucchet et al. (2025), The emergence of sparse attention, arXiv:2505.17863, sections 2 and 3.1.
 
@@ -60,7 +60,7 @@ class SparseRegression(AbstractTask):
         if self.positions not in ("fixed", "random"):
             raise ValueError(f'positions must be "fixed" or "random", got {self.positions!r}')
         if self.positions == "random" and not self.marked:
-            raise ValueError("random positions cannot be found without a mark: set marked=True")
+            raise ValueError("random positions cannot be detected without a mark: set marked=True")
         if self.n_sequences is not None and self.n_sequences < 1:
             raise ValueError(f"n_sequences must be positive, or None for fresh data, got {self.n_sequences}")
 
@@ -105,7 +105,7 @@ class SparseRegression(AbstractTask):
 
     @property
     def nested(self) -> tuple[str, ...]:
-        """The complete solution alone: answering zero knows nothing."""
+        """The complete solution alone: predicting zero is no partial solution."""
         return ("W*",)
 
     def references(self, batch: Batch) -> dict[str, Float[Tensor, "batch pos output"]]:

@@ -1,4 +1,4 @@
-"""A text of one's own, cut into windows: the probe batch for models of natural language."""
+"""Any text, split into windows: the probe batch for models of natural language."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from torch import Tensor
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.task import AbstractTask, Batch
 from stagewise.text.token_relations import token_relations
-from stagewise.text.tokenizer import ASKED, TOKENIZER, encode, vocabulary_size
+from stagewise.text.tokenizer import ACCEPTED, TOKENIZER, encode, vocabulary_size
 
 LENGTH = 64
 """Positions of a window, where the models have so many."""
@@ -28,8 +28,8 @@ Texts = str | Path | Sequence[str | Path]
 class Text(AbstractTask):
     """Windows of a text, every next token scored. A sample takes different windows, all of them where it asks for more.
 
-    The relations are those of `relations.token_relations`: previous token, duplicate token, induction, first token,
-    self. What the best prediction is nobody knows: there are no references.
+    The relations are those of `text.token_relations`: previous token, duplicate token, induction, first token,
+    self. The best prediction is unknown: there are no references.
 
     Args:
         tokenizer: the model's: a tokenizer.json, a folder that holds one, or a repository of the hub that does.
@@ -83,28 +83,28 @@ class Text(AbstractTask):
         return Batch(tokens, chosen[:, 1:].contiguous(), torch.ones_like(tokens, dtype=torch.bool), relations)
 
     def references(self, batch: Batch) -> dict[str, Float[Tensor, "batch pos token"]]:
-        """Return nothing: no partial solution is known."""
+        """Return an empty dictionary: no partial solution is known."""
         return {}
 
-    def numbers(self) -> np.ndarray:
-        """Return the whole text as token numbers; it is read once."""
-        return np.array(_numbers(self.files, self.text, self.tokenizer), dtype=np.int64)
+    def token_ids(self) -> np.ndarray:
+        """Return the token ids of the whole text; it is read once."""
+        return np.array(_token_ids(self.files, self.text, self.tokenizer), dtype=np.int64)
 
     def _windows(self) -> Tensor:
-        """Cut the text into windows with the token after each: [window, length + 1]."""
-        numbers = self.numbers()
+        """Split the text into windows with the token after each: [window, length + 1]."""
+        token_ids = self.token_ids()
         start = [] if self.bos is None else [self.bos]
-        own = self.length + 1 - len(start)
-        if not (n := len(numbers) // own):
+        taken = self.length + 1 - len(start)
+        if not (n := len(token_ids) // taken):
             raise ValueError(
-                f"the text has {len(numbers)} tokens, a window takes {own}: give a longer text or a smaller length"
+                f"the text has {len(token_ids)} tokens, a window takes {taken}: give a longer text or a smaller length"
             )
-        rows = torch.from_numpy(numbers[: n * own]).view(n, own)
+        rows = torch.from_numpy(token_ids[: n * taken]).view(n, taken)
         return torch.cat([torch.tensor(start, dtype=torch.int64).expand(n, -1), rows], 1)
 
 
 @lru_cache(maxsize=2)
-def _numbers(files: tuple[str, ...], text: str | None, tokenizer: str) -> list[int]:
+def _token_ids(files: tuple[str, ...], text: str | None, tokenizer: str) -> list[int]:
     if text is None:
         text = "".join(_read(Path(file)) for file in files)
     return encode(text, tokenizer)
@@ -126,7 +126,7 @@ def asked_task(series: CheckpointSeries, text: Texts | None, tokenizer: str | No
         ValueError: a tokenizer without a text, and all that `text_task` raises.
     """
     if not text and tokenizer is not None:
-        raise ValueError(f"the tokenizer {tokenizer} has nothing to read: give a text too")
+        raise ValueError(f"the tokenizer {tokenizer} was given without a text: give a text too")
     return text_task(series, text, tokenizer) if text else None
 
 
@@ -134,32 +134,32 @@ def text_task(series: CheckpointSeries, text: Texts, tokenizer: str | None = Non
     """Return the windows of a text that fit the models of a series, after their BOS token if the config names one.
 
     Args:
-        series: whose models will read it.
+        series: the models that read it.
         text: a file in UTF-8, or several.
         tokenizer: a tokenizer.json, a folder that holds one, or a repository of the hub that does; None takes the one
             that lies beside the checkpoints, or in the series' own repository.
 
     Raises:
         FileNotFoundError: there is no tokenizer, or no such file.
-        ValueError: the text is too short, or the tokenizer is another model's.
+        ValueError: the text is too short, or the tokenizer belongs to another model.
         OSError: the hub does not answer.
     """
     files = tuple(str(file) for file in ([text] if isinstance(text, str | Path) else text))
     if tokenizer is None:
-        found = None if series.source is None else series.source.beside(TOKENIZER)
-        if found is None:
+        file = None if series.source is None else series.source.beside(TOKENIZER)
+        if file is None:
             raise FileNotFoundError(
                 f"no tokenizer: there is no {TOKENIZER} beside the checkpoints of {series.name}. Give the tokenizer "
-                f"that the models were trained with: {ASKED}"
+                f"that the models were trained with: {ACCEPTED}"
             )
-        tokenizer = str(found)
+        tokenizer = str(file)
     architecture = series.architecture
     d_vocab, n_ctx = int(architecture.config["d_vocab"]), int(architecture.config["n_ctx"])
     task = Text(tokenizer, files, length=min(LENGTH, n_ctx), bos=architecture.bos)
-    task.sample(1, seed=0)  # what is wrong with text or tokenizer comes out before any checkpoint is read
-    if (largest := int(task.numbers().max())) >= d_vocab:
+    task.sample(1, seed=0)  # errors of the text or the tokenizer are raised before any checkpoint is read
+    if (largest := int(task.token_ids().max())) >= d_vocab:
         raise ValueError(
-            f"the tokenizer {tokenizer} makes token {largest} of this text, and the models of {series.name} have "
+            f"the tokenizer {tokenizer} gives token {largest} for this text, and the models of {series.name} have "
             f"{d_vocab} tokens, counted from 0: give the tokenizer that they were trained with"
         )
     return task

@@ -14,7 +14,7 @@ from torch import Generator, Tensor
 
 from stagewise.task import EVALUATION, TRAINING, AbstractTask, Batch, derive_seed
 from stagewise.text import n_grams
-from stagewise.text.corpus import BYTES, Corpus, Words, corpus
+from stagewise.text.corpus import BYTES, Corpus, TokenizerKind, corpus
 from stagewise.text.token_relations import token_relations
 
 FOLDER_VARIABLE = "STAGEWISE_WIKITEXT"
@@ -24,23 +24,23 @@ RELATIONS = ("previous token", "duplicate token", "induction")
 
 @dataclasses.dataclass(frozen=True)
 class WikiText(AbstractTask):
-    """Windows of WikiText, every next word scored; training windows from `train`, probe batches from `validation`.
+    """Windows of WikiText, every next token scored; training windows from `train`, probe batches from `validation`.
 
-    Relations: `previous token` (the key just before the query), `duplicate token` (earlier keys with the query's word)
+    Relations: `previous token` (the key just before the query), `duplicate token` (earlier keys with the query's token)
     and `induction` (keys that follow those).
 
     Args:
         name: configuration on the hub.
         length: positions of a window.
-        words: "plain" splits at white space and ends each line with <eos>; "basic_english" is torchtext's: lower
-            case, punctuation apart, quotation marks, colons and semicolons dropped, no <eos>; "bpe" learns byte pairs
-            from `train`, and every text has a tokenisation.
-        n_words: size of the vocabulary, the most frequent words of `train`; the others become <unk>. None for all.
-            Of "bpe" the number of tokens, at least 258.
+        tokenizer: "plain" splits at white space and ends each line with <eos>; "basic_english" is torchtext's: lower
+            case, punctuation apart, quotation marks, colons and semicolons dropped, no <eos>; "bpe" is byte-pair
+            encoding trained on `train`, which can encode every text.
+        vocab_size: number of tokens of the vocabulary, the most frequent words of `train`; the others become <unk>.
+            None for all. "bpe" needs at least 258.
         data: a folder with train.txt, valid.txt and test.txt; None takes the environment variable STAGEWISE_WIKITEXT,
             or else the hub.
-        repeating: share of the training windows that say their beginning again and again: an excerpt of an eighth to a
-            half of the window. Probe batches hold the text as it is.
+        repeating: share of the training windows that repeat their beginning over and over: an excerpt of an eighth to
+            a half of the window. Probe batches hold the text as it is.
         n_sequences: always None: the windows of a step are drawn anew from the text.
 
     Raises:
@@ -54,8 +54,8 @@ class WikiText(AbstractTask):
 
     name: str = "wikitext-2-v1"
     length: int = 64
-    words: Words = "plain"
-    n_words: int | None = None
+    tokenizer: TokenizerKind = "plain"
+    vocab_size: int | None = None
     data: str | None = None
     repeating: float = 0.0
     n_sequences: int | None = None
@@ -63,26 +63,26 @@ class WikiText(AbstractTask):
     relations_move: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.length < 2 or (self.n_words is not None and self.n_words < 2):
+        if self.length < 2 or (self.vocab_size is not None and self.vocab_size < 2):
             raise ValueError(
-                f"length and n_words must be at least two, got length={self.length}, n_words={self.n_words}"
+                f"length and vocab_size must be at least two, got length={self.length}, vocab_size={self.vocab_size}"
             )
         if not 0 <= self.repeating <= 1:
             raise ValueError(f"repeating is a share of the windows, between 0 and 1; got {self.repeating}")
-        if self.words not in ("plain", "basic_english", "bpe") or self.n_sequences is not None:
+        if self.tokenizer not in ("plain", "basic_english", "bpe") or self.n_sequences is not None:
             raise ValueError(
-                'words must be "plain", "basic_english" or "bpe", and n_sequences None: windows are drawn anew at '
-                f"every step; got words={self.words!r}, n_sequences={self.n_sequences}"
+                'tokenizer must be "plain", "basic_english" or "bpe", and n_sequences None: windows are drawn anew at '
+                f"every step; got tokenizer={self.tokenizer!r}, n_sequences={self.n_sequences}"
             )
-        if self.words == "bpe" and (self.n_words or 0) < BYTES + 2:
+        if self.tokenizer == "bpe" and (self.vocab_size or 0) < BYTES + 2:
             raise ValueError(
-                f'words="bpe" needs n_words, its number of tokens, at least {BYTES + 2} (all bytes, <unk>, <eos>); '
-                f"got {self.n_words}"
+                f'tokenizer="bpe" needs a vocab_size of at least {BYTES + 2} (all bytes, <unk>, <eos>); '
+                f"got {self.vocab_size}"
             )
 
     @property
     def d_vocab(self) -> int:
-        """Number of words."""
+        """Number of tokens of the vocabulary."""
         return len(self.corpus().vocabulary)
 
     @property
@@ -96,7 +96,7 @@ class WikiText(AbstractTask):
 
     @property
     def nested(self) -> tuple[str, ...]:
-        """None of the references: n-gram models are there to compare with, none is the complete solution."""
+        """None of the references: n-gram models are compared with, none is the complete solution."""
         return ()
 
     def sample(self, n: int, seed: int) -> Batch:
@@ -113,46 +113,46 @@ class WikiText(AbstractTask):
         return lambda step, size: self._windows("train", size, derive_seed(seed, TRAINING, step), relations=False)
 
     def references(self, batch: Batch) -> dict[str, Float[Tensor, "batch pos token"]]:
-        """Return the unigram, bigram and trigram laws of the training text (nats); see `n_grams.laws`.
+        """Return the unigram, bigram and trigram models of the training text (nats); see `n_grams.distributions`.
 
-        Each holds batch * length * d_vocab numbers: keep the batch small, or set n_words.
+        Each holds batch * length * d_vocab numbers: keep the batch small, or set vocab_size.
         """
-        laws = n_grams.laws(_n_grams(*self._read()), batch.tokens.numpy())
-        return {name: torch.from_numpy(np.log(law)).float() for name, law in laws.items()}
+        probabilities = n_grams.distributions(_n_grams(*self._read()), batch.tokens.numpy())
+        return {name: torch.from_numpy(np.log(p)).float() for name, p in probabilities.items()}
 
-    def _read(self) -> tuple[str, str | None, Words, int | None]:
-        return self.name, self.data or os.environ.get(FOLDER_VARIABLE) or None, self.words, self.n_words
+    def _read(self) -> tuple[str, str | None, TokenizerKind, int | None]:
+        return self.name, self.data or os.environ.get(FOLDER_VARIABLE) or None, self.tokenizer, self.vocab_size
 
     def _windows(self, split: str, n: int, seed: int, relations: bool = True) -> Batch:
         text = torch.from_numpy(self.corpus().ids[split])
         if n < 1 or len(text) <= self.length:
-            raise ValueError(f"a batch needs a window or more of {self.length + 1} words, {split} has {len(text)}")
+            raise ValueError(f"a batch needs a window or more of {self.length + 1} tokens, {split} has {len(text)}")
         generator = Generator().manual_seed(seed)
         start = torch.randint(len(text) - self.length, (n, 1), generator=generator)
-        place = torch.arange(self.length + 1).expand(n, -1)
+        offsets = torch.arange(self.length + 1).expand(n, -1)
         if split == "train" and self.repeating:
             excerpt = torch.randint(max(self.length // 8, 1), self.length // 2 + 1, (n, 1), generator=generator)
             again = torch.rand(n, 1, generator=generator) < self.repeating
-            place = torch.where(again, place % excerpt, place)
-        window = text[start + place].long()
+            offsets = torch.where(again, offsets % excerpt, offsets)
+        window = text[start + offsets].long()
         tokens = window[:, :-1]
         scored = torch.ones_like(tokens, dtype=torch.bool)
         return Batch(tokens, window[:, 1:], scored, _relations(tokens) if relations else {})
 
 
 def _relations(tokens: Tensor) -> dict[str, Tensor]:
-    found = token_relations(tokens)
-    return {name: found[name] for name in RELATIONS}
+    relations = token_relations(tokens)
+    return {name: relations[name] for name in RELATIONS}
 
 
 @lru_cache(maxsize=4)
-def _corpus(name: str, folder: str | None, words: Words, n_words: int | None) -> Corpus:
-    return corpus(_lines(name, folder), words, n_words)
+def _corpus(name: str, folder: str | None, tokenizer: TokenizerKind, vocab_size: int | None) -> Corpus:
+    return corpus(_lines(name, folder), tokenizer, vocab_size)
 
 
 @lru_cache(maxsize=2)
-def _n_grams(name: str, folder: str | None, words: Words, n_words: int | None) -> n_grams.NGrams:
-    text = _corpus(name, folder, words, n_words)
+def _n_grams(name: str, folder: str | None, tokenizer: TokenizerKind, vocab_size: int | None) -> n_grams.NGrams:
+    text = _corpus(name, folder, tokenizer, vocab_size)
     return n_grams.count(text.ids["train"], len(text.vocabulary))
 
 

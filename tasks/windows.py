@@ -11,15 +11,15 @@ from torch import Tensor
 from stagewise.task import AbstractTask, Batch
 
 
-class Places(NamedTuple):
-    """Where windows lie: the sequence of each, and its position in each window."""
+class WindowPositions(NamedTuple):
+    """The positions of windows: the sequence of each, and its position in each window."""
 
     sequence: Int[Tensor, " row"]
     position: Int[Tensor, "row pos"]
 
 
-def window_places(batch: Batch, context: int) -> Places:
-    """Return where the windows of `context` tokens lie that end at a scored position, sequence by sequence.
+def window_positions(batch: Batch, context: int) -> WindowPositions:
+    """Return the positions of the windows of `context` tokens that end at a scored position, sequence by sequence.
 
     Scored positions that have fewer tokens up to them share the window that begins with their sequence.
 
@@ -33,14 +33,14 @@ def window_places(batch: Batch, context: int) -> Places:
     ends[:, context - 1] |= batch.scored[:, :context].any(1)
     ends[:, : context - 1] = False
     sequence, end = ends.nonzero(as_tuple=True)
-    return Places(sequence, end[:, None] + torch.arange(1 - context, 1))
+    return WindowPositions(sequence, end[:, None] + torch.arange(1 - context, 1))
 
 
-def window_scored(batch: Batch, places: Places) -> Bool[Tensor, "row pos"]:
+def window_scored(batch: Batch, positions: WindowPositions) -> Bool[Tensor, "row pos"]:
     """Return what is scored in each window: its last position, and in one that begins with its sequence all that is."""
-    inner = torch.arange(places.position.shape[1])
-    counts = (inner == inner[-1]) | (places.position[:, :1] == 0)
-    return batch.scored[places.sequence[:, None], places.position] & counts
+    inner = torch.arange(positions.position.shape[1])
+    counts = (inner == inner[-1]) | (positions.position[:, :1] == 0)
+    return batch.scored[positions.sequence[:, None], positions.position] & counts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Windows(AbstractTask):
     """Windows of the last `context` tokens of another task, scored at their last position, positions from 0.
 
     Where the other task scores positions with fewer tokens before them, the window that begins with the sequence scores
-    those too. A model trained on it knows no more than the last c tokens: the restricted-context baseline that a full
+    those too. A model trained on it reads only the last c tokens: the restricted-context baseline that a full
     model is compared with. Its data set holds the windows of the same sequences that the other task's data set holds.
 
     Raises:
@@ -86,17 +86,17 @@ class Windows(AbstractTask):
 
     @property
     def _windows_a_sequence(self) -> int:
-        return len(window_places(self.task.sample(1, seed=0), self.context).sequence)
+        return len(window_positions(self.task.sample(1, seed=0), self.context).sequence)
 
     def sample(self, n: int, seed: int) -> Batch:
         """Sample n windows, from as few sequences as hold them."""
         source = self.task.sample(math.ceil(n / self._windows_a_sequence), seed)
-        every = window_places(source, self.context)
-        places = Places(every.sequence[:n], every.position[:n])
-        index = (places.sequence[:, None], places.position)
-        scored = window_scored(source, places)
+        every = window_positions(source, self.context)
+        positions = WindowPositions(every.sequence[:n], every.position[:n])
+        index = (positions.sequence[:, None], positions.position)
+        scored = window_scored(source, positions)
         return Batch(source.tokens[index], torch.where(scored, source.targets[index], 0), scored)
 
     def references(self, batch: Batch) -> dict[str, Float[Tensor, "batch pos token"]]:
-        """Return the uniform law: what a longer context would say is not known from a window."""
+        """Return the uniform distribution: a window does not determine the predictions of a longer context."""
         return {"uniform": torch.full((*batch.tokens.shape, self.d_vocab), -math.log(self.d_vocab))}

@@ -213,7 +213,7 @@ def executions() -> Iterator[Counter[int | str]]:
     def forward_hook(module: Any, arguments: Any, output: object) -> None:
         kind = type(module).__name__
         if kind.endswith("Bridge") and len(arguments[0]) == 1:
-            return  # what a bridge honours is tried out on one sequence, once a model: no pass of the batch
+            return  # which edits a bridge supports is tested on one sequence, once a model: no pass of the batch
         if kind == "TransformerBlock":
             count[module.attn.layer_id] += 1
         elif kind == "BlockBridge":

@@ -55,7 +55,7 @@ def test_a_model_under_transformers_trainer_gets_its_report(tmp_path: Path) -> N
 
 
 def test_the_share_of_windows_that_repeat_is_drawn(tmp_path: Path, letters: str) -> None:
-    sizes = {"data": letters, "words": "plain", "n_words": None, "length": 16, "steps": 6}
+    sizes = {"data": letters, "tokenizer": "plain", "vocab_size": None, "length": 16, "steps": 6}
     figure = example("wikitext")(tmp_path, shares=(0.0, 0.5), **sizes)
     assert figure.read_bytes().startswith(b"\x89PNG")
 

@@ -9,6 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 LAYERS: tuple[set[str], ...] = (
+    {"quantity"},
     {"table"},
     {"architecture", "attention", "circuits", "init", "intervention", "loss", "plan", "probe", "recipe", "task"},
     {"text"},
@@ -26,7 +27,7 @@ LAYERS: tuple[set[str], ...] = (
 )
 """The rooms and the modules at the door, low to high: each imports what is below it, and its own room."""
 
-NO_MODEL = {"table", "theory", "detection", "plot"}
+NO_MODEL = {"quantity", "table", "theory", "detection", "plot"}
 """What reads and writes tables knows neither torch nor any model."""
 
 SOURCES = sorted(

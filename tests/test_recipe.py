@@ -131,7 +131,7 @@ def test_differences_name_every_field_that_differs() -> None:
         plan=dataclasses.replace(recipe.plan, batch_size=3, seeds=Seeds(init=5)),
     )
     assert differences(describe(other), describe(recipe)) == [
-        "plan.batch_size: 3 asked for, 512 on disk",
-        "plan.seeds.init: 5 asked for, 0 on disk",
-        "task.importance: 2.0 asked for, 1.7 on disk",
+        "plan.batch_size: 3 requested, 512 on disk",
+        "plan.seeds.init: 5 requested, 0 on disk",
+        "task.importance: 2.0 requested, 1.7 on disk",
     ]

@@ -176,7 +176,7 @@ def test_a_folder_of_another_recipe_is_refused_and_left_alone(finished: dict[str
     folder = Path(shutil.copytree(finished["adamw full"], tmp_path / "copy"))
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     other = Recipe(dataclasses.replace(TASK, importance=2.0), FULL, dataclasses.replace(PLAN, batch_size=7))
-    with pytest.raises(ValueError, match=r"plan.batch_size: 7 asked for, 6 on disk\n  task.importance: 2.0 asked"):
+    with pytest.raises(ValueError, match=r"plan.batch_size: 7 requested, 6 on disk\n  task.importance: 2.0 requested"):
         train(other, folder, progress=False)
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 

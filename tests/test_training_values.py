@@ -129,7 +129,7 @@ def test_a_config_that_cannot_be_built_is_refused_before_anything_is_written(tmp
 
 def test_a_loss_that_is_not_finite_stops_and_leaves_the_checkpoints_before_it(tmp_path: Path) -> None:
     plan = TrainPlan(steps=8, batch_size=6, optimiser="sgd", learning_rate=1e30, clip=None, save=frozenset(range(8)))
-    with pytest.raises(FloatingPointError, match=r"the loss is (nan|inf) .* lower the learning rate .*stand in"):
+    with pytest.raises(FloatingPointError, match=r"the loss is (nan|inf) .* lower the learning rate .*are in"):
         train(Recipe(TASK, FULL, plan), tmp_path, progress=False)
     series = open_series(tmp_path)
     assert series.steps[0] == 0

@@ -1,4 +1,4 @@
-"""Is this series what it says? Missing, repeated, damaged and outlying checkpoints, found before any measurement."""
+"""Faults of a series before any measurement: missing, repeated, damaged and outlying checkpoints."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -14,7 +14,7 @@ from stagewise.checkpoints.step_gaps import missing_steps
 from stagewise.checkpoints.weight_files import State
 
 VOLATILE = {"_name_or_path", "transformers_version", "torch_dtype", "dtype", "use_cache"}
-"""Fields of a config that may change without the model being another."""
+"""Fields of a config that may change without changing the model."""
 
 
 def audit(source: Source, *, weights: bool = True) -> Audit:
@@ -121,12 +121,12 @@ def _of_weights(entries: Sequence[Entry]) -> Iterator[Finding]:
         norms.append(_norms(state))
     yield from _unusual(Kind.OTHER_SHAPES, read, shapes)
     yield from _unusual(Kind.OTHER_TYPES, read, types)
-    for place, names in norm_jumps(norms).items():
-        yield _at(Kind.OUTLYING_NORM, read[place], weights=tuple(names))
+    for index, names in norm_jumps(norms).items():
+        yield _at(Kind.OUTLYING_NORM, read[index], weights=tuple(names))
 
 
 def _without_constants(state: State) -> State:
-    """Leave out the buffers that a HookedTransformer's state dict holds: its `IGNORE` is minus infinity by right."""
+    """Leave out the buffers that a HookedTransformer's state dict holds: its `IGNORE` is minus infinity by design."""
     return {name: weight for name, weight in state.items() if not name.endswith(models.CONSTANTS)}
 
 
@@ -136,9 +136,9 @@ def _norms(state: State) -> dict[str, float]:
 
 
 def _unusual(kind: Kind, entries: Sequence[Entry], described: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
-    """Compare what each checkpoint is with what most of them are."""
+    """Compare each checkpoint's description with the most common one."""
     usual = max(described, key=lambda value: sum(value == other for other in described), default={})
-    for entry, own in zip(entries, described, strict=True):
-        names = sorted(name for name in own.keys() | usual.keys() if own.get(name) != usual.get(name))
+    for entry, description in zip(entries, described, strict=True):
+        names = sorted(name for name in description.keys() | usual.keys() if description.get(name) != usual.get(name))
         if names:
-            yield _at(kind, entry, differences={name: (own.get(name), usual.get(name)) for name in names})
+            yield _at(kind, entry, differences={name: (description.get(name), usual.get(name)) for name in names})

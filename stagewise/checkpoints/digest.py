@@ -1,4 +1,4 @@
-"""Hashes of what decides a result: of data and tensors in any nesting, and of files. Equal things, equal hashes."""
+"""Hashes of what determines a result: of data and tensors in any nesting, and of files. Equal inputs, equal hashes."""
 
 import dataclasses
 import hashlib
@@ -17,8 +17,8 @@ SHORT = 16
 def digest(value: object) -> str:
     """Return the SHA-256 of data: numbers, text, sequences, mappings in any order, dataclasses, tensors and arrays.
 
-    A tensor counts by its type, shape and bytes, wherever it lies; 1 and 1.0 are the same number, a list and a tuple
-    the same sequence. What is of another kind counts by its repr.
+    A tensor counts by its type, shape and bytes, on any device; 1 and 1.0 are the same number, a list and a tuple
+    the same sequence. An object of any other type counts by its repr.
 
     >>> digest({"a": 1, "b": (2, 3)}) == digest({"b": [2, 3], "a": 1.0})
     True
@@ -49,7 +49,7 @@ def _text(plain: Any) -> str:
 
 
 def _plain(value: object) -> Any:
-    """Return what JSON can hold, the same for equal values; what it has no word for goes by its kind."""
+    """Return what JSON can hold, the same for equal values; types that JSON lacks are tagged."""
     if isinstance(value, torch.Tensor):
         flat = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
         return _bytes(str(value.dtype), tuple(value.shape), flat)

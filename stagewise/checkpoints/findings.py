@@ -1,4 +1,4 @@
-"""What an audit says: kinds of faults, findings as data, and the sentences that are made from them."""
+"""The result of an audit: kinds of faults, findings as data, and the sentences made from them."""
 
 import dataclasses
 import enum
@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 SHOWN = 3
-"""Names of weights that a sentence lists; of the others it says how many there are."""
+"""Names of weights that a sentence lists; the others are counted."""
 
 CHANGES = 4
 """Fields of a config that a sentence lists."""
@@ -20,17 +20,17 @@ class Kind(enum.StrEnum):
     """The kinds of faults."""
 
     MISSING_STEP = "missing step"
-    """A step that the plan or the spacing of its neighbours promises is not there."""
+    """A step that the plan or the spacing of its neighbours implies is missing."""
     REPEATED_STEP = "repeated step"
-    """Two checkpoints say the same step."""
+    """Two checkpoints have the same step."""
     OUT_OF_ORDER = "out of order"
     """A step comes after a larger one."""
     OTHER_STEP_RECORDED = "other step recorded"
-    """The trainer wrote another step beside the weights than the name says."""
+    """The step that the trainer wrote beside the weights differs from the one in the name."""
     IDENTICAL_WEIGHTS = "identical weights"
     """Two steps have the same bytes."""
     NO_WEIGHTS = "no weights"
-    """There are none, or a shard of them is gone."""
+    """There are none, or a shard of them is missing."""
     DAMAGED = "damaged"
     """A file cannot be read."""
     NON_FINITE_WEIGHTS = "non-finite weights"
@@ -50,14 +50,14 @@ class Finding:
     """One fault, as data.
 
     Args:
-        kind: what kind of fault it is.
-        steps: the steps that it touches.
-        checkpoints: the folders, files or revisions that it touches.
+        kind: of the fault.
+        steps: the steps that it affects.
+        checkpoints: the folders, files or revisions that it affects.
         branch: of training, where the series has several.
         other_step: the larger step before one that is out of order, or the one that the trainer recorded.
         weights: the names of the weights with the fault.
         differences: name -> this checkpoint's value and the usual one, None where there is none.
-        reason: the error of who could not read it.
+        reason: the message of the error when reading it.
     """
 
     kind: Kind
@@ -77,14 +77,14 @@ class Finding:
 
 @dataclasses.dataclass(frozen=True)
 class Audit:
-    """What was found wrong with a series.
+    """The faults of a series.
 
     Args:
         name: of the series.
         checkpoints: how many there are.
         weights: whether the weights were read, or only names, hashes and configs.
         findings: the faults, kind by kind.
-        ignored: names that were not taken for checkpoints.
+        ignored: names that were not recognised as checkpoints.
     """
 
     name: str
@@ -126,23 +126,23 @@ class Audit:
 
 
 def sentence(finding: Finding) -> str:
-    """Say in words what a finding is.
+    """Describe a finding in a sentence.
 
     >>> sentence(Finding(Kind.MISSING_STEP, (300,), branch="stage1"))
-    'step 300 of stage1 is not there'
+    'step 300 of stage1 is missing'
     """
     step = f"step {finding.steps[0]}" + (f" of {finding.branch}" if finding.branch else "")
     labels = ", ".join(finding.checkpoints)
     match finding.kind:
         case Kind.MISSING_STEP:
-            return f"{step} is not there"
+            return f"{step} is missing"
         case Kind.REPEATED_STEP:
             return f"{step}: {labels}"
         case Kind.OUT_OF_ORDER:
             return f"{labels}, step {finding.steps[0]}, comes after step {finding.other_step}"
         case Kind.OTHER_STEP_RECORDED:
-            said = f"its name says step {finding.steps[0]}, its trainer_state.json {finding.other_step}"
-            return f"{labels}: {said}"
+            steps = f"its name says step {finding.steps[0]}, its trainer_state.json {finding.other_step}"
+            return f"{labels}: {steps}"
         case Kind.IDENTICAL_WEIGHTS:
             return f"{labels} have the same bytes"
         case Kind.NO_WEIGHTS | Kind.DAMAGED:
@@ -161,10 +161,12 @@ def _some(names: Sequence[str]) -> str:
 
 def _first(differences: Mapping[str, tuple[Any, Any]]) -> str:
     name, values = next(iter(differences.items()))
-    own, usual = ("not there" if value is None else value for value in values)
-    return f"{name} is {own} for {usual}" + (f", and {len(differences) - 1} more" if len(differences) > 1 else "")
+    value, usual = ("missing" if each is None else each for each in values)
+    return f"{name} is {value}, usually {usual}" + (
+        f", and {len(differences) - 1} more" if len(differences) > 1 else ""
+    )
 
 
 def _changes(differences: Mapping[str, tuple[Any, Any]]) -> str:
-    changes = [f"{key} = {own} for {usual}" for key, (own, usual) in list(differences.items())[:CHANGES]]
+    changes = [f"{key} = {value}, usually {usual}" for key, (value, usual) in list(differences.items())[:CHANGES]]
     return ", ".join(changes) or "has none, most others have one"

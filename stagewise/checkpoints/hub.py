@@ -12,7 +12,7 @@ CACHE_BYTES = 20 * 10**9
 """The cache is emptied, the longest unused revision first, until it is below this size; two revisions always stay."""
 
 ANSWER_SECONDS = 10
-"""A hub that sends nothing for so long does not answer; huggingface_hub's own limit for downloads."""
+"""Seconds without data after which the hub counts as unreachable; huggingface_hub's own limit for downloads."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,27 +76,27 @@ class Hub:
     def _explained(self, what: str) -> Iterator[None]:
         from huggingface_hub.errors import HTTPError, RepositoryNotFoundError, RevisionNotFoundError
 
-        wanted = f"could not {what} {self.repository}"
+        failure = f"could not {what} {self.repository}"
         try:
             with _answered_in_time():
                 yield
         except RevisionNotFoundError as reason:
-            raise FileNotFoundError(f"{wanted}: the repository has no such revision") from reason
+            raise FileNotFoundError(f"{failure}: the repository has no such revision") from reason
         except RepositoryNotFoundError as reason:
             raise FileNotFoundError(
-                f"{wanted}: the hub has no such repository, or it is private or gated: log in with `hf auth login`"
+                f"{failure}: the hub has no such repository, or it is private or gated: log in with `hf auth login`"
             ) from reason
         except (HTTPError, OSError) as reason:
             first = (str(reason).splitlines() or [type(reason).__name__])[0]
             raise ConnectionError(
-                f"{wanted}: {first}. Is there a network, and is HF_HUB_OFFLINE unset? What is in {self.cache} stays, "
-                "and a second call goes on from there"
+                f"{failure}: {first}. Is there a network, and is HF_HUB_OFFLINE unset? What is in {self.cache} stays, "
+                "and a second call resumes from there"
             ) from reason
 
 
 @contextlib.contextmanager
 def _answered_in_time() -> Iterator[None]:
-    """Give requests a time limit where huggingface_hub sets none: it would wait for ever for a hub that is silent."""
+    """Give requests a time limit where huggingface_hub sets none: it would wait indefinitely for a silent hub."""
     from huggingface_hub.utils import get_session
 
     def limit(request: Any) -> None:

@@ -25,7 +25,7 @@ def on_hub(hub: Hub, how: Parse | None = None) -> Source:
 
     Raises:
         OSError: the hub does not answer, or has no such repository.
-        FileNotFoundError: no revision's name is a checkpoint's.
+        FileNotFoundError: no revision is named like a checkpoint.
     """
     named = {name: coordinates(name, how or parse) for name in hub.revisions()}
     known = {name: at for name, at in named.items() if at is not None}
@@ -33,7 +33,7 @@ def on_hub(hub: Hub, how: Parse | None = None) -> Source:
     if not known:
         raise FileNotFoundError(
             f"no revision of {hub.repository} is named like a checkpoint; there are {', '.join(ignored[:8])}. If some "
-            "are, say which step a name means: `parse=lambda name: ...`"
+            "are, give the step that a name stands for: `parse=lambda name: ...`"
         )
     ordered = sorted(known, key=lambda name: (known[name].branch, known[name].step, name))
     downloads = _Downloads(hub, ordered)
@@ -97,29 +97,29 @@ class _Downloads:
             if started is not None:
                 started[1].exception()  # let it end: two downloads at once would not be faster
             paths = self._fetch(revision)
-        place = self.order.index(revision) + 1
+        following = self.order.index(revision) + 1
         self._used = [name for name in self._used if name != revision] + [revision]
-        self._shrink(keep=self.order[place - 1 : place + 1])
-        if place < len(self.order):
+        self._shrink(keep=self.order[following - 1 : following + 1])
+        if following < len(self.order):
             with self._lock:
-                self._next = self.order[place], self._worker.submit(self._fetch, self.order[place])
+                self._next = self.order[following], self._worker.submit(self._fetch, self.order[following])
         return self._read(revision, paths)
 
     def _read(self, revision: str, paths: list[Path]) -> State:
-        """Read the files if their bytes are those that the hub promised; if not, none of them stays in the cache."""
-        promised = self.hub.files(revision)
+        """Read the files if they have the hashes that the hub lists; if not, remove them from the cache."""
+        hashes = self.hub.files(revision)
         try:
             for path in paths:
-                if len(promised[path.name]) == SHA256 and file_sha256(path) != promised[path.name]:
-                    raise ValueError(f"{path.name} has other bytes than the hub promises")
+                if len(hashes[path.name]) == SHA256 and file_sha256(path) != hashes[path.name]:
+                    raise ValueError(f"{path.name} does not have the hash that the hub lists")
             return read(paths)
         except ValueError as reason:
             for path in paths:
                 path.resolve().unlink(missing_ok=True)
                 path.unlink(missing_ok=True)
             raise ValueError(
-                f"revision {revision!r} of {self.hub.repository} did not come whole ({reason}). It was taken out of "
-                "the cache: the same call downloads it again. If that does not help, leave its step out: `steps=`"
+                f"revision {revision!r} of {self.hub.repository} is incomplete or damaged ({reason}). It was removed "
+                "from the cache: the same call downloads it again. If that does not help, leave its step out: `steps=`"
             ) from reason
 
     def _fetch(self, revision: str) -> list[Path]:
@@ -131,14 +131,14 @@ class _Downloads:
     def _shrink(self, keep: list[str]) -> None:
         from huggingface_hub import scan_cache_dir
 
-        found = scan_cache_dir(self.hub.cache)
-        size = found.size_on_disk
-        commits = {ref: rev for repo in found.repos for rev in repo.revisions for ref in rev.refs or ()}
-        held = {commits[name].commit_hash for name in keep if name in commits}
-        for repo in found.repos:
+        cached = scan_cache_dir(self.hub.cache)
+        size = cached.size_on_disk
+        commits = {ref: rev for repo in cached.repos for rev in repo.revisions for ref in rev.refs or ()}
+        protected = {commits[name].commit_hash for name in keep if name in commits}
+        for repo in cached.repos:
             for revision in sorted(repo.revisions, key=lambda rev: rev.last_modified):
-                if size <= self.hub.cache_bytes or revision.commit_hash in held:
+                if size <= self.hub.cache_bytes or revision.commit_hash in protected:
                     continue
-                strategy = found.delete_revisions(revision.commit_hash)
+                strategy = cached.delete_revisions(revision.commit_hash)
                 size -= strategy.expected_freed_size
                 strategy.execute()

@@ -1,10 +1,10 @@
-"""The one reader of JSON files, and of what can be wrong with them."""
+"""The one reader of JSON files, with an error for each kind of fault."""
 
 import json
 from pathlib import Path
 from typing import Any
 
-KINDS = {list: "a list", str: "a text", bool: "a truth value", int: "a number", float: "a number"}
+KINDS = {list: "a list", str: "a text", bool: "a boolean", int: "a number", float: "a number"}
 
 
 def read_json(path: Path, fix: str = "restore it", *, name: str = "") -> dict[str, Any]:
@@ -12,8 +12,8 @@ def read_json(path: Path, fix: str = "restore it", *, name: str = "") -> dict[st
 
     Args:
         path: the file.
-        fix: what to do about a fault; the end of the message.
-        name: what the file is called in messages, where its path says little.
+        fix: advice for a fault; the end of the message.
+        name: what the file is called in messages, where its path is not informative.
 
     Raises:
         FileNotFoundError: there is no such file.

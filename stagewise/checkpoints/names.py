@@ -1,4 +1,4 @@
-"""What a checkpoint's name says: the step, the tokens seen, the branch of training; one table of patterns."""
+"""The step, the tokens seen and the branch of training from a checkpoint's name; one table of patterns."""
 
 import re
 from collections.abc import Callable
@@ -24,7 +24,7 @@ NUMBERED = r"(?:.*[^0-9])?(?P<step>\d+)"
 
 
 class Coordinates(NamedTuple):
-    """Where a checkpoint stands: optimiser steps, tokens seen if its name says so, and the branch of training.
+    """Where a checkpoint lies in its training: optimiser steps, tokens seen if its name has them, and the branch.
 
     Steps are compared within one branch only: "stage2-ingredient1-step100" is not the 100th step of "stage1".
     """
@@ -39,7 +39,7 @@ Parse = Callable[[str], Coordinates | int | None]
 
 
 def parse(name: str) -> Coordinates | None:
-    """Return what a revision's, folder's or file's name says, None if no pattern fits the whole of it.
+    """Parse the name of a revision, a folder or a file; None if no pattern matches the whole of it.
 
     >>> parse("stage1-step101000-tokens424B")
     Coordinates(step=101000, tokens=424000000000, branch='stage1')
@@ -50,23 +50,25 @@ def parse(name: str) -> Coordinates | None:
     """
     for pattern, _ in PATTERNS:
         if match := re.fullmatch(pattern, name):
-            found = match.groupdict()
-            tokens = found.get("tokens")
-            seen = None if tokens is None else int(tokens) * UNITS[found.get("unit") or ""]
-            return Coordinates(int(found["step"]) * (1000 if found.get("kilo") else 1), seen, found.get("branch") or "")
+            groups = match.groupdict()
+            tokens = groups.get("tokens")
+            seen = None if tokens is None else int(tokens) * UNITS[groups.get("unit") or ""]
+            return Coordinates(
+                int(groups["step"]) * (1000 if groups.get("kilo") else 1), seen, groups.get("branch") or ""
+            )
     return None
 
 
 def parse_file(name: str) -> Coordinates | None:
-    """Return what a weight file's name says, without its ending; any number at its end counts as the step.
+    """Parse a weight file's name, without its ending; any number at its end counts as the step.
 
     >>> parse_file("SoLU_2L_v10_000300")
     Coordinates(step=300, tokens=None, branch='')
     """
-    found = parse(name)
-    if found is None and (match := re.fullmatch(NUMBERED, name)):
+    parsed = parse(name)
+    if parsed is None and (match := re.fullmatch(NUMBERED, name)):
         return Coordinates(int(match["step"]))
-    return found
+    return parsed
 
 
 def seed_of(name: str) -> int | None:
@@ -85,5 +87,5 @@ def coordinates(name: str, how: Parse) -> Coordinates | None:
     >>> coordinates("epoch3", lambda name: 100 * int(name.removeprefix("epoch")))
     Coordinates(step=300, tokens=None, branch='')
     """
-    found = how(name)
-    return Coordinates(found) if isinstance(found, int) else found
+    parsed = how(name)
+    return Coordinates(parsed) if isinstance(parsed, int) else parsed

@@ -25,7 +25,7 @@ REPEATED = "tables/repeated-tokens.parquet"
 
 REPORT = "report.html"
 ANALYSIS = "analysis.json"
-"""What `analyse` writes in the place of run.json, for checkpoints that were trained elsewhere."""
+"""What `analyse` writes instead of run.json, for checkpoints that were trained elsewhere."""
 
 
 def checkpoint_file(folder: Path, step: int) -> Path:
@@ -38,10 +38,10 @@ def checkpoint_file(folder: Path, step: int) -> Path:
 
 
 def write(path: Path, save: Callable[[Path], object]) -> Path:
-    """Write a file under a temporary name, sync it, and rename it: it is there whole, or as it was before.
+    """Write a file under a temporary name, sync it, and rename it: the file is complete, or as it was before.
 
     Raises:
-        OSError: it could not be written; the message says so, and whether the disk is full.
+        OSError: it could not be written; the message says whether the disk is full.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.partial")
@@ -57,7 +57,7 @@ def write(path: Path, save: Callable[[Path], object]) -> Path:
             raise OSError(
                 errno.ENOSPC,
                 "the disk is full. What was there before is untouched: free some space and run the same command "
-                "again, it goes on from the last checkpoint",
+                "again, it resumes from the last checkpoint",
                 str(path),
             ) from reason
         raise
@@ -65,7 +65,7 @@ def write(path: Path, save: Callable[[Path], object]) -> Path:
 
 
 def _disk_is_full(reason: BaseException) -> bool:
-    # safetensors and torch report a failed write by their own exception types, with the system's words in them.
+    # safetensors and torch report a failed write by their own exception types, with the system's message in them.
     return getattr(reason, "errno", None) == errno.ENOSPC or os.strerror(errno.ENOSPC) in str(reason)
 
 
@@ -77,7 +77,7 @@ def write_json(path: Path, value: Any) -> Path:
 def claim(folder: Path, recipe: Recipe | Mapping[str, Any], name: str = RUN) -> None:
     """Write run.json in a new folder; in one that holds a run, check that it is a run of the same recipe.
 
-    What is trained without a `Recipe` gives its settings as plain data, and the name of the file for them.
+    For a training without a `Recipe`, give its settings as plain data and the name of the file for them.
 
     Raises:
         ValueError: the folder belongs to another recipe; the message lists the fields that differ.
@@ -140,7 +140,7 @@ def read_checkpoint(folder: Path, step: int) -> State:
 
 
 def read_resume(path: Path) -> dict[str, Any]:
-    """Read the state that training goes on from.
+    """Read the state from which training resumes.
 
     Raises:
         FileNotFoundError: there is none.
@@ -180,8 +180,8 @@ def read_table(folder: Path) -> pd.DataFrame:
     """Read a run folder's table of measurements.
 
     Raises:
-        FileNotFoundError: it was not measured yet.
-        ValueError: an earlier version measured it, which did not say which references are partial solutions.
+        FileNotFoundError: it has not been measured yet.
+        ValueError: an earlier version measured it, without the column `nested` of partial solutions.
     """
     path = folder / TABLE
     if not path.exists():
@@ -189,7 +189,7 @@ def read_table(folder: Path) -> pd.DataFrame:
     table = pd.read_parquet(path)
     if "reference" in table and "nested" not in table:
         raise ValueError(
-            f"{path} was measured by an earlier version of stagewise and does not say which of its references are "
+            f"{path} was measured by an earlier version of stagewise and does not mark which of its references are "
             f"partial solutions: measure it anew, with `stagewise measure {folder}`"
         )
     return table

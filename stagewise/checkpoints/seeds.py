@@ -14,47 +14,51 @@ PLACE = "{seed}"
 
 
 def open_seeds(source: str | Path, seeds: Iterable[int] | None = None, **options: Any) -> tuple[CheckpointSeries, ...]:
-    """Open one series a seed. `measure` takes them together, and its table then says `run` and `seed` in every row.
+    """Open one series a seed. `measure` takes them together; its table has `run` and `seed` in every row.
 
     Args:
         source: a name with "{seed}" in it, "owner/model-seed{seed}" or "runs/seed-{seed}", for a repository or a folder
             a seed; or one repository or folder whose branches are named by seeds, as "seed_0-step_20k".
-        seeds: these alone; None takes all that there are. A hub cannot be asked for all repositories of a pattern.
+        seeds: which ones; None takes all. The hub cannot list all repositories of a pattern: there, give them.
         options: of `open_series`.
 
     Raises:
-        ValueError: no seeds are found, or one that is asked for is not there.
+        ValueError: no seeds are found, or a requested one is missing.
         FileNotFoundError, OSError: as `open_series`.
     """
-    wanted = None if seeds is None else list(dict.fromkeys(seeds))
+    requested = None if seeds is None else list(dict.fromkeys(seeds))
     if PLACE in str(source):
-        return _by_name(str(source), wanted, options)
-    found = find(source, **{key: options[key] for key in ("parse", "hub") if key in options})
-    branches = {seed: entry.at.branch for entry in found.entries if (seed := seed_of(entry.at.branch)) is not None}
-    chosen = _among(sorted(branches), wanted, f"branch of {found.name}", f"give a name with {PLACE} in it")
+        return _by_name(str(source), requested, options)
+    checkpoints = find(source, **{key: options[key] for key in ("parse", "hub") if key in options})
+    branches = {
+        seed: entry.at.branch for entry in checkpoints.entries if (seed := seed_of(entry.at.branch)) is not None
+    }
+    chosen = _among(sorted(branches), requested, f"branch of {checkpoints.name}", f"give a name with {PLACE} in it")
     return tuple(
-        open_series(source, branch=branches[seed], **{"name": f"{found.name} seed {seed}", **options})
+        open_series(source, branch=branches[seed], **{"name": f"{checkpoints.name} seed {seed}", **options})
         for seed in chosen
     )
 
 
-def _by_name(pattern: str, wanted: list[int] | None, options: dict[str, Any]) -> tuple[CheckpointSeries, ...]:
-    there = {
+def _by_name(pattern: str, requested: list[int] | None, options: dict[str, Any]) -> tuple[CheckpointSeries, ...]:
+    available = {
         int(match[1])
         for path in glob.glob(pattern.replace(PLACE, "*"))
         if (match := re.fullmatch(re.escape(pattern).replace(re.escape(PLACE), r"(\d+)"), path))
     }
-    if wanted is None or there:
-        wanted = _among(sorted(there), wanted, f"folder {pattern}", "of repositories of the hub, give the `seeds`")
-    opened = {seed: open_series(pattern.replace(PLACE, str(seed)), **options) for seed in wanted}
+    if requested is None or available:
+        requested = _among(
+            sorted(available), requested, f"folder {pattern}", "of repositories of the hub, give the `seeds`"
+        )
+    opened = {seed: open_series(pattern.replace(PLACE, str(seed)), **options) for seed in requested}
     if twice := len(opened) - len({series.name for series in opened.values()}):
         raise ValueError(f"{twice} of the series of {pattern} share a name: put {PLACE} into the last part of it")
     return tuple(dataclasses.replace(series, seed=seed) for seed, series in opened.items())
 
 
-def _among(there: list[int], wanted: list[int] | None, what: str, fix: str) -> list[int]:
-    if not there:
+def _among(available: list[int], requested: list[int] | None, what: str, fix: str) -> list[int]:
+    if not available:
         raise ValueError(f"no {what} is named by a seed: {fix}")
-    if missing := sorted(set(wanted or ()) - set(there)):
-        raise ValueError(f"there is no {what} of seed {missing[0]}; there are {', '.join(map(str, there))}")
-    return there if wanted is None else wanted
+    if missing := sorted(set(requested or ()) - set(available)):
+        raise ValueError(f"there is no {what} of seed {missing[0]}; there are {', '.join(map(str, available))}")
+    return available if requested is None else requested

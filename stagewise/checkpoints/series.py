@@ -31,9 +31,9 @@ class CheckpointSeries:
         architecture: the model that the weights belong to.
         steps: optimiser steps, ascending.
         load: returns the weights of a step, by TransformerLens's parameter names or Hugging Face's.
-        tokens: how many the model had seen at a step, where the source says so.
+        tokens: how many the model had seen at a step, where the source records it.
         source: where the checkpoints were found; None for a series made by hand.
-        seed: which one of several trainings it is, where its name says so.
+        seed: of several trainings, where its name holds one.
     """
 
     name: str
@@ -78,7 +78,7 @@ class CheckpointSeries:
             ValueError: the series has no such step; the message names the nearest.
         """
         if step not in self.steps:
-            nearest = min(self.steps, key=lambda there: abs(there - step))
+            nearest = min(self.steps, key=lambda other: abs(other - step))
             raise ValueError(f"the series {self.name!r} has no step {step}; the nearest is {nearest}")
         return self.load(step)
 
@@ -94,42 +94,44 @@ def open_series(
     name: str | None = None,
     hub: Mapping[str, Any] | None = None,
 ) -> CheckpointSeries:
-    """Open the checkpoints of one training run. No weights are read before they are asked for.
+    """Open the checkpoints of one training run. Weights are read on demand.
 
     Args:
         source: a run folder (an interrupted run opens as far as it came); a folder of `checkpoint-N` folders, as
             transformers' Trainer writes them; a folder of .safetensors, .pt, .pth or .bin files with a step in their
             names; a repository of the hub, "owner/name", whose revisions are checkpoints; or (step, model) pairs.
-        classes: for a run folder, own initialisations that the recipe was made with.
+        classes: for a run folder, your own classes of initialisation that its recipe names.
         architecture: what the models are, where no config.json lies beside the weights: the config of a Hugging Face
             model, or of a HookedTransformer.
         branch: of a training with several, as "stage1" in the revision "stage1-step1000".
-        parse: what a name means, step or `Coordinates`, where the patterns of `revisions.PATTERNS` do not fit.
-        steps: open these alone.
+        parse: from a name to its step or `Coordinates`, where the patterns of `names.PATTERNS` do not match.
+        steps: open only these.
         name: what the series is called in tables; None takes the folder's or the repository's.
         hub: for a repository, `cache`, `cache_bytes` and `endpoint` of `hub.Hub`.
 
     Raises:
         FileNotFoundError: there are no checkpoints, or one is missing in the middle of a run folder.
         OSError: the hub does not answer.
-        ValueError: two checkpoints of one step, several branches, a step that is not there, or nothing says what the
-            models are.
+        ValueError: two checkpoints of one step, several branches, a missing step, or no config of the models.
     """
-    found = find(source, classes, parse=parse, hub=hub)
-    if found.promised and (missing := sorted(set(found.promised) - {entry.at.step for entry in found.entries})):
+    origin = find(source, classes, parse=parse, hub=hub)
+    if origin.promised and (missing := sorted(set(origin.promised) - {entry.at.step for entry in origin.entries})):
         raise FileNotFoundError(
             f"{checkpoint_file(Path(str(source)), missing[0])} is missing, and {len(missing) - 1} more: the plan saved "
-            f"steps up to {max(found.promised)}. Restore the files, or delete {Path(str(source)) / 'checkpoints'} and "
+            f"steps up to {max(origin.promised)}. Restore the files, or delete {Path(str(source)) / 'checkpoints'} and "
             "train again: that gives the same bits"
         )
-    entries = _chosen(found, branch, steps)
-    chosen = found if len(entries) == len(found.entries) else dataclasses.replace(found, entries=entries, promised=())
-    made = architecture_of(chosen, architecture)
+    entries = _chosen(origin, branch, steps)
+    chosen = (
+        origin if len(entries) == len(origin.entries) else dataclasses.replace(origin, entries=entries, promised=())
+    )
+    described = architecture_of(chosen, architecture)
     by_step = {entry.at.step: entry for entry in entries}
     tokens = {entry.at.step: entry.at.tokens for entry in entries if entry.at.tokens is not None}
-    there = tuple(entry.at.step for entry in entries)
-    seed = seed_of(entries[0].at.branch) if seed_of(found.name) is None else seed_of(found.name)
-    return CheckpointSeries(name or found.name, made, there, lambda step: by_step[step].load(), tokens, chosen, seed)
+    ascending = tuple(entry.at.step for entry in entries)
+    seed = seed_of(entries[0].at.branch) if seed_of(origin.name) is None else seed_of(origin.name)
+    label = name or origin.name
+    return CheckpointSeries(label, described, ascending, lambda step: by_step[step].load(), tokens, chosen, seed)
 
 
 def find(
@@ -139,7 +141,7 @@ def find(
     parse: Parse | None = None,
     hub: Mapping[str, Any] | None = None,
 ) -> Source:
-    """Find the checkpoints of a source, as `open_series` does, with whatever is wrong with them.
+    """Find the checkpoints of a source, as `open_series` does, faults included.
 
     Raises:
         FileNotFoundError: there are none.
@@ -156,42 +158,46 @@ def find(
     return _in_run(folder, classes) if (folder / RUN).exists() else in_folder(folder, parse)
 
 
-def _chosen(found: Source, branch: str | None, steps: Iterable[int] | None) -> tuple[Entry, ...]:
-    """Return the entries of one branch, of the steps asked for, in order; each step once."""
-    entries = _one_branch(found, branch)
-    there = [entry.at.step for entry in entries]
-    wanted = set(there if steps is None else steps)
-    if unknown := sorted(wanted - set(there)):
-        span = ", ".join(map(str, there)) if len(there) < 12 else f"{len(there)} from {there[0]} to {there[-1]}"
-        raise ValueError(f"{found.name} has no step {unknown[0]}; its steps are {span}")
-    entries = tuple(entry for entry in entries if entry.at.step in wanted)
+def _chosen(source: Source, branch: str | None, steps: Iterable[int] | None) -> tuple[Entry, ...]:
+    """Return the entries of one branch, of the requested steps, in order; each step once."""
+    entries = _one_branch(source, branch)
+    available = [entry.at.step for entry in entries]
+    requested = set(available if steps is None else steps)
+    if unknown := sorted(requested - set(available)):
+        span = (
+            ", ".join(map(str, available))
+            if len(available) < 12
+            else f"{len(available)} from {available[0]} to {available[-1]}"
+        )
+        raise ValueError(f"{source.name} has no step {unknown[0]}; its steps are {span}")
+    entries = tuple(entry for entry in entries if entry.at.step in requested)
     labels: dict[int, str] = {}
     for entry in entries:
         if (step := entry.at.step) in labels:
-            raise ValueError(f"{found.name} has two checkpoints of step {step}: {labels[step]} and {entry.label}")
+            raise ValueError(f"{source.name} has two checkpoints of step {step}: {labels[step]} and {entry.label}")
         labels[step] = entry.label
     return entries
 
 
-def _one_branch(found: Source, branch: str | None) -> tuple[Entry, ...]:
-    there = sorted({entry.at.branch for entry in found.entries})
-    if branch is None and len(there) > 1:
+def _one_branch(source: Source, branch: str | None) -> tuple[Entry, ...]:
+    branches = sorted({entry.at.branch for entry in source.entries})
+    if branch is None and len(branches) > 1:
         raise ValueError(
-            f"{found.name} has several branches of training, whose steps are not one series: give `branch`, one of "
-            f"{', '.join(map(repr, there))}"
+            f"{source.name} has several branches of training, whose steps are not one series: give `branch`, one of "
+            f"{', '.join(map(repr, branches))}"
         )
-    if branch is not None and branch not in there:
-        raise ValueError(f"{found.name} has no branch {branch!r}; it has {', '.join(map(repr, there))}")
-    entries = tuple(entry for entry in found.entries if branch in (None, entry.at.branch))
-    # The order of a list is its maker's; names in a folder have none.
-    return entries if found.ordered else tuple(sorted(entries, key=lambda entry: entry.at.step))
+    if branch is not None and branch not in branches:
+        raise ValueError(f"{source.name} has no branch {branch!r}; it has {', '.join(map(repr, branches))}")
+    entries = tuple(entry for entry in source.entries if branch in (None, entry.at.branch))
+    # A list is in its author's order; names in a folder have none.
+    return entries if source.ordered else tuple(sorted(entries, key=lambda entry: entry.at.step))
 
 
 def _in_run(folder: Path, classes: Iterable[type]) -> Source:
-    described = read_run(folder)["recipe"]
+    recorded = read_run(folder)["recipe"]
     files = (folder / "checkpoints").glob("step-*.safetensors")
-    there = {int(match[1]) for file in files if (match := re.fullmatch(r"step-(\d+)\.safetensors", file.name))}
-    if not there:
+    saved = {int(match[1]) for file in files if (match := re.fullmatch(r"step-(\d+)\.safetensors", file.name))}
+    if not saved:
         raise FileNotFoundError(f"{folder} holds no checkpoints yet: train it first, with the same recipe")
     name = Path(os.path.abspath(folder)).name  # "." has no name of its own
     entries = [
@@ -201,7 +207,7 @@ def _in_run(folder: Path, classes: Iterable[type]) -> Source:
             partial(read_checkpoint, folder, step),
             partial(file_digest, [checkpoint_file(folder, step)]),
         )
-        for step in sorted(there)
+        for step in sorted(saved)
     ]
-    promised = tuple(step for step in read_plan(folder)["save"] if step <= max(there))
-    return Source(name, tuple(entries), rebuild(described.get("architecture"), classes), promised)
+    promised = tuple(step for step in read_plan(folder)["save"] if step <= max(saved))
+    return Source(name, tuple(entries), rebuild(recorded.get("architecture"), classes), promised)

@@ -1,4 +1,4 @@
-"""Where checkpoints come from: what is found in a folder or a list, before any weights are read."""
+"""Where checkpoints come from: the checkpoints of a folder or a list, before any weights are read."""
 
 import dataclasses
 import os
@@ -24,7 +24,7 @@ class Entry:
     """One checkpoint as it was found. Nothing is read before a function is called.
 
     Args:
-        label: the revision, folder or file; for a model in memory its place in the list.
+        label: the revision, folder or file; for a model in memory its index in the list.
         at: its step, and the tokens and branch that its name gives.
         load: reads the weights.
         digest: hashes them, without reading them where the source knows the hash; None if there are no weights.
@@ -47,10 +47,10 @@ class Source:
     Args:
         name: what the series is called.
         entries: the checkpoints.
-        architecture: what the models are, where the source knows it without a checkpoint's config.
-        promised: steps that ought to be there, where a plan says so.
-        ignored: names that no pattern fits.
-        ordered: whether somebody gave the entries in their order, as in a list.
+        architecture: of the models, where the source has it without a checkpoint's config.
+        promised: steps that must exist, where a plan lists them.
+        ignored: names that no pattern matches.
+        ordered: whether the entries were given in an order, as in a list.
         remote: whether reading weights downloads them.
         beside: finds a file that belongs to all checkpoints, as their tokenizer; None where there is none.
     """
@@ -65,10 +65,10 @@ class Source:
     beside: Callable[[str], Path | None] = dataclasses.field(repr=False, default=lambda name: None)
 
     def only(self, steps: Iterable[int]) -> "Source":
-        """Return the source with fewer steps, which promises no others."""
-        kept = set(steps)
+        """Return the source with only these steps."""
+        chosen = set(steps)
         return dataclasses.replace(
-            self, entries=tuple(entry for entry in self.entries if entry.at.step in kept), promised=()
+            self, entries=tuple(entry for entry in self.entries if entry.at.step in chosen), promised=()
         )
 
 
@@ -86,8 +86,8 @@ def in_folder(folder: Path, how: Parse | None = None) -> Source:
     for path in sorted(folder.iterdir()):
         if path.is_dir() and (at := coordinates(path.name, how or parse)):
             folders.append((path, at))
-        elif path.suffix in ENDINGS and (found := coordinates(path.stem, how or parse_file)):
-            files.append((path, found))
+        elif path.suffix in ENDINGS and (of_file := coordinates(path.stem, how or parse_file)):
+            files.append((path, of_file))
         elif path.is_dir() or path.suffix in ENDINGS:
             ignored.append(path.name)
     entries = [_of_folder(path, at) for path, at in folders] or [_of_file(path, at) for path, at in files]
@@ -98,8 +98,8 @@ def in_folder(folder: Path, how: Parse | None = None) -> Source:
         )
     name = Path(os.path.abspath(folder)).name  # "." has no name of its own
     ordered = sorted(entries, key=lambda entry: (entry.at.branch, entry.at.step, entry.label))
-    places = [*(path for path, _ in folders), folder]
-    return Source(name, tuple(ordered), ignored=tuple(ignored), beside=partial(_in_one_of, places))
+    candidates = [*(path for path, _ in folders), folder]
+    return Source(name, tuple(ordered), ignored=tuple(ignored), beside=partial(_in_one_of, candidates))
 
 
 def _in_one_of(folders: Sequence[Path], name: str) -> Path | None:
@@ -138,11 +138,11 @@ def in_memory(given: Sequence[tuple[int, Any]], name: str) -> Source:
     """Take (step, model) pairs: HookedTransformers, bridges, Hugging Face models, or just their weights by name."""
     loads = [(step, partial(_weights_of, model)) for step, model in given]
     entries = tuple(
-        Entry(f"item {place}", Coordinates(step), load, partial(_hash, load))
-        for place, (step, load) in enumerate(loads)
+        Entry(f"item {index}", Coordinates(step), load, partial(_hash, load))
+        for index, (step, load) in enumerate(loads)
     )
-    made = [model for _, model in given if not isinstance(model, Mapping)]
-    return Source(name, entries, models.described(made[0]) if made else None, ordered=True)
+    built = [model for _, model in given if not isinstance(model, Mapping)]
+    return Source(name, entries, models.described(built[0]) if built else None, ordered=True)
 
 
 def _weights_of(model: Any) -> State:
@@ -154,10 +154,10 @@ def _hash(load: Callable[[], State]) -> str:
 
 
 def architecture_of(source: Source, given: Architecture | Mapping[str, Any] | None) -> Architecture:
-    """Return what the models of a source are: as given, as the source knows, or as the first config says.
+    """Return the architecture of a source's models: the given one, the source's own, or that of the first config.
 
     Raises:
-        ValueError: nobody says so.
+        ValueError: none of these exists.
     """
     if isinstance(given, Architecture):
         return given
@@ -168,7 +168,7 @@ def architecture_of(source: Source, given: Architecture | Mapping[str, Any] | No
         config = source.entries[0].config()
     if config is None:
         raise ValueError(
-            f"nothing says which model the weights of {source.name!r} belong to: put its {CONFIG} beside them, or give "
+            f"there is no config of the models of {source.name!r}: put its {CONFIG} beside them, or give "
             "`architecture`, the config of a Hugging Face model or of a HookedTransformer"
         )
     return described(config) if "model_type" in config else Architecture(config)

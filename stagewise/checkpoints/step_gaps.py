@@ -5,22 +5,22 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 EDGE = 3
-"""At the ends, where one side alone bears witness, so many strides must be equal, and no larger gap counts."""
+"""At the ends, where only one side corroborates a gap, so many strides must be equal, and no larger gap counts."""
 
 SAME = 1e-9
 
 SHARP = 0.25
-"""Part of a stride that rounding to whole steps may explain; where it may explain more, nothing is said."""
+"""Part of a stride that rounding to whole steps may explain; where it may explain more, no gap is reported."""
 
 
 def missing_steps(steps: Sequence[int]) -> list[int]:
     """Return the steps that an even or a geometric spacing skips.
 
     A gap is judged by the strides on both of its sides: if they are equal, and the gap is a whole multiple of them,
-    the steps between are missing. Where the spacing changes nothing is said. At either end of the series the three
-    strides next to the gap bear witness. A geometric spacing that was rounded to whole steps has strides that are equal
-    up to rounding: two on each side must be, and what is missing is known up to rounding too. It also
-    skips a step here and there among the first ones: that is no fault unless all other steps are there.
+    the steps between are missing. Where the spacing changes no gap is reported. At either end of the series the three
+    strides next to the gap corroborate it. A geometric spacing that was rounded to whole steps has strides that are
+    equal up to rounding: two on each side must be, and a missing step is known up to rounding too. It also skips a few
+    of the first steps: that is no fault unless all other steps are present.
 
     Args:
         steps: ascending, each once.
@@ -36,36 +36,36 @@ def missing_steps(steps: Sequence[int]) -> list[int]:
     """
     positive = [step for step in steps if step > 0]
     logs, rounding = [math.log(step) for step in positive], [0.5 / step for step in positive]
-    even = _skipped([float(step) for step in steps], [0.0] * len(steps), witnesses=2)
-    geometric = _skipped(logs, [0.0] * len(logs), witnesses=1) + _skipped(logs, rounding, witnesses=2)
-    found = {round(value) for value in even} | {round(math.exp(value)) for value in geometric}
-    return sorted(found - set(steps))
+    even = _skipped([float(step) for step in steps], [0.0] * len(steps), neighbours=2)
+    geometric = _skipped(logs, [0.0] * len(logs), neighbours=1) + _skipped(logs, rounding, neighbours=2)
+    skipped = {round(value) for value in even} | {round(math.exp(value)) for value in geometric}
+    return sorted(skipped - set(steps))
 
 
-def _skipped(places: Sequence[float], errors: Sequence[float], witnesses: int) -> list[float]:
+def _skipped(places: Sequence[float], errors: Sequence[float], neighbours: int) -> list[float]:
     """Return the places that are skipped, where each place is known up to its error."""
     gaps = [after - before for before, after in pairwise(places)]
     blurs = [one + other for one, other in pairwise(errors)]
-    found: list[float] = []
+    skipped: list[float] = []
     for i, gap in enumerate(gaps):
         at_edge = i in (0, len(gaps) - 1)
-        beside = _witnesses(len(gaps), i, witnesses)
+        beside = _corroborating(len(gaps), i, neighbours)
         if not beside or (at_edge and blurs[i] > 0):
             continue
         sharpest = min(beside, key=lambda k: blurs[k] / gaps[k])
-        stride, own = gaps[sharpest], blurs[sharpest] + SAME * gaps[sharpest]
+        stride, error = gaps[sharpest], blurs[sharpest] + SAME * gaps[sharpest]
         times = round(gap / stride)
-        equal = all(abs(gaps[k] - stride) <= blurs[k] + own for k in beside)
-        blur = max(blurs[i] + times * own, *(blurs[k] + own for k in beside)) / stride
-        whole = abs(gap - times * stride) <= blurs[i] + times * own
+        equal = all(abs(gaps[k] - stride) <= blurs[k] + error for k in beside)
+        blur = max(blurs[i] + times * error, *(blurs[k] + error for k in beside)) / stride
+        whole = abs(gap - times * stride) <= blurs[i] + times * error
         rounded = stride == 1 and times == 2 and any(other > 1 for k, other in enumerate(gaps) if k != i)
         if equal and whole and blur < SHARP and times >= 2 and not (at_edge and times > EDGE) and not rounded:
-            found += [places[i] + k * gap / times for k in range(1, times)]
-    return found
+            skipped += [places[i] + k * gap / times for k in range(1, times)]
+    return skipped
 
 
-def _witnesses(n: int, i: int, each: int) -> list[int]:
-    """Return which gaps bear witness of the i-th of n: so many on each side, or three on the one side at an end.
+def _corroborating(n: int, i: int, each: int) -> list[int]:
+    """Return which gaps corroborate the i-th of n: so many on each side, or three on the one side at an end.
 
     A side that has fewer gives all of them.
     """

@@ -1,4 +1,4 @@
-"""Callbacks that make other people's trainers save by stagewise's schedules, counting optimiser steps."""
+"""Callbacks with which other libraries' trainers save on stagewise's schedules, counting optimiser steps."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def save_on(steps: Iterable[int]) -> Any:
     """
     from transformers import TrainerCallback
 
-    wanted = frozenset(steps)
+    schedule = frozenset(steps)
 
     class SaveOn(TrainerCallback):  # type: ignore[misc]  # untyped base
         """Saves at chosen optimiser steps."""
@@ -46,7 +46,7 @@ def save_on(steps: Iterable[int]) -> Any:
                 state.save_to_json(str(folder / "trainer_state.json"))
 
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
-            control.should_save = state.global_step in wanted or state.global_step >= state.max_steps
+            control.should_save = state.global_step in schedule or state.global_step >= state.max_steps
             return control
 
     return SaveOn()
@@ -56,9 +56,9 @@ def save_on_lightning(steps: Iterable[int], folder: str | Path, part: str | None
     """Return a callback for Lightning's Trainer that saves `checkpoint-N` folders at these optimiser steps.
 
     Step 0, the initialisation, and the last step are always saved. Steps are `trainer.global_step`: updates of the
-    optimiser, however many batches each takes. Where several optimisers take turns it counts the updates of all, and
-    what falls between two batches is saved after the second, under the number reached. `open_series(folder)` reads
-    Hugging Face models and HookedTransformers as they are; for other modules it is told the `architecture`.
+    optimiser, however many batches each takes. Where several optimisers alternate it counts all updates, and a
+    step between two batches is saved after the second, under the number reached. `open_series(folder)` reads
+    Hugging Face models and HookedTransformers as they are; for other modules give it the `architecture`.
 
     Args:
         steps: a schedule, as in `linear(100, 10_000) | logarithmic(8, 100)`.
@@ -68,7 +68,7 @@ def save_on_lightning(steps: Iterable[int], folder: str | Path, part: str | None
     Raises:
         ImportError: there is no Lightning.
     """
-    wanted, place = frozenset(steps), Path(folder)
+    schedule, root = frozenset(steps), Path(folder)
 
     class SaveOn(_lightning().Callback):  # type: ignore[misc]  # untyped base
         """Saves at chosen optimiser steps."""
@@ -82,7 +82,7 @@ def save_on_lightning(steps: Iterable[int], folder: str | Path, part: str | None
                 self.save(trainer, pl_module)
 
         def on_train_batch_end(self, trainer: Any, pl_module: Any, *_: Any) -> None:
-            if any(self.saved < step <= trainer.global_step for step in wanted):
+            if any(self.saved < step <= trainer.global_step for step in schedule):
                 self.save(trainer, pl_module)
 
         def on_train_end(self, trainer: Any, pl_module: Any) -> None:
@@ -92,7 +92,7 @@ def save_on_lightning(steps: Iterable[int], folder: str | Path, part: str | None
             """Save this step, unless it is saved already."""
             step, self.saved = self.saved, trainer.global_step
             if trainer.is_global_zero and step < trainer.global_step:
-                _save(getattr(pl_module, part) if part else pl_module, place / f"checkpoint-{self.saved}", self.saved)
+                _save(getattr(pl_module, part) if part else pl_module, root / f"checkpoint-{self.saved}", self.saved)
 
     return SaveOn()
 
@@ -108,7 +108,7 @@ def _lightning() -> Any:
 
 
 def _save(model: Any, folder: Path, step: int) -> None:
-    """Write a checkpoint's folder under a temporary name and rename it: it is there whole, or not at all."""
+    """Write a checkpoint's folder under a temporary name and rename it: it is complete, or absent."""
     from safetensors.torch import save_file, save_model
 
     partial = folder.with_name(f".{folder.name}.partial")
@@ -118,8 +118,10 @@ def _save(model: Any, folder: Path, step: int) -> None:
         model.save_pretrained(partial)
     elif hasattr(model, "hook_dict"):
         save_file(models.weights(model), partial / WHOLE[0])
-        made = models.described(model)
-        plain = {name: value for name, value in (made.huggingface or made.config).items() if _is_plain(value)}
+        architecture = models.described(model)
+        plain = {
+            name: value for name, value in (architecture.huggingface or architecture.config).items() if _is_plain(value)
+        }
         (partial / CONFIG).write_text(json.dumps(plain), encoding="utf8")
     else:
         save_model(model, str(partial / WHOLE[0]))

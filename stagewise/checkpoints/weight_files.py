@@ -25,7 +25,7 @@ UNREADABLE = (
     *(RuntimeError, UnpicklingError, EOFError, ValueError, LookupError),
     *(AssertionError, AttributeError, TypeError, OverflowError, struct.error),
 )
-"""What `torch.load` raises for a damaged file, by where it is cut; the old format has more of them than the new one."""
+"""What `torch.load` raises for a damaged file, depending on where it is truncated; the old format raises more kinds."""
 
 RESTORE = "Restore it, or leave its step out"
 
@@ -36,13 +36,13 @@ def chosen_files(names: Iterable[str]) -> tuple[str, ...]:
     >>> chosen_files(["config.json", "pytorch_model.bin", "model.safetensors"])
     ('model.safetensors',)
     """
-    there = set(names)
+    unique = set(names)
     for whole, index in zip(WHOLE, INDEX, strict=True):
-        if whole in there:
+        if whole in unique:
             return (whole,)
-        if index in there:
+        if index in unique:
             stem, ending = index.removesuffix(".index.json").rsplit(".", 1)
-            return tuple(sorted(n for n in there if n.startswith(f"{stem}-") and n.endswith(f".{ending}")))
+            return tuple(sorted(n for n in unique if n.startswith(f"{stem}-") and n.endswith(f".{ending}")))
     return ()
 
 
@@ -50,7 +50,7 @@ def files_of(folder: Path) -> tuple[Path, ...]:
     """Return the weight files of a checkpoint's folder.
 
     Raises:
-        FileNotFoundError: it holds none, or the index names a shard that is not there.
+        FileNotFoundError: it holds none, or the index names a missing shard.
         ValueError: the index is damaged.
     """
     names = chosen_files(path.name for path in folder.iterdir())
@@ -70,17 +70,17 @@ def _indexed(index: Path) -> set[str]:
 
 
 def missing_shard(names: Iterable[str]) -> str | None:
-    """Return the first shard that the others' numbers promise and that is not among them.
+    """Return the first shard that is missing from the numbering of the others.
 
     >>> missing_shard(["model-00001-of-00003.safetensors", "model-00003-of-00003.safetensors"])
     'model-00002-of-00003.safetensors'
     """
-    there = set(names)
-    for name in sorted(there):
+    unique = set(names)
+    for name in sorted(unique):
         if match := re.fullmatch(r"(.+-)(\d+)-of-(\d+)(\..+)", name):
             stem, number, last, ending = match.groups()
-            promised = (f"{stem}{k:0{len(number)}}-of-{last}{ending}" for k in range(1, int(last) + 1))
-            return next((shard for shard in promised if shard not in there), None)
+            expected = (f"{stem}{k:0{len(number)}}-of-{last}{ending}" for k in range(1, int(last) + 1))
+            return next((shard for shard in expected if shard not in unique), None)
     return None
 
 
@@ -112,7 +112,7 @@ def load_file(path: Path, fix: str = RESTORE) -> Any:
 
     Args:
         path: the file.
-        fix: what to do about a damaged file; the end of the message.
+        fix: advice for a damaged file; the end of the message.
 
     Raises:
         FileNotFoundError: the file is gone.
@@ -129,7 +129,7 @@ def load_file(path: Path, fix: str = RESTORE) -> Any:
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} is gone: it was there when the series was opened") from None
     except (SafetensorError, OSError, *UNREADABLE) as reason:
-        # A zip archive that is cut off lets torch seek before its start, which the system calls an invalid argument.
+        # A truncated zip archive makes torch seek before its start, which the system calls an invalid argument.
         if isinstance(reason, OSError) and reason.errno != errno.EINVAL:
             raise
         why = (str(reason).splitlines() or [type(reason).__name__])[0]

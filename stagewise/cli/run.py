@@ -150,8 +150,8 @@ def run_wikitext(
     ] = None,
     layers: Annotated[int, typer.Option(help="number of layers, 1 to 4")] = 2,
     mlp: Annotated[bool, typer.Option("--mlp", help="with MLPs; attention only if not given")] = False,
-    words: Annotated[str, typer.Option(help="how the text is tokenised: bpe, plain or basic_english")] = "bpe",
-    n_words: Annotated[int, typer.Option(help="size of the vocabulary")] = 1024,
+    tokenizer: Annotated[str, typer.Option(help="how the text is tokenised: bpe, plain or basic_english")] = "bpe",
+    vocab_size: Annotated[int, typer.Option(help="size of the vocabulary")] = 1024,
     length: Annotated[int, typer.Option(help="positions of a window")] = 64,
     repeating: Annotated[
         float,
@@ -173,7 +173,7 @@ def run_wikitext(
         from stagewise.experiments import wikitext
         from stagewise.experiments.presets import run
 
-        sizes: dict[str, Any] = {"words": words, "n_words": n_words, "length": length, "steps": steps}
+        sizes: dict[str, Any] = {"tokenizer": tokenizer, "vocab_size": vocab_size, "length": length, "steps": steps}
         recipe = wikitext.recipe(layers, attn_only=not mlp, repeating=repeating, seed=seed, data=data, **sizes)
         analysis = run(
             changed(recipe, read_settings(settings or [])),

@@ -178,7 +178,7 @@ def _text(seed: int, n_heads: int | None, n_layers: int | None, **fields: Any) -
 
 
 def _wikitext(attn_only: bool, seed: int, n_heads: int | None, n_layers: int | None, **task: Any) -> Recipe:
-    named = {key: task.pop(key) for key in ("words", "n_words", "length", "repeating", "data") if key in task}
+    named = {key: task.pop(key) for key in ("tokenizer", "vocab_size", "length", "repeating", "data") if key in task}
     recipe = wikitext.recipe(2 if n_layers is None else n_layers, attn_only=attn_only, seed=seed, **named)
     return _reshaped(recipe, n_heads, None, dataclasses.replace(recipe.task, **task))  # type: ignore[type-var]
 

@@ -22,7 +22,7 @@ from stagewise.probes import AttentionTo, Copying
 from stagewise.recipe import Recipe, Seeds, TrainPlan
 from stagewise.task import Batch
 from stagewise.tasks import RepeatedTokens, WikiText
-from stagewise.text.corpus import Words
+from stagewise.text.corpus import TokenizerKind
 from stagewise.training import train
 
 WINDOWS = 96
@@ -42,8 +42,8 @@ def recipe(
     n_layers: int = 2,
     *,
     attn_only: bool = True,
-    words: Words = "bpe",
-    n_words: int | None = 1024,
+    tokenizer: TokenizerKind = "bpe",
+    vocab_size: int | None = 1024,
     length: int = 64,
     repeating: float = 0.3,
     steps: int = 5000,
@@ -59,8 +59,8 @@ def recipe(
     Args:
         n_layers: 1 to 4, of four heads and width 128.
         attn_only: without MLPs.
-        words: how the text is tokenised; see `WikiText`.
-        n_words: size of the vocabulary.
+        tokenizer: how the text is tokenised; see `WikiText`.
+        vocab_size: size of the vocabulary.
         length: positions of a window.
         repeating: share of the training windows that repeat an excerpt; see `WikiText`.
         steps: optimiser updates.
@@ -73,7 +73,7 @@ def recipe(
     """
     if n_layers not in LAYERS:
         raise ValueError(f"layers must be {LAYERS[0]} to {LAYERS[-1]}, got {n_layers}")
-    task = WikiText(length=length, words=words, n_words=n_words, data=data, repeating=repeating)
+    task = WikiText(length=length, tokenizer=tokenizer, vocab_size=vocab_size, data=data, repeating=repeating)
     model = architecture(length, task.d_vocab, n_layers, attn_only=attn_only)
     return Recipe(task, model, plan(steps, seed))
 

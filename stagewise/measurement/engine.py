@@ -40,15 +40,15 @@ def measure(
     """Run the probes on every checkpoint of the series and return one tidy table.
 
     A checkpoint costs one clean pass, and one pass from its first layer on for each different edit that any probe
-    asks for. Every probe sees the numbers that it would see alone. Rows go to disk checkpoint by checkpoint, so that
+    asks for. Every probe reads the same numbers as if it ran alone. Rows go to disk checkpoint by checkpoint, so that
     memory does not grow with their number; a large table is mapped from a file, see `parts.join`.
 
     Args:
         series: the checkpoints; one is in memory at a time. Of several series, as of several seeds, one table.
         probes: what to measure.
         batch: the fixed probe batch.
-        folder: where to keep each checkpoint's rows, so that an interrupted measurement goes on where it stopped;
-            rows of another batch, of other probes, or of another version of their code are not taken up.
+        folder: where to keep each checkpoint's rows, so that an interrupted measurement resumes where it stopped;
+            rows of another batch, of other probes, or of another version of their code are not reused.
         save: where to write the table too, as Parquet.
         resamples: bootstrap resamples of the batch's sequences, for the 95 % intervals.
         device: where to run the model.
@@ -72,10 +72,10 @@ def measure(
     written: list[Path] = []
     with tempfile.TemporaryDirectory() as scratch:
         for number, one in enumerate(several):
-            own = Path(scratch, str(number))
-            kept = own if folder is None else _parts(Path(folder), one, probes, batch, resamples)
-            parts = _measure_all(one, probes, batch, kept, resamples, device, progress)
-            written += [*parts, *_across(one, parts, probes, own)]
+            temporary = Path(scratch, str(number))
+            rows_folder = temporary if folder is None else _parts(Path(folder), one, probes, batch, resamples)
+            parts = _measure_all(one, probes, batch, rows_folder, resamples, device, progress)
+            written += [*parts, *_across(one, parts, probes, temporary)]
         quantities = {type(probe).__name__: dict(probe.quantities) for probe in probes}
         if save is not None:
             write(Path(save), lambda partial: join_into(written, partial, quantities))
@@ -107,7 +107,7 @@ def _measure_all(
     device: str,
     progress: bool,
 ) -> list[Path]:
-    """Measure the checkpoints whose rows are not there yet; return the files of all rows, in the order of the steps."""
+    """Measure the checkpoints without rows so far; return the files of all rows, in the order of the steps."""
     model = models.build(series.architecture, device=device)
     batch = batch.to(device)
     bootstrap = bootstrap_weights(len(batch), resamples)
@@ -124,7 +124,7 @@ def _measure_all(
 def _across(
     series: CheckpointSeries, parts: Sequence[Path], probes: Sequence[AbstractProbe], folder: Path
 ) -> Iterator[Path]:
-    """Write what probes say of all the checkpoints of one series together."""
+    """Write what probes compute from all the checkpoints of one series together."""
     for probe in probes:
         name = type(probe).__name__
         if type(probe).across is AbstractProbe.across:
@@ -167,11 +167,11 @@ def _measure_one(
 
 
 def _of_references(frame: pd.DataFrame, batch: Batch) -> pd.DataFrame:
-    """Say of each row's reference which partial solution it is, 0 for none, and what context it was trained on."""
+    """Add `nested`, which partial solution a row's reference is (0 for none), and the `context` it was trained on."""
     if "reference" not in frame:
         return frame
-    places = {name: place for place, name in enumerate(batch.nested_references, start=1)}
-    frame = frame.assign(nested=[places.get(name, 0) for name in frame["reference"]])
+    order = {name: index for index, name in enumerate(batch.nested_references, start=1)}
+    frame = frame.assign(nested=[order.get(name, 0) for name in frame["reference"]])
     return frame.assign(context=frame["reference"].map(batch.contexts)) if batch.contexts else frame
 
 
@@ -194,9 +194,9 @@ def run_passes(
 def _parts(
     folder: Path, series: CheckpointSeries, probes: Sequence[AbstractProbe], batch: Batch, resamples: int
 ) -> Path:
-    """Return the folder of this very measurement, named by the hash of everything but the weights that decides it."""
+    """Return the folder of this measurement, named by the hash of everything that determines it but the weights."""
     code = [version("stagewise"), *map(_source, probes)]
-    order = batch.nested_references  # which of equal batches the order of their references decides
+    order = batch.nested_references  # equal batches may order their references differently
     parts = folder / short_digest([series.name, series.architecture, list(probes), batch, order, resamples, code])
     settings = {
         "run": series.name,
@@ -209,7 +209,7 @@ def _parts(
 
 
 def _source(probe: AbstractProbe) -> str:
-    """Return the code of a probe's module: another version of it measures anew. Nothing where no file holds it."""
+    """Return the code of a probe's module: another version of it measures anew. Empty if it is in no file."""
     module = inspect.getmodule(type(probe))
     try:
         return inspect.getsource(module or type(probe))

@@ -25,8 +25,8 @@ RESAMPLES = "resamples"
 def join(parts: Sequence[Path], mapped_rows: int = MAPPED_ROWS) -> pd.DataFrame:
     """Return the rows of all parts as one table.
 
-    The columns of a large table lie in a temporary file without a name, which goes with the table: the system reads
-    what is looked at, so that until then 200 checkpoints cost no more memory than 12, but for 8 bytes a row.
+    The columns of a large table lie in a temporary file without a name, which is freed with the table: the system
+    reads pages on access, so that until then 200 checkpoints cost no more memory than 12, but for 8 bytes a row.
 
     Args:
         parts: Parquet files, each with rows of `table.tidy`.
@@ -106,15 +106,15 @@ def _write(frames: Iterator[pd.DataFrame], file: IO[bytes], files: Mapping[str, 
         stream = None
         for frame in frames:
             rows += len(frame)
-            words = _words(frame)
-            stream = stream or stack.enter_context(pa.ipc.new_stream(file, words.schema))
-            stream.write_table(words)
+            text = _text(frame)
+            stream = stream or stack.enter_context(pa.ipc.new_stream(file, text.schema))
+            stream.write_table(text)
             for name, array in _numbers(frame):
                 files[name].write(array.tobytes())
     return rows
 
 
-def _words(frame: pd.DataFrame) -> pa.Table:
+def _text(frame: pd.DataFrame) -> pa.Table:
     """Return the text and the resamples of a frame."""
     return pa.table(
         {

@@ -45,7 +45,7 @@ def rows(reading: Reading, weights: np.ndarray, quantity: Quantity | None = None
         flat = resampled.reshape(len(resampled), -1)
         tail = (1 - LEVEL) / 2
         lo, hi = np.quantile(flat, (tail, 1 - tail), axis=0)
-        # A maximum over noise is larger in every resample, a constant one rounding off: hold the value.
+        # A maximum over noise is larger in every resample, a constant differs by rounding: include the value.
         frame["lo"], frame["hi"] = np.minimum(lo, frame["value"]), np.maximum(hi, frame["value"])
         frame["n"] = n
         if set(reading.axes.split()) <= SCALAR or (quantity is not None and quantity.progress is not None):

@@ -1,4 +1,4 @@
-"""Edited passes through a TransformerBridge, whose hooks are not all live: what a model honours is tried out first."""
+"""Edited passes through a TransformerBridge, whose hooks are not all live: a trial finds which edits it supports."""
 
 import warnings
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stagewise.intervention import AblateHead, Edit, RestrictContext, first_layer
-from stagewise.models.edits import ablate, cut_pattern, cut_scores, kept
+from stagewise.models.edits import ablate, in_context, restrict_pattern, restrict_scores
 from stagewise.models.model import Bridge, Hook
 from stagewise.models.native import is_native, logits_from
 
@@ -26,8 +26,8 @@ _ROUTES: WeakKeyDictionary[Any, Route] = WeakKeyDictionary()
 def edited_logits(bridge: Bridge, edit: Edit, clean: Mapping[str, Tensor]) -> Float[Tensor, "batch pos token"]:
     """Run the bridge from the first edited layer's clean input on; return its logits.
 
-    Around a Hugging Face model it cannot start at a layer: it runs from dummy tokens, and that input is put in their
-    place.
+    Around a Hugging Face model it cannot start at a layer: it runs on dummy tokens, and the layer's clean input
+    replaces theirs.
 
     Raises:
         ValueError: a restricted context of a model whose attention can be neither read nor replaced.
@@ -57,25 +57,29 @@ def _ablations(edit: Edit, clean: Mapping[str, Tensor]) -> list[Hook]:
 
 
 def _put(name: str, value: Tensor) -> Hook:
-    return name, lambda there, hook: value
+    return name, lambda activation, hook: value
 
 
 def _mask(tokens: Tensor, context: int) -> dict[str, Tensor]:
-    """Return the argument of a native bridge's pass that says which keys to leave out."""
+    """Return the argument of a native bridge's pass that marks the keys to leave out."""
     length = tokens.shape[1]
-    return {"attention_mask": ~kept(length, length, context, tokens.device)[None, None]}
+    return {"attention_mask": ~in_context(length, length, context, tokens.device)[None, None]}
 
 
 def _restrict(bridge: Bridge, tokens: Tensor, hooks: list[Hook], context: int) -> list[Hook]:
-    """Return the hooks of the whole edit, the restriction made in the way that this model honours."""
-    way = route(bridge)
+    """Return the hooks of the whole edit, the restriction made by the route that this model supports."""
+    supported = route(bridge)
     layers = range(bridge.cfg.n_layers)
-    if way == "scores":
-        cuts = [(f"blocks.{k}.attn.hook_attn_scores", lambda scores, hook: cut_scores(scores, context)) for k in layers]
-        return [*hooks, *cuts]
-    if way == "pattern":
-        cuts = [(f"blocks.{k}.attn.hook_pattern", lambda pattern, hook: cut_pattern(pattern, context)) for k in layers]
-        return [*hooks, *cuts]
+    if supported == "scores":
+        restrictions = [
+            (f"blocks.{k}.attn.hook_attn_scores", lambda scores, hook: restrict_scores(scores, context)) for k in layers
+        ]
+        return [*hooks, *restrictions]
+    if supported == "pattern":
+        restrictions = [
+            (f"blocks.{k}.attn.hook_pattern", lambda pattern, hook: restrict_pattern(pattern, context)) for k in layers
+        ]
+        return [*hooks, *restrictions]
     return _inject(bridge, tokens, hooks, context)
 
 
@@ -88,7 +92,7 @@ def _inject(bridge: Bridge, tokens: Tensor, hooks: list[Hook], context: int) -> 
     written: list[Hook] = []
     for layer in range(bridge.cfg.n_layers):
         pattern, values, _ = _attention(bridge, tokens, layer, [*others, *written])
-        z = _weighted(cut_pattern(pattern, context), values)
+        z = _weighted(restrict_pattern(pattern, context), values)
         for name, change in hooks:
             if name == f"blocks.{layer}.attn.hook_z":
                 changed = change(z, hook=None)
@@ -99,21 +103,23 @@ def _inject(bridge: Bridge, tokens: Tensor, hooks: list[Hook], context: int) -> 
 
 
 def route(bridge: Bridge) -> Route:
-    """Try which edit of attention this model honours: a mask, of the scores, of the pattern, or only of z.
+    """Test which edit of attention this model supports: a mask, of the scores, of the pattern, or only of z.
 
-    With attention cut to the query itself, every z must be the query's own value.
+    With attention restricted to the query itself, every z must be the query's own value.
 
     Raises:
-        ValueError: none of them; the message says what to do.
+        ValueError: none of them; the message gives advice.
     """
     if bridge not in _ROUTES:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "A hook on .* returned a modified tensor", UserWarning)  # so it is tried
-            _ROUTES[bridge] = _try_routes(bridge)
+            warnings.filterwarnings(
+                "ignore", "A hook on .* returned a modified tensor", UserWarning
+            )  # as the test intends
+            _ROUTES[bridge] = _test_routes(bridge)
     return _ROUTES[bridge]
 
 
-def _try_routes(bridge: Bridge) -> Route:
+def _test_routes(bridge: Bridge) -> Route:
     length = min(4, bridge.cfg.n_ctx)
     device = next(bridge.parameters()).device
     tokens = (torch.arange(length, device=device) % bridge.cfg.d_vocab)[None]
@@ -125,21 +131,23 @@ def _try_routes(bridge: Bridge) -> Route:
             "cannot be restricted: leave RestrictContext out for this model"
         )
     if any(_same(_repeated(values, z.shape[2]), z) for _, values, z in clean):
-        return "z"  # the trial could not tell a live edit from a dead one
+        return "z"  # the test cannot tell a live edit from a dead one
     if is_native(bridge):  # its scores are dead, and a pattern can underflow within the context
-        tried = [_attention(bridge, tokens, layer, [], **_mask(tokens, 1)) for layer in layers]
-        if all(_same(_repeated(values, z.shape[2]), z) for _, values, z in tried):
+        results = [_attention(bridge, tokens, layer, [], **_mask(tokens, 1)) for layer in layers]
+        if all(_same(_repeated(values, z.shape[2]), z) for _, values, z in results):
             return "mask"
-    ways: dict[Route, Callable[[Tensor], Tensor]] = {
-        "scores": lambda scores: cut_scores(scores, 1),
-        "pattern": lambda pattern: cut_pattern(pattern, 1),
+    restrictions: dict[Route, Callable[[Tensor], Tensor]] = {
+        "scores": lambda scores: restrict_scores(scores, 1),
+        "pattern": lambda pattern: restrict_pattern(pattern, 1),
     }
-    for way, cut in ways.items():
-        name = "attn_scores" if way == "scores" else way
-        edit: list[Hook] = [(f"blocks.{k}.attn.hook_{name}", lambda x, hook, cut=cut: cut(x)) for k in layers]
-        tried = [_attention(bridge, tokens, layer, edit) for layer in layers]
-        if all(_same(_repeated(values, z.shape[2]), z) for _, values, z in tried):
-            return way
+    for candidate, restrict in restrictions.items():
+        name = "attn_scores" if candidate == "scores" else candidate
+        edit: list[Hook] = [
+            (f"blocks.{k}.attn.hook_{name}", lambda x, hook, restrict=restrict: restrict(x)) for k in layers
+        ]
+        results = [_attention(bridge, tokens, layer, edit) for layer in layers]
+        if all(_same(_repeated(values, z.shape[2]), z) for _, values, z in results):
+            return candidate
     return "z"
 
 
@@ -147,22 +155,22 @@ def _attention(
     bridge: Bridge, tokens: Tensor, layer: int, hooks: list[Hook], **named: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return pattern, values and z of a layer in a pass with the hooks and further arguments."""
-    seen: dict[str, Tensor] = {}
+    activations: dict[str, Tensor] = {}
 
-    def look(name: str) -> Hook:
-        def keep(x: Tensor, hook: Any) -> None:
-            seen[name] = x.detach().clone()
+    def record(name: str) -> Hook:
+        def store(x: Tensor, hook: Any) -> None:
+            activations[name] = x.detach().clone()
 
-        return f"blocks.{layer}.attn.hook_{name}", keep
+        return f"blocks.{layer}.attn.hook_{name}", store
 
     with torch.inference_mode():
-        bridge.run_with_hooks(tokens, fwd_hooks=[*hooks, *(look(name) for name in ("pattern", "v", "z"))], **named)
-    if missing := {"pattern", "v", "z"} - seen.keys():
+        bridge.run_with_hooks(tokens, fwd_hooks=[*hooks, *(record(name) for name in ("pattern", "v", "z"))], **named)
+    if missing := {"pattern", "v", "z"} - activations.keys():
         raise ValueError(
-            f"{type(bridge.original_model).__name__} shows no {', '.join(sorted(missing))} in layer {layer}: wrap it "
+            f"{type(bridge.original_model).__name__} has no {', '.join(sorted(missing))} in layer {layer}: wrap it "
             'after `set_attn_implementation("eager")`'
         )
-    return seen["pattern"], seen["v"], seen["z"]
+    return activations["pattern"], activations["v"], activations["z"]
 
 
 def _weighted(

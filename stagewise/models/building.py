@@ -19,7 +19,7 @@ POSITIONS = ("standard", "rotary", "alibi", "shortformer")
 
 
 def build(architecture: Architecture, seed: int = 0, device: str | torch.device = "cpu") -> Model:
-    """Build the model with the architecture's own initialisation, leaving the global generator alone.
+    """Build the model with the architecture's own initialisation, without touching the global generator.
 
     A HookedTransformer; on transformer-lens 4, which has none, a native TransformerBridge with the same parameters;
     for a Hugging Face architecture a TransformerBridge, with eager attention.
@@ -77,7 +77,7 @@ def _native(config: Mapping[str, Any]) -> Bridge:
     from transformer_lens.config import TransformerBridgeConfig
     from transformer_lens.model_bridge.sources.native import boot
 
-    fields = {**native.honoured(config), "init_weights": False, "device": "cpu"}
+    fields = {**native.supported_fields(config), "init_weights": False, "device": "cpu"}
     model: Bridge = boot(TransformerBridgeConfig(**fields), device="cpu")
     native.complete(model)
     native_accepts_vectors(model)
@@ -85,7 +85,7 @@ def _native(config: Mapping[str, Any]) -> Bridge:
 
 
 def described(model: Any) -> Architecture:
-    """Return what a model in memory is: a HookedTransformer, a bridge, or a Hugging Face model.
+    """Return the architecture of a model in memory: a HookedTransformer, a bridge, or a Hugging Face model.
 
     Raises:
         ValueError: it is none of these.
@@ -104,7 +104,7 @@ def described(model: Any) -> Architecture:
 
 
 def hooked_module() -> type[Any]:
-    """Return TransformerLens's base class of modules with hooks, for a model that no config makes."""
+    """Return TransformerLens's base class of modules with hooks, for a model that is not made from a config."""
     from transformer_lens import HookedRootModule
 
     base: type[Any] = HookedRootModule

@@ -1,4 +1,4 @@
-"""What an edit does to an activation: attention cut to the last positions, a head's output replaced."""
+"""What an edit does to an activation: attention restricted to the last positions, a head's output replaced."""
 
 import math
 
@@ -9,10 +9,10 @@ from torch import Tensor
 from stagewise.intervention import AblateHead
 
 
-def kept(n_query: int, n_key: int, context: int, device: torch.device | str = "cpu") -> Bool[Tensor, "query key"]:
+def in_context(n_query: int, n_key: int, context: int, device: torch.device | str = "cpu") -> Bool[Tensor, "query key"]:
     """Return the keys within the last `context` positions of each query, itself included.
 
-    >>> kept(3, 3, 2).int().tolist()
+    >>> in_context(3, 3, 2).int().tolist()
     [[1, 0, 0], [1, 1, 0], [0, 1, 1]]
     """
     query = torch.arange(n_key - n_query, n_key, device=device)[:, None]
@@ -20,23 +20,23 @@ def kept(n_query: int, n_key: int, context: int, device: torch.device | str = "c
     return (key > query - context) & (key <= query)
 
 
-def cut_scores(scores: Float[Tensor, "*axes query key"], context: int) -> Float[Tensor, "*axes query key"]:
-    """Mask scores before the softmax."""
-    return scores.masked_fill(~kept(scores.shape[-2], scores.shape[-1], context, scores.device), -math.inf)
+def restrict_scores(scores: Float[Tensor, "*axes query key"], context: int) -> Float[Tensor, "*axes query key"]:
+    """Set scores outside the context to -inf, before the softmax."""
+    return scores.masked_fill(~in_context(scores.shape[-2], scores.shape[-1], context, scores.device), -math.inf)
 
 
-def cut_pattern(pattern: Float[Tensor, "*axes query key"], context: int) -> Float[Tensor, "*axes query key"]:
-    """Mask a pattern after the softmax and renormalise: the same as `cut_scores`.
+def restrict_pattern(pattern: Float[Tensor, "*axes query key"], context: int) -> Float[Tensor, "*axes query key"]:
+    """Set a pattern outside the context to 0, after the softmax, and renormalise: equal to `restrict_scores`.
 
     Raises:
         ValueError: the mass within the context underflowed, so that nothing is left to renormalise.
     """
-    inside = pattern * kept(pattern.shape[-2], pattern.shape[-1], context, pattern.device)
+    inside = pattern * in_context(pattern.shape[-2], pattern.shape[-1], context, pattern.device)
     total = inside.sum(-1, keepdim=True)
     if not bool((total > 0).all()):
         raise ValueError(
             f"some query puts all its attention outside the last {context} positions, to float32's last digit: "
-            "what it would do without them cannot be read from its pattern. Take a larger context"
+            "its restricted pattern cannot be computed by renormalising. Take a larger context"
         )
     return inside / total
 

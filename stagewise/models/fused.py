@@ -66,12 +66,12 @@ _PLAIN_NATIVE = {
 def training_forward(
     model: Model, tokens: Int[Tensor, "batch pos"] | Float[Tensor, "batch pos feature"]
 ) -> Callable[[Tensor], Float[Tensor, "batch pos token"]]:
-    """Return the fastest function from tokens (or vectors) to logits that has the model's parameters and values.
+    """Return the fastest function from tokens (or vectors) to logits that gives the model's values by its parameters.
 
     The fused pass is checked against the model on `tokens`; where the config is not covered or the two differ by
     more than TOLERANCE, it is the model itself.
     """
-    # Hooks that stay with a model are part of what it computes; on zero weights no comparison would show them.
+    # Hooks that stay with a model are part of what it computes; with zero weights the comparison below would miss them.
     if not _covers(model) or any(point.fwd_hooks for point in model.hook_dict.values()):
         return model
     is_native = native.is_native(model)
@@ -87,7 +87,7 @@ def training_forward(
 
 def _covers(model: Model) -> bool:
     cfg = model.cfg
-    # Every other field stands at its default: a soft cap, say, changes nothing that the first logits would show.
+    # Every other field stands at its default: a soft cap, for instance, does not change the first logits.
     if native.is_native(model):
         plain = all(getattr(cfg, field) == value for field, value in _PLAIN_NATIVE.items())
     elif hasattr(model, "original_model"):
@@ -107,15 +107,15 @@ def _logits(model: Model, weights: Mapping[str, Tensor], tokens: Tensor) -> Tens
     shortformer = cfg.positional_embedding_type == "shortformer"
     x = embedded if shortformer else embedded + positions
     for layer in range(cfg.n_layers):
-        here = f"blocks.{layer}."
-        normed = _norm(cfg, weights, f"{here}ln1", x)
+        block = f"blocks.{layer}."
+        normed = _norm(cfg, weights, f"{block}ln1", x)
         read, read_values = partial(F.linear, normed + positions if shortformer else normed), partial(F.linear, normed)
         if layer == 0 and not shortformer and _reads_a_small_vocabulary(cfg, tokens):
             read = read_values = partial(_read_embedding, W_E, positions, tokens)
         x = x + _attention(model, layer, weights, read, read_values)
         if not cfg.attn_only:
-            hidden = _norm(cfg, weights, f"{here}ln2", x) @ weights[f"{here}mlp.W_in"] + weights[f"{here}mlp.b_in"]
-            x = x + _ACTIVATIONS[cfg.act_fn](hidden) @ weights[f"{here}mlp.W_out"] + weights[f"{here}mlp.b_out"]
+            hidden = _norm(cfg, weights, f"{block}ln2", x) @ weights[f"{block}mlp.W_in"] + weights[f"{block}mlp.b_in"]
+            x = x + _ACTIVATIONS[cfg.act_fn](hidden) @ weights[f"{block}mlp.W_out"] + weights[f"{block}mlp.b_out"]
     return _norm(cfg, weights, "ln_final", x) @ weights["unembed.W_U"] + weights["unembed.b_U"]
 
 
@@ -135,19 +135,20 @@ def _read_embedding(W_E: Tensor, positions: Tensor, tokens: Tensor, weight: Tens
 
 
 def _attention(model: Model, layer: int, weights: Mapping[str, Tensor], read: _Read, read_values: _Read) -> Tensor:
-    here = f"blocks.{layer}.attn."
+    attention = f"blocks.{layer}.attn."
     # One matrix product for all heads of a projection: several times faster here than einsum's batched products.
     q, k, v = (
         rearrange(
             source(
-                rearrange(weights[f"{here}W_{name}"], "head m d -> (head d) m"), weights[f"{here}b_{name}"].flatten()
+                rearrange(weights[f"{attention}W_{name}"], "head m d -> (head d) m"),
+                weights[f"{attention}b_{name}"].flatten(),
             ),
             "b p (head d) -> b head p d",
-            head=weights[f"{here}W_{name}"].shape[0],
+            head=weights[f"{attention}W_{name}"].shape[0],
         )
         for name, source in (("Q", read), ("K", read), ("V", read_values))
     )
     scale = native.attn_scale(model) if native.is_native(model) else model.blocks[layer].attn.attn_scale
     z = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=1 / scale)
     z = rearrange(z, "b head p d -> b p (head d)")
-    return F.linear(z, rearrange(weights[f"{here}W_O"], "head d m -> m (head d)"), weights[f"{here}b_O"])
+    return F.linear(z, rearrange(weights[f"{attention}W_O"], "head d m -> m (head d)"), weights[f"{attention}b_O"])

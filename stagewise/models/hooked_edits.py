@@ -6,7 +6,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stagewise.intervention import Edit, Intervention, RestrictContext, first_layer
-from stagewise.models.edits import ablate, cut_scores
+from stagewise.models.edits import ablate, restrict_scores
 from stagewise.models.model import Hook, Model
 
 
@@ -32,7 +32,7 @@ def hooks(model: Model, part: Intervention, clean: Mapping[str, Tensor]) -> list
     if isinstance(part, RestrictContext):
         context = part.context
         return [
-            (f"blocks.{layer}.attn.hook_attn_scores", lambda scores, hook: cut_scores(scores, context))
+            (f"blocks.{layer}.attn.hook_attn_scores", lambda scores, hook: restrict_scores(scores, context))
             for layer in range(model.cfg.n_layers)
         ]
     name = f"blocks.{part.layer}.attn.hook_z"

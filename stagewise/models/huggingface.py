@@ -17,7 +17,7 @@ def described(config: Mapping[str, Any]) -> Architecture:
     """Return the architecture of a Hugging Face config, its sizes by TransformerLens's names.
 
     Raises:
-        ValueError: it is no config of a causal language model; the message says what it is.
+        ValueError: it is no config of a causal language model; the message names its type.
 
     >>> from transformers import GPT2Config
     >>> small = GPT2Config(n_layer=2, n_head=4, n_embd=32, n_positions=16, vocab_size=64)
@@ -26,7 +26,7 @@ def described(config: Mapping[str, Any]) -> Architecture:
     """
     hf = _config(config)
     if not hasattr(hf, "num_attention_heads"):
-        raise ValueError(f"a model of the type {config['model_type']} has no attention heads to look at")
+        raise ValueError(f"a model of the type {config['model_type']} has no attention heads to measure")
     sizes = {
         "n_layers": hf.num_hidden_layers,
         "d_model": hf.hidden_size,
@@ -35,8 +35,8 @@ def described(config: Mapping[str, Any]) -> Architecture:
         "n_ctx": getattr(hf, "max_position_embeddings", 2048),
         "d_vocab": hf.vocab_size,
     }
-    kept = {key: value for key, value in config.items() if key not in ("_name_or_path", "transformers_version")}
-    return Architecture(sizes, huggingface=kept)
+    fields = {key: value for key, value in config.items() if key not in ("_name_or_path", "transformers_version")}
+    return Architecture(sizes, huggingface=fields)
 
 
 def _config(config: Mapping[str, Any]) -> Any:
@@ -46,20 +46,20 @@ def _config(config: Mapping[str, Any]) -> Any:
         raise ValueError(f"a Hugging Face config names its `model_type`, this one has {', '.join(sorted(config))}")
     kind = str(config["model_type"])
     try:
-        made = AutoConfig.for_model(kind, **{k: v for k, v in config.items() if k != "model_type"}).get_text_config()
+        hf = AutoConfig.for_model(kind, **{k: v for k, v in config.items() if k != "model_type"}).get_text_config()
     except ValueError as reason:
         raise ValueError(f"transformers does not know the model type {kind!r}: {reason}") from reason
     names = list(config.get("architectures") or ())
-    if not all(name.endswith(("ForCausalLM", "LMHeadModel")) for name in names) or not _is_causal(made):
+    if not all(name.endswith(("ForCausalLM", "LMHeadModel")) for name in names) or not _is_causal(hf):
         raise ValueError(
             f"stagewise reads causal language models; this is {', '.join(names) or kind}. An encoder, an "
             "encoder-decoder or a model with another head has no next-token predictions to measure"
         )
-    return made
+    return hf
 
 
 def _is_causal(config: Any) -> bool:
-    """Whether a position sees earlier ones only; a masked model's type sees all unless it is told to be a decoder."""
+    """Whether attention is causal; in a masked language model's type it is not, unless the config sets is_decoder."""
     from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
     sees_all = config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not getattr(config, "is_decoder", False)
@@ -67,7 +67,7 @@ def _is_causal(config: Any) -> bool:
 
 
 def fresh(architecture: Architecture, seed: int) -> nn.Module:
-    """Return a model of the library's own initialisation, leaving the global generator alone.
+    """Return a model of the library's own initialisation, without touching the global generator.
 
     Raises:
         ValueError: the model type has no causal language model.
@@ -93,7 +93,7 @@ def loaded(kind: type[Any], config: Any, state: Mapping[str, Tensor]) -> nn.Modu
     state = {name: weight for name, weight in state.items() if not name.endswith(CONSTANTS)}
     with _quietly():
         try:
-            model, found = kind.from_pretrained(
+            model, report = kind.from_pretrained(
                 None,
                 config=config,
                 state_dict=state,
@@ -103,16 +103,16 @@ def loaded(kind: type[Any], config: Any, state: Mapping[str, Tensor]) -> nn.Modu
             )
         except RuntimeError as reason:
             raise ValueError(f"the weights do not fit the model: {reason}") from reason
-    wrong = [f"{name}: missing" for name in found["missing_keys"]]
-    wrong += [f"{name}: not a parameter of the model" for name in found["unexpected_keys"]]
-    wrong += [f"{name}: {tuple(a)} saved, {tuple(b)} in the model" for name, a, b in found["mismatched_keys"]]
+    wrong = [f"{name}: missing" for name in report["missing_keys"]]
+    wrong += [f"{name}: not a parameter of the model" for name in report["unexpected_keys"]]
+    wrong += [f"{name}: {tuple(a)} saved, {tuple(b)} in the model" for name, a, b in report["mismatched_keys"]]
     if wrong:
         raise ValueError("the weights do not fit the model: " + "; ".join(sorted(wrong)[:8]))
     return _eager(model)
 
 
 def _eager(model: Any) -> nn.Module:
-    # Fused kernels show no attention pattern: some bridges would have none to read, without an error.
+    # Fused kernels compute no attention pattern: some bridges would silently have none to read.
     model.set_attn_implementation("eager")
     module: nn.Module = model.eval()
     return module
@@ -120,7 +120,7 @@ def _eager(model: Any) -> nn.Module:
 
 @contextlib.contextmanager
 def _quietly() -> Iterator[None]:
-    """Keep a progress bar and a report a checkpoint off the screen; what is wrong is raised."""
+    """Print no progress bar and no loading report for each checkpoint; faults are raised as errors."""
     from transformers.utils import logging
 
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()

@@ -1,4 +1,4 @@
-"""What a model is here: the part of TransformerLens's interface that everything is built on."""
+"""The interface of a model: the part of TransformerLens's that everything here is built on."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -10,12 +10,12 @@ from torch import Tensor, nn
 from stagewise.init import Config as Sizes
 
 Hook = tuple[str, Callable[..., Tensor | None]]
-"""A hook's name, and what becomes of its activation; None leaves it as it is."""
+"""A hook's name, and a function of its activation; returning None leaves it unchanged."""
 
 
 @runtime_checkable
 class Config(Sizes, Protocol):
-    """What a model computes with, beside its sizes."""
+    """The config fields that a model computes with, beside its sizes."""
 
     act_fn: str
     attn_only: bool
@@ -63,7 +63,7 @@ class Model(Protocol):
 
 @runtime_checkable
 class Bridge(Model, Protocol):
-    """A TransformerBridge: the model that it was put around, its parts, and hooks for a while."""
+    """A TransformerBridge: the model that it wraps, its parts, and temporary hooks."""
 
     original_model: Any
     embed: Any

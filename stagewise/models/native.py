@@ -1,4 +1,4 @@
-"""The model that transformer-lens 4 makes of a config, with a HookedTransformer's parameters, names and shapes."""
+"""The model that transformer-lens 4 makes from a config, with a HookedTransformer's parameters, names and shapes."""
 
 from collections.abc import Mapping
 from typing import Any, TypeGuard
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from stagewise.models.model import Bridge, Config, Model
 
-HONOURED = frozenset(
+SUPPORTED = frozenset(
     [
         *("n_layers", "d_model", "d_head", "n_heads", "n_ctx", "d_vocab", "d_vocab_out", "d_mlp", "act_fn", "eps"),
         *("normalization_type", "final_rms", "gated_mlp", "attn_only", "n_key_value_heads", "attention_dir"),
@@ -57,22 +57,22 @@ def is_native(model: object) -> TypeGuard[Bridge]:
 
 def described(cfg: Config) -> dict[str, Any]:
     """Return the config of a native bridge as plain data, without the fields that it ignores."""
-    return {field: getattr(cfg, field) for field in sorted(HONOURED)}
+    return {field: getattr(cfg, field) for field in sorted(SUPPORTED)}
 
 
-def honoured(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that the model is made from.
+def supported_fields(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a config that the model is made from.
 
     Raises:
         ValueError: a field that it would ignore is set.
 
-    >>> honoured({"n_layers": 1, "d_model": 8, "use_local_attn": True})
+    >>> supported_fields({"n_layers": 1, "d_model": 8, "use_local_attn": True})
     Traceback (most recent call last):
     ...
     ValueError: transformer-lens 4 has no use_local_attn = True for a model made from a config: leave it out, ...
     """
     for field, value in config.items():
-        if field in HONOURED or field in NOT_COMPUTED_WITH or (field in DEFAULTS and value == DEFAULTS[field]):
+        if field in SUPPORTED or field in NOT_COMPUTED_WITH or (field in DEFAULTS and value == DEFAULTS[field]):
             continue
         if field in DEFAULTS or (value is not None and value is not False):
             raise ValueError(
@@ -85,7 +85,7 @@ def honoured(config: Mapping[str, Any]) -> dict[str, Any]:
             f'positional_embedding_type = "{kind}": transformer-lens 4 has "standard" and "rotary". For ALiBi or '
             'shortformer positions take transformer-lens 3.9 (pip install "transformer-lens<4")'
         )
-    return {field: value for field, value in config.items() if field in HONOURED}
+    return {field: value for field, value in config.items() if field in SUPPORTED}
 
 
 def complete(model: Bridge) -> None:
@@ -175,7 +175,7 @@ def hooked(name: str, weight: Tensor, cfg: Config) -> Tensor:
     return _sorted_pairs(weight, "... (pair two) -> ... (two pair)", cfg) if _turns(last, cfg) else weight
 
 
-def own(name: str, weight: Tensor, cfg: Config) -> Tensor:
+def unhooked(name: str, weight: Tensor, cfg: Config) -> Tensor:
     """Return a HookedTransformer's parameter in the layout of transformer-lens 4: the inverse of `hooked`.
 
     Raises:

@@ -22,17 +22,17 @@ def clean_pass(
 ) -> tuple[Float[Tensor, "batch pos token"], dict[str, Tensor]]:
     """Run the model once; return its log-probabilities (nats) and the activations of the named hooks.
 
-    Of a regression, the outputs themselves stand in the log-probabilities' place.
+    For a regression the outputs themselves are returned in place of the log-probabilities.
 
     Raises:
         ValueError: the model has no such hook.
     """
-    wanted = set(hooks)
-    if unknown := sorted(wanted - model.hook_dict.keys()):
+    names = set(hooks)
+    if unknown := sorted(names - model.hook_dict.keys()):
         raise ValueError(f"the model has no hook {', '.join(unknown)}; it has {', '.join(model.hook_dict)}")
     with torch.inference_mode():
-        logits, cache = model.run_with_cache(tokens, names_filter=wanted.__contains__)
-    return logits if regression else logits.log_softmax(-1), {name: cache[name] for name in wanted}
+        logits, cache = model.run_with_cache(tokens, names_filter=names.__contains__)
+    return logits if regression else logits.log_softmax(-1), {name: cache[name] for name in names}
 
 
 def hooks_for(model: Model, edit: Edit) -> set[str]:
@@ -43,7 +43,7 @@ def hooks_for(model: Model, edit: Edit) -> set[str]:
     """
     for part in edit:
         _check(model, part)
-    # Shortformer positions are no part of the residual stream: every layer is handed them anew.
+    # Shortformer positions are not part of the residual stream: every layer receives them again.
     positions = {"hook_pos_embed"} if hooked_edits.is_shortformer(model) and not is_bridge(model) else set()
     return (
         {f"blocks.{first_layer(edit)}.hook_resid_pre"}
@@ -57,9 +57,9 @@ def edited_pass(
 ) -> Float[Tensor, "batch pos token"]:
     """Run the model with the edit, from the first layer that it touches; return log-probabilities (nats).
 
-    Of a regression, the outputs themselves.
+    For a regression, the outputs themselves.
 
-    `clean` holds the activations that `hooks_for(model, edit)` names. The model is left as it was.
+    `clean` holds the activations that `hooks_for(model, edit)` names. The model is unchanged afterwards.
 
     Raises:
         ValueError: a layer or a head that the model does not have.

@@ -1,4 +1,4 @@
-"""Let a model that TransformerLens made read vectors where it reads tokens; W_E maps a one-hot one as its token."""
+"""Let a TransformerLens model read vectors in place of tokens; W_E maps a one-hot vector as it maps its token."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def accept_vectors(model: Any) -> None:
 
 
 def native_accepts_vectors(bridge: Any) -> None:
-    """Let a native bridge do so; it would take vectors for embeddings, and leave W_E out."""
+    """Let a native bridge read vectors as well; by itself it takes vectors for embeddings, without W_E."""
     whole, embedding = bridge.original_model.forward, bridge.embed.original_component
 
     def embed_forward(tokens: Tensor) -> Tensor:

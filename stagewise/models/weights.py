@@ -1,4 +1,4 @@
-"""A model's parameters by TransformerLens's names: its own, copies of them, and saved ones put in their place."""
+"""A model's parameters by TransformerLens's names: reading them, copying them, and loading saved ones."""
 
 import gc
 from collections.abc import Iterable, Mapping
@@ -31,18 +31,18 @@ def put(model: Model, state: Mapping[str, Tensor]) -> None:
     is_native = native.is_native(model)
     with torch.no_grad():
         for name, parameter in parameters(model).items():
-            parameter.copy_(native.own(name, state[name], model.cfg) if is_native else state[name])
+            parameter.copy_(native.unhooked(name, state[name], model.cfg) if is_native else state[name])
 
 
 def average_over_heads(model: Model, names: Iterable[str]) -> None:
     """Replace the gradients of the named parameters [head ...] by their mean over heads."""
-    own, is_native = parameters(model), native.is_native(model)
+    named, is_native = parameters(model), native.is_native(model)
     for name in names:
-        gradient = own[name].grad
+        gradient = named[name].grad
         assert gradient is not None
         by_head = native.hooked(name, gradient, model.cfg) if is_native else gradient
         mean = by_head.mean(0).expand_as(by_head).contiguous()
-        gradient.copy_(native.own(name, mean, model.cfg) if is_native else mean)
+        gradient.copy_(native.unhooked(name, mean, model.cfg) if is_native else mean)
 
 
 def weights(model: Model | nn.Module) -> dict[str, Tensor]:
@@ -57,8 +57,8 @@ def weights(model: Model | nn.Module) -> dict[str, Tensor]:
 def load(model: Model, state: Mapping[str, Tensor]) -> None:
     """Copy saved parameters into the model, in place.
 
-    They go by the names of `weights`, or, whichever version runs, by those that transformer-lens 4 saves its native
-    models under. The parameters of a bridge around a Hugging Face model go by Hugging Face's own names, too.
+    Their names are those of `weights`, or those under which transformer-lens 4 saves its native models, whichever
+    version is installed. The parameters of a bridge around a Hugging Face model may have Hugging Face's own names.
 
     Raises:
         ValueError: a name is missing or unknown, or a shape differs; nothing is copied then.
@@ -88,7 +88,7 @@ def _load_bridge(bridge: Bridge, state: Mapping[str, Tensor]) -> None:
         if state.keys() == whole_state(bridge).keys() == module.state_dict().keys():
             module.load_state_dict(state)
             return
-    # A bridge holds split copies of fused weights (GPT-NeoX's q, k, v), which only wrapping makes right.
+    # A bridge holds split copies of fused weights (GPT-NeoX's q, k, v), which only wrapping keeps consistent.
     plain = huggingface.loaded(type(hf), type(hf.config).from_dict(hf.config.to_dict()), state)
     hf.load_state_dict(wrapped(plain).original_model.state_dict())
     del plain
@@ -98,7 +98,7 @@ def _load_bridge(bridge: Bridge, state: Mapping[str, Tensor]) -> None:
 def whole_state(bridge: Bridge) -> Mapping[str, Tensor]:
     """Return a bridge's state dict, or that of the modules beneath where its own leaves a mixture's experts out."""
     named, beneath = bridge.state_dict(), bridge.original_model.state_dict()
-    there = {weight.data_ptr() for weight in named.values()}
-    lost = any(".experts." in name and weight.data_ptr() not in there for name, weight in beneath.items())
-    state: Mapping[str, Tensor] = beneath if lost else named
+    pointers = {weight.data_ptr() for weight in named.values()}
+    incomplete = any(".experts." in name and weight.data_ptr() not in pointers for name, weight in beneath.items())
+    state: Mapping[str, Tensor] = beneath if incomplete else named
     return state

@@ -1,4 +1,4 @@
-"""Put a TransformerBridge around a Hugging Face model, and see that it computes what the model does."""
+"""Put a TransformerBridge around a Hugging Face model, and check that it gives the same logits."""
 
 from importlib import metadata
 from typing import Any, TypeGuard
@@ -47,15 +47,15 @@ def _wrapped(module: Any) -> Bridge:
 
 
 def trial_tokens(d_vocab: int) -> Int[Tensor, "1 pos"]:
-    """Return a few tokens on which a model is tried out."""
+    """Return a few tokens on which a model is tested."""
     return (torch.arange(6) * 7 % d_vocab)[None]
 
 
 def check(bridge: Bridge, tokens: Int[Tensor, "batch pos"], expected: Float[Tensor, "batch pos token"]) -> None:
-    """See that a bridge gives the logits of the Hugging Face model that it was put around, where those are finite.
+    """Check that a bridge gives the logits of the Hugging Face model that it wraps, where those are finite.
 
     Raises:
-        ValueError: it does not; TransformerLens has such bridges.
+        ValueError: it does not; some of TransformerLens's bridges do not.
     """
     try:
         with torch.inference_mode():
@@ -66,7 +66,7 @@ def check(bridge: Bridge, tokens: Int[Tensor, "batch pos"], expected: Float[Tens
     if bool(expected.isfinite().all()) and not difference <= allowed:
         raise ValueError(
             f"the bridge of transformer-lens {metadata.version('transformer-lens')} around "
-            f"{type(bridge.original_model).__name__} does not compute what the model does: logits differ by "
-            f"{difference:.2g}, their spread is {expected.std().item():.2g}. Its numbers would be another model's: "
-            "take another version of transformer-lens"
+            f"{type(bridge.original_model).__name__} does not give the model's logits: they differ by "
+            f"{difference:.2g}, their spread is {expected.std().item():.2g}. It would be measured as another model: "
+            "use another version of transformer-lens"
         )

@@ -1,1 +1,1 @@
-"""From words to token ids, and what tokens say of one another."""
+"""Text to token ids, n-gram models, and relations between the tokens of a sequence."""

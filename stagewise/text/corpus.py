@@ -1,4 +1,4 @@
-"""From the lines of a text to token ids: by word, as torchtext does, or by byte pairs learnt from the training text."""
+"""From the lines of a text to token ids: by word, as torchtext does, or by byte pairs trained on the training text."""
 
 import re
 from collections import Counter
@@ -9,7 +9,7 @@ import numpy as np
 
 UNKNOWN, END = "<unk>", "<eos>"
 
-Words = Literal["plain", "basic_english", "bpe"]
+TokenizerKind = Literal["plain", "basic_english", "bpe"]
 
 BYTES = 256
 """Tokens of a byte-level vocabulary before any pair is joined."""
@@ -22,17 +22,17 @@ class Corpus(NamedTuple):
     ids: Mapping[str, np.ndarray]
 
 
-def corpus(lines: Mapping[str, Iterable[str]], words: Words, n_words: int | None) -> Corpus:
+def corpus(lines: Mapping[str, Iterable[str]], tokenizer: TokenizerKind, vocab_size: int | None) -> Corpus:
     """Tokenise every split; the vocabulary is that of the split called "train".
 
     Args:
         lines: split -> its lines.
-        words: "plain", "basic_english" or "bpe"; see `plain`, `basic_english` and `byte_pairs`.
-        n_words: size of the vocabulary; None for all words, which "bpe" does not know.
+        tokenizer: "plain", "basic_english" or "bpe"; see `plain`, `basic_english` and `byte_pairs`.
+        vocab_size: number of tokens of the vocabulary; None for all words, which "bpe" does not support.
     """
-    if words == "bpe":
-        return byte_pairs({split: [line.strip() for line in found] for split, found in lines.items()}, n_words or 0)
-    return _by_word(lines, basic_english if words == "basic_english" else plain, n_words)
+    if tokenizer == "bpe":
+        return byte_pairs({split: [line.strip() for line in part] for split, part in lines.items()}, vocab_size or 0)
+    return _by_word(lines, basic_english if tokenizer == "basic_english" else plain, vocab_size)
 
 
 def basic_english(line: str) -> list[str]:
@@ -53,10 +53,10 @@ def plain(line: str) -> list[str]:
     return [*line.split(), END]
 
 
-def byte_pairs(lines: Mapping[str, list[str]], n_words: int) -> Corpus:
-    """Learn byte pairs from the training lines, and tokenise every split; each line ends with <eos>.
+def byte_pairs(lines: Mapping[str, list[str]], vocab_size: int) -> Corpus:
+    """Train byte-pair encoding on the training lines, and tokenise every split; each line ends with <eos>.
 
-    Every text has a tokenisation, and none crosses a space. <unk> (0) is only what the text itself calls so.
+    Every text has a tokenisation, and no token crosses a space. <unk> (0) appears only where the text itself has it.
 
     Source: Sennrich, Haddow, Birch (2016), arXiv:1508.07909, over bytes, by the `tokenizers` library.
     """
@@ -65,7 +65,7 @@ def byte_pairs(lines: Mapping[str, list[str]], n_words: int) -> Corpus:
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
     trainer = trainers.BpeTrainer(
-        vocab_size=n_words,
+        vocab_size=vocab_size,
         special_tokens=[AddedToken(UNKNOWN, lstrip=True), AddedToken(END)],
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
@@ -75,20 +75,20 @@ def byte_pairs(lines: Mapping[str, list[str]], n_words: int) -> Corpus:
     end = tokenizer.token_to_id(END)
     ids = {
         split: np.fromiter(
-            (token for encoding in tokenizer.encode_batch_fast(found) for token in (*encoding.ids, end)), np.int32
+            (token for encoding in tokenizer.encode_batch_fast(part) for token in (*encoding.ids, end)), np.int32
         )
-        for split, found in lines.items()
+        for split, part in lines.items()
     }
-    number = tokenizer.get_vocab()
-    return Corpus(tuple(sorted(number, key=number.__getitem__)), ids)
+    token_id = tokenizer.get_vocab()
+    return Corpus(tuple(sorted(token_id, key=token_id.__getitem__)), ids)
 
 
-def _by_word(lines: Mapping[str, Iterable[str]], split: Callable[[str], list[str]], n_words: int | None) -> Corpus:
-    text = {part: [word for line in found for word in split(line)] for part, found in lines.items()}
-    counts = Counter(text["train"])
+def _by_word(lines: Mapping[str, Iterable[str]], split: Callable[[str], list[str]], vocab_size: int | None) -> Corpus:
+    texts = {name: [word for line in part for word in split(line)] for name, part in lines.items()}
+    counts = Counter(texts["train"])
     counts.pop(UNKNOWN, None)
     by_frequency = sorted(counts, key=lambda word: (-counts[word], word))
-    vocabulary = (UNKNOWN, *by_frequency[: None if n_words is None else n_words - 1])
-    number = {word: i for i, word in enumerate(vocabulary)}
-    ids = {part: np.array([number.get(word, 0) for word in found], dtype=np.int32) for part, found in text.items()}
+    vocabulary = (UNKNOWN, *by_frequency[: None if vocab_size is None else vocab_size - 1])
+    token_id = {word: i for i, word in enumerate(vocabulary)}
+    ids = {name: np.array([token_id.get(word, 0) for word in text], dtype=np.int32) for name, text in texts.items()}
     return Corpus(vocabulary, ids)

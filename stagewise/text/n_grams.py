@@ -1,4 +1,4 @@
-"""Laws of the next token that know the last token, or the last two: smoothed counts of a text."""
+"""N-gram models of a text: the next token's distribution given the last token or the last two, by smoothed counts."""
 
 from typing import NamedTuple
 
@@ -7,11 +7,11 @@ from jaxtyping import Float, Int
 from scipy import sparse
 
 DISCOUNT = 0.75
-"""Occurrences taken from every continuation that was seen, for those that were not."""
+"""Occurrences taken from every continuation that the text holds, for those that it does not hold."""
 
 
 class NGrams(NamedTuple):
-    """The law of single tokens; counts of tokens after a token, and after a pair, whose keys are sorted."""
+    """The distribution of single tokens; counts of tokens after a token, and after a pair, whose keys are sorted."""
 
     unigram: np.ndarray
     bigram: sparse.csr_array
@@ -22,7 +22,7 @@ class NGrams(NamedTuple):
 def count(text: Int[np.ndarray, " pos"], d_vocab: int) -> NGrams:
     """Count a text's tokens, pairs and triples.
 
-    A token of the vocabulary that the text does not hold counts once among the single ones: no law is zero anywhere.
+    A token of the vocabulary that the text does not hold counts once among the single ones: no probability is zero.
     """
     text = text.astype(np.int64)
     counts = np.maximum(np.bincount(text, minlength=d_vocab), 1)
@@ -34,16 +34,18 @@ def count(text: Int[np.ndarray, " pos"], d_vocab: int) -> NGrams:
     return NGrams(counts / counts.sum(), bigram, pairs, trigram)
 
 
-def laws(grams: NGrams, tokens: Int[np.ndarray, "batch pos"]) -> dict[str, Float[np.ndarray, "batch pos token"]]:
-    """Return the unigram, bigram and trigram law of the token after each position, by absolute discounting:
+def distributions(
+    grams: NGrams, tokens: Int[np.ndarray, "batch pos"]
+) -> dict[str, Float[np.ndarray, "batch pos token"]]:
+    """Return the unigram, bigram and trigram distribution of the token after each position, by absolute discounting:
 
         p(w | a) = max(n(a w) - D, 0) / n(a) + D n1(a) / n(a) p(w),   D = 0.75, n1(a) = different tokens after a
 
-    and the trigram likewise over the bigram. Where a context was never seen, or the sequence has none, the shorter
-    one's law holds. The shorter law is the shorter reference itself, not Kneser and Ney's count of contexts: so each
-    law differs from the one before only by what one more token tells, which is what a stage of learning is. Kneser
-    and Ney's predict held-out text a little better: on WikiText-2 in 1,024 byte pairs by 0.02 nats (bigram) and 0.06
-    (trigram), where the three laws here have 5.94, 4.01 and 3.24.
+    and the trigram likewise over the bigram. Where a context is not in the text, or the sequence has none, the shorter
+    context's distribution is used. That distribution is the shorter reference itself, not Kneser and Ney's count of
+    contexts: so each n-gram model differs from the one before only by one more token of context, as a stage of
+    learning does. Kneser and Ney's predict held-out text a little better: on WikiText-2 in 1,024 byte pairs by 0.02
+    nats (bigram) and 0.06 (trigram), where the three here have 5.94, 4.01 and 3.24.
 
     Source: Ney, Essen, Kneser (1994), On structuring probabilistic dependences in stochastic language modelling.
     """
@@ -56,14 +58,13 @@ def laws(grams: NGrams, tokens: Int[np.ndarray, "batch pos"]) -> dict[str, Float
     known = grams.pairs[rows] == pairs.ravel()
     trigram = bigram.copy()
     trigram[known] = _discounted(grams.trigram, rows[known], bigram[known])
-    found = {"unigram": unigram, "bigram": bigram, "trigram": trigram}
-    return {name: law.reshape(*tokens.shape, d_vocab) for name, law in found.items()}
+    by_name = {"unigram": unigram, "bigram": bigram, "trigram": trigram}
+    return {name: flat.reshape(*tokens.shape, d_vocab) for name, flat in by_name.items()}
 
 
 def _discounted(counts: sparse.csr_array, rows: np.ndarray, shorter: np.ndarray) -> np.ndarray:
-    found = counts[rows]
-    total = np.asarray(found.sum(axis=1)).reshape(-1, 1)
-    left = DISCOUNT * np.diff(found.indptr).reshape(-1, 1)
-    seen = found.toarray()
-    law = (np.maximum(seen - DISCOUNT, 0) + left * shorter) / np.maximum(total, 1)
-    return np.where(total > 0, law, shorter)
+    after = counts[rows]
+    total = np.asarray(after.sum(axis=1)).reshape(-1, 1)
+    left = DISCOUNT * np.diff(after.indptr).reshape(-1, 1)
+    distribution = (np.maximum(after.toarray() - DISCOUNT, 0) + left * shorter) / np.maximum(total, 1)
+    return np.where(total > 0, distribution, shorter)

@@ -1,4 +1,4 @@
-"""Text to token numbers, by a tokenizer on disk or on the hub."""
+"""Text to token ids, by a tokenizer on disk or on the hub."""
 
 import json
 import re
@@ -11,18 +11,18 @@ TOKENIZER = "tokenizer.json"
 
 
 def encode(text: str, tokenizer: str) -> list[int]:
-    """Return the token numbers of a text, without the special tokens that a model may want around it.
+    """Return the token ids of a text, without the special tokens that a model may expect around it.
 
     Args:
         text: any text.
         tokenizer: a tokenizer.json, a folder that holds one, or a repository of the hub that does.
 
     Raises:
-        FileNotFoundError: there is no such tokenizer; the message says where it was looked for.
+        FileNotFoundError: there is no such tokenizer; the message lists where it was searched.
         ValueError: the file is no tokenizer.
     """
-    numbers: list[int] = _read(str(tokenizer_file(tokenizer))).encode(text, add_special_tokens=False).ids
-    return numbers
+    token_ids: list[int] = _read(str(tokenizer_file(tokenizer))).encode(text, add_special_tokens=False).ids
+    return token_ids
 
 
 def vocabulary_size(tokenizer: str) -> int:
@@ -32,26 +32,26 @@ def vocabulary_size(tokenizer: str) -> int:
 
 
 def tokenizer_file(tokenizer: str) -> Path:
-    """Return the file of a tokenizer, from the hub if it is on no disk.
+    """Return the file of a tokenizer, from the hub if it is not on disk.
 
     Raises:
-        FileNotFoundError: it is nowhere.
+        FileNotFoundError: there is no such tokenizer on disk or on the hub.
     """
     path = Path(tokenizer)
     if path.is_dir() and (path / TOKENIZER).is_file():
         return path / TOKENIZER
     if path.is_file():
         return path
-    looked = f"{path} holds no {TOKENIZER}" if path.is_dir() else f"there is no file or folder {tokenizer}"
+    reason = f"{path} holds no {TOKENIZER}" if path.is_dir() else f"there is no file or folder {tokenizer}"
     if path.is_dir() or not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", tokenizer):
-        raise FileNotFoundError(f"no tokenizer: {looked}. Give {ASKED}")
-    return _from_hub(tokenizer, looked)
+        raise FileNotFoundError(f"no tokenizer: {reason}. Give {ACCEPTED}")
+    return _from_hub(tokenizer, reason)
 
 
-ASKED = f"a {TOKENIZER}, a folder that holds one, or the name of a repository of the hub that does"
+ACCEPTED = f"a {TOKENIZER}, a folder that holds one, or the name of a repository of the hub that does"
 
 
-def _from_hub(repository: str, looked: str) -> Path:
+def _from_hub(repository: str, on_disk: str) -> Path:
     from huggingface_hub import hf_hub_download
     from huggingface_hub.errors import HTTPError
 
@@ -60,8 +60,8 @@ def _from_hub(repository: str, looked: str) -> Path:
     except (HTTPError, OSError) as reason:
         first = (str(reason).splitlines() or [type(reason).__name__])[0]
         raise FileNotFoundError(
-            f"no tokenizer: {looked}, and the hub gives no {TOKENIZER} of a repository of that name ({first}). "
-            f"Give {ASKED}"
+            f"no tokenizer: {on_disk}, and the hub gives no {TOKENIZER} of a repository of that name ({first}). "
+            f"Give {ACCEPTED}"
         ) from reason
 
 
@@ -72,7 +72,7 @@ def _read(path: str) -> Any:
     try:
         content = json.loads(Path(path).read_text(encoding="utf8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as reason:
-        raise ValueError(f"{path} is no tokenizer: it is not valid JSON ({reason}). Give {ASKED}") from reason
+        raise ValueError(f"{path} is no tokenizer: it is not valid JSON ({reason}). Give {ACCEPTED}") from reason
     if not isinstance(content, dict) or not isinstance(content.get("model"), dict):
-        raise ValueError(f"{path} is no tokenizer: it has no `model`. Give {ASKED}")
+        raise ValueError(f"{path} is no tokenizer: it has no `model`. Give {ACCEPTED}")
     return Tokenizer.from_str(json.dumps(content))

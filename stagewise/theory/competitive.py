@@ -1,4 +1,4 @@
-"""The competitive phase: heads that start alike all converge to the group of the largest block."""
+"""The competitive phase: heads that start equal all converge to the group of the largest block."""
 
 import numpy as np
 from jaxtyping import Float
@@ -7,7 +7,7 @@ from stagewise.theory.tensor_factorisation import Heads, TensorFactorisation
 
 
 def block_norms(theory: TensorFactorisation) -> Float[np.ndarray, " group"]:
-    """Return m_k sqrt(w_k), the norm of each group's block of the target: the largest is learnt first.
+    """Return m_k sqrt(w_k), the norm of each group's block of the target: the largest is learned first.
 
     >>> block_norms(TensorFactorisation(strengths=(3.0, 2.0), widths=(1, 4))).tolist()
     [3.0, 4.0]
@@ -16,7 +16,7 @@ def block_norms(theory: TensorFactorisation) -> Float[np.ndarray, " group"]:
 
 
 def plateau_losses(theory: TensorFactorisation) -> Float[np.ndarray, " plateau"]:
-    """Return the loss where 0, 1, 2, ... groups are learnt: L_i = 1/2 sum_{k > i} w_k m_k^2 in the order of the blocks.
+    """Return the loss with 0, 1, 2, ... groups learned: L_i = 1/2 sum_{k > i} w_k m_k^2 in the order of the blocks.
 
     With fewer heads than groups the last plateau that is reached is that of as many groups as there are heads.
 
@@ -28,13 +28,13 @@ def plateau_losses(theory: TensorFactorisation) -> Float[np.ndarray, " plateau"]
 
 
 def competitive_fixed_point(theory: TensorFactorisation) -> Heads:
-    """Return where heads that start alike end: V_h = w A*_k / H on the group k of the largest block, s_h uniform on it.
+    """Return where heads that start equal end: V_h = w A*_k / H on the group k of the largest block, s_h uniform on it.
 
     At a stationary point with equal heads v_k = m_k p_k / (H ||s||^2), with p_k the attention on group k, and
     m_k^2 w_k = H^2 ||v||^2 ||s||^2 w_k for every group in the support: with different blocks there is one group.
     Reached only in the limit: see `leftover_mass`.
 
-    Source: worked out here; it stands for Theorem 1 of Yüksel et al. (2026), arXiv:2602.19143.
+    Source: derived here, in place of Theorem 1 of Yüksel et al. (2026), arXiv:2602.19143.
     """
     first = int(block_norms(theory).argmax())
     width = theory.widths[first]
@@ -57,7 +57,7 @@ def leftover_mass(theory: TensorFactorisation, time: int | float) -> Float[np.nd
         theory: with groups of one position.
         time: since the start.
 
-    Source: worked out here.
+    Source: derived here.
     """
     strengths = np.asarray(theory.strengths)
     with np.errstate(divide="ignore"):

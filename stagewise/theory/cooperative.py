@@ -1,4 +1,4 @@
-"""The cooperative phase: differences between heads grow, fastest for the most important group that is not learnt."""
+"""The cooperative phase: differences between heads grow, fastest for the most important group not yet learned."""
 
 import math
 
@@ -9,7 +9,7 @@ from stagewise.theory.tensor_factorisation import TensorFactorisation
 
 
 def growth_rates(theory: TensorFactorisation, attention: Float[np.ndarray, " position"]) -> Float[np.ndarray, " group"]:
-    """Return the rate at which a difference between equal heads grows on each group that is not learnt.
+    """Return the rate at which a difference between equal heads grows on each group not yet learned.
 
     Perturbations that sum to zero over the heads leave R as it is to first order. With R = m_k on group k and
     p_k the attention on it they grow at
@@ -17,14 +17,13 @@ def growth_rates(theory: TensorFactorisation, attention: Float[np.ndarray, " pos
         lambda_k = m_k sqrt(p_k (1 - p_k))                                                (natural flow)
         lambda_k = m_k sqrt((1 - p_k)^2 sum_{i in I(k)} s_i^2 + p_k^2 sum_{i not in I(k)} s_i^2)     (logit flow)
 
-    The group with the largest rate is learnt next. Groups that are learnt have no residual: their entries mean
-    nothing.
+    The group with the largest rate is learned next. Learned groups have no residual: their entries are meaningless.
 
     Args:
         theory: the dynamics.
         attention: s, of every head.
 
-    Source: worked out here; it stands for the theorems on the cooperative phase of Yüksel et al. (2026),
+    Source: derived here, in place of the theorems on the cooperative phase of Yüksel et al. (2026),
     arXiv:2602.19143.
     """
     mass = theory.membership @ attention
@@ -40,7 +39,7 @@ def onset_growth(theory: TensorFactorisation, time: int | float, group: int = 1)
     """Return the log of the growth of head differences on a group up to a time: 2 m_k sqrt(H t / (m_1^2 - m_k^2)).
 
     It integrates the natural rate m_k sqrt(s_k) over the attention s_k = H / ((m_1^2 - m_k^2) t) that the competitive
-    phase leaves. Solved for the growth log(1 / noise) it says that sqrt(time of stage 2) rises with log(1 / noise) by
+    phase leaves. Solved for the growth log(1 / noise) it gives that sqrt(time of stage 2) rises with log(1 / noise) by
     sqrt(m_1^2 - m_2^2) / (2 m_2 sqrt(H)) in the limit of small noise; before, it rises more steeply. Trust that trend,
     not the time itself: the early phase adds an offset.
 
@@ -49,7 +48,7 @@ def onset_growth(theory: TensorFactorisation, time: int | float, group: int = 1)
         time: since the start.
         group: which group, counted from 0; not the first.
 
-    Source: worked out here.
+    Source: derived here.
     """
-    first, own = theory.strengths[0], theory.strengths[group]
-    return 2 * own * math.sqrt(theory.n_heads * time / (first**2 - own**2))
+    first, strength = theory.strengths[0], theory.strengths[group]
+    return 2 * strength * math.sqrt(theory.n_heads * time / (first**2 - strength**2))

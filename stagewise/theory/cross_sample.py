@@ -1,4 +1,4 @@
-"""The reduced flow when one special vector takes the relevant token's place in a share p of the sequences."""
+"""The reduced flow when one special vector replaces the relevant token in a share p of the sequences."""
 
 import dataclasses
 import math

@@ -1,4 +1,4 @@
-"""What a reduced dynamics is: an ODE in a few numbers, solved, and predicted as a table like a measured one."""
+"""Reduced dynamics: an ODE in a few variables, its solution, and its prediction as a table like a measured one."""
 
 import abc
 import dataclasses
@@ -17,9 +17,9 @@ State = Sequence[int | float] | np.ndarray
 
 
 class AbstractReducedDynamics(abc.ABC):
-    """An ordinary differential equation that stands for training. A leaf is a frozen dataclass of its numbers, pure.
+    """An ordinary differential equation that models training. A leaf is a frozen dataclass of its parameters, pure.
 
-    A state is one flat vector; a leaf says what it holds. Time is learning rate times optimiser steps.
+    A state is one flat vector; a leaf documents its variables. Time is learning rate times optimiser steps.
     """
 
     solver: ClassVar[tuple[Literal["RK45", "LSODA"], float, float]] = ("RK45", 1e-7, 1e-10)
@@ -49,18 +49,18 @@ def solve(
 
     Raises:
         ValueError: times are not ascending from 0 on.
-        RuntimeError: the solver gave up; the message is its own.
+        RuntimeError: the solver failed; the message is its own.
     """
-    when = np.asarray(times, dtype=float)
-    if when.ndim != 1 or not when.size or when[0] < 0 or np.any(np.diff(when) <= 0):
+    at = np.asarray(times, dtype=float)
+    if at.ndim != 1 or not at.size or at[0] < 0 or np.any(np.diff(at) <= 0):
         raise ValueError(f"times must ascend, none negative, got {times}")
     method, rtol, atol = theory.solver
     solution = solve_ivp(
         lambda _, state: theory.velocity(state),
-        (0.0, when[-1]), theory.initial_state(), method, when, rtol=rtol, atol=atol,
+        (0.0, at[-1]), theory.initial_state(), method, at, rtol=rtol, atol=atol,
     )  # fmt: skip
     if not solution.success:
-        raise RuntimeError(f"{type(theory).__name__} could not be solved up to time {when[-1]}: {solution.message}")
+        raise RuntimeError(f"{type(theory).__name__} could not be solved up to time {at[-1]}: {solution.message}")
     return np.asarray(solution.y.T)
 
 
@@ -69,7 +69,7 @@ def predict(
 ) -> pd.DataFrame:
     """Solve the dynamics and return a table with the columns of a measured one: `run, step, probe, quantity, ...`.
 
-    Hand it to the `theory` argument of a figure in `stagewise.plot`.
+    Pass it as the `theory` argument of a figure in `stagewise.plot`.
 
     Args:
         theory: the dynamics.
@@ -79,7 +79,7 @@ def predict(
 
     Raises:
         ValueError: steps do not ascend from 0 on, or the rate is not positive.
-        RuntimeError: the solver gave up.
+        RuntimeError: the solver failed.
     """
     if not rate > 0:
         raise ValueError(f"rate, the time of one step, must be positive, got {rate}")

@@ -26,8 +26,8 @@ def linearised(time: float, rate: float) -> Linearised:
 def linearised_plateau(rate: float, share: float = 0.8) -> float:
     """Return when the linearised loss has lost a share of itself: arcsinh(share / rate) / (2 rate).
 
-    Far beyond where the linearisation holds: at T = 512, d = 64 it is 3.4 times the flow's plateau. It is here to be
-    compared with `blow_up_time`.
+    Far beyond where the linearisation holds: at T = 512, d = 64 it is 3.4 times the flow's plateau. It is for
+    comparison with `blow_up_time`.
 
     Raises:
         ValueError: the share is not between 0 and 1.

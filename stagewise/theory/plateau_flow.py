@@ -1,4 +1,4 @@
-"""Gradient flows of a few variables that stand for a whole model, and how to follow them."""
+"""Gradient flows of a few variables that model the training of a transformer, and their integration."""
 
 import abc
 import math

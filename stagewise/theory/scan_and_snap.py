@@ -24,7 +24,7 @@ class ScanAndSnap(AbstractReducedDynamics):
     Times t count steps of batch size 1 without momentum, classes drawn uniformly; momentum 0.9 makes slow phases ten
     times faster.
 
-    Corrections and limits of the printed formulas, each found by calculation:
+    Corrections and limits of the printed formulas, each verified by calculation:
 
     - Eqn 124 (and 14) omit -(1/4) ln C_0: from B(0) = 0 the integral is B = (1/4) ln(1 + 4 Gamma / C_0). The paper's
       e^{4B} = C_0 + 4 Gamma agrees for C_0 = 1 only. `growth_integral` has the corrected form.

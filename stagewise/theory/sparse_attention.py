@@ -70,19 +70,19 @@ class SparseAttention(AbstractPlateauFlow):
     def velocity(self, state: State) -> tuple[float, ...]:
         """Return (w', Da')."""
         w, _ = state
-        seen = self.n_copies * self.attention(state)
-        noise = (1 - seen) / (self.d * (self.n_positions - self.n_copies))
-        signal = (math.sqrt(self.d) - seen * w) / self.d
-        w_slope = -(1 - seen) * noise * w + seen * signal
-        gap_slope = seen * (1 - seen) * (noise * w**2 + signal * w)
+        mass = self.n_copies * self.attention(state)
+        noise = (1 - mass) / (self.d * (self.n_positions - self.n_copies))
+        signal = (math.sqrt(self.d) - mass * w) / self.d
+        w_slope = -(1 - mass) * noise * w + mass * signal
+        gap_slope = mass * (1 - mass) * (noise * w**2 + signal * w)
         return w_slope, self._logit_rate * gap_slope
 
     def loss(self, state: State) -> float:
         """Return the loss (Equation 12)."""
         w, _ = state
-        seen = self.n_copies * self.attention(state)
-        noise = ((1 - seen) * w) ** 2 / (self.d * (self.n_positions - self.n_copies))
-        return (noise + (seen * w - math.sqrt(self.d)) ** 2 / self.d) / 2
+        mass = self.n_copies * self.attention(state)
+        noise = ((1 - mass) * w) ** 2 / (self.d * (self.n_positions - self.n_copies))
+        return (noise + (mass * w - math.sqrt(self.d)) ** 2 / self.d) / 2
 
     def test_loss(self, state: State) -> float:
         """Return the loss: the model is tested with as many copies as it is trained with."""
@@ -90,5 +90,5 @@ class SparseAttention(AbstractPlateauFlow):
 
     def equilibrium(self, attention: float) -> float:
         """Return the w at which w' = 0 for an attention: sqrt(d) B alpha / [q^2 / (T - B) + (B alpha)^2]."""
-        seen = self.n_copies * attention
-        return math.sqrt(self.d) * seen / ((1 - seen) ** 2 / (self.n_positions - self.n_copies) + seen**2)
+        mass = self.n_copies * attention
+        return math.sqrt(self.d) * mass / ((1 - mass) ** 2 / (self.n_positions - self.n_copies) + mass**2)

@@ -35,18 +35,18 @@ class TensorFactorisation(AbstractReducedDynamics):
 
     Args:
         strengths: m_k, the Frobenius norms of A*_1, A*_2, ...
-        widths: number of positions of each group; they stand side by side from position 0 on.
-        n_positions: T; those in no group carry nothing.
+        widths: number of positions of each group; they lie side by side from position 0 on.
+        n_positions: T; those in no group do not matter to the target.
         n_heads: H.
         flow: "natural" or "logit".
-        noise: standard deviation of the initial logits; 0 starts all heads alike.
+        noise: standard deviation of the initial logits; 0 starts all heads equal.
         seed: draws a number for every entry of the state, in its order; those of the values are multiplied by zero.
 
     Raises:
         ValueError: a parameter is out of range.
 
     Source: Yüksel et al. (2026), arXiv:2602.19143: the loss is its Proposition 1, the natural flow the simulation of
-    Figure 10 (T = 40, groups of one position, m = 1.7). The reduction to the v_hk is worked out here.
+    Figure 10 (T = 40, groups of one position, m = 1.7). The reduction to the v_hk is derived here.
 
     >>> theory = TensorFactorisation()
     >>> round(float(theory.loss(theory.heads(theory.initial_state()))), 3)
@@ -102,15 +102,15 @@ class TensorFactorisation(AbstractReducedDynamics):
 
     def heads(self, states: Float[np.ndarray, "*axes state"]) -> Heads:
         """Return the values and the attention of a state, or of many."""
-        cut = self.n_heads * len(self.widths)
-        values = states[..., :cut].reshape(*states.shape[:-1], self.n_heads, len(self.widths))
-        logits = states[..., cut:].reshape(*states.shape[:-1], self.n_heads, self.n_positions)
+        split = self.n_heads * len(self.widths)
+        values = states[..., :split].reshape(*states.shape[:-1], self.n_heads, len(self.widths))
+        logits = states[..., split:].reshape(*states.shape[:-1], self.n_heads, self.n_positions)
         return Heads(values, softmax(logits, axis=-1))
 
     def residual(self, heads: Heads) -> Float[np.ndarray, "*axes group position"]:
-        """Return R, what of the target is not learnt."""
-        learnt = (heads.values[..., :, None] * heads.attention[..., None, :]).sum(-3)
-        return np.asarray(self.target - learnt)
+        """Return R, the part of the target that is not learned."""
+        learned = (heads.values[..., :, None] * heads.attention[..., None, :]).sum(-3)
+        return np.asarray(self.target - learned)
 
     def group_losses(self, heads: Heads) -> Float[np.ndarray, "*axes group"]:
         """Return 1/2 sum_i R_ki^2, each group's part of the loss."""

@@ -258,8 +258,6 @@ def test_the_audit_is_a_table_and_json(clean: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(clean, tmp_path / "copy"))
     shutil.rmtree(folder / "checkpoint-32")
     found = audited(folder)
-    assert found.table.to_dict("records") == [
-        {"kind": "missing step", "steps": "32", "message": "step 32 is not there"}
-    ]
+    assert found.table.to_dict("records") == [{"kind": "missing step", "steps": "32", "message": "step 32 is missing"}]
     assert json.loads(found.to_json())["findings"][0]["steps"] == [32]
-    assert "<td>step 32 is not there</td>" in found._repr_html_()
+    assert "<td>step 32 is missing</td>" in found._repr_html_()

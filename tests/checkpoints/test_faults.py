@@ -60,7 +60,7 @@ def test_a_download_that_fails_names_file_and_revision_and_the_next_call_goes_on
     hub.faults[f"GET step10/{WEIGHTS}"] = "error"
     line = refused("measure", "owner/model", tmp_path)
     assert f"could not download {WEIGHTS} of revision 'step10' of owner/model" in line
-    assert "a second call goes on from there" in line
+    assert "a second call resumes from there" in line
     hub.faults.clear()
     hub.asked.clear()
     assert run("measure", "owner/model", tmp_path)[0] == 0
@@ -83,7 +83,7 @@ def test_other_bytes_than_the_hub_promises_are_noticed(hub: Any, tmp_path: Path)
     (kept,) = [path for path in (tmp_path / "cache").rglob(WEIGHTS) if path.read_bytes() == promised]
     kept.resolve().write_bytes(promised[:-4] + b"\0\0\0\0")  # still a valid file of the same size
     shutil.rmtree(tmp_path / "out")
-    assert f"did not come whole ({WEIGHTS} has other bytes than the hub promises)" in refused(
+    assert f"is incomplete or damaged ({WEIGHTS} does not have the hash that the hub lists)" in refused(
         "measure", "owner/model", tmp_path
     )
 

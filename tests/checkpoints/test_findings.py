@@ -7,7 +7,7 @@ import pytest
 from stagewise.checkpoints.findings import Audit, Finding, Kind, sentence
 
 FINDINGS = {
-    "step 300 of stage1 is not there": Finding(Kind.MISSING_STEP, (300,), branch="stage1"),
+    "step 300 of stage1 is missing": Finding(Kind.MISSING_STEP, (300,), branch="stage1"),
     "step 8: checkpoint-8, checkpoint-008": Finding(Kind.REPEATED_STEP, (8,), ("checkpoint-8", "checkpoint-008")),
     "item 3, step 20, comes after step 30": Finding(Kind.OUT_OF_ORDER, (20,), ("item 3",), other_step=30),
     "c-8: its name says step 8, its trainer_state.json 9": Finding(
@@ -18,13 +18,13 @@ FINDINGS = {
     "a: cut off": Finding(Kind.DAMAGED, (8,), ("a",), reason="cut off"),
     "a: u, v, w, and 2 more": Finding(Kind.NON_FINITE_WEIGHTS, (8,), ("a",), weights=tuple("uvwxy")),
     "a: u": Finding(Kind.OUTLYING_NORM, (8,), ("a",), weights=("u",)),
-    "a: u is (3,) for (4,), and 1 more": Finding(
+    "a: u is (3,), usually (4,), and 1 more": Finding(
         Kind.OTHER_SHAPES, (8,), ("a",), differences={"u": ((3,), (4,)), "v": (None, (4,))}
     ),
-    "a: u is not there for torch.float32": Finding(
+    "a: u is missing, usually torch.float32": Finding(
         Kind.OTHER_TYPES, (8,), ("a",), differences={"u": (None, "torch.float32")}
     ),
-    "a: rope = 5.0 for None": Finding(Kind.OTHER_CONFIG, (8,), ("a",), differences={"rope": (5.0, None)}),
+    "a: rope = 5.0, usually None": Finding(Kind.OTHER_CONFIG, (8,), ("a",), differences={"rope": (5.0, None)}),
 }
 
 

@@ -12,7 +12,7 @@ FAULTS = {
     b"\xff\xfe": "is not valid JSON",
     b"[1]": "holds a list, expected a JSON object",
     b"1.5": "holds a number, expected a JSON object",
-    b"true": "holds a truth value, expected a JSON object",
+    b"true": "holds a boolean, expected a JSON object",
     b'"{}"': "holds a text, expected a JSON object",
     b"null": "holds nothing, expected a JSON object",
 }

@@ -95,7 +95,7 @@ def test_a_folder_is_claimed_again_by_its_own_recipe_alone(tmp_path: Path, small
     before = (tmp_path / RUN).read_bytes()
     claim(tmp_path, small_recipe)
     other = dataclasses.replace(small_recipe, plan=dataclasses.replace(small_recipe.plan, learning_rate=0.5))
-    with pytest.raises(ValueError, match=r"another recipe:\n  plan.learning_rate: 0.5 asked for, 0.05 on disk\n"):
+    with pytest.raises(ValueError, match=r"another recipe:\n  plan.learning_rate: 0.5 requested, 0.05 on disk\n"):
         claim(tmp_path, other)
     assert (tmp_path / RUN).read_bytes() == before
 

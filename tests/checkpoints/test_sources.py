@@ -134,7 +134,7 @@ def test_two_files_of_one_step_are_refused(tmp_path: Path) -> None:
 
 def test_weights_without_a_config_ask_for_one(tmp_path: Path) -> None:
     torch.save(model.weights(native(0)), tmp_path / "m5.pt")
-    with pytest.raises(ValueError, match=r"nothing says which model .* belong to: put its config.json beside them"):
+    with pytest.raises(ValueError, match=r"there is no config of the models of .*: put its config.json beside them"):
         open_series(tmp_path)
 
 

@@ -76,7 +76,7 @@ def test_a_folder_of_another_recipe_is_left_alone(tmp_path: Path) -> None:
     code, printed = call("train", "markov", "--folder", str(folder), *SHORT, "--seed", "1")
     assert code == 2
     assert "holds a run of another recipe" in printed
-    assert "task.seed: 1 asked for, 0 on disk" in printed
+    assert "task.seed: 1 requested, 0 on disk" in printed
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 

@@ -23,7 +23,7 @@ TINY: dict[str, list[str]] = {
     "sparse-regression": ["task.n_positions=6", "task.d=3"],
     "markov-regression": ["task.dim=3", "task.n_lags=7"],
     "sequence-classes": ["task.length=7"],
-    "wikitext": ["task.length=8", "task.n_words=262"],
+    "wikitext": ["task.length=8", "task.vocab_size=262"],
     "repeated-tokens": ["task.d_vocab=16", "task.length=8"],
     "text": ["task.length=8"],
     "windows": [],
@@ -72,7 +72,7 @@ def test_a_run_ends_in_a_report_with_every_kind(task: str, letters: str, tokeniz
 
 def test_a_run_on_text_ends_in_a_report_with_every_kind(letters: str, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    sized = ["--length", "8", "--n-words", "262", "--steps", "4", "--layers", "1", "--quiet", "--data", letters]
+    sized = ["--length", "8", "--vocab-size", "262", "--steps", "4", "--layers", "1", "--quiet", "--data", letters]
     call("run", "wikitext", "--folder", str(folder), *sized)
     page = (folder / "report.html").read_text(encoding="utf8")
     assert all(f">{title}</h2>" in page for title in [*KINDS.values(), "What it learned of the text"])

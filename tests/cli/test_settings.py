@@ -66,7 +66,7 @@ def test_a_model_config_takes_fields_that_it_does_not_have_yet(small_recipe: Rec
         (MarkovChain, "reverse", 1, "expected true or false, got 1"),
         (MarkovChain, "speed", 1, "MarkovChain has no such field; there are d_vocab, spans"),
         (WikiText, "data", 3, "expected text, or null, got 3"),
-        (WikiText, "words", "bytes", 'expected "plain" or "basic_english" or "bpe"'),
+        (WikiText, "tokenizer", "bytes", 'expected "plain" or "basic_english" or "bpe"'),
         (WikiText, "relations_move", True, "WikiText has no such field"),
     ],
 )

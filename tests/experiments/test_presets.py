@@ -45,7 +45,7 @@ def test_models_have_the_size_of_the_task_that_is_set() -> None:
 
 def test_texts_have_a_model_of_their_tokens(letters: str, tokenizer: str) -> None:
     text = recipe_for(Text, tokenizer=tokenizer, files=(f"{letters}/train.txt",), length=16)
-    wikitext = recipe_for(WikiText, data=letters, n_words=262, length=16, name="mine", n_heads=2)
+    wikitext = recipe_for(WikiText, data=letters, vocab_size=262, length=16, name="mine", n_heads=2)
     for recipe, d_vocab in ((text, 11), (wikitext, wikitext.task.d_vocab)):
         assert (recipe.architecture.config["n_ctx"], recipe.architecture.config["d_vocab"]) == (16, d_vocab)
     assert (wikitext.task, wikitext.architecture.n_heads) == (dataclasses.replace(wikitext.task, name="mine"), 2)

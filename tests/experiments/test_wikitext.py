@@ -19,7 +19,7 @@ from stagewise.reporting.sections.text import RANDOM, TEXT, text_section
 from stagewise.table import select
 from stagewise.tasks import WikiText
 
-SIZES = ["--n-words", "262", "--length", "12", "--steps", "6", "--layers", "1", "--quiet"]
+SIZES = ["--vocab-size", "262", "--length", "12", "--steps", "6", "--layers", "1", "--quiet"]
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +95,7 @@ def test_a_rerun_trains_and_measures_nothing_again(text: str, folder: Path, monk
 
 
 def test_repeated_tokens_are_frequent_ones_of_the_text(text: str) -> None:
-    task = WikiText(data=text, words="bpe", n_words=262, length=12)
+    task = WikiText(data=text, tokenizer="bpe", vocab_size=262, length=12)
     batch = wikitext.repeated_batch(task, seed=0)
     assert batch.tokens.shape[1] == task.length
     followed = torch.einsum("bqk,bk->bq", batch.relations["induction"].long(), batch.tokens)
@@ -105,7 +105,7 @@ def test_repeated_tokens_are_frequent_ones_of_the_text(text: str) -> None:
 
 
 def test_every_window_of_the_text_batch_has_every_relation(text: str) -> None:
-    batch = WikiText(data=text, words="bpe", n_words=262, length=4).probe_batch(96, seed=0).complete()
+    batch = WikiText(data=text, tokenizer="bpe", vocab_size=262, length=4).probe_batch(96, seed=0).complete()
     assert 0 < len(batch) < 96
     for mask in batch.relations.values():
         assert mask.any(-1).any(-1).all()

@@ -1,4 +1,4 @@
-"""A measurement that was interrupted goes on where it stopped, and takes up no rows but its own."""
+"""A measurement that was interrupted resumes where it stopped, and reuses no rows but its own."""
 
 import dataclasses
 from collections import Counter

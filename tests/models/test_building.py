@@ -168,7 +168,7 @@ def test_a_bridge_that_computes_something_else_is_refused() -> None:
     from transformers import FalconConfig
 
     sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 32}
-    with pytest.raises(ValueError, match="FalconForCausalLM does not compute what the model does: logits differ by"):
+    with pytest.raises(ValueError, match="FalconForCausalLM does not give the model's logits: they differ by"):
         models.build(huggingface.described(FalconConfig(**sizes, alibi=True).to_dict()))
 
 

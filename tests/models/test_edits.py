@@ -15,7 +15,7 @@ from stagewise.architecture import Architecture
 from stagewise.init import GaussianInit, WithoutPositions
 from stagewise.intervention import AblateHead, Edit, RestrictContext
 from stagewise.models import bridge_edits, hooked_edits, huggingface
-from stagewise.models.edits import cut_pattern, kept
+from stagewise.models.edits import in_context, restrict_pattern
 
 SAME, CUT = 1e-5, 1e-4
 """Log-probabilities of order one to ten in float32: the same sums, and sums in another order through the layers."""
@@ -53,7 +53,7 @@ if HOOKED:
     }
 BRIDGED = ("GPT2", "GPTNeoX", "Llama", "Gemma2", "GPTJ")
 ALSO = ("Bloom", "OPT", "Mixtral")
-"""ALiBi; a kernel that shows no pattern unless it is the eager one; experts that a bridge's state dict leaves out."""
+"""ALiBi; a kernel without patterns unless it is the eager one; experts that a bridge's state dict leaves out."""
 
 NO_REFERENCE = {"experts"}
 KINDS = [kind for kind in (*CONFIGS, *BRIDGED) if kind not in NO_REFERENCE]
@@ -146,7 +146,7 @@ def bridged(hf: nn.Module) -> Subject:
 
 
 def additive_mask(context: int) -> Tensor:
-    mask = torch.zeros(12, 12).masked_fill(~kept(12, 12, context), torch.finfo(torch.float32).min)
+    mask = torch.zeros(12, 12).masked_fill(~in_context(12, 12, context), torch.finfo(torch.float32).min)
     return mask.expand(5, 1, -1, -1)
 
 
@@ -435,10 +435,10 @@ def test_a_pattern_cut_after_the_softmax_is_one_cut_before_it() -> None:
         torch.ones(6, 6, dtype=torch.bool).triu(1), -torch.inf
     )
     expected = scores.masked_fill(torch.ones(6, 6, dtype=torch.bool).tril(-2), -torch.inf).softmax(-1)
-    torch.testing.assert_close(cut_pattern(scores.softmax(-1), 2), expected)
+    torch.testing.assert_close(restrict_pattern(scores.softmax(-1), 2), expected)
 
 
 def test_a_pattern_with_nothing_left_inside_is_refused() -> None:
     pattern = torch.tensor([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
     with pytest.raises(ValueError, match="puts all its attention outside the last 1 positions"):
-        cut_pattern(pattern, 1)
+        restrict_pattern(pattern, 1)

@@ -64,7 +64,7 @@ def probe_of(name: str, batch: Batch) -> AbstractProbe:
     return PROBES[name](**needed.get(name, {}))
 
 
-class Witness(AbstractProbe):
+class Recorder(AbstractProbe):
     """Lets probes read twice what the engine shows them, and keeps what they said, and whether the view was changed."""
 
     def __init__(self, probes: Mapping[str, AbstractProbe]) -> None:
@@ -150,15 +150,15 @@ def catalogue(batch: Batch) -> dict[str, AbstractProbe]:
 
 
 @pytest.fixture(scope="module")
-def witness(catalogue: dict[str, AbstractProbe]) -> Witness:
+def recorder(catalogue: dict[str, AbstractProbe]) -> Recorder:
     """Beside all probes while they measure; then it knows what each said of the last checkpoint."""
-    return Witness(catalogue)
+    return Recorder(catalogue)
 
 
 @pytest.fixture(scope="module")
-def together(batch: Batch, catalogue: dict[str, AbstractProbe], witness: Witness) -> pd.DataFrame:
+def together(batch: Batch, catalogue: dict[str, AbstractProbe], recorder: Recorder) -> pd.DataFrame:
     """What all probes say when they share the passes."""
-    return measured([*catalogue.values(), witness], batch)
+    return measured([*catalogue.values(), recorder], batch)
 
 
 @pytest.fixture(scope="module")
@@ -201,8 +201,8 @@ def test_every_number_is_declared_and_in_its_range(name: str, together: pd.DataF
 
 @every_probe
 @pytest.mark.usefixtures("together")
-def test_every_axis_has_a_label_for_each_entry(name: str, witness: Witness) -> None:
-    readings, _ = witness.readings[name]
+def test_every_axis_has_a_label_for_each_entry(name: str, recorder: Recorder) -> None:
+    readings, _ = recorder.readings[name]
     assert readings
     for reading in readings:
         sizes = dict(zip(reading.axes.split(), reading.values.shape, strict=False))
@@ -214,8 +214,8 @@ def test_every_axis_has_a_label_for_each_entry(name: str, witness: Witness) -> N
 
 @every_probe
 @pytest.mark.usefixtures("together")
-def test_reading_twice_gives_the_same_numbers(name: str, witness: Witness) -> None:
-    for one, other in zip(*witness.readings[name], strict=True):
+def test_reading_twice_gives_the_same_numbers(name: str, recorder: Recorder) -> None:
+    for one, other in zip(*recorder.readings[name], strict=True):
         assert (one.axes, one.quantity) == (other.axes, other.quantity)
         assert [list(labels) for labels in one.labels.values()] == [list(labels) for labels in other.labels.values()]
         assert torch.equal(one.values, other.values)
@@ -223,8 +223,8 @@ def test_reading_twice_gives_the_same_numbers(name: str, witness: Witness) -> No
 
 @every_probe
 @pytest.mark.usefixtures("together")
-def test_reading_leaves_the_view_as_it_was(name: str, witness: Witness) -> None:
-    assert witness.changed[name] is False
+def test_reading_leaves_the_view_as_it_was(name: str, recorder: Recorder) -> None:
+    assert recorder.changed[name] is False
 
 
 @every_probe
@@ -262,9 +262,9 @@ def test_the_numbers_of_a_sequence_are_its_own(batch: Batch, catalogue: dict[str
     # Its mean, and another sequence's output, are of the whole batch.
     own = {**catalogue, "HeadAblation": HeadAblation(kinds=("zero",))}
     rows = torch.tensor([4, 1])
-    whole, part = Witness(own), Witness(own)
-    for witness, sequences in ((whole, batch), (part, batch[rows])):
-        measured([OVCopying(), witness], sequences)  # without a probe of circuits a view has none
+    whole, part = Recorder(own), Recorder(own)
+    for recorder, sequences in ((whole, batch), (part, batch[rows])):
+        measured([OVCopying(), recorder], sequences)  # without a probe of circuits a view has none
     for name in own:
         for one, other in zip(whole.readings[name][0], part.readings[name][0], strict=True):
             if one.axes.startswith("batch"):

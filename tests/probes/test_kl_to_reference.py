@@ -1,4 +1,4 @@
-"""Divergence from references: zero from the model's own law, log d from a certain one to the uniform."""
+"""Divergence from references: zero from the model's own distribution, log d from a certain one to the uniform."""
 
 import dataclasses
 import math
@@ -14,7 +14,7 @@ FLOAT32 = 1e-6
 """Sums of a few float32 numbers of order one."""
 
 
-def random_law(seed: int) -> torch.Tensor:
+def random_distribution(seed: int) -> torch.Tensor:
     return torch.randn(3, 4, 5, generator=torch.Generator().manual_seed(seed)).log_softmax(-1)
 
 
@@ -22,12 +22,12 @@ def random_law(seed: int) -> torch.Tensor:
 def view(view_of: Callable[..., View]) -> View:
     made = view_of(torch.eye(4).expand(3, 1, 1, -1, -1), scored=torch.arange(4).expand(3, -1) >= 1)
     references = {
-        "model": random_law(0),
-        "other": random_law(1),
+        "model": random_distribution(0),
+        "other": random_distribution(1),
         "certain": torch.eye(5)[1].log().expand(3, 4, -1),
     }
     batch = dataclasses.replace(made.batch, references=references)
-    return dataclasses.replace(made, batch=batch, log_probs=random_law(0))
+    return dataclasses.replace(made, batch=batch, log_probs=random_distribution(0))
 
 
 def reading(view: View, *names: str) -> Reading:
@@ -40,7 +40,7 @@ def test_a_reference_equal_to_the_model_is_at_distance_zero(view: View) -> None:
 
 
 def test_divergences_are_from_the_reference_to_the_model(view: View) -> None:
-    p, q = random_law(1)[:, 1:], random_law(0)[:, 1:]
+    p, q = random_distribution(1)[:, 1:], random_distribution(0)[:, 1:]
     expected = (p.exp() * (p - q)).sum(-1).mean(-1)
     torch.testing.assert_close(reading(view, "other").values[:, 0], expected, atol=FLOAT32, rtol=0)
     backwards = (q.exp() * (q - p)).sum(-1).mean(-1)
@@ -48,7 +48,7 @@ def test_divergences_are_from_the_reference_to_the_model(view: View) -> None:
 
 
 def test_a_certain_reference_costs_minus_its_log_probability(view: View) -> None:
-    expected = -random_law(0)[:, 1:, 1].mean(-1)
+    expected = -random_distribution(0)[:, 1:, 1].mean(-1)
     torch.testing.assert_close(reading(view, "certain").values[:, 0], expected, atol=FLOAT32, rtol=0)
     uniform = dataclasses.replace(view, log_probs=torch.full((3, 4, 5), -math.log(5)))
     assert reading(uniform, "certain").values.flatten().tolist() == pytest.approx([math.log(5)] * 3, abs=FLOAT32)

@@ -29,9 +29,9 @@ def test_the_uniform_model_loses_log_d(view: View) -> None:
     assert loss.values.tolist() == pytest.approx([math.log(4)] * 5, abs=FLOAT32)
 
 
-def test_the_truth_has_no_excess(view: View) -> None:
-    truth = dataclasses.replace(view, log_probs=view.batch.references["A*_1:2"])
-    _, excess = Loss().read(truth)
+def test_the_complete_solution_has_no_excess(view: View) -> None:
+    solution = dataclasses.replace(view, log_probs=view.batch.references["A*_1:2"])
+    _, excess = Loss().read(solution)
     assert not excess.values.any()
 
 
@@ -39,8 +39,8 @@ def test_the_excess_is_over_the_last_reference_on_the_same_targets(view: View) -
     _, excess = Loss().read(view)
     for row in range(5):
         scored = view.batch.scored[row].nonzero()[:, 0].tolist()
-        truth = view.batch.references["A*_1:2"][row]
-        gaps = [math.log(4) + float(truth[t, view.batch.targets[row, t]]) for t in scored]
+        solution = view.batch.references["A*_1:2"][row]
+        gaps = [math.log(4) + float(solution[t, view.batch.targets[row, t]]) for t in scored]
         assert excess.values[row].item() == pytest.approx(sum(gaps) / len(gaps), abs=FLOAT32)
 
 

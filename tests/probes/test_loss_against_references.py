@@ -13,7 +13,7 @@ from stagewise.probes import LossAgainstReferences
 FLOAT32 = 1e-6
 """Means of a few float32 numbers of order one."""
 
-LAWS = {"half": [0.5, 0.5], "sure": [0.9, 0.1]}
+DISTRIBUTIONS = {"half": [0.5, 0.5], "sure": [0.9, 0.1]}
 TARGETS = [0, 1, 0]
 
 
@@ -21,7 +21,7 @@ TARGETS = [0, 1, 0]
 def view(view_of: Callable[..., View]) -> View:
     """One sequence of three predictions, the last not scored; the model gives token 0 a probability of 0.8."""
     made = view_of(torch.eye(3).expand(1, 1, 1, -1, -1))
-    references = {name: torch.tensor([[law] * 3]).log() for name, law in LAWS.items()}
+    references = {name: torch.tensor([[distribution] * 3]).log() for name, distribution in DISTRIBUTIONS.items()}
     scored = torch.tensor([[True, True, False]])
     batch = dataclasses.replace(made.batch, targets=torch.tensor([TARGETS]), scored=scored, references=references)
     return dataclasses.replace(made, batch=batch, log_probs=torch.tensor([[[0.8, 0.2]] * 3]).log())
@@ -31,8 +31,8 @@ def test_the_gap_is_the_models_loss_less_the_references(view: View) -> None:
     losses, gaps = LossAgainstReferences().read(view)
     assert losses.labels == gaps.labels == {"reference": ["half", "sure"]}
     model = -(math.log(0.8) + math.log(0.2)) / 2
-    for i, law in enumerate(LAWS.values()):
-        loss = -sum(math.log(law[target]) for target in TARGETS[:2]) / 2
+    for i, distribution in enumerate(DISTRIBUTIONS.values()):
+        loss = -sum(math.log(distribution[target]) for target in TARGETS[:2]) / 2
         assert losses.values[0, i].item() == pytest.approx(loss, abs=FLOAT32)
         assert gaps.values[0, i].item() == pytest.approx(model - loss, abs=FLOAT32)
 

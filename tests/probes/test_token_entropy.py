@@ -40,12 +40,12 @@ def test_attention_to_one_token_has_no_entropy() -> None:
     assert found["common"] == pytest.approx(0, abs=RECORDED)
 
 
-def test_a_renormalised_entropy_is_that_of_the_conditional_law() -> None:
+def test_a_renormalised_entropy_is_that_of_the_conditional_distribution() -> None:
     task, weights = syn_small(), zeros(1, 34)
     weights.z[0] = torch.randn(34, 34, generator=torch.Generator().manual_seed(0))
     expected = []
-    for law, query, own in zip(task.law(), task.queries, task.distinct_tokens, strict=True):
-        c = [(law[l] * math.exp(weights.z[0, query, l])).item() for l in own]  # noqa: E741
+    for probabilities, query, own in zip(task.distribution(), task.queries, task.distinct_tokens, strict=True):
+        c = [(probabilities[l] * math.exp(weights.z[0, query, l])).item() for l in own]  # noqa: E741
         expected.append(-sum(p / sum(c) * math.log(p / sum(c)) for p in c))
     found = entropies(weights, task.population_batch())
     assert found["distinct"] == pytest.approx(sum(expected) / 2, abs=RECORDED)

@@ -1,4 +1,4 @@
-"""The Markov chain's law, truncated truths and relations, against loops over the paper's formula."""
+"""The Markov chain's distribution, truncated references and relations, against loops over the paper's formula."""
 
 import dataclasses
 import math
@@ -54,7 +54,7 @@ def law_by_hand(task: MarkovChain, past: list[int], groups_kept: int) -> list[fl
 
 
 def chi_square_p_value(task: MarkovChain, batch: Batch) -> float:
-    """Test the sampled transitions against the law, every cell of every full window."""
+    """Test the sampled transitions against the true distribution, every cell of every full window."""
     sequences = torch.cat([batch.tokens, batch.targets[:, -1:]], 1)
     windows = sequences.unfold(1, task.window + 1, 1).flatten(0, 1)
     past_and_next, times = windows.unique(dim=0, return_counts=True)
@@ -82,7 +82,7 @@ def chi_square_p_value(task: MarkovChain, batch: Batch) -> float:
     ],
     ids=str,
 )
-def test_sampled_transitions_follow_the_law(changes: dict[str, Any]) -> None:
+def test_sampled_transitions_follow_the_distribution(changes: dict[str, Any]) -> None:
     task = MarkovChain(d_vocab=3, length=20, temperature=0.8, **changes)
     batch = task.sample(10_000, seed=1)
     assert int(batch.scored.sum()) == 200_000

@@ -74,8 +74,8 @@ def test_the_copy_is_right_everywhere_and_the_sequences_tokens_are_log_length_aw
     task = RepeatedTokens(d_vocab=20, length=6, bos=0)
     batch = task.probe_batch(3, seed=0)
     assert list(batch.references) == ["uniform", "tokens of the sequence", "copy"]
-    for law in batch.references.values():
-        torch.testing.assert_close(law.exp().sum(-1), torch.ones(law.shape[:2]))
+    for reference in batch.references.values():
+        torch.testing.assert_close(reference.exp().sum(-1), torch.ones(reference.shape[:2]))
     away = kl_divergence(batch.references["copy"], batch.references["tokens of the sequence"])[batch.scored]
     torch.testing.assert_close(away, torch.full_like(away, math.log(6)))
 

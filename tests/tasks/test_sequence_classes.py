@@ -1,4 +1,4 @@
-"""Sequence classes: the law, its recorded numbers, references, exact batches, published streams."""
+"""Sequence classes: the probabilities, its recorded numbers, references, exact batches, published streams."""
 
 import math
 from typing import Any
@@ -28,10 +28,10 @@ def entropy(p: torch.Tensor) -> float:
 
 
 def test_common_tokens_have_a_weight_of_one_and_distinct_ones_a_tenth_to_one() -> None:
-    law = syn_small().law()
-    assert law[0, :10].tolist() == pytest.approx([1 / 15.5] * 10, abs=FLOAT64)
-    assert law[1, 20:30].tolist() == pytest.approx([k / 155 for k in range(1, 11)], abs=FLOAT64)
-    assert not law[1, 10:20].any()
+    probabilities = syn_small().distribution()
+    assert probabilities[0, :10].tolist() == pytest.approx([1 / 15.5] * 10, abs=FLOAT64)
+    assert probabilities[1, 20:30].tolist() == pytest.approx([k / 155 for k in range(1, 11)], abs=FLOAT64)
+    assert not probabilities[1, 10:20].any()
 
 
 def test_the_vocabularies_have_the_papers_sizes() -> None:
@@ -40,7 +40,7 @@ def test_the_vocabularies_have_the_papers_sizes() -> None:
 
 
 def test_entropies_and_overlap_are_the_recorded_ones() -> None:
-    first, second = syn_small().law()
+    first, second = syn_small().distribution()
     distinct = first[10:20] / first[10:20].sum()
     assert entropy(distinct) == pytest.approx(2.151282, abs=PRINTED)
     assert entropy(first) == pytest.approx(2.899287, abs=PRINTED)
@@ -52,19 +52,19 @@ def test_entropies_and_overlap_are_the_recorded_ones() -> None:
 def test_every_token_has_one_role(task: SequenceClasses) -> None:
     roles = [range(task.n_common), task.distinct_tokens.flatten(), task.queries.unique(), task.labels]
     assert sorted(int(token) for role in roles for token in role) == list(range(task.d_vocab))
-    assert task.law().sum(1).tolist() == pytest.approx([1.0] * task.n_classes, abs=FLOAT64)
+    assert task.distribution().sum(1).tolist() == pytest.approx([1.0] * task.n_classes, abs=FLOAT64)
 
 
 @every_variant
-def test_samples_follow_the_law(task: SequenceClasses) -> None:
+def test_samples_follow_the_distribution(task: SequenceClasses) -> None:
     batch = task.sample(600, seed=3)
     classes = batch.targets[:, -1] - task.labels[0]
     assert torch.equal(batch.tokens[:, -1], task.queries[classes])
-    for label, law in enumerate(task.law()):
+    for label, probabilities in enumerate(task.distribution()):
         seen = batch.tokens[classes == label, :-1].flatten().bincount(minlength=task.d_vocab)
-        assert not seen[law == 0].any()
-        expected = seen.sum() * law[law > 0]
-        assert chisquare(seen[law > 0], expected, sum_check=False).pvalue > 1e-3
+        assert not seen[probabilities == 0].any()
+        expected = seen.sum() * probabilities[probabilities > 0]
+        assert chisquare(seen[probabilities > 0], expected, sum_check=False).pvalue > 1e-3
 
 
 @every_variant
@@ -82,7 +82,7 @@ def test_relations_are_the_distinct_and_the_common_tokens_before_the_query(task:
 def test_the_class_reference_is_bayes_rule(task: SequenceClasses) -> None:
     batch = task.probe_batch(30, seed=0)
     for row in range(30):
-        likelihood = task.law()[:, batch.tokens[row, :-1]].log().sum(1).exp()
+        likelihood = task.distribution()[:, batch.tokens[row, :-1]].log().sum(1).exp()
         posterior = likelihood * (task.queries == batch.tokens[row, -1])
         expected = torch.zeros(task.d_vocab, dtype=torch.float64)
         expected[task.labels] = posterior / posterior.sum()
@@ -93,9 +93,9 @@ def test_the_class_reference_is_bayes_rule(task: SequenceClasses) -> None:
 def test_references_are_laws_and_the_last_is_the_best(task: SequenceClasses) -> None:
     batch = task.probe_batch(50, seed=0)
     losses = []
-    for law in batch.references.values():
-        torch.testing.assert_close(law.exp().sum(-1), torch.ones(50, task.n_ctx))
-        losses.append(-law[:, -1].gather(1, batch.targets[:, -1:]).mean().item())
+    for probabilities in batch.references.values():
+        torch.testing.assert_close(probabilities.exp().sum(-1), torch.ones(50, task.n_ctx))
+        losses.append(-probabilities[:, -1].gather(1, batch.targets[:, -1:]).mean().item())
     assert list(batch.references) == ["uniform", "labels", "query", "class"]
     assert losses == sorted(losses, reverse=True)
 
@@ -112,7 +112,7 @@ def test_the_population_batch_holds_every_token_as_often_as_the_law_says() -> No
     task = syn_medium(3)
     batch = task.population_batch()
     counts = torch.stack([tokens.bincount(minlength=task.d_vocab) for tokens in batch.tokens[:, :-1]])
-    torch.testing.assert_close(counts.double() / 155, task.law(), atol=FLOAT64, rtol=0)
+    torch.testing.assert_close(counts.double() / 155, task.distribution(), atol=FLOAT64, rtol=0)
     assert torch.equal(batch.targets[:, -1], task.labels)
 
 
@@ -142,7 +142,7 @@ def test_the_published_weights_come_before_the_published_data() -> None:
     y, z = published_weights(task, 7)
     assert torch.equal(y, decoder.T)
     assert torch.equal(z, attention)
-    slots = torch.multinomial(task.law()[0, task.support[0]].float(), 127, replacement=True)
+    slots = torch.multinomial(task.distribution()[0, task.support[0]].float(), 127, replacement=True)
     tokens = task.stream(7)(0, 1).tokens[0, :-1]
     assert tokens.tolist() in task.support[:, slots].tolist()
 

@@ -1,4 +1,4 @@
-"""Windows of a text of one's own."""
+"""Windows of any text."""
 
 from pathlib import Path
 from typing import Any
@@ -44,8 +44,8 @@ def test_files_are_read_one_after_the_other(tokenizer: str, tmp_path: Path) -> N
     for name, part in (("a", WORDS[:20]), ("b", WORDS[20:])):
         (tmp_path / name).write_text(part, encoding="utf8")
     files = (str(tmp_path / "a"), str(tmp_path / "b"))
-    found = Text(tokenizer, files=files, length=3).sample(9, seed=0)
-    assert torch.equal(found.tokens, Text(tokenizer, text=WORDS, length=3).sample(9, seed=0).tokens)
+    batch = Text(tokenizer, files=files, length=3).sample(9, seed=0)
+    assert torch.equal(batch.tokens, Text(tokenizer, text=WORDS, length=3).sample(9, seed=0).tokens)
 
 
 def test_a_folder_is_its_tokenizer(tokenizer: str) -> None:

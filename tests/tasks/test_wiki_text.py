@@ -44,7 +44,7 @@ def test_words_are_numbered_by_frequency_and_unknown_ones_are_zero(task: WikiTex
 
 
 def test_a_smaller_vocabulary_keeps_the_most_frequent_words(task: WikiText) -> None:
-    small = dataclasses.replace(task, n_words=3)
+    small = dataclasses.replace(task, vocab_size=3)
     assert small.corpus().vocabulary == ("<unk>", "a", "b")
     assert small.corpus().ids["test"].tolist() == [0, 0]
 
@@ -64,12 +64,12 @@ def by_hand(text: list[int], context: list[int], word: int, d: int) -> float:
 def test_the_references_are_discounted_n_grams(task: WikiText) -> None:
     batch = task.probe_batch(6, seed=0)
     text = task.corpus().ids["train"].tolist()
-    for n, law in enumerate(batch.references.values()):
+    for n, reference in enumerate(batch.references.values()):
         for row, tokens in enumerate(batch.tokens.tolist()):
             for pos in range(4):
                 context = tokens[max(0, pos + 1 - n) : pos + 1]
                 expected = [by_hand(text, context, word, 5) for word in range(5)]
-                assert law[row, pos].exp().tolist() == pytest.approx(expected, abs=FLOAT32)
+                assert reference[row, pos].exp().tolist() == pytest.approx(expected, abs=FLOAT32)
     assert list(batch.references) == ["unigram", "bigram", "trigram"]
 
 
@@ -135,7 +135,7 @@ def test_without_hub_and_folder_both_ways_are_named(monkeypatch: pytest.MonkeyPa
     monkeypatch.delenv("STAGEWISE_WIKITEXT", raising=False)
     monkeypatch.setattr(datasets, "load_dataset", unreachable)
     with pytest.raises(OSError, match=r"from the hub \(no network\).*give it as data=.* or in STAGEWISE_WIKITEXT"):
-        WikiText(name="wikitext-2-v1", n_words=7).corpus()
+        WikiText(name="wikitext-2-v1", vocab_size=7).corpus()
 
 
 def test_a_folder_that_lacks_a_file_is_named(tmp_path: Path) -> None:
@@ -147,11 +147,11 @@ def test_a_folder_that_lacks_a_file_is_named(tmp_path: Path) -> None:
     ("changes", "message"),
     [
         ({"length": 1}, "at least two, got length=1"),
-        ({"n_words": 1}, "n_words=1"),
+        ({"vocab_size": 1}, "vocab_size=1"),
         ({"n_sequences": 3}, "n_sequences None"),
         ({"repeating": 1.1}, "between 0 and 1; got 1.1"),
-        ({"words": "bpe"}, "at least 258 .* got None"),
-        ({"words": "bpe", "n_words": 257}, "at least 258 .* got 257"),
+        ({"tokenizer": "bpe"}, "at least 258 .* got None"),
+        ({"tokenizer": "bpe", "vocab_size": 257}, "at least 258 .* got 257"),
     ],
     ids=str,
 )
@@ -161,18 +161,18 @@ def test_a_parameter_out_of_range_is_named(changes: dict[str, Any], message: str
 
 
 def test_a_window_longer_than_the_text_is_refused(folder: str) -> None:
-    with pytest.raises(ValueError, match="a window or more of 200 words, validation has 10"):
+    with pytest.raises(ValueError, match="a window or more of 200 tokens, validation has 10"):
         WikiText(length=199, data=folder).probe_batch(1, 0)
 
 
 def test_byte_pairs_give_windows_references_and_relations(task: WikiText) -> None:
-    pairs = dataclasses.replace(task, words="bpe", n_words=260)
+    pairs = dataclasses.replace(task, tokenizer="bpe", vocab_size=260)
     assert pairs.d_vocab == 260
     batch = pairs.probe_batch(5, seed=0)
     assert batch.tokens.shape == (5, 4)
     assert list(batch.references) == ["unigram", "bigram", "trigram"]
-    for law in batch.references.values():
-        assert law.logsumexp(-1).abs().max() < FLOAT32
+    for reference in batch.references.values():
+        assert reference.logsumexp(-1).abs().max() < FLOAT32
 
 
 def test_the_real_corpus_has_its_published_counts(wikitext: str) -> None:
@@ -187,7 +187,7 @@ def test_the_real_corpus_has_its_published_counts(wikitext: str) -> None:
 
 def test_basic_english_gives_the_vocabulary_and_the_ids_of_the_papers_notebook(wikitext: str) -> None:
     # Check T13.
-    vocabulary, ids = WikiText(data=wikitext, words="basic_english").corpus()
+    vocabulary, ids = WikiText(data=wikitext, tokenizer="basic_english").corpus()
     assert len(vocabulary) == 28_782
     assert [len(text) for text in ids.values()] == [2_049_990, 214_417, 241_859]
     wanted = np.array(NOTEBOOK.split(), dtype=np.int32)
@@ -196,6 +196,6 @@ def test_basic_english_gives_the_vocabulary_and_the_ids_of_the_papers_notebook(w
 
 
 def test_on_the_real_text_a_longer_context_predicts_better(wikitext: str) -> None:
-    batch = WikiText(data=wikitext, n_words=2000).probe_batch(20, seed=0)
-    losses = [-law.gather(-1, batch.targets[..., None]).mean().item() for law in batch.references.values()]
+    batch = WikiText(data=wikitext, vocab_size=2000).probe_batch(20, seed=0)
+    losses = [-reference.gather(-1, batch.targets[..., None]).mean().item() for reference in batch.references.values()]
     assert math.log(2000) > losses[0] > losses[1] > losses[2]

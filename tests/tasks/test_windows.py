@@ -55,7 +55,7 @@ def test_sizes_are_those_that_a_model_needs() -> None:
     assert (Windows(SOURCE, 2).n_ctx, Windows(SOURCE, 2).d_vocab) == (2, 6)
 
 
-def test_the_only_reference_is_the_uniform_law() -> None:
+def test_the_only_reference_is_the_uniform_distribution() -> None:
     batch = Windows(SOURCE, 2).probe_batch(3, seed=0)
     assert list(batch.references) == ["uniform"]
     assert torch.equal(batch.references["uniform"], torch.full((3, 2, 6), -math.log(6)))

@@ -9,39 +9,39 @@ HELD_OUT = ["the bat é sat", "<unk> on <unk>", ""]
 
 
 @pytest.fixture(scope="module")
-def found() -> Corpus:
+def corpus() -> Corpus:
     return byte_pairs({"train": TRAIN, "validation": HELD_OUT}, 280)
 
 
-def spelled(found: Corpus, split: str) -> list[str]:
-    return [found.vocabulary[token] for token in found.ids[split]]
+def spelled(corpus: Corpus, split: str) -> list[str]:
+    return [corpus.vocabulary[token] for token in corpus.ids[split]]
 
 
-def test_the_text_can_be_read_back(found: Corpus) -> None:
+def test_the_text_can_be_read_back(corpus: Corpus) -> None:
     from tokenizers import decoders
 
     for split, lines in (("train", TRAIN), ("validation", HELD_OUT)):
-        text = "".join("Ġ<unk>" if token == "<unk>" else token for token in spelled(found, split))
+        text = "".join("Ġ<unk>" if token == "<unk>" else token for token in spelled(corpus, split))
         read = [decoders.ByteLevel().decode([line]).strip() for line in text.split("<eos>")[:-1]]
         assert read == lines
 
 
-def test_frequent_words_are_joined_and_none_crosses_a_space(found: Corpus) -> None:
-    assert "Ġthe" in found.vocabulary
-    assert not [token for token in found.vocabulary if "Ġ" in token[1:]]
+def test_frequent_words_are_joined_and_none_crosses_a_space(corpus: Corpus) -> None:
+    assert "Ġthe" in corpus.vocabulary
+    assert not [token for token in corpus.vocabulary if "Ġ" in token[1:]]
 
 
-def test_unknown_words_are_one_token_and_teach_no_pairs(found: Corpus) -> None:
-    assert found.vocabulary[:2] == ("<unk>", "<eos>")
-    assert spelled(found, "validation").count("<unk>") == 2
-    assert not [token for token in found.vocabulary[2:] if "<u" in token or "nk" in token]
+def test_unknown_words_are_one_token_and_teach_no_pairs(corpus: Corpus) -> None:
+    assert corpus.vocabulary[:2] == ("<unk>", "<eos>")
+    assert spelled(corpus, "validation").count("<unk>") == 2
+    assert not [token for token in corpus.vocabulary[2:] if "<u" in token or "nk" in token]
 
 
-def test_the_vocabulary_repeats(found: Corpus) -> None:
+def test_the_vocabulary_repeats(corpus: Corpus) -> None:
     again = byte_pairs({"train": TRAIN, "validation": HELD_OUT}, 280)
-    assert again.vocabulary == found.vocabulary
-    assert again.ids["train"].tolist() == found.ids["train"].tolist()
+    assert again.vocabulary == corpus.vocabulary
+    assert again.ids["train"].tolist() == corpus.ids["train"].tolist()
 
 
-def test_held_out_text_does_not_change_the_vocabulary(found: Corpus) -> None:
-    assert byte_pairs({"train": TRAIN, "validation": ["zebra " * 50]}, 280).vocabulary == found.vocabulary
+def test_held_out_text_does_not_change_the_vocabulary(corpus: Corpus) -> None:
+    assert byte_pairs({"train": TRAIN, "validation": ["zebra " * 50]}, 280).vocabulary == corpus.vocabulary

@@ -1,4 +1,4 @@
-"""n-gram laws of texts drawn from known chains: normalised, in order, and the truth in the limit."""
+"""N-gram models of texts drawn from known chains: normalised, in order, and the true distribution in the limit."""
 
 import numpy as np
 import pytest
@@ -20,21 +20,21 @@ def text() -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def laws(text: np.ndarray) -> dict[str, np.ndarray]:
+def predictions(text: np.ndarray) -> dict[str, np.ndarray]:
     windows = np.lib.stride_tricks.sliding_window_view(text[20_000:], 11)[::50]
-    found = n_grams.laws(n_grams.count(text[:20_000], D), windows[:, :-1])
-    return {**found, "targets": windows[:, 1:]}
+    by_name = n_grams.distributions(n_grams.count(text[:20_000], D), windows[:, :-1])
+    return {**by_name, "targets": windows[:, 1:]}
 
 
 @pytest.mark.parametrize("name", ["unigram", "bigram", "trigram"])
-def test_a_law_is_normalised_and_nowhere_zero(laws: dict[str, np.ndarray], name: str) -> None:
-    np.testing.assert_allclose(laws[name].sum(-1), 1, atol=1e-12)
-    assert (laws[name] > 0).all()
+def test_a_distribution_is_normalised_and_nowhere_zero(predictions: dict[str, np.ndarray], name: str) -> None:
+    np.testing.assert_allclose(predictions[name].sum(-1), 1, atol=1e-12)
+    assert (predictions[name] > 0).all()
 
 
-def test_a_longer_context_predicts_unseen_text_better(laws: dict[str, np.ndarray]) -> None:
+def test_a_longer_context_predicts_unseen_text_better(predictions: dict[str, np.ndarray]) -> None:
     losses = [
-        -np.log(np.take_along_axis(laws[name], laws["targets"][..., None], -1))[:, 1:].mean()
+        -np.log(np.take_along_axis(predictions[name], predictions["targets"][..., None], -1))[:, 1:].mean()
         for name in ("unigram", "bigram", "trigram")
     ]
     assert losses[0] > losses[1] > losses[2]
@@ -43,13 +43,15 @@ def test_a_longer_context_predicts_unseen_text_better(laws: dict[str, np.ndarray
     assert losses[2] == pytest.approx(entropy, abs=0.05)
 
 
-def test_without_two_tokens_before_it_a_position_has_the_shorter_law(laws: dict[str, np.ndarray]) -> None:
-    np.testing.assert_array_equal(laws["trigram"][:, 0], laws["bigram"][:, 0])
-    assert not np.allclose(laws["trigram"][:, 1], laws["bigram"][:, 1])
+def test_without_two_tokens_before_it_a_position_has_the_bigram_distribution(
+    predictions: dict[str, np.ndarray],
+) -> None:
+    np.testing.assert_array_equal(predictions["trigram"][:, 0], predictions["bigram"][:, 0])
+    assert not np.allclose(predictions["trigram"][:, 1], predictions["bigram"][:, 1])
 
 
-def test_a_context_that_was_never_seen_has_the_shorter_law() -> None:
+def test_a_context_that_was_never_seen_has_the_distribution_of_the_shorter_one() -> None:
     grams = n_grams.count(np.array([0, 1, 2, 0, 1, 2]), 4)
-    found = n_grams.laws(grams, np.array([[3, 1], [1, 1]]))
-    np.testing.assert_array_equal(found["bigram"][0, 0], found["unigram"][0, 0])
-    np.testing.assert_array_equal(found["trigram"][1, 1], found["bigram"][1, 1])
+    by_name = n_grams.distributions(grams, np.array([[3, 1], [1, 1]]))
+    np.testing.assert_array_equal(by_name["bigram"][0, 0], by_name["unigram"][0, 0])
+    np.testing.assert_array_equal(by_name["trigram"][1, 1], by_name["bigram"][1, 1])

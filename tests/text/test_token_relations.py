@@ -7,7 +7,7 @@ from stagewise.text.token_relations import token_relations
 
 def test_relations_are_those_of_their_definitions() -> None:
     tokens = torch.tensor([[3, 1, 3, 3, 2, 1], [0, 1, 2, 3, 4, 5]])
-    found = token_relations(tokens)
+    relations = token_relations(tokens)
     for row, sequence in enumerate(tokens.tolist()):
         for query in range(6):
             earlier = [key for key in range(query) if sequence[key] == sequence[query]]
@@ -18,11 +18,11 @@ def test_relations_are_those_of_their_definitions() -> None:
                 "first token": [0],
                 "self": [query],
             }
-            got = {name: mask[row, query].nonzero()[:, 0].tolist() for name, mask in found.items()}
+            got = {name: mask[row, query].nonzero()[:, 0].tolist() for name, mask in relations.items()}
             assert got == expected
 
 
 def test_the_token_that_begins_a_text_is_nobodys_duplicate() -> None:
-    found = token_relations(torch.tensor([[0, 0, 5, 5]]), skipped=0)
-    assert found["duplicate token"].nonzero().tolist() == [[0, 3, 2]]
-    assert found["induction"].nonzero().tolist() == [[0, 3, 3]]
+    relations = token_relations(torch.tensor([[0, 0, 5, 5]]), skipped=0)
+    assert relations["duplicate token"].nonzero().tolist() == [[0, 3, 2]]
+    assert relations["induction"].nonzero().tolist() == [[0, 3, 3]]

@@ -89,7 +89,7 @@ def test_the_simulated_decoder_follows_h(last: int) -> None:
 def population(rate_y: float, rate_z: float, until: float) -> tuple[float, np.ndarray, tuple[float, float]]:
     """Follow Syn-Small's population until chi reaches `until`: chi, r(t) / (r(0) chi) by token, Theorem 3's bounds."""
     task = syn_small()
-    counts = Counts(task.law()[None], task.queries[None], task.labels[None])
+    counts = Counts(task.distribution()[None], task.queries[None], task.labels[None])
     *others, dominant = task.distinct_tokens[0].tolist()
     weights, swept, chi = zeros(1, 34, torch.float64), 0.0, 1.0
     start = attention(weights.z, counts.context, counts.query)[0, 0]

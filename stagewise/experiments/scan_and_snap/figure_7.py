@@ -41,7 +41,7 @@ def figure_7(folder: Path, *, data: str | None = None, steps: int = 1500, progre
     """
     if steps < 3:
         raise ValueError(f"figure 7 shows four moments: steps must be at least 3, got {steps}")
-    corpus = WikiText(words="basic_english", data=data).corpus()
+    corpus = WikiText(tokenizer="basic_english", data=data).corpus()
     rows = columns(corpus.ids["train"], COLUMNS)
     moments = [steps * part // 3 for part in range(4)]
     setting = Setting("sgd", RATE, FFN_RATE, steps, DROPOUT)

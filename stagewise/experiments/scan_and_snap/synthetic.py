@@ -34,7 +34,7 @@ def attention_by_class(task: SequenceClasses, z: Float[Tensor, "run token token"
 
     Source: Tian et al. (2023), arXiv:2305.16380, Eqn 5.
     """
-    law = task.law().to(z.dtype).expand(len(z), -1, -1)
+    law = task.distribution().to(z.dtype).expand(len(z), -1, -1)
     return attention(z, law, task.queries.expand(len(z), -1))
 
 

@@ -37,7 +37,7 @@ def trajectory(
 
     Source: the configurations and logs released with Tian et al. (2023), arXiv:2305.16380; they belong to its sequel.
     """
-    corpus = WikiText(words="basic_english", data=data).corpus()
+    corpus = WikiText(tokenizer="basic_english", data=data).corpus()
     rows, held_out = columns(corpus.ids["train"], COLUMNS), columns(corpus.ids["validation"], VALIDATION_COLUMNS)
     steps_seen = sorted({*range(0, steps, ENTROPY_EVERY), steps})
 

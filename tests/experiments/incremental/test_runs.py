@@ -81,7 +81,7 @@ def test_measuring_a_run_of_a_sweep_anew_keeps_its_shared_baselines(swept: tuple
 def test_a_shared_baseline_that_was_moved_is_named(swept: tuple[Path, pd.DataFrame], tmp_path: Path) -> None:
     folder, _ = swept
     shutil.copytree(folder / "a-seed0", tmp_path / "a-seed0")
-    with pytest.raises(FileNotFoundError, match=r"refers to baselines that are not there: .*baselines"):
+    with pytest.raises(FileNotFoundError, match=r"refers to missing baselines: .*baselines"):
         linked_baselines(tmp_path / "a-seed0")
 
 

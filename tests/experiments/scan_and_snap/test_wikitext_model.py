@@ -19,7 +19,7 @@ INITIAL = {1: (10.622020, 2.495230), 2: (10.662874, 2.494934), 3: (10.654023, 2.
 
 @pytest.fixture(scope="module")
 def validation(wikitext: str) -> torch.Tensor:
-    return columns(WikiText(data=wikitext, words="basic_english").corpus().ids["validation"], 10)
+    return columns(WikiText(data=wikitext, tokenizer="basic_english").corpus().ids["validation"], 10)
 
 
 @pytest.mark.parametrize("seed", INITIAL)
