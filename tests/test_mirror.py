@@ -30,11 +30,6 @@ MISSING = {
     "models/passes.py",
     "models/weights.py",
     "models/wrapping.py",
-    "plot/emergence.py",
-    "plot/n_grams.py",
-    "plot/profiles.py",
-    "plot/quantities.py",
-    "plot/references.py",
 }
 """Modules that are tested only through others so far. Nothing new belongs here."""
 
