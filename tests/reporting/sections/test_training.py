@@ -9,13 +9,13 @@ from stagewise.reporting.measured import Measured
 from stagewise.reporting.sections.training import DRAWN, SECTION
 
 
-def test_few_steps_are_all_drawn(measured: Measured) -> None:
-    metrics = pd.DataFrame({"step": range(5), "loss": np.linspace(3, 1, 5)})
+def test_steps_are_drawn_evenly_on_their_logarithmic_axis(measured: Measured) -> None:
+    metrics = pd.DataFrame({"step": range(5), "loss": np.linspace(3, 1, 5)})  # 5 ** (0, .25, .5, .75, 1): 1, 1, 2, 3, 5
     (plot,) = SECTION.blocks(measured._replace(metrics=metrics))
     assert isinstance(plot, Plot)
     lines = {str(line.get_label()): line for line in plot.panels[""].get_lines()}  # type: ignore[union-attr]
-    assert np.asarray(lines["training batch"].get_ydata()).tolist() == [3, 2.5, 2, 1.5, 1]
-    assert "are drawn" not in plot.caption
+    assert np.asarray(lines["training batch"].get_ydata()).tolist() == [3, 2.5, 2, 1]
+    assert plot.caption.endswith("4 of 5 steps are drawn.")
 
 
 def test_of_many_steps_the_first_and_the_last_are_drawn_and_the_number_is_told(measured: Measured) -> None:
