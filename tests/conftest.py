@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch import Tensor, nn
@@ -19,6 +20,7 @@ from stagewise.architecture import Architecture
 from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.probe import View, pattern_hooks
 from stagewise.recipe import Recipe, TrainPlan
+from stagewise.table import tidy
 from stagewise.task import Batch
 from stagewise.tasks import MarkovChain
 from stagewise.training import train
@@ -258,3 +260,19 @@ def wikitext() -> str:
     if not (folder / "train.txt").is_file():
         pytest.skip(f"WikiText-2 is not in {folder}: set STAGEWISE_WIKITEXT to a folder that holds train.txt")
     return str(folder)
+
+
+@pytest.fixture(scope="session")
+def emerging() -> pd.DataFrame:
+    """Of two heads one begins to look at the value's key at step 420, the accuracy rises at 540. Not to be changed."""
+    steps = np.arange(0, 1000, 50)
+
+    def rows(at: float, height: float, probe: str, quantity: str, **axes: object) -> pd.DataFrame:
+        values = height / (1 + np.exp(-(steps - at) / 20))
+        return pd.DataFrame({"step": steps, "value": values}).assign(run="made", probe=probe, quantity=quantity, **axes)
+
+    relation = {"head": 0, "relation": "value to key"}
+    accuracy = rows(540, 1.0, "Accuracy", "accuracy")
+    loss = accuracy.assign(value=4 - 3.9 * accuracy["value"], probe="Loss", quantity="cross_entropy")
+    heads = [rows(420, (0.9, 0.1)[layer], "AttentionTo", "along", layer=layer, **relation) for layer in (0, 1)]
+    return tidy([*heads, accuracy, loss])

@@ -121,19 +121,6 @@ def test_a_run_that_was_not_measured_has_no_stages_yet(tmp_path: Path) -> None:
     assert "measure the run first" in printed
 
 
-def test_figure_10_is_drawn_without_training(tmp_path: Path) -> None:
-    code, printed = call("run", "incremental", "--figure", "10", "--folder", str(tmp_path))
-    assert code == 0
-    assert Path(printed.strip()).stat().st_size > 0
-
-
-def test_a_figure_that_there_is_none_of_is_named_with_those_that_there_are(tmp_path: Path) -> None:
-    code, printed = call("run", "incremental", "--figure", "99", "--folder", str(tmp_path / "none"), "--quiet")
-    assert code == 2
-    assert "there are recipes of the figures 1, 2, 3, 4L, 4R, 5, 6, 7, 8, 9, 11, 12" in printed
-    assert not (tmp_path / "none").exists()
-
-
 @pytest.fixture
 def checkpoints(tmp_path: Path, saved: Callable[..., dict[str, bytes]]) -> Path:
     for seed, step in enumerate((0, 10, 20, 30)):

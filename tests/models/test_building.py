@@ -11,7 +11,6 @@ from torch import nn
 from stagewise import architecture, models
 from stagewise.architecture import Architecture
 from stagewise.init import GaussianInit, WithoutPositions
-from stagewise.models import huggingface
 
 SAME = 1e-5
 """Log-probabilities of order one, sums in another order."""
@@ -48,13 +47,6 @@ def build(n_layers: int = 1, **change: object) -> models.Model:
     with torch.no_grad():
         for parameter in built.parameters():
             parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))
-    return built
-
-
-def bridged(plain: nn.Module) -> models.Model:
-    """A bridge with the weights of a Hugging Face model, which stays as it is."""
-    built = models.build(huggingface.described(plain.config.to_dict()))
-    models.load(built, plain.state_dict())
     return built
 
 
@@ -129,84 +121,3 @@ def test_without_positions_needs_learned_ones() -> None:
 def test_a_whole_config_of_a_transformer_lens_model_builds() -> None:
     whole = build(1).cfg.to_dict()
     assert models.build(Architecture(whole)).cfg.to_dict() == whole
-
-
-def test_saved_weights_load_and_stay_apart_from_the_model() -> None:
-    built, other = build(1), models.build(Architecture({**CONFIG, "n_layers": 1}))
-    state = models.weights(built)
-    models.load(other, state)
-    assert torch.equal(other(TOKENS), built(TOKENS))
-    with torch.no_grad():
-        other.W_E.zero_()
-    assert torch.equal(state["embed.W_E"], built.W_E)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda state: state.pop("embed.W_E"), "the weights do not fit the model: embed.W_E: missing"),
-        (lambda state: state.update(extra=torch.zeros(1)), "extra: not a parameter of the model"),
-        (
-            lambda state: state.update({"embed.W_E": torch.zeros(4, 12)}),
-            r"embed.W_E: \(4, 12\) saved, \(5, 12\) in the model",
-        ),
-    ],
-    ids=["missing", "unknown", "shape"],
-)
-def test_weights_that_do_not_fit_are_refused_and_nothing_is_copied(change: Callable, message: str) -> None:
-    built = build(1)
-    before = models.weights(built)
-    state = {name: weight + 1 for name, weight in before.items()}
-    change(state)
-    with pytest.raises(ValueError, match=message):
-        models.load(built, state)
-    assert all(torch.equal(before[name], weight) for name, weight in models.weights(built).items())
-
-
-def test_a_bridge_that_computes_something_else_is_refused() -> None:
-    """Falcon with ALiBi, in 3.9 and in 4.3: its bridge scales the positions as it scales the scores."""
-    from transformers import FalconConfig
-
-    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 32}
-    with pytest.raises(ValueError, match="FalconForCausalLM does not give the model's logits: they differ by"):
-        models.build(huggingface.described(FalconConfig(**sizes, alibi=True).to_dict()))
-
-
-def test_weights_that_are_not_finite_load_as_they_are(hugging_face: Make) -> None:
-    built, state = bridged(hugging_face("GPT2")), dict(hugging_face("GPT2").state_dict())
-    state["transformer.h.0.mlp.c_fc.bias"] = torch.full((128,), torch.nan)
-    models.load(built, state)
-    assert models.clean_pass(built, LONGER, ())[0].isnan().all()
-
-
-@pytest.mark.parametrize("kind", BRIDGED)
-def test_weights_load_by_hugging_faces_names_and_by_the_bridges(kind: str, hugging_face: Make) -> None:
-    one, other = bridged(hugging_face(kind)), bridged(hugging_face(kind, seed=1))
-    expected = models.clean_pass(one, LONGER, ())[0]
-    assert (models.clean_pass(other, LONGER, ())[0] - expected).abs().max() > 1
-    models.load(other, models.weights(one))
-    torch.testing.assert_close(models.clean_pass(other, LONGER, ())[0], expected, atol=SAME, rtol=0)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda state: state.pop("transformer.h.0.attn.c_proj.weight"), "h.0.attn.c_proj.weight: missing"),
-        (lambda state: state.update(extra=torch.zeros(1)), "extra: not a parameter of the model"),
-        (
-            lambda state: state.update({"transformer.wpe.weight": torch.zeros(4, 32)}),
-            r"wpe.weight: \(4, 32\) saved, \(32, 32\) in the model",
-        ),
-    ],
-    ids=["missing", "unknown", "shape"],
-)
-def test_weights_that_do_not_fit_a_bridge_are_refused_and_nothing_is_copied(
-    change: Callable, message: str, hugging_face: Make
-) -> None:
-    built = bridged(hugging_face("GPT2"))
-    before = models.weights(built)
-    state = dict(hugging_face("GPT2", seed=1).state_dict())
-    change(state)
-    with pytest.raises(ValueError, match=message):
-        models.load(built, state)
-    assert all(torch.equal(before[name], weight) for name, weight in models.weights(built).items())

@@ -46,16 +46,6 @@ def test_every_curve_goes_through_the_values_of_the_table(table: pd.DataFrame) -
     assert np.allclose(line(aligned, "A*_2"), values(table, "ValueAlignment", head=1, feature="A*_2"))
 
 
-def test_the_kl_figure_shows_the_truncated_references_unless_asked_for_others(table: pd.DataFrame) -> None:
-    assert [text for text in texts(plot.kl_curves(table)) if "KL to" in text] == [
-        "KL to A*_1",
-        "KL to A*_1:2",
-    ]
-    assert texts(plot.kl_curves(table, ["uniform"])) == ["KL to uniform"]
-    with pytest.raises(ValueError, match=r"no KL to trained c=2; it has uniform, A\*_1, A\*_1:2"):
-        plot.kl_curves(table, ["trained c=2"])
-
-
 def test_ribbons_span_the_intervals(table: pd.DataFrame) -> None:
     (ribbon,) = plot.loss_curve(table).collections
     own = table[(table["probe"] == "Loss") & (table["quantity"] == "excess")]
@@ -89,13 +79,6 @@ def test_above_narrow_stages_no_two_labels_touch(table: pd.DataFrame, stages_bet
 def test_one_stage_is_not_shaded(table: pd.DataFrame, stages: Stages) -> None:
     one = Stages("small", stages.table.iloc[:1], stages.turning_points, stages.events)
     assert not plot.kl_curves(table, stages=one).patches
-
-
-def test_theory_is_dashed_in_the_colour_of_its_reference(table: pd.DataFrame) -> None:
-    lines = plot.kl_curves(table, ["A*_1"], theory=table).get_lines()
-    measured, theory = lines
-    assert (measured.get_linestyle(), theory.get_linestyle()) == ("-", "--")
-    assert measured.get_color() == theory.get_color()
 
 
 def test_step_0_is_at_the_left_end_and_labelled(table: pd.DataFrame) -> None:

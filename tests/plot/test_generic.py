@@ -10,7 +10,6 @@ from matplotlib.axes import Axes
 
 from stagewise import plot
 from stagewise.plot.generic import COLOURED, GREYS, PANELS, lines_in
-from stagewise.plot.quantities import axes_of, labels_in_words, quantity_of
 from stagewise.table import Quantity, declare
 
 STEPS = (0, 10, 100, 300)
@@ -86,25 +85,3 @@ def test_lines_come_in_the_order_of_their_movement() -> None:
     assert places[-1] == "a"
     (line,) = lines_in(table())
     assert line[0] == {}
-
-
-def test_a_table_made_by_hand_has_the_librarys_declarations() -> None:
-    assert quantity_of(pd.DataFrame(), "AttentionTo", "mass") == Quantity(
-        "attention mass", range=(0, 1), progress="up", unless="along"
-    )
-    assert quantity_of(pd.DataFrame(), "MyProbe", "my_score").label == "my score"
-
-
-def test_what_says_more_of_a_reference_is_no_axis() -> None:
-    rows = pd.DataFrame({"step": [0], "value": [0.1], "reference": ["a"], "nested": [1], "context": [2]})
-    assert axes_of(rows) == ["reference"]
-    assert axes_of(rows.drop(columns="reference")) == ["context"]
-    assert labels_in_words({"layer": 0, "head": 1, "offset": 2, "relation": pd.NA}) == "L0H1, offset 2"
-
-
-def test_a_loss_far_from_zero_is_not_drawn_from_zero() -> None:
-    rows = table(Quantity("loss", "nats", (0, None)))
-    (ax,) = plot.quantity(rows.assign(value=[4.0, 3.9, 3.8, 3.7]), "MyProbe", "score").axes
-    assert ax.get_ylim()[0] > 3
-    (ax,) = plot.quantity(rows.assign(value=[4.0, 3.0, 2.0, 0.5]), "MyProbe", "score").axes
-    assert ax.get_ylim()[0] == 0

@@ -1,11 +1,10 @@
-"""The picture of onsets, and profiles over offsets and positions."""
+"""The picture of onsets."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from stagewise.detection.stages import find_stages
-from stagewise.plot import profiles
 from stagewise.plot.onsets import onset_curves
 
 STEPS = np.unique(np.geomspace(1, 1001, 40).astype(int)) - 1
@@ -40,14 +39,3 @@ def test_without_any_onset_what_moved_most_is_drawn(table: pd.DataFrame) -> None
     never = table[table["head"] == 1]
     (ax,) = onset_curves(never, find_stages(never)).axes
     assert {str(line.get_label()) for line in ax.get_lines()} == {"_without"}
-
-
-def test_profiles_have_a_line_for_the_first_and_the_last_checkpoint(table: pd.DataFrame) -> None:
-    offsets = pd.concat([table.assign(offset=offset, probe="OffsetProfile", quantity="mass") for offset in range(3)])
-    axes = profiles.offset_profiles(offsets, [(0, 0), (0, 1)]).axes
-    assert [ax.get_title(loc="left") for ax in axes] == ["L0H0", "L0H1"]
-    labels = [str(line.get_label()) for line in axes[0].get_lines()]
-    assert (labels[0], labels[-1], len(labels)) == ("step 0", f"step {STEPS[-1]}", 5)
-    losses = offsets.assign(probe="LossByPosition", quantity="cross_entropy").rename(columns={"offset": "position"})
-    line = profiles.loss_by_position(losses[losses["head"] == 0]).get_lines()[0]
-    assert list(line.get_xdata()) == [0, 1, 2]

@@ -1,6 +1,8 @@
 """What the report says in words and tables."""
 
-from stagewise.reporting.prose import html_table, title
+import pandas as pd
+
+from stagewise.reporting.prose import html_table, interval, run_in_words, title
 
 
 def test_the_title_has_words_in_place_of_a_folders_name() -> None:
@@ -17,3 +19,16 @@ def test_long_cells_wrap_and_every_cell_knows_its_column() -> None:
     assert '<td data-column="t50">12</td>' in text
     assert "stacked" not in text
     assert "stacked" in html_table(["a", "b", "c", "d"], [[1, 2, 3, 4]])
+
+
+def test_the_run_is_described_whatever_its_record_holds(table: pd.DataFrame) -> None:
+    words = run_in_words(
+        {"recipe": {"plan": {"steps": 9, "batch_size": 4, "optimiser": "sgd", "learning_rate": 0.1}}},
+        table,
+    )
+    assert words.startswith("It was trained for 9 steps of 4 sequences with SGD, learning rate 0.1")
+    plan = {"steps": 9, "batch_size": 4, "optimiser": "adamw", "learning_rate": 0.1, "warmup": 3, "cooldown": 2}
+    warmed = run_in_words({"recipe": {"plan": plan}}, table)
+    assert "learning rate 0.1, warm-up over 3 steps, cool-down over 2 steps, weight decay 0." in warmed
+    assert run_in_words({}, table).startswith("31 checkpoints, from step 0 to step 600")
+    assert interval(5, 5, 5) == "5"

@@ -1,7 +1,6 @@
 """The figures of the emergence of sparse attention, from the command line to the picture, and what is refused."""
 
 import concurrent.futures
-import math
 import os
 import signal
 import subprocess
@@ -9,26 +8,17 @@ import sys
 import time
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from stagewise import models
 from stagewise.cli.app import app
-from stagewise.detection.power_law import PowerLaw
 from stagewise.experiments.emergence import figures as emergence
-from stagewise.experiments.emergence.grids import FigureRequest, axes_of
-from stagewise.experiments.emergence.numbers import law_of
+from stagewise.experiments.emergence.grids import Wanted, axes_of
 from stagewise.experiments.emergence.recall import recall_settings
 from stagewise.experiments.emergence.recipes import (
-    recall_recipe,
-    regression_recipe,
     run_recall,
-    run_regression,
-    trained_recall,
 )
 from stagewise.sweeping import sweep
-from stagewise.table import select
 
 ROOT = Path(__file__).parents[3]
 
@@ -62,10 +52,10 @@ def test_what_has_no_meaning_is_one_line_and_trains_nothing(arguments: str, mess
 
 def test_runs_that_are_all_censored_give_a_figure_and_no_law(tmp_path: Path) -> None:
     given = {"N_pairs": (2, 3), "N_tokens": (8,), "seed": (0,)}
-    request = FigureRequest(tmp_path / "figure-4-small", "small", axes_of(4, "small", given), budget=2)
-    settings = recall_settings(request)
+    wanted = Wanted(tmp_path / "figure-4-small", "small", axes_of(4, "small", given), budget=2)
+    settings = recall_settings(wanted)
     with concurrent.futures.ThreadPoolExecutor(1) as here:
-        sweep(run_recall, settings, request.folder, here, progress=False)
+        sweep(run_recall, settings, wanted.folder, here, progress=False)
     axes = [part for name in given for part in ("--grid", f"{name}={','.join(map(str, given[name]))}")]
     code, output = ask("--figure", "4", "--budget", "2", *axes, "--folder", str(tmp_path))
     assert code == 0
@@ -74,39 +64,6 @@ def test_runs_that_are_all_censored_give_a_figure_and_no_law(tmp_path: Path) -> 
     assert emergence.figure_path(tmp_path, 4, "small").stat().st_size > 10_000
     (page,) = tmp_path.rglob("report.html")
     assert "Nothing emerged in this run" in page.read_text(encoding="utf8")
-
-
-def test_a_short_recall_run_is_censored_and_kept(tmp_path: Path) -> None:
-    parameters = {"n_pairs": 4, "n_tokens": 16, "seed": 0, "budget": 60}
-    found = run_recall(str(tmp_path), **parameters)
-    assert (found["lo"], found["hi"]) == (60, math.inf)
-    (folder,) = tmp_path.iterdir()
-    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
-    assert run_recall(str(tmp_path), **parameters) == found
-    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
-
-
-def test_sizes_at_which_chance_is_half_right_are_no_measurement(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"the curve starts past the threshold 0\.5"):
-        run_recall(str(tmp_path), n_pairs=1, n_tokens=2, budget=1)
-
-
-def test_a_short_regression_run_is_censored_and_its_weights_are_not_kept(tmp_path: Path) -> None:
-    found = run_regression(str(tmp_path), n_positions=4, d=2, budget=2, every=1)
-    assert found == {"lo": 2, "hi": math.inf}
-    assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file()) == [
-        "measurements.parquet",
-        "metrics.parquet",
-        "run.json",
-    ]
-
-
-def test_the_papers_sizes_build() -> None:
-    recall = recall_recipe(8, 32, setting="paper").architecture
-    assert (recall.n_layers, recall.n_heads, recall.config["d_mlp"]) == (4, 4, 1024)
-    regression = models.build(regression_recipe(16, 8).architecture)
-    assert regression.cfg.d_vocab_out == 8
-    assert regression.cfg.normalization_type is None
 
 
 @pytest.mark.slow
@@ -143,51 +100,3 @@ def test_a_sweep_of_sixty_toy_runs_follows_the_flow(figure: int, tmp_path: Path)
     assert len(results) >= 60
     assert emergence.figure_path(tmp_path, figure, "small").stat().st_size > 10_000
     assert not result.numbers["ours"].str.contains("nan|no law").any()
-
-
-@pytest.mark.slow
-def test_the_transformer_learns_regression_when_the_law_says(tmp_path: Path) -> None:
-    found = run_regression(str(tmp_path), n_positions=32, d=16, budget=720, every=20)
-    print(f"check 9: a fifth of the plateau in steps ({found['lo']:g}, {found['hi']:g}], the law 435")
-    assert 300 <= found["lo"] < found["hi"] <= 700
-
-
-@pytest.fixture(scope="module")
-def recall_runs(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
-    """Two seeds of eight and twelve pairs with one copy, and of twelve pairs with two."""
-    folder = str(tmp_path_factory.mktemp("recall"))
-    conditions = [
-        {"n_pairs": n, "n_tokens": 64, "n_copies": B, "seed": seed, "budget": budget}
-        for n, B, budget in ((8, 1.0, 3500), (12, 1.0, 5500), (12, 2.0, 3000))
-        for seed in (0, 1)
-    ]
-    return pd.DataFrame(
-        [{**each, **run_recall(folder, **each), "table": trained_recall(folder, **each)} for each in conditions]
-    )
-
-
-@pytest.mark.slow
-def test_recall_rises_abruptly_after_its_plateau(recall_runs: pd.DataFrame) -> None:
-    for run in recall_runs.query("n_pairs == 12 and n_copies == 1").itertuples():
-        accuracy = select(run.table, "Accuracy", "accuracy")
-        plateau = accuracy[accuracy["step"] <= 0.9 * run.lo_20]["value"].max()
-        width = run.hi_90 - run.lo_20
-        print(f"check 10: accuracy at most {plateau:.3f} until {0.9 * run.lo_20:g}, .2 to .9 in {width:g} steps")
-        assert plateau <= 1.5 / 12
-        assert 350 <= width <= 700
-
-
-@pytest.mark.slow
-def test_more_pairs_take_longer_by_a_power(recall_runs: pd.DataFrame) -> None:
-    law = law_of(recall_runs.query("n_copies == 1"), ["n_pairs"])
-    print(f"check 10: {law}")
-    assert isinstance(law, PowerLaw)
-    assert 1.4 <= law.exponent("n_pairs") <= 2.2
-
-
-@pytest.mark.slow
-def test_two_copies_are_at_least_1_6_times_faster(recall_runs: pd.DataFrame) -> None:
-    times = recall_runs.query("n_pairs == 12").groupby("n_copies")[["lo_50", "hi_50"]].mean()
-    ratio = times.loc[1.0, "lo_50"] / times.loc[2.0, "hi_50"]
-    print(f"check 10: two copies at least {ratio:.2f} times faster")
-    assert ratio >= 1.6

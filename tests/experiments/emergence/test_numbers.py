@@ -7,7 +7,6 @@ import pytest
 
 from stagewise.detection.power_law import NoLaw, PowerLaw
 from stagewise.experiments.emergence.numbers import in_words, law_of
-from stagewise.experiments.emergence.recall import _by_seed, _ratio, rise_in_words
 
 
 def runs(pairs: list[int]) -> pd.DataFrame:
@@ -34,27 +33,6 @@ def test_where_there_is_no_law_the_reason_is_given(frame: pd.DataFrame, reason: 
     found = law_of(frame, ["n_tokens", "n_pairs"])
     assert isinstance(found, NoLaw)
     assert str(found).startswith(reason)
-
-
-def test_exponents_are_told_seed_by_seed() -> None:
-    assert _by_seed(runs([4, 4, 8, 8, 16, 16])) == "1.00, 1.00"
-    assert _by_seed(runs([4, 4, 8, 8])) == "no law, no law"
-
-
-def test_ratios_of_censored_times_are_bounds() -> None:
-    late, early, never = [400.0, 500.0], [200.0, 250.0], [300.0, math.inf]
-    assert _ratio(late, early) == "1.60 to 2.50"
-    assert _ratio(never, early) == "at least 1.20"
-    assert _ratio(early, never) == "at most 0.83"
-    assert _ratio(never, never) == "not known, both censored"
-
-
-def test_rises_are_told_without_the_censored_ones() -> None:
-    rises = pd.DataFrame({"lo_20": [100.0, 300.0, 500.0], "hi_90": [250.0, 700.0, math.inf]})
-    assert rise_in_words(rises) == "150 to 400 in 2 of 3 runs; the others are censored"
-    assert rise_in_words(rises.iloc[:2]) == "150 to 400 in 2 of 2 runs"
-    assert rise_in_words(rises.drop(columns="lo_20")).startswith("no run of 3")
-    assert rise_in_words(rises.iloc[2:]) == "no run of 1 rose from below .2 to .9 within its budget"
 
 
 def test_numbers_are_told_in_words() -> None:

@@ -1,29 +1,23 @@
 """Sweeps end to end at a tiny size; the figures' own recipes are checked, and trained in slow tests."""
 
-import dataclasses
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
 
 from stagewise.analysis import run_batch
-from stagewise.architecture import OneHotInit, minimal
+from stagewise.architecture import minimal
 from stagewise.baselines import linked_baselines
 from stagewise.checkpoints import run_folder
-from stagewise.checkpoints.digest import short_digest
 from stagewise.detection.stages import find_stages
 from stagewise.experiments.incremental import figures as incremental_figures
-from stagewise.experiments.incremental import markov
 from stagewise.experiments.incremental import runs as incremental
 from stagewise.experiments.incremental.early_stopping import early_stop
-from stagewise.experiments.incremental.recipes import FIGURES, SCALES, SETTINGS, Run, runs, variants
-from stagewise.experiments.incremental.shared_baselines import baseline_recipe
+from stagewise.experiments.incremental.recipes import Run, runs
 from stagewise.recipe import Recipe, TrainPlan
 from stagewise.table import select
 from stagewise.tasks import MarkovChain
-from stagewise.training import train
 
 PLAN = TrainPlan(steps=6, batch_size=16, learning_rate=0.08, save=frozenset({0, 2, 4}))
 
@@ -93,73 +87,6 @@ def test_every_kind_of_figure_is_drawn(
     drawn = incremental_figures.draw(figure, folder, summary.iloc[:2])
     drawn.savefig(tmp_path / "figure.png")
     assert len(drawn.get_axes()) >= axes
-
-
-def test_figure_10_shows_the_loss_and_every_head() -> None:
-    assert len(incremental_figures.ode(until=50).get_axes()) == 4
-
-
-@pytest.mark.parametrize("setting", SETTINGS)
-def test_every_run_can_be_sampled_and_is_found_by_a_figure(setting: str) -> None:
-    known = variants(setting)
-    for recipe in known.values():
-        assert recipe.task.sample(2, seed=0).tokens.shape == (2, recipe.task.n_ctx)
-    shown = {run.folder for figure in FIGURES for run in runs(figure, setting)}
-    assert len(shown) == len({short_digest(recipe) for recipe in known.values()})
-
-
-@pytest.mark.parametrize("figure", FIGURES)
-@pytest.mark.parametrize("setting", SETTINGS)
-def test_the_runs_of_a_figure_differ_and_those_in_one_folder_do_not(figure: str, setting: str) -> None:
-    found = runs(figure, setting, seeds=(0, 1))
-    assert len({run.name for run in found}) == len({run.folder for run in found}) == len(found)
-    assert len({short_digest(run.recipe) for run in found}) == len(found)
-
-
-@pytest.mark.parametrize(("one", "other"), [("2", "3"), ("6", "7"), ("8", "9"), ("13", "14"), ("18", "19")])
-@pytest.mark.parametrize("setting", SETTINGS)
-def test_two_figures_of_one_run_share_it(one: str, other: str, setting: str) -> None:
-    assert runs(one, setting) == runs(other, setting)
-
-
-@pytest.mark.parametrize(("figure", "setting"), [("10", "small"), ("5", "huge")])
-def test_an_unknown_figure_or_setting_is_named_with_those_that_there_are(figure: str, setting: str) -> None:
-    with pytest.raises(ValueError, match=f"settings small, paper; got figure '{figure}' in setting '{setting}'"):
-        runs(figure, setting)
-
-
-def test_runs_that_differ_in_data_scale_or_seed_share_a_baseline_and_others_do_not() -> None:
-    def cached(recipe: Recipe) -> str:
-        return short_digest(baseline_recipe(recipe, 2))
-
-    for setting in SETTINGS:
-        assert len({cached(run.recipe) for run in runs("5", setting, seeds=(0,))}) == 1
-    assert {cached(run.recipe) for run in runs("4L")} == {cached(markov.recipe())}
-    assert len({cached(run.recipe) for run in runs("4R")}) == len(runs("4R"))
-
-
-def heads_after_8_steps(recipe: Recipe, folder: Path) -> int:
-    plan = dataclasses.replace(recipe.plan, steps=8, batch_size=64, save=None)
-    return incremental.distinct_heads(train(dataclasses.replace(recipe, plan=plan), folder, progress=False))
-
-
-@pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.parametrize("setting", SETTINGS)
-def test_heads_stay_different_objects_at_every_initial_scale_but_zero(setting: str, scale: Any, tmp_path: Path) -> None:
-    recipe = variants(setting)[f"scale={scale}"]
-    assert heads_after_8_steps(recipe, tmp_path) == (1 if scale == 0 else 3)
-
-
-@pytest.mark.parametrize("setting", ["small", pytest.param("paper", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("figure", ["1", "8", "11", "12", "15", "18"])
-def test_heads_of_every_other_kind_of_run_are_different_objects_too(figure: str, setting: str, tmp_path: Path) -> None:
-    run = runs(figure, setting)[-1]
-    assert heads_after_8_steps(run.recipe, tmp_path) == run.recipe.architecture.n_heads
-
-
-def test_a_scale_that_rounding_loses_makes_one_head_of_all(tmp_path: Path) -> None:
-    lost = minimal(24, 21, init=OneHotInit(query_scale=1e-9))
-    assert heads_after_8_steps(dataclasses.replace(markov.recipe(), architecture=lost), tmp_path) == 1
 
 
 def test_early_stopping_takes_the_lowest_excess_and_the_closest_baseline(swept: tuple[Path, pd.DataFrame]) -> None:

@@ -1,0 +1,61 @@
+"""What the commands share: contexts, errors in a line, stages on the screen."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import typer
+
+from stagewise.cli.options import read_contexts, reported_errors, show
+from stagewise.detection.stages import find_stages
+
+
+@pytest.mark.parametrize("restricted", [None, True])
+def test_contexts_are_sorted_and_none_is_there_twice(restricted: bool | None) -> None:
+    assert read_contexts(restricted, "4, 1,2,4") == (1, 2, 4)
+    assert read_contexts(restricted, None) is restricted
+
+
+@pytest.mark.parametrize(
+    ("restricted", "contexts", "message"),
+    [(False, "1", "give one of the two"), (None, "1,-2", "got '1,-2'"), (True, "", "whole numbers, as in 1,2,4")],
+)
+def test_contexts_without_a_meaning_are_refused(restricted: bool | None, contexts: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        read_contexts(restricted, contexts)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (ValueError("too large"), 2, "stagewise: too large"),
+        (FileNotFoundError("no run.json"), 2, "stagewise: no run.json"),
+        (KeyboardInterrupt(), 130, "interrupted; the same command goes on from the last checkpoint"),
+    ],
+)
+def test_an_error_is_a_line_and_a_status(
+    error: BaseException, code: int, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(typer.Exit) as stopped, reported_errors():
+        raise error
+    assert (stopped.value.exit_code, capsys.readouterr().err) == (code, f"{line}\n")
+
+
+def test_a_fault_of_the_program_keeps_its_traceback() -> None:
+    with pytest.raises(KeyError, match="fault"), reported_errors():
+        raise KeyError("fault")
+
+
+def test_stages_are_printed_in_words_or_as_data(capsys: pytest.CaptureFixture[str]) -> None:
+    steps = np.arange(0, 100, 10)
+    table = pd.DataFrame({"step": steps, "value": 1.0, "run": "mine", "probe": "Loss", "quantity": "cross_entropy"})
+    stages = find_stages(table)
+    show(stages, as_json=False)
+    assert capsys.readouterr().out == f"{stages}\n"
+    show(stages, as_json=True)
+    data = json.loads(capsys.readouterr().out)
+    assert (data["run"], data["table"][0]["start"], data["table"][0]["end"]) == ("mine", 0, 90)
+    show(None, as_json=True, run="other")
+    empty = json.loads(capsys.readouterr().out)
+    assert empty == {"run": "other", "table": [], "turning_points": [], "events": [], "onsets": []}

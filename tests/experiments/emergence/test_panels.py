@@ -1,0 +1,45 @@
+"""Panels of the figures of emergence: curves with their names, a law or the reason why there is none."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from stagewise.detection.power_law import NoLaw
+from stagewise.experiments.emergence.numbers import law_of
+from stagewise.experiments.emergence.panels import draw_curves, draw_law, panels
+
+
+@pytest.fixture
+def runs() -> pd.DataFrame:
+    pairs = np.array([4, 4, 8, 8, 16, 16])
+    return pd.DataFrame(
+        {"n_pairs": pairs, "n_tokens": 64, "seed": [0, 1] * 3, "lo": 100.0 * pairs, "hi": 110.0 * pairs}
+    )
+
+
+def test_curves_go_through_their_rows_on_a_linear_axis_from_zero() -> None:
+    _, (ax, _) = panels(2)
+    rows = {
+        name: pd.DataFrame({"step": [5, 10, 20], "value": [0.1, height, 1.0]})
+        for name, height in (("a", 0.2), ("b", 0.5))
+    }
+    draw_curves(ax, list(rows.items()))
+    assert (ax.get_xscale(), ax.get_xlim()[0]) == ("linear", 0)
+    for line in ax.get_lines():
+        np.testing.assert_allclose(np.asarray(line.get_xydata()), rows[str(line.get_label())])
+
+
+def test_where_there_is_no_law_its_reason_stands_in_the_panel(runs: pd.DataFrame) -> None:
+    _, (ax, _) = panels(2)
+    law = law_of(runs.iloc[:2], ["n_pairs"])
+    assert isinstance(law, NoLaw)
+    draw_law(ax, runs, law, "n_pairs")
+    assert ax.texts[0].get_text().replace("\n", " ") == str(law)
+    assert not ax.axison
+
+
+def test_runs_that_follow_a_law_collapse_on_it(runs: pd.DataFrame) -> None:
+    _, (ax, _) = panels(2)
+    draw_law(ax, runs, law_of(runs, ["n_pairs"]), "n_pairs")
+    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
+    assert ax.axison

@@ -1,0 +1,44 @@
+"""Figures of recall: their runs, and their numbers in words."""
+
+import math
+from pathlib import Path
+
+import pandas as pd
+
+from stagewise.experiments.emergence.grids import Wanted, axes_of
+from stagewise.experiments.emergence.recall import _by_seed, _ratio, recall_settings, rise_in_words
+
+
+def runs(pairs: list[int]) -> pd.DataFrame:
+    frame = pd.DataFrame({"n_pairs": pairs, "n_tokens": 64, "seed": [i % 2 for i in range(len(pairs))]})
+    return frame.assign(lo=[100.0 * n for n in pairs], hi=[110.0 * n for n in pairs])
+
+
+def test_exponents_are_told_seed_by_seed() -> None:
+    assert _by_seed(runs([4, 4, 8, 8, 16, 16])) == "1.00, 1.00"
+    assert _by_seed(runs([4, 4, 8, 8])) == "no law, no law"
+
+
+def test_ratios_of_censored_times_are_bounds() -> None:
+    late, early, never = [400.0, 500.0], [200.0, 250.0], [300.0, math.inf]
+    assert _ratio(late, early) == "1.60 to 2.50"
+    assert _ratio(never, early) == "at least 1.20"
+    assert _ratio(early, never) == "at most 0.83"
+    assert _ratio(never, never) == "not known, both censored"
+
+
+def test_rises_are_told_without_the_censored_ones() -> None:
+    rises = pd.DataFrame({"lo_20": [100.0, 300.0, 500.0], "hi_90": [250.0, 700.0, math.inf]})
+    assert rise_in_words(rises) == "150 to 400 in 2 of 3 runs; the others are censored"
+    assert rise_in_words(rises.iloc[:2]) == "150 to 400 in 2 of 2 runs"
+    assert rise_in_words(rises.drop(columns="lo_20")).startswith("no run of 3")
+    assert rise_in_words(rises.iloc[2:]) == "no run of 1 rose from below .2 to .9 within its budget"
+
+
+def test_every_cell_of_the_grid_is_a_run_within_its_budget(tmp_path: Path) -> None:
+    axes = axes_of(4, "small", {"N_pairs": [2, 12], "N_tokens": [64], "seed": [0, 1]})
+    settings = recall_settings(Wanted(tmp_path, "small", axes))
+    cells = [(each["n_pairs"], each["seed"], each["budget"]) for each in settings]
+    assert cells == [(2, 0, 4000), (2, 1, 4000), (12, 0, 7400), (12, 1, 7400)]
+    given = recall_settings(Wanted(tmp_path, "small", axes, budget=30))
+    assert {each["budget"] for each in given} == {30}

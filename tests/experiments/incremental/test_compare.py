@@ -1,0 +1,60 @@
+"""Runs beside each other: means and ranges over seeds, ends of stages, KL at the best step; by hand."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from stagewise.experiments.incremental.compare import boundaries, excess_curves, kl_at_best
+
+STEPS = [0, 10, 100]
+SUMMARY = pd.DataFrame(
+    {
+        "run": ["a0", "a1", "b0", "b1"],
+        "variant": ["a", "a", "b", "b"],
+        "seed": [0, 1, 0, 1],
+        "best_step": [100, 10, 100, 100],
+        "best_excess": [0.1, 0.2, 0.3, 0.4],
+        **{"end_1": [20.0, 40.0, np.nan, np.nan], "end_1_lo": [10.0, 30.0, np.nan, np.nan]},
+        "end_1_hi": [25.0, 60.0, np.nan, np.nan],
+    }
+)
+
+
+@pytest.fixture
+def tables() -> dict[str, pd.DataFrame]:
+    """The excess of run i is that of run 0 and i more; KL to the context of c tokens is c (i + 1)."""
+    made = {}
+    for i, run in enumerate(SUMMARY["run"]):
+        excess = pd.DataFrame({"step": STEPS, "value": [3.0 + i, 2.0 + i, 1.0 + i]})
+        kl = pd.DataFrame([(s, c, c * (i + 1.0)) for s in STEPS for c in (2, 4)], columns=["step", "context", "value"])
+        kl["reference"] = "trained c=" + kl["context"].astype(str)
+        rows = [
+            excess.assign(probe="Loss", quantity="excess"),
+            kl.assign(probe="KLToReference", quantity="kl", nested=0),
+        ]
+        made[run] = pd.concat(rows, ignore_index=True).assign(run=run)
+    return made
+
+
+def test_a_curve_is_the_mean_of_its_seeds_and_the_band_their_range(tables: dict[str, pd.DataFrame]) -> None:
+    ax = excess_curves(tables, SUMMARY)
+    lines = {str(line.get_label()): np.asarray(line.get_ydata()) for line in ax.get_lines()}
+    np.testing.assert_allclose(lines["a"], [3.5, 2.5, 1.5])
+    np.testing.assert_allclose(lines["b"], [5.5, 4.5, 3.5])
+    corners = np.concatenate([path.vertices for path in ax.collections[0].get_paths()])
+    assert {(0, 3), (0, 4), (100, 1), (100, 2)} <= {tuple(corner) for corner in corners.tolist()}
+
+
+def test_every_run_has_its_interval_and_a_variant_without_an_end_says_so() -> None:
+    ax = boundaries(SUMMARY, 100)
+    spans = [tuple(np.asarray(line.get_xdata()).tolist()) for line in ax.get_lines()]
+    assert {(10.0, 25.0), (30.0, 60.0), (20.0,), (40.0,), (30.0,)} <= set(spans)
+    (said,) = [text for text in ax.texts if text.get_text() == "no stage ends"]
+    assert said.get_position()[1] == 1
+
+
+def test_kl_at_the_best_step_is_averaged_over_seeds(tables: dict[str, pd.DataFrame]) -> None:
+    ax = kl_at_best(tables, SUMMARY)
+    drawn = {str(bars.get_label()): np.asarray(bars[0].get_ydata()).tolist() for bars in ax.containers}
+    assert drawn == {"trained c=2": [3.0, 7.0], "trained c=4": [6.0, 14.0]}
+    assert ax.get_yscale() == "log"

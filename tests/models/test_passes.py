@@ -1,0 +1,131 @@
+"""Clean and edited passes of every kind of model against the same computation without hooks."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from stagewise import models
+from stagewise.intervention import AblateHead, Edit, RestrictContext
+
+SAME, CUT = 1e-5, 1e-4
+"""Log-probabilities of order one to ten in float32: the same sums, and sums in another order through the layers."""
+
+HUGGING_FACE = ("GPT2", "GPTNeoX", "Llama", "Gemma2", "GPTJ", "Bloom", "OPT", "Mixtral")
+
+TRUNCATED = ("attention only", "LN and MLP", "LNPre", "parallel", "gated", "one key-value head")
+"""A context as long as the sequence leaves them bit by bit alike."""
+
+Make = Callable[..., Any]
+
+
+EDITS: dict[str, Edit] = {
+    "context": (RestrictContext(2),),
+    "zero": (AblateHead(1, 0),),
+    "mean": (AblateHead(2, 1, "mean"),),
+    "resample": (AblateHead(1, 2, "resample"),),
+    "two layers": (AblateHead(2, 0), AblateHead(1, 1, "mean")),
+    "context and head": (AblateHead(1, 0), RestrictContext(3)),
+}
+every_edit = pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS.keys())
+
+
+def hooked(subject: Any, name: str, change: Callable[[Tensor], Tensor]) -> Tensor:
+    """The whole pass with one activation replaced: TransformerLens alone."""
+    with torch.no_grad():
+        logits = subject.built.run_with_hooks(subject.tokens, fwd_hooks=[(name, lambda x, hook: change(x))])
+    return logits.log_softmax(-1)
+
+
+def test_the_clean_pass_is_the_plain_one(kind_or_more: str, subject: Make) -> None:
+    one = subject(kind_or_more)
+    expected = one.plain()
+    assert expected.std() > (0.1 if kind_or_more not in HUGGING_FACE else 0.5)
+    torch.testing.assert_close(one.clean(), expected, atol=CUT if kind_or_more not in HUGGING_FACE else SAME, rtol=0)
+
+
+def test_patterns_sum_to_one_over_the_keys_before_the_query(kind_or_more: str, subject: Make) -> None:
+    one = subject(kind_or_more)
+    names = [f"blocks.{layer}.attn.hook_pattern" for layer in range(one.built.cfg.n_layers)]
+    _, activations = models.clean_pass(one.built, one.tokens, names)
+    for name in names:
+        assert activations[name].shape == (5, 4, one.length, one.length)
+        torch.testing.assert_close(activations[name].sum(-1), torch.ones(5, 4, one.length), atol=SAME, rtol=0)
+        assert not activations[name].triu(1).any()
+
+
+def test_the_clean_pass_is_the_models_own_and_gives_the_named_activations(subject: Make) -> None:
+    one, names = subject("LN and MLP", 2), {"blocks.0.attn.hook_pattern", "blocks.1.hook_resid_pre"}
+    log_probs, activations = models.clean_pass(one.built, one.tokens, names)
+    with torch.no_grad():
+        logits, cache = one.built.run_with_cache(one.tokens)
+    torch.testing.assert_close(log_probs, logits - logits.logsumexp(-1, keepdim=True), atol=SAME, rtol=0)
+    assert activations.keys() == names
+    assert all(torch.equal(activations[name], cache[name]) for name in names)
+
+
+def test_a_hook_that_does_not_exist_is_refused(subject: Make) -> None:
+    one = subject("LN and MLP", 1)
+    with pytest.raises(ValueError, match=r"the model has no hook blocks.0.hook_nothing; it has .*hook_z"):
+        models.clean_pass(one.built, one.tokens, ["hook_embed", "blocks.0.hook_nothing"])
+
+
+@pytest.mark.parametrize("beyond", [0, 1000])
+def test_a_context_as_long_as_the_sequence_changes_nothing(any_kind: str, beyond: int, subject: Make) -> None:
+    one = subject(any_kind)
+    edited, clean = one.edited((RestrictContext(one.length + beyond),)), one.clean()
+    torch.testing.assert_close(edited, clean, atol=0 if any_kind in TRUNCATED else SAME, rtol=0)
+
+
+@pytest.mark.parametrize(("layer", "head"), [(0, 0), (0, 3), (1, 2), (-1, 1)])
+def test_ablating_a_head_is_the_plain_pass_without_what_it_writes(
+    kind: str, layer: int, head: int, subject: Make
+) -> None:
+    one = subject(kind)
+    layer %= one.built.cfg.n_layers
+    expected = one.plain(without=(layer, head))
+    assert (expected - one.plain()).abs().max() > 1e-2
+    torch.testing.assert_close(one.edited((AblateHead(layer, head),)), expected, atol=CUT, rtol=0)
+
+
+def test_a_head_is_ablated_inside_a_restricted_context(kind: str, subject: Make) -> None:
+    one = subject(kind)
+    both = one.edited((AblateHead(1, 2), RestrictContext(3)))
+    torch.testing.assert_close(both, one.plain(3, without=(1, 2)), atol=CUT, rtol=0)
+
+
+@pytest.mark.parametrize("model", ["LN and MLP", *HUGGING_FACE[:5]])
+@pytest.mark.parametrize("layer", [0, 1])
+@pytest.mark.parametrize("kind", ["mean", "resample"])
+def test_a_mean_and_another_sequences_output_are_put_in_place(model: str, layer: int, kind: str, subject: Make) -> None:
+    one, name = subject(model), f"blocks.{layer}.attn.hook_z"
+    _, activations = models.clean_pass(one.built, one.tokens, [name])
+    z = activations[name].clone()
+    head = [z[row, :, 2].clone() for row in range(5)]
+    z[:, :, 2] = sum(head) / 5 if kind == "mean" else torch.stack([head[row - 1] for row in range(5)])
+    expected = hooked(one, name, lambda x: z)
+    torch.testing.assert_close(one.edited((AblateHead(layer, 2, kind),)), expected, atol=CUT, rtol=0)
+
+
+@pytest.mark.parametrize("kind", ["LN and MLP", *HUGGING_FACE[:5]])
+@every_edit
+def test_an_edit_leaves_the_model_and_the_activations_as_they_were(kind: str, edit: Edit, subject: Make) -> None:
+    one = subject(kind, 3)
+    clean, activations = models.clean_pass(one.built, one.tokens, models.hooks_for(one.built, edit))
+    before = {name: activation.clone() for name, activation in activations.items()}
+    state = models.weights(one.built)
+    models.edited_pass(one.built, edit, activations)
+    assert torch.equal(clean, one.clean())
+    assert all(torch.equal(before[name], activation) for name, activation in activations.items())
+    assert all(torch.equal(state[name], weight) for name, weight in models.weights(one.built).items())
+    assert not any(point.fwd_hooks for point in one.built.hook_dict.values())
+
+
+@pytest.mark.parametrize("edit", [(AblateHead(2, 0),), (AblateHead(0, 4),)], ids=str)
+def test_a_head_that_does_not_exist_is_refused_with_how_many_there_are(edit: Edit, subject: Make) -> None:
+    one = subject("LN and MLP", 2)
+    clean = {f"blocks.{layer}.hook_resid_pre": torch.zeros(1, 9, 16) for layer in range(3)}
+    with pytest.raises(ValueError, match=r"there is no head L\dH\d: the model has 2 layers of 4 heads, counted from 0"):
+        models.edited_pass(one.built, edit, clean)

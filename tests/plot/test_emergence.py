@@ -1,0 +1,31 @@
+"""The drawing of what emerges: its panels share their steps, and only what came up is named."""
+
+import pandas as pd
+import pytest
+
+from stagewise.plot.emergence import emergence, rise
+
+
+def test_loss_accuracy_and_attention_share_their_steps_on_one_page(emerging: pd.DataFrame) -> None:
+    loss, both = emergence(emerging).axes
+    assert loss.get_xlim() == both.get_xlim() == (0, 950)
+    assert (loss.get_ylabel(), both.get_ylabel()) == ("loss, nats", "attention, accuracy")
+    assert len(emergence(emerging[emerging["probe"] != "Loss"]).axes) == 1
+
+
+def test_only_what_emerged_is_named_in_the_drawing(emerging: pd.DataFrame) -> None:
+    labels = [str(line.get_label()) for line in rise(emerging).get_lines()]
+    assert [label for label in labels if not label.startswith("_")] == ["L0H0, value to key", "accuracy"]
+
+
+def test_a_drawing_without_its_probes_says_what_to_measure(emerging: pd.DataFrame) -> None:
+    with pytest.raises(ValueError, match="measure with both probes"):
+        rise(emerging[emerging["probe"] == "Accuracy"])
+
+
+def test_the_rise_of_the_accuracy_is_shaded_in_every_panel(emerging: pd.DataFrame) -> None:
+    accuracy = emerging[emerging["probe"] == "Accuracy"].set_index("step")["value"]
+    for ax in emergence(emerging).axes:
+        whole, half = (patch.get_extents().transformed(ax.transData.inverted()) for patch in ax.patches[:2])
+        assert accuracy[round(whole.x0)] <= 0.1 < 0.9 <= accuracy[round(whole.x1)]
+        assert (round(half.x0), round(half.x1)) == (500, 550)

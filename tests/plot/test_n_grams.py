@@ -1,0 +1,46 @@
+"""A model of text beside n-gram models: bands where one takes over from another, losses beside theirs."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.colors import to_rgb
+
+from stagewise.detection.crossings import Crossing
+from stagewise.plot.n_grams import N_GRAMS, n_gram_curves
+
+STEPS = (0, 10, 100, 1000)
+FOUND = [Crossing("unigram", "bigram", 10, 100), Crossing("bigram", "trigram", 1000, float("inf"))]
+
+
+def curve(probe: str, quantity: str, level: float, **axes: object) -> pd.DataFrame:
+    rows = pd.DataFrame({"step": STEPS, "value": [level + 1, level + 0.5, level + 0.2, level]})
+    return rows.assign(run="run", probe=probe, quantity=quantity, nested=0, **axes)
+
+
+@pytest.fixture
+def kl() -> pd.DataFrame:
+    return pd.concat([curve("KLToReference", "kl", i, reference=name) for i, name in enumerate(N_GRAMS)])
+
+
+def test_only_a_crossing_that_was_seen_is_a_band(kl: pd.DataFrame) -> None:
+    (ax,) = n_gram_curves(kl, FOUND).axes
+    (band,) = ax.patches
+    edges = band.get_extents().transformed(ax.transData.inverted())
+    assert (edges.x0, edges.x1) == pytest.approx((10, 100))
+    line = next(line for line in ax.get_lines() if line.get_label() == "KL to bigram")
+    assert band.get_facecolor()[:3] == pytest.approx(to_rgb(line.get_color()))
+
+
+def test_losses_are_drawn_beside_the_models_own_in_the_same_colours(kl: pd.DataFrame) -> None:
+    losses = [curve("LossAgainstReferences", "cross_entropy", 3 + i, reference=name) for i, name in enumerate(N_GRAMS)]
+    above, below = n_gram_curves(pd.concat([kl, *losses, curve("Loss", "cross_entropy", 2.5)]), FOUND).axes
+    lines = {str(line.get_label()): line for line in below.get_lines()}
+    assert list(lines) == [*N_GRAMS, "model"]
+    np.testing.assert_allclose(np.asarray(lines["model"].get_ydata()), [3.5, 3.0, 2.7, 2.5])
+    colours = {str(line.get_label()).removeprefix("KL to "): line.get_color() for line in above.get_lines()}
+    assert {name: lines[name].get_color() for name in N_GRAMS} == colours
+
+
+def test_a_table_without_one_of_them_is_refused(kl: pd.DataFrame) -> None:
+    with pytest.raises(ValueError, match="no KL to trigram; it has unigram, bigram"):
+        n_gram_curves(kl[kl["reference"] != "trigram"], [])

@@ -1,0 +1,46 @@
+"""The section of attention maps: which checkpoints are drawn, and where relations are outlined."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from stagewise.detection.stages import Stages
+from stagewise.reporting.figure import Plot
+from stagewise.reporting.measured import Measured
+from stagewise.reporting.sections.maps import SECTION
+
+
+def drawn(measured: Measured) -> Plot:
+    (plot,) = SECTION.blocks(measured)
+    assert isinstance(plot, Plot)
+    return plot
+
+
+def test_maps_are_drawn_at_the_start_at_each_boundary_and_at_the_end(measured: Measured, stages: Stages) -> None:
+    boundary = stages.table["end"].iloc[0]
+    assert list(drawn(measured).panels) == ["step 0", f"step {boundary}", "step 600"]
+
+
+def test_without_stages_the_quarter_and_the_middle_stand_for_boundaries(
+    table: pd.DataFrame, bare: Callable[..., Measured]
+) -> None:
+    rows = table[(table["probe"] == "MeanPattern") & (table["step"] <= 160)]  # steps 0, 20, ... 160: nine
+    assert list(drawn(bare(rows)).panels) == ["step 0", "step 40", "step 80", "step 160"]
+
+
+def test_of_many_layers_twelve_maps_are_drawn_and_counted(table: pd.DataFrame, bare: Callable[..., Measured]) -> None:
+    rows = table[table["probe"] == "MeanPattern"]
+    plot = drawn(bare(pd.concat([rows.assign(layer=layer) for layer in range(4)])))
+    assert "Drawn: 12 of 16 maps" in plot.caption
+    assert list(plot.panels)[-1] == "layer 2 step 600"
+    assert len(plot.rows) == 12 * 2 * 4 * 4
+
+
+@pytest.mark.parametrize(("size", "outlined"), [(4, True), (5, False)])
+def test_a_relation_is_outlined_where_it_fits_the_map(size: int, outlined: bool, measured: Measured) -> None:
+    plot = drawn(measured._replace(relations={"mine": np.eye(size, dtype=bool)}))
+    assert ("Outlined" in plot.caption) is outlined
+    texts = [text.get_text() for text in plot.panels["step 0"].texts]  # type: ignore[union-attr]
+    assert ("mine" in texts) is outlined
