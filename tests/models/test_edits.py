@@ -5,6 +5,7 @@ import dataclasses
 import math
 from collections.abc import Callable
 from types import ModuleType
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -16,6 +17,7 @@ from stagewise.init import GaussianInit, WithoutPositions
 from stagewise.intervention import AblateHead, Edit, RestrictContext
 from stagewise.models import bridge_edits, hooked_edits, huggingface
 from stagewise.models.edits import cut_pattern, kept
+from stagewise.models.model import Bridge
 
 SAME, CUT = 1e-5, 1e-4
 """Log-probabilities of order one to ten in float32: the same sums, and sums in another order through the layers."""
@@ -25,7 +27,7 @@ HOOKED = models.has_hooked_transformer()
 
 CONFIG = {"n_layers": 3, "d_model": 16, "d_head": 4, "n_heads": 4, "n_ctx": 9, "d_vocab": 7, "d_mlp": 12, "eps": 1e-5}
 ROTARY = {"positional_embedding_type": "rotary"}
-CONFIGS: dict[str, dict] = {
+CONFIGS: dict[str, dict[str, Any]] = {
     "attention only": {"attn_only": True, "normalization_type": None},
     "LN and MLP": {"act_fn": "gelu"},
     "LNPre": {"normalization_type": "LNPre"},
@@ -106,7 +108,7 @@ def subject(helper: Callable[[str], ModuleType], hugging_face: Callable[..., nn.
     return make
 
 
-def from_config(change: dict, n_layers: int, scale: float, reference: ModuleType) -> Subject:
+def from_config(change: dict[str, Any], n_layers: int, scale: float, reference: ModuleType) -> Subject:
     gaussian = GaussianInit(0.2 if change.get("normalization_type", "LN") is None else 0.5)  # logits of order one
     init = WithoutPositions(gaussian) if "without positions" in change else gaussian
     fields = {name: value for name, value in change.items() if name != "without positions"}
@@ -121,12 +123,13 @@ def from_config(change: dict, n_layers: int, scale: float, reference: ModuleType
     tokens = torch.randint(7, (5, 9), generator=torch.Generator().manual_seed(0))
 
     def plain(context: int = 99, without: tuple[int, int] | None = None) -> Tensor:
-        return reference.plain(state, config, tokens, context, without)
+        log_probs: Tensor = reference.plain(state, config, tokens, context, without)
+        return log_probs
 
     return Subject(built, tokens, plain)
 
 
-def bridged(hf: nn.Module) -> Subject:
+def bridged(hf: Any) -> Subject:
     """A bridge with the weights of a Hugging Face model, and Hugging Face's own pass with its own additive mask."""
     built = models.build(huggingface.described(hf.config.to_dict()))
     models.load(built, hf.state_dict())
@@ -140,7 +143,8 @@ def bridged(hf: nn.Module) -> Subject:
                 (weight if rows else weight.T)[8 * without[1] : 8 * without[1] + 8] = 0.0
         named = {"attention_mask": additive_mask(context)} if context < 12 else {}
         with torch.no_grad():
-            return changed(tokens, **named).logits.log_softmax(-1)
+            log_probs: Tensor = changed(tokens, **named).logits.log_softmax(-1)
+        return log_probs
 
     return Subject(built, tokens, plain)
 
@@ -173,7 +177,7 @@ def truncated(subject: Subject, context: int) -> Tensor:
     columns = []
     for query in range(subject.length):
         first = max(0, query - context + 1)
-        positions = subject.built.W_pos[first : query + 1]
+        positions = models.parameters(subject.built)["pos_embed.W_pos"][first : query + 1]
         with torch.no_grad():
             logits = subject.built.run_with_hooks(
                 subject.tokens[:, first : query + 1],
@@ -304,7 +308,7 @@ def test_ablating_every_head_leaves_the_output_bias_of_attention(kind: str, subj
 @pytest.mark.parametrize(("layer", "head"), [(0, 0), (0, 2), (1, 1)])
 def test_ablating_a_head_subtracts_what_it_writes(kind: str, layer: int, head: int, subject: Make) -> None:
     one = subject(kind, 2)
-    _, cache = one.built.run_with_cache(one.tokens)
+    _, cache = one.built.run_with_cache(one.tokens, names_filter=lambda name: True)
     written = (cache[f"blocks.{layer}.attn.hook_z"][:, :, head] @ one.built.blocks[layer].attn.W_O[head]).detach()
     expected = hooked(one, f"blocks.{layer}.hook_attn_out", lambda x: x - written)
     assert written.abs().max() > 0.1
@@ -314,7 +318,9 @@ def test_ablating_a_head_subtracts_what_it_writes(kind: str, layer: int, head: i
 @pytest.mark.parametrize("model", ["LN and MLP", *BRIDGED])
 @pytest.mark.parametrize("layer", [0, 1])
 @pytest.mark.parametrize("kind", ["mean", "resample"])
-def test_a_mean_and_another_sequences_output_are_put_in_place(model: str, layer: int, kind: str, subject: Make) -> None:
+def test_a_mean_and_another_sequences_output_are_put_in_place(
+    model: str, layer: int, kind: Literal["mean", "resample"], subject: Make
+) -> None:
     one, name = subject(model), f"blocks.{layer}.attn.hook_z"
     _, activations = models.clean_pass(one.built, one.tokens, [name])
     z = activations[name].clone()
@@ -374,7 +380,7 @@ def test_the_clean_pass_is_the_models_own_and_gives_the_named_activations(subjec
     one, names = subject("LN and MLP", 2), {"blocks.0.attn.hook_pattern", "blocks.1.hook_resid_pre"}
     log_probs, activations = models.clean_pass(one.built, one.tokens, names)
     with torch.no_grad():
-        logits, cache = one.built.run_with_cache(one.tokens)
+        logits, cache = one.built.run_with_cache(one.tokens, names_filter=lambda name: True)
     torch.testing.assert_close(log_probs, logits - logits.logsumexp(-1, keepdim=True), atol=SAME, rtol=0)
     assert activations.keys() == names
     assert all(torch.equal(activations[name], cache[name]) for name in names)
@@ -395,7 +401,9 @@ def test_a_restricted_context_is_masked_attention_where_the_model_takes_no_such_
     one = bridged(plain)
     restricted = one.edited((RestrictContext(3),))
 
-    def hand_over(module: nn.Module, arguments: tuple, named: dict) -> tuple[tuple, dict]:
+    def hand_over(
+        module: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         assert "attention_mask" in named
         return arguments, {**named, "attention_mask": additive_mask(3)}
 
@@ -412,7 +420,9 @@ def test_the_residual_stream_after_every_layer_is_hugging_faces_own(
     kind: str, hugging_face: Callable[..., nn.Module]
 ) -> None:
     plain = hugging_face(kind, **{"n_layer" if kind in ("GPT2", "GPTJ") else "num_hidden_layers": 3})
-    one, seen = bridged(plain), {}
+    one = bridged(plain)
+    seen: dict[int, Tensor] = {}
+    assert isinstance(one.built, Bridge)
     looks = [(f"blocks.{k}.hook_resid_post", lambda x, hook, k=k: seen.__setitem__(k, x.clone())) for k in range(3)]
     with torch.no_grad():
         expected = plain(one.tokens, attention_mask=additive_mask(3), output_hidden_states=True).hidden_states
@@ -427,7 +437,9 @@ def test_the_residual_stream_after_every_layer_is_hugging_faces_own(
     [("GPT2", "scores"), ("GPTNeoX", "scores"), ("Llama", "scores"), ("Gemma2", "scores"), ("GPTJ", "z")],
 )
 def test_dead_hooks_are_found_out(kind: str, way: str, subject: Make) -> None:
-    assert bridge_edits.route(subject(kind).built) == way
+    built = subject(kind).built
+    assert isinstance(built, Bridge)
+    assert bridge_edits.route(built) == way
 
 
 def test_a_pattern_cut_after_the_softmax_is_one_cut_before_it() -> None:

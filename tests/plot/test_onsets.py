@@ -31,7 +31,7 @@ def test_onsets_are_labelled_and_marked_the_others_grey(table: pd.DataFrame) -> 
     (ax,) = onset_curves(table, stages).axes
     lines = {str(line.get_label()): line for line in ax.get_lines()}
     assert {"L0H0", "_without", "_t50"} <= lines.keys()
-    lo, hi = lines["_t50"].get_xdata()
+    lo, hi = np.asarray(lines["_t50"].get_xdata())
     assert lo <= 100 <= hi
     assert (lo, hi) == tuple(stages.onsets.loc[0, ["t50_lo", "t50_hi"]])
 
@@ -50,4 +50,4 @@ def test_profiles_have_a_line_for_the_first_and_the_last_checkpoint(table: pd.Da
     assert (labels[0], labels[-1], len(labels)) == ("step 0", f"step {STEPS[-1]}", 5)
     losses = offsets.assign(probe="LossByPosition", quantity="cross_entropy").rename(columns={"offset": "position"})
     line = profiles.loss_by_position(losses[losses["head"] == 0]).get_lines()[0]
-    assert list(line.get_xdata()) == [0, 1, 2]
+    assert np.asarray(line.get_xdata()).tolist() == [0, 1, 2]

@@ -287,7 +287,7 @@ def test_relations_are_outlined_where_the_task_is_known(page: str, tmp_path: Pat
 
 
 def test_a_section_is_missing_only_where_the_task_has_what_it_shows() -> None:
-    entropy = table()[lambda rows: rows["probe"] == "AttentionEntropy"]
+    entropy = table().loc[lambda rows: rows["probe"] == "AttentionEntropy"]
     bare = Measured({"recipe": {"plan": {}}}, None, entropy, None, {}, 0)
     missing = {section.identifier for section in (*SECTIONS, *LAST) if section.applies(bare)} - {"entropy", "settings"}
     assert {"stages", "maps", "context", "ablation", "clusters", "training"} <= missing
@@ -298,14 +298,14 @@ def test_a_section_is_missing_only_where_the_task_has_what_it_shows() -> None:
 
 
 def test_one_profile_does_not_hide_what_was_not_measured(tmp_path: Path) -> None:
-    rows = table()[lambda rows: rows["probe"] == "LossByPosition"]
+    rows = table().loc[lambda rows: rows["probe"] == "LossByPosition"]
     text = report(save(tmp_path / "run", rows)).read_text(encoding="utf8")
     assert sections_of(text) == ["profiles", "settings"]
     assert "Not measured in this run: The stages (KLToReference, Loss)" in text
 
 
 def test_what_a_section_lacks_the_rows_for_is_drawn_by_itself() -> None:
-    rows = table()[lambda rows: rows["probe"].isin(["Accuracy", "Loss"])]
+    rows = table().loc[lambda rows: rows["probe"].isin(["Accuracy", "Loss"])]
     made = made_sections(Measured({}, None, rows, None, {}, 0))
     assert [section.title for section in made] == ["The stages", "Accuracy", "Settings, versions, seeds"]
 
