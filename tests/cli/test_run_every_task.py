@@ -15,6 +15,8 @@ from stagewise.cli.app import app
 from stagewise.cli.names import TASKS
 from stagewise.cli.recipes import recipe_in
 
+pytestmark = pytest.mark.usefixtures("few_sequences")
+
 OWN = Path(__file__).parents[2] / "examples" / "own_task_and_probe.py"
 
 TINY: dict[str, list[str]] = {
@@ -52,7 +54,8 @@ def sizes(task: str, letters: str, tokenizer: str) -> list[str]:
     files = json.dumps([f"{letters}/valid.txt"])
     foreign = {"wikitext": [f"task.data={letters}"], "text": [f"task.tokenizer={tokenizer}", f"task.files={files}"]}
     settings = ["plan.batch_size=8", "plan.save=[2]", *TINY[task], *foreign.get(task, [])]
-    return ["--steps", "4", "--quiet", "--no-restricted", *(part for each in settings for part in ("--set", each))]
+    small = ["--steps", "4", "--heads", "2", "--layers", "1", "--quiet", "--no-restricted"]
+    return [*small, *(part for each in settings for part in ("--set", each))]
 
 
 def test_every_task_of_the_command_line_is_run() -> None:
@@ -72,7 +75,21 @@ def test_a_run_ends_in_a_report_with_every_kind(task: str, letters: str, tokeniz
 
 def test_a_run_on_text_ends_in_a_report_with_every_kind(letters: str, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    sized = ["--length", "8", "--n-words", "262", "--steps", "4", "--layers", "1", "--quiet", "--data", letters]
+    sized = [
+        "--length",
+        "8",
+        "--n-words",
+        "262",
+        "--steps",
+        "4",
+        "--layers",
+        "1",
+        "--heads",
+        "2",
+        "--quiet",
+        "--data",
+        letters,
+    ]
     call("run", "wikitext", "--folder", str(folder), *sized)
     page = (folder / "report.html").read_text(encoding="utf8")
     assert all(f">{title}</h2>" in page for title in [*KINDS.values(), "What it knows of the text"])
@@ -95,7 +112,17 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A folder with nothing but mine.py, in which it was run, and what was printed."""
     place = tmp_path_factory.mktemp("own")
     shutil.copy(OWN, place / "mine.py")
-    options = ["--steps", "40", "--set", "plan.batch_size=16", "--set", "plan.save=[5,10,20,30]", "--quiet"]
+    options = [
+        "--steps",
+        "40",
+        "--heads",
+        "2",
+        "--set",
+        "plan.batch_size=16",
+        "--set",
+        "plan.save=[5,10,20,30]",
+        "--quiet",
+    ]
     done = in_folder(place, "run", "mine:ModularAddition", "--probe", "mine:LogitLens", *options)
     assert done.returncode == 0, done.stderr
     return place, done.stdout

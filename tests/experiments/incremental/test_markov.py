@@ -59,6 +59,7 @@ def stages_of(recipe: Recipe, folder: Path) -> tuple[Stages, pd.DataFrame]:
 def test_a_short_run_writes_everything_and_a_second_call_reuses_it(
     preset: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("stagewise.analysis.RUN_SEQUENCES", 32)
     recipe = short(markov.recipe(preset, n_sequences=64))
     first = markov.run(recipe, tmp_path / "run", restricted=preset == "minimal", progress=False)
     assert (tmp_path / "run" / "report.html").stat().st_size > 0
