@@ -75,21 +75,7 @@ def test_a_run_ends_in_a_report_with_every_kind(task: str, letters: str, tokeniz
 
 def test_a_run_on_text_ends_in_a_report_with_every_kind(letters: str, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    sized = [
-        "--length",
-        "8",
-        "--n-words",
-        "262",
-        "--steps",
-        "4",
-        "--layers",
-        "1",
-        "--heads",
-        "2",
-        "--quiet",
-        "--data",
-        letters,
-    ]
+    sized = ["--length", "8", "--n-words", "262", "--steps", "4", "--layers", "1", "--quiet", "--data", letters]
     call("run", "wikitext", "--folder", str(folder), *sized)
     page = (folder / "report.html").read_text(encoding="utf8")
     assert all(f">{title}</h2>" in page for title in [*KINDS.values(), "What it knows of the text"])
