@@ -6,6 +6,7 @@ python examples/associative_recall.py [RUN_FOLDER]      (two minutes)
 import dataclasses
 import sys
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -15,7 +16,7 @@ from stagewise.table import select
 from stagewise.tasks import AssociativeRecall
 
 
-def main(folder: Path, steps: int | None = None, **task: int) -> Path:
+def main(folder: Path, steps: int | None = None, **task: Any) -> Path:
     """Train, measure with the default probes, say which heads matter at the end, and return the report."""
     recipe = recipe_for(AssociativeRecall, **task)
     if steps is not None:
@@ -26,7 +27,7 @@ def main(folder: Path, steps: int | None = None, **task: int) -> Path:
     last = int(table["step"].max())
     for relation in ("value to key", "query to value"):
         mass = select(table, "AttentionTo", "along", relation=relation, step=last)
-        best = mass.loc[mass["value"].idxmax()]
+        best = mass.nlargest(1, "value").iloc[0]
         head = {"layer": best["layer"], "head": best["head"]}
         kl = select(table, "HeadAblation", "kl", kind="mean", control="head", step=last, **head)["value"].item()
         print(f"{relation}: L{best['layer']}H{best['head']}, mass {best['value']:.2f}, KL without it {kl:.2f} nats")

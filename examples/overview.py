@@ -21,7 +21,7 @@ def main(folder: Path, **plan: Any) -> Path:
     table = read_table(folder)
     moments = [0, *stages.table["end"]]
     figure = plt.figure(figsize=(10, 7), layout="constrained")
-    above, below = figure.subfigures(2, height_ratios=(3, 2))
+    (above,), (below,) = figure.subfigures(2, squeeze=False, height_ratios=(3, 2))
     left, right = above.subplots(1, 2)
     plot.kl_curves(table, stages=stages, ax=left)
     plot.loss_curve(table, stages=stages, ax=right)

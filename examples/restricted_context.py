@@ -22,7 +22,7 @@ def main(folder: Path, **plan: Any) -> Path:
     recipe = markov.recipe("minimal", plan=plan)
     stages = markov.run(recipe, folder)
     table = read_table(folder)
-    trained = [f"trained c={context}" for context in recipe.task.contexts]
+    trained = [f"trained c={context}" for context in recipe.task.contexts or ()]
     figure, (references, models, restricted) = plt.subplots(1, 3, figsize=(14, 4), layout="constrained")
     plot.kl_curves(table, stages=stages, ax=references)
     plot.kl_curves(table, trained, stages=stages, ax=models)

@@ -24,7 +24,7 @@ def main(folder: Path, **plan: int) -> Path:
     table = regression.train_and_measure(recipe, folder / "run")
     predicted = predict(theory, range(0, recipe.plan.steps + 1, 10), recipe.plan.learning_rate)
     figure = plt.figure(figsize=(11, 6), layout="constrained")
-    above, below = figure.subfigures(2)
+    (above,), (below,) = figure.subfigures(2, squeeze=False)
     loss = plot.loss_curve(table, theory=predicted, ax=above.subplots())
     for level in plateau_losses(theory):
         loss.axhline(level, color="#bbbbbb", linewidth=0.7, label="_plateau", zorder=0)

@@ -34,7 +34,7 @@ def main(folder: Path, shares: Sequence[float] = SHARES, **sizes: Any) -> Path:
     set_step_axis(ax, table["step"])
     ax.set(ylabel="induction mass of the best head", ylim=(0, 0.8))
     label_ends(ax)
-    ax.figure.savefig(path := folder / "repetition.png", dpi=150, bbox_inches="tight")
+    ax.figure.savefig(path := folder / "repetition.png", dpi=150, bbox_inches="tight")  # type: ignore[union-attr]
     return path
 
 

@@ -69,6 +69,15 @@ def small_run(small_folder: Path) -> CheckpointSeries:
     return open_series(small_folder)
 
 
+@pytest.fixture(scope="module")
+def few_sequences() -> Iterator[None]:
+    """Runs of this module are measured on a small probe batch, where only what is measured counts, not how well."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("stagewise.analysis.RUN_SEQUENCES", 32)
+        patch.setattr("stagewise.analysis.SEQUENCES", 16)
+        yield
+
+
 @pytest.fixture(scope="session")
 def two_layers() -> Architecture:
     """Two layers of three heads, with LayerNorm and MLPs."""

@@ -1,5 +1,6 @@
 """A transformer of every kind that a config makes, in plain torch: head by head, query by query, without any mask."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -43,7 +44,8 @@ def norm(here: dict[str, Tensor], cfg: dict[str, Any], name: str, x: Tensor) -> 
 
 
 def mlp(here: dict[str, Tensor], cfg: dict[str, Any], x: Tensor) -> Tensor:
-    act = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}[cfg["act_fn"]]
+    acts: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
+    act = acts[cfg["act_fn"]]
     if cfg.get("gated_mlp"):
         hidden = act(x @ here["mlp.W_gate"]) * (x @ here["mlp.W_in"]) + here["mlp.b_in"]
     else:

@@ -74,6 +74,7 @@ def test_three_lines_audit_measure_and_report_a_trainers_checkpoints(
     series = stagewise.open_series(request.getfixturevalue(kind))
     analysis = stagewise.analyse(series, tmp_path / "out", progress=False)
     assert list(series.steps) == SAVED
+    assert analysis.audit is not None
     assert analysis.audit.clean, str(analysis.audit)
     assert analysis.table["step"].drop_duplicates().tolist() == SAVED
     assert analysis.stages is not None

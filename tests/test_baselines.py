@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from stagewise import models
-from stagewise.architecture import full
+from stagewise.architecture import Architecture, full
 from stagewise.baselines import (
     chosen_contexts,
     restricted_contexts,
@@ -37,9 +37,9 @@ def test_a_context_beyond_the_task_or_a_regression_is_refused() -> None:
     with pytest.raises(ValueError, match="a context is between 1 and the task's 11 positions, got 12"):
         chosen_contexts(RECIPE, (2, 12))
     task = SparseRegression(6, 3)
-    config = {**full(3, 6).config, "d_vocab_out": 3}
+    made = Architecture({**full(3, 6).config, "d_vocab_out": 3})
     with pytest.raises(ValueError, match="SparseRegression is a regression: leave them out"):
-        chosen_contexts(Recipe(task, config, PLAN), True)
+        chosen_contexts(Recipe(task, made, PLAN), True)
 
 
 @pytest.mark.parametrize("context", [2, 5])

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("few_sequences")
+
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 MOST_LINES = 90
@@ -54,7 +56,10 @@ def test_a_model_under_transformers_trainer_gets_its_report(tmp_path: Path) -> N
     assert report.read_text(encoding="utf8").startswith("<!doctype html>")
 
 
-def test_the_share_of_windows_that_repeat_is_drawn(tmp_path: Path, letters: str) -> None:
+def test_the_share_of_windows_that_repeat_is_drawn(
+    tmp_path: Path, letters: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stagewise.analysis.report", lambda folder: folder / "report.html")  # drawn by `stagewise run`
     sizes = {"data": letters, "tokenizer": "plain", "vocab_size": None, "length": 16, "steps": 6}
     figure = example("wikitext")(tmp_path, shares=(0.0, 0.5), **sizes)
     assert figure.read_bytes().startswith(b"\x89PNG")

@@ -91,6 +91,7 @@ def test_at_scale_zero_heads_stay_one_whatever_rounding_does_to_their_gradients(
         if weight.requires_grad:
             (weight * torch.randn(weight.shape, generator=torch.Generator().manual_seed(0))).sum().backward()
             model.average_over_heads(built, [name])
+            assert weight.grad is not None
             weight.data -= weight.grad
             heads = model.weights(built)[name]
             assert heads[0].std() > 0.1
@@ -98,7 +99,7 @@ def test_at_scale_zero_heads_stay_one_whatever_rounding_does_to_their_gradients(
 
 
 @pytest.mark.parametrize("scales", [{}, {"query_scale": 0.0, "value_scale": "xavier"}], ids=str)
-def test_heads_that_start_apart_keep_their_own_gradients(scales: dict) -> None:
+def test_heads_that_start_apart_keep_their_own_gradients(scales: dict[str, Any]) -> None:
     assert WithoutPositions(OneHotInit(**scales)).averaged == OneHotInit(**scales).averaged == ()
 
 
@@ -194,7 +195,9 @@ def test_position_heads_start_from_the_given_logits_and_from_no_values() -> None
     ],
     ids=["width", "layers", "heads", "positions"],
 )
-def test_what_position_heads_cannot_be_wired_in_is_refused(config: dict, logits: object, message: str) -> None:
+def test_what_position_heads_cannot_be_wired_in_is_refused(
+    config: dict[str, Any], logits: float | tuple[tuple[float, ...], ...], message: str
+) -> None:
     made = Architecture({**architecture.position_heads(D, LENGTH, HEADS).config, **config}, PositionHeadsInit(logits))
     with pytest.raises(ValueError, match=message):
         model.build(made)

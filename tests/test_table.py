@@ -59,7 +59,7 @@ def test_heads_are_called_as_transformer_lens_users_do() -> None:
 
 def test_an_array_becomes_a_row_a_value_by_its_axes() -> None:
     values = np.arange(12.0).reshape(2, 3, 2)
-    labels = {"relation": ["a", "b", "c"], "layer": [4, 7]}
+    labels: dict[str, list[str] | list[int]] = {"relation": ["a", "b", "c"], "layer": [4, 7]}
     frame = LabelledArray("layer relation head", values, "mass", labels).frame()
     expected = [(*place, "mass") for place in itertools.product([4, 7], "abc", [0, 1])]
     columns = ["layer", "relation", "head", "quantity"]
@@ -84,6 +84,6 @@ def test_a_single_number_is_one_row() -> None:
         ("layer relation", {"relation": ["a", "b"]}, "axis 'relation' of 'mass' has 3 entries, and 2 labels"),
     ],
 )
-def test_axes_that_do_not_fit_are_refused(axes: str, labels: dict, message: str) -> None:
+def test_axes_that_do_not_fit_are_refused(axes: str, labels: dict[str, list[str]], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         LabelledArray(axes, np.zeros((2, 3)), "mass", labels)

@@ -23,7 +23,7 @@ def hub(local_hub: Callable[..., Any], saved: Callable[..., dict[str, bytes]]) -
     return local_hub({name: saved("GPTNeoX", seed) for seed, name in enumerate(REVISIONS)})
 
 
-def opened(hub: Any, cache: Path, cache_bytes: int = 10**9, **options: object) -> CheckpointSeries:
+def opened(hub: Any, cache: Path, cache_bytes: int = 10**9, **options: Any) -> CheckpointSeries:
     places = {"cache": cache, "cache_bytes": cache_bytes, "endpoint": hub.endpoint}
     return open_series("owner/model", hub=places, **options)
 

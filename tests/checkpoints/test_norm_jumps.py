@@ -31,7 +31,7 @@ def test_a_jump_is_found_wherever_it_is_but_at_the_first_checkpoint(place: int, 
 
 
 @pytest.mark.parametrize(("times", "jumps"), [(0.98 * FACTOR, {}), (1.02 * FACTOR, {2: ["w"]})])
-def test_a_norm_jumps_when_it_is_more_than_twice_both_neighbours(times: float, jumps: dict) -> None:
+def test_a_norm_jumps_when_it_is_more_than_twice_both_neighbours(times: float, jumps: dict[int, list[str]]) -> None:
     assert norm_jumps(of(1.0, 1.0, times, 1.0, 1.0)) == jumps
 
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -18,7 +19,7 @@ CONFIG = {"n_layers": 1, "d_model": 8, "d_head": 4, "n_ctx": 6, "d_vocab": 5, "a
 Saved = Callable[..., dict[str, bytes]]
 
 
-def native(seed: int) -> nn.Module:
+def native(seed: int) -> model.Model:
     return model.build(architecture.Architecture(CONFIG), seed)
 
 
@@ -76,7 +77,7 @@ def test_a_state_dict_with_an_older_versions_masks_opens(tmp_path: Path) -> None
 
 
 def test_sharded_weights_are_read_together(tmp_path: Path, hugging_face: Callable[..., nn.Module]) -> None:
-    plain = hugging_face("GPT2")
+    plain: Any = hugging_face("GPT2")
     plain.save_pretrained(tmp_path / "checkpoint-5", max_shard_size="20KB")
     assert len(list((tmp_path / "checkpoint-5").glob("*.safetensors"))) > 1
     state = open_series(tmp_path).weights(5)
@@ -92,7 +93,7 @@ def test_sharded_weights_are_read_together(tmp_path: Path, hugging_face: Callabl
 
 @pytest.mark.parametrize("kind", ["native", "GPT2", "bridge"])
 def test_models_in_memory_are_a_series(kind: str, hugging_face: Callable[..., nn.Module]) -> None:
-    def make(seed: int) -> nn.Module:
+    def make(seed: int) -> Any:
         if kind == "native":
             return native(seed)
         plain = hugging_face("GPT2", seed)
@@ -176,7 +177,7 @@ def test_an_encoder_is_refused_before_anything_is_measured(where: str, tmp_path:
 
 @pytest.mark.parametrize("config", [{"model_type": "bert"}, {"model_type": "roberta"}, {"model_type": "t5"}])
 @pytest.mark.parametrize("architectures", [None, ["BertLMHeadModel"]])
-def test_an_encoder_that_does_not_say_so_is_refused(config: dict, architectures: list[str] | None) -> None:
+def test_an_encoder_that_does_not_say_so_is_refused(config: dict[str, str], architectures: list[str] | None) -> None:
     with pytest.raises(
         ValueError, match=r"stagewise reads causal language models; this is (bert|roberta|t5|BertLMHead)"
     ):

@@ -21,7 +21,7 @@ def fit(make: Callable[[], Any], callback: Any, optimisers: int = 1, **arguments
     """Train the module's `net` on five batches of random tokens; return the LightningModule."""
     pl = pytest.importorskip("lightning.pytorch", reason="Lightning is not installed: pip install lightning")
 
-    class Trained(pl.LightningModule):
+    class Trained(pl.LightningModule):  # type: ignore[misc, name-defined]  # where Lightning is installed
         def __init__(self) -> None:
             super().__init__()
             self.net = make()

@@ -10,6 +10,8 @@ from typer.testing import CliRunner
 from stagewise.checkpoints.run_folder import TABLE, read_table
 from stagewise.cli.app import app
 
+pytestmark = pytest.mark.usefixtures("few_sequences")
+
 SHORT = ["--quiet", "--steps", "6", "--set", "plan.batch_size=8", "--set", "task.n_sequences=32"]
 
 

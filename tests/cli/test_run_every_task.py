@@ -15,6 +15,8 @@ from stagewise.cli.app import app
 from stagewise.cli.names import TASKS
 from stagewise.cli.recipes import recipe_in
 
+pytestmark = pytest.mark.usefixtures("few_sequences")
+
 OWN = Path(__file__).parents[2] / "examples" / "own_task_and_probe.py"
 
 TINY: dict[str, list[str]] = {
@@ -52,7 +54,8 @@ def sizes(task: str, letters: str, tokenizer: str) -> list[str]:
     files = json.dumps([f"{letters}/valid.txt"])
     foreign = {"wikitext": [f"task.data={letters}"], "text": [f"task.tokenizer={tokenizer}", f"task.files={files}"]}
     settings = ["plan.batch_size=8", "plan.save=[2]", *TINY[task], *foreign.get(task, [])]
-    return ["--steps", "4", "--quiet", "--no-restricted", *(part for each in settings for part in ("--set", each))]
+    small = ["--steps", "4", "--heads", "2", "--layers", "1", "--quiet", "--no-restricted"]
+    return [*small, *(part for each in settings for part in ("--set", each))]
 
 
 def test_every_task_of_the_command_line_is_run() -> None:
@@ -95,7 +98,17 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A folder with nothing but mine.py, in which it was run, and what was printed."""
     place = tmp_path_factory.mktemp("own")
     shutil.copy(OWN, place / "mine.py")
-    options = ["--steps", "40", "--set", "plan.batch_size=16", "--set", "plan.save=[5,10,20,30]", "--quiet"]
+    options = [
+        "--steps",
+        "40",
+        "--heads",
+        "2",
+        "--set",
+        "plan.batch_size=16",
+        "--set",
+        "plan.save=[5,10,20,30]",
+        "--quiet",
+    ]
     done = in_folder(place, "run", "mine:ModularAddition", "--probe", "mine:LogitLens", *options)
     assert done.returncode == 0, done.stderr
     return place, done.stdout

@@ -9,11 +9,12 @@ from typer.testing import CliRunner
 from stagewise.cli.app import app
 
 TINY = ["--steps", "4", "--set", "plan.batch_size=8", "--set", "plan.save=[1,2,3]", "--set", "task.n_sequences=32"]
-SMALL = ["--set", "task.spans=[1,1]", "--set", "task.d_vocab=4", "--no-restricted", "--quiet", "--workers", "1"]
+SMALL = ["--set", "task.spans=[1,1]", "--set", "task.d_vocab=4", "--heads", "1", "--no-restricted"]
+QUIET = ["--quiet", "--workers", "1"]
 
 
 def sweep(folder: Path, *arguments: str) -> tuple[int, str]:
-    result = CliRunner().invoke(app, ["sweep", "markov", "--folder", str(folder), *TINY, *SMALL, *arguments])
+    result = CliRunner().invoke(app, ["sweep", "markov", "--folder", str(folder), *TINY, *SMALL, *QUIET, *arguments])
     return result.exit_code, result.output
 
 

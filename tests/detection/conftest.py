@@ -1,6 +1,7 @@
 """Tables with planted findings: three stages in KL to references, and two heads with an onset each."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,14 +12,14 @@ STEPS = np.unique(np.concatenate([np.arange(0, 9), np.geomspace(10, 3000, 40).as
 
 def sigmoid(at: float, width: float = 0.1) -> np.ndarray:
     """From 0 to 1 at a step, `width` e-folds wide."""
-    return 1 / (1 + np.exp(-(np.log1p(STEPS) - np.log1p(at)) / width))
+    return np.asarray(1 / (1 + np.exp(-(np.log1p(STEPS) - np.log1p(at)) / width)))
 
 
 @pytest.fixture
 def step_up() -> Callable[..., pd.DataFrame]:
     """Make rows of a curve that rises from 0.05 at a step, with noise of 0.01; keywords are its other columns."""
 
-    def make(at: float, by: float = 0.7, noise: float = 0.01, **columns: object) -> pd.DataFrame:
+    def make(at: float, by: float = 0.7, noise: float = 0.01, **columns: Any) -> pd.DataFrame:
         generator = np.random.default_rng(round(at))
         values = 0.05 + by * sigmoid(at) + noise * generator.standard_normal(len(STEPS))
         return pd.DataFrame({"step": STEPS, "value": values}).assign(run="run", **columns)

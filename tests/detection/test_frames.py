@@ -10,7 +10,7 @@ from stagewise.detection.frames import digest, from_plain, plain, typed
 from stagewise.table import Quantity, declare
 
 TYPES = {"step": "int64", "t50": "float64", "layer": "Int64", "relation": "string", "words": "str", "onset": "bool"}
-ROWS = [
+ROWS: list[dict[str, object]] = [
     {"step": 1, "t50": 1 / 3, "layer": 0, "relation": "self", "words": "a", "onset": True},
     {"step": 2, "t50": math.inf, "words": "", "onset": False},
     {"step": 3, "t50": math.nan, "layer": None, "relation": None, "words": "é", "onset": True},
@@ -31,7 +31,7 @@ def test_the_digest_is_that_of_the_values_not_of_their_types() -> None:
 
 
 @pytest.mark.parametrize(("column", "value"), [("t50", 0.5), ("layer", 3), ("relation", "other"), ("words", "b")])
-def test_another_value_gives_another_digest(column: str, value: object) -> None:
+def test_another_value_gives_another_digest(column: str, value: float | str) -> None:
     frame = typed(ROWS, TYPES)
     changed = frame.copy()
     changed.loc[0, column] = value

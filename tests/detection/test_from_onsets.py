@@ -34,7 +34,7 @@ def test_the_times_of_a_stage_are_the_medians_of_its_onsets(attention: pd.DataFr
     onsets = find_onsets(attention)
     _, early, _ = onset_stages(onsets, 0, 3000)
     assert [early[name] for name in ("t10", "t50", "t90")] == pytest.approx(
-        onsets.loc[0, ["t10", "t50", "t90"]].tolist(), abs=0.05
+        list(onsets.loc[0, ["t10", "t50", "t90"]]), abs=0.05
     )
 
 

@@ -16,7 +16,7 @@ RELATIONS = ("previous token", "duplicate token", "induction", "first token", "s
 
 def sigmoid(at: float, width: float = 0.1) -> np.ndarray:
     """From 0 to 1 at a step, `width` e-folds wide."""
-    return 1 / (1 + np.exp(-(np.log1p(STEPS) - np.log1p(at)) / width))
+    return np.asarray(1 / (1 + np.exp(-(np.log1p(STEPS) - np.log1p(at)) / width)))
 
 
 def scores(curves: np.ndarray, relation: str = "induction", layer: int = 0, noise: float = 0.01) -> pd.DataFrame:

@@ -1,5 +1,7 @@
 """What emerged in which order, from curves made by hand."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,7 +18,7 @@ def step_up(at: float, height: float) -> np.ndarray:
     return height / (1 + np.exp(-(STEPS - at) / 20))
 
 
-def rows(values: np.ndarray, **columns: object) -> pd.DataFrame:
+def rows(values: np.ndarray, **columns: Any) -> pd.DataFrame:
     return pd.DataFrame({"step": STEPS, "value": values}).assign(run="made", **columns)
 
 

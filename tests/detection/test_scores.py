@@ -36,7 +36,7 @@ def test_a_probe_of_ones_own_is_followed_on_its_own_axes(lens: pd.DataFrame) -> 
     assert len(onsets) == 4
     assert onsets["onset"].tolist() == [True, False, False, False]
     assert labels_of(onsets.iloc[0].to_dict()) == {"position": 1, "feature": "b"}
-    assert onsets.loc[0, "words"].startswith("position 1, feature b: rank rises (0.05 -> 0.7")
+    assert onsets["words"][0].startswith("position 1, feature b: rank rises (0.05 -> 0.7")
 
 
 def test_a_quantity_falls_where_down_is_progress(lens: pd.DataFrame) -> None:
@@ -73,7 +73,7 @@ def test_labels_that_no_curve_of_a_run_differs_in_are_no_axes(step_up: Curves) -
 
 def test_the_curve_of_a_row_is_the_one_that_was_followed(lens: pd.DataFrame) -> None:
     table = declaring(lens, rank=Quantity("rank", progress="up"))
-    without = table[table["position"] == 0].assign(position=pd.NA)
+    without = table[table["position"] == 0].assign(position=pd.NA)  # type: ignore[arg-type]
     table = declaring(pd.concat([table, without]), rank=Quantity("rank", progress="up"))
     for row, curve in zip(find_onsets(table).sort_index().to_dict("records"), followed(table), strict=False):
         assert curve_of(table, row)["step"].is_monotonic_increasing

@@ -27,7 +27,7 @@ def test_the_interval_lies_between_the_evaluations_around_the_crossing() -> None
 
 def test_a_run_that_never_crosses_is_censored_at_its_last_step() -> None:
     found = emergence_times(table_of({"a": [0.1, 0.2], "b": [0.0, 0.7]}), "Accuracy", "accuracy", 0.5)
-    assert found.set_index("run").loc["a"].to_list() == [10.0, math.inf, True]
+    assert list(found.set_index("run").loc["a"]) == [10.0, math.inf, True]
     assert Interval(10.0, math.inf).censored
     assert not Interval(0.0, 10.0).censored
 

@@ -48,6 +48,7 @@ def test_texts_have_a_model_of_their_tokens(letters: str, tokenizer: str) -> Non
     wikitext = recipe_for(WikiText, data=letters, vocab_size=262, length=16, name="mine", n_heads=2)
     for recipe, d_vocab in ((text, 11), (wikitext, wikitext.task.d_vocab)):
         assert (recipe.architecture.config["n_ctx"], recipe.architecture.config["d_vocab"]) == (16, d_vocab)
+    assert isinstance(wikitext.task, WikiText)
     assert (wikitext.task, wikitext.architecture.n_heads) == (dataclasses.replace(wikitext.task, name="mine"), 2)
 
 

@@ -32,7 +32,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="module")
-def folder(text: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(text: str, few_sequences: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where a short run lies, without its report: drawing takes seconds."""
     path = tmp_path_factory.mktemp("runs") / "wikitext"
     with pytest.MonkeyPatch.context() as patch:

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections import Counter
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -54,7 +55,7 @@ EVERY_PROBE = [
 WITHOUT_NORM = {**CONFIG, "normalization_type": None}
 
 
-def series_of(config: dict, steps: tuple[int, ...] = (0, 5, 9), name: str = "run") -> CheckpointSeries:
+def series_of(config: dict[str, Any], steps: tuple[int, ...] = (0, 5, 9), name: str = "run") -> CheckpointSeries:
     """Random models, one a step."""
     made = Architecture(config, GaussianInit(0.4))
     return CheckpointSeries(name, made, steps, lambda step: model.weights(model.build(made, seed=step)))
@@ -159,7 +160,7 @@ def test_ablations_are_those_of_the_model_run_by_hand(batch: Batch) -> None:
 
 
 @pytest.mark.parametrize("config", [CONFIG, {**CONFIG, "positional_embedding_type": "rotary", "rotary_dim": 4}])
-def test_every_value_lies_in_its_interval(config: dict, batch: Batch) -> None:
+def test_every_value_lies_in_its_interval(config: dict[str, Any], batch: Batch) -> None:
     table = measure(series_of(config), EVERY_PROBE, batch, progress=False).dropna(subset=["lo"])
     assert set(table["probe"]) == {type(probe).__name__ for probe in EVERY_PROBE} - {"MeanPattern"}
     assert ((table["lo"] <= table["value"]) & (table["value"] <= table["hi"])).all()
@@ -184,7 +185,7 @@ def test_rows_carry_run_step_and_probe(batch: Batch) -> None:
 def test_one_checkpoint_is_in_memory_at_a_time(batch: Batch) -> None:
     import weakref
 
-    alive: list[weakref.ref] = []
+    alive: list[weakref.ref[Any]] = []
     series = series_of(CONFIG, (0, 1, 2, 3))
 
     def load(step: int) -> dict[str, torch.Tensor]:

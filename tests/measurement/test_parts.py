@@ -2,6 +2,7 @@
 
 import resource
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,7 @@ from stagewise.table import tidy
 def rows(step: int) -> pd.DataFrame:
     """A checkpoint's rows: some with an interval and resamples, a map without, axes of numbers and of words."""
     draws = np.random.default_rng(step).normal(size=(3, 4)).astype(np.float32)
-    keys = {"run": "mine", "step": step, "quantity": "q"}
+    keys: dict[str, Any] = {"run": "mine", "step": step, "quantity": "q"}
     scalars = pd.DataFrame({"probe": "Loss", "reference": ["a", None, "c"], "value": [1.0, 2.0, 3.0], "n": 7})
     scalars = scalars.assign(lo=0.5, hi=4.0, resamples=pd.Series(list(draws), dtype=object), **keys)
     cells = pd.DataFrame({"probe": "Map", "query": range(6), "value": np.arange(6) / (step + 1)}).assign(**keys)

@@ -4,6 +4,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -42,7 +43,7 @@ PROBES = [
 ]
 
 
-def series_of(config: dict, steps: tuple[int, ...] = (0, 5, 9)) -> CheckpointSeries:
+def series_of(config: dict[str, Any], steps: tuple[int, ...] = (0, 5, 9)) -> CheckpointSeries:
     """Random models, one a step."""
     made = Architecture(config, GaussianInit(0.4))
     return CheckpointSeries("run", made, steps, lambda step: model.weights(model.build(made, seed=step)))
@@ -89,7 +90,7 @@ def changed_weights(series: CheckpointSeries) -> CheckpointSeries:
     return dataclasses.replace(series, load=load)
 
 
-Arguments = dict[str, object]
+Arguments = dict[str, Any]
 CHANGES: dict[str, Callable[[Arguments], Arguments]] = {
     "batch": lambda a: {"batch": TASK.probe_batch(12, seed=1)},
     "targets": lambda a: {"batch": dataclasses.replace(a["batch"], targets=a["batch"].targets.roll(1, 0))},

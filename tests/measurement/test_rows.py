@@ -48,7 +48,7 @@ def test_intervals_are_percentiles_of_the_resampled_means() -> None:
     for head in range(3):
         means = sorted(sum(w * v for w, v in zip(row, values[:, head].tolist(), strict=True)) for row in WEIGHTS)
         lo, hi = np.percentile(means, [2.5, 97.5])
-        assert table.loc[head, ["lo", "hi"]].tolist() == pytest.approx([lo, hi], abs=DOUBLE)
+        assert list(table.loc[head, ["lo", "hi"]]) == pytest.approx([lo, hi], abs=DOUBLE)
         np.testing.assert_allclose(sorted(table["resamples"][head]), means, rtol=1e-5, atol=1e-6)
 
 

@@ -1,5 +1,7 @@
 """The training pass against the hooked model: same logits, same gradients, or the model itself."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -53,7 +55,7 @@ if model.has_hooked_transformer():  # what transformer-lens 4 would ignore is re
     }
 
 
-def build(change: dict) -> torch.nn.Module:
+def build(change: dict[str, Any]) -> model.Model:
     """A model with every parameter random, biases and norms too."""
     built = model.build(Architecture({**SMALL, **change}, GaussianInit(0.3)))
     generator = torch.Generator().manual_seed(1)
@@ -64,7 +66,7 @@ def build(change: dict) -> torch.nn.Module:
 
 
 @pytest.mark.parametrize("change", COVERED.values(), ids=COVERED.keys())
-def test_the_fused_pass_equals_the_hooked_model(change: dict) -> None:
+def test_the_fused_pass_equals_the_hooked_model(change: dict[str, Any]) -> None:
     built = build(change)
     forward = training_forward(built, TOKENS[:1])
     assert forward is not built
@@ -74,7 +76,7 @@ def test_the_fused_pass_equals_the_hooked_model(change: dict) -> None:
 
 
 @pytest.mark.parametrize("change", COVERED.values(), ids=COVERED.keys())
-def test_the_fused_pass_has_the_hooked_models_gradients(change: dict) -> None:
+def test_the_fused_pass_has_the_hooked_models_gradients(change: dict[str, Any]) -> None:
     built = build(change)
     weights = [parameter for parameter in built.parameters() if parameter.requires_grad]
     gradients = [
@@ -86,7 +88,7 @@ def test_the_fused_pass_has_the_hooked_models_gradients(change: dict) -> None:
 
 
 @pytest.mark.parametrize("change", NOT_COVERED.values(), ids=NOT_COVERED.keys())
-def test_what_the_fused_pass_does_not_cover_is_left_to_the_model(change: dict) -> None:
+def test_what_the_fused_pass_does_not_cover_is_left_to_the_model(change: dict[str, Any]) -> None:
     built = build(change)
     assert training_forward(built, TOKENS) is built
 
@@ -96,7 +98,7 @@ def test_the_fused_pass_follows_the_models_parameters() -> None:
     forward = training_forward(built, TOKENS)
     before = forward(TOKENS)
     with torch.no_grad():
-        built.unembed.W_U.mul_(2)
+        model.parameters(built)["unembed.W_U"].mul_(2)
     assert not torch.equal(forward(TOKENS), before)
     torch.testing.assert_close(forward(TOKENS), built(TOKENS), atol=FLOAT32, rtol=FLOAT32)
 

@@ -108,7 +108,7 @@ def rotary(kind: str) -> tuple[Architecture, Mapping[str, Tensor]]:
     import transformers
 
     neox = kind == "GPTNeoX"
-    sizes = {"hidden_size": 128 if neox else 64, "num_hidden_layers": 2, "num_attention_heads": HEADS}
+    sizes: dict[str, float] = {"hidden_size": 128 if neox else 64, "num_hidden_layers": 2, "num_attention_heads": HEADS}
     sizes |= {"vocab_size": TOKENS, "max_position_embeddings": POSITIONS, "intermediate_size": 16, "pad_token_id": 0}
     sizes |= {"rotary_pct": 0.25} if neox else {"num_key_value_heads": 2, "head_dim": 64}
     torch.manual_seed(0)
@@ -166,7 +166,9 @@ def scores(made: Architecture, state: Mapping[str, Tensor]) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("make", [native, gpt2, neox, llama, gemma2])
-def test_hand_set_heads_score_one_and_all_others_little(make: Callable) -> None:
+def test_hand_set_heads_score_one_and_all_others_little(
+    make: Callable[[], tuple[Architecture, Mapping[str, Tensor]]],
+) -> None:
     table = scores(*make())
     for relation, head in (("previous token", (0, 1)), ("induction", (1, 2))):
         rows = select(table, "AttentionTo", "along", relation=relation).set_index(["layer", "head"])["value"]

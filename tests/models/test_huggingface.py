@@ -1,17 +1,17 @@
 """Hugging Face configs: what they describe, and which models are refused."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
-from torch import nn
 
 from stagewise import models as model
 from stagewise.models import huggingface
 
 
 @pytest.mark.parametrize("kind", ["GPT2", "GPTNeoX", "Llama", "Gemma2", "GPTJ"])
-def test_sizes_go_by_transformer_lens_names(kind: str, hugging_face: Callable[..., nn.Module]) -> None:
+def test_sizes_go_by_transformer_lens_names(kind: str, hugging_face: Callable[..., Any]) -> None:
     described = huggingface.described(hugging_face(kind).config.to_dict())
     sizes = {"n_layers": 2, "d_model": 32, "n_heads": 4, "d_head": 8, "n_ctx": 32, "d_vocab": 32}
     assert dict(described.config) == sizes
@@ -29,13 +29,13 @@ def test_sizes_go_by_transformer_lens_names(kind: str, hugging_face: Callable[..
     ],
     ids=["encoder", "encoder-decoder", "no type", "unknown type"],
 )
-def test_what_is_no_causal_language_model_is_refused(config: dict, message: str) -> None:
+def test_what_is_no_causal_language_model_is_refused(config: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         huggingface.described(config)
 
 
 def test_building_leaves_the_global_generator_alone_and_a_seed_repeats(
-    hugging_face: Callable[..., nn.Module],
+    hugging_face: Callable[..., Any],
 ) -> None:
     made = huggingface.described(hugging_face("GPT2").config.to_dict())
     state = torch.get_rng_state()

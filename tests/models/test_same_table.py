@@ -106,7 +106,7 @@ def test_the_same_weights_give_the_same_table_through_both_kinds_of_model(
 ) -> None:
     if kind not in IN_4 and not model.has_hooked_transformer():
         pytest.skip("transformer-lens 4 makes no such model from a config")
-    plain = hugging_face(kind)
+    plain: Any = hugging_face(kind)
     wrapped = huggingface.described(plain.config.to_dict())
     config = Architecture({**wrapped.config, **CHANGES[kind]})
     state = {name: weight.detach() for name, weight in plain.named_parameters()}
@@ -123,10 +123,11 @@ def test_the_same_weights_give_the_same_table_through_both_kinds_of_model(
         HeadAblation(kinds=("zero", "mean")),
         RestrictedContextKL((1, 15)),
     ]
-    one, other = (
-        measure(CheckpointSeries("run", made, (0,), lambda step, w=weights: w), probes, batch, progress=False)
-        for made, weights in ((config, {**blank, **converted}), (wrapped, state))
-    )
+
+    def table(made: Architecture, weights: dict[str, Tensor]) -> pd.DataFrame:
+        return measure(CheckpointSeries("run", made, (0,), lambda step: weights), probes, batch, progress=False)
+
+    one, other = table(config, {**blank, **converted}), table(wrapped, state)
     assert len(one) > 100
     drop = ["value", "lo", "hi", "resamples"]
     pd.testing.assert_frame_equal(one.drop(columns=drop), other.drop(columns=drop))

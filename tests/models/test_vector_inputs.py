@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -58,10 +59,11 @@ def test_a_one_hot_vector_is_its_token() -> None:
 def test_every_hook_fires_on_vectors_and_edits_count() -> None:
     model, batch = models.build(ARCHITECTURE), TASK.sample(4, seed=0)
     with torch.no_grad():
-        outputs, cache = model.run_with_cache(batch.tokens)
-        tokens_cache = model.run_with_cache(torch.zeros(4, 5, dtype=torch.int64))[1]
+        outputs, cache = model.run_with_cache(batch.tokens, names_filter=lambda name: True)
+        tokens = torch.zeros(4, 5, dtype=torch.int64)
+        _, tokens_cache = model.run_with_cache(tokens, names_filter=lambda name: True)
         assert set(cache) == set(tokens_cache)
-        assert torch.allclose(cache["hook_embed"], batch.tokens @ model.embed.W_E)
+        assert torch.allclose(cache["hook_embed"], batch.tokens @ models.parameters(model)["embed.W_E"])
         silenced = model.run_with_hooks(batch.tokens, fwd_hooks=[("hook_embed", lambda value, hook: 0 * value)])
     assert outputs.shape == (4, 5, 3)
     assert not torch.allclose(silenced, outputs)
@@ -108,9 +110,10 @@ def test_every_probe_of_losses_and_divergences_reads_a_regression() -> None:
     squares = dict(zip((1, 2, 3), (16 / 2, 4 / 2, 1 / 2), strict=True))  # half the squared norms of A*_1, A*_2, A*_3
 
     def value(probe: str, quantity: str, **axes: object) -> float:
-        return select(table, probe, quantity, **axes)["value"].item()
+        found: float = select(table, probe, quantity, **axes)["value"].item()
+        return found
 
-    sampling = {"rel": 0.08}
+    sampling: dict[str, Any] = {"rel": 0.08}
     assert value("LossByPosition", "squared_error", position=3) == pytest.approx(squares[3], **sampling)
     # A head whose position lies outside the context attends to the last one alone, with its map of another lag.
     assert value("RestrictedContextKL", "kl", context=1) == pytest.approx(2 * squares[2], **sampling)

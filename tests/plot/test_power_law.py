@@ -5,6 +5,9 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.axes import Axes
+from matplotlib.container import ErrorbarContainer
+from matplotlib.lines import Line2D
 
 from stagewise.detection.power_law import fit_log_linear
 from stagewise.plot.power_law import collapse
@@ -13,9 +16,13 @@ RUNS = pd.DataFrame({"T": [64.0, 128.0, 256.0, 64.0, 128.0, 256.0], "d": [4, 4, 
 RUNS["time"] = 1.5 * RUNS["T"] * RUNS["d"] ** 0.5
 
 
+def markers(ax: Axes) -> list[Line2D]:
+    return [box.lines[0] for box in ax.containers if isinstance(box, ErrorbarContainer)]
+
+
 def test_points_lie_on_the_diagonal_of_an_exact_law() -> None:
     ax = collapse(RUNS, fit_log_linear(RUNS, "T, d"))
-    points = np.concatenate([np.asarray(box.lines[0].get_xydata()) for box in ax.containers])
+    points = np.concatenate([np.asarray(line.get_xydata()) for line in markers(ax)])
     assert points[:, 0] == pytest.approx(points[:, 1])
     assert sorted(points[:, 1]) == pytest.approx(sorted(RUNS["time"]))
 
@@ -24,8 +31,8 @@ def test_censored_runs_are_drawn_at_their_last_step_and_open() -> None:
     runs = RUNS.assign(lo=RUNS["time"] * 0.9, hi=RUNS["time"] * 1.1)
     runs.loc[5, ["lo", "hi"]] = [1000.0, math.inf]
     ax = collapse(runs, fit_log_linear(RUNS, "T, d"), colour_by="T")
-    open_ones = [box.lines[0] for box in ax.containers if box.lines[0].get_markerfacecolor() == "none"]
-    assert [line.get_ydata()[0] for line in open_ones] == [1000.0]
+    open_ones = [line for line in markers(ax) if line.get_markerfacecolor() == "none"]
+    assert [np.asarray(line.get_ydata())[0] for line in open_ones] == [1000.0]
 
 
 def test_runs_without_a_time_or_a_column_are_refused() -> None:

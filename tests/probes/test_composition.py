@@ -31,7 +31,7 @@ def test_compositions_are_ratios_of_frobenius_norms(circuits: Circuits, written_
 
 
 def test_transformer_lens_says_the_same_of_composition(sizes: dict[str, Any]) -> None:
-    made = models.build(Architecture(sizes), seed=1)
+    made: Any = models.build(Architecture(sizes), seed=1)
     theirs = {kind: made.all_composition_scores(kind) for kind in "QKV"}
     for reading in Composition().read_circuits(models.circuits(made)):
         (layer,) = (int(label) for label in reading.labels["layer"])

@@ -38,7 +38,7 @@ def test_a_short_context_is_the_divergence_from_the_truncated_model() -> None:
     with torch.no_grad():
         full = built(batch.tokens).log_softmax(-1)
         for query in range(TASK.n_ctx):
-            positions = built.W_pos[max(0, query - 1) : query + 1]
+            positions = model.parameters(built)["pos_embed.W_pos"][max(0, query - 1) : query + 1]
             window = batch.tokens[:, max(0, query - 1) : query + 1]
             replace = ("hook_pos_embed", lambda x, hook, positions=positions: positions)
             cut = built.run_with_hooks(window, fwd_hooks=[replace])[:, -1].log_softmax(-1)

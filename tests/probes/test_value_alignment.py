@@ -1,5 +1,7 @@
 """Value alignment: a head whose OV circuit is the feature has cosine and projection one."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -97,7 +99,7 @@ def test_every_layer_and_head_has_its_own_map(change: dict[str, int]) -> None:
         "act_fn": "relu",
     }
     made = Architecture({**config, **change}, GaussianInit(0.5))
-    built = model.build(made)
+    built: Any = model.build(made)
     state = model.weights(built)
     cosine, projection = read(made, state)
     for layer in range(2):

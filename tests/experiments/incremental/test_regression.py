@@ -91,9 +91,10 @@ def test_every_predicted_row_is_measured_too(tmp_path: Path) -> None:
     keys = ["step", "probe", "quantity", "layer", "head", "relation", "feature"]
     tables = measured(task, theory, plan, tmp_path), predict(theory, [0, 1, 2])
     both = ("squared_error", "mass", "projection")
-    ours, theirs = (table[table.quantity.isin(both)][keys] for table in tables)
+    measured_too = (table[table.quantity.isin(both)][keys] for table in tables)
+    ours, theirs = (rows.sort_values(keys, ignore_index=True) for rows in measured_too)
     assert set(tables[1].quantity) == {*both, "group_squared_error"}
-    pd.testing.assert_frame_equal(*(t.sort_values(keys, ignore_index=True) for t in (ours, theirs)))
+    pd.testing.assert_frame_equal(ours, theirs)
 
 
 def test_a_theory_of_another_number_of_lags_is_refused() -> None:

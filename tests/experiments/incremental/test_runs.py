@@ -42,8 +42,8 @@ def test_a_sweep_has_a_row_for_each_run_and_one_folder_for_those_that_are_the_sa
     folder, summary = swept
     assert summary["run"].tolist() == ["n=40-seed0", "n=80-seed0", "same-seed0"]
     assert {path.name for path in folder.iterdir()} == {"a-seed0", "b-seed0", "baselines"}
-    numbers = summary.set_index("variant").drop(columns="run")
-    pd.testing.assert_series_equal(numbers.loc["n=80"], numbers.loc["same"], check_names=False)
+    numbers = summary.set_index("variant").drop(columns="run").T
+    pd.testing.assert_series_equal(numbers["n=80"], numbers["same"], check_names=False)
 
 
 def test_the_runs_of_a_data_sweep_share_their_baselines(swept: tuple[Path, pd.DataFrame]) -> None:
@@ -125,9 +125,9 @@ def test_more_data_never_means_fewer_completed_stages(small: Path) -> None:
 def test_a_smaller_initial_scale_ends_the_first_stage_later_and_zero_never(small: Path) -> None:
     for rows in by_seed("4L", small):
         assert rows.loc[["scale=xavier", "scale=0.001", "scale=1e-06"], "end_1"].is_monotonic_increasing
-        assert rows.loc["scale=0.0", "distinct_heads"] == 1
-        assert rows.loc["scale=0.0", "stages"] == 1
-        assert rows.loc["scale=0.0", "final_kl"] > 5 * rows.loc["scale=0.001", "final_kl"]
+        assert rows["distinct_heads"]["scale=0.0"] == 1
+        assert rows["stages"]["scale=0.0"] == 1
+        assert rows["final_kl"]["scale=0.0"] > 5 * rows["final_kl"]["scale=0.001"]
 
 
 @pytest.mark.slow
@@ -140,15 +140,15 @@ def test_a_steeper_hierarchy_ends_its_stages_later_and_none_has_no_stages(small:
 @pytest.mark.slow
 def test_two_heads_stop_on_the_second_plateau(small: Path) -> None:
     for rows in by_seed("heads", small):
-        assert rows.loc["heads=2", "stages"] < 3
-        assert rows.loc["heads=2", "final_kl"] > 3 * rows.loc["heads=3", "final_kl"]
+        assert rows["stages"]["heads=2"] < 3
+        assert rows["final_kl"]["heads=2"] > 3 * rows["final_kl"]["heads=3"]
 
 
 @pytest.mark.slow
 def test_with_reversed_importance_all_heads_look_at_the_farthest_group_first(small: Path) -> None:
     for rows in by_seed("8", small):
-        table = run_folder.read_table(small / rows.loc["reversed", "folder"])
-        masses = select(table, "AttentionTo", "mass", step=int(rows.loc["reversed", "end_1"]))
+        table = run_folder.read_table(small / rows["folder"]["reversed"])
+        masses = select(table, "AttentionTo", "mass", step=int(rows["end_1"]["reversed"]))
         top = masses.loc[masses.groupby("head")["value"].idxmax(), "relation"]
         assert set(top) == {"I(1)"}
-        assert rows.loc["reversed", "stages"] == 3
+        assert rows["stages"]["reversed"] == 3

@@ -1,6 +1,7 @@
 """The paper's WikiText model in training: its steps, and that a killed run resumes as if it had not been."""
 
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -36,7 +37,7 @@ def test_the_feed_forward_layer_has_its_own_rate_and_the_gradient_is_clipped(tmp
 
 
 @pytest.mark.parametrize("optimiser", ["adam", "sgd"])
-def test_a_killed_run_goes_on_with_the_same_bits(optimiser: str, tmp_path: Path) -> None:
+def test_a_killed_run_goes_on_with_the_same_bits(optimiser: Literal["adam", "sgd"], tmp_path: Path) -> None:
     setting = Setting(optimiser, 1e-3, steps=5)
     whole = train_baseline(setting, ROWS, 7, {1: weights, 5: weights}, tmp_path / "a", progress=False)
     with pytest.raises(KeyboardInterrupt):

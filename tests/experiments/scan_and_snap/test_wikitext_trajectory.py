@@ -22,5 +22,5 @@ def test_it_writes_losses_and_entropies_by_step(letters: str, tmp_path: Path, mo
     held_out = columns(WikiText(data=letters, tokenizer="basic_english").corpus().ids["validation"], 10)
     model = Baseline(9, n_layers=2, seed=1)  # eight words and <unk>
     assert table["validation_loss"][0] == pytest.approx(text_loss(model, held_out), abs=1e-5)
-    assert table.loc[0, ["entropy_0", "entropy_1"]].tolist() == pytest.approx(probe_entropy(model, held_out), abs=1e-5)
+    assert list(table.loc[0, ["entropy_0", "entropy_1"]]) == pytest.approx(probe_entropy(model, held_out), abs=1e-5)
     assert wikitext_trajectory.trajectory(tmp_path, n_layers=2, steps=3, data=letters, progress=False) == printed

@@ -2,6 +2,7 @@
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -60,7 +61,7 @@ def test_only_y_and_z_train_and_their_padding_has_no_gradient() -> None:
     model = models.build(yz(TASK.d_vocab, TASK.n_ctx, "uniform"), seed=3)
     batch = TASK.sample(4, seed=0)
     torch.nn.functional.cross_entropy(model(batch.tokens)[:, -1], batch.targets[:, -1]).backward()
-    gradients = {name: p.grad for name, p in model.named_parameters() if p.requires_grad}
+    gradients: dict[str, Any] = {name: p.grad for name, p in model.named_parameters() if p.requires_grad}
     assert sorted(gradients) == ["blocks.0.attn.W_Q", "unembed.W_U"]
     m = TASK.d_vocab
     assert not gradients["blocks.0.attn.W_Q"][0, m:].any()

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 from stagewise import probes
 from stagewise.reporting.figure import Plot
@@ -70,5 +71,7 @@ def test_every_probe_without_a_section_is_drawn_with_its_declared_label(name: st
         (drawn,) = probe_section(Measured({}, None, rows, None, {}, 0), name, [quantity])
         assert isinstance(drawn, Plot)
         assert drawn.caption.lower().startswith(what.label[0].lower())
-        (ax,) = drawn.panels[""].axes  # type: ignore[union-attr]
+        panel = drawn.panels[""]
+        assert isinstance(panel, Figure)
+        (ax,) = panel.axes
         assert ax.get_ylabel().replace("\n", " ") == what.axis
