@@ -276,7 +276,7 @@ def emerging() -> pd.DataFrame:
     """Of two heads one begins to look at the value's key at step 420, the accuracy rises at 540. Not to be changed."""
     steps = np.arange(0, 1000, 50)
 
-    def rows(at: float, height: float, probe: str, quantity: str, **axes: object) -> pd.DataFrame:
+    def rows(at: float, height: float, probe: str, quantity: str, **axes: Any) -> pd.DataFrame:
         values = height / (1 + np.exp(-(steps - at) / 20))
         return pd.DataFrame({"step": steps, "value": values}).assign(run="made", probe=probe, quantity=quantity, **axes)
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,7 @@ def test_each_option_changes_its_own_field_and_no_other() -> None:
     base = recipe_of("markov", Choice())
     changed = recipe_of("markov", Choice(steps=7, settings=["plan.learning_rate=0.5", "task.importance=1.25"]))
     assert changed.plan == dataclasses.replace(base.plan, steps=7, save=None, learning_rate=0.5)
+    assert isinstance(base.task, MarkovChain)
     assert changed.task == dataclasses.replace(base.task, importance=1.25)
     assert changed.architecture == base.architecture
     sized = recipe_of("markov", Choice(heads=2, layers=2)).architecture
@@ -34,7 +36,7 @@ def test_a_folder_gives_its_recipe_which_steps_and_settings_may_change(
 
 
 @pytest.mark.parametrize("option", [{"preset": "full"}, {"seed": 0}, {"heads": 2}, {"layers": 1}], ids=str)
-def test_what_only_a_preset_has_is_refused_for_a_folder(option: dict, small_folder: Path) -> None:
+def test_what_only_a_preset_has_is_refused_for_a_folder(option: dict[str, Any], small_folder: Path) -> None:
     with pytest.raises(ValueError, match=f"--{next(iter(option))} is of a preset, and .* holds a run"):
         recipe_in(small_folder, Choice(**option))
 

@@ -1,5 +1,7 @@
 """Stages in KL to nested references: planted ones are found, nulls have none, thresholds are those of the criteria."""
 
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,7 +20,7 @@ COVERED = 0.8
 
 def drop(at: float, width: float = 0.1) -> np.ndarray:
     """A transition from 0 to 1 at a step, `width` e-folds wide."""
-    return 1 / (1 + np.exp(-(np.log(STEPS + 1) - np.log(at + 1)) / width))
+    return np.asarray(1 / (1 + np.exp(-(np.log(STEPS + 1) - np.log(at + 1)) / width)))
 
 
 def table(curves: dict[str, np.ndarray], run: str = "run") -> pd.DataFrame:
@@ -105,7 +107,7 @@ def test_a_curve_without_a_turning_point_ends_no_stage() -> None:
     points = find_stages(table(curves)).turning_points.set_index("reference")
     assert points["boundary"].tolist() == [True, False, False]
     assert points.loc["A*_1:2", "verdict"] == TurnVerdict.NO_RISE
-    assert "has no turning point" in points.loc["A*_1:2", "reason"]
+    assert "has no turning point" in points["reason"]["A*_1:2"]
 
 
 def test_resamples_of_the_batch_widen_the_interval() -> None:
@@ -139,10 +141,10 @@ def test_three_checkpoints_are_too_few() -> None:
         ({"slowdown": 0.0, "close": 1.0}, TurnVerdict.CLOSE),
     ],
 )
-def test_a_threshold_that_is_moved_decides_otherwise(stricter: dict[str, float], verdict: TurnVerdict) -> None:
+def test_a_threshold_that_is_moved_decides_otherwise(stricter: dict[str, Any], verdict: TurnVerdict) -> None:
     measured = table(three_stages(noise=0.005))
     assert find_stages(measured).turning_points["verdict"].tolist()[:2] == [TurnVerdict.PLATEAU] * 2
-    stages = find_stages(measured, criteria=StageCriteria(**stricter))
+    stages = find_stages(measured, criteria=dataclasses.replace(StageCriteria(), **stricter))
     assert stages.turning_points["verdict"].tolist()[:2] == [verdict] * 2
     assert len(stages) == (3 if verdict == TurnVerdict.CLOSE else 1)
 
@@ -158,7 +160,7 @@ def test_another_curve_corroborates_a_boundary_nearby_and_no_other() -> None:
     near, far = curves["A*_1"] + 0.1, 2.6 - 1.8 * drop(10) + 1.0 * drop(30)
     stages = find_stages(table({**curves, "near": near, "far": far}), references=NAMES)
     points = stages.turning_points.set_index("reference")
-    assert points.loc["near", ["verdict", "ends_stage"]].tolist() == [TurnVerdict.CORROBORATES, 1]
+    assert (points["verdict"]["near"], points["ends_stage"]["near"]) == (TurnVerdict.CORROBORATES, 1)
     assert points.loc["far", "verdict"] == TurnVerdict.ELSEWHERE
     wide = find_stages(table({**curves, "near": near, "far": far}), NAMES, StageCriteria(nearby=100.0))
     assert wide.turning_points.set_index("reference").loc["far", "verdict"] == TurnVerdict.CORROBORATES

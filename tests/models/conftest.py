@@ -14,15 +14,14 @@ from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.init import GaussianInit, WithoutPositions
 from stagewise.intervention import Edit
-from stagewise.models import huggingface
-from stagewise.models.edits import kept
+from stagewise.models.edits import in_context
 
 HOOKED = models.has_hooked_transformer()
 """A HookedTransformer, or what transformer-lens 4 has in its place: a native bridge."""
 
 CONFIG = {"n_layers": 3, "d_model": 16, "d_head": 4, "n_heads": 4, "n_ctx": 9, "d_vocab": 7, "d_mlp": 12, "eps": 1e-5}
 ROTARY = {"positional_embedding_type": "rotary"}
-CONFIGS: dict[str, dict] = {
+CONFIGS: dict[str, dict[str, Any]] = {
     "attention only": {"attn_only": True, "normalization_type": None},
     "LN and MLP": {"act_fn": "gelu"},
     "LNPre": {"normalization_type": "LNPre"},
@@ -113,7 +112,7 @@ def subject(helper: Callable[[str], ModuleType], hugging_face: Callable[..., nn.
     return make
 
 
-def from_config(change: dict, n_layers: int, scale: float, reference: ModuleType) -> Subject:
+def from_config(change: dict[str, Any], n_layers: int, scale: float, reference: ModuleType) -> Subject:
     gaussian = GaussianInit(0.2 if change.get("normalization_type", "LN") is None else 0.5)  # logits of order one
     init = WithoutPositions(gaussian) if "without positions" in change else gaussian
     fields = {name: value for name, value in change.items() if name != "without positions"}
@@ -128,14 +127,15 @@ def from_config(change: dict, n_layers: int, scale: float, reference: ModuleType
     tokens = torch.randint(7, (5, 9), generator=torch.Generator().manual_seed(0))
 
     def plain(context: int = 99, without: tuple[int, int] | None = None) -> Tensor:
-        return reference.plain(state, config, tokens, context, without)
+        logits: Tensor = reference.plain(state, config, tokens, context, without)
+        return logits
 
     return Subject(built, tokens, plain)
 
 
 def bridged(hf: nn.Module) -> Subject:
     """A bridge with the weights of a Hugging Face model, and Hugging Face's own pass with its own additive mask."""
-    built = models.build(huggingface.described(hf.config.to_dict()))
+    built = models.build(models.described(hf))
     models.load(built, hf.state_dict())
     tokens = torch.randint(32, (5, 12), generator=torch.Generator().manual_seed(0))
 
@@ -147,13 +147,14 @@ def bridged(hf: nn.Module) -> Subject:
                 (weight if rows else weight.T)[8 * without[1] : 8 * without[1] + 8] = 0.0
         named = {"attention_mask": _additive_mask(context)} if context < 12 else {}
         with torch.no_grad():
-            return changed(tokens, **named).logits.log_softmax(-1)
+            logits: Tensor = changed(tokens, **named).logits
+            return logits.log_softmax(-1)
 
     return Subject(built, tokens, plain)
 
 
 def _additive_mask(context: int) -> Tensor:
-    mask = torch.zeros(12, 12).masked_fill(~kept(12, 12, context), torch.finfo(torch.float32).min)
+    mask = torch.zeros(12, 12).masked_fill(~in_context(12, 12, context), torch.finfo(torch.float32).min)
     return mask.expand(5, 1, -1, -1)
 
 

@@ -42,7 +42,9 @@ def test_a_restricted_context_is_masked_attention_where_the_model_takes_no_such_
     one = bridge_of(plain)
     restricted = one.edited((RestrictContext(3),))
 
-    def hand_over(module: nn.Module, arguments: tuple, named: dict) -> tuple[tuple, dict]:
+    def hand_over(
+        module: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         assert "attention_mask" in named
         return arguments, {**named, "attention_mask": additive_mask(3)}
 
@@ -58,7 +60,8 @@ def test_the_residual_stream_after_every_layer_is_hugging_faces_own(
     bridged_kind: str, hugging_face: Callable[..., nn.Module], bridge_of: Make, additive_mask: Callable[[int], Tensor]
 ) -> None:
     plain = hugging_face(bridged_kind, **{"n_layer" if bridged_kind in ("GPT2", "GPTJ") else "num_hidden_layers": 3})
-    one, seen = bridge_of(plain), {}
+    one = bridge_of(plain)
+    seen: dict[int, Tensor] = {}
     looks = [(f"blocks.{k}.hook_resid_post", lambda x, hook, k=k: seen.__setitem__(k, x.clone())) for k in range(3)]
     with torch.no_grad():
         expected = plain(one.tokens, attention_mask=additive_mask(3), output_hidden_states=True).hidden_states

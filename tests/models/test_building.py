@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -21,7 +22,7 @@ LONGER = torch.randint(32, (5, 12), generator=torch.Generator().manual_seed(0))
 
 HOOKED = models.has_hooked_transformer()
 
-NOT_IN_4: dict[str, dict] = {
+NOT_IN_4: dict[str, dict[str, Any]] = {
     "parallel": {"parallel_attn_mlp": True},
     "alibi": {"positional_embedding_type": "alibi"},
     "shortformer": {"positional_embedding_type": "shortformer"},
@@ -91,14 +92,14 @@ def test_a_seed_gives_the_same_weights_whatever_the_global_generator(made: Archi
     ],
     ids=str,
 )
-def test_a_config_that_transformer_lens_refuses_is_a_value_error(change: dict, message: str) -> None:
+def test_a_config_that_transformer_lens_refuses_is_a_value_error(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         models.build(Architecture({**CONFIG, "n_layers": 1, **change}))
 
 
 @pytest.mark.skipif(HOOKED, reason="a HookedTransformer has all of these")
 @pytest.mark.parametrize("change", NOT_IN_4.values(), ids=NOT_IN_4.keys())
-def test_what_transformer_lens_4_would_ignore_is_refused(change: dict) -> None:
+def test_what_transformer_lens_4_would_ignore_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"TransformerLens refuses .*take transformer-lens 3.9 \(pip install"):
         models.build(Architecture({**CONFIG, "n_layers": 1, **change}))
 

@@ -1,10 +1,14 @@
 """What an edit does to an activation, computed by hand."""
 
+from typing import Literal
+
 import pytest
 import torch
 
 from stagewise.intervention import AblateHead
-from stagewise.models.edits import ablate, cut_pattern, cut_scores, kept
+from stagewise.models.edits import ablate, in_context, restrict_pattern, restrict_scores
+
+Kind = Literal["zero", "mean", "resample"]
 
 
 def test_a_pattern_cut_after_the_softmax_is_one_cut_before_it() -> None:
@@ -12,32 +16,36 @@ def test_a_pattern_cut_after_the_softmax_is_one_cut_before_it() -> None:
         torch.ones(6, 6, dtype=torch.bool).triu(1), -torch.inf
     )
     expected = scores.masked_fill(torch.ones(6, 6, dtype=torch.bool).tril(-2), -torch.inf).softmax(-1)
-    torch.testing.assert_close(cut_pattern(scores.softmax(-1), 2), expected)
+    torch.testing.assert_close(restrict_pattern(scores.softmax(-1), 2), expected)
 
 
 def test_a_pattern_with_nothing_left_inside_is_refused() -> None:
     pattern = torch.tensor([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
     with pytest.raises(ValueError, match="puts all its attention outside the last 1 positions"):
-        cut_pattern(pattern, 1)
+        restrict_pattern(pattern, 1)
 
 
 @pytest.mark.parametrize(("n_query", "n_key"), [(4, 4), (2, 5)])
 def test_a_query_keeps_the_last_keys_up_to_itself(n_query: int, n_key: int) -> None:
-    mask = kept(n_query, n_key, 2)
+    mask = in_context(n_query, n_key, 2)
     for query in range(n_query):
         position = n_key - n_query + query  # the queries are the last positions
         assert [key for key in range(n_key) if mask[query, key]] == [max(position - 1, 0), position][-position - 1 :]
 
 
 def test_scores_outside_the_context_get_no_attention_and_the_others_their_shares() -> None:
-    attention = cut_scores(torch.log(torch.tensor([[9.0, 9, 9], [1, 3, 9], [9, 1, 4]])), 2).softmax(-1)
+    attention = restrict_scores(torch.log(torch.tensor([[9.0, 9, 9], [1, 3, 9], [9, 1, 4]])), 2).softmax(-1)
     torch.testing.assert_close(attention, torch.tensor([[1.0, 0, 0], [0.25, 0.75, 0], [0, 0.2, 0.8]]))
 
 
 def test_only_the_ablated_head_is_replaced_and_the_activation_stays() -> None:
     z = torch.arange(12.0).view(3, 1, 2, 2)
     before, clean = z.clone(), 10 * z
-    expected = {"zero": [0.0, 0, 0], "mean": [60.0, 60, 60], "resample": [10.0, 2, 6]}  # of z[:, 0, 1, 0] = 2, 6, 10
+    expected: dict[Kind, list[float]] = {
+        "zero": [0.0, 0, 0],
+        "mean": [60.0, 60, 60],
+        "resample": [10.0, 2, 6],
+    }  # z[:, 0, 1, 0] is 2, 6, 10
     for kind, values in expected.items():
         edited = ablate(z, AblateHead(0, 1, kind), clean)
         assert edited[:, 0, 1, 0].tolist() == values

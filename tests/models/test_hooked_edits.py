@@ -36,7 +36,7 @@ every_edit = pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS.keys())
 def hooked(subject: Any, name: str, change: Callable[[Tensor], Tensor]) -> Tensor:
     """The whole pass with one activation replaced: TransformerLens alone."""
     with torch.no_grad():
-        logits = subject.built.run_with_hooks(subject.tokens, fwd_hooks=[(name, lambda x, hook: change(x))])
+        logits: Tensor = subject.built.run_with_hooks(subject.tokens, fwd_hooks=[(name, lambda x, hook: change(x))])
     return logits.log_softmax(-1)
 
 
@@ -47,7 +47,7 @@ def truncated(subject: Any, context: int) -> Tensor:
         first = max(0, query - context + 1)
         positions = subject.built.W_pos[first : query + 1]
         with torch.no_grad():
-            logits = subject.built.run_with_hooks(
+            logits: Tensor = subject.built.run_with_hooks(
                 subject.tokens[:, first : query + 1],
                 fwd_hooks=[("hook_pos_embed", lambda x, hook, positions=positions: positions)],
             )

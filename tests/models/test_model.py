@@ -6,7 +6,6 @@ from torch import nn
 
 from stagewise import models
 from stagewise.architecture import Architecture
-from stagewise.models import huggingface
 from stagewise.models.model import Bridge, Model
 
 
@@ -22,6 +21,6 @@ def test_what_a_config_makes_is_a_model_and_knows_its_sizes() -> None:
 def test_a_bridge_is_one_and_the_model_beneath_is_none(hugging_face: Callable[..., nn.Module]) -> None:
     plain = hugging_face("GPT2")
     assert not isinstance(plain, Model)
-    bridge = models.build(huggingface.described(plain.config.to_dict()))
+    bridge = models.build(models.described(plain))
     assert isinstance(bridge, Bridge)
     assert type(bridge.original_model) is type(plain)

@@ -48,7 +48,7 @@ def test_rotary_pairs_that_are_adjacent_there_are_two_halves_here() -> None:
 def test_there_and_back_is_the_same_weight(name: str, shape: tuple[int, ...], positions: str) -> None:
     cfg = config(positional_embedding_type=positions, **({"rotary_dim": 4} if positions == "rotary" else {}))
     weight = torch.randn(shape, generator=torch.Generator().manual_seed(0))
-    assert torch.equal(native.own(name, native.hooked(name, weight, cfg), cfg), weight)
+    assert torch.equal(native.unhooked(name, native.hooked(name, weight, cfg), cfg), weight)
 
 
 def test_a_weight_of_another_width_of_heads_is_refused_by_its_name() -> None:
@@ -61,5 +61,5 @@ def test_a_weight_of_another_width_of_heads_is_refused_by_its_name() -> None:
 )
 def test_what_would_be_ignored_is_refused_and_what_changes_nothing_is_dropped(field: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"take\s+transformer-lens 3.9"):
-        native.honoured({**SMALL, **field})
-    assert native.honoured({**SMALL, "model_name": "mine", "seed": 3, "use_attn_scale": True}) == SMALL
+        native.supported_fields({**SMALL, **field})
+    assert native.supported_fields({**SMALL, "model_name": "mine", "seed": 3, "use_attn_scale": True}) == SMALL

@@ -1,7 +1,7 @@
 """Clean and edited passes of every kind of model against the same computation without hooks."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -35,7 +35,7 @@ every_edit = pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS.keys())
 def hooked(subject: Any, name: str, change: Callable[[Tensor], Tensor]) -> Tensor:
     """The whole pass with one activation replaced: TransformerLens alone."""
     with torch.no_grad():
-        logits = subject.built.run_with_hooks(subject.tokens, fwd_hooks=[(name, lambda x, hook: change(x))])
+        logits: Tensor = subject.built.run_with_hooks(subject.tokens, fwd_hooks=[(name, lambda x, hook: change(x))])
     return logits.log_softmax(-1)
 
 
@@ -99,7 +99,9 @@ def test_a_head_is_ablated_inside_a_restricted_context(kind: str, subject: Make)
 @pytest.mark.parametrize("model", ["LN and MLP", *HUGGING_FACE[:5]])
 @pytest.mark.parametrize("layer", [0, 1])
 @pytest.mark.parametrize("kind", ["mean", "resample"])
-def test_a_mean_and_another_sequences_output_are_put_in_place(model: str, layer: int, kind: str, subject: Make) -> None:
+def test_a_mean_and_another_sequences_output_are_put_in_place(
+    model: str, layer: int, kind: Literal["mean", "resample"], subject: Make
+) -> None:
     one, name = subject(model), f"blocks.{layer}.attn.hook_z"
     _, activations = models.clean_pass(one.built, one.tokens, [name])
     z = activations[name].clone()

@@ -1,5 +1,7 @@
 """A model of text beside n-gram models: bands where one takes over from another, losses beside theirs."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,7 +14,7 @@ STEPS = (0, 10, 100, 1000)
 FOUND = [Crossing("unigram", "bigram", 10, 100), Crossing("bigram", "trigram", 1000, float("inf"))]
 
 
-def curve(probe: str, quantity: str, level: float, **axes: object) -> pd.DataFrame:
+def curve(probe: str, quantity: str, level: float, **axes: Any) -> pd.DataFrame:
     rows = pd.DataFrame({"step": STEPS, "value": [level + 1, level + 0.5, level + 0.2, level]})
     return rows.assign(run="run", probe=probe, quantity=quantity, nested=0, **axes)
 

@@ -30,7 +30,7 @@ def test_onsets_are_labelled_and_marked_the_others_grey(table: pd.DataFrame) -> 
     (ax,) = onset_curves(table, stages).axes
     lines = {str(line.get_label()): line for line in ax.get_lines()}
     assert {"L0H0", "_without", "_t50"} <= lines.keys()
-    lo, hi = lines["_t50"].get_xdata()
+    lo, hi = np.asarray(lines["_t50"].get_xdata(), dtype=float)
     assert lo <= 100 <= hi
     assert (lo, hi) == tuple(stages.onsets.loc[0, ["t50_lo", "t50_hi"]])
 

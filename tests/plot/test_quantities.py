@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from stagewise.plot.quantities import axes_of, place_in_words, quantity_of, set_value_axis
+from stagewise.plot.quantities import axes_of, labels_in_words, quantity_of, set_value_axis
 from stagewise.table import Quantity, declare
 
 
@@ -20,7 +20,7 @@ def test_what_says_more_of_a_reference_is_no_axis() -> None:
     rows = pd.DataFrame({"step": [0], "value": [0.1], "reference": ["a"], "nested": [1], "context": [2]})
     assert axes_of(rows) == ["reference"]
     assert axes_of(rows.drop(columns="reference")) == ["context"]
-    assert place_in_words({"layer": 0, "head": 1, "offset": 2, "relation": pd.NA}) == "L0H1, offset 2"
+    assert labels_in_words({"layer": 0, "head": 1, "offset": 2, "relation": pd.NA}) == "L0H1, offset 2"
 
 
 def test_what_a_table_declares_goes_before_the_librarys_own() -> None:

@@ -14,7 +14,7 @@ from stagewise.checkpoints.run_folder import METRICS, RUN, TABLE
 from stagewise.detection.stages import find_stages
 from stagewise.recipe import describe
 from stagewise.reporting.measured import Measured, read_measured
-from stagewise.reporting.page import made_sections, report
+from stagewise.reporting.page import filled_sections, report
 from stagewise.reporting.sections import LAST, SECTIONS
 from stagewise.tasks import MarkovChain
 
@@ -171,13 +171,13 @@ def test_relations_are_outlined_where_the_task_is_known(page: str, tmp_path: Pat
 
 
 def test_one_profile_does_not_hide_what_was_not_measured(tmp_path: Path, table: pd.DataFrame) -> None:
-    rows = table[lambda rows: rows["probe"] == "LossByPosition"]
+    rows = table[table["probe"] == "LossByPosition"]
     text = report(save(tmp_path / "run", rows)).read_text(encoding="utf8")
     assert sections_of(text) == ["profiles", "settings"]
     assert "Not measured in this run: The stages (KLToReference, Loss)" in text
 
 
 def test_what_a_section_lacks_the_rows_for_is_drawn_by_itself(table: pd.DataFrame) -> None:
-    rows = table[lambda rows: rows["probe"].isin(["Accuracy", "Loss"])]
-    made = made_sections(Measured({}, None, rows, None, {}, 0))
+    rows = table[table["probe"].isin(["Accuracy", "Loss"])]
+    made = filled_sections(Measured({}, None, rows, None, {}, 0))
     assert [section.title for section in made] == ["The stages", "Accuracy", "Settings, versions, seeds"]

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from stagewise.cli.app import app
 from stagewise.experiments.emergence import figures as emergence
-from stagewise.experiments.emergence.grids import Wanted, axes_of
+from stagewise.experiments.emergence.grids import FigureRequest, axes_of
 from stagewise.experiments.emergence.recall import recall_settings
 from stagewise.experiments.emergence.recipes import (
     run_recall,
@@ -52,7 +52,7 @@ def test_what_has_no_meaning_is_one_line_and_trains_nothing(arguments: str, mess
 
 def test_runs_that_are_all_censored_give_a_figure_and_no_law(tmp_path: Path) -> None:
     given = {"N_pairs": (2, 3), "N_tokens": (8,), "seed": (0,)}
-    wanted = Wanted(tmp_path / "figure-4-small", "small", axes_of(4, "small", given), budget=2)
+    wanted = FigureRequest(tmp_path / "figure-4-small", "small", axes_of(4, "small", given), budget=2)
     settings = recall_settings(wanted)
     with concurrent.futures.ThreadPoolExecutor(1) as here:
         sweep(run_recall, settings, wanted.folder, here, progress=False)

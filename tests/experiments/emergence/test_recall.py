@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from stagewise.experiments.emergence.grids import Wanted, axes_of
+from stagewise.experiments.emergence.grids import FigureRequest, axes_of
 from stagewise.experiments.emergence.recall import _by_seed, _ratio, recall_settings, rise_in_words
 
 
@@ -37,8 +37,8 @@ def test_rises_are_told_without_the_censored_ones() -> None:
 
 def test_every_cell_of_the_grid_is_a_run_within_its_budget(tmp_path: Path) -> None:
     axes = axes_of(4, "small", {"N_pairs": [2, 12], "N_tokens": [64], "seed": [0, 1]})
-    settings = recall_settings(Wanted(tmp_path, "small", axes))
+    settings = recall_settings(FigureRequest(tmp_path, "small", axes))
     cells = [(each["n_pairs"], each["seed"], each["budget"]) for each in settings]
     assert cells == [(2, 0, 4000), (2, 1, 4000), (12, 0, 7400), (12, 1, 7400)]
-    given = recall_settings(Wanted(tmp_path, "small", axes, budget=30))
+    given = recall_settings(FigureRequest(tmp_path, "small", axes, budget=30))
     assert {each["budget"] for each in given} == {30}

@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -48,7 +49,7 @@ def test_the_papers_sizes_build() -> None:
     recall = recall_recipe(8, 32, setting="paper").architecture
     assert (recall.n_layers, recall.n_heads, recall.config["d_mlp"]) == (4, 4, 1024)
     regression = models.build(regression_recipe(16, 8).architecture)
-    assert regression.cfg.d_vocab_out == 8
+    assert regression.cfg.to_dict()["d_vocab_out"] == 8
     assert regression.cfg.normalization_type is None
 
 
@@ -63,7 +64,7 @@ def test_the_transformer_learns_regression_when_the_law_says(tmp_path: Path) -> 
 def recall_runs(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
     """Two seeds of eight and twelve pairs with one copy, and of twelve pairs with two."""
     folder = str(tmp_path_factory.mktemp("recall"))
-    conditions = [
+    conditions: list[dict[str, Any]] = [
         {"n_pairs": n, "n_tokens": 64, "n_copies": B, "seed": seed, "budget": budget}
         for n, B, budget in ((8, 1.0, 3500), (12, 1.0, 5500), (12, 2.0, 3000))
         for seed in (0, 1)
@@ -75,11 +76,11 @@ def recall_runs(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
 
 @pytest.mark.slow
 def test_recall_rises_abruptly_after_its_plateau(recall_runs: pd.DataFrame) -> None:
-    for run in recall_runs.query("n_pairs == 12 and n_copies == 1").itertuples():
-        accuracy = select(run.table, "Accuracy", "accuracy")
-        plateau = accuracy[accuracy["step"] <= 0.9 * run.lo_20]["value"].max()
-        width = run.hi_90 - run.lo_20
-        print(f"check 10: accuracy at most {plateau:.3f} until {0.9 * run.lo_20:g}, .2 to .9 in {width:g} steps")
+    for run in recall_runs.query("n_pairs == 12 and n_copies == 1").to_dict("records"):
+        accuracy = select(run["table"], "Accuracy", "accuracy")
+        until, width = 0.9 * run["lo_20"], run["hi_90"] - run["lo_20"]
+        plateau = accuracy[accuracy["step"] <= until]["value"].max()
+        print(f"check 10: accuracy at most {plateau:.3f} until {until:g}, .2 to .9 in {width:g} steps")
         assert plateau <= 1.5 / 12
         assert 350 <= width <= 700
 
@@ -95,6 +96,6 @@ def test_more_pairs_take_longer_by_a_power(recall_runs: pd.DataFrame) -> None:
 @pytest.mark.slow
 def test_two_copies_are_at_least_1_6_times_faster(recall_runs: pd.DataFrame) -> None:
     times = recall_runs.query("n_pairs == 12").groupby("n_copies")[["lo_50", "hi_50"]].mean()
-    ratio = times.loc[1.0, "lo_50"] / times.loc[2.0, "hi_50"]
+    ratio = times["lo_50"].loc[1.0] / times["hi_50"].loc[2.0]
     print(f"check 10: two copies at least {ratio:.2f} times faster")
     assert ratio >= 1.6

@@ -4,24 +4,24 @@ from pathlib import Path
 
 import pytest
 
-from stagewise.experiments.emergence.grids import Wanted, axes_of
+from stagewise.experiments.emergence.grids import FigureRequest, axes_of
 from stagewise.experiments.emergence.recipes import regression_budget
 from stagewise.experiments.emergence.regression import LARGEST, _settings
 
 
 def test_the_small_grid_leaves_out_what_is_too_large(tmp_path: Path) -> None:
     axes = axes_of(3, "small", {})
-    settings = _settings(Wanted(tmp_path, "small", axes))
+    settings = _settings(FigureRequest(tmp_path, "small", axes))
     cells = {(each["n_positions"], each["d"]) for each in settings}
     assert cells == {(T, d) for T in axes["T"] for d in axes["d"] if T * d <= LARGEST}
 
 
 def test_every_run_has_its_budget_and_some_fifty_checkpoints(tmp_path: Path) -> None:
-    for each in _settings(Wanted(tmp_path, "small", axes_of(3, "small", {}))):
+    for each in _settings(FigureRequest(tmp_path, "small", axes_of(3, "small", {}))):
         assert each["budget"] == regression_budget(each["n_positions"], each["d"], each["n_copies"])
         assert each["every"] == max(10, each["budget"] // 50)
 
 
 def test_a_size_without_a_meaning_is_refused_before_any_run(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="got d=0"):
-        _settings(Wanted(tmp_path, "small", axes_of(3, "small", {"d": [16, 0]})))
+        _settings(FigureRequest(tmp_path, "small", axes_of(3, "small", {"d": [16, 0]})))

@@ -12,7 +12,7 @@ from stagewise.experiments.incremental import markov
 from stagewise.experiments.incremental.recipes import SETTINGS, runs
 from stagewise.experiments.incremental.shared_baselines import DATA, baseline_recipe, shared_baseline
 from stagewise.recipe import Recipe
-from stagewise.tasks import RepeatedTokens
+from stagewise.tasks import MarkovChain, RepeatedTokens
 
 
 def test_runs_that_differ_in_data_scale_or_seed_share_a_baseline_and_others_do_not() -> None:
@@ -28,6 +28,7 @@ def test_runs_that_differ_in_data_scale_or_seed_share_a_baseline_and_others_do_n
 def test_a_baseline_trains_on_enough_data_whatever_the_run_has() -> None:
     few, fresh, many = (baseline_recipe(markov.recipe(n_sequences=n), 2).task for n in (200, None, 2 * DATA))
     assert few == fresh
+    assert few.n_sequences is not None
     assert few.n_sequences >= DATA
     assert many.n_sequences == 2 * few.n_sequences
 
@@ -36,6 +37,7 @@ def test_a_baseline_is_trained_once(small_recipe: Recipe, tmp_path: Path) -> Non
     folder = shared_baseline(small_recipe, 1, tmp_path, progress=False)
     assert open_series(folder).steps[-1] == small_recipe.plan.steps
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*.safetensors")}
+    assert isinstance(small_recipe.task, MarkovChain)
     other = dataclasses.replace(small_recipe, task=dataclasses.replace(small_recipe.task, n_sequences=70))
     assert shared_baseline(other, 1, tmp_path, progress=False) == folder
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.safetensors")} == before

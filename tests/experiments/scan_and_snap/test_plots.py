@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.patches import Rectangle
 
 from stagewise.experiments.scan_and_snap.plots import entropy_by_rates, most_attended
 
@@ -14,7 +15,11 @@ def test_bars_count_the_seeds_in_which_a_token_won() -> None:
         columns=["rate", "step", "token", "attention"],
     )
     axes = most_attended(winners, attention).axes
-    bars = [[bar.get_height() for bar in ax.patches] for ax in axes if ax.get_ylabel() == "seeds"]
+    bars = [
+        [bar.get_height() for bar in ax.patches if isinstance(bar, Rectangle)]
+        for ax in axes
+        if ax.get_ylabel() == "seeds"
+    ]
     assert bars == [[0, 0, 0, 0, 1, 0, 0, 0, 0, 2], [0, 0, 3, 0, 0, 0, 0, 0, 0, 0]]
     curve = np.asarray(axes[0].get_lines()[0].get_xydata())
     np.testing.assert_allclose(curve, [(token, token / 190) for token in range(20)])  # those of class 0

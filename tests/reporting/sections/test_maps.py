@@ -42,5 +42,5 @@ def test_of_many_layers_twelve_maps_are_drawn_and_counted(table: pd.DataFrame, b
 def test_a_relation_is_outlined_where_it_fits_the_map(size: int, outlined: bool, measured: Measured) -> None:
     plot = drawn(measured._replace(relations={"mine": np.eye(size, dtype=bool)}))
     assert ("Outlined" in plot.caption) is outlined
-    texts = [text.get_text() for text in plot.panels["step 0"].texts]  # type: ignore[union-attr]
+    texts = [text.get_text() for text in plot.panels["step 0"].texts]
     assert ("mine" in texts) is outlined

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 from stagewise.reporting.figure import Plot
 from stagewise.reporting.measured import Measured
@@ -41,7 +42,8 @@ def test_kl_and_loss_have_a_panel_each_where_they_were_measured(
     probes: list[str], panels: int, table: pd.DataFrame, bare: Callable[..., Measured]
 ) -> None:
     figure = figure_of(bare(table[table["probe"].isin(probes)])).panels[""]
-    assert len(figure.axes) == panels  # type: ignore[union-attr, arg-type]
+    assert isinstance(figure, Figure)
+    assert len(figure.axes) == panels
 
 
 def test_the_caption_speaks_of_minima_only_where_stages_end_at_them(measured: Measured) -> None:

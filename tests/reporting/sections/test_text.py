@@ -1,6 +1,7 @@
 """The section on models of text: the order of n-gram models in words, and the loss beside theirs."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,7 @@ STEPS = (0, 10, 100, 1000)
 KL = {"unigram": (1.0, 0.2, 0.6, 0.9), "bigram": (1.5, 0.8, 0.3, 0.5), "trigram": (2.0, 1.0, 0.9, 0.7)}
 
 
-def curve(probe: str, quantity: str, values: tuple[float, ...], margin: float = 0.0, **axes: object) -> pd.DataFrame:
+def curve(probe: str, quantity: str, values: tuple[float, ...], margin: float = 0.0, **axes: Any) -> pd.DataFrame:
     value = np.array(values)
     rows = pd.DataFrame({"step": STEPS, "value": value, "lo": value - margin, "hi": value + margin})
     return rows.assign(run="run", probe=probe, quantity=quantity, nested=0, **axes)

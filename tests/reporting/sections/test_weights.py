@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import pandas as pd
+from matplotlib.figure import Figure
 
 from stagewise.reporting.figure import Plot
 from stagewise.reporting.measured import Measured
@@ -30,5 +31,7 @@ def test_a_pair_of_heads_is_named_by_both_and_by_what_is_composed(bare: Callable
     table = pd.DataFrame(rows).assign(run="run", probe="Composition", quantity="score")
     (plot,) = SECTION.blocks(bare(table))
     assert isinstance(plot, Plot)
-    (ax,) = plot.panels[""].axes  # type: ignore[union-attr, misc]
+    figure = plot.panels[""]
+    assert isinstance(figure, Figure)
+    (ax,) = figure.axes
     assert {str(line.get_label()) for line in ax.get_lines()} == {"L1H2 of L0H3, K", "L1H2 of L0H3, Q"}
