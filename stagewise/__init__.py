@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from stagewise.checkpoints.seeds import open_seeds as open_seeds
     from stagewise.checkpoints.series import CheckpointSeries as CheckpointSeries
     from stagewise.checkpoints.series import open_series as open_series
-    from stagewise.default_probes import default_probes as default_probes
     from stagewise.detection.criteria import StageCriteria as StageCriteria
     from stagewise.detection.onsets import find_onsets as find_onsets
     from stagewise.detection.power_law import PowerLaw as PowerLaw

@@ -1,60 +1,16 @@
 """The tidy table: a row for each value; `run, step, probe, quantity`, a nullable column an axis, `value, lo, hi, n`.
 
-Axes of tensors, in every annotation and in `Reading.axes`:
-
-- batch: sequences of the probe batch; averaged, so never a column.
-- pos: positions of a sequence.
-- query: the position that attends.
-- key: the position that is attended to.
-- token: entries of the vocabulary, by id.
-- layer: layers, from 0.
-- head: heads of a layer, from 0.
-- step: optimiser updates before a checkpoint.
-- reference: named solutions and other predictors that the model is compared with.
-- relation: named sets of keys, for each query, that a head may attend to.
-- offset: query position less key position; 0 is the query itself.
-- position: positions of a sequence, as a label in the table.
-- context: number of last tokens that a restricted context or a restricted model holds.
-- kind: how a head is ablated: zero, mean or resample.
-- control: "head", or "random head" for the matched control.
-- feature: named matrices (value maps), or entries of an attention profile.
-- cluster: clusters of attention patterns, by first appearance.
-- n_clusters: number of clusters tried.
-- row: single scored queries, from the first sequence on.
-- source: the earlier head of a composition, as "L0H1".
-- composition: Q, K or V.
-- among: the tokens that an entropy is over: all, or those of a relation.
-- threshold: attention above which a token counts as recalled.
-- time: of reduced dynamics, learning rate times steps; it becomes `step`.
-
-Columns beside the axes:
-
-- run: name of the series.
-- step: optimiser updates before the checkpoint.
-- tokens: training tokens before the checkpoint, where the source records them.
-- seed: of several trainings, which one.
-- probe: class name of the probe.
-- quantity: name of the value within the probe.
-- value: the measured value, averaged over the batch.
-- lo: lower end of the 95 % bootstrap interval.
-- hi: upper end of the 95 % bootstrap interval.
-- n: number of sequences averaged.
-- resamples: the value in every bootstrap resample, where there are few values.
-- nested: rank of the row's reference among the nested partial solutions, from 1; 0 for other references.
+The glossary of axes and columns is that of `stagewise.task`.
 """
 
 import dataclasses
 import itertools
+import json
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 import pandas as pd
-
-from stagewise.quantity import DECLARED as DECLARED
-from stagewise.quantity import Quantities as Quantities
-from stagewise.quantity import Quantity as Quantity
-from stagewise.quantity import declare as declare
-from stagewise.quantity import declared as declared
 
 KEYS = ["run", "step", "probe", "quantity"]
 VALUES = ["value", "lo", "hi", "n", "resamples"]
@@ -70,6 +26,78 @@ LEVEL = 0.95
 
 COUNTED = {"batch", "time", "layer", "head"}
 """Axes whose entries are counted from 0 where nothing labels them."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Quantity:
+    """Description of a quantity; onsets, axes, captions and the report read it.
+
+    Args:
+        label: its name in figures, as in "attention mass".
+        unit: as in "nats" or "tokens"; empty for a share or a score.
+        range: its smallest and largest possible value, None where there is no bound.
+        progress: the direction of progress, "up" or "down", in which onsets are detected; None for no onsets.
+        onset: name of its onset, as in "copying begins"; empty takes the label with "rises" or "falls".
+        unless: another quantity of the same probe with the same meaning, which is followed instead where the table has
+            it on the same axes.
+
+    Raises:
+        ValueError: no label, bounds in the wrong order, or a direction other than up and down.
+
+    >>> Quantity("loss", "nats", (0, None), progress="down").axis
+    'loss, nats'
+    """
+
+    label: str
+    unit: str = ""
+    range: tuple[int | float | None, int | float | None] = (None, None)
+    progress: Literal["up", "down"] | None = None
+    onset: str = ""
+    unless: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.label:
+            raise ValueError("a quantity needs a label, got an empty one")
+        if self.progress not in ("up", "down", None):
+            raise ValueError(f'progress is "up", "down" or None, got {self.progress!r}')
+        lo, hi = self.range
+        if lo is not None and hi is not None and not lo < hi:
+            raise ValueError(f"the range of {self.label!r} goes from its smallest to its largest value, got {lo}, {hi}")
+
+    @property
+    def axis(self) -> str:
+        """The label with its unit, as an axis shows it."""
+        return f"{self.label}, {self.unit}" if self.unit else self.label
+
+
+Quantities = dict[str, dict[str, Quantity]]
+"""Probe -> quantity -> its description."""
+
+DECLARED = "quantities"
+"""Key of a table's `attrs` that holds the `Quantities` of its probes, in memory and in Parquet. As one JSON text,
+since pandas copies attrs deeply at every step, and a dictionary of dictionaries takes milliseconds each time."""
+
+
+def declare(table: pd.DataFrame, quantities: Quantities) -> None:
+    """Add descriptions of quantities to a table, beside those that it has."""
+    plain = {
+        probe: {name: dataclasses.asdict(one) for name, one in by_name.items()} for probe, by_name in quantities.items()
+    }
+    table.attrs[DECLARED] = json.dumps({**json.loads(table.attrs.get(DECLARED, "{}")), **plain})
+
+
+def declared(table: pd.DataFrame) -> Quantities:
+    """Return the descriptions of a table's quantities; none for one made by hand.
+
+    >>> table = pd.DataFrame()
+    >>> declare(table, {"Loss": {"cross_entropy": Quantity("loss", "nats")}})
+    >>> declared(table)["Loss"]["cross_entropy"].unit
+    'nats'
+    """
+    return {
+        probe: {name: Quantity(**{**one, "range": tuple(one["range"])}) for name, one in by_name.items()}
+        for probe, by_name in json.loads(table.attrs.get(DECLARED, "{}")).items()
+    }
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.table import LabelledArray, families, head_label, select, tidy
+from stagewise.table import LabelledArray, Quantity, declare, declared, families, head_label, select, tidy
 
 
 def frame(**columns: object) -> pd.DataFrame:
@@ -87,3 +87,20 @@ def test_a_single_number_is_one_row() -> None:
 def test_axes_that_do_not_fit_are_refused(axes: str, labels: dict[str, list[str]], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         LabelledArray(axes, np.zeros((2, 3)), "mass", labels)
+
+
+def test_a_table_carries_the_quantities_of_every_probe_that_was_declared() -> None:
+    table = pd.DataFrame({"value": [1.0]})
+    loss, score = Quantity("loss", "nats", (0, None), progress="down"), Quantity("score", range=(-1, 1))
+    declare(table, {"Loss": {"cross_entropy": loss}})
+    declare(table, {"OVCopying": {"copying": score}})
+    assert declared(table) == {"Loss": {"cross_entropy": loss}, "OVCopying": {"copying": score}}
+
+
+def test_a_table_made_by_hand_declares_nothing() -> None:
+    assert declared(pd.DataFrame({"value": [1.0]})) == {}
+
+
+def test_a_range_in_the_wrong_order_is_refused() -> None:
+    with pytest.raises(ValueError, match="goes from its smallest to its largest value, got 1, 0"):
+        Quantity("score", range=(1, 0))

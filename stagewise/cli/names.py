@@ -43,7 +43,7 @@ def task_class(name: str) -> "type[AbstractTask]":
     from stagewise.task import AbstractTask
 
     if ":" in name:
-        return load_class(name, (AbstractTask,), f"the task {name} was asked for")
+        return load_class(name, (AbstractTask,), f"the command names the task {name}")
     catalogue = {kebab_case(cls): cls for cls in TASKS.values()} | TASKS
     if name not in catalogue:
         raise ValueError(f"there is no task {name!r}; there are {', '.join(TASKS)}, and one's own as module:Class")
@@ -75,7 +75,9 @@ def probe_named(name: str) -> "AbstractProbe":
             f"there is no probe {name!r}; there are {', '.join(_catalogue())}, and one's own as module:Class"
         )
     cls: type = (
-        load_class(name, (AbstractProbe,), f"the probe {name} was asked for") if ":" in name else getattr(probes, name)
+        load_class(name, (AbstractProbe,), f"the command line names the probe {name}")
+        if ":" in name
+        else getattr(probes, name)
     )
     try:
         probe: AbstractProbe = cls()

@@ -31,7 +31,7 @@ def test_contexts_without_a_meaning_are_refused(restricted: bool | None, context
     [
         (ValueError("too large"), 2, "stagewise: too large"),
         (FileNotFoundError("no run.json"), 2, "stagewise: no run.json"),
-        (KeyboardInterrupt(), 130, "interrupted; the same command goes on from the last checkpoint"),
+        (KeyboardInterrupt(), 130, "interrupted; the same command resumes from the last checkpoint"),
     ],
 )
 def test_an_error_is_a_line_and_a_status(

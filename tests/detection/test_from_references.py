@@ -1,6 +1,7 @@
 """Stages in KL to nested references: planted ones are found, nulls have none, thresholds are those of the criteria."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pandas as pd

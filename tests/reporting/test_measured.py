@@ -17,7 +17,7 @@ class MyTask(MarkovChain):
 
 
 def test_a_task_of_ones_own_is_rebuilt_from_its_class() -> None:
-    run = {"recipe": {"task": {**describe(TASK), "type": "MyTask"}}}
+    run = {"recipe": {"task": {**describe(TASK), "type": "elsewhere:MyTask"}}}
     assert known_of(run).relations == {}
     assert known_of(run, [MyTask]).relations.keys() == known_of({"recipe": {"task": describe(TASK)}}).relations.keys()
 

@@ -24,7 +24,7 @@ FROM_ONSETS = (
 )
 NO_STAGES = (
     "<p>Stages are found in the KL to nested partial solutions, or in the onsets of scores, over at least four "
-    "checkpoints. This run does not have them: so its stages are not shown here.</p>"
+    "checkpoints. This run has neither, so no stages are shown.</p>"
 )
 NESTED = "Each reference is a partial solution, the last one the complete one. "
 OTHERS = "Each reference is a predictor to compare the model with; the excess loss is that over the last one's. "

@@ -75,7 +75,7 @@ def test_a_folder_of_other_settings_or_another_text_is_refused(tmp_path: Path) -
     train_baseline(SMALL, ROWS, 7, {}, tmp_path, progress=False)
     with pytest.raises(ValueError, match=r"rate: 0\.002 requested, 0\.001 on disk"):
         train_baseline(Setting("adam", 2e-3, steps=4), ROWS, 7, {}, tmp_path, progress=False)
-    with pytest.raises(ValueError, match=r"text: .* asked for"):
+    with pytest.raises(ValueError, match=r"text: .* requested"):
         train_baseline(SMALL, ROWS.flip(0), 7, {}, tmp_path, progress=False)
 
 

@@ -49,19 +49,21 @@ def test_a_gap_whose_interval_holds_zero_is_not_told_apart(text: pd.DataFrame) -
     assert loss_in_words(text) == (
         "At step 1000 the loss on held-out text is 4.00 nats a token: "
         "below the unigram model's 4.50 (-0.50 [-0.60, -0.40]), "
-        "not told apart from the bigram model's 3.98 (+0.02 [-0.08, +0.12]), "
+        "not distinguishable from the bigram model's 3.98 (+0.02 [-0.08, +0.12]), "
         "above the trigram model's 3.70 (+0.30 [+0.20, +0.40])."
     )
 
 
 def test_crossings_whose_intervals_overlap_have_no_order() -> None:
     found = [Crossing("unigram", "bigram", 30, 50), Crossing("bigram", "trigram", 40, 90)]
-    assert order_in_words(found).endswith("whether the trigram model came later cannot be told: the intervals overlap.")
+    assert order_in_words(found).endswith(
+        "whether the trigram model came later cannot be decided: the intervals overlap."
+    )
 
 
 def test_windows_that_repeat_are_told_and_other_references_have_no_section(
     text: pd.DataFrame, bare: Callable[..., Measured]
 ) -> None:
     repeating = bare(text, run={"recipe": {"task": {"repeating": 0.3}}})
-    assert "Of the training windows 30% say an excerpt again" in str(SECTION.blocks(repeating)[0])
+    assert "30% of the training windows repeat an excerpt" in str(SECTION.blocks(repeating)[0])
     assert SECTION.blocks(bare(text[text["reference"] != "trigram"])) == []

@@ -90,13 +90,13 @@ def test_without_a_tokenizer_it_says_what_was_looked_for(checkpoints: Path, text
     assert code == 2
     assert f"no tokenizer: {tmp_path} holds no tokenizer.json. Give a tokenizer.json, a folder" in printed
     code, printed = call("measure", checkpoints, "--tokenizer", tmp_path, "--out", out)
-    assert (code, "has nothing to read: give a text too" in printed) == (2, True)
+    assert (code, "was given without a text: give a text too" in printed) == (2, True)
     assert not out.exists()
 
 
 def test_another_models_tokenizer_is_refused(text: Path, tokenizer: str, hugging_face: Callable[..., Any]) -> None:
     series = stagewise.open_series([(0, hugging_face("GPT2", vocab_size=9))])
-    with pytest.raises(ValueError, match=r"makes token 10 of this text, and the models of .* have 9 tokens, counted"):
+    with pytest.raises(ValueError, match=r"gives token 10 for this text, and the models of .* have 9 tokens, counted"):
         text_task(series, text, tokenizer)
     wide = text_task(stagewise.open_series([(0, hugging_face("GPT2"))]), text, tokenizer)
     with pytest.raises(ValueError, match=r"the batch holds token 10, and the models of .* have 9 tokens"):
