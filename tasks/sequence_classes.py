@@ -2,14 +2,14 @@
 
 import dataclasses
 import math
-import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
 from stagewise.task import TRAINING, AbstractTask, Batch, derive_seed
+from stagewise.tasks.published_streams import published_batches, replayed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -216,19 +216,9 @@ class SequenceClasses(AbstractTask):
         return log_probs
 
     def _replay(self, seed: int) -> Callable[[int, int], Batch]:
-        position, of_size = 0, 0
-        batches: Iterator[tuple[Tensor, Tensor]] = iter(())
-
-        def draw(step: int, size: int) -> Batch:
-            nonlocal batches, position, of_size
-            if step < position or size != of_size:
-                batches, position, of_size = _published_batches(self, seed, size), 0, size
-            for _ in range(step - position):
-                next(batches)
-            position = step + 1
-            return self._without_relations(*next(batches))
-
-        return draw
+        weights = self._weights().float()
+        draw = replayed(lambda size: published_batches(self.support, weights, self.d_vocab, self.length, seed, size))
+        return lambda step, size: self._without_relations(*draw(step, size))
 
 
 def syn_small(published: bool = False) -> SequenceClasses:
@@ -245,43 +235,6 @@ def syn_medium(n_queries: int = 1, published: bool = False) -> SequenceClasses:
     Source: Tian et al. (2023), arXiv:2305.16380, section 7, Figure 6.
     """
     return SequenceClasses(n_queries, labels_per_query=2, published=published)
-
-
-def published_weights(
-    task: SequenceClasses, seed: int
-) -> tuple[Float[Tensor, "token token"], Float[Tensor, "token token"]]:
-    """Return the initial Y and Z of a published run, uniform in +-1/sqrt(M).
-
-    Source: the configurations and logs released with Tian et al. (2023), arXiv:2305.16380. Syn-Small, whose weights
-    start at zero, draws them all the same before its data.
-    """
-    decoder, attention = _draw_weights(task, _published_generator(seed))
-    return decoder.T.contiguous(), attention
-
-
-def _published_generator(seed: int) -> Generator:
-    return Generator().manual_seed(seed + 2)
-
-
-def _draw_weights(task: SequenceClasses, generator: Generator) -> tuple[Tensor, Tensor]:
-    bound = task.d_vocab**-0.5
-    shape = (task.d_vocab, task.d_vocab)
-    decoder = torch.empty(shape).uniform_(-bound, bound, generator=generator)
-    return decoder, torch.empty(shape).uniform_(-bound, bound, generator=generator)
-
-
-def _published_batches(task: SequenceClasses, seed: int, size: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield (contexts, classes): two streams, the classes from Python's generator, the tokens from torch's."""
-    chooser, generator = random.Random(seed), _published_generator(seed)
-    _draw_weights(task, generator)
-    weights, support = task._weights().float(), task.support
-    while True:
-        drawn = []
-        for _ in range(size):
-            label = chooser.choice(range(task.n_classes))
-            drawn.append((label, torch.multinomial(weights, task.length, replacement=True, generator=generator)))
-        classes = torch.tensor([label for label, _ in drawn])
-        yield support[classes[:, None], torch.stack([slots for _, slots in drawn])], classes
 
 
 def _causal(keys: Bool[Tensor, "batch key"]) -> Bool[Tensor, "batch query key"]:

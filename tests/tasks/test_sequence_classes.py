@@ -8,7 +8,7 @@ import torch
 from scipy.stats import chisquare
 
 from stagewise.tasks import SequenceClasses, syn_medium, syn_small
-from stagewise.tasks.sequence_classes import published_weights
+from stagewise.tasks.published_streams import published_weights
 
 PRINTED = 1e-6
 """Digits to which the paper's data are known."""
@@ -139,7 +139,7 @@ def test_the_published_weights_come_before_the_published_data() -> None:
     task = syn_medium(1, published=True)
     torch.manual_seed(7 + 2)
     decoder, attention = (torch.nn.Linear(33, 33, bias=False).weight for _ in range(2))
-    y, z = published_weights(task, 7)
+    y, z = published_weights(task.d_vocab, 7)
     assert torch.equal(y, decoder.T)
     assert torch.equal(z, attention)
     slots = torch.multinomial(task.distribution()[0, task.support[0]].float(), 127, replacement=True)

@@ -11,7 +11,8 @@ from tqdm.auto import tqdm
 
 from stagewise.experiments.scan_and_snap.yz_model import YZ, attention, count, zeros
 from stagewise.experiments.scan_and_snap.yz_training import Moment, Rates, train_yz
-from stagewise.tasks.sequence_classes import SequenceClasses, published_weights, syn_medium, syn_small
+from stagewise.tasks.published_streams import published_weights
+from stagewise.tasks.sequence_classes import SequenceClasses, syn_medium, syn_small
 
 BATCH, STEPS = 128, 100
 N_QUERIES, ETA_Z, RATIOS = (1, 3, 5, 10), (0.5, 1.0, 2.0, 3.0), (1, 2, 5, 10)
@@ -113,7 +114,7 @@ def final_scores(n_queries: int, seed: int, published: bool = True) -> tuple[lis
     draw, m = task.stream(seed), task.d_vocab
     pairs = [Rates(y=ratio * eta_z, z=eta_z) for eta_z, ratio in itertools.product(ETA_Z, RATIOS)]
     # A seed of the published range would start fresh runs from the published weights: they get their own.
-    start = published_weights(task, seed if published else seed + 10_000)
+    start = published_weights(task.d_vocab, seed if published else seed + 10_000)
     initial = YZ(*(matrix.expand(len(pairs), -1, -1) for matrix in start))
     *_, last = train_yz(initial, lambda step: count(draw(step, BATCH), m), pairs, STEPS)
     return pairs, last.weights.z

@@ -9,7 +9,7 @@ import torch
 from stagewise.experiments.scan_and_snap.yz_model import YZ, Counts, count, step, zeros
 from stagewise.experiments.scan_and_snap.yz_training import Moment, Rates, train_yz
 from stagewise.tasks import SequenceClasses, syn_medium, syn_small
-from stagewise.tasks.sequence_classes import published_weights
+from stagewise.tasks.published_streams import published_weights
 
 TASK = SequenceClasses(2, 1, n_common=2, n_distinct=2, length=7)
 FLOAT64 = 1e-13
@@ -84,7 +84,7 @@ def test_the_replay_of_syn_small_agrees_with_its_log(scan_data: Path) -> None:
 def test_the_replay_of_syn_medium_agrees_with_its_log(scan_data: Path) -> None:
     recorded = losses(scan_data / "figure_6_loss.csv")
     task = syn_medium(1, published=True)
-    start = YZ(*(matrix[None] for matrix in published_weights(task, 1)))
+    start = YZ(*(matrix[None] for matrix in published_weights(task.d_vocab, 1)))
     found = replay(task, 1, start, 0.5)
     assert len(recorded) == 50
     for now, loss in recorded.items():
