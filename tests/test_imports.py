@@ -138,3 +138,16 @@ def test_importing_tasks_probes_and_tables_does_not_import_transformer_lens() ->
         "stagewise.measurement.engine; assert 'transformer_lens' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+
+
+def test_the_house_has_at_most_ten_floors() -> None:
+    below = {
+        name: {room(other) for module, belows in IMPORTS.items() if room(module) == name for other in belows}
+        & ROOM_FLOOR.keys() - {name}
+        for name in ROOM_FLOOR
+    }
+
+    def floor(name: str) -> int:
+        return 1 + max((floor(other) for other in below[name]), default=0)
+
+    assert max(map(floor, below)) <= 10

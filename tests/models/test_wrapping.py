@@ -15,7 +15,7 @@ def test_a_bridge_that_computes_something_else_is_refused() -> None:
     from transformers import FalconConfig
 
     sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 32}
-    with pytest.raises(ValueError, match="FalconForCausalLM does not compute what the model does: logits differ by"):
+    with pytest.raises(ValueError, match="FalconForCausalLM does not give the model's logits: they differ by"):
         models.build(huggingface.described(FalconConfig(**sizes, alibi=True).to_dict()))
 
 
@@ -28,7 +28,7 @@ def test_a_bridge_around_a_model_gives_the_models_own_logits(hugging_face: Calla
     assert wrapping.is_bridge(bridge)
     assert not wrapping.is_bridge(hugging_face("GPT2"))
     wrapping.check(bridge, tokens, expected)
-    with pytest.raises(ValueError, match=f"logits differ by {expected.std():.2g}"):
+    with pytest.raises(ValueError, match=f"they differ by {expected.std():.2g}"):
         wrapping.check(bridge, tokens, expected + expected.std())
     wrapping.check(bridge, tokens, expected.index_fill(2, torch.tensor([3]), torch.nan))  # nothing to compare with
 
