@@ -39,7 +39,7 @@ Columns beside the axes:
 - lo: lower end of the 95 % bootstrap interval.
 - hi: upper end of the 95 % bootstrap interval.
 - n: number of sequences averaged.
-- resamples: the value in every bootstrap resample, where there are few values.
+- resamples: the value in every bootstrap resample, of what stages and onsets are found in.
 - nested: rank of the row's reference among the nested partial solutions, from 1; 0 for other references.
 """
 
