@@ -5,7 +5,6 @@ import functools
 import hashlib
 import html
 import importlib.metadata
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -225,11 +224,9 @@ def _saved(folder: Path, table: pd.DataFrame, criteria: StageCriteria | None) ->
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
-        written: dict[str, Any] = json.loads(path.read_text(encoding="utf8"))
-    except json.JSONDecodeError as reason:
-        raise ValueError(f"{path} is not valid JSON ({reason}): delete it, stages are found anew") from reason
-    return written
+    from stagewise.checkpoints.json_files import read_json
+
+    return read_json(path, "delete it, stages are found anew")
 
 
 @functools.cache
