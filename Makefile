@@ -9,7 +9,7 @@ READY4 := .venv-tl4/.ready
 MODEL_TESTS := tests/models tests/measurement $(addprefix tests/probes/test_, \
 	composition.py ov_copying.py qk_offset.py) tests/checkpoints/test_series.py \
 	tests/checkpoints/test_sources.py tests/experiments/incremental/test_markov.py $(addprefix tests/test_, \
-	$(addsuffix .py, architecture circuits init intervention probe table training))
+	$(addsuffix .py, architecture attention init intervention probe table training))
 
 .PHONY: demo test test-tl4 slow check
 demo: $(READY)

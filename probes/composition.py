@@ -8,7 +8,7 @@ import torch
 from einops import einsum
 from torch import Tensor
 
-from stagewise.circuits import Circuits
+from stagewise.attention import Circuits
 from stagewise.probe import AbstractCircuitProbe, Quantity, Reading
 
 

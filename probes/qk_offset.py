@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from einops import rearrange
 
-from stagewise.circuits import Circuits
+from stagewise.attention import Circuits
 from stagewise.probe import AbstractCircuitProbe, Quantity, Reading
 
 

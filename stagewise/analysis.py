@@ -14,10 +14,10 @@ from stagewise.checkpoints.findings import Audit
 from stagewise.checkpoints.run_folder import ANALYSIS, TABLE, versions, write_json
 from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.checkpoints.sources import by_hand
-from stagewise.default_probes import default_probes
 from stagewise.detection.stages import Stages, stages_of
 from stagewise.measurement.engine import measure
 from stagewise.probe import AbstractProbe
+from stagewise.probes.default_probes import default_probes
 from stagewise.recipe import Recipe, describe
 from stagewise.reporting.html import inline
 from stagewise.reporting.page import report

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stagewise.architecture import Architecture
-from stagewise.circuits import Circuits
+from stagewise.attention import Circuits
 from stagewise.intervention import Edit
 from stagewise.table import Quantity as Quantity
 from stagewise.table import check_axes, check_labels

@@ -1,9 +1,12 @@
-"""Summaries of attention against loops over layers, heads, queries and keys."""
+"""Summaries of attention against loops over layers, heads, queries and keys; circuits: the products of each head's
+own weights, grouped queries each with their own copy of the shared ones."""
 
 import pytest
 import torch
 
-from stagewise.attention import mass_on, offset_profile
+from stagewise import models
+from stagewise.architecture import Architecture
+from stagewise.attention import Circuits, mass_on, offset_profile
 
 FLOAT32 = 1e-6
 """Sums of a few float32 numbers below one."""
@@ -42,3 +45,45 @@ def test_an_offset_is_the_query_minus_the_key(farthest: int) -> None:
 def test_the_whole_profile_holds_all_the_attention() -> None:
     total = offset_profile(PATTERNS, SCORED, LENGTH - 1).sum(-1)
     torch.testing.assert_close(total, torch.ones(BATCH, LAYERS, HEADS), atol=FLOAT32, rtol=0)
+
+
+SIZES = {"n_layers": 2, "n_heads": 4, "d_model": 8, "d_head": 2, "n_ctx": 5, "d_vocab": 7, "attn_only": True}
+
+
+def circuits_with(**change: object) -> tuple[Circuits, dict[str, torch.Tensor]]:
+    built = models.build(Architecture({**SIZES, **change}), seed=1)
+    return models.circuits(built), models.weights(built)
+
+
+def test_each_head_has_the_products_of_its_own_weights() -> None:
+    circuits, weights = circuits_with()
+    for layer in range(2):
+        q, k, v, o = (weights[f"blocks.{layer}.attn.W_{name}"] for name in "QKVO")
+        for head in range(4):
+            torch.testing.assert_close(circuits.QK.A[layer, head] @ circuits.QK.B[layer, head], q[head] @ k[head].T)
+            torch.testing.assert_close(circuits.OV.A[layer, head] @ circuits.OV.B[layer, head], v[head] @ o[head])
+
+
+def test_heads_of_a_group_share_their_keys_and_values() -> None:
+    circuits, weights = circuits_with(n_key_value_heads=2)
+    k, v = (weights[f"blocks.1.attn._W_{name}"] for name in "KV")
+    for head in range(4):
+        assert torch.equal(circuits.QK.B[1, head], k[head // 2].T)
+        assert torch.equal(circuits.OV.A[1, head], v[head // 2])
+
+
+def test_embeddings_are_as_they_are_stored() -> None:
+    circuits, weights = circuits_with()
+    assert torch.equal(circuits.W_E, weights["embed.W_E"])
+    assert torch.equal(circuits.W_U, weights["unembed.W_U"])
+    assert circuits.W_pos is not None
+    assert torch.equal(circuits.W_pos, weights["pos_embed.W_pos"])
+
+
+@pytest.mark.parametrize("kind", ["rotary", "shortformer"])
+def test_positions_that_are_not_learned_and_added_are_none(kind: str) -> None:
+    if kind == "shortformer" and not models.has_hooked_transformer():
+        pytest.skip("transformer-lens 4 has no shortformer positions")
+    rotary = {"rotary_dim": 2} if kind == "rotary" else {}
+    circuits, _ = circuits_with(positional_embedding_type=kind, **rotary)
+    assert circuits.W_pos is None

@@ -10,13 +10,13 @@ import pytest
 ROOT = Path(__file__).parents[1]
 LAYERS: tuple[set[str], ...] = (
     {"table"},
-    {"architecture", "attention", "circuits", "init", "intervention", "loss", "plan", "probe", "recipe", "task"},
+    {"architecture", "attention", "init", "intervention", "loss", "plan", "probe", "recipe", "task"},
     {"text"},
     {"models"},
     {"checkpoints"},
     {"measurement", "training", "sweeping"},
     {"theory", "tasks", "probes"},
-    {"baselines", "default_probes"},
+    {"baselines"},
     {"detection"},
     {"plot"},
     {"reporting"},

@@ -104,14 +104,21 @@ def test_settings_that_cannot_be_told_apart_are_refused(tmp_path: Path) -> None:
         sweep(record, [{"x": 1}], tmp_path, workers=0)
 
 
-def test_the_bar_counts_what_runs_cost_and_a_finished_sweep_says_so(
+def test_the_bar_counts_what_runs_cost(
+    tmp_path: Path, threads: concurrent.futures.Executor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    updates: list[int] = []
+    monkeypatch.setattr("stagewise.sweeping.tqdm.update", lambda _, cost: updates.append(cost))
+    sweep(record, grid(folder=[str(tmp_path)], x=[1, 3]), tmp_path, threads, cost=lambda each: each["x"])
+    assert sorted(updates) == [1, 3]
+
+
+def test_a_finished_sweep_says_so(
     tmp_path: Path, threads: concurrent.futures.Executor, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings = grid(folder=[str(tmp_path)], x=[1, 3])
-    sweep(record, settings, tmp_path, concurrent.futures.ThreadPoolExecutor(1), cost=lambda each: each["x"])
-    shown = capsys.readouterr().err
-    assert " 25%|" in shown
-    assert "2 of 2 runs" in shown
+    sweep(record, settings, tmp_path, threads)
+    assert "2 of 2 runs" in capsys.readouterr().err
     sweep(record, settings, tmp_path, threads)
     assert capsys.readouterr().err == f"{tmp_path.name}: all 2 runs are there, nothing is run again\n"
     sweep(record, settings, tmp_path, threads, progress=False)

@@ -100,7 +100,7 @@ def chooser(only: Sequence[str], without: Sequence[str]) -> "Callable[[Architect
     Raises:
         ValueError: (when called) a name is none of the default probes of that batch and model.
     """
-    from stagewise.default_probes import default_probes
+    from stagewise.probes.default_probes import default_probes
 
     def choose(architecture: "Architecture", batch: "Batch", task: Any) -> "list[AbstractProbe]":
         chosen = {type(probe).__name__: probe for probe in default_probes(architecture, batch, task)}

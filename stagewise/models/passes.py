@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from stagewise.circuits import Circuits, circuits_of
+from stagewise.attention import Circuits, circuits_of
 from stagewise.intervention import AblateHead, Edit, Intervention, RestrictContext, first_layer
 from stagewise.models import bridge_edits, hooked_edits
 from stagewise.models.model import Model

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from stagewise import models
 from stagewise.architecture import Architecture, full
+from stagewise.attention import Circuits
 from stagewise.checkpoints.series import CheckpointSeries
-from stagewise.circuits import Circuits
 from stagewise.measurement.engine import measure
 from stagewise.probes import OVCopying
 from stagewise.tasks import RepeatedTokens

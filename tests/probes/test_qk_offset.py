@@ -8,7 +8,7 @@ from torch import Tensor
 
 from stagewise import models
 from stagewise.architecture import Architecture
-from stagewise.circuits import Circuits
+from stagewise.attention import Circuits
 from stagewise.probes import QKOffset
 
 

@@ -8,9 +8,9 @@ import torch
 
 from stagewise.architecture import Architecture, full, minimal
 from stagewise.checkpoints.series import open_series
-from stagewise.default_probes import default_probes
 from stagewise.measurement.engine import measure
 from stagewise.probes import RestrictedContextKL, ValueAlignment
+from stagewise.probes.default_probes import default_probes
 from stagewise.task import AbstractTask
 from stagewise.tasks import AssociativeRecall, MarkovChain, RepeatedTokens, SequenceClasses, SparseRegression
 
