@@ -11,7 +11,7 @@ from torch import Tensor
 
 from stagewise.architecture import Architecture
 from stagewise.intervention import AblateHead, Edit
-from stagewise.loss import divergence, mean_scored, prediction_loss
+from stagewise.loss import mean_scored, prediction_loss
 from stagewise.probe import AbstractProbe, Quantity, Reading, View
 
 
@@ -103,9 +103,8 @@ class HeadAblation(AbstractProbe):
         for head in range(view.architecture.n_heads):
             for kind in self.kinds:
                 ablated = view.edited[_edit(layer, head, kind)]
-                changes.append(mean_scored(prediction_loss(ablated, batch.targets), batch.scored) - loss)
-                distance = divergence(view.log_probs, ablated, regression=batch.is_regression)
-                divergences.append(mean_scored(distance, batch.scored))
+                changes.append(ablated.loss - loss)
+                divergences.append(ablated.kl)
         effects = {"loss_change": torch.stack(changes, 1), "kl": torch.stack(divergences, 1)}
         pattern, n_kinds = "batch (head kind) -> batch head kind", len(self.kinds)
         return {quantity: rearrange(effect, pattern, kind=n_kinds) for quantity, effect in effects.items()}

@@ -43,4 +43,4 @@ class MeanPattern(AbstractPatternProbe):
         """Return `attention` by layer, head, query and key; without interval."""
         maps = view.patterns[..., : self.n_positions, : self.n_positions].mean(0)
         labels = {"query": range(maps.shape[-2]), "key": range(maps.shape[-1])}
-        return [Reading("layer head query key", maps, "attention", labels)]
+        return [Reading("layer head query key", maps, "attention", labels, means=True)]

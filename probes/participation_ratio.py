@@ -4,11 +4,15 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
+import numpy as np
 import torch
 from einops import rearrange
 
 from stagewise.architecture import Architecture
 from stagewise.probe import AbstractProbe, Quantity, Reading, View
+
+ROUNDING = 1e-12
+"""Variance, over the mean square, that rounding leaves of an output that does not vary."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,8 +30,8 @@ class ParticipationRatio(AbstractProbe):
     >>> from stagewise.probe import example_view
     >>> z = {"blocks.0.attn.hook_z": [[[1, 0]], [[-1, 0]], [[0, 1]], [[0, -1]]]}
     >>> [reading] = ParticipationRatio().read(example_view(tokens=[0, 1, 2, 3], activations=z))
-    >>> reading.values
-    tensor([[2.]], dtype=torch.float64)
+    >>> _participation_ratio(reading.values.numpy())
+    array([[2.]])
     """
 
     quantities: ClassVar[Mapping[str, Quantity]] = {
@@ -42,8 +46,16 @@ class ParticipationRatio(AbstractProbe):
         """Return `dimensions` by layer and head."""
         z = torch.stack([view.activations[name] for name in self.hooks(view.architecture)])
         outputs = rearrange(z[:, view.batch.scored], "layer query head d_head -> layer head query d_head").double()
-        centred = outputs - outputs.mean(2, keepdim=True)
-        covariance = centred.mT @ centred
-        trace = covariance.diagonal(dim1=-2, dim2=-1).sum(-1)
-        ratio = torch.where(trace > 0, trace**2 / covariance.square().sum((-2, -1)), 0.0)
-        return [Reading("layer head", ratio, "dimensions")]
+        # With a one beside them, the products of the outputs hold their number and their sum too: slices add up.
+        outputs = torch.cat([outputs, torch.ones_like(outputs[..., :1])], -1)
+        products = outputs.mT @ outputs / len(view.batch)
+        return [Reading("layer head", products, "dimensions", statistic=_participation_ratio, means=True)]
+
+
+def _participation_ratio(products: np.ndarray) -> np.ndarray:
+    """Return (tr C)^2 / tr C^2 from the mean products of outputs and one: [layer head row column]."""
+    number, total = products[..., -1:, -1:], products[..., :-1, -1:]
+    covariance = products[..., :-1, :-1] - total * total.swapaxes(-1, -2) / number
+    trace, squares = covariance.trace(axis1=-2, axis2=-1), (covariance**2).sum((-2, -1))
+    varies = trace > ROUNDING * products[..., :-1, :-1].trace(axis1=-2, axis2=-1)
+    return np.where(varies, trace**2 / np.where(varies, squares, 1.0), 0.0)

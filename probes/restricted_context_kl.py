@@ -8,7 +8,6 @@ import torch
 
 from stagewise.architecture import Architecture
 from stagewise.intervention import Edit, RestrictContext
-from stagewise.loss import divergence, mean_scored
 from stagewise.probe import AbstractProbe, Quantity, Reading, View
 
 
@@ -58,11 +57,7 @@ class RestrictedContextKL(AbstractProbe):
 
     def read(self, view: View) -> list[Reading]:
         """Return `kl` in nats by context."""
-        regression = view.batch.is_regression
-        divergences = [
-            mean_scored(divergence(view.log_probs, view.edited[edit], regression=regression), view.batch.scored)
-            for edit in self.edits_by_context().values()
-        ]
+        divergences = [view.edited[edit].kl for edit in self.edits_by_context().values()]
         return [
             Reading(
                 "batch context",

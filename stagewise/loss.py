@@ -1,5 +1,8 @@
 """Losses and divergences in nats, and their mean over the scored predictions."""
 
+import dataclasses
+from collections.abc import Iterable
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
@@ -79,3 +82,65 @@ def mean_scored(
     shape = (scored.shape[0], *(1,) * (values.ndim - 2), scored.shape[1])
     counted = torch.where(scored.view(shape), values, 0.0)
     return counted.sum(-1) / scored.sum(-1).view(shape[:-1])
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ScoredPredictions:
+    """The scored predictions of a clean pass, one a row, to compare edited passes with as their logits come.
+
+    Args:
+        expected: of a regression the outputs, otherwise the probabilities.
+        negative_entropy: sum of p log p, nats; zero for a regression.
+        targets: of each row.
+        sequence: that each row belongs to.
+        counts: how many rows each sequence has.
+    """
+
+    expected: Float[Tensor, "scored token"]
+    negative_entropy: Float[Tensor, " scored"]
+    targets: Int[Tensor, " scored"] | Float[Tensor, "scored token"]
+    sequence: Int[Tensor, " scored"]
+    counts: Int[Tensor, " batch"]
+
+    @classmethod
+    def of(
+        cls,
+        predictions: Float[Tensor, "batch pos token"],
+        targets: Int[Tensor, "batch pos"] | Float[Tensor, "batch pos token"],
+        scored: Bool[Tensor, "batch pos"],
+    ) -> "ScoredPredictions":
+        """Take the scored ones of all predictions: log-probabilities (nats), or the outputs of a regression."""
+        rows, sequence = predictions[scored], scored.nonzero()[:, 0]
+        if targets.is_floating_point():
+            return cls(rows, rows.new_zeros(len(rows)), targets[scored], sequence, scored.sum(1))
+        probs = rows.exp()
+        return cls(probs, torch.xlogy(probs, probs).sum(-1), targets[scored], sequence, scored.sum(1))
+
+    def compare(
+        self, blocks: Iterable[Float[Tensor, "row token"]]
+    ) -> tuple[Float[Tensor, " batch"], Float[Tensor, " batch"]]:
+        """Return the mean loss of each sequence under other predictions, and their mean KL(these || those), nats.
+
+        Of a regression half the squared error and half the squared distance: see `divergence`.
+
+        Args:
+            blocks: of consecutive rows, logits (or log-probabilities, or outputs); each is read at once.
+        """
+        losses, divergences, start = [], [], 0
+        for block in blocks:
+            rows = slice(start, start + len(block))
+            expected, targets, start = self.expected[rows], self.targets[rows], start + len(block)
+            if targets.is_floating_point():
+                losses.append(squared_error(block, targets))
+                divergences.append(squared_error(expected, block))
+            else:
+                total = block.logsumexp(-1)
+                losses.append(total - block.gather(-1, targets[:, None])[:, 0])
+                # 0 * -inf is nan: a token that both exclude has no part in the sum.
+                cross = torch.linalg.vecdot(expected, block.masked_fill(block == -torch.inf, 0.0))
+                impossible = ((block == -torch.inf) & (expected > 0)).any(-1)
+                divergences.append(torch.where(impossible, torch.inf, self.negative_entropy[rows] + total - cross))
+        return self._mean(torch.cat(losses)), self._mean(torch.cat(divergences))
+
+    def _mean(self, values: Float[Tensor, " scored"]) -> Float[Tensor, " batch"]:
+        return values.new_zeros(len(self.counts)).index_add_(0, self.sequence, values) / self.counts

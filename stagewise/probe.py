@@ -3,6 +3,7 @@
 import abc
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,6 +15,7 @@ from torch import Tensor
 from stagewise.architecture import Architecture
 from stagewise.attention import Circuits
 from stagewise.intervention import Edit
+from stagewise.loss import ScoredPredictions
 from stagewise.table import Quantity as Quantity
 from stagewise.table import check_axes, check_labels
 from stagewise.task import Batch
@@ -26,9 +28,10 @@ Statistic = Callable[[np.ndarray], np.ndarray]
 class Reading:
     """A tensor with named axes: a probe's result at one checkpoint. Its means become a `LabelledArray`, and rows.
 
-    Where the first axis is "batch", the values are one a sequence: the engine averages them, and resamples the
-    sequences for the interval. A `statistic` is then computed from the averages, in each resample anew; the axes
-    name its result.
+    Where the first axis is "batch", the values are one a sequence, of this sequence alone: the engine averages them,
+    and resamples the sequences for the interval. A `statistic` is then computed from the averages, in each resample
+    anew; the axes name its result. Where "batch" is left out, the values are of all sequences together: such a probe
+    is given the whole batch at once, unless they are `means`.
 
     Args:
         axes: names, separated by spaces, as in "batch layer head".
@@ -36,9 +39,10 @@ class Reading:
         quantity: name of the values, as in "mass" or "kl".
         labels: names of the entries of each axis, except layer and head.
         statistic: a function of the batch means; None is the mean itself.
+        means: whether values without "batch" are means over the sequences, which slices of a large batch add up to.
 
     Raises:
-        ValueError: the axes do not fit the values, or a statistic has no batch to resample.
+        ValueError: the axes do not fit the values, or a statistic has no batch and no means to be computed from.
 
     >>> Reading("layer head", torch.zeros(2, 3), "mass")
     Reading(mass: layer=2 head=3)
@@ -49,10 +53,11 @@ class Reading:
     quantity: str
     labels: Mapping[str, Sequence[str | int]] = dataclasses.field(default_factory=dict)
     statistic: Statistic | None = None
+    means: bool = False
 
     def __post_init__(self) -> None:
         names = self.axes.split()
-        if self.statistic is not None and names[:1] != ["batch"]:
+        if self.statistic is not None and not self.per_sequence and not self.means:
             raise ValueError(
                 f'a statistic is computed from batch means: axes must start with "batch", got {self.axes!r}'
             )
@@ -61,22 +66,47 @@ class Reading:
         else:
             check_labels(names, self.quantity, self.labels)  # the statistic's result has these axes, not the values
 
+    @property
+    def per_sequence(self) -> bool:
+        """Whether the values are one a sequence."""
+        return self.axes.split()[:1] == ["batch"]
+
     def __repr__(self) -> str:
         sizes = " ".join(f"{name}={size}" for name, size in zip(self.axes.split(), self.values.shape, strict=False))
         return f"Reading({self.quantity}: {sizes})"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
+class EditedPass:
+    """What an edit does, reduced to a number a sequence: the predictions themselves are not kept.
+
+    Args:
+        loss: mean loss of the scored predictions, nats; of a regression half the squared error.
+        kl: mean KL(clean || edited) of the scored predictions, nats; of a regression half the squared distance.
+        run: runs the pass again and returns its predictions.
+    """
+
+    loss: Float[Tensor, " batch"]
+    kl: Float[Tensor, " batch"]
+    run: Callable[[], Float[Tensor, "scored token"]]
+
+    @property
+    def log_probs(self) -> Float[Tensor, "scored token"]:
+        """The scored predictions, in the order of `batch.scored`: log-probabilities in nats, or outputs. Run anew."""
+        return self.run()
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
 class View:
-    """One checkpoint as a probe sees it. Nothing in it may be changed.
+    """One checkpoint, on all sequences of the batch or on some of them, as a probe sees it. Nothing may be changed.
 
     Args:
         step: optimiser updates so far.
         architecture: of the model.
-        batch: the fixed probe batch.
+        batch: the fixed probe batch, or a slice of its sequences.
         log_probs: of the clean pass, in nats; of a regression, the outputs themselves.
         activations: the clean pass's, by hook name; those that the probe lists in `hooks`.
-        edited: log-probabilities of the passes that the probe lists in `edits`, in nats.
+        edited: the passes that the probe lists in `edits`, each run when it is asked for.
         weights: the checkpoint's parameters by name.
         circuits: its weights as circuits, for an `AbstractCircuitProbe`.
     """
@@ -86,11 +116,11 @@ class View:
     batch: Batch
     log_probs: Float[Tensor, "batch pos token"]
     activations: Mapping[str, Tensor]
-    edited: Mapping[Edit, Float[Tensor, "batch pos token"]]
+    edited: Mapping[Edit, EditedPass]
     weights: Mapping[str, Tensor]
     circuits: Circuits | None = None
 
-    @property
+    @cached_property
     def patterns(self) -> Float[Tensor, "batch layer head query key"]:
         """The attention patterns of all layers, for an `AbstractPatternProbe`."""
         return torch.stack([self.activations[name] for name in pattern_hooks(self.architecture)], dim=1)
@@ -217,7 +247,11 @@ def example_view(
         {name: _one(distribution).log() for name, distribution in (references or {}).items()},
     )
     log_probs = _one(probs or [[1 / d_vocab] * d_vocab] * len(tokens)).log()
-    passes = {edit: _one(distribution).log() for edit, distribution in (edited or {}).items()}
+    clean = ScoredPredictions.of(log_probs, batch.targets, batch.scored)
+    passes = {}
+    for edit, distribution in (edited or {}).items():
+        rows = _one(distribution).log()[batch.scored]
+        passes[edit] = EditedPass(*clean.compare([rows]), partial(torch.clone, rows))
     return View(0, Architecture({**sizes, "d_model": sizes["n_heads"]}), batch, log_probs, known, passes, {})
 
 

@@ -106,7 +106,7 @@ class Batch:
         """Whether the targets are vectors, and the loss half the squared error."""
         return self.targets.is_floating_point()
 
-    def __getitem__(self, rows: Int[Tensor, " row"] | Bool[Tensor, " batch"]) -> "Batch":
+    def __getitem__(self, rows: Int[Tensor, " row"] | Bool[Tensor, " batch"] | slice) -> "Batch":
         """Return the chosen sequences."""
         return dataclasses.replace(
             self,

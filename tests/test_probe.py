@@ -81,7 +81,9 @@ def test_an_example_view_holds_what_it_was_given_and_scores_everything() -> None
     assert torch.equal(view.batch.relations["self"][0], torch.eye(2, dtype=torch.bool))
     assert view.log_probs.exp().tolist() == [[[0.5, 0.25, 0.25], [0, 1, 0]]]
     assert view.batch.references["guess"].exp().tolist() == [[[1, 0, 0], [0, 0, 1]]]
-    assert view.edited[edit].exp().tolist() == [[[0, 0, 1], [0, 0, 1]]]
+    assert view.edited[edit].log_probs.exp().tolist() == [[0, 0, 1], [0, 0, 1]]
+    assert view.edited[edit].loss.tolist() == [torch.inf]  # both targets are impossible
+    assert view.edited[edit].kl.tolist() == [torch.inf]
 
 
 def test_an_example_view_takes_tokens_targets_and_scored_positions() -> None:

@@ -9,19 +9,19 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 from tqdm.auto import tqdm
 
 from stagewise import models
 from stagewise.checkpoints.digest import short_digest
 from stagewise.checkpoints.run_folder import write, write_json
 from stagewise.checkpoints.series import CheckpointSeries, State
-from stagewise.intervention import Edit
+from stagewise.measurement.checkpoint import Checkpoint, Plan, readings
 from stagewise.measurement.parts import join, join_into, rows_of
+from stagewise.measurement.passes import default_memory, slices
 from stagewise.measurement.printed_table import Table
 from stagewise.measurement.rows import bootstrap_weights, rows
 from stagewise.models import Model
-from stagewise.probe import AbstractCircuitProbe, AbstractProbe, View
+from stagewise.probe import AbstractProbe
 from stagewise.table import declare, tidy
 from stagewise.task import Batch
 
@@ -35,13 +35,16 @@ def measure(
     save: str | Path | None = None,
     resamples: int = 200,
     device: str = "cpu",
+    memory: int | None = None,
+    by_hooks: bool = False,
     progress: bool = True,
 ) -> pd.DataFrame:
     """Run the probes on every checkpoint of the series and return one tidy table.
 
-    A checkpoint costs one clean pass, and one pass from its first layer on for each different edit that any probe
-    asks for. Every probe reads the same numbers as if it ran alone. Rows go to disk checkpoint by checkpoint, so that
-    memory does not grow with their number; a large table is mapped from a file, see `parts.join`.
+    A checkpoint costs one clean pass, and for each different edit that any probe asks for what it changes: see
+    `models.lean`. The batch goes through in slices that fit into a budget of memory, so that nothing is left out for
+    the size of a model. Every probe reads the same numbers as if it ran alone. Rows go to disk checkpoint by
+    checkpoint, so that memory does not grow with their number; a large table is mapped from a file, see `parts.join`.
 
     Args:
         series: the checkpoints; one is in memory at a time. Of several series, as of several seeds, one table.
@@ -52,6 +55,10 @@ def measure(
         save: where to write the table too, as Parquet.
         resamples: bootstrap resamples of the batch's sequences, for the 95 % intervals.
         device: where to run the model.
+        memory: bytes that the passes of a slice may take, or those of a single sequence where it takes more; None
+            takes a quarter of what is free, half a gigabyte at most.
+        by_hooks: run every edited pass with TransformerLens's hooks, many times slower: what the lean passes, which
+            are used where they give the model's own predictions, are compared with.
         progress: show a bar.
 
     Raises:
@@ -69,12 +76,13 @@ def measure(
         raise ValueError(f"several series need a name each; got {', '.join(one.name for one in several) or 'none'}")
     for one in several:
         _check_fit(batch, one)
+    memory = default_memory(device) if memory is None else memory
     written: list[Path] = []
     with tempfile.TemporaryDirectory() as scratch:
         for number, one in enumerate(several):
             temporary = Path(scratch, str(number))
             rows_folder = temporary if folder is None else _parts(Path(folder), one, probes, batch, resamples)
-            parts = _measure_all(one, probes, batch, rows_folder, resamples, device, progress)
+            parts = _measure_all(one, probes, batch, rows_folder, resamples, device, memory, by_hooks, progress)
             written += [*parts, *_across(one, parts, probes, temporary)]
         quantities = {type(probe).__name__: dict(probe.quantities) for probe in probes}
         if save is not None:
@@ -105,18 +113,20 @@ def _measure_all(
     folder: Path,
     resamples: int,
     device: str,
+    memory: int,
+    by_hooks: bool,
     progress: bool,
 ) -> list[Path]:
     """Measure the checkpoints without rows so far; return the files of all rows, in the order of the steps."""
     model = models.build(series.architecture, device=device)
-    batch = batch.to(device)
+    plan = Plan(series.architecture, probes, slices(batch.to(device), series.architecture, memory), by_hooks)
     bootstrap = bootstrap_weights(len(batch), resamples)
     written = []
     for step in tqdm(series.steps, disable=not progress, desc=f"{series.name}: probes", unit="checkpoint"):
         state = series.load(step)
         part = folder / f"step-{step:08d}-{short_digest(state)}.parquet"
         if not part.exists():
-            _write_part(part, _measure_one(model, step, state, series, probes, batch, bootstrap))
+            _write_part(part, _measure_one(model, step, state, series, plan, bootstrap))
         written.append(part)
     return written
 
@@ -143,8 +153,7 @@ def _measure_one(
     step: int,
     state: State,
     series: CheckpointSeries,
-    probes: Sequence[AbstractProbe],
-    batch: Batch,
+    plan: Plan,
     bootstrap: np.ndarray,
 ) -> pd.DataFrame:
     try:
@@ -153,16 +162,14 @@ def _measure_one(
         raise ValueError(
             f"step {step} of {series.name!r}: {reason}. `stagewise audit` lists what differs; `steps=` leaves it out"
         ) from reason
-    log_probs, activations, edited = run_passes(model, series, probes, batch)
-    circuits = models.circuits(model) if any(isinstance(probe, AbstractCircuitProbe) for probe in probes) else None
-    view = View(step, series.architecture, batch, log_probs, activations, edited, state, circuits)
     known = {"run": series.name, "step": step, "tokens": series.tokens.get(step), "seed": series.seed}
     labels: dict[str, Any] = {name: label for name, label in known.items() if label is not None}
     frames = []
-    for probe in probes:
-        for reading in probe.read(view):
+    found = readings(plan, Checkpoint(model, step, state))
+    for probe in plan.probes:
+        for reading in found[type(probe).__name__]:
             frame = rows(reading, bootstrap, probe.quantities.get(reading.quantity))
-            frames.append(_of_references(frame, batch).assign(**labels, probe=type(probe).__name__))
+            frames.append(_of_references(frame, plan.parts[0]).assign(**labels, probe=type(probe).__name__))
     return tidy(frames)
 
 
@@ -173,22 +180,6 @@ def _of_references(frame: pd.DataFrame, batch: Batch) -> pd.DataFrame:
     order = {name: index for index, name in enumerate(batch.nested_references, start=1)}
     frame = frame.assign(nested=[order.get(name, 0) for name in frame["reference"]])
     return frame.assign(context=frame["reference"].map(batch.contexts)) if batch.contexts else frame
-
-
-def run_passes(
-    model: Model, series: CheckpointSeries, probes: Sequence[AbstractProbe], batch: Batch
-) -> tuple[torch.Tensor, dict[str, torch.Tensor], dict[Edit, torch.Tensor]]:
-    """Plan and run the passes that the probes need: one clean, and one for each different edit.
-
-    Returns the clean log-probabilities, the activations, and the edited log-probabilities (nats).
-    """
-    edits = dict.fromkeys(edit for probe in probes for edit in probe.edits(series.architecture))
-    hooks = {hook for probe in probes for hook in probe.hooks(series.architecture)}
-    for edit in edits:
-        hooks |= models.hooks_for(model, edit)
-    log_probs, activations = models.clean_pass(model, batch.tokens, hooks, regression=batch.is_regression)
-    edited = {edit: models.edited_pass(model, edit, activations, regression=batch.is_regression) for edit in edits}
-    return log_probs, activations, edited
 
 
 def _parts(

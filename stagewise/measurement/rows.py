@@ -1,7 +1,11 @@
 """From a probe's readings to rows of the table: batch means, and their intervals from resampled sequences."""
 
+import dataclasses
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
+import torch
 
 from stagewise.probe import Reading
 from stagewise.table import LEVEL, LabelledArray, Quantity
@@ -19,6 +23,29 @@ def bootstrap_weights(n: int, resamples: int, seed: int = 0) -> np.ndarray:
     return generator.multinomial(n, np.full(n, 1 / n), size=resamples) / n
 
 
+def merge(parts: Sequence[Reading], sizes: Sequence[int]) -> Reading | None:
+    """Return one reading of all sequences from its readings of slices; None if only the whole batch gives it.
+
+    Args:
+        parts: the same reading of consecutive slices.
+        sizes: how many sequences each slice has.
+    """
+    first, *others = parts
+    labels = {name: list(entries) for name, entries in first.labels.items()}
+    for other in others:
+        if (other.axes, other.quantity) != (first.axes, first.quantity):
+            return None
+        if {name: list(entries) for name, entries in other.labels.items()} != labels:
+            return None
+    if first.per_sequence:
+        return dataclasses.replace(first, values=torch.cat([part.values for part in parts]))
+    if first.means:
+        weighted = [size * part.values for size, part in zip(sizes, parts, strict=True)]
+        return dataclasses.replace(first, values=torch.stack(weighted).sum(0) / sum(sizes))
+    same = all(torch.equal(first.values, other.values) for other in others)
+    return first if same else None  # the same in every slice: it reads the weights
+
+
 def rows(reading: Reading, weights: np.ndarray, quantity: Quantity | None = None) -> pd.DataFrame:
     """Turn a reading into rows: values, percentile intervals (95 %), n sequences, and the resamples of curves.
 
@@ -31,12 +58,13 @@ def rows(reading: Reading, weights: np.ndarray, quantity: Quantity | None = None
         quantity: what the values are, as the probe declares it.
     """
     names = reading.axes.split()
-    per_sequence = names[:1] == ["batch"]
     values = reading.values.detach().to("cpu").double().numpy()
+    statistic = reading.statistic or (lambda means: means)
     resampled = None
-    if per_sequence:
+    if not reading.per_sequence:
+        values = statistic(values)
+    else:
         names = names[1:]
-        statistic = reading.statistic or (lambda means: means)
         n = len(values)
         resampled = statistic((weights @ values.reshape(n, -1)).reshape(-1, *values.shape[1:]))
         values = statistic(values.mean(0))

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stagewise.intervention import AblateHead, Edit, RestrictContext, first_layer
-from stagewise.models.edits import ablate, in_context, restrict_pattern, restrict_scores
+from stagewise.models.edits import Replacement, ablate, in_context, restrict_pattern, restrict_scores
 from stagewise.models.model import Bridge, Hook
 from stagewise.models.native import is_native, logits_from
 
@@ -23,7 +23,9 @@ SAME = 1e-4
 _ROUTES: WeakKeyDictionary[Any, Route] = WeakKeyDictionary()
 
 
-def edited_logits(bridge: Bridge, edit: Edit, clean: Mapping[str, Tensor]) -> Float[Tensor, "batch pos token"]:
+def edited_logits(
+    bridge: Bridge, edit: Edit, clean: Mapping[str, Tensor], replacement: Replacement
+) -> Float[Tensor, "batch pos token"]:
     """Run the bridge from the first edited layer's clean input on; return its logits.
 
     Around a Hugging Face model it cannot start at a layer: it runs on dummy tokens, and the layer's clean input
@@ -34,7 +36,7 @@ def edited_logits(bridge: Bridge, edit: Edit, clean: Mapping[str, Tensor]) -> Fl
     """
     name = f"blocks.{first_layer(edit)}.hook_resid_pre"
     tokens = torch.zeros(clean[name].shape[:2], dtype=torch.int64, device=clean[name].device)
-    ablations = _ablations(edit, clean)
+    ablations = _ablations(edit, replacement)
     contexts = [part.context for part in edit if isinstance(part, RestrictContext)]
     if is_native(bridge) and (not contexts or route(bridge) == "mask"):
         mask = _mask(tokens, min(contexts))["attention_mask"] if contexts else None
@@ -47,12 +49,12 @@ def edited_logits(bridge: Bridge, edit: Edit, clean: Mapping[str, Tensor]) -> Fl
     return logits
 
 
-def _ablations(edit: Edit, clean: Mapping[str, Tensor]) -> list[Hook]:
+def _ablations(edit: Edit, replacement: Replacement) -> list[Hook]:
     hooks: list[Hook] = []
     for part in edit:
         if isinstance(part, AblateHead):
             name = f"blocks.{part.layer}.attn.hook_z"
-            hooks.append((name, lambda z, hook, part=part, name=name: ablate(z, part, clean.get(name))))
+            hooks.append((name, lambda z, hook, part=part: ablate(z, part.head, replacement(part))))
     return hooks
 
 

@@ -1,12 +1,16 @@
 """What an edit does to an activation: attention restricted to the last positions, a head's output replaced."""
 
 import math
+from collections.abc import Callable, Mapping
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from stagewise.intervention import AblateHead
+
+Replacement = Callable[[AblateHead], Float[Tensor, "#batch pos d_head"]]
+"""What an ablated head's output z is replaced by."""
 
 
 def in_context(n_query: int, n_key: int, context: int, device: torch.device | str = "cpu") -> Bool[Tensor, "query key"]:
@@ -41,17 +45,23 @@ def restrict_pattern(pattern: Float[Tensor, "*axes query key"], context: int) ->
     return inside / total
 
 
-def ablate(
-    z: Float[Tensor, "batch pos head d_head"], part: AblateHead, clean: Float[Tensor, "batch pos head d_head"] | None
-) -> Float[Tensor, "batch pos head d_head"]:
-    """Return z with one head replaced; a mean is that of the clean pass."""
-    z = z.clone()
-    head = z[:, :, part.head]
+def replacement(part: AblateHead, clean: Mapping[str, Tensor]) -> Float[Tensor, "#batch pos d_head"]:
+    """Return what a head's output z is replaced by: zeros, its clean mean, or the next sequence's clean output.
+
+    Args:
+        part: the ablation.
+        clean: the z's [batch pos head d_head] of a clean pass of all the sequences, by hook name.
+    """
+    z = clean[f"blocks.{part.layer}.attn.hook_z"][:, :, part.head]
     if part.kind == "zero":
-        z[:, :, part.head] = 0.0
-    elif part.kind == "mean":
-        assert clean is not None
-        z[:, :, part.head] = clean[:, :, part.head].mean(0)
-    else:
-        z[:, :, part.head] = head.roll(1, dims=0)
+        return torch.zeros_like(z[:1])
+    return z.mean(0, keepdim=True) if part.kind == "mean" else z.roll(1, dims=0)
+
+
+def ablate(
+    z: Float[Tensor, "batch pos head d_head"], head: int, replaced: Float[Tensor, "#batch pos d_head"]
+) -> Float[Tensor, "batch pos head d_head"]:
+    """Return z with one head's output replaced."""
+    z = z.clone()
+    z[:, :, head] = replaced
     return z

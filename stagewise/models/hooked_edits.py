@@ -6,18 +6,20 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stagewise.intervention import Edit, Intervention, RestrictContext, first_layer
-from stagewise.models.edits import ablate, restrict_scores
+from stagewise.models.edits import Replacement, ablate, restrict_scores
 from stagewise.models.model import Hook, Model
 
 
-def edited_logits(model: Model, edit: Edit, clean: Mapping[str, Tensor]) -> Float[Tensor, "batch pos token"]:
+def edited_logits(
+    model: Model, edit: Edit, clean: Mapping[str, Tensor], replacement: Replacement
+) -> Float[Tensor, "batch pos token"]:
     """Run the model from the first edited layer's clean input on; return its logits."""
     start = first_layer(edit)
     logits: Tensor = model.run_with_hooks(
         clean[f"blocks.{start}.hook_resid_pre"],
         start_at_layer=start,
         shortformer_pos_embed=clean["hook_pos_embed"] if is_shortformer(model) else None,
-        fwd_hooks=[hook for part in edit for hook in hooks(model, part, clean)],
+        fwd_hooks=[hook for part in edit for hook in hooks(model, part, replacement)],
     )
     return logits
 
@@ -27,7 +29,7 @@ def is_shortformer(model: Model) -> bool:
     return bool(model.cfg.positional_embedding_type == "shortformer")
 
 
-def hooks(model: Model, part: Intervention, clean: Mapping[str, Tensor]) -> list[Hook]:
+def hooks(model: Model, part: Intervention, replacement: Replacement) -> list[Hook]:
     """Return the hooks that make one edit."""
     if isinstance(part, RestrictContext):
         context = part.context
@@ -35,5 +37,4 @@ def hooks(model: Model, part: Intervention, clean: Mapping[str, Tensor]) -> list
             (f"blocks.{layer}.attn.hook_attn_scores", lambda scores, hook: restrict_scores(scores, context))
             for layer in range(model.cfg.n_layers)
         ]
-    name = f"blocks.{part.layer}.attn.hook_z"
-    return [(name, lambda z, hook: ablate(z, part, clean.get(name)))]
+    return [(f"blocks.{part.layer}.attn.hook_z", lambda z, hook: ablate(z, part.head, replacement(part)))]

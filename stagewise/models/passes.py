@@ -1,6 +1,7 @@
 """A model run clean or edited: log-probabilities and activations; and its weights as circuits."""
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 import torch
 from jaxtyping import Float, Int
@@ -9,6 +10,8 @@ from torch import Tensor
 from stagewise.attention import Circuits, circuits_of
 from stagewise.intervention import AblateHead, Edit, Intervention, RestrictContext, first_layer
 from stagewise.models import bridge_edits, hooked_edits
+from stagewise.models.edits import Replacement
+from stagewise.models.edits import replacement as clean_replacement
 from stagewise.models.model import Model
 from stagewise.models.wrapping import is_bridge
 
@@ -45,29 +48,41 @@ def hooks_for(model: Model, edit: Edit) -> set[str]:
         _check(model, part)
     # Shortformer positions are not part of the residual stream: every layer receives them again.
     positions = {"hook_pos_embed"} if hooked_edits.is_shortformer(model) and not is_bridge(model) else set()
-    return (
-        {f"blocks.{first_layer(edit)}.hook_resid_pre"}
-        | positions
-        | {f"blocks.{part.layer}.attn.hook_z" for part in edit if isinstance(part, AblateHead) and part.kind == "mean"}
-    )
+    replaced = {f"blocks.{part.layer}.attn.hook_z" for part in edit if isinstance(part, AblateHead)}
+    return {f"blocks.{first_layer(edit)}.hook_resid_pre"} | positions | replaced
 
 
 def edited_pass(
-    model: Model, edit: Edit, clean: Mapping[str, Tensor], *, regression: bool = False
+    model: Model,
+    edit: Edit,
+    clean: Mapping[str, Tensor],
+    *,
+    regression: bool = False,
+    replacement: Replacement | None = None,
 ) -> Float[Tensor, "batch pos token"]:
     """Run the model with the edit, from the first layer that it touches; return log-probabilities (nats).
 
     For a regression, the outputs themselves.
 
-    `clean` holds the activations that `hooks_for(model, edit)` names. The model is unchanged afterwards.
+    The model is unchanged afterwards.
+
+    Args:
+        model: what to run.
+        edit: what to change.
+        clean: the activations that `hooks_for(model, edit)` names.
+        regression: whether the model predicts vectors.
+        replacement: what an ablated head's output is replaced by; None computes it from `clean`.
 
     Raises:
         ValueError: a layer or a head that the model does not have.
     """
     for part in edit:
         _check(model, part)
+    replacement = replacement or partial(clean_replacement, clean=clean)
     with torch.inference_mode():
-        outputs: Tensor = (bridge_edits if is_bridge(model) else hooked_edits).edited_logits(model, edit, clean)
+        outputs: Tensor = (bridge_edits if is_bridge(model) else hooked_edits).edited_logits(
+            model, edit, clean, replacement
+        )
     return outputs if regression else outputs.log_softmax(-1)
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from stagewise.intervention import AblateHead
-from stagewise.models.edits import ablate, in_context, restrict_pattern, restrict_scores
+from stagewise.models.edits import ablate, in_context, replacement, restrict_pattern, restrict_scores
 
 Kind = Literal["zero", "mean", "resample"]
 
@@ -40,14 +40,14 @@ def test_scores_outside_the_context_get_no_attention_and_the_others_their_shares
 
 def test_only_the_ablated_head_is_replaced_and_the_activation_stays() -> None:
     z = torch.arange(12.0).view(3, 1, 2, 2)
-    before, clean = z.clone(), 10 * z
+    before, clean = z.clone(), {"blocks.0.attn.hook_z": 10 * z}
     expected: dict[Kind, list[float]] = {
         "zero": [0.0, 0, 0],
         "mean": [60.0, 60, 60],
-        "resample": [10.0, 2, 6],
-    }  # z[:, 0, 1, 0] is 2, 6, 10
+        "resample": [100.0, 20, 60],
+    }  # clean z[:, 0, 1, 0] is 20, 60, 100
     for kind, values in expected.items():
-        edited = ablate(z, AblateHead(0, 1, kind), clean)
+        edited = ablate(z, 1, replacement(AblateHead(0, 1, kind), clean))
         assert edited[:, 0, 1, 0].tolist() == values
         assert torch.equal(edited[:, :, 0], before[:, :, 0])
     assert torch.equal(z, before)

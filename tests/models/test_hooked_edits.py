@@ -1,6 +1,7 @@
 """Edits of models that a config makes: contexts cut in every layer, heads ablated, passes that start at a layer."""
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +13,7 @@ from torch import Tensor
 from stagewise import models
 from stagewise.intervention import AblateHead, Edit, RestrictContext
 from stagewise.models import hooked_edits
+from stagewise.models.edits import replacement
 
 SAME, CUT = 1e-5, 1e-4
 """Log-probabilities of order one to ten in float32: the same sums, and sums in another order through the layers."""
@@ -126,7 +128,8 @@ def test_a_pass_from_the_edited_layer_equals_the_whole_pass(edit: Edit, subject:
     one = subject("LN and MLP")
     names = {f"blocks.{layer}.attn.hook_z" for layer in range(3)}
     _, activations = models.clean_pass(one.built, one.tokens, names)
-    hooks = [hook for part in edit for hook in hooked_edits.hooks(one.built, part, activations)]
+    replaced = functools.partial(replacement, clean=activations)
+    hooks = [hook for part in edit for hook in hooked_edits.hooks(one.built, part, replaced)]
     with torch.no_grad():
         whole = one.built.run_with_hooks(one.tokens, fwd_hooks=hooks).log_softmax(-1)
     torch.testing.assert_close(one.edited(edit), whole, atol=SAME, rtol=0)

@@ -23,4 +23,5 @@ def test_the_participation_ratio_is_that_of_the_variances(
     (reading,) = ParticipationRatio().read(dataclasses.replace(made, activations={"blocks.0.attn.hook_z": z}))
     total, squares = sum(variances), sum(np.square(variances))
     expected = total**2 / squares if squares else 0.0
-    assert reading.values.item() == pytest.approx(expected, abs=1e-5)
+    assert reading.statistic is not None
+    assert reading.statistic(reading.values.numpy()).item() == pytest.approx(expected, abs=1e-5)

@@ -1,0 +1,100 @@
+"""One checkpoint's readings: the same from lean passes as from hooks, and from slices as from the whole batch."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+from torch import nn
+
+from stagewise import models
+from stagewise.architecture import Architecture
+from stagewise.checkpoints.series import CheckpointSeries
+from stagewise.init import GaussianInit
+from stagewise.measurement.engine import measure
+from stagewise.probe import AbstractProbe, Reading, View
+from stagewise.probes import HeadAblation, RestrictedContextKL
+from stagewise.probes.default_probes import default_probes
+from stagewise.tasks import RepeatedTokens
+
+SAME = 1e-5
+"""The bound for every quantity of every probe."""
+
+TASK = RepeatedTokens(32, length=12)
+SIZES = {
+    "n_layers": 2,
+    "d_model": 16,
+    "n_heads": 4,
+    "d_head": 4,
+    "n_ctx": 32,
+    "d_vocab": 32,
+    "act_fn": "gelu",
+    "d_mlp": 8,
+}
+KINDS: dict[str, dict[str, Any]] = {
+    "LN and MLP": {"act_fn": "gelu"},
+    "attention only": {"attn_only": True, "normalization_type": None},
+    "as Llama": {"normalization_type": "RMS", "gated_mlp": True, "act_fn": "silu", "n_key_value_heads": 2}
+    | {"positional_embedding_type": "rotary"},
+}
+BRIDGED = ("GPT2", "GPTNeoX", "Gemma2")
+
+
+@pytest.fixture(scope="module", params=[*KINDS, *BRIDGED])
+def series(request: pytest.FixtureRequest, hugging_face: Callable[..., nn.Module]) -> CheckpointSeries:
+    """One checkpoint with random weights."""
+    if request.param in KINDS:
+        made = Architecture({**SIZES, **KINDS[request.param]}, GaussianInit(0.4))
+        return CheckpointSeries("run", made, (3,), lambda step: models.weights(models.build(made, seed=step)))
+    plain = hugging_face(request.param)
+    return CheckpointSeries("run", models.described(plain), (3,), lambda step: plain.state_dict())
+
+
+def measured(series: CheckpointSeries, probes: list[AbstractProbe] | None = None, **named: Any) -> pd.DataFrame:
+    batch = TASK.probe_batch(7, seed=0)
+    probes = probes or [
+        *(probe for probe in default_probes(series.architecture, batch) if not isinstance(probe, HeadAblation)),
+        HeadAblation(),
+    ]
+    return measure(series, probes, batch, progress=False, **named)
+
+
+def assert_same(one: pd.DataFrame, other: pd.DataFrame) -> None:
+    columns = [name for name in one.columns if name not in ("resamples", "value", "lo", "hi")]
+    pd.testing.assert_frame_equal(one[columns], other[columns])
+    for name in ("value", "lo", "hi"):
+        pd.testing.assert_series_equal(one[name], other[name], atol=SAME, rtol=SAME)
+
+
+def test_lean_passes_and_slices_give_the_numbers_of_hooks_on_the_whole_batch(series: CheckpointSeries) -> None:
+    by_hooks = measured(series, by_hooks=True)
+    assert_same(measured(series), by_hooks)
+    assert_same(measured(series, memory=1), by_hooks)
+
+
+@dataclasses.dataclass(frozen=True)
+class LargestLoss(AbstractProbe):
+    """What no mean of slices gives; and the edited predictions themselves."""
+
+    def edits(self, architecture: Architecture) -> Any:
+        return RestrictedContextKL((2,)).edits(architecture)
+
+    def read(self, view: View) -> list[Reading]:
+        ((_, edited),) = view.edited.items()
+        chances = edited.log_probs.exp().sum(-1)
+        return [Reading("", -view.log_probs.min(), "loss"), Reading("", chances.max(), "sum")]
+
+
+def test_a_probe_of_the_whole_batch_is_given_the_whole_batch() -> None:
+    made = Architecture({**SIZES, "act_fn": "relu"}, GaussianInit(0.4))
+    series = CheckpointSeries("run", made, (3, 4), lambda step: models.weights(models.build(made, seed=step)))
+    table = measured(series, [LargestLoss()], memory=1)
+    assert_same(table, measured(series, [LargestLoss()]))
+    assert table.loc[table["quantity"] == "sum", "value"].tolist() == pytest.approx([1, 1])
+    for step in (3, 4):
+        model = models.build(made, seed=step)
+        log_probs, _ = models.clean_pass(model, TASK.probe_batch(7, seed=0).tokens, ())
+        (largest,) = table.query("step == @step and quantity == 'loss'")["value"]
+        assert largest == pytest.approx(-torch.min(log_probs).item(), abs=SAME)

@@ -1,0 +1,73 @@
+"""The lean pass gives what hooks give, on every kind of model that it agrees with, and refuses the others."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from stagewise import models
+from stagewise.intervention import AblateHead, Edit, RestrictContext
+from stagewise.models import lean
+from stagewise.models.edits import replacement
+from stagewise.models.lean_weights import rotary_hooks
+
+SAME = 1e-5
+"""Sums of float32 numbers of order one in another order."""
+
+UNKNOWN = {"alibi", "Bloom", "Mixtral", "experts"}
+"""What the lean pass does not compute with: positions in the scores, mixtures of experts."""
+
+EDITS: dict[str, Edit] = {
+    "context 1": (RestrictContext(1),),
+    "context 3": (RestrictContext(3),),
+    "whole context": (RestrictContext(99),),
+    "zero, first layer": (AblateHead(0, 1, "zero"),),
+    "mean, first layer": (AblateHead(0, 2, "mean"),),
+    "resample, last layer": (AblateHead(1, 3, "resample"),),
+    "mean, last layer": (AblateHead(1, 0, "mean"),),
+    "two layers": (AblateHead(0, 1, "mean"), AblateHead(1, 2, "zero")),
+    "context and head": (RestrictContext(2), AblateHead(1, 0, "mean")),
+}
+
+
+def scored_of(tokens: Tensor, ragged: bool) -> Tensor:
+    if ragged:
+        return (tokens + torch.arange(tokens.shape[1])) % 3 > 0
+    return (torch.arange(tokens.shape[1]) >= 4).expand(tokens.shape)
+
+
+@pytest.mark.parametrize("ragged", [False, True])
+def test_lean_passes_equal_those_with_hooks(any_kind: str, ragged: bool, subject: Callable[..., Any]) -> None:
+    one = subject(any_kind, 2)
+    names = rotary_hooks(one.built).union(*(models.hooks_for(one.built, edit) for edit in EDITS.values()))
+    log_probs, clean = models.clean_pass(one.built, one.tokens, names)
+    weights = lean.agreeing_weights(one.built, clean, log_probs)
+    assert (weights is None) == (any_kind in UNKNOWN)
+    if weights is None:
+        return
+    scored = scored_of(one.tokens, ragged)
+    passes = lean.LeanPass(weights, clean, scored, functools.partial(replacement, clean=clean))
+    for name, edit in EDITS.items():
+        with torch.inference_mode():
+            predicted = weights.unembedded(passes.residual(edit)).log_softmax(-1)
+        torch.testing.assert_close(predicted, one.edited(edit)[scored], atol=SAME, rtol=SAME, msg=name)
+
+
+def test_a_model_that_computes_something_else_is_refused(subject: Callable[..., Any]) -> None:
+    one = subject("LN and MLP", 2)
+    log_probs, clean = models.clean_pass(one.built, one.tokens, {"blocks.0.hook_resid_pre"})
+    assert lean.agreeing_weights(one.built, clean, log_probs) is not None
+    one.built.hook_dict["blocks.1.hook_mlp_out"].add_perma_hook(lambda x, hook: 1.01 * x)
+    log_probs, clean = models.clean_pass(one.built, one.tokens, {"blocks.0.hook_resid_pre"})
+    assert lean.agreeing_weights(one.built, clean, log_probs) is None
+
+
+def test_a_model_whose_heads_are_changed_in_between_is_refused(subject: Callable[..., Any]) -> None:
+    one = subject("attention only", 2)
+    one.built.hook_dict["blocks.1.attn.hook_z"].add_perma_hook(lambda z, hook: z.flip(2))
+    names = {"blocks.0.hook_resid_pre", "blocks.1.attn.hook_z"}
+    log_probs, clean = models.clean_pass(one.built, one.tokens, names)
+    assert lean.agreeing_weights(one.built, clean, log_probs) is None
