@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from stagewise.plot.colours import head_colours
 from stagewise.plot.step_axis import new_axes
-from stagewise.table import select
+from stagewise.table import maps_in, select
 
 
 def blend(weights: np.ndarray, colours: Sequence[str]) -> np.ndarray:
@@ -36,9 +36,7 @@ def patterns(table: pd.DataFrame, step: int, layer: int = 0) -> np.ndarray:
     Raises:
         ValueError: the table has no such `MeanPattern` rows.
     """
-    rows = select(table, "MeanPattern", "attention", step=step, layer=layer)
-    size = [rows[name].nunique() for name in ("head", "query", "key")]
-    return rows.sort_values(["head", "query", "key"])["value"].to_numpy(float).reshape(size)
+    return maps_in(select(table, "MeanPattern", "attention", step=step, layer=layer).sort_values("head"))
 
 
 def attention_map(

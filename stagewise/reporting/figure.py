@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from stagewise.checkpoints.run_folder import write
-from stagewise.table import KEYS, VALUES
+from stagewise.table import KEYS, NUMBERS, VALUES
 
 FONTS = ["DejaVu Sans", "Helvetica Neue", "Arial", "sans-serif"]
 """Labels are placed by the first one's widths; a browser's fallback is narrower."""
@@ -90,7 +90,7 @@ def svg(figure: Figure | object, name: str) -> str:
 def csv_link(name: str, rows: pd.DataFrame) -> str:
     """Return a link that holds the rows as CSV (five significant digits), or says where too many rows are."""
     axes = [column for column in rows.columns if column not in KEYS + VALUES]
-    columns = [column for column in (*KEYS, *axes, *VALUES[:-1]) if column in rows and rows[column].notna().any()]
+    columns = [column for column in (*KEYS, *axes, *NUMBERS) if column in rows and rows[column].notna().any()]
     text = rows[columns].to_csv(index=False, float_format="%.5g", lineterminator="\n")
     if len(text) > CSV_BYTES:
         return f"<span>{len(rows)} rows: in tables/measurements.parquet</span>"
