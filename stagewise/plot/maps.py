@@ -34,9 +34,12 @@ def patterns(table: pd.DataFrame, step: int, layer: int = 0) -> np.ndarray:
     """Return the mean attention of one layer at one step, [head, query, key].
 
     Raises:
-        ValueError: the table has no such `MeanPattern` rows.
+        ValueError: the table has no such `MeanPattern` rows, or they lack the column `map`.
     """
-    return maps_in(select(table, "MeanPattern", "attention", step=step, layer=layer).sort_values("head"))
+    rows = select(table, "MeanPattern", "attention", step=step, layer=layer).sort_values("head")
+    if "map" not in rows:
+        raise ValueError("the rows of MeanPattern were read without their maps, or an earlier version measured them")
+    return maps_in(rows)
 
 
 def attention_map(

@@ -66,7 +66,7 @@ def step_label(step: int) -> str:
 
 def set_step_axis(ax: Axes, steps: Sequence[int] | pd.Series | np.ndarray) -> None:
     """Make the x axis one of optimiser steps: logarithmic, with step 0 at its left end."""
-    last = max(int(max(steps)), 1)
+    last = max(int(np.max(steps)), 1)
     ax.set_xscale("symlog", linthresh=linear_until(last), linscale=LINEAR_PART)
     ax.set_xlim(0, last)
     ticks = _with_room(ax, step_ticks(last))
