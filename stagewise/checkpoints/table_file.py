@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import json
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
@@ -12,10 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from stagewise.table import ARRAYS, DECLARED, KEYS, conformed
-
-ATTRS = b"PANDAS_ATTRS"
-"""Where pandas keeps a frame's attrs in the schema of a Parquet file."""
+from stagewise.table import ARRAYS, KEYS, conformed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,8 +71,7 @@ class TableFile:
         table = pa.concat_tables(groups) if groups else self._schema.empty_table().select(columns)
         present = [name for name in columns if name in KEYS or table[name].null_count < len(table)]
         frame = conformed(table.select(present).to_pandas(ignore_metadata=True), present)
-        attrs = json.loads((self._schema.metadata or {}).get(ATTRS, "{}"))
-        frame.attrs.update({DECLARED: attrs[DECLARED]} if DECLARED in attrs else {})
+        frame.attrs = (self._schema.pandas_metadata or {}).get("attributes", {})
         return frame
 
 

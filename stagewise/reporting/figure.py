@@ -12,6 +12,7 @@ import matplotlib
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from stagewise.checkpoints.run_folder import write
@@ -78,7 +79,8 @@ def svg(figure: Figure | object, name: str) -> str:
         raise TypeError(f"a panel must belong to a matplotlib Figure, got {type(figure).__name__}")
     buffer = io.StringIO()
     with matplotlib.rc_context({"svg.hashsalt": name, "svg.fonttype": "none"}):
-        figure.savefig(buffer, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+        # Not savefig, which draws twice, to lay out first: drawing lays out.
+        FigureCanvasSVG(figure).print_svg(buffer, metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     text = buffer.getvalue()
     text = text[text.index("<svg") :]
     # Nothing refers to an image's id, and two images of the same pixels have the same one.
