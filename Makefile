@@ -11,7 +11,7 @@ MODEL_TESTS := tests/models tests/measurement $(addprefix tests/probes/test_, \
 	tests/checkpoints/test_sources.py tests/experiments/incremental/test_markov.py $(addprefix tests/test_, \
 	$(addsuffix .py, architecture attention init intervention probe table training))
 
-.PHONY: demo test test-tl4 slow check
+.PHONY: demo test test-tl4 slow bench check
 demo: $(READY)
 	$(BIN)/stagewise run markov
 
@@ -24,6 +24,10 @@ test-tl4: $(READY) $(READY4)
 
 slow: $(READY)
 	$(BIN)/python -m pytest -n 2 -m slow
+
+# Ratios of two ways timed in turn, on quiet cores; ROWS="training engine.memory" runs some. Writes runs/bench.
+bench: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.benchmarks $(ROWS)
 
 check: $(READY)
 	$(BIN)/ruff check .

@@ -1,11 +1,14 @@
 """The tidy table: a row for each value; `run, step, probe, quantity`, a nullable column an axis, `value, lo, hi, n`.
 
-The glossary of axes and columns is that of `stagewise.task`.
+The glossary of axes and columns is that of `stagewise.task`. A map over queries and keys is one row, its cells an
+array in the column `map`, which `maps_in` reads: so maps go with their rows into selections, concatenations and files,
+where a companion file or an attribute would be lost, and a file is read without them where none is needed.
 """
 
 import dataclasses
 import itertools
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
@@ -13,7 +16,11 @@ import numpy as np
 import pandas as pd
 
 KEYS = ["run", "step", "probe", "quantity"]
-VALUES = ["value", "lo", "hi", "n", "resamples"]
+NUMBERS = ["value", "lo", "hi", "n"]
+ARRAYS = ["resamples", "map"]
+"""Columns of arrays: the values in resamples of the batch, and a map's cells, query after query."""
+
+VALUES = [*NUMBERS, *ARRAYS]
 WHOLE = {
     *("tokens", "layer", "head", "offset", "position", "query", "key", "context"),
     *("cluster", "n_clusters", "row", "token", "seed", "nested"),
@@ -22,7 +29,6 @@ WHOLE = {
 
 LEVEL = 0.95
 """Confidence level of `lo` and `hi`: percentiles of the bootstrap."""
-
 
 COUNTED = {"batch", "time", "layer", "head"}
 """Axes whose entries are counted from 0 where nothing labels them."""
@@ -74,15 +80,13 @@ Quantities = dict[str, dict[str, Quantity]]
 """Probe -> quantity -> its description."""
 
 DECLARED = "quantities"
-"""Key of a table's `attrs` that holds the `Quantities` of its probes, in memory and in Parquet. As one JSON text,
-since pandas copies attrs deeply at every step, and a dictionary of dictionaries takes milliseconds each time."""
+"""Key of a table's `attrs` that holds its `Quantities`, in memory and in Parquet: as one JSON text, since pandas copies
+attrs deeply at every step, and a dictionary of dictionaries takes milliseconds each time."""
 
 
 def declare(table: pd.DataFrame, quantities: Quantities) -> None:
     """Add descriptions of quantities to a table, beside those that it has."""
-    plain = {
-        probe: {name: dataclasses.asdict(one) for name, one in by_name.items()} for probe, by_name in quantities.items()
-    }
+    plain = {probe: {name: dataclasses.asdict(one) for name, one in of.items()} for probe, of in quantities.items()}
     table.attrs[DECLARED] = json.dumps({**json.loads(table.attrs.get(DECLARED, "{}")), **plain})
 
 
@@ -157,12 +161,14 @@ def tidy(frames: Iterable[pd.DataFrame]) -> pd.DataFrame:
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """Return the columns of a table that has these: keys, axes, values; each once.
+    """Return the columns of a table that has these: keys, axes, values, each once; maps only if there are any.
 
     >>> in_order(["value", "head", "step", "head"])[3:6]
     ['quantity', 'head', 'value']
     """
-    return [*KEYS, *(name for name in dict.fromkeys(names) if name not in KEYS + VALUES), *VALUES]
+    given = dict.fromkeys(names)
+    values = [name for name in VALUES if name != "map" or name in given]
+    return [*KEYS, *(name for name in given if name not in KEYS + VALUES), *values]
 
 
 def conformed(frame: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
@@ -171,12 +177,12 @@ def conformed(frame: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
 
 
 def type_of(name: str) -> str:
-    """Return the type of a column: an axis of whole numbers or of text may be missing; resamples are arrays."""
+    """Return the type of a column: an axis of whole numbers or of text may be missing."""
     if name in KEYS:
         return "int64" if name == "step" else "str"
-    if name in VALUES:
-        return {"n": "Int64", "resamples": "object"}.get(name, "float64")
-    return "Int64" if name in WHOLE else "string"
+    if name in NUMBERS:
+        return "Int64" if name == "n" else "float64"
+    return "object" if name in ARRAYS else "Int64" if name in WHOLE else "string"
 
 
 def select(table: pd.DataFrame, probe: str, quantity: str | None = None, **axes: object) -> pd.DataFrame:
@@ -194,6 +200,12 @@ def select(table: pd.DataFrame, probe: str, quantity: str | None = None, **axes:
         has = of_probe["quantity"].unique().tolist() if len(of_probe) else table["probe"].unique().tolist()
         raise ValueError(f"the table has no rows of {request}; it has {', '.join(map(str, has))}")
     return rows.dropna(axis="columns", how="all").sort_values("step", kind="stable")
+
+
+def maps_in(rows: pd.DataFrame) -> np.ndarray:
+    """Return the maps of rows that hold a map each, as those of `MeanPattern` do, [row, query, key]."""
+    cells = np.stack(rows["map"].to_list())
+    return cells.reshape(len(cells), *2 * [math.isqrt(cells.shape[1])])
 
 
 def head_label(layer: int, head: int) -> str:
@@ -220,9 +232,8 @@ def heads_in(table: pd.DataFrame) -> list[Head]:
 def families(rows: pd.DataFrame) -> dict[str, list[str]]:
     """Sort the references of a table's rows into nested partial solutions, separately trained models and the rest.
 
-    The column `nested` counts the partial solutions from 1, in their order, and is 0 for other references; `context`
-    is the one of models trained on a restricted context. In rows without `nested` all others are partial solutions, in
-    the order of the rows.
+    The column `nested` counts the partial solutions from 1, and is 0 for other references; `context` is the one of
+    models trained on a restricted context. In rows without `nested` all others are partial solutions, in their order.
 
     >>> rows = {"reference": ["uniform", "first", "short"], "nested": [0, 1, 0], "context": [None, None, 2]}
     >>> families(pd.DataFrame(rows))

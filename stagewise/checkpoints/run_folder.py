@@ -1,4 +1,7 @@
-"""A run is a folder: the names in it, and writing that never leaves half a file."""
+"""A run is a folder: the names in it, and writing that never leaves half a file.
+
+torch is imported where weights are read: stages and reports come from tables alone, and start seconds sooner.
+"""
 
 import contextlib
 import errno
@@ -8,13 +11,16 @@ import os
 import platform
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from stagewise.checkpoints.json_files import read_json
-from stagewise.checkpoints.weight_files import State, load_file
-from stagewise.recipe import Recipe, describe, differences
+from stagewise.checkpoints.table_file import TableFile
+
+if TYPE_CHECKING:
+    from stagewise.checkpoints.weight_files import State
+    from stagewise.recipe import Recipe
 
 RUN = "run.json"
 METRICS = "metrics.parquet"
@@ -74,7 +80,7 @@ def write_json(path: Path, value: Any) -> Path:
     return write(path, lambda partial: partial.write_text(json.dumps(value, indent=2) + "\n", encoding="utf8"))
 
 
-def claim(folder: Path, recipe: Recipe | Mapping[str, Any], name: str = RUN) -> None:
+def claim(folder: Path, recipe: "Recipe | Mapping[str, Any]", name: str = RUN) -> None:
     """Write run.json in a new folder; in one that holds a run, check that it is a run of the same recipe.
 
     For a training without a `Recipe`, give its settings as plain data and the name of the file for them.
@@ -82,6 +88,8 @@ def claim(folder: Path, recipe: Recipe | Mapping[str, Any], name: str = RUN) -> 
     Raises:
         ValueError: the folder belongs to another recipe; the message lists the fields that differ.
     """
+    from stagewise.recipe import describe, differences
+
     expected = describe(recipe)
     if (folder / name).exists():
         lines = differences(expected, read_run(folder, name)["recipe"])
@@ -127,13 +135,15 @@ def _record(path: Path, fix: str) -> dict[str, Any]:
     return record
 
 
-def read_checkpoint(folder: Path, step: int) -> State:
+def read_checkpoint(folder: Path, step: int) -> "State":
     """Read the weights of a step.
 
     Raises:
         FileNotFoundError: the file is gone.
         ValueError: it is truncated or damaged; the message names it.
     """
+    from stagewise.checkpoints.weight_files import load_file
+
     path = checkpoint_file(folder, step)
     weights: State = load_file(path, f"Restore it, or delete {path.parent} and train again: it gives the same bits")
     return weights
@@ -146,6 +156,8 @@ def read_resume(path: Path) -> dict[str, Any]:
         FileNotFoundError: there is none.
         ValueError: the file is damaged; the message names it.
     """
+    from stagewise.checkpoints.weight_files import load_file
+
     fix = "Delete it and train again: that starts over, and gives the same bits"
     state = load_file(path, fix)
     if not isinstance(state, dict):
@@ -177,22 +189,27 @@ def is_finished(folder: Path) -> bool:
 
 
 def read_table(folder: Path) -> pd.DataFrame:
-    """Read a run folder's table of measurements.
+    """Read a run folder's table of measurements, all but its maps; the errors are those of `table_file`."""
+    file = table_file(folder)
+    return pd.read_parquet(file.path, columns=[name for name in file.names if name != "map"])
+
+
+def table_file(folder: Path) -> TableFile:
+    """Return a run folder's table of measurements, to read parts of it.
 
     Raises:
         FileNotFoundError: it has not been measured yet.
         ValueError: an earlier version measured it, without the column `nested` of partial solutions.
     """
-    path = folder / TABLE
-    if not path.exists():
-        raise FileNotFoundError(f"{path} is not there: measure the run first, with `stagewise measure {folder}`")
-    table = pd.read_parquet(path)
-    if "reference" in table and "nested" not in table:
+    file = TableFile(folder / TABLE)
+    if not file.path.exists():
+        raise FileNotFoundError(f"{file.path} is not there: measure the run first, with `stagewise measure {folder}`")
+    if "reference" in file.names and "nested" not in file.names:
         raise ValueError(
-            f"{path} was measured by an earlier version of stagewise and does not mark which of its references are "
+            f"{file.path} was measured by an earlier version of stagewise and does not mark which of its references are "
             f"partial solutions: measure it anew, with `stagewise measure {folder}`"
         )
-    return table
+    return file
 
 
 def versions() -> dict[str, str]:

@@ -35,6 +35,7 @@ from stagewise.cli.run import run_app
 from stagewise.cli.sweep import sweep
 
 if TYPE_CHECKING:
+    from stagewise.analysis import Analysis
     from stagewise.task import AbstractTask
 
 app = typer.Typer(
@@ -144,11 +145,10 @@ def audit(
 def stages(folder: Folder, as_json: AsJson = False) -> None:
     """Find the stages in a run folder's table and print them."""
     with reported_errors():
-        from stagewise.checkpoints.run_folder import read_table
+        from stagewise.checkpoints.run_folder import table_file
         from stagewise.detection.stages import stages_of
 
-        table = read_table(folder)
-        show(stages_of(table, folder=folder), as_json, str(table["run"].iloc[0]))
+        show(stages_of(folder), as_json, str(table_file(folder).outline["run"].iloc[0]))
 
 
 @app.command()
@@ -162,20 +162,35 @@ def report(
 ) -> None:
     """Write report.html and its figures anew; measure first where a source was not measured yet."""
     with reported_errors():
-        one_thread()
-        from stagewise.analysis import analyse, measure_run
         from stagewise.checkpoints.run_folder import RUN, TABLE
-        from stagewise.checkpoints.series import open_series
         from stagewise.reporting.page import report as write_report
-        from stagewise.tasks.text import asked_task
 
         folder = Path(source)
         run, measured = (folder / RUN).exists(), (folder / TABLE).exists()
         if text or not (run or measured):
-            series = open_series(source)
-            task = asked_task(series, text, tokenizer) or _own_task(own_task)
-            print(analyse(series, out, task=task, progress=not quiet))
+            print(_analysis(source, out, text, tokenizer, own_task, quiet))
             return
         if not measured:
+            one_thread()
+            from stagewise.analysis import measure_run
+
             measure_run(recipe_in(folder, tasks=own_task or ()), folder, progress=not quiet)
         print(write_report(folder))
+
+
+def _analysis(
+    source: str,
+    out: Path | None,
+    text: list[Path] | None,
+    tokenizer: str | None,
+    own_task: list[str] | None,
+    quiet: bool,
+) -> "Analysis":
+    one_thread()
+    from stagewise.analysis import analyse
+    from stagewise.checkpoints.series import open_series
+    from stagewise.tasks.text import asked_task
+
+    series = open_series(source)
+    task = asked_task(series, text, tokenizer) or _own_task(own_task)
+    return analyse(series, out, task=task, progress=not quiet)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from stagewise.table import DECLARED
+from stagewise.table import ARRAYS, DECLARED
 
 Plain = dict[str, dict[str, Any]]
 """Column -> its type and its values, none of which is a nan or infinite."""
@@ -56,10 +56,10 @@ def _column(kind: str, values: list[Any]) -> pd.Series:
 def digest(table: pd.DataFrame) -> str:
     """Return a hash of a table of measurements and its declared quantities; the same in memory and from disk.
 
-    Resamples are left out: `lo` and `hi`, which come from them, are not.
+    Resamples are left out: `lo` and `hi`, which come from them, are not; and maps, in which nothing is found.
     """
     content = hashlib.sha256(str(table.attrs.get(DECLARED)).encode())
-    for name in sorted(set(map(str, table)) - {"resamples"}):
+    for name in sorted(set(map(str, table)) - set(ARRAYS)):
         if table[name].notna().any():
             content.update(f"{name} {len(table)} ".encode() + _bytes(table[name]))
     return content.hexdigest()

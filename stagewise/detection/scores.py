@@ -2,7 +2,7 @@
 
 import functools
 import itertools
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +12,10 @@ from stagewise.table import KEYS, VALUES, Quantities, Quantity, declared, select
 
 NO_AXES = {*KEYS, *VALUES, "tokens", "seed", "nested"}
 """Columns that do not distinguish the curves of one run."""
+
+
+COMPARED = ("KLToReference", "RestrictedContextKL", "HeadSpecialisation")
+"""Probes that stages and their words are read from, beside those with scores that are followed."""
 
 
 class Curve(NamedTuple):
@@ -72,12 +76,35 @@ def quantities_of(table: pd.DataFrame) -> Quantities:
     return declarations if complete else {**_library(), **declarations}
 
 
-def curve_of(table: pd.DataFrame, row: Mapping[Hashable, Any]) -> pd.DataFrame:
-    """Return the curve that a row of `find_onsets` is about, in the order of its steps."""
-    rows, labels = select(table, row["probe"], row["quantity"]), labels_of(row)
-    for name in axes_of(rows):
-        rows = rows[rows[name] == labels[name] if name in labels else rows[name].isna()]
-    return rows.dropna(axis="columns", how="all")
+def evidence(table: pd.DataFrame) -> list[str]:
+    """List the probes of a table that stages are found in, whatever else it has rows of."""
+    quantities = quantities_of(table)
+    return [
+        str(probe)
+        for probe in table["probe"].unique()
+        if probe in COMPARED or any(one.progress for one in quantities.get(probe, {}).values())
+    ]
+
+
+def rows_of_evidence(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows that stages are found in."""
+    return table[table["probe"].isin(evidence(table))]
+
+
+def curves_of(table: pd.DataFrame, onsets: pd.DataFrame) -> list[pd.DataFrame]:
+    """Return the curve that each row of `find_onsets` is about, in the order of its steps.
+
+    The table is split once a quantity, not searched once a curve: the time is linear in their number.
+    """
+    pairs = onsets[["probe", "quantity"]].drop_duplicates().itertuples(index=False)
+    curves = {
+        (probe, name, frozenset(labels.items())): rows
+        for probe, name in pairs
+        for labels, rows in _split(table, probe, name)
+    }
+    return [
+        curves[row["probe"], row["quantity"], frozenset(labels_of(row).items())] for row in onsets.to_dict("records")
+    ]
 
 
 def labels_of(row: Mapping[Any, Any]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from stagewise.detection.from_onsets import onset_stages
 from stagewise.detection.from_references import POINTS, nested_references, reference_stages, turning_points
 from stagewise.detection.head_labels import head_events
 from stagewise.detection.onsets import TIMES, find_onsets
-from stagewise.detection.scores import has_scores
+from stagewise.detection.scores import evidence, has_scores, rows_of_evidence
 from stagewise.table import select
 
 STAGES = "tables/stages.json"
@@ -53,7 +53,7 @@ class Stages:
         onsets: a row a score, as `find_onsets` returns it, whether or not the stages come from it.
         references: the nested references that the stages were found in, none where they were found in the onsets.
         criteria: the thresholds in use.
-        digest: of the table that they were found in.
+        digest: of the rows that they were found in.
     """
 
     run: str
@@ -132,6 +132,9 @@ def find_stages(
     """
     if (runs := table["run"].nunique()) != 1:
         raise ValueError(f"find_stages takes one run at a time, the table has {runs}: select one by its `run` column")
+    run = str(table["run"].iloc[0])
+    probes = ", ".join(table["probe"].unique())
+    table = rows_of_evidence(table)
     nested = tuple(references or ())
     if not nested and len(named := nested_references(table)) > 1:
         nested = named
@@ -142,12 +145,11 @@ def find_stages(
     elif onsets.empty:
         raise ValueError(
             "the table has neither KL to nested references (KLToReference) nor scores that onsets are looked for in: "
-            f"measure AttentionTo, Copying, InContextLearning or Loss; it has {', '.join(table['probe'].unique())}"
+            f"measure AttentionTo, Copying, InContextLearning or Loss; it has {probes}"
         )
     else:
         points = typed([], POINTS)
         rows = onset_stages(onsets, int(table["step"].min()), int(table["step"].max()))
-    run = str(table["run"].iloc[0])
     return Stages(run, typed(rows, ROWS), points, events, onsets, nested, criteria, digest(table))
 
 
@@ -167,12 +169,13 @@ def stages_of(
         FileNotFoundError: the folder holds no table.
         ValueError: the table has several runs, or the saved stages cannot be read.
     """
-    from stagewise.checkpoints.run_folder import read_table
+    from stagewise.checkpoints.run_folder import table_file
 
     if isinstance(source, pd.DataFrame):
         table, folder = source, None if folder is None else Path(folder)
     else:
-        table, folder = read_table(Path(source)), Path(source)
+        file, folder = table_file(Path(source)), Path(source)
+        table = file.read(evidence(file.outline), arrays=["resamples"])
     if folder is not None and (saved := _saved(folder, table, criteria)) is not None:
         return saved
     criteria = criteria or DEFAULT
@@ -220,7 +223,7 @@ def _saved(folder: Path, table: pd.DataFrame, criteria: StageCriteria | None) ->
     if not path.exists() or _read(path).get("code") != _code():
         return None
     saved = load_stages(folder)
-    return saved if saved.digest == digest(table) and criteria in (None, saved.criteria) else None
+    return saved if saved.digest == digest(rows_of_evidence(table)) and criteria in (None, saved.criteria) else None
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -14,12 +14,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from stagewise.table import Quantities, conformed, declare, in_order, type_of
+from stagewise.table import ARRAYS, Quantities, conformed, declare, in_order, type_of
 
 MAPPED_ROWS = 20_000
 """A table of more rows is mapped from a file; a smaller one fits into a few megabytes."""
 
-RESAMPLES = "resamples"
+CELLS = pa.list_(pa.float32())
+"""Type of a column of arrays."""
 
 
 def join(parts: Sequence[Path], mapped_rows: int = MAPPED_ROWS) -> pd.DataFrame:
@@ -44,7 +45,8 @@ def join_into(parts: Sequence[Path], path: Path, quantities: Quantities | None =
     empty = conformed(pd.DataFrame(columns=columns), columns)
     declare(empty, quantities or {})  # pandas keeps a frame's attrs in the schema, and gives them back
     schema = pa.Schema.from_pandas(empty, preserve_index=False)
-    schema = schema.set(schema.get_field_index(RESAMPLES), pa.field(RESAMPLES, pa.list_(pa.float32())))
+    for name in set(ARRAYS) & set(columns):
+        schema = schema.set(schema.get_field_index(name), pa.field(name, CELLS))
     with pq.ParquetWriter(path, schema) as writer:
         for frame in _frames(parts, columns):
             writer.write_table(pa.Table.from_pandas(frame, schema, preserve_index=False))
@@ -66,7 +68,7 @@ def _frames(
 
 
 def _mapped(parts: Sequence[Path], columns: Sequence[str]) -> pd.DataFrame:
-    """Write all rows into one file and map it: text and resamples as an Arrow stream, then each array of numbers.
+    """Write all rows into one file and map it: text and arrays as an Arrow stream, then each array of numbers.
 
     Arrow keeps a column in as many pieces as there are parts, and pandas would copy numbers into memory to join them.
     """
@@ -115,10 +117,10 @@ def _write(frames: Iterator[pd.DataFrame], file: IO[bytes], files: Mapping[str, 
 
 
 def _text(frame: pd.DataFrame) -> pa.Table:
-    """Return the text and the resamples of a frame."""
+    """Return the text and the arrays of a frame."""
     return pa.table(
         {
-            name: pa.array(frame[name], pa.list_(pa.float32()) if name == RESAMPLES else pa.large_string())
+            name: pa.array(frame[name], CELLS if name in ARRAYS else pa.large_string())
             for name in frame
             if not _is_number(str(name))
         }
@@ -146,7 +148,7 @@ def _append(file: IO[bytes], other: IO[bytes]) -> int:
 
 def _column(name: str, arrow: pa.Table, numbers: Mapping[str, np.ndarray]) -> Any:
     """Return what pandas holds as a column: nothing of it is read yet."""
-    if name == RESAMPLES:
+    if name in ARRAYS:
         return _views(arrow[name])
     if type_of(name) == "Int64":
         return pd.arrays.IntegerArray(numbers[name], numbers[_missing(name)])

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from stagewise.table import KEYS, VALUES
+from stagewise.table import ARRAYS, KEYS, VALUES
 
 ENDS = 8
 """Rows that are printed at either end of a long table."""
@@ -16,7 +16,7 @@ LOOK: dict[str, Any] = {"na_rep": "", "float_format": "{:.4g}".format}
 class Table(pd.DataFrame):
     """A tidy frame that prints well: the axes of a row in one column, the first and the last rows of many.
 
-    It is a DataFrame in all else. Resampled values are there, but not shown.
+    It is a DataFrame in all else. Resampled values and maps are there, but not shown.
     """
 
     @property
@@ -32,7 +32,7 @@ class Table(pd.DataFrame):
 
 def _printed(table: pd.DataFrame) -> pd.DataFrame:
     ends = table if len(table) <= 2 * ENDS else pd.concat([table.head(ENDS), table.tail(ENDS)])
-    shown = pd.DataFrame(ends).drop(columns="resamples", errors="ignore")
+    shown = pd.DataFrame(ends).drop(columns=ARRAYS, errors="ignore")
     if not {*KEYS, "value"} <= set(shown.columns):
         return shown
     axes = shown.drop(columns=[*KEYS, *VALUES], errors="ignore")

@@ -49,6 +49,8 @@ def merge(parts: Sequence[Reading], sizes: Sequence[int]) -> Reading | None:
 def rows(reading: Reading, weights: np.ndarray, quantity: Quantity | None = None) -> pd.DataFrame:
     """Turn a reading into rows: values, percentile intervals (95 %), n sequences, and the resamples of curves.
 
+    Maps over queries and keys, averaged over the sequences, are a row a map: `table.maps_in` reads them.
+
     Stages and onsets resample whole curves: resampled values are kept of what they are found in, however many there
     are, and of nothing else.
 
@@ -57,6 +59,8 @@ def rows(reading: Reading, weights: np.ndarray, quantity: Quantity | None = None
         weights: from `bootstrap_weights`, [resample, sequence].
         quantity: what the values are, as the probe declares it.
     """
+    if _holds_maps(reading):
+        return _map_rows(reading)
     names = reading.axes.split()
     values = reading.values.detach().to("cpu").double().numpy()
     statistic = reading.statistic or (lambda means: means)
@@ -79,3 +83,17 @@ def rows(reading: Reading, weights: np.ndarray, quantity: Quantity | None = None
         if set(reading.axes.split()) <= SCALAR or (quantity is not None and quantity.progress is not None):
             frame["resamples"] = pd.Series(list(flat.T.astype(np.float32)), dtype=object)
     return frame
+
+
+def _holds_maps(reading: Reading) -> bool:
+    """Whether the last two axes are all queries and all keys, from 0 on: a map that needs neither labels nor sizes."""
+    names, sizes = reading.axes.split(), reading.values.shape[-2:]
+    counted = all(list(reading.labels.get(name, ())) == [*range(sizes[0])] for name in ("query", "key"))
+    return names[-2:] == ["query", "key"] and names[0] != "batch" and sizes[0] == sizes[1] and counted
+
+
+def _map_rows(reading: Reading) -> pd.DataFrame:
+    others = " ".join(reading.axes.split()[:-2])
+    cells = reading.values.detach().to("cpu").float().flatten(-2).numpy()
+    frame = LabelledArray(others, np.full(cells.shape[:-1], np.nan), reading.quantity, reading.labels).frame()
+    return frame.assign(map=pd.Series(list(cells.reshape(-1, cells.shape[-1])), dtype=object))

@@ -105,7 +105,7 @@ def prepared(ax: Axes, rows: pd.DataFrame, stages: Stages | None, small: bool = 
             f"a figure shows one run, the table has {rows['run'].nunique()}: select one by its `run` column"
         )
     last = [] if stages is None else stages.table["end"].tolist()
-    set_step_axis(ax, [*rows["step"], *last])
+    set_step_axis(ax, [int(rows["step"].max()), *last])
     if small:
         ax.set_xlabel("optimiser step")
     shade_stages(ax, stages, numbers_only=small)

@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from stagewise.plot.colours import head_colours
 from stagewise.plot.step_axis import new_axes
-from stagewise.table import select
+from stagewise.table import maps_in, select
 
 
 def blend(weights: np.ndarray, colours: Sequence[str]) -> np.ndarray:
@@ -34,11 +34,12 @@ def patterns(table: pd.DataFrame, step: int, layer: int = 0) -> np.ndarray:
     """Return the mean attention of one layer at one step, [head, query, key].
 
     Raises:
-        ValueError: the table has no such `MeanPattern` rows.
+        ValueError: the table has no such `MeanPattern` rows, or they lack the column `map`.
     """
-    rows = select(table, "MeanPattern", "attention", step=step, layer=layer)
-    size = [rows[name].nunique() for name in ("head", "query", "key")]
-    return rows.sort_values(["head", "query", "key"])["value"].to_numpy(float).reshape(size)
+    rows = select(table, "MeanPattern", "attention", step=step, layer=layer).sort_values("head")
+    if "map" not in rows:
+        raise ValueError("the rows of MeanPattern were read without their maps, or an earlier version measured them")
+    return maps_in(rows)
 
 
 def attention_map(

@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from stagewise.detection.scores import curve_of, labels_of
+from stagewise.detection.scores import curves_of, labels_of
 from stagewise.detection.stages import Stages
 from stagewise.detection.words import curve_label
 from stagewise.plot.colours import GREY, head_colours, marker
@@ -20,11 +20,14 @@ KINDS = 6
 LABELLED = 10
 """Onsets of a panel that are labelled and coloured, the first ones."""
 
+GREYS = 60
+"""Further curves of a panel that are drawn, grey: those that moved most; the others are in the table."""
+
 
 def onset_curves(table: pd.DataFrame, stages: Stages) -> Figure:
     """Draw a panel for each kind of score that has an onset, or of those that moved most if none has any.
 
-    Scores without onset are grey. A horizontal bar at half of the way is the 95 % interval of t50; it ends in an
+    Scores without onset are grey, of many those that moved most. A horizontal bar at half of the way is the 95 % interval of t50; it ends in an
     arrow where the last checkpoint does not show the end of the rise.
 
     Raises:
@@ -53,17 +56,17 @@ def kinds_shown(onsets: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
 def _panel(ax: Axes, table: pd.DataFrame, rows: pd.DataFrame, stages: Stages) -> None:
     set_step_axis(ax, table["step"])
     shade_stages(ax, stages, numbers_only=True)
-    colours = head_colours(table)
-    quiet = rows[~rows["onset"]]
-    with_onset = rows[rows["onset"]]
-    for row in [*quiet.to_dict("records"), *with_onset[LABELLED:].to_dict("records")]:
-        line = curve_of(table, row)
+    colours = head_colours(rows)
+    with_onset = rows[rows["onset"]][:LABELLED]
+    others = rows.drop(with_onset.index)
+    moved = (others["after"] - others["before"]).abs().fillna(0).nlargest(GREYS)
+    for line in curves_of(table, others.loc[moved.index]):
         ax.plot(line["step"], line["value"], color=GREY, linewidth=0.9, label="_without", zorder=1)
     first = rows.iloc[0]
     quantity = quantity_of(table, str(first["probe"]), str(first["quantity"]))
-    for i, row in enumerate(with_onset[:LABELLED].to_dict("records")):
+    for i, (row, line) in enumerate(zip(with_onset.to_dict("records"), curves_of(table, with_onset), strict=True)):
         colour = "#222222" if pd.isna(row["head"]) else colours[int(row["layer"]), int(row["head"])]
-        curve(ax, curve_of(table, row), _line(row) or quantity.label, colour, marker(i))
+        curve(ax, line, _line(row) or quantity.label, colour, marker(i))
         _interval(ax, row["t50_lo"], row["t50_hi"], (row["before"] + row["after"]) / 2, colour)
     set_value_axis(ax, quantity)
     if not pd.isna(first["relation"]):

@@ -7,6 +7,7 @@ import matplotlib
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -19,6 +20,9 @@ SHADES = ("#eceef4", "#f9f9fb")
 
 LABEL_SIZE = 9
 """Points."""
+
+LABEL_LEFT = 1.035
+"""Where labels of lines begin, in widths of the axes."""
 
 TICK_ROOM = 22
 """Points between the labels of two ticks."""
@@ -66,7 +70,7 @@ def step_label(step: int) -> str:
 
 def set_step_axis(ax: Axes, steps: Sequence[int] | pd.Series | np.ndarray) -> None:
     """Make the x axis one of optimiser steps: logarithmic, with step 0 at its left end."""
-    last = max(int(max(steps)), 1)
+    last = max(int(np.max(steps)), 1)
     ax.set_xscale("symlog", linthresh=linear_until(last), linscale=LINEAR_PART)
     ax.set_xlim(0, last)
     ticks = _with_room(ax, step_ticks(last))
@@ -146,14 +150,19 @@ def label_ends(ax: Axes) -> None:
     ax.set_ylim(ax.get_ylim())
     ends = [_end(ax, line) for line in lines]
     height = ax.get_window_extent().height / ax.figure.dpi * 72
-    for line, end, label_height in zip(lines, ends, spread(ends, 1.2 * LABEL_SIZE / height), strict=True):
-        colour = str(line.get_color())
-        ax.annotate(
-            str(line.get_label()), (1, end), (1.035, label_height),
-            xycoords="axes fraction", textcoords="axes fraction", va="center", fontsize=LABEL_SIZE,
-            color=ink(colour), annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.7, "shrinkA": 0, "shrinkB": 0},
+    heights = spread(ends, 1.2 * LABEL_SIZE / height)
+    for line, label_height in zip(lines, heights, strict=True):
+        ax.text(
+            LABEL_LEFT, label_height, str(line.get_label()), transform=ax.transAxes, va="center", fontsize=LABEL_SIZE,
+            color=ink(str(line.get_color())),
         )  # fmt: skip
+    # Lines, not the arrows of annotations, whose ends matplotlib searches for at each of several layouts.
+    leaders = LineCollection(
+        [[(1, end), (LABEL_LEFT - 0.005, label_height)] for end, label_height in zip(ends, heights, strict=True)],
+        colors=[str(line.get_color()) for line in lines], linewidths=0.7, transform=ax.transAxes, clip_on=False,
+    )  # fmt: skip
+    leaders.set_in_layout(False)
+    ax.add_artist(leaders)
 
 
 def spread(places: Sequence[float], gap: float) -> list[float]:

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import matplotlib
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from stagewise.checkpoints.run_folder import write
-from stagewise.table import KEYS, VALUES
+from stagewise.table import KEYS, NUMBERS, VALUES, maps_in
 
 FONTS = ["DejaVu Sans", "Helvetica Neue", "Arial", "sans-serif"]
 """Labels are placed by the first one's widths; a browser's fallback is narrower."""
@@ -34,6 +36,9 @@ LOOK: dict[str, Any] = {
 
 CSV_BYTES = 300_000
 """Rows that take more are not embedded; they are in the run folder's table."""
+
+CSV_ROWS = 15_000
+"""More of them take more: a row has no fewer than 20 characters."""
 
 NARROWEST = 460
 """Pixels to which a wide figure shrinks before it scrolls in its box."""
@@ -74,7 +79,8 @@ def svg(figure: Figure | object, name: str) -> str:
         raise TypeError(f"a panel must belong to a matplotlib Figure, got {type(figure).__name__}")
     buffer = io.StringIO()
     with matplotlib.rc_context({"svg.hashsalt": name, "svg.fonttype": "none"}):
-        figure.savefig(buffer, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+        # Not savefig, which draws twice, to lay out first: drawing lays out.
+        FigureCanvasSVG(figure).print_svg(buffer, metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     text = buffer.getvalue()
     text = text[text.index("<svg") :]
     # Nothing refers to an image's id, and two images of the same pixels have the same one.
@@ -89,13 +95,28 @@ def svg(figure: Figure | object, name: str) -> str:
 
 def csv_link(name: str, rows: pd.DataFrame) -> str:
     """Return a link that holds the rows as CSV (five significant digits), or says where too many rows are."""
-    axes = [column for column in rows.columns if column not in KEYS + VALUES]
-    columns = [column for column in (*KEYS, *axes, *VALUES[:-1]) if column in rows and rows[column].notna().any()]
-    text = rows[columns].to_csv(index=False, float_format="%.5g", lineterminator="\n")
-    if len(text) > CSV_BYTES:
-        return f"<span>{len(rows)} rows: in tables/measurements.parquet</span>"
+    what, size = ("maps", int(rows["map"].map(len).sum())) if "map" in rows else ("rows", len(rows))
+    if size > CSV_ROWS or len(text := _csv(_cells(rows) if what == "maps" else rows)) > CSV_BYTES:
+        return f"<span>{len(rows)} {what}: in tables/measurements.parquet</span>"
     quoted = urllib.parse.quote(text, safe=",.:()*+-_ ").replace(" ", "%20")
-    return f'<a href="data:text/csv;charset=utf-8,{quoted}" download="{name}.csv">{len(rows)} rows (CSV)</a>'
+    return f'<a href="data:text/csv;charset=utf-8,{quoted}" download="{name}.csv">{len(rows)} {what} (CSV)</a>'
+
+
+def _cells(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return a row a cell of rows of maps, with its query and its key."""
+    maps = maps_in(rows)
+    queries, keys = np.indices(maps.shape[1:])
+    each = rows.drop(columns="map").loc[np.repeat(rows.index, maps[0].size)]
+    return each.assign(
+        query=np.tile(queries.ravel(), len(maps)), key=np.tile(keys.ravel(), len(maps)), value=maps.ravel()
+    )
+
+
+def _csv(rows: pd.DataFrame) -> str:
+    axes = [column for column in rows.columns if column not in KEYS + VALUES]
+    columns = [column for column in (*KEYS, *axes, *NUMBERS) if column in rows and rows[column].notna().any()]
+    text: str = rows[columns].to_csv(index=False, float_format="%.5g", lineterminator="\n")
+    return text
 
 
 def identifier(text: str) -> str:

@@ -1,18 +1,23 @@
-"""What a report is made from: a run's record, its metrics, its table, its stages, and where relations lie."""
+"""What a report is made from: a run's record, its metrics, its table, its stages, and where relations lie.
 
-from collections.abc import Iterable, Mapping, Sequence
+A section reads its own rows from the table on disk and drops them when it is made: a report takes the memory of its
+largest section, not of the table.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from stagewise import tasks
-from stagewise.checkpoints.run_folder import METRICS, REPEATED, read_record, read_table
+from stagewise.checkpoints.run_folder import METRICS, REPEATED, read_record, table_file
+from stagewise.checkpoints.table_file import TableFile
 from stagewise.detection.stages import Stages, stages_of
-from stagewise.recipe import rebuild
 from stagewise.table import families, select
-from stagewise.task import AbstractTask, Batch
+
+if TYPE_CHECKING:
+    from stagewise.task import Batch
 
 SEQUENCES = 4
 """Sequences of a task to inspect: a relation at other positions in one of them is not outlined in a map."""
@@ -24,12 +29,13 @@ class Measured(NamedTuple):
     Args:
         run: the record of the run: recipe, versions, and of checkpoints that were trained elsewhere the audit.
         metrics: of training, where there are any.
-        table: all that was measured.
+        table: all that was measured, or the part of it that `only` chose.
         stages: None where the table cannot show any.
         relations: name -> Bool[query key], of those that lie in the same place in every sequence.
         first_query: the first one whose prediction is scored.
         repeated: what was measured on repeated random tokens besides.
         references: names of the references of the task, where known.
+        whole: all that was measured, where the table is a part of it.
     """
 
     run: Mapping[str, Any]
@@ -40,6 +46,17 @@ class Measured(NamedTuple):
     first_query: int
     repeated: pd.DataFrame | None = None
     references: Sequence[str] = ()
+    whole: pd.DataFrame | TableFile | None = None
+
+    def only(
+        self, names: Collection[str], steps: Collection[int] | None = None, arrays: Collection[str] = ()
+    ) -> "Measured":
+        """Return the same with only these rows of the whole as its table; arguments are those of `TableFile.read`."""
+        whole = self.table if self.whole is None else self.whole
+        if isinstance(whole, TableFile):
+            return self._replace(table=whole.read(names, steps, arrays), whole=whole)
+        rows = whole["probe"].isin(names) | (whole["probe"] + "." + whole["quantity"]).isin(names)
+        return self._replace(table=whole[rows if steps is None else rows & whole["step"].isin(steps)], whole=whole)
 
     def has(self, name: str) -> bool:
         """Whether the table has rows of a probe, as in "Loss", or of one of its quantities, as in "Loss.excess"."""
@@ -59,7 +76,8 @@ class Measured(NamedTuple):
 
     def families(self) -> dict[str, list[str]]:
         """Return the references that KL was measured to, as `table.families` sorts them; none without such rows."""
-        return families(select(self.table, "KLToReference", "kl")) if self.has("KLToReference.kl") else {}
+        rows = self.only(["KLToReference.kl"]).table
+        return families(rows) if len(rows) else {}
 
 
 class Known(NamedTuple):
@@ -80,19 +98,21 @@ def read_measured(folder: Path, classes: Iterable[type] = ()) -> Measured:
     Raises:
         FileNotFoundError: the folder holds no run, or no table.
     """
-    run, table = read_record(folder), read_table(folder)
+    run, file = read_record(folder), table_file(folder)
     metrics = pd.read_parquet(folder / METRICS) if (folder / METRICS).exists() else None
     repeated = pd.read_parquet(folder / REPEATED) if (folder / REPEATED).exists() else None
     known = known_of(run, classes)
-    stages = stages_of(table, folder=folder)
-    return Measured(run, metrics, table, stages, known.relations, known.first_query, repeated, known.references)
+    return Measured(
+        run, metrics, file.outline, stages_of(folder), known.relations, known.first_query, repeated, known.references,
+        file,
+    )  # fmt: skip
 
 
 RECORDED = "batch"
 """Key of the record of a run under which its probe batch is described: see `batch_record`."""
 
 
-def batch_record(batch: Batch) -> dict[str, Any]:
+def batch_record(batch: "Batch") -> dict[str, Any]:
     """Return what a report needs to know of a probe batch, as plain data for the record of a run.
 
     Only relations that lie in the same place in every sequence have an outline; it is written as (query, key) pairs.
@@ -115,6 +135,11 @@ def known_of(run: Mapping[str, Any], classes: Iterable[type] = ()) -> Known:
         for name, pairs in recorded["relations"].items():
             masks[name][tuple(np.array(pairs, dtype=int).reshape(-1, 2).T)] = True
         return Known(masks, recorded["first_query"], recorded["references"])
+    # A task computes with torch, which costs seconds: a record of the batch spares them.
+    from stagewise import tasks
+    from stagewise.recipe import rebuild
+    from stagewise.task import AbstractTask
+
     described = (run.get("recipe") or {}).get("task")
     every = [*(value for value in vars(tasks).values() if isinstance(value, type)), *classes]
     try:
@@ -127,6 +152,6 @@ def known_of(run: Mapping[str, Any], classes: Iterable[type] = ()) -> Known:
     return _known(task.probe_batch(SEQUENCES, 0))
 
 
-def _known(batch: Batch) -> Known:
+def _known(batch: "Batch") -> Known:
     still = {name: mask[0].numpy() for name, mask in batch.relations.items() if bool((mask == mask[:1]).all())}
     return Known(still, int(batch.scored[0].numpy().argmax()), tuple(batch.references))

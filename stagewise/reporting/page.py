@@ -3,7 +3,7 @@
 import html
 import importlib.resources
 import string
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import matplotlib.style
@@ -62,22 +62,24 @@ def report(folder: str | Path, classes: Iterable[type] = ()) -> Page:
     folder = Path(folder)
     measured = read_measured(folder, classes)
     with matplotlib.style.context(["default", LOOK]):
-        sections = filled_sections(measured)
         bodies = {
             section: "\n".join(block if isinstance(block, str) else figure_html(block, folder) for block in blocks)
-            for section, blocks in sections.items()
+            for section, blocks in filled_sections(measured)
         }
     page = _page(measured, bodies)
     return Page(write(folder / REPORT, lambda partial: partial.write_text(page, encoding="utf8")))
 
 
-def filled_sections(measured: Measured) -> dict[Section, Blocks]:
-    """Return the sections that a run has, in their order, with what they show."""
-    standard = {section: section.blocks(measured) for section in SECTIONS}
-    shown = [name for section, blocks in standard.items() if blocks for name in section.needs]
-    others = {section: section.blocks(measured) for section in generic_sections(measured, shown)}
-    last = {section: section.blocks(measured) for section in LAST}
-    return {section: blocks for section, blocks in {**standard, **others, **last}.items() if blocks}
+def filled_sections(measured: Measured) -> Iterator[tuple[Section, Blocks]]:
+    """Yield the sections that a run has, in their order, with what they show: one at a time, for its memory."""
+    shown: list[str] = []
+    for section in SECTIONS:
+        if blocks := section.blocks(measured):
+            shown += section.needs
+            yield section, blocks
+    for section in (*generic_sections(measured, shown), *LAST):
+        if blocks := section.blocks(measured):
+            yield section, blocks
 
 
 def _page(measured: Measured, bodies: dict[Section, str]) -> str:

@@ -92,7 +92,10 @@
     }
     const { heads, query, key } = pointed;
     const read = heads.map((head) => `${data.heads[head]} ${value(head, query * keys + key).toFixed(2)}`);
-    says.textContent = `query ${query}, key ${key} (${query - key} back): ${read.join(", ")}`;
+    const block = data.block;
+    const range = (at) => (block > 1 ? `${at * block}-${at * block + block - 1}` : at);
+    const back = block > 1 ? "" : ` (${query - key} back)`;
+    says.textContent = `query ${range(query)}, key ${range(key)}${back}: ${read.join(", ")}`;
   }
 
   function show(next, remember) {

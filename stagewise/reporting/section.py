@@ -38,6 +38,7 @@ class Section:
             shows them again.
         every: whether it needs all of them; else one is enough.
         applies: whether it could be made of this run, if the probes were measured; if not, it is not listed as missing.
+        reads: probes and quantities whose rows it is given, where these are others than it needs.
     """
 
     identifier: str
@@ -46,12 +47,14 @@ class Section:
     needs: tuple[str, ...] = ()
     every: bool = False
     applies: Callable[[Measured], bool] = always
+    reads: tuple[str, ...] = ()
 
     def blocks(self, measured: Measured) -> Blocks:
         """Return what the section shows of a run; nothing where what it needs was not measured."""
         measured_names = [measured.has(name) for name in self.needs]
         enough = not measured_names or (all(measured_names) if self.every else any(measured_names))
-        return self.make(measured) if enough else []
+        names = self.reads or self.needs
+        return self.make(measured.only(names) if names else measured) if enough else []
 
     @property
     def missing(self) -> str:

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from stagewise.detection.onsets import find_onsets
-from stagewise.detection.scores import curve_of, followed, has_scores, labels_of, quantities_of
+from stagewise.detection.scores import curves_of, followed, has_scores, labels_of, quantities_of
 from stagewise.probes import Accuracy
 from stagewise.table import Quantity, declare
 
@@ -75,9 +75,10 @@ def test_the_curve_of_a_row_is_the_one_that_was_followed(lens: pd.DataFrame) -> 
     table = declaring(lens, rank=Quantity("rank", progress="up"))
     without = table[table["position"] == 0].assign(position=pd.NA)  # type: ignore[arg-type]
     table = declaring(pd.concat([table, without]), rank=Quantity("rank", progress="up"))
-    for row, curve in zip(find_onsets(table).sort_index().to_dict("records"), followed(table), strict=False):
-        assert curve_of(table, row)["step"].is_monotonic_increasing
-        assert len(curve_of(table, row)) == len(curve.rows)
+    onsets = find_onsets(table).iloc[::-1]
+    expected = {frozenset(curve.labels.items()): curve.rows for curve in followed(table)}
+    for row, curve in zip(onsets.to_dict("records"), curves_of(table, onsets), strict=True):
+        pd.testing.assert_frame_equal(curve, expected[frozenset(labels_of(row).items())])
 
 
 def test_an_axis_that_is_called_like_a_column_of_the_onsets_is_refused(lens: pd.DataFrame) -> None:

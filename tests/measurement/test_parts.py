@@ -9,19 +9,20 @@ import pandas as pd
 import pytest
 
 from stagewise.measurement.parts import join, join_into, rows_of
-from stagewise.table import tidy
+from stagewise.table import ARRAYS, tidy
 
 
 def rows(step: int) -> pd.DataFrame:
-    """A checkpoint's rows: some with an interval and resamples, a map without, axes of numbers and of words."""
+    """A checkpoint's rows: some with an interval and resamples, a profile, maps, axes of numbers and of words."""
     draws = np.random.default_rng(step).normal(size=(3, 4)).astype(np.float32)
     keys: dict[str, Any] = {"run": "mine", "step": step, "quantity": "q"}
     scalars = pd.DataFrame({"probe": "Loss", "reference": ["a", None, "c"], "value": [1.0, 2.0, 3.0], "n": 7})
     scalars = scalars.assign(lo=0.5, hi=4.0, resamples=pd.Series(list(draws), dtype=object), **keys)
     cells = pd.DataFrame({"probe": "Map", "query": range(6), "value": np.arange(6) / (step + 1)}).assign(**keys)
+    maps = pd.DataFrame({"probe": "Map", "head": range(3), "map": list(draws)}).assign(**keys)
     if step == 4:
         return tidy([cells])  # nothing of the last one was resampled
-    return tidy([scalars, cells.assign(tokens=10 * step) if step > 2 else cells])
+    return tidy([scalars, cells.assign(tokens=10 * step) if step > 2 else cells, *[maps] * (step > 0)])
 
 
 @pytest.fixture
@@ -32,10 +33,11 @@ def parts(tmp_path: Path) -> list[Path]:
 
 
 def assert_same(one: pd.DataFrame, other: pd.DataFrame) -> None:
-    pd.testing.assert_frame_equal(one.drop(columns="resamples"), other.drop(columns="resamples"), check_exact=True)
-    assert one["resamples"].isna().tolist() == other["resamples"].isna().tolist()
-    for own, its in zip(one["resamples"].dropna(), other["resamples"].dropna(), strict=True):
-        np.testing.assert_array_equal(own, its)
+    pd.testing.assert_frame_equal(one.drop(columns=ARRAYS), other.drop(columns=ARRAYS), check_exact=True)
+    for name in ARRAYS:
+        assert one[name].isna().tolist() == other[name].isna().tolist()
+        for own, its in zip(one[name].dropna(), other[name].dropna(), strict=True):
+            np.testing.assert_array_equal(own, its)
 
 
 @pytest.mark.parametrize("mapped_rows", [0, 10**6], ids=["mapped", "in memory"])

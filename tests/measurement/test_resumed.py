@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -29,6 +30,7 @@ from stagewise.probes import (
     RestrictedContextKL,
     ValueAlignment,
 )
+from stagewise.table import ARRAYS, maps_in
 from stagewise.task import Batch
 from stagewise.tasks import MarkovChain
 
@@ -162,4 +164,5 @@ def test_the_table_survives_parquet(batch: Batch, tmp_path: Path) -> None:
     table = measure(series_of(CONFIG), PROBES, batch, progress=False)
     path = write(tmp_path / "t.parquet", lambda partial: table.to_parquet(partial, index=False))
     back = pd.read_parquet(path)
-    pd.testing.assert_frame_equal(table.drop(columns="resamples"), back.drop(columns="resamples"))
+    pd.testing.assert_frame_equal(table.drop(columns=ARRAYS), back.drop(columns=ARRAYS))
+    np.testing.assert_array_equal(*(maps_in(rows.dropna(subset="map")) for rows in (table, back)))

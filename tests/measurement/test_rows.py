@@ -1,12 +1,14 @@
 """From readings to rows: means, intervals, resamples."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
 
 from stagewise.measurement.rows import bootstrap_weights, rows
 from stagewise.probe import Reading
-from stagewise.table import Quantity
+from stagewise.table import Quantity, maps_in
 
 DOUBLE = 1e-12
 """Means of a few dozen doubles."""
@@ -88,6 +90,25 @@ def test_a_reading_without_batch_has_no_interval() -> None:
     table = rows(Reading("layer head", torch.eye(2), "cosine"), WEIGHTS)
     assert table["value"].tolist() == [1, 0, 0, 1]
     assert not {"lo", "hi", "n", "resamples"} & set(table.columns)
+
+
+def test_a_map_is_one_row_with_all_its_cells() -> None:
+    maps = reading(3, 5, 5)[:2]
+    axes = {"query": range(5), "key": range(5)}
+    table = rows(Reading("layer head query key", maps, "attention", axes), WEIGHTS)
+    assert table[["layer", "head"]].to_numpy().tolist() == [[layer, head] for layer in range(2) for head in range(3)]
+    np.testing.assert_array_equal(maps_in(table).reshape(2, 3, 5, 5), maps.float().numpy())
+    assert table["value"].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("shape", "keys"), [((2, 4, 3), range(3)), ((2, 3, 3), range(1, 4))], ids=["oblong", "not from 0 on"]
+)
+def test_a_map_of_some_positions_only_is_a_row_a_cell(shape: tuple[int, ...], keys: range) -> None:
+    labels = {"query": range(shape[1]), "key": keys}
+    table = rows(Reading("head query key", torch.rand(shape), "attention", labels), WEIGHTS)
+    assert len(table) == math.prod(shape)
+    assert table["key"].unique().tolist() == list(keys)
 
 
 def test_a_batch_of_one_sequence_has_an_interval_of_no_width() -> None:

@@ -29,7 +29,7 @@ def test_a_pixel_is_the_product_of_the_heads_colours() -> None:
 def test_an_attention_map_shows_the_step_asked_for_without_the_queries_left_out(table: pd.DataFrame) -> None:
     ax = plot.attention_map(table, 10, relations={"I(1)": np.eye(4, dtype=bool)}, first_query=1)
     rows_of_step = table[(table["probe"] == "MeanPattern") & (table["step"] == 10)]
-    weights = rows_of_step.sort_values(["head", "query", "key"])["value"].to_numpy().reshape(2, 4, 4)
+    weights = np.stack(rows_of_step.sort_values("head")["map"].to_list()).reshape(2, 4, 4)
     shown = np.asarray(ax.images[0].get_array())
     assert np.allclose(shown, blend(weights, list(head_colours(table).values()))[1:])
     assert texts(ax) == ["I(1)"]

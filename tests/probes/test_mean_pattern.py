@@ -9,6 +9,7 @@ from torch import Tensor
 from stagewise.measurement.rows import bootstrap_weights, rows
 from stagewise.probe import View
 from stagewise.probes import MeanPattern
+from stagewise.table import maps_in
 
 FLOAT32 = 1e-6
 """Sums of a few float32 numbers below one."""
@@ -29,15 +30,14 @@ def test_rows_sum_to_one_and_look_at_nothing_later(view_of: Callable[..., View])
     assert not reading.values.triu(1).any()
 
 
-def test_rows_of_the_table_are_labelled_by_query_and_key(
+def test_each_head_is_a_row_of_the_table_with_its_map(
     view_of: Callable[..., View], looking_back: Callable[[int, int], Tensor]
 ) -> None:
-    (reading,) = MeanPattern().read(view_of(looking_back(4, 1).expand(2, 1, 1, -1, -1)))
-    table = rows(reading, bootstrap_weights(2, 5))
-    seen = table[table["value"] > 0]
-    assert list(zip(seen["query"], seen["key"], seen["value"], strict=True)) == [
-        (0, 0, 1), (1, 0, 1), (2, 1, 1), (3, 2, 1)
-    ]  # fmt: skip
+    patterns = torch.stack([looking_back(4, 1), looking_back(4, 2)])
+    (reading,) = MeanPattern().read(view_of(patterns.expand(3, 1, 2, -1, -1)))
+    table = rows(reading, bootstrap_weights(3, 5))
+    assert table[["layer", "head"]].to_numpy().tolist() == [[0, 0], [0, 1]]
+    torch.testing.assert_close(torch.from_numpy(maps_in(table)), patterns)
 
 
 @pytest.mark.parametrize("length", [1, 2])

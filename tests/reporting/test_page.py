@@ -179,5 +179,5 @@ def test_one_profile_does_not_hide_what_was_not_measured(tmp_path: Path, table: 
 
 def test_what_a_section_lacks_the_rows_for_is_drawn_by_itself(table: pd.DataFrame) -> None:
     rows = table[table["probe"].isin(["Accuracy", "Loss"])]
-    made = filled_sections(Measured({}, None, rows, None, {}, 0))
+    made = dict(filled_sections(Measured({}, None, rows, None, {}, 0)))
     assert [section.title for section in made] == ["The stages", "Accuracy", "Settings, versions, seeds"]

@@ -12,8 +12,12 @@ import pytest
 from stagewise.detection.stages import Stages
 from stagewise.plot.maps import patterns
 from stagewise.reporting import viewer as viewers
+from stagewise.reporting.measured import Measured
 from stagewise.reporting.viewer import circuitsvis_view, json_script, viewer
-from stagewise.table import select
+
+
+def of(table: pd.DataFrame) -> Measured:
+    return Measured({}, None, table, None, {}, 0)
 
 
 def data_of(page: str) -> dict[str, Any]:
@@ -23,7 +27,7 @@ def data_of(page: str) -> dict[str, Any]:
 
 
 def test_the_viewer_holds_every_map_to_the_nearest_of_256_values(table: pd.DataFrame) -> None:
-    data = data_of(viewer(table, None))
+    data = data_of(viewer(of(table), None))
     packed = np.frombuffer(base64.b64decode(data["values"]), dtype=np.uint8)
     maps = packed.reshape(len(data["steps"]), 2, 4, 4) / 255
     assert data["steps"] == sorted(table["step"].unique())
@@ -32,27 +36,49 @@ def test_the_viewer_holds_every_map_to_the_nearest_of_256_values(table: pd.DataF
 
 def test_every_checkpoint_says_the_stage_that_it_is_in(table: pd.DataFrame, stages: Stages) -> None:
     boundary = stages.table["end"].iloc[0]
-    data = data_of(viewer(table, stages))
+    data = data_of(viewer(of(table), stages))
     assert data["stages"] == [f"stage {1 + (step >= boundary)}" for step in data["steps"]]
-    assert set(data_of(viewer(table, None))["stages"]) == {""}
+    assert set(data_of(viewer(of(table), None))["stages"]) == {""}
 
 
 def test_checkpoints_beyond_the_room_are_left_out_evenly(table: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(viewers, "VIEWER_VALUES", 3 * 32 + 5)  # 2 heads of 4 by 4 a checkpoint
-    page = viewer(table, None)
+    monkeypatch.setattr(viewers, "STEPS", 3)
+    page = viewer(of(table), None)
     assert data_of(page)["steps"] == [0, 300, 600]
     assert "28 of 31 checkpoints are left out" in page
-    monkeypatch.setattr(viewers, "VIEWER_VALUES", 31)
-    assert "one checkpoint hold 32 values: too many" in viewer(table, None)
+
+
+def test_heads_that_moved_least_make_room_for_checkpoints(table: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(viewers, "VIEWER_VALUES", 4 * 16)
+    monkeypatch.setattr(viewers, "STEPS", 4)
+    page = viewer(of(table), None)
+    first, last = patterns(table, 0), patterns(table, 600)
+    most = int(np.abs(last - first).mean((1, 2)).argmax())
+    assert (data_of(page)["heads"], len(data_of(page)["steps"])) == ([f"L0H{most}"], 4)
+    assert "the 1 of 2 heads whose attention moved most" in page
+
+
+def test_long_maps_are_shown_in_blocks_that_keep_what_a_query_attends_to(
+    table: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(viewers, "SIDE", 2)
+    table = table.assign(map=table["map"].map(lambda cells: cells / 4))  # no more than one in a row
+    data = data_of(viewer(of(table), None))
+    maps = np.frombuffer(base64.b64decode(data["values"]), dtype=np.uint8).reshape(-1, 2, 2, 2) / 255
+    whole = patterns(table, 600)
+    expected = sum(whole[0, query, key] for query in (2, 3) for key in (0, 1)) / 2
+    assert (data["size"], data["block"]) == ([2, 2], 2)
+    assert maps[-1, 0, 1, 0] == pytest.approx(expected, abs=0.5 / 255)
+    np.testing.assert_allclose(maps[-1].sum(-1), whole.sum(-1).reshape(2, 2, 2).mean(-1), atol=1 / 255)
 
 
 def test_circuitsvis_is_given_the_last_mean_attention(table: pd.DataFrame) -> None:
-    place, script = circuitsvis_view(table)
+    place, script = circuitsvis_view(of(table))
     given = json.loads(script.rpartition("CircuitsVis.AttentionHeads, ")[2].partition(");</script>")[0])
-    last = select(table, "MeanPattern", "attention", step=600).sort_values(["head", "query", "key"])["value"]
     assert "Step 600." in place
     assert given["attentionHeadNames"] == ["L0H0", "L0H1"]
-    np.testing.assert_allclose(np.array(given["attention"]).ravel(), last, atol=1e-4)
+    np.testing.assert_allclose(given["attention"], patterns(table, 600), atol=1e-4)
 
 
 def test_no_text_ends_a_script_of_data() -> None:

@@ -7,7 +7,7 @@ from stagewise.reporting.viewer import viewer
 
 def viewer_section(measured: Measured) -> Blocks:
     """Return the viewer."""
-    return [viewer(measured.table, measured.stages)]
+    return [viewer(measured, measured.stages)]
 
 
 SECTION = Section("checkpoints", "Every checkpoint", viewer_section, ("MeanPattern.attention",), applies=never_missing)

@@ -18,11 +18,13 @@ def clusters_section(measured: Measured) -> Blocks:
     if not (measured.has("PatternClusters.cluster") and measured.has("PatternClusters.centroid")):
         return []
     rows = select(table, "PatternClusters")
-    rows = rows[rows["quantity"].isin(("cluster", "centroid", "silhouette"))]
+    rows = rows[rows["quantity"] != "profile"]
     silhouettes = rows[rows["quantity"] == "silhouette"]
     quality = f" The best mean silhouette is {silhouettes['value'].max():.2f}." if len(silhouettes) else ""
     panels = {"heads": plot.clusters(table, measured.stages), "profiles": plot.centroids(table)}
     return [Plot("clusters", panels, rows, CLUSTERS + quality)]
 
 
-SECTION = Section("clusters", "Kinds of attention", clusters_section, ("PatternClusters",))
+SHOWN = ("PatternClusters.cluster", "PatternClusters.centroid", "PatternClusters.silhouette")
+
+SECTION = Section("clusters", "Kinds of attention", clusters_section, ("PatternClusters",), reads=SHOWN)

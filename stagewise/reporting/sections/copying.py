@@ -22,12 +22,9 @@ LOOK = {
 def copying_section(measured: Measured) -> Blocks:
     """Return the scores that were measured, one below the other."""
     scores = [(probe, name) for probe, name in SCORES if measured.has(f"{probe}.{name}")]
-    table = measured.table
-    pairs = zip(table["probe"], table["quantity"], strict=True)
-    rows = table[[pair in scores for pair in pairs]]
     look = "".join(LOOK[probe] for probe in dict.fromkeys(probe for probe, _ in scores))
     caption = f"{look}Ribbons: 95&nbsp;% intervals over the probe batch."
-    return [Plot("copying", {"": plot.scalars(table, scores, measured.stages)}, rows, caption)]
+    return [Plot("copying", {"": plot.scalars(measured.table, scores, measured.stages)}, measured.table, caption)]
 
 
 SECTION = Section(

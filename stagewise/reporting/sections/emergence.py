@@ -26,9 +26,7 @@ def emergence_section(measured: Measured) -> Blocks:
     if timeline:
         rows = [[event.kind, str(event), f"{event.interval.lo:g}", f"{event.interval.hi:g}"] for event in timeline]
         blocks.append(html_table(["of", "event", "after step", "by step"], rows))
-    kinds = list(QUANTITIES.values())
-    shown = table[[pair in kinds for pair in zip(table["probe"], table["quantity"], strict=True)]]
-    return [*blocks, Plot("emergence", {"": plot.emergence(table)}, shown, CAPTION)]
+    return [*blocks, Plot("emergence", {"": plot.emergence(table)}, table, CAPTION)]
 
 
 SECTION = Section(
@@ -38,4 +36,5 @@ SECTION = Section(
     ("Accuracy.accuracy", "AttentionTo.along"),
     every=True,
     applies=lambda measured: measured.has_relations and not measured.has("Loss.squared_error"),
+    reads=tuple(".".join(pair) for pair in QUANTITIES.values()),
 )

@@ -9,7 +9,7 @@ CIRCUITSVIS = "<p>Mean attention, by position, as circuitsvis shows it. Click on
 
 def circuitsvis_section(measured: Measured) -> Blocks:
     """Return circuitsvis's view, and the script that fills it."""
-    return [CIRCUITSVIS, *circuitsvis_view(measured.table)]
+    return [CIRCUITSVIS, *circuitsvis_view(measured)]
 
 
 SECTION = Section(

@@ -6,10 +6,11 @@ import pandas as pd
 from stagewise import plot
 from stagewise.detection.stages import Stages
 from stagewise.plot.colours import head_colours
+from stagewise.plot.maps import patterns
 from stagewise.reporting.figure import Plot
 from stagewise.reporting.measured import Measured
 from stagewise.reporting.section import PANELS, Blocks, Section
-from stagewise.table import head_label, heads_in, select
+from stagewise.table import head_label, heads_in
 
 MAPS = (
     "Mean attention of all heads in one map, each head in its colour, at the start, at each boundary and "
@@ -20,23 +21,25 @@ OUTLINES = "Outlined: where each relation lies. "
 
 def maps_section(measured: Measured) -> Blocks:
     """Return a map a layer and step, with the relations outlined where they lie."""
-    rows = select(measured.table, "MeanPattern", "attention")
+    steps = _steps(measured.table, measured.stages)
+    rows = measured.only(SECTION.needs, steps, ["map"]).table
     layers = sorted({layer for layer, _ in heads_in(rows)})
-    everything = [(layer, step) for layer in layers for step in _steps(rows, measured.stages)]
+    everything = [(layer, step) for layer in layers for step in steps]
     drawn = everything[:PANELS]
-    size = rows["query"].nunique(), rows["key"].nunique()
+    size = patterns(rows, steps[0], layers[0]).shape[1:]
     relations = {name: mask for name, mask in measured.relations.items() if mask.shape == size}
     # The first queries may lack what the others read; where most are not scored, they do what the last ones need.
-    first_query = measured.first_query if relations and 2 * measured.first_query <= rows["query"].nunique() else 0
-    panels, shown = {}, []
-    for layer, step in drawn:
-        name = f"step {step}" if len(layers) == 1 else f"layer {layer} step {step}"
-        panels[name] = plot.attention_map(rows, step, layer, relations, first_query)
-        shown.append(rows[(rows["step"] == step) & (rows["layer"] == layer)])
+    first_query = measured.first_query if relations and 2 * measured.first_query <= size[0] else 0
+    panels = {
+        f"step {step}" if len(layers) == 1 else f"layer {layer} step {step}": plot.attention_map(
+            rows, step, layer, relations, first_query
+        )
+        for layer, step in drawn
+    }
     caption = MAPS + (OUTLINES if relations else "") + _swatches(rows)
     if len(drawn) < len(everything):
         caption += f" Drawn: {len(drawn)} of {len(everything)} maps; the viewer below has them all."
-    return [Plot("attention-maps", panels, pd.concat(shown), caption)]
+    return [Plot("attention-maps", panels, rows, caption)]
 
 
 def _steps(rows: pd.DataFrame, stages: Stages | None) -> list[int]:

@@ -6,7 +6,7 @@ import html
 import numpy as np
 import pandas as pd
 
-from stagewise.detection.scores import curve_of
+from stagewise.detection.scores import curves_of
 from stagewise.detection.words import without_onset
 from stagewise.plot.onsets import kinds_shown, onset_curves
 from stagewise.reporting.figure import Plot
@@ -15,9 +15,10 @@ from stagewise.reporting.prose import html_table, interval, number
 from stagewise.reporting.section import Blocks, Section, never_missing
 
 ONSETS = (
-    "The scores that were followed; those with an onset in colour, the others grey. Look for a level that was left "
-    "within a threefold of steps, and for the order in which that happened. Bars: the 95&nbsp;% interval of t50, with "
-    "an arrow where the last checkpoint does not show the end of the rise. Ribbons: 95&nbsp;% intervals over the batch."
+    "The scores that were followed; those with an onset in colour, the others grey, of many those that moved most. "
+    "Look for a level that was left within a threefold of steps, and for the order in which that happened. Bars: the "
+    "95&nbsp;% interval of t50, with an arrow where the last checkpoint does not show the end of the rise. Ribbons: "
+    "95&nbsp;% intervals over the batch."
 )
 TESTED = (
     "<p>An onset is the largest rise (of a loss, fall) of a score: at least {smallest:g} and {peak:g} times its noise, "
@@ -38,8 +39,10 @@ def onsets_section(measured: Measured) -> Blocks:
     blocks: Blocks = [html_table(columns, onset_rows(onsets))] if onsets["onset"].any() else []
     tested = TESTED.format(**dataclasses.asdict(stages.criteria))
     blocks += [f"<p>{html.escape(without_onset(onsets, stages.criteria))}</p>", tested]
-    curves = [curve_of(measured.table, row) for _, rows in kinds_shown(onsets) for row in rows.to_dict("records")]
-    return [*blocks, Plot("onsets", {"": onset_curves(measured.table, stages)}, pd.concat(curves), ONSETS)]
+    shown = pd.concat([rows for _, rows in kinds_shown(onsets)])
+    table = measured.only(set(shown["probe"] + "." + shown["quantity"])).table
+    rows = pd.concat(curves_of(table, shown))
+    return [*blocks, Plot("onsets", {"": onset_curves(table, stages)}, rows, ONSETS)]
 
 
 def onset_rows(onsets: pd.DataFrame) -> list[list[object]]:

@@ -34,14 +34,16 @@ REPEATING = (
     "{:.0%} of the training windows repeat an excerpt, which makes copying heads form earlier; the held-out text is "
     "unchanged."
 )
+READS = ("KLToReference.kl", "LossAgainstReferences", "Loss", "AttentionTo")
 COLUMNS = ("on", "kind", "head", "before", "largest", "at the end", "half-way at step")
 
 
 def text_section(measured: Measured) -> Blocks:
     """Say which n-gram model is closest, and what the heads do; nothing without such references."""
-    table = measured.table
-    if not measured.has("KLToReference") or not set(N_GRAMS) <= set(table["reference"].dropna()):
+    if not set(N_GRAMS) <= {name for names in measured.families().values() for name in names}:
         return []
+    measured = measured.only(READS, arrays=["resamples"])
+    table = measured.table
     order = crossings(table, N_GRAMS)
     blocks: Blocks = []
     if share := measured.run.get("recipe", {}).get("task", {}).get("repeating"):
