@@ -10,7 +10,7 @@ import itertools
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -104,6 +104,10 @@ def declared(table: pd.DataFrame) -> Quantities:
     }
 
 
+Columns = Mapping[str, Any]
+"""Rows by column: `value`, and others as long as it, or a single entry for all rows."""
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class LabelledArray:
     """An array with named axes and a quantity, which becomes rows of a table.
@@ -129,12 +133,16 @@ class LabelledArray:
     def __post_init__(self) -> None:
         check_axes(self.axes, self.values.shape, self.quantity, self.labels)
 
-    def frame(self) -> pd.DataFrame:
-        """Return a row a value: a column an axis, `quantity` and `value`."""
+    def columns(self) -> Columns:
+        """Return a row a value, as columns: one an axis, `quantity` and `value`."""
         names = self.axes.split()
         labels = [self.labels.get(name, range(size)) for name, size in zip(names, self.values.shape, strict=True)]
-        frame = pd.DataFrame(list(itertools.product(*labels)), columns=names, index=range(self.values.size))
-        return frame.assign(quantity=self.quantity, value=self.values.reshape(-1))
+        entries = zip(*itertools.product(*labels), strict=True) if self.values.size else ([] for _ in names)
+        return {**dict(zip(names, entries, strict=False)), "quantity": self.quantity, "value": self.values.reshape(-1)}
+
+    def frame(self) -> pd.DataFrame:
+        """Return a row a value: a column an axis, `quantity` and `value`."""
+        return pd.DataFrame(self.columns())
 
 
 def check_axes(axes: str, shape: Sequence[int], quantity: str, labels: Mapping[str, Sequence[str | int]]) -> None:
@@ -158,6 +166,30 @@ def tidy(frames: Iterable[pd.DataFrame]) -> pd.DataFrame:
     """Join rows into one table with its columns in order and nullable types."""
     table = pd.concat([frame for frame in frames if len(frame)], ignore_index=True)
     return conformed(table, in_order(table.columns))
+
+
+def tidy_columns(blocks: Sequence[Columns]) -> pd.DataFrame:
+    """Join rows that are given by column into one table, as `tidy` does, without a frame for each block.
+
+    >>> blocks = [{"step": 0, "value": [0.5, 0.25]}, {"step": 0, "head": [1], "value": [2.0]}]
+    >>> tidy_columns(blocks)[["head", "value"]]
+       head  value
+    0  <NA>   0.50
+    1  <NA>   0.25
+    2     1   2.00
+    """
+    columns = in_order(name for block in blocks for name in block)
+    return pd.DataFrame({name: _joined(name, blocks) for name in columns})
+
+
+def _joined(name: str, blocks: Sequence[Columns]) -> Any:
+    """Join one column of all blocks: missing where a block has none."""
+    kind, sizes = type_of(name), [len(block["value"]) for block in blocks]
+    entries = np.full(sum(sizes), np.nan, dtype="f8" if kind == "float64" else "O")
+    for block, size, stop in zip(blocks, sizes, itertools.accumulate(sizes), strict=True):
+        if name in block:
+            entries[stop - size : stop] = block[name]
+    return entries if kind in ("float64", "object") else pd.array(entries, dtype=kind)
 
 
 def in_order(names: Iterable[str]) -> list[str]:

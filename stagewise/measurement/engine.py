@@ -19,10 +19,10 @@ from stagewise.measurement.checkpoint import Checkpoint, Plan, readings
 from stagewise.measurement.parts import join, join_into, rows_of
 from stagewise.measurement.passes import default_memory, slices
 from stagewise.measurement.printed_table import Table
-from stagewise.measurement.rows import bootstrap_weights, rows
+from stagewise.measurement.rows import bootstrap_weights, columns
 from stagewise.models import Model
 from stagewise.probe import AbstractProbe
-from stagewise.table import declare, tidy
+from stagewise.table import Columns, declare, tidy, tidy_columns
 from stagewise.task import Batch
 
 
@@ -164,22 +164,24 @@ def _measure_one(
         ) from reason
     known = {"run": series.name, "step": step, "tokens": series.tokens.get(step), "seed": series.seed}
     labels: dict[str, Any] = {name: label for name, label in known.items() if label is not None}
-    frames = []
+    blocks: list[Columns] = []
     found = readings(plan, Checkpoint(model, step, state))
     for probe in plan.probes:
         for reading in found[type(probe).__name__]:
-            frame = rows(reading, bootstrap, probe.quantities.get(reading.quantity))
-            frames.append(_of_references(frame, plan.parts[0]).assign(**labels, probe=type(probe).__name__))
-    return tidy(frames)
+            block = columns(reading, bootstrap, probe.quantities.get(reading.quantity))
+            nested = _of_references(block, plan.parts[0])
+            blocks.append({**block, **nested, **labels, "probe": type(probe).__name__})
+    return tidy_columns(blocks)
 
 
-def _of_references(frame: pd.DataFrame, batch: Batch) -> pd.DataFrame:
-    """Add `nested`, which partial solution a row's reference is (0 for none), and the `context` it was trained on."""
-    if "reference" not in frame:
-        return frame
+def _of_references(block: Columns, batch: Batch) -> Columns:
+    """Return `nested`, which partial solution each reference is (0 for none), and the `context` it was trained on."""
+    if "reference" not in block:
+        return {}
     order = {name: index for index, name in enumerate(batch.nested_references, start=1)}
-    frame = frame.assign(nested=[order.get(name, 0) for name in frame["reference"]])
-    return frame.assign(context=frame["reference"].map(batch.contexts)) if batch.contexts else frame
+    nested = [order.get(name, 0) for name in block["reference"]]
+    contexts = [batch.contexts.get(name) for name in block["reference"]]
+    return {"nested": nested, "context": contexts} if batch.contexts else {"nested": nested}
 
 
 def _parts(

@@ -2,13 +2,14 @@
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 
 from stagewise.probe import Reading
-from stagewise.table import LEVEL, LabelledArray, Quantity
+from stagewise.table import LEVEL, Columns, LabelledArray, Quantity
 
 SCALAR = {"batch", "reference", "context"}
 """Axes of readings that are a few curves of the whole model, as KL to each reference."""
@@ -47,7 +48,12 @@ def merge(parts: Sequence[Reading], sizes: Sequence[int]) -> Reading | None:
 
 
 def rows(reading: Reading, weights: np.ndarray, quantity: Quantity | None = None) -> pd.DataFrame:
-    """Turn a reading into rows: values, percentile intervals (95 %), n sequences, and the resamples of curves.
+    """Return the rows of a reading: see `columns`."""
+    return pd.DataFrame(columns(reading, weights, quantity))
+
+
+def columns(reading: Reading, weights: np.ndarray, quantity: Quantity | None = None) -> Columns:
+    """Turn a reading into rows, by column: values, percentile intervals (95 %), n, and the resamples of curves.
 
     Maps over queries and keys, averaged over the sequences, are a row a map: `table.maps_in` reads them.
 
@@ -72,28 +78,38 @@ def rows(reading: Reading, weights: np.ndarray, quantity: Quantity | None = None
         n = len(values)
         resampled = statistic((weights @ values.reshape(n, -1)).reshape(-1, *values.shape[1:]))
         values = statistic(values.mean(0))
-    frame = LabelledArray(" ".join(names), np.asarray(values), reading.quantity, reading.labels).frame()
-    if resampled is not None:
-        flat = resampled.reshape(len(resampled), -1)
-        tail = (1 - LEVEL) / 2
-        lo, hi = np.quantile(flat, (tail, 1 - tail), axis=0)
-        # A maximum over noise is larger in every resample, a constant differs by rounding: include the value.
-        frame["lo"], frame["hi"] = np.minimum(lo, frame["value"]), np.maximum(hi, frame["value"])
-        frame["n"] = n
-        if set(reading.axes.split()) <= SCALAR or (quantity is not None and quantity.progress is not None):
-            frame["resamples"] = pd.Series(list(flat.T.astype(np.float32)), dtype=object)
-    return frame
+    value = np.asarray(values)
+    entries = LabelledArray(" ".join(names), value, reading.quantity, reading.labels).columns()
+    if resampled is None:
+        return entries
+    flat = resampled.reshape(len(resampled), -1)
+    tail = (1 - LEVEL) / 2
+    lo, hi = np.quantile(flat, (tail, 1 - tail), axis=0)
+    # A maximum over noise is larger in every resample, a constant differs by rounding: include the value.
+    bounds: dict[str, Any] = {"lo": np.minimum(lo, value.reshape(-1)), "hi": np.maximum(hi, value.reshape(-1)), "n": n}
+    if set(reading.axes.split()) <= SCALAR or (quantity is not None and quantity.progress is not None):
+        bounds["resamples"] = _as_objects(flat.T.astype(np.float32))
+    return {**entries, **bounds}
+
+
+def _as_objects(arrays: np.ndarray) -> np.ndarray:
+    """Return an array whose entries are the rows of another."""
+    entries = np.empty(len(arrays), dtype=object)
+    entries[:] = list(arrays)
+    return entries
 
 
 def _holds_maps(reading: Reading) -> bool:
     """Whether the last two axes are all queries and all keys, from 0 on: a map that needs neither labels nor sizes."""
     names, sizes = reading.axes.split(), reading.values.shape[-2:]
+    if names[-2:] != ["query", "key"]:
+        return False
     counted = all(list(reading.labels.get(name, ())) == [*range(sizes[0])] for name in ("query", "key"))
-    return names[-2:] == ["query", "key"] and names[0] != "batch" and sizes[0] == sizes[1] and counted
+    return names[0] != "batch" and sizes[0] == sizes[1] and counted
 
 
-def _map_rows(reading: Reading) -> pd.DataFrame:
+def _map_rows(reading: Reading) -> Columns:
     others = " ".join(reading.axes.split()[:-2])
     cells = reading.values.detach().to("cpu").float().flatten(-2).numpy()
-    frame = LabelledArray(others, np.full(cells.shape[:-1], np.nan), reading.quantity, reading.labels).frame()
-    return frame.assign(map=pd.Series(list(cells.reshape(-1, cells.shape[-1])), dtype=object))
+    maps = LabelledArray(others, np.full(cells.shape[:-1], np.nan), reading.quantity, reading.labels).columns()
+    return {**maps, "map": _as_objects(cells.reshape(-1, cells.shape[-1]))}

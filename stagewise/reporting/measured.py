@@ -14,7 +14,7 @@ import pandas as pd
 from stagewise.checkpoints.run_folder import METRICS, REPEATED, read_record, table_file
 from stagewise.checkpoints.table_file import TableFile
 from stagewise.detection.stages import Stages, stages_of
-from stagewise.table import families, select
+from stagewise.table import families
 
 if TYPE_CHECKING:
     from stagewise.task import Batch
