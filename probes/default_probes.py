@@ -1,6 +1,5 @@
-"""The default probes: chosen by what the batch holds and how large the model is."""
+"""The default probes: chosen by what the batch holds."""
 
-import logging
 import math
 
 import torch
@@ -33,24 +32,15 @@ from stagewise.probes import (
 )
 from stagewise.task import AbstractTask, Batch
 
-EDITED_NUMBERS = 3 * 10**8
-"""Largest number of log-probabilities of a checkpoint's edited passes, which are all in memory at once."""
-
-EVERY_KIND = 10**8
-"""Log-probabilities up to which heads are ablated in every way, by the mean alone beyond."""
+EVERY_KIND = 32
+"""Heads of a model up to which each is ablated in every way, by the mean alone beyond: a third of the passes."""
 
 MAPS = 60_000
-"""Attention weights of a checkpoint, averaged over the batch, that are kept as maps or by offset."""
-
-LEAST_SHOWN = 0.75
-"""Share of the positions from which on a map of the first ones is worth storing."""
+"""Numbers a checkpoint, averaged over the batch, that are kept by offset; and the attention weights of maps."""
 
 LONG, NEAR = 32, 16
 """In sequences longer than the first number heads are clustered by the second number of offsets: farther ones hold
 little, and that evenly."""
-
-PRODUCT = 10**11
-"""Multiplications of unembedding and embedding, a second or a few a checkpoint."""
 
 LEARNED = ("gpt2", "gpt_bigcode", "gpt_neo", "opt")
 """Hugging Face's model types with learned positions."""
@@ -58,16 +48,13 @@ LEARNED = ("gpt2", "gpt_bigcode", "gpt_neo", "opt")
 POSITIONS = 128
 """Learned positions that are compared."""
 
-COMPOSED = 32
-"""Heads of a model whose pairs are all listed."""
-
 
 def default_probes(architecture: Architecture, batch: Batch, task: AbstractTask | None = None) -> list[AbstractProbe]:
     """Return the probes that this batch and a model of this size allow.
 
     Every task gets head-specialisation scores, the KL to restricted contexts, head ablations with their controls, and
-    clusters of attention patterns; the others are there where the batch holds what they read. What is left out for its
-    size is logged in one line.
+    clusters of attention patterns, whatever the size of the model; the others are there where the batch holds what they
+    read. A model of many heads is ablated by the mean alone, and its maps are those of the first positions.
 
     Args:
         architecture: of the models.
@@ -81,12 +68,8 @@ def default_probes(architecture: Architecture, batch: Batch, task: AbstractTask 
     if len(batch.relations) > 1:
         chosen.append(HeadSpecialisation())
     chosen.append(PatternClusters(NEAR if batch.tokens.shape[1] > LONG else None))
-    edited, too_large = _of_edits(architecture, batch, _contexts(batch, task))
-    maps, too_wide = _of_maps(architecture, batch)
-    chosen += edited + maps + _of_weights(architecture, batch, task)
-    if left_out := too_large + too_wide:
-        logging.getLogger("stagewise").warning("left out for the size of the model: %s", "; ".join(left_out))
-    return chosen
+    chosen += _of_edits(architecture, _contexts(batch, task)) + _of_maps(architecture, batch)
+    return chosen + _of_weights(architecture, batch, task)
 
 
 def _of_predictions(batch: Batch) -> list[AbstractProbe]:
@@ -125,59 +108,31 @@ def _contexts(batch: Batch, task: AbstractTask | None) -> tuple[int, ...]:
     return tuple(sorted({1, *task.contexts, min(2 * last - previous, length)}))
 
 
-def _of_edits(
-    architecture: Architecture, batch: Batch, contexts: tuple[int, ...]
-) -> tuple[list[AbstractProbe], list[str]]:
-    """Return the probes of edited passes that fit into memory, and what does not."""
-    one_pass = batch.tokens.numel() * int(architecture.config["d_vocab"])
-    heads = architecture.n_layers * architecture.n_heads
-    chosen: list[AbstractProbe] = []
-    left_out = []
-    if one_pass * len(contexts) <= EDITED_NUMBERS:
-        chosen.append(RestrictedContextKL(contexts))
-    else:
-        left_out.append(f"RestrictedContextKL ({len(contexts)} passes of {one_pass:.1e} log-probabilities)")
-    if 3 * one_pass * heads <= EVERY_KIND:
-        chosen.append(HeadAblation())
-    elif (
-        one_pass * (heads + len(contexts)) <= EDITED_NUMBERS
-        and architecture.n_layers * heads <= MAPS // batch.tokens.shape[1]
-    ):
-        chosen.append(HeadAblation(kinds=("mean",)))
-        left_out.append("zero and resample ablation")
-    else:
-        left_out.append(f"HeadAblation ({heads} passes of {one_pass:.1e} log-probabilities)")
-    return chosen, left_out
+def _of_edits(architecture: Architecture, contexts: tuple[int, ...]) -> list[AbstractProbe]:
+    """Return the probes of edited passes: of every head, whatever the size of the model."""
+    few = architecture.n_layers * architecture.n_heads <= EVERY_KIND
+    return [RestrictedContextKL(contexts), HeadAblation() if few else HeadAblation(kinds=("mean",))]
 
 
-def _of_maps(architecture: Architecture, batch: Batch) -> tuple[list[AbstractProbe], list[str]]:
-    """Return the probes that keep mean attention by offset and by position, and what would be too much of it."""
+def _of_maps(architecture: Architecture, batch: Batch) -> list[AbstractProbe]:
+    """Return the probes that keep mean attention by offset and by position, of near offsets and first positions."""
     positions, heads = batch.tokens.shape[1], architecture.n_layers * architecture.n_heads
-    chosen: list[AbstractProbe] = []
-    left_out = []
-    if heads * positions <= MAPS:
-        chosen.append(OffsetProfile())
-    else:
-        left_out.append(f"OffsetProfile ({heads} heads of {positions} offsets)")
-    if heads * positions**2 <= MAPS:
-        chosen.append(MeanPattern())
-    elif (shown := math.isqrt(MAPS // heads)) >= LEAST_SHOWN * positions:
-        chosen.append(MeanPattern(shown))
-        left_out.append(f"attention maps beyond the first {shown} positions")
-    else:
-        left_out.append(f"MeanPattern ({heads} maps of {positions} positions)")
-    return chosen, left_out
+    offsets, shown = MAPS // heads, math.isqrt(MAPS // heads)
+    return [
+        OffsetProfile(None if positions <= offsets else max(NEAR, offsets) - 1),
+        MeanPattern(None if positions <= shown else max(NEAR, shown)),
+    ]
 
 
 def _of_weights(architecture: Architecture, batch: Batch, task: AbstractTask | None) -> list[AbstractProbe]:
     """Return the probes of the weights: what heads copy and attend to, how they compose, what they write."""
     config, chosen = architecture.config, list[AbstractProbe]()
-    if not batch.is_regression and int(config["d_model"]) ** 2 * int(config["d_vocab"]) <= PRODUCT:
+    if not batch.is_regression:
         chosen.append(OVCopying())
     kind = (architecture.huggingface or {}).get("model_type")
     if kind in LEARNED or (kind is None and config.get("positional_embedding_type", "standard") == "standard"):
         chosen.append(QKOffset(positions=min(POSITIONS, int(config["n_ctx"]))))
-    if architecture.n_layers > 1 and architecture.n_layers * architecture.n_heads <= COMPOSED:
+    if architecture.n_layers > 1:
         chosen.append(Composition())
     features = {} if task is None else dict(task.value_features())
     sizes = (int(config.get("d_vocab_out") or config["d_vocab"]), int(config["d_vocab"]))

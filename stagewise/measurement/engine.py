@@ -1,28 +1,24 @@
 """The shared-pass engine: every probe on every checkpoint, same batch, same code, only the weights vary."""
 
+import concurrent.futures
 import inspect
 import tempfile
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pandas as pd
-from tqdm.auto import tqdm
 
-from stagewise import models
 from stagewise.checkpoints.digest import short_digest
 from stagewise.checkpoints.run_folder import write, write_json
-from stagewise.checkpoints.series import CheckpointSeries, State
-from stagewise.measurement.checkpoint import Checkpoint, Plan, readings
+from stagewise.checkpoints.series import CheckpointSeries
+from stagewise.measurement.checkpoint import Plan
+from stagewise.measurement.measuring import Measurement, measure_steps, write_part
 from stagewise.measurement.parts import join, join_into, rows_of
 from stagewise.measurement.passes import default_memory, slices
 from stagewise.measurement.printed_table import Table
-from stagewise.measurement.rows import bootstrap_weights, columns
-from stagewise.models import Model
 from stagewise.probe import AbstractProbe
-from stagewise.table import Columns, declare, tidy, tidy_columns
+from stagewise.table import declare, tidy
 from stagewise.task import Batch
 
 
@@ -36,6 +32,8 @@ def measure(
     resamples: int = 200,
     device: str = "cpu",
     memory: int | None = None,
+    workers: int = 1,
+    executor: concurrent.futures.Executor | None = None,
     by_hooks: bool = False,
     progress: bool = True,
 ) -> pd.DataFrame:
@@ -57,6 +55,9 @@ def measure(
         device: where to run the model.
         memory: bytes that the passes of a slice may take, or those of a single sequence where it takes more; None
             takes a quarter of what is free, half a gigabyte at most.
+        workers: processes of one thread, each with a checkpoint at a time. The rows are the same, in the same order.
+        executor: anything with the `concurrent.futures` interface, in place of processes of its own: see
+            `sweeping.sweep`. Its workers see the folder.
         by_hooks: run every edited pass with TransformerLens's hooks, many times slower: what the lean passes, which
             are used where they give the model's own predictions, are compared with.
         progress: show a bar.
@@ -76,13 +77,17 @@ def measure(
         raise ValueError(f"several series need a name each; got {', '.join(one.name for one in several) or 'none'}")
     for one in several:
         _check_fit(batch, one)
-    memory = default_memory(device) if memory is None else memory
+    if workers < 1:
+        raise ValueError(f"a measurement needs at least one worker, got {workers}")
+    memory = default_memory(device) // workers if memory is None else memory
     written: list[Path] = []
     with tempfile.TemporaryDirectory() as scratch:
         for number, one in enumerate(several):
             temporary = Path(scratch, str(number))
             rows_folder = temporary if folder is None else _parts(Path(folder), one, probes, batch, resamples)
-            parts = _measure_all(one, probes, batch, rows_folder, resamples, device, memory, by_hooks, progress)
+            plan = Plan(one.architecture, probes, slices(batch.to(device), one.architecture, memory), by_hooks)
+            measurement = Measurement(one, plan, rows_folder, resamples, device)
+            parts = measure_steps(measurement, workers, executor, progress)
             written += [*parts, *_across(one, parts, probes, temporary)]
         quantities = {type(probe).__name__: dict(probe.quantities) for probe in probes}
         if save is not None:
@@ -106,31 +111,6 @@ def _check_fit(batch: Batch, series: CheckpointSeries) -> None:
         )
 
 
-def _measure_all(
-    series: CheckpointSeries,
-    probes: Sequence[AbstractProbe],
-    batch: Batch,
-    folder: Path,
-    resamples: int,
-    device: str,
-    memory: int,
-    by_hooks: bool,
-    progress: bool,
-) -> list[Path]:
-    """Measure the checkpoints without rows so far; return the files of all rows, in the order of the steps."""
-    model = models.build(series.architecture, device=device)
-    plan = Plan(series.architecture, probes, slices(batch.to(device), series.architecture, memory), by_hooks)
-    bootstrap = bootstrap_weights(len(batch), resamples)
-    written = []
-    for step in tqdm(series.steps, disable=not progress, desc=f"{series.name}: probes", unit="checkpoint"):
-        state = series.load(step)
-        part = folder / f"step-{step:08d}-{short_digest(state)}.parquet"
-        if not part.exists():
-            _write_part(part, _measure_one(model, step, state, series, plan, bootstrap))
-        written.append(part)
-    return written
-
-
 def _across(
     series: CheckpointSeries, parts: Sequence[Path], probes: Sequence[AbstractProbe], folder: Path
 ) -> Iterator[Path]:
@@ -141,47 +121,7 @@ def _across(
             continue
         if len(further := probe.across(rows_of(parts, name))):
             seed = {} if series.seed is None else {"seed": series.seed}
-            yield _write_part(folder / f"{name}.parquet", tidy([further.assign(**seed)]))
-
-
-def _write_part(path: Path, frame: pd.DataFrame) -> Path:
-    return write(path, lambda partial: frame.to_parquet(partial, index=False))
-
-
-def _measure_one(
-    model: Model,
-    step: int,
-    state: State,
-    series: CheckpointSeries,
-    plan: Plan,
-    bootstrap: np.ndarray,
-) -> pd.DataFrame:
-    try:
-        models.load(model, state)
-    except ValueError as reason:
-        raise ValueError(
-            f"step {step} of {series.name!r}: {reason}. `stagewise audit` lists what differs; `steps=` leaves it out"
-        ) from reason
-    known = {"run": series.name, "step": step, "tokens": series.tokens.get(step), "seed": series.seed}
-    labels: dict[str, Any] = {name: label for name, label in known.items() if label is not None}
-    blocks: list[Columns] = []
-    found = readings(plan, Checkpoint(model, step, state))
-    for probe in plan.probes:
-        for reading in found[type(probe).__name__]:
-            block = columns(reading, bootstrap, probe.quantities.get(reading.quantity))
-            nested = _of_references(block, plan.parts[0])
-            blocks.append({**block, **nested, **labels, "probe": type(probe).__name__})
-    return tidy_columns(blocks)
-
-
-def _of_references(block: Columns, batch: Batch) -> Columns:
-    """Return `nested`, which partial solution each reference is (0 for none), and the `context` it was trained on."""
-    if "reference" not in block:
-        return {}
-    order = {name: index for index, name in enumerate(batch.nested_references, start=1)}
-    nested = [order.get(name, 0) for name in block["reference"]]
-    contexts = [batch.contexts.get(name) for name in block["reference"]]
-    return {"nested": nested, "context": contexts} if batch.contexts else {"nested": nested}
+            yield write_part(folder / f"{name}.parquet", tidy([further.assign(**seed)]))
 
 
 def _parts(

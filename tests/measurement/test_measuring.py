@@ -1,0 +1,60 @@
+"""Several checkpoints at once: the same rows in the same order, on any executor; a clear word where it cannot be."""
+
+import concurrent.futures
+import threading
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from stagewise.architecture import minimal
+from stagewise.checkpoints.series import CheckpointSeries, State, open_series
+from stagewise.measurement.engine import measure
+from stagewise.plan import linear
+from stagewise.probes import HeadAblation, Loss
+from stagewise.recipe import Recipe, TrainPlan
+from stagewise.tasks import MarkovChain
+from stagewise.training import train
+
+TASK = MarkovChain(d_vocab=4, spans=(1, 1), length=4)
+BATCH = TASK.probe_batch(6, seed=0)
+PROBES = [Loss(), HeadAblation(kinds=("mean",))]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("run")
+    plan = TrainPlan(steps=3, batch_size=8, save=linear(1, 3), learning_rate=0.1)
+    train(Recipe(TASK, minimal(TASK.d_vocab, TASK.n_ctx, 2), plan), path, progress=False)
+    return path
+
+
+def test_two_processes_give_the_rows_of_one_in_the_same_order(folder: Path) -> None:
+    series = open_series(folder)
+    pd.testing.assert_frame_equal(
+        measure(series, PROBES, BATCH, progress=False, workers=2), measure(series, PROBES, BATCH, progress=False)
+    )
+
+
+def test_any_executor_does(folder: Path) -> None:
+    series = open_series(folder)
+    with concurrent.futures.ThreadPoolExecutor(1) as executor:
+        table = measure(series, PROBES, BATCH, progress=False, executor=executor)
+    pd.testing.assert_frame_equal(table, measure(series, PROBES, BATCH, progress=False))
+
+
+def test_what_only_this_process_can_read_is_refused_by_others() -> None:
+    made, lock = minimal(TASK.d_vocab, TASK.n_ctx, 2), threading.Lock()
+
+    def load(step: int) -> State:
+        with lock:
+            return {}
+
+    series = CheckpointSeries("here", made, (0, 1), load)
+    with pytest.raises(ValueError, match=r"'here'.*cannot be handed to another process.*workers=1"):
+        measure(series, PROBES, BATCH, progress=False, workers=2)
+
+
+def test_no_workers_are_refused(folder: Path) -> None:
+    with pytest.raises(ValueError, match="at least one worker, got 0"):
+        measure(open_series(folder), PROBES, BATCH, progress=False, workers=0)
