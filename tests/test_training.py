@@ -246,3 +246,17 @@ def test_the_run_folder_holds_what_the_design_says(finished: dict[str, Path]) ->
     there = {path.relative_to(finished["sgd"]).as_posix() for path in finished["sgd"].rglob("*") if path.is_file()}
     checkpoints = {f"checkpoints/step-{step:08d}.safetensors" for step in (0, 3, 5, 8)}
     assert there == {RUN, METRICS, RESUME, *checkpoints}
+
+
+def test_a_run_begun_with_another_pass_is_not_resumed_but_is_opened_when_finished(
+    finished: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupt(RECIPES["sgd"], tmp_path / "unfinished", 6, monkeypatch)
+    folder = Path(shutil.copytree(finished["sgd"], tmp_path / "finished"))
+    for resume in (tmp_path / "unfinished" / RESUME, folder / RESUME):
+        state = torch.load(resume)
+        assert state.pop("pass").startswith("fused")
+        torch.save(state, resume)
+    with pytest.raises(ValueError, match=r"takes sums in another order.*or delete resume.pt"):
+        train(RECIPES["sgd"], tmp_path / "unfinished", progress=False)
+    assert train(RECIPES["sgd"], folder, progress=False).steps == (0, 3, 5, 8)
