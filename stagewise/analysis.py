@@ -24,7 +24,7 @@ from stagewise.reporting.page import report
 from stagewise.task import AbstractTask, Batch
 from stagewise.tasks import RepeatedTokens
 from stagewise.tasks.text import Texts, asked_task
-from stagewise.training import train
+from stagewise.training import Dtype, train
 
 SEQUENCES = 64
 """Of the probe batch of checkpoints that were trained elsewhere, which may be large."""
@@ -76,6 +76,7 @@ def run(
     extra_probes: Sequence[AbstractProbe] = (),
     restricted: Contexts = False,
     device: str = "cpu",
+    dtype: Dtype = "float32",
     progress: bool = True,
 ) -> Analysis:
     """Train, probe every checkpoint, find the stages and write `report.html`.
@@ -90,6 +91,7 @@ def run(
         extra_probes: what to measure in addition.
         restricted: whether to train restricted-context baselines, of the contexts that the task names or of these.
         device: where to run the model.
+        dtype: of the matrix products of training; see `train`.
         progress: show bars.
 
     Raises:
@@ -99,7 +101,7 @@ def run(
     contexts = chosen_contexts(recipe, restricted)
     run_folder.claim(folder, recipe)
     with baselines_beside(recipe, folder, contexts):
-        series = train(recipe, folder, progress=progress, device=device)
+        series = train(recipe, folder, progress=progress, device=device, dtype=dtype)
     table = measure_run(recipe, folder, probes=probes, extra_probes=extra_probes, device=device, progress=progress)
     return Analysis(series, None, table, stages_of(table, folder=folder), report(folder))
 

@@ -1,8 +1,10 @@
 """Train a recipe into a run folder; a killed run resumes and gives the same bits as one that was never killed."""
 
 import math
+import typing
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Literal
 
 import pandas as pd
 import torch
@@ -21,6 +23,8 @@ from stagewise.loss import training_loss
 from stagewise.models.fused import training_pass
 from stagewise.recipe import Recipe, TrainPlan
 
+Dtype = Literal["float32", "bfloat16"]
+
 Metrics = dict[str, int | float]
 """Of one update: step, loss, gradient_norm."""
 
@@ -31,6 +35,7 @@ def train(
     *,
     progress: bool = True,
     device: str = "cpu",
+    dtype: Dtype = "float32",
 ) -> CheckpointSeries:
     """Train a recipe, saving checkpoints and metrics in `folder`, and return the series.
 
@@ -41,14 +46,18 @@ def train(
         folder: the run folder, created if missing.
         progress: show a bar with the loss and the steps a second.
         device: where to train.
+        dtype: of matrix products. Weights, their updates and reductions are in float32 either way; under "bfloat16"
+            torch's autocast chooses what is taken in which.
 
     Raises:
-        ValueError: the folder holds a run of another recipe, or an unfinished one that another version began and this
-            one cannot resume; or `plan.rates` names no parameter.
+        ValueError: there is no such device or dtype here; the folder holds a run of another recipe, or an unfinished
+            one that another version, or another dtype, began and this one cannot resume; or `plan.rates` names no
+            parameter.
         FloatingPointError: the loss is not finite; the last checkpoint before it remains.
         OSError: a file could not be written; what was written before remains.
     """
     folder, plan = Path(folder), recipe.plan
+    _check_device(device, dtype)
     model = models.build(recipe.architecture, plan.seeds.init, device)
     optimiser = _optimiser(model, plan)
     averaged = _averaged(model, recipe)
@@ -57,7 +66,7 @@ def train(
     example = recipe.task.sample(8, plan.seeds.data).to(device)
     # Chosen on the initial weights, before any are loaded: a resumed run must take the same pass as the first one.
     forward = training_pass(model, example.tokens, example.scored, plan.batch_size)
-    way = {"draws": _fingerprint(example.tokens), "native": models.is_native(model), "pass": forward.name}
+    way = {"draws": _fingerprint(example.tokens), "native": models.is_native(model), "pass": f"{forward.name}, {dtype}"}
     start, metrics = _resume(folder, plan, model, optimiser, way)
     if start == plan.steps:
         return _open(folder, recipe)
@@ -65,7 +74,9 @@ def train(
 
     def loss_at(step: int) -> Tensor:
         batch = stream(step, plan.batch_size).to(device)
-        return training_loss(forward.predict(batch.tokens, batch.scored), batch.targets[batch.scored])
+        with torch.autocast(torch.device(device).type, torch.bfloat16, enabled=dtype == "bfloat16"):
+            predictions = forward.predict(batch.tokens, batch.scored)
+        return training_loss(predictions.float(), batch.targets[batch.scored])
 
     def adjust(step: int) -> None:
         if averaged:
@@ -145,6 +156,13 @@ def _shown(
                 bar.update()
                 bar.set_postfix(loss=f"{metrics[-1]['loss']:.3f}", refresh=False)
             yield step
+
+
+def _check_device(device: str, dtype: str) -> None:
+    if torch.device(device).type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f'torch sees no CUDA device here, got device = "{device}": train on "cpu"')
+    if dtype not in typing.get_args(Dtype):
+        raise ValueError(f"dtype is one of {', '.join(typing.get_args(Dtype))}, got {dtype!r}")
 
 
 def _fingerprint(tokens: Tensor) -> str:
