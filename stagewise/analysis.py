@@ -20,6 +20,7 @@ from stagewise.probe import AbstractProbe
 from stagewise.probes.default_probes import default_probes
 from stagewise.recipe import Recipe, describe
 from stagewise.reporting.html import inline
+from stagewise.reporting.measured import write_batch
 from stagewise.reporting.page import report
 from stagewise.task import AbstractTask, Batch
 from stagewise.tasks import RepeatedTokens
@@ -118,6 +119,7 @@ def measure_run(
     The arguments are those of `run`.
     """
     batch = run_batch(recipe, folder)
+    write_batch(folder, batch)
     return measure(
         open_series(folder, classes=[type(recipe.architecture.init)]),
         _chosen(probes, extra_probes, recipe.architecture, batch, recipe.task),
@@ -203,6 +205,7 @@ def measured(
         batch or task.probe_batch(_sequences(series.architecture, task.n_ctx, SEQUENCES, NUMBERS), seed=0).complete()
     )
     chosen = _chosen(probes, extra_probes, series.architecture, batch, task)
+    write_batch(folder, batch)
     parts, file = folder / "parts", folder / TABLE
     table = measure(series, chosen, batch, folder=parts, save=file, device=device, progress=progress)
     record = {
