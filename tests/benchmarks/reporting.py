@@ -127,9 +127,8 @@ def measured_folder(folder: Path, checkpoints: int, layers: int, heads: int) -> 
             declared = known[probe].quantities.get(reading.quantity)
             frames.append(rows(reading, weights, declared).assign(run="made up", step=step, probe=probe))
             names.add(probe)
-        table = tidy(frames)
-        path = folder / "parts" / f"step-{step:08d}.parquet"
-        parts.append(write(path, lambda partial, table=table: table.to_parquet(partial, index=False)))
+        save = functools.partial(tidy(frames).to_parquet, index=False)
+        parts.append(write(folder / "parts" / f"step-{step:08d}.parquet", save))
     quantities = {name: dict(known[name].quantities) for name in names}
     write(folder / TABLE, lambda partial: join_into(parts, partial, quantities))
     config = {"n_layers": layers, "n_heads": heads, "d_model": 64 * heads, "n_ctx": POSITIONS}
@@ -168,7 +167,7 @@ def _readings(step: int, layers: int, heads: int) -> Iterator[tuple[str, Any]]:
     scores = torch.rand(layers, heads, POSITIONS, POSITIONS, generator=generator) * (1 + 5 * learned[..., None, None])
     maps = torch.softmax(scores.masked_fill(torch.ones(POSITIONS, POSITIONS).triu(1).bool(), -math.inf), -1)
     relation, cells = {"relation": RELATIONS}, {"query": range(POSITIONS), "key": range(POSITIONS)}
-    features = {"feature": [*(f"offset {i}" for i in range(NEAR + 1)), *RELATIONS]}
+    features: dict[str, list[Any]] = {"feature": [*(f"offset {i}" for i in range(NEAR + 1)), *RELATIONS]}
     contexts, control = {"context": [1, 2, 4, 8, 16, 32]}, {"kind": ["mean"], "control": ["head", "random head"]}
     yield "Loss", Reading("batch", 4 - 3 * whole, "cross_entropy")
     yield "Accuracy", Reading("batch", whole, "accuracy")
@@ -184,8 +183,8 @@ def _readings(step: int, layers: int, heads: int) -> Iterator[tuple[str, Any]]:
     yield "PatternClusters", Reading("batch layer head feature", profile, "profile", features)
     yield "PatternClusters", Reading("layer head", (learned > 0.5).float(), "cluster")
     if step == LAST:
-        centroids = {"cluster": [0, 1], **features}
-        yield "PatternClusters", Reading("cluster feature", profile.mean((0, 1))[:2], "centroid", centroids)
+        features["cluster"] = [0, 1]
+        yield "PatternClusters", Reading("cluster feature", profile.mean((0, 1))[:2], "centroid", features)
     yield "RestrictedContextKL", Reading("batch context", whole[:, None] + noisy(6), "kl", contexts)
     ablated = torch.stack([head, 0.1 * head], -1)[..., None, :]
     for quantity in ("kl", "loss_change"):
