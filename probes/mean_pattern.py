@@ -11,7 +11,7 @@ from stagewise.probe import AbstractPatternProbe, Quantity, Reading, View
 class MeanPattern(AbstractPatternProbe):
     """Attention from each query to each key, averaged over the sequences, by layer and head.
 
-    It has layers * heads * positions^2 values a checkpoint.
+    It has layers * heads * positions^2 values a checkpoint: in the table a row a head, whose map `table.maps_in` reads.
 
     Args:
         n_positions: only of the first so many positions; None takes all, which suits short contexts.

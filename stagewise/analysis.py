@@ -20,11 +20,12 @@ from stagewise.probe import AbstractProbe
 from stagewise.probes.default_probes import default_probes
 from stagewise.recipe import Recipe, describe
 from stagewise.reporting.html import inline
+from stagewise.reporting.measured import write_batch
 from stagewise.reporting.page import report
 from stagewise.task import AbstractTask, Batch
 from stagewise.tasks import RepeatedTokens
 from stagewise.tasks.text import Texts, asked_task
-from stagewise.training import train
+from stagewise.training import Dtype, train
 
 SEQUENCES = 64
 """Of the probe batch of checkpoints that were trained elsewhere, which may be large."""
@@ -76,6 +77,7 @@ def run(
     extra_probes: Sequence[AbstractProbe] = (),
     restricted: Contexts = False,
     device: str = "cpu",
+    dtype: Dtype = "float32",
     progress: bool = True,
 ) -> Analysis:
     """Train, probe every checkpoint, find the stages and write `report.html`.
@@ -90,6 +92,7 @@ def run(
         extra_probes: what to measure in addition.
         restricted: whether to train restricted-context baselines, of the contexts that the task names or of these.
         device: where to run the model.
+        dtype: of the matrix products of training; see `train`.
         progress: show bars.
 
     Raises:
@@ -99,7 +102,7 @@ def run(
     contexts = chosen_contexts(recipe, restricted)
     run_folder.claim(folder, recipe)
     with baselines_beside(recipe, folder, contexts):
-        series = train(recipe, folder, progress=progress, device=device)
+        series = train(recipe, folder, progress=progress, device=device, dtype=dtype)
     table = measure_run(recipe, folder, probes=probes, extra_probes=extra_probes, device=device, progress=progress)
     return Analysis(series, None, table, stages_of(table, folder=folder), report(folder))
 
@@ -118,6 +121,7 @@ def measure_run(
     The arguments are those of `run`.
     """
     batch = run_batch(recipe, folder)
+    write_batch(folder, batch)
     return measure(
         open_series(folder, classes=[type(recipe.architecture.init)]),
         _chosen(probes, extra_probes, recipe.architecture, batch, recipe.task),
@@ -203,6 +207,7 @@ def measured(
         batch or task.probe_batch(_sequences(series.architecture, task.n_ctx, SEQUENCES, NUMBERS), seed=0).complete()
     )
     chosen = _chosen(probes, extra_probes, series.architecture, batch, task)
+    write_batch(folder, batch)
     parts, file = folder / "parts", folder / TABLE
     table = measure(series, chosen, batch, folder=parts, save=file, device=device, progress=progress)
     record = {

@@ -7,11 +7,13 @@ import json
 import multiprocessing
 import multiprocessing.connection
 import os
+import platform
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import pandas as pd
 from tqdm.auto import tqdm
@@ -27,7 +29,18 @@ WORKERS = 2
 REFRESH = 1.0
 """Seconds after which the bar shows the time again."""
 
+POLL = 0.1
+"""Seconds between two looks at the jobs of an executor that cannot be waited for."""
+
 BAR = "{desc} {percentage:3.0f}%|{bar}| {elapsed}, {remaining} left"
+
+
+@runtime_checkable
+class AbstractExecutor(Protocol):
+    """What a sweep needs of an executor."""
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
+        """Call the function later; return something with `done`, `result`, `exception` and `cancel`."""
 
 
 class RunsFailed(RuntimeError):  # noqa: N818 - named by what happened
@@ -47,7 +60,7 @@ def sweep(
     function: Callable[..., Mapping[str, Any]],
     settings: Sequence[Mapping[str, Any]],
     folder: str | Path,
-    executor: concurrent.futures.Executor | None = None,
+    executor: AbstractExecutor | None = None,
     *,
     workers: int = WORKERS,
     cost: Callable[[Mapping[str, Any]], int | float] = lambda _: 1,
@@ -64,9 +77,10 @@ def sweep(
         settings: keyword arguments, the same names in each.
         folder: where the results are kept.
         executor: anything with the `concurrent.futures` interface, which its owner shuts down: a `worker_pool` that
-            several sweeps share, threads, or a cluster's, as submitit's and dask's are. Function, values and results
-            are pickled for another process or machine; results are written here. None takes `workers` processes of
-            one thread each.
+            several sweeps share, threads, or a cluster's: `distributed.Client(...).get_executor()`, whose runs on a
+            lost worker begin again on another, or a `submitit.AutoExecutor`. Function, values and results are pickled
+            for another process or machine, where torch takes one thread unless OMP_NUM_THREADS says otherwise;
+            results are written here. None takes `workers` processes of one thread each.
         workers: how many processes, where no executor is given.
         cost: about how long a setting's run takes, in any unit; the time left is estimated from it.
         progress: show a bar, with the time left, or report that all runs are done.
@@ -120,15 +134,17 @@ def worker_pool(workers: int) -> Iterator[concurrent.futures.Executor]:
 def _run(
     function: Callable[..., Mapping[str, Any]],
     missing: Sequence[tuple[Path, Mapping[str, Any]]],
-    executor: concurrent.futures.Executor,
+    executor: AbstractExecutor,
     bar: "tqdm[Any]",
     cost: Callable[[Mapping[str, Any]], int | float],
 ) -> None:
-    futures = {executor.submit(function, **setting): (path, setting) for path, setting in missing}
+    home = (platform.node(), os.getpid())
+    futures = {executor.submit(_call, function, setting, home): (path, setting) for path, setting in missing}
     waiting, failed = set(futures), []
     try:
         while waiting:
-            done, waiting = concurrent.futures.wait(waiting, REFRESH, concurrent.futures.FIRST_COMPLETED)
+            done = _finished(waiting)
+            waiting -= done
             for future in done:
                 path, setting = futures[future]
                 if (reason := future.exception()) is not None:
@@ -139,13 +155,30 @@ def _run(
                 bar.update(cost(setting))
             bar.refresh()
     finally:
-        for future in futures:
+        for future in waiting:
             future.cancel()
     if failed:
         raise RunsFailed(
             f"{len(failed)} of {len(missing)} runs failed; the others are kept, and the same call repeats only these "
             "again:\n  " + "\n  ".join(failed)
         )
+
+
+def _finished(waiting: set[Any]) -> set[Any]:
+    """Wait for some to be done, but no longer than REFRESH; the jobs of submitit are no futures of the library."""
+    if all(isinstance(future, concurrent.futures.Future) for future in waiting):
+        return concurrent.futures.wait(waiting, REFRESH, concurrent.futures.FIRST_COMPLETED).done
+    done = {future for future in waiting if future.done()}
+    if not done:
+        time.sleep(POLL)
+    return done
+
+
+def _call(function: Callable[..., Mapping[str, Any]], setting: Mapping[str, Any], home: tuple[str, int]) -> Any:
+    """Call the function, in another process than the sweep's own with one thread."""
+    if (platform.node(), os.getpid()) != home and "OMP_NUM_THREADS" not in os.environ:
+        _take_one_thread()
+    return function(**setting)
 
 
 def _check(settings: Sequence[Mapping[str, Any]]) -> None:
@@ -168,11 +201,15 @@ def _name(function: Callable[..., object]) -> str:
 
 
 def _start_worker() -> None:
+    _take_one_thread()
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _take_one_thread() -> None:
     # Small models train fastest on one thread a process; more on busy cores are many times slower.
     import torch
 
     torch.set_num_threads(1)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:

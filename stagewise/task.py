@@ -40,6 +40,7 @@ Columns beside the axes:
 - hi: upper end of the 95 % bootstrap interval.
 - n: number of sequences averaged.
 - resamples: the value in every bootstrap resample, of what stages and onsets are found in.
+- map: the cells of a map over queries and keys, query after query, in one row without a value; see `table.maps_in`.
 - nested: rank of the row's reference among the nested partial solutions, from 1; 0 for other references.
 """
 

@@ -1,8 +1,10 @@
 """Train a recipe into a run folder; a killed run resumes and gives the same bits as one that was never killed."""
 
 import math
-from collections.abc import Callable, Iterator
+import typing
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Literal
 
 import pandas as pd
 import torch
@@ -18,8 +20,10 @@ from stagewise.checkpoints.run_folder import read_checkpoint, read_resume
 from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.init import by_pattern, matching
 from stagewise.loss import training_loss
-from stagewise.models.fused import training_forward
+from stagewise.models.fused import training_pass
 from stagewise.recipe import Recipe, TrainPlan
+
+Dtype = Literal["float32", "bfloat16"]
 
 Metrics = dict[str, int | float]
 """Of one update: step, loss, gradient_norm."""
@@ -31,6 +35,7 @@ def train(
     *,
     progress: bool = True,
     device: str = "cpu",
+    dtype: Dtype = "float32",
 ) -> CheckpointSeries:
     """Train a recipe, saving checkpoints and metrics in `folder`, and return the series.
 
@@ -41,31 +46,37 @@ def train(
         folder: the run folder, created if missing.
         progress: show a bar with the loss and the steps a second.
         device: where to train.
+        dtype: of matrix products. Weights, their updates and reductions are in float32 either way; under "bfloat16"
+            torch's autocast chooses what is taken in which.
 
     Raises:
-        ValueError: the folder holds a run of another recipe, or an unfinished one that another version began and this
-            one cannot resume; or `plan.rates` names no parameter.
+        ValueError: there is no such device or dtype here; the folder holds a run of another recipe, or an unfinished
+            one that another version, or another dtype, began and this one cannot resume; or `plan.rates` names no
+            parameter.
         FloatingPointError: the loss is not finite; the last checkpoint before it remains.
         OSError: a file could not be written; what was written before remains.
     """
     folder, plan = Path(folder), recipe.plan
+    _check_device(device, dtype)
     model = models.build(recipe.architecture, plan.seeds.init, device)
     optimiser = _optimiser(model, plan)
     averaged = _averaged(model, recipe)
     rates = [group["lr"] for group in optimiser.param_groups]
     run_folder.claim(folder, recipe)
-    example = recipe.task.sample(8, plan.seeds.data).tokens.to(device)
+    example = recipe.task.sample(8, plan.seeds.data).to(device)
     # Chosen on the initial weights, before any are loaded: a resumed run must take the same pass as the first one.
-    forward = training_forward(model, example)
-    draws = _fingerprint(example)
-    start, metrics = _resume(folder, plan, model, optimiser, draws)
+    forward = training_pass(model, example.tokens, example.scored, plan.batch_size)
+    way = {"draws": _fingerprint(example.tokens), "native": models.is_native(model), "pass": f"{forward.name}, {dtype}"}
+    start, metrics = _resume(folder, plan, model, optimiser, way)
     if start == plan.steps:
         return _open(folder, recipe)
     stream = recipe.task.stream(plan.seeds.data)
 
     def loss_at(step: int) -> Tensor:
         batch = stream(step, plan.batch_size).to(device)
-        return training_loss(forward(batch.tokens)[batch.scored], batch.targets[batch.scored])
+        with torch.autocast(torch.device(device).type, torch.bfloat16, enabled=dtype == "bfloat16"):
+            predictions = forward.predict(batch.tokens, batch.scored)
+        return training_loss(predictions.float(), batch.targets[batch.scored])
 
     def adjust(step: int) -> None:
         if averaged:
@@ -77,7 +88,7 @@ def train(
     try:
         for step in _shown(steps, start, plan.steps, folder.name, progress, metrics):
             if step in plan.saved_steps:
-                _save(folder, step, model, optimiser, metrics, draws)
+                _save(folder, step, model, optimiser, metrics, way)
     except FloatingPointError as reason:
         last = max(step for step in plan.saved_steps if step < len(metrics))
         raise FloatingPointError(f"{reason}. The checkpoints up to step {last} are in {folder}") from reason
@@ -147,6 +158,13 @@ def _shown(
             yield step
 
 
+def _check_device(device: str, dtype: str) -> None:
+    if torch.device(device).type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f'torch sees no CUDA device here, got device = "{device}": train on "cpu"')
+    if dtype not in typing.get_args(Dtype):
+        raise ValueError(f"dtype is one of {', '.join(typing.get_args(Dtype))}, got {dtype!r}")
+
+
 def _fingerprint(tokens: Tensor) -> str:
     """Return a hash of token ids; of vectors nothing, whose last bits differ between machines."""
     return "" if tokens.is_floating_point() else digest(tokens)
@@ -158,11 +176,13 @@ def _open(folder: Path, recipe: Recipe) -> CheckpointSeries:
 
 def _optimiser(model: models.Model, plan: TrainPlan) -> torch.optim.Optimizer:
     parameters = {name: parameter for name, parameter in models.parameters(model).items() if parameter.requires_grad}
-    rate = by_pattern(list(parameters), plan.learning_rate, plan.rates)
-    groups = [{"params": [parameter], "lr": rate[name]} for name, parameter in parameters.items()]
+    by_rate: dict[float, list[torch.nn.Parameter]] = {}  # a group is one call a step, whatever is in it
+    for name, rate in by_pattern(list(parameters), plan.learning_rate, plan.rates).items():
+        by_rate.setdefault(rate, []).append(parameters[name])
+    groups = [{"params": each, "lr": rate} for rate, each in by_rate.items()]
     if plan.optimiser == "sgd":
-        return torch.optim.SGD(groups, momentum=plan.momentum, weight_decay=plan.weight_decay)
-    return torch.optim.AdamW(groups, weight_decay=plan.weight_decay)
+        return torch.optim.SGD(groups, momentum=plan.momentum, weight_decay=plan.weight_decay, fused=True)
+    return torch.optim.AdamW(groups, weight_decay=plan.weight_decay, fused=True)
 
 
 def _averaged(model: models.Model, recipe: Recipe) -> list[str]:
@@ -177,38 +197,48 @@ def _save(
     model: models.Model,
     optimiser: torch.optim.Optimizer,
     metrics: list[Metrics],
-    draws: str,
+    way: Mapping[str, object],
 ) -> None:
     # resume.pt comes last: it is what a resumed run starts from, so all before it must be on disk.
     weights = models.weights(model)
     run_folder.write(run_folder.checkpoint_file(folder, step), lambda partial: save_file(weights, partial))
     frame = pd.DataFrame(metrics, columns=["step", "loss", "gradient_norm"])
     run_folder.write(folder / run_folder.METRICS, lambda partial: frame.to_parquet(partial, index=False))
-    state = {"step": step, "optimiser": optimiser.state_dict(), "native": models.is_native(model), "draws": draws}
+    state = {"step": step, "optimiser": optimiser.state_dict(), **way}
     run_folder.write(folder / run_folder.RESUME, lambda partial: torch.save(state, partial))
 
 
 def _resume(
-    folder: Path, plan: TrainPlan, model: models.Model, optimiser: torch.optim.Optimizer, draws: str
+    folder: Path, plan: TrainPlan, model: models.Model, optimiser: torch.optim.Optimizer, way: Mapping[str, object]
 ) -> tuple[int, list[Metrics]]:
     if not (folder / run_folder.RESUME).exists():
         return 0, []
     state = read_resume(folder / run_folder.RESUME)
-    if state.get("native", False) != models.is_native(model) and state["step"] < plan.steps:
-        raise ValueError(
-            f"{folder} was begun on another major version of transformer-lens, whose optimiser state does not fit this "
-            f"one: finish it there, or delete {run_folder.RESUME} in it to start over"
-        )
-    if state.get("draws", draws) != draws and state["step"] < plan.steps:
-        raise ValueError(
-            f"{folder} was begun on a version of this library whose task drew other sequences from the same seed: "
-            f"finish it there, or delete {run_folder.RESUME} in it to start over"
-        )
+    if state["step"] < plan.steps:
+        _check_way(folder, state, way)
     past = (step for step in plan.saved_steps if step <= state["step"])
     if not all(run_folder.checkpoint_file(folder, step).exists() for step in past):
         return 0, []  # some were deleted: from the start again, it gives the same bits
     models.load(model, read_checkpoint(folder, state["step"]))
-    optimiser.load_state_dict(state["optimiser"])
+    if state["step"] < plan.steps:
+        optimiser.load_state_dict(state["optimiser"])
     metrics = pd.read_parquet(folder / run_folder.METRICS)
     earlier: list[Metrics] = metrics[metrics.step < state["step"]].to_dict("records")
     return state["step"], earlier
+
+
+_OTHER_WAYS = {
+    "native": "on another major version of transformer-lens, whose optimiser state does not fit this one",
+    "draws": "on a version of this library whose task drew other sequences from the same seed",
+    "pass": "on a version of this library, or with a dtype, that takes sums in another order",
+}
+"""What makes an unfinished run go on with other bits, by the entry of its state that says so."""
+
+
+def _check_way(folder: Path, state: Mapping[str, object], way: Mapping[str, object]) -> None:
+    recorded = {**way, "pass": None, **state}  # earlier versions recorded less
+    for name, reason in _OTHER_WAYS.items():
+        if recorded[name] != way[name]:
+            raise ValueError(
+                f"{folder} was begun {reason}: finish it there, or delete {run_folder.RESUME} in it to start over"
+            )

@@ -2,13 +2,17 @@
 
 import concurrent.futures
 import json
+import logging
 import os
+import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
+import torch
 
 from stagewise.recipe import Seeds
 from stagewise.sweeping import RunsFailed, grid, sweep
@@ -132,3 +136,62 @@ def test_a_setting_may_hold_what_a_recipe_holds(tmp_path: Path, threads: concurr
 
 def seeded(seeds: Seeds) -> dict[str, int]:
     return {"init": seeds.init}
+
+
+def threads_of_torch(x: int) -> dict[str, int]:
+    return {"threads": torch.get_num_threads(), "process": os.getpid()}
+
+
+def test_workers_take_one_thread_and_serve_several_runs(tmp_path: Path) -> None:
+    frame = sweep(threads_of_torch, grid(x=[1, 2, 3]), tmp_path, workers=1, progress=False)
+    assert frame["threads"].tolist() == [1, 1, 1]
+    assert frame["process"].nunique() == 1
+    assert os.getpid() not in frame["process"].tolist()
+
+
+def slow_square(folder: str, x: int) -> dict[str, int]:
+    (Path(folder) / f"begun-{x}-{os.getpid()}").touch()
+    time.sleep(0.2)
+    return {"square": x * x, "threads": torch.get_num_threads()}
+
+
+def begun(folder: Path) -> list[str]:
+    return sorted(path.name.split("-")[1] for path in folder.glob("begun-*"))
+
+
+def test_a_dask_cluster_that_loses_a_worker_finishes_every_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    distributed = pytest.importorskip("distributed", reason="the extra `cluster` is not installed")
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "silence_logs": logging.CRITICAL}
+    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
+        workers = client.run(os.getpid)
+        killer = threading.Thread(target=kill_when_begun, args=(tmp_path, set(workers.values())))
+        killer.start()
+        settings = grid(folder=[str(tmp_path)], x=list(range(8)))
+        frame = sweep(slow_square, settings, tmp_path, client.get_executor(), progress=False)
+        killer.join()
+    assert frame["square"].tolist() == [x * x for x in range(8)]
+    assert frame["threads"].tolist() == [1] * 8
+    assert len(begun(tmp_path)) > 8  # what the lost worker had begun was begun again
+
+
+def kill_when_begun(folder: Path, workers: set[int]) -> None:
+    """Kill a worker while it runs its second setting or a later one."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        for worker in workers:
+            if len(list(folder.glob(f"begun-*-{worker}"))) >= 2:
+                os.kill(worker, signal.SIGKILL)
+                return
+        time.sleep(0.01)
+
+
+def test_jobs_of_submitit_give_their_rows_and_their_errors(tmp_path: Path) -> None:
+    submitit = pytest.importorskip("submitit", reason="the extra `cluster` is not installed")
+    executor = submitit.LocalExecutor(tmp_path / "jobs")
+    (tmp_path / "broken").touch()
+    settings = grid(folder=[str(tmp_path)], x=[1, 2])
+    with pytest.raises(RunsFailed, match=r"(?s)1 of 2 runs failed.*'x': 2.*x is 2"):
+        sweep(record, settings, tmp_path, executor, progress=False)
+    (path,) = (tmp_path / "results").iterdir()
+    assert json.loads(path.read_text())["result"] == {"square": 1}

@@ -23,10 +23,13 @@ from stagewise.checkpoints.series import open_series
 from stagewise.recipe import Recipe, TrainPlan
 from stagewise.task import Batch
 from stagewise.tasks import MarkovChain
-from stagewise.training import train
+from stagewise.training import _check_device, train
 
 FLOAT32 = 1e-6
 """Weights of order one after a few float32 updates, sums in another order."""
+
+BFLOAT16 = 0.03
+"""Losses whose products have eight bits, 0.4 % each."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -212,7 +215,7 @@ from pathlib import Path
 from stagewise import architecture
 from stagewise.recipe import Recipe, TrainPlan
 from stagewise.tasks import MarkovChain
-from stagewise.training import train
+from stagewise.training import _check_device, train
 
 left = {writes}
 def fsync(descriptor):
@@ -246,3 +249,58 @@ def test_the_run_folder_holds_what_the_design_says(finished: dict[str, Path]) ->
     there = {path.relative_to(finished["sgd"]).as_posix() for path in finished["sgd"].rglob("*") if path.is_file()}
     checkpoints = {f"checkpoints/step-{step:08d}.safetensors" for step in (0, 3, 5, 8)}
     assert there == {RUN, METRICS, RESUME, *checkpoints}
+
+
+def test_a_run_begun_with_another_pass_is_not_resumed_but_is_opened_when_finished(
+    finished: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupt(RECIPES["sgd"], tmp_path / "unfinished", 6, monkeypatch)
+    folder = Path(shutil.copytree(finished["sgd"], tmp_path / "finished"))
+    for resume in (tmp_path / "unfinished" / RESUME, folder / RESUME):
+        state = torch.load(resume)
+        assert state.pop("pass").startswith("fused")
+        torch.save(state, resume)
+    with pytest.raises(ValueError, match=r"takes sums in another order.*or delete resume.pt"):
+        train(RECIPES["sgd"], tmp_path / "unfinished", progress=False)
+    assert train(RECIPES["sgd"], folder, progress=False).steps == (0, 3, 5, 8)
+
+
+NO_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no CUDA device")
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=NO_GPU)])
+@pytest.mark.parametrize("name", ["adamw minimal", "adamw full"])
+def test_training_in_bfloat16_keeps_float32_weights_near_those_of_float32(
+    name: str, device: str, finished: dict[str, Path], tmp_path: Path
+) -> None:
+    series = train(RECIPES[name], tmp_path / "run", progress=False, device=device, dtype="bfloat16")
+    whole = open_series(finished[name])
+    losses = [pd.read_parquet(folder / METRICS)["loss"].to_numpy() for folder in (tmp_path / "run", finished[name])]
+    assert (losses[0] != losses[1]).any()
+    np.testing.assert_allclose(losses[0], losses[1], rtol=BFLOAT16)
+    for weight, other in zip(series.weights(8).values(), whole.weights(8).values(), strict=True):
+        assert weight.dtype == torch.float32
+        assert weight.shape == other.shape
+
+
+@NO_GPU
+@pytest.mark.parametrize("name", RECIPES)
+def test_training_on_a_gpu_gives_the_losses_of_the_cpu(name: str, finished: dict[str, Path], tmp_path: Path) -> None:
+    train(RECIPES[name], tmp_path / "run", progress=False, device="cuda")
+    losses = [pd.read_parquet(folder / METRICS)["loss"].to_numpy() for folder in (tmp_path / "run", finished[name])]
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-3)
+
+
+def test_a_dtype_or_a_device_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="dtype is one of float32, bfloat16, got 'float16'"):
+        _check_device("cpu", "float16")
+    if not torch.cuda.is_available():
+        with pytest.raises(ValueError, match='no CUDA device here, got device = "cuda"'):
+            train(RECIPES["sgd"], tmp_path / "run", progress=False, device="cuda")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_is_not_resumed_in_another_dtype(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupt(RECIPES["sgd"], tmp_path, 6, monkeypatch)
+    with pytest.raises(ValueError, match="with a dtype, that takes sums in another order"):
+        train(RECIPES["sgd"], tmp_path, progress=False, dtype="bfloat16")

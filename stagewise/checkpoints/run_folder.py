@@ -29,6 +29,9 @@ TABLE = "tables/measurements.parquet"
 REPEATED = "tables/repeated-tokens.parquet"
 """What was measured on repeated random tokens, beside a task's own probe batch."""
 
+BATCH = "tables/batch.json"
+"""What a report needs to know of the probe batch: where relations lie, which queries are scored, which references."""
+
 REPORT = "report.html"
 ANALYSIS = "analysis.json"
 """What `analyse` writes instead of run.json, for checkpoints that were trained elsewhere."""
@@ -206,8 +209,8 @@ def table_file(folder: Path) -> TableFile:
         raise FileNotFoundError(f"{file.path} is not there: measure the run first, with `stagewise measure {folder}`")
     if "reference" in file.names and "nested" not in file.names:
         raise ValueError(
-            f"{file.path} was measured by an earlier version of stagewise and does not mark which of its references are "
-            f"partial solutions: measure it anew, with `stagewise measure {folder}`"
+            f"{file.path} was measured by an earlier version of stagewise and does not mark which of its references "
+            f"are partial solutions: measure it anew, with `stagewise measure {folder}`"
         )
     return file
 

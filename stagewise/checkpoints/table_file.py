@@ -48,6 +48,9 @@ class TableFile:
             arrays: of `table.ARRAYS`, those to read too.
         """
         columns = [name for name in self.names if name not in ARRAYS or name in arrays]
+        probes, quantities = self.outline["probe"], self.outline["probe"] + "." + self.outline["quantity"]
+        if names is not None and not (probes.isin(names) | quantities.isin(names)).any():
+            return self._frame([], columns)
         groups = [_chosen(group, names, steps) for group in self._groups(columns, KEYS[2:], steps)]
         return self._frame(groups, columns)
 

@@ -71,6 +71,10 @@ ContextList = Annotated[
     str | None,
     typer.Option("--contexts", help="of the restricted-context models, as in 1,2,4; the task's if not given"),
 ]
+Device = Annotated[str, typer.Option(help="where to run the model, as in cuda or cuda:1")]
+DtypeName = Annotated[
+    str, typer.Option("--dtype", help="of the matrix products of training: float32, or bfloat16 by torch's autocast")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", help="no progress bars")]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON, and no progress bars")]
 

@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 from typer.core import TyperGroup
@@ -12,6 +12,8 @@ from stagewise.cli.options import (
     AsJson,
     Config,
     ContextList,
+    Device,
+    DtypeName,
     Heads,
     Layers,
     MoreProbes,
@@ -68,6 +70,8 @@ def run_task(
     without: Without = None,
     restricted: Restricted = None,
     contexts: ContextList = None,
+    device: Device = "cpu",
+    dtype: DtypeName = "float32",
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -83,6 +87,8 @@ def run_task(
             restricted=read_contexts(restricted, contexts),
             probes=chooser(only or (), without or ()),
             extra_probes=[probe_named(name) for name in probe or ()],
+            device=device,
+            dtype=cast(Any, dtype),
             progress=not (quiet or as_json),
         )
         show(analysis.stages, as_json, analysis.series.name)

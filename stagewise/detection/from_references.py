@@ -125,7 +125,7 @@ def _stage_ended_near(lowest: Turn, boundaries: pd.DataFrame, ratio: float) -> i
 
 
 def _restricted(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    if "RestrictedContextKL" not in set(table["probe"]):
+    if "RestrictedContextKL" not in set(table["probe"].unique()):
         return {}
     rows = select(table, "RestrictedContextKL", "kl")
     return {f"restricted c={context}": from_first_peak(curve) for context, curve in rows.groupby("context", sort=False)}

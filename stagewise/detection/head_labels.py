@@ -27,7 +27,7 @@ def head_events(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> pd.Da
     Source: the labels, dwell times and migrations follow the analysis released with Yüksel et al. (2026),
     arXiv:2602.19143; leaving later than entering (hysteresis) is this library's.
     """
-    if "HeadSpecialisation" not in set(table["probe"]):
+    if "HeadSpecialisation" not in set(table["probe"].unique()):
         return typed([], EVENTS)
     share = select(table, "HeadSpecialisation", "share")
     events = []

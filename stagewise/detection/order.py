@@ -7,7 +7,7 @@ import pandas as pd
 
 from stagewise.detection.criteria import DEFAULT, StageCriteria
 from stagewise.detection.thresholds import Interval, emergence_interval
-from stagewise.table import head_label, heads_in, select
+from stagewise.table import head_label, select
 
 Kind = Literal["weights", "attention", "loss", "accuracy"]
 
@@ -53,9 +53,8 @@ def curves(table: pd.DataFrame, kind: Kind) -> Iterator[tuple[str, pd.DataFrame]
     if not axes:
         yield kind, rows
         return
-    for (of, *_), curve in rows.groupby(axes, sort=False):
-        ((layer, head),) = heads_in(curve)
-        yield f"{head_label(layer, head)}, {of}", curve
+    for (of, layer, head), curve in rows.groupby(axes, sort=False):
+        yield f"{head_label(int(str(layer)), int(str(head)))}, {of}", curve
 
 
 def events(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> list[Event]:

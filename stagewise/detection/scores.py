@@ -62,7 +62,7 @@ def has_scores(table: pd.DataFrame) -> bool:
 
 
 def _followed(table: pd.DataFrame) -> Iterator[Curve]:
-    quantities, probes = quantities_of(table), set(table["probe"])
+    quantities, probes = quantities_of(table), set(table["probe"].unique())
     for probe, by_name in quantities.items():
         for name, quantity in by_name.items() if probe in probes else ():
             if quantity.progress is not None:
@@ -72,7 +72,7 @@ def _followed(table: pd.DataFrame) -> Iterator[Curve]:
 def quantities_of(table: pd.DataFrame) -> Quantities:
     """Return the quantities that a table declares; for probes that it declares nothing of, the library's."""
     declarations = declared(table)
-    complete = "probe" in table and set(table["probe"]) <= declarations.keys()
+    complete = "probe" in table and set(table["probe"].unique()) <= declarations.keys()
     return declarations if complete else {**_library(), **declarations}
 
 

@@ -27,6 +27,7 @@ from stagewise.tasks import (
     WikiText,
     Windows,
 )
+from stagewise.training import Dtype
 
 Preset = Callable[..., Recipe]
 """From a seed, numbers of heads and layers (None as the preset has them) and fields of the task to a recipe."""
@@ -74,6 +75,8 @@ def run(
     restricted: Contexts | None = None,
     probes: Probes = None,
     extra_probes: Sequence[AbstractProbe] = (),
+    device: str = "cpu",
+    dtype: Dtype = "float32",
     progress: bool = True,
 ) -> Analysis:
     """Run as `analysis.run` does; WikiText is measured on repeated tokens too.
@@ -84,11 +87,21 @@ def run(
         restricted: as in `analysis.run`; None trains baselines where the task names contexts for them.
         probes: what to measure, as in `analysis.run`.
         extra_probes: what to measure besides.
+        device: where to run the model.
+        dtype: of the matrix products of training; see `train`.
         progress: show bars.
     """
     whole = wikitext.run if isinstance(recipe.task, WikiText) else analysis.run
-    baselines = recipe.task.contexts is not None if restricted is None else restricted
-    return whole(recipe, folder, restricted=baselines, probes=probes, extra_probes=extra_probes, progress=progress)
+    return whole(
+        recipe,
+        folder,
+        restricted=recipe.task.contexts is not None if restricted is None else restricted,
+        probes=probes,
+        extra_probes=extra_probes,
+        device=device,
+        dtype=dtype,
+        progress=progress,
+    )
 
 
 def _any_task(kind: type[AbstractTask], seed: int, n_heads: int | None, n_layers: int | None, **fields: Any) -> Recipe:

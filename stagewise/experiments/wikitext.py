@@ -23,7 +23,7 @@ from stagewise.recipe import Recipe, Seeds, TrainPlan
 from stagewise.task import Batch
 from stagewise.tasks import RepeatedTokens, WikiText
 from stagewise.text.corpus import TokenizerKind
-from stagewise.training import train
+from stagewise.training import Dtype, train
 
 WINDOWS = 96
 """Sequences of repeated tokens."""
@@ -138,6 +138,8 @@ def run(
     restricted: Contexts = False,
     probes: Probes = None,
     extra_probes: Sequence[AbstractProbe] = (),
+    device: str = "cpu",
+    dtype: Dtype = "float32",
     progress: bool = True,
 ) -> Analysis:
     """Do as `analysis.run` on held-out text, and measure every checkpoint on repeated tokens too.
@@ -148,14 +150,23 @@ def run(
         restricted: whether to train restricted-context models, or of which contexts.
         probes: what to measure on text; None takes `default_probes`.
         extra_probes: what to measure on text besides.
+        device: where to run the model; repeated tokens are measured on the CPU.
+        dtype: of the matrix products of training; see `train`.
         progress: show bars.
 
     Raises:
         ValueError: the folder belongs to another recipe.
     """
     folder = Path(folder)
-    train(recipe, folder, progress=progress)
+    train(recipe, folder, progress=progress, device=device, dtype=dtype)
     measure_repeated(recipe, folder, progress=progress)
     return run_recipe(
-        recipe, folder, restricted=restricted, probes=probes, extra_probes=extra_probes, progress=progress
+        recipe,
+        folder,
+        restricted=restricted,
+        probes=probes,
+        extra_probes=extra_probes,
+        device=device,
+        dtype=dtype,
+        progress=progress,
     )

@@ -1,17 +1,19 @@
-"""The forward pass of training: the model's own parameters through fused attention, without hooks."""
+"""The forward pass of training: the model's own parameters without hooks, folded and looked up where that is exact."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import partial
-from typing import Any, cast
+from itertools import groupby
+from typing import Any, NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
-from einops import rearrange
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from stagewise.models import native
+from stagewise.models.causal_attention import causal_attention
+from stagewise.models.lookups import FirstLayer, attended_by_tables, first_layer, looked_up
 from stagewise.models.model import Config, Model
 
 TOLERANCE = 1e-4
@@ -63,26 +65,67 @@ _PLAIN_NATIVE = {
 """What the fused pass covers of the fields that a native bridge computes with."""
 
 
-def training_forward(
-    model: Model, tokens: Int[Tensor, "batch pos"] | Float[Tensor, "batch pos feature"]
-) -> Callable[[Tensor], Float[Tensor, "batch pos token"]]:
-    """Return the fastest function from tokens (or vectors) to logits that gives the model's values by its parameters.
+class TrainingPass(NamedTuple):
+    """A forward pass of training.
 
-    The fused pass is checked against the model on `tokens`; where the config is not covered or the two differ by
-    more than TOLERANCE, it is the model itself.
+    Args:
+        name: of the way that it takes; one name gives one order of sums, and so the same bits.
+        predict: from tokens (or vectors) and which predictions are scored to the logits (or outputs) of these.
     """
+
+    name: str
+    predict: Callable[[Tensor, Bool[Tensor, "batch pos"]], Float[Tensor, "prediction output"]]
+
+
+def training_pass(
+    model: Model,
+    tokens: Int[Tensor, "batch pos"] | Float[Tensor, "batch pos feature"],
+    scored: Bool[Tensor, "batch pos"],
+    batch_size: int,
+) -> TrainingPass:
+    """Return the fastest pass to the scored predictions that gives the model's values by its parameters.
+
+    The fused pass is checked against the model; where the config is not covered or the two differ by more than
+    TOLERANCE, it is the model itself.
+
+    Args:
+        model: to train.
+        tokens: a few sequences to check on.
+        scored: their predictions that count.
+        batch_size: sequences of an update: by their number the way is chosen, which then stays.
+    """
+    hooked = TrainingPass("hooked", lambda tokens, scored: model(tokens)[scored])
     # Hooks that stay with a model are part of what it computes; with zero weights the comparison below would miss them.
     if not _covers(model) or any(point.fwd_hooks for point in model.hook_dict.values()):
-        return model
-    is_native = native.is_native(model)
+        return hooked
+    way, is_native = _way(model, tokens, batch_size), native.is_native(model)
     parameters = native.parameters(model) if is_native else dict(model.named_parameters())
 
-    def fused(tokens: Tensor) -> Tensor:
-        return _logits(model, native.views(parameters, model.cfg) if is_native else parameters, tokens)
+    def predict(tokens: Tensor, scored: Tensor) -> Tensor:
+        weights = native.views(parameters, model.cfg) if is_native else parameters
+        return _predictions(way, weights, tokens, scored)
 
     with torch.no_grad():
-        difference = (fused(tokens) - model(tokens)).abs().max().item()
-    return fused if difference <= TOLERANCE else model
+        differences = (predict(tokens, scored) - hooked.predict(tokens, scored)).abs()
+    return TrainingPass(f"fused: {way.first_layer}", predict) if bool((differences <= TOLERANCE).all()) else hooked
+
+
+class _Way(NamedTuple):
+    """How a model's fused pass goes: what its first layer is read from, and what each layer divides scores by."""
+
+    cfg: Config
+    first_layer: FirstLayer
+    scales: tuple[float, ...]
+
+
+def _way(model: Model, tokens: Tensor, batch_size: int) -> _Way:
+    cfg = model.cfg
+    scales = [
+        native.attn_scale(model) if native.is_native(model) else float(model.blocks[layer].attn.attn_scale)
+        for layer in range(cfg.n_layers)
+    ]
+    vectors = tokens.is_floating_point()
+    return _Way(cfg, "residual stream" if vectors else first_layer(cfg, tokens.shape[1], batch_size), tuple(scales))
 
 
 def _covers(model: Model) -> bool:
@@ -101,54 +144,86 @@ def _covers(model: Model) -> bool:
     return plain and activation and positions and cfg.normalization_type in (None, "LN", "LNPre")
 
 
-def _logits(model: Model, weights: Mapping[str, Tensor], tokens: Tensor) -> Tensor:
-    cfg, W_E, positions = model.cfg, weights["embed.W_E"], weights["pos_embed.W_pos"][: tokens.shape[1]]
-    embedded = tokens @ W_E if tokens.is_floating_point() else W_E[tokens]
-    shortformer = cfg.positional_embedding_type == "shortformer"
-    x = embedded if shortformer else embedded + positions
+def _predictions(way: _Way, weights: Mapping[str, Tensor], tokens: Tensor, scored: Tensor) -> Tensor:
+    cfg, W_E, positions = way.cfg, weights["embed.W_E"], weights["pos_embed.W_pos"][: tokens.shape[1]]
+    start = int(scored.cpu().numpy().any(0).argmax())  # before it, the last layer needs no queries
+    if way.first_layer == "tables to the outputs":
+        return _rows(_folded(way, weights, tokens, start), scored[:, start:])
+    embedded = tokens @ W_E if tokens.is_floating_point() else F.embedding(tokens, W_E)
+    x = embedded if cfg.positional_embedding_type == "shortformer" else embedded + positions
     for layer in range(cfg.n_layers):
-        block = f"blocks.{layer}."
-        normed = _norm(cfg, weights, f"{block}ln1", x)
-        read, read_values = partial(F.linear, normed + positions if shortformer else normed), partial(F.linear, normed)
-        if layer == 0 and not shortformer and _reads_a_small_vocabulary(cfg, tokens):
-            read = read_values = partial(_read_embedding, W_E, positions, tokens)
-        x = x + _attention(model, layer, weights, read, read_values)
+        first = start if layer == cfg.n_layers - 1 else 0
+        if layer == 0 and way.first_layer == "tables":
+            read = x[:, first:] + weights["blocks.0.attn.b_O"]
+            x = _by_tables(way, weights, read, tokens, weights["blocks.0.attn.W_O"])
+        else:
+            x = x[:, first:] + _attention(way, layer, weights, x, tokens, first)
+        if layer == cfg.n_layers - 1:
+            x = _rows(x, scored[:, start:])
         if not cfg.attn_only:
-            hidden = _norm(cfg, weights, f"{block}ln2", x) @ weights[f"{block}mlp.W_in"] + weights[f"{block}mlp.b_in"]
-            x = x + _ACTIVATIONS[cfg.act_fn](hidden) @ weights[f"{block}mlp.W_out"] + weights[f"{block}mlp.b_out"]
-    return _norm(cfg, weights, "ln_final", x) @ weights["unembed.W_U"] + weights["unembed.b_U"]
+            x = x + _mlp(cfg, weights, f"blocks.{layer}.", x)
+    return F.linear(_norm(cfg, weights, "ln_final", x), weights["unembed.W_U"].T, weights["unembed.b_U"])
+
+
+def _rows(x: Float[Tensor, "batch query out"], scored: Bool[Tensor, "batch query"]) -> Float[Tensor, "prediction out"]:
+    return x.flatten(0, 1) if scored.cpu().numpy().all() else x.flatten(0, 1)[scored.flatten().nonzero()[:, 0]]
+
+
+def _folded(way: _Way, weights: Mapping[str, Tensor], tokens: Tensor, start: int) -> Tensor:
+    """Return the logits of one layer without norm and MLP: what its heads write goes through W_U to the outputs."""
+    W_E, positions, W_U = weights["embed.W_E"], weights["pos_embed.W_pos"][: tokens.shape[1]], weights["unembed.W_U"]
+    bias = weights["blocks.0.attn.b_O"] @ W_U + weights["unembed.b_U"]
+    direct = looked_up(W_E, positions[start:], tokens[:, start:], W_U.T, bias)
+    return _by_tables(way, weights, direct, tokens, weights["blocks.0.attn.W_O"] @ W_U)
+
+
+def _by_tables(way: _Way, weights: Mapping[str, Tensor], x: Tensor, tokens: Tensor, write: Tensor) -> Tensor:
+    rows = torch.cat([weights["embed.W_E"], weights["pos_embed.W_pos"][: tokens.shape[1]]])
+    attention = {name: weights[f"blocks.0.attn.{name}"] for name in ("W_Q", "W_K", "W_V", "b_Q", "b_K", "b_V")}
+    return attended_by_tables(x, rows, tokens, attention, write, way.scales[0])
+
+
+def _attention(way: _Way, layer: int, weights: Mapping[str, Tensor], x: Tensor, tokens: Tensor, first: int) -> Tensor:
+    """Return what the heads of a layer write at the positions from `first` on."""
+    positions = weights["pos_embed.W_pos"][: tokens.shape[1]]
+    if layer == 0 and way.first_layer == "rows":
+        W_E = weights["embed.W_E"]
+        read: _Read = partial(looked_up, W_E, positions, tokens)
+        last: _Read = partial(looked_up, W_E, positions[first:], tokens[:, first:]) if first else read
+        sources = {"Q": last, "K": read, "V": read}
+    else:
+        normed = _norm(way.cfg, weights, f"blocks.{layer}.ln1", x)
+        keyed = normed + positions if way.cfg.positional_embedding_type == "shortformer" else normed
+        values = partial(F.linear, normed)
+        keys = values if keyed is normed else partial(F.linear, keyed)
+        sources = {"Q": partial(F.linear, keyed[:, first:]) if first else keys, "K": keys, "V": values}
+    q, k, v = _projections(weights, f"blocks.{layer}.attn.", sources)
+    z = causal_attention(q, k, v, way.scales[layer])
+    W_O, b_O = weights[f"blocks.{layer}.attn.W_O"], weights[f"blocks.{layer}.attn.b_O"]
+    return F.linear(z.transpose(1, 2).flatten(2), W_O.flatten(0, 1).T, b_O)
+
+
+def _projections(weights: Mapping[str, Tensor], attention: str, sources: Mapping[str, _Read]) -> list[Tensor]:
+    """Return queries, keys and values [batch head pos d_head]: one matrix product for all that read the same."""
+    n_heads, _, d_head = weights[f"{attention}W_Q"].shape
+    projected: list[Tensor] = []
+    for source, letters in groupby("QKV", key=lambda letter: sources[letter]):
+        names = list(letters)
+        weight = torch.cat([weights[f"{attention}W_{name}"].transpose(1, 2) for name in names])
+        bias = torch.cat([weights[f"{attention}b_{name}"] for name in names])
+        together = source(weight.flatten(0, 1), bias.flatten())
+        by_head = together.view(*together.shape[:2], len(names), n_heads, d_head)
+        projected += by_head.permute(2, 0, 3, 1, 4).unbind()
+    return projected
+
+
+def _mlp(cfg: Config, weights: Mapping[str, Tensor], block: str, x: Tensor) -> Tensor:
+    normed = _norm(cfg, weights, f"{block}ln2", x)
+    hidden = _ACTIVATIONS[cfg.act_fn](F.linear(normed, weights[f"{block}mlp.W_in"].T, weights[f"{block}mlp.b_in"]))
+    return F.linear(hidden, weights[f"{block}mlp.W_out"].T, weights[f"{block}mlp.b_out"])
 
 
 def _norm(cfg: Config, weights: Mapping[str, Tensor], name: str, x: Tensor) -> Tensor:
     if cfg.normalization_type is None:
         return x
     return F.layer_norm(x, (cfg.d_model,), weights.get(f"{name}.w"), weights.get(f"{name}.b"), cfg.eps)
-
-
-def _reads_a_small_vocabulary(cfg: Config, tokens: Tensor) -> bool:
-    return cfg.normalization_type is None and not tokens.is_floating_point() and cfg.d_vocab < tokens.numel()
-
-
-def _read_embedding(W_E: Tensor, positions: Tensor, tokens: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    # The map of every token and of every position, once each: far fewer rows than positions in a batch.
-    return F.embedding(tokens, F.linear(W_E, weight)) + F.linear(positions, weight, bias)
-
-
-def _attention(model: Model, layer: int, weights: Mapping[str, Tensor], read: _Read, read_values: _Read) -> Tensor:
-    attention = f"blocks.{layer}.attn."
-    # One matrix product for all heads of a projection: several times faster here than einsum's batched products.
-    q, k, v = (
-        rearrange(
-            source(
-                rearrange(weights[f"{attention}W_{name}"], "head m d -> (head d) m"),
-                weights[f"{attention}b_{name}"].flatten(),
-            ),
-            "b p (head d) -> b head p d",
-            head=weights[f"{attention}W_{name}"].shape[0],
-        )
-        for name, source in (("Q", read), ("K", read), ("V", read_values))
-    )
-    scale = native.attn_scale(model) if native.is_native(model) else model.blocks[layer].attn.attn_scale
-    z = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=1 / scale)
-    z = rearrange(z, "b head p d -> b p (head d)")
-    return F.linear(z, rearrange(weights[f"{attention}W_O"], "head d m -> m (head d)"), weights[f"{attention}b_O"])

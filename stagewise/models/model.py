@@ -19,6 +19,7 @@ class Config(Sizes, Protocol):
 
     act_fn: str
     attn_only: bool
+    d_vocab_out: int
     eps: float
     gated_mlp: bool
     normalization_type: str | None

@@ -1,5 +1,6 @@
 """What emerges: the plateau of the loss, the abrupt rise of the accuracy, and the attention that moves with it."""
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -8,6 +9,9 @@ from stagewise.detection.order import QUANTITIES, Kind, Rise, curves, events, ri
 from stagewise.plot.colours import OKABE_ITO, marker
 from stagewise.plot.quantities import quantity_of
 from stagewise.plot.step_axis import curve, label_ends, new_axes
+
+DRAWN = 40
+"""Curves of a panel, of more those that moved most; the others are in the table."""
 
 
 def emergence(table: pd.DataFrame) -> Figure:
@@ -40,7 +44,8 @@ def emergence(table: pd.DataFrame) -> Figure:
 def rise(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
     """Draw accuracy, and attention along each relation by head, over training; on a linear step axis.
 
-    Only curves that rose are named, at the line's end: call `label_ends` once the axis has its final width.
+    Of many curves those that moved most are drawn. Only curves that rose are named, at the line's end: call
+    `label_ends` once the axis has its final width.
 
     Raises:
         ValueError: the table has no `Accuracy` or no `AttentionTo` rows.
@@ -63,7 +68,11 @@ def _axis(table: pd.DataFrame, kind: Kind) -> str:
 
 
 def _several(ax: Axes, lines: dict[str, pd.DataFrame], named: set[str]) -> None:
+    moved = {name: float(np.ptp(rows["value"])) for name, rows in lines.items()}
+    most = set(sorted(moved, key=lambda name: -moved[name])[:DRAWN])
     for i, (name, rows) in enumerate(lines.items()):
+        if name not in most:
+            continue
         curve(ax, rows, name if name in named else f"_{name}", OKABE_ITO[i % len(OKABE_ITO)], marker(i))
 
 

@@ -16,7 +16,7 @@ from stagewise.plot.profiles import profile
 from stagewise.plot.quantities import axes_of, escaped, labels_in_words, quantity_of, set_value_axis
 from stagewise.plot.step_axis import cell_edges, curve, label_ends, new_axes
 from stagewise.plot.strips import SCALE, VECTOR_CELLS, over_cells
-from stagewise.table import Quantity, heads_in, select
+from stagewise.table import Quantity, heads_in, maps_in, select
 
 COLOURED = 8
 """Lines of a figure that are coloured and labelled."""
@@ -60,6 +60,8 @@ def quantity(
         ValueError: the table has no such rows, or none with a finite value.
     """
     rows = finite_rows(table, probe, name)
+    if "map" in rows:
+        return _images(rows, quantity_of(table, probe, name), words)
     if rows.empty:
         raise ValueError(f"the table has no finite value of {probe}, {name}")
     what, axis = quantity_of(table, probe, name), long_axis(rows)
@@ -68,17 +70,21 @@ def quantity(
 
 
 def finite_rows(table: pd.DataFrame, probe: str, name: str) -> pd.DataFrame:
-    """Return the rows of a quantity that have a finite value.
+    """Return the rows of a quantity that have a finite value, or a map.
 
     Raises:
         ValueError: the table has no rows of it at all.
     """
     rows = select(table, probe, name)
+    if "map" in rows:
+        return rows
     return rows[np.isfinite(rows["value"])] if "value" in rows else rows.iloc[:0]
 
 
-def kind_of(rows: pd.DataFrame) -> Literal["lines", "maps", "profiles"]:
-    """Return how the rows of a quantity are drawn."""
+def kind_of(rows: pd.DataFrame) -> Literal["lines", "maps", "profiles", "images"]:
+    """Return how the rows of a quantity are drawn: maps over steps, images of queries and keys."""
+    if "map" in rows:
+        return "images"
     if not long_axis(rows):
         return "lines"
     return "maps" if rows["step"].nunique() > 2 else "profiles"
@@ -165,6 +171,25 @@ def _map(ax: Axes, wide: pd.DataFrame, limits: tuple[float, float]) -> QuadMesh:
     ax.set_yticks(range(0, len(wide), every), [f"{label:g}" for label in wide.index[::every]])
     ax.set_ylim(len(wide) - 0.5, -0.5)
     return mesh
+
+
+def _images(rows: pd.DataFrame, what: Quantity, words: Words) -> Figure:
+    """Draw the maps that moved most from the first checkpoint to the last, at the last."""
+    first, last = (rows[rows["step"] == step] for step in (rows["step"].min(), rows["step"].max()))
+    images, axes = maps_in(last), axes_of(rows)
+    moved = np.abs(images - maps_in(first)).mean((1, 2)) if len(first) == len(last) else np.zeros(len(last))
+    chosen = np.sort(np.argsort(-moved, kind="stable")[:PANELS])
+    figure = Figure(figsize=(7.6, 2.6 * -(-len(chosen) // 3)), layout="constrained")
+    grid = list(figure.subplots(-(-len(chosen) // 3), 3, squeeze=False).flat)
+    limits = dict(zip(("vmin", "vmax"), (float(images[chosen].min()), float(images[chosen].max())), strict=True))
+    for place, ax in zip(chosen, grid, strict=False):
+        image = ax.imshow(images[place], cmap=SCALE, interpolation="none", **limits)
+        ax.set_title(escaped(words({name: last[name].iloc[place] for name in axes})), loc="left", fontsize=9)
+        ax.set(xlabel="key position", ylabel="query position")
+    for ax in grid[len(chosen) :]:
+        ax.remove()
+    figure.colorbar(image, ax=grid[: len(chosen)], pad=0.02, label=escaped(what.axis))
+    return figure
 
 
 def _profiles(rows: pd.DataFrame, what: Quantity, axis: str, stages: Stages | None, words: Words) -> Figure:

@@ -174,7 +174,7 @@ def head_curves(table: pd.DataFrame, batch: str) -> dict[str, Axes]:
 
 def by_head(rows: pd.DataFrame) -> Mapping[Head, pd.DataFrame]:
     """Return the rows of each head, in order."""
-    return {(int(layer), int(head)): line for (layer, head), line in rows.groupby(["layer", "head"])}
+    return {(int(str(layer)), int(str(head))): line for (layer, head), line in rows.groupby(["layer", "head"])}
 
 
 def moved_most(rows: pd.DataFrame, most: int) -> list[Head]:

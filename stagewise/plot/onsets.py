@@ -20,15 +20,15 @@ KINDS = 6
 LABELLED = 10
 """Onsets of a panel that are labelled and coloured, the first ones."""
 
-GREYS = 60
+GREYS = 40
 """Further curves of a panel that are drawn, grey: those that moved most; the others are in the table."""
 
 
 def onset_curves(table: pd.DataFrame, stages: Stages) -> Figure:
     """Draw a panel for each kind of score that has an onset, or of those that moved most if none has any.
 
-    Scores without onset are grey, of many those that moved most. A horizontal bar at half of the way is the 95 % interval of t50; it ends in an
-    arrow where the last checkpoint does not show the end of the rise.
+    Scores without onset are grey, of many those that moved most. A horizontal bar at half of the way is the 95 %
+    interval of t50; it ends in an arrow where the last checkpoint does not show the end of the rise.
 
     Raises:
         ValueError: the table has no scores that could have an onset.

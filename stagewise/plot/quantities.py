@@ -5,8 +5,9 @@ import textwrap
 import pandas as pd
 from matplotlib.axes import Axes
 
+from stagewise.detection import scores
 from stagewise.detection.scores import quantities_of
-from stagewise.table import KEYS, VALUES, Quantity, head_label
+from stagewise.table import Quantity, head_label
 
 LABEL_WIDTH = 30
 """Characters of an axis label before it continues on a second line."""
@@ -43,7 +44,7 @@ def axes_of(rows: pd.DataFrame) -> list[str]:
     >>> axes_of(pd.DataFrame({"step": [0], "head": [1], "layer": [0], "value": [0.5]}))
     ['layer', 'head']
     """
-    axes = [str(name) for name in rows if name not in [*KEYS, *VALUES, "nested"] and rows[name].notna().any()]
+    axes = scores.axes_of(rows)
     if "reference" in axes and "context" in axes:
         axes.remove("context")  # that a reference's model was trained on: it describes the reference, and is no axis
     return sorted(axes, key=lambda name: {"layer": 0, "head": 1}.get(name, 2))

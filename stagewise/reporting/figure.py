@@ -46,6 +46,10 @@ NARROWEST = 460
 ENLARGED = 1.1
 """Width in the page over the width drawn, at 96 pixels an inch."""
 
+COORDINATES = re.compile(r' (?:d|x|y)="[^"]*"')
+HUNDREDTHS = re.compile(r"(\.\d\d)\d+")
+"""Coordinates are written to a hundredth of a point, not to a millionth: half of a page is coordinates."""
+
 
 class Plot(NamedTuple):
     """A figure of the report: panels by label ("" for a single one), the rows that it shows, its caption."""
@@ -80,9 +84,10 @@ def svg(figure: Figure | object, name: str) -> str:
     buffer = io.StringIO()
     with matplotlib.rc_context({"svg.hashsalt": name, "svg.fonttype": "none"}):
         # Not savefig, which draws twice, to lay out first: drawing lays out.
-        FigureCanvasSVG(figure).print_svg(buffer, metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+        canvas: Any = FigureCanvasSVG(figure)
+        canvas.print_svg(buffer, metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     text = buffer.getvalue()
-    text = text[text.index("<svg") :]
+    text = COORDINATES.sub(lambda match: HUNDREDTHS.sub(r"\1", match[0]), text[text.index("<svg") :])
     # Nothing refers to an image's id, and two images of the same pixels have the same one.
     text = re.sub(r'(<image\b[^>]*?) id="[^"]*"', r"\1", text)
     text = re.sub(r'\bid="', f'id="{name}-', text)

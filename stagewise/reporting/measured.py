@@ -4,6 +4,7 @@ A section reads its own rows from the table on disk and drops them when it is ma
 largest section, not of the table.
 """
 
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from stagewise.checkpoints.run_folder import METRICS, REPEATED, read_record, table_file
+from stagewise.checkpoints.json_files import read_json
+from stagewise.checkpoints.run_folder import BATCH, METRICS, REPEATED, read_record, table_file, write
 from stagewise.checkpoints.table_file import TableFile
 from stagewise.detection.stages import Stages, stages_of
 from stagewise.table import families
@@ -89,7 +91,7 @@ class Known(NamedTuple):
 
 
 def read_measured(folder: Path, classes: Iterable[type] = ()) -> Measured:
-    """Read a measured run, find its stages, and rebuild its task to know where relations lie.
+    """Read a measured run, find its stages, and know where relations lie: from a record of its batch, or its task.
 
     Args:
         folder: of the run.
@@ -99,6 +101,8 @@ def read_measured(folder: Path, classes: Iterable[type] = ()) -> Measured:
         FileNotFoundError: the folder holds no run, or no table.
     """
     run, file = read_record(folder), table_file(folder)
+    if (folder / BATCH).exists():
+        run[RECORDED] = read_json(folder / BATCH, f"measure again, with `stagewise measure {folder}`")
     metrics = pd.read_parquet(folder / METRICS) if (folder / METRICS).exists() else None
     repeated = pd.read_parquet(folder / REPEATED) if (folder / REPEATED).exists() else None
     known = known_of(run, classes)
@@ -109,7 +113,7 @@ def read_measured(folder: Path, classes: Iterable[type] = ()) -> Measured:
 
 
 RECORDED = "batch"
-"""Key of the record of a run under which its probe batch is described: see `batch_record`."""
+"""Key under which the record of a run describes its probe batch, where `write_batch` wrote it: see `batch_record`."""
 
 
 def batch_record(batch: "Batch") -> dict[str, Any]:
@@ -126,6 +130,12 @@ def batch_record(batch: "Batch") -> dict[str, Any]:
         "first_query": known.first_query,
         "references": list(known.references),
     }
+
+
+def write_batch(folder: Path, batch: "Batch") -> None:
+    """Write beside the table of a folder what a report needs to know of the probe batch: then it rebuilds no task."""
+    text = json.dumps(batch_record(batch))
+    write(folder / BATCH, lambda partial: partial.write_text(text, encoding="utf8"))
 
 
 def known_of(run: Mapping[str, Any], classes: Iterable[type] = ()) -> Known:

@@ -73,16 +73,19 @@ class Memory(NamedTuple):
     peak: int
 
 
-def timed_in_turn(first: Work, second: Work, pairs: int = PAIRS, repeats: int = 1) -> list[Pair]:
-    """Time both in turn, the order reversed in every other pair, after one run of each that does not count.
+def timed_in_turn(first: Work, second: Work, pairs: int = PAIRS, repeats: int = 1, *, warm: bool = True) -> list[Pair]:
+    """Time both in turn, the order reversed in every other pair.
 
     Args:
         first: one side.
         second: the other.
         pairs: how often.
         repeats: runs of a side at a time, where one is too short for the clock.
+        warm: run each once before, which does not count.
     """
-    first(), second()
+    if warm:
+        first()
+        second()
     timed = []
     for number in range(pairs):
         if number % 2:

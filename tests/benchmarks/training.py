@@ -1,5 +1,6 @@
 """A training step of stagewise over the leanest plain torch of the same model, loss and optimiser."""
 
+import dataclasses
 import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -13,8 +14,9 @@ from stagewise.experiments import wikitext
 from stagewise.experiments.emergence.recipes import recall_recipe
 from stagewise.experiments.incremental import markov
 from stagewise.loss import training_loss
-from stagewise.models.fused import training_forward
+from stagewise.models.fused import training_pass
 from stagewise.recipe import Recipe
+from stagewise.task import Batch
 from stagewise.tasks import RepeatedTokens
 from stagewise.training import _optimiser, descend
 from tests.benchmarks.timing import Row, Work, ratio, timed_in_turn
@@ -26,6 +28,16 @@ STEPS = 20
 
 AGREE = 2e-4
 """Relative difference of the losses after as many updates: float32 sums in another order, which training carries on."""
+
+
+@dataclasses.dataclass(frozen=True)
+class EveryPosition(RepeatedTokens):
+    """Repeated tokens of which every prediction is scored, as of text."""
+
+    def sample(self, n: int, seed: int) -> Batch:
+        """Sample n sequences."""
+        batch = super().sample(n, seed)
+        return dataclasses.replace(batch, scored=torch.ones_like(batch.scored))
 
 
 class Losses(NamedTuple):
@@ -53,7 +65,7 @@ def training_recall() -> Iterator[Row]:
 def training_wikitext() -> Iterator[Row]:
     """The WikiText model: two attention-only layers, positions seen by queries and keys alone, 1,024 tokens."""
     # Random tokens of the same shape: what they say does not change what a step costs.
-    task = RepeatedTokens(1024, 32)
+    task = EveryPosition(1024, 32, 32)
     recipe = Recipe(task, wikitext.architecture(task.n_ctx, 1024), wikitext.plan(5000, 0))
     yield _step("training step over plain torch: WikiText", recipe, _transformer)
 
@@ -74,12 +86,13 @@ def _stagewise(recipe: Recipe) -> Losses:
     """Return stagewise's own training, as `train` does it, without writing checkpoints."""
     model = models.build(recipe.architecture, recipe.plan.seeds.init)
     batches, losses = _batches(recipe), list[dict[str, int | float]]()
-    forward = training_forward(model, recipe.task.sample(8, recipe.plan.seeds.data).tokens)
+    example = recipe.task.sample(8, recipe.plan.seeds.data)
+    predict = training_pass(model, example.tokens, example.scored, recipe.plan.batch_size).predict
     optimiser, kept = _optimiser(model, recipe.plan), list[float]()
 
     def loss_at(step: int) -> Tensor:
         batch = batches[step]
-        return training_loss(forward(batch.tokens)[batch.scored], batch.targets[batch.scored])
+        return training_loss(predict(batch.tokens, batch.scored), batch.targets[batch.scored])
 
     def run() -> None:
         losses.clear()
@@ -95,14 +108,14 @@ def _batches(recipe: Recipe) -> list[Any]:
     return [stream(step, recipe.plan.batch_size) for step in range(STEPS)]
 
 
-def _plain(recipe: Recipe, parameters: list[nn.Parameter], logits: Callable[[Tensor], Tensor]) -> Losses:
+def _plain(recipe: Recipe, parameters: list[nn.Parameter], logits: Callable[[Tensor, Tensor], Tensor]) -> Losses:
     """Return plain torch's training loop."""
     plan, batches, kept = recipe.plan, _batches(recipe), list[float]()
     optimiser = torch.optim.AdamW(parameters, plan.learning_rate, weight_decay=plan.weight_decay, fused=True)
 
     def run() -> None:
         for batch in batches:
-            loss = F.cross_entropy(logits(batch.tokens)[batch.scored], batch.targets[batch.scored])
+            loss = F.cross_entropy(logits(batch.tokens, batch.scored), batch.targets[batch.scored])
             optimiser.zero_grad()
             loss.backward()
             if plan.clip is not None:
@@ -114,24 +127,31 @@ def _plain(recipe: Recipe, parameters: list[nn.Parameter], logits: Callable[[Ten
 
 
 def _minimal(recipe: Recipe) -> Losses:
-    """Return the minimal architecture as its equations stand: score = (W_Q x_i) . x_j / sqrt(D), logits = W_V x_j."""
+    """Return the minimal architecture in as few operations as its equations allow.
+
+    score_ij = (W_Q x_i) . x_j / sqrt(D), logits_i = sum_h sum_j a_ij W_V x_j, with x a one-hot token beside a one-hot
+    position: projections are rows of W_Q and W_V, heads share their keys, and their values are summed in one product.
+    """
     weights = models.weights(models.build(recipe.architecture, recipe.plan.seeds.init))
     d_vocab, n_ctx = recipe.task.d_vocab, recipe.task.n_ctx
     width = d_vocab + n_ctx
     W_Q = nn.Parameter(weights["blocks.0.attn.W_Q"][:, :width].clone())
     W_V = nn.Parameter(weights["blocks.0.attn.W_V"][:, :width, :d_vocab].clone())
 
-    def logits(tokens: Tensor) -> Tensor:
-        length = tokens.shape[1]
-        one_hot = F.one_hot(tokens, d_vocab).float()
-        x = torch.cat([one_hot, torch.eye(length, n_ctx).expand(len(tokens), -1, -1)], -1)
-        queries = (x @ W_Q.transpose(0, 1).reshape(width, -1)).unflatten(-1, (-1, width)).transpose(1, 2)
-        scores = queries @ x[:, None].transpose(-1, -2) / math.sqrt(width)
-        hidden = torch.ones(length, length, dtype=torch.bool).triu(1)
-        pattern = scores.masked_fill(hidden, -torch.inf).softmax(-1)
-        values = (x @ W_V.transpose(0, 1).reshape(width, -1)).unflatten(-1, (-1, d_vocab)).transpose(1, 2)
-        summed: Tensor = (pattern @ values).sum(1)
-        return summed
+    def rows(weight: Tensor, tokens: Tensor, first: int) -> Tensor:
+        """W x_i from position `first` on, [batch pos (head out)]."""
+        table = weight.transpose(0, 1).flatten(1)
+        return F.embedding(tokens[:, first:], table[:d_vocab]) + table[d_vocab + first :]
+
+    def logits(tokens: Tensor, scored: Tensor) -> Tensor:
+        (batch, length), n_heads = tokens.shape, len(W_Q)
+        first = int(scored[0].int().argmax())  # earlier queries predict nothing that counts
+        queries = rows(W_Q / math.sqrt(width), tokens, first).view(batch, -1, width)
+        x = torch.cat([F.one_hot(tokens, d_vocab).float(), torch.eye(length).expand(batch, -1, -1)], -1)
+        hidden = torch.full((length, length), -torch.inf).triu(1)[first:, None]
+        pattern = ((queries @ x.transpose(1, 2)).view(batch, -1, n_heads, length) + hidden).softmax(-1)
+        values = rows(W_V, tokens, 0).view(batch, length, n_heads, d_vocab).transpose(1, 2)
+        return (pattern.flatten(2) @ values.flatten(1, 2))[scored[:, first:]]
 
     return _plain(recipe, [W_Q, W_V], logits)
 
@@ -158,13 +178,13 @@ class PlainTransformer(nn.Module):
         self.norm = _norm(state, "ln_final") if self.normed else nn.Identity()
         self.unembed = _linear(state["unembed.W_U"], state["unembed.b_U"])
 
-    def forward(self, tokens: Tensor) -> Tensor:
-        """Return logits [batch pos token]."""
+    def forward(self, tokens: Tensor, scored: Tensor) -> Tensor:
+        """Return the logits of the scored predictions."""
         positions = self.positions[: tokens.shape[1]]
         x = self.embed[tokens] if self.shortformer else self.embed[tokens] + positions
         for block in self.blocks:
             x = block(x, positions if self.shortformer else None)
-        logits: Tensor = self.unembed(self.norm(x))
+        logits: Tensor = self.unembed(self.norm(x[scored]))
         return logits
 
 

@@ -1,20 +1,32 @@
 """The training pass against the hooked model: same logits, same gradients, or the model itself."""
 
-from typing import Any
+import typing
+from typing import Any, cast
 
+import numpy as np
 import pytest
 import torch
 
 from stagewise import models as model
 from stagewise.architecture import Architecture
 from stagewise.init import GaussianInit
-from stagewise.models.fused import training_forward
+from stagewise.models.fused import TrainingPass, training_pass
+from stagewise.models.lookups import FirstLayer
 
 FLOAT32 = 1e-5
 """Logits of order one, sums in another order."""
 
+FLOAT64 = 1e-10
+"""The same in double precision: nothing but rounding is left below it."""
+
 SMALL = {"n_layers": 2, "d_model": 12, "d_head": 4, "n_ctx": 7, "d_vocab": 5, "act_fn": "relu", "d_mlp": 10}
 TOKENS = torch.randint(5, (4, 7), generator=torch.Generator().manual_seed(0))
+SCORED = {
+    "all": torch.ones(4, 7, dtype=torch.bool),
+    "the last": torch.arange(7).expand(4, 7) == 6,
+    "some": torch.rand(4, 7, generator=torch.Generator().manual_seed(2)) < torch.arange(7) / 6,
+}
+"""Which predictions count: the last layer computes no others."""
 
 COVERED = {
     f"{norm} {kind} {layers}": {"normalization_type": norm, "n_layers": layers, **change}
@@ -65,46 +77,100 @@ def build(change: dict[str, Any]) -> model.Model:
     return built
 
 
+def fused(built: model.Model, tokens: torch.Tensor = TOKENS, batch_size: int = 4) -> TrainingPass:
+    """The pass of a model, with every prediction scored."""
+    return training_pass(built, tokens, torch.ones(tokens.shape[:2], dtype=torch.bool), batch_size)
+
+
+@pytest.mark.parametrize("scored", SCORED.values(), ids=SCORED.keys())
 @pytest.mark.parametrize("change", COVERED.values(), ids=COVERED.keys())
-def test_the_fused_pass_equals_the_hooked_model(change: dict[str, Any]) -> None:
+def test_the_fused_pass_equals_the_hooked_model(change: dict[str, Any], scored: torch.Tensor) -> None:
     built = build(change)
-    forward = training_forward(built, TOKENS[:1])
-    assert forward is not built
-    logits = built(TOKENS)
+    forward = fused(built, TOKENS[:1])
+    assert forward.name != "hooked"
+    logits = built(TOKENS)[scored]
     assert logits.std() > 0.1
-    torch.testing.assert_close(forward(TOKENS), logits, atol=FLOAT32, rtol=FLOAT32)
+    torch.testing.assert_close(forward.predict(TOKENS, scored), logits, atol=FLOAT32, rtol=FLOAT32)
+
+
+def gradients(built: model.Model, forward: TrainingPass, tokens: torch.Tensor, scored: torch.Tensor) -> list[Any]:
+    weights = [parameter for parameter in built.parameters() if parameter.requires_grad]
+    loss = forward.predict(tokens, scored).log_softmax(-1)[..., 0].mean()
+    return list(torch.autograd.grad(loss, weights, allow_unused=True))
+
+
+def assert_same_gradients(
+    built: model.Model, forward: TrainingPass, tokens: torch.Tensor, scored: torch.Tensor, tolerance: float
+) -> None:
+    hooked = TrainingPass("hooked", lambda tokens, scored: built(tokens)[scored])
+    by_hooks, by_fusing = (gradients(built, each, tokens, scored) for each in (hooked, forward))
+    assert max(float(each.abs().max()) for each in by_hooks if each is not None) > 1e-3
+    for one, other in zip(by_hooks, by_fusing, strict=True):
+        torch.testing.assert_close(other, one, atol=tolerance, rtol=tolerance)
 
 
 @pytest.mark.parametrize("change", COVERED.values(), ids=COVERED.keys())
 def test_the_fused_pass_has_the_hooked_models_gradients(change: dict[str, Any]) -> None:
     built = build(change)
-    weights = [parameter for parameter in built.parameters() if parameter.requires_grad]
-    gradients = [
-        torch.autograd.grad(forward(TOKENS).log_softmax(-1)[..., 0].mean(), weights, allow_unused=True)
-        for forward in (built, training_forward(built, TOKENS[:1]))
-    ]
-    for hooked, fused in zip(*gradients, strict=True):
-        torch.testing.assert_close(fused, hooked, atol=FLOAT32, rtol=FLOAT32)
+    assert_same_gradients(built, fused(built, TOKENS[:1]), TOKENS, SCORED["some"], FLOAT32)
+
+
+@pytest.mark.parametrize("way", typing.get_args(FirstLayer))
+@pytest.mark.parametrize("seed", range(8))
+def test_any_config_has_the_hooked_models_values_and_gradients(seed: int, way: FirstLayer) -> None:
+    draw = np.random.default_rng(seed)
+    config = {
+        "n_layers": int(draw.integers(1, 4)) if way != "tables to the outputs" else 1,
+        "n_heads": int(draw.integers(1, 5)),
+        "d_model": int(draw.integers(7, 14)),
+        "d_head": int(draw.integers(2, 7)) if "tables" not in way else int(draw.integers(14, 20)),
+        "d_mlp": int(draw.integers(3, 9)),
+        "d_vocab_out": int(draw.integers(2, 9)),
+        "attn_only": way == "tables to the outputs" or bool(draw.integers(2)),
+        "normalization_type": None if way != "residual stream" else str(draw.choice(["LN", "LNPre"])),
+        "act_fn": str(draw.choice(["relu", "gelu", "silu"])),
+    }
+    built = build(config)
+    normed = config["normalization_type"] is not None
+    if not normed:  # TransformerLens computes norms in float32
+        cast(torch.nn.Module, built).double()
+    tolerance = FLOAT32 if normed else FLOAT64
+    tokens = torch.from_numpy(draw.integers(0, 5, (12, int(draw.integers(5, 8)))))
+    late = torch.arange(tokens.shape[1]) >= int(draw.integers(3))
+    scored = torch.from_numpy(draw.random(tokens.shape) < 0.5) & late
+    forward = fused(built, tokens, len(tokens))
+    assert forward.name == f"fused: {way}"
+    torch.testing.assert_close(forward.predict(tokens, scored), built(tokens)[scored], atol=tolerance, rtol=tolerance)
+    assert_same_gradients(built, forward, tokens, scored, tolerance)
 
 
 @pytest.mark.parametrize("change", NOT_COVERED.values(), ids=NOT_COVERED.keys())
 def test_what_the_fused_pass_does_not_cover_is_left_to_the_model(change: dict[str, Any]) -> None:
     built = build(change)
-    assert training_forward(built, TOKENS) is built
+    forward = fused(built)
+    assert forward.name == "hooked"
+    assert torch.equal(forward.predict(TOKENS, SCORED["some"]), built(TOKENS)[SCORED["some"]])
 
 
 def test_the_fused_pass_follows_the_models_parameters() -> None:
-    built = build({})
-    forward = training_forward(built, TOKENS)
-    before = forward(TOKENS)
+    built, everything = build({}), SCORED["all"]
+    forward = fused(built)
+    before = forward.predict(TOKENS, everything)
     with torch.no_grad():
         model.parameters(built)["unembed.W_U"].mul_(2)
-    assert not torch.equal(forward(TOKENS), before)
-    torch.testing.assert_close(forward(TOKENS), built(TOKENS), atol=FLOAT32, rtol=FLOAT32)
+    after = forward.predict(TOKENS, everything)
+    assert not torch.equal(after, before)
+    torch.testing.assert_close(after, built(TOKENS)[everything], atol=FLOAT32, rtol=FLOAT32)
 
 
 def test_the_fused_pass_takes_shorter_sequences() -> None:
-    built = build({})
+    built, shorter, scored = build({}), TOKENS[:, :3], SCORED["some"][:, :3]
     torch.testing.assert_close(
-        training_forward(built, TOKENS)(TOKENS[:, :3]), built(TOKENS[:, :3]), atol=FLOAT32, rtol=FLOAT32
+        fused(built).predict(shorter, scored), built(shorter)[scored], atol=FLOAT32, rtol=FLOAT32
     )
+
+
+def test_the_way_is_that_of_the_batch_that_is_trained_on_not_of_the_example() -> None:
+    built = build({"normalization_type": None})
+    assert fused(built, TOKENS, batch_size=1).name == "fused: residual stream"
+    assert fused(built, TOKENS[:1], batch_size=400).name == "fused: rows"

@@ -13,7 +13,7 @@ from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.init import LinearInit
 from stagewise.loss import squared_error, training_loss
 from stagewise.measurement.engine import measure
-from stagewise.models.fused import training_forward
+from stagewise.models.fused import training_pass
 from stagewise.probes import (
     AttentionTo,
     HeadAblation,
@@ -53,7 +53,9 @@ def test_a_one_hot_vector_is_its_token() -> None:
     tokens = torch.tensor([[0, 3, 1, 2, 2], [1, 1, 0, 3, 2]])
     vectors = torch.nn.functional.one_hot(tokens, 4).float()
     assert torch.allclose(model(vectors), model(tokens), atol=1e-6)
-    assert torch.allclose(training_forward(model, vectors)(vectors), model(tokens), atol=1e-5)
+    everything = torch.ones(2, 5, dtype=torch.bool)
+    fused = training_pass(model, vectors, everything, 2).predict(vectors, everything)
+    assert torch.allclose(fused, model(tokens).flatten(0, 1), atol=1e-5)
 
 
 def test_every_hook_fires_on_vectors_and_edits_count() -> None:
@@ -70,10 +72,11 @@ def test_every_hook_fires_on_vectors_and_edits_count() -> None:
 
 
 def test_the_fused_pass_is_taken_and_gives_the_models_values() -> None:
-    model, vectors = models.build(ARCHITECTURE), TASK.sample(4, seed=0).tokens
-    fused = training_forward(model, vectors)
-    assert fused is not model
-    assert torch.allclose(fused(vectors), model(vectors), atol=1e-5)
+    model, batch = models.build(ARCHITECTURE), TASK.sample(4, seed=0)
+    fused = training_pass(model, batch.tokens, batch.scored, 4)
+    assert fused.name == "fused: residual stream"
+    predictions = model(batch.tokens)[batch.scored]
+    assert torch.allclose(fused.predict(batch.tokens, batch.scored), predictions, atol=1e-5)
 
 
 def test_a_regression_trains_and_its_probes_read_outputs(tmp_path: Path) -> None:

@@ -85,3 +85,13 @@ def test_lines_come_in_the_order_of_their_movement() -> None:
     assert places[-1] == "a"
     (line,) = lines_in(table())
     assert line[0] == {}
+
+
+def test_maps_are_images_of_the_last_checkpoint_those_that_moved_most() -> None:
+    heads = range(PANELS + 2)
+    rows = pd.DataFrame([{"step": step, "layer": 0, "head": head} for step in (0, 10) for head in heads])
+    cells = [np.full(9, step * (head + 1), dtype=np.float32) for step in (0, 10) for head in heads]
+    rows = rows.assign(map=pd.Series(cells, dtype=object), run="run", probe="MyProbe", quantity="seen")
+    *images, _ = plot.quantity(rows, "MyProbe", "seen").axes
+    assert [ax.get_title(loc="left") for ax in images] == [f"L0H{head}" for head in heads[2:]]
+    np.testing.assert_array_equal(np.asarray(images[0].images[0].get_array()), np.full((3, 3), 30))

@@ -20,6 +20,9 @@ def test_what_says_more_of_a_reference_is_no_axis() -> None:
     rows = pd.DataFrame({"step": [0], "value": [0.1], "reference": ["a"], "nested": [1], "context": [2]})
     assert axes_of(rows) == ["reference"]
     assert axes_of(rows.drop(columns="reference")) == ["context"]
+    assert axes_of(rows.drop(columns="reference").assign(tokens=512, seed=3, head=1, layer=0)) == [
+        "layer", "head", "context"
+    ]  # fmt: skip
     assert labels_in_words({"layer": 0, "head": 1, "offset": 2, "relation": pd.NA}) == "L0H1, offset 2"
 
 

@@ -50,12 +50,16 @@ def probe_section(measured: Measured, probe: str, quantities: Sequence[str]) -> 
     """Return a figure for each quantity of a probe; of one that is never finite, a sentence."""
     blocks: Blocks = []
     for number, name in enumerate(quantities, start=1):
-        rows, finite = select(measured.table, probe, name), finite_rows(measured.table, probe, name)
-        what = quantity_of(measured.table, probe, name)
+        table = measured.table
+        if "value" not in (rows := select(table, probe, name)):  # it may have maps, of which two checkpoints are read
+            ends = int(rows["step"].min()), int(rows["step"].max())
+            table = measured.only([f"{probe}.{name}"], ends, ["map"]).table
+        rows, finite = select(table, probe, name), finite_rows(table, probe, name)
+        what = quantity_of(table, probe, name)
         if finite.empty:
             blocks.append(f"<p>{html.escape(_capital(what.label))} is not finite at any checkpoint.</p>")
             continue
-        figure = plot.quantity(measured.table, probe, name, measured.stages)
+        figure = plot.quantity(table, probe, name, measured.stages)
         file = f"{identifier(in_words(probe)).lower()}-{number}-{identifier(name)}"
         blocks.append(Plot(file, {"": figure}, rows, html.escape(caption(finite, what, measured.stages))))
     return blocks
@@ -83,7 +87,9 @@ def _bounds(what: Quantity) -> str:
 
 
 def _drawn(rows: pd.DataFrame) -> str:
-    kind, axis = kind_of(rows), long_axis(rows)
+    if (kind := kind_of(rows)) == "images":
+        return f"At the last checkpoint, the {PANELS} maps that moved most, if there are more; all are in the table. "
+    axis = long_axis(rows)
     number = len(lines_in(rows, axis))
     if kind == "lines":
         more = f" (of these {GREYS}; all are in the table)" if number > COLOURED + GREYS else ""
@@ -101,7 +107,7 @@ def _drawn(rows: pd.DataFrame) -> str:
 
 
 def _shaded(rows: pd.DataFrame, stages: Stages | None) -> str:
-    if stages is None or len(stages.table) < 2 or kind_of(rows) == "profiles":
+    if stages is None or len(stages.table) < 2 or kind_of(rows) in ("profiles", "images"):
         return ""
     return "Shaded: the stages." if kind_of(rows) == "lines" else "Dashed: where stages begin."
 

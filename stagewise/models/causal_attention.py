@@ -1,0 +1,40 @@
+"""Causal attention of the last queries over all keys: torch's kernel, or plain products where they are faster."""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+SHORT = 800
+"""Keys times d_head up to which plain products take less time than torch's kernel on a CPU."""
+
+
+def causal_attention(
+    q: Float[Tensor, "batch head query d_head"],
+    k: Float[Tensor, "batch head key d_head"],
+    v: Float[Tensor, "batch head key d_head"],
+    scale: float,
+) -> Float[Tensor, "batch head query d_head"]:
+    """Return softmax(q k^T / scale) v, where the queries are those of the last positions.
+
+    Which of both ways is taken depends on the shapes and the device alone, so that a resumed run takes the same.
+    """
+    batch, queries, keys = q.shape[0], q.shape[2], k.shape[2]
+    # A single query, the last one, sees all keys.
+    mask = causal_mask(queries, keys, q) if queries > 1 else q.new_zeros(())
+    if q.device.type == "cpu" and keys * q.shape[3] <= SHORT:
+        scores = torch.baddbmm(mask, q.flatten(0, 1), k.flatten(0, 1).transpose(1, 2), alpha=1 / scale)
+        return (scores.softmax(-1) @ v.flatten(0, 1)).view(batch, -1, queries, v.shape[3])
+    if queries == keys:
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=1 / scale)
+    return F.scaled_dot_product_attention(q, k, v, mask if queries > 1 else None, scale=1 / scale)
+
+
+def causal_mask(queries: int, keys: int, like: Tensor) -> Float[Tensor, "query key"]:
+    """Return what is added to the scores of the last queries: -inf where a key comes later, else 0.
+
+    >>> causal_mask(2, 3, torch.zeros(1))
+    tensor([[0., 0., -inf],
+            [0., 0., 0.]])
+    """
+    return like.new_full((queries, keys), -torch.inf).triu(keys - queries + 1)

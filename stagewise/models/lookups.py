@@ -1,0 +1,88 @@
+"""The first layer of a model without norms, read from tables: there every input is a token's row and a position's."""
+
+from collections.abc import Mapping
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from stagewise.models.causal_attention import causal_mask
+from stagewise.models.model import Config
+
+FirstLayer = Literal["residual stream", "rows", "tables", "tables to the outputs"]
+"""What the first layer is read from: the embedded sequences; the projection of each token and position; tables of
+scores and of what heads write; tables of what they write through W_U, where nothing follows."""
+
+READS = 10
+"""How often a row must be read, on average, for its projection to take less time than that of each position."""
+
+
+def first_layer(cfg: Config, length: int, batch_size: int) -> FirstLayer:
+    """Choose by the shapes what the first layer of a model that reads tokens is computed from."""
+    plain = cfg.normalization_type is None and cfg.positional_embedding_type == "standard"
+    if not plain or READS * cfg.d_vocab > batch_size * length:
+        return "residual stream"
+    narrow = cfg.d_vocab + length <= 2 * cfg.d_head  # a row of scores, by token and position, beside a query
+    if narrow and cfg.attn_only and cfg.n_layers == 1 and cfg.d_vocab_out <= cfg.d_head:
+        return "tables to the outputs"
+    return "tables" if narrow and cfg.d_model <= cfg.d_head else "rows"
+
+
+def looked_up(
+    W_E: Float[Tensor, "token model"],
+    positions: Float[Tensor, "pos model"],
+    tokens: Int[Tensor, "batch pos"],
+    weight: Float[Tensor, "out model"],
+    bias: Float[Tensor, " out"],
+) -> Float[Tensor, "batch pos out"]:
+    """Return F.linear of the embedded tokens, from the map of every token and of every position, once each."""
+    return F.embedding(tokens, F.linear(W_E, weight)) + F.linear(positions, weight, bias)
+
+
+def attended_by_tables(
+    x: Float[Tensor, "batch query out"],
+    rows: Float[Tensor, "symbol model"],
+    tokens: Int[Tensor, "batch key"],
+    attention: Mapping[str, Tensor],
+    write: Float[Tensor, "head d_head out"],
+    scale: float,
+) -> Float[Tensor, "batch query out"]:
+    """Return x plus what the heads write at the last positions, from tables of scores and of written values.
+
+        score_ij = s(t_i, t_j) + s(t_i, j) + s(i, t_j) + s(i, j),   s(a, b) = (e_a W_Q) . (e_b W_K) / scale
+        written_i = sum_h sum_j softmax(score)_ij (u(t_j) + u(j)),   u(a) = e_a W_V write
+
+    The same as projecting the embedding e_t + e_i, in another order of sums.
+
+    Args:
+        x: to add to, of the queries, the last positions.
+        rows: e_a of every token, then of every position.
+        tokens: of all positions.
+        attention: the weights W_Q to W_V [head model d_head] and biases b_Q to b_V [head d_head], by name.
+        write: maps a head's values to what it adds to x.
+        scale: what scores are divided by.
+    """
+    keys, queries = tokens.shape[1], x.shape[1]
+    vocabulary, first = len(rows) - keys, keys - queries
+    q, k, v = (_projected(rows, attention[f"W_{name}"], attention[f"b_{name}"], vocabulary) for name in "QKV")
+    scores, values = (q @ k.transpose(1, 2) / scale).transpose(0, 1), v @ write
+    # Added to the few rows of the table, the mask costs nothing.
+    of_positions = scores[vocabulary + first :] + F.pad(causal_mask(queries, keys, x), (vocabulary, 0))[:, None]
+    by_symbol = _embedding(tokens[:, first:], scores[:vocabulary]) + of_positions
+    n_heads = by_symbol.shape[2]
+    at_tokens = by_symbol[..., :vocabulary].gather(-1, tokens[:, None, None].expand(-1, queries, n_heads, -1))
+    pattern = (at_tokens + by_symbol[..., vocabulary:]).softmax(-1)
+    head_tokens = tokens[:, None] + vocabulary * torch.arange(n_heads, device=tokens.device)[:, None]
+    of_keys = F.embedding(head_tokens, values[:, :vocabulary].flatten(0, 1)) + values[:, vocabulary:]
+    return torch.baddbmm(x, pattern.flatten(2), of_keys.flatten(1, 2))
+
+
+def _projected(rows: Tensor, weight: Tensor, bias: Tensor, vocabulary: int) -> Float[Tensor, "head symbol d_head"]:
+    # Every input is the sum of one row of a token and one of a position: the bias belongs to the latter.
+    return rows @ weight + F.pad(bias[:, None].expand(-1, len(rows) - vocabulary, -1), (0, 0, vocabulary, 0))
+
+
+def _embedding(tokens: Tensor, table: Float[Tensor, "token *axes"]) -> Float[Tensor, "batch pos *axes"]:
+    return F.embedding(tokens, table.flatten(1)).view(*tokens.shape, *table.shape[1:])

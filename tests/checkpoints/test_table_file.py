@@ -1,0 +1,89 @@
+"""A table on disk, read in part: the rows that were asked for, as pandas reads them, and no column that is empty."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from stagewise.checkpoints.table_file import TableFile
+from stagewise.measurement.parts import join_into
+from stagewise.table import ARRAYS, Quantity, declared, maps_in, tidy
+
+LOSS = {"Loss": {"cross_entropy": Quantity("loss", "nats", progress="down")}}
+
+
+def rows(step: int) -> pd.DataFrame:
+    """A checkpoint: the loss with resamples, two quantities of two heads, and their maps."""
+    keys: dict[str, Any] = {"run": "mine", "step": step}
+    resamples = pd.Series([np.arange(3, dtype=np.float32) + step], dtype=object)
+    loss = pd.DataFrame({"probe": "Loss", "quantity": "cross_entropy", "value": [1.0], "lo": 0.5, "hi": 2.0, "n": 7})
+    heads = pd.DataFrame({"probe": "Scores", "layer": 0, "head": [0, 1], "value": [step, 2.0 * step]})
+    maps = pd.Series([np.full(4, step + head, dtype=np.float32) for head in range(2)], dtype=object)
+    frames = [
+        loss.assign(resamples=resamples),
+        *(heads.assign(quantity=name) for name in ("mass", "along")),
+        heads.drop(columns="value").assign(probe="Maps", quantity="attention", map=maps),
+    ]
+    return tidy([frame.assign(**keys) for frame in frames])
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> TableFile:
+    parts = [tmp_path / f"{step}.parquet" for step in (0, 5, 10)]
+    for part in parts:
+        rows(int(part.stem)).to_parquet(part, index=False)
+    join_into(parts, tmp_path / "table.parquet", LOSS)
+    return TableFile(tmp_path / "table.parquet")
+
+
+def assert_same(part: pd.DataFrame, expected: pd.DataFrame) -> None:
+    """The part has the rows in their order, and of the columns those with a value."""
+    expected = expected.reset_index(drop=True)[list(part)]
+    arrays = [name for name in part if name in ARRAYS]
+    pd.testing.assert_frame_equal(part.drop(columns=arrays), expected.drop(columns=arrays))
+    for name in arrays:
+        for one, other in zip(part[name], expected[name], strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("names", "steps"),
+    [(None, None), (["Scores"], None), (["Scores.along", "Loss"], None), (["Scores.mass"], [5]), (None, [0, 10])],
+)
+def test_a_part_is_what_pandas_would_choose(names: list[str] | None, steps: list[int] | None, file: TableFile) -> None:
+    whole = pd.read_parquet(file.path)
+    quantities = whole["probe"] + "." + whole["quantity"]
+    chosen = np.full(len(whole), True) if names is None else whole["probe"].isin(names) | quantities.isin(names)
+    expected = whole[chosen & (True if steps is None else whole["step"].isin(steps))]
+    part = file.read(names, steps)
+    assert_same(part, expected)
+    present = {name for name in expected if expected[name].notna().any()}
+    assert set(part) == present - set(ARRAYS)
+
+
+def test_arrays_are_read_where_they_are_asked_for(file: TableFile) -> None:
+    maps = file.read(["Maps"], [5], ["map"])
+    assert maps_in(maps).tolist() == [[[5, 5], [5, 5]], [[6, 6], [6, 6]]]
+    assert file.read(["Loss"], [10], ["resamples"])["resamples"].iloc[0].tolist() == [10, 11, 12]
+
+
+def test_the_outline_is_a_row_for_each_quantity_at_each_checkpoint(file: TableFile) -> None:
+    keys = ["step", "probe", "quantity"]
+    assert file.outline[keys].to_numpy().tolist() == [
+        [step, *pair]
+        for step in (0, 5, 10)
+        for pair in [("Loss", "cross_entropy"), ("Scores", "mass"), ("Scores", "along"), ("Maps", "attention")]
+    ]
+    assert file.outline.loc[file.outline["probe"] == "Loss", "n"].tolist() == [7, 7, 7]
+
+
+def test_every_part_says_what_its_numbers_are(file: TableFile) -> None:
+    assert declared(file.outline) == declared(file.read(["Loss"])) == LOSS
+
+
+def test_what_the_table_does_not_have_is_no_row(file: TableFile) -> None:
+    nothing = file.read(["Accuracy"])
+    assert (len(nothing), list(nothing)) == (0, ["run", "step", "probe", "quantity"])
+    assert len(file.read(["Loss"], [7])) == 0

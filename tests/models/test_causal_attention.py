@@ -1,0 +1,42 @@
+"""Causal attention of the last queries: both ways against the formula, and by the shape alone."""
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from stagewise.models import causal_attention as module
+from stagewise.models.causal_attention import causal_attention
+
+FLOAT32 = 1e-5
+"""Sums of a few dozen numbers of order one, in another order."""
+
+
+@pytest.mark.parametrize("short", [0, 10_000], ids=["kernel", "products"])
+@pytest.mark.parametrize("queries", [1, 3, 9])
+def test_the_last_queries_see_the_keys_up_to_their_own_position(
+    queries: int, short: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SHORT", short)
+    q, k, v = torch.randn(3, 2, 4, 9, 5, generator=torch.Generator().manual_seed(0))
+    z = causal_attention(q[:, :, 9 - queries :], k, v, scale=1.7)
+    for position in range(9 - queries, 9):
+        scores = (k[:, :, : position + 1] * q[:, :, position : position + 1]).sum(-1) / 1.7
+        expected = (scores.softmax(-1)[..., None] * v[:, :, : position + 1]).sum(2)
+        torch.testing.assert_close(z[:, :, position - 9], expected, atol=FLOAT32, rtol=FLOAT32)
+
+
+def test_the_way_depends_on_the_shape_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[int] = []
+    kernel = F.scaled_dot_product_attention
+
+    def counted(q: torch.Tensor, *rest: Any, **named: Any) -> torch.Tensor:
+        taken.append(len(q))
+        return kernel(q, *rest, **named)
+
+    monkeypatch.setattr(F, "scaled_dot_product_attention", counted)
+    for batch, width in [(1, 80), (1, 81), (8, 80), (8, 81)]:
+        q, k, v = torch.randn(3, batch, 1, 10, width)
+        causal_attention(q, k, v, scale=1.0)
+    assert taken == [1, 8]
