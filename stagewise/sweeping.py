@@ -206,10 +206,9 @@ def _start_worker() -> None:
 
 
 def _take_one_thread() -> None:
-    # Small models train fastest on one thread a process; more on busy cores are many times slower.
-    import torch
+    from stagewise.models.process import one_thread  # imports torch
 
-    torch.set_num_threads(1)
+    one_thread()
 
 
 def _end_with_parent() -> None:

@@ -184,7 +184,8 @@ def tidy_columns(blocks: Sequence[Columns]) -> pd.DataFrame:
 
 def _joined(name: str, blocks: Sequence[Columns]) -> Any:
     """Join one column of all blocks: missing where a block has none."""
-    kind, sizes = type_of(name), [len(block["value"]) for block in blocks]
+    kind: Any = type_of(name)
+    sizes = [len(block["value"]) for block in blocks]
     entries = np.full(sum(sizes), np.nan, dtype="f8" if kind == "float64" else "O")
     for block, size, stop in zip(blocks, sizes, itertools.accumulate(sizes), strict=True):
         if name in block:

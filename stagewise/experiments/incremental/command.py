@@ -4,12 +4,11 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-import torch
-
 from stagewise.experiments.incremental.figures import draw, ode
 from stagewise.experiments.incremental.recipes import FIGURES, SETTINGS
 from stagewise.experiments.incremental.runs import run_figure
 from stagewise.experiments.incremental.summary import in_words, over_seeds
+from stagewise.models.process import one_thread
 
 
 def make(
@@ -58,6 +57,6 @@ def script(figure: str) -> Path:
     parser.add_argument("--seeds", type=int, help="how many; where not given, as many as the figure shows")
     parser.add_argument("--workers", type=int, default=1, help="processes, of one thread each")
     given = parser.parse_args()
-    torch.set_num_threads(1)
+    one_thread()
     seeds = None if given.seeds is None else range(given.seeds)
     return make(figure, given.folder, given.setting, seeds, workers=given.workers)
