@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.usefixtures("few_sequences")
+pytestmark = pytest.mark.usefixtures("few_sequences", "undrawn")
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))

@@ -26,7 +26,7 @@ def hub(local_hub: Callable[..., Any], saved: Saved, tmp_path: Path, monkeypatch
     served = local_hub({f"step{step}": saved("GPT2", seed) for seed, step in enumerate(STEPS)})
     here = partial(hubs.Hub, endpoint=served.endpoint, cache=tmp_path / "cache")
     monkeypatch.setattr("stagewise.checkpoints.series.Hub", here)
-    monkeypatch.setattr("stagewise.analysis.default_probes", lambda *_: [Loss()])
+    monkeypatch.setattr("stagewise.probes.default_probes.default_probes", lambda *_: [Loss()])
     monkeypatch.setattr(hubs, "ANSWER_SECONDS", 0.5)
     return served
 
