@@ -13,11 +13,13 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
+import jaxtyping
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 from matplotlib.figure import Figure
+from scipy.integrate import solve_ivp
 from torch import Tensor, nn
 
 from stagewise import architecture
@@ -57,6 +59,23 @@ def one_thread() -> None:
 def frozen() -> None:
     """Spare the garbage collector what is there before the first test: a look through it takes a third of a second."""
     gc.freeze()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def checked_once() -> Iterator[None]:
+    """Check the types of a velocity in its first evaluation: in every one of a solver's they take most of its time."""
+
+    def solve_once_checked(velocity: Callable[..., Any], span: Any, start: Any, *arguments: Any, **named: Any) -> Any:
+        velocity(span[0], start)
+        jaxtyping.config.update("jaxtyping_disable", True)
+        try:
+            return solve_ivp(velocity, span, start, *arguments, **named)
+        finally:
+            jaxtyping.config.update("jaxtyping_disable", False)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("stagewise.theory.dynamics.solve_ivp", solve_once_checked)
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -121,8 +140,12 @@ class AtOnce(concurrent.futures.Executor):
 
 @pytest.fixture
 def no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Restricted-context models train in this process: in one of their own it takes seconds to import torch."""
-    monkeypatch.setattr("stagewise.baselines.worker_pool", lambda workers: AtOnce())
+    """Sweeps, and restricted-context models, run in this process: in one of their own it takes seconds to import torch.
+
+    A real pool of processes is tested in tests/test_sweeping.py.
+    """
+    for module in ("sweeping", "baselines"):
+        monkeypatch.setattr(f"stagewise.{module}.worker_pool", lambda workers: AtOnce())
 
 
 @pytest.fixture(scope="session")
