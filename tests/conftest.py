@@ -343,6 +343,18 @@ def wikitext() -> str:
 
 
 @pytest.fixture(scope="session")
+def one_onset() -> pd.DataFrame:
+    """Of two heads one begins to look back at step 100, the other one never does. Not to be changed."""
+    steps = np.unique(np.geomspace(1, 1001, 40).astype(int)) - 1
+    noise = 0.01 * np.random.default_rng(0).standard_normal((2, len(steps)))
+    rise = 1 / (1 + np.exp(-(np.log1p(steps) - np.log(101)) / 0.1))
+    of = {"run": "run", "probe": "AttentionTo", "quantity": "along", "relation": "previous token", "layer": 0}
+    values = (0.05 + 0.8 * rise + noise[0], 0.05 + noise[1])
+    heads = [pd.DataFrame({"step": steps, "value": value}).assign(head=head, **of) for head, value in enumerate(values)]
+    return tidy(heads)
+
+
+@pytest.fixture(scope="session")
 def emerging() -> pd.DataFrame:
     """Of two heads one begins to look at the value's key at step 420, the accuracy rises at 540. Not to be changed."""
     steps = np.arange(0, 1000, 50)
