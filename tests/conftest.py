@@ -348,7 +348,13 @@ def one_onset() -> pd.DataFrame:
     steps = np.unique(np.geomspace(1, 1001, 40).astype(int)) - 1
     noise = 0.01 * np.random.default_rng(0).standard_normal((2, len(steps)))
     rise = 1 / (1 + np.exp(-(np.log1p(steps) - np.log(101)) / 0.1))
-    of = {"run": "run", "probe": "AttentionTo", "quantity": "along", "relation": "previous token", "layer": 0}
+    of: dict[str, Any] = {
+        "run": "run",
+        "probe": "AttentionTo",
+        "quantity": "along",
+        "relation": "previous token",
+        "layer": 0,
+    }
     values = (0.05 + 0.8 * rise + noise[0], 0.05 + noise[1])
     heads = [pd.DataFrame({"step": steps, "value": value}).assign(head=head, **of) for head, value in enumerate(values)]
     return tidy(heads)

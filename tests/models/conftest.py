@@ -84,7 +84,7 @@ bridged_kind = _each(BRIDGED)
 truncated_kind = _each([each for each in TRUNCATED if each in CONFIGS])
 
 
-@pytest.fixture(params=EDITS.values(), ids=EDITS.keys())
+@pytest.fixture(params=EDITS.values(), ids=list(EDITS))
 def any_edit(request: pytest.FixtureRequest) -> Edit:
     edit: Edit = request.param
     return edit

@@ -43,7 +43,7 @@ import torch
 from stagewise import architecture
 from stagewise import models
 def states():
-    return random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()
+    return random.getstate(), str(np.random.get_state()), torch.get_rng_state().tolist()
 before = states()
 for change in ({{}}, {{"seed": 5}}):
     models.build(architecture.Architecture({{**{CONFIG!r}, "n_layers": 1, **change}}), seed=3)
@@ -53,7 +53,7 @@ print([old == new for old, new in zip(before, states(), strict=True)])
 
 
 def states() -> dict[str, Any]:
-    drawn = {"numpy": np.random.get_state()[1].tolist(), "torch": torch.get_rng_state().tolist()}  # noqa: NPY002
+    drawn = {"numpy": str(np.random.get_state()), "torch": torch.get_rng_state().tolist()}  # noqa: NPY002
     return {**drawn, "random": random.getstate()}
 
 
