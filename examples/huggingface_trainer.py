@@ -16,7 +16,7 @@ from stagewise.tasks import RepeatedTokens
 
 def main(folder: Path, steps: int = 600) -> Path:
     """Train on random tokens of which a stretch comes again, and return the report."""
-    batch = RepeatedTokens(32, length=19, bos=0).sample(60_000, seed=1)
+    batch = RepeatedTokens(32, length=19, bos=0).sample(100 * steps, seed=1)
     tokens = torch.cat([batch.tokens, batch.targets[:, -1:]], 1)
     labels = torch.nn.functional.pad(batch.targets.masked_fill(~batch.scored, -100), (1, 0), value=-100)
     rows = [{"input_ids": row, "labels": label} for row, label in zip(tokens, labels, strict=True)]

@@ -1,18 +1,25 @@
 """Fixtures that several test files share: a small task, hand-made views, a small trained run, Hugging Face models."""
 
+import concurrent.futures
 import copy
+import gc
 import importlib.util
+import io
 import json
 import os
+import pickle
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
+import jaxtyping
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from matplotlib.figure import Figure
+from scipy.integrate import solve_ivp
 from torch import Tensor, nn
 
 from stagewise import architecture
@@ -24,6 +31,9 @@ from stagewise.table import tidy
 from stagewise.task import Batch
 from stagewise.tasks import MarkovChain
 from stagewise.training import train
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 DATA = {"wikitext", "scan_data"}
 """Fixtures of data that lie outside the repository: their tests skip where there are none."""
@@ -43,6 +53,29 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 @pytest.fixture(autouse=True, scope="session")
 def one_thread() -> None:
     torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def frozen() -> None:
+    """Spare the garbage collector what is there before the first test: a look through it takes a third of a second."""
+    gc.freeze()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def checked_once() -> Iterator[None]:
+    """Check the types of a velocity in its first evaluation: in every one of a solver's they take most of its time."""
+
+    def solve_once_checked(velocity: Callable[..., Any], span: Any, start: Any, *arguments: Any, **named: Any) -> Any:
+        velocity(span[0], start)
+        jaxtyping.config.update("jaxtyping_disable", True)
+        try:
+            return solve_ivp(velocity, span, start, *arguments, **named)
+        finally:
+            jaxtyping.config.update("jaxtyping_disable", False)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("stagewise.theory.dynamics.solve_ivp", solve_once_checked)
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -76,6 +109,43 @@ def few_sequences() -> Iterator[None]:
         patch.setattr("stagewise.analysis.RUN_SEQUENCES", 32)
         patch.setattr("stagewise.analysis.SEQUENCES", 16)
         yield
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports hold empty drawings: their axes are filled, but not drawn, which takes most of a report's time.
+
+    What is drawn is tested in tests/reporting and tests/plot.
+    """
+    drawn = Figure.savefig
+
+    def savefig(figure: Figure, file: Any, **options: Any) -> None:
+        if options.get("format") == "svg" and isinstance(file, io.StringIO):
+            file.write('<svg width="1pt" height="1pt"></svg>')
+        else:
+            drawn(figure, file, **options)
+
+    monkeypatch.setattr(Figure, "savefig", savefig)
+
+
+class AtOnce(concurrent.futures.Executor):
+    """Runs in this process, at once, what is submitted to it, as another process would get it: pickled."""
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> concurrent.futures.Future[T]:
+        function, given, named = pickle.loads(pickle.dumps((fn, args, kwargs)))
+        done: concurrent.futures.Future[T] = concurrent.futures.Future()
+        done.set_result(function(*given, **named))
+        return done
+
+
+@pytest.fixture
+def no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sweeps, and restricted-context models, run in this process: in one of their own it takes seconds to import torch.
+
+    A real pool of processes is tested in tests/test_sweeping.py.
+    """
+    for module in ("sweeping", "baselines"):
+        monkeypatch.setattr(f"stagewise.{module}.worker_pool", lambda workers: AtOnce())
 
 
 @pytest.fixture(scope="session")
@@ -166,6 +236,7 @@ def hugging_face() -> Callable[..., nn.Module]:
                 for parameter in made[name].parameters():
                     parameter.mul_(6 if parameter.dim() > 1 else 1)
             made[name].set_attn_implementation("eager")
+            gc.freeze()  # with it, transformers and TransformerLens: they stay to the end
         model: nn.Module = copy.deepcopy(made[name])
         return model
 
@@ -269,6 +340,24 @@ def wikitext() -> str:
     if not (folder / "train.txt").is_file():
         pytest.skip(f"WikiText-2 is not in {folder}: set STAGEWISE_WIKITEXT to a folder that holds train.txt")
     return str(folder)
+
+
+@pytest.fixture(scope="session")
+def one_onset() -> pd.DataFrame:
+    """Of two heads one begins to look back at step 100, the other one never does. Not to be changed."""
+    steps = np.unique(np.geomspace(1, 1001, 40).astype(int)) - 1
+    noise = 0.01 * np.random.default_rng(0).standard_normal((2, len(steps)))
+    rise = 1 / (1 + np.exp(-(np.log1p(steps) - np.log(101)) / 0.1))
+    of: dict[str, Any] = {
+        "run": "run",
+        "probe": "AttentionTo",
+        "quantity": "along",
+        "relation": "previous token",
+        "layer": 0,
+    }
+    values = (0.05 + 0.8 * rise + noise[0], 0.05 + noise[1])
+    heads = [pd.DataFrame({"step": steps, "value": value}).assign(head=head, **of) for head, value in enumerate(values)]
+    return tidy(heads)
 
 
 @pytest.fixture(scope="session")

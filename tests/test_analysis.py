@@ -17,6 +17,8 @@ from stagewise.probes import AttentionTo, Loss
 from stagewise.reporting.page import report
 from stagewise.tasks import RepeatedTokens
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 SAVED = [0, 1, 2, 3, 5, 8, 12, 16, 20, 24, 28, 30]
 TASK = RepeatedTokens(16, length=8, bos=0)
 
@@ -143,7 +145,10 @@ def test_a_checkpoint_that_does_not_fit_stops_it_and_names_the_step(folder: Path
     assert not (tmp_path / "out" / "report.html").exists()
 
 
-def test_the_default_probes_run_on_a_native_run_too(small_run: CheckpointSeries, tmp_path: Path) -> None:
+def test_the_default_probes_run_on_a_native_run_too(
+    small_run: CheckpointSeries, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stagewise.analysis.report", lambda folder: folder / "report.html")
     analysis = stagewise.analyse(small_run, tmp_path, progress=False)
     assert analysis.table["step"].drop_duplicates().tolist() == list(small_run.steps)
 

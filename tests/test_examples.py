@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.usefixtures("few_sequences")
+pytestmark = pytest.mark.usefixtures("few_sequences", "undrawn")
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
@@ -33,10 +33,12 @@ def test_an_example_is_short_and_has_a_test(path: Path) -> None:
     assert f'"{path.stem}"' in Path(__file__).read_text(encoding="utf8") or path.stem in ELSEWHERE
 
 
-def test_the_markov_examples_draw_their_figures_of_one_run(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("no_workers")
+def test_the_markov_examples_draw_their_figures_of_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("overview", "restricted_context"):
         figure = example(name)(tmp_path / "run", steps=6, batch_size=8, save=(0, 2, 4, 6))
         assert figure.read_bytes().startswith(b"\x89PNG")
+        monkeypatch.setattr("stagewise.analysis.report", lambda folder: folder / "report.html")  # once is enough
 
 
 def test_a_recall_model_gets_its_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

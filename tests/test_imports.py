@@ -1,6 +1,7 @@
 """Imports run downwards only: read from the source, without importing anything."""
 
 import ast
+import functools
 import subprocess
 import sys
 from pathlib import Path
@@ -65,7 +66,9 @@ def imports(tree: ast.AST) -> set[str]:
     return names
 
 
-IMPORTS = {module: imports(ast.parse(path.read_text(encoding="utf8"))) for module, path in MODULES.items()}
+@functools.cache
+def imports_of_all() -> dict[str, set[str]]:
+    return {module: imports(ast.parse(path.read_text(encoding="utf8"))) for module, path in MODULES.items()}
 
 
 def room(module: str) -> str:
@@ -79,7 +82,7 @@ def test_every_module_has_its_room_in_the_order() -> None:
 def test_imports_run_downwards() -> None:
     upwards = {
         f"{module} -> {below}"
-        for module, belows in IMPORTS.items()
+        for module, belows in imports_of_all().items()
         for below in belows
         if room(module) and room(below) in ROOM_FLOOR and below.startswith("stagewise.")
         if ROOM_FLOOR[room(below)] >= ROOM_FLOOR[room(module)] and room(below) != room(module)
@@ -94,11 +97,11 @@ def test_imports_make_no_circle() -> None:
     def visit(module: str, way: tuple[str, ...]) -> None:
         assert module not in way, " -> ".join((*way, module))
         if module not in done:
-            for below in IMPORTS.get(module, set()) - {"stagewise"}:
+            for below in imports_of_all().get(module, set()) - {"stagewise"}:
                 visit(below, (*way, module))
             done.add(module)
 
-    for module in IMPORTS:
+    for module in imports_of_all():
         visit(module, ())
     assert len(done) >= len(MODULES)
 
@@ -106,7 +109,7 @@ def test_imports_make_no_circle() -> None:
 def test_what_reads_tables_knows_no_model() -> None:
     known = {
         f"{module} -> {below}"
-        for module, belows in IMPORTS.items()
+        for module, belows in imports_of_all().items()
         if room(module) in NO_MODEL
         for below in belows
         if below.split(".")[0] in ("torch", "transformer_lens", "transformers")
@@ -143,7 +146,7 @@ def test_importing_tasks_probes_and_tables_does_not_import_transformer_lens() ->
 
 def test_the_house_has_at_most_ten_floors() -> None:
     below = {
-        name: {room(other) for module, belows in IMPORTS.items() if room(module) == name for other in belows}
+        name: {room(other) for module, belows in imports_of_all().items() if room(module) == name for other in belows}
         & ROOM_FLOOR.keys() - {name}
         for name in ROOM_FLOOR
     }

@@ -1,6 +1,7 @@
 """Sweeps: every setting once, results kept whole, and nothing lost when one fails or all is killed."""
 
 import concurrent.futures
+import importlib
 import json
 import logging
 import os
@@ -69,31 +70,38 @@ def test_a_result_file_says_what_it_is_of(tmp_path: Path, threads: concurrent.fu
     assert found["function"].endswith("record")
 
 
-SCRIPT = """
-import sys, time
-from stagewise.sweeping import grid, sweep
-def slow(x):
-    time.sleep(0.15)
-    return {"twice": 2 * x}
-if __name__ == "__main__":
-    print(sweep(slow, grid(x=list(range(16))), sys.argv[1], workers=1, progress=False)["twice"].tolist())
+SETTINGS = grid(x=[0, 1, 2, 3])
+SCRIPT = f"""
+import os, threading
+from stagewise.sweeping import sweep
+def twice(x):
+    if x == 2 and "WAIT" in os.environ:
+        threading.Event().wait()
+    return {{"twice": 2 * x}}
+def main(folder):
+    sweep(twice, {SETTINGS}, folder, workers=1, progress=False)
 """
 
 
-def test_a_killed_sweep_keeps_what_it_finished_and_goes_on(tmp_path: Path) -> None:
+def test_a_killed_sweep_keeps_what_it_finished_and_goes_on(
+    tmp_path: Path, threads: concurrent.futures.Executor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its worker waits for ever in the third run, so that two are finished whenever the sweep is killed."""
     (tmp_path / "script.py").write_text(SCRIPT)
-    command = [sys.executable, str(tmp_path / "script.py"), str(tmp_path / "sweep")]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", "import script, sys; script.main(sys.argv[1])", str(tmp_path / "sweep")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)]), "WAIT": ""}
     first = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE)
-    deadline = time.monotonic() + 60
-    while len(list((tmp_path / "sweep").glob("results/*.json"))) < 2 and time.monotonic() < deadline:
+    while len(list((tmp_path / "sweep").glob("results/*.json"))) < 2 and first.poll() is None:
         time.sleep(0.02)
     first.kill()
-    first.communicate(timeout=60)  # to the end of its output, which its worker holds too: it ends with it
+    first.communicate()  # to the end of its output, which its worker holds too: it ends with it
     kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "sweep" / "results").glob("*.json")}
-    assert 2 <= len(kept) < 16
-    second = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert second.stdout.strip() == str([2 * x for x in range(16)])
+    assert len(kept) == 2
+    monkeypatch.syspath_prepend(tmp_path)
+    script = importlib.import_module("script")
+    monkeypatch.delitem(sys.modules, "script")
+    frame = sweep(script.twice, SETTINGS, tmp_path / "sweep", threads, progress=False)
+    assert frame["twice"].tolist() == [0, 2, 4, 6]
     assert {path: path.stat().st_mtime_ns for path in kept} == kept
 
 

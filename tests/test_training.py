@@ -4,7 +4,6 @@ import dataclasses
 import errno
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -209,40 +208,51 @@ def test_a_full_disk_is_called_so_and_costs_nothing_that_was_there(
     assert contents(tmp_path) == contents(whole)
 
 
+WRITES = (4, 9)
 KILLED = """
 import os, signal
 from pathlib import Path
-from stagewise import architecture
+from stagewise import architecture, models
 from stagewise.recipe import Recipe, TrainPlan
 from stagewise.tasks import MarkovChain
 from stagewise.training import _check_device, train
 
-left = {writes}
 def fsync(descriptor):
     global left
     left -= 1
     if left < 0:
         os.kill(os.getpid(), signal.SIGKILL)
-os.fsync = fsync
 task = MarkovChain(d_vocab=4, spans=(1, 1), length=3, n_sequences=40)
 plan = TrainPlan(steps=8, batch_size=6, learning_rate=0.05, save=frozenset({{3, 5}}))
-train(Recipe(task, architecture.minimal(4, task.n_ctx, n_heads=2), plan), Path({folder!r}), progress=False)
+recipe = Recipe(task, architecture.minimal(4, task.n_ctx, n_heads=2), plan)
+models.build(recipe.architecture)  # imports what takes long, once for all
+for left in {all_writes}:
+    folder = Path({folder!r}) / str(left)
+    if not (child := os.fork()):
+        os.fsync = fsync
+        train(recipe, folder, progress=False)
+    assert os.waitpid(child, 0)[1] == signal.SIGKILL
 """
 
 
-@pytest.mark.parametrize("writes", [4, 9])
-def test_a_killed_process_resumes_with_the_same_bits(writes: int, tmp_path: Path) -> None:
-    task = MarkovChain(d_vocab=4, spans=(1, 1), length=3, n_sequences=40)
-    recipe = Recipe(task, MINIMAL, PLAN)
-    script = KILLED.format(writes=writes, folder=str(tmp_path / "killed"))
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of runs that were killed after some writes, each in a process of its own; torch is imported once."""
+    folder = tmp_path_factory.mktemp("killed")
+    script = KILLED.format(all_writes=WRITES, folder=str(folder))
     # One thread as in this process: sums over threads are taken in another order.
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    killed = subprocess.run([sys.executable, "-c", script], env=environment, check=False)
-    assert killed.returncode == -signal.SIGKILL
-    assert len(list((tmp_path / "killed").rglob("*.partial"))) == 1
-    train(recipe, tmp_path / "killed", progress=False)
+    subprocess.run([sys.executable, "-c", script], env={**os.environ, "OMP_NUM_THREADS": "1"}, check=True)
+    return folder
+
+
+@pytest.mark.parametrize("writes", WRITES)
+def test_a_killed_process_resumes_with_the_same_bits(writes: int, killed: Path, tmp_path: Path) -> None:
+    task = MarkovChain(d_vocab=4, spans=(1, 1), length=3, n_sequences=40)
+    recipe, folder = Recipe(task, MINIMAL, PLAN), killed / str(writes)
+    assert len(list(folder.rglob("*.partial"))) == 1
+    train(recipe, folder, progress=False)
     train(recipe, tmp_path / "whole", progress=False)
-    assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
+    assert contents(folder) == contents(tmp_path / "whole")
 
 
 def test_the_run_folder_holds_what_the_design_says(finished: dict[str, Path]) -> None:

@@ -1,6 +1,7 @@
 """Heads as rank-one terms: the regression loss of the minimal model as a tensor factorisation, and its flow."""
 
 import dataclasses
+import functools
 import math
 from typing import Literal, NamedTuple
 
@@ -77,7 +78,7 @@ class TensorFactorisation(AbstractReducedDynamics):
         if self.flow not in ("natural", "logit"):
             raise ValueError(f'flow must be "natural" or "logit", got {self.flow!r}')
 
-    @property
+    @functools.cached_property
     def membership(self) -> Float[np.ndarray, "group position"]:
         """1 where a position belongs to a group."""
         inside = np.zeros((len(self.widths), self.n_positions))
@@ -85,7 +86,7 @@ class TensorFactorisation(AbstractReducedDynamics):
         inside[owner, np.arange(owner.size)] = 1.0
         return inside
 
-    @property
+    @functools.cached_property
     def target(self) -> Float[np.ndarray, "group position"]:
         """The tensor to factorise: m_k on the positions of group k."""
         return np.asarray(np.asarray(self.strengths)[:, None] * self.membership)

@@ -1,9 +1,7 @@
 """`stagewise run TASK` ends in a report with every kind of finding, for each task and for one's own."""
 
 import json
-import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -40,6 +38,9 @@ KINDS = {
 }
 """The four kinds that every task gets, and the titles of their sections."""
 
+PAGES = ("markov", "sparse-regression", "windows")
+"""A task of nested references, one without tokens, one without relations: the pages of the others are alike."""
+
 LACKING = {"windows": {"AttentionTo"}}
 """What a task has not: windows name no relation."""
 
@@ -63,16 +64,37 @@ def test_every_task_of_the_command_line_is_run() -> None:
 
 
 @pytest.mark.parametrize("task", sorted(set(TINY) - {"wikitext"}))
+def test_a_run_measures_every_kind(
+    task: str, letters: str, tokenizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stagewise.analysis.report", lambda folder: folder / "report.html")
+    call("run", task, "--folder", str(tmp_path / "run"), *sizes(task, letters, tokenizer))
+    assert set(read_table(tmp_path / "run")["probe"]) >= KINDS.keys() - LACKING.get(task, set())
+
+
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.parametrize("task", PAGES)
 def test_a_run_ends_in_a_report_with_every_kind(task: str, letters: str, tokenizer: str, tmp_path: Path) -> None:
+    ends_in_a_report(task, letters, tokenizer, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", sorted(set(TINY) - {"wikitext"}))
+def test_a_run_ends_in_a_report_whose_figures_are_drawn(
+    task: str, letters: str, tokenizer: str, tmp_path: Path
+) -> None:
+    ends_in_a_report(task, letters, tokenizer, tmp_path)
+
+
+def ends_in_a_report(task: str, letters: str, tokenizer: str, tmp_path: Path) -> None:
     printed = call("run", task, "--folder", str(tmp_path / "run"), *sizes(task, letters, tokenizer))
     assert printed.splitlines()[-1] == f"report: {tmp_path / 'run' / 'report.html'}"
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf8")
-    kinds = KINDS.keys() - LACKING.get(task, set())
-    assert set(read_table(tmp_path / "run")["probe"]) >= kinds
-    for kind in kinds:
+    for kind in KINDS.keys() - LACKING.get(task, set()):
         assert f">{KINDS[kind]}</h2>" in page
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_run_on_text_ends_in_a_report_with_every_kind(letters: str, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     sized = ["--length", "8", "--vocab-size", "262", "--steps", "4", "--layers", "1", "--quiet", "--data", letters]
@@ -81,6 +103,7 @@ def test_a_run_on_text_ends_in_a_report_with_every_kind(letters: str, tmp_path: 
     assert all(f">{title}</h2>" in page for title in [*KINDS.values(), "What it learned of the text"])
 
 
+@pytest.mark.usefixtures("no_workers")
 @pytest.mark.parametrize("contexts", [[], ["--contexts", "1,3"]], ids=["those of the task", "chosen ones"])
 def test_restricted_context_models_are_an_option_of_every_task_of_tokens(
     contexts: list[str], letters: str, tokenizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -94,30 +117,24 @@ def test_restricted_context_models_are_an_option_of_every_task_of_tokens(
 
 
 @pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """A folder with nothing but mine.py, in which it was run, and what was printed."""
+def own(few_sequences: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A folder with nothing but mine.py, in which it was run, and what was printed. Its report is drawn."""
     place = tmp_path_factory.mktemp("own")
     shutil.copy(OWN, place / "mine.py")
-    options = [
-        "--steps",
-        "40",
-        "--heads",
-        "2",
-        "--set",
-        "plan.batch_size=16",
-        "--set",
-        "plan.save=[5,10,20,30]",
-        "--quiet",
-    ]
-    done = in_folder(place, "run", "mine:ModularAddition", "--probe", "mine:LogitLens", *options)
-    assert done.returncode == 0, done.stderr
-    return place, done.stdout
+    sizes = ["--steps", "40", "--heads", "2", "--set", "plan.batch_size=16", "--set", "plan.save=[5,10,20,30]"]
+    printed = call_in(place, "run", "mine:ModularAddition", "--probe", "mine:LogitLens", *sizes, "--quiet")
+    return place, printed
 
 
-def in_folder(place: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(OWN.parents[1]), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "stagewise.cli", *arguments]
-    return subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, check=False)
+def call_in(place: Path, *arguments: str) -> str:
+    """Run a command in a folder of one's own modules, and forget them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        patch.setattr(sys, "path", [*sys.path])
+        printed = call(*arguments)
+    for path in place.glob("*.py"):
+        del sys.modules[path.stem]
+    return printed
 
 
 def test_a_task_and_a_probe_of_ones_own_get_everything(own: tuple[Path, str]) -> None:
@@ -141,8 +158,7 @@ def test_its_run_is_measured_anew_without_saying_where_it_comes_from(own: tuple[
     place, _ = own
     folder = place / "runs" / "mine-ModularAddition"
     assert read_run(folder)["recipe"]["task"]["type"] == "mine:ModularAddition"
-    done = in_folder(place, "measure", str(folder), "--only", "Loss", "--quiet")
-    assert done.returncode == 0, done.stderr
+    call_in(place, "measure", str(folder), "--only", "Loss", "--quiet")
     assert set(read_table(folder)["probe"]) == {"Loss"}
 
 
@@ -154,5 +170,4 @@ def test_elsewhere_it_says_what_to_pass(own: tuple[Path, str], tmp_path: Path) -
         recipe_in(folder)
     assert "--task module:ModularAddition on the command line" in str(it.value)
     shutil.copy(OWN, tmp_path / "moved.py")
-    done = in_folder(tmp_path, "measure", str(folder), "--task", "moved:ModularAddition", "--only", "Loss", "--quiet")
-    assert done.returncode == 0, done.stderr
+    call_in(tmp_path, "measure", str(folder), "--task", "moved:ModularAddition", "--only", "Loss", "--quiet")

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
@@ -11,7 +12,6 @@ import torch
 from stagewise import models as model
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.series import CheckpointSeries
-from stagewise.init import GaussianInit
 from stagewise.intervention import AblateHead, Edit
 from stagewise.loss import cross_entropy, kl_divergence, mean_scored
 from stagewise.measurement.engine import measure
@@ -29,16 +29,14 @@ from stagewise.probes import (
     RestrictedContextKL,
 )
 from stagewise.task import Batch
-from stagewise.tasks import MarkovChain
 
 FLOAT32 = 1e-6
 """Means of losses of order one."""
 
-TASK = MarkovChain(d_vocab=4, spans=(1, 1, 1), length=4)
-CONFIG = {"n_layers": 2, "d_model": 12, "d_head": 4, "n_ctx": 6, "d_vocab": 4, "act_fn": "relu", "d_mlp": 8}
+Make = Callable[..., CheckpointSeries]
+
 HEADS = 3
 CONTEXTS = (1, 2)
-FEATURES = dict(zip("abc", TASK.feature_matrices(), strict=True))
 
 EVERY_PROBE = [
     AttentionEntropy(),
@@ -52,48 +50,38 @@ EVERY_PROBE = [
     PatternClusters(max_clusters=3),
     RestrictedContextKL(CONTEXTS),
 ]
-WITHOUT_NORM = {**CONFIG, "normalization_type": None}
 
 
-def series_of(config: dict[str, Any], steps: tuple[int, ...] = (0, 5, 9), name: str = "run") -> CheckpointSeries:
-    """Random models, one a step."""
-    made = Architecture(config, GaussianInit(0.4))
-    return CheckpointSeries(name, made, steps, lambda step: model.weights(model.build(made, seed=step)))
-
-
-@pytest.fixture(scope="module")
-def batch() -> Batch:
-    return TASK.probe_batch(12, seed=0)
-
-
-def test_a_checkpoint_costs_one_clean_pass(batch: Batch, executions: Counter[int | str]) -> None:
-    measure(series_of(CONFIG, steps=(3,)), EVERY_PROBE, batch, progress=False)
+def test_a_checkpoint_costs_one_clean_pass(series_of: Make, batch: Batch, executions: Counter[int | str]) -> None:
+    measure(series_of(steps=(3,)), EVERY_PROBE, batch, progress=False)
     assert executions == {"embed": 1, 0: 1, 1: 1}
 
 
 def test_by_hooks_it_costs_a_pass_a_context_too_and_the_ablations_from_their_layer_up(
-    batch: Batch, executions: Counter[int | str]
+    series_of: Make, batch: Batch, executions: Counter[int | str]
 ) -> None:
-    measure(series_of(CONFIG, steps=(3,)), EVERY_PROBE, batch, by_hooks=True, progress=False)
+    measure(series_of(steps=(3,)), EVERY_PROBE, batch, by_hooks=True, progress=False)
     ablations = HEADS * 3
     whole = 1 + len(CONTEXTS) + ablations
     assert executions == {"embed": 1, 0: whole, 1: whole + ablations}
 
 
-def test_every_checkpoint_costs_the_same(batch: Batch, executions: Counter[int | str]) -> None:
-    measure(series_of(CONFIG, steps=(0, 1, 2, 3)), [Loss(), RestrictedContextKL((2,))], batch, progress=False)
+def test_every_checkpoint_costs_the_same(series_of: Make, batch: Batch, executions: Counter[int | str]) -> None:
+    measure(series_of(steps=(0, 1, 2, 3)), [Loss(), RestrictedContextKL((2,))], batch, progress=False)
     assert executions == {"embed": 4, 0: 4, 1: 4}
 
 
-def test_ablations_of_the_second_layer_never_run_the_first(batch: Batch, executions: Counter[int | str]) -> None:
+def test_ablations_of_the_second_layer_never_run_the_first(
+    series_of: Make, batch: Batch, executions: Counter[int | str]
+) -> None:
     probe = HeadAblation(heads=((1, 0),), kinds=("mean",))
-    measure(series_of(CONFIG, steps=(3,)), [probe], batch, by_hooks=True, progress=False)
+    measure(series_of(steps=(3,)), [probe], batch, by_hooks=True, progress=False)
     assert executions == {"embed": 1, 0: 1, 1: 1 + HEADS}
 
 
-def test_probes_that_only_look_cost_one_pass(batch: Batch, executions: Counter[int | str]) -> None:
+def test_probes_that_only_look_cost_one_pass(series_of: Make, batch: Batch, executions: Counter[int | str]) -> None:
     looking = [probe for probe in EVERY_PROBE if not isinstance(probe, HeadAblation | RestrictedContextKL)]
-    measure(series_of(CONFIG, steps=(3,)), looking, batch, progress=False)
+    measure(series_of(steps=(3,)), looking, batch, progress=False)
     assert executions == {"embed": 1, 0: 1, 1: 1}
 
 
@@ -101,25 +89,27 @@ class OfOneHead(HeadAblation):
     """Another probe that asks for edits which the first one asks for too."""
 
 
-def test_probes_that_ask_for_the_same_edit_share_its_pass(batch: Batch, executions: Counter[int | str]) -> None:
+def test_probes_that_ask_for_the_same_edit_share_its_pass(
+    series_of: Make, batch: Batch, executions: Counter[int | str]
+) -> None:
     probes = [
         HeadAblation(kinds=("zero", "mean")),
         OfOneHead(((0, 1),), ("zero",)),
         RestrictedContextKL((2, 2)),
     ]
-    measure(series_of(CONFIG, steps=(3,)), probes, batch, by_hooks=True, progress=False)
+    measure(series_of(steps=(3,)), probes, batch, by_hooks=True, progress=False)
     assert executions == {"embed": 1, 0: 1 + 1 + 2 * HEADS, 1: 1 + 1 + 4 * HEADS}
 
 
-def test_a_kind_of_probe_that_comes_twice_is_refused(batch: Batch) -> None:
+def test_a_kind_of_probe_that_comes_twice_is_refused(series_of: Make, batch: Batch) -> None:
     with pytest.raises(ValueError, match="HeadAblation came twice"):
-        measure(series_of(CONFIG), [HeadAblation(kinds=("zero",)), HeadAblation(kinds=("mean",))], batch)
+        measure(series_of(), [HeadAblation(kinds=("zero",)), HeadAblation(kinds=("mean",))], batch)
 
 
 @pytest.fixture(scope="module", params=[{}, {"n_layers": 1, "attn_only": True}], ids=["LN MLP", "attn-only"])
-def together(request: pytest.FixtureRequest, batch: Batch) -> tuple[CheckpointSeries, pd.DataFrame]:
+def together(series_of: Make, request: pytest.FixtureRequest, batch: Batch) -> tuple[CheckpointSeries, pd.DataFrame]:
     """A series, and the table of all probes on it, in another order."""
-    series = series_of({**CONFIG, **request.param}, steps=(0, 9))
+    series = series_of(**request.param, steps=(0, 9))
     return series, measure(series, EVERY_PROBE[::-1], batch, progress=False)
 
 
@@ -135,8 +125,8 @@ def test_a_probe_sees_the_same_numbers_alone_as_among_the_others(
     assert among[among.columns.difference(alone.columns)].isna().all(axis=None)
 
 
-def test_loss_and_divergence_are_those_of_the_model_run_by_hand(batch: Batch) -> None:
-    series = series_of(CONFIG)
+def test_loss_and_divergence_are_those_of_the_model_run_by_hand(series_of: Make, batch: Batch) -> None:
+    series = series_of()
     table = measure(series, [Loss(), KLToReference()], batch, progress=False)
     for step, state in series:
         built = model.build(series.architecture)
@@ -150,8 +140,8 @@ def test_loss_and_divergence_are_those_of_the_model_run_by_hand(batch: Batch) ->
             assert here[here["reference"] == name]["value"].item() == pytest.approx(expected, abs=FLOAT32)
 
 
-def test_ablations_are_those_of_the_model_run_by_hand(batch: Batch) -> None:
-    series = series_of(CONFIG, steps=(5,))
+def test_ablations_are_those_of_the_model_run_by_hand(series_of: Make, batch: Batch) -> None:
+    series = series_of(steps=(5,))
     table = measure(series, [HeadAblation(kinds=("zero",))], batch, progress=False)
     built = model.build(series.architecture)
     model.load(built, series.load(5))
@@ -164,34 +154,33 @@ def test_ablations_are_those_of_the_model_run_by_hand(batch: Batch) -> None:
     assert row["value"].item() == pytest.approx(expected, abs=FLOAT32)
 
 
-@pytest.mark.parametrize("config", [CONFIG, {**CONFIG, "positional_embedding_type": "rotary", "rotary_dim": 4}])
-def test_every_value_lies_in_its_interval(config: dict[str, Any], batch: Batch) -> None:
-    table = measure(series_of(config), EVERY_PROBE, batch, progress=False).dropna(subset=["lo"])
+@pytest.mark.parametrize("config", [{}, {"positional_embedding_type": "rotary", "rotary_dim": 4}])
+def test_every_value_lies_in_its_interval(series_of: Make, config: dict[str, Any], batch: Batch) -> None:
+    table = measure(series_of(**config), EVERY_PROBE, batch, progress=False).dropna(subset=["lo"])
     assert set(table["probe"]) == {type(probe).__name__ for probe in EVERY_PROBE} - {"MeanPattern"}
     assert ((table["lo"] <= table["value"]) & (table["value"] <= table["hi"])).all()
     assert table["n"].eq(len(batch)).all()
 
 
-def test_resamples_are_of_the_same_sequences_at_every_step(batch: Batch) -> None:
-    made = Architecture(CONFIG, GaussianInit(0.4))
-    state = model.weights(model.build(made, seed=1))
-    series = CheckpointSeries("run", made, (0, 7), lambda step: state)
+def test_resamples_are_of_the_same_sequences_at_every_step(series_of: Make, batch: Batch) -> None:
+    one = series_of((1,))
+    series = dataclasses.replace(one, steps=(0, 7), load=lambda step: one.load(1))
     first, second = measure(series, [Loss()], batch, progress=False).query("quantity == 'excess'")["resamples"]
     assert list(first) == list(second)
 
 
-def test_rows_carry_run_step_and_probe(batch: Batch) -> None:
-    table = measure(series_of(CONFIG, name="mine"), [Loss(), AttentionTo()], batch, progress=False)
+def test_rows_carry_run_step_and_probe(series_of: Make, batch: Batch) -> None:
+    table = measure(series_of(name="mine"), [Loss(), AttentionTo()], batch, progress=False)
     assert set(table["run"]) == {"mine"}
     assert table["step"].drop_duplicates().tolist() == [0, 5, 9]
     assert set(table["probe"]) == {"Loss", "AttentionTo"}
 
 
-def test_one_checkpoint_is_in_memory_at_a_time(batch: Batch) -> None:
+def test_one_checkpoint_is_in_memory_at_a_time(series_of: Make, batch: Batch) -> None:
     import weakref
 
     alive: list[weakref.ref[Any]] = []
-    series = series_of(CONFIG, (0, 1, 2, 3))
+    series = series_of((0, 1, 2, 3))
 
     def load(step: int) -> dict[str, torch.Tensor]:
         assert sum(reference() is not None for reference in alive) <= 1
@@ -203,21 +192,21 @@ def test_one_checkpoint_is_in_memory_at_a_time(batch: Batch) -> None:
     assert len(alive) == 4
 
 
-def test_nothing_to_measure_is_refused(batch: Batch) -> None:
+def test_nothing_to_measure_is_refused(series_of: Make, batch: Batch) -> None:
     with pytest.raises(ValueError, match="nothing to measure: give at least one probe"):
-        measure(series_of(CONFIG), [], batch, progress=False)
+        measure(series_of(), [], batch, progress=False)
 
 
-def test_a_sequence_without_scored_positions_is_refused(batch: Batch) -> None:
+def test_a_sequence_without_scored_positions_is_refused(series_of: Make, batch: Batch) -> None:
     scored = batch.scored.clone()
     scored[[3, 7]] = False
     with pytest.raises(ValueError, match=r"sequences 3, 7 of the batch have no scored position"):
-        measure(series_of(CONFIG), [Loss()], dataclasses.replace(batch, scored=scored), progress=False)
+        measure(series_of(), [Loss()], dataclasses.replace(batch, scored=scored), progress=False)
 
 
-def test_a_hook_that_the_model_does_not_have_is_refused(batch: Batch) -> None:
+def test_a_hook_that_the_model_does_not_have_is_refused(series_of: Make, batch: Batch) -> None:
     with pytest.raises(ValueError, match=r"the model has no hook blocks\.0\.attn\.hook_nothing; it has .*hook_embed"):
-        measure(series_of(CONFIG), [Curious()], batch, progress=False)
+        measure(series_of(), [Curious()], batch, progress=False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -232,10 +221,10 @@ class Curious(AbstractProbe):
 
 
 def test_an_edit_that_the_model_does_not_allow_is_refused_before_any_pass(
-    batch: Batch, executions: Counter[int | str]
+    series_of: Make, batch: Batch, executions: Counter[int | str]
 ) -> None:
     with pytest.raises(ValueError, match="there is no head L0H7: the model has 2 layers of 3 heads"):
-        measure(series_of(CONFIG), [Loss(), HeadAblation(heads=((0, 7),))], batch, progress=False)
+        measure(series_of(), [Loss(), HeadAblation(heads=((0, 7),))], batch, progress=False)
     assert not executions
 
 
@@ -250,13 +239,13 @@ class Own(AbstractProbe):
         return []
 
 
-def test_a_users_edit_of_a_layer_that_does_not_exist_is_refused(batch: Batch) -> None:
+def test_a_users_edit_of_a_layer_that_does_not_exist_is_refused(series_of: Make, batch: Batch) -> None:
     with pytest.raises(ValueError, match="there is no head L5H0: the model has 2 layers of 3 heads"):
-        measure(series_of(CONFIG), [Own()], batch, progress=False)
+        measure(series_of(), [Own()], batch, progress=False)
 
 
-def test_weights_of_another_model_are_refused(batch: Batch) -> None:
-    narrow = series_of({**CONFIG, "d_model": 8})
-    series = dataclasses.replace(series_of(CONFIG), load=narrow.load)
+def test_weights_of_another_model_are_refused(series_of: Make, batch: Batch) -> None:
+    narrow = series_of(d_model=8)
+    series = dataclasses.replace(series_of(), load=narrow.load)
     with pytest.raises(ValueError, match="the weights do not fit the model"):
         measure(series, [Loss()], batch, progress=False)

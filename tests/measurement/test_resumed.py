@@ -11,11 +11,9 @@ import pandas as pd
 import pytest
 import torch
 
-from stagewise import models as model
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.run_folder import write
 from stagewise.checkpoints.series import CheckpointSeries
-from stagewise.init import GaussianInit
 from stagewise.measurement.engine import measure
 from stagewise.probes import (
     AttentionEntropy,
@@ -34,26 +32,15 @@ from stagewise.table import ARRAYS, maps_in
 from stagewise.task import Batch
 from stagewise.tasks import MarkovChain
 
+Make = Callable[..., CheckpointSeries]
+
 TASK = MarkovChain(d_vocab=4, spans=(1, 1, 1), length=4)
-CONFIG = {"n_layers": 2, "d_model": 12, "d_head": 4, "n_ctx": 6, "d_vocab": 4, "act_fn": "relu", "d_mlp": 8}
-WITHOUT_NORM = {**CONFIG, "normalization_type": None}
 FEATURES = dict(zip("abc", TASK.feature_matrices(), strict=True))
 MASSES = [AttentionEntropy(), AttentionTo(), HeadSpecialisation(), MeanPattern(), OffsetProfile()]
 PROBES = [
     *MASSES,
     *(Loss(), KLToReference(), HeadAblation(), PatternClusters(max_clusters=3), RestrictedContextKL((1, 2))),
 ]
-
-
-def series_of(config: dict[str, Any], steps: tuple[int, ...] = (0, 5, 9)) -> CheckpointSeries:
-    """Random models, one a step."""
-    made = Architecture(config, GaussianInit(0.4))
-    return CheckpointSeries("run", made, steps, lambda step: model.weights(model.build(made, seed=step)))
-
-
-@pytest.fixture(scope="module")
-def batch() -> Batch:
-    return TASK.probe_batch(12, seed=0)
 
 
 def loads(series: CheckpointSeries, fail_at: int | None = None) -> tuple[CheckpointSeries, list[int]]:
@@ -70,9 +57,9 @@ def loads(series: CheckpointSeries, fail_at: int | None = None) -> tuple[Checkpo
 
 
 def test_an_interrupted_measurement_goes_on_where_it_stopped(
-    batch: Batch, tmp_path: Path, executions: Counter[int | str]
+    series_of: Make, batch: Batch, tmp_path: Path, executions: Counter[int | str]
 ) -> None:
-    series = series_of(CONFIG)
+    series = series_of()
     broken, _ = loads(series, fail_at=9)
     with pytest.raises(KeyboardInterrupt, match="stopped at 9"):
         measure(broken, PROBES, batch, folder=tmp_path, progress=False)
@@ -92,6 +79,10 @@ def changed_weights(series: CheckpointSeries) -> CheckpointSeries:
     return dataclasses.replace(series, load=load)
 
 
+def with_gelu(made: Architecture) -> Architecture:
+    return Architecture({**made.config, "act_fn": "gelu"})
+
+
 Arguments = dict[str, Any]
 CHANGES: dict[str, Callable[[Arguments], Arguments]] = {
     "batch": lambda a: {"batch": TASK.probe_batch(12, seed=1)},
@@ -104,7 +95,7 @@ CHANGES: dict[str, Callable[[Arguments], Arguments]] = {
     "resamples": lambda a: {"resamples": 7},
     "weights": lambda a: {"series": changed_weights(a["series"])},
     "architecture": lambda a: {
-        "series": dataclasses.replace(a["series"], architecture=Architecture({**CONFIG, "act_fn": "gelu"}))
+        "series": dataclasses.replace(a["series"], architecture=with_gelu(a["series"].architecture))
     },
     "run": lambda a: {"series": dataclasses.replace(a["series"], name="other")},
 }
@@ -112,10 +103,14 @@ CHANGES: dict[str, Callable[[Arguments], Arguments]] = {
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
 def test_rows_of_another_measurement_are_not_taken_up(
-    change: Callable[[Arguments], Arguments], batch: Batch, tmp_path: Path, executions: Counter[int | str]
+    series_of: Make,
+    change: Callable[[Arguments], Arguments],
+    batch: Batch,
+    tmp_path: Path,
+    executions: Counter[int | str],
 ) -> None:
     first: Arguments = {
-        "series": series_of(CONFIG),
+        "series": series_of(),
         "probes": [Loss(), RestrictedContextKL((1, 2))],
         "batch": batch,
     }
@@ -128,26 +123,30 @@ def test_rows_of_another_measurement_are_not_taken_up(
     pd.testing.assert_frame_equal(kept.drop(columns="resamples"), fresh.drop(columns="resamples"), check_exact=True)
 
 
-def test_the_same_measurement_runs_no_model(batch: Batch, tmp_path: Path, executions: Counter[int | str]) -> None:
+def test_the_same_measurement_runs_no_model(
+    series_of: Make, batch: Batch, tmp_path: Path, executions: Counter[int | str]
+) -> None:
     probes = [Loss(), ValueAlignment(FEATURES)]
-    measure(series_of(WITHOUT_NORM), probes, batch, folder=tmp_path, progress=False)
+    measure(series_of(normalization_type=None), probes, batch, folder=tmp_path, progress=False)
     executions.clear()
     again = [Loss(), ValueAlignment({name: matrix.clone() for name, matrix in FEATURES.items()})]
-    measure(series_of(WITHOUT_NORM), again, TASK.probe_batch(12, seed=0), folder=tmp_path, progress=False)
+    measure(series_of(normalization_type=None), again, TASK.probe_batch(12, seed=0), folder=tmp_path, progress=False)
     assert not executions
 
 
 def test_a_longer_series_measures_its_new_steps_alone(
-    batch: Batch, tmp_path: Path, executions: Counter[int | str]
+    series_of: Make, batch: Batch, tmp_path: Path, executions: Counter[int | str]
 ) -> None:
-    measure(series_of(CONFIG, (0, 5)), [Loss()], batch, folder=tmp_path, progress=False)
+    measure(series_of((0, 5)), [Loss()], batch, folder=tmp_path, progress=False)
     executions.clear()
-    table = measure(series_of(CONFIG, (0, 5, 7, 9)), [Loss()], batch, folder=tmp_path, progress=False)
+    table = measure(series_of((0, 5, 7, 9)), [Loss()], batch, folder=tmp_path, progress=False)
     assert executions["embed"] == 2
     assert table["step"].drop_duplicates().tolist() == [0, 5, 7, 9]
 
 
-def test_a_broken_write_leaves_no_part_behind(batch: Batch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_write_leaves_no_part_behind(
+    series_of: Make, batch: Batch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def to_parquet(self: pd.DataFrame, path: Path, **options: object) -> None:
         path.write_bytes(b"half")
         raise OSError(28, "No space left on device")
@@ -155,13 +154,13 @@ def test_a_broken_write_leaves_no_part_behind(batch: Batch, tmp_path: Path, monk
     with monkeypatch.context() as patch:
         patch.setattr(pd.DataFrame, "to_parquet", to_parquet)
         with pytest.raises(OSError, match="the disk is full"):
-            measure(series_of(CONFIG), [Loss()], batch, folder=tmp_path, progress=False)
+            measure(series_of(), [Loss()], batch, folder=tmp_path, progress=False)
     assert not [path for path in tmp_path.rglob("*") if "parquet" in path.name]
-    assert len(measure(series_of(CONFIG), [Loss()], batch, folder=tmp_path, progress=False)) == 6
+    assert len(measure(series_of(), [Loss()], batch, folder=tmp_path, progress=False)) == 6
 
 
-def test_the_table_survives_parquet(batch: Batch, tmp_path: Path) -> None:
-    table = measure(series_of(CONFIG), PROBES, batch, progress=False)
+def test_the_table_survives_parquet(series_of: Make, batch: Batch, tmp_path: Path) -> None:
+    table = measure(series_of(), PROBES, batch, progress=False)
     path = write(tmp_path / "t.parquet", lambda partial: table.to_parquet(partial, index=False))
     back = pd.read_parquet(path)
     pd.testing.assert_frame_equal(table.drop(columns=ARRAYS), back.drop(columns=ARRAYS))

@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import functools
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.init import GaussianInit, WithoutPositions
-from stagewise.intervention import Edit
+from stagewise.intervention import AblateHead, Edit, RestrictContext
 from stagewise.models.edits import in_context
 
 HOOKED = models.has_hooked_transformer()
@@ -54,6 +55,15 @@ ALSO = ("Bloom", "OPT", "Mixtral")
 NO_REFERENCE = {"experts"}
 TRUNCATED = ("attention only", "LN and MLP", "LNPre", "parallel", "gated", "one key-value head")
 
+EDITS: dict[str, Edit] = {
+    "context": (RestrictContext(2),),
+    "zero": (AblateHead(1, 0),),
+    "mean": (AblateHead(2, 1, "mean"),),
+    "resample": (AblateHead(1, 2, "resample"),),
+    "two layers": (AblateHead(2, 0), AblateHead(1, 1, "mean")),
+    "context and head": (AblateHead(1, 0), RestrictContext(3)),
+}
+
 Make = Callable[..., "Subject"]
 
 
@@ -72,6 +82,12 @@ config_kind = _each(CONFIGS)
 plain_config_kind = _each([each for each in CONFIGS if each not in NO_REFERENCE])
 bridged_kind = _each(BRIDGED)
 truncated_kind = _each([each for each in TRUNCATED if each in CONFIGS])
+
+
+@pytest.fixture(params=EDITS.values(), ids=list(EDITS))
+def any_edit(request: pytest.FixtureRequest) -> Edit:
+    edit: Edit = request.param
+    return edit
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -98,11 +114,18 @@ class Subject:
         _, activations = models.clean_pass(self.built, self.tokens, models.hooks_for(self.built, edit))
         return models.edited_pass(self.built, edit, activations)
 
+    def hooked(self, name: str, change: Callable[[Tensor], Tensor]) -> Tensor:
+        """The whole pass with one activation replaced: TransformerLens alone."""
+        with torch.no_grad():
+            logits: Tensor = self.built.run_with_hooks(self.tokens, fwd_hooks=[(name, lambda x, hook: change(x))])
+        return logits.log_softmax(-1)
 
-@pytest.fixture(scope="module")
+
+@pytest.fixture(scope="session")
 def subject(helper: Callable[[str], ModuleType], hugging_face: Callable[..., nn.Module]) -> Make:
-    """Make a model of a kind with random weights, biases too."""
+    """Make a model of a kind with random weights, biases too. It is made once: not to be changed."""
 
+    @functools.cache
     def make(kind: str, n_layers: int | None = None, scale: float = 1.0) -> Subject:
         if kind in CONFIGS:
             return from_config(CONFIGS[kind], n_layers or 3, scale, helper("plain_torch"))

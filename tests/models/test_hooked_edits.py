@@ -24,24 +24,6 @@ HOOKED = models.has_hooked_transformer()
 Make = Callable[..., Any]
 
 
-EDITS: dict[str, Edit] = {
-    "context": (RestrictContext(2),),
-    "zero": (AblateHead(1, 0),),
-    "mean": (AblateHead(2, 1, "mean"),),
-    "resample": (AblateHead(1, 2, "resample"),),
-    "two layers": (AblateHead(2, 0), AblateHead(1, 1, "mean")),
-    "context and head": (AblateHead(1, 0), RestrictContext(3)),
-}
-every_edit = pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS.keys())
-
-
-def hooked(subject: Any, name: str, change: Callable[[Tensor], Tensor]) -> Tensor:
-    """The whole pass with one activation replaced: TransformerLens alone."""
-    with torch.no_grad():
-        logits: Tensor = subject.built.run_with_hooks(subject.tokens, fwd_hooks=[(name, lambda x, hook: change(x))])
-    return logits.log_softmax(-1)
-
-
 def truncated(subject: Any, context: int) -> Tensor:
     """The model on each truncated window, at the true positions: a restricted context of one layer."""
     columns = []
@@ -107,7 +89,7 @@ def test_attention_far_outside_the_context_can_still_be_cut_away(subject: Make) 
 def test_ablating_every_head_leaves_the_output_bias_of_attention(config_kind: str, subject: Make) -> None:
     one = subject(config_kind, 2)
     edit = tuple(AblateHead(1, head) for head in range(4))
-    expected = hooked(one, "blocks.1.hook_attn_out", lambda x: one.built.blocks[1].attn.b_O.expand_as(x).detach())
+    expected = one.hooked("blocks.1.hook_attn_out", lambda x: one.built.blocks[1].attn.b_O.expand_as(x).detach())
     torch.testing.assert_close(one.edited(edit), expected, atol=SAME, rtol=0)
 
 
@@ -116,20 +98,19 @@ def test_ablating_a_head_subtracts_what_it_writes(config_kind: str, layer: int, 
     one = subject(config_kind, 2)
     _, cache = one.built.run_with_cache(one.tokens)
     written = (cache[f"blocks.{layer}.attn.hook_z"][:, :, head] @ one.built.blocks[layer].attn.W_O[head]).detach()
-    expected = hooked(one, f"blocks.{layer}.hook_attn_out", lambda x: x - written)
+    expected = one.hooked(f"blocks.{layer}.hook_attn_out", lambda x: x - written)
     assert written.abs().max() > 0.1
     torch.testing.assert_close(one.edited((AblateHead(layer, head),)), expected, atol=CUT, rtol=0)
 
 
-@every_edit
-def test_a_pass_from_the_edited_layer_equals_the_whole_pass(edit: Edit, subject: Make) -> None:
-    if not HOOKED and any(isinstance(part, RestrictContext) for part in edit):
+def test_a_pass_from_the_edited_layer_equals_the_whole_pass(any_edit: Edit, subject: Make) -> None:
+    if not HOOKED and any(isinstance(part, RestrictContext) for part in any_edit):
         pytest.skip("in transformer-lens 4 no hook restricts a context; it is held to plain torch above")
     one = subject("LN and MLP")
     names = {f"blocks.{layer}.attn.hook_z" for layer in range(3)}
     _, activations = models.clean_pass(one.built, one.tokens, names)
     replaced = functools.partial(replacement, clean=activations)
-    hooks = [hook for part in edit for hook in hooked_edits.hooks(one.built, part, replaced)]
+    hooks = [hook for part in any_edit for hook in hooked_edits.hooks(one.built, part, replaced)]
     with torch.no_grad():
         whole = one.built.run_with_hooks(one.tokens, fwd_hooks=hooks).log_softmax(-1)
-    torch.testing.assert_close(one.edited(edit), whole, atol=SAME, rtol=0)
+    torch.testing.assert_close(one.edited(any_edit), whole, atol=SAME, rtol=0)

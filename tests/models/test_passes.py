@@ -5,7 +5,6 @@ from typing import Any, Literal
 
 import pytest
 import torch
-from torch import Tensor
 
 from stagewise import models
 from stagewise.intervention import AblateHead, Edit, RestrictContext
@@ -19,24 +18,6 @@ TRUNCATED = ("attention only", "LN and MLP", "LNPre", "parallel", "gated", "one 
 """A context as long as the sequence leaves them bit by bit alike."""
 
 Make = Callable[..., Any]
-
-
-EDITS: dict[str, Edit] = {
-    "context": (RestrictContext(2),),
-    "zero": (AblateHead(1, 0),),
-    "mean": (AblateHead(2, 1, "mean"),),
-    "resample": (AblateHead(1, 2, "resample"),),
-    "two layers": (AblateHead(2, 0), AblateHead(1, 1, "mean")),
-    "context and head": (AblateHead(1, 0), RestrictContext(3)),
-}
-every_edit = pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS.keys())
-
-
-def hooked(subject: Any, name: str, change: Callable[[Tensor], Tensor]) -> Tensor:
-    """The whole pass with one activation replaced: TransformerLens alone."""
-    with torch.no_grad():
-        logits: Tensor = subject.built.run_with_hooks(subject.tokens, fwd_hooks=[(name, lambda x, hook: change(x))])
-    return logits.log_softmax(-1)
 
 
 def test_the_clean_pass_is_the_plain_one(kind_or_more: str, subject: Make) -> None:
@@ -107,18 +88,17 @@ def test_a_mean_and_another_sequences_output_are_put_in_place(
     z = activations[name].clone()
     head = [z[row, :, 2].clone() for row in range(5)]
     z[:, :, 2] = sum(head) / 5 if kind == "mean" else torch.stack([head[row - 1] for row in range(5)])
-    expected = hooked(one, name, lambda x: z)
+    expected = one.hooked(name, lambda x: z)
     torch.testing.assert_close(one.edited((AblateHead(layer, 2, kind),)), expected, atol=CUT, rtol=0)
 
 
 @pytest.mark.parametrize("kind", ["LN and MLP", *HUGGING_FACE[:5]])
-@every_edit
-def test_an_edit_leaves_the_model_and_the_activations_as_they_were(kind: str, edit: Edit, subject: Make) -> None:
+def test_an_edit_leaves_the_model_and_the_activations_as_they_were(kind: str, any_edit: Edit, subject: Make) -> None:
     one = subject(kind, 3)
-    clean, activations = models.clean_pass(one.built, one.tokens, models.hooks_for(one.built, edit))
+    clean, activations = models.clean_pass(one.built, one.tokens, models.hooks_for(one.built, any_edit))
     before = {name: activation.clone() for name, activation in activations.items()}
     state = models.weights(one.built)
-    models.edited_pass(one.built, edit, activations)
+    models.edited_pass(one.built, any_edit, activations)
     assert torch.equal(clean, one.clean())
     assert all(torch.equal(before[name], activation) for name, activation in activations.items())
     assert all(torch.equal(state[name], weight) for name, weight in models.weights(one.built).items())

@@ -41,11 +41,24 @@ def call(*arguments: object) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_text_is_measured_from_the_command_line(
     checkpoints: Path, text: Path, tokenizer: str, tmp_path: Path
 ) -> None:
     shutil.copy(tokenizer, checkpoints / "checkpoint-10")
-    code, printed = call("measure", checkpoints, "--text", text, "--out", tmp_path / "out", "--quiet")
+    code, printed = call(
+        "measure",
+        checkpoints,
+        "--text",
+        text,
+        "--out",
+        tmp_path / "out",
+        "--quiet",
+        "--only",
+        "Loss",
+        "--only",
+        "AttentionTo",
+    )
     assert code == 0, printed
     table = pd.read_parquet(tmp_path / "out" / TABLE)
     relations = {"previous token", "duplicate token", "induction", "first token", "self"}

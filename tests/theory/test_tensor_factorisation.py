@@ -98,7 +98,7 @@ def features_of(theory: TensorFactorisation, d: int) -> np.ndarray:
     return features(len(theory.widths), d).reshape(len(theory.widths), d * d)
 
 
-@pytest.mark.parametrize("noise", [1e-4, 1e-6])
+@pytest.mark.parametrize("noise", [1e-4, pytest.param(1e-6, marks=pytest.mark.slow)])
 def test_plateaus_are_half_of_what_is_not_learnt(noise: float) -> None:
     theory = TensorFactorisation(noise=noise)
     first, second, third = half_times(theory, 600)

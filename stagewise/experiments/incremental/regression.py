@@ -11,7 +11,7 @@ from stagewise.plan import linear, logarithmic
 from stagewise.probes import AttentionTo, Loss, ValueAlignment
 from stagewise.recipe import Recipe, TrainPlan
 from stagewise.tasks import MarkovRegression
-from stagewise.theory.tensor_factorisation import TensorFactorisation, half_times
+from stagewise.theory.tensor_factorisation import TensorFactorisation
 from stagewise.training import train
 
 PROBE_CONTEXTS = 4000
@@ -45,12 +45,6 @@ def theory(task: MarkovRegression, n_heads: int = 3, noise: float = 1e-3, seed: 
             the default plan; other draws take up to twice as long for the third.
     """
     return TensorFactorisation(task.strengths, task.spans, task.n_lags, n_heads, "logit", noise, seed)
-
-
-def stage_steps(theory: TensorFactorisation, plan: TrainPlan) -> tuple[float, ...]:
-    """Return the optimiser steps at which the theory has each group's part of the loss halved; inf for never."""
-    until = plan.learning_rate * plan.steps
-    return tuple(time / plan.learning_rate for time in half_times(theory, until))
 
 
 def regression_recipe(task: MarkovRegression, theory: TensorFactorisation, plan: TrainPlan | None = None) -> Recipe:

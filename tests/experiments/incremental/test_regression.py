@@ -18,7 +18,7 @@ from stagewise.table import select
 from stagewise.tasks.markov_regression import MarkovRegression
 from stagewise.theory.competitive import plateau_losses
 from stagewise.theory.dynamics import predict
-from stagewise.theory.tensor_factorisation import TensorFactorisation
+from stagewise.theory.tensor_factorisation import TensorFactorisation, half_times
 from stagewise.training import train
 
 PLATEAU = 0.05
@@ -114,7 +114,8 @@ def test_sampled_sgd_passes_the_plateaus_of_the_theory(tmp_path: Path) -> None:
     task = MarkovRegression()
     theory = regression.theory(task)
     loss = losses(measured(task, theory, sgd(), tmp_path))
-    first, second, third = regression.stage_steps(theory, sgd())
+    rate = sgd().learning_rate
+    first, second, third = (time / rate for time in half_times(theory, rate * sgd().steps))
     found = plateaus(loss, [int(first), int(second), int(third)])
     np.testing.assert_allclose(plateau_losses(theory)[:3], [12.24, 3.89, 1.0], atol=5e-3)
     np.testing.assert_allclose(found, plateau_losses(theory)[1:3], rtol=PLATEAU)
