@@ -1,7 +1,7 @@
 """The command line: a thin face of the verbs."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -9,6 +9,8 @@ from stagewise.cli.names import chooser, probe_named, task_class
 from stagewise.cli.options import (
     AsJson,
     Config,
+    Device,
+    DtypeName,
     Folder,
     Heads,
     Layers,
@@ -60,6 +62,8 @@ def train(
     config: Config = None,
     settings: Settings = None,
     own_task: OwnTask = None,
+    device: Device = "cpu",
+    dtype: DtypeName = "float32",
     quiet: Quiet = False,
 ) -> None:
     """Train a preset of a task into a run folder, or resume the run in a folder."""
@@ -73,7 +77,7 @@ def train(
             recipe, folder = recipe_in(Path(task), choice, own_task or ()), Path(task)
         else:
             recipe, folder = recipe_of(task, choice), folder or Path("runs", task.replace(":", "-"))
-        print(train_recipe(recipe, folder, progress=not quiet))
+        print(train_recipe(recipe, folder, progress=not quiet, device=device, dtype=cast(Any, dtype)))
 
 
 @app.command()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from stagewise.cli.executors import executor_named
 from stagewise.cli.options import (
     Config,
     ContextList,
@@ -36,6 +37,10 @@ def sweep(
         Path | None, typer.Option(help="holds the run folders; what is finished in it is not done again")
     ] = None,
     workers: Annotated[int, typer.Option(help="processes, of one thread each")] = 2,
+    executor: Annotated[
+        str | None,
+        typer.Option(help="where the runs go in place of these: dask:ADDRESS, or submitit:slurm_partition=...,..."),
+    ] = None,
     preset: Preset = None,
     seed: Seed = None,
     heads: Heads = None,
@@ -65,7 +70,8 @@ def sweep(
             for recipe, cell in zip(recipes, cells, strict=True)
         ]
         try:
-            table = sweep_settings(run_one, runs, folder, workers=workers, progress=not quiet)
+            with executor_named(executor, folder) as pool:
+                table = sweep_settings(run_one, runs, folder, pool, workers=workers, progress=not quiet)
         except RunsFailed as failed:
             raise ValueError(str(failed)) from failed
         table = table.drop(columns=["recipe", "restricted"])

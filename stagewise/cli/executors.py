@@ -1,0 +1,54 @@
+"""Where the runs of a sweep go, by the text of an option: processes here, a dask cluster, or submitit."""
+
+import contextlib
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from stagewise.sweeping import AbstractExecutor
+
+
+@contextlib.contextmanager
+def executor_named(text: str | None, folder: Path) -> Iterator["AbstractExecutor | None"]:
+    """Yield the executor of `dask:ADDRESS` or of `submitit`, as in `submitit:slurm_partition=cpu,timeout_min=60`.
+
+    Args:
+        text: which one; None yields None, the processes that a sweep starts here.
+        folder: of the sweep, where submitit keeps its jobs.
+
+    Raises:
+        ValueError: another text, or the packages of the extra `cluster` are missing.
+    """
+    kind, _, rest = (text or "").partition(":")
+    if text is None:
+        yield None
+    elif kind == "dask" and rest:
+        with _imported("distributed").Client(rest) as client:
+            yield client.get_executor()
+    elif kind == "submitit":
+        executor = _imported("submitit").AutoExecutor(folder / "jobs")
+        executor.update_parameters(**_parameters(rest))
+        yield executor
+    else:
+        raise ValueError(f"--executor is dask:ADDRESS, or submitit with its parameters behind a colon; got {text!r}")
+
+
+def _imported(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as reason:
+        raise ValueError(f"{name} is not installed: pip install 'stagewise[cluster]'") from reason
+
+
+def _parameters(text: str) -> dict[str, int | str]:
+    """Return submitit's parameters, whole numbers as such.
+
+    >>> _parameters("slurm_partition=cpu,timeout_min=60")
+    {'slurm_partition': 'cpu', 'timeout_min': 60}
+    """
+    pairs = [part.partition("=") for part in text.split(",") if part]
+    if bad := [key for key, separator, value in pairs if not (key and separator and value)]:
+        raise ValueError(f"submitit's parameters are key=value,key=value,...; got {bad[0]!r} in {text!r}")
+    return {key: int(value) if value.isdecimal() else value for key, _, value in pairs}
