@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.checkpoints.run_folder import TABLE, write
+from stagewise.checkpoints.run_folder import TABLE, table_file, write
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.detection.criteria import StageCriteria
 from stagewise.detection.frames import digest
+from stagewise.detection.scores import evidence, rows_of_evidence
 from stagewise.detection.stages import FRAMES, STAGES, Stages, find_stages, load_stages, stages_of
 from stagewise.measurement.engine import measure
 from stagewise.measurement.parts import join
@@ -157,4 +158,6 @@ def test_a_measured_table_has_one_digest_in_memory_and_on_disk(
     mapped = join([tmp_path / TABLE], mapped_rows=0)
     mapped.attrs = stored.attrs
     assert digest(table) == digest(stored) == digest(mapped)
+    file = table_file(tmp_path)
+    assert digest(rows_of_evidence(table)) == digest(file.read(evidence(file.outline), arrays=["resamples"]))
     assert digest(table) != digest(table.assign(value=table["value"] + 1e-9))
