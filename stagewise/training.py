@@ -24,6 +24,9 @@ from stagewise.recipe import Recipe, TrainPlan
 Metrics = dict[str, int | float]
 """Of one update: step, loss, gradient_norm."""
 
+STEADIER = "lower the learning rate or clip the gradient"
+"""Advice where training diverges."""
+
 
 def train(
     recipe: Recipe,
@@ -45,7 +48,7 @@ def train(
     Raises:
         ValueError: the folder holds a run of another recipe, or an unfinished one that another version began and this
             one cannot resume; or `plan.rates` names no parameter.
-        FloatingPointError: the loss is not finite; the last checkpoint before it remains.
+        FloatingPointError: the loss or a weight is not finite; no such checkpoint is written, those before it remain.
         OSError: a file could not be written; what was written before remains.
     """
     folder, plan = Path(folder), recipe.plan
@@ -77,10 +80,12 @@ def train(
     try:
         for step in _shown(steps, start, plan.steps, folder.name, progress, metrics):
             if step in plan.saved_steps:
+                _check_model(step, model, loss_at)
                 _save(folder, step, model, optimiser, metrics, draws)
     except FloatingPointError as reason:
-        last = max(step for step in plan.saved_steps if step < len(metrics))
-        raise FloatingPointError(f"{reason}. The checkpoints up to step {last} are in {folder}") from reason
+        saved = [step for step in plan.saved_steps if step < len(metrics)]
+        kept = f"The checkpoints up to step {saved[-1]} are in {folder}" if saved else "Nothing was saved"
+        raise FloatingPointError(f"{reason}. {kept}") from reason
     return _open(folder, recipe)
 
 
@@ -129,10 +134,18 @@ def descend(
 
 def _check_finite(step: int, loss: float, norm: float) -> None:
     if not math.isfinite(loss + norm):
-        raise FloatingPointError(
-            f"the loss is {loss} and the gradient's norm {norm} at step {step}; lower the learning rate or clip the "
-            "gradient"
-        )
+        raise FloatingPointError(f"the loss is {loss} and the gradient's norm {norm} at step {step}; {STEADIER}")
+
+
+def _check_model(step: int, model: models.Model, loss_at: Callable[[int], Float[Tensor, ""]]) -> None:
+    """Refuse a model that must not be saved: a weight or its loss is not finite."""
+    for name, weight in models.parameters(model).items():
+        if not bool(weight.isfinite().all()):
+            raise FloatingPointError(f"{name} is not finite at step {step}; {STEADIER}")
+    with torch.no_grad():
+        loss = loss_at(step).item()
+    if not math.isfinite(loss):
+        raise FloatingPointError(f"the loss is {loss} at step {step}; {STEADIER}")
 
 
 def _shown(
