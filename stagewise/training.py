@@ -57,7 +57,9 @@ def train(
     averaged = _averaged(model, recipe)
     rates = [group["lr"] for group in optimiser.param_groups]
     run_folder.claim(folder, recipe)
-    example = recipe.task.sample(8, plan.seeds.data).tokens.to(device)
+    sample = recipe.task.sample(8, plan.seeds.data)
+    sample.check_ids(recipe.architecture.config["d_vocab"])
+    example = sample.tokens.to(device)
     # Chosen on the initial weights, before any are loaded: a resumed run must take the same pass as the first one.
     forward = training_forward(model, example)
     draws = _fingerprint(example)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from stagewise.checkpoints.json_files import read_json
+from stagewise.models import CONSTANTS
 
 State = Mapping[str, Tensor]
 
@@ -105,6 +106,13 @@ def _read_one(path: Path) -> dict[str, Tensor]:
     if not isinstance(loaded, Mapping) or not loaded or not all(isinstance(x, Tensor) for x in loaded.values()):
         raise ValueError(f"{path} holds no weights by name: expected tensors, alone or under {', '.join(WRAPPERS)}")
     return dict(loaded)
+
+
+def not_finite(state: State) -> tuple[str, ...]:
+    """Return the names of the weights that hold nan or infinity; a HookedTransformer's constant buffers may."""
+    return tuple(
+        name for name, weight in state.items() if not name.endswith(CONSTANTS) and not bool(weight.isfinite().all())
+    )
 
 
 def load_file(path: Path, fix: str = RESTORE) -> Any:
