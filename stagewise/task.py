@@ -94,14 +94,10 @@ class Batch:
         size = tuple(self.tokens.shape[:2])
         if 0 in size or len(size) < 2:
             raise ValueError(f"a batch is at least one sequence of one position, got tokens {tuple(self.tokens.shape)}")
-        for name, values in {
-            "targets": self.targets,
-            "scored": self.scored,
-            **self.relations,
-            **self.references,
-        }.items():
-            if tuple(values.shape[:2]) != size:
-                raise ValueError(f"tokens are {size} (sequences, positions), {name} is {tuple(values.shape)}")
+        parts = {"targets": self.targets, "scored": self.scored, **self.relations, **self.references}
+        if unfit := [name for name, values in parts.items() if tuple(values.shape[:2]) != size]:
+            got = f"{unfit[0]} is {tuple(parts[unfit[0]].shape)}"
+            raise ValueError(f"tokens are {size} (sequences, positions), {got}")
         for field, names in (("nested", self.nested or ()), ("contexts", self.contexts)):
             if unknown := [name for name in names if name not in self.references]:
                 raise ValueError(
@@ -140,12 +136,12 @@ class Batch:
         )
 
     def check_ids(self, d_vocab: int, of: str = "the model") -> None:
-        """Raise ValueError for a token id or target that is no token; of a regression there are none."""
+        """Raise ValueError for token ids or targets that are no tokens; of a regression there are none."""
         for name, ids in (("token", self.tokens), ("target", self.targets)):
-            if not ids.is_floating_point() and not 0 <= (low := int(ids.min())) <= (high := int(ids.max())) < d_vocab:
+            if not ids.is_floating_point() and len(wrong := ids[(ids < 0) | (ids >= d_vocab)]):
                 raise ValueError(
-                    f"the batch holds {name} {low if low < 0 else high}, and {of} has {d_vocab} tokens, counted from 0: "
-                    "take the tokenizer that it was trained with, or a task of its size"
+                    f"the batch holds {name} {int(wrong[0])}, and {of} has {d_vocab} tokens, counted from 0: take the "
+                    "tokenizer that it was trained with, or a task of its size"
                 )
 
     def complete(self) -> "Batch":

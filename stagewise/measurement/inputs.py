@@ -37,8 +37,8 @@ def check_batch(batch: Batch, architecture: Architecture, edits: Iterable[Edit],
     kinds = {part.kind for edit in edits for part in edit if isinstance(part, AblateHead)} - {"zero"}
     if len(batch) < 2 and kinds:
         raise ValueError(
-            f"{' and '.join(sorted(kinds))} ablation replaces a head's output by that of other sequences, and the batch "
-            'has one: give at least two, or ablate by "zero"'
+            f"{' and '.join(sorted(kinds))} ablation replaces a head's output by that of other sequences, and the "
+            'batch has one: give at least two, or ablate by "zero"'
         )
 
 
