@@ -4,25 +4,21 @@ import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import pandas as pd
 import torch
 from jaxtyping import Float
-from safetensors.torch import save_file
 from torch import Tensor
 from tqdm.auto import tqdm
 
 from stagewise import models
 from stagewise.checkpoints import run_folder
 from stagewise.checkpoints.digest import digest
-from stagewise.checkpoints.run_folder import read_checkpoint, read_resume
 from stagewise.checkpoints.series import CheckpointSeries, open_series
+from stagewise.checkpoints.training_state import Metrics as Metrics
+from stagewise.checkpoints.training_state import is_complete, resume, save
 from stagewise.init import by_pattern, matching
 from stagewise.loss import training_loss
 from stagewise.models.fused import training_forward
 from stagewise.recipe import Recipe, TrainPlan
-
-Metrics = dict[str, int | float]
-"""Of one update: step, loss, gradient_norm."""
 
 STEADIER = "lower the learning rate or clip the gradient"
 """Advice where training diverges."""
@@ -46,12 +42,23 @@ def train(
         device: where to train.
 
     Raises:
-        ValueError: the folder holds a run of another recipe, or an unfinished one that another version began and this
-            one cannot resume; or `plan.rates` names no parameter.
+        ValueError: the folder holds a run of another recipe, a damaged file, or an unfinished run that another version
+            began and this one cannot resume; or `plan.rates` names no parameter.
         FloatingPointError: the loss or a weight is not finite; no such checkpoint is written, those before it remain.
+        BlockingIOError: another process trains in the folder.
         OSError: a file could not be written; what was written before remains.
     """
-    folder, plan = Path(folder), recipe.plan
+    folder = Path(folder)
+    if (folder / run_folder.RUN).exists():
+        run_folder.claim(folder, recipe)
+        if is_complete(folder, recipe.plan):
+            return _open(folder, recipe)
+    with run_folder.held(folder, "trains"):
+        return _train(recipe, folder, progress, device)
+
+
+def _train(recipe: Recipe, folder: Path, progress: bool, device: str) -> CheckpointSeries:
+    plan = recipe.plan
     model = models.build(recipe.architecture, plan.seeds.init, device)
     optimiser = _optimiser(model, plan)
     averaged = _averaged(model, recipe)
@@ -63,7 +70,7 @@ def train(
     # Chosen on the initial weights, before any are loaded: a resumed run must take the same pass as the first one.
     forward = training_forward(model, example)
     draws = _fingerprint(example)
-    start, metrics = _resume(folder, plan, model, optimiser, draws)
+    start, metrics = resume(folder, plan, model, optimiser, draws)
     if start == plan.steps:
         return _open(folder, recipe)
     stream = recipe.task.stream(plan.seeds.data)
@@ -83,7 +90,7 @@ def train(
         for step in _shown(steps, start, plan.steps, folder.name, progress, metrics):
             if step in plan.saved_steps:
                 _check_model(step, model, loss_at)
-                _save(folder, step, model, optimiser, metrics, draws)
+                save(folder, step, model, optimiser, metrics, draws)
     except FloatingPointError as reason:
         saved = [step for step in plan.saved_steps if step < len(metrics)]
         kept = f"The checkpoints up to step {saved[-1]} are in {folder}" if saved else "Nothing was saved"
@@ -184,46 +191,3 @@ def _averaged(model: models.Model, recipe: Recipe) -> list[str]:
     """Name the parameters whose gradients the initialisation wants averaged over heads."""
     names = list(models.parameters(model))
     return [name for pattern in recipe.architecture.init.averaged for name in matching(names, pattern)]
-
-
-def _save(
-    folder: Path,
-    step: int,
-    model: models.Model,
-    optimiser: torch.optim.Optimizer,
-    metrics: list[Metrics],
-    draws: str,
-) -> None:
-    # resume.pt comes last: it is what a resumed run starts from, so all before it must be on disk.
-    weights = models.weights(model)
-    run_folder.write(run_folder.checkpoint_file(folder, step), lambda partial: save_file(weights, partial))
-    frame = pd.DataFrame(metrics, columns=["step", "loss", "gradient_norm"])
-    run_folder.write(folder / run_folder.METRICS, lambda partial: frame.to_parquet(partial, index=False))
-    state = {"step": step, "optimiser": optimiser.state_dict(), "native": models.is_native(model), "draws": draws}
-    run_folder.write(folder / run_folder.RESUME, lambda partial: torch.save(state, partial))
-
-
-def _resume(
-    folder: Path, plan: TrainPlan, model: models.Model, optimiser: torch.optim.Optimizer, draws: str
-) -> tuple[int, list[Metrics]]:
-    if not (folder / run_folder.RESUME).exists():
-        return 0, []
-    state = read_resume(folder / run_folder.RESUME)
-    if state.get("native", False) != models.is_native(model) and state["step"] < plan.steps:
-        raise ValueError(
-            f"{folder} was begun on another major version of transformer-lens, whose optimiser state does not fit this "
-            f"one: finish it there, or delete {run_folder.RESUME} in it to start over"
-        )
-    if state.get("draws", draws) != draws and state["step"] < plan.steps:
-        raise ValueError(
-            f"{folder} was begun on a version of this library whose task drew other sequences from the same seed: "
-            f"finish it there, or delete {run_folder.RESUME} in it to start over"
-        )
-    past = (step for step in plan.saved_steps if step <= state["step"])
-    if not all(run_folder.checkpoint_file(folder, step).exists() for step in past):
-        return 0, []  # some were deleted: from the start again, it gives the same bits
-    models.load(model, read_checkpoint(folder, state["step"]))
-    optimiser.load_state_dict(state["optimiser"])
-    metrics = pd.read_parquet(folder / run_folder.METRICS)
-    earlier: list[Metrics] = metrics[metrics.step < state["step"]].to_dict("records")
-    return state["step"], earlier

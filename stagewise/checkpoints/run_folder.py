@@ -1,19 +1,22 @@
-"""A run is a folder: the names in it, and writing that never leaves half a file."""
+"""A run is a folder: the names in it, and what reads them."""
 
 import contextlib
-import errno
 import importlib.metadata
 import json
-import os
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 
+from stagewise.checkpoints import checksums
 from stagewise.checkpoints.json_files import read_json
 from stagewise.checkpoints.weight_files import State, load_file
+from stagewise.checkpoints.writing import held as held
+from stagewise.checkpoints.writing import write as write
+from stagewise.checkpoints.writing import write_json as write_json
 from stagewise.recipe import Recipe, describe, differences
 
 RUN = "run.json"
@@ -37,50 +40,14 @@ def checkpoint_file(folder: Path, step: int) -> Path:
     return folder / "checkpoints" / f"step-{step:08d}.safetensors"
 
 
-def write(path: Path, save: Callable[[Path], object]) -> Path:
-    """Write a file under a temporary name, sync it, and rename it: the file is complete, or as it was before.
-
-    Raises:
-        OSError: it could not be written; the message says whether the disk is full.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        save(partial)
-        with open(partial, "rb+") as file:
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    except BaseException as reason:
-        with contextlib.suppress(OSError):
-            partial.unlink(missing_ok=True)
-        if _disk_is_full(reason):
-            raise OSError(
-                errno.ENOSPC,
-                "the disk is full. What was there before is untouched: free some space and run the same command "
-                "again, it resumes from the last checkpoint",
-                str(path),
-            ) from reason
-        raise
-    return path
-
-
-def _disk_is_full(reason: BaseException) -> bool:
-    # safetensors and torch report a failed write by their own exception types, with the system's message in them.
-    return getattr(reason, "errno", None) == errno.ENOSPC or os.strerror(errno.ENOSPC) in str(reason)
-
-
-def write_json(path: Path, value: Any) -> Path:
-    """Write plain data as indented JSON."""
-    return write(path, lambda partial: partial.write_text(json.dumps(value, indent=2) + "\n", encoding="utf8"))
-
-
 def claim(folder: Path, recipe: Recipe | Mapping[str, Any], name: str = RUN) -> None:
     """Write run.json in a new folder; in one that holds a run, check that it is a run of the same recipe.
 
     For a training without a `Recipe`, give its settings as plain data and the name of the file for them.
 
     Raises:
-        ValueError: the folder belongs to another recipe; the message lists the fields that differ.
+        ValueError: the folder belongs to another recipe, and the message lists the fields that differ; or it holds
+            checkpoints of no recipe.
     """
     expected = describe(recipe)
     if (folder / name).exists():
@@ -91,6 +58,10 @@ def claim(folder: Path, recipe: Recipe | Mapping[str, Any], name: str = RUN) -> 
                 "Choose another folder, or delete this one to start over; nothing in it was changed"
             )
         return
+    if name == RUN and any((folder / "checkpoints").glob("step-*")):
+        raise ValueError(
+            f"{folder} holds checkpoints, and no {RUN} that says of which recipe: restore it, or choose another folder"
+        )
     write_json(folder / name, {"recipe": expected, "versions": versions()})
 
 
@@ -148,7 +119,7 @@ def read_resume(path: Path) -> dict[str, Any]:
     """
     fix = "Delete it and train again: that starts over, and gives the same bits"
     state = load_file(path, fix)
-    if not isinstance(state, dict):
+    if not isinstance(state, dict) or not isinstance(state.get("step"), int) or "optimiser" not in state:
         raise ValueError(f"{path} holds no state of a training. {fix}")
     return state
 
@@ -186,13 +157,41 @@ def read_table(folder: Path) -> pd.DataFrame:
     path = folder / TABLE
     if not path.exists():
         raise FileNotFoundError(f"{path} is not there: measure the run first, with `stagewise measure {folder}`")
-    table = pd.read_parquet(path)
+    table = read_parquet(path, f"measure it anew, with `stagewise measure {folder}`")
     if "reference" in table and "nested" not in table:
         raise ValueError(
             f"{path} was measured by an earlier version of stagewise and does not mark which of its references are "
             f"partial solutions: measure it anew, with `stagewise measure {folder}`"
         )
     return table
+
+
+def read_parquet(path: Path, fix: str) -> pd.DataFrame:
+    """Read a Parquet file.
+
+    Args:
+        path: the file.
+        fix: advice for a fault; the end of the message.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is damaged; the message names it.
+    """
+    with parquet_faults(path, fix):
+        return pd.read_parquet(path)
+
+
+@contextlib.contextmanager
+def parquet_faults(path: Path, fix: str) -> Iterator[None]:
+    """Check a Parquet file before it is read, and name it in the errors of reading it; see `read_parquet`."""
+    try:
+        checksums.check(path, fix)
+        yield
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path} is not there: {fix}") from None
+    except (pa.ArrowException, OSError, UnicodeDecodeError, json.JSONDecodeError) as reason:
+        why = (str(reason).splitlines() or [type(reason).__name__])[0]
+        raise ValueError(f"{path} is truncated or damaged ({why}): {fix}") from reason
 
 
 def versions() -> dict[str, str]:

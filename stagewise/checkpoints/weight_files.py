@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from stagewise.checkpoints import checksums
 from stagewise.checkpoints.json_files import read_json
 from stagewise.models import CONSTANTS
 
@@ -131,11 +132,14 @@ def load_file(path: Path, fix: str = RESTORE) -> Any:
     from safetensors.torch import load_file as load_safetensors
 
     try:
+        checksums.check(path, fix)
         if path.suffix == ".safetensors":
             return load_safetensors(path)
         return torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} is gone: it was there when the series was opened") from None
+    except checksums.DamagedFile:
+        raise
     except (SafetensorError, OSError, *UNREADABLE) as reason:
         # A truncated zip archive makes torch seek before its start, which the system calls an invalid argument.
         if isinstance(reason, OSError) and reason.errno != errno.EINVAL:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from stagewise import tasks
-from stagewise.checkpoints.run_folder import METRICS, REPEATED, read_record, read_table
+from stagewise.checkpoints.run_folder import METRICS, REPEATED, read_parquet, read_record, read_table
 from stagewise.detection.stages import Stages, stages_of
 from stagewise.recipe import rebuild
 from stagewise.table import families, select
@@ -81,8 +81,10 @@ def read_measured(folder: Path, classes: Iterable[type] = ()) -> Measured:
         FileNotFoundError: the folder holds no run, or no table.
     """
     run, table = read_record(folder), read_table(folder)
-    metrics = pd.read_parquet(folder / METRICS) if (folder / METRICS).exists() else None
-    repeated = pd.read_parquet(folder / REPEATED) if (folder / REPEATED).exists() else None
+    metrics, repeated = (
+        read_parquet(folder / name, fix) if (folder / name).exists() else None
+        for name, fix in ((METRICS, "delete it to report without the training loss"), (REPEATED, "measure it anew"))
+    )
     known = known_of(run, classes)
     stages = stages_of(table, folder=folder)
     return Measured(run, metrics, table, stages, known.relations, known.first_query, repeated, known.references)

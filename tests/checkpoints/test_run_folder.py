@@ -1,85 +1,33 @@
 """Run folders: files are whole or not there, and a folder belongs to one recipe."""
 
 import dataclasses
-import errno
 import json
-import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
+from stagewise.checkpoints.checksums import LIST
 from stagewise.checkpoints.run_folder import (
     ANALYSIS,
+    METRICS,
     RESUME,
     RUN,
     checkpoint_file,
     claim,
     is_finished,
+    read_parquet,
     read_plan,
     read_record,
     read_resume,
     read_run,
     versions,
-    write,
     write_json,
 )
 from stagewise.checkpoints.series import open_series
 from stagewise.recipe import Recipe, describe
-
-
-def test_a_file_is_written_whole_and_nothing_else_is_left(tmp_path: Path) -> None:
-    path = write(tmp_path / "new" / "file", lambda partial: partial.write_text("all of it"))
-    assert path.read_text() == "all of it"
-    assert [file.name for file in path.parent.iterdir()] == ["file"]
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
-def test_a_write_that_breaks_leaves_the_old_file(tmp_path: Path, error: type[BaseException]) -> None:
-    def save(partial: Path) -> None:
-        partial.write_text("half")
-        raise error("while writing")
-
-    write(tmp_path / "file", lambda partial: partial.write_text("old"))
-    with pytest.raises(error, match="while writing"):
-        write(tmp_path / "file", save)
-    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("file", "old")]
-
-
-def test_a_file_has_its_bytes_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[tuple[int, bool]] = []
-
-    def fsync(descriptor: int) -> None:
-        seen.append((os.fstat(descriptor).st_size, (tmp_path / "file").exists()))
-
-    monkeypatch.setattr(os, "fsync", fsync)
-    write(tmp_path / "file", lambda partial: partial.write_text("four"))
-    assert seen == [(4, False)]
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        OSError(errno.ENOSPC, "whatever"),
-        RuntimeError(f"writer failed: {os.strerror(errno.ENOSPC)} (os error 28)"),
-    ],
-    ids=["system", "another library"],
-)
-def test_a_full_disk_is_called_so(tmp_path: Path, error: Exception) -> None:
-    def save(partial: Path) -> None:
-        partial.write_text("half")
-        raise error
-
-    with pytest.raises(OSError, match=r"the disk is full. What was there before is untouched") as caught:
-        write(tmp_path / "file", save)
-    assert caught.value.errno == errno.ENOSPC
-    assert not list(tmp_path.iterdir())
-
-
-def test_json_comes_back(tmp_path: Path) -> None:
-    value = {"a": [1, 2.5, None], "ü": "é"}
-    assert json.loads(write_json(tmp_path / "x.json", value).read_text(encoding="utf8")) == value
 
 
 def test_a_claimed_folder_records_recipe_and_versions(tmp_path: Path, small_recipe: Recipe) -> None:
@@ -157,3 +105,32 @@ def test_a_state_of_training_that_is_something_else_is_named(tmp_path: Path) -> 
     torch.save([1, 2], tmp_path / RESUME)
     with pytest.raises(ValueError, match=r"resume.pt holds no state of a training"):
         read_resume(tmp_path / RESUME)
+
+
+def test_checkpoints_without_a_record_belong_to_nobody(
+    small_folder: Path, small_recipe: Recipe, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(small_folder, tmp_path / "copy"))
+    (folder / RUN).unlink()
+    with pytest.raises(ValueError, match=r"holds checkpoints, and no run.json that says of which recipe: restore it"):
+        claim(folder, small_recipe)
+
+
+@pytest.mark.parametrize("state", [{}, {"step": "3", "optimiser": {}}, {"step": 3}], ids=str)
+def test_a_state_of_training_without_its_keys_is_named(state: dict[str, Any], tmp_path: Path) -> None:
+    torch.save(state, tmp_path / RESUME)
+    with pytest.raises(ValueError, match=r"resume.pt holds no state of a training"):
+        read_resume(tmp_path / RESUME)
+
+
+@pytest.mark.parametrize("kept", [0, 3, 0.5, -1], ids=str)
+@pytest.mark.parametrize("listed", [True, False], ids=["listed", "from before checksums"])
+def test_a_truncated_table_is_named(kept: int | float, listed: bool, small_folder: Path, tmp_path: Path) -> None:
+    content = (small_folder / METRICS).read_bytes()
+    (tmp_path / METRICS).write_bytes(content[: kept if isinstance(kept, int) else int(kept * len(content))])
+    if listed:
+        shutil.copy(small_folder / LIST, tmp_path)
+    with pytest.raises(ValueError, match=r"metrics.parquet is (truncated or )?damaged.* measure again"):
+        read_parquet(tmp_path / METRICS, "measure again")
+    with pytest.raises(FileNotFoundError, match=r"other.parquet is not there: measure again"):
+        read_parquet(tmp_path / "other.parquet", "measure again")
