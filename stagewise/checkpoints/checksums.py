@@ -2,6 +2,7 @@
 
 import functools
 import os
+import warnings
 from collections import defaultdict
 from pathlib import Path
 
@@ -86,6 +87,13 @@ def damaged(folder: Path) -> list[Path]:
     """
     beside = (path.with_name(name) for path in sorted(folder.rglob(LIST)) for name in sorted(listed(path.parent)))
     return [path for path in beside if path.is_file() and not is_intact(path)]
+
+
+def remove_damaged(folder: Path) -> None:
+    """Remove the damaged files of a folder of intermediate results, which are then made again; warnings name them."""
+    for path in damaged(folder):
+        warnings.warn(f"{path} is damaged: it is made again", stacklevel=2)
+        path.unlink()
 
 
 def _sha256(path: Path) -> str:

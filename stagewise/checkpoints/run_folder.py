@@ -30,6 +30,9 @@ REPORT = "report.html"
 ANALYSIS = "analysis.json"
 """What `analyse` writes instead of run.json, for checkpoints that were trained elsewhere."""
 
+SOURCE = "parts/source.json"
+"""Beside it: whose measurements these are."""
+
 
 def checkpoint_file(folder: Path, step: int) -> Path:
     """Return where the weights of a step are.
@@ -63,6 +66,44 @@ def claim(folder: Path, recipe: Recipe | Mapping[str, Any], name: str = RUN) -> 
             f"{folder} holds checkpoints, and no {RUN} that says of which recipe: restore it, or choose another folder"
         )
     write_json(folder / name, {"recipe": expected, "versions": versions()})
+
+
+def claim_for(folder: Path, source: str) -> None:
+    """Claim a folder for the measurements of one source, so that they never overwrite those of another.
+
+    Args:
+        folder: of the measurements.
+        source: its identity, as `Source.identity`.
+
+    Raises:
+        ValueError: it holds measurements of another source, or a run, whose own they are.
+    """
+    path, other = folder / SOURCE, None
+    if path.exists():
+        other = read_json(path, "delete it if the measurements in this folder are of the same checkpoints")["source"]
+    elif (folder / RUN).exists():
+        other = "the run in it"
+    elif (folder / ANALYSIS).exists():
+        other = read_record(folder).get("series", {}).get("source", source)
+    if other not in (None, source):
+        raise ValueError(
+            f"{folder} holds measurements of {other}, not of {source}: choose another folder, with --out. If these are "
+            f"the same checkpoints in another place, delete {path}"
+        )
+    if not path.exists():
+        write_json(path, {"source": source})
+
+
+@contextlib.contextmanager
+def measuring(parts: Path) -> Iterator[None]:
+    """Hold the folder of a measurement's parts, rid of those that are damaged: they are measured again.
+
+    Raises:
+        BlockingIOError: another process measures there; the message says which.
+    """
+    with held(parts, "measures"):
+        checksums.remove_damaged(parts)
+        yield
 
 
 def read_run(folder: Path, name: str = RUN) -> dict[str, Any]:

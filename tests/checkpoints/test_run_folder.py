@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
+from stagewise.analysis import folder_of
+from stagewise.architecture import minimal
 from stagewise.checkpoints.checksums import LIST
 from stagewise.checkpoints.run_folder import (
     ANALYSIS,
@@ -17,16 +20,19 @@ from stagewise.checkpoints.run_folder import (
     RUN,
     checkpoint_file,
     claim,
+    claim_for,
     is_finished,
+    measuring,
     read_parquet,
     read_plan,
     read_record,
     read_resume,
     read_run,
     versions,
+    write,
     write_json,
 )
-from stagewise.checkpoints.series import open_series
+from stagewise.checkpoints.series import find, open_series
 from stagewise.recipe import Recipe, describe
 
 
@@ -134,3 +140,35 @@ def test_a_truncated_table_is_named(kept: int | float, listed: bool, small_folde
         read_parquet(tmp_path / METRICS, "measure again")
     with pytest.raises(FileNotFoundError, match=r"other.parquet is not there: measure again"):
         read_parquet(tmp_path / "other.parquet", "measure again")
+
+
+def test_measurements_of_another_source_are_never_overwritten(tmp_path: Path, small_folder: Path) -> None:
+    claim_for(tmp_path, "/a/ckpts")
+    claim_for(tmp_path, "/a/ckpts")
+    with pytest.raises(ValueError, match=r"holds measurements of /a/ckpts, not of /b/ckpts: choose another folder"):
+        claim_for(tmp_path, "/b/ckpts")
+    with pytest.raises(ValueError, match=r"holds measurements of the run in it, not of /b/ckpts"):
+        claim_for(small_folder, "/b/ckpts")
+    write_json(tmp_path / "other" / ANALYSIS, {"recipe": {}, "series": {"source": "/a/ckpts"}})
+    with pytest.raises(ValueError, match=r"holds measurements of /a/ckpts"):
+        claim_for(tmp_path / "other", "/b/ckpts")
+
+
+def test_a_damaged_part_of_a_measurement_is_made_again(tmp_path: Path) -> None:
+    good, bad = (write(tmp_path / name, lambda partial: partial.write_text("rows")) for name in ("good", "bad"))
+    bad.write_text("rowz")
+    with pytest.warns(UserWarning, match=r"bad is damaged: it is made again"), measuring(tmp_path):
+        assert (good.exists(), bad.exists()) == (True, False)
+
+
+def test_two_sources_of_one_name_have_two_folders(tmp_path: Path) -> None:
+    folders = set()
+    for parent in "ab":
+        (tmp_path / parent / "ckpts").mkdir(parents=True)
+        save_file({"w": torch.zeros(2)}, tmp_path / parent / "ckpts" / "step-3.safetensors")
+        series = open_series(tmp_path / parent / "ckpts", architecture=minimal(3, 4))
+        folders.add(folder_of(series))
+        (tmp_path / f"link-{parent}").symlink_to(tmp_path / parent / "ckpts")
+        assert find(tmp_path / f"link-{parent}").identity == find(tmp_path / parent / "ckpts").identity
+    assert len(folders) == 2
+    assert all(folder.name.startswith("analysis-ckpts-") for folder in folders)
