@@ -204,6 +204,7 @@ def measured(
     with run_folder.measuring(parts):
         table = measure(series, chosen, batch, folder=parts, save=file, device=device, progress=progress)
     record = {
+        "format": run_folder.FORMAT,
         "series": {
             "name": series.name,
             "steps": list(series.steps),

@@ -13,6 +13,8 @@ import pyarrow as pa
 
 from stagewise.checkpoints import checksums
 from stagewise.checkpoints.json_files import read_json
+from stagewise.checkpoints.migration import FORMAT as FORMAT
+from stagewise.checkpoints.migration import migrated
 from stagewise.checkpoints.weight_files import State, load_file
 from stagewise.checkpoints.writing import held as held
 from stagewise.checkpoints.writing import write as write
@@ -65,7 +67,7 @@ def claim(folder: Path, recipe: Recipe | Mapping[str, Any], name: str = RUN) -> 
         raise ValueError(
             f"{folder} holds checkpoints, and no {RUN} that says of which recipe: restore it, or choose another folder"
         )
-    write_json(folder / name, {"recipe": expected, "versions": versions()})
+    write_json(folder / name, {"format": FORMAT, "recipe": expected, "versions": versions()})
 
 
 def claim_for(folder: Path, source: str) -> None:
@@ -133,7 +135,7 @@ def read_record(folder: Path) -> dict[str, Any]:
 
 
 def _record(path: Path, fix: str) -> dict[str, Any]:
-    record = read_json(path, fix)
+    record = migrated(read_json(path, fix), path)
     if not isinstance(record.get("recipe"), dict):
         raise ValueError(f"{path} records no recipe, so it was not written by this library: {fix}")
     return record
