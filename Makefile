@@ -11,7 +11,7 @@ MODEL_TESTS := tests/models tests/measurement $(addprefix tests/probes/test_, \
 	tests/checkpoints/test_sources.py tests/experiments/incremental/test_markov.py $(addprefix tests/test_, \
 	$(addsuffix .py, architecture attention init intervention probe table training))
 
-.PHONY: demo test test-tl4 slow check
+.PHONY: demo test test-tl4 slow torture check
 demo: $(READY)
 	$(BIN)/stagewise run markov
 
@@ -24,6 +24,10 @@ test-tl4: $(READY) $(READY4)
 
 slow: $(READY)
 	$(BIN)/python -m pytest -n 2 -m slow
+
+# Hundreds of kills, refused writes, races and flipped bits: docs/reliability.md. Minutes long.
+torture: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.torture
 
 check: $(READY)
 	$(BIN)/ruff check .
