@@ -70,7 +70,7 @@ def preload() -> None:
 
 def fork_workers() -> None:
     """Let the workers of a sweep be forked too, in this process: a new interpreter takes seconds to import torch."""
-    multiprocessing.get_context = lambda method=None: fork_context  # type: ignore[assignment, misc]
+    multiprocessing.get_context = lambda method=None: fork_context  # type: ignore[assignment]
 
 
 fork_context = multiprocessing.get_context("fork")
