@@ -11,7 +11,7 @@ MODEL_TESTS := tests/models tests/measurement $(addprefix tests/probes/test_, \
 	tests/checkpoints/test_sources.py tests/experiments/incremental/test_markov.py $(addprefix tests/test_, \
 	$(addsuffix .py, architecture attention init intervention probe table training))
 
-.PHONY: demo test test-tl4 slow bench check
+.PHONY: demo test test-tl4 slow bench torture check
 demo: $(READY)
 	$(BIN)/stagewise run markov
 
@@ -28,6 +28,10 @@ slow: $(READY)
 # Ratios of two ways timed in turn, on quiet cores; ROWS="training engine.memory" runs some. Writes runs/bench.
 bench: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.benchmarks $(ROWS)
+
+# Hundreds of kills, refused writes, races and flipped bits: docs/reliability.md. Minutes long.
+torture: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.torture
 
 check: $(READY)
 	$(BIN)/ruff check .

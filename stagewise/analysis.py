@@ -10,6 +10,7 @@ from stagewise.architecture import Architecture
 from stagewise.baselines import Contexts, baselines_beside, chosen_contexts, trained_baselines, with_baselines
 from stagewise.checkpoints import run_folder
 from stagewise.checkpoints.audit import audit
+from stagewise.checkpoints.digest import short_digest
 from stagewise.checkpoints.findings import Audit
 from stagewise.checkpoints.run_folder import ANALYSIS, TABLE, versions, write_json
 from stagewise.checkpoints.series import CheckpointSeries, open_series
@@ -120,17 +121,12 @@ def measure_run(
 
     The arguments are those of `run`.
     """
-    batch = run_batch(recipe, folder)
+    batch, parts = run_batch(recipe, folder), folder / "tables" / "parts"
     write_batch(folder, batch)
-    return measure(
-        open_series(folder, classes=[type(recipe.architecture.init)]),
-        _chosen(probes, extra_probes, recipe.architecture, batch, recipe.task),
-        batch,
-        folder=folder / "tables" / "parts",
-        save=folder / TABLE,
-        device=device,
-        progress=progress,
-    )
+    series = open_series(folder, classes=[type(recipe.architecture.init)])
+    chosen = _chosen(probes, extra_probes, recipe.architecture, batch, recipe.task)
+    with run_folder.measuring(parts):
+        return measure(series, chosen, batch, folder=parts, save=folder / TABLE, device=device, progress=progress)
 
 
 def run_batch(recipe: Recipe, folder: Path) -> Batch:
@@ -201,6 +197,7 @@ def measured(
 ) -> tuple[Audit, pd.DataFrame]:
     """Audit and measure as `analyse` does, without stages and report, and write both results."""
     source = series.source or by_hand(series.name, series.steps, series.load)
+    run_folder.claim_for(folder, source.identity or series.name)
     faults = audit(source, weights=not source.remote)
     task = task or RepeatedTokens.for_model(series.architecture)
     batch = (
@@ -209,9 +206,16 @@ def measured(
     chosen = _chosen(probes, extra_probes, series.architecture, batch, task)
     write_batch(folder, batch)
     parts, file = folder / "parts", folder / TABLE
-    table = measure(series, chosen, batch, folder=parts, save=file, device=device, progress=progress)
+    with run_folder.measuring(parts):
+        table = measure(series, chosen, batch, folder=parts, save=file, device=device, progress=progress)
     record = {
-        "series": {"name": series.name, "steps": list(series.steps), "tokens": list(series.tokens.values())},
+        "format": run_folder.FORMAT,
+        "series": {
+            "name": series.name,
+            "steps": list(series.steps),
+            "tokens": list(series.tokens.values()),
+            "source": source.identity or series.name,
+        },
         "recipe": {"architecture": _plain(series.architecture), "task": describe(task)},
         "audit": faults.plain,
         "versions": versions(),
@@ -223,9 +227,11 @@ def measured(
 def folder_of(series: CheckpointSeries) -> Path:
     """Return the default folder of a series' table and report: one in `runs`.
 
-    Never the folder of the checkpoints themselves.
+    Never the folder of the checkpoints themselves; two sources of one name have two.
     """
-    return Path("runs", f"analysis-{series.name.replace('/', '--')}")
+    name, identity = series.name, series.source.identity if series.source else ""
+    other = "" if identity in ("", name) else f"-{short_digest(identity)[:8]}"
+    return Path("runs", f"analysis-{name.replace('/', '--')}{other}")
 
 
 def _chosen(

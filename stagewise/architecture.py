@@ -9,6 +9,9 @@ from jaxtyping import Float
 from torch import Generator, Tensor
 
 from stagewise.init import AbstractInit, Config, GaussianInit, InitialWeights, Shapes, uniform, zeros
+from stagewise.plan import Count, check_fields, checked
+
+SIZES = {"n_layers", "d_model", "d_head", "n_ctx", "d_vocab"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,9 +33,13 @@ class Architecture:
     huggingface: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        missing = {"n_layers", "d_model", "d_head", "n_ctx", "d_vocab"} - set(self.config)
+        check_fields(self)
+        missing = SIZES - set(self.config)
         if missing:
             raise ValueError(f"the model config lacks {', '.join(sorted(missing))}; got {dict(self.config)}")
+        for size in SIZES & self.config.keys():
+            checked(self.config[size], Count, f"the model config's {size}")
+        checked(self.config.get("n_heads", -1), Count | Literal[-1], "the model config's n_heads")
         if self.n_layers < 1 or self.n_heads < 1:
             raise ValueError(f"a model needs a layer and a head, got {self.n_layers} layers of {self.n_heads} heads")
 

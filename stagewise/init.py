@@ -9,6 +9,8 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import torch
 from torch import Generator, Tensor
 
+from stagewise.plan import NotNegative, check_fields
+
 
 @runtime_checkable
 class Config(Protocol):
@@ -48,6 +50,9 @@ class InitialWeights:
 class AbstractInit(abc.ABC):
     """An initialisation. A leaf is a frozen dataclass of its parameters, pure."""
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     @property
     def averaged(self) -> tuple[str, ...]:
         """Shell patterns of the parameters [head ...] whose gradients training averages over heads; none by default."""
@@ -71,8 +76,8 @@ class GaussianInit(AbstractInit):
         stds: other standard deviations, by a shell pattern of names, {"*.W_O": 0.0}; the first that matches counts.
     """
 
-    std: float | None = None
-    stds: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    std: NotNegative | None = None
+    stds: Mapping[str, NotNegative] = dataclasses.field(default_factory=dict)
 
     def initial(self, cfg: Config, shapes: Shapes, generator: Generator) -> InitialWeights:
         """Draw the weights parameter by parameter, in the order of their names.
@@ -104,10 +109,6 @@ class LinearInit(AbstractInit):
     """
 
     embedding: Literal["uniform", "normal"] = "uniform"
-
-    def __post_init__(self) -> None:
-        if self.embedding not in ("uniform", "normal"):
-            raise ValueError(f'embedding must be "uniform" or "normal", got {self.embedding!r}')
 
     def initial(self, cfg: Config, shapes: Shapes, generator: Generator) -> InitialWeights:
         """Draw the weights parameter by parameter, in the order of their names."""

@@ -3,6 +3,8 @@
 import dataclasses
 from typing import Literal
 
+from stagewise.plan import check_fields
+
 
 @dataclasses.dataclass(frozen=True)
 class RestrictContext:
@@ -18,6 +20,7 @@ class RestrictContext:
     context: int
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.context < 1:
             raise ValueError(f"a restricted context keeps at least the query itself: context >= 1, got {self.context}")
 
@@ -42,10 +45,9 @@ class AblateHead:
     kind: Literal["zero", "mean", "resample"] = "zero"
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.layer < 0 or self.head < 0:
             raise ValueError(f"layers and heads count from 0, got L{self.layer}H{self.head}")
-        if self.kind not in ("zero", "mean", "resample"):
-            raise ValueError(f'kind must be "zero", "mean" or "resample", got {self.kind!r}')
 
     @property
     def first_layer(self) -> int:

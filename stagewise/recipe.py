@@ -11,6 +11,7 @@ from stagewise.architecture import Architecture, OneHotInit, PositionHeadsInit
 from stagewise.init import AbstractInit, GaussianInit, LinearInit, WithoutPositions
 from stagewise.plan import Seeds as Seeds
 from stagewise.plan import TrainPlan as TrainPlan
+from stagewise.plan import check_fields
 from stagewise.task import AbstractTask
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ class Recipe:
     """A task, an architecture (or just the fields of a HookedTransformerConfig) and a plan.
 
     Raises:
-        ValueError: the model has too few positions or tokens for the task.
+        ValueError: a field is of another type, or the model has too few positions or tokens for the task.
     """
 
     task: AbstractTask
@@ -32,6 +33,7 @@ class Recipe:
     plan: TrainPlan = dataclasses.field(default_factory=TrainPlan)
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if isinstance(self.architecture, Mapping):
             object.__setattr__(self, "architecture", Architecture(self.architecture))
         for field, meaning in (("n_ctx", "positions"), ("d_vocab", "tokens")):

@@ -80,7 +80,7 @@ class Batch:
     models trained on a restricted context, the number of tokens that they see.
 
     Raises:
-        ValueError: `nested` or `contexts` name a reference that the batch does not have.
+        ValueError: no sequences, shapes that do not fit, or `nested` or `contexts` name an unknown reference.
     """
 
     tokens: Int[Tensor, "batch pos"] | Float[Tensor, "batch pos feature"]
@@ -92,6 +92,13 @@ class Batch:
     contexts: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        size = tuple(self.tokens.shape[:2])
+        if 0 in size or len(size) < 2:
+            raise ValueError(f"a batch is at least one sequence of one position, got tokens {tuple(self.tokens.shape)}")
+        parts = {"targets": self.targets, "scored": self.scored, **self.relations, **self.references}
+        if unfit := [name for name, values in parts.items() if tuple(values.shape[:2]) != size]:
+            got = f"{unfit[0]} is {tuple(parts[unfit[0]].shape)}"
+            raise ValueError(f"tokens are {size} (sequences, positions), {got}")
         for field, names in (("nested", self.nested or ()), ("contexts", self.contexts)):
             if unknown := [name for name in names if name not in self.references]:
                 raise ValueError(
@@ -128,6 +135,15 @@ class Batch:
             relations={name: mask.to(device) for name, mask in self.relations.items()},
             references={name: log_probs.to(device) for name, log_probs in self.references.items()},
         )
+
+    def check_ids(self, d_vocab: int, of: str = "the model") -> None:
+        """Raise ValueError for token ids or targets that are no tokens; of a regression there are none."""
+        for name, ids in (("token", self.tokens), ("target", self.targets)):
+            if not ids.is_floating_point() and len(wrong := ids[(ids < 0) | (ids >= d_vocab)]):
+                raise ValueError(
+                    f"the batch holds {name} {int(wrong[0])}, and {of} has {d_vocab} tokens, counted from 0: take the "
+                    "tokenizer that it was trained with, or a task of its size"
+                )
 
     def complete(self) -> "Batch":
         """Return the sequences with a scored prediction and a query of every relation; all if there are none.

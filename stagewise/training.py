@@ -2,22 +2,21 @@
 
 import math
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
 
-import pandas as pd
 import torch
 from jaxtyping import Float
-from safetensors.torch import save_file
 from torch import Tensor
 from tqdm.auto import tqdm
 
 from stagewise import models
 from stagewise.checkpoints import run_folder
 from stagewise.checkpoints.digest import digest
-from stagewise.checkpoints.run_folder import read_checkpoint, read_resume
 from stagewise.checkpoints.series import CheckpointSeries, open_series
+from stagewise.checkpoints.training_state import Metrics as Metrics
+from stagewise.checkpoints.training_state import is_complete, resume, save
 from stagewise.init import by_pattern, matching
 from stagewise.loss import training_loss
 from stagewise.models.fused import training_pass
@@ -25,8 +24,8 @@ from stagewise.recipe import Recipe, TrainPlan
 
 Dtype = Literal["float32", "bfloat16"]
 
-Metrics = dict[str, int | float]
-"""Of one update: step, loss, gradient_norm."""
+STEADIER = "lower the learning rate or clip the gradient"
+"""Advice where training diverges."""
 
 
 def train(
@@ -50,24 +49,36 @@ def train(
             torch's autocast chooses what is taken in which.
 
     Raises:
-        ValueError: there is no such device or dtype here; the folder holds a run of another recipe, or an unfinished
-            one that another version, or another dtype, began and this one cannot resume; or `plan.rates` names no
-            parameter.
-        FloatingPointError: the loss is not finite; the last checkpoint before it remains.
+        ValueError: there is no such device or dtype here; the folder holds a run of another recipe, a damaged file, or
+            an unfinished run that another version, or another dtype, began and this one cannot resume; or `plan.rates`
+            names no parameter.
+        FloatingPointError: the loss or a weight is not finite; no such checkpoint is written, those before it remain.
+        BlockingIOError: another process trains in the folder.
         OSError: a file could not be written; what was written before remains.
     """
-    folder, plan = Path(folder), recipe.plan
     _check_device(device, dtype)
+    folder = Path(folder)
+    if (folder / run_folder.RUN).exists():
+        run_folder.claim(folder, recipe)
+        if is_complete(folder, recipe.plan):
+            return _open(folder, recipe)
+    with run_folder.held(folder, "trains"):
+        return _train(recipe, folder, progress, device, dtype)
+
+
+def _train(recipe: Recipe, folder: Path, progress: bool, device: str, dtype: Dtype) -> CheckpointSeries:
+    plan = recipe.plan
     model = models.build(recipe.architecture, plan.seeds.init, device)
     optimiser = _optimiser(model, plan)
     averaged = _averaged(model, recipe)
     rates = [group["lr"] for group in optimiser.param_groups]
     run_folder.claim(folder, recipe)
     example = recipe.task.sample(8, plan.seeds.data).to(device)
+    example.check_ids(recipe.architecture.config["d_vocab"])
     # Chosen on the initial weights, before any are loaded: a resumed run must take the same pass as the first one.
     forward = training_pass(model, example.tokens, example.scored, plan.batch_size)
     way = {"draws": _fingerprint(example.tokens), "native": models.is_native(model), "pass": f"{forward.name}, {dtype}"}
-    start, metrics = _resume(folder, plan, model, optimiser, way)
+    start, metrics = resume(folder, plan, model, optimiser, way)
     if start == plan.steps:
         return _open(folder, recipe)
     stream = recipe.task.stream(plan.seeds.data)
@@ -88,10 +99,12 @@ def train(
     try:
         for step in _shown(steps, start, plan.steps, folder.name, progress, metrics):
             if step in plan.saved_steps:
-                _save(folder, step, model, optimiser, metrics, way)
+                _check_model(step, model, loss_at)
+                save(folder, step, model, optimiser, metrics, way)
     except FloatingPointError as reason:
-        last = max(step for step in plan.saved_steps if step < len(metrics))
-        raise FloatingPointError(f"{reason}. The checkpoints up to step {last} are in {folder}") from reason
+        saved = [step for step in plan.saved_steps if step < len(metrics)]
+        kept = f"The checkpoints up to step {saved[-1]} are in {folder}" if saved else "Nothing was saved"
+        raise FloatingPointError(f"{reason}. {kept}") from reason
     return _open(folder, recipe)
 
 
@@ -140,10 +153,18 @@ def descend(
 
 def _check_finite(step: int, loss: float, norm: float) -> None:
     if not math.isfinite(loss + norm):
-        raise FloatingPointError(
-            f"the loss is {loss} and the gradient's norm {norm} at step {step}; lower the learning rate or clip the "
-            "gradient"
-        )
+        raise FloatingPointError(f"the loss is {loss} and the gradient's norm {norm} at step {step}; {STEADIER}")
+
+
+def _check_model(step: int, model: models.Model, loss_at: Callable[[int], Float[Tensor, ""]]) -> None:
+    """Refuse a model that must not be saved: a weight or its loss is not finite."""
+    for name, weight in models.parameters(model).items():
+        if not bool(weight.isfinite().all()):
+            raise FloatingPointError(f"{name} is not finite at step {step}; {STEADIER}")
+    with torch.no_grad():
+        loss = loss_at(step).item()
+    if not math.isfinite(loss):
+        raise FloatingPointError(f"the loss is {loss} at step {step}; {STEADIER}")
 
 
 def _shown(
@@ -189,56 +210,3 @@ def _averaged(model: models.Model, recipe: Recipe) -> list[str]:
     """Name the parameters whose gradients the initialisation wants averaged over heads."""
     names = list(models.parameters(model))
     return [name for pattern in recipe.architecture.init.averaged for name in matching(names, pattern)]
-
-
-def _save(
-    folder: Path,
-    step: int,
-    model: models.Model,
-    optimiser: torch.optim.Optimizer,
-    metrics: list[Metrics],
-    way: Mapping[str, object],
-) -> None:
-    # resume.pt comes last: it is what a resumed run starts from, so all before it must be on disk.
-    weights = models.weights(model)
-    run_folder.write(run_folder.checkpoint_file(folder, step), lambda partial: save_file(weights, partial))
-    frame = pd.DataFrame(metrics, columns=["step", "loss", "gradient_norm"])
-    run_folder.write(folder / run_folder.METRICS, lambda partial: frame.to_parquet(partial, index=False))
-    state = {"step": step, "optimiser": optimiser.state_dict(), **way}
-    run_folder.write(folder / run_folder.RESUME, lambda partial: torch.save(state, partial))
-
-
-def _resume(
-    folder: Path, plan: TrainPlan, model: models.Model, optimiser: torch.optim.Optimizer, way: Mapping[str, object]
-) -> tuple[int, list[Metrics]]:
-    if not (folder / run_folder.RESUME).exists():
-        return 0, []
-    state = read_resume(folder / run_folder.RESUME)
-    if state["step"] < plan.steps:
-        _check_way(folder, state, way)
-    past = (step for step in plan.saved_steps if step <= state["step"])
-    if not all(run_folder.checkpoint_file(folder, step).exists() for step in past):
-        return 0, []  # some were deleted: from the start again, it gives the same bits
-    models.load(model, read_checkpoint(folder, state["step"]))
-    if state["step"] < plan.steps:
-        optimiser.load_state_dict(state["optimiser"])
-    metrics = pd.read_parquet(folder / run_folder.METRICS)
-    earlier: list[Metrics] = metrics[metrics.step < state["step"]].to_dict("records")
-    return state["step"], earlier
-
-
-_OTHER_WAYS = {
-    "native": "on another major version of transformer-lens, whose optimiser state does not fit this one",
-    "draws": "on a version of this library whose task drew other sequences from the same seed",
-    "pass": "on a version of this library, or with a dtype, that takes sums in another order",
-}
-"""What makes an unfinished run go on with other bits, by the entry of its state that says so."""
-
-
-def _check_way(folder: Path, state: Mapping[str, object], way: Mapping[str, object]) -> None:
-    recorded = {**way, "pass": None, **state}  # earlier versions recorded less
-    for name, reason in _OTHER_WAYS.items():
-        if recorded[name] != way[name]:
-            raise ValueError(
-                f"{folder} was begun {reason}: finish it there, or delete {run_folder.RESUME} in it to start over"
-            )

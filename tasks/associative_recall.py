@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from stagewise.plan import check_fields
 from stagewise.task import AbstractTask, Batch
 
 
@@ -50,6 +51,7 @@ class AssociativeRecall(AbstractTask):
     n_sequences: int | None = None
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if not 1 <= self.n_pairs < self.n_tokens:
             raise ValueError(
                 "the keys beside the query are distinct: n_pairs must be between 1 and n_tokens - 1, got "
@@ -61,8 +63,6 @@ class AssociativeRecall(AbstractTask):
             )
         if not 0 <= self.p <= 1:
             raise ValueError(f"p is a share of the sequences, between 0 and 1; got {self.p}")
-        if self.copies not in ("forced", "bernoulli"):
-            raise ValueError(f'copies must be "forced" or "bernoulli", got {self.copies!r}')
         if self.n_sequences is not None and self.n_sequences < 1:
             raise ValueError(f"n_sequences must be positive, or None for fresh data, got {self.n_sequences}")
 

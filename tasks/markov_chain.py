@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from stagewise.plan import Natural, check_fields
 from stagewise.task import TEACHER, AbstractTask, Batch, derive_seed
 
 
@@ -60,9 +61,10 @@ class MarkovChain(AbstractTask):
     lag_weights: tuple[float, ...] | None = None
     features: Literal["orthogonal", "frobenius"] = "frobenius"
     n_sequences: int | None = 20_000
-    seed: int = 0
+    seed: Natural = 0
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if not self.spans or min(self.spans) < 1:
             raise ValueError(f"spans must be one positive number of lags a group, got {self.spans}")
         if self.stride is not None and self.stride < 1:
@@ -86,8 +88,6 @@ class MarkovChain(AbstractTask):
                 f"there are at most d_vocab^2 = {self.d_vocab**2} matrices orthogonal to each other, {len(self.spans)} "
                 'groups were asked for: raise d_vocab, or take features="orthogonal"'
             )
-        if self.features not in ("orthogonal", "frobenius"):
-            raise ValueError(f'features must be "orthogonal" or "frobenius", got {self.features!r}')
 
     @property
     def groups(self) -> tuple[range, ...]:

@@ -8,6 +8,7 @@ from einops import einsum
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from stagewise.plan import Natural, check_fields
 from stagewise.task import TEACHER, AbstractTask, Batch, derive_seed
 
 
@@ -46,9 +47,10 @@ class MarkovRegression(AbstractTask):
     importance: float = 1.7
     noise: float = 0.0
     n_sequences: int | None = None
-    seed: int = 0
+    seed: Natural = 0
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if not self.spans or min(self.spans) < 1 or self.n_lags < sum(self.spans):
             raise ValueError(
                 f"spans must be one positive number of lags a group, {self.n_lags} (n_lags) at most in all, "

@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from stagewise.architecture import Architecture
+from stagewise.plan import check_fields
 from stagewise.task import AbstractTask, Batch
 
 LONGEST = 32
@@ -63,6 +64,7 @@ class RepeatedTokens(AbstractTask):
     n_sequences: int | None = None
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if not 2 <= self.length <= self.d_vocab:
             raise ValueError(
                 f"length must be between 2 and d_vocab = {self.d_vocab}, so that no token comes twice in the first "

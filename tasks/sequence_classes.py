@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
+from stagewise.plan import check_fields
 from stagewise.task import TRAINING, AbstractTask, Batch, derive_seed
 from stagewise.tasks.published_streams import published_batches, replayed
 
@@ -58,6 +59,7 @@ class SequenceClasses(AbstractTask):
     n_sequences: int | None = None
 
     def __post_init__(self) -> None:
+        check_fields(self)
         for name in ("n_queries", "labels_per_query", "n_common", "n_distinct", "length", "common_weight"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)}")

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from stagewise.plan import Natural, check_fields
 from stagewise.task import TEACHER, AbstractTask, Batch, derive_seed
 
 
@@ -47,9 +48,10 @@ class SparseRegression(AbstractTask):
     positions: Literal["fixed", "random"] = "fixed"
     marked: bool = False
     n_sequences: int | None = None
-    seed: int = 0
+    seed: Natural = 0
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.d < 1 or not 1 <= self.n_copies < self.n_positions:
             raise ValueError(
                 "d must be positive and n_copies between 1 and n_positions - 1, got "
@@ -57,8 +59,6 @@ class SparseRegression(AbstractTask):
             )
         if not 0 <= self.p <= 1:
             raise ValueError(f"p is a share of the sequences, between 0 and 1; got {self.p}")
-        if self.positions not in ("fixed", "random"):
-            raise ValueError(f'positions must be "fixed" or "random", got {self.positions!r}')
         if self.positions == "random" and not self.marked:
             raise ValueError("random positions cannot be detected without a mark: set marked=True")
         if self.n_sequences is not None and self.n_sequences < 1:

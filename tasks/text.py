@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stagewise.checkpoints.series import CheckpointSeries
+from stagewise.plan import check_fields
 from stagewise.task import AbstractTask, Batch
 from stagewise.text.token_relations import token_relations
 from stagewise.text.tokenizer import ACCEPTED, TOKENIZER, encode, vocabulary_size
@@ -54,6 +55,7 @@ class Text(AbstractTask):
     n_sequences: None = None
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if bool(self.files) == (self.text is not None):
             raise ValueError("give either `files` or the `text` itself")
         if self.length < 2:

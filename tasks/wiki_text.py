@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Generator, Tensor
 
+from stagewise.plan import check_fields
 from stagewise.task import EVALUATION, TRAINING, AbstractTask, Batch, derive_seed
 from stagewise.text import n_grams
 from stagewise.text.corpus import BYTES, Corpus, TokenizerKind, corpus
@@ -63,6 +64,7 @@ class WikiText(AbstractTask):
     relations_move: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.length < 2 or (self.vocab_size is not None and self.vocab_size < 2):
             raise ValueError(
                 f"length and vocab_size must be at least two, got length={self.length}, vocab_size={self.vocab_size}"

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from stagewise.plan import check_fields
 from stagewise.task import AbstractTask, Batch
 
 
@@ -65,6 +66,7 @@ class Windows(AbstractTask):
     context: int
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.context < 1:
             raise ValueError(f"context must be at least one token, got {self.context}")
 

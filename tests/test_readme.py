@@ -54,3 +54,11 @@ def test_every_example_that_a_page_names_is_there() -> None:
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
     named = {name for page in pages for name in re.findall(r"examples/(\w+\.py)", page.read_text(encoding="utf8"))}
     assert named <= {path.name for path in (ROOT / "examples").glob("*.py")}
+
+
+def test_every_promise_names_tests_that_there_are() -> None:
+    promises = (ROOT / "docs" / "reliability.md").read_text(encoding="utf8")
+    named = set(re.findall(r"`(test_\w+)`", promises))
+    sources = [path.read_text(encoding="utf8") for path in (ROOT / "tests").rglob("test_*.py")]
+    assert len(named) > 15
+    assert not {name for name in named if not any(f"def {name}(" in source for source in sources)}

@@ -87,14 +87,14 @@ def test_schedules_of_numpy_numbers_can_be_written() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"steps": 0}, "steps and batch_size must be at least 1, got steps=0"),
-        ({"batch_size": 0}, "got steps=900, batch_size=0"),
+        ({"steps": 0}, r"TrainPlan.steps: expected a whole number of at least 1, got 0"),
+        ({"batch_size": 0}, "TrainPlan.batch_size: expected a whole number of at least 1, got 0"),
         ({"steps": 9, "save": [10]}, r"saves lie between step 0 and step 9 \(`steps`\), got \[10\]"),
         ({"save": [-1]}, r"saves lie between step 0 .* got \[-1\]"),
         ({"clip": 0.0}, "clip must be positive, or None for no clipping, got 0.0"),
         ({"clip": -1.0}, "clip must be positive"),
-        ({"warmup": -1}, "must not be negative, got warmup=-1, cooldown=0"),
-        ({"cooldown": -2}, "must not be negative, got warmup=0, cooldown=-2"),
+        ({"warmup": -1}, "TrainPlan.warmup: expected a whole number of at least 0, got -1"),
+        ({"cooldown": -2}, "TrainPlan.cooldown: expected a whole number of at least 0, got -2"),
     ],
     ids=str,
 )

@@ -1,6 +1,8 @@
 """Batches, seeds and streams: what every task gives."""
 
 import dataclasses
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -126,3 +128,27 @@ def test_a_task_names_neither_contexts_nor_value_features_unless_it_says_so() ->
     task = RepeatedTokens(8, 4)
     assert task.contexts is None
     assert dict(task.value_features()) == {}
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (2, 0)])
+def test_a_batch_of_nothing_is_refused(shape: tuple[int, ...]) -> None:
+    tokens = torch.zeros(shape, dtype=torch.long)
+    with pytest.raises(ValueError, match="a batch is at least one sequence of one position, got tokens"):
+        Batch(tokens, tokens, tokens.bool())
+
+
+@pytest.mark.parametrize("field", ["targets", "scored", "relation", "reference"])
+def test_parts_of_a_batch_that_do_not_fit_its_tokens_are_refused(field: str) -> None:
+    tokens = torch.zeros(2, 3, dtype=torch.long)
+    whole = {
+        "targets": tokens,
+        "scored": tokens.bool(),
+        "relation": torch.ones(2, 3, 3),
+        "reference": torch.zeros(2, 3),
+    }
+    whole[field] = whole[field][:1]
+    parts = {"relations": {"relation": whole.pop("relation")}, "references": {"reference": whole.pop("reference")}}
+    # Beside the constructor: in the tests it has its shapes checked by jaxtyping before that.
+    given: Any = SimpleNamespace(tokens=tokens, nested=None, contexts={}, **whole, **parts)
+    with pytest.raises(ValueError, match=rf"tokens are \(2, 3\) \(sequences, positions\), {field} is \(1, 3"):
+        Batch.__post_init__(given)

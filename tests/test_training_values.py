@@ -16,7 +16,7 @@ from stagewise import models as model
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.run_folder import METRICS
 from stagewise.checkpoints.series import open_series
-from stagewise.init import AbstractInit, Config, InitialWeights, Shapes
+from stagewise.init import AbstractInit, Config, GaussianInit, InitialWeights, Shapes
 from stagewise.recipe import Recipe, Seeds, TrainPlan
 from stagewise.tasks import MarkovChain, Windows
 from stagewise.training import descend, train
@@ -134,6 +134,27 @@ def test_a_loss_that_is_not_finite_stops_and_leaves_the_checkpoints_before_it(tm
     series = open_series(tmp_path)
     assert series.steps[0] == 0
     assert all(weight.isfinite().all() for _, state in series for weight in state.values())
+
+
+@pytest.mark.parametrize("rate", [1e30, 3e38], ids=["the loss overflows", "the weights do"])
+@pytest.mark.parametrize(("steps", "save"), [(1, ()), (3, (1, 2)), (3, (0, 3))], ids=["last", "every", "late"])
+def test_a_model_that_is_not_finite_is_never_saved_not_even_after_the_last_update(
+    steps: int, save: tuple[int, ...], rate: float, tmp_path: Path
+) -> None:
+    plan = TrainPlan(steps=steps, batch_size=6, optimiser="sgd", learning_rate=rate, clip=None, save=save)
+    with pytest.raises(FloatingPointError, match=r"finite at step 1|the loss is (nan|inf) ") as caught:
+        train(Recipe(TASK, FULL, plan), tmp_path, progress=False)
+    assert str(caught.value).endswith(f"The checkpoints up to step 0 are in {tmp_path}")
+    assert open_series(tmp_path).steps == (0,)
+    with pytest.raises(FloatingPointError, match="step 0 are in"):  # again: the first one is still good
+        train(Recipe(TASK, FULL, plan), tmp_path, progress=False)
+
+
+def test_a_model_that_starts_with_an_infinite_weight_saves_nothing(tmp_path: Path) -> None:
+    recipe = Recipe(TASK, dataclasses.replace(FULL, init=GaussianInit(std=1e39)), PLAN)
+    with pytest.raises(FloatingPointError, match=r"is not finite at step 0; .* Nothing was saved"):
+        train(recipe, tmp_path, progress=False)
+    assert not (tmp_path / "checkpoints").exists()
 
 
 USERS_MODELS = {

@@ -3,12 +3,12 @@
 import dataclasses
 import hashlib
 import json
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 SHORT = 16
 """Hexadecimal digits where a hash is part of a file's name."""
@@ -50,7 +50,8 @@ def _text(plain: Any) -> str:
 
 def _plain(value: object) -> Any:
     """Return what JSON can hold, the same for equal values; types that JSON lacks are tagged."""
-    if isinstance(value, torch.Tensor):
+    torch = sys.modules.get("torch")  # stages and reports do without it
+    if torch is not None and isinstance(value, torch.Tensor):
         flat = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
         return _bytes(str(value.dtype), tuple(value.shape), flat)
     if isinstance(value, np.ndarray) and value.dtype != object:

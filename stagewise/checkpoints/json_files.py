@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from stagewise.checkpoints import checksums
+
 KINDS = {list: "a list", str: "a text", bool: "a boolean", int: "a number", float: "a number"}
 
 
@@ -17,10 +19,12 @@ def read_json(path: Path, fix: str = "restore it", *, name: str = "") -> dict[st
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: it is not JSON, or holds something else than an object; the message names the file and the fault.
+        ValueError: it is damaged, not JSON, or holds something else than an object; the message names the file and the
+            fault.
     """
     what = name or str(path)
     try:
+        checksums.check(path, fix)
         value = json.loads(path.read_text(encoding="utf8"))
     except FileNotFoundError:
         raise FileNotFoundError(f"{what} is not there: {fix}") from None

@@ -1,22 +1,26 @@
-"""A run is a folder: the names in it, and writing that never leaves half a file.
+"""A run is a folder: the names in it, and what reads them.
 
 torch is imported where weights are read: stages and reports come from tables alone, and start seconds sooner.
 """
 
 import contextlib
-import errno
 import importlib.metadata
-import json
-import os
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from stagewise.checkpoints import checksums
 from stagewise.checkpoints.json_files import read_json
+from stagewise.checkpoints.migration import FORMAT as FORMAT
+from stagewise.checkpoints.migration import migrated
+from stagewise.checkpoints.parquet_files import parquet_faults
 from stagewise.checkpoints.table_file import TableFile
+from stagewise.checkpoints.writing import held as held
+from stagewise.checkpoints.writing import write as write
+from stagewise.checkpoints.writing import write_json as write_json
 
 if TYPE_CHECKING:
     from stagewise.checkpoints.weight_files import State
@@ -36,6 +40,9 @@ REPORT = "report.html"
 ANALYSIS = "analysis.json"
 """What `analyse` writes instead of run.json, for checkpoints that were trained elsewhere."""
 
+SOURCE = "parts/source.json"
+"""Beside it: whose measurements these are."""
+
 
 def checkpoint_file(folder: Path, step: int) -> Path:
     """Return where the weights of a step are.
@@ -46,50 +53,14 @@ def checkpoint_file(folder: Path, step: int) -> Path:
     return folder / "checkpoints" / f"step-{step:08d}.safetensors"
 
 
-def write(path: Path, save: Callable[[Path], object]) -> Path:
-    """Write a file under a temporary name, sync it, and rename it: the file is complete, or as it was before.
-
-    Raises:
-        OSError: it could not be written; the message says whether the disk is full.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        save(partial)
-        with open(partial, "rb+") as file:
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    except BaseException as reason:
-        with contextlib.suppress(OSError):
-            partial.unlink(missing_ok=True)
-        if _disk_is_full(reason):
-            raise OSError(
-                errno.ENOSPC,
-                "the disk is full. What was there before is untouched: free some space and run the same command "
-                "again, it resumes from the last checkpoint",
-                str(path),
-            ) from reason
-        raise
-    return path
-
-
-def _disk_is_full(reason: BaseException) -> bool:
-    # safetensors and torch report a failed write by their own exception types, with the system's message in them.
-    return getattr(reason, "errno", None) == errno.ENOSPC or os.strerror(errno.ENOSPC) in str(reason)
-
-
-def write_json(path: Path, value: Any) -> Path:
-    """Write plain data as indented JSON."""
-    return write(path, lambda partial: partial.write_text(json.dumps(value, indent=2) + "\n", encoding="utf8"))
-
-
 def claim(folder: Path, recipe: "Recipe | Mapping[str, Any]", name: str = RUN) -> None:
     """Write run.json in a new folder; in one that holds a run, check that it is a run of the same recipe.
 
     For a training without a `Recipe`, give its settings as plain data and the name of the file for them.
 
     Raises:
-        ValueError: the folder belongs to another recipe; the message lists the fields that differ.
+        ValueError: the folder belongs to another recipe, and the message lists the fields that differ; or it holds
+            checkpoints of no recipe.
     """
     from stagewise.recipe import describe, differences
 
@@ -102,7 +73,49 @@ def claim(folder: Path, recipe: "Recipe | Mapping[str, Any]", name: str = RUN) -
                 "Choose another folder, or delete this one to start over; nothing in it was changed"
             )
         return
-    write_json(folder / name, {"recipe": expected, "versions": versions()})
+    if name == RUN and any((folder / "checkpoints").glob("step-*")):
+        raise ValueError(
+            f"{folder} holds checkpoints, and no {RUN} that says of which recipe: restore it, or choose another folder"
+        )
+    write_json(folder / name, {"format": FORMAT, "recipe": expected, "versions": versions()})
+
+
+def claim_for(folder: Path, source: str) -> None:
+    """Claim a folder for the measurements of one source, so that they never overwrite those of another.
+
+    Args:
+        folder: of the measurements.
+        source: its identity, as `Source.identity`.
+
+    Raises:
+        ValueError: it holds measurements of another source, or a run, whose own they are.
+    """
+    path, other = folder / SOURCE, None
+    if path.exists():
+        other = read_json(path, "delete it if the measurements in this folder are of the same checkpoints")["source"]
+    elif (folder / RUN).exists():
+        other = "the run in it"
+    elif (folder / ANALYSIS).exists():
+        other = read_record(folder).get("series", {}).get("source", source)
+    if other not in (None, source):
+        raise ValueError(
+            f"{folder} holds measurements of {other}, not of {source}: choose another folder, with --out. If these are "
+            f"the same checkpoints in another place, delete {path}"
+        )
+    if not path.exists():
+        write_json(path, {"source": source})
+
+
+@contextlib.contextmanager
+def measuring(parts: Path) -> Iterator[None]:
+    """Hold the folder of a measurement's parts, rid of those that are damaged: they are measured again.
+
+    Raises:
+        BlockingIOError: another process measures there; the message says which.
+    """
+    with held(parts, "measures"):
+        checksums.remove_damaged(parts)
+        yield
 
 
 def read_run(folder: Path, name: str = RUN) -> dict[str, Any]:
@@ -132,7 +145,7 @@ def read_record(folder: Path) -> dict[str, Any]:
 
 
 def _record(path: Path, fix: str) -> dict[str, Any]:
-    record = read_json(path, fix)
+    record = migrated(read_json(path, fix), path)
     if not isinstance(record.get("recipe"), dict):
         raise ValueError(f"{path} records no recipe, so it was not written by this library: {fix}")
     return record
@@ -163,7 +176,7 @@ def read_resume(path: Path) -> dict[str, Any]:
 
     fix = "Delete it and train again: that starts over, and gives the same bits"
     state = load_file(path, fix)
-    if not isinstance(state, dict):
+    if not isinstance(state, dict) or not isinstance(state.get("step"), int) or "optimiser" not in state:
         raise ValueError(f"{path} holds no state of a training. {fix}")
     return state
 
@@ -207,7 +220,9 @@ def table_file(folder: Path) -> TableFile:
     file = TableFile(folder / TABLE)
     if not file.path.exists():
         raise FileNotFoundError(f"{file.path} is not there: measure the run first, with `stagewise measure {folder}`")
-    if "reference" in file.names and "nested" not in file.names:
+    with parquet_faults(file.path, f"measure it anew, with `stagewise measure {folder}`"):
+        names = file.names
+    if "reference" in names and "nested" not in names:
         raise ValueError(
             f"{file.path} was measured by an earlier version of stagewise and does not mark which of its references "
             f"are partial solutions: measure it anew, with `stagewise measure {folder}`"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from stagewise.architecture import Architecture
-from stagewise.checkpoints.digest import file_digest
+from stagewise.checkpoints.digest import file_digest, short_digest
 from stagewise.checkpoints.hub import Hub
 from stagewise.checkpoints.hub_revisions import on_hub
 from stagewise.checkpoints.names import Coordinates, Parse, seed_of
@@ -125,6 +125,8 @@ def open_series(
     chosen = (
         origin if len(entries) == len(origin.entries) else dataclasses.replace(origin, entries=entries, promised=())
     )
+    if entries[0].at.branch:
+        chosen = dataclasses.replace(chosen, identity=f"{chosen.identity} {entries[0].at.branch}")
     described = architecture_of(chosen, architecture)
     by_step = {entry.at.step: entry for entry in entries}
     tokens = {entry.at.step: entry.at.tokens for entry in entries if entry.at.tokens is not None}
@@ -148,14 +150,17 @@ def find(
         OSError: the hub does not answer.
     """
     if not isinstance(source, str | Path):
-        return in_memory(source, "models in memory")
+        given = in_memory(source, "models in memory")
+        ends = [(entry.at.step, entry.digest()) for entry in (*given.entries[:1], *given.entries[-1:])]
+        return dataclasses.replace(given, identity=f"{len(given.entries)} models {short_digest(ends)}")
     if isinstance(source, str) and not Path(source).exists() and re.fullmatch(r"[\w.-]+/[\w.-]+", source):
         try:
-            return on_hub(Hub(source, **(hub or {})), parse)
+            return dataclasses.replace(on_hub(Hub(source, **(hub or {})), parse), identity=source)
         except (FileNotFoundError, ConnectionError) as reason:
             raise type(reason)(f"there is no folder {source} here, and as a repository: {reason}") from reason
     folder = Path(source)
-    return _in_run(folder, classes) if (folder / RUN).exists() else in_folder(folder, parse)
+    found = _in_run(folder, classes) if (folder / RUN).exists() else in_folder(folder, parse)
+    return dataclasses.replace(found, identity=os.path.realpath(folder))
 
 
 def _chosen(source: Source, branch: str | None, steps: Iterable[int] | None) -> tuple[Entry, ...]:

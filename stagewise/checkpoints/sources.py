@@ -53,6 +53,7 @@ class Source:
         ordered: whether the entries were given in an order, as in a list.
         remote: whether reading weights downloads them.
         beside: finds a file that belongs to all checkpoints, as their tokenizer; None where there is none.
+        identity: by which two sources of one name are told apart: a folder's path, a repository; "" if it has none.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Source:
     ordered: bool = False
     remote: bool = False
     beside: Callable[[str], Path | None] = dataclasses.field(repr=False, default=lambda name: None)
+    identity: str = ""
 
     def only(self, steps: Iterable[int]) -> "Source":
         """Return the source with only these steps."""

@@ -11,7 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from stagewise.checkpoints import checksums
 from stagewise.checkpoints.json_files import read_json
+from stagewise.models import CONSTANTS
 
 State = Mapping[str, Tensor]
 
@@ -107,6 +109,13 @@ def _read_one(path: Path) -> dict[str, Tensor]:
     return dict(loaded)
 
 
+def not_finite(state: State) -> tuple[str, ...]:
+    """Return the names of the weights that hold nan or infinity; a HookedTransformer's constant buffers may."""
+    return tuple(
+        name for name, weight in state.items() if not name.endswith(CONSTANTS) and not bool(weight.isfinite().all())
+    )
+
+
 def load_file(path: Path, fix: str = RESTORE) -> Any:
     """Load what a .safetensors file or one of `torch.save` holds, on the CPU. Pickled files run no code.
 
@@ -123,11 +132,14 @@ def load_file(path: Path, fix: str = RESTORE) -> Any:
     from safetensors.torch import load_file as load_safetensors
 
     try:
+        checksums.check(path, fix)
         if path.suffix == ".safetensors":
             return load_safetensors(path)
         return torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} is gone: it was there when the series was opened") from None
+    except checksums.DamagedFile:
+        raise
     except (SafetensorError, OSError, *UNREADABLE) as reason:
         # A truncated zip archive makes torch seek before its start, which the system calls an invalid argument.
         if isinstance(reason, OSError) and reason.errno != errno.EINVAL:

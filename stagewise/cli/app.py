@@ -52,8 +52,13 @@ app.command()(sweep)
 
 @app.command()
 def train(
-    task: Annotated[str, typer.Argument(metavar="TASK|FOLDER", help="a task, or the run folder to resume")],
+    task: Annotated[
+        str | None, typer.Argument(metavar="TASK|FOLDER", help="a task, or the run folder to resume")
+    ] = None,
     folder: RunFolder = None,
+    record: Annotated[
+        Path | None, typer.Option("--from", help="a run.json: make its run again in --folder, from this record alone")
+    ] = None,
     preset: Preset = None,
     seed: Seed = None,
     heads: Heads = None,
@@ -66,14 +71,19 @@ def train(
     dtype: DtypeName = "float32",
     quiet: Quiet = False,
 ) -> None:
-    """Train a preset of a task into a run folder, or resume the run in a folder."""
+    """Train a preset of a task into a run folder, resume the run in a folder, or make a run again from its record."""
     with reported_errors():
         one_thread()
         from stagewise.checkpoints.run_folder import RUN
         from stagewise.training import train as train_recipe
 
         choice = Choice(preset, seed, heads, layers, steps, config, settings)
-        if (Path(task) / RUN).exists():
+        if record is not None and task is None:
+            recipe = recipe_in(record, choice, own_task or ())
+            folder = folder or Path("runs", f"{record.absolute().parent.name}-again")
+        elif task is None or record is not None:
+            raise ValueError("give a task or a run folder, or a run.json with --from and a --folder for the new run")
+        elif (Path(task) / RUN).exists():
             recipe, folder = recipe_in(Path(task), choice, own_task or ()), Path(task)
         else:
             recipe, folder = recipe_of(task, choice), folder or Path("runs", task.replace(":", "-"))

@@ -62,18 +62,19 @@ def recipe_of(task: str, choice: Choice) -> "Recipe":
 
 
 def recipe_in(folder: Path, choice: Choice = AS_IT_IS, tasks: Sequence[str] = ()) -> "Recipe":
-    """Return the recipe of a run folder, changed by the options.
+    """Return the recipe of a run folder, or of a record alone, changed by the options.
 
     Args:
-        folder: the run folder.
+        folder: the run folder, or its run.json.
         choice: of steps, config and settings.
         tasks: classes from elsewhere that run.json names, as module:Class.
 
     Raises:
-        ValueError: an option that only a preset has, or a class of the run that cannot be found.
+        ValueError: an option that only a preset has, a class of the run that cannot be found, or a recipe that this
+            version cannot read.
     """
-    from stagewise.checkpoints.run_folder import read_run
-    from stagewise.recipe import rebuild
+    from stagewise.checkpoints.run_folder import RUN, read_run
+    from stagewise.recipe import Recipe, rebuild
 
     given = {name: getattr(choice, name) for name in ("preset", "seed", "heads", "layers")}
     if named := [name for name, value in given.items() if value is not None]:
@@ -82,7 +83,16 @@ def recipe_in(folder: Path, choice: Choice = AS_IT_IS, tasks: Sequence[str] = ()
             "of the folder, or change its fields with --set"
         )
     classes = task_classes(tasks)
-    recipe: Recipe = rebuild(read_run(folder)["recipe"], classes)
+    record = read_run(folder.parent, folder.name) if folder.is_file() else read_run(folder, RUN)
+    try:
+        recipe: Recipe = rebuild(record["recipe"], classes)
+    except TypeError as reason:  # a field that this version does not have, or one that it lacks
+        made_by = record.get("versions", {}).get("stagewise", "another version")
+        raise ValueError(
+            f"the recipe in {folder} was written by stagewise {made_by} ({reason}): use that one"
+        ) from reason
+    if not isinstance(recipe, Recipe):
+        raise ValueError(f"{folder} records no recipe of a run: restore it, or train again in a new folder")
     return changed(recipe, {**_of_training(choice), **read_settings(choice.settings or [])}, classes)
 
 

@@ -6,6 +6,7 @@ import hashlib
 import html
 import importlib.metadata
 import os
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -220,10 +221,19 @@ def load_stages(folder: str | Path) -> Stages:
 def _saved(folder: Path, table: pd.DataFrame, criteria: StageCriteria | None) -> Stages | None:
     """Return the saved stages that this code found in this very table by these criteria; None if there are none."""
     path = folder / STAGES
-    if not path.exists() or _read(path).get("code") != _code():
+    if not path.exists() or not _is_intact(path) or _read(path).get("code") != _code():
         return None
     saved = load_stages(folder)
     return saved if saved.digest == digest(rows_of_evidence(table)) and criteria in (None, saved.criteria) else None
+
+
+def _is_intact(path: Path) -> bool:
+    from stagewise.checkpoints.checksums import is_intact
+
+    if intact := is_intact(path):
+        return intact
+    warnings.warn(f"{path} is damaged: the stages are found anew", stacklevel=2)
+    return False
 
 
 def _read(path: Path) -> dict[str, Any]:

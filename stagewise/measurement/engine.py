@@ -13,6 +13,7 @@ from stagewise.checkpoints.digest import short_digest
 from stagewise.checkpoints.run_folder import write, write_json
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.measurement.checkpoint import Plan
+from stagewise.measurement.inputs import check_batch
 from stagewise.measurement.measuring import Measurement, measure_steps, write_part
 from stagewise.measurement.parts import join, join_into, rows_of
 from stagewise.measurement.passes import default_memory, slices
@@ -70,13 +71,12 @@ def measure(
     names = [type(probe).__name__ for probe in probes]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(f"give one probe of a kind, their rows share its name: {', '.join(twice)} came twice")
-    if empty := (~batch.scored.any(1)).nonzero()[:, 0].tolist():
-        raise ValueError(f"sequences {', '.join(map(str, empty))} of the batch have no scored position: leave them out")
     several = [series] if isinstance(series, CheckpointSeries) else list(series)
     if len({one.name for one in several}) < max(len(several), 1):
         raise ValueError(f"several series need a name each; got {', '.join(one.name for one in several) or 'none'}")
     for one in several:
-        _check_fit(batch, one)
+        edits = [edit for probe in probes for edit in probe.edits(one.architecture)]
+        check_batch(batch, one.architecture, edits, f"the series {one.name}")
     if workers < 1:
         raise ValueError(f"a measurement needs at least one worker, got {workers}")
     memory = default_memory(device) // workers if memory is None else memory
@@ -95,20 +95,6 @@ def measure(
         table = Table(join(written))
         declare(table, quantities)
         return table
-
-
-def _check_fit(batch: Batch, series: CheckpointSeries) -> None:
-    """Refuse a batch that the models cannot read."""
-    config = series.architecture.config
-    if not batch.tokens.is_floating_point() and (largest := int(batch.tokens.max())) >= config["d_vocab"]:
-        raise ValueError(
-            f"the batch holds token {largest}, and the models of {series.name} have {config['d_vocab']} tokens, "
-            "counted from 0: take the tokenizer that they were trained with, or a task of their size"
-        )
-    if (length := batch.tokens.shape[1]) > config["n_ctx"]:
-        raise ValueError(
-            f"the batch has {length} positions, and the models of {series.name} have {config['n_ctx']}: shorten it"
-        )
 
 
 def _across(

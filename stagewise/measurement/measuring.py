@@ -21,10 +21,11 @@ from stagewise.checkpoints.digest import short_digest
 from stagewise.checkpoints.run_folder import write
 from stagewise.checkpoints.series import CheckpointSeries, State
 from stagewise.measurement.checkpoint import Checkpoint, Plan, readings
+from stagewise.measurement.inputs import unmeasured
 from stagewise.measurement.rows import bootstrap_weights, columns
 from stagewise.models import Model
 from stagewise.sweeping import worker_pool
-from stagewise.table import Columns, tidy_columns
+from stagewise.table import Columns, tidy, tidy_columns
 from stagewise.task import Batch
 
 
@@ -67,8 +68,11 @@ class Measurement:
         except ValueError as reason:
             fix = "`stagewise audit` lists what differs; `steps=` leaves it out"
             raise ValueError(f"step {step} of {series.name!r}: {reason}. {fix}") from reason
+        marker = unmeasured(state, f"step {step} of {series.name!r}")
         known = {"run": series.name, "step": step, "tokens": series.tokens.get(step), "seed": series.seed}
         labels: dict[str, Any] = {name: label for name, label in known.items() if label is not None}
+        if marker is not None:
+            return tidy([marker.assign(**labels)])
         blocks: list[Columns] = []
         found = readings(plan, Checkpoint(self._model, step, state))
         for probe in plan.probes:

@@ -90,6 +90,9 @@ def svg(figure: Figure | object, name: str) -> str:
     text = COORDINATES.sub(lambda match: HUNDREDTHS.sub(r"\1", match[0]), text[text.index("<svg") :])
     # Nothing refers to an image's id, and two images of the same pixels have the same one.
     text = re.sub(r'(<image\b[^>]*?) id="[^"]*"', r"\1", text)
+    # Matplotlib names a clip after the last bits of its place, in which a constrained layout is not reproducible.
+    for number, clip in enumerate(re.findall(r'<clipPath id="([^"]+)"', text)):
+        text = text.replace(f'id="{clip}"', f'id="clip{number}"').replace(f"#{clip})", f"#clip{number})")
     text = re.sub(r'\bid="', f'id="{name}-', text)
     text = re.sub(r'(url\(|href=")#', rf"\g<1>#{name}-", text)
     text = text.replace(f"'{FONTS[0]}'", ", ".join(f"'{font}'" for font in FONTS[:-1]) + f", {FONTS[-1]}")

@@ -13,7 +13,15 @@ import numpy as np
 import pandas as pd
 
 from stagewise.checkpoints.json_files import read_json
-from stagewise.checkpoints.run_folder import BATCH, METRICS, REPEATED, read_record, table_file, write
+from stagewise.checkpoints.parquet_files import read_parquet
+from stagewise.checkpoints.run_folder import (
+    BATCH,
+    METRICS,
+    REPEATED,
+    read_record,
+    table_file,
+    write,
+)
 from stagewise.checkpoints.table_file import TableFile
 from stagewise.detection.stages import Stages, stages_of
 from stagewise.table import families
@@ -103,8 +111,10 @@ def read_measured(folder: Path, classes: Iterable[type] = ()) -> Measured:
     run, file = read_record(folder), table_file(folder)
     if (folder / BATCH).exists():
         run[RECORDED] = read_json(folder / BATCH, f"measure again, with `stagewise measure {folder}`")
-    metrics = pd.read_parquet(folder / METRICS) if (folder / METRICS).exists() else None
-    repeated = pd.read_parquet(folder / REPEATED) if (folder / REPEATED).exists() else None
+    metrics, repeated = (
+        read_parquet(folder / name, fix) if (folder / name).exists() else None
+        for name, fix in ((METRICS, "delete it to report without the training loss"), (REPEATED, "measure it anew"))
+    )
     known = known_of(run, classes)
     return Measured(
         run, metrics, file.outline, stages_of(folder), known.relations, known.first_query, repeated, known.references,

@@ -1,22 +1,29 @@
 """Run folders: files are whole or not there, and a folder belongs to one recipe."""
 
 import dataclasses
-import errno
 import json
-import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
+from stagewise.analysis import folder_of
+from stagewise.architecture import minimal
+from stagewise.checkpoints.checksums import LIST
+from stagewise.checkpoints.parquet_files import read_parquet
 from stagewise.checkpoints.run_folder import (
     ANALYSIS,
+    METRICS,
     RESUME,
     RUN,
     checkpoint_file,
     claim,
+    claim_for,
     is_finished,
+    measuring,
     read_plan,
     read_record,
     read_resume,
@@ -25,61 +32,8 @@ from stagewise.checkpoints.run_folder import (
     write,
     write_json,
 )
-from stagewise.checkpoints.series import open_series
+from stagewise.checkpoints.series import find, open_series
 from stagewise.recipe import Recipe, describe
-
-
-def test_a_file_is_written_whole_and_nothing_else_is_left(tmp_path: Path) -> None:
-    path = write(tmp_path / "new" / "file", lambda partial: partial.write_text("all of it"))
-    assert path.read_text() == "all of it"
-    assert [file.name for file in path.parent.iterdir()] == ["file"]
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
-def test_a_write_that_breaks_leaves_the_old_file(tmp_path: Path, error: type[BaseException]) -> None:
-    def save(partial: Path) -> None:
-        partial.write_text("half")
-        raise error("while writing")
-
-    write(tmp_path / "file", lambda partial: partial.write_text("old"))
-    with pytest.raises(error, match="while writing"):
-        write(tmp_path / "file", save)
-    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("file", "old")]
-
-
-def test_a_file_has_its_bytes_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[tuple[int, bool]] = []
-
-    def fsync(descriptor: int) -> None:
-        seen.append((os.fstat(descriptor).st_size, (tmp_path / "file").exists()))
-
-    monkeypatch.setattr(os, "fsync", fsync)
-    write(tmp_path / "file", lambda partial: partial.write_text("four"))
-    assert seen == [(4, False)]
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        OSError(errno.ENOSPC, "whatever"),
-        RuntimeError(f"writer failed: {os.strerror(errno.ENOSPC)} (os error 28)"),
-    ],
-    ids=["system", "another library"],
-)
-def test_a_full_disk_is_called_so(tmp_path: Path, error: Exception) -> None:
-    def save(partial: Path) -> None:
-        partial.write_text("half")
-        raise error
-
-    with pytest.raises(OSError, match=r"the disk is full. What was there before is untouched") as caught:
-        write(tmp_path / "file", save)
-    assert caught.value.errno == errno.ENOSPC
-    assert not list(tmp_path.iterdir())
-
-
-def test_json_comes_back(tmp_path: Path) -> None:
-    value = {"a": [1, 2.5, None], "ü": "é"}
-    assert json.loads(write_json(tmp_path / "x.json", value).read_text(encoding="utf8")) == value
 
 
 def test_a_claimed_folder_records_recipe_and_versions(tmp_path: Path, small_recipe: Recipe) -> None:
@@ -157,3 +111,64 @@ def test_a_state_of_training_that_is_something_else_is_named(tmp_path: Path) -> 
     torch.save([1, 2], tmp_path / RESUME)
     with pytest.raises(ValueError, match=r"resume.pt holds no state of a training"):
         read_resume(tmp_path / RESUME)
+
+
+def test_checkpoints_without_a_record_belong_to_nobody(
+    small_folder: Path, small_recipe: Recipe, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(small_folder, tmp_path / "copy"))
+    (folder / RUN).unlink()
+    with pytest.raises(ValueError, match=r"holds checkpoints, and no run.json that says of which recipe: restore it"):
+        claim(folder, small_recipe)
+
+
+@pytest.mark.parametrize("state", [{}, {"step": "3", "optimiser": {}}, {"step": 3}], ids=str)
+def test_a_state_of_training_without_its_keys_is_named(state: dict[str, Any], tmp_path: Path) -> None:
+    torch.save(state, tmp_path / RESUME)
+    with pytest.raises(ValueError, match=r"resume.pt holds no state of a training"):
+        read_resume(tmp_path / RESUME)
+
+
+@pytest.mark.parametrize("kept", [0, 3, 0.5, -1], ids=str)
+@pytest.mark.parametrize("listed", [True, False], ids=["listed", "from before checksums"])
+def test_a_truncated_table_is_named(kept: int | float, listed: bool, small_folder: Path, tmp_path: Path) -> None:
+    content = (small_folder / METRICS).read_bytes()
+    (tmp_path / METRICS).write_bytes(content[: kept if isinstance(kept, int) else int(kept * len(content))])
+    if listed:
+        shutil.copy(small_folder / LIST, tmp_path)
+    with pytest.raises(ValueError, match=r"metrics.parquet is (truncated or )?damaged.* measure again"):
+        read_parquet(tmp_path / METRICS, "measure again")
+    with pytest.raises(FileNotFoundError, match=r"other.parquet is not there: measure again"):
+        read_parquet(tmp_path / "other.parquet", "measure again")
+
+
+def test_measurements_of_another_source_are_never_overwritten(tmp_path: Path, small_folder: Path) -> None:
+    claim_for(tmp_path, "/a/ckpts")
+    claim_for(tmp_path, "/a/ckpts")
+    with pytest.raises(ValueError, match=r"holds measurements of /a/ckpts, not of /b/ckpts: choose another folder"):
+        claim_for(tmp_path, "/b/ckpts")
+    with pytest.raises(ValueError, match=r"holds measurements of the run in it, not of /b/ckpts"):
+        claim_for(small_folder, "/b/ckpts")
+    write_json(tmp_path / "other" / ANALYSIS, {"recipe": {}, "series": {"source": "/a/ckpts"}})
+    with pytest.raises(ValueError, match=r"holds measurements of /a/ckpts"):
+        claim_for(tmp_path / "other", "/b/ckpts")
+
+
+def test_a_damaged_part_of_a_measurement_is_made_again(tmp_path: Path) -> None:
+    good, bad = (write(tmp_path / name, lambda partial: partial.write_text("rows")) for name in ("good", "bad"))
+    bad.write_text("rowz")
+    with pytest.warns(UserWarning, match=r"bad is damaged: it is made again"), measuring(tmp_path):
+        assert (good.exists(), bad.exists()) == (True, False)
+
+
+def test_two_sources_of_one_name_have_two_folders(tmp_path: Path) -> None:
+    folders = set()
+    for parent in "ab":
+        (tmp_path / parent / "ckpts").mkdir(parents=True)
+        save_file({"w": torch.zeros(2)}, tmp_path / parent / "ckpts" / "step-3.safetensors")
+        series = open_series(tmp_path / parent / "ckpts", architecture=minimal(3, 4))
+        folders.add(folder_of(series))
+        (tmp_path / f"link-{parent}").symlink_to(tmp_path / parent / "ckpts")
+        assert find(tmp_path / f"link-{parent}").identity == find(tmp_path / parent / "ckpts").identity
+    assert len(folders) == 2
+    assert all(folder.name.startswith("analysis-ckpts-") for folder in folders)

@@ -1,4 +1,5 @@
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from stagewise.checkpoints.run_folder import TABLE, read_table
+from stagewise.checkpoints.run_folder import RUN, TABLE, read_run, read_table
 from stagewise.cli.app import app
 
 pytestmark = pytest.mark.usefixtures("few_sequences", "undrawn")
@@ -77,7 +78,7 @@ def test_a_config_of_the_users_own_takes_the_place_of_the_preset(tmp_path: Path)
         (["--set", "task.spans=[2,0,2]"], "spans must be one positive number of lags a group, got (2, 0, 2)"),
         (["--set", "plan.speed=2"], "--set plan.speed: the recipe has no such field"),
         (["--set", "steps"], "--set takes key=value, got 'steps'"),
-        (["--heads", "0"], "a model needs a layer and a head, got 1 layers of 0 heads"),
+        (["--heads", "0"], "the model config's n_heads: expected a whole number of at least 1, or -1, got 0"),
     ],
 )
 def test_bad_input_is_one_line_that_says_what_is_possible(arguments: list[str], message: str, tmp_path: Path) -> None:
@@ -179,3 +180,26 @@ def test_a_source_that_is_none_is_a_line_and_writes_nothing(verb: str, tmp_path:
     assert code == 2
     assert "is not a run folder: there is no run.json in it" in printed
     assert not list(tmp_path.iterdir())
+
+
+def test_a_run_is_made_again_from_its_record_alone(small_folder: Path, tmp_path: Path) -> None:
+    record = shutil.copy(small_folder / RUN, tmp_path / "of-a-colleague.json")
+    code, printed = call("train", "--from", str(record), "--folder", str(tmp_path / "again"), "--quiet")
+    assert (code, "4 checkpoints" in printed) == (0, True)
+    for path in (small_folder / "checkpoints").glob("*.safetensors"):
+        assert (tmp_path / "again" / "checkpoints" / path.name).read_bytes() == path.read_bytes()
+    assert json.loads((tmp_path / "again" / RUN).read_text())["recipe"] == read_run(small_folder)["recipe"]
+
+
+def test_a_record_that_this_version_cannot_read_says_which_one_can(small_folder: Path, tmp_path: Path) -> None:
+    record = read_run(small_folder)
+    record["recipe"]["plan"]["patience"] = 3
+    (tmp_path / "run.json").write_text(json.dumps({**record, "versions": {"stagewise": "0.9"}}))
+    code, printed = call("train", "--from", str(tmp_path / "run.json"), "--folder", str(tmp_path / "again"))
+    assert (code, "was written by stagewise 0.9" in printed, "'patience'" in printed) == (2, True, True)
+
+
+def test_train_takes_a_task_or_a_record_and_not_both(small_folder: Path, tmp_path: Path) -> None:
+    for arguments in ([], ["markov", "--from", str(small_folder / RUN)]):
+        code, printed = call("train", *arguments, "--folder", str(tmp_path / "run"))
+        assert (code, "give a task or a run folder, or a run.json with --from" in printed) == (2, True)

@@ -49,3 +49,31 @@ def test_a_config_file_that_is_none_is_named(text: str, message: str, tmp_path: 
     (tmp_path / "config.json").write_text(text)
     with pytest.raises(ValueError, match=f"config.json {message}"):
         recipe_of("markov", Choice(config=tmp_path / "config.json"))
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        *(
+            "plan.seeds=3",
+            "task=3",
+            "architecture=null",
+            "plan.seeds.init=1.5",
+            "plan.momentum=abc",
+            "plan.seeds.data=-1",
+        ),
+        *("plan.weight_decay=-Infinity", "plan.learning_rate=Infinity", "plan.learning_rate=-1", "plan.steps=1e400"),
+        *("architecture.config.n_layers=0", "architecture.config.d_model=-3", "architecture.init=3", "plan=[]"),
+        *(
+            "architecture.config=3",
+            "task.spans=[]",
+            "task.d_vocab=null",
+            "plan.save=[1,null]",
+            f"plan.steps=1{'0' * 30}",
+        ),
+    ],
+)
+def test_a_value_that_no_run_can_have_is_refused_in_a_line(setting: str) -> None:
+    with pytest.raises(ValueError, match=r"^(--set|the model config|[A-Z]\w+\.|spans|MarkovChain)") as refused:
+        recipe_of("markov", Choice(settings=[setting]))
+    assert "\n" not in str(refused.value)

@@ -1,0 +1,106 @@
+"""Checksums: every file that this library writes is listed beside it, by its SHA-256, and every reader checks it."""
+
+import functools
+import os
+import warnings
+from collections import defaultdict
+from pathlib import Path
+
+from stagewise.checkpoints.digest import file_sha256
+
+LIST = "SHA256SUMS"
+"""In each folder: a line a written file, "digest  name", as sha256sum writes it; lines are only ever added."""
+
+
+class DamagedFile(ValueError):  # noqa: N818 - named by what it is
+    """A file does not have the bytes that it was written with."""
+
+
+def record(path: Path, digest: str) -> None:
+    """List what a file will hold, before it gets its name: a process killed between both leaves no false alarm.
+
+    What it held before stays listed, and so do the files of other processes that write here: a line is added in one
+    piece, behind all others.
+    """
+    if digest in listed(path.parent).get(path.name, ()):
+        return
+    # A line that was cut off by a full disk must not swallow this one: hence the first line break.
+    line = f"\n{digest}  {path.name}\n".encode()
+    descriptor = os.open(path.parent / LIST, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o666)
+    try:
+        os.write(descriptor, line)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def listed(folder: Path) -> dict[str, frozenset[str]]:
+    """Return the digests that each file of a folder has been written with, none of one that nothing lists."""
+    try:
+        status = (folder / LIST).stat()
+    except OSError:
+        return {}
+    return _read(folder / LIST, status.st_mtime_ns, status.st_size)
+
+
+@functools.lru_cache(maxsize=16)
+def _read(path: Path, modified: int, size: int) -> dict[str, frozenset[str]]:
+    digests: dict[str, set[str]] = defaultdict(set)
+    for line in path.read_text(encoding="utf8", errors="replace").splitlines():
+        digest, separator, name = line.partition("  ")
+        if separator:
+            digests[name].add(digest)
+    return {name: frozenset(each) for name, each in digests.items()}
+
+
+def is_intact(path: Path) -> bool:
+    """Whether a file has bytes that it was written with, or is not listed, as a file from elsewhere.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+    """
+    known = listed(path.parent).get(path.name)
+    return known is None or _sha256(path) in known
+
+
+def check(path: Path, fix: str) -> None:
+    """Refuse a file with other bytes than it was written with.
+
+    Args:
+        path: the file.
+        fix: what to do; the end of the message.
+
+    Raises:
+        DamagedFile: it is damaged; the message names it.
+        FileNotFoundError: there is no such file.
+    """
+    if not is_intact(path):
+        raise DamagedFile(
+            f"{path} is damaged: its {path.stat().st_size} bytes do not have the checksum in {LIST} beside it. {fix}"
+        )
+
+
+def damaged(folder: Path) -> list[Path]:
+    """Return the listed files of a folder, and of all folders in it, that do not have the bytes they were written with.
+
+    A file that is gone is not among them.
+    """
+    beside = (path.with_name(name) for path in sorted(folder.rglob(LIST)) for name in sorted(listed(path.parent)))
+    return [path for path in beside if path.is_file() and not is_intact(path)]
+
+
+def remove_damaged(folder: Path) -> None:
+    """Remove the damaged files of a folder of intermediate results, which are then made again; warnings name them."""
+    for path in damaged(folder):
+        warnings.warn(f"{path} is damaged: it is made again", stacklevel=2)
+        path.unlink()
+
+
+def _sha256(path: Path) -> str:
+    status = path.stat()
+    return _sha256_of(path, status.st_mtime_ns, status.st_size, status.st_ino)
+
+
+@functools.lru_cache(maxsize=4096)
+def _sha256_of(path: Path, modified: int, size: int, inode: int) -> str:
+    return file_sha256(path)

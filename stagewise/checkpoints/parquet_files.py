@@ -1,0 +1,39 @@
+"""Parquet files, checked before they are read and named in every error of reading them."""
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+
+from stagewise.checkpoints import checksums
+
+
+def read_parquet(path: Path, fix: str) -> pd.DataFrame:
+    """Read a Parquet file.
+
+    Args:
+        path: the file.
+        fix: advice for a fault; the end of the message.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is damaged; the message names it.
+    """
+    with parquet_faults(path, fix):
+        return pd.read_parquet(path)
+
+
+@contextlib.contextmanager
+def parquet_faults(path: Path, fix: str) -> Iterator[None]:
+    """Check a Parquet file before it is read, and name it in the errors of reading it; see `read_parquet`."""
+    try:
+        checksums.check(path, fix)
+        yield
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path} is not there: {fix}") from None
+    except (pa.ArrowException, OSError, UnicodeDecodeError, json.JSONDecodeError) as reason:
+        why = (str(reason).splitlines() or [type(reason).__name__])[0]
+        raise ValueError(f"{path} is truncated or damaged ({why}): {fix}") from reason

@@ -1,0 +1,114 @@
+"""The state of a training on disk: what is saved at a step, what a killed run resumes from, what is complete."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pandas as pd
+import torch
+from safetensors.torch import save_file
+
+from stagewise import models
+from stagewise.checkpoints import run_folder
+from stagewise.checkpoints.checksums import check
+from stagewise.checkpoints.parquet_files import read_parquet
+from stagewise.plan import TrainPlan
+
+Metrics = dict[str, int | float]
+"""Of one update: step, loss, gradient_norm."""
+
+AGAIN = "Restore it, or delete it and train again: that starts over, and gives the same bits"
+"""Advice for a damaged file of a run."""
+
+
+def is_complete(folder: Path, plan: TrainPlan) -> bool:
+    """Whether nothing is left to train.
+
+    Raises:
+        ValueError: a file is damaged; the message names it.
+    """
+    files = _files_up_to(folder, plan, plan.steps)
+    if not all(file.exists() for file in files):
+        return False
+    for file in files:
+        check(file, AGAIN)
+    return len(read_parquet(files[-1], AGAIN)) >= plan.steps
+
+
+def _files_up_to(folder: Path, plan: TrainPlan, step: int) -> list[Path]:
+    """Return the checkpoints up to a step, and the metrics."""
+    saved = (run_folder.checkpoint_file(folder, each) for each in plan.saved_steps if each <= step)
+    return [*saved, folder / run_folder.METRICS]
+
+
+def save(
+    folder: Path,
+    step: int,
+    model: models.Model,
+    optimiser: torch.optim.Optimizer,
+    metrics: list[Metrics],
+    way: Mapping[str, object],
+) -> None:
+    """Write a checkpoint, the metrics so far, and the state to resume from.
+
+    Args:
+        folder: of the run.
+        step: updates so far.
+        model: its weights.
+        optimiser: its state.
+        metrics: of every update so far.
+        way: how the run computes, by which a version that would resume with other bits is noticed: `native` and
+            `pass` of the model, and `draws`, a hash of what the task draws.
+
+    Raises:
+        OSError: a file could not be written; what was written before remains.
+    """
+    # resume.pt comes last: it is what a resumed run starts from, so all before it must be on disk.
+    weights = models.weights(model)
+    run_folder.write(run_folder.checkpoint_file(folder, step), lambda partial: save_file(weights, partial))
+    frame = pd.DataFrame(metrics, columns=["step", "loss", "gradient_norm"])
+    run_folder.write(folder / run_folder.METRICS, lambda partial: frame.to_parquet(partial, index=False))
+    state = {"step": step, "optimiser": optimiser.state_dict(), **way}
+    run_folder.write(folder / run_folder.RESUME, lambda partial: torch.save(state, partial))
+
+
+def resume(
+    folder: Path, plan: TrainPlan, model: models.Model, optimiser: torch.optim.Optimizer, way: Mapping[str, object]
+) -> tuple[int, list[Metrics]]:
+    """Load the newest state into the model and the optimiser; return its step, and the metrics before it.
+
+    Raises:
+        ValueError: a file is damaged, and the message names it; or another version began the run.
+    """
+    if not (folder / run_folder.RESUME).exists():
+        return 0, []
+    state = run_folder.read_resume(folder / run_folder.RESUME)
+    if state["step"] < plan.steps:
+        _check_way(folder, state, way)
+    past = _files_up_to(folder, plan, state["step"])
+    if not all(file.exists() for file in past):
+        return 0, []  # some were deleted: from the start again, it gives the same bits
+    for file in past:
+        check(file, AGAIN)
+    models.load(model, run_folder.read_checkpoint(folder, state["step"]))
+    if state["step"] < plan.steps:
+        optimiser.load_state_dict(state["optimiser"])
+    metrics = read_parquet(folder / run_folder.METRICS, AGAIN)
+    earlier: list[Metrics] = metrics[metrics.step < state["step"]].to_dict("records")
+    return state["step"], earlier
+
+
+_OTHER_WAYS = {
+    "native": "on another major version of transformer-lens, whose optimiser state does not fit this one",
+    "draws": "on a version of this library whose task drew other sequences from the same seed",
+    "pass": "on a version of this library, or with a dtype, that takes sums in another order",
+}
+"""What makes an unfinished run go on with other bits, by the entry of its state that says so."""
+
+
+def _check_way(folder: Path, state: Mapping[str, object], way: Mapping[str, object]) -> None:
+    recorded = {**way, "pass": None, **state}  # earlier versions recorded less
+    for name, reason in _OTHER_WAYS.items():
+        if recorded[name] != way[name]:
+            raise ValueError(
+                f"{folder} was begun {reason}: finish it there, or delete {run_folder.RESUME} in it to start over"
+            )

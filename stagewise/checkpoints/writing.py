@@ -1,0 +1,151 @@
+"""Writing that never leaves half a file, and the lock that lets one process at a time write into a folder."""
+
+import contextlib
+import errno
+import glob
+import json
+import os
+import platform
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from stagewise.checkpoints import checksums
+from stagewise.checkpoints.digest import file_sha256
+
+LOCK = ".lock"
+"""In a folder that one process at a time writes into; says which. It stays when the process ends, unlocked."""
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
+PROBE = b"\0" * 2**16
+"""Appended to a file that a library could not write, to hear the reason from the system."""
+
+
+def write(path: Path, save: Callable[[Path], object]) -> Path:
+    """Write a file under a temporary name of its own, sync it, list its checksum and rename it.
+
+    The file is complete, or as it was before. The temporary one is opened exclusively: no link is followed.
+
+    Raises:
+        OSError: it could not be written; the message says whether the disk is full or the folder read-only.
+    """
+    partial = path.with_name(f".{path.name}.{_host()}-{os.getpid()}-{secrets.token_hex(4)}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _remove_leftovers(path)
+        os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666))
+        save(partial)
+        with open(partial, "rb+") as file:
+            os.fsync(file.fileno())
+        checksums.record(path, file_sha256(partial))
+        os.replace(partial, path)
+    except BaseException as reason:
+        explained = _explained(reason, path, partial)
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
+        if explained is not None:
+            raise explained from reason
+        raise
+    return path
+
+
+def write_json(path: Path, value: Any) -> Path:
+    """Write plain data as indented JSON."""
+    return write(path, lambda partial: partial.write_text(json.dumps(value, indent=2) + "\n", encoding="utf8"))
+
+
+def _host() -> str:
+    return "".join(filter(str.isalnum, platform.node())) or "host"
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Remove temporary files of this name that processes of this machine were killed over."""
+    for leftover in path.parent.glob(f".{glob.escape(path.name)}.{_host()}-*.partial"):
+        process = leftover.name.removeprefix(f".{path.name}.{_host()}-").split("-")[0]
+        if process.isdecimal() and not _is_running(int(process)):
+            leftover.unlink(missing_ok=True)
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        pass  # somebody else's
+    return True
+
+
+def _explained(reason: BaseException, path: Path, partial: Path) -> OSError | None:
+    """Return the error that says what the system refused, None where the reason is another."""
+    if not isinstance(reason, Exception):
+        return None
+    code = reason.errno if isinstance(reason, OSError) else _refusal(partial)
+    if code in FULL or os.strerror(errno.ENOSPC) in str(reason):
+        what = "the disk is full" if code != errno.EFBIG else "the system allows no larger file"
+        return OSError(
+            errno.ENOSPC if code is None else code,
+            f"{what}. What was there before is untouched: free some space and run the same command again, it resumes "
+            "from the last checkpoint",
+            str(path),
+        )
+    if code in READ_ONLY:
+        fix = f"{path.parent} cannot be written to: choose another folder, or change its permissions"
+        return PermissionError(code, fix, str(path))
+    return None
+
+
+def _refusal(partial: Path) -> int | None:
+    """Return why the system takes no more of a file, None if it does: libraries hide the reason in errors of their own.
+
+    safetensors has the system's message in its own error; torch's writer loses it.
+    """
+    try:
+        with open(partial, "ab") as file:
+            file.write(PROBE)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as refused:
+        return None if refused.errno == errno.ENOENT else refused.errno
+    return None
+
+
+@contextlib.contextmanager
+def held(folder: Path, what: str) -> Iterator[None]:
+    """Hold a folder while writing into it: one process at a time. A folder that is read-only needs no holding.
+
+    Args:
+        folder: created if missing, and removed again if nothing else is written into it.
+        what: is being done, as in "trains".
+
+    Raises:
+        BlockingIOError: another process holds it; the message says which.
+    """
+    path, is_new = folder / LOCK, not folder.exists()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(path, blocking=False)
+        lock.acquire()
+    except Timeout:
+        owner = path.read_text(encoding="utf8", errors="replace").strip() or "another process"
+        fix = "Wait until it has ended and run the same command again, or choose another folder"
+        raise BlockingIOError(errno.EAGAIN, f"{owner} here. {fix}", str(folder)) from None
+    except OSError as reason:
+        if reason.errno not in READ_ONLY:
+            raise
+        yield
+        return
+    try:
+        since = time.strftime("%Y-%m-%d %H:%M:%S")
+        path.write_text(f"process {os.getpid()} on {platform.node()} {what} since {since}\n", encoding="utf8")
+        yield
+    finally:
+        if is_new and [each.name for each in folder.glob("*")] == [LOCK]:
+            path.unlink()
+            folder.rmdir()
+        lock.release()

@@ -1,0 +1,59 @@
+"""What a measurement refuses before any pass, and what it marks: batches, edits and weights that give no number."""
+
+import warnings
+from collections.abc import Iterable
+
+import pandas as pd
+
+from stagewise.architecture import Architecture
+from stagewise.checkpoints.weight_files import State, not_finite
+from stagewise.intervention import AblateHead, Edit
+from stagewise.task import Batch
+
+WEIGHTS, NOT_FINITE = "Weights", "not_finite"
+"""Probe and quantity of the row that marks a checkpoint with nan or infinity: how many of its weights hold any."""
+
+
+def check_batch(batch: Batch, architecture: Architecture, edits: Iterable[Edit], of: str = "the model") -> None:
+    """Refuse a batch that the models of a series cannot read, or whose edited passes would not say what they claim.
+
+    Args:
+        batch: the fixed probe batch.
+        architecture: of the models.
+        edits: all passes that the probes ask for.
+        of: what the models are called in the message.
+
+    Raises:
+        ValueError: ids that are no tokens, more positions than the model has, a sequence without a scored position, or
+            one sequence alone, of which the mean and the other sequence are itself.
+    """
+    batch.check_ids(architecture.config["d_vocab"], of)
+    if (length := batch.tokens.shape[1]) > (n_ctx := architecture.config["n_ctx"]):
+        raise ValueError(f"the batch has {length} positions, and {of} has {n_ctx}: shorten it")
+    if unscored := (~batch.scored.any(1)).nonzero()[:, 0].tolist():
+        raise ValueError(
+            f"sequences {', '.join(map(str, unscored))} of the batch have no scored position: leave them out"
+        )
+    kinds = {part.kind for edit in edits for part in edit if isinstance(part, AblateHead)} - {"zero"}
+    if len(batch) < 2 and kinds:
+        raise ValueError(
+            f"{' and '.join(sorted(kinds))} ablation replaces a head's output by that of other sequences, and the "
+            'batch has one: give at least two, or ablate by "zero"'
+        )
+
+
+def unmeasured(state: State, where: str) -> pd.DataFrame | None:
+    """Return the one row of a checkpoint whose weights hold nan or infinity, None where all are finite.
+
+    Nothing may be read from such a model: TransformerLens replaces a pattern of nan by zeros, and every number after
+    it looks like one. The row marks the step, a warning names it.
+
+    Args:
+        state: the checkpoint's weights.
+        where: the checkpoint, as in "step 300 of 'run'".
+    """
+    if not (names := not_finite(state)):
+        return None
+    more = f", and {len(names) - 1} more" if len(names) > 1 else ""
+    warnings.warn(f"{where} holds nan or infinity ({names[0]}{more}): nothing is measured there", stacklevel=2)
+    return pd.DataFrame([{"probe": WEIGHTS, "quantity": NOT_FINITE, "value": float(len(names))}])

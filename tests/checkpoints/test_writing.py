@@ -1,0 +1,158 @@
+"""Files are whole or not there, no link is followed, and one process at a time holds a folder."""
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from stagewise.checkpoints.checksums import LIST, is_intact, listed
+from stagewise.checkpoints.writing import LOCK, held, write, write_json
+
+
+def test_a_file_is_written_whole_and_nothing_else_is_left(tmp_path: Path) -> None:
+    path = write(tmp_path / "new" / "file", lambda partial: partial.write_text("all of it"))
+    assert path.read_text() == "all of it"
+    assert sorted(file.name for file in path.parent.iterdir()) == [LIST, "file"]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+def test_a_write_that_breaks_leaves_the_old_file(tmp_path: Path, error: type[BaseException]) -> None:
+    def save(partial: Path) -> None:
+        partial.write_text("half")
+        raise error("while writing")
+
+    write(tmp_path / "file", lambda partial: partial.write_text("old"))
+    with pytest.raises(error, match="while writing"):
+        write(tmp_path / "file", save)
+    assert {file.name for file in tmp_path.iterdir()} == {LIST, "file"}
+    assert (tmp_path / "file").read_text() == "old"
+    assert is_intact(tmp_path / "file")
+
+
+def test_a_file_has_its_bytes_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[bool, bool, bool]] = []
+
+    def fsync(descriptor: int) -> None:
+        size, listing = os.fstat(descriptor).st_size, listed(tmp_path)
+        seen.append((size == 4, "file" in listing, (tmp_path / "file").exists()))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    write(tmp_path / "file", lambda partial: partial.write_text("four"))
+    assert seen == [(True, False, False), (False, True, False)]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "whatever"),
+        RuntimeError(f"writer failed: {os.strerror(errno.ENOSPC)} (os error 28)"),
+    ],
+    ids=["system", "another library"],
+)
+def test_a_full_disk_is_called_so(tmp_path: Path, error: Exception) -> None:
+    def save(partial: Path) -> None:
+        partial.write_text("half")
+        raise error
+
+    with pytest.raises(OSError, match=r"the disk is full. What was there before is untouched") as caught:
+        write(tmp_path / "file", save)
+    assert caught.value.errno == errno.ENOSPC
+    assert not list(tmp_path.iterdir())
+
+
+def test_json_comes_back(tmp_path: Path) -> None:
+    value = {"a": [1, 2.5, None], "ü": "é"}
+    assert json.loads(write_json(tmp_path / "x.json", value).read_text(encoding="utf8")) == value
+
+
+def test_a_planted_link_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "secret").write_text("untouched")
+    monkeypatch.setattr("secrets.token_hex", lambda _: "guessed")
+    write(tmp_path / "file", lambda partial: (tmp_path / "name").write_text(partial.name))
+    (tmp_path / (tmp_path / "name").read_text()).symlink_to(tmp_path / "secret")
+    with pytest.raises(FileExistsError):
+        write(tmp_path / "file", lambda partial: partial.write_text("overwritten"))
+    assert (tmp_path / "secret").read_text() == "untouched"
+
+
+def test_a_link_in_the_place_of_a_file_is_replaced_and_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("untouched")
+    (tmp_path / "file").symlink_to(tmp_path / "secret")
+    write(tmp_path / "file", lambda partial: partial.write_text("new"))
+    assert ((tmp_path / "secret").read_text(), (tmp_path / "file").read_text()) == ("untouched", "new")
+    (tmp_path / LIST).unlink()
+    (tmp_path / LIST).symlink_to(tmp_path / "secret")
+    with pytest.raises(OSError, match="symbolic links"):
+        write(tmp_path / "file", lambda partial: partial.write_text("newer"))
+    assert (tmp_path / "secret").read_text() == "untouched"
+
+
+def test_what_a_killed_process_left_is_removed_and_what_a_living_one_writes_is_not(tmp_path: Path) -> None:
+    names: list[str] = []
+    write(tmp_path / "file", lambda partial: names.append(partial.name) or partial.write_text(""))  # type: ignore[func-returns-value]
+    mine = tmp_path / names[0]
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    left = tmp_path / names[0].replace(str(os.getpid()), str(ended.pid))
+    mine.touch()
+    left.touch()
+    write(tmp_path / "file", lambda partial: partial.write_text(""))
+    assert (mine.exists(), left.exists()) == (True, False)
+
+
+def test_a_second_writer_hears_who_is_first(tmp_path: Path) -> None:
+    with held(tmp_path / "run", "trains"):
+        with (
+            pytest.raises(BlockingIOError, match=rf"process {os.getpid()} on .* trains since .* here. Wait until it"),
+            held(tmp_path / "run", "trains"),
+        ):
+            pytest.fail("both hold the folder")
+        (tmp_path / "run" / "file").touch()
+    with held(tmp_path / "run", "trains"):
+        pass
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {LOCK, "file"}
+
+
+def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
+    script = (
+        "import os, sys; from pathlib import Path; from stagewise.checkpoints.writing import held\n"
+        "with held(Path(sys.argv[1]), 'trains'): os._exit(9)"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    assert subprocess.run(command, check=False).returncode == 9
+    with held(tmp_path, "trains"):
+        pass
+
+
+def test_a_new_folder_in_which_nothing_was_written_is_not_left(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError, match="nothing"), held(tmp_path / "run", "trains"):
+        raise ZeroDivisionError("nothing was written")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
+def test_a_disk_that_is_full_is_called_so_whatever_a_library_says(tmp_path: Path) -> None:
+    def save(partial: Path) -> None:
+        partial.unlink()
+        partial.symlink_to("/dev/full")
+        torch.save({"weights": torch.zeros(10**5)}, partial)
+
+    with pytest.raises(OSError, match=r"the disk is full. What was there before is untouched") as caught:
+        write(tmp_path / "resume.pt", save)
+    assert caught.value.errno == errno.ENOSPC
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("code", [errno.EROFS, errno.EACCES])
+def test_a_folder_that_is_read_only_is_named(code: int, tmp_path: Path) -> None:
+    def save(partial: Path) -> None:
+        raise OSError(code, os.strerror(code), str(partial))
+
+    with pytest.raises(PermissionError, match=r"cannot be written to: choose another folder") as caught:
+        write(tmp_path / "file", save)
+    assert str(tmp_path) in str(caught.value)

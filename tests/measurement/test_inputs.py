@@ -1,0 +1,62 @@
+"""What a measurement refuses before any pass, and what it marks."""
+
+import pytest
+import torch
+
+from stagewise.architecture import full
+from stagewise.intervention import AblateHead, RestrictContext
+from stagewise.measurement.inputs import NOT_FINITE, check_batch, unmeasured
+from stagewise.task import Batch
+
+FULL = full(5, 4, n_heads=2, d_model=8, d_mlp=6)
+
+
+def batch(n: int = 2, low: int = 0, high: int = 4, target: int = 1, length: int = 4) -> Batch:
+    tokens = torch.zeros(n, length, dtype=torch.long)
+    tokens[0, 0], tokens[0, 1] = low, high
+    return Batch(tokens, torch.full_like(tokens, target), torch.ones_like(tokens, dtype=torch.bool))
+
+
+def test_a_batch_that_fits_is_taken() -> None:
+    check_batch(batch(), FULL, [(AblateHead(0, 0, "mean"),), (RestrictContext(1),)])
+    check_batch(batch(1), FULL, [(AblateHead(0, 0),), (RestrictContext(1),)])
+
+
+@pytest.mark.parametrize("kind", ["mean", "resample"])
+def test_one_sequence_is_no_batch_to_average_over(kind: str) -> None:
+    with pytest.raises(ValueError, match=rf"{kind} ablation replaces .* of other sequences, and the batch has one"):
+        check_batch(batch(1), FULL, [(AblateHead(0, 0), AblateHead(0, 1, kind))])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"low": -1}, "the batch holds token -1, and the series has 5 tokens, counted from 0"),
+        ({"high": 5}, "the batch holds token 5, and the series has 5 tokens"),
+        ({"target": 5}, "the batch holds target 5"),
+        ({"target": -100}, "the batch holds target -100"),
+        ({"length": 5}, "the batch has 5 positions, and the series has 4: shorten it"),
+    ],
+    ids=str,
+)
+def test_a_batch_that_the_models_cannot_read_is_refused(given: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        check_batch(batch(**given), FULL, [], "the series")
+
+
+def test_a_sequence_without_a_scored_position_is_named() -> None:
+    whole = batch(3)
+    whole.scored[1] = False
+    with pytest.raises(ValueError, match="sequences 1 of the batch have no scored position"):
+        check_batch(whole, FULL, [])
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_a_checkpoint_that_is_not_finite_is_marked_and_named(value: float) -> None:
+    state = {"W_Q": torch.ones(3), "attn.IGNORE": torch.tensor(-float("inf"))}
+    assert unmeasured(state, "step 3") is None
+    state["W_Q"][1] = value
+    with pytest.warns(UserWarning, match=r"step 3 holds nan or infinity \(W_Q\): nothing is measured there"):
+        marker = unmeasured(state, "step 3")
+    assert marker is not None
+    assert marker[["quantity", "value"]].values.tolist() == [[NOT_FINITE, 1.0]]
