@@ -34,6 +34,10 @@ class Architecture:
 
     def __post_init__(self) -> None:
         check_fields(self)
+        part: Any = self.init
+        while isinstance(part, AbstractInit) and dataclasses.is_dataclass(part):  # `WithoutPositions` holds another
+            check_fields(part)
+            part = getattr(part, "init", None)
         missing = SIZES - set(self.config)
         if missing:
             raise ValueError(f"the model config lacks {', '.join(sorted(missing))}; got {dict(self.config)}")

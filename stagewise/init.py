@@ -9,8 +9,6 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import torch
 from torch import Generator, Tensor
 
-from stagewise.plan import NotNegative, check_fields
-
 
 @runtime_checkable
 class Config(Protocol):
@@ -50,9 +48,6 @@ class InitialWeights:
 class AbstractInit(abc.ABC):
     """An initialisation. A leaf is a frozen dataclass of its parameters, pure."""
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     @property
     def averaged(self) -> tuple[str, ...]:
         """Shell patterns of the parameters [head ...] whose gradients training averages over heads; none by default."""
@@ -76,8 +71,8 @@ class GaussianInit(AbstractInit):
         stds: other standard deviations, by a shell pattern of names, {"*.W_O": 0.0}; the first that matches counts.
     """
 
-    std: NotNegative | None = None
-    stds: Mapping[str, NotNegative] = dataclasses.field(default_factory=dict)
+    std: float | None = None
+    stds: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     def initial(self, cfg: Config, shapes: Shapes, generator: Generator) -> InitialWeights:
         """Draw the weights parameter by parameter, in the order of their names.

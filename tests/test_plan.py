@@ -10,7 +10,7 @@ import pytest
 
 from stagewise import tasks
 from stagewise.architecture import OneHotInit, PositionHeadsInit, minimal
-from stagewise.init import GaussianInit, LinearInit, WithoutPositions
+from stagewise.init import AbstractInit, GaussianInit, LinearInit, WithoutPositions
 from stagewise.intervention import AblateHead, RestrictContext
 from stagewise.plan import Seeds, TrainPlan, checked, field_types, linear, logarithmic
 from stagewise.recipe import Recipe
@@ -106,7 +106,10 @@ def rebuilt(part: Any, name: str, value: Any) -> Any:
     copy = object.__new__(type(part))
     for field in dataclasses.fields(part):
         object.__setattr__(copy, field.name, value if field.name == name else getattr(part, field.name))
-    copy.__post_init__()
+    if isinstance(copy, AbstractInit):  # the architecture that it is part of checks it
+        rebuilt(minimal(5, 4), "init", copy)
+    else:
+        copy.__post_init__()
     return copy
 
 

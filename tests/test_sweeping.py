@@ -63,7 +63,7 @@ def test_a_failed_run_loses_no_other_and_is_tried_again(tmp_path: Path, threads:
 
 def test_a_result_file_says_what_it_is_of(tmp_path: Path, threads: concurrent.futures.Executor) -> None:
     sweep(record, grid(folder=[str(tmp_path)], x=[4]), tmp_path, threads, progress=False)
-    (path,) = (tmp_path / "results").iterdir()
+    (path,) = (tmp_path / "results").glob("*.json")
     found = json.loads(path.read_text())
     assert found["setting"]["x"] == 4
     assert found["result"] == {"square": 16}

@@ -126,7 +126,7 @@ def test_stages_of_another_table_or_by_other_criteria_are_found_anew(folder: Pat
 def test_stages_that_other_code_found_are_found_anew(folder: Path) -> None:
     stages_of(folder)
     saved = json.loads((folder / STAGES).read_text(encoding="utf8"))
-    (folder / STAGES).write_text(json.dumps({**saved, "code": "another", "run": "old"}), encoding="utf8")
+    write(folder / STAGES, lambda partial: partial.write_text(json.dumps({**saved, "code": "another", "run": "old"})))
     assert (stages_of(folder) or load_stages(folder)).run == "run"
 
 
@@ -141,10 +141,10 @@ def test_what_cannot_be_read_says_what_to_do(tmp_path: Path, references: pd.Data
     with pytest.raises(FileNotFoundError, match="find the stages first, with `stagewise stages"):
         load_stages(tmp_path)
     path = find_stages(references).save(tmp_path)
-    path.write_text('{"run": "a"}', encoding="utf8")
+    write(path, lambda partial: partial.write_text('{"run": "a"}'))
     with pytest.raises(ValueError, match="another version of stagewise: delete it"):
         load_stages(tmp_path)
-    path.write_text("{", encoding="utf8")
+    write(path, lambda partial: partial.write_text("{"))
     with pytest.raises(ValueError, match="not valid JSON"):
         load_stages(tmp_path)
 
