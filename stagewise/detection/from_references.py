@@ -11,7 +11,7 @@ from stagewise.detection.criteria import StageCriteria
 from stagewise.detection.frames import typed
 from stagewise.detection.from_onsets import Edge, stage_row
 from stagewise.detection.onsets import TIMES
-from stagewise.detection.rises import PARTS
+from stagewise.detection.shapes import PARTS
 from stagewise.detection.thresholds import crossing_step
 from stagewise.detection.turning_points import Turn, from_first_peak, slowdown, turn
 from stagewise.detection.verdicts import TurnVerdict

@@ -33,10 +33,11 @@ NO_ONSETS = {
     "from noise",
     OnsetVerdict.SMALL: "moves by {size:.2g}, less than {criteria.smallest:g}",
     OnsetVerdict.NOISE: "moves by {size:.2g}: noise of {noise:.2g} could cause that",
-    OnsetVerdict.SPIKE: "moves at {few} only",
+    OnsetVerdict.SPIKE: "moves at three checkpoints at most",
     OnsetVerdict.GRADUAL: "moves gradually: {share:.0%} of the way within a ratio of {criteria.local:g} in steps",
-    OnsetVerdict.COMMON: "moves no faster than at other times",
-    OnsetVerdict.STEADY: "may be a curve that never speeds up (p = {p_adjusted:.2g} over all curves)",
+    OnsetVerdict.COMMON: "moves no faster than before or after",
+    OnsetVerdict.STEADY: "may be a smooth curve with noise (p = {p_adjusted:.2g} over all curves)",
+    OnsetVerdict.COINCIDES: "coincides with {cause}",
 }
 """Verdict -> why there is no onset."""
 
@@ -45,7 +46,8 @@ GROUPS = {
     "moves gradually, as at other times, or at one checkpoint": (
         *(OnsetVerdict.GRADUAL, OnsetVerdict.COMMON, OnsetVerdict.SPIKE),
     ),
-    "may never speed up": (OnsetVerdict.STEADY,),
+    "may be smooth": (OnsetVerdict.STEADY,),
+    "coincides with a known cause": (OnsetVerdict.COINCIDES,),
     "cannot be judged": (OnsetVerdict.FEW_CHECKPOINTS, OnsetVerdict.NOT_FINITE),
 }
 """Reasons against an onset that are counted together."""
@@ -115,6 +117,9 @@ def onset(row: Row, quantity: Quantity, criteria: StageCriteria = DEFAULT) -> st
     further = f", back to {_two(row['last'])}" if row["transient"] else further
     way = f"({_two(row['before'])} -> {_two(after)}{further})"
     curve = curve_label(labels)
+    if (after < row["before"]) == (quantity.progress == "up"):
+        phrase = f"{quantity.label} {'falls' if after < row['before'] else 'rises'} {way}"
+        return f"{curve}: {phrase}" if curve else phrase
     if _is_attention(labels, quantity):
         name, target = HEADS.get(labels["relation"], (f"the head of {labels['relation']}", labels["relation"]))
         return f"{head(labels)} {f'becomes {name}' if after >= criteria.most else f'attends more to {target}'} {way}"
@@ -157,8 +162,7 @@ def no_onset(row: Row, criteria: StageCriteria = DEFAULT) -> str:
     'moves by 0.01, less than 0.1'
     """
     size = abs(row["after"] - row["before"]) if "after" in row else np.nan
-    few = f"{row['lasting']} checkpoints" if row.get("lasting", 0) > 1 else "one checkpoint"
-    return NO_ONSETS[OnsetVerdict(row["verdict"])].format(**row, size=size, few=few, criteria=criteria)
+    return NO_ONSETS[OnsetVerdict(row["verdict"])].format(**row, size=size, criteria=criteria)
 
 
 def began(onsets: pd.DataFrame) -> list[str]:
@@ -192,6 +196,8 @@ def without_onset(onsets: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> st
     >>> without_onset(pd.DataFrame({"verdict": ["onset", "small"]}))
     '2 scores were followed, 1 of them without onset: 1 moves by less than 0.1 or its noise.'
     """
+    if "transition" in onsets:
+        onsets = onsets[onsets["transition"] == 1]
     against = onsets.loc[onsets["verdict"] != OnsetVerdict.ONSET, "verdict"]
     numbers = {words.format(criteria.smallest): against.isin(group).sum() for words, group in GROUPS.items()}
     counted = ", ".join(f"{number} {words}" for words, number in numbers.items() if number)
