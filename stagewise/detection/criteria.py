@@ -39,6 +39,10 @@ class StageCriteria:
     """The probability, at most, of as large a rise on a curve that only falls, with the same noise: below it a minimum
     counts as a turning point."""
 
+    further: Number = 0.05
+    """KL to the complete reference falls by this part of its whole fall after a boundary, at least: where all turn up
+    together, the model overfits."""
+
     slowdown: Number = 0.7
     """Two stages are separate where learning slows to this part of its speed in the slower of the two."""
 
@@ -76,6 +80,9 @@ class StageCriteria:
     stands_out: Number = 1.3
     """The least speed within an onset, in value per step, over that before and after it: an exponential approach, a
     power law and a straight line have 1, a sigmoid of one decade 1.7."""
+
+    lasting: Number = 0.5
+    """The least part of a transition that no other one undoes while it lasts: else both are a spike."""
 
     fewest: int = 10
     """With fewer checkpoints no transition can be distinguished from noise."""
@@ -132,7 +139,20 @@ def _is_count(value: Number) -> bool:
     return isinstance(value, int) and value >= 1
 
 
-SHARES = ("approach", "close", "depth", "slowdown", "share", "back", "most", "enter", "leave", "named", "growth")
+SHARES = (
+    "approach",
+    "close",
+    "depth",
+    "slowdown",
+    "share",
+    "lasting",
+    "back",
+    "most",
+    "enter",
+    "leave",
+    "named",
+    "growth",
+)
 COUNTS = (*("checkpoints", "neighbours", "simulations", "fewest", "dwell"),)
 LIMITS: tuple[tuple[tuple[str, ...], Callable[[Number], bool], str], ...] = (
     (SHARES, _is_share, "between 0 and 1"),

@@ -78,9 +78,10 @@ def without_outliers(curves: np.ndarray) -> np.ndarray:
     spread = median_abs_deviation(away[:, LONGEST:-LONGEST], axis=-1, scale="normal")[:, None]
     limit = STANDS_OUT * np.maximum(moves, spread)
     cleaned = np.where(np.abs(away) > limit, middle, curves)
-    for end in (cleaned, cleaned[:, ::-1]):
-        # Whether two values at an end begin a new level or are outliers cannot be told.
-        level = np.median(end[:, 2:5], axis=-1, keepdims=True)
-        steady = np.ptp(end[:, 2:5], axis=-1, keepdims=True) < limit
-        end[:, :2] = np.where(steady & (np.abs(end[:, :2] - level) > limit), level, end[:, :2])
+    # Whether two values at the end begin a new level or are outliers cannot be told.
+    level, steady = (
+        np.median(cleaned[:, -5:-2], -1, keepdims=True),
+        np.ptp(cleaned[:, -5:-2], -1, keepdims=True) < limit,
+    )
+    cleaned[:, -2:] = np.where(steady & (np.abs(cleaned[:, -2:] - level) > limit), level, cleaned[:, -2:])
     return cleaned

@@ -25,6 +25,8 @@ def rejection(one: Transition, p_adjusted: float, criteria: StageCriteria, cause
     """Return why a transition is no onset; None where it is one."""
     if min(abs(one.size), abs(one.after - one.before)) < criteria.smallest:
         return OnsetVerdict.SMALL
+    if one.net < criteria.lasting:
+        return OnsetVerdict.SPIKE
     if abs(one.size) < criteria.peak * one.noise:
         return OnsetVerdict.NOISE
     if one.share(criteria.local) < criteria.share:
@@ -36,7 +38,7 @@ def rejection(one: Transition, p_adjusted: float, criteria: StageCriteria, cause
     return OnsetVerdict.COINCIDES if cause else None
 
 
-def coincidence(one: Transition, causes: Mapping[str, float]) -> str:
+def coincidence(one: Transition, causes: Mapping[str, int | float]) -> str:
     """Return the first cause with its step that lies in a transition or in the interval of its middle; else nothing."""
     (early, *_), (_, lo, hi), (late, *_) = one.times
     for name, step in causes.items():

@@ -36,7 +36,7 @@ def p_value(statistic: np.ndarray | float, n: int, correlation: np.ndarray | flo
         n: the number of checkpoints.
         correlation: of the noise, as the fit with the transition estimates it.
 
-    The correlation is taken from the fit with the transition, since a transition that is left out looks like correlation.
+    The correlation is that of the fit with the transition: one that is left out looks like correlation.
 
     >>> bool(p_value(10.0, 60, 0.0) > 0.05 > p_value(20.0, 60, 0.0))
     True

@@ -29,7 +29,7 @@ TYPES = {
 }
 """Columns that follow the probe, the quantity and the axes, with their types."""
 
-Causes = Mapping[str, float]
+Causes = Mapping[str, int | float]
 """Name of what happened to a run -> its step, as in {"the learning-rate drop": 3000}."""
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from stagewise.detection.curve_noise import KINDS, Noise
 from stagewise.detection.scan import COLLINEAR, Bases, design, scanned, whiten
-from stagewise.detection.shapes import AFTER, RAMP, WIDEST, Shapes, joined
+from stagewise.detection.shapes import AFTER, BEFORE, RAMP, WIDEST, Shapes, joined
 from stagewise.table import LEVEL
 
 PLACES, WIDTHS, TAILS = 17, 9, 7
@@ -16,7 +16,7 @@ CONCENTRATED = 25
 """Shapes among which the likelihood is spread, effectively, where a grid is fine enough."""
 
 TEMPER = 0.65
-"""Power of the likelihood that makes the intervals cover: what is fitted besides is as uncertain, and not on the grid."""
+"""Power of the likelihood that makes intervals cover: what is fitted besides is uncertain, too, and not on the grid."""
 
 BACKGROUNDS, THINNED = 8, 7
 """Backgrounds that are kept beside a transition; one in so many shapes decides which."""
@@ -104,7 +104,7 @@ def resampled(context: Context, refined: Refined, kind: int, resamples: np.ndarr
 
 
 def around(shape: Shapes, u: np.ndarray, span: float) -> Shapes:
-    """Return logistics, ramps and abrupt onsets around a shape, within so many widths or spacings of checkpoints of it."""
+    """Return logistics, ramps and abrupt onsets around a shape, within so many widths or spacings of it."""
     early, half, late = shape.times()[0]
     spacing = float(np.interp(half, (u[1:] + u[:-1]) / 2, np.diff(u)))
     narrowest, abrupt = NARROWEST * spacing, shape.tail[0] > 0
@@ -124,7 +124,7 @@ def around(shape: Shapes, u: np.ndarray, span: float) -> Shapes:
         ]
     )
     halves = both.times()[:, 1]
-    inside = (halves > u[0]) & (halves <= u[-AFTER])
+    inside = (halves >= u[BEFORE - 1]) & (halves <= u[-AFTER])
     return both.take(np.flatnonzero(inside)) if inside.any() else shape
 
 

@@ -116,7 +116,8 @@ def _remaining(values: np.ndarray, whitened: Whitened, candidates: np.ndarray, w
     own = np.where(own > COLLINEAR * size, own, np.inf)
     rest = (values**2).sum(-1) - (inside**2).sum(1)
     gain = (values @ candidates.T)[None] - inside.swapaxes(1, 2) @ within
-    return np.asarray((rest[..., None] - gain**2 / own[:, None]).swapaxes(0, 1))
+    # Rounding can leave less than nothing of a curve that is fitted exactly.
+    return np.asarray((rest[..., None] - gain**2 / own[:, None]).clip(min=0).swapaxes(0, 1))
 
 
 @functools.lru_cache(maxsize=128)
@@ -140,7 +141,7 @@ def smooth_fits(curves: np.ndarray, basis: Bases, floor: np.ndarray, others: np.
     def fit(part: np.ndarray, kind: int) -> Squares:
         whitened = _smooth(basis.steps, kind, fine=True).beside(beside)
         values = KINDS[kind].whitened(part)
-        squares = (values**2).sum(-1) - (whitened.inside(values) ** 2).sum(1)
+        squares = ((values**2).sum(-1) - (whitened.inside(values) ** 2).sum(1)).clip(min=0)
         return squares.min(0), squares.argmin(0), np.zeros(len(part), int)
 
     white = np.full(len(curves), KINDS.index(WHITE))

@@ -14,7 +14,10 @@ MOST = 4
 """Transitions of one curve that are looked for."""
 
 CORRELATED, PAIRED = 0.4, 3
-"""Correlation of the noise from which two transitions at once are tried, and how often one is moved beside the other."""
+"""Correlation from which two transitions at once are tried, and how often one is moved beside the other."""
+
+FURTHER = 0.2
+"""Part of the level at which a further transition of a curve is added."""
 
 POINTS = 400
 """Points between checkpoints at which the speed of a fit is read."""
@@ -23,8 +26,10 @@ POINTS = 400
 class Transition(NamedTuple):
     """A change of level, `size`, that a smooth background does not explain.
 
-    `times` are u = log(1 + step) of t10, t50 and t90, each with its 95 % interval: [part, (median, lo, hi)]. `before`
-    and `after` are levels of the fit, `noise` the deviation of the innovations, `prominence` the speed in the transition over the faster one before and after it, in value per step.
+    `times` are u = log(1 + step) of t10, t50 and t90, each with its 95 % interval: [part, (median, lo, hi)]; `before`
+    and `after` are levels of the fit, `noise` the deviation of the innovations. `prominence` is the speed in the
+    transition over the faster one before and after it, in value per step; `net` the change of the whole fit over it, as
+    a part of `size`: another transition at the same time may undo it.
     """
 
     size: float
@@ -34,6 +39,7 @@ class Transition(NamedTuple):
     p_value: float
     noise: float
     prominence: float
+    net: float
     shape: Shapes
 
     def share(self, ratio: float) -> float:
@@ -110,7 +116,7 @@ class _Search:
             self.kind = int(without.kind[0])
             more = transition_fits(self.curve[None], self.basis, self.floor, without.kind, stack)
             statistic = 2 * (more.likelihood - without.likelihood)[0]
-            if p_value(statistic, len(self.curve), more.correlation[0]) > self.alpha:
+            if p_value(statistic, len(self.curve), more.correlation[0]) > FURTHER * self.alpha:
                 return
             self._add(int(more.shape[0]), int(more.kind[0]))
 
@@ -124,16 +130,16 @@ class _Search:
 
     def _refine(self, rounds: int) -> None:
         for _ in range(rounds):
-            self.fits = [None] * len(self.shapes)
+            self.fits = []
             for j, one in enumerate(self.shapes):
-                self.fits[j] = refine(self.context(j), one, self.kind)
+                self.fits.append(refine(self.context(j), one, self.kind))
                 self.shapes[j] = self.fits[j].best
 
     def _weakest(self) -> int | None:
         """Return a transition that later ones have made superfluous."""
         full = smooth_fits(self.curve[None], self.basis, self.floor, self._stack())
         p = [self._p_value(full, j) for j in range(len(self.shapes))]
-        return int(np.argmax(p)) if max(p) > self.alpha else None
+        return int(np.argmax(p)) if max(p) > FURTHER * self.alpha else None
 
     def _p_value(self, full: Fits, j: int) -> float:
         without = smooth_fits(self.curve[None], self.basis, self.floor, self._stack(j))
@@ -166,6 +172,7 @@ class _Search:
         after = float(np.interp(times[2, 0], u, beside)) + size
         if times[2, 0] > u[-1]:
             after = float(weights @ columns[:, -1])
+        way = size * float(np.diff(np.interp(times[[0, 2], 0], u, columns[-1]))[0])
         deviation = float(np.sqrt((residual**2).sum() / max(n - 4 - len(self.shapes), 3)))
         return Transition(
             size,
@@ -175,15 +182,16 @@ class _Search:
             self._p_value(full, j),
             deviation,
             self._prominence(j, weights[1] * columns[1], size, times),
+            float(np.diff(np.interp(times[[0, 2], 0], u, weights @ columns))[0] / way) if way else 0.0,
             self.shapes[j],
         )
 
     def _prominence(self, j: int, background: np.ndarray, size: float, times: np.ndarray) -> float:
         """Return the speed of the fit inside the transition over the faster of those before and after it."""
         u, (early, half, late) = self.basis.u, times[:, 0]
-        dense = np.unique(
-            np.concatenate([np.linspace(*u[[0, -1]], POINTS), np.linspace(early, late, POINTS).clip(*u[[0, -1]])])
-        )
+        first, last = float(u[0]), float(u[-1])
+        within = np.linspace(early, late, POINTS).clip(first, last)
+        dense = np.unique(np.concatenate([np.linspace(first, last, POINTS), within]))
         t = np.expm1(dense)
         fit = np.sign(size) * (np.interp(dense, u, background) + size * self.shapes[j].at(dense)[0])
         middles = (dense[1:] + dense[:-1]) / 2

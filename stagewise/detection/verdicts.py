@@ -33,6 +33,9 @@ class TurnVerdict(StrEnum):
     NOISE = "noise"
     """Rises by no more than noise on a curve that only falls could cause."""
 
+    OVERFITS = "overfits"
+    """Turns up when the complete reference does, too: the model leaves them all."""
+
     CORROBORATES = "corroborates"
     """Another curve, which has its minimum near a boundary."""
 

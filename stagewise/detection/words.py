@@ -24,6 +24,7 @@ TURNS = {
     TurnVerdict.NOT_APPROACHED: "is not approached: it falls by {fall:.2g} of {start:.2g} nats before its minimum",
     TurnVerdict.NO_RISE: "has no turning point: it rises by less than {criteria.depth:.0%} of its fall",
     TurnVerdict.NOISE: "has no turning point: noise alone could cause such a rise",
+    TurnVerdict.OVERFITS: "turns up with the complete reference: overfitting, which ends no stage",
     TurnVerdict.CORROBORATES: "has its minimum at the end of stage {ends_stage}",
     TurnVerdict.ELSEWHERE: "has its minimum away from every boundary",
 }
@@ -92,9 +93,12 @@ def no_boundaries(points: pd.DataFrame) -> list[str]:
     return [f"{row['reference']} {row['reason']}" for row in points.to_dict("records")]
 
 
-def reference_stage(events: pd.DataFrame, goal: str, before: float, after: float) -> str:
-    """Say what the heads did in a stage, and how close the model came to the reference that it ends at."""
-    return "; ".join([*head_events(events), f"KL to {goal} {'falls to' if after < before else 'is'} {after:.2g}"])
+def reference_stage(events: pd.DataFrame, goal: str, before: float, lowest: float, after: float) -> str:
+    """Say what the heads did in a stage, how close the model came to the reference, and whether it left it again."""
+    kl = f"KL to {goal} {'falls to' if lowest < before else 'is'} {lowest:.2g}"
+    return "; ".join(
+        [*head_events(events), kl + (f", then rises to {after:.2g}: overfitting" if after > lowest else "")]
+    )
 
 
 def head_events(events: pd.DataFrame) -> list[str]:

@@ -4,7 +4,10 @@
 already is taken from `runs/calibration/`.
 """
 
+import functools
+import hashlib
 import json
+import re
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -14,11 +17,21 @@ from tests.calibration.onsets import jobs as of_onsets
 from tests.calibration.rows import Row
 
 FOLDER = Path("runs/calibration")
+NO_DECISION = {"words.py", "head_words.py", "frames.py", "order.py", "head_kinds.py", "stages.py", "__main__.py"}
+"""Modules that decide nothing that is calibrated."""
+
+
+@functools.cache
+def code() -> str:
+    """Return a hash of the code that finds transitions: another one is calibrated anew."""
+    paths = [*Path("stagewise/detection").glob("*.py"), *Path(__file__).parent.glob("*.py")]
+    decides = [path.read_bytes() for path in sorted(paths) if path.name not in NO_DECISION]
+    return hashlib.sha256(b"".join(decides)).hexdigest()[:12]
 
 
 def run(name: str, repetitions: int) -> list[Row]:
     """Run one case, or read what it gave."""
-    path = FOLDER / "cases" / f"{name.replace(' ', '_').replace('^', '').replace('/', '_')}-{repetitions}.json"
+    path = FOLDER / code() / f"{re.sub('[^a-zA-Z0-9.]+', '-', name)}.{repetitions}.json"
     if path.exists():
         return [Row(**row) for row in json.loads(path.read_text(encoding="utf8"))]
     rows = {**dict(of_onsets()), **dict(of_findings())}[name](repetitions)

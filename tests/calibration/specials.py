@@ -43,7 +43,7 @@ def _stretched(g: Generator, t: np.ndarray) -> np.ndarray:
 
 
 def _heavy(g: Generator, t: np.ndarray) -> np.ndarray:
-    return 0.2 + 0.5 * np.log1p(t) / np.log1p(LAST) + 0.02 * g.standard_t(3, len(t))
+    return np.asarray(0.2 + 0.5 * np.log1p(t) / np.log1p(LAST) + 0.02 * g.standard_t(3, len(t)))
 
 
 HELD_OUT: dict[str, Maker] = {
