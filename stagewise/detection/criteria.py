@@ -14,7 +14,7 @@ class StageCriteria:
     heads and of what emerges, from `enter` on.
 
     Where a field names no source it is a convention, or it was set on planted curves and on nulls (constants, power
-    laws, drifts, exponential approaches, correlated noise) such as those of the tests, which hold its error rates.
+    laws, drifts, exponential approaches, correlated noise); docs/statistics.md has their error rates at these defaults.
 
     Raises:
         ValueError: a threshold is out of range; the message names it and the value.
@@ -143,6 +143,7 @@ SHARES = (
     "approach",
     "close",
     "depth",
+    "further",
     "slowdown",
     "share",
     "lasting",

@@ -128,9 +128,9 @@ def _compared(
         parts = zip(("t10", "t50", "t90"), zip(*covered, strict=True), strict=True)
         rows += [share(f"covered {part}: {title}", list(hits), 0.92, "higher") for part, hits in parts]
         middle, error = float(np.median(bias)), 1.25 * float(np.std(bias)) / np.sqrt(len(bias))
-        ends = max(abs(middle) - 1.96 * error, 0.0), abs(middle) + 1.96 * error
+        low, high = max(abs(middle) - 1.96 * error, 0.0), abs(middle) + 1.96 * error
         name = f"bias of t50 in spacings: {title}"
-        rows.append(Row(name, round(abs(middle), 4), *np.round(ends, 4).tolist(), 0.25, "lower", len(bias)))
+        rows.append(Row(name, round(abs(middle), 4), round(low, 4), round(high, 4), 0.25, "lower", len(bias)))
     return rows
 
 

@@ -108,7 +108,7 @@ def test_what_rises_and_falls_again_is_a_transient_onset() -> None:
 
 
 def test_a_rise_at_the_end_is_censored() -> None:
-    (row,) = find_onsets(scores(0.05 + 0.7 * sigmoid(2500)[None])).to_dict("records")
+    (row,) = find_onsets(scores(0.05 + 0.7 * sigmoid(2100, 0.15)[None])).to_dict("records")
     assert row["onset"], row["reason"]
     assert np.isinf(row["t90_hi"])
     assert "not over yet" in row["words"]
