@@ -12,6 +12,7 @@ from stagewise.cli.options import (
     Folder,
     Heads,
     Layers,
+    ModelConfig,
     MoreProbes,
     Only,
     Origin,
@@ -79,6 +80,7 @@ def train(
 def measure(
     source: Origin,
     out: Out = None,
+    architecture: ModelConfig = None,
     text: TextFiles = None,
     tokenizer: TokenizerName = None,
     own_task: OwnTask = None,
@@ -103,7 +105,7 @@ def measure(
             from stagewise.checkpoints.series import open_series
             from stagewise.tasks.text import asked_task
 
-            series = open_series(source)
+            series = open_series(source, architecture=architecture)
             folder = out or folder_of(series)
             task = asked_task(series, text, tokenizer) or _own_task(own_task)
             faults, _ = measured(series, folder, task=task, probes=choose, extra_probes=extra, progress=not quiet)
@@ -155,6 +157,7 @@ def stages(folder: Folder, as_json: AsJson = False) -> None:
 def report(
     source: Origin,
     out: Out = None,
+    architecture: ModelConfig = None,
     text: TextFiles = None,
     tokenizer: TokenizerName = None,
     own_task: OwnTask = None,
@@ -172,7 +175,7 @@ def report(
         folder = Path(source)
         run, measured = (folder / RUN).exists(), (folder / TABLE).exists()
         if text or not (run or measured):
-            series = open_series(source)
+            series = open_series(source, architecture=architecture)
             task = asked_task(series, text, tokenizer) or _own_task(own_task)
             print(analyse(series, out, task=task, progress=not quiet))
             return

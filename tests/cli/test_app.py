@@ -5,8 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
+from stagewise import models
+from stagewise.architecture import Architecture
 from stagewise.checkpoints.run_folder import TABLE, read_table
 from stagewise.cli.app import app
 
@@ -161,3 +164,16 @@ def test_a_source_that_is_none_is_a_line_and_writes_nothing(verb: str, tmp_path:
     assert code == 2
     assert "is not a run folder: there is no run.json in it" in printed
     assert not list(tmp_path.iterdir())
+
+
+def test_files_without_a_config_are_measured_with_the_one_that_is_given(tmp_path: Path) -> None:
+    sizes = {"n_layers": 1, "d_model": 8, "d_head": 4, "n_ctx": 6, "d_vocab": 5, "attn_only": True}
+    (tmp_path / "mine.json").write_text(json.dumps(sizes))
+    (tmp_path / "files").mkdir()
+    for step in (0, 10):
+        torch.save(models.weights(models.build(Architecture(sizes), step)), tmp_path / "files" / f"m{step}.pt")
+    arguments = ("measure", str(tmp_path / "files"), "--out", str(tmp_path / "out"), "--only", "Loss", "--quiet")
+    code, printed = call(*arguments)
+    assert (code, "--architecture config.json" in printed) == (2, True)
+    assert call(*arguments, "--architecture", str(tmp_path / "mine.json"))[0] == 0
+    assert set(read_table(tmp_path / "out")["step"]) == {0, 10}
