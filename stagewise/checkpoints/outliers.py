@@ -23,7 +23,7 @@ FEW = 64.0
 USUAL = 2.5
 """And this many times the median detour of the same weight over the other checkpoints."""
 
-FAR = 4.0
+FAR = 6.0
 """An end is so many times as far from its neighbour as any two other neighbours, beyond all weights' common growth."""
 
 UNRELATED = 0.3
@@ -36,7 +36,7 @@ TURNED = 0.5
 """The cosine with its neighbour of a weight that turns at an end."""
 
 TURN = 1.5
-"""An end to which a weight turns is so many times as far as others, beyond all weights' common growth."""
+"""An end to which weights turn is at least so many times as far as any two other neighbours."""
 
 STRAIGHT = 0.8
 """The least cosine between other neighbours of a weight that does not turn elsewhere."""
@@ -154,20 +154,18 @@ def flipped(path: WeightPath) -> Iterator[Deviation]:
         yield _deviation(path, row, times, neighbours)
 
 
-def foreign_ends(common: WeightPath, paths: Sequence[WeightPath], steps: Sequence[int]) -> Iterator[Deviation]:
+def foreign_ends(common: WeightPath, paths: Sequence[WeightPath]) -> Iterator[Deviation]:
     """Yield the first and the last checkpoint where all weights together are unrelated to the others, or scaled."""
     if len(common) < ENOUGH:
         return
-    strides, gaps = common.strides(), np.diff(np.array(steps, dtype=float)[common.rows])
-    likeness = cosines(paths, common)
+    strides, likeness = common.strides(), cosines(paths, common)
     for end, neighbour, others in ENDS:
-        wider = max(1.0, float(gaps[end] / max(gaps[others].max(), 1.0)))
-        times = float(strides[end] / strides[others].max() / wider)
+        times = float(strides[end] / strides[others].max())
         deviation = _deviation(common, end % len(common), times, (neighbour % len(common),))
         unrelated = likeness[end] < UNRELATED and likeness[others].min() > RELATED
         grown = end == 0 and deviation.scale < 1 / GROWN
         scaled = _scaled_together(paths, int(common.rows[end]), int(common.rows[neighbour]))
-        if (unrelated or scaled) and not grown:
+        if (unrelated or scaled) and not grown and times > TURN:
             yield deviation
 
 

@@ -167,7 +167,7 @@ def _deviations(checkpoints: Checkpoints, paths: Sequence[WeightPath], common: W
         by_row = {one.checkpoint: one for one in (*ends(path, growth), *vanished(path), *flipped(path), *detours(path))}
         for row, deviation in by_row.items():
             found.setdefault(row, []).append(deviation)
-    whole = {one.checkpoint: one for one in (*detours(common), *foreign_ends(common, paths, checkpoints.steps))}
+    whole = {one.checkpoint: one for one in (*detours(common), *foreign_ends(common, paths))}
     for row in sorted(found.keys() | whole.keys()):
         deviations = found.get(row) or [whole[row]]
         scales = [one.scale for one in deviations]

@@ -19,7 +19,7 @@ def rows(checkpoints: Series) -> set[tuple[int, str]]:
     common, paths = common_of(checkpoints)
     found = [one for path in paths for find in (detours, vanished, flipped) for one in find(path)]
     found += [one for path in paths for one in ends(path, end_growth(paths))]
-    found += [*foreign_ends(common, paths, range(len(checkpoints)))]
+    found += [*foreign_ends(common, paths)]
     return {(one.checkpoint, one.name) for one in found}
 
 
@@ -93,4 +93,4 @@ def test_a_small_start_that_grows_is_no_foreign_end() -> None:
     checkpoints = series("drift")
     checkpoints[0] = {name: 0.01 * torch.randn(weight.shape) for name, weight in checkpoints[0].items()}
     common, paths = common_of(checkpoints)
-    assert not [*foreign_ends(common, paths, range(12))]
+    assert not [*foreign_ends(common, paths)]
