@@ -4,6 +4,7 @@ import dataclasses
 import enum
 import html
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -28,15 +29,27 @@ class Kind(enum.StrEnum):
     OTHER_STEP_RECORDED = "other step recorded"
     """The step that the trainer wrote beside the weights differs from the one in the name."""
     IDENTICAL_WEIGHTS = "identical weights"
-    """Two steps have the same bytes."""
+    """Two steps have the same weights."""
+    NEARLY_IDENTICAL_WEIGHTS = "nearly identical weights"
+    """Two steps' weights differ by next to nothing, though the series moves."""
+    WEIGHTS_OF_ANOTHER_STEP = "weights of another step"
+    """A part of the weights, a shard or a layer, is another step's."""
+    EXCHANGED = "exchanged steps"
+    """Two checkpoints lie where the other one belongs."""
     NO_WEIGHTS = "no weights"
     """There are none, or a shard of them is missing."""
     DAMAGED = "damaged"
     """A file cannot be read."""
+    NOT_ONLY_WEIGHTS = "not only weights"
+    """A file holds Python objects that could run code."""
     NON_FINITE_WEIGHTS = "non-finite weights"
     """Nan or infinity among the weights."""
-    OUTLYING_NORM = "outlying norm"
-    """A weight's norm doubles or halves at this checkpoint alone."""
+    OUTLYING_WEIGHTS = "outlying weights"
+    """Weights lie far from their path at this checkpoint alone: changed, or of another training."""
+    OTHER_RUN = "other run"
+    """From this checkpoint on the series goes on from unrelated weights."""
+    RATE_JUMP = "change of rate"
+    """From here on weights move faster or slower, as where the learning rate jumps. No fault."""
     OTHER_SHAPES = "other shapes"
     """Names or shapes differ from most checkpoints'."""
     OTHER_TYPES = "other types"
@@ -54,10 +67,13 @@ class Finding:
         steps: the steps that it affects.
         checkpoints: the folders, files or revisions that it affects.
         branch: of training, where the series has several.
-        other_step: the larger step before one that is out of order, or the one that the trainer recorded.
+        other_step: the larger step before one that is out of order, the one that is recorded, the one whose weights
+            these are, or the other end of a jump.
         weights: the names of the weights with the fault.
         differences: name -> this checkpoint's value and the usual one, None where there is none.
-        reason: the message of the error when reading it.
+        reason: the message of the error when reading it, or where the fault was found.
+        times: how many times longer than usual the way to the neighbours is.
+        scale: the weights' norm in units of the neighbours', where all of them have about the same.
     """
 
     kind: Kind
@@ -68,6 +84,8 @@ class Finding:
     weights: tuple[str, ...] = ()
     differences: Mapping[str, tuple[Any, Any]] = dataclasses.field(default_factory=dict)
     reason: str = ""
+    times: float | None = None
+    scale: float | None = None
 
     @property
     def message(self) -> str:
@@ -85,6 +103,7 @@ class Audit:
         weights: whether the weights were read, or only names, hashes and configs.
         findings: the faults, kind by kind.
         ignored: names that were not recognised as checkpoints.
+        notes: what is no fault, and may be of interest: where the weights' rate of change jumps.
     """
 
     name: str
@@ -92,6 +111,7 @@ class Audit:
     weights: bool
     findings: tuple[Finding, ...]
     ignored: tuple[str, ...] = ()
+    notes: tuple[Finding, ...] = ()
 
     @property
     def clean(self) -> bool:
@@ -108,6 +128,8 @@ class Audit:
         read = "and weights" if self.weights else "but no weights"
         head = f"{self.name}: {self.checkpoints} checkpoints; compared: names, hashes, configs {read}"
         lines = [f"  {one.kind}: {one.message}" for one in self.findings] or ["  nothing is wrong"]
+        lines += [f"  note: {one.message}" for one in self.notes]
+        lines += [f"  not taken for checkpoints: {_some(self.ignored)}"] if self.ignored else []
         return "\n".join([head, *lines])
 
     def _repr_html_(self) -> str:
@@ -117,8 +139,11 @@ class Audit:
     @property
     def plain(self) -> dict[str, Any]:
         """Everything as plain data, each finding with its sentence."""
-        findings = [{**dataclasses.asdict(one), "message": one.message} for one in self.findings]
-        return {**dataclasses.asdict(self), "findings": findings}
+
+        def listed(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+            return [{**dataclasses.asdict(one), "message": one.message} for one in findings]
+
+        return {**dataclasses.asdict(self), "findings": listed(self.findings), "notes": listed(self.notes)}
 
     def to_json(self) -> str:
         """Return everything as JSON."""
@@ -132,27 +157,49 @@ def sentence(finding: Finding) -> str:
     'step 300 of stage1 is missing'
     """
     step = f"step {finding.steps[0]}" + (f" of {finding.branch}" if finding.branch else "")
-    labels = ", ".join(finding.checkpoints)
+    labels, other = ", ".join(finding.checkpoints), finding.other_step
     match finding.kind:
         case Kind.MISSING_STEP:
-            return f"{step} is missing"
+            return f"{step} is missing" + (f": {finding.reason}" if finding.reason else "")
         case Kind.REPEATED_STEP:
             return f"{step}: {labels}"
         case Kind.OUT_OF_ORDER:
-            return f"{labels}, step {finding.steps[0]}, comes after step {finding.other_step}"
+            return f"{labels}, step {finding.steps[0]}, comes after step {other}"
         case Kind.OTHER_STEP_RECORDED:
-            steps = f"its name says step {finding.steps[0]}, its trainer_state.json {finding.other_step}"
-            return f"{labels}: {steps}"
+            return f"{labels}: its name says step {finding.steps[0]}, {finding.reason} {other}"
         case Kind.IDENTICAL_WEIGHTS:
-            return f"{labels} have the same bytes"
-        case Kind.NO_WEIGHTS | Kind.DAMAGED:
+            return f"{labels} have the same {finding.reason or 'bytes'}"
+        case Kind.EXCHANGED:
+            return f"{' and '.join(finding.checkpoints)} lie on the path of the weights where the other one belongs"
+        case Kind.NO_WEIGHTS | Kind.DAMAGED | Kind.NOT_ONLY_WEIGHTS:
             return f"{labels}: {finding.reason or 'holds no weights'}"
-        case Kind.NON_FINITE_WEIGHTS | Kind.OUTLYING_NORM:
+        case Kind.NON_FINITE_WEIGHTS:
             return f"{labels}: {_some(finding.weights)}"
         case Kind.OTHER_SHAPES | Kind.OTHER_TYPES:
             return f"{labels}: {_first(finding.differences)}"
         case Kind.OTHER_CONFIG:
             return f"{labels}: {_changes(finding.differences)}"
+        case _:
+            return f"{labels}: {_of_path(finding)}"
+
+
+def _of_path(finding: Finding) -> str:
+    """Describe where weights lie on their path."""
+    weights, other = _some(finding.weights) or "all weights", finding.other_step
+    times = "" if finding.times is None or math.isinf(finding.times) else f"{finding.times:.3g} times "
+    match finding.kind:
+        case Kind.NEARLY_IDENTICAL_WEIGHTS:
+            return f"differs from step {other} by {finding.times:.1g} of the usual way between checkpoints"
+        case Kind.WEIGHTS_OF_ANOTHER_STEP:
+            return f"{weights} are those of step {other}, the other weights are not"
+        case Kind.OTHER_RUN:
+            return f"its weights have nothing in common with those of step {other}, {times}the usual way before it"
+        case Kind.RATE_JUMP:
+            return f"from here on weights move {times}as far between checkpoints as before"
+        case _ if finding.times is not None and math.isinf(finding.times):
+            return f"{weights}: a part, or all, is zero, not so at the neighbours"
+    scale = "" if finding.scale is None else f", with {finding.scale:.2g} times their norm"
+    return f"{weights}: away from both neighbours, {times}the usual way{scale}"
 
 
 def _some(names: Sequence[str]) -> str:

@@ -7,11 +7,12 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from stagewise.checkpoints.architectures import CONFIG
 from stagewise.checkpoints.digest import file_sha256
 from stagewise.checkpoints.hub import Hub
 from stagewise.checkpoints.json_files import read_json
 from stagewise.checkpoints.names import Coordinates, Parse, coordinates, parse
-from stagewise.checkpoints.sources import CONFIG, Entry, Source
+from stagewise.checkpoints.sources import Entry, Source
 from stagewise.checkpoints.weight_files import State, chosen_files, missing_shard, read
 
 SHA256 = 64
@@ -39,6 +40,11 @@ def on_hub(hub: Hub, how: Parse | None = None) -> Source:
     downloads = _Downloads(hub, ordered)
     entries = tuple(_entry(downloads, name, known[name]) for name in ordered)
     return Source(hub.repository, entries, ignored=ignored, remote=True, beside=partial(_beside, hub, ordered, ignored))
+
+
+def at_revision(hub: Hub, revision: str, at: Coordinates) -> Entry:
+    """Return the checkpoint at one revision of a repository."""
+    return _entry(_Downloads(hub, [revision]), revision, at)
 
 
 def _beside(hub: Hub, checkpoints: list[str], others: tuple[str, ...], name: str) -> Path | None:
@@ -112,7 +118,7 @@ class _Downloads:
             for path in paths:
                 if len(hashes[path.name]) == SHA256 and file_sha256(path) != hashes[path.name]:
                     raise ValueError(f"{path.name} does not have the hash that the hub lists")
-            return read(paths)
+            return read(paths).weights
         except ValueError as reason:
             for path in paths:
                 path.resolve().unlink(missing_ok=True)

@@ -16,8 +16,12 @@ PATTERNS: tuple[tuple[str, str], ...] = (
         r"(?:(?P<branch>.+?)[-_])?(?:checkpoint|ckpt|iter)[-_]?(?P<step>\d+)(?P<kilo>[kK]?)",
         "checkpoint-1000, checkpoint_0050000",
     ),
+    (r"(?:.+-)?epoch=\d+-step=(?P<step>\d+)(?:-v\d+)?", "epoch=3-step=400, as Lightning writes"),
 )
 """Regular expression and examples. Each has `step`; `branch`, `kilo`, `tokens` and `unit` where it needs them."""
+
+LARGEST = 2**63 - 1
+"""The largest step that a table can hold; a larger number in a name is no step."""
 
 NUMBERED = r"(?:.*[^0-9])?(?P<step>\d+)"
 """For files in a folder of checkpoints, whatever stands before the number: model_300.pt, SoLU_2L_v10_000300.pth."""
@@ -45,7 +49,7 @@ def parse(name: str) -> Coordinates | None:
     Coordinates(step=101000, tokens=424000000000, branch='stage1')
     >>> parse("step-480k-token-1007B").step
     480000
-    >>> parse("main") is None
+    >>> parse("main") is None and parse("checkpoint-100000000000000000000") is None
     True
     """
     for pattern, _ in PATTERNS:
@@ -53,9 +57,8 @@ def parse(name: str) -> Coordinates | None:
             groups = match.groupdict()
             tokens = groups.get("tokens")
             seen = None if tokens is None else int(tokens) * UNITS[groups.get("unit") or ""]
-            return Coordinates(
-                int(groups["step"]) * (1000 if groups.get("kilo") else 1), seen, groups.get("branch") or ""
-            )
+            step = int(groups["step"]) * (1000 if groups.get("kilo") else 1)
+            return Coordinates(step, seen, groups.get("branch") or "") if max(step, seen or 0) <= LARGEST else None
     return None
 
 
@@ -66,7 +69,7 @@ def parse_file(name: str) -> Coordinates | None:
     Coordinates(step=300, tokens=None, branch='')
     """
     parsed = parse(name)
-    if parsed is None and (match := re.fullmatch(NUMBERED, name)):
+    if parsed is None and (match := re.fullmatch(NUMBERED, name)) and int(match["step"]) <= LARGEST:
         return Coordinates(int(match["step"]))
     return parsed
 

@@ -9,13 +9,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.digest import file_digest, short_digest
 from stagewise.checkpoints.hub import Hub
 from stagewise.checkpoints.hub_revisions import on_hub
 from stagewise.checkpoints.names import Coordinates, Parse, seed_of
-from stagewise.checkpoints.run_folder import RUN, checkpoint_file, read_checkpoint, read_plan, read_run
-from stagewise.checkpoints.sources import Entry, Source, architecture_of, in_folder, in_memory
+from stagewise.checkpoints.one_each import REPOSITORY, expanded, one_each
+from stagewise.checkpoints.run_folder import METRICS, RUN, checkpoint_file, read_checkpoint, read_plan, read_run
+from stagewise.checkpoints.sources import Entry, Source, architecture_of, in_folder, in_memory, tokens_of
 from stagewise.checkpoints.weight_files import State as State
 from stagewise.recipe import rebuild
 
@@ -84,10 +87,10 @@ class CheckpointSeries:
 
 
 def open_series(
-    source: str | Path | Sequence[tuple[int, Any]],
+    source: str | Path | Sequence[tuple[int, Any]] | Sequence[str | Path],
     classes: Iterable[type] = (),
     *,
-    architecture: Architecture | Mapping[str, Any] | None = None,
+    architecture: Any = None,
     branch: str | None = None,
     parse: Parse | None = None,
     steps: Iterable[int] | None = None,
@@ -98,11 +101,13 @@ def open_series(
 
     Args:
         source: a run folder (an interrupted run opens as far as it came); a folder of `checkpoint-N` folders, as
-            transformers' Trainer writes them; a folder of .safetensors, .pt, .pth or .bin files with a step in their
-            names; a repository of the hub, "owner/name", whose revisions are checkpoints; or (step, model) pairs.
+            transformers' Trainer writes them; a folder of .safetensors, .pt, .pth, .bin or .ckpt (Lightning) files with
+            a step in their names; a repository of the hub, "owner/name", whose revisions are checkpoints; a list of
+            repositories, folders or files, one a step, or a name with the steps in braces, as
+            "owner/model-step_{0,20,40}k"; or (step, model) pairs.
         classes: for a run folder, your own classes of initialisation that its recipe names.
-        architecture: what the models are, where no config.json lies beside the weights: the config of a Hugging Face
-            model, or of a HookedTransformer.
+        architecture: what the models are, where no config.json lies beside the weights: a HookedTransformerConfig or
+            a Hugging Face config, as it is, as a dict or as a JSON file; a model; or a name that TransformerLens knows.
         branch: of a training with several, as "stage1" in the revision "stage1-step1000".
         parse: from a name to its step or `Coordinates`, where the patterns of `names.PATTERNS` do not match.
         steps: open only these.
@@ -123,13 +128,15 @@ def open_series(
         )
     entries = _chosen(origin, branch, steps)
     chosen = (
-        origin if len(entries) == len(origin.entries) else dataclasses.replace(origin, entries=entries, promised=())
+        origin
+        if len(entries) == len(origin.entries)
+        else dataclasses.replace(origin, entries=entries, promised=(), lost=())
     )
     if entries[0].at.branch:
         chosen = dataclasses.replace(chosen, identity=f"{chosen.identity} {entries[0].at.branch}")
     described = architecture_of(chosen, architecture)
     by_step = {entry.at.step: entry for entry in entries}
-    tokens = {entry.at.step: entry.at.tokens for entry in entries if entry.at.tokens is not None}
+    tokens = tokens_of(entries)
     ascending = tuple(entry.at.step for entry in entries)
     seed = seed_of(entries[0].at.branch) if seed_of(origin.name) is None else seed_of(origin.name)
     label = name or origin.name
@@ -137,7 +144,7 @@ def open_series(
 
 
 def find(
-    source: str | Path | Sequence[tuple[int, Any]],
+    source: str | Path | Sequence[tuple[int, Any]] | Sequence[str | Path],
     classes: Iterable[type] = (),
     *,
     parse: Parse | None = None,
@@ -149,11 +156,16 @@ def find(
         FileNotFoundError: there are none.
         OSError: the hub does not answer.
     """
+    if isinstance(source, str) and not Path(source).exists() and len(names := expanded(source)) > 1:
+        return one_each(names, parse, hub)
     if not isinstance(source, str | Path):
-        given = in_memory(source, "models in memory")
+        places = [item for item in source if isinstance(item, str | Path)]
+        if places and len(places) == len(source):
+            return one_each(places, parse, hub)
+        given = in_memory([item for item in source if not isinstance(item, str | Path)], "models in memory")
         ends = [(entry.at.step, entry.digest()) for entry in (*given.entries[:1], *given.entries[-1:])]
         return dataclasses.replace(given, identity=f"{len(given.entries)} models {short_digest(ends)}")
-    if isinstance(source, str) and not Path(source).exists() and re.fullmatch(r"[\w.-]+/[\w.-]+", source):
+    if isinstance(source, str) and not Path(source).exists() and re.fullmatch(REPOSITORY, source):
         try:
             return dataclasses.replace(on_hub(Hub(source, **(hub or {})), parse), identity=source)
         except (FileNotFoundError, ConnectionError) as reason:
@@ -214,5 +226,16 @@ def _in_run(folder: Path, classes: Iterable[type]) -> Source:
         )
         for step in sorted(saved)
     ]
-    promised = tuple(step for step in read_plan(folder)["save"] if step <= max(saved))
-    return Source(name, tuple(entries), rebuild(recorded.get("architecture"), classes), promised)
+    planned = read_plan(folder)["save"]
+    promised = tuple(step for step in planned if step <= max(saved))
+    lost = tuple(step for step in planned if max(saved) < step <= _updates(folder))
+    return Source(name, tuple(entries), rebuild(recorded.get("architecture"), classes), promised, lost)
+
+
+def _updates(folder: Path) -> int:
+    """Return how many updates the metrics of a run tell of, which are written after the checkpoint that ends them."""
+    try:
+        steps = pd.read_parquet(folder / METRICS, columns=["step"])["step"]
+    except (OSError, ValueError, KeyError):  # no metrics, or damaged ones: they are no part of the series
+        return 0
+    return int(steps.max()) + 1 if len(steps) else 0

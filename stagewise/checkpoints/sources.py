@@ -9,14 +9,15 @@ from typing import Any
 
 from stagewise import models
 from stagewise.architecture import Architecture
+from stagewise.checkpoints.architectures import CONFIG, architecture_from, asked_for
 from stagewise.checkpoints.digest import digest, file_digest
 from stagewise.checkpoints.json_files import read_json
 from stagewise.checkpoints.names import Coordinates, Parse, coordinates, parse, parse_file
-from stagewise.checkpoints.weight_files import ENDINGS, State, files_of, read
-from stagewise.models.huggingface import described
+from stagewise.checkpoints.weight_files import ENDINGS, Contents, State, files_of, read
 
-CONFIG = "config.json"
 TRAINER = "trainer_state.json"
+TOKENS = "num_input_tokens_seen"
+"""What Trainer counts where its arguments say `include_num_input_tokens_seen`; zero otherwise."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -29,7 +30,8 @@ class Entry:
         load: reads the weights.
         digest: hashes them, without reading them where the source knows the hash; None if there are no weights.
         config: reads the model's config, None if the source has none beside this checkpoint.
-        recorded: the step that the trainer wrote beside the weights, if it did.
+        record: reads what the trainer wrote beside the weights, None if it wrote nothing.
+        read: reads the weights with the step that is saved in their file, where the source can.
     """
 
     label: str
@@ -37,7 +39,12 @@ class Entry:
     load: Callable[[], State] = dataclasses.field(repr=False)
     digest: Callable[[], str | None] = dataclasses.field(repr=False)
     config: Callable[[], Mapping[str, Any] | None] = dataclasses.field(repr=False, default=lambda: None)
-    recorded: int | None = None
+    record: Callable[[], Mapping[str, Any] | None] = dataclasses.field(repr=False, default=lambda: None)
+    read: Callable[[], Contents] | None = dataclasses.field(repr=False, default=None)
+
+    def contents(self) -> Contents:
+        """Read the weights, and the step that is saved with them if there is one."""
+        return Contents(dict(self.load())) if self.read is None else self.read()
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -49,6 +56,7 @@ class Source:
         entries: the checkpoints.
         architecture: of the models, where the source has it without a checkpoint's config.
         promised: steps that must exist, where a plan lists them.
+        lost: steps after the last checkpoint that training had reached, and so had saved.
         ignored: names that no pattern matches.
         ordered: whether the entries were given in an order, as in a list.
         remote: whether reading weights downloads them.
@@ -60,6 +68,7 @@ class Source:
     entries: tuple[Entry, ...]
     architecture: Architecture | None = None
     promised: tuple[int, ...] = ()
+    lost: tuple[int, ...] = ()
     ignored: tuple[str, ...] = ()
     ordered: bool = False
     remote: bool = False
@@ -70,7 +79,7 @@ class Source:
         """Return the source with only these steps."""
         chosen = set(steps)
         return dataclasses.replace(
-            self, entries=tuple(entry for entry in self.entries if entry.at.step in chosen), promised=()
+            self, entries=tuple(entry for entry in self.entries if entry.at.step in chosen), promised=(), lost=()
         )
 
 
@@ -86,13 +95,14 @@ def in_folder(folder: Path, how: Parse | None = None) -> Source:
         )
     folders, files, ignored = [], [], []
     for path in sorted(folder.iterdir()):
-        if path.is_dir() and (at := coordinates(path.name, how or parse)):
+        looping = path.is_symlink() and not path.exists() and path.suffix not in ENDINGS
+        if (path.is_dir() or looping) and (at := coordinates(path.name, how or parse)):
             folders.append((path, at))
-        elif path.suffix in ENDINGS and (of_file := coordinates(path.stem, how or parse_file)):
-            files.append((path, of_file))
+        elif path.suffix in ENDINGS and (in_name := coordinates(path.stem, how or parse_file)):
+            files.append((path, in_name))
         elif path.is_dir() or path.suffix in ENDINGS:
             ignored.append(path.name)
-    entries = [_of_folder(path, at) for path, at in folders] or [_of_file(path, at) for path, at in files]
+    entries = [of_folder(path, at) for path, at in folders] or [of_file(path, at) for path, at in files]
     if not entries:
         raise FileNotFoundError(
             f"{folder} is not a run folder: there is no run.json in it, and there are neither checkpoint-N folders nor "
@@ -108,26 +118,28 @@ def _in_one_of(folders: Sequence[Path], name: str) -> Path | None:
     return next((folder / name for folder in reversed(folders) if (folder / name).is_file()), None)
 
 
-def _of_folder(path: Path, at: Coordinates) -> Entry:
-    recorded = _beside(path / TRAINER)
-    step = None if recorded is None else recorded.get("global_step")
+def of_folder(path: Path, at: Coordinates) -> Entry:
+    """Return the checkpoint in a folder."""
     return Entry(
         path.name,
         at,
-        load=lambda: read(files_of(path)),
+        load=lambda: read(files_of(path)).weights,
         digest=lambda: file_digest(files_of(path)),
         config=lambda: _beside(path / CONFIG),
-        recorded=step if isinstance(step, int) else None,
+        record=lambda: _beside(path / TRAINER),
+        read=lambda: read(files_of(path)),
     )
 
 
-def _of_file(path: Path, at: Coordinates) -> Entry:
+def of_file(path: Path, at: Coordinates) -> Entry:
+    """Return the checkpoint in a file."""
     return Entry(
         path.name,
         at,
-        load=lambda: read([path]),
+        load=lambda: read([path]).weights,
         digest=lambda: file_digest([path]),
         config=lambda: _beside(path.parent / CONFIG),
+        read=lambda: read([path]),
     )
 
 
@@ -155,25 +167,35 @@ def _hash(load: Callable[[], State]) -> str:
     return digest(load())
 
 
-def architecture_of(source: Source, given: Architecture | Mapping[str, Any] | None) -> Architecture:
+def architecture_of(source: Source, given: Any) -> Architecture:
     """Return the architecture of a source's models: the given one, the source's own, or that of the first config.
 
     Raises:
-        ValueError: none of these exists.
+        ValueError: none of these exists, or what is given is no architecture.
     """
-    if isinstance(given, Architecture):
-        return given
-    config = given
-    if config is None and source.architecture is not None:
+    if given is not None:
+        return architecture_from(given)
+    if source.architecture is not None:
         return source.architecture
-    if config is None and source.entries:
-        config = source.entries[0].config()
+    config = source.entries[0].config() if source.entries else None
     if config is None:
-        raise ValueError(
-            f"there is no config of the models of {source.name!r}: put its {CONFIG} beside them, or give "
-            "`architecture`, the config of a Hugging Face model or of a HookedTransformer"
-        )
-    return described(config) if "model_type" in config else Architecture(config)
+        raise ValueError(asked_for(source.name))
+    return architecture_from(config)
+
+
+def tokens_of(entries: Iterable[Entry]) -> dict[int, int]:
+    """Return how many tokens the model had seen at a step: by its name, or else as transformers' Trainer counted."""
+    tokens = {entry.at.step: entry.at.tokens if entry.at.tokens is not None else _counted(entry) for entry in entries}
+    known = {step: number for step, number in tokens.items() if number is not None}
+    return known if any(known.values()) else {}
+
+
+def _counted(entry: Entry) -> int | None:
+    try:
+        number = (entry.record() or {}).get(TOKENS)
+    except (ValueError, OSError):  # the weights may be whole: the audit names the file
+        return None
+    return number if type(number) is int and number >= 0 else None
 
 
 def by_hand(name: str, steps: Iterable[int], load: Callable[[int], State]) -> Source:

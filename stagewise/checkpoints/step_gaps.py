@@ -7,6 +7,9 @@ from itertools import pairwise
 EDGE = 3
 """At the ends, where only one side corroborates a gap, so many strides must be equal, and no larger gap counts."""
 
+MORE = 2
+"""Gaps beyond these that are looked at, some of which may be of skipped steps themselves."""
+
 SAME = 1e-9
 
 SHARP = 0.25
@@ -27,6 +30,8 @@ def missing_steps(steps: Sequence[int]) -> list[int]:
 
     >>> missing_steps([0, 100, 200, 400, 500, 600])
     [300]
+    >>> missing_steps([0, 100, 200, 400, 600, 700, 800, 900])
+    [300, 500]
     >>> missing_steps([0, 1, 2, 4, 8, 32, 64, 128])
     [16]
     >>> missing_steps([10, 18, 32, 56, 178, 316, 562, 1000])
@@ -49,7 +54,7 @@ def _skipped(places: Sequence[float], errors: Sequence[float], neighbours: int) 
     skipped: list[float] = []
     for i, gap in enumerate(gaps):
         at_edge = i in (0, len(gaps) - 1)
-        beside = _corroborating(len(gaps), i, neighbours)
+        beside = _corroborating(gaps, i, neighbours)
         if not beside or (at_edge and blurs[i] > 0):
             continue
         sharpest = min(beside, key=lambda k: blurs[k] / gaps[k])
@@ -64,11 +69,19 @@ def _skipped(places: Sequence[float], errors: Sequence[float], neighbours: int) 
     return skipped
 
 
-def _corroborating(n: int, i: int, each: int) -> list[int]:
-    """Return which gaps corroborate the i-th of n: so many on each side, or three on the one side at an end.
+def _corroborating(gaps: Sequence[float], i: int, each: int) -> list[int]:
+    """Return which gaps corroborate the i-th: so many on each side, or three on the one side at an end.
 
-    A side that has fewer gives all of them.
+    A side that has fewer gives all of them. Where others near by are skipped steps too, five equal ones corroborate it.
     """
+    n = len(gaps)
     if i in (0, n - 1):
         return [k for k in range(n) if 0 < abs(k - i) <= EDGE] if n > EDGE else []
-    return [k for k in range(max(i - each, 0), min(i + each + 1, n)) if k != i]
+    sides = range(i - 1, -1, -1)[: EDGE + MORE], range(i + 1, n)[: EDGE + MORE]
+    stride = min(gaps[k] for side in sides for k in side)
+    times = {k: gaps[k] / stride for side in sides for k in side} if stride > 0 else {}
+    equal = [[k for k in side if times.get(k, 0.0) - 1 <= SAME] for side in sides]
+    whole = all(abs(ratio - round(ratio)) <= SAME * ratio for ratio in times.values())
+    if whole and min(map(len, equal)) >= 2 and sum(map(len, equal)) >= EDGE + MORE:
+        return [k for side in equal for k in side[:each]]
+    return [k for side in sides for k in side[:each]]

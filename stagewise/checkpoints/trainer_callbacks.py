@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from stagewise import models
-from stagewise.checkpoints.sources import CONFIG, TRAINER
+from stagewise.checkpoints.architectures import CONFIG, plain_fields
+from stagewise.checkpoints.sources import TRAINER
 from stagewise.checkpoints.weight_files import WHOLE
 
 LIGHTNING = ("lightning.pytorch", "pytorch_lightning")
@@ -119,16 +120,10 @@ def _save(model: Any, folder: Path, step: int) -> None:
     elif hasattr(model, "hook_dict"):
         save_file(models.weights(model), partial / WHOLE[0])
         architecture = models.described(model)
-        plain = {
-            name: value for name, value in (architecture.huggingface or architecture.config).items() if _is_plain(value)
-        }
+        plain = plain_fields(architecture.huggingface or architecture.config)
         (partial / CONFIG).write_text(json.dumps(plain), encoding="utf8")
     else:
         save_model(model, str(partial / WHOLE[0]))
     (partial / TRAINER).write_text(json.dumps({"global_step": step}), encoding="utf8")
     shutil.rmtree(folder, ignore_errors=True)
     os.replace(partial, folder)
-
-
-def _is_plain(value: Any) -> bool:
-    return value is None or isinstance(value, bool | int | float | str | list | dict)

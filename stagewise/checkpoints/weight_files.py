@@ -1,31 +1,43 @@
 """Weights on disk: which files hold them, and the one loader of what is in them."""
 
+import contextlib
 import errno
 import re
 import struct
-from collections.abc import Iterable, Mapping
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from stagewise.checkpoints import checksums
 from stagewise.checkpoints.json_files import read_json
+from stagewise.checkpoints.pickles import NotOnlyWeightsError, refusal, spoilt_record
 from stagewise.models import CONSTANTS
 
 State = Mapping[str, Tensor]
 
 WHOLE = ("model.safetensors", "pytorch_model.bin")
 INDEX = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
-ENDINGS = (".safetensors", ".pt", ".pth", ".bin")
+ENDINGS = (".safetensors", ".pt", ".pth", ".bin", ".ckpt")
 WRAPPERS = ("model", "state_dict", "model_state_dict", "module")
 """Keys under which training scripts put the weights beside the optimiser's state."""
 
+STEPS = ("global_step", "step", "iteration", "iter", "iter_num", "steps")
+"""Keys under which they put the step."""
+
+WRAPPED = ("module.", "_orig_mod.")
+"""What data parallelism and compilation put before the names of all weights."""
+
+LIGHTNING = "pytorch-lightning_version"
+"""The key that tells a checkpoint of Lightning, whose names begin with the attribute that holds the model."""
+
 UNREADABLE = (
     *(RuntimeError, UnpicklingError, EOFError, ValueError, LookupError),
-    *(AssertionError, AttributeError, TypeError, OverflowError, struct.error),
+    *(AssertionError, AttributeError, TypeError, OverflowError, MemoryError, struct.error, zipfile.BadZipFile),
 )
 """What `torch.load` raises for a damaged file, depending on where it is truncated; the old format raises more kinds."""
 
@@ -86,27 +98,53 @@ def missing_shard(names: Iterable[str]) -> str | None:
     return None
 
 
-def read(paths: Iterable[Path]) -> dict[str, Tensor]:
+class Contents(NamedTuple):
+    """What the files of one checkpoint hold.
+
+    Args:
+        weights: by name.
+        step: that was saved with them, if one was.
+    """
+
+    weights: dict[str, Tensor]
+    step: int | None = None
+
+
+def read(paths: Iterable[Path]) -> Contents:
     """Read the weights of one checkpoint from its files, on the CPU. Pickled files run no code.
 
     Raises:
         FileNotFoundError: a file is gone.
-        ValueError: a file is truncated or damaged, or holds no weights by name; the message names it.
+        ValueError: a file is truncated or damaged, or holds no weights by name, or more than weights; the message names
+            it.
     """
     state: dict[str, Tensor] = {}
+    steps: list[int] = []
     for path in paths:
-        state |= _read_one(path)
-    return state
+        weights, step = _read_one(path)
+        state |= weights
+        steps += [] if step is None else [step]
+    return Contents(state, steps[0] if steps else None)
 
 
-def _read_one(path: Path) -> dict[str, Tensor]:
-    loaded = load_file(path)
+def _read_one(path: Path) -> Contents:
+    loaded = whole = load_file(path)
     for key in WRAPPERS:
         if isinstance(loaded, Mapping) and isinstance(loaded.get(key), Mapping):
             loaded = loaded[key]
     if not isinstance(loaded, Mapping) or not loaded or not all(isinstance(x, Tensor) for x in loaded.values()):
         raise ValueError(f"{path} holds no weights by name: expected tensors, alone or under {', '.join(WRAPPERS)}")
-    return dict(loaded)
+    steps = [whole[key] for key in STEPS if key in whole and type(whole[key]) is int]
+    return Contents(_unwrapped(loaded, LIGHTNING in whole), steps[0] if steps else None)
+
+
+def _unwrapped(state: Mapping[str, Tensor], by_lightning: bool) -> dict[str, Tensor]:
+    """Return weights without the prefix that all of their names share because of how they were trained."""
+    attribute = next(iter(state)).split(".")[0] + "."
+    for prefix in (*((attribute,) if by_lightning else ()), *WRAPPED):
+        if all(name.startswith(prefix) for name in state):
+            state = {name.removeprefix(prefix): weight for name, weight in state.items()}
+    return dict(state)
 
 
 def not_finite(state: State) -> tuple[str, ...]:
@@ -129,20 +167,53 @@ def load_file(path: Path, fix: str = RESTORE) -> Any:
         OSError: the system does not let it be read.
     """
     from safetensors import SafetensorError
-    from safetensors.torch import load_file as load_safetensors
 
     try:
         checksums.check(path, fix)
-        if path.suffix == ".safetensors":
-            return load_safetensors(path)
-        return torch.load(path, map_location="cpu", weights_only=True)
+        loaded = _loaded(path)
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} is gone: it was there when the series was opened") from None
     except checksums.DamagedFile:
         raise
     except (SafetensorError, OSError, *UNREADABLE) as reason:
         # A truncated zip archive makes torch seek before its start, which the system calls an invalid argument.
-        if isinstance(reason, OSError) and reason.errno != errno.EINVAL:
+        if isinstance(reason, NotOnlyWeightsError) or (isinstance(reason, OSError) and reason.errno != errno.EINVAL):
             raise
-        why = (str(reason).splitlines() or [type(reason).__name__])[0]
-        raise ValueError(f"{path} is truncated or damaged ({path.stat().st_size} bytes: {why}). {fix}") from reason
+        raise ValueError(
+            f"{path} is truncated or damaged ({path.stat().st_size} bytes: {_why(reason)}). {fix}"
+        ) from reason
+    return loaded
+
+
+def _loaded(path: Path) -> Any:
+    from safetensors.torch import load_file as load_safetensors
+
+    if path.suffix == ".safetensors":
+        return load_safetensors(path)
+    # Torch compares no checksums: a flipped bit would be another weight.
+    if zipfile.is_zipfile(path) and (record := spoilt_record(path)):
+        raise ValueError(f"the checksum of {record} does not agree")
+    try:
+        with _plain_objects():
+            return torch.load(path, map_location="cpu", weights_only=True)
+    except UnpicklingError:
+        if why := refusal(path):
+            raise NotOnlyWeightsError(why) from None
+        raise
+
+
+@contextlib.contextmanager
+def _plain_objects() -> Iterator[None]:
+    """Allow what holds a script's settings beside the weights, and runs nothing."""
+    from argparse import Namespace
+    from pathlib import PosixPath, PurePosixPath, PureWindowsPath
+
+    with torch.serialization.safe_globals([Namespace, PosixPath, PurePosixPath, PureWindowsPath]):
+        yield
+
+
+def _why(reason: BaseException) -> str:
+    """Return the first line of a reason, without torch's advice to load the file all the same."""
+    if isinstance(reason, UnpicklingError):
+        return "no pickle of weights"
+    return (str(reason).splitlines() or [type(reason).__name__])[0]

@@ -14,6 +14,7 @@ from stagewise.cli.options import (
     Folder,
     Heads,
     Layers,
+    ModelConfig,
     MoreProbes,
     Only,
     Origin,
@@ -94,6 +95,7 @@ def train(
 def measure(
     source: Origin,
     out: Out = None,
+    architecture: ModelConfig = None,
     text: TextFiles = None,
     tokenizer: TokenizerName = None,
     own_task: OwnTask = None,
@@ -118,7 +120,7 @@ def measure(
             from stagewise.checkpoints.series import open_series
             from stagewise.tasks.text import asked_task
 
-            series = open_series(source)
+            series = open_series(source, architecture=architecture)
             folder = out or folder_of(series)
             task = asked_task(series, text, tokenizer) or _own_task(own_task)
             faults, _ = measured(series, folder, task=task, probes=choose, extra_probes=extra, progress=not quiet)
@@ -169,6 +171,7 @@ def stages(folder: Folder, as_json: AsJson = False) -> None:
 def report(
     source: Origin,
     out: Out = None,
+    architecture: ModelConfig = None,
     text: TextFiles = None,
     tokenizer: TokenizerName = None,
     own_task: OwnTask = None,
@@ -182,7 +185,7 @@ def report(
         folder = Path(source)
         run, measured = (folder / RUN).exists(), (folder / TABLE).exists()
         if text or not (run or measured):
-            print(_analysis(source, out, text, tokenizer, own_task, quiet))
+            print(_analysis(source, out, text, tokenizer, own_task, architecture, quiet))
             return
         if not measured:
             one_thread()
@@ -198,6 +201,7 @@ def _analysis(
     text: list[Path] | None,
     tokenizer: str | None,
     own_task: list[str] | None,
+    architecture: str | None,
     quiet: bool,
 ) -> "Analysis":
     one_thread()
@@ -205,6 +209,6 @@ def _analysis(
     from stagewise.checkpoints.series import open_series
     from stagewise.tasks.text import asked_task
 
-    series = open_series(source)
+    series = open_series(source, architecture=architecture)
     task = asked_task(series, text, tokenizer) or _own_task(own_task)
     return analyse(series, out, task=task, progress=not quiet)

@@ -27,6 +27,13 @@ TokenizerName = Annotated[
         help="of the text: a tokenizer.json, its folder or a hub repository; the series' own if not given",
     ),
 ]
+ModelConfig = Annotated[
+    str | None,
+    typer.Option(
+        "--architecture",
+        help="what the models are, where no config.json lies beside them: a JSON file, or TransformerLens's name",
+    ),
+]
 Out = Annotated[
     Path | None, typer.Option(help="where the table and the report go; a run folder keeps its own", show_default=False)
 ]

@@ -6,6 +6,7 @@ from stagewise.models.building import has_hooked_transformer as has_hooked_trans
 from stagewise.models.building import hook_point as hook_point
 from stagewise.models.building import hooked_module as hooked_module
 from stagewise.models.model import Model as Model
+from stagewise.models.named import named_config as named_config
 from stagewise.models.native import is_native as is_native
 from stagewise.models.passes import circuits as circuits
 from stagewise.models.passes import clean_pass as clean_pass

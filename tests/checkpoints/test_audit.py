@@ -1,6 +1,8 @@
 """The audit: each planted fault is found and nothing else; a clean series has none."""
 
 import json
+import os
+import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -89,6 +91,32 @@ def copied(folder: Path) -> None:
     shutil.copy(folder / "checkpoint-8" / WEIGHTS, folder / "checkpoint-16" / WEIGHTS)
 
 
+def exchanged(folder: Path) -> None:
+    first, second, aside = (folder / name / WEIGHTS for name in ("checkpoint-24", "checkpoint-32", "."))
+    first.rename(aside)
+    second.rename(first)
+    aside.rename(second)
+
+
+def nearly_copied(folder: Path) -> None:
+    state = load_file(folder / "checkpoint-16" / WEIGHTS)
+    save_file({name: weight * (1 + 1e-7) for name, weight in state.items()}, folder / "checkpoint-24" / WEIGHTS)
+
+
+def from_another_step(folder: Path) -> None:
+    layer = {n: w for n, w in load_file(folder / "checkpoint-40" / WEIGHTS).items() if ".layers.0." in n}
+    rewrite(folder, 24, lambda state: state.update(layer))
+
+
+def of_another_run(folder: Path) -> None:
+    def shuffled(weight: torch.Tensor) -> torch.Tensor:
+        order = torch.randperm(weight.numel(), generator=torch.Generator().manual_seed(0))
+        return weight.reshape(-1)[order].reshape(weight.shape)
+
+    for step in STEPS[5:]:
+        rewrite(folder, step, lambda state: state.update({name: shuffled(w) for name, w in state.items()}))
+
+
 FAULTS: dict[str, tuple[Change, tuple[int, ...]]] = {
     "missing step": (lambda folder: shutil.rmtree(folder / "checkpoint-32"), (32,)),
     "repeated step": (
@@ -103,7 +131,11 @@ FAULTS: dict[str, tuple[Change, tuple[int, ...]]] = {
     "no weights": (lambda folder: (folder / "checkpoint-4" / WEIGHTS).unlink(), (4,)),
     "damaged": (cut_off, (24,)),
     "non-finite weights": (lambda folder: rewrite(folder, 40, poisoned), (40,)),
-    "outlying norm": (lambda folder: rewrite(folder, 32, scaled), (32,)),
+    "outlying weights": (lambda folder: rewrite(folder, 32, scaled), (32,)),
+    "exchanged steps": (exchanged, (24, 32)),
+    "nearly identical weights": (nearly_copied, (24,)),
+    "weights of another step": (from_another_step, (24,)),
+    "other run": (of_another_run, (16,)),
     "other shapes": (lambda folder: rewrite(folder, 2, reshaped), (2,)),
     "other types": (lambda folder: rewrite(folder, 24, halved), (24,)),
     "other config": (reconfigured, (16,)),
@@ -129,7 +161,7 @@ def test_a_planted_fault_is_found_and_nothing_else(kind: str, clean: Path, tmp_p
     found = audited(folder)
     kinds = [finding.kind for finding in found.findings]
     # A repeated step is an outlier beside its twin, and a tensor cut in half has another norm too.
-    also = {"repeated step": {"outlying norm"}, "other shapes": {"outlying norm"}}.get(kind, set())
+    also = {"repeated step": {"outlying weights"}, "other shapes": {"outlying weights"}}.get(kind, set())
     assert kind in kinds
     assert set(kinds) <= {kind} | also, str(found)
     assert next(finding for finding in found.findings if finding.kind == kind).steps == steps
@@ -142,7 +174,8 @@ def test_steps_out_of_order_are_found_in_a_list() -> None:
 
 
 def test_every_kind_of_fault_is_planted_somewhere() -> None:
-    assert set(Kind) == set(FAULTS) | {"out of order"}
+    elsewhere = {"out of order", "not only weights", "change of rate"}
+    assert set(Kind) == {*FAULTS, *elsewhere}
 
 
 def test_a_run_folder_misses_what_its_plan_promised(small_folder: Path, tmp_path: Path) -> None:
@@ -261,3 +294,100 @@ def test_the_audit_is_a_table_and_json(clean: Path, tmp_path: Path) -> None:
     assert found.table.to_dict("records") == [{"kind": "missing step", "steps": "32", "message": "step 32 is missing"}]
     assert json.loads(found.to_json())["findings"][0]["steps"] == [32]
     assert "<td>step 32 is missing</td>" in found._repr_html_()
+
+
+@pytest.mark.parametrize("text", ["[]", "3", '"text"', "{", "", "null"])
+@pytest.mark.parametrize("name", ["config.json", "trainer_state.json"])
+def test_a_record_of_the_wrong_type_is_listed_and_the_audit_goes_on(
+    text: str, name: str, clean: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(clean, tmp_path / "copy"))
+    (folder / "checkpoint-8" / name).write_text(text)
+    rewrite(folder, 40, poisoned)
+    found = audited(folder)
+    assert {(one.kind, one.steps) for one in found.findings} == {(Kind.DAMAGED, (8,)), (Kind.NON_FINITE_WEIGHTS, (40,))}
+    assert name in found.findings[0].message
+
+
+def test_a_link_that_loops_is_listed_and_the_audit_goes_on(clean: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(clean, tmp_path / "copy"))
+    shutil.rmtree(folder / "checkpoint-16")
+    (folder / "checkpoint-16").symlink_to(folder / "checkpoint-16")
+    (folder / "checkpoint-24" / WEIGHTS).unlink()
+    (folder / "checkpoint-24" / WEIGHTS).symlink_to(folder / "checkpoint-24" / WEIGHTS)
+    assert {one.steps for one in audited(folder).findings} == {(16,), (24,)}
+
+
+def test_a_step_that_no_table_can_hold_is_told_as_no_checkpoint(clean: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(clean, tmp_path / "copy"))
+    shutil.copytree(folder / "checkpoint-8", folder / "checkpoint-100000000000000000000")
+    found = audited(folder)
+    assert found.clean
+    assert "not taken for checkpoints: checkpoint-100000000000000000000" in str(found)
+
+
+def test_a_hostile_file_is_named_and_the_audit_goes_on(tmp_path: Path) -> None:
+    class Runs:
+        def __reduce__(self) -> tuple[object, tuple[str]]:
+            return os.system, (f"touch {tmp_path / 'ran'}",)
+
+    for step in range(5):
+        torch.save(
+            {"w": torch.randn(3, 3), "x": Runs()} if step == 2 else {"w": torch.ones(3)}, tmp_path / f"m{step}.pt"
+        )
+    (found,) = audited(tmp_path).findings
+    assert (found.kind, found.steps) == (Kind.NOT_ONLY_WEIGHTS, (2,))
+    assert "is hostile" in found.message
+    assert "weights_only" not in found.message
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("ending", ["pt", "safetensors"])
+def test_a_file_that_is_cut_or_changed_anywhere_is_named_and_the_audit_goes_on(ending: str, tmp_path: Path) -> None:
+    draws = random.Random(0)
+    state = {f"blocks.{k}.W": torch.randn(40, 40) for k in range(4)}
+    for step in range(60):
+        path = tmp_path / f"m{step}.{ending}"
+        save_file(state, path) if ending == "safetensors" else torch.save(state, path)
+    for step in range(1, 60):
+        path = tmp_path / f"m{step}.{ending}"
+        content = bytearray(path.read_bytes())
+        if step % 2 or ending == "safetensors":  # which has no checksum
+            del content[draws.randrange(len(content)) :]
+        else:
+            content[draws.randrange(len(content))] ^= 1 << draws.randrange(8)
+        path.write_bytes(content)
+    found = audited(tmp_path)
+    harmless = {step for step in range(2, 60, 2) if ending == "pt" and same(state, tmp_path / f"m{step}.pt")}
+    damaged = {one.steps[0] for one in found.findings if one.kind in (Kind.DAMAGED, Kind.NOT_ONLY_WEIGHTS)}
+    assert damaged | harmless == {*range(1, 60)}
+
+
+def same(state: dict[str, torch.Tensor], path: Path) -> bool:
+    """Whether the bytes that were changed were padding: the weights are read as they were."""
+    try:
+        loaded = torch.load(path, weights_only=True)
+    except Exception:
+        return False
+    return loaded.keys() == state.keys() and all(torch.equal(loaded[name], weight) for name, weight in state.items())
+
+
+def test_the_last_checkpoint_of_a_run_that_was_trained_beyond_it_is_missed(small_folder: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(small_folder, tmp_path / "copy"))
+    last = max((folder / "checkpoints").glob("step-*"))
+    last.unlink()
+    (found,) = audited(folder).findings
+    assert (found.kind, found.steps) == (Kind.MISSING_STEP, (int(last.stem.removeprefix("step-")),))
+    assert "the run was trained beyond it" in found.message
+
+
+def test_the_last_checkpoints_that_trainer_planned_are_missed(clean: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(clean, tmp_path / "copy"))
+    for step in STEPS:
+        record = {"global_step": step, "max_steps": 64, "save_steps": 8}
+        (folder / f"checkpoint-{step}" / "trainer_state.json").write_text(json.dumps(record))
+    (found,) = audited(folder).findings  # of a schedule that also saves others only the last one is known
+    assert (found.kind, found.steps) == (Kind.MISSING_STEP, (64,))
+    for step in (1, 2, 4):
+        shutil.rmtree(folder / f"checkpoint-{step}")
+    assert [one.steps for one in audited(folder).findings] == [(56,), (64,)]

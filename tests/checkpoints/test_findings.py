@@ -1,6 +1,7 @@
 """Findings: every kind has its sentence, made from its data, and an audit survives JSON with both."""
 
 import json
+import math
 
 import pytest
 
@@ -11,13 +12,29 @@ FINDINGS = {
     "step 8: checkpoint-8, checkpoint-008": Finding(Kind.REPEATED_STEP, (8,), ("checkpoint-8", "checkpoint-008")),
     "item 3, step 20, comes after step 30": Finding(Kind.OUT_OF_ORDER, (20,), ("item 3",), other_step=30),
     "c-8: its name says step 8, its trainer_state.json 9": Finding(
-        Kind.OTHER_STEP_RECORDED, (8,), ("c-8",), other_step=9
+        Kind.OTHER_STEP_RECORDED, (8,), ("c-8",), other_step=9, reason="its trainer_state.json"
     ),
     "a, b have the same bytes": Finding(Kind.IDENTICAL_WEIGHTS, (8, 16), ("a", "b")),
     "a: holds no weights": Finding(Kind.NO_WEIGHTS, (8,), ("a",)),
     "a: cut off": Finding(Kind.DAMAGED, (8,), ("a",), reason="cut off"),
     "a: u, v, w, and 2 more": Finding(Kind.NON_FINITE_WEIGHTS, (8,), ("a",), weights=tuple("uvwxy")),
-    "a: u": Finding(Kind.OUTLYING_NORM, (8,), ("a",), weights=("u",)),
+    "a: holds objects": Finding(Kind.NOT_ONLY_WEIGHTS, (8,), ("a",), reason="holds objects"),
+    "a: differs from step 4 by 2e-06 of the usual way between checkpoints": Finding(
+        Kind.NEARLY_IDENTICAL_WEIGHTS, (8,), ("a",), other_step=4, times=2e-6
+    ),
+    "a: u are those of step 4, the other weights are not": Finding(
+        Kind.WEIGHTS_OF_ANOTHER_STEP, (8,), ("a",), other_step=4, weights=("u",)
+    ),
+    "a and b lie on the path of the weights where the other one belongs": Finding(Kind.EXCHANGED, (8, 16), ("a", "b")),
+    "a: u: away from both neighbours, 7 times the usual way, with 1.5 times their norm": Finding(
+        Kind.OUTLYING_WEIGHTS, (8,), ("a",), weights=("u",), times=7.0, scale=1.5
+    ),
+    "a: its weights have nothing in common with those of step 4, 9.5 times the usual way before it": Finding(
+        Kind.OTHER_RUN, (8,), ("a",), other_step=4, times=9.5
+    ),
+    "a: from here on weights move 10 times as far between checkpoints as before": Finding(
+        Kind.RATE_JUMP, (8,), ("a",), other_step=4, times=10.0
+    ),
     "a: u is (3,), usually (4,), and 1 more": Finding(
         Kind.OTHER_SHAPES, (8,), ("a",), differences={"u": ((3,), (4,)), "v": (None, (4,))}
     ),
@@ -37,6 +54,11 @@ def test_every_kind_has_a_sentence() -> None:
     assert {finding.kind for finding in FINDINGS.values()} == set(Kind)
 
 
+def test_a_weight_that_vanishes_is_said_to() -> None:
+    zero = Finding(Kind.OUTLYING_WEIGHTS, (8,), ("a",), weights=("u",), times=math.inf)
+    assert sentence(zero) == "a: u: a part, or all, is zero, not so at the neighbours"
+
+
 def test_a_config_that_others_have_is_missed() -> None:
     assert sentence(Finding(Kind.OTHER_CONFIG, (8,), ("a",))) == "a: has none, most others have one"
 
@@ -50,11 +72,22 @@ def test_an_audit_is_plain_data_with_its_sentences() -> None:
     assert read["findings"][2]["other_step"] == 30
 
 
+def test_what_is_no_fault_and_what_is_no_checkpoint_is_told_beside() -> None:
+    jump = Finding(Kind.RATE_JUMP, (8,), ("a",), other_step=16, times=10.0)
+    audit = Audit("mine", 9, True, (), ("main", "logs"), (jump,))
+    assert audit.clean
+    assert str(audit).splitlines()[1:] == [
+        "  nothing is wrong",
+        "  note: a: from here on weights move 10 times as far between checkpoints as before",
+        "  not taken for checkpoints: main, logs",
+    ]
+
+
 def test_an_audit_is_clean_without_findings_alone() -> None:
     assert Audit("mine", 9, True, ()).clean
-    found = Audit("mine", 9, False, (FINDINGS["a: u"],))
+    found = Audit("mine", 9, False, (FINDINGS["a: cut off"],))
     assert not found.clean
     assert str(found).splitlines() == [
         "mine: 9 checkpoints; compared: names, hashes, configs but no weights",
-        "  outlying norm: a: u",
+        "  damaged: a: cut off",
     ]

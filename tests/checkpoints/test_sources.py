@@ -135,7 +135,9 @@ def test_two_files_of_one_step_are_refused(tmp_path: Path) -> None:
 
 def test_weights_without_a_config_ask_for_one(tmp_path: Path) -> None:
     torch.save(model.weights(native(0)), tmp_path / "m5.pt")
-    with pytest.raises(ValueError, match=r"there is no config of the models of .*: put its config.json beside them"):
+    with pytest.raises(
+        ValueError, match=r"nothing says which model the weights of .* belong to: put its config.json beside"
+    ):
         open_series(tmp_path)
 
 
@@ -186,3 +188,53 @@ def test_an_encoder_that_does_not_say_so_is_refused(config: dict[str, str], arch
 
 def test_an_encoders_decoder_is_taken() -> None:
     assert described({"model_type": "bert", "is_decoder": True, "architectures": ["BertLMHeadModel"]}).n_heads == 12
+
+
+def test_tokens_that_trainer_counted_are_the_series_tokens(trainer_folder: Path) -> None:
+    for step in (20, 100):
+        record = {"global_step": step, "num_input_tokens_seen": 512 * step}
+        (trainer_folder / f"checkpoint-{step}" / "trainer_state.json").write_text(json.dumps(record))
+    (trainer_folder / "checkpoint-1000" / "trainer_state.json").write_text("[]")
+    assert open_series(trainer_folder).tokens == {20: 10_240, 100: 51_200}
+
+
+def test_tokens_that_nobody_counted_are_not_zero(trainer_folder: Path) -> None:
+    for step in (20, 100, 1000):
+        (trainer_folder / f"checkpoint-{step}" / "trainer_state.json").write_text('{"num_input_tokens_seen": 0}')
+    assert open_series(trainer_folder).tokens == {}
+
+
+def test_checkpoints_of_lightning_are_a_series(tmp_path: Path) -> None:
+    lightning = pytest.importorskip("lightning.pytorch")
+
+    class Module(lightning.LightningModule):  # type: ignore[misc, name-defined]
+        def __init__(self, rate: float) -> None:
+            super().__init__()
+            self.save_hyperparameters()
+            self.net = native(0)
+
+        def training_step(self, batch: list[torch.Tensor]) -> torch.Tensor:
+            return self.net(batch[0]).log_softmax(-1)[..., 0].mean()
+
+        def configure_optimizers(self) -> torch.optim.Optimizer:
+            return torch.optim.SGD(self.parameters(), lr=self.hparams["rate"])
+
+    data = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.randint(5, (4, 6))))
+    save = lightning.callbacks.ModelCheckpoint(tmp_path, every_n_train_steps=2, save_top_k=-1)
+    quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False, "accelerator": "cpu"}
+    trainer = lightning.Trainer(max_steps=4, callbacks=[save], **quiet)
+    module = Module(0.1)
+    trainer.fit(module, data)
+    assert {path.name for path in tmp_path.iterdir()} == {"epoch=0-step=2.ckpt", "epoch=0-step=4.ckpt"}
+    series = open_series(tmp_path, architecture=CONFIG)
+    other = native(1)
+    model.load(other, series.weights(4))
+    tokens = torch.arange(5)[None]
+    torch.testing.assert_close(other(tokens), module.net(tokens))
+
+
+@pytest.mark.parametrize("prefix", ["module.", "_orig_mod."])
+def test_names_that_a_wrapper_put_a_prefix_before_are_read(prefix: str, tmp_path: Path) -> None:
+    state = model.weights(native(1))
+    torch.save({prefix + name: weight for name, weight in state.items()}, tmp_path / "m1.pt")
+    assert open_series(tmp_path, architecture=CONFIG).weights(1).keys() == state.keys()

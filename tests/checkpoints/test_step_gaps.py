@@ -38,3 +38,21 @@ def test_a_step_taken_out_of_a_rounded_logarithmic_schedule_is_missed(per_decade
     for gone in inner:
         (found,) = missing_steps([step for step in steps if step != gone])
         assert found == pytest.approx(gone, rel=0.01)
+
+
+@pytest.mark.parametrize("gone", [(300, 500), (300, 600), (400, 500), (300, 500, 800)])
+def test_gaps_near_each_other_are_missed(gone: tuple[int, ...]) -> None:
+    assert missing_steps([step for step in range(0, 1300, 100) if step not in gone]) == list(gone)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [0, 10, 20, 30, 50, 70, 100, 130, 160, 200, 240],
+        [0, 100, 200, 400, 600, 1000, 1400],
+        [*range(0, 50, 10), *range(50, 200, 50), *range(200, 1000, 100)],
+        [0, 1, 2, 3, 4, 8, 12, 16, 32, 48, 64],
+    ],
+)
+def test_a_spacing_that_widens_misses_nothing(steps: list[int]) -> None:
+    assert missing_steps(steps) == []

@@ -1,6 +1,7 @@
 """Weight files: which ones are read, and that each way to cut or spoil one is an error that names it."""
 
 import random
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,7 +28,7 @@ def same(state: object) -> bool:
 def test_what_was_saved_is_loaded(name: str, tmp_path: Path) -> None:
     FORMATS[name](tmp_path / name)
     assert same(load_file(tmp_path / name))
-    assert same(read([tmp_path / name]))
+    assert same(read([tmp_path / name]).weights)
 
 
 @every_format
@@ -64,7 +65,8 @@ def test_a_byte_that_is_spoilt_is_no_other_error(name: str, tmp_path: Path) -> N
         except ValueError as reason:
             reasons.append(str(reason))
     assert len(reasons) > 10
-    assert all(f"{name} is truncated or damaged" in reason for reason in reasons)
+    # A name that is spoilt within an old file, which has no checksums, is another object's.
+    assert all(re.search(rf"{name} (is truncated or damaged|holds Python objects)", reason) for reason in reasons)
 
 
 def test_the_error_ends_with_what_to_do(tmp_path: Path) -> None:

@@ -6,8 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
+from stagewise import models
+from stagewise.architecture import Architecture
 from stagewise.checkpoints.run_folder import RUN, TABLE, read_run, read_table
 from stagewise.cli.app import app
 
@@ -203,3 +206,16 @@ def test_train_takes_a_task_or_a_record_and_not_both(small_folder: Path, tmp_pat
     for arguments in ([], ["markov", "--from", str(small_folder / RUN)]):
         code, printed = call("train", *arguments, "--folder", str(tmp_path / "run"))
         assert (code, "give a task or a run folder, or a run.json with --from" in printed) == (2, True)
+
+
+def test_files_without_a_config_are_measured_with_the_one_that_is_given(tmp_path: Path) -> None:
+    sizes = {"n_layers": 1, "d_model": 8, "d_head": 4, "n_ctx": 6, "d_vocab": 5, "attn_only": True}
+    (tmp_path / "mine.json").write_text(json.dumps(sizes))
+    (tmp_path / "files").mkdir()
+    for step in (0, 10):
+        torch.save(models.weights(models.build(Architecture(sizes), step)), tmp_path / "files" / f"m{step}.pt")
+    arguments = ("measure", str(tmp_path / "files"), "--out", str(tmp_path / "out"), "--only", "Loss", "--quiet")
+    code, printed = call(*arguments)
+    assert (code, "--architecture config.json" in printed) == (2, True)
+    assert call(*arguments, "--architecture", str(tmp_path / "mine.json"))[0] == 0
+    assert set(read_table(tmp_path / "out")["step"]) == {0, 10}

@@ -1,0 +1,142 @@
+"""Weights that stand under two steps: of whole checkpoints, equal or nearly so, or of a part of one."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from stagewise.checkpoints.misplaced import all_distances
+from stagewise.checkpoints.sketches import Sketch
+from stagewise.checkpoints.weight_path import WeightPath, norm
+
+NEARLY = 1e-3
+"""Checkpoints nearer to each other than this part of the way to their other neighbours are copies of one."""
+
+MOVES = 5.0
+"""A weight whose usual stride is so many times its type's precision is never twice the same by rounding."""
+
+MANY = 256
+"""Nor one of so many entries, if it moves by a fiftieth of that."""
+
+FINE = 1e-3
+"""Nor one of a type with at least this precision."""
+
+FIRST_UPDATE = (0, 1)
+"""The steps whose weights may be the same: a learning rate that warms up from zero changes nothing at first."""
+
+
+class Copy(NamedTuple):
+    """Weights that two checkpoints share.
+
+    Args:
+        checkpoint: the index of the one that has another's.
+        of: the index of the other.
+        names: of the weights; empty for all.
+        apart: the distance, in units of the way to the nearest other neighbour.
+    """
+
+    checkpoint: int
+    of: int
+    names: tuple[str, ...] = ()
+    apart: float = 0.0
+
+
+def same_checkpoints(sketches: Sequence[Mapping[str, Sketch]], paths: Sequence[WeightPath]) -> list[tuple[int, ...]]:
+    """Return groups of checkpoints whose weights are all equal, of those weights that ever change."""
+    moving = [path.name for path in paths if path.strides().any()]
+    groups: dict[tuple[tuple[str, int, float], ...], list[int]] = {}
+    for index, one in enumerate(sketches):
+        key = tuple((name, one[name].bits, one[name].norm) for name in moving if name in one)
+        if key:
+            groups.setdefault(key, []).append(index)
+    return [tuple(group) for group in groups.values() if len(group) > 1]
+
+
+def near_copies(common: WeightPath) -> Iterator[Copy]:
+    """Yield checkpoints that differ from another by next to nothing, though the series moves before and after."""
+    n = len(common)
+    if n < 4:
+        return
+    distances, strides = all_distances(common), common.strides()
+    np.fill_diagonal(distances, np.inf)
+    for row in range(n):
+        other = int(distances[row].argmin())
+        ways = [k for k in (other - 1, other, row - 1, row) if 0 <= k < n - 1 and {k, k + 1} != {row, other}]
+        if other < row and 0 < distances[row, other] < NEARLY * (least := min(strides[ways])):
+            yield Copy(int(common.rows[row]), int(common.rows[other]), apart=float(distances[row, other] / least))
+
+
+def stale(
+    sketches: Sequence[Mapping[str, Sketch]], paths: Sequence[WeightPath], common: WeightPath, steps: Sequence[int]
+) -> list[Copy]:
+    """Return checkpoints of which a part of the weights, a shard or a layer, is another's, bit by bit."""
+    shared: dict[tuple[int, int], list[tuple[str, float]]] = {}
+    for path in paths:
+        of_weight = [sketches[row][path.name] for row in path.rows]
+        for first, second in _repetitions(path, of_weight):
+            at = int(path.rows[first]), int(path.rows[second])
+            if steps[at[0]] != steps[at[1]] and {steps[at[0]], steps[at[1]]} != set(FIRST_UPDATE):
+                shared.setdefault(at, []).append((path.name, _strain(path, common, first, second)))
+    copies = []
+    for (first, second), weights in sorted(shared.items()):
+        names, strains = zip(*weights, strict=True)
+        later = float(np.median(strains)) >= 0
+        copies.append(Copy(second if later else first, first if later else second, names))
+    return copies
+
+
+def _repetitions(path: WeightPath, sketches: Sequence[Sketch]) -> list[tuple[int, int]]:
+    """Return pairs of rows at which a weight is the same, although it changes between them, or before and after."""
+    if len(path) < 4:
+        return []
+    rows: dict[int, list[int]] = {}
+    for row, sketch in enumerate(sketches):
+        if not sketch.uniform:  # many weights start as zeros or ones
+            rows.setdefault(sketch.bits, []).append(row)
+    pairs = [pair for same in rows.values() for pair in pairwise(same)]
+    still = {first for first, second in pairs if second == first + 1}
+    if len(still) > len(path) / 10 + 1:  # frozen for a while, or too coarse a type
+        return []
+    # What is still at the start may be frozen, or warm up; what stands still for long is.
+    alone = {first for first in still if first > 0 and not {first - 1, first + 1} & still}
+    pairs = [(first, second) for first, second in pairs if second > first + 1 or first in alone]
+    return [(first, second) for first, second in pairs if _moves(path, first, second)]
+
+
+def _moves(path: WeightPath, first: int, second: int) -> bool:
+    """Whether the weight moves so much, about two rows, that it is not twice the same by rounding."""
+    strides = path.strides()
+    about = [k for k in (first - 1, first, second - 1, second) if 0 <= k < len(strides) and strides[k] > 0]
+    rounding = path.precision * float(path.norms.max())
+    needed = MOVES * rounding if path.size < MANY and path.precision > FINE else MOVES * rounding / 50
+    return bool(about) and float(min(strides[about])) > needed
+
+
+def _strain(path: WeightPath, common: WeightPath, first: int, second: int) -> float:
+    """Return by how much the second of two rows lies farther off the way of the others than the first.
+
+    The one that lies farther off has the other's weights.
+    """
+    last = len(path) - 1
+    if second > first + 1 and first > 0 and second < last:
+        return _detour(path, second) - _detour(path, first)
+    if second == last:
+        return np.inf
+    usual = dict(zip(zip(common.rows, common.rows[1:], strict=False), common.strides(), strict=True))
+
+    def longest(row: int, partner: int) -> float:
+        ways = [(min(k, row), max(k, row)) for k in (row - 1, row + 1) if 0 <= k <= last and k != partner]
+        lengths = [
+            float(norm(path.numbers[k] - path.numbers[j])) / usual.get((int(path.rows[j]), int(path.rows[k])), np.inf)
+            for j, k in ways
+        ]
+        return max(lengths, default=0.0)
+
+    return longest(second, first) - longest(first, second)
+
+
+def _detour(path: WeightPath, row: int) -> float:
+    before, at, after = path.numbers[row - 1 : row + 2]
+    direct = float(norm(after - before))
+    return float(norm(at - before) + norm(after - at)) / direct if direct else np.inf

@@ -1,0 +1,100 @@
+"""A few numbers that stand for a weight: enough for distances between all checkpoints without reading them again."""
+
+import functools
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+NUMBERS = 256
+"""Numbers of a sketch: a distance taken from it is off by a factor of about 1 +- 1 / sqrt(2 * 256), 4 %."""
+
+PERIOD = 64 * NUMBERS
+"""Entries after which the signs repeat, up to a sign of each repetition."""
+
+SAMPLE = 4096
+"""Entries of a weight whose precision is looked at."""
+
+
+class Sketch(NamedTuple):
+    """What the audit keeps of a weight.
+
+    Args:
+        numbers: a linear map of the entries, with random signs, that keeps distances; of a small weight the entries.
+        norm: Frobenius norm; nan or infinite where an entry is.
+        size: number of entries.
+        zeros: entries that are exactly zero.
+        bits: a checksum of the entries, whatever their order.
+        uniform: whether all entries are equal, as those of a new gain or bias.
+        rounded: part of the non-zero entries, in a sample, that bfloat16 holds exactly.
+        kind: data type.
+        shape: of the weight.
+    """
+
+    numbers: np.ndarray
+    norm: float
+    size: int
+    zeros: int
+    bits: int
+    uniform: bool
+    rounded: float
+    kind: str
+    shape: tuple[int, ...]
+
+
+def sketched(state: Mapping[str, Tensor]) -> dict[str, Sketch]:
+    """Return the sketch of each weight. Equal weights have equal sketches, in any run of the program."""
+    return {name: _sketch(weight.detach()) for name, weight in state.items()}
+
+
+def _sketch(weight: Tensor) -> Sketch:
+    real = torch.view_as_real(weight) if weight.is_complex() else weight
+    flat = real.to("cpu", torch.float32).reshape(-1).contiguous()
+    sample = flat[:: max(1, len(flat) // SAMPLE)]
+    sample = sample[sample != 0]
+    rounded = float((sample.bfloat16().float() == sample).float().mean()) if len(sample) else 1.0
+    norm = float(torch.linalg.vector_norm(flat))
+    if not math.isfinite(norm):  # an entry is not, or the squares of large ones are too large
+        norm = float(torch.linalg.vector_norm(flat.double()))
+    return Sketch(
+        project(flat),
+        norm,
+        len(flat),
+        len(flat) - int(torch.count_nonzero(flat)),
+        int(flat.view(torch.int32).sum()),
+        len(flat) == 0 or bool((flat == flat[0]).all()),
+        rounded,
+        str(weight.dtype),
+        tuple(weight.shape),
+    )
+
+
+def project(flat: Tensor) -> np.ndarray:
+    """Map entries to `NUMBERS` numbers, their squared differences to the entries' ones in the mean.
+
+    The signs are the outer product of two vectors of random signs, so that none but these are kept: number j is the
+    sum over the entries i = j mod `NUMBERS` of sign_i entry_i. Fewer entries are returned as they are.
+
+    Source: Alon, Matias & Szegedy (1999), The space complexity of approximating the frequency moments, section 2.2.
+    """
+    if len(flat) <= NUMBERS:
+        return flat.numpy().copy()
+    rows = -(-len(flat) // PERIOD)
+    signs, row_signs = _signs(PERIOD, 0), _signs(rows, 1)
+    whole = len(flat) // PERIOD
+    summed = torch.zeros(PERIOD)
+    if whole:
+        summed += row_signs[:whole] @ flat[: whole * PERIOD].view(whole, PERIOD)
+    rest = flat[whole * PERIOD :]
+    summed[: len(rest)] += row_signs[rows - 1] * rest
+    projected: np.ndarray = (summed * signs).view(-1, NUMBERS).sum(0).numpy()
+    return projected
+
+
+@functools.lru_cache(maxsize=64)
+def _signs(n: int, seed: int) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(0, 2, (n,), generator=generator).float() * 2 - 1

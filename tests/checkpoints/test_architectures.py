@@ -1,0 +1,101 @@
+"""Architectures from whatever a person has; each way gives the same model."""
+
+import json
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from stagewise import models
+from stagewise.architecture import Architecture
+from stagewise.checkpoints.architectures import architecture_from, asked_for, plain_fields
+from stagewise.checkpoints.series import open_series
+
+FIELDS = {"n_layers": 2, "d_model": 8, "d_head": 4, "n_ctx": 6, "d_vocab": 5, "act_fn": "relu"}
+hooked_only = pytest.mark.skipif(not models.has_hooked_transformer(), reason="there is no HookedTransformer")
+
+
+def hooked() -> Any:
+    from transformer_lens import HookedTransformer, HookedTransformerConfig
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return HookedTransformer(HookedTransformerConfig(**FIELDS, seed=0))
+
+
+WAYS: dict[str, Callable[[Any, Path], Any]] = {
+    "architecture": lambda model, path: Architecture(FIELDS),
+    "config": lambda model, path: model.cfg,
+    "model": lambda model, path: model,
+    "dict": lambda model, path: model.cfg.to_dict(),
+    "few fields": lambda model, path: FIELDS,
+    "json text": lambda model, path: json.dumps(FIELDS),
+    "json file": lambda model, path: path / "mine.json",
+    "json file by name": lambda model, path: str(path / "mine.json"),
+    "folder": lambda model, path: path,
+}
+
+
+@hooked_only
+@pytest.mark.parametrize("way", WAYS)
+def test_a_series_of_files_opens_with_any_description_of_its_model(way: str, tmp_path: Path) -> None:
+    model = hooked()
+    for step in (0, 10):
+        torch.save(model.state_dict(), tmp_path / f"model_{step}.pt")
+    (tmp_path / "elsewhere").mkdir()
+    for name in ("mine.json", "config.json"):
+        (tmp_path / "elsewhere" / name).write_text(json.dumps(model.cfg.to_dict(), default=str))
+    series = open_series(tmp_path, architecture=WAYS[way](model, tmp_path / "elsewhere"))
+    built = models.build(series.architecture)
+    models.load(built, series.weights(10))
+    tokens = torch.arange(5)[None]
+    with torch.no_grad():
+        torch.testing.assert_close(built(tokens), model(tokens))
+
+
+@pytest.mark.parametrize("way", ["config", "dict", "model", "json"])
+def test_hugging_face_configs_and_models_are_taken(
+    way: str, hugging_face: Callable[..., nn.Module], tmp_path: Path
+) -> None:
+    plain: Any = hugging_face("GPT2")
+    plain.config.to_json_file(tmp_path / "gpt2.json")
+    given = {"config": plain.config, "dict": plain.config.to_dict(), "model": plain, "json": tmp_path / "gpt2.json"}
+    architecture = architecture_from(given[way])
+    assert architecture.huggingface is not None
+    assert (architecture.n_layers, architecture.n_heads) == (plain.config.n_layer, plain.config.n_head)
+
+
+def test_a_name_of_transformer_lens_is_taken() -> None:
+    assert architecture_from("llama-7b").n_layers == 32
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (3, r"`architecture` is a HookedTransformerConfig, a model, .*; got int: 3"),
+        ("no-such-model", r"'no-such-model' is no file, and TransformerLens knows no model of the name"),
+        ("{no json", r"this is no JSON"),
+        ("not/there.json", r"not/there.json is not there: give a HookedTransformerConfig"),
+        ({"n_layers": 2}, r"the model config lacks d_head, d_model, d_vocab, n_ctx"),
+        ({**FIELDS, "n_layers": None}, r"the fields of this config do not make a model"),
+        ({"model_type": "no-such-type"}, r"transformers does not know the model type"),
+    ],
+)
+def test_what_describes_no_model_is_refused_with_what_does(given: Any, message: str) -> None:
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
+        architecture_from(given)
+
+
+def test_the_question_has_a_line_to_copy() -> None:
+    question = asked_for("own-run")
+    assert "open_series('own-run', architecture=model.cfg)" in question
+    assert "--architecture config.json" in question
+    assert "json.dump(model.cfg.to_dict(), open('config.json', 'w'), default=str)" in question
+
+
+def test_fields_of_how_a_model_was_run_are_left_out() -> None:
+    assert plain_fields({**FIELDS, "device": "cuda", "dtype": torch.float32, "seed": 3, "f": len}) == FIELDS

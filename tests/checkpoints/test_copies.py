@@ -1,0 +1,80 @@
+"""Copies: whole checkpoints and parts of them that stand under two steps; what is frozen or barely moves is none."""
+
+import pytest
+import torch
+
+from stagewise.checkpoints.copies import Copy, near_copies, same_checkpoints, stale
+from tests.checkpoints.walks import KINDS, Series, common_of, series, sketches_of
+
+
+def stale_in(checkpoints: Series) -> list[Copy]:
+    common, paths = common_of(checkpoints)
+    return stale(sketches_of(checkpoints), paths, common, range(0, 10 * len(checkpoints), 10))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_there_are_none_on_a_path_that_was_not_touched(kind: str) -> None:
+    checkpoints = series(kind, n=30)
+    common, paths = common_of(checkpoints)
+    assert same_checkpoints(sketches_of(checkpoints), paths) == []
+    assert [*near_copies(common)] == stale_in(checkpoints) == []
+
+
+def test_equal_checkpoints_are_one_group() -> None:
+    checkpoints = series("walk")
+    checkpoints[7] = checkpoints[9] = checkpoints[2]
+    assert same_checkpoints(sketches_of(checkpoints), common_of(checkpoints)[1]) == [(2, 7, 9)]
+
+
+@pytest.mark.parametrize(("at", "of"), [(6, 5), (6, 2), (11, 10)])
+def test_a_copy_that_differs_by_rounding_is_found(at: int, of: int) -> None:
+    checkpoints = series("walk")
+    checkpoints[at] = {name: weight * (1 + 1e-7) for name, weight in checkpoints[of].items()}
+    (found,) = near_copies(common_of(checkpoints)[0])
+    assert (found.checkpoint, found.of) == (at, of)
+    assert 0 < found.apart < 1e-3
+
+
+def test_a_path_that_slows_down_to_nothing_has_no_copies() -> None:
+    start, direction = torch.randn(2, 30, 40)
+    checkpoints = [{"w": start + (1 - 0.5**step) * direction} for step in range(14)]
+    assert not [*near_copies(common_of(checkpoints)[0])]
+
+
+@pytest.mark.parametrize("kind", ["drift", "walk"])
+@pytest.mark.parametrize(("at", "of"), [(6, 5), (6, 2), (6, 9), (11, 10), (11, 4)])
+def test_a_layer_of_another_step_is_found_where_it_does_not_belong(kind: str, at: int, of: int) -> None:
+    checkpoints = series(kind)
+    for name in ("w0", "w2"):
+        checkpoints[at][name] = checkpoints[of][name]
+    assert stale_in(checkpoints) == [Copy(at, of, ("w0", "w2"))]
+
+
+@pytest.mark.parametrize("still", [range(0, 6), range(6, 12), range(3, 8)])
+def test_a_weight_that_is_frozen_for_a_while_is_no_copy(still: range) -> None:
+    checkpoints = series("walk")
+    for step in still:
+        checkpoints[step]["w0"] = checkpoints[still[0]]["w0"]
+    assert stale_in(checkpoints) == []
+
+
+def test_gains_that_are_one_at_several_steps_are_no_copies() -> None:
+    checkpoints = series("walk")
+    for step in (0, 1, 5, 6):
+        checkpoints[step]["w0"] = torch.ones(30, 40)
+    assert stale_in(checkpoints) == []
+
+
+def test_a_coarse_type_may_hold_the_same_gain_twice() -> None:
+    checkpoints = series("walk")
+    for step, one in enumerate(checkpoints):
+        one["gain"] = torch.ones(32, dtype=torch.bfloat16)
+        one["gain"][step // 2] += 2**-7
+    assert stale_in(checkpoints) == []
+
+
+def test_the_first_update_may_change_nothing() -> None:
+    checkpoints = series("walk")
+    checkpoints[1]["w0"] = checkpoints[0]["w0"]
+    common, paths = common_of(checkpoints)
+    assert stale(sketches_of(checkpoints), paths, common, range(12)) == []

@@ -1,0 +1,96 @@
+"""Outliers: a weight that is changed at one checkpoint is found there; no path that was not touched has any."""
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from stagewise.checkpoints.outliers import detours, end_growth, ends, flipped, foreign_ends, vanished
+from stagewise.checkpoints.weight_path import paths_of
+from tests.checkpoints.walks import KINDS, Series, common_of, series, sketches_of
+
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+def rows(checkpoints: Series) -> set[tuple[int, str]]:
+    """All that is found, as (checkpoint, weight)."""
+    common, paths = common_of(checkpoints)
+    found = [one for path in paths for find in (detours, vanished, flipped) for one in find(path)]
+    found += [one for path in paths for one in ends(path, end_growth(paths))]
+    found += [*foreign_ends(common, paths)]
+    return {(one.checkpoint, one.name) for one in found}
+
+
+@every_kind
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("shape", [(30, 40), (12,)])
+def test_nothing_is_found_on_a_path_that_was_not_touched(kind: str, seed: int, shape: tuple[int, ...]) -> None:
+    assert rows(series(kind, n=40, shape=shape, seed=seed)) == set()
+
+
+@every_kind
+@pytest.mark.parametrize("at", [1, 5, 11])
+@pytest.mark.parametrize(
+    "change",
+    [lambda w: 2 * w, lambda w: -w, lambda w: w.flip(0), lambda w: w + 0.2 * torch.randn(w.shape) / w.numel() ** 0.5],
+)
+def test_a_changed_weight_is_found_where_it_was_changed(kind: str, at: int, change: Callable[[Tensor], Tensor]) -> None:
+    checkpoints = series(kind)
+    checkpoints[at]["w1"] = change(checkpoints[at]["w1"])
+    assert rows(checkpoints) == {(at, "w1")}
+
+
+@every_kind
+@pytest.mark.parametrize("at", [0, 11])
+def test_an_end_of_another_seed_is_found(kind: str, at: int) -> None:
+    checkpoints = series(kind)
+    checkpoints[at] = series(kind, seed=1)[at]
+    assert {row for row, _ in rows(checkpoints)} == {at}
+
+
+@every_kind
+def test_an_end_that_is_scaled_as_a_whole_is_found(kind: str) -> None:
+    checkpoints = series(kind)
+    checkpoints[-1] = {name: 1.2 * weight for name, weight in checkpoints[-1].items()}
+    assert (11, "") in rows(checkpoints)
+
+
+def test_a_deviation_says_how_far_and_how_long() -> None:
+    checkpoints = series("drift")
+    checkpoints[5]["w0"] = 3 * checkpoints[5]["w0"]
+    (found,) = detours(paths_of(sketches_of(checkpoints))[0])
+    assert found.scale == pytest.approx(3, rel=0.1)
+    assert found.times == pytest.approx(2 * 2 / 0.02, rel=0.3)
+
+
+@pytest.mark.parametrize("at", [1, 5, 11])
+def test_a_head_that_is_zero_at_one_checkpoint_is_found(at: int) -> None:
+    checkpoints = series("walk", shape=(8, 10, 4))
+    for one in checkpoints:
+        one["w0"] *= 1 + torch.rand(()) / 2  # too much for the way to tell
+    checkpoints[at]["w0"][3] = 0
+    (found,) = vanished(paths_of(sketches_of(checkpoints))[0])
+    assert (found.checkpoint, found.times) == (at, math.inf)
+
+
+def test_pruning_that_stays_and_zeros_at_the_start_are_no_fault() -> None:
+    checkpoints = series("walk")
+    checkpoints[0]["w0"].zero_()
+    for one in checkpoints[6:]:
+        one["w1"][:10] = 0
+    assert not [one for path in common_of(checkpoints)[1] for one in vanished(path)]
+
+
+def test_a_small_change_within_the_rounding_of_a_coarse_type_is_none() -> None:
+    checkpoints = [{"w": torch.ones(40, 40, dtype=torch.bfloat16)} for _ in range(12)]
+    checkpoints[5]["w"][:20] += 2**-7
+    assert not [*detours(paths_of(sketches_of(checkpoints))[0])]
+
+
+def test_a_small_start_that_grows_is_no_foreign_end() -> None:
+    checkpoints = series("drift")
+    checkpoints[0] = {name: 0.01 * torch.randn(weight.shape) for name, weight in checkpoints[0].items()}
+    common, paths = common_of(checkpoints)
+    assert not [*foreign_ends(common, paths)]

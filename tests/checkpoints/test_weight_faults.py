@@ -1,0 +1,112 @@
+"""Faults that the weights show: found in one reading, each named once, with what else is wrong beside it."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from stagewise.checkpoints.audit import audit
+from stagewise.checkpoints.findings import Audit, Kind
+from stagewise.checkpoints.names import Coordinates
+from stagewise.checkpoints.series import find
+from stagewise.checkpoints.sources import Entry, Source
+from stagewise.checkpoints.weight_faults import weight_faults
+from tests.checkpoints.walks import Series, series
+
+
+def found_in(checkpoints: Series) -> Audit:
+    return audit(find([(10 * k, one) for k, one in enumerate(checkpoints)]))
+
+
+def kinds(found: Audit) -> set[tuple[Kind, tuple[int, ...]]]:
+    return {(one.kind, one.steps) for one in found.findings}
+
+
+@pytest.mark.parametrize("kind", ["drift", "walk", "noise"])
+def test_a_series_that_was_not_touched_has_none(kind: str) -> None:
+    assert found_in(series(kind, n=20)).clean
+
+
+def test_each_checkpoint_is_read_once_and_none_is_kept() -> None:
+    checkpoints = series("walk", n=30)
+    reads: list[int] = []
+    held: list[dict[str, torch.Tensor]] = []
+
+    def load(step: int) -> Callable[[], dict[str, torch.Tensor]]:
+        def once() -> dict[str, torch.Tensor]:
+            reads.append(step)
+            held[:] = [checkpoints[step]]
+            return held[0]
+
+        return once
+
+    entries = tuple(Entry(f"c{step}", Coordinates(step), load(step), lambda: None) for step in range(30))
+    assert not [*weight_faults(Source("mine", entries), entries, set())]
+    assert reads == [*range(30)]
+
+
+def test_several_faults_are_found_side_by_side() -> None:
+    checkpoints = series("walk", n=30)
+    checkpoints[3], checkpoints[4] = checkpoints[4], checkpoints[3]
+    checkpoints[10]["w1"] = -checkpoints[10]["w1"]
+    checkpoints[15]["w2"] = checkpoints[14]["w2"]
+    checkpoints[22] = checkpoints[21]
+    assert kinds(found_in(checkpoints)) == {
+        (Kind.EXCHANGED, (30, 40)),
+        (Kind.OUTLYING_WEIGHTS, (100,)),
+        (Kind.WEIGHTS_OF_ANOTHER_STEP, (150,)),
+        (Kind.IDENTICAL_WEIGHTS, (210, 220)),
+    }
+
+
+def test_a_mask_of_infinities_that_never_changes_is_no_weight() -> None:
+    checkpoints = series("walk")
+    for one in checkpoints:
+        one["mask"] = torch.full((8, 8), -torch.inf).triu(1)
+    assert found_in(checkpoints).clean
+    checkpoints[4]["mask"] = torch.full((8, 8), torch.nan)
+    assert kinds(found_in(checkpoints)) >= {(Kind.NON_FINITE_WEIGHTS, (40,))}
+
+
+def test_weights_that_are_nan_throughout_are_named() -> None:
+    checkpoints = series("walk", n=4)
+    for one in checkpoints:
+        one["w0"] = torch.full((3, 3), torch.nan)
+    assert kinds(found_in(checkpoints)) == {(Kind.NON_FINITE_WEIGHTS, (10 * k,)) for k in range(4)}
+
+
+def test_weights_that_were_rounded_are_of_another_type() -> None:
+    checkpoints = series("walk")
+    checkpoints[6] = {name: weight.bfloat16().float() for name, weight in checkpoints[6].items()}
+    (found,) = [one for one in found_in(checkpoints).findings if one.kind is Kind.OTHER_TYPES]
+    assert found.steps == (60,)
+    assert "w0 is torch.float32 rounded to bfloat16, usually torch.float32" in found.message
+
+
+def test_branches_have_paths_of_their_own() -> None:
+    paths = {"a": series("walk", seed=1), "b": series("walk", seed=2)}
+    paths["b"][7]["w0"] = 3 * paths["b"][7]["w0"]
+    entries = tuple(
+        Entry(f"{branch}-{step}", Coordinates(step, branch=branch), lambda one=one: one, lambda: None)  # type: ignore[misc]
+        for branch, path in paths.items()
+        for step, one in enumerate(path)
+    )
+    (found,) = weight_faults(Source("mine", entries), entries, set())
+    assert (found.branch, found.steps) == ("b", (7,))
+
+
+@pytest.mark.parametrize("key", ["step", "global_step", "iter_num"])
+def test_a_step_that_a_file_holds_itself_is_compared_with_its_name(key: str, tmp_path: Path) -> None:
+    for step, one in enumerate(series("walk", n=6)):
+        torch.save({"model": one, key: 10 * step if step != 4 else 30}, tmp_path / f"model_{10 * step}.pt")
+    (found,) = audit(find(tmp_path)).findings
+    assert (found.kind, found.steps, found.other_step) == (Kind.OTHER_STEP_RECORDED, (40,), 30)
+    assert found.message == "model_40.pt: its name says step 40, its file 30"
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float16, torch.bfloat16, torch.float64])
+def test_series_of_any_type_are_clean(dtype: torch.dtype) -> None:
+    checkpoints = [{name: weight.to(dtype) for name, weight in one.items()} for one in series("walk")]
+    found = found_in(checkpoints)
+    assert found.clean, str(found)
