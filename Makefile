@@ -11,7 +11,7 @@ MODEL_TESTS := tests/models tests/measurement $(addprefix tests/probes/test_, \
 	tests/checkpoints/test_sources.py tests/experiments/incremental/test_markov.py $(addprefix tests/test_, \
 	$(addsuffix .py, architecture attention init intervention probe table training))
 
-.PHONY: demo test test-tl4 slow bench torture check
+.PHONY: demo test test-tl4 slow bench torture calibrate check
 demo: $(READY)
 	$(BIN)/stagewise run markov
 
@@ -32,6 +32,10 @@ bench: $(READY)
 # Hundreds of kills, refused writes, races and flipped bits: docs/reliability.md. Minutes long.
 torture: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.torture
+
+# How often onsets, boundaries, laws and events are decided rightly on planted runs; docs/statistics.md has the table.
+calibrate: $(READY)
+	$(BIN)/python -m tests.calibration
 
 check: $(READY)
 	$(BIN)/ruff check .

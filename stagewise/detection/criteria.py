@@ -14,7 +14,7 @@ class StageCriteria:
     heads and of what emerges, from `enter` on.
 
     Where a field names no source it is a convention, or it was set on planted curves and on nulls (constants, power
-    laws, drifts, exponential approaches, correlated noise) such as those of the tests, which hold its error rates.
+    laws, drifts, exponential approaches, correlated noise); docs/statistics.md has their error rates at these defaults.
 
     Raises:
         ValueError: a threshold is out of range; the message names it and the value.
@@ -39,6 +39,10 @@ class StageCriteria:
     """The probability, at most, of as large a rise on a curve that only falls, with the same noise: below it a minimum
     counts as a turning point."""
 
+    further: Number = 0.05
+    """KL to the complete reference falls by this part of its whole fall after a boundary, at least: where all turn up
+    together, the model overfits."""
+
     slowdown: Number = 0.7
     """Two stages are separate where learning slows to this part of its speed in the slower of the two."""
 
@@ -49,12 +53,11 @@ class StageCriteria:
     """Speeds are falls over a step ratio of this size, per e-fold of steps: two or three checkpoints at usual
     spacings."""
 
-    peak: Number = 5
-    """A fast time falls, and an onset rises, by this many standard deviations of the noise; the largest of 100
-    differences rarely does."""
+    peak: Number = 3
+    """A fast time falls, and an onset changes the level, by this many standard deviations of the noise."""
 
     neighbours: int = 8
-    """Checkpoints on either side of a minimum, or of a rise, whose noise counts there: a small KL is less noisy than a
+    """Checkpoints on either side of a minimum whose noise counts there: a small KL is less noisy than a
     large one."""
 
     simulations: int = 1000
@@ -68,37 +71,27 @@ class StageCriteria:
     """The least rise that counts: of a score in [0, 1], or in nats."""
 
     local: Number = 3.0
-    """An onset has at least `share` of its rise within this ratio of steps."""
+    """An onset has at least `share` of its way within this ratio of steps."""
 
-    share: Number = 0.5
-    """Of the rise, within a ratio `local` of steps; an exponential approach has 0.38."""
+    share: Number = 0.4
+    """Of the way, within a ratio `local` of steps: a sigmoid of one decade has 0.48, an abrupt onset with a tail t^-.5
+    has 0.42, an exponential approach 0.38, a sigmoid of two decades 0.25."""
 
-    stands_out: Number = 4.0
-    """The middle half of a rise is so many times what the curve usually rises in as many checkpoints."""
+    stands_out: Number = 1.3
+    """The least speed within an onset, in value per step, over that before and after it: an exponential approach, a
+    power law and a straight line have 1, a sigmoid of one decade 1.7."""
 
-    quarter: Number = 0.25
-    """Checkpoints within this part of the rise from its lower level are before it, of its upper level after it."""
+    lasting: Number = 0.5
+    """The least part of a transition that no other one undoes while it lasts: else both are a spike."""
 
-    lasting: int = 2
-    """The least number of checkpoints that show a rise."""
-
-    fewest: int = 6
-    """With fewer checkpoints a rise cannot be distinguished from noise."""
+    fewest: int = 10
+    """With fewer checkpoints no transition can be distinguished from noise."""
 
     back: Number = 0.5
     """A rise that loses at least this part of itself by the end is transient."""
 
     most: Number = 0.5
     """A head becomes one of a relation when at least this part of its attention is there."""
-
-    null_curves: int = 20_000
-    """Curves of pure noise; the smallest p-value of an onset is one over their number."""
-
-    compared: int = 80
-    """Checkpoints that are compared one by one; of more, neighbours are averaged, which leaves fewer windows."""
-
-    resamples: int = 200
-    """Resampled curves behind the intervals of t10, t50 and t90."""
 
     enter: Number = 0.5
     """A head takes a relation's name at this share of its attention: Yüksel et al. (2026), arXiv:2602.19143, the
@@ -134,10 +127,6 @@ def _is_probability(value: Number) -> bool:
     return 0 < value < 1
 
 
-def _is_less_than_half(value: Number) -> bool:
-    return 0 < value < 0.5
-
-
 def _is_ratio(value: Number) -> bool:
     return 1 < value < float("inf")
 
@@ -150,15 +139,25 @@ def _is_count(value: Number) -> bool:
     return isinstance(value, int) and value >= 1
 
 
-SHARES = ("approach", "close", "depth", "slowdown", "share", "back", "most", "enter", "leave", "named", "growth")
-COUNTS = (
-    *("checkpoints", "neighbours", "simulations", "lasting", "fewest", "null_curves", "compared", "resamples"),
-    "dwell",
+SHARES = (
+    "approach",
+    "close",
+    "depth",
+    "further",
+    "slowdown",
+    "share",
+    "lasting",
+    "back",
+    "most",
+    "enter",
+    "leave",
+    "named",
+    "growth",
 )
+COUNTS = (*("checkpoints", "neighbours", "simulations", "fewest", "dwell"),)
 LIMITS: tuple[tuple[tuple[str, ...], Callable[[Number], bool], str], ...] = (
     (SHARES, _is_share, "between 0 and 1"),
     (("significance", "false_discoveries"), _is_probability, "between 0 and 1, neither included"),
-    (("quarter",), _is_less_than_half, "between 0 and 0.5, neither included"),
     (("nearby", "window", "local"), _is_ratio, "a ratio of steps above 1"),
     (("peak", "smallest", "stands_out"), _is_size, "a finite number, 0 or more"),
     (COUNTS, _is_count, "a whole number of at least 1"),

@@ -10,8 +10,9 @@ from stagewise.detection import words
 from stagewise.detection.criteria import StageCriteria
 from stagewise.detection.frames import typed
 from stagewise.detection.from_onsets import Edge, stage_row
+from stagewise.detection.noise import smoothed
 from stagewise.detection.onsets import TIMES
-from stagewise.detection.rises import PARTS
+from stagewise.detection.shapes import PARTS
 from stagewise.detection.thresholds import crossing_step
 from stagewise.detection.turning_points import Turn, from_first_peak, slowdown, turn
 from stagewise.detection.verdicts import TurnVerdict
@@ -61,14 +62,16 @@ def reference_stages(
     curves = {name: select(table, "KLToReference", "kl", reference=name) for name in references}
     complete = curves[references[-1]]
     steps = complete["step"].to_numpy()
-    ends = [_agreed(rows, steps) for _, rows in points.dropna(subset="ends_stage").groupby("ends_stage")]
+    ends = [(row["step"], row["lo"], row["hi"]) for row in points[points["boundary"]].to_dict("records")]
     edges: Sequence[Edge] = [(int(steps[0]),) * 3, *ends, (int(steps[-1]),) * 3]
     goals = [*points.loc[points["boundary"], "reference"], references[-1]]
     rows = []
     for number, (start, end, goal) in enumerate(zip(edges[:-1], edges[1:], goals, strict=True), start=1):
         within = events["first_step_after"].gt(start[0]) & events["first_step_after"].le(end[0])
         kl = curves[goal].set_index("step")["value"]
-        summary = words.reference_stage(events[within], goal, kl.iloc[0], kl[end[0]])
+        after = float(kl[end[0]])
+        lowest = _left_at(points, goal) if goal == references[-1] else None
+        summary = words.reference_stage(events[within], goal, kl.iloc[0], after if lowest is None else lowest, after)
         rows.append(stage_row(number, start, end, _fall_times(complete, start[0], end[0]), summary))
     return rows
 
@@ -80,11 +83,22 @@ def _of_nested(curves: Curves, criteria: StageCriteria) -> list[dict[str, Any]]:
     for name, curve in curves.items():
         lowest = turn(curve, criteria)
         slow = slowdown(curves[complete], lowest.lo, lowest.hi, criteria)
-        verdict = TurnVerdict.COMPLETE if name == complete else _verdict(lowest, slow, previous, criteria)
+        verdict = _verdict(lowest, slow, previous, criteria)
+        if name == complete:
+            verdict = TurnVerdict.OVERFITS if lowest.rejection(criteria) is None else TurnVerdict.COMPLETE
+        elif verdict.ends_stage and _further(curves[complete], lowest.step) < criteria.further:
+            verdict = TurnVerdict.OVERFITS
         if verdict.ends_stage:
             previous, stage = lowest.step, stage + 1
         records.append(_record(name, lowest, verdict, stage if verdict.ends_stage else None) | {"slowdown": slow})
     return records
+
+
+def _further(complete: pd.DataFrame, step: int) -> float:
+    """Return how far KL to the complete reference falls after a step, as a part of its whole fall."""
+    smooth = smoothed(complete["value"].to_numpy(float))
+    here, fall = int((complete["step"] >= step).to_numpy().argmax()), smooth[0] - smooth.min()
+    return float((smooth[here] - smooth[here:].min()) / fall) if fall > 0 else 0.0
 
 
 def _verdict(lowest: Turn, slow: float, previous: int, criteria: StageCriteria) -> TurnVerdict:
@@ -131,10 +145,10 @@ def _restricted(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
     return {f"restricted c={context}": from_first_peak(curve) for context, curve in rows.groupby("context", sort=False)}
 
 
-def _agreed(points: pd.DataFrame, steps: np.ndarray) -> Edge:
-    """Return the checkpoint nearest to the median of the turning points, and the interval that holds all theirs."""
-    middle = steps[np.abs(steps - points["step"].median()).argmin()]
-    return int(middle), int(points["lo"].min()), int(points["hi"].max())
+def _left_at(points: pd.DataFrame, complete: str) -> float | None:
+    """Return the smallest KL to the complete reference if the model leaves it again, beyond noise."""
+    (row,) = points[points["reference"] == complete].to_dict("records")
+    return float(row["value"]) if row["verdict"] == TurnVerdict.OVERFITS else None
 
 
 def _fall_times(curve: pd.DataFrame, start: int, end: int) -> dict[str, float]:

@@ -10,12 +10,45 @@ QUANTILE = float(norm.ppf((1 + LEVEL) / 2))
 """Standard deviations on either side of a mean that hold 95 % of a normal distribution."""
 
 
+RATES = np.linspace(0, 0.95, 20)
+"""Correlations that are told apart."""
+
+
 def noise(curves: np.ndarray) -> np.ndarray:
     """Return each curve's standard deviation between checkpoints: second differences, robust to its own bends."""
     if curves.shape[-1] < 3:
         return np.zeros(curves.shape[:-1])
     spread = median_abs_deviation(np.diff(curves, 2), axis=-1, scale="normal")
     return np.asarray(spread / np.sqrt(6))
+
+
+def correlation(curves: np.ndarray) -> np.ndarray:
+    """Return each curve's lag-1 correlation between checkpoints, from second differences of one and of two checkpoints.
+
+    For AR(1) noise their variances are as (1 + r)(3 - r^2) to 3 - r; what bends more than that counts as correlation.
+
+    >>> bool(correlation(np.random.default_rng(0).standard_normal(4000)) < 0.1)
+    True
+    """
+    if curves.shape[-1] < 8:
+        return np.zeros(curves.shape[:-1])
+    near, far = np.diff(curves, 2), curves[..., 4:] - 2 * curves[..., 2:-2] + curves[..., :-4]
+    spread = [median_abs_deviation(part, axis=-1, scale="normal") for part in (near, far)]
+    ratio = np.divide(spread[1], spread[0], out=np.ones_like(spread[0]), where=spread[0] > 0) ** 2
+    return np.asarray(np.interp(ratio, (1 + RATES) * (3 - RATES**2) / (3 - RATES), RATES))
+
+
+def correlated_noise(
+    generator: np.random.Generator, deviation: float, rate: float, shape: tuple[int, int]
+) -> np.ndarray:
+    """Return AR(1) noise [draw, step] whose second differences have those of white noise of this deviation."""
+    # `noise` divides by the root of 6, the variance of white noise's second differences; AR(1)'s is smaller.
+    marginal = deviation * np.sqrt(6 / (6 - 8 * rate + 2 * rate**2))
+    draws: np.ndarray = marginal * generator.standard_normal(shape)
+    draws[:, 1:] *= np.sqrt(1 - rate**2)
+    for i in range(1, shape[1]):
+        draws[:, i] += rate * draws[:, i - 1]
+    return draws
 
 
 def smoothed(curves: np.ndarray) -> np.ndarray:

@@ -1,6 +1,6 @@
-"""Onsets in a table of scores: which head began what, when, against the null that nothing ever speeds up."""
+"""Onsets in a table of scores: which head began what, when, against the null that every curve is smooth, with noise."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,9 +9,10 @@ from scipy.stats import false_discovery_control
 
 from stagewise.detection import words
 from stagewise.detection.criteria import DEFAULT, StageCriteria
+from stagewise.detection.decisions import coincidence, moved, rejection
 from stagewise.detection.frames import typed
-from stagewise.detection.rises import Rise, rise, rise_times
 from stagewise.detection.scores import Curve, followed
+from stagewise.detection.transitions import Found, Transition, find_transitions
 from stagewise.detection.verdicts import OnsetVerdict
 
 AXES = ("relation", "layer", "head")
@@ -23,50 +24,88 @@ TYPES = {
     **dict.fromkeys(("before", "after", "last"), "float64"),
     **{f"{name}{end}": "float64" for name in TIMES for end in ("", "_lo", "_hi")},
     **dict.fromkeys(("p_value", "p_adjusted", "noise", "share", "prominence"), "float64"),
-    **{"lasting": "Int64", "checkpoints": "Int64", "not_finite_at": "Int64", "words": "str", "reason": "str"},
+    **{"transition": "Int64", "checkpoints": "Int64", "not_finite_at": "Int64", "cause": "str"},
+    **{"words": "str", "reason": "str"},
 }
 """Columns that follow the probe, the quantity and the axes, with their types."""
 
+Causes = Mapping[str, int | float]
+"""Name of what happened to a run -> its step, as in {"the learning-rate drop": 3000}."""
 
-def find_onsets(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> pd.DataFrame:
-    """Decide for every score of a table whether it has an onset, and when.
+
+def find_onsets(table: pd.DataFrame, criteria: StageCriteria = DEFAULT, causes: Causes | None = None) -> pd.DataFrame:
+    """Decide for every score of a table whether it has an onset, and when; a curve may have several.
 
     Followed are the quantities for which the table declares up or down as progress: those of the library's probes,
-    and one's own that declare it. An onset is the largest rise of a curve (or fall, of a loss) if it is at least 0.1
-    and five times the noise, has half of its way within a threefold of steps, stands out of what the curve does
-    otherwise, and if the curve speeds up: `acceleration` rejects every curve of diminishing returns at a false
-    discovery rate of 5 % over all curves of the table (Benjamini and Hochberg). A curve has one onset at most.
+    and one's own that declare it. An onset is a transition, up or down, that a smooth background (constant, power law,
+    exponential, logarithm) with noise does not explain. The noise is estimated from the curve: correlated between
+    checkpoints, of a level that may change over the run, outliers of up to three checkpoints apart. What noise alone
+    makes of the best of all transitions is simulated; the false discovery rate is 5 % over all curves of the table
+    (Benjamini and Hochberg). It must be at least 0.1 and three times the noise, have two fifths of its way within a
+    threefold of steps, and be faster, in value per step, than the curve before and after it.
 
     Args:
         table: of one run, from `measure`.
         criteria: the thresholds.
+        causes: steps at which something was done to the run; a transition there is named, and is no onset.
 
-    Returns a row a curve, the first onset first: its `probe`, its `quantity` and its labels on every axis; the
-    `verdict` (`OnsetVerdict`); whether it has an `onset`, and a `transient` one, half of which was lost again by the
-    end; the levels `before`, `after` and at the `last` checkpoint; `t10`, `t50`, `t90`, steps at which 10, 50 and 90 %
-    of the way were made, each with a 95 % interval between two checkpoints (`t50_lo`, `t50_hi`; infinite where no
-    checkpoint shows the end of the rise); the `p_value`, and `p_adjusted` for the number of curves; the other numbers
-    that decide, as in `rises.Rise`; the onset in `words`, or the `reason` against one. What a curve does not have is
-    missing.
+    Returns a row a transition, the first one first, and one for each curve without any: its `probe`, its `quantity` and
+    its labels on every axis; the `verdict` (`OnsetVerdict`); whether it is an `onset`, and a `transient` one, half of
+    which was lost again by the end; the levels `before`, `after` and at the `last` checkpoint; `t10`, `t50`, `t90`,
+    steps at which 10, 50 and 90 % of the way were made, each with a 95 % interval (`t50_lo`, `t50_hi`; infinite where
+    the run may have ended before); the `p_value`, and `p_adjusted` for the number of curves; the other numbers that
+    decide, as in `transitions.Transition`; which `transition` of its curve it is; the onset in `words`, or the `reason`
+    against one. What a curve does not have is missing.
 
     Raises:
         ValueError: an axis of the table has the name of one of these columns.
     """
     curves = followed(table)
-    largest = [_largest(curve, criteria) for curve in curves]
-    adjusted = iter(_adjusted([one.p_value for one in largest if one is not None]))
+    candidates = [
+        (curve, *one) for curve, found in zip(curves, _searched(curves, criteria), strict=True) for one in _each(found)
+    ]
+    adjusted = iter(_adjusted([p for _, _, p in candidates if p is not None]))
+    decided = [(curve, one, p, None if p is None else float(next(adjusted))) for curve, one, p in candidates]
     records = [
-        _not_finite(curve) if one is None else _record(curve, one, float(next(adjusted)), criteria)
-        for curve, one in zip(curves, largest, strict=True)
+        record
+        for curve in curves
+        for record in _records(curve, [rest for same, *rest in decided if same is curve], criteria, causes or {})
     ]
     onsets = typed(records, {"probe": "str", "quantity": "str", **_axis_types(curves), **TYPES})
     return onsets.sort_values("t50", kind="stable", ignore_index=True)
 
 
-def _largest(curve: Curve, criteria: StageCriteria) -> Rise | None:
-    """Return the largest rise of a curve, downwards where that is progress; None where a value is not finite."""
-    values = curve.rows["value"].to_numpy(float)
-    return rise(curve.steps, curve.sign * values, criteria) if np.isfinite(values).all() else None
+def _searched(curves: Sequence[Curve], criteria: StageCriteria) -> list[Found | None]:
+    """Search the curves that share their steps together; None for those that cannot be judged."""
+    results: list[Found | None] = [None] * len(curves)
+    groups: dict[bytes, list[int]] = {}
+    for i, curve in enumerate(curves):
+        if np.isfinite(_values(curve)).all() and len(curve.rows) >= criteria.fewest and np.ptp(_values(curve)) > 0:
+            groups.setdefault(curve.steps.tobytes(), []).append(i)
+    for places in groups.values():
+        values = np.stack([_values(curves[i]) for i in places])
+        resamples = [_resamples(curves[i].rows) for i in places]
+        found = find_transitions(curves[places[0]].steps, values, resamples, criteria.false_discoveries)
+        for i, one in zip(places, found, strict=True):
+            results[i] = one
+    return results
+
+
+def _each(found: Found | None) -> list[tuple[Transition | None, float | None]]:
+    if found is None:
+        return [(None, None)]
+    return [(one, one.p_value) for one in found.transitions] or [(None, found.p_value)]
+
+
+def _values(curve: Curve) -> np.ndarray:
+    return curve.rows["value"].to_numpy(float)
+
+
+def _resamples(rows: pd.DataFrame) -> np.ndarray | None:
+    """Return the curve in every resample of the probe batch: [resample, step]."""
+    if "resamples" in rows and rows["resamples"].notna().all():
+        return np.stack(rows["resamples"].to_list()).T.astype(float)
+    return None
 
 
 def _adjusted(p_values: Sequence[float]) -> Iterable[float]:
@@ -83,43 +122,64 @@ def _axis_types(curves: Iterable[Curve]) -> dict[str, str]:
     return known
 
 
-def _not_finite(curve: Curve) -> dict[str, Any]:
-    finite = np.isfinite(curve.rows["value"].to_numpy(float))
-    record = {**_identity(curve, OnsetVerdict.NOT_FINITE), "not_finite_at": int(curve.steps[~finite][0])}
-    return {**record, "reason": words.no_onset(record)}
+def _records(
+    curve: Curve, transitions: Sequence[Sequence[Any]], criteria: StageCriteria, causes: Causes
+) -> list[dict[str, Any]]:
+    """Return a record an onset; where there is none, one of the largest transition, or of what the curve did."""
+    decided = []
+    for one, p, adjusted in transitions:
+        if one is not None:
+            cause = coincidence(one, causes)
+            decided.append((one, rejection(one, adjusted, criteria, cause), p, adjusted, cause))
+    onsets = [one for one in decided if one[1] is None] or sorted(decided, key=lambda one: -abs(one[0].size))[:1]
+    if onsets:
+        return [_record(curve, number, *one, criteria) for number, one in enumerate(onsets, start=1)]
+    ((_, p, adjusted),) = transitions
+    return [_still(curve, p, adjusted, criteria)]
 
 
-def _record(curve: Curve, largest: Rise, p_adjusted: float, criteria: StageCriteria) -> dict[str, Any]:
-    verdict = _verdict(curve, largest, p_adjusted, criteria)
-    lost = largest.top - largest.last >= criteria.back * (largest.top - largest.base)
+def _record(
+    curve: Curve, number: int, one: Transition, against: OnsetVerdict | None, p: float, adjusted: float, cause: str,
+    criteria: StageCriteria,
+) -> dict[str, Any]:  # fmt: skip
+    values, last = _values(curve), np.log1p(curve.steps[-1])
+    lost = (one.after - values[-1]) * np.sign(one.size) >= criteria.back * abs(one.after - one.before)
     record = {
-        **_identity(curve, verdict),
-        "transient": verdict == OnsetVerdict.ONSET and lost,
-        "before": curve.sign * largest.base,
-        "after": curve.sign * largest.top,
-        "last": curve.sign * largest.last,
-        "p_value": largest.p_value,
-        "p_adjusted": p_adjusted,
-        **{name: getattr(largest, name) for name in ("noise", "share", "prominence", "lasting")},
+        **_identity(curve, against or OnsetVerdict.ONSET),
+        "transient": against is None and bool(lost),
+        **{"before": one.before, "after": one.after, "last": float(values[-1])},
+        **{"p_value": p, "p_adjusted": adjusted, "noise": one.noise, "share": one.share(criteria.local)},
+        **{"prominence": one.prominence, "transition": number, "cause": cause},
     }
-    if not record["onset"]:
+    if against is not None:
         return {**record, "reason": words.no_onset(record, criteria)}
-    for name, time in zip(TIMES, rise_times(curve.upwards, largest, criteria), strict=True):
-        record |= {name: time.step, f"{name}_lo": time.lo, f"{name}_hi": time.hi}
+    for name, (time, lo, hi) in zip(TIMES, one.times, strict=True):
+        record |= {name: np.expm1(min(time, last)), f"{name}_lo": np.expm1(min(max(lo, 0.0), last))}
+        record[f"{name}_hi"] = np.expm1(hi) if hi < last else float("inf")
     return {**record, "words": words.onset(record, curve.declared, criteria)}
+
+
+def _still(curve: Curve, p: float | None, adjusted: float | None, criteria: StageCriteria) -> dict[str, Any]:
+    """Return the record of a curve without any transition, with the reason."""
+    values = _values(curve)
+    if not np.isfinite(values).all():
+        record = {
+            **_identity(curve, OnsetVerdict.NOT_FINITE),
+            "not_finite_at": int(curve.steps[~np.isfinite(values)][0]),
+        }
+        return {**record, "reason": words.no_onset(record)}
+    move = moved(values, criteria)
+    record = {
+        **_identity(curve, OnsetVerdict.FEW_CHECKPOINTS if len(values) < criteria.fewest else move.verdict),
+        **{"before": move.before, "after": move.after, "last": float(values[-1]), "noise": move.noise},
+        **{"p_value": 1.0 if p is None else p, "p_adjusted": 1.0 if adjusted is None else adjusted},
+    }
+    return {**record, "reason": words.no_onset(record, criteria)}
 
 
 def _identity(curve: Curve, verdict: OnsetVerdict) -> dict[str, Any]:
     return {
         **{"probe": curve.probe, "quantity": curve.quantity, **curve.labels},
-        **{"verdict": str(verdict), "onset": verdict == OnsetVerdict.ONSET, "transient": False},
-        **{"checkpoints": len(curve.rows), "words": "", "reason": ""},
+        **{"verdict": str(verdict), "onset": verdict == OnsetVerdict.ONSET, "transient": False, "transition": 1},
+        **{"checkpoints": len(curve.rows), "cause": "", "words": "", "reason": ""},
     }
-
-
-def _verdict(curve: Curve, largest: Rise, p_adjusted: float, criteria: StageCriteria) -> OnsetVerdict:
-    if len(curve.rows) < criteria.fewest:
-        return OnsetVerdict.FEW_CHECKPOINTS
-    if against := largest.rejection(criteria):
-        return against
-    return OnsetVerdict.STEADY if p_adjusted >= criteria.false_discoveries else OnsetVerdict.ONSET

@@ -12,6 +12,9 @@ from stagewise.detection.law_terms import NoLaw as NoLaw
 from stagewise.detection.law_terms import column, decided_design, design_of, positive, terms_of
 from stagewise.table import LEVEL
 
+SHIFT = 1e-4
+"""Step of a numerical derivative in log time."""
+
 ROUNDING = 1e-15
 """Narrowest interval of the normal distribution, in log probability, that float64 still distinguishes from none."""
 
@@ -97,19 +100,26 @@ def fit_log_linear(runs: pd.DataFrame, law: str, time: str = "time") -> PowerLaw
     return _law(terms, coefficients, errors * stats.t.ppf((1 + LEVEL) / 2, freedom), float(r_squared), len(runs), 0)
 
 
-def fit_interval_censored(runs: pd.DataFrame, law: str, lo: str = "lo", hi: str = "hi") -> PowerLaw:
+def fit_interval_censored(
+    runs: pd.DataFrame, law: str, lo: str = "lo", hi: str = "hi", settings: str | None = None
+) -> PowerLaw:
     """Fit a law by maximum likelihood to times known to lie in (lo, hi]; hi = inf is right-censored.
 
         log time ~ N(log law, s^2),   P(run) = Phi((log hi - log law) / s) - Phi((log lo - log law) / s)
 
     s is at least the standard deviation of a uniform distribution in the median interval, the resolution of the times.
-    Intervals are Wald's, from the curvature of the likelihood; R^2 is var(log law) / (var(log law) + s^2).
+    Intervals are Wald's, from the curvature of the likelihood, times n / (n - k) in the variance, since the likelihood
+    takes s too small, with quantiles of Student's t; n counts the runs with a known time, k the numbers fitted. With a
+    column of settings, runs of one setting are one observation for that: the errors are clustered by it, and n counts
+    settings. R^2 is var(log law) / (var(log law) + s^2).
 
     Args:
         runs: a row a run: the law's columns, `lo` and `hi`, as `emergence_times` gives them.
         law: terms separated by commas, each an expression over the columns: "N_pairs, N_tokens".
         lo: column of the last evaluation before.
         hi: column of the first evaluation after; inf where there was none.
+        settings: column that is the same in the seeds of one setting, whose times have more in common than the law
+            says; None takes all runs as independent.
 
     Raises:
         NoLaw: every run is censored, too few are not, or those that are not do not vary in a term.
@@ -132,7 +142,15 @@ def fit_interval_censored(runs: pd.DataFrame, law: str, lo: str = "lo", hi: str 
     estimate, covariance = _maximise(design, *bounds, seen)
     fitted = design @ estimate[:-1]
     r_squared = fitted.var() / (fitted.var() + np.exp(2 * estimate[-1]))
-    errors = np.sqrt(np.diag(covariance)[:-1]) * stats.norm.ppf((1 + LEVEL) / 2)
+    number = int(seen.sum())
+    known = covariance[-1, -1] == 0  # s is then the resolution of the times, and not estimated
+    if settings is not None:
+        groups = pd.factorize(runs[settings])[0]
+        covariance, number = _clustered(design, *bounds, estimate, covariance, groups), len(set(groups[seen]))
+        known = False
+    freedom = math.inf if known else max(number - design.shape[1], 1)
+    widened = 1.0 if known else number / freedom
+    errors = np.sqrt(np.diag(covariance)[:-1] * widened) * stats.t.ppf((1 + LEVEL) / 2, freedom)
     return _law(terms, estimate[:-1], errors, float(r_squared), len(runs), int((~seen).sum()))
 
 
@@ -162,6 +180,26 @@ def _maximise(
     covariance = np.zeros((len(estimate) + 1,) * 2)
     covariance[:-1, :-1] = _inverse(_curvature(at_floor, estimate))
     return np.array([*estimate, floor]), covariance
+
+
+def _clustered(
+    design: np.ndarray,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    estimate: np.ndarray,
+    covariance: np.ndarray,
+    groups: np.ndarray,
+) -> np.ndarray:
+    """Return the covariance where runs of a group share what the law leaves: the sandwich of summed scores."""
+
+    def mass(shift: float) -> np.ndarray:
+        fitted, scale = design @ estimate[:-1] + shift, math.exp(estimate[-1])
+        return _log_mass((lower - fitted) / scale, (upper - fitted) / scale)
+
+    slopes = (mass(SHIFT) - mass(-SHIFT)) / (2 * SHIFT)
+    scores = np.zeros((groups.max() + 1, len(estimate)))
+    np.add.at(scores[:, :-1], groups, slopes[:, None] * design)
+    return np.asarray(covariance @ scores.T @ scores @ covariance)
 
 
 def _minimum(loss: Callable[[np.ndarray], float], start: np.ndarray) -> np.ndarray:

@@ -111,10 +111,11 @@ def find_stages(
     With references, a stage ends where KL(reference || model) has its minimum, one reference after the other. Such a
     turning point counts as a boundary if the reference was approached, if the rise cannot be noise on a curve that
     only falls (p < 0.01), and if the model came close to that reference or learning slowed down there: a model that
-    learns everything at once passes the truncated references too, at some distance and without a pause. The other
-    curves of the table with a minimum nearby (KL to models trained on a restricted context, and to the model itself
-    with its context restricted) corroborate it: the boundary is the median of
-    their turning points, its interval holds all of theirs.
+    learns everything at once passes the truncated references too, at some distance and without a pause. What a
+    boundary estimates is the step at which KL to that reference has its minimum; the other curves of the table with a
+    minimum nearby (KL to models trained on a restricted context, and to the model itself with its context restricted)
+    corroborate it, and stand beside it. Where KL to the complete reference turns up as well, the model overfits, which
+    ends no stage.
 
     Without references, a stage starts where scores of heads or of the model have an onset: see `find_onsets`.
 

@@ -6,16 +6,23 @@ import numpy as np
 import pandas as pd
 
 from stagewise.detection.criteria import DEFAULT, StageCriteria
-from stagewise.detection.noise import QUANTILE, monotone, noise, smoothed
+from stagewise.detection.noise import correlated_noise, correlation, monotone, noise, smoothed
 from stagewise.detection.verdicts import TurnVerdict
+from stagewise.table import LEVEL
+
+DEGREE, FINE = 4, 401
+"""Degree of the polynomial fitted to a valley, and points at which it is evaluated."""
+
+VALLEY = 0.5
+"""Part of a valley's depth up to which it is fitted."""
 
 
 class Turn(NamedTuple):
     """Where a curve is lowest, how deep the valley is, and how certain it is that there is one.
 
-    `lo` and `hi` are the checkpoints between which the smallest value may lie (95 %): noise between checkpoints,
-    resampling of the probe batch, and the distance to the next checkpoint. `start` is the first value, `p_value` that
-    of a rise as large as this on a curve that only falls.
+    `step` estimates the step at which the curve without noise has its minimum; `lo` and `hi` are its 95 % interval over
+    noise between checkpoints, resampling of the probe batch, and the distance to the next checkpoint. `start` is the
+    first value, `p_value` that of a rise as large as this on a curve that only falls.
     """
 
     step: int
@@ -39,9 +46,10 @@ class Turn(NamedTuple):
 
 
 def turn(curve: pd.DataFrame, criteria: StageCriteria = DEFAULT, seed: int = 0) -> Turn:
-    """Find where a curve is lowest, averaged over three checkpoints.
+    """Find where a curve is lowest: the minimum of a polynomial of fourth degree in the log step, fitted to its valley.
 
-    The null of the test is the best curve that never rises (isotonic regression) with normal noise.
+    The interval is from the minima of refits with new noise, as correlated as that of the curve, and with resamples of
+    the batch. The null of the test is the best curve that never rises (isotonic regression) with such noise.
 
     Args:
         curve: rows of one curve in the order of their steps, with `step`, `value` and, if the batch was resampled,
@@ -50,25 +58,68 @@ def turn(curve: pd.DataFrame, criteria: StageCriteria = DEFAULT, seed: int = 0) 
         seed: of the simulations under the null.
     """
     steps, values = curve["step"].to_numpy(), curve["value"].to_numpy()
-    smooth, sigma = smoothed(values), noise(values)
-    t = int(smooth.argmin())
-    nearby = noise(values[max(t - criteria.neighbours, 0) : t + criteria.neighbours + 1])
-    within = smooth - smooth[t] <= QUANTILE * np.hypot(nearby * np.sqrt(2 / 3), _spread(curve, t))
-    outside = np.flatnonzero(~within)
-    before, after = outside[outside < t], outside[outside > t]
+    smooth, sigma, rate = smoothed(values), float(noise(values)), float(correlation(values))
+    t, generator = int(smooth.argmin()), np.random.default_rng(seed)
     rise = _rise(smooth)
-    draws = np.random.default_rng(seed).normal(0, sigma, (criteria.simulations, len(steps)))
+    draws = correlated_noise(generator, sigma, rate, (criteria.simulations, len(steps)))
     as_large = (_rise(smoothed(monotone(smooth, increasing=False) + draws)) >= rise).sum()
+    step, lo, hi = _minimum(curve, t, rate, criteria, generator)
     return Turn(
-        step=int(steps[t]),
-        lo=int(steps[before[-1] if len(before) else 0]),
-        hi=int(steps[after[0] if len(after) else -1]),
+        step=step,
+        lo=lo,
+        hi=hi,
         start=float(values[0]),
-        value=float(values[t]),
+        value=float(smooth[t]),
         fall=float(smooth[0] - smooth[t]),
         rise=float(rise),
         p_value=float((1 + as_large) / (1 + criteria.simulations)),
     )
+
+
+def _minimum(
+    curve: pd.DataFrame, t: int, rate: float, criteria: StageCriteria, generator: np.random.Generator
+) -> tuple[int, int, int]:
+    """Return the checkpoint nearest to the minimum of the valley around checkpoint t, and its interval's."""
+    steps, values = curve["step"].to_numpy(float), curve["value"].to_numpy(float)
+    valley = _valley(
+        smoothed(values), t, float(noise(values[max(t - criteria.neighbours, 0) : t + criteria.neighbours + 1]))
+    )
+    if valley.stop - valley.start < 2 * DEGREE:
+        return int(steps[t]), int(steps[max(t - 1, 0)]), int(steps[min(t + 1, len(steps) - 1)])
+    u = np.log1p(steps[valley])
+    place = 2 * (u - u[0]) / (u[-1] - u[0]) - 1
+    columns, fine = (np.polynomial.chebyshev.chebvander(x, DEGREE) for x in (place, np.linspace(-1, 1, FINE)))
+    fit = columns @ np.linalg.lstsq(columns, values[valley], rcond=None)[0]
+    residual = values[valley] - fit
+    deviation = float(np.sqrt((residual**2).sum() / (len(u) - DEGREE - 1)) * np.sqrt((6 - 8 * rate + 2 * rate**2) / 6))
+    draws = fit + correlated_noise(generator, deviation, rate, (criteria.simulations, len(u)))
+    draws += _resampled(curve, criteria.simulations, generator)[:, valley]
+    lowest = (np.linalg.lstsq(columns, draws.T, rcond=None)[0].T @ fine.T).argmin(1)
+    middle = (np.linalg.lstsq(columns, values[valley], rcond=None)[0] @ fine.T).argmin()
+    tail = (1 - LEVEL) / 2
+    places = np.interp(np.array([middle, *np.quantile(lowest, [tail, 1 - tail])]), [0, FINE - 1], u[[0, -1]])
+    step, lo, hi = np.expm1(places)
+    nearest = int(np.abs(steps - step).argmin())
+    below, above = steps[steps <= min(lo, steps[nearest])], steps[steps >= max(hi, steps[nearest])]
+    return int(steps[nearest]), int(below[-1]), int(above[0] if len(above) else steps[-1])
+
+
+def _valley(smooth: np.ndarray, t: int, sigma: float) -> slice:
+    """Return the checkpoints around the lowest one up to VALLEY of the smaller depth on either side."""
+    left, right = smooth[: t + 1].max() - smooth[t], smooth[t:].max() - smooth[t]
+    depth = max(VALLEY * min(left, right), 6 * sigma)
+    outside = np.flatnonzero(smooth - smooth[t] > depth)
+    before, after = outside[outside < t], outside[outside > t]
+    start, stop = (int(before[-1]) if len(before) else 0), (int(after[0]) + 1 if len(after) else len(smooth))
+    return slice(max(min(start, t - DEGREE), 0), min(max(stop, t + DEGREE + 1), len(smooth)))
+
+
+def _resampled(curve: pd.DataFrame, number: int, generator: np.random.Generator) -> np.ndarray:
+    """Return so many draws of what a resampled batch adds to the curve: [draw, step]."""
+    if "resamples" not in curve or curve["resamples"].isna().any():
+        return np.zeros((number, len(curve)))
+    resampled = np.stack(curve["resamples"].to_list()).T
+    return np.asarray(generator.choice(resampled - resampled.mean(0), number))
 
 
 def from_first_peak(curve: pd.DataFrame) -> pd.DataFrame:
@@ -95,11 +146,3 @@ def _rise(curves: np.ndarray) -> np.ndarray:
     """Return how far each curve rises after its smallest value."""
     after = np.arange(curves.shape[-1]) >= curves.argmin(-1)[..., None]
     return np.asarray(np.where(after, curves, -np.inf).max(-1) - curves.min(-1))
-
-
-def _spread(curve: pd.DataFrame, t: int) -> np.ndarray | float:
-    """Return the sampling error of the difference from checkpoint t, where the table has resamples of the batch."""
-    if "resamples" not in curve or curve["resamples"].isna().any():
-        return 0.0
-    resampled = np.stack(curve["resamples"].to_list())
-    return np.asarray((resampled - resampled[t]).std(1))

@@ -33,6 +33,9 @@ class TurnVerdict(StrEnum):
     NOISE = "noise"
     """Rises by no more than noise on a curve that only falls could cause."""
 
+    OVERFITS = "overfits"
+    """Turns up when the complete reference does, too: the model leaves them all."""
+
     CORROBORATES = "corroborates"
     """Another curve, which has its minimum near a boundary."""
 
@@ -58,19 +61,22 @@ class OnsetVerdict(StrEnum):
     """Too few to distinguish an onset from noise."""
 
     SMALL = "small"
-    """The largest rise is too small to count."""
+    """The largest change is too small to count."""
 
     NOISE = "noise"
-    """The largest rise is no larger than noise could cause."""
+    """The largest change is no larger than noise could cause."""
 
     SPIKE = "spike"
-    """The rise is seen at too few checkpoints."""
+    """It is seen at three checkpoints or fewer."""
 
     GRADUAL = "gradual"
-    """Too little of the rise is within a short time."""
+    """Too little of the change is within a short time."""
 
     COMMON = "common"
-    """The curve rises as fast at other times."""
+    """The curve moves as fast before or after."""
 
     STEADY = "steady"
-    """A curve that never speeds up may show such a rise, over all curves that were followed."""
+    """A smooth curve with such noise may move so, over all curves that were followed."""
+
+    COINCIDES = "coincides"
+    """It moves when something was done to the run, as the learning rate changed."""

@@ -24,6 +24,7 @@ TURNS = {
     TurnVerdict.NOT_APPROACHED: "is not approached: it falls by {fall:.2g} of {start:.2g} nats before its minimum",
     TurnVerdict.NO_RISE: "has no turning point: it rises by less than {criteria.depth:.0%} of its fall",
     TurnVerdict.NOISE: "has no turning point: noise alone could cause such a rise",
+    TurnVerdict.OVERFITS: "turns up with the complete reference: overfitting, which ends no stage",
     TurnVerdict.CORROBORATES: "has its minimum at the end of stage {ends_stage}",
     TurnVerdict.ELSEWHERE: "has its minimum away from every boundary",
 }
@@ -33,10 +34,11 @@ NO_ONSETS = {
     "from noise",
     OnsetVerdict.SMALL: "moves by {size:.2g}, less than {criteria.smallest:g}",
     OnsetVerdict.NOISE: "moves by {size:.2g}: noise of {noise:.2g} could cause that",
-    OnsetVerdict.SPIKE: "moves at {few} only",
+    OnsetVerdict.SPIKE: "moves at three checkpoints at most",
     OnsetVerdict.GRADUAL: "moves gradually: {share:.0%} of the way within a ratio of {criteria.local:g} in steps",
-    OnsetVerdict.COMMON: "moves no faster than at other times",
-    OnsetVerdict.STEADY: "may be a curve that never speeds up (p = {p_adjusted:.2g} over all curves)",
+    OnsetVerdict.COMMON: "moves no faster than before or after",
+    OnsetVerdict.STEADY: "may be a smooth curve with noise (p = {p_adjusted:.2g} over all curves)",
+    OnsetVerdict.COINCIDES: "coincides with {cause}",
 }
 """Verdict -> why there is no onset."""
 
@@ -45,7 +47,8 @@ GROUPS = {
     "moves gradually, as at other times, or at one checkpoint": (
         *(OnsetVerdict.GRADUAL, OnsetVerdict.COMMON, OnsetVerdict.SPIKE),
     ),
-    "may never speed up": (OnsetVerdict.STEADY,),
+    "may be smooth": (OnsetVerdict.STEADY,),
+    "coincides with a known cause": (OnsetVerdict.COINCIDES,),
     "cannot be judged": (OnsetVerdict.FEW_CHECKPOINTS, OnsetVerdict.NOT_FINITE),
 }
 """Reasons against an onset that are counted together."""
@@ -90,9 +93,12 @@ def no_boundaries(points: pd.DataFrame) -> list[str]:
     return [f"{row['reference']} {row['reason']}" for row in points.to_dict("records")]
 
 
-def reference_stage(events: pd.DataFrame, goal: str, before: float, after: float) -> str:
-    """Say what the heads did in a stage, and how close the model came to the reference that it ends at."""
-    return "; ".join([*head_events(events), f"KL to {goal} {'falls to' if after < before else 'is'} {after:.2g}"])
+def reference_stage(events: pd.DataFrame, goal: str, before: float, lowest: float, after: float) -> str:
+    """Say what the heads did in a stage, how close the model came to the reference, and whether it left it again."""
+    kl = f"KL to {goal} {'falls to' if lowest < before else 'is'} {lowest:.2g}"
+    return "; ".join(
+        [*head_events(events), kl + (f", then rises to {after:.2g}: overfitting" if after > lowest else "")]
+    )
 
 
 def head_events(events: pd.DataFrame) -> list[str]:
@@ -115,6 +121,9 @@ def onset(row: Row, quantity: Quantity, criteria: StageCriteria = DEFAULT) -> st
     further = f", back to {_two(row['last'])}" if row["transient"] else further
     way = f"({_two(row['before'])} -> {_two(after)}{further})"
     curve = curve_label(labels)
+    if (after < row["before"]) == (quantity.progress == "up"):
+        phrase = f"{quantity.label} {'falls' if after < row['before'] else 'rises'} {way}"
+        return f"{curve}: {phrase}" if curve else phrase
     if _is_attention(labels, quantity):
         name, target = HEADS.get(labels["relation"], (f"the head of {labels['relation']}", labels["relation"]))
         return f"{head(labels)} {f'becomes {name}' if after >= criteria.most else f'attends more to {target}'} {way}"
@@ -157,8 +166,7 @@ def no_onset(row: Row, criteria: StageCriteria = DEFAULT) -> str:
     'moves by 0.01, less than 0.1'
     """
     size = abs(row["after"] - row["before"]) if "after" in row else np.nan
-    few = f"{row['lasting']} checkpoints" if row.get("lasting", 0) > 1 else "one checkpoint"
-    return NO_ONSETS[OnsetVerdict(row["verdict"])].format(**row, size=size, few=few, criteria=criteria)
+    return NO_ONSETS[OnsetVerdict(row["verdict"])].format(**row, size=size, criteria=criteria)
 
 
 def began(onsets: pd.DataFrame) -> list[str]:
@@ -192,6 +200,8 @@ def without_onset(onsets: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> st
     >>> without_onset(pd.DataFrame({"verdict": ["onset", "small"]}))
     '2 scores were followed, 1 of them without onset: 1 moves by less than 0.1 or its noise.'
     """
+    if "transition" in onsets:
+        onsets = onsets[onsets["transition"] == 1]
     against = onsets.loc[onsets["verdict"] != OnsetVerdict.ONSET, "verdict"]
     numbers = {words.format(criteria.smallest): against.isin(group).sum() for words, group in GROUPS.items()}
     counted = ", ".join(f"{number} {words}" for words, number in numbers.items() if number)

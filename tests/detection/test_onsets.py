@@ -97,15 +97,18 @@ def test_one_table_of_nulls_in_twenty_shows_an_onset_at_most() -> None:
 
 
 def test_what_rises_and_falls_again_is_a_transient_onset() -> None:
-    (row,) = find_onsets(scores(0.05 + 0.7 * (sigmoid(100) - 0.9 * sigmoid(600))[None])).to_dict("records")
+    row, fall = find_onsets(scores(0.05 + 0.7 * (sigmoid(100) - 0.9 * sigmoid(600))[None])).to_dict("records")
     assert row["onset"]
     assert row["transient"]
+    assert not fall["transient"]
+    assert fall["t50_lo"] <= 600 <= fall["t50_hi"]
+    assert "falls (0.7" in fall["words"]
     assert row["t50_lo"] <= 100 <= row["t50_hi"]
     assert "back to 0.13" in row["words"]
 
 
 def test_a_rise_at_the_end_is_censored() -> None:
-    (row,) = find_onsets(scores(0.05 + 0.7 * sigmoid(2500)[None])).to_dict("records")
+    (row,) = find_onsets(scores(0.05 + 0.7 * sigmoid(2100, 0.15)[None])).to_dict("records")
     assert row["onset"], row["reason"]
     assert np.isinf(row["t90_hi"])
     assert "not over yet" in row["words"]
@@ -166,7 +169,7 @@ def test_resamples_of_the_batch_widen_the_interval() -> None:
 
 def test_the_onset_is_the_verdict_and_its_numbers_are_in_the_row() -> None:
     rows = find_onsets(scores(0.05 + 0.7 * np.array([sigmoid(200), 0 * STEPS, sigmoid(200, 3.0)])))
-    verdicts = [OnsetVerdict.ONSET, OnsetVerdict.SMALL, OnsetVerdict.GRADUAL]
+    verdicts = [OnsetVerdict.ONSET, OnsetVerdict.SMALL, OnsetVerdict.STEADY]
     assert rows.sort_values("head")["verdict"].tolist() == verdicts
     assert rows["onset"].tolist() == (rows["verdict"] == OnsetVerdict.ONSET).tolist()
     assert (rows["checkpoints"] == len(STEPS)).all()
@@ -178,8 +181,10 @@ def test_the_onset_is_the_verdict_and_its_numbers_are_in_the_row() -> None:
     [
         ({"smallest": 0.9}, OnsetVerdict.SMALL),
         ({"fewest": 1000}, OnsetVerdict.FEW_CHECKPOINTS),
-        ({"false_discoveries": 1e-5}, OnsetVerdict.STEADY),
-        ({"stands_out": 1e6}, OnsetVerdict.COMMON),
+        ({"false_discoveries": 1e-30}, OnsetVerdict.STEADY),
+        ({"stands_out": 1e9}, OnsetVerdict.COMMON),
+        ({"share": 1.0}, OnsetVerdict.GRADUAL),
+        ({"peak": 1e9}, OnsetVerdict.NOISE),
     ],
 )
 def test_a_threshold_that_is_moved_decides_otherwise(stricter: dict[str, float], verdict: OnsetVerdict) -> None:
@@ -189,9 +194,25 @@ def test_a_threshold_that_is_moved_decides_otherwise(stricter: dict[str, float],
     assert find_onsets(table, criteria)["verdict"].tolist() == [verdict]
 
 
+def test_two_equal_rises_are_two_onsets_and_a_fall_is_one() -> None:
+    curves = np.array([0.05 + 0.35 * (sigmoid(60) + sigmoid(800)), 0.8 - 0.7 * sigmoid(200)])
+    rows = find_onsets(scores(curves)).sort_values(["head", "t50"])
+    assert rows["onset"].all()
+    assert rows["head"].tolist() == [0, 0, 1]
+    assert rows["t50"].tolist() == pytest.approx([60, 800, 200], rel=0.05)
+    assert rows["transition"].tolist() == [1, 2, 1]
+
+
+def test_an_onset_at_a_known_cause_is_named_and_does_not_count() -> None:
+    table = scores(0.05 + 0.7 * sigmoid(200)[None])
+    (row,) = find_onsets(table, causes={"the learning-rate drop": 200, "nothing": 2000}).to_dict("records")
+    assert row["verdict"] == OnsetVerdict.COINCIDES
+    assert row["reason"] == "coincides with the learning-rate drop at step 200"
+
+
 def test_what_is_transient_and_what_a_head_becomes_are_decided_by_the_criteria() -> None:
     table = scores(0.05 + 0.7 * (sigmoid(100) - 0.9 * sigmoid(600))[None])
-    (row,) = find_onsets(table, StageCriteria(back=1.0, most=0.9)).to_dict("records")
+    row, _ = find_onsets(table, StageCriteria(back=1.0, most=0.9)).to_dict("records")
     assert not row["transient"]
     assert "attends more to what followed the token before" in row["words"]
 

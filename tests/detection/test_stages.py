@@ -91,7 +91,7 @@ def test_a_table_without_references_and_scores_is_refused(references: pd.DataFra
 @pytest.mark.parametrize("method", ["references", "onsets"])
 def test_loaded_stages_are_those_that_were_saved(both: pd.DataFrame, method: str, tmp_path: Path) -> None:
     table = both if method == "references" else both[both["reference"].isna()]
-    stages = find_stages(table, criteria=StageCriteria(resamples=50))
+    stages = find_stages(table, criteria=StageCriteria(simulations=50))
     path = stages.save(tmp_path)
     assert path == tmp_path / STAGES
     assert_equal(load_stages(tmp_path), stages)
@@ -99,7 +99,8 @@ def test_loaded_stages_are_those_that_were_saved(both: pd.DataFrame, method: str
 
 
 def test_a_stage_that_is_not_over_is_loaded_as_such(attention: pd.DataFrame, tmp_path: Path) -> None:
-    stages = find_stages(attention[attention["step"] <= 600])
+    stages = find_stages(attention)
+    stages.onsets.loc[0, "t90_hi"] = np.inf
     stages.save(tmp_path)
     assert np.isinf(load_stages(tmp_path).onsets["t90_hi"]).any()
 

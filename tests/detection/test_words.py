@@ -14,7 +14,14 @@ POINT = {"fall": 1.0, "start": 2.0, "slowdown": 0.9, "ends_stage": 1}
 SCORE = {
     **{"probe": "AttentionTo", "quantity": "mass", "relation": "induction", "layer": 0, "head": 3},
     **{"verdict": "onset", "transient": False, "before": 0.05, "after": 0.7, "last": 0.7, "t90_hi": 300.0},
-    **{"noise": 0.1, "share": 0.3, "lasting": 1, "p_adjusted": 0.2, "checkpoints": 3, "not_finite_at": 10},
+    **{
+        "noise": 0.1,
+        "share": 0.3,
+        "cause": "a restart at step 5",
+        "p_adjusted": 0.2,
+        "checkpoints": 3,
+        "not_finite_at": 10,
+    },
 }
 MASS = Quantity("attention mass", range=(0, 1), progress="up")
 
@@ -41,7 +48,7 @@ def test_scores_without_onset_are_counted_by_verdict_whatever_their_words_say() 
     onsets = pd.DataFrame({"verdict": verdicts, "reason": "in other words"})
     assert words.without_onset(onsets) == (
         "9 scores were followed, 8 of them without onset: 2 moves by less than 0.1 or its noise, 3 moves gradually, as "
-        "at other times, or at one checkpoint, 1 may never speed up, 2 cannot be judged."
+        "at other times, or at one checkpoint, 1 may be smooth, 2 cannot be judged."
     )
     assert words.without_onset(onsets[:1]) == "1 score was followed; all have an onset."
 
@@ -67,7 +74,7 @@ def test_a_head_with_a_relation_has_words_of_its_own(row: dict[str, Any], senten
         ({}, Quantity("rank", progress="down"), "rank falls (3.00 -> 1.00)"),
         ({"layer": 1, "head": 2}, Quantity("x", onset="copies"), "L1H2 copies (3.00 -> 1.00)"),
         ({"layer": 1, "head": 2, "feature": "a"}, Quantity("cosine"), "L1H2, feature a: cosine rises (3.00 -> 1.00)"),
-        ({"layer": 1}, Quantity("rank", progress="up"), "layer 1: rank rises (3.00 -> 1.00)"),
+        ({"layer": 1}, Quantity("rank", progress="up"), "layer 1: rank falls (3.00 -> 1.00)"),
     ],
 )
 def test_an_onset_is_called_what_its_quantity_says(labels: dict[str, Any], quantity: Quantity, sentence: str) -> None:

@@ -21,11 +21,10 @@ ONSETS = (
     "95&nbsp;% intervals over the batch."
 )
 TESTED = (
-    "<p>An onset is the largest rise (of a loss, fall) of a score: at least {smallest:g} and {peak:g} times its noise, "
-    "{share:.0%} of it within a ratio {local:g} of steps, standing out of what the score does before and after; and "
-    "the score speeds up, which a constant, a drift, a power law or an exponential approach with noise would show in "
-    "{false_discoveries:.0%} of all tables only (false discovery rate over all scores; p is that of the single "
-    "one).</p>"
+    "<p>An onset is a transition of a score, up or down: at least {smallest:g} and {peak:g} times its noise, "
+    "{share:.0%} of it within a ratio {local:g} of steps, faster than the score before and after it; and a constant, a "
+    "drift, a power law or an exponential approach with noise would show it in {false_discoveries:.0%} of all tables "
+    "only (false discovery rate over all scores; p is that of the single one).</p>"
 )
 
 

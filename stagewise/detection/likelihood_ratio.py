@@ -1,0 +1,54 @@
+"""How large a likelihood ratio of one more transition noise alone gives: the null distribution of the scan."""
+
+import numpy as np
+
+NUMBERS = (12, 20, 60, 150)
+"""Numbers of checkpoints of the simulated nulls."""
+
+CORRELATIONS = (0.0, 0.3, 0.62, 0.82, 0.95)
+"""Lag-1 correlations that the fit with the transition estimates: the middles of their classes."""
+
+MEDIANS = (
+    (9.2, 9.2, 9.2, 9.2, 9.2),
+    (9.1, 9.1, 9.1, 9.1, 9.1),
+    (5.6, 6.9, 8.9, 9.5, 11.3),
+    (5.3, 6.5, 8.3, 11.1, 15.0),
+)
+"""Medians of the statistic by number of checkpoints and estimated correlation."""
+
+TWENTIETHS = (
+    (25.0, 25.0, 25.0, 25.0, 25.0),
+    (24.0, 24.0, 24.0, 24.0, 24.0),
+    (14.3, 18.8, 20.4, 20.4, 22.0),
+    (14.0, 16.0, 19.1, 20.6, 23.3),
+)
+"""What the statistic exceeds in one of twenty curves without the transition."""
+
+PAIR = 1.8
+"""The statistic of two transitions at once over that of one, in curves without any."""
+
+
+def p_value(statistic: np.ndarray | float, n: int, correlation: np.ndarray | float) -> np.ndarray:
+    """Return the probability of as large a statistic without the transition, with an exponential tail.
+
+    Args:
+        statistic: twice the difference in log likelihood.
+        n: the number of checkpoints.
+        correlation: of the noise, as the fit with the transition estimates it.
+
+    The correlation is that of the fit with the transition: one that is left out looks like correlation.
+
+    >>> bool(p_value(10.0, 60, 0.0) > 0.05 > p_value(20.0, 60, 0.0))
+    True
+    """
+    median, twentieth = (_at(values, n, correlation) for values in (MEDIANS, TWENTIETHS))
+    scale = (twentieth - median) / np.log(10)
+    return np.asarray(np.minimum(1.0, 0.5 * np.exp(-(statistic - median) / scale)))
+
+
+def _at(values: tuple[tuple[float, ...], ...], n: int, correlation: np.ndarray | float) -> np.ndarray:
+    """Interpolate a table, in the logarithm of the number of checkpoints."""
+    rows = np.stack([np.interp(correlation, CORRELATIONS, row) for row in values])
+    place = np.interp(np.log(n), np.log(NUMBERS), np.arange(len(NUMBERS)))
+    lower = min(int(place), len(NUMBERS) - 2)
+    return np.asarray(rows[lower] + (place - lower) * (rows[lower + 1] - rows[lower]))

@@ -1,0 +1,179 @@
+"""One transition on a finer grid around it: its best shape, and how likely the others are given the curve."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stagewise.detection.curve_noise import KINDS, Noise
+from stagewise.detection.scan import COLLINEAR, Bases, design, scanned, whiten
+from stagewise.detection.shapes import AFTER, BEFORE, RAMP, WIDEST, Shapes, joined
+from stagewise.table import LEVEL
+
+PLACES, WIDTHS, TAILS = 17, 9, 7
+"""Points of a local grid."""
+
+CONCENTRATED = 25
+"""Shapes among which the likelihood is spread, effectively, where a grid is fine enough."""
+
+TEMPER = 0.65
+"""Power of the likelihood that makes intervals cover: what is fitted besides is uncertain, too, and not on the grid."""
+
+BACKGROUNDS, THINNED = 8, 7
+"""Backgrounds that are kept beside a transition; one in so many shapes decides which."""
+
+ROUNDS = 5
+"""Grids at most, each around the best shape of the one before."""
+
+PLAUSIBLE, MOST_NOISES = 2.0, 6
+"""Kinds of noise whose log likelihood falls short of the best by less are taken into account, so many at most."""
+
+MARGIN = 0.1
+"""What is added to either side of an interval, in spacings of checkpoints."""
+
+NARROWEST = 0.03
+"""The narrowest logistic, in spacings of checkpoints; what is narrower looks the same."""
+
+
+class Refined(NamedTuple):
+    """The most likely shape, and shapes around it with their weights, which sum to one."""
+
+    best: Shapes
+    shapes: Shapes
+    weights: np.ndarray
+
+    def quantiles(self, u: np.ndarray, shifts: np.ndarray | None = None) -> np.ndarray:
+        """Return the median and the 95 % interval of u at t10, t50 and t90: [part, (median, lo, hi)].
+
+        A tenth of the spacing of checkpoints is added on either side: what happens between two is unknown.
+
+        Args:
+            u: log(1 + step) of the checkpoints.
+            shifts: what resamples of the batch add to each: [resample, part].
+        """
+        tail, times = (1 - LEVEL) / 2, self.shapes.times()
+        moved = times[None] + (np.zeros((1, 3)) if shifts is None else shifts)[:, None]
+        weights = np.tile(self.weights, len(moved)) / len(moved)
+        rows = []
+        for part in moved.reshape(-1, 3).T:
+            order = np.argsort(part)
+            below = np.cumsum(weights[order]) - weights[order] / 2
+            middle, lo, hi = np.interp([0.5, tail, 1 - tail], below, part[order])
+            margin = MARGIN * np.interp(middle, (u[1:] + u[:-1]) / 2, np.diff(u))
+            rows.append((middle, lo - margin, hi + margin))
+        return np.array(rows)
+
+
+class Context(NamedTuple):
+    """What a transition is fitted beside: the curve, the smooth backgrounds, the other transitions."""
+
+    curve: np.ndarray
+    basis: Bases
+    others: np.ndarray
+    floor: float
+
+
+def refine(context: Context, shape: Shapes, kind: int) -> Refined:
+    """Return the posterior of a transition's shape on a grid around it, with a flat prior in place and log width."""
+    basis = context.basis
+    span = 3.0
+    nearby = around(shape, basis.u, span)
+    nearby = nearby.take(np.arange(0, nearby.number, THINNED))
+    columns = _likely(context, design(basis.fine, context.others), nearby, KINDS[kind])
+    noises = _plausible(context, columns[0], shape)
+    for _ in range(ROUNDS):
+        shapes = around(shape, basis.u, span)
+        weights = _weights(context, columns, shapes, noises)
+        shape = shapes.take([int(weights.argmax())])
+        effective = 1 / (weights**2).sum()
+        if effective > CONCENTRATED:
+            break
+        span /= 2.0 if effective > CONCENTRATED / 4 else 3.0
+    return Refined(shape, shapes, weights)
+
+
+def resampled(context: Context, refined: Refined, kind: int, resamples: np.ndarray) -> np.ndarray:
+    """Return how far resamples of the batch [resample, step] move the three times: [resample, part]."""
+    columns = design(context.basis.fine, context.others)
+    noise = KINDS[kind]
+    total = scanned(context.curve[None], whiten(columns, noise), refined.best.at(context.basis.u))[0, :, 0]
+    whitened = whiten(columns[[int(total.argmin())]], noise)
+    squares = scanned(resamples, whitened, refined.shapes.at(context.basis.u))[:, 0] + context.floor
+    weights = _normalised(-0.5 * TEMPER * _freedom(context) * np.log(squares))
+    times = weights @ refined.shapes.times()
+    return np.asarray(times - times.mean(0))
+
+
+def around(shape: Shapes, u: np.ndarray, span: float) -> Shapes:
+    """Return logistics, ramps and abrupt onsets around a shape, within so many widths or spacings of it."""
+    early, half, late = shape.times()[0]
+    spacing = float(np.interp(half, (u[1:] + u[:-1]) / 2, np.diff(u)))
+    narrowest, abrupt = NARROWEST * spacing, shape.tail[0] > 0
+    width = float(np.clip((late - early) / 4.4, narrowest, WIDEST))
+    exponent = shape.tail[0] if abrupt else np.clip(2.2 / (late - early), 0.3, 6)
+    start = shape.middle[0] if abrupt else early
+    reach = span * max(spacing / 2, width) * np.linspace(-1, 1, PLACES)
+    widths = np.clip(width * 2.0 ** np.linspace(-span, span, WIDTHS), narrowest, 1.2 * WIDEST)
+    tails = np.clip(exponent * 2.0 ** np.linspace(-span, span, TAILS), 0.25, 8)
+    middles, widths = (part.ravel() for part in np.meshgrid(half + reach, np.unique(widths)))
+    starts, tails = (part.ravel() for part in np.meshgrid(start + reach, np.unique(tails)))
+    both = joined(
+        [
+            Shapes(middles, widths, np.zeros(len(middles))),
+            Shapes(middles, 2.75 * widths, np.full(len(middles), RAMP)),
+            Shapes(starts, np.full(len(starts), width), tails),
+        ]
+    )
+    halves = both.times()[:, 1]
+    inside = (halves >= u[BEFORE - 1]) & (halves <= u[-AFTER])
+    return both.take(np.flatnonzero(inside)) if inside.any() else shape
+
+
+def _likely(context: Context, columns: np.ndarray, shapes: Shapes, noise: Noise) -> np.ndarray:
+    """Return the backgrounds that are most likely with any of some shapes, the likeliest first."""
+    squares = scanned(context.curve[None], whiten(columns, noise), shapes.at(context.basis.u))[0] + context.floor
+    weights = np.exp(-0.5 * _freedom(context) * np.log(squares / squares.min()))
+    return np.asarray(columns[np.argsort(-weights.sum(1))[:BACKGROUNDS]])
+
+
+def _plausible(context: Context, columns: np.ndarray, shape: Shapes) -> list[Noise]:
+    """Return the kinds of noise that the residuals allow, by the restricted likelihood: fitting hides correlation."""
+    u = context.basis.u
+    spacing = float(np.interp(shape.times()[0, 1], (u[1:] + u[:-1]) / 2, np.diff(u)))
+    moved = [shape._replace(middle=shape.middle + sign * spacing / 4).at(u)[0] for sign in (-1, 1)]
+    wider = [shape._replace(width=shape.width * by, tail=shape.tail / by).at(u)[0] for by in (0.8, 1.25)]
+    stack = np.stack([*columns, shape.at(u)[0], moved[1] - moved[0], wider[1] - wider[0]])
+    restricted = np.array([_restricted(context.curve, stack, noise, context.floor) for noise in KINDS])
+    order = np.argsort(-restricted)[:MOST_NOISES]
+    return [KINDS[k] for k in order if restricted[k] > restricted.max() - PLAUSIBLE]
+
+
+def _restricted(curve: np.ndarray, stack: np.ndarray, noise: Noise, floor: float) -> float:
+    """Return the restricted (residual) log likelihood of a kind of noise."""
+    values, sizes, _ = np.linalg.svd(noise.whitened(stack).T, full_matrices=False)
+    kept = sizes > COLLINEAR * sizes[0]
+    whitened = noise.whitened(curve)
+    squares = (whitened**2).sum() - ((values.T @ whitened)[kept] ** 2).sum()
+    n, freedom = len(curve), max(len(curve) - int(kept.sum()), 3)
+    likelihood = noise.log_likelihood(np.asarray(max(float(squares), 0.0) + floor), n, freedom)
+    return float(likelihood - np.log(sizes[kept]).sum())
+
+
+def _weights(context: Context, columns: np.ndarray, shapes: Shapes, noises: list[Noise]) -> np.ndarray:
+    values, n = shapes.at(context.basis.u), len(context.basis.u)
+    logs = [
+        noise.log_likelihood(
+            scanned(context.curve[None], whiten(columns, noise), values)[0] + context.floor, n, _freedom(context)
+        )
+        for noise in noises
+    ]
+    return np.asarray(_normalised(TEMPER * np.stack(logs).reshape(-1, shapes.number)[None]).sum((0, 1)))
+
+
+def _normalised(logs: np.ndarray) -> np.ndarray:
+    axes = tuple(range(1, logs.ndim))
+    weights = np.exp(logs - logs.max(axes, keepdims=True))
+    return np.asarray(weights / weights.sum(axes, keepdims=True))
+
+
+def _freedom(context: Context) -> int:
+    return max(len(context.basis.u) - 5 - len(context.others), 3)

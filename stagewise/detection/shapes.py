@@ -1,0 +1,115 @@
+"""Shapes over training: smooth backgrounds, and transitions in the logarithm of the step, as families on a grid."""
+
+import functools
+from typing import NamedTuple
+
+import numpy as np
+
+PARTS = (0.1, 0.5, 0.9)
+"""The parts of a transition whose times are reported: t10, t50 and t90."""
+
+RAMP = -1.0
+"""Stands for the exponent of a ramp, which has none."""
+
+WIDEST = 0.6
+"""The widest logistic of the search, in e-folds: 10 to 90 % in 2.6 e-folds, a little above one decade."""
+
+WIDTHS = (0.1, 0.35, 0.7, 1.4, 2.8, 5.6, 11.2)
+"""Widths of the search, in spacings of checkpoints."""
+
+TAILS = (0.5, 1.0, 2.0)
+"""Exponents of the tail of an abrupt onset."""
+
+BEFORE, AFTER = 2, 3
+"""The least number of checkpoints before and after the middle of a transition: fewer are an outlier at an end."""
+
+POWERS = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
+"""Exponents of backgrounds that grow as a power of the step."""
+
+DECAYS, FINE_DECAYS = (0.5, 1.0), (0.2, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0)
+"""Exponents of backgrounds that decay as a power of the step, in the search and in the fit."""
+
+
+class Shapes(NamedTuple):
+    """Transitions from 0 to 1: a logistic where `tail` is 0, a ramp where it is RAMP, else an abrupt onset.
+
+    All are functions of u = log(1 + step). `middle` is the half of a logistic or ramp, or the place of an abrupt onset,
+    which approaches its level as the step to the power -`tail`; `width` is that of a logistic, or half of a ramp's, in
+    e-folds: [shape].
+    """
+
+    middle: np.ndarray
+    width: np.ndarray
+    tail: np.ndarray
+
+    @property
+    def number(self) -> int:
+        """How many they are."""
+        return len(self.middle)
+
+    def take(self, chosen: np.ndarray | list[int]) -> "Shapes":
+        """Return some of them."""
+        return Shapes(*(part[chosen] for part in self))
+
+    def at(self, u: np.ndarray) -> np.ndarray:
+        """Return their values: [shape, u]."""
+        away = u - self.middle[:, None]
+        logistic = 0.5 * (1 + np.tanh(away / (2 * self.width[:, None])))
+        tail = -np.expm1(-self.tail[:, None] * np.clip(away, 0, None))
+        ramp = (0.5 + away / (2 * self.width[:, None])).clip(0, 1)
+        return np.select([self.tail[:, None] > 0, self.tail[:, None] == RAMP], [tail, ramp], logistic)
+
+    def times(self) -> np.ndarray:
+        """Return log(1 + step) at which each part (PARTS) of the way is made: [shape, part]."""
+        parts = np.array(PARTS)
+        abrupt = -np.log1p(-parts) / np.where(self.tail > 0, self.tail, 1.0)[:, None]
+        logistic = np.log(parts / (1 - parts)) * self.width[:, None]
+        ramp = (2 * parts - 1) * self.width[:, None]
+        way = np.select([self.tail[:, None] > 0, self.tail[:, None] == RAMP], [abrupt, ramp], logistic)
+        return np.asarray(self.middle[:, None] + way)
+
+
+def joined(parts: list[Shapes]) -> Shapes:
+    """Return all of them as one."""
+    return Shapes(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+@functools.lru_cache(maxsize=16)
+def grid(steps: tuple[float, ...]) -> Shapes:
+    """Return the transitions of the search, between all neighbouring checkpoints that have enough on either side."""
+    u = np.log1p(np.asarray(steps))
+    gaps = np.arange(BEFORE - 1, len(u) - AFTER)
+    middle, spacing = (u[1:] + u[:-1])[gaps] / 2, np.diff(u)[gaps]
+    parts = []
+    for width in WIDTHS:
+        # A wide transition needs fewer places.
+        thinned = slice(None, None, max(1, round(width / 1.4)))
+        places, widths = middle[thinned], (width * spacing)[thinned]
+        near = (widths <= WIDEST) | (width == WIDTHS[0])
+        parts.append(Shapes(places[near], widths[near].clip(max=WIDEST), np.zeros(near.sum())))
+    if len(gaps):
+        spacing_widths = np.full(len(middle), WIDEST)
+        wide = Shapes(middle, spacing_widths, np.zeros(len(middle)))
+        parts += [wide, wide._replace(width=spacing_widths / 2)]
+    starts = np.concatenate([middle, u[gaps]])
+    parts += [Shapes(starts, np.zeros(len(starts)) + 0.1, np.full(len(starts), tail)) for tail in TAILS]
+    return joined(parts)
+
+
+def backgrounds(steps: np.ndarray, a_decade: int) -> np.ndarray:
+    """Return smooth backgrounds on [0, 1], each to be used with a free offset: [background, step].
+
+    Powers t^p, log(1 + t / s), (1 + t / s)^-p, exp(-t / s); the time s runs over the steps of the run, so many to a
+    decade.
+    """
+    last, first = steps[-1], max(1.0, steps[-1] / 1e4) / 2
+    number = max(3, round(a_decade * np.log10(2 * last / first)))
+    scaled = steps / np.geomspace(first, 2 * last, number)[:, None]
+    powers = np.array(POWERS) if a_decade < 5 else np.linspace(0.2, 2.0, 19)
+    # An exponential changes most from one time scale to the next.
+    exponential = np.exp(-steps / np.geomspace(first, 2 * last, 2 * number)[:, None])
+    rows = [(steps / last) ** powers[:, None], np.log1p(scaled), exponential]
+    rows += [(1 + scaled) ** -decay for decay in (DECAYS if a_decade < 5 else FINE_DECAYS)]
+    values = np.concatenate(rows)
+    values = values - values.min(1, keepdims=True)
+    return np.asarray(values / values.max(1, keepdims=True))

@@ -1,0 +1,212 @@
+"""The transitions of curves over training: how many, when each has made 10, 50 and 90 % of its way, how certain."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stagewise.detection.curve_noise import KINDS, without_outliers
+from stagewise.detection.likelihood_ratio import PAIR, p_value
+from stagewise.detection.refinement import Context, Refined, refine, resampled
+from stagewise.detection.scan import Bases, Fits, bases, coefficients, design, floors, smooth_fits, transition_fits
+from stagewise.detection.shapes import Shapes
+
+MOST = 4
+"""Transitions of one curve that are looked for."""
+
+CORRELATED, PAIRED = 0.4, 3
+"""Correlation from which two transitions at once are tried, and how often one is moved beside the other."""
+
+FURTHER = 0.2
+"""Part of the level at which a further transition of a curve is added."""
+
+POINTS = 400
+"""Points between checkpoints at which the speed of a fit is read."""
+
+
+class Transition(NamedTuple):
+    """A change of level, `size`, that a smooth background does not explain.
+
+    `times` are u = log(1 + step) of t10, t50 and t90, each with its 95 % interval: [part, (median, lo, hi)]; `before`
+    and `after` are levels of the fit, `noise` the deviation of the innovations. `prominence` is the speed in the
+    transition over the faster one before and after it, in value per step; `net` the change of the whole fit over it, as
+    a part of `size`: another transition at the same time may undo it.
+    """
+
+    size: float
+    times: np.ndarray
+    before: float
+    after: float
+    p_value: float
+    noise: float
+    prominence: float
+    net: float
+    shape: Shapes
+
+    def share(self, ratio: float) -> float:
+        """Return the largest part of the way within a ratio of steps."""
+        early, _, late = self.shape.times()[0]
+        u = np.linspace(early - np.log(ratio), late, POINTS)
+        return float((self.shape.at(u + np.log(ratio)) - self.shape.at(u)).max())
+
+
+class Found(NamedTuple):
+    """A curve's transitions by their times, and the smallest p-value against "none"."""
+
+    transitions: tuple[Transition, ...]
+    p_value: float
+
+
+def find_transitions(
+    steps: np.ndarray, curves: np.ndarray, resamples: list[np.ndarray | None] | None = None, alpha: float = 0.05
+) -> list[Found]:
+    """Return the transitions of curves [curve, step] that share their steps.
+
+    Args:
+        steps: ascending, each once, ten or more.
+        curves: finite.
+        resamples: of each curve, of the batch: [resample, step].
+        alpha: the level at which a further transition is added.
+    """
+    basis, clean = bases(tuple(np.asarray(steps, float).tolist())), without_outliers(np.asarray(curves, float))
+    floor = floors(clean)
+    null = smooth_fits(clean, basis, floor)
+    one = transition_fits(clean, basis, floor, null.kind)
+    p = p_value(2 * (one.likelihood - null.likelihood), len(steps), one.correlation)
+    results = []
+    for i, curve in enumerate(clean):
+        search, start = _Search(curve, basis, floor[[i]], alpha), [int(one.shape[i])]
+        if p[i] > alpha / 50 and max(null.correlation[i], one.correlation[i]) >= CORRELATED:
+            both, of_both = search.pair(start[0], one.kind[[i]], float(null.likelihood[i]))
+            if of_both < min(p[i], alpha):
+                start, p[i] = both, of_both
+        if p[i] > alpha:
+            results.append(Found((), float(p[i])))
+            continue
+        search.run(start, int(one.kind[i]))
+        results.append(Found(search.transitions(None if resamples is None else resamples[i]), float(p[i])))
+    return results
+
+
+class _Search:
+    """Forward selection of the transitions of one curve; after each addition all are refined beside the others."""
+
+    def __init__(self, curve: np.ndarray, basis: Bases, floor: np.ndarray, alpha: float) -> None:
+        self.curve, self.basis, self.floor, self.alpha = curve, basis, floor, alpha
+        self.fits: list[Refined] = []
+        self.shapes: list[Shapes] = []
+        self.kind = 0
+
+    def pair(self, shape: int, kind: np.ndarray, null: float) -> tuple[list[int], float]:
+        """Return the best two transitions at once, which one alone may hide, with their p-value."""
+        places, likelihood, correlation = [shape, shape], -np.inf, 0.0
+        for _ in range(PAIRED):
+            fits = transition_fits(self.curve[None], self.basis, self.floor, kind, self.basis.transitions[places[-1:]])
+            places = [places[-1], int(fits.shape[0])]
+            if fits.likelihood[0] > likelihood:
+                likelihood, correlation = float(fits.likelihood[0]), float(fits.correlation[0])
+        return places, float(p_value(2 * (likelihood - null) / PAIR, len(self.curve), correlation))
+
+    def run(self, start: list[int], kind: int) -> None:
+        """Begin with these transitions of the grid, and add what is significant beside them."""
+        for shape in start:
+            self._add(shape, kind)
+        while len(self.shapes) < MOST:
+            stack = self._stack()
+            without = smooth_fits(self.curve[None], self.basis, self.floor, stack)
+            self.kind = int(without.kind[0])
+            more = transition_fits(self.curve[None], self.basis, self.floor, without.kind, stack)
+            statistic = 2 * (more.likelihood - without.likelihood)[0]
+            if p_value(statistic, len(self.curve), more.correlation[0]) > FURTHER * self.alpha:
+                return
+            self._add(int(more.shape[0]), int(more.kind[0]))
+
+    def _add(self, shape: int, kind: int) -> None:
+        self.kind = kind
+        self.shapes.append(self.basis.shapes.take([shape]))
+        self._refine(1 if len(self.shapes) == 1 else 2)
+        while len(self.shapes) > 2 and (weakest := self._weakest()) is not None:
+            del self.shapes[weakest]
+            self._refine(1)
+
+    def _refine(self, rounds: int) -> None:
+        for _ in range(rounds):
+            self.fits = []
+            for j, one in enumerate(self.shapes):
+                self.fits.append(refine(self.context(j), one, self.kind))
+                self.shapes[j] = self.fits[j].best
+
+    def _weakest(self) -> int | None:
+        """Return a transition that later ones have made superfluous."""
+        full = smooth_fits(self.curve[None], self.basis, self.floor, self._stack())
+        p = [self._p_value(full, j) for j in range(len(self.shapes))]
+        return int(np.argmax(p)) if max(p) > FURTHER * self.alpha else None
+
+    def _p_value(self, full: Fits, j: int) -> float:
+        without = smooth_fits(self.curve[None], self.basis, self.floor, self._stack(j))
+        statistic = 2 * (full.likelihood - without.likelihood)[0]
+        return float(p_value(statistic, len(self.curve), full.correlation[0]))
+
+    def _stack(self, without: int | None = None) -> np.ndarray:
+        rows = [shape.at(self.basis.u) for j, shape in enumerate(self.shapes) if j != without]
+        return np.concatenate(rows) if rows else np.empty((0, len(self.curve)))
+
+    def context(self, j: int) -> Context:
+        return Context(self.curve, self.basis, self._stack(j), float(self.floor[0]))
+
+    def transitions(self, resamples: np.ndarray | None) -> tuple[Transition, ...]:
+        full = smooth_fits(self.curve[None], self.basis, self.floor, self._stack())
+        found = [self._describe(j, full, resamples) for j in range(len(self.shapes))]
+        return tuple(sorted(found, key=lambda one: float(one.times[1, 0])))
+
+    def _describe(self, j: int, full: Fits, resamples: np.ndarray | None) -> Transition:
+        others, n = self._stack(j), len(self.curve)
+        noise = KINDS[int(full.kind[0])]
+        columns = np.concatenate([design(self.basis.fine[full.background], others)[0], self.shapes[j].at(self.basis.u)])
+        weights = coefficients(self.curve, columns, noise)
+        residual = noise.whitened(self.curve - weights @ columns)
+        shifts = None if resamples is None else resampled(self.context(j), self.fits[j], int(full.kind[0]), resamples)
+        times = self.fits[j].quantiles(self.basis.u, shifts)
+        size, beside = float(weights[-1]), weights[:-1] @ columns[:-1]
+        u = self.basis.u
+        before = float(np.interp(times[0, 0], u, beside))
+        after = float(np.interp(times[2, 0], u, beside)) + size
+        if times[2, 0] > u[-1]:
+            after = float(weights @ columns[:, -1])
+        way = size * float(np.diff(np.interp(times[[0, 2], 0], u, columns[-1]))[0])
+        deviation = float(np.sqrt((residual**2).sum() / max(n - 4 - len(self.shapes), 3)))
+        return Transition(
+            size,
+            times,
+            before,
+            after,
+            self._p_value(full, j),
+            deviation,
+            self._prominence(j, weights[1] * columns[1], size, times),
+            float(np.diff(np.interp(times[[0, 2], 0], u, weights @ columns))[0] / way) if way else 0.0,
+            self.shapes[j],
+        )
+
+    def _prominence(self, j: int, background: np.ndarray, size: float, times: np.ndarray) -> float:
+        """Return the speed of the fit inside the transition over the faster of those before and after it."""
+        u, (early, half, late) = self.basis.u, times[:, 0]
+        first, last = float(u[0]), float(u[-1])
+        within = np.linspace(early, late, POINTS).clip(first, last)
+        dense = np.unique(np.concatenate([np.linspace(first, last, POINTS), within]))
+        t = np.expm1(dense)
+        fit = np.sign(size) * (np.interp(dense, u, background) + size * self.shapes[j].at(dense)[0])
+        middles = (dense[1:] + dense[:-1]) / 2
+        inside = (middles >= early) & (middles <= late)
+        fastest = (np.diff(fit) / np.diff(t))[inside].max(initial=0.0)
+        spacing = float(np.interp(half, (u[1:] + u[:-1]) / 2, np.diff(np.expm1(u))))
+        ends = np.expm1(times[:, 0])
+
+        def speed(lo: float, hi: float) -> float:
+            lo, hi = max(lo, t[0]), min(hi, t[-1])
+            if hi - lo < spacing / 2:
+                return 0.0
+            return float(np.diff(np.interp([lo, hi], t, fit))[0] / (hi - lo))
+
+        before = speed(ends[0] - max(ends[1] - ends[0], 2 * spacing), ends[0])
+        after = speed(ends[2], ends[2] + max(ends[2] - ends[1], 2 * spacing))
+        around = max(before, after, 0.0)
+        return float(fastest / around) if around > 0 else float("inf")

@@ -1,0 +1,61 @@
+"""Simulate planted findings and nulls, print how often each is decided rightly, and write it down.
+
+`python -m tests.calibration [repetitions] [words]`: cases whose names hold all the words; two processes; what is done
+already is taken from `runs/calibration/`.
+"""
+
+import functools
+import hashlib
+import json
+import re
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from tests.calibration.findings import jobs as of_findings
+from tests.calibration.onsets import jobs as of_onsets
+from tests.calibration.rows import Row
+
+FOLDER = Path("runs/calibration")
+NO_DECISION = {"words.py", "head_words.py", "frames.py", "order.py", "head_kinds.py", "stages.py", "__main__.py"}
+"""Modules that decide nothing that is calibrated."""
+
+
+@functools.cache
+def code() -> str:
+    """Return a hash of the code that finds transitions: another one is calibrated anew."""
+    paths = [*Path("stagewise/detection").glob("*.py"), *Path(__file__).parent.glob("*.py")]
+    decides = [path.read_bytes() for path in sorted(paths) if path.name not in NO_DECISION]
+    return hashlib.sha256(b"".join(decides)).hexdigest()[:12]
+
+
+def run(name: str, repetitions: int) -> list[Row]:
+    """Run one case, or read what it gave."""
+    path = FOLDER / code() / f"{re.sub('[^a-zA-Z0-9.]+', '-', name)}.{repetitions}.json"
+    if path.exists():
+        return [Row(**row) for row in json.loads(path.read_text(encoding="utf8"))]
+    rows = {**dict(of_onsets()), **dict(of_findings())}[name](repetitions)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps([row._asdict() for row in rows]), encoding="utf8")
+    return rows
+
+
+def main(repetitions: int, words: list[str]) -> None:
+    """Run the cases in two processes, print the table, write it for machines."""
+    names = [name for name in {**dict(of_onsets()), **dict(of_findings())} if all(word in name for word in words)]
+    rows = []
+    with ProcessPoolExecutor(2) as pool:
+        for one in pool.map(run, names, [repetitions] * len(names)):
+            rows += one
+            print("\n".join(map(str, one)), flush=True)
+    missed = sum(row.value < row.goal if row.better == "higher" else row.value > row.goal for row in rows)
+    print(f"{len(rows)} rows, {missed} of them miss their goal")
+    if not words:
+        target = FOLDER / "calibration.json"
+        target.write_text(json.dumps([row._asdict() for row in rows], indent=1), encoding="utf8")
+        print(target)
+
+
+if __name__ == "__main__":
+    numbers = [int(word) for word in sys.argv[1:] if word.isdigit()]
+    main(numbers[0] if numbers else 40, [word for word in sys.argv[1:] if not word.isdigit()])

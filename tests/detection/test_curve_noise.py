@@ -1,0 +1,43 @@
+"""Noise about a curve: whitened, told apart by its likelihood, cleared of outliers."""
+
+import numpy as np
+import pytest
+
+from stagewise.detection.curve_noise import KINDS, Noise, likelihoods, without_outliers
+from stagewise.detection.noise import correlated_noise
+
+GENERATOR = np.random.default_rng(0)
+
+
+def test_whitened_noise_has_no_correlation_and_one_level() -> None:
+    draws = correlated_noise(np.random.default_rng(1), 1.0, 0.7, (200, 100)) * np.exp(2 * np.linspace(-0.5, 0.5, 100))
+    white = Noise(0.7, 2.0).whitened(draws)
+    assert np.corrcoef(white[:, 1:].ravel(), white[:, :-1].ravel())[0, 1] == pytest.approx(0, abs=0.03)
+    assert white[:, :50].std() == pytest.approx(white[:, 50:].std(), rel=0.05)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.55, 0.94])
+def test_the_likelihood_finds_the_correlation(rate: float) -> None:
+    draws = correlated_noise(np.random.default_rng(2), 1.0, rate, (20, 400))
+    best = [KINDS[kind].correlation for kind in likelihoods(draws, np.zeros(20)).argmax(0)]
+    assert np.mean(best) == pytest.approx(rate, abs=0.08)
+
+
+def test_the_likelihood_is_that_of_a_normal_distribution() -> None:
+    kind, n = Noise(0.5, 1.2), 6
+    deviation = np.exp(1.2 * np.linspace(-0.5, 0.5, n))
+    covariance = 0.5 ** np.abs(np.subtract.outer(np.arange(n), np.arange(n))) * np.outer(deviation, deviation)
+    values = GENERATOR.standard_normal(n)
+    squares = float(values @ np.linalg.solve(covariance, values))
+    assert (kind.whitened(values) ** 2).sum() == pytest.approx(squares)
+    expected = -0.5 * n * np.log(squares / n) - 0.5 * np.linalg.slogdet(covariance)[1]
+    assert float(kind.log_likelihood(np.asarray(squares), n)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("width", [1, 2, 3])
+def test_an_outlier_that_returns_is_taken_out_and_a_step_stays(width: int) -> None:
+    noise = 0.01 * np.random.default_rng(3).standard_normal(60)
+    step = np.where(np.arange(60) < 30, 0.1, 0.7) + noise
+    spike = step + 0.5 * np.isin(np.arange(60), np.arange(45, 45 + width))
+    assert without_outliers(step[None])[0] == pytest.approx(step, abs=0.06)
+    assert without_outliers(spike[None])[0] == pytest.approx(step, abs=0.06)

@@ -1,0 +1,43 @@
+"""Shapes of transitions and backgrounds: their times are where they have made each part of their way."""
+
+import numpy as np
+import pytest
+
+from stagewise.detection.shapes import AFTER, PARTS, RAMP, Shapes, backgrounds, grid, joined
+
+ONE_OF_EACH = Shapes(np.array([5.0, 5.0, 5.0]), np.array([0.2, 0.3, 0.1]), np.array([0.0, RAMP, 1.5]))
+
+
+@pytest.mark.parametrize("which", range(3))
+def test_the_times_of_a_shape_are_where_it_has_made_each_part_of_its_way(which: int) -> None:
+    shape = ONE_OF_EACH.take([which])
+    (times,) = shape.times()
+    assert shape.at(times)[0] == pytest.approx(PARTS)
+
+
+def test_every_shape_rises_from_zero_to_one() -> None:
+    values = ONE_OF_EACH.at(np.linspace(-20, 40, 500))
+    assert (np.diff(values) >= 0).all()
+    assert values[:, 0] == pytest.approx(0, abs=1e-6)
+    assert values[:, -1] == pytest.approx(1, abs=1e-6)
+
+
+def test_the_grid_has_checkpoints_on_either_side_of_every_middle() -> None:
+    steps = tuple(np.arange(0.0, 600, 20).tolist())
+    logistic = grid(steps).tail == 0
+    middles = np.expm1(grid(steps).middle[logistic])
+    assert middles.min() > steps[1]
+    assert middles.max() < steps[-AFTER]
+
+
+def test_shapes_are_joined_in_order() -> None:
+    assert joined([ONE_OF_EACH, ONE_OF_EACH.take([0])]).tail.tolist() == [0.0, RAMP, 1.5, 0.0]
+
+
+def test_backgrounds_are_smooth_monotone_and_span_zero_to_one() -> None:
+    for a_decade in (2, 6):
+        values = backgrounds(np.arange(0.0, 600, 20), a_decade)
+        moves = np.diff(values)
+        assert ((moves >= 0).all(1) | (moves <= 0).all(1)).all()
+        assert (values.min(1) == 0).all()
+        assert (values.max(1) == 1).all()

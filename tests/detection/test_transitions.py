@@ -1,0 +1,46 @@
+"""Transitions of whole curves: as many as planted, in their order, with their sizes."""
+
+import numpy as np
+import pytest
+
+from stagewise.detection.transitions import find_transitions
+
+STEPS = np.linspace(0, 3000, 60)
+U = np.log1p(STEPS)
+
+
+def sigmoid(at: float, width: float = 0.08) -> np.ndarray:
+    return np.asarray(1 / (1 + np.exp(-(U - np.log1p(at)) / width)))
+
+
+PLANTED = {
+    "none": (0.0 * U, []),
+    "one": (0.6 * sigmoid(900), [0.6]),
+    "a fall": (-0.6 * sigmoid(900), [-0.6]),
+    "up and down": (0.6 * (sigmoid(600) - sigmoid(1900)), [0.6, -0.6]),
+    "on a power law": (0.6 * sigmoid(900) + 2 * (1 + STEPS / 20) ** -0.5, [0.6]),
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_there_are_as_many_transitions_as_planted(name: str) -> None:
+    curve, sizes = PLANTED[name]
+    noise = 0.01 * np.random.default_rng(0).standard_normal(len(STEPS))
+    (found,) = find_transitions(STEPS, (0.1 + curve + noise)[None])
+    assert [one.size for one in found.transitions] == pytest.approx(sizes, abs=0.12)
+    assert (found.p_value < 0.01) == bool(sizes)
+    for one in found.transitions:
+        assert one.p_value < 0.01
+        assert one.net == pytest.approx(1, abs=0.35)
+        assert one.prominence > 2
+        assert one.share(3.0) > 0.9
+
+
+def test_a_curve_is_decided_alike_alone_and_among_others() -> None:
+    noise = 0.02 * np.random.default_rng(1).standard_normal((3, len(STEPS)))
+    curves = 0.1 + np.array([0.6 * sigmoid(900), 0.1 * U, 0.5 * sigmoid(500)]) + noise
+    together = find_transitions(STEPS, curves)
+    for curve, of_many in zip(curves, together, strict=True):
+        (alone,) = find_transitions(STEPS, curve[None])
+        assert alone.p_value == pytest.approx(of_many.p_value)
+        assert len(alone.transitions) == len(of_many.transitions)
