@@ -16,7 +16,7 @@ demo: $(READY)
 	$(BIN)/stagewise run markov
 
 test: $(READY)
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 # The models under transformer-lens 4, in an environment of their own; runs are handed to and fro between both.
 test-tl4: $(READY) $(READY4)

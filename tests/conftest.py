@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from matplotlib.figure import Figure
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from scipy.integrate import solve_ivp
 from torch import Tensor, nn
 
@@ -117,15 +117,15 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
 
     What is drawn is tested in tests/reporting and tests/plot.
     """
-    drawn = Figure.savefig
+    drawn = FigureCanvasSVG.print_svg
 
-    def savefig(figure: Figure, file: Any, **options: Any) -> None:
-        if options.get("format") == "svg" and isinstance(file, io.StringIO):
+    def print_svg(canvas: FigureCanvasSVG, file: Any, **options: Any) -> None:
+        if isinstance(file, io.StringIO):
             file.write('<svg width="1pt" height="1pt"></svg>')
         else:
-            drawn(figure, file, **options)
+            drawn(canvas, file, **options)
 
-    monkeypatch.setattr(Figure, "savefig", savefig)
+    monkeypatch.setattr(FigureCanvasSVG, "print_svg", print_svg)
 
 
 class AtOnce(concurrent.futures.Executor):

@@ -7,6 +7,7 @@ import pandas as pd
 from matplotlib.figure import Figure, SubFigure
 
 from stagewise import plot
+from stagewise.checkpoints.run_folder import table_file
 from stagewise.experiments.incremental.compare import compare
 from stagewise.experiments.incremental.recipes import FIGURES
 from stagewise.reporting.measured import Measured, read_measured
@@ -30,11 +31,16 @@ def draw(figure: str, folder: Path, summary: pd.DataFrame) -> Figure:
     Raises:
         FileNotFoundError: a run was not measured yet.
     """
-    measured = {row["run"]: read_measured(folder / row["folder"]) for row in summary.to_dict("records")}
+    measured = {row["run"]: _with_maps(folder / row["folder"]) for row in summary.to_dict("records")}
     kind = FIGURES[figure].kind
     if kind == "compare":
         return compare({name: run.table for name, run in measured.items()}, summary, best=figure == "5")
     return {"stages": stages, "curves": curves, "maps": maps, "heads": heads}[kind](measured)
+
+
+def _with_maps(folder: Path) -> Measured:
+    """Return what a run folder holds, with all rows of its table and their maps."""
+    return read_measured(folder)._replace(table=table_file(folder).read(arrays=["map"]))
 
 
 def stages(runs: Mapping[str, Measured]) -> Figure:
