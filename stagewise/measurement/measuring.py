@@ -70,7 +70,7 @@ class Measurement:
         known = {"run": series.name, "step": step, "tokens": series.tokens.get(step), "seed": series.seed}
         labels: dict[str, Any] = {name: label for name, label in known.items() if label is not None}
         blocks: list[Columns] = []
-        found = readings(plan, Checkpoint(self._model, step, state))
+        found = readings(plan, Checkpoint(self._model, step, state)).of
         for probe in plan.probes:
             for reading in found[type(probe).__name__]:
                 block = columns(reading, self._bootstrap, probe.quantities.get(reading.quantity))
