@@ -12,6 +12,7 @@ from stagewise.probes.copying import Copying as Copying
 from stagewise.probes.effective_support import EffectiveSupport as EffectiveSupport
 from stagewise.probes.growth_factor import GrowthFactor as GrowthFactor
 from stagewise.probes.head_ablation import HeadAblation as HeadAblation
+from stagewise.probes.head_attribution import HeadAttribution as HeadAttribution
 from stagewise.probes.head_specialisation import HeadSpecialisation as HeadSpecialisation
 from stagewise.probes.in_context_learning import InContextLearning as InContextLearning
 from stagewise.probes.kl_to_reference import KLToReference as KLToReference

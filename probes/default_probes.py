@@ -15,6 +15,7 @@ from stagewise.probes import (
     Copying,
     EffectiveSupport,
     HeadAblation,
+    HeadAttribution,
     HeadSpecialisation,
     InContextLearning,
     KLToReference,
@@ -33,7 +34,8 @@ from stagewise.probes import (
 from stagewise.task import AbstractTask, Batch
 
 EVERY_KIND = 32
-"""Heads of a model up to which each is ablated in every way, by the mean alone beyond: a third of the passes."""
+"""Heads of a model up to which each is ablated in every way, by the mean alone beyond: a third of the passes. There
+attribution stands beside it, which is what takes its place where ablations take too long."""
 
 MAPS = 60_000
 """Numbers a checkpoint, averaged over the batch, that are kept by offset; and the attention weights of maps."""
@@ -54,7 +56,8 @@ def default_probes(architecture: Architecture, batch: Batch, task: AbstractTask 
 
     Every task gets head-specialisation scores, the KL to restricted contexts, head ablations with their controls, and
     clusters of attention patterns, whatever the size of the model; the others are there where the batch holds what they
-    read. A model of many heads is ablated by the mean alone, and its maps are those of the first positions.
+    read. A model of many heads is ablated by the mean alone, with the estimates from gradients beside, and its maps are
+    those of the first positions.
 
     Args:
         architecture: of the models.
@@ -110,8 +113,10 @@ def _contexts(batch: Batch, task: AbstractTask | None) -> tuple[int, ...]:
 
 def _of_edits(architecture: Architecture, contexts: tuple[int, ...]) -> list[AbstractProbe]:
     """Return the probes of edited passes: of every head, whatever the size of the model."""
-    few = architecture.n_layers * architecture.n_heads <= EVERY_KIND
-    return [RestrictedContextKL(contexts), HeadAblation() if few else HeadAblation(kinds=("mean",))]
+    restricted = RestrictedContextKL(contexts)
+    if architecture.n_layers * architecture.n_heads <= EVERY_KIND:
+        return [restricted, HeadAblation()]
+    return [restricted, HeadAblation(kinds=("mean",)), HeadAttribution()]
 
 
 def _of_maps(architecture: Architecture, batch: Batch) -> list[AbstractProbe]:

@@ -55,6 +55,32 @@ class AblateHead:
         return self.layer
 
 
+@dataclasses.dataclass(frozen=True)
+class AttributeHeads:
+    """The change of the loss when each head's output z is replaced, estimated for all heads from gradients.
+
+    The estimate of a head is the sum over positions and dimensions of (z' - z) dL/dz, z' what replaces z. With more
+    than one step the gradient is the mean of those at inputs x' + k/steps (x - x'), k = 1, ..., steps: x is the
+    residual stream in front of the first layer, and x' its mean over the batch at each position, or zero.
+
+    Args:
+        kind: what replaces z, "mean" (over the batch, at each position) or "zero".
+        steps: gradients that are averaged; 1 takes that of the clean pass.
+
+    Raises:
+        ValueError: an unknown kind, or less than one step.
+    """
+
+    kind: Literal["zero", "mean"] = "mean"
+    steps: int = 1
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("zero", "mean"):
+            raise ValueError(f'kind must be "zero" or "mean", got {self.kind!r}')
+        if self.steps < 1:
+            raise ValueError(f"an attribution takes at least one step, got {self.steps}")
+
+
 Intervention = RestrictContext | AblateHead
 Edit = tuple[Intervention, ...]
 """What one pass changes: all of these together."""

@@ -1,7 +1,8 @@
 """Losses and divergences in nats, and their mean over the scored predictions."""
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -142,5 +143,43 @@ class ScoredPredictions:
                 divergences.append(torch.where(impossible, torch.inf, self.negative_entropy[rows] + total - cross))
         return self._mean(torch.cat(losses)), self._mean(torch.cat(divergences))
 
+    def loss(self, logits: Float[Tensor, "scored token"]) -> Float[Tensor, " batch"]:
+        """Return the mean loss of each sequence under other logits (or outputs); gradients flow back."""
+        if self.targets.is_floating_point():
+            return self._mean(squared_error(logits, self.targets))
+        return self._mean(F.cross_entropy(logits, self.targets, reduction="none"))
+
     def _mean(self, values: Float[Tensor, " scored"]) -> Float[Tensor, " batch"]:
         return values.new_zeros(len(self.counts)).index_add_(0, self.sequence, values) / self.counts
+
+
+class Effect(NamedTuple):
+    """What an edit does to each sequence.
+
+    Args:
+        loss_change: of the mean loss of the scored predictions, nats; of a regression half the squared error.
+        kl: mean KL(clean || edited) of the scored predictions, nats; of a regression half the squared distance.
+    """
+
+    loss_change: Float[Tensor, " batch"]
+    kl: Float[Tensor, " batch"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class EditedPass:
+    """What an edit does, reduced to a number a sequence: the predictions themselves are not kept.
+
+    Args:
+        loss: mean loss of the scored predictions, nats; of a regression half the squared error.
+        kl: mean KL(clean || edited) of the scored predictions, nats; of a regression half the squared distance.
+        run: runs the pass again and returns its predictions.
+    """
+
+    loss: Float[Tensor, " batch"]
+    kl: Float[Tensor, " batch"]
+    run: Callable[[], Float[Tensor, "scored token"]]
+
+    @property
+    def log_probs(self) -> Float[Tensor, "scored token"]:
+        """The scored predictions, in the order of `batch.scored`: log-probabilities in nats, or outputs. Run anew."""
+        return self.run()

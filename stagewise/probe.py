@@ -14,7 +14,9 @@ from torch import Tensor
 
 from stagewise.architecture import Architecture
 from stagewise.attention import Circuits
-from stagewise.intervention import Edit
+from stagewise.intervention import AttributeHeads, Edit
+from stagewise.loss import EditedPass as EditedPass
+from stagewise.loss import Effect as Effect
 from stagewise.loss import ScoredPredictions
 from stagewise.table import Quantity as Quantity
 from stagewise.table import check_axes, check_labels
@@ -77,26 +79,6 @@ class Reading:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class EditedPass:
-    """What an edit does, reduced to a number a sequence: the predictions themselves are not kept.
-
-    Args:
-        loss: mean loss of the scored predictions, nats; of a regression half the squared error.
-        kl: mean KL(clean || edited) of the scored predictions, nats; of a regression half the squared distance.
-        run: runs the pass again and returns its predictions.
-    """
-
-    loss: Float[Tensor, " batch"]
-    kl: Float[Tensor, " batch"]
-    run: Callable[[], Float[Tensor, "scored token"]]
-
-    @property
-    def log_probs(self) -> Float[Tensor, "scored token"]:
-        """The scored predictions, in the order of `batch.scored`: log-probabilities in nats, or outputs. Run anew."""
-        return self.run()
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
 class View:
     """One checkpoint, on all sequences of the batch or on some of them, as a probe sees it. Nothing may be changed.
 
@@ -109,6 +91,7 @@ class View:
         edited: the passes that the probe lists in `edits`, each run when it is asked for.
         weights: the checkpoint's parameters by name.
         circuits: its weights as circuits, for an `AbstractCircuitProbe`.
+        attributed: the estimates that the probe lists in `attributions`, nats, each computed when it is asked for.
     """
 
     step: int
@@ -119,6 +102,7 @@ class View:
     edited: Mapping[Edit, EditedPass]
     weights: Mapping[str, Tensor]
     circuits: Circuits | None = None
+    attributed: Mapping[AttributeHeads, Float[Tensor, "batch layer head"]] = dataclasses.field(default_factory=dict)
 
     @cached_property
     def patterns(self) -> Float[Tensor, "batch layer head query key"]:
@@ -149,6 +133,10 @@ class AbstractProbe(abc.ABC):
         """
         return ()
 
+    def attributions(self, architecture: Architecture) -> Iterable[AttributeHeads]:
+        """List the estimates from gradients that it needs; none by default, and then no gradient is computed."""
+        return ()
+
     @abc.abstractmethod
     def read(self, view: View) -> list[Reading]:
         """Return the readings of one checkpoint.
@@ -156,6 +144,14 @@ class AbstractProbe(abc.ABC):
         Raises:
             ValueError: the batch or the model lacks what the probe needs; the message names it.
         """
+
+    def further_edits(self, readings: Sequence[Reading]) -> Iterable[Edit]:
+        """List the edits that its readings of all sequences call for, as of heads that stand out; none by default."""
+        return ()
+
+    def further_readings(self, readings: Sequence[Reading], effects: Mapping[Edit, Effect]) -> list[Reading]:
+        """Return the readings that the effects of `further_edits` add; not called where there are none."""
+        return []
 
     def across(self, table: pd.DataFrame) -> pd.DataFrame:
         """Return further rows from its own rows over all checkpoints; none by default."""

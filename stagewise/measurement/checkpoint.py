@@ -1,25 +1,26 @@
 """All readings of one checkpoint: its passes on each slice of the batch, and what the slices add up to."""
 
 import dataclasses
+import time
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from stagewise import models
 from stagewise.architecture import Architecture
-from stagewise.intervention import AblateHead, Edit
+from stagewise.intervention import AblateHead, AttributeHeads, Edit
+from stagewise.loss import Effect, mean_scored, prediction_loss
 from stagewise.measurement.passes import Measured
 from stagewise.measurement.rows import merge
-from stagewise.models import Model, lean
+from stagewise.models import Model, gradients, lean
 from stagewise.models.edits import Replacement, replacement
 from stagewise.models.lean_weights import LeanWeights, rotary_hooks
 from stagewise.probe import AbstractCircuitProbe, AbstractProbe, Reading, View
 from stagewise.task import Batch
-
-Layers = Mapping[int, Tensor]
-"""By layer: of z."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -50,22 +51,68 @@ class Checkpoint:
     weights: Mapping[str, Tensor]
 
 
-def readings(plan: Plan, checkpoint: Checkpoint) -> dict[str, list[Reading]]:
-    """Return what each probe, by the name of its kind, reads at a checkpoint."""
-    sliced = [probe for probe in plan.probes if type(probe).__name__ not in plan.whole]
-    found = _of_slices(plan, sliced, plan.parts, checkpoint)
+class Readings(NamedTuple):
+    """What was read at a checkpoint.
+
+    Args:
+        of: what each probe read, by the name of its kind.
+        seconds: how long each probe took, by the same names, the passes that it was the first to ask for included.
+    """
+
+    of: dict[str, list[Reading]]
+    seconds: defaultdict[str, float]
+
+
+def readings(plan: Plan, checkpoint: Checkpoint) -> Readings:
+    """Return what each probe reads at a checkpoint."""
+    sliced, seconds = (
+        [probe for probe in plan.probes if type(probe).__name__ not in plan.whole],
+        defaultdict[str, float](float),
+    )
+    found = _of_slices(plan, sliced, plan.parts, checkpoint, seconds)
     if missing := [probe for probe in plan.probes if type(probe).__name__ not in found]:
         plan.whole.update(type(probe).__name__ for probe in missing)
-        found |= _of_slices(plan, missing, [joined(plan.parts)], checkpoint)
-    return {type(probe).__name__: found[type(probe).__name__] for probe in plan.probes}
+        found |= _of_slices(plan, missing, [joined(plan.parts)], checkpoint, seconds)
+    for probe in plan.probes:
+        name, start = type(probe).__name__, time.perf_counter()
+        if edits := tuple(dict.fromkeys(probe.further_edits(found[name]))):
+            own = _of_slices(plan, [FurtherEdits(edits)], plan.parts, checkpoint, defaultdict(float))
+            change, kl = (reading.values.unbind(1) for reading in own[FurtherEdits.__name__])
+            effects = dict(zip(edits, map(Effect, change, kl), strict=True))
+            found[name] = [*found[name], *probe.further_readings(found[name], effects)]
+            seconds[name] += time.perf_counter() - start
+    return Readings({type(probe).__name__: found[type(probe).__name__] for probe in plan.probes}, seconds)
+
+
+@dataclasses.dataclass(frozen=True)
+class FurtherEdits(AbstractProbe):
+    """The effects of the edits that a probe asks for once it knows its readings of all sequences."""
+
+    chosen: tuple[Edit, ...]
+
+    def edits(self, architecture: Architecture) -> Iterable[Edit]:
+        """List the edits."""
+        return self.chosen
+
+    def read(self, view: View) -> list[Reading]:
+        """Return the change of the loss and the KL of each edit."""
+        clean = mean_scored(prediction_loss(view.log_probs, view.batch.targets), view.batch.scored)
+        passes, labels = [view.edited[edit] for edit in self.chosen], {"edit": range(len(self.chosen))}
+        change = torch.stack([one.loss - clean for one in passes], 1)
+        kl = torch.stack([one.kl for one in passes], 1)
+        return [Reading("batch edit", change, "loss_change", labels), Reading("batch edit", kl, "kl", labels)]
 
 
 def _of_slices(
-    plan: Plan, probes: Sequence[AbstractProbe], parts: Sequence[Batch], checkpoint: Checkpoint
+    plan: Plan,
+    probes: Sequence[AbstractProbe],
+    parts: Sequence[Batch],
+    checkpoint: Checkpoint,
+    seconds: defaultdict[str, float],
 ) -> dict[str, list[Reading]]:
-    """Return the readings of those probes whose readings of slices add up."""
+    """Return the readings of those probes whose readings of slices add up; count the time of each."""
     slices = Slices(plan, probes, parts, checkpoint)
-    read = [slices.read(number) for number in range(len(parts))]
+    read = [slices.read(number, seconds) for number in range(len(parts))]
     sizes, found = [len(part) for part in parts], {}
     for name in read[0]:
         each = [of_slice[name] for of_slice in read]
@@ -84,7 +131,7 @@ class Slices:
     def __init__(
         self, plan: Plan, probes: Sequence[AbstractProbe], parts: Sequence[Batch], checkpoint: Checkpoint
     ) -> None:
-        """List the hooks that probes and edits read, and average z over all slices where an ablation needs it."""
+        """List the hooks that probes and edits read, and average over all slices what ablations put in place of z."""
         architecture = plan.architecture
         edits: list[Edit] = list(dict.fromkeys(edit for probe in probes for edit in probe.edits(architecture)))
         self.plan, self.probes, self.parts, self.edits = plan, probes, parts, edits
@@ -96,36 +143,48 @@ class Slices:
         for edit in edits:
             self.hooks |= models.hooks_for(self.model, edit)
         if edits:
-            self.hooks |= {"blocks.0.hook_resid_pre"} | rotary_hooks(self.model)
-        ablated = {part.layer for edit in edits for part in edit if isinstance(part, AblateHead)}
-        self.mean, self.last = self._z_of_all(sorted(ablated)) if len(parts) > 1 else ({}, [])
+            self.hooks |= {gradients.INPUT} | rotary_hooks(self.model)
+        replaced = {_z(part.layer) for edit in edits for part in edit if isinstance(part, AblateHead)}
+        self.attributions: list[AttributeHeads] = list(
+            dict.fromkeys(request for probe in probes for request in probe.attributions(architecture))
+        )
+        if self.attributions:
+            self.hooks |= gradients.hooks_for_attribution(self.model)
+            replaced |= {gradients.INPUT, *map(_z, range(architecture.n_layers))}
+        self.mean, self.last = self._of_all(replaced) if len(parts) > 1 else ({}, [])
         self.lean: LeanWeights | None = None
 
-    def read(self, number: int) -> dict[str, list[Reading]]:
-        """Return the readings of every probe on one slice."""
+    def read(self, number: int, seconds: defaultdict[str, float]) -> dict[str, list[Reading]]:
+        """Return the readings of every probe on one slice; count the time of each."""
         batch = self.parts[number]
         log_probs, activations = models.clean_pass(self.model, batch.tokens, self.hooks, regression=batch.is_regression)
-        if number == 0 and self.edits and not self.plan.by_hooks:
+        if number == 0 and (self.edits or self.attributions) and not self.plan.by_hooks:
             self.lean = lean.agreeing_weights(self.model, activations, log_probs, regression=batch.is_regression)
         replaced = self._replacement(number, activations)
-        measured = Measured(self.model, batch, log_probs, activations, replaced, self.lean)
-        edited = measured.edited(self.edits)
-        step, weights = self.checkpoint.step, self.checkpoint.weights
-        view = View(step, self.plan.architecture, batch, log_probs, activations, edited, weights, self.circuits)
-        return {type(probe).__name__: probe.read(view) for probe in self.probes}
+        measured = Measured(
+            self.model, batch, log_probs, activations, replaced, self.lean, self.mean.get(gradients.INPUT)
+        )
+        view = View(
+            self.checkpoint.step, self.plan.architecture, batch, log_probs, activations, measured.edited(self.edits),
+            self.checkpoint.weights, self.circuits, measured.attributed(self.attributions),
+        )  # fmt: skip
+        read = {}
+        for probe in self.probes:
+            name, start = type(probe).__name__, time.perf_counter()
+            read[name] = probe.read(view)
+            seconds[name] += time.perf_counter() - start
+        return read
 
-    def _z_of_all(self, layers: Iterable[int]) -> tuple[Layers, list[Layers]]:
-        """Return the mean z [pos head d_head] of each layer over all sequences, and each slice's last one."""
-        names = {layer: f"blocks.{layer}.attn.hook_z" for layer in layers}
-        total: dict[int, Tensor] = {}
-        last: list[Layers] = []
+    def _of_all(self, names: Iterable[str]) -> tuple[Mapping[str, Tensor], list[Mapping[str, Tensor]]]:
+        """Return the mean of activations over all sequences [1 pos ...], and each slice's last one."""
+        names, total = sorted(names), dict[str, Tensor]()
+        last: list[Mapping[str, Tensor]] = []
         for batch in self.parts if names else ():
-            _, clean = models.clean_pass(self.model, batch.tokens, names.values(), regression=batch.is_regression)
-            z = {layer: clean[name] for layer, name in names.items()}
-            total = {layer: total.get(layer, 0) + each.sum(0) for layer, each in z.items()}
-            last.append({layer: each[-1:].clone() for layer, each in z.items()})
+            _, clean = models.clean_pass(self.model, batch.tokens, names, regression=batch.is_regression)
+            total = {name: total.get(name, 0) + each.sum(0, keepdim=True) for name, each in clean.items()}
+            last.append({name: each[-1:].clone() for name, each in clean.items()})
         n = sum(map(len, self.parts))
-        return {layer: each / n for layer, each in total.items()}, last
+        return {name: each / n for name, each in total.items()}, last
 
     def _replacement(self, number: int, clean: Mapping[str, Tensor]) -> Replacement:
         if len(self.parts) == 1:
@@ -133,13 +192,17 @@ class Slices:
 
         def replaced(part: AblateHead) -> Tensor:
             if part.kind == "mean":
-                return self.mean[part.layer][None, :, part.head]
+                return self.mean[_z(part.layer)][:, :, part.head]
             if part.kind == "zero":
                 return replacement(part, clean)
-            z = clean[f"blocks.{part.layer}.attn.hook_z"][:, :, part.head]
-            return torch.cat([self.last[number - 1][part.layer][:, :, part.head], z[:-1]])
+            z = clean[_z(part.layer)][:, :, part.head]
+            return torch.cat([self.last[number - 1][_z(part.layer)][:, :, part.head], z[:-1]])
 
         return replaced
+
+
+def _z(layer: int) -> str:
+    return f"blocks.{layer}.attn.hook_z"
 
 
 def joined(parts: Sequence[Batch]) -> Batch:

@@ -85,7 +85,9 @@ def measure(
         for number, one in enumerate(several):
             temporary = Path(scratch, str(number))
             rows_folder = temporary if folder is None else _parts(Path(folder), one, probes, batch, resamples)
-            plan = Plan(one.architecture, probes, slices(batch.to(device), one.architecture, memory), by_hooks)
+            backward = any(list(probe.attributions(one.architecture)) for probe in probes)
+            cut = slices(batch.to(device), one.architecture, memory, backward)
+            plan = Plan(one.architecture, probes, cut, by_hooks)
             measurement = Measurement(one, plan, rows_folder, resamples, device)
             parts = measure_steps(measurement, workers, executor, progress)
             written += [*parts, *_across(one, parts, probes, temporary)]

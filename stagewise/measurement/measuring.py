@@ -74,7 +74,7 @@ class Measurement:
         if marker is not None:
             return tidy([marker.assign(**labels)])
         blocks: list[Columns] = []
-        found = readings(plan, Checkpoint(self._model, step, state))
+        found = readings(plan, Checkpoint(self._model, step, state)).of
         for probe in plan.probes:
             for reading in found[type(probe).__name__]:
                 block = columns(reading, self._bootstrap, probe.quantities.get(reading.quantity))

@@ -3,8 +3,9 @@
 import dataclasses
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from functools import cached_property, partial
+from typing import TypeVar
 
 import torch
 from jaxtyping import Float
@@ -12,9 +13,9 @@ from torch import Tensor
 
 from stagewise import models
 from stagewise.architecture import Architecture
-from stagewise.intervention import Edit
+from stagewise.intervention import AttributeHeads, Edit
 from stagewise.loss import ScoredPredictions
-from stagewise.models import Model
+from stagewise.models import Model, gradients
 from stagewise.models.edits import Replacement
 from stagewise.models.lean import LeanPass
 from stagewise.models.lean_weights import LeanWeights
@@ -24,8 +25,14 @@ from stagewise.task import Batch
 ENOUGH = 2**29
 """Bytes beyond which a larger slice makes nothing faster."""
 
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+
 BLOCK = 2**24
 """Bytes of logits that are unembedded at once."""
+
+KEPT = 24
+"""Vectors of the residual stream's width that a layer with a usual MLP keeps of each position for its gradients."""
 
 
 def default_memory(device: str | torch.device = "cpu") -> int:
@@ -36,20 +43,27 @@ def default_memory(device: str | torch.device = "cpu") -> int:
     return min(ENOUGH, free // 4)
 
 
-def slices(batch: Batch, architecture: Architecture, memory: int) -> list[Batch]:
-    """Cut the batch into slices of about equal size, each of which takes at most `memory` bytes, or is one sequence."""
-    needed = len(batch) * _bytes(batch, architecture)
+def slices(batch: Batch, architecture: Architecture, memory: int, backward: bool = False) -> list[Batch]:
+    """Cut the batch into slices of about equal size, each of which takes at most `memory` bytes, or is one sequence.
+
+    Args:
+        batch: what to cut.
+        architecture: of the models.
+        memory: bytes.
+        backward: whether gradients are computed too, for which the activations of all layers are kept.
+    """
+    needed = len(batch) * _bytes(batch, architecture, backward)
     number = min(len(batch), max(1, -(-needed // memory)))
     edges = [len(batch) * k // number for k in range(number + 1)]
     return [batch[start:stop] for start, stop in itertools.pairwise(edges)] if number > 1 else [batch]
 
 
-def _bytes(batch: Batch, architecture: Architecture) -> int:
+def _bytes(batch: Batch, architecture: Architecture, backward: bool) -> int:
     """Estimate the bytes that one sequence takes at most: predictions, attention, and the residual stream."""
     length, config = batch.tokens.shape[1], architecture.config
     outputs = int(config.get("d_vocab_out") or config["d_vocab"])
     attention = 4 * architecture.n_layers * architecture.n_heads * length
-    stream = (3 * architecture.n_layers + 16) * int(config["d_model"])
+    stream = ((KEPT if backward else 3) * architecture.n_layers + 16) * int(config["d_model"])
     return 4 * length * (4 * outputs + attention + stream)
 
 
@@ -64,6 +78,7 @@ class Measured:
         activations: of the clean pass.
         replacement: what ablated heads' outputs are replaced by.
         weights: for the lean pass; None takes hooks.
+        mean_input: of the first layer's input over all slices; None for that over this one.
     """
 
     model: Model
@@ -72,10 +87,32 @@ class Measured:
     activations: Mapping[str, Tensor]
     replacement: Replacement
     weights: LeanWeights | None
+    mean_input: Float[Tensor, "1 pos model"] | None = None
 
-    def edited(self, edits: Iterable[Edit]) -> "OnDemand":
+    @cached_property
+    def _clean(self) -> ScoredPredictions:
+        # Gradients need the targets, which are no tensors of inference mode, whoever asks for them first.
+        with torch.inference_mode(False), torch.no_grad():
+            return ScoredPredictions.of(self.log_probs, self.batch.targets, self.batch.scored)
+
+    def attributed(self, requests: Iterable[AttributeHeads]) -> "OnDemand[AttributeHeads, Tensor]":
+        """Return the estimates from gradients, each computed when it is asked for, and once."""
+        batch, weights = self.batch, self.weights
+
+        def estimated(request: AttributeHeads) -> Tensor:
+            inputs = self.activations[gradients.INPUT]
+            mean = inputs.mean(0, keepdim=True) if self.mean_input is None else self.mean_input
+            compute = (
+                partial(gradients.by_model, self.model, batch.tokens, self._clean, batch.scored)
+                if weights is None
+                else partial(gradients.by_lean_pass, self.model, weights, inputs, self._clean, batch.scored)
+            )
+            return gradients.attributed(request, self.activations, mean, self.replacement, compute)
+
+        return OnDemand(dict.fromkeys(requests), estimated)
+
+    def edited(self, edits: Iterable[Edit]) -> "OnDemand[Edit, EditedPass]":
         """Return the edited passes, each run and reduced when it is asked for, and once."""
-        clean = ScoredPredictions.of(self.log_probs, self.batch.targets, self.batch.scored)
         passes = (
             LeanPass(self.weights, self.activations, self.batch.scored, self.replacement)
             if self.weights is not None
@@ -84,7 +121,7 @@ class Measured:
 
         def reduced(edit: Edit) -> EditedPass:
             with torch.inference_mode():
-                loss, kl = clean.compare(self._blocks(passes, edit))
+                loss, kl = self._clean.compare(self._blocks(passes, edit))
             return EditedPass(loss, kl, partial(self._predictions, passes, edit))
 
         return OnDemand(dict.fromkeys(edits), reduced)
@@ -108,22 +145,22 @@ class Measured:
         return predictions if self.batch.is_regression else predictions.log_softmax(-1)
 
 
-class OnDemand(Mapping[Edit, EditedPass]):
-    """The edited passes that a probe may ask for."""
+class OnDemand(Mapping[Key, Value]):
+    """What a probe may ask for: edited passes, or estimates from gradients."""
 
-    def __init__(self, edits: Mapping[Edit, None], run: Callable[[Edit], EditedPass]) -> None:
+    def __init__(self, requests: Mapping[Key, None], run: Callable[[Key], Value]) -> None:
         """Remember what may be asked for, and how it is run."""
-        self._edits, self._run, self._done = edits, run, dict[Edit, EditedPass]()
+        self._requests, self._run, self._done = requests, run, dict[Key, Value]()
 
-    def __getitem__(self, edit: Edit) -> EditedPass:
-        if edit not in self._edits:
-            raise KeyError(edit)
-        if edit not in self._done:
-            self._done[edit] = self._run(edit)
-        return self._done[edit]
+    def __getitem__(self, request: Key) -> Value:
+        if request not in self._requests:
+            raise KeyError(request)
+        if request not in self._done:
+            self._done[request] = self._run(request)
+        return self._done[request]
 
-    def __iter__(self) -> Iterator[Edit]:
-        return iter(self._edits)
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._requests)
 
     def __len__(self) -> int:
-        return len(self._edits)
+        return len(self._requests)

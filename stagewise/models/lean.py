@@ -93,15 +93,15 @@ class LeanPass:
             if number == start and context is None:
                 written = self._clean_attention(number, queries) + self._change(number, ablated, queries)
             else:
-                z = _attend(self.weights, number, x, queries, context)
-                written = _write(self.weights.layers[number], self._ablate(z, ablated, queries))
-            x = _behind(self.weights, number, here, written)
+                z = attend(self.weights, number, x, queries, context)
+                written = write(self.weights.layers[number], self._ablate(z, ablated, queries))
+            x = behind(self.weights, number, here, written)
         return self.queries.flat(x)
 
     def _clean_attention(self, number: int, queries: Queries | None) -> Tensor:
         if number not in self._written:
             self._written.clear()  # edits come layer by layer
-            self._written[number] = _write(self.weights.layers[number], self._z(number, None))
+            self._written[number] = write(self.weights.layers[number], self._z(number, None))
         written = self._written[number]
         return written if queries is None else queries.take(written)
 
@@ -163,11 +163,11 @@ def agreeing_weights(
         x = clean["blocks.0.hook_resid_pre"][:TRIED]
         try:
             for number, layer in enumerate(weights.layers):
-                z = _attend(weights, number, x, None, None)
+                z = attend(weights, number, x, None, None)
                 recorded = clean.get(f"blocks.{number}.attn.hook_z", z)[:TRIED]
                 if not _agree(z, recorded):
                     return None
-                x = _behind(weights, number, x, _write(layer, z))
+                x = behind(weights, number, x, write(layer, z))
             logits = weights.unembedded(x)
         except RuntimeError:  # shapes that do not fit
             return None
@@ -179,7 +179,7 @@ def _agree(one: Tensor, other: Tensor) -> bool:
     return one.shape == other.shape and bool((one - other).abs().max() <= SAME * other.abs().max())
 
 
-def _behind(weights: LeanWeights, number: int, x: Tensor, written: Tensor) -> Tensor:
+def behind(weights: LeanWeights, number: int, x: Tensor, written: Tensor) -> Tensor:
     """Return the residual stream behind a layer, from the one before it and what its attention wrote."""
     layer = weights.layers[number]
     middle = x + (written if layer.ln1_post is None else layer.ln1_post(written))
@@ -189,12 +189,12 @@ def _behind(weights: LeanWeights, number: int, x: Tensor, written: Tensor) -> Te
     return middle + (hidden if layer.ln2_post is None else layer.ln2_post(hidden))
 
 
-def _write(layer: Layer, z: Float[Tensor, "batch query head d_head"]) -> Float[Tensor, "batch query model"]:
+def write(layer: Layer, z: Float[Tensor, "batch query head d_head"]) -> Float[Tensor, "batch query model"]:
     """Return what attention writes into the residual stream."""
     return F.linear(z.flatten(2), layer.W_O.flatten(0, 1).T, layer.bias_o)
 
 
-def _attend(
+def attend(
     weights: LeanWeights, number: int, x: Float[Tensor, "batch pos model"], queries: Queries | None, context: int | None
 ) -> Float[Tensor, "batch query head d_head"]:
     """Return every head's z at the queries (None for all positions), each attending to its last `context` keys."""

@@ -114,7 +114,7 @@ def lean_weights(model: Model, clean: Mapping[str, Tensor]) -> LeanWeights | Non
         clean: activations of a clean pass that `lean.hooks_for` names.
     """
     try:
-        with torch.inference_mode():
+        with torch.no_grad():  # not in inference mode: gradients flow through the products with these weights
             if is_bridge(model) and not native.is_native(model):
                 return _of_bridge(model, clean)
             return _of_config(model)
@@ -250,7 +250,9 @@ def _rotary_of_bridge(bridge: Any, layer: int, clean: Mapping[str, Tensor]) -> t
     if bridge.cfg.positional_embedding_type != "rotary":
         return None
     cos, sin = (clean.get(f"blocks.{layer}.attn.hook_{name}") for name in ("cos", "sin"))
-    return _rotary_of_config(bridge.cfg, adjacent=True) if cos is None or sin is None else (cos[0], sin[0])
+    if cos is None or sin is None:
+        return _rotary_of_config(bridge.cfg, adjacent=True)
+    return cos[0].clone(), sin[0].clone()  # no tensors of inference mode
 
 
 def _norm_of_bridge(bridged: Any, cfg: Any) -> Norm:

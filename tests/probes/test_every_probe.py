@@ -17,10 +17,10 @@ from stagewise import models, probes
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.series import CheckpointSeries, State
 from stagewise.init import GaussianInit
-from stagewise.intervention import Edit
+from stagewise.intervention import AttributeHeads, Edit
 from stagewise.measurement.engine import measure
 from stagewise.probe import AbstractProbe, Reading, View
-from stagewise.probes import HeadAblation, OVCopying
+from stagewise.probes import HeadAblation, HeadAttribution, OVCopying
 from stagewise.recipe import describe, rebuild
 from stagewise.table import VALUES
 from stagewise.task import Batch
@@ -77,6 +77,9 @@ class Recorder(AbstractProbe):
 
     def edits(self, architecture: Architecture) -> Iterable[Edit]:
         return [edit for probe in self.probes.values() for edit in probe.edits(architecture)]
+
+    def attributions(self, architecture: Architecture) -> Iterable[AttributeHeads]:
+        return [request for probe in self.probes.values() for request in probe.attributions(architecture)]
 
     def read(self, view: View) -> list[Reading]:
         shown = [tensor.clone() for tensor in tensors(view)]
@@ -260,7 +263,7 @@ def test_a_head_under_another_name_would_be_seen(together: pd.DataFrame) -> None
 
 def test_the_numbers_of_a_sequence_are_its_own(batch: Batch, catalogue: dict[str, AbstractProbe]) -> None:
     # Its mean, and another sequence's output, are of the whole batch.
-    own = {**catalogue, "HeadAblation": HeadAblation(kinds=("zero",))}
+    own = {**catalogue, "HeadAblation": HeadAblation(kinds=("zero",)), "HeadAttribution": HeadAttribution("zero")}
     rows = torch.tensor([4, 1])
     whole, part = Recorder(own), Recorder(own)
     for recorder, sequences in ((whole, batch), (part, batch[rows])):

@@ -1,0 +1,147 @@
+"""The change of the loss when a head's output is replaced, estimated for all heads from the gradient of the loss.
+
+The gradients are those of the lean pass where it gives the model's own predictions, of the hooked model otherwise.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import torch
+from einops import rearrange
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from stagewise.intervention import AblateHead, AttributeHeads
+from stagewise.loss import ScoredPredictions
+from stagewise.models.edits import Replacement
+from stagewise.models.lean import Queries, attend, behind, write
+from stagewise.models.lean_weights import LeanWeights, rotary_hooks
+from stagewise.models.model import Model
+
+INPUT = "blocks.0.hook_resid_pre"
+"""The residual stream in front of the first layer."""
+
+ByLayer = list[Float[Tensor, "batch pos head d_head"]]
+"""The gradient of the summed loss of all sequences with respect to z, one a layer."""
+
+
+def hooks_for_attribution(model: Model) -> set[str]:
+    """Name the activations of the clean pass that an attribution reads."""
+    return {INPUT, *map(_z, range(model.cfg.n_layers))} | rotary_hooks(model)
+
+
+def attributed(
+    request: AttributeHeads,
+    clean: Mapping[str, Tensor],
+    mean_input: Float[Tensor, "1 pos model"],
+    replacement: Replacement,
+    gradients: Callable[[Float[Tensor, "batch pos model"] | None], ByLayer],
+) -> Float[Tensor, "batch layer head"]:
+    """Return the estimated change of each sequence's loss, nats, for every head.
+
+    Args:
+        request: what replaces z, and how many gradients are averaged.
+        clean: the activations that `hooks_for_attribution` names.
+        mean_input: the mean of the residual stream in front of the first layer.
+        replacement: what a head's z is replaced by.
+        gradients: from another input of the first layer, or None for the clean one, to the gradients there.
+    """
+    x, kind = clean[INPUT].clone(), request.kind  # no tensor of inference mode: gradients flow past it
+    replaced = mean_input if kind == "mean" else torch.zeros_like(mean_input)
+    inputs = [replaced + step / request.steps * (x - replaced) for step in range(1, request.steps)]
+    every = [gradients(each) for each in (*inputs, None)]
+    estimates = []
+    for layer, of_layer in enumerate(zip(*every, strict=True)):
+        gradient, z = torch.stack(of_layer).mean(0), clean[_z(layer)]
+        for head in range(z.shape[2]):
+            change = replacement(AblateHead(layer, head, kind)) - z[:, :, head]
+            estimates.append((change * gradient[:, :, head]).sum((1, 2)))
+    return rearrange(torch.stack(estimates), "(layer head) batch -> batch layer head", layer=len(every[0]))
+
+
+def by_model(
+    model: Model,
+    tokens: Int[Tensor, "batch pos"] | Float[Tensor, "batch pos feature"],
+    clean: ScoredPredictions,
+    scored: Tensor,
+    x: Float[Tensor, "batch pos model"] | None = None,
+) -> ByLayer:
+    """Return the gradients of the model itself, with another input of its first layer where `x` is given.
+
+    The model is unchanged afterwards.
+
+    Raises:
+        ValueError: the loss does not depend on what the hooks of z show.
+    """
+    recorded: dict[str, Tensor] = {}
+
+    def record(name: str, z: Tensor, hook: Any) -> Tensor:
+        recorded[name] = z if z.requires_grad else z.detach().clone().requires_grad_()
+        return recorded[name]
+
+    names = [_z(layer) for layer in range(model.cfg.n_layers)]
+    hooks: list[Any] = [(name, partial(record, name)) for name in names]
+    if x is not None:
+        hooks.append((INPUT, lambda activation, hook: x))
+    with without_gradients_of_weights(model), torch.enable_grad():
+        logits = model.run_with_hooks(tokens, fwd_hooks=hooks)
+        total = clean.loss(logits[scored]).sum()
+    found = torch.autograd.grad(total, [recorded[name] for name in names], allow_unused=True)
+    if dead := [name for name, gradient in zip(names, found, strict=True) if gradient is None]:
+        raise ValueError(
+            f"the loss does not depend on {dead[0]} as this model shows it, so that its heads cannot be attributed "
+            "from gradients: leave HeadAttribution out for this model"
+        )
+    return [gradient for gradient in found if gradient is not None]
+
+
+def by_lean_pass(
+    model: Model,
+    weights: LeanWeights,
+    inputs: Float[Tensor, "batch pos model"],
+    clean: ScoredPredictions,
+    scored: Tensor,
+    x: Float[Tensor, "batch pos model"] | None = None,
+) -> ByLayer:
+    """Return the gradients of the lean pass: the last layer at the scored positions alone.
+
+    Args:
+        model: that the weights were read from.
+        weights: of the model.
+        inputs: of the first layer in the clean pass.
+        clean: its scored predictions.
+        scored: which predictions count.
+        x: another input of the first layer.
+    """
+    x = inputs.clone() if x is None else x
+    queries, zs, last = Queries.of(scored), list[Tensor](), len(weights.layers) - 1
+    with without_gradients_of_weights(model), torch.enable_grad():
+        for number, layer in enumerate(weights.layers):
+            shown = queries if number == last else None
+            z = attend(weights, number, x, shown, None)
+            zs.append(z if z.requires_grad else z.requires_grad_())
+            x = behind(weights, number, x if shown is None else shown.take(x), write(layer, z))
+        total = clean.loss(weights.unembedded(queries.flat(x))).sum()
+    *below, at_queries = torch.autograd.grad(total, zs)
+    rows = torch.arange(len(scored), device=scored.device)[:, None]
+    everywhere = at_queries.new_zeros(*scored.shape, *at_queries.shape[2:])
+    return [*below, everywhere.index_put_((rows, queries.index), at_queries, accumulate=True)]
+
+
+@contextlib.contextmanager
+def without_gradients_of_weights(model: Model) -> Iterator[None]:
+    """Leave the gradients of the weights out, which nobody reads, and with them the activations kept for them."""
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    for parameter in trained:
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter in trained:
+            parameter.requires_grad_(True)
+
+
+def _z(layer: int) -> str:
+    return f"blocks.{layer}.attn.hook_z"
