@@ -231,16 +231,8 @@ def position_heads(
 
     Source: Yüksel et al. (2026), arXiv:2602.19143, Proposition 1.
     """
-    config = {
-        "n_layers": 1,
-        "n_heads": n_heads,
-        "d_head": max(d, n_ctx),
-        "d_model": 2 * d + n_ctx,
-        "n_ctx": n_ctx,
-        "d_vocab": d,
-        "attn_only": True,
-        "normalization_type": None,
-    }
+    sizes = {"n_layers": 1, "n_heads": n_heads, "d_head": max(d, n_ctx), "d_model": 2 * d + n_ctx, "n_ctx": n_ctx}
+    config = {**sizes, "d_vocab": d, "attn_only": True, "normalization_type": None}
     return Architecture(config, PositionHeadsInit(logits))
 
 

@@ -30,10 +30,10 @@ Statistic = Callable[[np.ndarray], np.ndarray]
 class Reading:
     """A tensor with named axes: a probe's result at one checkpoint. Its means become a `LabelledArray`, and rows.
 
-    Where the first axis is "batch", the values are one a sequence, of this sequence alone: the engine averages them,
-    and resamples the sequences for the interval. A `statistic` is then computed from the averages, in each resample
-    anew; the axes name its result. Where "batch" is left out, the values are of all sequences together: such a probe
-    is given the whole batch at once, unless they are `means`.
+    Where the first axis is "batch", the values are one a sequence, of this one alone: the engine averages them, and
+    resamples the sequences for the interval. A `statistic` is computed from the averages, in each resample anew; the
+    axes name its result. Without "batch" they are of all sequences together: unless they are `means`, the probe is
+    given the whole batch at once.
 
     Args:
         axes: names, separated by spaces, as in "batch layer head".
@@ -58,15 +58,14 @@ class Reading:
     means: bool = False
 
     def __post_init__(self) -> None:
-        names = self.axes.split()
         if self.statistic is not None and not self.per_sequence and not self.means:
-            raise ValueError(
-                f'a statistic is computed from batch means: axes must start with "batch", got {self.axes!r}'
-            )
+            raise ValueError(f'a statistic is of batch means: axes must start with "batch", got {self.axes!r}')
         if self.statistic is None:
             check_axes(self.axes, self.values.shape, self.quantity, self.labels)
         else:
-            check_labels(names, self.quantity, self.labels)  # the statistic's result has these axes, not the values
+            check_labels(
+                self.axes.split(), self.quantity, self.labels
+            )  # the statistic's result has these axes, not the values
 
     @property
     def per_sequence(self) -> bool:
@@ -244,10 +243,8 @@ def example_view(
     )
     log_probs = _one(probs or [[1 / d_vocab] * d_vocab] * len(tokens)).log()
     clean = ScoredPredictions.of(log_probs, batch.targets, batch.scored)
-    passes = {}
-    for edit, distribution in (edited or {}).items():
-        rows = _one(distribution).log()[batch.scored]
-        passes[edit] = EditedPass(*clean.compare([rows]), partial(torch.clone, rows))
+    rows = {edit: _one(distribution).log()[batch.scored] for edit, distribution in (edited or {}).items()}
+    passes = {edit: EditedPass(*clean.compare([each]), partial(torch.clone, each)) for edit, each in rows.items()}
     return View(0, Architecture({**sizes, "d_model": sizes["n_heads"]}), batch, log_probs, known, passes, {})
 
 

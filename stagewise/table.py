@@ -168,31 +168,6 @@ def tidy(frames: Iterable[pd.DataFrame]) -> pd.DataFrame:
     return conformed(table, in_order(table.columns))
 
 
-def tidy_columns(blocks: Sequence[Columns]) -> pd.DataFrame:
-    """Join rows that are given by column into one table, as `tidy` does, without a frame for each block.
-
-    >>> blocks = [{"step": 0, "value": [0.5, 0.25]}, {"step": 0, "head": [1], "value": [2.0]}]
-    >>> tidy_columns(blocks)[["head", "value"]]
-       head  value
-    0  <NA>   0.50
-    1  <NA>   0.25
-    2     1   2.00
-    """
-    columns = in_order(name for block in blocks for name in block)
-    return pd.DataFrame({name: _joined(name, blocks) for name in columns})
-
-
-def _joined(name: str, blocks: Sequence[Columns]) -> Any:
-    """Join one column of all blocks: missing where a block has none."""
-    kind: Any = type_of(name)
-    sizes = [len(block["value"]) for block in blocks]
-    entries = np.full(sum(sizes), np.nan, dtype="f8" if kind == "float64" else "O")
-    for block, size, stop in zip(blocks, sizes, itertools.accumulate(sizes), strict=True):
-        if name in block:
-            entries[stop - size : stop] = block[name]
-    return entries if kind in ("float64", "object") else pd.array(entries, dtype=kind)
-
-
 def in_order(names: Iterable[str]) -> list[str]:
     """Return the columns of a table that has these: keys, axes, values, each once; maps only if there are any.
 
@@ -260,23 +235,3 @@ def heads_in(table: pd.DataFrame) -> list[Head]:
         return []
     pairs = table[["layer", "head"]].dropna().drop_duplicates()
     return sorted((int(layer), int(head)) for layer, head in pairs.itertuples(index=False))
-
-
-def families(rows: pd.DataFrame) -> dict[str, list[str]]:
-    """Sort the references of a table's rows into nested partial solutions, separately trained models and the rest.
-
-    The column `nested` counts the partial solutions from 1, and is 0 for other references; `context` is the one of
-    models trained on a restricted context. In rows without `nested` all others are partial solutions, in their order.
-
-    >>> rows = {"reference": ["uniform", "first", "short"], "nested": [0, 1, 0], "context": [None, None, 2]}
-    >>> families(pd.DataFrame(rows))
-    {'nested': ['first'], 'trained': ['short'], 'other': ['uniform']}
-    >>> families(pd.DataFrame({"reference": ["bigram"], "nested": [0]}))
-    {'nested': [], 'trained': [], 'other': ['bigram']}
-    """
-    rows = rows.dropna(subset="reference").drop_duplicates("reference")
-    trained = rows["context"].notna() if "context" in rows else pd.Series(False, rows.index)
-    rank = rows["nested"] if "nested" in rows else (~trained).astype(int)
-    nested = rows.assign(nested=rank)[rank > 0].sort_values("nested", kind="stable")
-    of = {"nested": nested, "trained": rows[trained], "other": rows[(rank == 0) & ~trained]}
-    return {name: part["reference"].astype(str).tolist() for name, part in of.items()}

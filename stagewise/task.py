@@ -116,24 +116,20 @@ class Batch:
 
     def __getitem__(self, rows: Int[Tensor, " row"] | Bool[Tensor, " batch"] | slice) -> "Batch":
         """Return the chosen sequences."""
-        return dataclasses.replace(
-            self,
-            tokens=self.tokens[rows],
-            targets=self.targets[rows],
-            scored=self.scored[rows],
-            relations={name: mask[rows] for name, mask in self.relations.items()},
-            references={name: log_probs[rows] for name, log_probs in self.references.items()},
-        )
+        return self._each(lambda values: values[rows])
 
     def to(self, device: str | torch.device) -> "Batch":
         """Return the batch with every tensor on `device`."""
+        return self._each(lambda values: values.to(device))
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> "Batch":
         return dataclasses.replace(
             self,
-            tokens=self.tokens.to(device),
-            targets=self.targets.to(device),
-            scored=self.scored.to(device),
-            relations={name: mask.to(device) for name, mask in self.relations.items()},
-            references={name: log_probs.to(device) for name, log_probs in self.references.items()},
+            tokens=change(self.tokens),
+            targets=change(self.targets),
+            scored=change(self.scored),
+            relations={name: change(mask) for name, mask in self.relations.items()},
+            references={name: change(log_probs) for name, log_probs in self.references.items()},
         )
 
     def check_ids(self, d_vocab: int, of: str = "the model") -> None:

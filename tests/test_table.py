@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.table import LabelledArray, Quantity, declare, declared, families, head_label, select, tidy
+from stagewise.table import LabelledArray, Quantity, declare, declared, head_label, select, tidy
 
 
 def frame(**columns: object) -> pd.DataFrame:
@@ -65,11 +65,6 @@ def test_an_array_becomes_a_row_a_value_by_its_axes() -> None:
     columns = ["layer", "relation", "head", "quantity"]
     assert list(frame[columns].itertuples(index=False, name=None)) == expected
     assert frame["value"].tolist() == list(range(12))
-
-
-def test_references_of_which_none_is_a_partial_solution_are_others() -> None:
-    rows = pd.DataFrame({"reference": ["unigram", "bigram"], "nested": pd.array([0, 0], dtype="Int64")})
-    assert families(rows) == {"nested": [], "trained": [], "other": ["unigram", "bigram"]}
 
 
 def test_a_single_number_is_one_row() -> None:

@@ -71,3 +71,23 @@ def _bytes(column: pd.Series) -> bytes:
         return np.where(np.isnan(values), np.nan, values).tobytes()
     places, labels = pd.factorize(column)
     return places.astype("int64").tobytes() + json.dumps([str(label) for label in labels]).encode()
+
+
+def families(rows: pd.DataFrame) -> dict[str, list[str]]:
+    """Sort the references of a table's rows into nested partial solutions, separately trained models and the rest.
+
+    The column `nested` counts the partial solutions from 1, and is 0 for other references; `context` is the one of
+    models trained on a restricted context. In rows without `nested` all others are partial solutions, in their order.
+
+    >>> rows = {"reference": ["uniform", "first", "short"], "nested": [0, 1, 0], "context": [None, None, 2]}
+    >>> families(pd.DataFrame(rows))
+    {'nested': ['first'], 'trained': ['short'], 'other': ['uniform']}
+    >>> families(pd.DataFrame({"reference": ["bigram"], "nested": [0]}))
+    {'nested': [], 'trained': [], 'other': ['bigram']}
+    """
+    rows = rows.dropna(subset="reference").drop_duplicates("reference")
+    trained = rows["context"].notna() if "context" in rows else pd.Series(False, rows.index)
+    rank = rows["nested"] if "nested" in rows else (~trained).astype(int)
+    nested = rows.assign(nested=rank)[rank > 0].sort_values("nested", kind="stable")
+    of = {"nested": nested, "trained": rows[trained], "other": rows[(rank == 0) & ~trained]}
+    return {name: part["reference"].astype(str).tolist() for name, part in of.items()}

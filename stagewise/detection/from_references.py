@@ -8,7 +8,7 @@ import pandas as pd
 
 from stagewise.detection import words
 from stagewise.detection.criteria import StageCriteria
-from stagewise.detection.frames import typed
+from stagewise.detection.frames import families, typed
 from stagewise.detection.from_onsets import Edge, stage_row
 from stagewise.detection.noise import smoothed
 from stagewise.detection.onsets import TIMES
@@ -16,7 +16,7 @@ from stagewise.detection.shapes import PARTS
 from stagewise.detection.thresholds import crossing_step
 from stagewise.detection.turning_points import Turn, from_first_peak, slowdown, turn
 from stagewise.detection.verdicts import TurnVerdict
-from stagewise.table import families, select
+from stagewise.table import select
 
 POINTS = {
     **{"reference": "str", "step": "int64", "lo": "int64", "hi": "int64"},

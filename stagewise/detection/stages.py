@@ -32,7 +32,7 @@ ROWS = {
 }
 """Columns of the stage table, with their types."""
 
-FRAMES = ("table", "turning_points", "events", "onsets")
+FRAMES = "table", "turning_points", "events", "onsets"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -50,7 +50,7 @@ class Stages:
             whether it is a stage `boundary`, the `reason` in words, and `ends_stage`, the number of the stage whose
             end it marks.
         events: a row a change of a head: `layer`, `head`, the relation `before` and `after` ("diffuse" where none has
-            half of the share), and the two checkpoints between which it happened.
+            half of the share), and the two checkpoints between which that was.
         onsets: a row a score, as `find_onsets` returns it, whether or not the stages come from it.
         references: the nested references that the stages were found in, none where they were found in the onsets.
         criteria: the thresholds in use.
@@ -231,10 +231,9 @@ def _saved(folder: Path, table: pd.DataFrame, criteria: StageCriteria | None) ->
 def _is_intact(path: Path) -> bool:
     from stagewise.checkpoints.checksums import is_intact
 
-    if intact := is_intact(path):
-        return intact
-    warnings.warn(f"{path} is damaged: the stages are found anew", stacklevel=2)
-    return False
+    if not (intact := is_intact(path)):
+        warnings.warn(f"{path} is damaged: the stages are found anew", stacklevel=2)
+    return intact
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -246,7 +245,5 @@ def _read(path: Path) -> dict[str, Any]:
 @functools.cache
 def _code() -> str:
     """Return a hash of the package's version and of the code that finds stages: another one finds them anew."""
-    content = hashlib.sha256(importlib.metadata.version("stagewise").encode())
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        content.update(path.read_bytes())
-    return content.hexdigest()
+    files = [path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))]
+    return hashlib.sha256(b"".join([importlib.metadata.version("stagewise").encode(), *files])).hexdigest()

@@ -18,7 +18,8 @@ from stagewise.measurement.passes import Measured
 from stagewise.measurement.rows import merge
 from stagewise.models import Model, gradients, lean
 from stagewise.models.edits import Replacement, replacement
-from stagewise.models.lean_weights import LeanWeights, rotary_hooks
+from stagewise.models.lean_reading import rotary_hooks
+from stagewise.models.lean_weights import LeanWeights
 from stagewise.probe import AbstractCircuitProbe, AbstractProbe, Reading, View
 from stagewise.task import Batch
 

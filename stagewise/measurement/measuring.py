@@ -22,10 +22,10 @@ from stagewise.checkpoints.run_folder import write
 from stagewise.checkpoints.series import CheckpointSeries, State
 from stagewise.measurement.checkpoint import Checkpoint, Plan, readings
 from stagewise.measurement.inputs import unmeasured
-from stagewise.measurement.rows import bootstrap_weights, columns
+from stagewise.measurement.rows import bootstrap_weights, columns, tidy_columns
 from stagewise.models import Model
 from stagewise.sweeping import worker_pool
-from stagewise.table import Columns, tidy, tidy_columns
+from stagewise.table import Columns, tidy
 from stagewise.task import Batch
 
 

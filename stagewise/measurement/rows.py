@@ -1,6 +1,7 @@
 """From a probe's readings to rows of the table: batch means, and their intervals from resampled sequences."""
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ import pandas as pd
 import torch
 
 from stagewise.probe import Reading
-from stagewise.table import LEVEL, Columns, LabelledArray, Quantity
+from stagewise.table import LEVEL, Columns, LabelledArray, Quantity, in_order, type_of
 
 SCALAR = {"batch", "reference", "context"}
 """Axes of readings that are a few curves of the whole model, as KL to each reference."""
@@ -113,3 +114,28 @@ def _map_rows(reading: Reading) -> Columns:
     cells = reading.values.detach().to("cpu").float().flatten(-2).numpy()
     maps = LabelledArray(others, np.full(cells.shape[:-1], np.nan), reading.quantity, reading.labels).columns()
     return {**maps, "map": _as_objects(cells.reshape(-1, cells.shape[-1]))}
+
+
+def tidy_columns(blocks: Sequence[Columns]) -> pd.DataFrame:
+    """Join rows that are given by column into one table, as `tidy` does, without a frame for each block.
+
+    >>> blocks = [{"step": 0, "value": [0.5, 0.25]}, {"step": 0, "head": [1], "value": [2.0]}]
+    >>> tidy_columns(blocks)[["head", "value"]]
+       head  value
+    0  <NA>   0.50
+    1  <NA>   0.25
+    2     1   2.00
+    """
+    columns = in_order(name for block in blocks for name in block)
+    return pd.DataFrame({name: _joined(name, blocks) for name in columns})
+
+
+def _joined(name: str, blocks: Sequence[Columns]) -> Any:
+    """Join one column of all blocks: missing where a block has none."""
+    kind: Any = type_of(name)
+    sizes = [len(block["value"]) for block in blocks]
+    entries = np.full(sum(sizes), np.nan, dtype="f8" if kind == "float64" else "O")
+    for block, size, stop in zip(blocks, sizes, itertools.accumulate(sizes), strict=True):
+        if name in block:
+            entries[stop - size : stop] = block[name]
+    return entries if kind in ("float64", "object") else pd.array(entries, dtype=kind)

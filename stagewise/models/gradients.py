@@ -16,9 +16,11 @@ from torch import Tensor
 from stagewise.intervention import AblateHead, AttributeHeads
 from stagewise.loss import ScoredPredictions
 from stagewise.models.edits import Replacement
-from stagewise.models.lean import Queries, attend, behind, write
-from stagewise.models.lean_weights import LeanWeights, rotary_hooks
+from stagewise.models.lean import attend, behind, write
+from stagewise.models.lean_reading import rotary_hooks
+from stagewise.models.lean_weights import LeanWeights
 from stagewise.models.model import Model
+from stagewise.models.queries import Queries
 
 INPUT = "blocks.0.hook_resid_pre"
 """The residual stream in front of the first layer."""

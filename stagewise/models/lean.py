@@ -12,13 +12,15 @@ from functools import cached_property
 import torch
 import torch.nn.functional as F
 from einops import rearrange
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from stagewise.intervention import AblateHead, Edit, RestrictContext, first_layer
 from stagewise.models.edits import Replacement
-from stagewise.models.lean_weights import Layer, LeanWeights, capped, lean_weights, rotary_hooks
+from stagewise.models.lean_reading import lean_weights, rotary_hooks
+from stagewise.models.lean_weights import Layer, LeanWeights, capped
 from stagewise.models.model import Model
+from stagewise.models.queries import Queries
 
 SAME = 1e-4
 """Difference from the model's own log-probabilities, over their spread, that sums in another order explain."""
@@ -28,36 +30,6 @@ TRIED = 2
 
 SHORT = 32
 """Positions up to which plain matrix products are faster than a fused kernel."""
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Queries:
-    """The scored positions, as many of each sequence: those with fewer are filled up with position 0.
-
-    Args:
-        index: the position of each.
-        real: which are scored; None for all.
-    """
-
-    index: Int[Tensor, "batch query"]
-    real: Bool[Tensor, "batch query"] | None
-
-    @classmethod
-    def of(cls, scored: Bool[Tensor, "batch pos"]) -> "Queries":
-        """List the scored positions of each sequence."""
-        counts = scored.sum(1)
-        most = int(counts.max())
-        index = scored.to(torch.int8).argsort(dim=1, descending=True, stable=True)[:, :most]
-        real = torch.arange(most, device=scored.device) < counts[:, None]
-        return cls(torch.where(real, index, 0), None if bool(real.all()) else real)
-
-    def take(self, x: Float[Tensor, "batch pos *axes"]) -> Float[Tensor, "batch query *axes"]:
-        """Return the values at these positions."""
-        return x[torch.arange(len(x), device=x.device)[:, None], self.index]
-
-    def flat(self, x: Float[Tensor, "batch query model"]) -> Float[Tensor, "scored model"]:
-        """Return the values of the scored ones, one a row."""
-        return x.flatten(0, 1) if self.real is None else x[self.real]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

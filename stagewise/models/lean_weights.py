@@ -3,17 +3,10 @@
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
-import torch
 import torch.nn.functional as F
-from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor
-
-from stagewise.models import native
-from stagewise.models.model import Model
-from stagewise.models.wrapping import is_bridge
 
 _TANH = partial(F.gelu, approximate="tanh")
 ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
@@ -104,175 +97,9 @@ class LeanWeights:
         return capped(_affine(self.ln_final(residual), self.W_U, self.bias_u), self.logit_cap)
 
 
-def lean_weights(model: Model, clean: Mapping[str, Tensor]) -> LeanWeights | None:
-    """Read a model's weights for the lean pass; None where some part of it is of no kind that it knows.
-
-    What is returned is not yet known to be all that the model computes with: see `lean.agrees`.
-
-    Args:
-        model: a HookedTransformer, a native bridge, or a bridge around a Hugging Face model.
-        clean: activations of a clean pass that `lean.hooks_for` names.
-    """
-    try:
-        with torch.no_grad():  # not in inference mode: gradients flow through the products with these weights
-            if is_bridge(model) and not native.is_native(model):
-                return _of_bridge(model, clean)
-            return _of_config(model)
-    except (AttributeError, KeyError, TypeError, ValueError, RuntimeError):
-        return None  # of another structure: a mixture of experts, latent attention, a kernel of its own
-
-
-def rotary_hooks(model: Model) -> set[str]:
-    """Name the hooks of a bridge's rotary positions."""
-    return {name for name in model.hook_dict if name.endswith((".attn.hook_cos", ".attn.hook_sin"))}
-
-
-def _of_config(model: Model) -> LeanWeights:
-    """Read a HookedTransformer, or the native bridge that has its parameters."""
-    cfg: Any = model.cfg
-    is_native = native.is_native(model)
-    named = native.views(native.parameters(model), cfg) if is_native else dict(model.named_parameters())
-    weights = {name: weight.detach() for name, weight in named.items()}
-    layers = [_layer_of_config(model, weights, layer) for layer in range(cfg.n_layers)]
-    shortformer = cfg.positional_embedding_type == "shortformer"
-    final = "RMS" if getattr(cfg, "final_rms", False) and cfg.normalization_type else cfg.normalization_type
-    return LeanWeights(
-        layers,
-        cfg.n_heads,
-        cfg.n_key_value_heads or cfg.n_heads,
-        cfg.d_head,
-        _norm_of_config(weights, "ln_final", final, cfg.eps),
-        weights["unembed.W_U"],
-        weights["unembed.b_U"],
-        bool(getattr(cfg, "parallel_attn_mlp", False)),
-        _cap(cfg.attn_scores_soft_cap),
-        _cap(cfg.output_logits_soft_cap),
-        bool(cfg.rotary_adjacent_pairs),
-        weights["pos_embed.W_pos"] if shortformer else None,
-    )
-
-
-def _layer_of_config(model: Model, weights: Mapping[str, Tensor], layer: int) -> Layer:
-    cfg: Any = model.cfg
-    block = {name.removeprefix(f"blocks.{layer}."): w for name, w in weights.items() if f"blocks.{layer}." in name}
-    shared = "" if cfg.n_key_value_heads is None else "_"
-    letters = (("", "Q"), (shared, "K"), (shared, "V"))
-    columns = [rearrange(block[f"attn.{prefix}W_{name}"], "head m d -> m (head d)") for prefix, name in letters]
-    shifts = [block[f"attn.{prefix}b_{name}"].flatten() for prefix, name in letters]
-    kind, mlp = cfg.normalization_type, None
-    if not cfg.attn_only:
-        W_in, b_in, W_out, b_out = (block[f"mlp.{part}"] for part in ("W_in", "b_in", "W_out", "b_out"))
-        mlp = Mlp(ACTIVATIONS[cfg.act_fn], W_in, b_in, W_out, b_out, block.get("mlp.W_gate"))
-    divided = native.attn_scale(model) if native.is_native(model) else model.blocks[layer].attn.attn_scale
-    return Layer(
-        _norm_of_config(block, "ln1", kind, cfg.eps),
-        torch.cat(columns, -1),
-        torch.cat(shifts),
-        block["attn.W_O"],
-        block["attn.b_O"],
-        1 / float(divided),
-        None if mlp is None else _norm_of_config(block, "ln2", kind, cfg.eps),
-        mlp,
-        rotary=_rotary_of_config(cfg, cfg.rotary_adjacent_pairs) if cfg.positional_embedding_type == "rotary" else None,
-        window=cfg.window_size if getattr(cfg, "use_local_attn", False) and cfg.attn_types[layer] == "local" else None,
-    )
-
-
-def _norm_of_config(weights: Mapping[str, Tensor], name: str, kind: str | None, eps: float) -> Norm:
-    return Norm(kind, eps, weights.get(f"{name}.w"), weights.get(f"{name}.b"))
-
-
-def _rotary_of_config(cfg: Any, adjacent: bool) -> tuple[Tensor, Tensor]:
-    turned = cfg.rotary_dim or cfg.d_head
-    frequencies = cfg.rotary_base ** -(torch.arange(0, turned, 2, dtype=torch.float64) / turned)
-    pattern = "pos pair two -> pos (pair two)" if adjacent else "pos pair two -> pos (two pair)"
-    angles = torch.arange(cfg.n_ctx, dtype=torch.float64)[:, None] * frequencies
-    angles = torch.stack([angles, angles], -1)
-    angles = rearrange(angles, pattern)
-    return angles.cos().float(), angles.sin().float()
-
-
-def _of_bridge(bridge: Any, clean: Mapping[str, Tensor]) -> LeanWeights:
-    """Read a bridge around a Hugging Face model, by the names that TransformerLens gives its parts."""
-    cfg, hf = bridge.cfg, bridge.original_model.config
-    head = bridge.unembed.original_component
-    return LeanWeights(
-        [_layer_of_bridge(bridge, layer, clean) for layer in range(cfg.n_layers)],
-        cfg.n_heads,
-        bridge.blocks[0].attn.W_K.shape[0],
-        cfg.d_head,
-        _norm_of_bridge(bridge.ln_final, cfg),
-        head.weight.T.detach(),
-        _or_zero(getattr(head, "bias", None), head.weight[:, 0]),
-        bool(cfg.parallel_attn_mlp),
-        _cap(getattr(hf, "attn_logit_softcapping", None)),
-        _cap(getattr(hf, "final_logit_softcapping", None)),
-        cfg.positional_embedding_type == "rotary" and not rotary_hooks(bridge),
-    )
-
-
-def _layer_of_bridge(bridge: Any, layer: int, clean: Mapping[str, Tensor]) -> Layer:
-    cfg, block = bridge.cfg, bridge.blocks[layer]
-    attn, mlp = block.attn, block.mlp
-    projections = [getattr(attn, f"W_{name}") for name in "QKV"]
-    columns = [rearrange(weight, "head m d -> m (head d)") for weight in projections]
-    shifts = [
-        _or_zero(getattr(attn, f"b_{name}"), weight[:, 0]).flatten()
-        for name, weight in zip("QKV", projections, strict=True)
-    ]
-    W_in, W_out = mlp.W_in, mlp.W_out
-    hidden = Mlp(
-        ACTIVATIONS[cfg.act_fn],
-        W_in,
-        _or_zero(mlp.b_in, W_in[0]),
-        W_out,
-        _or_zero(mlp.b_out, W_out[0]),
-        mlp.W_gate if cfg.gated_mlp else None,
-    )
-    ln1 = _norm_of_bridge(block.ln1, cfg)
-    return Layer(
-        ln1,
-        torch.cat(columns, -1),
-        torch.cat(shifts),
-        attn.W_O.detach(),
-        _or_zero(attn.b_O, attn.W_O[0, 0]),
-        float(getattr(attn.original_component, "scaling", cfg.d_head**-0.5)),
-        _norm_of_bridge(block.ln2, cfg) if hasattr(block, "ln2") else ln1,
-        hidden,
-        _norm_of_bridge(block.ln1_post, cfg) if hasattr(block, "ln1_post") else None,
-        _norm_of_bridge(block.ln2_post, cfg) if hasattr(block, "ln2_post") else None,
-        _rotary_of_bridge(bridge, layer, clean),
-        getattr(attn.original_component, "sliding_window", None),
-    )
-
-
-def _rotary_of_bridge(bridge: Any, layer: int, clean: Mapping[str, Tensor]) -> tuple[Tensor, Tensor] | None:
-    if bridge.cfg.positional_embedding_type != "rotary":
-        return None
-    cos, sin = (clean.get(f"blocks.{layer}.attn.hook_{name}") for name in ("cos", "sin"))
-    if cos is None or sin is None:
-        return _rotary_of_config(bridge.cfg, adjacent=True)
-    return cos[0].clone(), sin[0].clone()  # no tensors of inference mode
-
-
-def _norm_of_bridge(bridged: Any, cfg: Any) -> Norm:
-    norm = bridged.original_component
-    weight = norm.weight.detach() + (1 if getattr(cfg, "rmsnorm_uses_offset", False) else 0)
-    kind = "RMS" if "RMS" in type(norm).__name__ else "LN"
-    return Norm(kind, float(cfg.eps), weight, getattr(norm, "bias", None))
-
-
 def capped(x: Tensor, cap: float | None) -> Tensor:
     """Return values squeezed into (-cap, cap), or as they are."""
     return x if cap is None else cap * (x / cap).tanh()
-
-
-def _or_zero(bias: Tensor | None, like: Tensor) -> Tensor:
-    return like.new_zeros(like.shape) if bias is None else bias.detach()
-
-
-def _cap(value: float | None) -> float | None:
-    return float(value) if value is not None and value > 0 else None
 
 
 def _affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

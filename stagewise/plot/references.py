@@ -5,12 +5,13 @@ from collections.abc import Sequence
 import pandas as pd
 from matplotlib.axes import Axes
 
+from stagewise.detection.frames import families
 from stagewise.detection.stages import Stages
 from stagewise.plot.colours import ordered_colours
 from stagewise.plot.curves import family, finish, theory_curves
 from stagewise.plot.quantities import quantity_of, set_value_axis
 from stagewise.plot.step_axis import new_axes
-from stagewise.table import families, select
+from stagewise.table import select
 
 KL_FLOOR = 1e-3
 """Nats below which a log scale shows nothing that matters: a hundredth of the smallest effects reported."""

@@ -23,8 +23,8 @@ from stagewise.checkpoints.run_folder import (
     write,
 )
 from stagewise.checkpoints.table_file import TableFile
+from stagewise.detection.frames import families
 from stagewise.detection.stages import Stages, stages_of
-from stagewise.table import families
 
 if TYPE_CHECKING:
     from stagewise.task import Batch

@@ -6,7 +6,7 @@ import math
 import pandas as pd
 import pytest
 
-from stagewise.detection.frames import digest, from_plain, plain, typed
+from stagewise.detection.frames import digest, families, from_plain, plain, typed
 from stagewise.table import Quantity, declare
 
 TYPES = {"step": "int64", "t50": "float64", "layer": "Int64", "relation": "string", "words": "str", "onset": "bool"}
@@ -42,3 +42,8 @@ def test_what_a_table_declares_counts() -> None:
     frame, declaring = typed(ROWS, TYPES), typed(ROWS, TYPES)
     declare(declaring, {"Own": {"score": Quantity("score", progress="up")}})
     assert digest(declaring) != digest(frame)
+
+
+def test_references_of_which_none_is_a_partial_solution_are_others() -> None:
+    rows = pd.DataFrame({"reference": ["unigram", "bigram"], "nested": pd.array([0, 0], dtype="Int64")})
+    assert families(rows) == {"nested": [], "trained": [], "other": ["unigram", "bigram"]}

@@ -12,7 +12,7 @@ from stagewise import models
 from stagewise.intervention import AblateHead, Edit, RestrictContext
 from stagewise.models import lean
 from stagewise.models.edits import replacement
-from stagewise.models.lean_weights import rotary_hooks
+from stagewise.models.lean_reading import rotary_hooks
 
 SAME = 1e-5
 """Sums of float32 numbers of order one in another order."""

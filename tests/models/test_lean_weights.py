@@ -1,13 +1,9 @@
 """The lean pass's parts: norms, MLPs and rotary tables against their definitions."""
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 
-from stagewise import models
-from stagewise.models.lean_weights import Mlp, Norm, capped, lean_weights
+from stagewise.models.lean_weights import Mlp, Norm, capped
 
 GENERATOR = torch.Generator().manual_seed(0)
 X = torch.randn(3, 5, 8, generator=GENERATOR)
@@ -36,16 +32,3 @@ def test_a_gate_multiplies_before_the_bias() -> None:
 def test_a_cap_bounds_and_no_cap_changes_nothing() -> None:
     assert capped(100 * X, 2.0).abs().max() <= 2
     assert capped(X, None) is X
-
-
-def test_queries_keys_and_values_stand_side_by_side(subject: Callable[..., Any]) -> None:
-    one = subject("grouped queries", 1)
-    weights = lean_weights(one.built, {})
-    assert weights is not None
-    assert weights.layers[0].W_QKV.shape == (16, (4 + 2 + 2) * 4)
-    named = models.weights(one.built)
-    assert torch.equal(weights.layers[0].W_QKV[:, 4:8], named["blocks.0.attn.W_Q"][1])
-
-
-def test_experts_have_no_lean_weights(subject: Callable[..., Any]) -> None:
-    assert lean_weights(subject("Mixtral").built, {}) is None

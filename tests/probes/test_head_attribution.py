@@ -86,7 +86,7 @@ def test_the_heads_on_top_are_ablated_exactly_and_the_correlation_is_over_them()
 
 
 def test_estimates_rank_the_heads_of_an_ordinary_model_as_ablation_does() -> None:
-    sizes = {"n_layers": 3, "n_heads": 4, "d_model": 32, "d_head": 8, "normalization_type": "LN"}
+    sizes: dict[str, Any] = {"n_layers": 3, "n_heads": 4, "d_model": 32, "d_head": 8, "normalization_type": "LN"}
     table = table_of(HeadAttribution(top=12), factor=0.3, **sizes)
     assert table.set_index("quantity")["value"]["rank_correlation"] > 0.9
 
@@ -94,8 +94,8 @@ def test_estimates_rank_the_heads_of_an_ordinary_model_as_ablation_does() -> Non
 @pytest.mark.parametrize("steps", [1, 3])
 @pytest.mark.parametrize("kind", ["mean", "zero"])
 def test_slices_and_hooks_give_the_same_numbers(kind: Any, steps: int) -> None:
-    probe, sizes = HeadAttribution(kind, steps, top=3), {"normalization_type": "LN", "attn_only": False, "d_mlp": 8}
-    sizes |= {"act_fn": "gelu"}
+    probe = HeadAttribution(kind, steps, top=3)
+    sizes: dict[str, Any] = {"normalization_type": "LN", "attn_only": False, "d_mlp": 8, "act_fn": "gelu"}
     table = table_of(probe, **sizes)
     for other in (table_of(probe, memory=1, **sizes), table_of(probe, by_hooks=True, **sizes)):
         pd.testing.assert_frame_equal(table.drop(columns="resamples"), other.drop(columns="resamples"), atol=1e-5)

@@ -8,10 +8,11 @@ from matplotlib.figure import Figure, SubFigure
 
 from stagewise import plot
 from stagewise.checkpoints.run_folder import table_file
+from stagewise.detection.frames import families
 from stagewise.experiments.incremental.compare import compare
 from stagewise.experiments.incremental.recipes import FIGURES
 from stagewise.reporting.measured import Measured, read_measured
-from stagewise.table import families, heads_in, select
+from stagewise.table import heads_in, select
 from stagewise.theory.competitive import plateau_losses
 from stagewise.theory.dynamics import predict
 from stagewise.theory.tensor_factorisation import TensorFactorisation

@@ -7,9 +7,10 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from stagewise.detection.frames import families
 from stagewise.detection.stages import find_stages, stages_of
 from stagewise.experiments.incremental.early_stopping import early_stop
-from stagewise.table import LEVEL, families, select
+from stagewise.table import LEVEL, select
 
 QUANTITIES = ("end_1", "end_2", "stages", "completed", "best_step", "best_excess", "final_kl", "distinct_heads")
 """What is averaged over seeds; ends and best steps in steps, `best_excess` and `final_kl` in nats."""

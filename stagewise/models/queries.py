@@ -1,0 +1,37 @@
+"""The positions whose predictions count, as queries of the last layer: nothing else of it need be computed."""
+
+import dataclasses
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Queries:
+    """The scored positions, as many of each sequence: those with fewer are filled up with position 0.
+
+    Args:
+        index: the position of each.
+        real: which are scored; None for all.
+    """
+
+    index: Int[Tensor, "batch query"]
+    real: Bool[Tensor, "batch query"] | None
+
+    @classmethod
+    def of(cls, scored: Bool[Tensor, "batch pos"]) -> "Queries":
+        """List the scored positions of each sequence."""
+        counts = scored.sum(1)
+        most = int(counts.max())
+        index = scored.to(torch.int8).argsort(dim=1, descending=True, stable=True)[:, :most]
+        real = torch.arange(most, device=scored.device) < counts[:, None]
+        return cls(torch.where(real, index, 0), None if bool(real.all()) else real)
+
+    def take(self, x: Float[Tensor, "batch pos *axes"]) -> Float[Tensor, "batch query *axes"]:
+        """Return the values at these positions."""
+        return x[torch.arange(len(x), device=x.device)[:, None], self.index]
+
+    def flat(self, x: Float[Tensor, "batch query model"]) -> Float[Tensor, "scored model"]:
+        """Return the values of the scored ones, one a row."""
+        return x.flatten(0, 1) if self.real is None else x[self.real]
