@@ -74,6 +74,7 @@ class TableFile:
         table = pa.concat_tables(groups) if groups else self._schema.empty_table().select(columns)
         present = [name for name in columns if name in KEYS or table[name].null_count < len(table)]
         frame = conformed(table.select(present).to_pandas(ignore_metadata=True), present)
+        pa.default_memory_pool().release_unused()  # it would keep what it took for the row groups
         frame.attrs = (self._schema.pandas_metadata or {}).get("attributes", {})
         return frame
 
