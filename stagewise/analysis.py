@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Unpack
 
 import pandas as pd
 
@@ -15,7 +16,7 @@ from stagewise.checkpoints.run_folder import ANALYSIS, TABLE, versions, write_js
 from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.checkpoints.sources import by_hand
 from stagewise.detection.stages import Stages, stages_of
-from stagewise.measurement.engine import measure
+from stagewise.measurement.engine import Resources, measure
 from stagewise.probe import AbstractProbe
 from stagewise.probes.default_probes import default_probes
 from stagewise.recipe import Recipe, describe
@@ -76,6 +77,8 @@ def run(
     extra_probes: Sequence[AbstractProbe] = (),
     restricted: Contexts = False,
     device: str = "cpu",
+    workers: int = 1,
+    memory: int | None = None,
     progress: bool = True,
 ) -> Analysis:
     """Train, probe every checkpoint, find the stages and write `report.html`.
@@ -90,6 +93,8 @@ def run(
         extra_probes: what to measure in addition.
         restricted: whether to train restricted-context baselines, of the contexts that the task names or of these.
         device: where to run the model.
+        workers: checkpoints that are measured at once, each in a process of its own.
+        memory: bytes that the passes of a slice of the batch may take: see `measure`.
         progress: show bars.
 
     Raises:
@@ -100,7 +105,10 @@ def run(
     run_folder.claim(folder, recipe)
     with baselines_beside(recipe, folder, contexts):
         series = train(recipe, folder, progress=progress, device=device)
-    table = measure_run(recipe, folder, probes=probes, extra_probes=extra_probes, device=device, progress=progress)
+    table = measure_run(
+        recipe, folder, probes=probes, extra_probes=extra_probes, device=device, workers=workers, memory=memory,
+        progress=progress,
+    )  # fmt: skip
     return Analysis(series, None, table, stages_of(table, folder=folder), report(folder))
 
 
@@ -110,8 +118,7 @@ def measure_run(
     *,
     probes: Probes = None,
     extra_probes: Sequence[AbstractProbe] = (),
-    device: str = "cpu",
-    progress: bool = True,
+    **resources: Unpack[Resources],
 ) -> pd.DataFrame:
     """Measure every checkpoint of a run folder and write its table; an interrupted measurement resumes.
 
@@ -124,8 +131,7 @@ def measure_run(
         batch,
         folder=folder / "tables" / "parts",
         save=folder / TABLE,
-        device=device,
-        progress=progress,
+        **resources,
     )
 
 
@@ -151,6 +157,8 @@ def analyse(
     probes: Probes = None,
     extra_probes: Sequence[AbstractProbe] = (),
     device: str = "cpu",
+    workers: int = 1,
+    memory: int | None = None,
     progress: bool = True,
 ) -> Analysis:
     """Audit a series, measure it with the default probes on repeated random tokens, find stages, write the report.
@@ -168,6 +176,8 @@ def analyse(
         probes: what to measure, or a function that chooses as `default_probes` does, which None takes.
         extra_probes: what to measure in addition.
         device: where to run the model.
+        workers: checkpoints that are measured at once, each in a process of its own.
+        memory: bytes that the passes of a slice of the batch may take: see `measure`.
         progress: show a bar.
 
     Raises:
@@ -179,7 +189,7 @@ def analyse(
     task = asked_task(series, text, tokenizer) or task
     faults, table = measured(
         series, folder, task=task, batch=batch, probes=probes, extra_probes=extra_probes, device=device,
-        progress=progress,
+        workers=workers, memory=memory, progress=progress,
     )  # fmt: skip
     return Analysis(series, faults, table, stages_of(table, folder=folder), report(folder))
 
@@ -192,8 +202,7 @@ def measured(
     batch: Batch | None = None,
     probes: Probes = None,
     extra_probes: Sequence[AbstractProbe] = (),
-    device: str = "cpu",
-    progress: bool = True,
+    **resources: Unpack[Resources],
 ) -> tuple[Audit, pd.DataFrame]:
     """Audit and measure as `analyse` does, without stages and report, and write both results."""
     source = series.source or by_hand(series.name, series.steps, series.load)
@@ -203,8 +212,7 @@ def measured(
         batch or task.probe_batch(_sequences(series.architecture, task.n_ctx, SEQUENCES, NUMBERS), seed=0).complete()
     )
     chosen = _chosen(probes, extra_probes, series.architecture, batch, task)
-    parts, file = folder / "parts", folder / TABLE
-    table = measure(series, chosen, batch, folder=parts, save=file, device=device, progress=progress)
+    table = measure(series, chosen, batch, folder=folder / "parts", save=folder / TABLE, **resources)
     record = {
         "series": {"name": series.name, "steps": list(series.steps), "tokens": list(series.tokens.values())},
         "recipe": {"architecture": _plain(series.architecture), "task": describe(task)},
@@ -216,10 +224,7 @@ def measured(
 
 
 def folder_of(series: CheckpointSeries) -> Path:
-    """Return the default folder of a series' table and report: one in `runs`.
-
-    Never the folder of the checkpoints themselves.
-    """
+    """Return the default folder of a series' table and report: one in `runs`, never that of the checkpoints."""
     return Path("runs", f"analysis-{series.name.replace('/', '--')}")
 
 

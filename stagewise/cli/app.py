@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stagewise.cli.names import chooser, probe_named, task_class
+from stagewise.cli.names import task_class
 from stagewise.cli.options import (
     AsJson,
     Config,
     Folder,
     Heads,
     Layers,
+    Memory,
     MoreProbes,
     Only,
     Origin,
@@ -26,6 +27,8 @@ from stagewise.cli.options import (
     TextFiles,
     TokenizerName,
     Without,
+    Workers,
+    measuring,
     one_thread,
     reported_errors,
     show,
@@ -35,7 +38,6 @@ from stagewise.cli.run import run_app
 from stagewise.cli.sweep import sweep
 
 if TYPE_CHECKING:
-    from stagewise.analysis import Analysis
     from stagewise.task import AbstractTask
 
 app = typer.Typer(
@@ -86,6 +88,8 @@ def measure(
     probe: MoreProbes = None,
     only: Only = None,
     without: Without = None,
+    workers: Workers = 1,
+    memory: Memory = None,
     quiet: Quiet = False,
 ) -> None:
     """Run the default probes, and further ones, on every checkpoint of a run folder or any source; write the table."""
@@ -93,12 +97,12 @@ def measure(
         one_thread()
         from stagewise.checkpoints.run_folder import RUN, TABLE, read_table
 
-        extra, choose = [probe_named(name) for name in probe or ()], chooser(only or (), without or ())
+        how = measuring(probe, only, without, workers, memory, quiet)
         if not text and (folder := Path(source)).joinpath(RUN).exists():
             from stagewise.analysis import measure_run
 
             recipe = recipe_in(folder, tasks=own_task or ())
-            measure_run(recipe, folder, probes=choose, extra_probes=extra, progress=not quiet)
+            measure_run(recipe, folder, **how)
         else:
             from stagewise.analysis import folder_of, measured
             from stagewise.checkpoints.series import open_series
@@ -107,7 +111,7 @@ def measure(
             series = open_series(source)
             folder = out or folder_of(series)
             task = asked_task(series, text, tokenizer) or _own_task(own_task)
-            faults, _ = measured(series, folder, task=task, probes=choose, extra_probes=extra, progress=not quiet)
+            faults, _ = measured(series, folder, task=task, **how)
             print(faults)
         print(f"{len(read_table(folder))} rows: {folder / TABLE}")
 
@@ -158,6 +162,10 @@ def report(
     text: TextFiles = None,
     tokenizer: TokenizerName = None,
     own_task: OwnTask = None,
+    only: Only = None,
+    without: Without = None,
+    workers: Workers = 1,
+    memory: Memory = None,
     quiet: Quiet = False,
 ) -> None:
     """Write report.html and its figures anew; measure first where a source was not measured yet."""
@@ -168,29 +176,19 @@ def report(
         folder = Path(source)
         run, measured = (folder / RUN).exists(), (folder / TABLE).exists()
         if text or not (run or measured):
-            print(_analysis(source, out, text, tokenizer, own_task, quiet))
+            one_thread()
+            from stagewise.analysis import analyse
+            from stagewise.checkpoints.series import open_series
+            from stagewise.tasks.text import asked_task
+
+            series = open_series(source)
+            task = asked_task(series, text, tokenizer) or _own_task(own_task)
+            print(analyse(series, out, task=task, **measuring(None, only, without, workers, memory, quiet)))
             return
         if not measured:
             one_thread()
             from stagewise.analysis import measure_run
 
-            measure_run(recipe_in(folder, tasks=own_task or ()), folder, progress=not quiet)
+            recipe = recipe_in(folder, tasks=own_task or ())
+            measure_run(recipe, folder, **measuring(None, only, without, workers, memory, quiet))
         print(write_report(folder))
-
-
-def _analysis(
-    source: str,
-    out: Path | None,
-    text: list[Path] | None,
-    tokenizer: str | None,
-    own_task: list[str] | None,
-    quiet: bool,
-) -> "Analysis":
-    one_thread()
-    from stagewise.analysis import analyse
-    from stagewise.checkpoints.series import open_series
-    from stagewise.tasks.text import asked_task
-
-    series = open_series(source)
-    task = asked_task(series, text, tokenizer) or _own_task(own_task)
-    return analyse(series, out, task=task, progress=not quiet)

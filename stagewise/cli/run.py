@@ -7,13 +7,14 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from stagewise.cli.names import TASKS, chooser, probe_named
+from stagewise.cli.names import TASKS
 from stagewise.cli.options import (
     AsJson,
     Config,
     ContextList,
     Heads,
     Layers,
+    Memory,
     MoreProbes,
     Only,
     Preset,
@@ -24,6 +25,8 @@ from stagewise.cli.options import (
     Settings,
     Steps,
     Without,
+    Workers,
+    measuring,
     one_thread,
     read_contexts,
     reported_errors,
@@ -68,6 +71,8 @@ def run_task(
     without: Without = None,
     restricted: Restricted = None,
     contexts: ContextList = None,
+    workers: Workers = 1,
+    memory: Memory = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -81,9 +86,7 @@ def run_task(
             recipe,
             folder or Path("runs", task.replace(":", "-")),
             restricted=read_contexts(restricted, contexts),
-            probes=chooser(only or (), without or ()),
-            extra_probes=[probe_named(name) for name in probe or ()],
-            progress=not (quiet or as_json),
+            **measuring(probe, only, without, workers, memory, quiet or as_json),
         )
         show(analysis.stages, as_json, analysis.series.name)
         print(f"report: {analysis.report}", file=sys.stderr if as_json else sys.stdout)
@@ -165,6 +168,8 @@ def run_wikitext(
     without: Without = None,
     restricted: Restricted = None,
     contexts: ContextList = None,
+    workers: Workers = 1,
+    memory: Memory = None,
     quiet: Quiet = False,
 ) -> None:
     """Train a small transformer on WikiText-2, probe every checkpoint, write the report; minutes of one core."""
@@ -179,9 +184,7 @@ def run_wikitext(
             changed(recipe, read_settings(settings or [])),
             folder,
             restricted=read_contexts(restricted, contexts),
-            probes=chooser(only or (), without or ()),
-            extra_probes=[probe_named(name) for name in probe or ()],
-            progress=not quiet,
+            **measuring(probe, only, without, workers, memory, quiet),
         )
         print(f"report: {analysis.report}")
 

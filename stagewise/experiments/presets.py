@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from stagewise import analysis
 from stagewise.analysis import Analysis, Probes
@@ -13,6 +13,7 @@ from stagewise.baselines import Contexts, restricted_recipe
 from stagewise.experiments import wikitext
 from stagewise.experiments.emergence.recipes import recall_budget, recall_recipe, regression_budget, regression_recipe
 from stagewise.experiments.incremental import markov, regression
+from stagewise.measurement.engine import Resources
 from stagewise.probe import AbstractProbe
 from stagewise.recipe import Recipe, Seeds, TrainPlan
 from stagewise.task import AbstractTask
@@ -74,7 +75,7 @@ def run(
     restricted: Contexts | None = None,
     probes: Probes = None,
     extra_probes: Sequence[AbstractProbe] = (),
-    progress: bool = True,
+    **resources: Unpack[Resources],
 ) -> Analysis:
     """Run as `analysis.run` does; WikiText is measured on repeated tokens too.
 
@@ -84,11 +85,11 @@ def run(
         restricted: as in `analysis.run`; None trains baselines where the task names contexts for them.
         probes: what to measure, as in `analysis.run`.
         extra_probes: what to measure besides.
-        progress: show bars.
+        resources: device, workers, memory and progress, as in `analysis.run`.
     """
     whole = wikitext.run if isinstance(recipe.task, WikiText) else analysis.run
     baselines = recipe.task.contexts is not None if restricted is None else restricted
-    return whole(recipe, folder, restricted=baselines, probes=probes, extra_probes=extra_probes, progress=progress)
+    return whole(recipe, folder, restricted=baselines, probes=probes, extra_probes=extra_probes, **resources)
 
 
 def _any_task(kind: type[AbstractTask], seed: int, n_heads: int | None, n_layers: int | None, **fields: Any) -> Recipe:
