@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Unpack
 
 import pandas as pd
 
@@ -16,7 +17,7 @@ from stagewise.checkpoints.run_folder import ANALYSIS, TABLE, versions, write_js
 from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.checkpoints.sources import by_hand
 from stagewise.detection.stages import Stages, stages_of
-from stagewise.measurement.engine import measure
+from stagewise.measurement.engine import Resources, measure
 from stagewise.probe import AbstractProbe
 from stagewise.probes.default_probes import default_probes
 from stagewise.recipe import Recipe, describe
@@ -77,9 +78,8 @@ def run(
     probes: Probes = None,
     extra_probes: Sequence[AbstractProbe] = (),
     restricted: Contexts = False,
-    device: str = "cpu",
     dtype: Dtype = "float32",
-    progress: bool = True,
+    **resources: Unpack[Resources],
 ) -> Analysis:
     """Train, probe every checkpoint, find the stages and write `report.html`.
 
@@ -92,9 +92,8 @@ def run(
         probes: what to measure, or a function that chooses as `default_probes` does, which None takes.
         extra_probes: what to measure in addition.
         restricted: whether to train restricted-context baselines, of the contexts that the task names or of these.
-        device: where to run the model.
         dtype: of the matrix products of training; see `train`.
-        progress: show bars.
+        resources: device, workers, memory and progress, as in `measure`.
 
     Raises:
         ValueError: the folder belongs to another recipe, or a context is not one of the task.
@@ -103,8 +102,9 @@ def run(
     contexts = chosen_contexts(recipe, restricted)
     run_folder.claim(folder, recipe)
     with baselines_beside(recipe, folder, contexts):
+        device, progress = resources.get("device", "cpu"), resources.get("progress", True)
         series = train(recipe, folder, progress=progress, device=device, dtype=dtype)
-    table = measure_run(recipe, folder, probes=probes, extra_probes=extra_probes, device=device, progress=progress)
+    table = measure_run(recipe, folder, probes=probes, extra_probes=extra_probes, **resources)
     return Analysis(series, None, table, stages_of(table, folder=folder), report(folder))
 
 
@@ -114,8 +114,7 @@ def measure_run(
     *,
     probes: Probes = None,
     extra_probes: Sequence[AbstractProbe] = (),
-    device: str = "cpu",
-    progress: bool = True,
+    **resources: Unpack[Resources],
 ) -> pd.DataFrame:
     """Measure every checkpoint of a run folder and write its table; an interrupted measurement resumes.
 
@@ -126,7 +125,7 @@ def measure_run(
     series = open_series(folder, classes=[type(recipe.architecture.init)])
     chosen = _chosen(probes, extra_probes, recipe.architecture, batch, recipe.task)
     with run_folder.measuring(parts):
-        return measure(series, chosen, batch, folder=parts, save=folder / TABLE, device=device, progress=progress)
+        return measure(series, chosen, batch, folder=parts, save=folder / TABLE, **resources)
 
 
 def run_batch(recipe: Recipe, folder: Path) -> Batch:
@@ -150,8 +149,7 @@ def analyse(
     tokenizer: str | None = None,
     probes: Probes = None,
     extra_probes: Sequence[AbstractProbe] = (),
-    device: str = "cpu",
-    progress: bool = True,
+    **resources: Unpack[Resources],
 ) -> Analysis:
     """Audit a series, measure it with the default probes on repeated random tokens, find stages, write the report.
 
@@ -167,8 +165,7 @@ def analyse(
             takes the one beside the checkpoints.
         probes: what to measure, or a function that chooses as `default_probes` does, which None takes.
         extra_probes: what to measure in addition.
-        device: where to run the model.
-        progress: show a bar.
+        resources: device, workers, memory and progress, as in `measure`.
 
     Raises:
         ValueError: a checkpoint cannot be read or does not fit the model. Then only what lets a second
@@ -178,9 +175,8 @@ def analyse(
     folder = folder_of(series) if folder is None else Path(folder)
     task = asked_task(series, text, tokenizer) or task
     faults, table = measured(
-        series, folder, task=task, batch=batch, probes=probes, extra_probes=extra_probes, device=device,
-        progress=progress,
-    )  # fmt: skip
+        series, folder, task=task, batch=batch, probes=probes, extra_probes=extra_probes, **resources
+    )
     return Analysis(series, faults, table, stages_of(table, folder=folder), report(folder))
 
 
@@ -192,8 +188,7 @@ def measured(
     batch: Batch | None = None,
     probes: Probes = None,
     extra_probes: Sequence[AbstractProbe] = (),
-    device: str = "cpu",
-    progress: bool = True,
+    **resources: Unpack[Resources],
 ) -> tuple[Audit, pd.DataFrame]:
     """Audit and measure as `analyse` does, without stages and report, and write both results."""
     source = series.source or by_hand(series.name, series.steps, series.load)
@@ -205,9 +200,8 @@ def measured(
     )
     chosen = _chosen(probes, extra_probes, series.architecture, batch, task)
     write_batch(folder, batch)
-    parts, file = folder / "parts", folder / TABLE
-    with run_folder.measuring(parts):
-        table = measure(series, chosen, batch, folder=parts, save=file, device=device, progress=progress)
+    with run_folder.measuring(folder / "parts"):
+        table = measure(series, chosen, batch, folder=folder / "parts", save=folder / TABLE, **resources)
     record = {
         "format": run_folder.FORMAT,
         "series": {

@@ -63,9 +63,7 @@ class Reading:
         if self.statistic is None:
             check_axes(self.axes, self.values.shape, self.quantity, self.labels)
         else:
-            check_labels(
-                self.axes.split(), self.quantity, self.labels
-            )  # the statistic's result has these axes, not the values
+            check_labels(self.axes.split(), self.quantity, self.labels)  # of the statistic's result
 
     @property
     def per_sequence(self) -> bool:

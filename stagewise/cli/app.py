@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from stagewise.cli.names import chooser, probe_named, task_class
+from stagewise.cli.names import task_class
 from stagewise.cli.options import (
     AsJson,
     Config,
@@ -14,6 +14,7 @@ from stagewise.cli.options import (
     Folder,
     Heads,
     Layers,
+    Memory,
     ModelConfig,
     MoreProbes,
     Only,
@@ -29,6 +30,8 @@ from stagewise.cli.options import (
     TextFiles,
     TokenizerName,
     Without,
+    Workers,
+    measuring,
     one_thread,
     reported_errors,
     show,
@@ -102,6 +105,8 @@ def measure(
     probe: MoreProbes = None,
     only: Only = None,
     without: Without = None,
+    workers: Workers = 1,
+    memory: Memory = None,
     quiet: Quiet = False,
 ) -> None:
     """Run the default probes, and further ones, on every checkpoint of a run folder or any source; write the table."""
@@ -109,12 +114,12 @@ def measure(
         one_thread()
         from stagewise.checkpoints.run_folder import RUN, TABLE, read_table
 
-        extra, choose = [probe_named(name) for name in probe or ()], chooser(only or (), without or ())
+        how = measuring(probe, only, without, workers, memory, quiet)
         if not text and (folder := Path(source)).joinpath(RUN).exists():
             from stagewise.analysis import measure_run
 
             recipe = recipe_in(folder, tasks=own_task or ())
-            measure_run(recipe, folder, probes=choose, extra_probes=extra, progress=not quiet)
+            measure_run(recipe, folder, **how)
         else:
             from stagewise.analysis import folder_of, measured
             from stagewise.checkpoints.series import open_series
@@ -123,7 +128,7 @@ def measure(
             series = open_series(source, architecture=architecture)
             folder = out or folder_of(series)
             task = asked_task(series, text, tokenizer) or _own_task(own_task)
-            faults, _ = measured(series, folder, task=task, probes=choose, extra_probes=extra, progress=not quiet)
+            faults, _ = measured(series, folder, task=task, **how)
             print(faults)
         print(f"{len(read_table(folder))} rows: {folder / TABLE}")
 
@@ -175,6 +180,10 @@ def report(
     text: TextFiles = None,
     tokenizer: TokenizerName = None,
     own_task: OwnTask = None,
+    only: Only = None,
+    without: Without = None,
+    workers: Workers = 1,
+    memory: Memory = None,
     quiet: Quiet = False,
 ) -> None:
     """Write report.html and its figures anew; measure first where a source was not measured yet."""
@@ -185,13 +194,15 @@ def report(
         folder = Path(source)
         run, measured = (folder / RUN).exists(), (folder / TABLE).exists()
         if text or not (run or measured):
-            print(_analysis(source, out, text, tokenizer, own_task, architecture, quiet))
+            how = measuring(None, only, without, workers, memory, quiet)
+            print(_analysis(source, out, text, tokenizer, own_task, architecture, how))
             return
         if not measured:
             one_thread()
             from stagewise.analysis import measure_run
 
-            measure_run(recipe_in(folder, tasks=own_task or ()), folder, progress=not quiet)
+            recipe = recipe_in(folder, tasks=own_task or ())
+            measure_run(recipe, folder, **measuring(None, only, without, workers, memory, quiet))
         print(write_report(folder))
 
 
@@ -202,7 +213,7 @@ def _analysis(
     tokenizer: str | None,
     own_task: list[str] | None,
     architecture: str | None,
-    quiet: bool,
+    how: dict[str, Any],
 ) -> "Analysis":
     one_thread()
     from stagewise.analysis import analyse
@@ -211,4 +222,4 @@ def _analysis(
 
     series = open_series(source, architecture=architecture)
     task = asked_task(series, text, tokenizer) or _own_task(own_task)
-    return analyse(series, out, task=task, progress=not quiet)
+    return analyse(series, out, task=task, **how)

@@ -3,12 +3,15 @@
 import contextlib
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from stagewise.cli.names import chooser, probe_named
 
 if TYPE_CHECKING:
     from stagewise.detection.stages import Stages
@@ -67,6 +70,11 @@ MoreProbes = Annotated[
 ]
 Only = Annotated[list[str] | None, typer.Option("--only", help="of the default probes only this; may come again")]
 Without = Annotated[list[str] | None, typer.Option("--without", help="not this default probe; may come again")]
+Workers = Annotated[int, typer.Option("--workers", help="checkpoints that are measured at once, a process each")]
+Memory = Annotated[
+    str | None,
+    typer.Option("--memory", help="what the passes of a slice of the batch may take, as in 512MB or 2GB"),
+]
 Restricted = Annotated[
     bool | None,
     typer.Option(
@@ -121,6 +129,44 @@ def read_contexts(restricted: bool | None, contexts: str | None) -> "bool | tupl
     if not all(each.strip().isdecimal() for each in contexts.split(",")):
         raise ValueError(f"--contexts takes whole numbers, as in 1,2,4; got {contexts!r}")
     return tuple(sorted({int(each) for each in contexts.split(",")}))
+
+
+UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+
+
+def read_memory(memory: str | None) -> int | None:
+    """Return bytes.
+
+    Raises:
+        ValueError: it is no positive number with a unit.
+
+    >>> read_memory("512MB"), read_memory("1.5 GiB")
+    (512000000, 1610612736)
+    """
+    if memory is None:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMG]?I?B)", memory.strip().upper())
+    if found is None or found[2] not in UNITS or not (size := int(float(found[1]) * UNITS[found[2]])):
+        raise ValueError(f"--memory takes a size with its unit, as in 512MB or 2GB; got {memory!r}")
+    return size
+
+
+def measuring(
+    probe: list[str] | None,
+    only: list[str] | None,
+    without: list[str] | None,
+    workers: int,
+    memory: str | None,
+    quiet: bool,
+) -> dict[str, Any]:
+    """Return the options of measuring as the arguments of `analysis.run`."""
+    return {
+        "probes": chooser(only or (), without or ()),
+        "extra_probes": [probe_named(name) for name in probe or ()],
+        "workers": workers,
+        "memory": read_memory(memory),
+        "progress": not quiet,
+    }
 
 
 def show(stages: "Stages | None", as_json: bool, run: str = "") -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, cast
 import typer
 from typer.core import TyperGroup
 
-from stagewise.cli.names import TASKS, chooser, probe_named
+from stagewise.cli.names import TASKS
 from stagewise.cli.options import (
     AsJson,
     Config,
@@ -16,6 +16,7 @@ from stagewise.cli.options import (
     DtypeName,
     Heads,
     Layers,
+    Memory,
     MoreProbes,
     Only,
     Preset,
@@ -26,6 +27,8 @@ from stagewise.cli.options import (
     Settings,
     Steps,
     Without,
+    Workers,
+    measuring,
     one_thread,
     read_contexts,
     reported_errors,
@@ -49,9 +52,7 @@ class TaskGroup(TyperGroup):
         return name, self.get_command(ctx, ANY), args
 
 
-run_app = typer.Typer(
-    cls=TaskGroup, help="Run a task, or a paper's experiment, from training to report.", no_args_is_help=True
-)
+run_app = typer.Typer(cls=TaskGroup, help="Run a task or a paper's experiment, to the report.", no_args_is_help=True)
 
 
 @run_app.command(ANY, help=f"Run a task from training to report: {', '.join(TASKS)}, or one's own as module:Class.")
@@ -72,6 +73,8 @@ def run_task(
     contexts: ContextList = None,
     device: Device = "cpu",
     dtype: DtypeName = "float32",
+    workers: Workers = 1,
+    memory: Memory = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -85,11 +88,9 @@ def run_task(
             recipe,
             folder or Path("runs", task.replace(":", "-")),
             restricted=read_contexts(restricted, contexts),
-            probes=chooser(only or (), without or ()),
-            extra_probes=[probe_named(name) for name in probe or ()],
+            **measuring(probe, only, without, workers, memory, quiet or as_json),
             device=device,
             dtype=cast(Any, dtype),
-            progress=not (quiet or as_json),
         )
         show(analysis.stages, as_json, analysis.series.name)
         print(f"report: {analysis.report}", file=sys.stderr if as_json else sys.stdout)
@@ -171,6 +172,8 @@ def run_wikitext(
     without: Without = None,
     restricted: Restricted = None,
     contexts: ContextList = None,
+    workers: Workers = 1,
+    memory: Memory = None,
     quiet: Quiet = False,
 ) -> None:
     """Train a small transformer on WikiText-2, probe every checkpoint, write the report; minutes of one core."""
@@ -185,9 +188,7 @@ def run_wikitext(
             changed(recipe, read_settings(settings or [])),
             folder,
             restricted=read_contexts(restricted, contexts),
-            probes=chooser(only or (), without or ()),
-            extra_probes=[probe_named(name) for name in probe or ()],
-            progress=not quiet,
+            **measuring(probe, only, without, workers, memory, quiet),
         )
         print(f"report: {analysis.report}")
 

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from stagewise import analysis
 from stagewise.analysis import Analysis, Probes
@@ -13,6 +13,7 @@ from stagewise.baselines import Contexts, restricted_recipe
 from stagewise.experiments import wikitext
 from stagewise.experiments.emergence.recipes import recall_budget, recall_recipe, regression_budget, regression_recipe
 from stagewise.experiments.incremental import markov, regression
+from stagewise.measurement.engine import Resources
 from stagewise.probe import AbstractProbe
 from stagewise.recipe import Recipe, Seeds, TrainPlan
 from stagewise.task import AbstractTask
@@ -75,9 +76,8 @@ def run(
     restricted: Contexts | None = None,
     probes: Probes = None,
     extra_probes: Sequence[AbstractProbe] = (),
-    device: str = "cpu",
     dtype: Dtype = "float32",
-    progress: bool = True,
+    **resources: Unpack[Resources],
 ) -> Analysis:
     """Run as `analysis.run` does; WikiText is measured on repeated tokens too.
 
@@ -87,20 +87,13 @@ def run(
         restricted: as in `analysis.run`; None trains baselines where the task names contexts for them.
         probes: what to measure, as in `analysis.run`.
         extra_probes: what to measure besides.
-        device: where to run the model.
         dtype: of the matrix products of training; see `train`.
-        progress: show bars.
+        resources: device, workers, memory and progress, as in `analysis.run`.
     """
     whole = wikitext.run if isinstance(recipe.task, WikiText) else analysis.run
+    baselines = recipe.task.contexts is not None if restricted is None else restricted
     return whole(
-        recipe,
-        folder,
-        restricted=recipe.task.contexts is not None if restricted is None else restricted,
-        probes=probes,
-        extra_probes=extra_probes,
-        device=device,
-        dtype=dtype,
-        progress=progress,
+        recipe, folder, restricted=baselines, probes=probes, extra_probes=extra_probes, dtype=dtype, **resources
     )
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Unpack
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,7 @@ from stagewise.baselines import Contexts
 from stagewise.checkpoints import run_folder
 from stagewise.checkpoints.series import open_series
 from stagewise.init import GaussianInit
-from stagewise.measurement.engine import measure
+from stagewise.measurement.engine import Resources, measure
 from stagewise.plan import logarithmic
 from stagewise.probe import AbstractProbe
 from stagewise.probes import AttentionTo, Copying
@@ -138,9 +139,8 @@ def run(
     restricted: Contexts = False,
     probes: Probes = None,
     extra_probes: Sequence[AbstractProbe] = (),
-    device: str = "cpu",
     dtype: Dtype = "float32",
-    progress: bool = True,
+    **resources: Unpack[Resources],
 ) -> Analysis:
     """Do as `analysis.run` on held-out text, and measure every checkpoint on repeated tokens too.
 
@@ -150,23 +150,15 @@ def run(
         restricted: whether to train restricted-context models, or of which contexts.
         probes: what to measure on text; None takes `default_probes`.
         extra_probes: what to measure on text besides.
-        device: where to run the model; repeated tokens are measured on the CPU.
         dtype: of the matrix products of training; see `train`.
-        progress: show bars.
+        resources: device, workers, memory and progress, as in `analysis.run`; repeated tokens are measured on the CPU.
 
     Raises:
         ValueError: the folder belongs to another recipe.
     """
-    folder = Path(folder)
-    train(recipe, folder, progress=progress, device=device, dtype=dtype)
+    folder, progress = Path(folder), resources.get("progress", True)
+    train(recipe, folder, progress=progress, device=resources.get("device", "cpu"), dtype=dtype)
     measure_repeated(recipe, folder, progress=progress)
     return run_recipe(
-        recipe,
-        folder,
-        restricted=restricted,
-        probes=probes,
-        extra_probes=extra_probes,
-        device=device,
-        dtype=dtype,
-        progress=progress,
+        recipe, folder, restricted=restricted, probes=probes, extra_probes=extra_probes, dtype=dtype, **resources
     )

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
+from typing import TypedDict
 
 import pandas as pd
 
@@ -21,6 +22,15 @@ from stagewise.measurement.printed_table import Table
 from stagewise.probe import AbstractProbe
 from stagewise.table import declare, tidy
 from stagewise.task import Batch
+
+
+class Resources(TypedDict, total=False):
+    """Arguments of `measure` by these names: where a measurement runs, in what, and whether it shows a bar."""
+
+    device: str
+    workers: int
+    memory: int | None
+    progress: bool
 
 
 def measure(

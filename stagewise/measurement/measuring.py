@@ -5,11 +5,13 @@ import contextlib
 import dataclasses
 import functools
 import pickle
+import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import cloudpickle
 import numpy as np
@@ -21,12 +23,20 @@ from stagewise.checkpoints.digest import short_digest
 from stagewise.checkpoints.run_folder import write
 from stagewise.checkpoints.series import CheckpointSeries, State
 from stagewise.measurement.checkpoint import Checkpoint, Plan, readings
+from stagewise.measurement.forecast import Cost, forecast
 from stagewise.measurement.inputs import unmeasured
 from stagewise.measurement.rows import bootstrap_weights, columns, tidy_columns
 from stagewise.models import Model
 from stagewise.sweeping import worker_pool
 from stagewise.table import Columns, tidy
 from stagewise.task import Batch
+
+
+class Part(NamedTuple):
+    """The file of a checkpoint's rows, and what they took; None where they were there already."""
+
+    path: Path
+    cost: Cost | None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -55,13 +65,20 @@ class Measurement:
     def _bootstrap(self) -> np.ndarray:
         return bootstrap_weights(sum(map(len, self.plan.parts)), self.resamples)
 
-    def step(self, step: int) -> Path:
-        """Measure a checkpoint, unless its rows are there already; return their file."""
+    def step(self, step: int) -> Part:
+        """Measure a checkpoint, unless its rows are there already."""
+        start = time.perf_counter()
         state = self.series.load(step)
         part = self.folder / f"step-{step:08d}-{short_digest(state)}.parquet"
-        return part if part.exists() else write_part(part, self._rows(step, state))
+        if part.exists():
+            return Part(part, None)
+        read = time.perf_counter() - start
+        self._model  # noqa: B018 - built once, which is no checkpoint's cost
+        start = time.perf_counter()
+        rows, of_probes = self._rows(step, state)
+        return Part(write_part(part, rows), Cost(read + time.perf_counter() - start, of_probes))
 
-    def _rows(self, step: int, state: State) -> pd.DataFrame:
+    def _rows(self, step: int, state: State) -> tuple[pd.DataFrame, Mapping[str, float]]:
         series, plan = self.series, self.plan
         try:
             models.load(self._model, state)
@@ -72,15 +89,15 @@ class Measurement:
         known = {"run": series.name, "step": step, "tokens": series.tokens.get(step), "seed": series.seed}
         labels: dict[str, Any] = {name: label for name, label in known.items() if label is not None}
         if marker is not None:
-            return tidy([marker.assign(**labels)])
+            return tidy([marker.assign(**labels)]), {}
         blocks: list[Columns] = []
-        found = readings(plan, Checkpoint(self._model, step, state)).of
+        found = readings(plan, Checkpoint(self._model, step, state))
         for probe in plan.probes:
-            for reading in found[type(probe).__name__]:
+            for reading in found.of[type(probe).__name__]:
                 block = columns(reading, self._bootstrap, probe.quantities.get(reading.quantity))
                 nested = _of_references(block, plan.parts[0])
                 blocks.append({**block, **nested, **labels, "probe": type(probe).__name__})
-        return tidy_columns(blocks)
+        return tidy_columns(blocks), dict(found.seconds)
 
     def __getstate__(self) -> dict[str, Any]:
         # Each process builds the model, and draws the resamples, anew.
@@ -107,18 +124,30 @@ def measure_steps(
 ) -> list[Path]:
     """Measure the checkpoints without rows so far; return the files of all rows, in the order of the steps.
 
+    After the first of them a line on standard error says what the others take, if that is more than a minute.
+
     Raises:
         ValueError: a series that other processes cannot open, since reading it needs what only this process has.
     """
-    steps, name = measurement.series.steps, measurement.series.name
-    with _parts(measurement, min(workers, len(steps)), executor) as parts:
-        return list(tqdm(parts, total=len(steps), disable=not progress, desc=f"{name}: probes", unit="checkpoint"))
+    series, plan, said = measurement.series, measurement.plan, not progress or executor is not None
+    steps, workers, paths = series.steps, min(workers, len(series.steps)), list[Path]()
+    bar = tqdm(total=len(steps), disable=not progress, desc=f"{series.name}: probes", unit="checkpoint")
+    with bar, _parts(measurement, workers, executor) as parts:
+        for part in parts:
+            paths.append(part.path)
+            bar.update()
+            if part.cost is None or said:
+                continue
+            said, left = True, len(steps) - len(paths)
+            if line := forecast(part.cost, left, workers, plan.probes, plan.architecture):
+                bar.write(f"{series.name}: {line}", file=sys.stderr)
+    return paths
 
 
 @contextlib.contextmanager
 def _parts(
     measurement: Measurement, workers: int, executor: concurrent.futures.Executor | None
-) -> Iterator[Iterator[Path]]:
+) -> Iterator[Iterator[Part]]:
     steps = measurement.series.steps
     if executor is None and workers == 1:
         yield map(measurement.step, steps)
@@ -153,7 +182,7 @@ def _pickled(measurement: Measurement) -> bytes:
         ) from reason
 
 
-def _measure_in_worker(path: Path, step: int) -> Path:
+def _measure_in_worker(path: Path, step: int) -> Part:
     return _opened(path).step(step)
 
 

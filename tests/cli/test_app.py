@@ -51,7 +51,8 @@ print(json.dumps([after_help, sorted(sys.modules), stages]))
 def test_a_run_is_trained_measured_and_reported_and_only_the_first_two_import_torch(tmp_path: Path) -> None:
     folder = str(tmp_path / "run")
     assert call("train", "markov", "--folder", folder, *SHORT)[0] == 0
-    assert call("measure", folder, "--quiet", "--without", "HeadAblation", "--probe", "AttentionFreezing")[0] == 0
+    chosen = ["--without", "HeadAblation", "--probe", "AttentionFreezing", "--memory", "1MB"]
+    assert call("measure", folder, "--quiet", *chosen)[0] == 0
     probes = set(read_table(tmp_path / "run")["probe"])
     assert {"AttentionFreezing", "RestrictedContextKL"} <= probes
     assert "HeadAblation" not in probes
@@ -127,6 +128,8 @@ def test_a_task_that_there_is_none_of_is_named_with_those_that_there_are(verb: s
     [
         ("--probe", "Nonsense", "there is no probe 'Nonsense'; there are Accuracy,"),
         ("--probe", "ValueAlignment", "the probe ValueAlignment needs arguments"),
+        ("--workers", "0", "a measurement needs at least one worker, got 0"),
+        ("--memory", "much", "--memory takes a size with its unit"),
         ("--only", "Nonsense", "Nonsense is none of the default probes here; they are Loss,"),
     ],
 )

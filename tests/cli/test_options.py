@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import typer
 
-from stagewise.cli.options import read_contexts, reported_errors, show
+from stagewise.cli.options import read_contexts, read_memory, reported_errors, show
 from stagewise.detection.stages import find_stages
 
 
@@ -24,6 +24,19 @@ def test_contexts_are_sorted_and_none_is_there_twice(restricted: bool | None) ->
 def test_contexts_without_a_meaning_are_refused(restricted: bool | None, contexts: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         read_contexts(restricted, contexts)
+
+
+@pytest.mark.parametrize(
+    ("memory", "expected"), [(None, None), ("512MB", 512_000_000), ("1.5 gb", 1_500_000_000), ("2GiB", 2**31)]
+)
+def test_memory_is_a_size_with_its_unit(memory: str | None, expected: int | None) -> None:
+    assert read_memory(memory) == expected
+
+
+@pytest.mark.parametrize("memory", ["512", "MB", "-1MB", "0MB", "2TB", "1IB"])
+def test_memory_without_a_meaning_is_refused(memory: str) -> None:
+    with pytest.raises(ValueError, match="--memory takes a size with its unit, as in 512MB or 2GB; got"):
+        read_memory(memory)
 
 
 @pytest.mark.parametrize(

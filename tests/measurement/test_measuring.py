@@ -3,6 +3,7 @@
 import concurrent.futures
 import threading
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -18,6 +19,7 @@ from stagewise.training import train
 
 TASK = MarkovChain(d_vocab=4, spans=(1, 1), length=4)
 BATCH = TASK.probe_batch(6, seed=0)
+OTHERS = "the other 3 checkpoints take about 0 min"
 PROBES = [Loss(), HeadAblation(kinds=("mean",))]
 
 
@@ -29,11 +31,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_two_processes_give_the_rows_of_one_in_the_same_order(folder: Path) -> None:
+def test_two_processes_give_the_rows_of_one_in_the_same_order_and_say_what_they_take(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     series = open_series(folder)
-    pd.testing.assert_frame_equal(
-        measure(series, PROBES, BATCH, progress=False, workers=2), measure(series, PROBES, BATCH, progress=False)
-    )
+    monkeypatch.setattr("stagewise.measurement.forecast.WORTH_SAYING", 0)
+    several = measure(series, PROBES, BATCH, workers=2)
+    assert capsys.readouterr().err.count(OTHERS) == 1
+    pd.testing.assert_frame_equal(several, measure(series, PROBES, BATCH, progress=False))
 
 
 def test_any_executor_does(folder: Path) -> None:
@@ -53,6 +58,19 @@ def test_what_only_this_process_can_read_is_refused_by_others() -> None:
     series = CheckpointSeries("here", made, (0, 1), load)
     with pytest.raises(ValueError, match=r"'here'.*cannot be handed to another process.*workers=1"):
         measure(series, PROBES, BATCH, progress=False, workers=2)
+
+
+def test_what_the_others_take_is_said_once_after_the_first(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def said(**named: Any) -> int:
+        measure(open_series(folder), PROBES, BATCH, folder=tmp_path, **named)
+        return capsys.readouterr().err.count(OTHERS)
+
+    monkeypatch.setattr("stagewise.measurement.forecast.WORTH_SAYING", 0)
+    assert said(progress=False, resamples=10) == 0
+    assert said(resamples=20) == 1
+    assert said(resamples=20) == 0  # all rows are there
 
 
 def test_no_workers_are_refused(folder: Path) -> None:

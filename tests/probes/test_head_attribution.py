@@ -1,12 +1,10 @@
 """Head attribution: close to exact ablation where the loss is near to linear, checked on the heads on top."""
 
-import dataclasses
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from scipy.stats import spearmanr
 
 from stagewise import models
@@ -66,7 +64,7 @@ def test_of_a_squared_error_the_last_layers_estimate_lacks_the_square_of_what_is
     task = SparseRegression(6, 3)
     batch = task.probe_batch(8, seed=0)
     sizes = {"n_ctx": task.n_ctx, "d_vocab": task.d_vocab, "d_vocab_out": batch.targets.shape[-1]}
-    plain = {**sizes, "normalization_type": None}
+    plain: dict[str, Any] = {**sizes, "normalization_type": None}
     estimated = changes(table_of(HeadAttribution(), batch, **plain), "estimated_change")
     ablation = table_of(HeadAblation(kinds=("mean",)), batch, **plain)
     difference = changes(ablation, "loss_change") - estimated
@@ -128,18 +126,3 @@ def test_spearmans_correlation_is_scipys() -> None:
 def test_wrong_arguments_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         HeadAttribution(**arguments)
-
-
-def test_the_model_has_no_gradients_afterwards() -> None:
-    found: list[bool] = []
-
-    @dataclasses.dataclass(frozen=True)
-    class Spy(HeadAttribution):
-        def read(self, view: Any) -> Any:
-            readings = super().read(view)
-            found.append(torch.is_grad_enabled())
-            assert not readings[0].values.requires_grad
-            return readings
-
-    table_of(Spy())
-    assert found
