@@ -121,11 +121,12 @@ def measure_run(
     The arguments are those of `run`.
     """
     batch, parts = run_batch(recipe, folder), folder / "tables" / "parts"
-    write_batch(folder, batch)
     series = open_series(folder, classes=[type(recipe.architecture.init)])
     chosen = _chosen(probes, extra_probes, recipe.architecture, batch, recipe.task)
     with run_folder.measuring(parts):
-        return measure(series, chosen, batch, folder=parts, save=folder / TABLE, **resources)
+        table = measure(series, chosen, batch, folder=parts, save=folder / TABLE, **resources)
+    write_batch(folder, batch)
+    return table
 
 
 def run_batch(recipe: Recipe, folder: Path) -> Batch:
@@ -199,9 +200,9 @@ def measured(
         batch or task.probe_batch(_sequences(series.architecture, task.n_ctx, SEQUENCES, NUMBERS), seed=0).complete()
     )
     chosen = _chosen(probes, extra_probes, series.architecture, batch, task)
-    write_batch(folder, batch)
     with run_folder.measuring(folder / "parts"):
         table = measure(series, chosen, batch, folder=folder / "parts", save=folder / TABLE, **resources)
+    write_batch(folder, batch)
     record = {
         "format": run_folder.FORMAT,
         "series": {

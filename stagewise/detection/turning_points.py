@@ -13,6 +13,9 @@ from stagewise.table import LEVEL
 DEGREE, FINE = 4, 401
 """Degree of the polynomial fitted to a valley, and points at which it is evaluated."""
 
+TAIL = 12
+"""Checkpoints from the lowest one on that are enough to tell how far noise is correlated."""
+
 VALLEY = 0.5
 """Part of a valley's depth up to which it is fitted."""
 
@@ -58,8 +61,10 @@ def turn(curve: pd.DataFrame, criteria: StageCriteria = DEFAULT, seed: int = 0) 
         seed: of the simulations under the null.
     """
     steps, values = curve["step"].to_numpy(), curve["value"].to_numpy()
-    smooth, sigma, rate = smoothed(values), float(noise(values)), float(correlation(values))
-    t, generator = int(smooth.argmin()), np.random.default_rng(seed)
+    smooth, sigma, generator = smoothed(values), float(noise(values)), np.random.default_rng(seed)
+    t = int(smooth.argmin())
+    # Before the minimum a curve bends while it falls, which looks like correlation: take it from where it rises.
+    rate = float(correlation(values[t:] if len(values) - t >= TAIL else values))
     rise = _rise(smooth)
     draws = correlated_noise(generator, sigma, rate, (criteria.simulations, len(steps)))
     as_large = (_rise(smoothed(monotone(smooth, increasing=False) + draws)) >= rise).sum()

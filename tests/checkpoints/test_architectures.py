@@ -81,7 +81,7 @@ def test_a_name_of_transformer_lens_is_taken() -> None:
         ("{no json", r"this is no JSON"),
         ("not/there.json", r"not/there.json is not there: give a HookedTransformerConfig"),
         ({"n_layers": 2}, r"the model config lacks d_head, d_model, d_vocab, n_ctx"),
-        ({**FIELDS, "n_layers": None}, r"the fields of this config do not make a model"),
+        ({**FIELDS, "n_layers": None}, r"the model config's n_layers: expected a whole number of at least 1, got null"),
         ({"model_type": "no-such-type"}, r"transformers does not know the model type"),
     ],
 )

@@ -37,7 +37,7 @@ def test_every_combination_has_its_run_and_its_row_and_is_not_run_again(tmp_path
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--set", "plan.seeds.init=0,one"], "--set plan.seeds.init: expected a whole number, got 'one'"),
+        (["--set", "plan.seeds.init=0,one"], "--set plan.seeds.init: expected a whole number of at least 0, got 'one'"),
         (
             ["--set", "plan.clip=1", "--set", "plan.clip=2"],
             "--set plan.clip is given twice: write all its values in one",

@@ -4,7 +4,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-import torch
 
 from stagewise import models as model
 from stagewise.architecture import Architecture
@@ -92,13 +91,13 @@ def test_every_head_kind_and_control_has_its_rows() -> None:
     assert (table.query("quantity == 'kl'")["value"] > -FLOAT32).all()
 
 
-def test_one_sequence_is_its_own_mean_and_sample() -> None:
+def test_one_sequence_has_no_others_to_take_an_output_from() -> None:
     made = Architecture(
         {"n_layers": 1, "d_model": 8, "d_head": 4, "n_ctx": TASK.n_ctx, "d_vocab": 4, "attn_only": True}
     )
     series = CheckpointSeries("run", made, (0,), lambda step: model.weights(model.build(made)))
-    table = measure(series, [HeadAblation(kinds=("mean", "resample"))], TASK.probe_batch(1, seed=0), progress=False)
-    assert torch.tensor(table["value"].to_numpy()).abs().max() < FLOAT32
+    with pytest.raises(ValueError, match="mean and resample ablation replaces a head's output by that of other"):
+        measure(series, [HeadAblation(kinds=("mean", "resample"))], TASK.probe_batch(1, seed=0), progress=False)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from stagewise.checkpoints.checksums import LIST
 from stagewise.cli.app import app
 from stagewise.experiments.scan_and_snap import figures
 
@@ -21,7 +22,7 @@ def test_figure_4_writes_its_tables_and_says_how_much_attention_common_tokens_ke
     assert "2.1513 -> 2.0925 (step 10)" in printed
     assert "common tokens keep 35.9% of class 0" in printed
     written = {path.name for path in (tmp_path / "run").iterdir()}
-    expected = {"attention.csv", "measurements.parquet", "settings.json", "figure_4.png", "figure_4.svg"}
+    expected = {LIST, "attention.csv", "measurements.parquet", "settings.json", "figure_4.png", "figure_4.svg"}
     assert written == expected
     attention = pd.read_csv(tmp_path / "run" / "attention.csv")
     total = attention.groupby(["run", "step", "class"])["attention"].sum()
