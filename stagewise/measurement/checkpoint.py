@@ -70,15 +70,15 @@ def readings(plan: Plan, checkpoint: Checkpoint) -> Readings:
         [probe for probe in plan.probes if type(probe).__name__ not in plan.whole],
         defaultdict[str, float](float),
     )
-    found = _of_slices(plan, sliced, plan.parts, checkpoint, seconds)
+    slices = Slices(plan, sliced, plan.parts, checkpoint)
+    found = _of_slices(slices, seconds)
     if missing := [probe for probe in plan.probes if type(probe).__name__ not in found]:
         plan.whole.update(type(probe).__name__ for probe in missing)
-        found |= _of_slices(plan, missing, [joined(plan.parts)], checkpoint, seconds)
+        found |= _of_slices(Slices(plan, missing, [joined(plan.parts)], checkpoint), seconds)
     for probe in plan.probes:
         name, start = type(probe).__name__, time.perf_counter()
         if edits := tuple(dict.fromkeys(probe.further_edits(found[name]))):
-            own = _of_slices(plan, [FurtherEdits(edits)], plan.parts, checkpoint, defaultdict(float))
-            change, kl = (reading.values.unbind(1) for reading in own[FurtherEdits.__name__])
+            change, kl = (reading.values.unbind(1) for reading in slices.read_further(FurtherEdits(edits)))
             effects = dict(zip(edits, map(Effect, change, kl), strict=True))
             found[name] = [*found[name], *probe.further_readings(found[name], effects)]
             seconds[name] += time.perf_counter() - start
@@ -104,15 +104,9 @@ class FurtherEdits(AbstractProbe):
         return [Reading("batch edit", change, "loss_change", labels), Reading("batch edit", kl, "kl", labels)]
 
 
-def _of_slices(
-    plan: Plan,
-    probes: Sequence[AbstractProbe],
-    parts: Sequence[Batch],
-    checkpoint: Checkpoint,
-    seconds: defaultdict[str, float],
-) -> dict[str, list[Reading]]:
+def _of_slices(slices: "Slices", seconds: defaultdict[str, float]) -> dict[str, list[Reading]]:
     """Return the readings of those probes whose readings of slices add up; count the time of each."""
-    slices = Slices(plan, probes, parts, checkpoint)
+    parts = slices.parts
     read = [slices.read(number, seconds) for number in range(len(parts))]
     sizes, found = [len(part) for part in parts], {}
     for name in read[0]:
@@ -151,9 +145,12 @@ class Slices:
         )
         if self.attributions:
             self.hooks |= gradients.hooks_for_attribution(self.model)
+            for layer in range(architecture.n_layers):  # the heads on top are ablated too
+                self.hooks |= models.hooks_for(self.model, (AblateHead(layer, 0),))
             replaced |= {gradients.INPUT, *map(_z, range(architecture.n_layers))}
         self.mean, self.last = self._of_all(replaced) if len(parts) > 1 else ({}, [])
         self.lean: LeanWeights | None = None
+        self.pass_of_all: tuple[Measured, View] | None = None
 
     def read(self, number: int, seconds: defaultdict[str, float]) -> dict[str, list[Reading]]:
         """Return the readings of every probe on one slice; count the time of each."""
@@ -169,12 +166,23 @@ class Slices:
             self.checkpoint.step, self.plan.architecture, batch, log_probs, activations, measured.edited(self.edits),
             self.checkpoint.weights, self.circuits, measured.attributed(self.attributions),
         )  # fmt: skip
+        if self.attributions and len(self.parts) == 1:
+            self.pass_of_all = measured, view
         read = {}
         for probe in self.probes:
             name, start = type(probe).__name__, time.perf_counter()
             read[name] = probe.read(view)
             seconds[name] += time.perf_counter() - start
         return read
+
+    def read_further(self, probe: FurtherEdits) -> list[Reading]:
+        """Return the effects of further edits: from the pass that is there where it is of all sequences, or anew."""
+        if self.pass_of_all is not None:
+            measured, view = self.pass_of_all
+            if all(models.hooks_for(self.model, edit) <= view.activations.keys() for edit in probe.chosen):
+                return probe.read(dataclasses.replace(view, edited=measured.edited(probe.chosen)))
+        anew = Slices(self.plan, [probe], self.parts, self.checkpoint)
+        return _of_slices(anew, defaultdict(float))[type(probe).__name__]
 
     def _of_all(self, names: Iterable[str]) -> tuple[Mapping[str, Tensor], list[Mapping[str, Tensor]]]:
         """Return the mean of activations over all sequences [1 pos ...], and each slice's last one."""
