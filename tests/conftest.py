@@ -51,8 +51,12 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 @pytest.fixture(autouse=True, scope="session")
-def one_thread() -> None:
+def one_thread() -> Iterator[None]:
+    """One thread; commands that run in this process leave its allocator alone, for others measure its memory."""
     torch.set_num_threads(1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("stagewise.models.process.keep_freed_memory", lambda: None)
+        yield
 
 
 @pytest.fixture(autouse=True, scope="session")

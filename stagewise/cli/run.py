@@ -240,8 +240,9 @@ def run_emergence(
         from stagewise.sweeping import RunsFailed
 
         try:
+            axes = read_axes(grid or [])
             result = emergence.run(
-                figure, setting, folder, grid=read_axes(grid or []), budget=budget, workers=workers, progress=not quiet
+                figure, setting, folder, grid=axes, budget=budget, workers=workers, progress=not quiet
             )
         except RunsFailed as failed:
             raise ValueError(str(failed)) from failed

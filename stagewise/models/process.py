@@ -10,17 +10,23 @@ KEPT = 2**30
 
 
 def one_thread() -> None:
-    """Set torch to one thread, and keep freed memory for the next tensor.
+    """Set torch to one thread, and keep freed memory.
 
-    Small models train fastest on one thread a process; two on busy cores are tens of times slower. Memory that is given
-    back to the system after each tensor is filled with zeros by it before the next: a tenth to a quarter of the time
-    of edited passes.
+    Small models train fastest on one thread a process; two on busy cores are tens of times slower.
     """
     import torch
 
     torch.set_num_threads(1)
-    if sys.platform == "linux":
-        library = ctypes.CDLL(None)
-        if hasattr(library, "mallopt"):  # glibc
-            library.mallopt(M_MMAP_THRESHOLD, KEPT)
-            library.mallopt(M_TRIM_THRESHOLD, KEPT)
+    keep_freed_memory()
+
+
+def keep_freed_memory() -> None:
+    """Keep freed memory for the next tensor, where the C library is glibc.
+
+    What is given back to the system is filled with zeros by it before the next tensor: a tenth to a quarter of the time
+    of edited passes.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if mallopt is not None:
+        mallopt(M_MMAP_THRESHOLD, KEPT)
+        mallopt(M_TRIM_THRESHOLD, KEPT)

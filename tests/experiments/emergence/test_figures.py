@@ -35,7 +35,7 @@ def ask(*arguments: str) -> tuple[int, str]:
         ("--setting big", "got 'big'"),
         ("--figure 4 --grid N_pairs=64 --grid N_tokens=32", "got n_pairs=64, n_tokens=32"),
         ("--figure 5 --grid p=1.5", "between 0 and 1; got 1.5"),
-        ("--figure 5 --grid p=nan", "between 0 and 1; got nan"),
+        ("--figure 5 --grid p=nan", "AssociativeRecall.p: expected a finite number, got nan"),
         ("--figure 5 --grid B=13", "of the n_pairs = 12 slots, at least 1; got 13"),
         ("--figure 5 --grid B=0", "at least 1; got 0"),
         ("--figure 5 --grid N_pairs=8,12", "takes one N_pairs, got 8, 12"),
