@@ -11,7 +11,7 @@ from torch import Generator, Tensor
 from stagewise.init import AbstractInit, Config, GaussianInit, InitialWeights, Shapes, uniform, zeros
 from stagewise.plan import Count, check_fields, checked
 
-SIZES = {"n_layers", "d_model", "d_head", "n_ctx", "d_vocab"}
+SIZES = dict.fromkeys(("n_layers", "d_model", "d_head", "n_ctx", "d_vocab"), Count) | {"n_heads": Count | Literal[-1]}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,18 +34,12 @@ class Architecture:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        part: Any = self.init
-        while isinstance(part, AbstractInit) and dataclasses.is_dataclass(part):  # `WithoutPositions` holds another
-            check_fields(part)
-            part = getattr(part, "init", None)
-        missing = SIZES - set(self.config)
-        if missing:
+        if missing := SIZES.keys() - {"n_heads"} - self.config.keys():
             raise ValueError(f"the model config lacks {', '.join(sorted(missing))}; got {dict(self.config)}")
-        for size in SIZES & self.config.keys():
-            checked(self.config[size], Count, f"the model config's {size}")
-        checked(self.config.get("n_heads", -1), Count | Literal[-1], "the model config's n_heads")
-        if self.n_layers < 1 or self.n_heads < 1:
-            raise ValueError(f"a model needs a layer and a head, got {self.n_layers} layers of {self.n_heads} heads")
+        for size, kind in SIZES.items():
+            checked(self.config.get(size, -1), kind, f"the model config's {size}")
+        if self.n_heads < 1:
+            raise ValueError(f"a model needs a head, got d_model = {self.config['d_model']} below d_head")
 
     @property
     def n_layers(self) -> int:

@@ -36,8 +36,7 @@ Columns beside the axes:
 - probe: class name of the probe.
 - quantity: name of the value within the probe.
 - value: the measured value, averaged over the batch.
-- lo: lower end of the 95 % bootstrap interval.
-- hi: upper end of the 95 % bootstrap interval.
+- lo, hi: ends of the 95 % bootstrap interval.
 - n: number of sequences averaged.
 - resamples: the value in every bootstrap resample, of what stages and onsets are found in.
 - map: the cells of a map over queries and keys, query after query, in one row without a value; see `table.maps_in`.

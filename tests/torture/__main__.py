@@ -25,6 +25,9 @@ GOOD = (
 """What may come of a trial. All else is lost or wrong."""
 
 
+SWEPT = [*trials.SHORT, "--no-restricted"]
+
+
 class Torture:
     """The commands, the folders that they make undisturbed, and how long each takes."""
 
@@ -113,7 +116,7 @@ class Torture:
     def workers(self, number: int) -> Iterator[str]:
         """Kill workers of a sweep, or the sweep itself, and let it finish."""
         folder = self.root / "sweep"
-        run = command("sweep", "markov", "--folder", str(folder), "--set", "plan.seeds.init=0,1", *trials.SHORT)
+        run = command("sweep", "markov", "--folder", str(folder), "--set", "plan.seeds.init=0,1", *SWEPT)
         reference, seconds, done = None, 0.0, 0
         while done < number:
             trials.emptied(folder)
@@ -138,7 +141,7 @@ class Torture:
         ended(command("train", "markov", "--folder", str(short), *trials.SHORT))
         pairs = (
             (self.whole, command("train", "--from", str(self.whole / "run.json"), "--folder", str(self.root / "1"))),
-            (short, command("sweep", "markov", "--folder", str(self.root / "2"), *trials.SHORT)),
+            (short, command("sweep", "markov", "--folder", str(self.root / "2"), *SWEPT)),
         )
         for number, (reference, run) in enumerate(pairs, start=1):
             result = ended(run, trials.fork_workers)
@@ -155,6 +158,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=0, help="of the random moments and places")
     parser.add_argument("--part", type=float, default=1.0, help="part of the number of trials")
+    parser.add_argument("--only", default="", help="words of the kinds of trial to do, as in flipped")
     chosen = parser.parse_args()
     trials.preload()
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -183,6 +187,8 @@ def main() -> int:
         }
         print(f"{'what was tried':<26} {'times':>5}  what came")
         for kind, outcomes in kinds.items():
+            if chosen.only not in kind:
+                continue
             counted = Outcomes(outcomes)
             failures += [f"{kind}: {outcome}" for outcome in counted if outcome not in GOOD]
             for row, (outcome, times) in enumerate(sorted(counted.items(), key=lambda each: -each[1])):
