@@ -239,10 +239,10 @@ def run_emergence(
         from stagewise.experiments.emergence.grids import read_axes
         from stagewise.sweeping import RunsFailed
 
+        axes, progress = read_axes(grid or []), not quiet
         try:
-            axes = read_axes(grid or [])
             result = emergence.run(
-                figure, setting, folder, grid=axes, budget=budget, workers=workers, progress=not quiet
+                figure, setting, folder, grid=axes, budget=budget, workers=workers, progress=progress
             )
         except RunsFailed as failed:
             raise ValueError(str(failed)) from failed
