@@ -201,5 +201,5 @@ def test_jobs_of_submitit_give_their_rows_and_their_errors(tmp_path: Path) -> No
     settings = grid(folder=[str(tmp_path)], x=[1, 2])
     with pytest.raises(RunsFailed, match=r"(?s)1 of 2 runs failed.*'x': 2.*x is 2"):
         sweep(record, settings, tmp_path, executor, progress=False)
-    (path,) = (tmp_path / "results").iterdir()
+    (path,) = (tmp_path / "results").glob("*.json")
     assert json.loads(path.read_text())["result"] == {"square": 1}

@@ -239,11 +239,9 @@ def run_emergence(
         from stagewise.experiments.emergence.grids import read_axes
         from stagewise.sweeping import RunsFailed
 
-        axes, progress = read_axes(grid or []), not quiet
+        axes, bar = read_axes(grid or []), not quiet
         try:
-            result = emergence.run(
-                figure, setting, folder, grid=axes, budget=budget, workers=workers, progress=progress
-            )
+            result = emergence.run(figure, setting, folder, grid=axes, budget=budget, workers=workers, progress=bar)
         except RunsFailed as failed:
             raise ValueError(str(failed)) from failed
         print(emergence.in_words(result.numbers))

@@ -50,56 +50,42 @@ def measure(
 ) -> pd.DataFrame:
     """Run the probes on every checkpoint of the series and return one tidy table.
 
-    A checkpoint costs one clean pass, and for each different edit that any probe asks for what it changes: see
-    `models.lean`. The batch goes through in slices that fit into a budget of memory, so that nothing is left out for
-    the size of a model. Every probe reads the same numbers as if it ran alone. Rows go to disk checkpoint by
-    checkpoint, so that memory does not grow with their number; a large table is mapped from a file, see `parts.join`.
+    A checkpoint costs one clean pass, and for each different edit what it changes: see `models.lean`. The batch goes
+    through in slices that fit into a budget of memory. Every probe reads the same numbers as if it ran alone. Rows go
+    to disk checkpoint by checkpoint, and a large table is mapped from a file, see `parts.join`.
 
     Args:
         series: the checkpoints; one is in memory at a time. Of several series, as of several seeds, one table.
         probes: what to measure.
         batch: the fixed probe batch.
-        folder: where to keep each checkpoint's rows, so that an interrupted measurement resumes where it stopped;
-            rows of another batch, of other probes, or of another version of their code are not reused.
+        folder: where to keep each checkpoint's rows, from which an interrupted measurement resumes; rows of another
+            batch, of other probes, or of another version of their code are not reused.
         save: where to write the table too, as Parquet.
         resamples: bootstrap resamples of the batch's sequences, for the 95 % intervals.
         device: where to run the model.
         memory: bytes that the passes of a slice may take, or those of a single sequence where it takes more; None
             takes a quarter of what is free, half a gigabyte at most.
         workers: processes of one thread, each with a checkpoint at a time. The rows are the same, in the same order.
-        executor: anything with the `concurrent.futures` interface, in place of processes of its own: see
-            `sweeping.sweep`. Its workers see the folder.
-        by_hooks: run every edited pass with TransformerLens's hooks, many times slower: what the lean passes, which
-            are used where they give the model's own predictions, are compared with.
+        executor: in place of these processes, as in `sweeping.sweep`; its workers see the folder.
+        by_hooks: run every edited pass with TransformerLens's hooks, even where the lean passes, which are many times
+            faster, give the model's own predictions.
         progress: show a bar.
 
     Raises:
         ValueError: a probe asks for what the batch or the model does not have, or a kind of probe comes twice.
     """
-    if not probes:
-        raise ValueError("there is nothing to measure: give at least one probe")
-    names = [type(probe).__name__ for probe in probes]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise ValueError(f"give one probe of a kind, their rows share its name: {', '.join(twice)} came twice")
     several = [series] if isinstance(series, CheckpointSeries) else list(series)
-    if len({one.name for one in several}) < max(len(several), 1):
-        raise ValueError(f"several series need a name each; got {', '.join(one.name for one in several) or 'none'}")
-    for one in several:
-        edits = [edit for probe in probes for edit in probe.edits(one.architecture)]
-        check_batch(batch, one.architecture, edits, f"the series {one.name}")
-    if workers < 1:
-        raise ValueError(f"a measurement needs at least one worker, got {workers}")
+    _check(several, probes, batch, workers)
     memory = default_memory(device) // workers if memory is None else memory
     written: list[Path] = []
     with tempfile.TemporaryDirectory() as scratch:
         for number, one in enumerate(several):
             temporary = Path(scratch, str(number))
-            rows_folder = temporary if folder is None else _parts(Path(folder), one, probes, batch, resamples)
+            rows = temporary if folder is None else _parts(Path(folder), one, probes, batch, resamples, by_hooks)
             backward = any(list(probe.attributions(one.architecture)) for probe in probes)
             cut = slices(batch.to(device), one.architecture, memory, backward)
             plan = Plan(one.architecture, probes, cut, by_hooks)
-            measurement = Measurement(one, plan, rows_folder, resamples, device)
-            parts = measure_steps(measurement, workers, executor, progress)
+            parts = measure_steps(Measurement(one, plan, rows, resamples, device), workers, executor, progress)
             written += [*parts, *_across(one, parts, probes, temporary)]
         quantities = {type(probe).__name__: dict(probe.quantities) for probe in probes}
         if save is not None:
@@ -107,6 +93,22 @@ def measure(
         table = Table(join(written))
         declare(table, quantities)
         return table
+
+
+def _check(several: Sequence[CheckpointSeries], probes: Sequence[AbstractProbe], batch: Batch, workers: int) -> None:
+    """Refuse what no table could tell apart, and what the models cannot read."""
+    if not probes:
+        raise ValueError("there is nothing to measure: give at least one probe")
+    names = [type(probe).__name__ for probe in probes]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"give one probe of a kind, their rows share its name: {', '.join(twice)} came twice")
+    if len({one.name for one in several}) < max(len(several), 1):
+        raise ValueError(f"several series need a name each; got {', '.join(one.name for one in several) or 'none'}")
+    for one in several:
+        edits = [edit for probe in probes for edit in probe.edits(one.architecture)]
+        check_batch(batch, one.architecture, edits, f"the series {one.name}")
+    if workers < 1:
+        raise ValueError(f"a measurement needs at least one worker, got {workers}")
 
 
 def _across(
@@ -123,10 +125,15 @@ def _across(
 
 
 def _parts(
-    folder: Path, series: CheckpointSeries, probes: Sequence[AbstractProbe], batch: Batch, resamples: int
+    folder: Path,
+    series: CheckpointSeries,
+    probes: Sequence[AbstractProbe],
+    batch: Batch,
+    resamples: int,
+    by_hooks: bool,
 ) -> Path:
     """Return the folder of this measurement, named by the hash of everything that determines it but the weights."""
-    code = [version("stagewise"), *map(_source, probes)]
+    code = [version("stagewise"), by_hooks, *map(_source, probes)]
     order = batch.nested_references  # equal batches may order their references differently
     parts = folder / short_digest([series.name, series.architecture, list(probes), batch, order, resamples, code])
     settings = {

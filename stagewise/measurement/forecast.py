@@ -55,7 +55,7 @@ def forecast(
     return f"{line}, of which {' and '.join(parts)}: `{without}` leaves them out"
 
 
-def in_words(seconds: float) -> str:
+def in_words(seconds: int | float) -> str:
     """Return a time in minutes, or in hours and minutes.
 
     >>> in_words(100), in_words(7500)
