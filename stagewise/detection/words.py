@@ -43,8 +43,8 @@ NO_ONSETS = {
 """Verdict -> why there is no onset."""
 
 GROUPS = {
-    "moves by less than {:g} or its noise": (OnsetVerdict.SMALL, OnsetVerdict.NOISE),
-    "moves gradually, as at other times, or at one checkpoint": (
+    "moved by less than {:g} or its noise": (OnsetVerdict.SMALL, OnsetVerdict.NOISE),
+    "moved gradually, as at other times, or at one checkpoint": (
         *(OnsetVerdict.GRADUAL, OnsetVerdict.COMMON, OnsetVerdict.SPIKE),
     ),
     "may be smooth": (OnsetVerdict.STEADY,),
@@ -198,7 +198,7 @@ def without_onset(onsets: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> st
     """Say how many scores have no onset, and why.
 
     >>> without_onset(pd.DataFrame({"verdict": ["onset", "small"]}))
-    '2 scores were followed, 1 of them without onset: 1 moves by less than 0.1 or its noise.'
+    '2 scores were followed, 1 of them without onset: 1 moved by less than 0.1 or its noise.'
     """
     if "transition" in onsets:
         onsets = onsets[onsets["transition"] == 1]

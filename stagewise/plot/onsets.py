@@ -58,16 +58,20 @@ def _panel(ax: Axes, table: pd.DataFrame, rows: pd.DataFrame, stages: Stages) ->
     shade_stages(ax, stages, numbers_only=True)
     colours = head_colours(rows)
     with_onset = rows[rows["onset"]][:LABELLED]
-    others = rows.drop(with_onset.index)
+    line_of = pd.Series([_line(row) for row in rows.to_dict("records")], rows.index)  # a curve may have several onsets
+    others = rows[~line_of.isin(line_of[with_onset.index]) & ~line_of.duplicated()]
     moved = (others["after"] - others["before"]).abs().fillna(0).nlargest(GREYS)
     for line in curves_of(table, others.loc[moved.index]):
         ax.plot(line["step"], line["value"], color=GREY, linewidth=0.9, label="_without", zorder=1)
     first = rows.iloc[0]
     quantity = quantity_of(table, str(first["probe"]), str(first["quantity"]))
-    for i, (row, line) in enumerate(zip(with_onset.to_dict("records"), curves_of(table, with_onset), strict=True)):
-        colour = "#222222" if pd.isna(row["head"]) else colours[int(row["layer"]), int(row["head"])]
-        curve(ax, line, _line(row) or quantity.label, colour, marker(i))
-        _interval(ax, row["t50_lo"], row["t50_hi"], (row["before"] + row["after"]) / 2, colour)
+    for i, (name, own) in enumerate(with_onset.groupby(line_of[with_onset.index], sort=False)):
+        (line,) = curves_of(table, own[:1])
+        head = own.iloc[0]
+        colour = "#222222" if pd.isna(head["head"]) else colours[int(head["layer"]), int(head["head"])]
+        curve(ax, line, str(name) or quantity.label, colour, marker(i))
+        for row in own.to_dict("records"):
+            _interval(ax, row["t50_lo"], row["t50_hi"], (row["before"] + row["after"]) / 2, colour)
     set_value_axis(ax, quantity)
     if not pd.isna(first["relation"]):
         ax.set_ylabel(f"{ax.get_ylabel()}\n({escaped(str(first['relation']))})")

@@ -21,3 +21,15 @@ def test_without_any_onset_what_moved_most_is_drawn(one_onset: pd.DataFrame) -> 
     never = one_onset[one_onset["head"] == 1]
     (ax,) = onset_curves(never, find_stages(never)).axes
     assert {str(line.get_label()) for line in ax.get_lines()} == {"_without"}
+
+
+def test_a_curve_of_two_onsets_is_drawn_and_labelled_once(one_onset: pd.DataFrame) -> None:
+    steps = one_onset["step"].to_numpy(dtype=float)
+    falls = 0.6 / (1 + np.exp(-(np.log1p(steps) - np.log(401)) / 0.05))
+    table = one_onset.assign(value=one_onset["value"] - np.where(one_onset["head"] == 0, falls, 0))
+    stages = find_stages(table)
+    assert stages.onsets.query("onset and head == 0").shape[0] == 2
+    (ax,) = onset_curves(table, stages).axes
+    labels = [str(line.get_label()) for line in ax.get_lines()]
+    assert labels.count("L0H0") == 1
+    assert labels.count("_t50") == 2

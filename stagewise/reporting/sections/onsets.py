@@ -11,7 +11,7 @@ from stagewise.detection.words import without_onset
 from stagewise.plot.onsets import kinds_shown, onset_curves
 from stagewise.reporting.figure import Plot
 from stagewise.reporting.measured import Measured
-from stagewise.reporting.prose import html_table, interval, number
+from stagewise.reporting.prose import html_table, number
 from stagewise.reporting.section import Blocks, Section, never_missing
 
 ONSETS = (
@@ -50,7 +50,7 @@ def onset_rows(onsets: pd.DataFrame) -> list[list[object]]:
         [
             row["words"],
             number(row["t10"]),
-            interval(round(row["t50"]), row["t50_lo"], row["t50_hi"]).replace("inf]", "...]"),
+            f"{number(row['t50'])} [{number(row['t50_lo'])}, {number(row['t50_hi'])}]".replace("inf]", "...]"),
             number(row["t90"]) if np.isfinite(row["t90_hi"]) else "not over",
             *(number(row[name]) for name in ("before", "after", "last")),
             f"{row['p_value']:.2g}",
