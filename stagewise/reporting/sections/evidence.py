@@ -10,7 +10,7 @@ EVIDENCE = (
     "<p>A boundary needs a reference that was approached, a rise that noise on a curve which only falls "
     "would rarely show (p), and a model that came close or paused there (slowdown: 0 where learning "
     "stopped for a while, 1 where it was no slower than around). Other curves with a turning point nearby "
-    "corroborate it: a boundary is the median of their turning points, and its interval holds all of theirs. "
+    "corroborate it. A boundary is the minimum of the reference's own curve, with its interval. "
     "KL, fall and rise are in nats.</p>"
 )
 
