@@ -248,6 +248,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow  # tests/torture kills at random moments, without importing torch anew
 @pytest.mark.parametrize("writes", WRITES)
 def test_a_killed_process_resumes_with_the_same_bits(writes: int, killed: Path, tmp_path: Path) -> None:
     task = MarkovChain(d_vocab=4, spans=(1, 1), length=3, n_sequences=40)

@@ -51,7 +51,7 @@ def test_three_planted_plateaus_are_three_stages_in_order() -> None:
 
 def test_the_interval_of_a_boundary_holds_the_true_turning_point() -> None:
     truth = {name: STEPS[curve.argmin()] for name, curve in three_stages().items()}
-    points = pd.concat([find_stages(table(three_stages(0.01, seed))).turning_points for seed in range(30)])
+    points = pd.concat([find_stages(table(three_stages(0.01, seed))).turning_points for seed in range(20)])
     for name in NAMES[:2]:
         found = points[points["reference"] == name]
         assert ((found["lo"] <= truth[name]) & (truth[name] <= found["hi"])).mean() >= COVERED

@@ -1,7 +1,7 @@
 """The runs behind every figure of incremental learning: recipes by name, at two settings."""
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
+from functools import cache, partial
 from typing import Any, Literal, NamedTuple
 
 from stagewise.architecture import OneHotInit
@@ -114,6 +114,11 @@ def variants(setting: str = "small", seed: int = 0) -> dict[str, Recipe]:
     Source: Yüksel et al. (2026), arXiv:2602.19143, Figures 1 to 19 and B. Deviations: those of `markov.recipe`; the
     reversed run of the small setting is of the minimal model and of spans of two.
     """
+    return dict(_variants(setting, seed))
+
+
+@cache
+def _variants(setting: str, seed: int) -> Mapping[str, Recipe]:
     one = partial(markov.recipe, "minimal", seed, setting=setting)
     whole = partial(markov.recipe, "full", seed, setting=setting)
     overlap: dict[str, Any] = {"spans": (4, 4, 4), "stride": 2, **_OVERLAP.get(setting, {})}

@@ -69,16 +69,17 @@ def test_frequent_distinct_tokens_win_and_a_larger_ratio_ends_denser(seed: int) 
     assert dense == pytest.approx(2.08, abs=0.04)
 
 
-def test_adam_attends_to_more_frequent_tokens_at_larger_rates() -> None:
+@pytest.mark.parametrize("seeds", [10, pytest.param(20, marks=pytest.mark.slow)])
+def test_adam_attends_to_more_frequent_tokens_at_larger_rates(seeds: int) -> None:
     # Check T11.
     rates = [Rates(rate, rate) for rate in (0.1, 0.5, 1.0)]
     winners = []
-    for seed in range(20):
+    for seed in range(seeds):
         *_, last = experiment.moments_of_syn_small(rates, seed, "adam")
         c = attention_by_class(TASK, last.weights.z)
         winners.append(c.gather(2, TASK.distinct_tokens.expand(3, -1, -1))[:, 0].argmax(1))
     for rate, allowed in enumerate(((2, 3), (4, 5, 6), (8, 9))):
-        assert sum(int(winner[rate]) in allowed for winner in winners) >= 18
+        assert sum(int(winner[rate]) in allowed for winner in winners) >= 0.9 * seeds
 
 
 def test_entropy_of_the_law_is_the_recorded_one_and_recall_starts_as_a_step() -> None:
