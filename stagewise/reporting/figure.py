@@ -51,6 +51,13 @@ HUNDREDTHS = re.compile(r"(\.\d\d)\d+")
 """Coordinates are written to a hundredth of a point, not to a millionth: half of a page is coordinates."""
 
 
+SVG_DPI = 72
+"""At which matplotlib lays out an SVG."""
+
+DIGITS = 6
+"""Of the places of axes, as parts of the figure: far below a pixel, far above rounding."""
+
+
 class Plot(NamedTuple):
     """A figure of the report: panels by label ("" for a single one), the rows that it shows, its caption."""
 
@@ -82,6 +89,7 @@ def svg(figure: Figure | object, name: str) -> str:
     if not isinstance(figure, Figure):
         raise TypeError(f"a panel must belong to a matplotlib Figure, got {type(figure).__name__}")
     buffer = io.StringIO()
+    _settle(figure)
     with matplotlib.rc_context({"svg.hashsalt": name, "svg.fonttype": "none"}):
         # Not savefig, which draws twice, to lay out first: drawing lays out.
         canvas: Any = FigureCanvasSVG(figure)
@@ -99,6 +107,23 @@ def svg(figure: Figure | object, name: str) -> str:
     width, height = (round(96 * ENLARGED * inches) for inches in figure.get_size_inches())
     size = f'width="{width}" height="{height}" style="min-width:{min(width, NARROWEST)}px"'
     return re.sub(r'width="[\d.]+pt" height="[\d.]+pt"|height="[\d.]+pt" width="[\d.]+pt"', size, text, count=1)
+
+
+def _settle(figure: Figure) -> None:
+    """Lay the figure out once, and round where its axes are.
+
+    A constrained layout is solved in an order that depends on where its variables lie in memory: by its last bits a
+    marker on an edge is drawn or not.
+    """
+    if figure.get_layout_engine() is None:
+        return
+    dpi, figure.dpi = figure.dpi, SVG_DPI
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    for ax in figure.axes:
+        x, y, width, height = (round(float(bound), DIGITS) for bound in ax.get_position(original=True).bounds)
+        ax.set_position((x, y, width, height))
+    figure.dpi = dpi
 
 
 def csv_link(name: str, rows: pd.DataFrame) -> str:

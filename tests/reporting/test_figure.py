@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pandas as pd
+import pytest
 from matplotlib.figure import Figure
 
 from stagewise.reporting.figure import csv_link, svg
@@ -37,3 +38,14 @@ def test_a_difference_in_the_last_bit_of_a_place_changes_no_byte() -> None:
     assert len(texts) == 1
     (text,) = texts
     assert set(re.findall(r"url\(#([^)]+)\)", text)) == set(re.findall(r'<clipPath id="([^"]+)"', text)) != set()
+
+
+def test_a_layout_is_rounded_before_it_is_drawn() -> None:
+    figure = Figure(layout="constrained")
+    for ax in figure.subplots(2, 1):
+        ax.plot([0, 1], [3, 4])
+        ax.set_ylabel("a label")
+    before = svg(figure, "two")
+    places = [bound for ax in figure.axes for bound in ax.get_position().bounds]
+    assert places == pytest.approx([round(place, 6) for place in places], abs=1e-12)
+    assert svg(figure, "two") == before

@@ -98,6 +98,7 @@ class Child:
     def _run(self, run: Callable[[], None], before: Callable[[], None]) -> None:
         status = 1
         try:
+            os.setsid()  # a pool that is broken signals its group
             os.dup2(self.output.fileno(), 1)
             os.dup2(self.output.fileno(), 2)
             sys.stdout, sys.stderr = (os.fdopen(each, "w", buffering=1, closefd=False) for each in (1, 2))
@@ -158,25 +159,15 @@ def killed(run: Callable[[], None], seconds: float, draws: random.Random) -> boo
 
 
 def killed_within(run: Callable[[], None], seconds: float, draws: random.Random) -> bool:
-    """Kill one of a sweep's workers at a random moment, or the sweep itself; whether it had not ended before."""
+    """Kill one of a sweep's workers at a random moment, or all of it; whether it had not ended before."""
     child = Child(run, fork_workers)
     time.sleep(draws.uniform(0, seconds))
     workers = workers_of(child.process)
-    victim = draws.choice([child.process, *workers])
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(victim, signal.SIGKILL)
-    result = child.wait()
-    for worker in workers:  # they end with their sweep
-        while Path(f"/proc/{worker}").exists() and _is_alive(worker):
-            time.sleep(0.01)
-    return result.status != 0
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+    # Forked workers hold each other's ends of the pipe by which spawned ones notice that their sweep is gone.
+    for victim in draws.choice([[worker] for worker in workers] + [[child.process, *workers]]):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(victim, signal.SIGKILL)
+    return child.wait().status != 0
 
 
 def small_disk(limit: int) -> Callable[[], None]:
