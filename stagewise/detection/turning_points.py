@@ -16,7 +16,7 @@ DEGREE, FINE = 4, 401
 TAIL = 12
 """Checkpoints from the lowest one on that are enough to tell how far noise is correlated."""
 
-VALLEY = 0.5
+VALLEY = 0.1
 """Part of a valley's depth up to which it is fitted."""
 
 
@@ -97,6 +97,8 @@ def _minimum(
     fit = columns @ np.linalg.lstsq(columns, values[valley], rcond=None)[0]
     residual = values[valley] - fit
     deviation = float(np.sqrt((residual**2).sum() / (len(u) - DEGREE - 1)) * np.sqrt((6 - 8 * rate + 2 * rate**2) / 6))
+    # In a short valley the polynomial takes up most of a slow noise: the whole curve tells how large it is.
+    deviation = max(deviation, float(noise(values)))
     draws = fit + correlated_noise(generator, deviation, rate, (criteria.simulations, len(u)))
     draws += _resampled(curve, criteria.simulations, generator)[:, valley]
     lowest = (np.linalg.lstsq(columns, draws.T, rcond=None)[0].T @ fine.T).argmin(1)

@@ -7,11 +7,16 @@ def named_config(name: str) -> dict[str, Any]:
     """Return the fields of a model's HookedTransformerConfig, without its weights; some are looked up on the hub.
 
     Raises:
-        ValueError: TransformerLens knows no such model.
+        ValueError: TransformerLens knows no such model; or it is version 4, which has no such table.
         OSError: the hub does not answer.
     """
-    from transformer_lens.loading_from_pretrained import get_pretrained_model_config
-
+    try:
+        from transformer_lens.loading_from_pretrained import get_pretrained_model_config
+    except ModuleNotFoundError:
+        raise ValueError(
+            f"transformer-lens 4 has no HookedTransformerConfig of the name {name!r}: give the model's config itself, "
+            'or take transformer-lens 3.9 (pip install "transformer-lens<4")'
+        ) from None
     try:
         fields: dict[str, Any] = get_pretrained_model_config(name).to_dict()
     except ValueError as reason:
