@@ -65,9 +65,13 @@ def test_saved_weights_load_and_stay_apart_from_the_model() -> None:
 )
 def test_weights_that_do_not_fit_are_refused_and_nothing_is_copied(change: Callable[..., Any], message: str) -> None:
     built = build(1)
-    before = models.weights(built)
-    state = {name: weight + 1 for name, weight in before.items()}
+    state = {name: weight + 1 for name, weight in models.weights(built).items()}
     change(state)
+    assert_refused_whole(built, state, message)
+
+
+def assert_refused_whole(built: models.Model, state: dict[str, Tensor], message: str) -> None:
+    before = models.weights(built)
     with pytest.raises(ValueError, match=message):
         models.load(built, state)
     assert all(torch.equal(before[name], weight) for name, weight in models.weights(built).items())
@@ -104,13 +108,9 @@ def test_weights_load_by_hugging_faces_names_and_by_the_bridges(kind: str, huggi
 def test_weights_that_do_not_fit_a_bridge_are_refused_and_nothing_is_copied(
     change: Callable[..., Any], message: str, hugging_face: Make
 ) -> None:
-    built = bridged(hugging_face("GPT2"))
-    before = models.weights(built)
     state = dict(hugging_face("GPT2", seed=1).state_dict())
     change(state)
-    with pytest.raises(ValueError, match=message):
-        models.load(built, state)
-    assert all(torch.equal(before[name], weight) for name, weight in models.weights(built).items())
+    assert_refused_whole(bridged(hugging_face("GPT2")), state, message)
 
 
 def gradients(built: models.Model) -> dict[str, Tensor]:
