@@ -137,10 +137,10 @@ class ScoredPredictions:
             else:
                 total = block.logsumexp(-1)
                 losses.append(total - block.gather(-1, targets[:, None])[:, 0])
-                # 0 * -inf is nan: a token that both exclude has no part in the sum.
-                cross = torch.linalg.vecdot(expected, block.masked_fill(block == -torch.inf, 0.0))
-                impossible = ((block == -torch.inf) & (expected > 0)).any(-1)
-                divergences.append(torch.where(impossible, torch.inf, self.negative_entropy[rows] + total - cross))
+                cross = torch.linalg.vecdot(expected, block)
+                if bool(cross.isnan().any()):  # 0 * -inf: a token that both exclude has no part in the sum
+                    cross = torch.linalg.vecdot(expected, block.masked_fill(expected == 0, 0.0))
+                divergences.append(self.negative_entropy[rows] + total - cross)
         return self._mean(torch.cat(losses)), self._mean(torch.cat(divergences))
 
     def loss(self, logits: Float[Tensor, "scored token"]) -> Float[Tensor, " batch"]:

@@ -171,9 +171,7 @@ def _existing(folder: Path) -> Path:
 
 def _pickled(measurement: Measurement) -> bytes:
     try:
-        pickled: bytes = cloudpickle.dumps(
-            measurement
-        )  # by value where plain pickle has no name: functions in functions
+        pickled: bytes = cloudpickle.dumps(measurement)  # functions in functions have no name for plain pickle
         return pickled
     except (pickle.PicklingError, AttributeError, TypeError) as reason:
         raise ValueError(

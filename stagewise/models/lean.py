@@ -17,7 +17,7 @@ from torch import Tensor
 
 from stagewise.intervention import AblateHead, Edit, RestrictContext, first_layer
 from stagewise.models.edits import Replacement
-from stagewise.models.lean_reading import lean_weights, rotary_hooks
+from stagewise.models.lean_reading import lean_weights
 from stagewise.models.lean_weights import Layer, LeanWeights, capped
 from stagewise.models.model import Model
 from stagewise.models.queries import Queries
@@ -38,7 +38,7 @@ class LeanPass:
 
     Args:
         weights: of the model.
-        clean: the activations of the clean pass that `hooks_for` names.
+        clean: the activations of the clean pass that `passes.hooks_for` names.
         scored: which predictions count.
         replacement: what an ablated head's output is replaced by.
     """
@@ -73,7 +73,8 @@ class LeanPass:
     def _clean_attention(self, number: int, queries: Queries | None) -> Tensor:
         if number not in self._written:
             self._written.clear()  # edits come layer by layer
-            self._written[number] = write(self.weights.layers[number], self._z(number, None))
+            z = self.clean[f"blocks.{number}.attn.hook_z"]
+            self._written[number] = write(self.weights.layers[number], z)
         written = self._written[number]
         return written if queries is None else queries.take(written)
 
@@ -81,15 +82,12 @@ class LeanPass:
     def _written(self) -> dict[int, Tensor]:
         return {}
 
-    def _z(self, number: int, queries: Queries | None) -> Float[Tensor, "batch query head d_head"]:
-        z = self.clean[f"blocks.{number}.attn.hook_z"]
-        return z if queries is None else queries.take(z)
-
     def _change(self, number: int, ablated: list[AblateHead], queries: Queries | None) -> Tensor:
         """Return what the ablations add to what the layer's attention writes."""
-        z, change = self._z(number, queries), torch.zeros((), device=self.scored.device)
+        z, change = self.clean[f"blocks.{number}.attn.hook_z"], torch.zeros((), device=self.scored.device)
         for part in ablated:
-            difference = self._replaced(part, queries) - z[:, :, part.head]
+            head = z[:, :, part.head]
+            difference = self._replaced(part, queries) - (head if queries is None else queries.take(head))
             change = change + difference @ self.weights.layers[number].W_O[part.head]
         return change
 
@@ -101,12 +99,6 @@ class LeanPass:
     def _replaced(self, part: AblateHead, queries: Queries | None) -> Tensor:
         z = self.replacement(part)
         return z if queries is None else queries.take(z.expand(len(self.scored), *z.shape[1:]))
-
-
-def hooks_for(model: Model, layers: range) -> set[str]:
-    """Name the activations of the clean pass that edits of these layers start from."""
-    names = {f"blocks.{layer}.{name}" for layer in layers for name in ("hook_resid_pre", "attn.hook_z")}
-    return names | {"blocks.0.hook_resid_pre"} | rotary_hooks(model)
 
 
 def agreeing_weights(
@@ -123,7 +115,7 @@ def agreeing_weights(
 
     Args:
         model: with a checkpoint's weights.
-        clean: activations of its clean pass that `hooks_for` names.
+        clean: activations of its clean pass: the first residual stream, those of rotary positions, and any z.
         predictions: of the clean pass, log-probabilities (nats) or the outputs of a regression.
         regression: whether predictions are outputs.
     """

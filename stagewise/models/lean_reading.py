@@ -16,11 +16,11 @@ from stagewise.models.wrapping import is_bridge
 def lean_weights(model: Model, clean: Mapping[str, Tensor]) -> LeanWeights | None:
     """Read a model's weights for the lean pass; None where some part of it is of no kind that it knows.
 
-    What is returned is not yet known to be all that the model computes with: see `lean.agrees`.
+    What is returned is not yet known to be all that the model computes with: see `lean.agreeing_weights`.
 
     Args:
         model: a HookedTransformer, a native bridge, or a bridge around a Hugging Face model.
-        clean: activations of a clean pass that `lean.hooks_for` names.
+        clean: activations of a clean pass that `rotary_hooks` names.
     """
     try:
         with torch.no_grad():  # not in inference mode: gradients flow through the products with these weights
