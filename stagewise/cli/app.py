@@ -23,11 +23,13 @@ from stagewise.cli.options import (
     OwnTask,
     Preset,
     Quiet,
+    RelationNames,
     RunFolder,
     Seed,
     Settings,
     Steps,
     TextFiles,
+    TokenFile,
     TokenizerName,
     Without,
     Workers,
@@ -41,7 +43,7 @@ from stagewise.cli.run import run_app
 from stagewise.cli.sweep import sweep
 
 if TYPE_CHECKING:
-    from stagewise.analysis import Analysis
+    from stagewise.checkpoints.series import CheckpointSeries
     from stagewise.task import AbstractTask
 
 app = typer.Typer(
@@ -99,6 +101,8 @@ def measure(
     source: Origin,
     out: Out = None,
     architecture: ModelConfig = None,
+    tokens: TokenFile = None,
+    relation: RelationNames = None,
     text: TextFiles = None,
     tokenizer: TokenizerName = None,
     own_task: OwnTask = None,
@@ -115,19 +119,16 @@ def measure(
         from stagewise.checkpoints.run_folder import RUN, TABLE, read_table
 
         how = measuring(probe, only, without, workers, memory, quiet)
-        if not text and (folder := Path(source)).joinpath(RUN).exists():
+        if not (text or tokens) and (folder := Path(source)).joinpath(RUN).exists():
             from stagewise.analysis import measure_run
 
             recipe = recipe_in(folder, tasks=own_task or ())
             measure_run(recipe, folder, **how)
         else:
             from stagewise.analysis import folder_of, measured
-            from stagewise.checkpoints.series import open_series
-            from stagewise.tasks.text import asked_task
 
-            series = open_series(source, architecture=architecture)
+            series, task = _opened(source, architecture, own_task, (tokens, relation or (), text, tokenizer))
             folder = out or folder_of(series)
-            task = asked_task(series, text, tokenizer) or _own_task(own_task)
             faults, _ = measured(series, folder, task=task, **how)
             print(faults)
         print(f"{len(read_table(folder))} rows: {folder / TABLE}")
@@ -177,6 +178,8 @@ def report(
     source: Origin,
     out: Out = None,
     architecture: ModelConfig = None,
+    tokens: TokenFile = None,
+    relation: RelationNames = None,
     text: TextFiles = None,
     tokenizer: TokenizerName = None,
     own_task: OwnTask = None,
@@ -193,9 +196,12 @@ def report(
 
         folder = Path(source)
         run, measured = (folder / RUN).exists(), (folder / TABLE).exists()
-        if text or not (run or measured):
-            how = measuring(None, only, without, workers, memory, quiet)
-            print(_analysis(source, out, text, tokenizer, own_task, architecture, how))
+        if text or tokens or not (run or measured):
+            one_thread()
+            from stagewise.analysis import analyse
+
+            series, task = _opened(source, architecture, own_task, (tokens, relation or (), text, tokenizer))
+            print(analyse(series, out, task=task, **measuring(None, only, without, workers, memory, quiet)))
             return
         if not measured:
             one_thread()
@@ -206,20 +212,12 @@ def report(
         print(write_report(folder))
 
 
-def _analysis(
-    source: str,
-    out: Path | None,
-    text: list[Path] | None,
-    tokenizer: str | None,
-    own_task: list[str] | None,
-    architecture: str | None,
-    how: dict[str, Any],
-) -> "Analysis":
-    one_thread()
-    from stagewise.analysis import analyse
+def _opened(
+    source: str, architecture: str | None, own: list[str] | None, data: tuple[Any, ...]
+) -> "tuple[CheckpointSeries, AbstractTask | None]":
+    """Open a source, with the task that it is measured on: one's own data, or one's own task."""
     from stagewise.checkpoints.series import open_series
-    from stagewise.tasks.text import asked_task
+    from stagewise.tasks.tokens import own_task
 
     series = open_series(source, architecture=architecture)
-    task = asked_task(series, text, tokenizer) or _own_task(own_task)
-    return analyse(series, out, task=task, **how)
+    return series, own_task(series, *data) or _own_task(own)

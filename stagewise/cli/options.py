@@ -23,6 +23,17 @@ TextFiles = Annotated[
     list[Path] | None,
     typer.Option("--text", help="a file of text to measure on in place of repeated random tokens; may come again"),
 ]
+TokenFile = Annotated[
+    str | None,
+    typer.Option(
+        "--tokens",
+        help="a file of token sequences to measure on: .pt, .npy, .safetensors, or a folder of `datasets`",
+    ),
+]
+RelationNames = Annotated[
+    list[str] | None,
+    typer.Option("--relation", help='of --tokens: as "previous token", "offset 31" or module:function; may come again'),
+]
 TokenizerName = Annotated[
     str | None,
     typer.Option(

@@ -122,11 +122,14 @@ def read_measured(folder: Path, classes: Iterable[type] = ()) -> Measured:
     )  # fmt: skip
 
 
+PROVENANCE = "provenance"
+"""Key in that description, of what decided the measurement beside its probes."""
+
 RECORDED = "batch"
 """Key under which the record of a run describes its probe batch, where `write_batch` wrote it: see `batch_record`."""
 
 
-def batch_record(batch: "Batch") -> dict[str, Any]:
+def batch_record(batch: "Batch", provenance: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return what a report needs to know of a probe batch, as plain data for the record of a run.
 
     Only relations that lie in the same place in every sequence have an outline; it is written as (query, key) pairs.
@@ -139,12 +142,13 @@ def batch_record(batch: "Batch") -> dict[str, Any]:
         "size": size,
         "first_query": known.first_query,
         "references": list(known.references),
+        PROVENANCE: dict(provenance or {}),
     }
 
 
-def write_batch(folder: Path, batch: "Batch") -> None:
+def write_batch(folder: Path, batch: "Batch", provenance: Mapping[str, Any] | None = None) -> None:
     """Write beside the table of a folder what a report needs to know of the probe batch: then it rebuilds no task."""
-    text = json.dumps(batch_record(batch))
+    text = json.dumps(batch_record(batch, provenance))
     write(folder / BATCH, lambda partial: partial.write_text(text, encoding="utf8"))
 
 
