@@ -167,7 +167,7 @@ def analyse(
         batch: any other probe batch, as `Batch.from_tokens` makes one.
         tokens: a file of token sequences to measure on: `checkpoints.token_files.read_sequences`.
         relations: of these tokens, as "previous token", "offset 31" or "module:function"; none takes all five of
-            `attention.RELATIONS`.
+            `text.token_relations.RELATIONS`.
         text: a file of text to measure on in place of repeated tokens, or several: `tasks.text.text_task`.
         tokenizer: of the text: a tokenizer.json, a folder that holds one, or a repository of the hub that does; None
             takes the one beside the checkpoints.

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from stagewise.attention import RELATIONS, Relations, token_relations
+from stagewise.text.token_relations import RELATIONS, Relations, token_relations
 
 TRAINING, EVALUATION, TEACHER = range(3)
 """The purposes of `derive_seed`: training and evaluation data never share a stream, even under one seed."""
@@ -78,8 +78,8 @@ class Batch:
 
         Args:
             tokens: sequences with the last token to predict: one more than the positions that a model sees.
-            relations: names that `attention.token_relation` knows, or a mapping from names of one's own to such names,
-                to functions of the tokens that a model sees [batch pos], or to masks; a mask is Bool[batch query key].
+            relations: names of `text.token_relations`, as "induction" or "offset 3"; or a mapping from names of one's
+                own to such names, to functions of the tokens that a model sees, or to masks Bool[batch query key].
             scored: which predictions count; None for all.
 
         Raises:

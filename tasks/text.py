@@ -11,10 +11,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from stagewise.attention import token_relations
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.plan import check_fields
 from stagewise.task import AbstractTask, Batch
+from stagewise.text.token_relations import token_relations
 from stagewise.text.tokenizer import ACCEPTED, TOKENIZER, encode, vocabulary_size
 
 LENGTH = 64
@@ -29,7 +29,7 @@ Texts = str | Path | Sequence[str | Path]
 class Text(AbstractTask):
     """Windows of a text, every next token scored. A sample takes different windows, all of them where it asks for more.
 
-    The relations are those of `attention.RELATIONS`: previous token, duplicate token, induction, first token,
+    The relations are those of `text.token_relations`: previous token, duplicate token, induction, first token,
     self. The best prediction is unknown: there are no references.
 
     Args:

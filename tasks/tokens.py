@@ -12,12 +12,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from stagewise.attention import RELATIONS, token_relation
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.checkpoints.token_files import IGNORED, Sequences, read_sequences
 from stagewise.plan import check_fields
 from stagewise.task import AbstractTask, Batch
 from stagewise.tasks.text import Text, Texts, text_task
+from stagewise.text.token_relations import RELATIONS, token_relation
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,8 +30,8 @@ class Tokens(AbstractTask):
     Args:
         file: .pt, .npy, .safetensors or a folder of `datasets`; see `checkpoints.token_files.read_sequences`.
         length: positions that a model sees; longer sequences are cut there.
-        relations: names that `attention.token_relation` knows, as "previous token" or "offset 31", and functions of
-            one's own as "module:function".
+        relations: names of `text.token_relations`, as "previous token" or "offset 31", and functions of one's own as
+            "module:function".
         bos: a token that begins sequences, and is no duplicate of another.
         n_sequences: always None: a file has the sequences that it has.
 
@@ -102,7 +102,7 @@ def tokens_task(series: CheckpointSeries, file: str, relations: tuple[str, ...] 
     Args:
         series: the models that read them.
         file: of tokens.
-        relations: names, or "module:function"; none takes all of `attention.RELATIONS`.
+        relations: names, or "module:function"; none takes all of `text.token_relations.RELATIONS`.
 
     Raises:
         ValueError: the file holds no sequences, tokens that the models do not have, or a relation is unknown.

@@ -12,11 +12,11 @@ import torch
 from jaxtyping import Float
 from torch import Generator, Tensor
 
-from stagewise.attention import token_relations
 from stagewise.plan import check_fields
 from stagewise.task import EVALUATION, TRAINING, AbstractTask, Batch, derive_seed
 from stagewise.text import n_grams
 from stagewise.text.corpus import BYTES, Corpus, TokenizerKind, corpus
+from stagewise.text.token_relations import token_relations
 
 FOLDER_VARIABLE = "STAGEWISE_WIKITEXT"
 SPLITS = {"train": "train.txt", "validation": "valid.txt", "test": "test.txt"}
