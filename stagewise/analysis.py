@@ -16,6 +16,8 @@ from stagewise.checkpoints.findings import Audit
 from stagewise.checkpoints.run_folder import ANALYSIS, TABLE, write_json
 from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.checkpoints.sources import by_hand
+from stagewise.detection.from_onsets import NO_STAGES
+from stagewise.detection.home import Home, home_of_run
 from stagewise.detection.stages import Stages, stages_of
 from stagewise.measurement.engine import Resources, measure
 from stagewise.measurement.provenance import analysis_record, provenance
@@ -56,6 +58,7 @@ class Analysis:
         table: all that was measured.
         stages: None where the table cannot show any: neither references nor scores, or fewer than four checkpoints.
         report: the HTML file.
+        home: whether the models know sequences like those of the probe batch; None for a run, and without a loss.
     """
 
     series: CheckpointSeries
@@ -63,11 +66,13 @@ class Analysis:
     table: pd.DataFrame
     stages: Stages | None
     report: Path
+    home: Home | None = None
 
     def __str__(self) -> str:
-        stages = "no stages: there are no scores over at least four checkpoints" if self.stages is None else self.stages
+        stages = NO_STAGES if self.stages is None else str(self.stages)
+        first = "" if self.home is None or not self.home.foreign else f"{self.home}\n"
         faults = "" if self.audit is None else f"{self.audit}\n"
-        return f"{self.series}\n{faults}{stages}\nreport: {self.report}"
+        return f"{first}{self.series}\n{faults}{stages}\nreport: {self.report}"
 
     def _repr_html_(self) -> str:
         return inline(self.report)
@@ -185,7 +190,8 @@ def analyse(
     faults, table = measured(
         series, folder, task=task, batch=batch, probes=probes, extra_probes=extra_probes, **resources
     )
-    return Analysis(series, faults, table, stages_of(table, folder=folder), report(folder))
+    home = home_of_run(run_folder.read_record(folder), table)
+    return Analysis(series, faults, table, stages_of(table, folder=folder), report(folder), home)
 
 
 def measured(

@@ -1,5 +1,6 @@
 """The command line: a thin face of the verbs."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -11,7 +12,6 @@ from stagewise.cli.options import (
     Config,
     Device,
     DtypeName,
-    Folder,
     Heads,
     Layers,
     Memory,
@@ -164,13 +164,34 @@ def audit(
 
 
 @app.command()
-def stages(folder: Folder, as_json: AsJson = False) -> None:
-    """Find the stages in a run folder's table and print them."""
+def stages(source: Origin, as_json: AsJson = False) -> None:
+    """Find the stages in the table of a measured run or source and print them."""
     with reported_errors():
-        from stagewise.checkpoints.run_folder import table_file
+        from stagewise.checkpoints.run_folder import ANALYSIS, read_record, table_file
+        from stagewise.detection.home import home_of_run
         from stagewise.detection.stages import stages_of
 
-        show(stages_of(folder), as_json, str(table_file(folder).outline["run"].iloc[0]))
+        folder = _measured_folder(source)
+        file = table_file(folder)
+        record = read_record(folder) if (folder / ANALYSIS).exists() else {}
+        home = home_of_run(record, file.read(["Loss.cross_entropy"]))
+        if home is not None and home.foreign:
+            print(home, file=sys.stderr if as_json else sys.stdout)
+        show(stages_of(folder), as_json, str(file.outline["run"].iloc[0]))
+
+
+def _measured_folder(source: str) -> Path:
+    """Return where the table of a source lies: in its own folder, or where `measure` and `report` write it."""
+    from stagewise.checkpoints.run_folder import RUN, TABLE
+
+    folder = Path(source)
+    if (folder / TABLE).exists() or (folder / RUN).exists() or not any(folder.glob("*")):
+        return folder
+    from stagewise.analysis import folder_of
+    from stagewise.checkpoints.series import open_series
+
+    elsewhere = folder_of(open_series(source))
+    return elsewhere if (elsewhere / TABLE).exists() else folder
 
 
 @app.command()

@@ -51,7 +51,6 @@ ModelConfig = Annotated[
 Out = Annotated[
     Path | None, typer.Option(help="where the table and the report go; a run folder keeps its own", show_default=False)
 ]
-Folder = Annotated[Path, typer.Argument(help="the run folder")]
 RunFolder = Annotated[
     Path | None,
     typer.Option("--folder", help="the run folder; an interrupted run in it resumes. runs/TASK if not given"),
@@ -184,7 +183,9 @@ def show(stages: "Stages | None", as_json: bool, run: str = "") -> None:
     """Print stages in words, or as JSON; None where the table can show none."""
     parts = ("table", "turning_points", "events", "onsets")
     if not as_json:
-        print("no stages: there are no scores over at least four checkpoints" if stages is None else stages)
+        from stagewise.detection.from_onsets import NO_STAGES
+
+        print(NO_STAGES if stages is None else stages)
     elif stages is None:
         print(json.dumps({"run": run, **{name: [] for name in parts}}, indent=2))
     else:

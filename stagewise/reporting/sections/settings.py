@@ -8,8 +8,8 @@ from stagewise.reporting.section import Blocks, Section
 def settings_section(measured: Measured) -> Blocks:
     """Return the name of the run, its recipe, seeds and versions, and what decided its measurement."""
     record = {name: value for name, value in measured.run.items() if name != RECORDED}
-    measurement = {"measured": measured.run.get(RECORDED, {}).get(PROVENANCE, {})}
-    rows = [["run", measured.table["run"].iloc[0]], *settings_rows(record), *settings_rows(measurement)]
+    measurement = measured.run.get(RECORDED, {}).get(PROVENANCE, {})
+    rows = [["run", measured.table["run"].iloc[0]], *settings_rows(record), *settings_rows(measurement, "measured")]
     return [html_table(["setting", "value"], rows, "settings")]
 
 
