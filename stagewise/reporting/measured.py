@@ -24,6 +24,7 @@ from stagewise.checkpoints.run_folder import (
 )
 from stagewise.checkpoints.table_file import TableFile
 from stagewise.detection.frames import families
+from stagewise.detection.home import Home, home_of_run
 from stagewise.detection.stages import Stages, stages_of
 
 if TYPE_CHECKING:
@@ -67,6 +68,11 @@ class Measured(NamedTuple):
             return self._replace(table=whole.read(names, steps, arrays), whole=whole)
         rows = whole["probe"].isin(names) | (whole["probe"] + "." + whole["quantity"]).isin(names)
         return self._replace(table=whole[rows if steps is None else rows & whole["step"].isin(steps)], whole=whole)
+
+    @property
+    def home(self) -> Home | None:
+        """Whether the models know sequences like those of the probe batch; None for a run on its own task."""
+        return home_of_run(self.run, self.table)
 
     def has(self, name: str) -> bool:
         """Whether the table has rows of a probe, as in "Loss", or of one of its quantities, as in "Loss.excess"."""

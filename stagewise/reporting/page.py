@@ -10,9 +10,10 @@ import matplotlib.style
 
 from stagewise.checkpoints.run_folder import REPORT, write
 from stagewise.reporting.figure import LOOK, figure_html
+from stagewise.reporting.finding import finding, headline
 from stagewise.reporting.html import Page
 from stagewise.reporting.measured import Measured, read_measured
-from stagewise.reporting.prose import headline, run_in_words, title
+from stagewise.reporting.prose import run_in_words, title
 from stagewise.reporting.section import Blocks, Section
 from stagewise.reporting.sections import LAST, SECTIONS
 from stagewise.reporting.sections.generic import generic_sections
@@ -30,6 +31,7 @@ PAGE = string.Template(
 <header>
 <p class="kind">stagewise report</p>
 <h1>$name <small>$headline</small></h1>
+<p class="$kind">$finding</p>
 <p>$words</p>
 <nav>$contents</nav>
 </header>
@@ -87,7 +89,9 @@ def _page(measured: Measured, bodies: dict[Section, str]) -> str:
     package = importlib.resources.files("stagewise.reporting")
     return PAGE.substitute(
         name=html.escape(title(measured.run, str(measured.table["run"].iloc[0]))),
-        headline=html.escape(headline(measured.stages)),
+        headline=html.escape(headline(measured.stages, measured.home)),
+        finding=html.escape(finding(measured.stages, measured.home)),
+        kind="foreign" if measured.home is not None and measured.home.foreign else "finding",
         css=(package / "report.css").read_text(encoding="utf8"),
         words=run_in_words(measured.run, measured.table),
         contents=" ".join(f'<a href="#{section.identifier}">{titles[section]}</a>' for section in bodies),

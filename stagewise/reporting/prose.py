@@ -119,18 +119,6 @@ def _measurement(table: pd.DataFrame) -> str:
     )
 
 
-def headline(stages: Stages | None) -> str:
-    """Say in a few words how many stages there are."""
-    if stages is None:
-        return "Measured over training"
-    if not stages.from_references and too_few(stages.onsets, stages.criteria):
-        return "Too few checkpoints to tell stages"
-    if len(stages.table) == 1:
-        onsets = int(stages.onsets["onset"].sum()) if stages.from_references and len(stages.onsets) else 0
-        return "No separate stages were found" + (f", but {count(onsets, 'onset')} of scores" if onsets else "")
-    return f"{len(stages.table)} stages were found"
-
-
 def stages_in_words(stages: Stages) -> str:
     """Return the stage table as sentences, and where there is one stage only, why; HTML."""
     if not stages.from_references and (unknown := too_few(stages.onsets, stages.criteria)):
