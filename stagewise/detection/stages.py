@@ -135,7 +135,7 @@ def find_stages(
     there where KL(A*_1) and KL(A*_1:2) start to rise. The test against "no stage" is this library's.
     """
     if (runs := table["run"].nunique()) != 1:
-        raise ValueError(f"find_stages takes one run at a time, the table has {runs}: select one by its `run` column")
+        raise ValueError(f"find_stages takes one run at a time, the table has {runs}: find_replicates takes several")
     run = str(table["run"].iloc[0])
     probes = ", ".join(table["probe"].unique())
     table = rows_of_evidence(table)
