@@ -1,9 +1,8 @@
 """Everything in one call: `run` a recipe from training to report, `analyse` checkpoints that are there already."""
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Unpack
+from typing import Unpack, cast, overload
 
 import pandas as pd
 
@@ -16,17 +15,17 @@ from stagewise.checkpoints.findings import Audit
 from stagewise.checkpoints.run_folder import ANALYSIS, TABLE, write_json
 from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.checkpoints.sources import by_hand
-from stagewise.detection.from_onsets import NO_STAGES
-from stagewise.detection.home import Home, home_of_run
-from stagewise.detection.stages import Stages, stages_of
+from stagewise.detection.home import home_of_run
+from stagewise.detection.stages import stages_of
 from stagewise.measurement.engine import Resources, measure
 from stagewise.measurement.provenance import analysis_record, provenance
 from stagewise.probe import AbstractProbe
 from stagewise.probes.default_probes import default_probes
 from stagewise.recipe import Recipe
-from stagewise.reporting.html import inline
 from stagewise.reporting.measured import write_batch
 from stagewise.reporting.page import report
+from stagewise.reporting.results import Analysis as Analysis
+from stagewise.reporting.seeds import SeedReport, report_seeds
 from stagewise.task import AbstractTask, Batch
 from stagewise.tasks import RepeatedTokens
 from stagewise.tasks.text import Texts
@@ -46,36 +45,6 @@ RUN_NUMBERS = 6 * 2**20
 """The same of a run: 96 windows of 64 positions and 1024 tokens."""
 
 Probes = Sequence[AbstractProbe] | Callable[[Architecture, Batch, AbstractTask | None], Sequence[AbstractProbe]] | None
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Analysis:
-    """The results of `run` or `analyse`.
-
-    Args:
-        series: what was analysed.
-        audit: the faults of its checkpoints; None for a run, whose checkpoints were just written.
-        table: all that was measured.
-        stages: None where the table cannot show any: neither references nor scores, or fewer than four checkpoints.
-        report: the HTML file.
-        home: whether the models know sequences like those of the probe batch; None for a run, and without a loss.
-    """
-
-    series: CheckpointSeries
-    audit: Audit | None
-    table: pd.DataFrame
-    stages: Stages | None
-    report: Path
-    home: Home | None = None
-
-    def __str__(self) -> str:
-        stages = NO_STAGES if self.stages is None else str(self.stages)
-        first = "" if self.home is None or not self.home.foreign else f"{self.home}\n"
-        faults = "" if self.audit is None else f"{self.audit}\n"
-        return f"{first}{self.series}\n{faults}{stages}\nreport: {self.report}"
-
-    def _repr_html_(self) -> str:
-        return inline(self.report)
 
 
 def run(
@@ -147,26 +116,41 @@ def run_batch(recipe: Recipe, folder: Path) -> Batch:
     return with_baselines(batch, trained_baselines(folder))
 
 
+class Measured(Resources, total=False):
+    """Arguments of `measured` by these names: on what, and what, is measured."""
+
+    task: AbstractTask | None
+    batch: Batch | None
+    probes: Probes
+    extra_probes: Sequence[AbstractProbe]
+
+
+class Choices(Measured, total=False):
+    """Arguments of `analyse` by these names: those, and files of one's own to measure on."""
+
+    tokens: str | Path | None
+    relations: Sequence[str]
+    text: Texts | None
+    tokenizer: str | None
+
+
+@overload
+def analyse(series: CheckpointSeries, folder: str | Path | None = None, **choices: Unpack[Choices]) -> Analysis: ...
+@overload
 def analyse(
-    series: CheckpointSeries,
+    series: Sequence[CheckpointSeries], folder: str | Path | None = None, **choices: Unpack[Choices]
+) -> SeedReport: ...
+def analyse(
+    series: CheckpointSeries | Sequence[CheckpointSeries],
     folder: str | Path | None = None,
-    *,
-    task: AbstractTask | None = None,
-    batch: Batch | None = None,
-    tokens: str | Path | None = None,
-    relations: Sequence[str] = (),
-    text: Texts | None = None,
-    tokenizer: str | None = None,
-    probes: Probes = None,
-    extra_probes: Sequence[AbstractProbe] = (),
-    **resources: Unpack[Resources],
-) -> Analysis:
+    **choices: Unpack[Choices],
+) -> Analysis | SeedReport:
     """Audit a series, measure it with the default probes on repeated random tokens, find stages, write the report.
 
     A second call on the same series resumes where the first one stopped.
 
     Args:
-        series: from `open_series` or `train`.
+        series: from `open_series` or `train`; or several from `open_seeds`, for one report on all.
         folder: for the table and the report; None takes one in `runs/`, after the name of the series.
         task: whose probe batch is measured; None takes `RepeatedTokens` of the model's size.
         batch: any other probe batch, as `Batch.from_tokens` makes one.
@@ -185,13 +169,24 @@ def analyse(
             call resume is written.
         FileNotFoundError: there is no such text, or no tokenizer for it.
     """
+    if not isinstance(series, CheckpointSeries):
+        return _analyse_seeds(series, folder, choices)
     folder = folder_of(series) if folder is None else Path(folder)
-    task = own_task(series, tokens, relations, text, tokenizer) or task
-    faults, table = measured(
-        series, folder, task=task, batch=batch, probes=probes, extra_probes=extra_probes, **resources
-    )
+    tokens, relations = choices.pop("tokens", None), choices.pop("relations", ())
+    task = own_task(series, tokens, relations, choices.pop("text", None), choices.pop("tokenizer", None))
+    choices["task"] = task or choices.get("task")
+    faults, table = measured(series, folder, **cast(Measured, choices))
     home = home_of_run(run_folder.read_record(folder), table)
     return Analysis(series, faults, table, stages_of(table, folder=folder), report(folder), home)
+
+
+def _analyse_seeds(seeds: Sequence[CheckpointSeries], folder: str | Path | None, choices: Choices) -> SeedReport:
+    """Analyse the series of several seeds, each in a folder of its own in that of the report, which is on all."""
+    folder = Path(f"{folder_of(seeds[0])}-seeds") if folder is None else Path(folder)
+    places = [folder / one.name.replace("/", "--") for one in seeds]
+    for one, place in zip(seeds, places, strict=True):
+        analyse(one, place, **choices)
+    return report_seeds(places, folder)
 
 
 def measured(

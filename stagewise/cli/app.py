@@ -19,6 +19,7 @@ from stagewise.cli.options import (
     MoreProbes,
     Only,
     Origin,
+    Origins,
     Out,
     OwnTask,
     Preset,
@@ -38,6 +39,7 @@ from stagewise.cli.options import (
     reported_errors,
     show,
 )
+from stagewise.cli.places import measured_folder, report_on_seeds
 from stagewise.cli.recipes import Choice, recipe_in, recipe_of
 from stagewise.cli.run import run_app
 from stagewise.cli.sweep import sweep
@@ -171,7 +173,7 @@ def stages(source: Origin, as_json: AsJson = False) -> None:
         from stagewise.detection.home import home_of_run
         from stagewise.detection.stages import stages_of
 
-        folder = _measured_folder(source)
+        folder = measured_folder(source)
         file = table_file(folder)
         record = read_record(folder) if (folder / ANALYSIS).exists() else {}
         home = home_of_run(record, file.read(["Loss.cross_entropy"]))
@@ -180,23 +182,9 @@ def stages(source: Origin, as_json: AsJson = False) -> None:
         show(stages_of(folder), as_json, str(file.outline["run"].iloc[0]))
 
 
-def _measured_folder(source: str) -> Path:
-    """Return where the table of a source lies: in its own folder, or where `measure` and `report` write it."""
-    from stagewise.checkpoints.run_folder import RUN, TABLE
-
-    folder = Path(source)
-    if (folder / TABLE).exists() or (folder / RUN).exists() or not any(folder.glob("*")):
-        return folder
-    from stagewise.analysis import folder_of
-    from stagewise.checkpoints.series import open_series
-
-    elsewhere = folder_of(open_series(source))
-    return elsewhere if (elsewhere / TABLE).exists() else folder
-
-
 @app.command()
 def report(
-    source: Origin,
+    sources: Origins,
     out: Out = None,
     architecture: ModelConfig = None,
     tokens: TokenFile = None,
@@ -210,8 +198,13 @@ def report(
     memory: Memory = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write report.html and its figures anew; measure first where a source was not measured yet."""
+    """Write report.html and its figures anew; measure first where a source was not measured. Of several, one report."""
     with reported_errors():
+        source, data = sources[0], (tokens, relation or (), text, tokenizer)
+        if len(sources) > 1:
+            how = measuring(None, only, without, workers, memory, quiet)
+            print(report_on_seeds(sources, out, lambda each: _opened(each, architecture, own_task, data), how))
+            return
         from stagewise.checkpoints.run_folder import RUN, TABLE
         from stagewise.reporting.page import report as write_report
 
@@ -221,7 +214,7 @@ def report(
             one_thread()
             from stagewise.analysis import analyse
 
-            series, task = _opened(source, architecture, own_task, (tokens, relation or (), text, tokenizer))
+            series, task = _opened(source, architecture, own_task, data)
             print(analyse(series, out, task=task, **measuring(None, only, without, workers, memory, quiet)))
             return
         if not measured:

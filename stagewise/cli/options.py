@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 Origin = Annotated[
     str, typer.Argument(metavar="SOURCE", help="a run folder, a folder of checkpoints, or a hub repository owner/name")
 ]
+Origins = Annotated[
+    list[str],
+    typer.Argument(metavar="SOURCE...", help="a source as of the other commands; several seeds for one report on all"),
+]
 TextFiles = Annotated[
     list[Path] | None,
     typer.Option("--text", help="a file of text to measure on in place of repeated random tokens; may come again"),

@@ -21,6 +21,7 @@ from stagewise.plot.heads import value_alignment as value_alignment
 from stagewise.plot.maps import attention_map as attention_map
 from stagewise.plot.n_grams import n_gram_curves as n_gram_curves
 from stagewise.plot.onsets import onset_curves as onset_curves
+from stagewise.plot.over_seeds import over_seeds as over_seeds
 from stagewise.plot.power_law import collapse as collapse
 from stagewise.plot.profiles import loss_by_position as loss_by_position
 from stagewise.plot.profiles import offset_profiles as offset_profiles

@@ -5,6 +5,7 @@ import importlib.resources
 import string
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import matplotlib.style
 
@@ -84,23 +85,63 @@ def filled_sections(measured: Measured) -> Iterator[tuple[Section, Blocks]]:
             yield section, blocks
 
 
-def _page(measured: Measured, bodies: dict[Section, str]) -> str:
-    titles = {section: html.escape(section.title) for section in bodies}
-    package = importlib.resources.files("stagewise.reporting")
+class Part(NamedTuple):
+    """A section as it stands in the page."""
+
+    identifier: str
+    title: str
+    body: str
+
+
+def page_html(
+    *,
+    name: str,
+    headline: str,
+    finding: str,
+    words: str,
+    parts: Iterable[Part],
+    missing: str = "",
+    kind: str = "finding",
+) -> str:
+    """Return the page: its title, its first sentences, its sections; with its look and its script inside.
+
+    Args:
+        name: of the run, as text.
+        headline: the result in a few words, as text.
+        finding: the result in two sentences, as text.
+        words: what was run, as HTML.
+        parts: the sections, their titles as text, their bodies as HTML.
+        missing: what is not there, as HTML.
+        kind: of the finding: "finding", or "foreign" for a warning.
+    """
+    parts, package = list(parts), importlib.resources.files("stagewise.reporting")
     return PAGE.substitute(
-        name=html.escape(title(measured.run, str(measured.table["run"].iloc[0]))),
-        headline=html.escape(headline(measured.stages, measured.home)),
-        finding=html.escape(finding(measured.stages, measured.home)),
-        kind="foreign" if measured.home is not None and measured.home.foreign else "finding",
+        name=html.escape(name),
+        headline=html.escape(headline),
+        finding=html.escape(finding),
+        kind=kind,
         css=(package / "report.css").read_text(encoding="utf8"),
-        words=run_in_words(measured.run, measured.table),
-        contents=" ".join(f'<a href="#{section.identifier}">{titles[section]}</a>' for section in bodies),
+        words=words,
+        contents=" ".join(f'<a href="#{part.identifier}">{html.escape(part.title)}</a>' for part in parts),
         sections="\n".join(
-            f'<section id="{section.identifier}"><h2>{titles[section]}</h2>\n{body}\n</section>'
-            for section, body in bodies.items()
+            f'<section id="{part.identifier}"><h2>{html.escape(part.title)}</h2>\n{part.body}\n</section>'
+            for part in parts
         ),
-        missing=_missing(measured, bodies),
+        missing=missing,
         script=(package / "report.js").read_text(encoding="utf8"),
+    )
+
+
+def _page(measured: Measured, bodies: dict[Section, str]) -> str:
+    home = measured.home
+    return page_html(
+        name=title(measured.run, str(measured.table["run"].iloc[0])),
+        headline=headline(measured.stages, home),
+        finding=finding(measured.stages, home),
+        kind="foreign" if home is not None and home.foreign else "finding",
+        words=run_in_words(measured.run, measured.table),
+        parts=[Part(section.identifier, section.title, body) for section, body in bodies.items()],
+        missing=_missing(measured, bodies),
     )
 
 
