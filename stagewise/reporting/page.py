@@ -3,9 +3,9 @@
 import html
 import importlib.resources
 import string
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import matplotlib.style
 
@@ -18,6 +18,7 @@ from stagewise.reporting.prose import run_in_words, title
 from stagewise.reporting.section import Blocks, Section
 from stagewise.reporting.sections import LAST, SECTIONS
 from stagewise.reporting.sections.generic import generic_sections
+from stagewise.reporting.viewer import json_script, stage_of
 
 PAGE = string.Template(
     """<!doctype html>
@@ -40,6 +41,8 @@ PAGE = string.Template(
 $sections
 $missing
 </main>
+<div id="cursor" role="group" aria-label="checkpoint that the whole page shows"></div>
+$steps
 <script>$script</script>
 </body>
 </html>
@@ -102,6 +105,7 @@ def page_html(
     parts: Iterable[Part],
     missing: str = "",
     kind: str = "finding",
+    steps: Mapping[str, Any] | None = None,
 ) -> str:
     """Return the page: its title, its first sentences, its sections; with its look and its script inside.
 
@@ -113,6 +117,7 @@ def page_html(
         parts: the sections, their titles as text, their bodies as HTML.
         missing: what is not there, as HTML.
         kind: of the finding: "finding", or "foreign" for a warning.
+        steps: what the cursor goes over: `steps`, and the `tokens` and the `stages` of each, as text.
     """
     parts, package = list(parts), importlib.resources.files("stagewise.reporting")
     return PAGE.substitute(
@@ -128,6 +133,7 @@ def page_html(
             for part in parts
         ),
         missing=missing,
+        steps=json_script("cursor-data", dict(steps or {"steps": []})),
         script=(package / "report.js").read_text(encoding="utf8"),
     )
 
@@ -142,7 +148,20 @@ def _page(measured: Measured, bodies: dict[Section, str]) -> str:
         words=run_in_words(measured.run, measured.table),
         parts=[Part(section.identifier, section.title, body) for section, body in bodies.items()],
         missing=_missing(measured, bodies),
+        steps=_checkpoints(measured),
     )
+
+
+def _checkpoints(measured: Measured) -> dict[str, list[Any]]:
+    """Return the checkpoints, the tokens before each where they are known, and the stage that each lies in."""
+    table = measured.table.drop_duplicates("step").sort_values("step")
+    steps = [int(step) for step in table["step"]]
+    known = "tokens" in table and bool(table["tokens"].notna().all())
+    return {
+        "steps": steps,
+        "tokens": [int(tokens) for tokens in table["tokens"]] if known else [],
+        "stages": [stage_of(step, measured.stages) for step in steps],
+    }
 
 
 def _missing(measured: Measured, bodies: Iterable[Section]) -> str:

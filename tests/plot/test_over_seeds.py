@@ -11,7 +11,7 @@ STEPS = np.array([0, 10, 20, 30])
 VALUES = np.random.default_rng(0).normal(size=(4, len(STEPS)))
 
 
-def rows(**labels: object) -> pd.DataFrame:
+def rows(**labels: str) -> pd.DataFrame:
     frames = [pd.DataFrame({"run": f"seed {i}", "step": STEPS, "value": one}) for i, one in enumerate(VALUES)]
     return pd.concat(frames).assign(probe="Loss", quantity="cross_entropy", **labels)
 
