@@ -10,11 +10,13 @@ import pandas as pd
 
 from stagewise import plot
 from stagewise.checkpoints.run_folder import REPORT, table_file, write
+from stagewise.detection import seed_words
 from stagewise.detection.replicates import Replicates, replicates_of
 from stagewise.detection.roles import head_roles, with_roles
 from stagewise.detection.scores import evidence, quantities_of
 from stagewise.detection.stages import Stages, stages_of
 from stagewise.plot.over_seeds import bands_of
+from stagewise.plot.quantities import quantity_of
 from stagewise.reporting.figure import LOOK, Plot, figure_html, identifier
 from stagewise.reporting.html import Page, inline
 from stagewise.reporting.page import Part, page_html
@@ -106,13 +108,16 @@ def _page(stages: Sequence[Stages], replicates: Replicates, table: pd.DataFrame,
     spread = f"{min(numbers)} to {max(numbers)}" if min(numbers) < max(numbers) else f"{numbers[0]}"
     with matplotlib.style.context(["default", LOOK]):
         parts = list(_parts(stages, replicates, table, out))
-    lines = replicates.words().splitlines()
+    events = replicates.events
+    boundaries = events[events["recurs"] & (events["kind"] == "boundary")]
+    first = seed_words.events(boundaries if len(boundaries) else events, len(stages))[0]
     return page_html(
         name=f"{len(stages)} seeds",
         headline=f"{spread} stages in each seed, {count(recurring, 'event')} in half of them or more",
-        finding=f"{len(stages)} seeds have {spread} stages each. {_capital(lines[0])}.",
+        finding=f"{len(stages)} seeds have {spread} stages each. {_capital(first)}.",
         words=html.escape(f"The seeds: {', '.join(one.run for one in stages)}. All intervals are of 95 %, over seeds."),
         parts=parts,
+        steps={"steps": sorted(int(step) for step in table["step"].unique())},
     )
 
 
@@ -121,15 +126,18 @@ def _capital(text: str) -> str:
 
 
 def _parts(stages: Sequence[Stages], replicates: Replicates, table: pd.DataFrame, out: Path) -> Iterator[Part]:
-    lines = "".join(f"<li>{html.escape(line)}</li>" for line in replicates.words().splitlines())
+    order = seed_words.order(replicates.order)
+    lines = "".join(f"<li>{html.escape(line)}</li>" for line in order)
     events = html_table(EVENTS, map(_event_row, replicates.events[replicates.events["recurs"]].to_dict("records")))
-    yield Part("over-seeds", "What recurs over seeds", f'<ul class="sentences">{lines}</ul>{events}')
+    yield Part(
+        "over-seeds", "What recurs over seeds", f'{events}<h3>In which order</h3><ul class="sentences">{lines}</ul>'
+    )
     rows = [[one.run, *row[:3], row[-1]] for one in stages for row in stage_rows(one)]
     yield Part("stages", "The stages of each seed", html_table(STAGES, rows))
     if len(replicates.roles):
         yield Part("roles", "Heads by their roles", f"<p>{ROLES}</p>{_roles(replicates.roles)}")
     for (probe, name), figure in _figures(table):
-        title = f"{in_words(probe)}: {name.replace('_', ' ')}"
+        title = f"{_capital(quantity_of(table, probe, name).label)} ({in_words(probe).lower()})"
         yield Part(f"curve-{identifier(f'{probe}-{name}').lower()}", title, figure_html(figure, out))
 
 
