@@ -10,6 +10,7 @@ from stagewise.plot.curves import scalars as scalars
 from stagewise.plot.curves import training_loss as training_loss
 from stagewise.plot.emergence import emergence as emergence
 from stagewise.plot.emergence import rise as rise
+from stagewise.plot.film import attention_film as attention_film
 from stagewise.plot.generic import quantity as quantity
 from stagewise.plot.heads import all_head_masses as all_head_masses
 from stagewise.plot.heads import entropy as entropy

@@ -68,16 +68,23 @@ class Plot(NamedTuple):
     caption: str
 
 
-def figure_html(plot: Plot, folder: Path) -> str:
-    """Write the plot's SVG files into folder/figures, and return it as HTML with everything embedded."""
+def figure_html(plot: Plot, folder: Path, origin: str = "") -> str:
+    """Write the plot's SVG files into folder/figures, and return it as HTML with everything embedded.
+
+    Args:
+        plot: the figure.
+        folder: of the run.
+        origin: the run and the batch that it shows, written into each SVG as its description.
+    """
     drawings, links = [], [csv_link(plot.name, plot.rows)]
     for label, panel in plot.panels.items():
         name = plot.name + (f"-{identifier(label)}" if label else "")
         figure = _figure_of(panel)
         name_curves(figure)
         drawing = svg(figure, name)
+        described = drawing.replace(">", f"><desc>{html.escape(origin)}</desc>", 1) if origin else drawing
         path = folder / "figures" / f"{name}.svg"
-        write(path, lambda partial, text=drawing: partial.write_text(text, encoding="utf8"))  # type: ignore[misc]
+        write(path, lambda partial, text=described: partial.write_text(text, encoding="utf8"))  # type: ignore[misc]
         attributes = f'{cursor_attribute(figure)} data-label="{html.escape(label)}" tabindex="0"'
         drawings.append(f'<div class="panel" id="figure-{name}"{attributes}>{drawing}</div>')
         text = html.escape(f"SVG {label}".strip())

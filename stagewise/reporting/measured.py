@@ -74,6 +74,13 @@ class Measured(NamedTuple):
         """Whether the models know sequences like those of the probe batch; None for a run on its own task."""
         return home_of_run(self.run, self.table)
 
+    @property
+    def origin(self) -> str:
+        """What a figure of this run says of itself: the run, the batch, the versions, the code."""
+        known = {**self.run.get(RECORDED, {}).get(PROVENANCE, {}), **self.run.get("versions", {})}
+        parts = [f"{name} {known[name]}" for name in ("batch", "stagewise", "torch", "git") if name in known]
+        return ", ".join([f"run {self.table['run'].iloc[0]}" if len(self.table) else "run", *parts])
+
     def has(self, name: str) -> bool:
         """Whether the table has rows of a probe, as in "Loss", or of one of its quantities, as in "Loss.excess"."""
         probe, _, quantity = name.partition(".")

@@ -69,7 +69,9 @@ def report(folder: str | Path, classes: Iterable[type] = ()) -> Page:
     measured = read_measured(folder, classes)
     with matplotlib.style.context(["default", LOOK]):
         bodies = {
-            section: "\n".join(block if isinstance(block, str) else figure_html(block, folder) for block in blocks)
+            section: "\n".join(
+                block if isinstance(block, str) else figure_html(block, folder, measured.origin) for block in blocks
+            )
             for section, blocks in filled_sections(measured)
         }
     page = _page(measured, bodies)

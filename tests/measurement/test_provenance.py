@@ -1,12 +1,18 @@
 """What decided a measurement is in its record."""
 
 import dataclasses
+import json
 import subprocess
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import torch
 
+from stagewise.checkpoints.series import CheckpointSeries
+from stagewise.measurement.engine import measure
+from stagewise.measurement.parts import PROVENANCE
 from stagewise.measurement.provenance import git_revision, provenance
+from stagewise.probes import Loss
 from stagewise.task import Batch
 
 
@@ -32,3 +38,10 @@ def test_the_revision_is_that_of_the_repository_and_says_what_differs(tmp_path: 
     (tmp_path / "sub" / "file").write_text("b")
     git_revision.cache_clear()
     assert git_revision(str(tmp_path / "sub")) == f"{git('rev-parse', 'HEAD')} and changes"
+
+
+def test_a_table_on_disk_says_where_it_comes_from(small_run: CheckpointSeries, tmp_path: Path) -> None:
+    batch = Batch.from_tokens(torch.tensor([[1, 2, 3], [3, 2, 1]]))
+    measure(small_run, [Loss()], batch, save=tmp_path / "table.parquet", progress=False)
+    metadata = pq.read_schema(tmp_path / "table.parquet").metadata
+    assert json.loads(metadata[PROVENANCE]) == provenance(batch)
