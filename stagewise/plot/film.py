@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -58,6 +59,6 @@ def _frame(table: pd.DataFrame, step: int, layer: int) -> Image.Image:
     figure = Figure(figsize=(3.6, 3.8), dpi=DPI, layout="constrained", facecolor="white")
     axes = attention_map(table, step, layer, ax=figure.subplots())
     axes.set_title(f"layer {layer}, step {step}", fontsize=9.5)
-    canvas = FigureCanvasAgg(figure)
+    canvas: Any = FigureCanvasAgg(figure)
     canvas.draw()
     return Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("P", palette=Image.Palette.ADAPTIVE)

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from PIL import Image
+from PIL import Image, ImageSequence
 
 from stagewise.plot import attention_film
 
@@ -20,9 +20,8 @@ def maps() -> pd.DataFrame:
 def test_a_frame_a_checkpoint_and_the_last_one_stays(maps: pd.DataFrame, tmp_path: Path) -> None:
     with Image.open(attention_film(maps, tmp_path / "maps.gif", milliseconds=100)) as film:
         durations = []
-        for frame in range(film.n_frames):
-            film.seek(frame)
-            durations.append(film.info["duration"])
+        for frame in ImageSequence.Iterator(film):
+            durations.append(frame.info["duration"])
     assert durations == [100, 100, 1500]
 
 
