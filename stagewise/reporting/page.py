@@ -41,7 +41,7 @@ PAGE = string.Template(
 $sections
 $missing
 </main>
-<div id="cursor" role="group" aria-label="checkpoint that the whole page shows"></div>
+<div id="cursor" role="region" aria-label="checkpoint that the whole page shows"></div>
 $steps
 <script>$script</script>
 </body>

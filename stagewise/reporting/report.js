@@ -103,7 +103,7 @@ stagewise.nearest = (steps, step) => {
   slider.addEventListener("input", () => go(Number(slider.value)));
   document.addEventListener("keydown", (event) => {
     if (event.altKey || event.ctrlKey || event.metaKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
-    if (event.target.closest("#viewer, #circuitsvis")) return;
+    if (event.target.closest("#viewer, .circuitsvis")) return;
     const at = Number(slider.value);
     const moves = { ArrowLeft: at - 1, ArrowRight: at + 1 };
     if (!(event.key in moves)) return;
@@ -164,6 +164,16 @@ stagewise.nearest = (steps, step) => {
       text.replaceWith(parts);
     }
   }
+})();
+
+(function circuitsvis() {
+  // Its canvases are pictures without a name until they have one here.
+  const named = () => document.querySelectorAll(".circuitsvis canvas:not([aria-label])").forEach((canvas) =>
+    canvas.setAttribute("aria-label", "attention of a head"));
+  for (const place of document.querySelectorAll(".circuitsvis")) {
+    new MutationObserver(named).observe(place, { childList: true, subtree: true });
+  }
+  named();
 })();
 
 (function viewer() {

@@ -1,4 +1,4 @@
-"""The attention viewers of the report: a slider over checkpoints, and circuitsvis on the last one."""
+"""The attention viewers of the report: a slider over checkpoints, and circuitsvis at boundaries."""
 
 import base64
 import html
@@ -27,8 +27,11 @@ SIDE = 32
 STEPS = 24
 """Checkpoints that the viewer goes over at least, before heads are left out."""
 
+BOUNDARIES = 5
+"""Boundaries that circuitsvis shows beside the last checkpoint."""
+
 CIRCUITSVIS_VALUES = 60_000
-"""Attention values that are handed to circuitsvis, as text."""
+"""Attention values of a checkpoint that are handed to circuitsvis, as text."""
 
 
 def viewer(measured: Measured, stages: Stages | None) -> str:
@@ -114,28 +117,43 @@ def stage_of(step: int, stages: Stages | None) -> str:
 
 
 def circuitsvis_view(measured: Measured) -> tuple[str, str]:
-    """Return circuitsvis's view of the last mean attention: its place, and the script that fills it.
+    """Return circuitsvis's views of mean attention, at each boundary of stages and at the end: places, and the script.
 
     The tokens are the positions. The script is the package's own, whole: it works without a network. Of many heads
-    those are shown whose attention moved most.
+    those are shown whose attention moved most; of many boundaries the first ones.
     """
     rows = measured.only(MAPS).table
-    heads, first, last = heads_in(rows), int(rows["step"].min()), int(rows["step"].max())
-    maps = np.stack([_maps(measured, step, heads) for step in (first, last)])
-    places = _moved_most(maps, CIRCUITSVIS_VALUES // maps[0, 0].size)
+    heads, steps = heads_in(rows), sorted(int(step) for step in rows["step"].unique())
+    ends = np.stack([_maps(measured, step, heads) for step in (steps[0], steps[-1])])
+    chosen = _boundaries(steps, measured.stages)
+    places = _moved_most(ends, CIRCUITSVIS_VALUES // ends[0, 0].size)
     if not places:
-        return f"<p>A map holds {maps[0, 0].size:,} values: too many to show here with circuitsvis.</p>", ""
-    chosen = "" if len(places) == len(heads) else f" The {len(places)} of {len(heads)} heads that moved most."
-    arguments = {
-        "attention": maps[-1, places].astype(float).round(4).tolist(),
-        "attentionHeadNames": [head_label(*heads[place]) for place in places],
-        "tokens": [str(position) for position in range(maps.shape[-1])],
-    }
-    call = f'CircuitsVis.render("circuitsvis", CircuitsVis.AttentionHeads, {json.dumps(arguments)});'
-    return (
-        f'<p>Step {last}.{chosen}</p><div id="circuitsvis"></div>',
-        f"<script>{_circuitsvis_script()}</script><script>{call}</script>",
-    )
+        return f"<p>A map holds {ends[0, 0].size:,} values: too many to show here with circuitsvis.</p>", ""
+    note = "" if len(places) == len(heads) else f"<p>The {len(places)} of {len(heads)} heads that moved most.</p>"
+    views, calls = [], []
+    for number, step in enumerate(chosen):
+        last = number == len(chosen) - 1
+        name = "circuitsvis" if last else f"circuitsvis-{number}"
+        arguments = {
+            "attention": _maps(measured, step, heads)[places].astype(float).round(4).tolist(),
+            "attentionHeadNames": [head_label(*heads[place]) for place in places],
+            "tokens": [str(position) for position in range(ends.shape[-1])],
+        }
+        which = "the end" if last else f"the end of stage {number + 1}"
+        summary = f"<summary>Step {step}, {which}</summary>"
+        views.append(
+            f'<details class="circuitsvis"{" open" if last else ""}>{summary}<div id="{name}"></div></details>'
+        )
+        calls.append(f'CircuitsVis.render("{name}", CircuitsVis.AttentionHeads, {json.dumps(arguments)});')
+    scripts = "".join(f"<script>{call}</script>" for call in calls)
+    return note + "".join(views), f"<script>{_circuitsvis_script()}</script>{scripts}"
+
+
+def _boundaries(steps: Sequence[int], stages: Stages | None) -> list[int]:
+    """Return the checkpoints nearest to the boundaries of stages, each once, and the last one."""
+    starts = [] if stages is None else stages.table["start"].tolist()[1:][:BOUNDARIES]
+    nearest = [min(steps, key=lambda step: abs(step - start)) for start in starts]
+    return list(dict.fromkeys([*nearest, steps[-1]]))
 
 
 def _circuitsvis_script() -> str:

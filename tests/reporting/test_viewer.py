@@ -76,9 +76,20 @@ def test_long_maps_are_shown_in_blocks_that_keep_what_a_query_attends_to(
 def test_circuitsvis_is_given_the_last_mean_attention(table: pd.DataFrame) -> None:
     place, script = circuitsvis_view(of(table))
     given = json.loads(script.rpartition("CircuitsVis.AttentionHeads, ")[2].partition(");</script>")[0])
-    assert "Step 600." in place
+    assert "Step 600, the end" in place
     assert given["attentionHeadNames"] == ["L0H0", "L0H1"]
     np.testing.assert_allclose(given["attention"], patterns(table, 600), atol=1e-4)
+
+
+def test_circuitsvis_shows_the_checkpoint_at_each_boundary(table: pd.DataFrame, stages: Stages) -> None:
+    place, script = circuitsvis_view(of(table)._replace(stages=stages))
+    (boundary,) = stages.table["start"].iloc[1:]
+    steps = np.array(sorted(table["step"].unique()))
+    nearest = steps[np.abs(steps - boundary).argmin()]
+    assert f"Step {nearest}, the end of stage 1" in place
+    given = [text.partition(");</script>")[0] for text in script.split("CircuitsVis.AttentionHeads, ")[1:]]
+    np.testing.assert_allclose(json.loads(given[0])["attention"], patterns(table, int(nearest)), atol=1e-4)
+    assert len(given) == 2
 
 
 def test_no_text_ends_a_script_of_data() -> None:

@@ -1,4 +1,4 @@
-"""The section that shows the last checkpoint's mean attention in circuitsvis."""
+"""The section that shows mean attention at each boundary of stages and at the end in circuitsvis."""
 
 from stagewise.reporting.measured import Measured
 from stagewise.reporting.section import Blocks, Section, never_missing
@@ -8,13 +8,13 @@ CIRCUITSVIS = "<p>Mean attention, by position, as circuitsvis shows it. Click on
 
 
 def circuitsvis_section(measured: Measured) -> Blocks:
-    """Return circuitsvis's view, and the script that fills it."""
+    """Return circuitsvis's views, and the script that fills them."""
     return [CIRCUITSVIS, *circuitsvis_view(measured)]
 
 
 SECTION = Section(
     "last-checkpoint",
-    "The last checkpoint in circuitsvis",
+    "Each boundary in circuitsvis",
     circuitsvis_section,
     ("MeanPattern.attention",),
     applies=never_missing,

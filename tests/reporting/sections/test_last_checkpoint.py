@@ -13,7 +13,7 @@ def test_the_last_checkpoint_with_maps_is_shown_in_a_place_that_its_script_fills
 ) -> None:
     early = table[(table["probe"] != "MeanPattern") | (table["step"] <= 40)]
     _, place, script = map(str, SECTION.blocks(bare(early)))
-    assert "Step 40." in place
+    assert "Step 40, the end" in place
     assert '<div id="circuitsvis">' in place
     assert 'CircuitsVis.render("circuitsvis", CircuitsVis.AttentionHeads, {' in script
 
