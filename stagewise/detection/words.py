@@ -180,12 +180,20 @@ def _below(size: float, bound: float) -> str:
 
 
 def began(onsets: pd.DataFrame) -> list[str]:
-    """Say what began when, a line an onset, the first ones."""
+    """Say what began when, a line an onset, of many the largest ones."""
     if onsets.empty or not onsets["onset"].any():
         return []
-    rows = onsets[onsets["onset"]].to_dict("records")
-    lines = [f"step {half_way(row)}: {row['words']}" for row in rows[:LISTED]]
-    return [*lines, *([f"and {len(rows) - LISTED} more"] if len(rows) > LISTED else [])]
+    chosen = onsets[onsets["onset"]]
+    lines = [f"step {half_way(row)}: {row['words']}" for row in _largest(chosen).to_dict("records")]
+    return [*lines, *([f"and {len(chosen) - LISTED} more"] if len(chosen) > LISTED else [])]
+
+
+def _largest(onsets: pd.DataFrame) -> pd.DataFrame:
+    """Return the onsets that are written out: those that change their level most, in the order that they are in."""
+    if len(onsets) <= LISTED:
+        return onsets
+    size = (onsets["after"] - onsets["before"]).abs().sort_values(ascending=False, kind="stable")
+    return onsets[onsets.index.isin(size.index[:LISTED])]
 
 
 def no_onsets(onsets: pd.DataFrame) -> list[str]:
@@ -229,8 +237,8 @@ def before_onsets(onsets: pd.DataFrame) -> str:
 
 
 def onset_stage(onsets: pd.DataFrame) -> str:
-    """Say what began at the start of a stage, each onset with its time where there are several."""
-    rows = onsets.head(LISTED).to_dict("records")
+    """Say what began at the start of a stage, of many onsets the largest; where there are several, with their times."""
+    rows = _largest(onsets).to_dict("records")
     several = len(onsets) > 1
     phrases = [f"{row['words']}, step {half_way(row)}" if several else str(row["words"]) for row in rows]
     return "; ".join([*phrases, *([f"and {len(onsets) - LISTED} more"] if len(onsets) > LISTED else [])])

@@ -95,3 +95,15 @@ def test_of_many_scores_without_onset_those_that_moved_most_are_named() -> None:
     rows = [{**never, "head": head, "after": 0.05 + 0.01 * head, "reason": f"is {head}"} for head in range(7)]
     lines = words.no_onsets(pd.DataFrame(rows))
     assert lines == [*(f"L0H{head} induction is {head}" for head in (6, 5, 4, 3, 2)), "and 2 others"]
+
+
+def test_of_many_onsets_the_largest_are_named_in_their_order() -> None:
+    n = words.LISTED + 3
+    sizes = [0.1 * ((7 * i) % n + 1) for i in range(n)]
+    rows = pd.DataFrame({"onset": True, "before": 0.0, "after": sizes, "words": [f"score {i}" for i in range(n)]})
+    rows = rows.assign(t50=range(n), t50_lo=range(n), t50_hi=range(n))
+    named = words.onset_stage(rows).split("; ")
+    largest = sorted(sorted(range(n), key=lambda i: -sizes[i])[: words.LISTED])
+    assert [phrase.split(",")[0] for phrase in named[:-1]] == [f"score {i}" for i in largest]
+    assert named[-1] == "and 3 more"
+    assert [line.split(": ")[1] for line in words.began(rows)[:-1]] == [f"score {i}" for i in largest]
