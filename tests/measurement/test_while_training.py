@@ -35,6 +35,7 @@ def trained(folder: Path, probed: bool) -> tuple[Any, list[dict[str, float]]]:
     return model, [entry for entry in trainer.state.log_history if "Loss/cross_entropy" in entry]
 
 
+@pytest.mark.slow
 def test_trainer_logs_what_is_measured_and_trains_the_same(tmp_path: Path) -> None:
     model, logged = trained(tmp_path / "probed", probed=True)
     plain, none = trained(tmp_path / "plain", probed=False)
@@ -45,9 +46,13 @@ def test_trainer_logs_what_is_measured_and_trains_the_same(tmp_path: Path) -> No
         assert torch.equal(one, other)
 
 
-def test_the_numbers_are_those_of_a_measurement() -> None:
-    model = models.build(Architecture(SIZES), 3)
+def test_the_numbers_are_those_of_a_measurement_and_no_random_number_is_drawn() -> None:
+    model: Any = models.build(Architecture(SIZES), 3)
+    model.train()
+    state = torch.random.get_rng_state()
     values = measured_now(model, 7, [Loss()], BATCH)
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert model.training
     table = measure(open_series([(7, model)]), [Loss()], BATCH, progress=False)
     (expected,) = table.loc[table["quantity"] == "cross_entropy", "value"]
     assert values["Loss/cross_entropy"] == pytest.approx(expected)

@@ -1,5 +1,6 @@
 """Several seeds in one report: stages side by side, what recurs, heads by their roles; hostile names run nothing."""
 
+import dataclasses
 from pathlib import Path
 
 import pandas as pd
@@ -50,9 +51,10 @@ def test_one_run_is_no_seeds(folders: list[Path], tmp_path: Path) -> None:
         report_seeds(folders[:1], tmp_path)
 
 
-def test_series_of_several_seeds_are_analysed_into_one_report(small_run: CheckpointSeries, tmp_path: Path) -> None:
-    import dataclasses
-
+def test_series_of_several_seeds_are_analysed_into_one_report(
+    small_run: CheckpointSeries, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stagewise.analysis.report", lambda folder: folder / "report.html")  # of each seed
     seeds = [dataclasses.replace(small_run, name=f"seed-{seed}", source=None) for seed in range(2)]
     found = analyse(seeds, tmp_path, probes=[Loss()], progress=False)
     assert found.report == tmp_path / "report.html"
