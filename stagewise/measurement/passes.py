@@ -114,7 +114,7 @@ class Measured:
     def edited(self, edits: Iterable[Edit]) -> "OnDemand[Edit, EditedPass]":
         """Return the edited passes, each run and reduced when it is asked for, and once."""
         passes = (
-            LeanPass(self.weights, self.activations, self.batch.scored, self.replacement)
+            LeanPass(self.weights.fold(), self.activations, self.batch.scored, self.replacement)
             if self.weights is not None
             else None
         )

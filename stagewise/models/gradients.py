@@ -16,7 +16,8 @@ from torch import Tensor
 from stagewise.intervention import AblateHead, AttributeHeads
 from stagewise.loss import ScoredPredictions
 from stagewise.models.edits import Replacement
-from stagewise.models.lean import attend, behind, write
+from stagewise.models.lean import behind, write
+from stagewise.models.lean_attention import attend, project
 from stagewise.models.lean_reading import rotary_hooks
 from stagewise.models.lean_weights import LeanWeights
 from stagewise.models.model import Model
@@ -122,7 +123,7 @@ def by_lean_pass(
     with without_gradients_of_weights(model), torch.enable_grad():
         for number, layer in enumerate(weights.layers):
             shown = queries if number == last else None
-            z = attend(weights, number, x, shown, None)
+            z = attend(layer, project(weights, number, x, shown), shown, None)
             zs.append(z if z.requires_grad else z.requires_grad_())
             x = behind(weights, number, x if shown is None else shown.take(x), write(layer, z))
         total = clean.loss(weights.unembedded(queries.flat(x))).sum()
