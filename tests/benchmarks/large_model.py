@@ -1,9 +1,11 @@
 """Probing a model of GPT-2 small's shape, a bridge around transformers' own: stagewise over a plain script."""
 
 import functools
+import tempfile
 from collections.abc import Iterator
 
 from stagewise import models
+from stagewise.analysis import analyse
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.models.huggingface import described
 from stagewise.probes import HeadAttribution
@@ -11,11 +13,14 @@ from stagewise.task import Batch
 from stagewise.tasks import RepeatedTokens
 from tests.benchmarks.engine import CONTEXTS, EFFECTS, check, fresh_series, ours, probes_with
 from tests.benchmarks.plain_probing import probe
-from tests.benchmarks.timing import Pair, Row, Work, peak_memory, ratio, row, spent
+from tests.benchmarks.timing import Pair, Row, Work, cpu_seconds, peak_memory, ratio, row, spent
 
 SEQUENCES = 4
 TASK = RepeatedTokens(50257, length=16)
 """With half of it again, 23 positions."""
+
+PYTHIA = 154
+"""Checkpoints of each model of the suite."""
 
 NAME = "GPT-2 small's shape"
 PAIRS = 5
@@ -44,13 +49,26 @@ def memory() -> Iterator[Row]:
     yield row(f"{NAME}: peak memory on four times the sequences over this one", [larger / lean], 1.1, note=note)
 
 
-ROWS = (exact, memory)
+def analysis() -> Iterator[Row]:
+    """`analyse` on three checkpoints as it stands: all default probes, every head ablated, stages and report."""
+    with tempfile.TemporaryDirectory() as folder:
+        start = cpu_seconds()
+        table = analyse(_series(0, 1, 2), folder, progress=False).table
+        seconds = (cpu_seconds() - start) / 3
+    ablated = table.query("probe == 'HeadAblation'")[["layer", "head"]].drop_duplicates()
+    assert len(ablated) == 144
+    hours = PYTHIA * seconds / 2 / 3600
+    note = f"the {PYTHIA} checkpoints of Pythia-160m, of the same shape, on two cores: about {hours:.1f} hours"
+    yield row(f"{NAME}, `analyse`: CPU seconds a checkpoint", [seconds], note=note)
 
 
-def _series() -> CheckpointSeries:
+ROWS = (exact, memory, analysis)
+
+
+def _series(*steps: int) -> CheckpointSeries:
     from transformers import GPT2Config
 
-    return fresh_series(described(GPT2Config().to_dict()))
+    return fresh_series(described(GPT2Config().to_dict()), steps or (0,))
 
 
 def _batch(times: int = 1) -> Batch:
