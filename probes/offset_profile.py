@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Mapping
 from typing import ClassVar
 
-from stagewise.attention import offset_profile
 from stagewise.probe import AbstractPatternProbe, Quantity, Reading, View
 
 
@@ -41,5 +40,5 @@ class OffsetProfile(AbstractPatternProbe):
         last = farthest if self.max_offset is None else self.max_offset
         if not 0 <= last <= farthest:
             raise ValueError(f"max_offset must be between 0 and {farthest}, the farthest of this batch; got {last}")
-        profile = offset_profile(view.patterns, view.batch.scored, last)
+        profile = view.offsets[..., : last + 1]
         return [Reading("batch layer head offset", profile, "mass", {"offset": range(last + 1)})]
