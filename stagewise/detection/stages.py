@@ -1,10 +1,7 @@
 """The stages of a run: found in its table, described in words, saved beside it and read from there."""
 
 import dataclasses
-import functools
-import hashlib
 import html
-import importlib.metadata
 import os
 import warnings
 from collections.abc import Sequence
@@ -15,7 +12,7 @@ import pandas as pd
 
 from stagewise.detection import words
 from stagewise.detection.criteria import DEFAULT, StageCriteria
-from stagewise.detection.frames import digest, from_plain, plain, typed
+from stagewise.detection.frames import code, digest, from_plain, plain, typed
 from stagewise.detection.from_onsets import onset_stages
 from stagewise.detection.from_references import POINTS, nested_references, reference_stages, turning_points
 from stagewise.detection.head_labels import head_events
@@ -96,7 +93,7 @@ class Stages:
         from stagewise.checkpoints.run_folder import write_json
 
         written = {
-            **{"code": _code(), "digest": self.digest, "run": self.run, "references": list(self.references)},
+            **{"code": code(), "digest": self.digest, "run": self.run, "references": list(self.references)},
             "criteria": dataclasses.asdict(self.criteria),
             **{name: plain(getattr(self, name)) for name in FRAMES},
         }
@@ -222,7 +219,7 @@ def load_stages(folder: str | Path) -> Stages:
 def _saved(folder: Path, table: pd.DataFrame, criteria: StageCriteria | None) -> Stages | None:
     """Return the saved stages that this code found in this very table by these criteria; None if there are none."""
     path = folder / STAGES
-    if not path.exists() or not _is_intact(path) or _read(path).get("code") != _code():
+    if not path.exists() or not _is_intact(path) or _read(path).get("code") != code():
         return None
     saved = load_stages(folder)
     return saved if saved.digest == digest(rows_of_evidence(table)) and criteria in (None, saved.criteria) else None
@@ -240,10 +237,3 @@ def _read(path: Path) -> dict[str, Any]:
     from stagewise.checkpoints.json_files import read_json
 
     return read_json(path, "delete it, stages are found anew")
-
-
-@functools.cache
-def _code() -> str:
-    """Return a hash of the package's version and of the code that finds stages: another one finds them anew."""
-    files = [path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))]
-    return hashlib.sha256(b"".join([importlib.metadata.version("stagewise").encode(), *files])).hexdigest()

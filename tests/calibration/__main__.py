@@ -13,6 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from tests.calibration.findings import jobs as of_findings
+from tests.calibration.lineages import jobs as of_lineages
 from tests.calibration.onsets import Job
 from tests.calibration.onsets import jobs as of_onsets
 from tests.calibration.rows import Row
@@ -25,7 +26,7 @@ NO_DECISION = {"words.py", "head_words.py", "frames.py", "order.py", "head_kinds
 
 def jobs() -> dict[str, Job]:
     """Return every case by its name."""
-    return {**dict(of_onsets()), **dict(of_findings()), **dict(of_seeds())}
+    return {**dict(of_onsets()), **dict(of_findings()), **dict(of_seeds()), **dict(of_lineages())}
 
 
 @functools.cache
