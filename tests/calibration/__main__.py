@@ -12,6 +12,7 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+from tests.calibration.emergence import jobs as of_emergence
 from tests.calibration.findings import jobs as of_findings
 from tests.calibration.lineages import jobs as of_lineages
 from tests.calibration.onsets import Job
@@ -26,7 +27,13 @@ NO_DECISION = {"words.py", "head_words.py", "frames.py", "order.py", "head_kinds
 
 def jobs() -> dict[str, Job]:
     """Return every case by its name."""
-    return {**dict(of_onsets()), **dict(of_findings()), **dict(of_seeds()), **dict(of_lineages())}
+    return {
+        **dict(of_onsets()),
+        **dict(of_findings()),
+        **dict(of_seeds()),
+        **dict(of_lineages()),
+        **dict(of_emergence()),
+    }
 
 
 @functools.cache
