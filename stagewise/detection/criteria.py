@@ -81,6 +81,10 @@ class StageCriteria:
     """The least speed within an onset, in value per step, over that before and after it: an exponential approach, a
     power law and a straight line have 1, a sigmoid of one decade 1.7."""
 
+    preceding: int = 3
+    """The least number of checkpoints up to a tenth of an onset's way, as many as must follow it: with fewer it is not
+    known what the curve did before. On logarithmic spacing the first steps of training are none."""
+
     lasting: Number = 0.5
     """The least part of a transition that no other one undoes while it lasts: else both are a spike."""
 
@@ -154,7 +158,7 @@ SHARES = (
     "named",
     "growth",
 )
-COUNTS = (*("checkpoints", "neighbours", "simulations", "fewest", "dwell"),)
+COUNTS = (*("checkpoints", "neighbours", "simulations", "fewest", "preceding", "dwell"),)
 LIMITS: tuple[tuple[tuple[str, ...], Callable[[Number], bool], str], ...] = (
     (SHARES, _is_share, "between 0 and 1"),
     (("significance", "false_discoveries"), _is_probability, "between 0 and 1, neither included"),

@@ -27,6 +27,8 @@ def rejection(one: Transition, p_adjusted: float, criteria: StageCriteria, cause
         return OnsetVerdict.SMALL
     if one.net < criteria.lasting:
         return OnsetVerdict.SPIKE
+    if one.preceding < criteria.preceding:
+        return OnsetVerdict.EARLY
     if abs(one.size) < criteria.peak * one.noise:
         return OnsetVerdict.NOISE
     if one.share(criteria.local) < criteria.share:

@@ -29,7 +29,7 @@ class Transition(NamedTuple):
     `times` are u = log(1 + step) of t10, t50 and t90, each with its 95 % interval: [part, (median, lo, hi)]; `before`
     and `after` are levels of the fit, `noise` the deviation of the innovations. `prominence` is the speed in the
     transition over the faster one before and after it, in value per step; `net` the change of the whole fit over it, as
-    a part of `size`: another transition at the same time may undo it.
+    a part of `size`: another transition at the same time may undo it; `preceding` counts the checkpoints up to t10.
     """
 
     size: float
@@ -40,6 +40,7 @@ class Transition(NamedTuple):
     noise: float
     prominence: float
     net: float
+    preceding: int
     shape: Shapes
 
     def share(self, ratio: float) -> float:
@@ -183,6 +184,7 @@ class _Search:
             deviation,
             self._prominence(j, weights[1] * columns[1], size, times),
             float(np.diff(np.interp(times[[0, 2], 0], u, weights @ columns))[0] / way) if way else 0.0,
+            int((u <= times[0, 0]).sum()),
             self.shapes[j],
         )
 

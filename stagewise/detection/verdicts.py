@@ -66,6 +66,9 @@ class OnsetVerdict(StrEnum):
     NOISE = "noise"
     """The largest change is no larger than noise could cause."""
 
+    EARLY = "early"
+    """It begins with the run: what was there before is not known."""
+
     SPIKE = "spike"
     """It is seen at three checkpoints or fewer."""
 

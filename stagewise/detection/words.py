@@ -34,6 +34,7 @@ NO_ONSETS = {
     "from noise",
     OnsetVerdict.SMALL: "moves by {size:.2g}, less than {criteria.smallest:g}",
     OnsetVerdict.NOISE: "moves by {size:.2g}: noise of {noise:.2g} could cause that",
+    OnsetVerdict.EARLY: "moves from the start of the run on: what it did before is not known",
     OnsetVerdict.SPIKE: "moves at three checkpoints at most",
     OnsetVerdict.GRADUAL: "moves gradually: {share:.0%} of the way within a ratio of {criteria.local:g} in steps",
     OnsetVerdict.COMMON: "moves no faster than before or after",
@@ -47,6 +48,7 @@ GROUPS = {
     "moved gradually, as at other times, or at one checkpoint": (
         *(OnsetVerdict.GRADUAL, OnsetVerdict.COMMON, OnsetVerdict.SPIKE),
     ),
+    "moved from the start on": (OnsetVerdict.EARLY,),
     "may be smooth": (OnsetVerdict.STEADY,),
     "coincides with a known cause": (OnsetVerdict.COINCIDES,),
     "cannot be judged": (OnsetVerdict.FEW_CHECKPOINTS, OnsetVerdict.NOT_FINITE),

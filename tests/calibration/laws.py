@@ -33,7 +33,7 @@ def runs_of(g: Generator, settings: int, seeds: int) -> pd.DataFrame:
 
 
 def _laws(settings: int, seeds: int, repetitions: int) -> list[Row]:
-    g, alone, covered = generator(f"laws {settings}"), [], []
+    g, alone, covered = generator(f"laws {settings}"), list[bool](), list[bool]()
     for _ in range(repetitions):
         runs = runs_of(g, settings + 1, seeds)
         known = runs[runs["setting"] < settings]
