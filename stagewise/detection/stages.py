@@ -16,7 +16,7 @@ from stagewise.detection.frames import code, digest, from_plain, plain, typed
 from stagewise.detection.from_onsets import onset_stages
 from stagewise.detection.from_references import POINTS, nested_references, reference_stages, turning_points
 from stagewise.detection.head_labels import head_events
-from stagewise.detection.onsets import TIMES, find_onsets
+from stagewise.detection.onsets import TIMES, Causes, find_onsets
 from stagewise.detection.scores import evidence, has_scores, rows_of_evidence
 from stagewise.table import select
 
@@ -101,7 +101,10 @@ class Stages:
 
 
 def find_stages(
-    table: pd.DataFrame, references: Sequence[str] | None = None, criteria: StageCriteria = DEFAULT
+    table: pd.DataFrame,
+    references: Sequence[str] | None = None,
+    criteria: StageCriteria = DEFAULT,
+    causes: Causes | None = None,
 ) -> Stages:
     """Find the stages of one run in the KL to its nested references; in the onsets of its scores if it has none.
 
@@ -122,6 +125,8 @@ def find_stages(
         references: the nested references, the complete one last; None takes those that the task names, in the
             table's column `nested`, and onsets where the table has fewer than two of these.
         criteria: the thresholds; the numbers named here are their defaults.
+        causes: steps at which something was done to the run, as {"the learning-rate drop": 3000}; an onset or a
+            boundary there is none.
 
     Raises:
         ValueError: no such rows, several runs, or fewer than four checkpoints with references.
@@ -137,9 +142,9 @@ def find_stages(
     nested = tuple(references or ())
     if not nested and len(named := nested_references(table)) > 1:
         nested = named
-    onsets, events = find_onsets(table, criteria), head_events(table, criteria)
+    onsets, events = find_onsets(table, criteria, causes), head_events(table, criteria)
     if nested:
-        points = turning_points(table, nested, criteria)
+        points = turning_points(table, nested, criteria, causes)
         rows = reference_stages(table, nested, points, events)
     elif onsets.empty:
         raise ValueError(

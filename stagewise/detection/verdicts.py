@@ -36,6 +36,9 @@ class TurnVerdict(StrEnum):
     OVERFITS = "overfits"
     """Turns up when the complete reference does, too: the model leaves them all."""
 
+    COINCIDES = "coincides"
+    """Turns when something was done to the run, as the learning rate changed."""
+
     CORROBORATES = "corroborates"
     """Another curve, which has its minimum near a boundary."""
 
