@@ -35,6 +35,8 @@ def rejection(one: Transition, p_adjusted: float, criteria: StageCriteria, cause
         return OnsetVerdict.GRADUAL
     if one.prominence < criteria.stands_out:
         return OnsetVerdict.COMMON
+    if one.correlation >= criteria.slow and one.walk < criteria.walk:
+        return OnsetVerdict.WANDERS
     if p_adjusted >= criteria.false_discoveries:
         return OnsetVerdict.STEADY
     return OnsetVerdict.COINCIDES if cause else None

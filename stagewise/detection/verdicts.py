@@ -84,5 +84,8 @@ class OnsetVerdict(StrEnum):
     STEADY = "steady"
     """A smooth curve with such noise may move so, over all curves that were followed."""
 
+    WANDERS = "wanders"
+    """Its noise is slow, and a random walk with its steps may move as far."""
+
     COINCIDES = "coincides"
     """It moves when something was done to the run, as the learning rate changed."""

@@ -39,6 +39,7 @@ NO_ONSETS = {
     OnsetVerdict.SPIKE: "moves at three checkpoints at most",
     OnsetVerdict.GRADUAL: "moves gradually: {share:.0%} of the way within a ratio of {criteria.local:g} in steps",
     OnsetVerdict.COMMON: "moves no faster than before or after",
+    OnsetVerdict.WANDERS: "may be a random walk: it moves slowly all the time",
     OnsetVerdict.STEADY: "may be a smooth curve with noise (p = {p_adjusted:.2g} over all curves)",
     OnsetVerdict.COINCIDES: "coincides with {cause}",
 }
@@ -51,6 +52,7 @@ GROUPS = {
     ),
     "moved from the start on": (OnsetVerdict.EARLY,),
     "may be smooth": (OnsetVerdict.STEADY,),
+    "may wander": (OnsetVerdict.WANDERS,),
     "coincides with a known cause": (OnsetVerdict.COINCIDES,),
     "cannot be judged": (OnsetVerdict.FEW_CHECKPOINTS, OnsetVerdict.NOT_FINITE),
 }
