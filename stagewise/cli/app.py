@@ -1,5 +1,6 @@
 """The command line: a thin face of the verbs."""
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -170,6 +171,19 @@ def stages(folder: Folder, as_json: AsJson = False) -> None:
         from stagewise.detection.stages import stages_of
 
         show(stages_of(folder), as_json, str(table_file(folder).outline["run"].iloc[0]))
+
+
+@app.command()
+def lineage(folder: Folder, as_json: AsJson = False) -> None:
+    """Follow the kinds of attention in a run folder's table, and print how they come and go."""
+    with reported_errors():
+        from stagewise.detection.lineage import lineage_of
+
+        found = lineage_of(folder)
+        if as_json:
+            print(json.dumps({"run": None} if found is None else found.plain, indent=2))
+        else:
+            print("no lineage: no patterns of heads were measured (PatternClusters)" if found is None else found)
 
 
 @app.command()

@@ -1,9 +1,12 @@
 """Frames of findings: columns of fixed types, as plain data for JSON and back, and a digest of what they came from."""
 
+import functools
 import hashlib
+import importlib.metadata
 import json
 import math
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -71,6 +74,13 @@ def _bytes(column: pd.Series) -> bytes:
         return np.where(np.isnan(values), np.nan, values).tobytes()
     places, labels = pd.factorize(column)
     return places.astype("int64").tobytes() + json.dumps([str(label) for label in labels]).encode()
+
+
+@functools.cache
+def code() -> str:
+    """Return a hash of the package's version and of the code that finds things in tables: another one finds anew."""
+    files = [path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))]
+    return hashlib.sha256(b"".join([importlib.metadata.version("stagewise").encode(), *files])).hexdigest()
 
 
 def families(rows: pd.DataFrame) -> dict[str, list[str]]:

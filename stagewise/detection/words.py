@@ -25,6 +25,7 @@ TURNS = {
     TurnVerdict.NO_RISE: "has no turning point: it rises by less than {criteria.depth:.0%} of its fall",
     TurnVerdict.NOISE: "has no turning point: noise alone could cause such a rise",
     TurnVerdict.OVERFITS: "turns up with the complete reference: overfitting, which ends no stage",
+    TurnVerdict.COINCIDES: "has its minimum where something was done to the run: it ends no stage",
     TurnVerdict.CORROBORATES: "has its minimum at the end of stage {ends_stage}",
     TurnVerdict.ELSEWHERE: "has its minimum away from every boundary",
 }
@@ -34,9 +35,11 @@ NO_ONSETS = {
     "from noise",
     OnsetVerdict.SMALL: "moves by {size:.2g}, less than {criteria.smallest:g}",
     OnsetVerdict.NOISE: "moves by {size:.2g}: noise of {noise:.2g} could cause that",
+    OnsetVerdict.EARLY: "moves from the start of the run on: what it did before is not known",
     OnsetVerdict.SPIKE: "moves at three checkpoints at most",
     OnsetVerdict.GRADUAL: "moves gradually: {share:.0%} of the way within a ratio of {criteria.local:g} in steps",
     OnsetVerdict.COMMON: "moves no faster than before or after",
+    OnsetVerdict.WANDERS: "may be a random walk: it moves slowly all the time",
     OnsetVerdict.STEADY: "may be a smooth curve with noise (p = {p_adjusted:.2g} over all curves)",
     OnsetVerdict.COINCIDES: "coincides with {cause}",
 }
@@ -47,7 +50,9 @@ GROUPS = {
     "moved gradually, as at other times, or at one checkpoint": (
         *(OnsetVerdict.GRADUAL, OnsetVerdict.COMMON, OnsetVerdict.SPIKE),
     ),
+    "moved from the start on": (OnsetVerdict.EARLY,),
     "may be smooth": (OnsetVerdict.STEADY,),
+    "may wander": (OnsetVerdict.WANDERS,),
     "coincides with a known cause": (OnsetVerdict.COINCIDES,),
     "cannot be judged": (OnsetVerdict.FEW_CHECKPOINTS, OnsetVerdict.NOT_FINITE),
 }

@@ -24,6 +24,7 @@ from stagewise.checkpoints.run_folder import (
 )
 from stagewise.checkpoints.table_file import TableFile
 from stagewise.detection.frames import families
+from stagewise.detection.lineage import Lineage, lineage_of
 from stagewise.detection.stages import Stages, stages_of
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class Measured(NamedTuple):
         repeated: what was measured on repeated random tokens besides.
         references: names of the references of the task, where known.
         whole: all that was measured, where the table is a part of it.
+        lineage: None where the table has no patterns of heads.
     """
 
     run: Mapping[str, Any]
@@ -57,6 +59,7 @@ class Measured(NamedTuple):
     repeated: pd.DataFrame | None = None
     references: Sequence[str] = ()
     whole: pd.DataFrame | TableFile | None = None
+    lineage: Lineage | None = None
 
     def only(
         self, names: Collection[str], steps: Collection[int] | None = None, arrays: Collection[str] = ()
@@ -118,7 +121,7 @@ def read_measured(folder: Path, classes: Iterable[type] = ()) -> Measured:
     known = known_of(run, classes)
     return Measured(
         run, metrics, file.outline, stages_of(folder), known.relations, known.first_query, repeated, known.references,
-        file,
+        file, lineage_of(folder),
     )  # fmt: skip
 
 

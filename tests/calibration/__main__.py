@@ -12,13 +12,25 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+from tests.calibration.emergence import jobs as of_emergence
 from tests.calibration.findings import jobs as of_findings
+from tests.calibration.laws import jobs as of_laws
+from tests.calibration.lineages import jobs as of_lineages
+from tests.calibration.null_table import jobs as of_null_table
+from tests.calibration.onsets import Job
 from tests.calibration.onsets import jobs as of_onsets
 from tests.calibration.rows import Row
+from tests.calibration.seeds import jobs as of_seeds
 
 FOLDER = Path("runs/calibration")
 NO_DECISION = {"words.py", "head_words.py", "frames.py", "order.py", "head_kinds.py", "stages.py", "__main__.py"}
 """Modules that decide nothing that is calibrated."""
+
+
+def jobs() -> dict[str, Job]:
+    """Return every case by its name."""
+    areas = (of_onsets, of_findings, of_seeds, of_lineages, of_emergence, of_laws, of_null_table)
+    return {name: job for area in areas for name, job in area()}
 
 
 @functools.cache
@@ -34,7 +46,7 @@ def run(name: str, repetitions: int) -> list[Row]:
     path = FOLDER / code() / f"{re.sub('[^a-zA-Z0-9.]+', '-', name)}.{repetitions}.json"
     if path.exists():
         return [Row(**row) for row in json.loads(path.read_text(encoding="utf8"))]
-    rows = {**dict(of_onsets()), **dict(of_findings())}[name](repetitions)
+    rows = jobs()[name](repetitions)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps([row._asdict() for row in rows]), encoding="utf8")
     return rows
@@ -42,7 +54,7 @@ def run(name: str, repetitions: int) -> list[Row]:
 
 def main(repetitions: int, words: list[str]) -> None:
     """Run the cases in two processes, print the table, write it for machines."""
-    names = [name for name in {**dict(of_onsets()), **dict(of_findings())} if all(word in name for word in words)]
+    names = [name for name in jobs() if all(word in name for word in words)]
     rows = []
     with ProcessPoolExecutor(2) as pool:
         for one in pool.map(run, names, [repetitions] * len(names)):

@@ -177,6 +177,9 @@ def test_a_folder_of_checkpoints_is_measured_and_reported(checkpoints: Path, tmp
     assert code == 0, printed
     assert printed.strip() == str(out / "report.html")
     assert call("stages", str(out))[0] == 0
+    code, printed = call("lineage", str(out))
+    assert (code, printed.startswith("kind 1 (")) == (0, True), printed
+    assert json.loads(call("lineage", str(out), "--json")[1])["kinds"][0]["kind"] == 1
     assert {path.name for path in checkpoints.iterdir()} == {f"checkpoint-{step}" for step in (0, 10, 20, 30)}
 
 

@@ -15,7 +15,7 @@ def sigmoid(at: float, width: float = 0.1) -> np.ndarray:
     return np.asarray(1 / (1 + np.exp(-(np.log1p(STEPS) - np.log1p(at)) / width)))
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def step_up() -> Callable[..., pd.DataFrame]:
     """Make rows of a curve that rises from 0.05 at a step, with noise of 0.01; keywords are its other columns."""
 

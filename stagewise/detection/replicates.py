@@ -1,0 +1,198 @@
+"""Seeds as replicates: the findings of several runs of one recipe, aligned, and their distribution over seeds."""
+
+import dataclasses
+import html
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from stagewise.detection import seed_words
+from stagewise.detection.criteria import DEFAULT, StageCriteria
+from stagewise.detection.frames import from_plain, plain, typed
+from stagewise.detection.noise import QUANTILE
+from stagewise.detection.pooled import pooled
+from stagewise.detection.roles import ROLES, head_roles, with_roles
+from stagewise.detection.scores import labels_of
+from stagewise.detection.stages import Stages, find_stages
+from stagewise.table import LEVEL
+
+REPLICATES = "replicates.json"
+"""Where the findings over seeds are, in the folder of a report on several runs."""
+
+FINDINGS = {"run": "str", "event": "str", "kind": "str", **dict.fromkeys(("step", "lo", "hi"), "float64")}
+"""Columns of the frame of each run's findings, with their types."""
+
+EVENTS = {
+    **{"event": "str", "kind": "str", "seeds": "int64", "recurs": "bool"},
+    **dict.fromkeys(("share", "share_lo", "share_hi"), "float64"),
+    **dict.fromkeys(("step", "lo", "hi", "new_lo", "new_hi", "between"), "float64"),
+}
+"""Columns of the frame of events over seeds, with their types."""
+
+ORDER = {
+    **{"before": "str", "after": "str", "seeds": "int64"},
+    **dict.fromkeys(("share", "share_lo", "share_hi", "ratio", "lo", "hi", "p_value"), "float64"),
+}
+"""Columns of the frame of the order of events, with their types."""
+
+RECURS = 0.5
+"""Share of the seeds from which an event is one of the recipe, not of one seed or of its noise."""
+
+FRAMES = "findings", "events", "order", "roles"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Replicates:
+    """The findings of several seeds. Steps are optimiser updates; all intervals are of 95 %.
+
+    Args:
+        runs: their names.
+        findings: a row a run and event: the `event` in words, the `kind` ("boundary" or "onset"), its `step` in that
+            run with its interval (`lo`, `hi`). Boundaries are aligned by their reference, onsets by their score, its
+            labels, direction, and place among those of that direction; heads by their roles.
+        events: a row an event: in how many `seeds` it was found, whether it `recurs` in half of them or more, the
+            `share` of all with Clopper and Pearson's interval; the geometric mean of 1 + `step` over seeds (less 1)
+            with Student's t interval over seeds (`lo`, `hi`); the interval of one more seed (`new_lo`, `new_hi`); and
+            the standard deviation `between` seeds in log(1 + step), what each run's interval explains taken off.
+        order: a row for each two recurring events that follow each other in the mean and share two seeds or more: the
+            `share` of these `seeds` in which `before` came before `after`, with its interval; the geometric mean
+            `ratio` of their steps with its t interval over seeds; and the `p_value` of the paired t test against "at
+            the same time".
+        roles: the head of each run that has each role, as `head_roles` returns them.
+    """
+
+    runs: tuple[str, ...]
+    findings: pd.DataFrame
+    events: pd.DataFrame
+    order: pd.DataFrame
+    roles: pd.DataFrame = dataclasses.field(default_factory=lambda: typed([], ROLES))
+
+    def __str__(self) -> str:
+        return self.words()
+
+    def _repr_html_(self) -> str:
+        lines = "".join(f"<li>{html.escape(line)}</li>" for line in self.words().splitlines())
+        return f'<ul style="list-style: none; padding: 0">{lines}</ul>'
+
+    def words(self) -> str:
+        """Return what was found in how many seeds, when, and in which order, in sentences."""
+        lines = seed_words.events(self.events, len(self.runs))
+        return "\n".join([*lines, *seed_words.order(self.order)])
+
+    def save(self, folder: str | Path) -> Path:
+        """Write them as `replicates.json` into a folder; return the path."""
+        from stagewise.checkpoints.run_folder import write_json
+
+        frames = {name: plain(getattr(self, name)) for name in FRAMES}
+        return write_json(Path(folder) / REPLICATES, {"runs": list(self.runs), **frames})
+
+
+def find_replicates(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> Replicates:
+    """Find the stages and onsets of every run of a table, and their distribution over runs.
+
+    Args:
+        table: of several runs that differ in their seeds alone, each with what `find_stages` needs.
+        criteria: the thresholds.
+
+    Raises:
+        ValueError: what `find_stages` and `head_roles` refuse.
+    """
+    of_runs = [rows for _, rows in table.groupby("run", sort=False)]
+    return replicates_of([find_stages(rows, criteria=criteria) for rows in of_runs], head_roles(table))
+
+
+def replicates_of(found: Sequence[Stages], roles: pd.DataFrame | None = None) -> Replicates:
+    """Align the stages of several runs, found already, and return their distribution over runs.
+
+    Args:
+        found: the stages of each run; their names must differ.
+        roles: from `head_roles` of the runs' tables together; None takes heads by their indices.
+
+    Raises:
+        ValueError: none, or two of one name.
+    """
+    names = tuple(one.run for one in found)
+    if not names or len(set(names)) < len(names):
+        raise ValueError(f"replicates need runs of different names, got {', '.join(names) or 'none'}: rename their run")
+    roles = typed([], ROLES) if roles is None else roles
+    findings = typed(
+        (row for one in found for row in _of_run(one, roles[roles["run"] == one.run] if len(roles) else roles)),
+        FINDINGS,
+    )
+    events = typed((_event(rows, len(names)) for _, rows in findings.groupby("event", sort=False)), EVENTS)
+    events = events.sort_values("step", kind="stable", ignore_index=True)
+    recurring = events.loc[events["recurs"], "event"].tolist()
+    return Replicates(names, findings, events, typed(_ordered(findings, recurring), ORDER), roles)
+
+
+def load_replicates(folder: str | Path) -> Replicates:
+    """Read the findings over seeds that `Replicates.save` wrote.
+
+    Raises:
+        FileNotFoundError: there are none.
+        ValueError: the file is not readable, or another version wrote it.
+    """
+    from stagewise.checkpoints.json_files import read_json
+
+    path = Path(folder) / REPLICATES
+    if not path.exists():
+        raise FileNotFoundError(f"{path} is not there: save what `find_replicates` returns into {folder} first")
+    written = read_json(path, "delete it, and find them anew")
+    try:
+        return Replicates(tuple(written["runs"]), *(from_plain(written[name]) for name in FRAMES))
+    except (KeyError, TypeError) as reason:
+        raise ValueError(f"{path} was written by another version of stagewise: delete it ({reason})") from reason
+
+
+def _of_run(found: Stages, roles: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    for row in found.turning_points.to_dict("records"):
+        if row["boundary"]:
+            event = f"end of the stage of {row['reference']}"
+            yield {"run": found.run, "event": event, "kind": "boundary", **{k: row[k] for k in ("step", "lo", "hi")}}
+    if found.onsets.empty:
+        return
+    onsets = with_roles(found.onsets[found.onsets["onset"]], roles).sort_values("t50", kind="stable")
+    numbers: dict[tuple[str, bool], int] = {}
+    for row in onsets.to_dict("records"):
+        curve, up = seed_words.curve(row, labels_of(row)), bool(row["after"] >= row["before"])
+        numbers[curve, up] = numbers.get((curve, up), 0) + 1
+        event = seed_words.onset(curve, numbers[curve, up], up=up)
+        times = {"step": row["t50"], "lo": row["t50_lo"], "hi": row["t50_hi"]}
+        yield {"run": found.run, "event": event, "kind": "onset", **times}
+
+
+def _event(rows: pd.DataFrame, runs: int) -> dict[str, Any]:
+    times, lo = np.log1p(rows["step"].to_numpy(float)), np.log1p(rows["lo"].to_numpy(float))
+    hi = np.log1p(rows["hi"].to_numpy(float))
+    # An end that the run may not have seen is as far as the other one.
+    errors = np.where(np.isfinite(hi), hi - lo, 2 * (times - lo)) / (2 * QUANTILE)
+    over = pooled(times, errors.clip(0))
+    steps = dict(zip(("step", "lo", "hi", "new_lo", "new_hi"), np.expm1(over[:5]).clip(0).tolist(), strict=True))
+    seeds = {"event": rows["event"].iloc[0], "kind": rows["kind"].iloc[0], "seeds": len(rows)}
+    seeds |= {"recurs": len(rows) >= RECURS * runs}
+    return {**seeds, **_share(len(rows), runs), **steps, "between": over.between}
+
+
+def _ordered(findings: pd.DataFrame, events: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+    times = findings.pivot(index="run", columns="event", values="step")
+    for before, after in itertools.pairwise(events):
+        both = times[[before, after]].dropna()
+        gaps = np.log1p(both[after].to_numpy(float)) - np.log1p(both[before].to_numpy(float))
+        if len(gaps) < 2:
+            continue
+        apart = pooled(gaps, np.zeros(len(gaps)))
+        test = stats.ttest_1samp(gaps, 0).pvalue if np.ptp(gaps) > 0 else float(gaps[0] == 0)
+        ratio = dict(zip(("ratio", "lo", "hi"), np.exp(apart[:3]).tolist(), strict=True))
+        order = {"before": before, "after": after, "seeds": len(gaps), "p_value": float(test)}
+        yield {**order, **_share(int((gaps > 0).sum()), len(gaps)), **ratio}
+
+
+def _share(number: int, of: int) -> dict[str, float]:
+    """Return a share with Clopper and Pearson's interval."""
+    interval = stats.binomtest(number, of).proportion_ci(LEVEL)
+    return {"share": number / of, "share_lo": float(interval.low), "share_hi": float(interval.high)}

@@ -1,0 +1,71 @@
+"""Findings over seeds: aligned, with the distribution that was planted, and read as they were saved."""
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from stagewise.detection.replicates import FRAMES, Replicates, find_replicates, load_replicates, replicates_of
+from stagewise.detection.stages import Stages, find_stages
+
+EARLY, LATE = (100, 130, 170, 200), (500, 420, 600, 450)
+
+
+@pytest.fixture(scope="module")
+def found(step_up: Callable[..., pd.DataFrame]) -> Replicates:
+    """Four seeds whose heads are at other indices: one attends early to the token before, another one late to others.
+
+    The late one is missing in the last seed.
+    """
+    of = {"probe": "AttentionTo", "quantity": "mass", "layer": 0}
+    frames = []
+    for seed, (early, late) in enumerate(zip(EARLY, LATE, strict=True)):
+        times = {(seed % 2, "previous token"): early, (1 - seed % 2, "induction"): late if seed < 3 else None}
+        for head, relation in itertools.product((0, 1), ("previous token", "induction")):
+            at = times.get((head, relation))
+            rises = step_up(at or 700, by=0.7 if at else 0.0, relation=relation, head=head, **of)
+            frames.append(rises.assign(run=f"seed {seed}"))
+    return find_replicates(pd.concat(frames, ignore_index=True))
+
+
+def test_events_are_aligned_by_role_and_have_the_planted_times(found: Replicates) -> None:
+    assert found.events["seeds"].tolist() == [4, 3]
+    assert found.events["event"].str.contains("rises").all()
+    planted = [np.expm1(np.log1p(times).mean()) for times in (EARLY, LATE[:3])]
+    assert found.events["step"].to_numpy() == pytest.approx(planted, rel=0.03)
+    assert (found.events["new_lo"] < found.events["lo"]).all()
+    assert found.events.loc[1, "share"] == 0.75
+
+
+def test_the_order_holds_in_all_seeds_that_have_both(found: Replicates) -> None:
+    (order,) = found.order.to_dict("records")
+    assert "previous token" in order["before"]
+    assert (order["seeds"], order["share"]) == (3, 1.0)
+    assert order["p_value"] < 0.05
+    assert "comes before" in found.words()
+
+
+def test_boundaries_are_aligned_by_their_references(references: pd.DataFrame) -> None:
+    runs = pd.concat([references.assign(run="a"), references.assign(run="b", step=references["step"] * 2)])
+    events = find_replicates(runs).events
+    assert events["event"].tolist() == ["end of the stage of one", "end of the stage of two"]
+    assert (events["kind"] == "boundary").all()
+    of_one = find_stages(runs[runs["run"] == "a"]).turning_points["step"].to_numpy()[:2]
+    assert (1 + events["step"].to_numpy()) ** 2 == pytest.approx((1 + of_one) * (1 + 2 * of_one), rel=2e-3)
+
+
+def test_they_are_read_as_they_were_saved(found: Replicates, tmp_path: Path) -> None:
+    found.save(tmp_path)
+    read = load_replicates(tmp_path)
+    assert read.runs == found.runs
+    for name in FRAMES:
+        pd.testing.assert_frame_equal(getattr(read, name), getattr(found, name))
+
+
+def test_two_runs_of_one_name_are_refused(references: pd.DataFrame) -> None:
+    stages: Stages = find_stages(references)
+    with pytest.raises(ValueError, match="runs of different names, got run, run"):
+        replicates_of([stages, stages])

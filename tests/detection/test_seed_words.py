@@ -1,0 +1,39 @@
+"""Findings over seeds are said as they are, undecided ones too."""
+
+import pandas as pd
+
+from stagewise.detection import seed_words
+
+
+def test_an_event_says_in_how_many_seeds_and_when() -> None:
+    row = {
+        "event": "loss falls",
+        "seeds": 4,
+        "recurs": True,
+        "step": 120.4,
+        "lo": 100.0,
+        "hi": 140.0,
+        "new_lo": 60.0,
+        "new_hi": 200.0,
+    }
+    rows = pd.DataFrame([row, {**row, "seeds": 1, "recurs": False}])
+    assert seed_words.events(rows, 5) == [
+        "loss falls: in 4 of 5 seeds, at step 120 [100, 140]; another seed: 60 to 200",
+        "and 1 more in fewer than half of the seeds",
+    ]
+
+
+def test_an_order_that_cannot_be_told_is_said_to_be_so() -> None:
+    rows = [
+        {"before": "a", "after": "b", "seeds": 4, "share": 0.75, "p_value": 0.2},
+        {"before": "b", "after": "c", "seeds": 5, "share": 1.0, "p_value": 0.003},
+    ]
+    assert seed_words.order(pd.DataFrame(rows)) == [
+        "a or b, which comes first cannot be told: the former in 3 of 4 seeds",
+        "b comes before c, in 5 of 5 seeds (p = 0.003)",
+    ]
+
+
+def test_no_event_is_said_too() -> None:
+    nothing = pd.DataFrame({"recurs": pd.Series([], dtype=bool)})
+    assert seed_words.events(nothing, 3) == ["nothing recurs in half of the 3 seeds"]
