@@ -13,7 +13,7 @@ MODEL_TESTS := tests/models tests/measurement $(addprefix tests/probes/test_, \
 	tests/checkpoints/test_sources.py tests/experiments/incremental/test_markov.py $(addprefix tests/test_, \
 	$(addsuffix .py, architecture attention init intervention probe table training))
 
-.PHONY: demo test test-tl4 slow bench torture calibrate check
+.PHONY: demo test test-tl4 slow bench torture calibrate check docs
 demo: $(READY)
 	$(BIN)/stagewise run markov
 
@@ -43,6 +43,16 @@ check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The documents as a site, into build/site; a warning is an error. In an environment of its own, without the library.
+docs: .venv-docs/.ready
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --quiet
+	@echo build/site/index.html
+
+.venv-docs/.ready: constraints.txt
+	$(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/python -m pip install --quiet --constraint constraints.txt mkdocs-material 'mkdocstrings[python]' ruff
+	touch .venv-docs/.ready
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

@@ -1,6 +1,7 @@
 """Whether the model copies repeated tokens from its context."""
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -14,7 +15,8 @@ class Copying(AbstractProbe):
 
     - `accuracy`: the share of scored predictions whose most likely token is the target, in [0, 1].
     - `gain`: mean loss of the positions that are not scored less that of those that are, nats. On repeated random
-      tokens the first can only be guessed, so all of the gain is copying.
+      tokens the first can only be guessed, so all of the gain is copying. A guess costs log(d_vocab) at most: a model
+      that was never trained to predict these positions may lose more there, which is no gain.
 
     Raises:
         ValueError: every position is scored, so that there is nothing to compare with.
@@ -40,5 +42,6 @@ class Copying(AbstractProbe):
             raise ValueError("Copying compares scored with other positions; this batch has sequences without others")
         correct = (view.log_probs.argmax(-1) == batch.targets).to(view.log_probs.dtype)
         loss = cross_entropy(view.log_probs, batch.targets)
-        gain = mean_scored(loss, ~batch.scored) - mean_scored(loss, batch.scored)
+        guess = mean_scored(loss, ~batch.scored).clamp(max=math.log(view.log_probs.shape[-1]))
+        gain = guess - mean_scored(loss, batch.scored)
         return [Reading("batch", mean_scored(correct, batch.scored), "accuracy"), Reading("batch", gain, "gain")]

@@ -6,6 +6,48 @@
     analyse(series) -> all of it, for any series of checkpoints
 
 Names are imported when they are first used: `import stagewise` costs no torch.
+
+Axes of tensors, in every annotation and in `Reading.axes`:
+
+- batch: sequences of the probe batch; averaged, so never a column.
+- pos: positions of a sequence.
+- query: the position that attends.
+- key: the position that is attended to.
+- token: entries of the vocabulary, by id.
+- layer: layers, from 0.
+- head: heads of a layer, from 0.
+- step: optimiser updates before a checkpoint.
+- reference: named solutions and other predictors that the model is compared with.
+- relation: named sets of keys, for each query, that a head may attend to.
+- offset: query position less key position; 0 is the query itself.
+- position: positions of a sequence, as a label in the table.
+- context: number of last tokens that a restricted context or a restricted model holds.
+- kind: how a head is ablated: zero, mean or resample.
+- control: "head", or "random head" for the matched control.
+- feature: named matrices (value maps), or entries of an attention profile.
+- cluster: clusters of attention patterns, by first appearance.
+- n_clusters: number of clusters tried.
+- row: single scored queries, from the first sequence on.
+- source: the earlier head of a composition, as "L0H1".
+- composition: Q, K or V.
+- among: the tokens that an entropy is over: all, or those of a relation.
+- threshold: attention above which a token counts as recalled.
+- time: of reduced dynamics, learning rate times steps; it becomes `step`.
+
+Columns beside the axes:
+
+- run: name of the series.
+- step: optimiser updates before the checkpoint.
+- tokens: training tokens before the checkpoint, where the source records them.
+- seed: of several trainings, which one.
+- probe: class name of the probe.
+- quantity: name of the value within the probe.
+- value: the measured value, averaged over the batch.
+- lo, hi: ends of the 95 % bootstrap interval.
+- n: number of sequences averaged.
+- resamples: the value in every bootstrap resample, of what stages and onsets are found in.
+- map: the cells of a map over queries and keys, query after query, in one row without a value; see `table.maps_in`.
+- nested: rank of the row's reference among the nested partial solutions, from 1; 0 for other references.
 """
 
 import re

@@ -1,9 +1,8 @@
 """Everything in one call: `run` a recipe from training to report, `analyse` checkpoints that are there already."""
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Unpack
+from typing import Unpack, cast, overload
 
 import pandas as pd
 
@@ -13,20 +12,24 @@ from stagewise.checkpoints import run_folder
 from stagewise.checkpoints.audit import audit
 from stagewise.checkpoints.digest import short_digest
 from stagewise.checkpoints.findings import Audit
-from stagewise.checkpoints.run_folder import ANALYSIS, TABLE, versions, write_json
+from stagewise.checkpoints.run_folder import ANALYSIS, TABLE, write_json
 from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.checkpoints.sources import by_hand
-from stagewise.detection.stages import Stages, stages_of
+from stagewise.detection.home import home_of_run
+from stagewise.detection.stages import stages_of
 from stagewise.measurement.engine import Resources, measure
+from stagewise.measurement.provenance import analysis_record, provenance
 from stagewise.probe import AbstractProbe
 from stagewise.probes.default_probes import default_probes
-from stagewise.recipe import Recipe, describe
-from stagewise.reporting.html import inline
+from stagewise.recipe import Recipe
 from stagewise.reporting.measured import write_batch
 from stagewise.reporting.page import report
+from stagewise.reporting.results import Analysis as Analysis
+from stagewise.reporting.seeds import SeedReport, report_seeds
 from stagewise.task import AbstractTask, Batch
 from stagewise.tasks import RepeatedTokens
-from stagewise.tasks.text import Texts, asked_task
+from stagewise.tasks.text import Texts
+from stagewise.tasks.tokens import own_task
 from stagewise.training import Dtype, train
 
 SEQUENCES = 64
@@ -41,34 +44,7 @@ NUMBERS = 10**7
 RUN_NUMBERS = 6 * 2**20
 """The same of a run: 96 windows of 64 positions and 1024 tokens."""
 
-Probes = Sequence[AbstractProbe] | Callable[[Architecture, Batch, AbstractTask], Sequence[AbstractProbe]] | None
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Analysis:
-    """The results of `run` or `analyse`.
-
-    Args:
-        series: what was analysed.
-        audit: the faults of its checkpoints; None for a run, whose checkpoints were just written.
-        table: all that was measured.
-        stages: None where the table cannot show any: neither references nor scores, or fewer than four checkpoints.
-        report: the HTML file.
-    """
-
-    series: CheckpointSeries
-    audit: Audit | None
-    table: pd.DataFrame
-    stages: Stages | None
-    report: Path
-
-    def __str__(self) -> str:
-        stages = "no stages: there are no scores over at least four checkpoints" if self.stages is None else self.stages
-        faults = "" if self.audit is None else f"{self.audit}\n"
-        return f"{self.series}\n{faults}{stages}\nreport: {self.report}"
-
-    def _repr_html_(self) -> str:
-        return inline(self.report)
+Probes = Sequence[AbstractProbe] | Callable[[Architecture, Batch, AbstractTask | None], Sequence[AbstractProbe]] | None
 
 
 def run(
@@ -125,7 +101,7 @@ def measure_run(
     chosen = _chosen(probes, extra_probes, recipe.architecture, batch, recipe.task)
     with run_folder.measuring(parts):
         table = measure(series, chosen, batch, folder=parts, save=folder / TABLE, **resources)
-    write_batch(folder, batch)
+    write_batch(folder, batch, provenance(batch, resources.get("device", "cpu")))
     return table
 
 
@@ -140,27 +116,47 @@ def run_batch(recipe: Recipe, folder: Path) -> Batch:
     return with_baselines(batch, trained_baselines(folder))
 
 
+class Measured(Resources, total=False):
+    """Arguments of `measured` by these names: on what, and what, is measured."""
+
+    task: AbstractTask | None
+    batch: Batch | None
+    probes: Probes
+    extra_probes: Sequence[AbstractProbe]
+
+
+class Choices(Measured, total=False):
+    """Arguments of `analyse` by these names: those, and files of one's own to measure on."""
+
+    tokens: str | Path | None
+    relations: Sequence[str]
+    text: Texts | None
+    tokenizer: str | None
+
+
+@overload
+def analyse(series: CheckpointSeries, folder: str | Path | None = None, **choices: Unpack[Choices]) -> Analysis: ...
+@overload
 def analyse(
-    series: CheckpointSeries,
+    series: Sequence[CheckpointSeries], folder: str | Path | None = None, **choices: Unpack[Choices]
+) -> SeedReport: ...
+def analyse(
+    series: CheckpointSeries | Sequence[CheckpointSeries],
     folder: str | Path | None = None,
-    *,
-    task: AbstractTask | None = None,
-    batch: Batch | None = None,
-    text: Texts | None = None,
-    tokenizer: str | None = None,
-    probes: Probes = None,
-    extra_probes: Sequence[AbstractProbe] = (),
-    **resources: Unpack[Resources],
-) -> Analysis:
+    **choices: Unpack[Choices],
+) -> Analysis | SeedReport:
     """Audit a series, measure it with the default probes on repeated random tokens, find stages, write the report.
 
     A second call on the same series resumes where the first one stopped.
 
     Args:
-        series: from `open_series` or `train`.
+        series: from `open_series` or `train`; or several from `open_seeds`, for one report on all.
         folder: for the table and the report; None takes one in `runs/`, after the name of the series.
         task: whose probe batch is measured; None takes `RepeatedTokens` of the model's size.
-        batch: any other probe batch, for which there is no task.
+        batch: any other probe batch, as `Batch.from_tokens` makes one.
+        tokens: a file of token sequences to measure on: `checkpoints.token_files.read_sequences`.
+        relations: of these tokens, as "previous token", "offset 31" or "module:function"; none takes all five of
+            `text.token_relations.RELATIONS`.
         text: a file of text to measure on in place of repeated tokens, or several: `tasks.text.text_task`.
         tokenizer: of the text: a tokenizer.json, a folder that holds one, or a repository of the hub that does; None
             takes the one beside the checkpoints.
@@ -173,12 +169,24 @@ def analyse(
             call resume is written.
         FileNotFoundError: there is no such text, or no tokenizer for it.
     """
+    if not isinstance(series, CheckpointSeries):
+        return _analyse_seeds(series, folder, choices)
     folder = folder_of(series) if folder is None else Path(folder)
-    task = asked_task(series, text, tokenizer) or task
-    faults, table = measured(
-        series, folder, task=task, batch=batch, probes=probes, extra_probes=extra_probes, **resources
-    )
-    return Analysis(series, faults, table, stages_of(table, folder=folder), report(folder))
+    tokens, relations = choices.pop("tokens", None), choices.pop("relations", ())
+    task = own_task(series, tokens, relations, choices.pop("text", None), choices.pop("tokenizer", None))
+    choices["task"] = task or choices.get("task")
+    faults, table = measured(series, folder, **cast(Measured, choices))
+    home = home_of_run(run_folder.read_record(folder), table)
+    return Analysis(series, faults, table, stages_of(table, folder=folder), report(folder), home)
+
+
+def _analyse_seeds(seeds: Sequence[CheckpointSeries], folder: str | Path | None, choices: Choices) -> SeedReport:
+    """Analyse the series of several seeds, each in a folder of its own in that of the report, which is on all."""
+    folder = Path(f"{folder_of(seeds[0])}-seeds") if folder is None else Path(folder)
+    places = [folder / one.name.replace("/", "--") for one in seeds]
+    for one, place in zip(seeds, places, strict=True):
+        analyse(one, place, **choices)
+    return report_seeds(places, folder)
 
 
 def measured(
@@ -195,27 +203,16 @@ def measured(
     source = series.source or by_hand(series.name, series.steps, series.load)
     run_folder.claim_for(folder, source.identity or series.name)
     faults = audit(source, weights=not source.remote)
-    task = task or RepeatedTokens.for_model(series.architecture)
-    batch = (
-        batch or task.probe_batch(_sequences(series.architecture, task.n_ctx, SEQUENCES, NUMBERS), seed=0).complete()
-    )
-    chosen = _chosen(probes, extra_probes, series.architecture, batch, task)
+    given, task = batch is not None, task or RepeatedTokens.for_model(series.architecture)
+    if batch is None:
+        n = _sequences(series.architecture, task.n_ctx, SEQUENCES, NUMBERS)
+        batch = task.probe_batch(n, seed=0).complete()
+    chosen = _chosen(probes, extra_probes, series.architecture, batch, None if given else task)
     with run_folder.measuring(folder / "parts"):
         table = measure(series, chosen, batch, folder=folder / "parts", save=folder / TABLE, **resources)
-    write_batch(folder, batch)
-    record = {
-        "format": run_folder.FORMAT,
-        "series": {
-            "name": series.name,
-            "steps": list(series.steps),
-            "tokens": list(series.tokens.values()),
-            "source": source.identity or series.name,
-        },
-        "recipe": {"architecture": _plain(series.architecture), "task": describe(task)},
-        "audit": faults.plain,
-        "versions": versions(),
-    }
-    write_json(folder / ANALYSIS, record)
+    device, identity = resources.get("device", "cpu"), source.identity or series.name
+    write_batch(folder, batch, provenance(batch, device))
+    write_json(folder / ANALYSIS, analysis_record(series, identity, None if given else task, batch, faults))
     return faults, table
 
 
@@ -230,7 +227,7 @@ def folder_of(series: CheckpointSeries) -> Path:
 
 
 def _chosen(
-    probes: Probes, extra: Sequence[AbstractProbe], architecture: Architecture, batch: Batch, task: AbstractTask
+    probes: Probes, extra: Sequence[AbstractProbe], architecture: Architecture, batch: Batch, task: AbstractTask | None
 ) -> list[AbstractProbe]:
     """Return the probes and the extra ones, which replace others of their kind."""
     choose = default_probes if probes is None else probes
@@ -241,10 +238,3 @@ def _chosen(
 
 def _sequences(architecture: Architecture, positions: int, most: int, numbers: int) -> int:
     return max(8, min(most, numbers // (positions * int(architecture.config["d_vocab"]))))
-
-
-def _plain(architecture: Architecture) -> dict[str, object]:
-    """Return the parts of the architecture that JSON can hold."""
-    config = {k: v for k, v in architecture.config.items() if v is None or isinstance(v, bool | int | float | str)}
-    kind = (architecture.huggingface or {}).get("model_type")
-    return {"config": config, "huggingface": kind}

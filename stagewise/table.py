@@ -1,6 +1,6 @@
 """The tidy table: a row for each value; `run, step, probe, quantity`, a nullable column an axis, `value, lo, hi, n`.
 
-The glossary of axes and columns is that of `stagewise.task`. A map over queries and keys is one row, its cells an
+The glossary of axes and columns is that of the package. A map over queries and keys is one row, its cells an
 array in the column `map`, which `maps_in` reads: so maps go with their rows into selections, concatenations and files,
 where a companion file or an attribute would be lost, and a file is read without them where none is needed.
 """

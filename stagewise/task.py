@@ -1,46 +1,6 @@
 """A task: sampled sequences, their scored predictions, relations that a head may attend to, and reference solutions.
 
-Axes of tensors, in every annotation and in `Reading.axes`:
-
-- batch: sequences of the probe batch; averaged, so never a column.
-- pos: positions of a sequence.
-- query: the position that attends.
-- key: the position that is attended to.
-- token: entries of the vocabulary, by id.
-- layer: layers, from 0.
-- head: heads of a layer, from 0.
-- step: optimiser updates before a checkpoint.
-- reference: named solutions and other predictors that the model is compared with.
-- relation: named sets of keys, for each query, that a head may attend to.
-- offset: query position less key position; 0 is the query itself.
-- position: positions of a sequence, as a label in the table.
-- context: number of last tokens that a restricted context or a restricted model holds.
-- kind: how a head is ablated: zero, mean or resample.
-- control: "head", or "random head" for the matched control.
-- feature: named matrices (value maps), or entries of an attention profile.
-- cluster: clusters of attention patterns, by first appearance.
-- n_clusters: number of clusters tried.
-- row: single scored queries, from the first sequence on.
-- source: the earlier head of a composition, as "L0H1".
-- composition: Q, K or V.
-- among: the tokens that an entropy is over: all, or those of a relation.
-- threshold: attention above which a token counts as recalled.
-- time: of reduced dynamics, learning rate times steps; it becomes `step`.
-
-Columns beside the axes:
-
-- run: name of the series.
-- step: optimiser updates before the checkpoint.
-- tokens: training tokens before the checkpoint, where the source records them.
-- seed: of several trainings, which one.
-- probe: class name of the probe.
-- quantity: name of the value within the probe.
-- value: the measured value, averaged over the batch.
-- lo, hi: ends of the 95 % bootstrap interval.
-- n: number of sequences averaged.
-- resamples: the value in every bootstrap resample, of what stages and onsets are found in.
-- map: the cells of a map over queries and keys, query after query, in one row without a value; see `table.maps_in`.
-- nested: rank of the row's reference among the nested partial solutions, from 1; 0 for other references.
+The glossary of axes and columns is that of the package: `help(stagewise)`.
 """
 
 import abc
@@ -52,6 +12,8 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+
+from stagewise.text.token_relations import RELATIONS, Relations, token_relations
 
 TRAINING, EVALUATION, TEACHER = range(3)
 """The purposes of `derive_seed`: training and evaluation data never share a stream, even under one seed."""
@@ -104,6 +66,34 @@ class Batch:
                     f"{field} names the reference {unknown[0]!r}, which the batch does not have; it has "
                     f"{', '.join(map(repr, self.references)) or 'none'}"
                 )
+
+    @classmethod
+    def from_tokens(
+        cls,
+        tokens: Int[Tensor, "batch length"],
+        relations: Relations = RELATIONS,
+        scored: Bool[Tensor, "batch pos"] | None = None,
+    ) -> "Batch":
+        """Return sequences of one's own as a batch: each token is predicted from those before it.
+
+        Args:
+            tokens: sequences with the last token to predict: one more than the positions that a model sees.
+            relations: names of `text.token_relations`, as "induction" or "offset 3"; or a mapping from names of one's
+                own to such names, to functions of the tokens that a model sees, or to masks Bool[batch query key].
+            scored: which predictions count; None for all.
+
+        Raises:
+            ValueError: an unknown relation, or one that returns no such mask; sequences of fewer than two tokens.
+
+        >>> own = {"previous token": "previous token", "three back": lambda tokens: torch.ones(1, 5, 5).tril(-3).bool()}
+        >>> list(Batch.from_tokens(torch.tensor([[4, 7, 4, 7, 4, 7]]), own).relations)
+        ['previous token', 'three back']
+        """
+        if tokens.shape[1] < 2:
+            raise ValueError(f"a sequence has at least two tokens, the last one to predict; got {tuple(tokens.shape)}")
+        seen, targets = tokens[:, :-1].long(), tokens[:, 1:].long()
+        every = torch.ones_like(seen, dtype=torch.bool)
+        return cls(seen, targets, every if scored is None else scored, token_relations(seen, relations))
 
     def __len__(self) -> int:
         return self.tokens.shape[0]

@@ -24,6 +24,9 @@ from stagewise.recipe import Recipe, TrainPlan
 
 Dtype = Literal["float32", "bfloat16"]
 
+Log = Callable[[Metrics], object]
+"""What takes the numbers of an update, by name."""
+
 STEADIER = "lower the learning rate or clip the gradient"
 """Advice where training diverges."""
 
@@ -35,6 +38,7 @@ def train(
     progress: bool = True,
     device: str = "cpu",
     dtype: Dtype = "float32",
+    log: Log | None = None,
 ) -> CheckpointSeries:
     """Train a recipe, saving checkpoints and metrics in `folder`, and return the series.
 
@@ -47,6 +51,7 @@ def train(
         device: where to train.
         dtype: of matrix products. Weights, their updates and reductions are in float32 either way; under "bfloat16"
             torch's autocast chooses what is taken in which.
+        log: called with the step, the loss and the gradient norm of every update, as `wandb.log` can be.
 
     Raises:
         ValueError: there is no such device or dtype here; the folder holds a run of another recipe, a damaged file, or
@@ -63,10 +68,12 @@ def train(
         if is_complete(folder, recipe.plan):
             return _open(folder, recipe)
     with run_folder.held(folder, "trains"):
-        return _train(recipe, folder, progress, device, dtype)
+        return _train(recipe, folder, progress, device, dtype, log)
 
 
-def _train(recipe: Recipe, folder: Path, progress: bool, device: str, dtype: Dtype) -> CheckpointSeries:
+def _train(
+    recipe: Recipe, folder: Path, progress: bool, device: str, dtype: Dtype, log: Log | None
+) -> CheckpointSeries:
     plan = recipe.plan
     model = models.build(recipe.architecture, plan.seeds.init, device)
     optimiser = _optimiser(model, plan)
@@ -97,7 +104,7 @@ def _train(recipe: Recipe, folder: Path, progress: bool, device: str, dtype: Dty
 
     steps = descend(optimiser, loss_at, start, plan.steps, clip=plan.clip, adjust=adjust, metrics=metrics)
     try:
-        for step in _shown(steps, start, plan.steps, folder.name, progress, metrics):
+        for step in _shown(steps, start, plan.steps, folder.name, progress, metrics, log):
             if step in plan.saved_steps:
                 _check_model(step, model, loss_at)
                 save(folder, step, model, optimiser, metrics, way)
@@ -168,14 +175,16 @@ def _check_model(step: int, model: models.Model, loss_at: Callable[[int], Float[
 
 
 def _shown(
-    steps: Iterator[int], start: int, stop: int, name: str, progress: bool, metrics: list[Metrics]
+    steps: Iterator[int], start: int, stop: int, name: str, progress: bool, metrics: list[Metrics], log: Log | None
 ) -> Iterator[int]:
-    """Hand the steps on, with a bar of the updates that shows the loss."""
+    """Hand the steps on, with a bar of the updates that shows the loss, which is logged too where somebody asks."""
     with tqdm(total=stop, initial=start, disable=not progress, desc=name, unit="step") as bar:
         for step in steps:
             if step > start:
                 bar.update()
                 bar.set_postfix(loss=f"{metrics[-1]['loss']:.3f}", refresh=False)
+                if log is not None:
+                    log(dict(metrics[-1]))
             yield step
 
 

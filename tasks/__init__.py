@@ -9,5 +9,6 @@ from stagewise.tasks.sequence_classes import syn_medium as syn_medium
 from stagewise.tasks.sequence_classes import syn_small as syn_small
 from stagewise.tasks.sparse_regression import SparseRegression as SparseRegression
 from stagewise.tasks.text import Text as Text
+from stagewise.tasks.tokens import Tokens as Tokens
 from stagewise.tasks.wiki_text import WikiText as WikiText
 from stagewise.tasks.windows import Windows as Windows

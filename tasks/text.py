@@ -81,7 +81,7 @@ class Text(AbstractTask):
         order = np.random.default_rng(seed).permutation(len(windows))[:n]
         chosen = windows[torch.from_numpy(order)]
         tokens = chosen[:, :-1].contiguous()
-        relations = token_relations(tokens, -1 if self.bos is None else self.bos)
+        relations = token_relations(tokens, skipped=-1 if self.bos is None else self.bos)
         return Batch(tokens, chosen[:, 1:].contiguous(), torch.ones_like(tokens, dtype=torch.bool), relations)
 
     def references(self, batch: Batch) -> dict[str, Float[Tensor, "batch pos token"]]:
@@ -119,17 +119,6 @@ def _read(path: Path) -> str:
         raise ValueError(f"{path} is no text in UTF-8 ({reason})") from reason
     except (FileNotFoundError, IsADirectoryError) as reason:
         raise FileNotFoundError(f"there is no text file {path}") from reason
-
-
-def asked_task(series: CheckpointSeries, text: Texts | None, tokenizer: str | None) -> Text | None:
-    """Return the task of a text, or None where there is none.
-
-    Raises:
-        ValueError: a tokenizer without a text, and all that `text_task` raises.
-    """
-    if not text and tokenizer is not None:
-        raise ValueError(f"the tokenizer {tokenizer} was given without a text: give a text too")
-    return text_task(series, text, tokenizer) if text else None
 
 
 def text_task(series: CheckpointSeries, text: Texts, tokenizer: str | None = None) -> Text:

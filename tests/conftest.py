@@ -318,11 +318,13 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="session")
 def letters(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A folder with a text of eight random words, long enough for the recorded place of Scan and Snap's probe."""
+    """A folder with a text of eight random words, long enough for the recorded place of Scan and Snap's probe, and the
+    same as tokens."""
     path = tmp_path_factory.mktemp("letters")
     words = np.random.default_rng(0).choice(list("abcdefgh"), size=20 * 3600)
     for name in ("train", "valid", "test"):
         (path / f"{name}.txt").write_text(" ".join(words) + "\n", encoding="utf8")
+    np.save(path / "tokens.npy", np.array([ord(word) - ord("a") for word in words], dtype=np.uint16))
     return str(path)
 
 

@@ -8,9 +8,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 LAYERS: tuple[set[str], ...] = (
-    {"table"},
+    {"table", "text"},
     {"architecture", "attention", "init", "intervention", "loss", "plan", "probe", "recipe", "task"},
-    {"text"},
     {"models"},
     {"checkpoints"},
     {"sweeping"},

@@ -320,3 +320,11 @@ def test_a_run_is_not_resumed_in_another_dtype(tmp_path: Path, monkeypatch: pyte
     interrupt(RECIPES["sgd"], tmp_path, 6, monkeypatch)
     with pytest.raises(ValueError, match="with a dtype, that takes sums in another order"):
         train(RECIPES["sgd"], tmp_path, progress=False, dtype="bfloat16")
+
+
+def test_every_update_is_logged_where_somebody_asks(small_recipe: Recipe, tmp_path: Path) -> None:
+    logged: list[dict[str, int | float]] = []
+    train(small_recipe, tmp_path / "run", progress=False, log=logged.append)
+    assert [entry["step"] for entry in logged] == [*range(small_recipe.plan.steps)]
+    recorded = pd.read_parquet(tmp_path / "run" / METRICS)
+    assert [entry["loss"] for entry in logged] == pytest.approx(recorded["loss"].tolist())

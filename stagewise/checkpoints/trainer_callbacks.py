@@ -71,7 +71,7 @@ def save_on_lightning(steps: Iterable[int], folder: str | Path, part: str | None
     """
     schedule, root = frozenset(steps), Path(folder)
 
-    class SaveOn(_lightning().Callback):  # type: ignore[misc]  # untyped base
+    class SaveOn(lightning().Callback):  # type: ignore[misc]  # untyped base
         """Saves at chosen optimiser steps."""
 
         def __init__(self) -> None:
@@ -98,7 +98,8 @@ def save_on_lightning(steps: Iterable[int], folder: str | Path, part: str | None
     return SaveOn()
 
 
-def _lightning() -> Any:
+def lightning() -> Any:
+    """Import Lightning under whichever of its names is there."""
     for name in LIGHTNING:
         try:
             return import_module(name)

@@ -1,6 +1,7 @@
 """The command line: a thin face of the verbs."""
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -12,7 +13,6 @@ from stagewise.cli.options import (
     Config,
     Device,
     DtypeName,
-    Folder,
     Heads,
     Layers,
     Memory,
@@ -20,15 +20,18 @@ from stagewise.cli.options import (
     MoreProbes,
     Only,
     Origin,
+    Origins,
     Out,
     OwnTask,
     Preset,
     Quiet,
+    RelationNames,
     RunFolder,
     Seed,
     Settings,
     Steps,
     TextFiles,
+    TokenFile,
     TokenizerName,
     Without,
     Workers,
@@ -37,12 +40,13 @@ from stagewise.cli.options import (
     reported_errors,
     show,
 )
+from stagewise.cli.places import measured_folder, report_on_seeds
 from stagewise.cli.recipes import Choice, recipe_in, recipe_of
 from stagewise.cli.run import run_app
 from stagewise.cli.sweep import sweep
 
 if TYPE_CHECKING:
-    from stagewise.analysis import Analysis
+    from stagewise.checkpoints.series import CheckpointSeries
     from stagewise.task import AbstractTask
 
 app = typer.Typer(
@@ -100,6 +104,8 @@ def measure(
     source: Origin,
     out: Out = None,
     architecture: ModelConfig = None,
+    tokens: TokenFile = None,
+    relation: RelationNames = None,
     text: TextFiles = None,
     tokenizer: TokenizerName = None,
     own_task: OwnTask = None,
@@ -116,19 +122,16 @@ def measure(
         from stagewise.checkpoints.run_folder import RUN, TABLE, read_table
 
         how = measuring(probe, only, without, workers, memory, quiet)
-        if not text and (folder := Path(source)).joinpath(RUN).exists():
+        if not (text or tokens) and (folder := Path(source)).joinpath(RUN).exists():
             from stagewise.analysis import measure_run
 
             recipe = recipe_in(folder, tasks=own_task or ())
             measure_run(recipe, folder, **how)
         else:
             from stagewise.analysis import folder_of, measured
-            from stagewise.checkpoints.series import open_series
-            from stagewise.tasks.text import asked_task
 
-            series = open_series(source, architecture=architecture)
+            series, task = _opened(source, architecture, own_task, (tokens, relation or (), text, tokenizer))
             folder = out or folder_of(series)
-            task = asked_task(series, text, tokenizer) or _own_task(own_task)
             faults, _ = measured(series, folder, task=task, **how)
             print(faults)
         print(f"{len(read_table(folder))} rows: {folder / TABLE}")
@@ -164,22 +167,29 @@ def audit(
 
 
 @app.command()
-def stages(folder: Folder, as_json: AsJson = False) -> None:
-    """Find the stages in a run folder's table and print them."""
+def stages(source: Origin, as_json: AsJson = False) -> None:
+    """Find the stages in the table of a measured run or source and print them."""
     with reported_errors():
-        from stagewise.checkpoints.run_folder import table_file
+        from stagewise.checkpoints.run_folder import ANALYSIS, read_record, table_file
+        from stagewise.detection.home import home_of_run
         from stagewise.detection.stages import stages_of
 
-        show(stages_of(folder), as_json, str(table_file(folder).outline["run"].iloc[0]))
+        folder = measured_folder(source)
+        file = table_file(folder)
+        record = read_record(folder) if (folder / ANALYSIS).exists() else {}
+        home = home_of_run(record, file.read(["Loss.cross_entropy"]))
+        if home is not None and home.foreign:
+            print(home, file=sys.stderr if as_json else sys.stdout)
+        show(stages_of(folder), as_json, str(file.outline["run"].iloc[0]))
 
 
 @app.command()
-def lineage(folder: Folder, as_json: AsJson = False) -> None:
-    """Follow the kinds of attention in a run folder's table, and print how they come and go."""
+def lineage(source: Origin, as_json: AsJson = False) -> None:
+    """Follow the kinds of attention in the table of a measured run or source, and print how they come and go."""
     with reported_errors():
         from stagewise.detection.lineage import lineage_of
 
-        found = lineage_of(folder)
+        found = lineage_of(measured_folder(source))
         if as_json:
             print(json.dumps({"run": None} if found is None else found.plain, indent=2))
         else:
@@ -188,9 +198,11 @@ def lineage(folder: Folder, as_json: AsJson = False) -> None:
 
 @app.command()
 def report(
-    source: Origin,
+    sources: Origins,
     out: Out = None,
     architecture: ModelConfig = None,
+    tokens: TokenFile = None,
+    relation: RelationNames = None,
     text: TextFiles = None,
     tokenizer: TokenizerName = None,
     own_task: OwnTask = None,
@@ -200,16 +212,24 @@ def report(
     memory: Memory = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write report.html and its figures anew; measure first where a source was not measured yet."""
+    """Write report.html and its figures anew; measure first where a source was not measured. Of several, one report."""
     with reported_errors():
+        source, data = sources[0], (tokens, relation or (), text, tokenizer)
+        if len(sources) > 1:
+            how = measuring(None, only, without, workers, memory, quiet)
+            print(report_on_seeds(sources, out, lambda each: _opened(each, architecture, own_task, data), how))
+            return
         from stagewise.checkpoints.run_folder import RUN, TABLE
         from stagewise.reporting.page import report as write_report
 
         folder = Path(source)
         run, measured = (folder / RUN).exists(), (folder / TABLE).exists()
-        if text or not (run or measured):
-            how = measuring(None, only, without, workers, memory, quiet)
-            print(_analysis(source, out, text, tokenizer, own_task, architecture, how))
+        if text or tokens or not (run or measured):
+            one_thread()
+            from stagewise.analysis import analyse
+
+            series, task = _opened(source, architecture, own_task, data)
+            print(analyse(series, out, task=task, **measuring(None, only, without, workers, memory, quiet)))
             return
         if not measured:
             one_thread()
@@ -220,20 +240,12 @@ def report(
         print(write_report(folder))
 
 
-def _analysis(
-    source: str,
-    out: Path | None,
-    text: list[Path] | None,
-    tokenizer: str | None,
-    own_task: list[str] | None,
-    architecture: str | None,
-    how: dict[str, Any],
-) -> "Analysis":
-    one_thread()
-    from stagewise.analysis import analyse
+def _opened(
+    source: str, architecture: str | None, own: list[str] | None, data: tuple[Any, ...]
+) -> "tuple[CheckpointSeries, AbstractTask | None]":
+    """Open a source, with the task that it is measured on: one's own data, or one's own task."""
     from stagewise.checkpoints.series import open_series
-    from stagewise.tasks.text import asked_task
+    from stagewise.tasks.tokens import own_task
 
     series = open_series(source, architecture=architecture)
-    task = asked_task(series, text, tokenizer) or _own_task(own_task)
-    return analyse(series, out, task=task, **how)
+    return series, own_task(series, *data) or _own_task(own)

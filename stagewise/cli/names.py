@@ -18,6 +18,7 @@ TASKS = {
     "wikitext": "WikiText",
     "repeated-tokens": "RepeatedTokens",
     "text": "Text",
+    "tokens": "Tokens",
     "windows": "Windows",
 }
 """Short name -> class of the catalogue; its class name in kebab case (markov-chain) is understood too."""

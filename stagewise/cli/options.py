@@ -19,9 +19,24 @@ if TYPE_CHECKING:
 Origin = Annotated[
     str, typer.Argument(metavar="SOURCE", help="a run folder, a folder of checkpoints, or a hub repository owner/name")
 ]
+Origins = Annotated[
+    list[str],
+    typer.Argument(metavar="SOURCE...", help="a source as of the other commands; several seeds for one report on all"),
+]
 TextFiles = Annotated[
     list[Path] | None,
     typer.Option("--text", help="a file of text to measure on in place of repeated random tokens; may come again"),
+]
+TokenFile = Annotated[
+    str | None,
+    typer.Option(
+        "--tokens",
+        help="a file of token sequences to measure on: .pt, .npy, .safetensors, or a folder of `datasets`",
+    ),
+]
+RelationNames = Annotated[
+    list[str] | None,
+    typer.Option("--relation", help='of --tokens: as "previous token", "offset 31" or module:function; may come again'),
 ]
 TokenizerName = Annotated[
     str | None,
@@ -40,7 +55,6 @@ ModelConfig = Annotated[
 Out = Annotated[
     Path | None, typer.Option(help="where the table and the report go; a run folder keeps its own", show_default=False)
 ]
-Folder = Annotated[Path, typer.Argument(help="the run folder")]
 RunFolder = Annotated[
     Path | None,
     typer.Option("--folder", help="the run folder; an interrupted run in it resumes. runs/TASK if not given"),
@@ -173,7 +187,9 @@ def show(stages: "Stages | None", as_json: bool, run: str = "") -> None:
     """Print stages in words, or as JSON; None where the table can show none."""
     parts = ("table", "turning_points", "events", "onsets")
     if not as_json:
-        print("no stages: there are no scores over at least four checkpoints" if stages is None else stages)
+        from stagewise.detection.from_onsets import NO_STAGES
+
+        print(NO_STAGES if stages is None else stages)
     elif stages is None:
         print(json.dumps({"run": run, **{name: [] for name in parts}}, indent=2))
     else:

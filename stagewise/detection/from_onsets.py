@@ -6,7 +6,15 @@ from typing import Any
 import pandas as pd
 
 from stagewise.detection import words
+from stagewise.detection.criteria import DEFAULT, StageCriteria
 from stagewise.detection.onsets import TIMES
+from stagewise.detection.verdicts import OnsetVerdict
+
+NO_STAGES = "stages cannot be told: there are no scores over at least four checkpoints"
+FEW = (
+    "stages cannot be told: with {checkpoints} checkpoints no onset can be distinguished from noise, which takes "
+    "{fewest} or more; save more of them (`trainer_callbacks.save_on`)"
+)
 
 Edge = tuple[int, int, int]
 """The step of a boundary, and the two that hold it (95 %)."""
@@ -36,6 +44,13 @@ def onset_stages(onsets: pd.DataFrame, first: int, last: int) -> list[dict[str, 
             zip(edges[:-1], edges[1:], times, summaries, strict=True), start=1
         )
     ]
+
+
+def too_few(onsets: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> str:
+    """Say that there are too few checkpoints to find any onset, where that is so; else nothing."""
+    if onsets.empty or not (onsets["verdict"] == OnsetVerdict.FEW_CHECKPOINTS).all():
+        return ""
+    return FEW.format(checkpoints=onsets["checkpoints"].max(), fewest=criteria.fewest)
 
 
 def stage_row(number: int, start: Edge, end: Edge, times: dict[str, float], summary: str) -> dict[str, Any]:

@@ -151,6 +151,12 @@ def _record(
         **{"p_value": p, "p_adjusted": adjusted, "noise": one.noise, "share": one.share(criteria.local)},
         **{"prominence": one.prominence, "transition": number, "cause": cause},
     }
+    if (
+        against is OnsetVerdict.SMALL
+        and abs((move := moved(values, criteria)).after - move.before) >= criteria.smallest
+    ):
+        # The curve as a whole moves, and no part of it faster than the rest.
+        record |= {"verdict": str(OnsetVerdict.COMMON), "before": move.before, "after": move.after}
     if against is not None:
         return {**record, "reason": words.no_onset(record, criteria)}
     for name, (time, lo, hi) in zip(TIMES, one.times, strict=True):

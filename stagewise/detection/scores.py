@@ -1,5 +1,6 @@
 """Which curves of a table are followed for onsets: those whose quantity declares that up, or down, is progress."""
 
+import dataclasses
 import functools
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
@@ -8,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from stagewise.detection.criteria import DEFAULT
 from stagewise.table import KEYS, VALUES, Quantities, Quantity, declared, select
 
 NO_AXES = {*KEYS, *VALUES, "tokens", "seed", "nested"}
@@ -16,6 +18,11 @@ NO_AXES = {*KEYS, *VALUES, "tokens", "seed", "nested"}
 
 COMPARED = ("KLToReference", "RestrictedContextKL", "HeadSpecialisation")
 """Probes that stages and their words are read from, beside those with scores that are followed."""
+
+
+PEAK, PEAK_OFFSET = ("OffsetProfile", "peak"), "peak_offset"
+ALIKE = 0.02
+"""Attention by which the peak of a head differs from its mass on a relation that is the same offset."""
 
 
 class Curve(NamedTuple):
@@ -66,7 +73,29 @@ def _followed(table: pd.DataFrame) -> Iterator[Curve]:
     for probe, by_name in quantities.items():
         for name, quantity in by_name.items() if probe in probes else ():
             if quantity.progress is not None:
-                yield from _curves(table, probe, name, quantity)
+                curves = _curves(table, probe, name, quantity)
+                yield from fixed_offsets(table, curves) if (probe, name) == PEAK else curves
+
+
+def fixed_offsets(table: pd.DataFrame, curves: Iterable[Curve]) -> Iterator[Curve]:
+    """Yield the peaks over offsets of heads that once had as much attention there as a name takes, with the offset.
+
+    Left out are heads whose peak a relation of the table names already, as "previous token" names offset 1.
+    """
+    offsets = {frozenset(labels.items()): rows for labels, rows in _split(table, PEAK[0], PEAK_OFFSET)}
+    masses: dict[tuple[Any, Any], list[np.ndarray]] = {}
+    for labels, rows in _split(table, "AttentionTo", "mass"):
+        masses.setdefault((labels["layer"], labels["head"]), []).append(rows["value"].to_numpy(float))
+    for curve in curves:
+        values = curve.rows["value"].to_numpy(float)
+        high = values >= DEFAULT.named
+        known = masses.get((curve.labels["layer"], curve.labels["head"]), [])
+        if not high.any() or any(
+            len(mass) == len(high) and np.abs(mass - values)[high].max() < ALIKE for mass in known
+        ):
+            continue
+        offset = int(offsets[frozenset(curve.labels.items())]["value"].to_numpy(float)[high].round()[-1])
+        yield curve._replace(declared=dataclasses.replace(curve.declared, onset=f"attends to offset {offset}"))
 
 
 def quantities_of(table: pd.DataFrame) -> Quantities:
@@ -77,18 +106,19 @@ def quantities_of(table: pd.DataFrame) -> Quantities:
 
 
 def evidence(table: pd.DataFrame) -> list[str]:
-    """List the probes of a table that stages are found in, whatever else it has rows of."""
-    quantities = quantities_of(table)
-    return [
-        str(probe)
-        for probe in table["probe"].unique()
-        if probe in COMPARED or any(one.progress for one in quantities.get(probe, {}).values())
-    ]
+    """List the quantities of a table that stages are found in, as "Loss.cross_entropy", whatever else it holds."""
+    quantities, names = quantities_of(table), list[str]()
+    for probe, name in table[["probe", "quantity"]].drop_duplicates().itertuples(index=False):
+        others = quantities.get(probe, {})
+        read = (name in others and others[name].progress) or name in {one.unless for one in others.values()}
+        if probe in COMPARED or read or (probe, name) == (PEAK[0], PEAK_OFFSET):
+            names.append(f"{probe}.{name}")
+    return names
 
 
 def rows_of_evidence(table: pd.DataFrame) -> pd.DataFrame:
     """Return the rows that stages are found in."""
-    return table[table["probe"].isin(evidence(table))]
+    return table[(table["probe"] + "." + table["quantity"]).isin(evidence(table))]
 
 
 def curves_of(table: pd.DataFrame, onsets: pd.DataFrame) -> list[pd.DataFrame]:

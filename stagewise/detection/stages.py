@@ -13,7 +13,7 @@ import pandas as pd
 from stagewise.detection import words
 from stagewise.detection.criteria import DEFAULT, StageCriteria
 from stagewise.detection.frames import code, digest, from_plain, plain, typed
-from stagewise.detection.from_onsets import onset_stages
+from stagewise.detection.from_onsets import onset_stages, too_few
 from stagewise.detection.from_references import POINTS, nested_references, reference_stages, turning_points
 from stagewise.detection.head_labels import head_events
 from stagewise.detection.onsets import TIMES, Causes, find_onsets
@@ -80,6 +80,8 @@ class Stages:
 
     def words(self) -> str:
         """Return the stage table in sentences, a line a stage."""
+        if not self.from_references and (unknown := too_few(self.onsets, self.criteria)):
+            return unknown
         lines = words.stages(self.table)
         if len(self) == 1:
             why = words.no_boundaries(self.turning_points) if self.from_references else words.no_onsets(self.onsets)

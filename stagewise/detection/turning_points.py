@@ -105,7 +105,7 @@ def _minimum(
     middle = (np.linalg.lstsq(columns, values[valley], rcond=None)[0] @ fine.T).argmin()
     tail = (1 - LEVEL) / 2
     places = np.interp(np.array([middle, *np.quantile(lowest, [tail, 1 - tail])]), [0, FINE - 1], u[[0, -1]])
-    step, lo, hi = np.expm1(places)
+    step, lo, hi = np.expm1(places).clip(steps[0], steps[-1])  # the first step may come back a little smaller
     nearest = int(np.abs(steps - step).argmin())
     below, above = steps[steps <= min(lo, steps[nearest])], steps[steps >= max(hi, steps[nearest])]
     return int(steps[nearest]), int(below[-1]), int(above[0] if len(above) else steps[-1])

@@ -33,8 +33,8 @@ NO_ONSETS = {
     OnsetVerdict.NOT_FINITE: "is not finite at step {not_finite_at}",
     OnsetVerdict.FEW_CHECKPOINTS: "has {checkpoints} checkpoints: fewer than {criteria.fewest} cannot tell an onset "
     "from noise",
-    OnsetVerdict.SMALL: "moves by {size:.2g}, less than {criteria.smallest:g}",
-    OnsetVerdict.NOISE: "moves by {size:.2g}: noise of {noise:.2g} could cause that",
+    OnsetVerdict.SMALL: "moves by {size}, less than {criteria.smallest:g}",
+    OnsetVerdict.NOISE: "moves by {size}: noise of {noise:.2g} could cause that",
     OnsetVerdict.EARLY: "moves from the start of the run on: what it did before is not known",
     OnsetVerdict.SPIKE: "moves at three checkpoints at most",
     OnsetVerdict.GRADUAL: "moves gradually: {share:.0%} of the way within a ratio of {criteria.local:g} in steps",
@@ -169,9 +169,19 @@ def no_onset(row: Row, criteria: StageCriteria = DEFAULT) -> str:
 
     >>> no_onset({"verdict": "small", "before": 0.05, "after": 0.06})
     'moves by 0.01, less than 0.1'
+    >>> no_onset({"verdict": "small", "before": 0, "after": 0.0997})
+    'moves by 0.0997, less than 0.1'
     """
     size = abs(row["after"] - row["before"]) if "after" in row else np.nan
-    return NO_ONSETS[OnsetVerdict(row["verdict"])].format(**row, size=size, criteria=criteria)
+    return NO_ONSETS[OnsetVerdict(row["verdict"])].format(
+        **row, size=_below(size, criteria.smallest), criteria=criteria
+    )
+
+
+def _below(size: float, bound: float) -> str:
+    """Write a number in as many digits as tell it from a bound that it is below."""
+    digits = next((n for n in (2, 3, 4) if not size < bound or float(f"{size:.{n}g}") < bound), 5)
+    return f"{size:.{digits}g}"
 
 
 def began(onsets: pd.DataFrame) -> list[str]:

@@ -25,6 +25,7 @@ from stagewise.tasks import (
     SequenceClasses,
     SparseRegression,
     Text,
+    Tokens,
     WikiText,
     Windows,
 )
@@ -169,18 +170,10 @@ def _sequence_classes(seed: int, n_heads: int | None, n_layers: int | None, **fi
     return Recipe(task, _shaped(shape, n_heads, n_layers), plan)
 
 
-def _repeated_tokens(seed: int, n_heads: int | None, n_layers: int | None, **fields: Any) -> Recipe:
-    task = RepeatedTokens(**fields)
-    return Recipe(
-        task, _shaped(wikitext.architecture(task.n_ctx, task.d_vocab), n_heads, n_layers), wikitext.plan(3000, seed)
-    )
-
-
-def _text(seed: int, n_heads: int | None, n_layers: int | None, **fields: Any) -> Recipe:
-    task = Text(**fields)
-    return Recipe(
-        task, _shaped(wikitext.architecture(task.n_ctx, task.d_vocab), n_heads, n_layers), wikitext.plan(3000, seed)
-    )
+def _of_tokens(kind: type[AbstractTask], seed: int, n_heads: int | None, n_layers: int | None, **fields: Any) -> Recipe:
+    task = kind(**fields)
+    shape = _shaped(wikitext.architecture(task.n_ctx, task.d_vocab), n_heads, n_layers)
+    return Recipe(task, shape, wikitext.plan(3000, seed))
 
 
 def _wikitext(attn_only: bool, seed: int, n_heads: int | None, n_layers: int | None, **task: Any) -> Recipe:
@@ -200,8 +193,9 @@ PRESETS: Mapping[type[AbstractTask], Mapping[str, Preset]] = {
     SparseRegression: {"small": _sparse_regression},
     MarkovRegression: {"small": _markov_regression},
     SequenceClasses: {"small": _sequence_classes},
-    RepeatedTokens: {"small": _repeated_tokens},
-    Text: {"small": _text},
+    RepeatedTokens: {"small": partial(_of_tokens, RepeatedTokens)},
+    Text: {"small": partial(_of_tokens, Text)},
+    Tokens: {"small": partial(_of_tokens, Tokens)},
     WikiText: {"attention-only": partial(_wikitext, True), "mlp": partial(_wikitext, False)},
     Windows: {"small": _windows},
 }

@@ -19,6 +19,7 @@ from stagewise.measurement.measuring import Measurement, measure_steps, write_pa
 from stagewise.measurement.parts import join, join_into, rows_of
 from stagewise.measurement.passes import default_memory, slices
 from stagewise.measurement.printed_table import Table
+from stagewise.measurement.provenance import provenance
 from stagewise.probe import AbstractProbe
 from stagewise.table import declare, tidy
 from stagewise.task import Batch
@@ -89,7 +90,8 @@ def measure(
             written += [*parts, *_across(one, parts, probes, temporary)]
         quantities = {type(probe).__name__: dict(probe.quantities) for probe in probes}
         if save is not None:
-            write(Path(save), lambda partial: join_into(written, partial, quantities))
+            origin = provenance(batch, device)
+            write(Path(save), lambda partial: join_into(written, partial, quantities, origin))
         table = Table(join(written))
         declare(table, quantities)
         return table

@@ -1,6 +1,7 @@
 """One table from parts that were written a checkpoint at a time, without holding them all in memory."""
 
 import contextlib
+import json
 import mmap
 import os
 import shutil
@@ -19,6 +20,9 @@ from stagewise.table import ARRAYS, Quantities, conformed, declare, in_order, ty
 
 MAPPED_ROWS = 20_000
 """A table of more rows is mapped from a file; a smaller one fits into a few megabytes."""
+
+PROVENANCE = b"stagewise.provenance"
+"""Key in a Parquet file's metadata of what decided a measurement: see `provenance.provenance`."""
 
 CELLS = pa.list_(pa.float32())
 """Type of a column of arrays."""
@@ -40,14 +44,23 @@ def join(parts: Sequence[Path], mapped_rows: int = MAPPED_ROWS) -> pd.DataFrame:
     return pd.concat(_frames(parts, columns), ignore_index=True)
 
 
-def join_into(parts: Sequence[Path], path: Path, quantities: Quantities | None = None) -> None:
-    """Write the rows of all parts into one Parquet file, a part at a time, with what their numbers are."""
+def join_into(
+    parts: Sequence[Path],
+    path: Path,
+    quantities: Quantities | None = None,
+    provenance: Mapping[str, object] | None = None,
+) -> None:
+    """Write the rows of all parts into one Parquet file, a part at a time, with what their numbers are.
+
+    Where they come from is in the file's metadata, as JSON under `PROVENANCE`.
+    """
     columns = _columns(parts)
     empty = conformed(pd.DataFrame(columns=columns), columns)
     declare(empty, quantities or {})  # pandas keeps a frame's attrs in the schema, and gives them back
     schema = pa.Schema.from_pandas(empty, preserve_index=False)
     for name in set(ARRAYS) & set(columns):
         schema = schema.set(schema.get_field_index(name), pa.field(name, CELLS))
+    schema = schema.with_metadata({**(schema.metadata or {}), PROVENANCE: json.dumps(dict(provenance or {}))})
     with pq.ParquetWriter(path, schema) as writer:
         for frame in _frames(parts, columns):
             writer.write_table(pa.Table.from_pandas(frame, schema, preserve_index=False))

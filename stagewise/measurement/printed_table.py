@@ -16,7 +16,8 @@ LOOK: dict[str, Any] = {"na_rep": "", "float_format": "{:.4g}".format}
 class Table(pd.DataFrame):
     """A tidy frame that prints well: the axes of a row in one column, the first and the last rows of many.
 
-    It is a DataFrame in all else. Resampled values and maps are there, but not shown.
+    It is a DataFrame in all else. Resampled values and maps are there, but neither shown nor written as CSV, where 200
+    numbers a row would stand in one cell; Parquet keeps them.
     """
 
     @property
@@ -25,6 +26,11 @@ class Table(pd.DataFrame):
 
     def __repr__(self) -> str:
         return f"{_printed(self).to_string(index=False, **LOOK)}\n{_size(self)}"
+
+    def to_csv(self, *arguments: Any, **options: Any) -> Any:
+        """Write as pandas does, without the columns of arrays unless `columns` names them."""
+        rows = self if options.get("columns") is not None else self.drop(columns=ARRAYS, errors="ignore")
+        return pd.DataFrame(rows).to_csv(*arguments, **options)
 
     def _repr_html_(self) -> str:
         return f"{_printed(self).to_html(index=False, **LOOK)}<p>{_size(self)}</p>"

@@ -10,6 +10,7 @@ from stagewise.plot.curves import scalars as scalars
 from stagewise.plot.curves import training_loss as training_loss
 from stagewise.plot.emergence import emergence as emergence
 from stagewise.plot.emergence import rise as rise
+from stagewise.plot.film import attention_film as attention_film
 from stagewise.plot.generic import quantity as quantity
 from stagewise.plot.heads import all_head_masses as all_head_masses
 from stagewise.plot.heads import entropy as entropy
@@ -22,6 +23,7 @@ from stagewise.plot.lineage import river as river
 from stagewise.plot.maps import attention_map as attention_map
 from stagewise.plot.n_grams import n_gram_curves as n_gram_curves
 from stagewise.plot.onsets import onset_curves as onset_curves
+from stagewise.plot.over_seeds import over_seeds as over_seeds
 from stagewise.plot.power_law import collapse as collapse
 from stagewise.plot.profiles import loss_by_position as loss_by_position
 from stagewise.plot.profiles import offset_profiles as offset_profiles

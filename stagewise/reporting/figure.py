@@ -16,6 +16,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from stagewise.checkpoints.run_folder import write
+from stagewise.reporting.cursor import cursor_attribute, name_curves
 from stagewise.table import KEYS, NUMBERS, VALUES, maps_in
 
 FONTS = ["DejaVu Sans", "Helvetica Neue", "Arial", "sans-serif"]
@@ -67,15 +68,25 @@ class Plot(NamedTuple):
     caption: str
 
 
-def figure_html(plot: Plot, folder: Path) -> str:
-    """Write the plot's SVG files into folder/figures, and return it as HTML with everything embedded."""
+def figure_html(plot: Plot, folder: Path, origin: str = "") -> str:
+    """Write the plot's SVG files into folder/figures, and return it as HTML with everything embedded.
+
+    Args:
+        plot: the figure.
+        folder: of the run.
+        origin: the run and the batch that it shows, written into each SVG as its description.
+    """
     drawings, links = [], [csv_link(plot.name, plot.rows)]
     for label, panel in plot.panels.items():
         name = plot.name + (f"-{identifier(label)}" if label else "")
-        drawing = svg(panel if isinstance(panel, Figure) else panel.figure, name)
+        figure = _figure_of(panel)
+        name_curves(figure)
+        drawing = svg(figure, name)
+        described = drawing.replace(">", f"><desc>{html.escape(origin)}</desc>", 1) if origin else drawing
         path = folder / "figures" / f"{name}.svg"
-        write(path, lambda partial, text=drawing: partial.write_text(text, encoding="utf8"))  # type: ignore[misc]
-        drawings.append(f'<div class="panel" id="figure-{name}">{drawing}</div>')
+        write(path, lambda partial, text=described: partial.write_text(text, encoding="utf8"))  # type: ignore[misc]
+        attributes = f'{cursor_attribute(figure)} data-label="{html.escape(label)}" tabindex="0"'
+        drawings.append(f'<div class="panel" id="figure-{name}"{attributes}>{drawing}</div>')
         text = html.escape(f"SVG {label}".strip())
         links.append(f'<a href="figures/{name}.svg" download="{name}.svg" data-svg="figure-{name}">{text}</a>')
     return (
@@ -84,10 +95,15 @@ def figure_html(plot: Plot, folder: Path) -> str:
     )
 
 
-def svg(figure: Figure | object, name: str) -> str:
-    """Return a figure as an `<svg>` element: same figure, same bytes; its ids start with its name."""
+def _figure_of(panel: Axes | Figure) -> Figure:
+    figure = panel if isinstance(panel, Figure) else panel.figure
     if not isinstance(figure, Figure):
         raise TypeError(f"a panel must belong to a matplotlib Figure, got {type(figure).__name__}")
+    return figure
+
+
+def svg(figure: Figure, name: str) -> str:
+    """Return a figure as an `<svg>` element: same figure, same bytes; its ids start with its name."""
     buffer = io.StringIO()
     _settle(figure)
     with matplotlib.rc_context({"svg.hashsalt": name, "svg.fonttype": "none"}):

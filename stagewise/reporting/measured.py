@@ -24,6 +24,7 @@ from stagewise.checkpoints.run_folder import (
 )
 from stagewise.checkpoints.table_file import TableFile
 from stagewise.detection.frames import families
+from stagewise.detection.home import Home, home_of_run
 from stagewise.detection.lineage import Lineage, lineage_of
 from stagewise.detection.stages import Stages, stages_of
 
@@ -70,6 +71,18 @@ class Measured(NamedTuple):
             return self._replace(table=whole.read(names, steps, arrays), whole=whole)
         rows = whole["probe"].isin(names) | (whole["probe"] + "." + whole["quantity"]).isin(names)
         return self._replace(table=whole[rows if steps is None else rows & whole["step"].isin(steps)], whole=whole)
+
+    @property
+    def home(self) -> Home | None:
+        """Whether the models know sequences like those of the probe batch; None for a run on its own task."""
+        return home_of_run(self.run, self.table)
+
+    @property
+    def origin(self) -> str:
+        """What a figure of this run says of itself: the run, the batch, the versions, the code."""
+        known = {**self.run.get(RECORDED, {}).get(PROVENANCE, {}), **self.run.get("versions", {})}
+        parts = [f"{name} {known[name]}" for name in ("batch", "stagewise", "torch", "git") if name in known]
+        return ", ".join([f"run {self.table['run'].iloc[0]}" if len(self.table) else "run", *parts])
 
     def has(self, name: str) -> bool:
         """Whether the table has rows of a probe, as in "Loss", or of one of its quantities, as in "Loss.excess"."""
@@ -125,11 +138,14 @@ def read_measured(folder: Path, classes: Iterable[type] = ()) -> Measured:
     )  # fmt: skip
 
 
+PROVENANCE = "provenance"
+"""Key in that description, of what decided the measurement beside its probes."""
+
 RECORDED = "batch"
 """Key under which the record of a run describes its probe batch, where `write_batch` wrote it: see `batch_record`."""
 
 
-def batch_record(batch: "Batch") -> dict[str, Any]:
+def batch_record(batch: "Batch", provenance: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return what a report needs to know of a probe batch, as plain data for the record of a run.
 
     Only relations that lie in the same place in every sequence have an outline; it is written as (query, key) pairs.
@@ -142,12 +158,13 @@ def batch_record(batch: "Batch") -> dict[str, Any]:
         "size": size,
         "first_query": known.first_query,
         "references": list(known.references),
+        PROVENANCE: dict(provenance or {}),
     }
 
 
-def write_batch(folder: Path, batch: "Batch") -> None:
+def write_batch(folder: Path, batch: "Batch", provenance: Mapping[str, Any] | None = None) -> None:
     """Write beside the table of a folder what a report needs to know of the probe batch: then it rebuilds no task."""
-    text = json.dumps(batch_record(batch))
+    text = json.dumps(batch_record(batch, provenance))
     write(folder / BATCH, lambda partial: partial.write_text(text, encoding="utf8"))
 
 

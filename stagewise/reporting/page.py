@@ -3,19 +3,22 @@
 import html
 import importlib.resources
 import string
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import matplotlib.style
 
 from stagewise.checkpoints.run_folder import REPORT, write
 from stagewise.reporting.figure import LOOK, figure_html
+from stagewise.reporting.finding import finding, headline
 from stagewise.reporting.html import Page
 from stagewise.reporting.measured import Measured, read_measured
-from stagewise.reporting.prose import headline, run_in_words, title
+from stagewise.reporting.prose import run_in_words, title
 from stagewise.reporting.section import Blocks, Section
 from stagewise.reporting.sections import LAST, SECTIONS
 from stagewise.reporting.sections.generic import generic_sections
+from stagewise.reporting.viewer import json_script, stage_of
 
 PAGE = string.Template(
     """<!doctype html>
@@ -30,6 +33,7 @@ PAGE = string.Template(
 <header>
 <p class="kind">stagewise report</p>
 <h1>$name <small>$headline</small></h1>
+<p class="$kind">$finding</p>
 <p>$words</p>
 <nav>$contents</nav>
 </header>
@@ -37,6 +41,8 @@ PAGE = string.Template(
 $sections
 $missing
 </main>
+<div id="cursor" role="group" aria-label="checkpoint that the whole page shows"></div>
+$steps
 <script>$script</script>
 </body>
 </html>
@@ -63,7 +69,9 @@ def report(folder: str | Path, classes: Iterable[type] = ()) -> Page:
     measured = read_measured(folder, classes)
     with matplotlib.style.context(["default", LOOK]):
         bodies = {
-            section: "\n".join(block if isinstance(block, str) else figure_html(block, folder) for block in blocks)
+            section: "\n".join(
+                block if isinstance(block, str) else figure_html(block, folder, measured.origin) for block in blocks
+            )
             for section, blocks in filled_sections(measured)
         }
     page = _page(measured, bodies)
@@ -82,22 +90,80 @@ def filled_sections(measured: Measured) -> Iterator[tuple[Section, Blocks]]:
             yield section, blocks
 
 
-def _page(measured: Measured, bodies: dict[Section, str]) -> str:
-    titles = {section: html.escape(section.title) for section in bodies}
-    package = importlib.resources.files("stagewise.reporting")
+class Part(NamedTuple):
+    """A section as it stands in the page."""
+
+    identifier: str
+    title: str
+    body: str
+
+
+def page_html(
+    *,
+    name: str,
+    headline: str,
+    finding: str,
+    words: str,
+    parts: Iterable[Part],
+    missing: str = "",
+    kind: str = "finding",
+    steps: Mapping[str, Any] | None = None,
+) -> str:
+    """Return the page: its title, its first sentences, its sections; with its look and its script inside.
+
+    Args:
+        name: of the run, as text.
+        headline: the result in a few words, as text.
+        finding: the result in two sentences, as text.
+        words: what was run, as HTML.
+        parts: the sections, their titles as text, their bodies as HTML.
+        missing: what is not there, as HTML.
+        kind: of the finding: "finding", or "foreign" for a warning.
+        steps: what the cursor goes over: `steps`, and the `tokens` and the `stages` of each, as text.
+    """
+    parts, package = list(parts), importlib.resources.files("stagewise.reporting")
     return PAGE.substitute(
-        name=html.escape(title(measured.run, str(measured.table["run"].iloc[0]))),
-        headline=html.escape(headline(measured.stages)),
+        name=html.escape(name),
+        headline=html.escape(headline),
+        finding=html.escape(finding),
+        kind=kind,
         css=(package / "report.css").read_text(encoding="utf8"),
-        words=run_in_words(measured.run, measured.table),
-        contents=" ".join(f'<a href="#{section.identifier}">{titles[section]}</a>' for section in bodies),
+        words=words,
+        contents=" ".join(f'<a href="#{part.identifier}">{html.escape(part.title)}</a>' for part in parts),
         sections="\n".join(
-            f'<section id="{section.identifier}"><h2>{titles[section]}</h2>\n{body}\n</section>'
-            for section, body in bodies.items()
+            f'<section id="{part.identifier}"><h2>{html.escape(part.title)}</h2>\n{part.body}\n</section>'
+            for part in parts
         ),
-        missing=_missing(measured, bodies),
+        missing=missing,
+        steps=json_script("cursor-data", dict(steps or {"steps": []})),
         script=(package / "report.js").read_text(encoding="utf8"),
     )
+
+
+def _page(measured: Measured, bodies: dict[Section, str]) -> str:
+    home = measured.home
+    return page_html(
+        name=title(measured.run, str(measured.table["run"].iloc[0])),
+        headline=headline(measured.stages, home),
+        finding=finding(measured.stages, home),
+        kind="foreign" if home is not None and home.foreign else "finding",
+        words=run_in_words(measured.run, measured.table),
+        parts=[Part(section.identifier, section.title, body) for section, body in bodies.items()],
+        missing=_missing(measured, bodies),
+        steps=_checkpoints(measured),
+    )
+
+
+def _checkpoints(measured: Measured) -> dict[str, list[Any]]:
+    """Return the checkpoints, the tokens before each where they are known, and the stage that each lies in."""
+    table = measured.table.drop_duplicates("step").sort_values("step")
+    steps = [int(step) for step in table["step"]]
+    known = "tokens" in table and bool(table["tokens"].notna().all())
+    return {
+        "steps": steps,
+        "tokens": [int(tokens) for tokens in table["tokens"]] if known else [],
+        "stages": [stage_of(step, measured.stages) for step in steps],
+    }
 
 
 def _missing(measured: Measured, bodies: Iterable[Section]) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from stagewise.detection.from_onsets import too_few
 from stagewise.detection.stages import Stages
 
 LISTED = 12
@@ -118,18 +119,10 @@ def _measurement(table: pd.DataFrame) -> str:
     )
 
 
-def headline(stages: Stages | None) -> str:
-    """Say in a few words how many stages there are."""
-    if stages is None:
-        return "Measured over training"
-    if len(stages.table) == 1:
-        onsets = int(stages.onsets["onset"].sum()) if stages.from_references and len(stages.onsets) else 0
-        return "No separate stages were found" + (f", but {count(onsets, 'onset')} of scores" if onsets else "")
-    return f"{len(stages.table)} stages were found"
-
-
 def stages_in_words(stages: Stages) -> str:
     """Return the stage table as sentences, and where there is one stage only, why; HTML."""
+    if not stages.from_references and (unknown := too_few(stages.onsets, stages.criteria)):
+        return f"<p><strong>{html.escape(unknown[:1].upper() + unknown[1:])}.</strong></p>"
     lines = [f"<li>{html.escape(line)}</li>" for line in stages.words().splitlines()]
     if len(stages.table) > 1:
         return f'<ol class="sentences">{"".join(lines)}</ol>'

@@ -1,14 +1,172 @@
-// The report's own script: the attention viewer, and saving an inline figure as a file.
+// The report's own script: one step cursor for the whole page, heads that can be singled out, the attention viewer, and
+// saving an inline figure as a file. Text from the run only ever becomes text: nothing of it is parsed as HTML.
 "use strict";
 
-(function () {
+const stagewise = { step: null, listeners: [] };
+
+stagewise.element = (parent, tag, attributes, text) => {
+  const svg = parent.namespaceURI === "http://www.w3.org/2000/svg";
+  const made = parent.appendChild(svg ? document.createElementNS(parent.namespaceURI, tag) : document.createElement(tag));
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  if (text) made.textContent = text;
+  return made;
+};
+
+stagewise.show = (step, source) => {
+  stagewise.step = step;
+  for (const listener of stagewise.listeners) if (listener !== source) listener(step);
+};
+
+stagewise.nearest = (steps, step) => {
+  let best = 0;
+  for (let i = 1; i < steps.length; i++) if (Math.abs(steps[i] - step) < Math.abs(steps[best] - step)) best = i;
+  return best;
+};
+
+(function saveFigures() {
   for (const link of document.querySelectorAll("a[data-svg]")) {
     link.addEventListener("click", () => {
-      const drawing = document.querySelector("#" + link.dataset.svg + " svg");
+      const drawing = document.querySelector("#" + link.dataset.svg + " svg").cloneNode(true);
+      for (const line of drawing.querySelectorAll(".cursor")) line.remove();
       link.href = URL.createObjectURL(new Blob([drawing.outerHTML], { type: "image/svg+xml" }));
     });
   }
+})();
 
+(function curves() {
+  const place = ({ place: [left, right], scale: [last, linear, decades] }, step) => {
+    const adjusted = decades / (1 - 1 / 10);
+    const way = (x) => (x <= linear ? x * adjusted : linear * (adjusted + Math.log10(x / linear)));
+    return left + ((right - left) * way(Math.min(Math.max(step, 0), last))) / way(last);
+  };
+  for (const panel of document.querySelectorAll(".panel[data-axes]")) {
+    const axes = JSON.parse(panel.dataset.axes);
+    const svg = panel.querySelector("svg");
+    if (!svg) continue;
+    const lines = axes.map(({ place: [, , top, bottom] }) =>
+      stagewise.element(svg, "line", { class: "cursor", y1: top, y2: bottom, x1: 0, x2: 0 }));
+    const says = stagewise.element(panel, "p", { class: "reads" });
+    const show = (step) => {
+      axes.forEach((one, i) => {
+        const x = place(one, step).toFixed(1);
+        lines[i].setAttribute("x1", x);
+        lines[i].setAttribute("x2", x);
+        lines[i].classList.add("on");
+      });
+      says.textContent = `step ${step}: ` + axes.flatMap(({ curves }) => curves.map(([, label, , steps, values]) => {
+        const value = values[stagewise.nearest(steps, step)];
+        return `${label} ${value === null ? "\u2013" : value}`;
+      })).join(", ");
+    };
+    stagewise.listeners.push(show);
+    svg.addEventListener("pointermove", (event) => {
+      const { left, top, width, height } = svg.getBoundingClientRect();
+      const box = svg.viewBox.baseVal;
+      const [x, y] = [((event.clientX - left) / width) * box.width, ((event.clientY - top) / height) * box.height];
+      const over = axes.find(({ place: [l, r, t, b] }) => x >= l - 4 && x <= r + 4 && y >= t && y <= b);
+      if (!over || !stagewise.steps.length) return;
+      const distances = stagewise.steps.map((step) => Math.abs(place(over, step) - x));
+      const step = stagewise.steps[distances.indexOf(Math.min(...distances))];
+      if (step !== stagewise.step) stagewise.show(step);
+    });
+  }
+})();
+
+(function cursor() {
+  const data = JSON.parse(document.getElementById("cursor-data").textContent);
+  stagewise.steps = data.steps;
+  const bar = document.getElementById("cursor");
+  if (data.steps.length < 2 || !document.querySelector(".panel[data-axes], #viewer")) return bar.remove();
+  const slider = stagewise.element(bar, "input", {
+    type: "range", min: 0, max: data.steps.length - 1, step: 1, value: data.steps.length - 1, "aria-label": "checkpoint",
+  });
+  const label = stagewise.element(bar, "output", {});
+  const text = (at) => [`step ${data.steps[at]}`, data.tokens && data.tokens.length && `${data.tokens[at]} tokens`,
+    data.stages && data.stages[at]].filter(Boolean).join(", ");
+  const number = (stage) => (/\d+/.exec(stage || "") || [""])[0];
+  const show = (step) => {
+    const at = stagewise.nearest(data.steps, step);
+    slider.value = at;
+    slider.setAttribute("aria-valuetext", text(at));
+    label.textContent = text(at);
+    const stage = number(data.stages && data.stages[at]);
+    for (const cell of document.querySelectorAll('td[data-column="stage"]')) {
+      cell.parentElement.classList.toggle("now", stage !== "" && cell.textContent === stage);
+    }
+    for (const cell of document.querySelectorAll('td[data-column="between steps"]')) {
+      const after = Number(cell.textContent.split(" to ")[1]);
+      cell.parentElement.classList.toggle("yet", step < after);
+    }
+  };
+  stagewise.listeners.push(show);
+  const go = (at) => stagewise.show(data.steps[Math.min(data.steps.length - 1, Math.max(0, at))]);
+  slider.addEventListener("input", () => go(Number(slider.value)));
+  document.addEventListener("keydown", (event) => {
+    if (event.altKey || event.ctrlKey || event.metaKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
+    if (event.target.closest("#viewer, #circuitsvis")) return;
+    const at = Number(slider.value);
+    const moves = { ArrowLeft: at - 1, ArrowRight: at + 1 };
+    if (!(event.key in moves)) return;
+    event.preventDefault();
+    go(moves[event.key]);
+  });
+  stagewise.show(data.steps[data.steps.length - 1]);
+})();
+
+(function heads() {
+  const name = /L\d+H\d+/g;
+  let single = null;
+  const dim = () => {
+    for (const panel of document.querySelectorAll(".panel")) {
+      const axes = panel.dataset.axes ? JSON.parse(panel.dataset.axes) : [];
+      const of = (label) => label.match(name) || [];
+      const curves = axes.flatMap(({ curves }) => curves).filter(([, label]) => of(label).length);
+      const own = of(panel.dataset.label || "");
+      panel.classList.toggle("other", single !== null && own.length > 0 && !own.includes(single));
+      panel.classList.toggle("single", single !== null && curves.some(([, label]) => of(label).includes(single)));
+      for (const [id, label] of curves) {
+        const line = document.getElementById(panel.id.replace(/^figure-/, "") + "-" + id);
+        if (line) line.classList.toggle("other", single !== null && !of(label).includes(single));
+      }
+    }
+    for (const box of document.querySelectorAll("#viewer .head")) {
+      box.classList.toggle("other", single !== null && box.firstChild.textContent !== single);
+    }
+    for (const link of document.querySelectorAll("button.head")) {
+      link.setAttribute("aria-pressed", String(link.textContent === single));
+    }
+  };
+  const places = document.querySelectorAll("main li, main td, main figcaption .swatch, header p.finding");
+  for (const place of places) {
+    const walker = document.createTreeWalker(place, NodeFilter.SHOW_TEXT);
+    const texts = [];
+    while (walker.nextNode()) texts.push(walker.currentNode);
+    for (const text of texts) {
+      const found = [...text.data.matchAll(name)];
+      if (!found.length) continue;
+      const parts = document.createDocumentFragment();
+      let from = 0;
+      for (const match of found) {
+        parts.append(text.data.slice(from, match.index));
+        const link = document.createElement("button");
+        link.type = "button";
+        link.className = "head";
+        link.textContent = match[0];
+        link.setAttribute("aria-pressed", "false");
+        link.addEventListener("click", () => {
+          single = single === match[0] ? null : match[0];
+          dim();
+        });
+        parts.append(link);
+        from = match.index + match[0].length;
+      }
+      parts.append(text.data.slice(from));
+      text.replaceWith(parts);
+    }
+  }
+})();
+
+(function viewer() {
   const root = document.getElementById("viewer");
   if (!root) return;
   const data = JSON.parse(document.getElementById("viewer-data").textContent);
@@ -20,12 +178,7 @@
   let timer = null;
   let pointed = null;
 
-  const element = (parent, tag, attributes, text) => {
-    const made = parent.appendChild(document.createElement(tag));
-    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-    if (text) made.textContent = text;
-    return made;
-  };
+  const element = stagewise.element;
 
   const controls = element(root, "div", { class: "controls" });
   const back = element(controls, "button", { type: "button", "aria-label": "previous checkpoint" }, "\u25C0");
@@ -98,7 +251,7 @@
     says.textContent = `query ${range(query)}, key ${range(key)}${back}: ${read.join(", ")}`;
   }
 
-  function show(next, remember) {
+  function show(next, remember, tell) {
     place = Math.min(data.steps.length - 1, Math.max(0, next));
     slider.value = place;
     const stage = data.stages[place] ? `, ${data.stages[place]}` : "";
@@ -106,7 +259,10 @@
     maps.forEach(draw);
     say();
     if (remember) history.replaceState(null, "", `#step=${data.steps[place]}`);
+    if (tell !== false) stagewise.show(data.steps[place], follow);
   }
+
+  const follow = (step) => show(stagewise.nearest(data.steps, step), false, false);
 
   function stop() {
     clearInterval(timer);
@@ -140,6 +296,7 @@
   }
 
   window.addEventListener("hashchange", fromAddress);
+  stagewise.listeners.push(follow);
   show(data.steps.length - 1);
   fromAddress();
 })();

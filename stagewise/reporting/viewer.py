@@ -49,7 +49,7 @@ def viewer(measured: Measured, stages: Stages | None) -> str:
     colours = head_colours(rows)
     data = {
         "steps": steps,
-        "stages": [_stage_of(step, stages) for step in steps],
+        "stages": [stage_of(step, stages) for step in steps],
         "heads": [head_label(*heads[place]) for place in places],
         "layers": [heads[place][0] for place in places],
         "colours": [colours[heads[place]] for place in places],
@@ -105,7 +105,8 @@ def _thinned(steps: list[int], most: int) -> list[int]:
     return [steps[index] for index in places]
 
 
-def _stage_of(step: int, stages: Stages | None) -> str:
+def stage_of(step: int, stages: Stages | None) -> str:
+    """Name the stage that a step lies in, as "stage 2"; nothing where there is one only."""
     if stages is None or len(stages.table) < 2:
         return ""
     number = int(stages.table.loc[stages.table["start"] <= step, "stage"].max())

@@ -1,37 +1,73 @@
 """The relations between positions that hold in any sequence of tokens: previous token, induction and others."""
 
+import re
+from collections.abc import Callable, Iterable, Mapping
+
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
 Relation = Bool[Tensor, "batch query key"]
+Relations = Iterable[str] | Mapping[str, str | Relation | Callable[[Int[Tensor, "batch pos"]], Relation]]
+
+RELATIONS = ("previous token", "duplicate token", "induction", "first token", "self")
+"""Relations that hold in any sequence of tokens; beside them "offset N", the key N positions back."""
 
 
-def token_relations(tokens: Int[Tensor, "batch pos"], skipped: int = -1) -> dict[str, Relation]:
-    """Return the relations that depend on the tokens alone.
+def token_relation(name: str, tokens: Int[Tensor, "batch pos"], skipped: int = -1) -> Relation:
+    """Return a relation that the tokens alone decide, by its name.
 
     From a query at position t: `previous token` is t - 1, `duplicate token` every earlier position that holds the same
-    token, `induction` every position after one of these, `first token` is 0, and `self` t.
+    token, `induction` every position after one of these, `first token` is 0, `self` t, and `offset N` t - N.
 
     Args:
+        name: one of `RELATIONS`, or an offset, as "offset 31".
         tokens: of each sequence.
         skipped: a special token, as the one that begins a text, that is no duplicate of another; -1 for none.
 
+    Raises:
+        ValueError: there is no such relation.
+
     Source: Olsson et al. (2022), In-context Learning and Induction Heads, arXiv:2209.11895, prefix matching.
 
-    >>> relations = token_relations(torch.tensor([[5, 7, 5, 7]]))
-    >>> {name: relations[name][0, 3].int().tolist() for name in ("duplicate token", "induction")}
-    {'duplicate token': [0, 1, 0, 0], 'induction': [0, 0, 1, 0]}
+    >>> [token_relation(name, torch.tensor([[5, 7, 5, 7]]))[0, 3].int().tolist() for name in ("induction", "offset 3")]
+    [[0, 0, 1, 0], [1, 0, 0, 0]]
     """
-    n, length = tokens.shape
-    query, key = torch.arange(length)[:, None], torch.arange(length)[None]
-    duplicate = (tokens[:, :, None] == tokens[:, None]) & (key < query) & (tokens != skipped)[:, None]
-    induction = torch.zeros_like(duplicate)
-    induction[:, :, 1:] = duplicate[:, :, :-1]
-    return {
-        "previous token": (key == query - 1).expand(n, -1, -1),
-        "duplicate token": duplicate,
-        "induction": induction,
-        "first token": ((key == 0) & (query >= 0)).expand(n, -1, -1),
-        "self": (key == query).expand(n, -1, -1),
-    }
+    length = tokens.shape[1]
+    key = torch.arange(length, device=tokens.device)
+    back = (key[:, None] - key).expand(len(tokens), -1, -1)
+    if name in ("duplicate token", "induction"):
+        same = (tokens[:, :, None] == tokens[:, None]) & (back > 0) & (tokens != skipped)[:, None]
+        return same if name == "duplicate token" else torch.nn.functional.pad(same[..., :-1], (1, 0))
+    if name == "first token":
+        return (key == 0).expand(len(tokens), length, -1)
+    offsets = {"self": "offset 0", "previous token": "offset 1"}
+    if (match := re.fullmatch(r"offset (\d+)", offsets.get(name, name))) is None:
+        raise ValueError(f"there is no relation {name!r}; there are {', '.join(RELATIONS)}, and offset N, as offset 31")
+    return back == int(match[1])
+
+
+def token_relations(
+    tokens: Int[Tensor, "batch pos"], relations: Relations = RELATIONS, skipped: int = -1
+) -> dict[str, Relation]:
+    """Return relations of tokens: by the names of `token_relation`, by functions of the tokens, or as masks.
+
+    Raises:
+        ValueError: there is no relation of that name, or what a function returns is no Bool[batch query key].
+    """
+    named = relations if isinstance(relations, Mapping) else {name: name for name in relations}
+    masks: dict[str, Relation] = {}
+    for name, relation in named.items():
+        if isinstance(relation, str):
+            masks[name] = token_relation(relation, tokens, skipped)
+            continue
+        mask = relation(tokens) if callable(relation) else relation
+        size = (*tokens.shape, tokens.shape[1])
+        if not isinstance(mask, Tensor) or mask.dtype != torch.bool or mask.ndim != 3:
+            raise ValueError(f"the relation {name!r} is a Bool[batch query key] of size {size}, got {_described(mask)}")
+        masks[name] = mask.expand(size)
+    return masks
+
+
+def _described(value: object) -> str:
+    return f"{value.dtype} {tuple(value.shape)}" if isinstance(value, Tensor) else repr(value)

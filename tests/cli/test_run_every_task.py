@@ -26,6 +26,7 @@ TINY: dict[str, list[str]] = {
     "wikitext": ["task.length=8", "task.vocab_size=262"],
     "repeated-tokens": ["task.d_vocab=16", "task.length=8"],
     "text": ["task.length=8"],
+    "tokens": ["task.length=8"],
     "windows": [],
 }
 """Sizes of each task that train in seconds."""
@@ -53,7 +54,11 @@ def call(*arguments: str) -> str:
 
 def sizes(task: str, letters: str, tokenizer: str) -> list[str]:
     files = json.dumps([f"{letters}/valid.txt"])
-    foreign = {"wikitext": [f"task.data={letters}"], "text": [f"task.tokenizer={tokenizer}", f"task.files={files}"]}
+    foreign = {
+        "wikitext": [f"task.data={letters}"],
+        "text": [f"task.tokenizer={tokenizer}", f"task.files={files}"],
+        "tokens": [f"task.file={letters}/tokens.npy"],
+    }
     settings = ["plan.batch_size=8", "plan.save=[2]", *TINY[task], *foreign.get(task, [])]
     small = ["--steps", "4", "--heads", "2", "--layers", "1", "--quiet", "--no-restricted"]
     return [*small, *(part for each in settings for part in ("--set", each))]

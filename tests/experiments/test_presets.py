@@ -9,9 +9,9 @@ from stagewise.experiments.presets import PRESETS, presets_of, recipe_for
 from stagewise.loss import training_loss
 from stagewise.recipe import Recipe
 from stagewise.task import AbstractTask
-from stagewise.tasks import AssociativeRecall, MarkovChain, SparseRegression, Text, WikiText, Windows
+from stagewise.tasks import AssociativeRecall, MarkovChain, SparseRegression, Text, Tokens, WikiText, Windows
 
-PLAIN = [kind for kind in PRESETS if kind not in (Text, WikiText)]
+PLAIN = [kind for kind in PRESETS if kind not in (Text, Tokens, WikiText)]
 
 
 def loss_at_the_start(recipe: Recipe) -> float:
@@ -46,7 +46,8 @@ def test_models_have_the_size_of_the_task_that_is_set() -> None:
 def test_texts_have_a_model_of_their_tokens(letters: str, tokenizer: str) -> None:
     text = recipe_for(Text, tokenizer=tokenizer, files=(f"{letters}/train.txt",), length=16)
     wikitext = recipe_for(WikiText, data=letters, vocab_size=262, length=16, name="mine", n_heads=2)
-    for recipe, d_vocab in ((text, 11), (wikitext, wikitext.task.d_vocab)):
+    tokens = recipe_for(Tokens, file=f"{letters}/tokens.npy", length=16)
+    for recipe, d_vocab in ((text, 11), (tokens, 8), (wikitext, wikitext.task.d_vocab)):
         assert (recipe.architecture.config["n_ctx"], recipe.architecture.config["d_vocab"]) == (16, d_vocab)
     assert isinstance(wikitext.task, WikiText)
     assert (wikitext.task, wikitext.architecture.n_heads) == (dataclasses.replace(wikitext.task, name="mine"), 2)

@@ -23,3 +23,9 @@ def test_a_table_is_a_data_frame_in_all_else() -> None:
     assert repr(frame[["step"]]) == " step\n    0\n    1\n2 rows"
     assert repr(frame.iloc[:0]).endswith("0 rows")
     assert frame.groupby("step")["value"].mean().tolist() == [1.0, 2.0]
+
+
+def test_resamples_do_not_spill_into_a_csv() -> None:
+    frame = Table({"step": [0], "value": [1.0], "resamples": [[0.5] * 200]})
+    assert frame.to_csv(index=False) == "step,value\n0,1.0\n"
+    assert "0.5" in str(frame.to_csv(columns=["resamples"]))

@@ -1,5 +1,6 @@
 """Copying: a model that repeats gains all that there is to gain."""
 
+import dataclasses
 import math
 from collections.abc import Callable
 
@@ -20,6 +21,14 @@ def test_a_model_that_is_sure_of_other_tokens_loses(copying_view: Callable[[bool
     accuracy, gain = Copying().read(copying_view(False))
     assert accuracy.values.tolist() == [0, 0, 0, 0]
     assert bool((gain.values < 0).all())
+
+
+def test_a_gain_is_over_a_guess_where_a_model_is_worse_than_that(copying_view: Callable[[bool], View]) -> None:
+    view = copying_view(True)
+    worse = view.log_probs.clone()
+    worse[~view.batch.scored] -= 9.0
+    _, gain = Copying().read(dataclasses.replace(view, log_probs=worse))
+    torch.testing.assert_close(gain.values, torch.full((4,), math.log(20)))
 
 
 def test_copying_needs_positions_to_compare_with(view_of: Callable[..., View]) -> None:

@@ -28,6 +28,7 @@ UNSOLVED = {
 
 GIVEN = {
     "Text": "a text has the windows that it has",
+    "Tokens": "a file has the sequences that it has",
     "WikiText": "windows are drawn anew at every step",
     "Windows": "it has the windows of the other task's sequences",
 }
@@ -61,6 +62,7 @@ def task(request: pytest.FixtureRequest, tokenizer: str, letters: str) -> Abstra
     words = random.Random(0).choices(["the", "cat", "saw", "dog", "and", "again"], k=4000)
     needed: dict[str, dict[str, Any]] = {
         "Text": {"tokenizer": tokenizer, "text": " ".join(words), "length": 8},
+        "Tokens": {"file": f"{letters}/tokens.npy", "length": 8},
         "WikiText": {"data": letters, "length": 16},
         "Windows": {"task": MarkovChain(d_vocab=6, n_sequences=50), "context": 3},
     }

@@ -17,8 +17,9 @@ LOSS = (
 )
 OFFSETS = (
     "Attention at each offset (0 is the query itself), averaged over the scored queries, of the heads whose profile "
-    "changed most, at five checkpoints. Look for a peak at offset 1, a previous-token head; an induction head has "
-    "none, since what it looks for lies another way back in every sequence."
+    "changed most, at five checkpoints. Look for a peak at offset 1, a previous-token head, and for one farther back: "
+    "a head that looks at a fixed distance. An induction head has none where what it looks for lies another way back "
+    "in every sequence."
 )
 
 
@@ -39,5 +40,5 @@ SECTION = Section(
     "profiles",
     "Where in the sequence, and how far back",
     profiles_section,
-    ("LossByPosition.cross_entropy", "OffsetProfile.mass"),
+    ("LossByPosition.cross_entropy", "OffsetProfile"),
 )

@@ -1,14 +1,15 @@
 """The section of settings: all of the run's record."""
 
-from stagewise.reporting.measured import RECORDED, Measured
+from stagewise.reporting.measured import PROVENANCE, RECORDED, Measured
 from stagewise.reporting.prose import html_table, settings_rows
 from stagewise.reporting.section import Blocks, Section
 
 
 def settings_section(measured: Measured) -> Blocks:
-    """Return the name of the run, its recipe, seeds and versions."""
+    """Return the name of the run, its recipe, seeds and versions, and what decided its measurement."""
     record = {name: value for name, value in measured.run.items() if name != RECORDED}
-    rows = [["run", measured.table["run"].iloc[0]], *settings_rows(record)]
+    measurement = measured.run.get(RECORDED, {}).get(PROVENANCE, {})
+    rows = [["run", measured.table["run"].iloc[0]], *settings_rows(record), *settings_rows(measurement, "measured")]
     return [html_table(["setting", "value"], rows, "settings")]
 
 

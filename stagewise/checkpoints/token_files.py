@@ -1,0 +1,108 @@
+"""Sequences of tokens in files that others wrote: .pt, .npy, .safetensors, a folder of `datasets`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from stagewise.checkpoints.weight_files import load_file
+
+NAMES = ("input_ids", "tokens")
+"""What sequences are called in a file with several tensors or columns; LABELS are the targets that count."""
+
+LABELS = "labels"
+IGNORED = -100
+"""The label of a position that does not count, as PyTorch's cross-entropy has it."""
+
+FORMATS = ".pt, .npy, .safetensors, or a folder that `datasets.Dataset.save_to_disk` wrote"
+
+
+class Sequences(NamedTuple):
+    """Tokens [sequence, length], and at each the label that counts in training, if the file has any."""
+
+    tokens: Int[Tensor, "sequence length"]
+    labels: Int[Tensor, "sequence length"] | None
+
+
+def read_sequences(path: str | Path, longest: int) -> Sequences:
+    """Read sequences of tokens, none longer than `longest`; one long row of tokens is divided into such sequences.
+
+    Of rows of several lengths those as long as half of them are, at least, are taken, up to that length.
+
+    Args:
+        path: a tensor or an array, alone or named `input_ids` or `tokens`, with `labels` where some positions do not
+            count (-100); or a folder of `datasets` with such columns.
+        longest: tokens that a sequence has at most.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it holds no whole numbers, or no sequence of two tokens.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file of tokens {path}: give {FORMATS}")
+    found = _columns(path)
+    name = next((name for name in NAMES if name in found), next(iter(found)) if len(found) == 1 else None)
+    if name is None:
+        raise ValueError(f"{path} holds {', '.join(map(repr, found)) or 'nothing'}: call the tokens 'input_ids'")
+    labels = found.get(LABELS) if name != LABELS else None
+    length = _length(found[name], longest, path)
+    tokens = _rows(found[name], length, path)
+    return Sequences(tokens, None if labels is None else _rows(labels, length, path))
+
+
+def _columns(path: Path) -> dict[str, Any]:
+    if path.is_dir():
+        return _data_set(path)
+    if path.suffix == ".npy":
+        return {NAMES[0]: np.load(path, mmap_mode="r", allow_pickle=False)}
+    if path.suffix not in (".pt", ".pth", ".safetensors"):
+        raise ValueError(f"{path} is no file of tokens that can be read: give {FORMATS}")
+    loaded = load_file(path, f"Give {FORMATS}")
+    return dict(loaded) if isinstance(loaded, dict) else {NAMES[0]: loaded}
+
+
+def _data_set(folder: Path) -> dict[str, Any]:
+    import datasets
+
+    loaded = datasets.load_from_disk(str(folder))
+    if isinstance(loaded, datasets.DatasetDict):
+        raise ValueError(f"{folder} holds the parts {', '.join(loaded)}: give one, as in {folder / next(iter(loaded))}")
+    return {name: loaded[name] for name in (*NAMES, LABELS) if name in loaded.column_names}
+
+
+def _length(rows: Any, longest: int, path: Path) -> int:
+    if (axes := getattr(rows, "ndim", 1)) not in (1, 2):
+        raise ValueError(f"{path} holds an array of {axes} axes: tokens are [sequence, position] or one long row")
+    if axes == 2 or not _are_rows(rows):
+        whole = rows.shape[1] if axes == 2 else len(rows)
+    else:
+        whole = np.median([len(row) for row in rows])
+    if (length := min(longest, int(whole))) < 2:
+        raise ValueError(f"{path} holds no sequence of two tokens: it needs [sequence, position] or one long row")
+    return length
+
+
+def _are_rows(values: Any) -> bool:
+    """Whether a list, or a column of a data set, holds rows, which may differ in length."""
+    return not hasattr(values, "ndim") and len(values) > 0 and isinstance(values[0], Sequence | Tensor | np.ndarray)
+
+
+def _rows(values: Any, length: int, path: Path) -> Int[Tensor, "sequence length"]:
+    """Return rows of one length, each from its first token on."""
+    if not hasattr(values, "ndim"):
+        values = np.array([row[:length] for row in values if len(row) >= length] if _are_rows(values) else values)
+    rows = values[: len(values) // length * length].reshape(-1, length) if values.ndim == 1 else values[:, :length]
+    tensor = rows if isinstance(rows, Tensor) else torch.from_numpy(np.array(rows, dtype=_signed(rows.dtype)))
+    if tensor.is_floating_point():
+        raise ValueError(f"{path} holds {rows.dtype}: tokens are whole numbers, counted from 0")
+    return tensor.long()
+
+
+def _signed(kind: np.dtype) -> type:
+    """Return a type that torch has, for whole numbers as nanoGPT's 16 bits without sign."""
+    return np.int64 if np.issubdtype(kind, np.integer) else np.float64

@@ -1,0 +1,70 @@
+"""Where what the command line names is measured: the folder of one source's table, one report on several seeds."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stagewise.cli.options import one_thread
+from stagewise.cli.recipes import recipe_in
+
+if TYPE_CHECKING:
+    from stagewise.checkpoints.series import CheckpointSeries
+    from stagewise.reporting.seeds import SeedReport
+    from stagewise.task import AbstractTask
+
+
+def report_on_seeds(
+    sources: Sequence[str],
+    out: Path | None,
+    opened: "Callable[[str], tuple[CheckpointSeries, AbstractTask | None]]",
+    how: Mapping[str, Any],
+) -> "SeedReport":
+    """Write one report on several runs or sources.
+
+    Args:
+        sources: run folders, measured folders, or what `open_series` opens.
+        out: where the report goes; None takes a folder in `runs/` after the first source.
+        opened: opens a source, with the task that it is measured on.
+        how: the options of measuring.
+    """
+    from stagewise.reporting.seeds import report_seeds
+
+    folders = [_measured(source, opened, how) for source in sources]
+    return report_seeds(folders, out or Path("runs", f"{Path(sources[0]).name}-and-{len(sources) - 1}-more"))
+
+
+def _measured(
+    source: str,
+    opened: "Callable[[str], tuple[CheckpointSeries, AbstractTask | None]]",
+    how: Mapping[str, Any],
+) -> Path:
+    """Return the folder of a source's table; measure it first where there is none."""
+    from stagewise.checkpoints.run_folder import RUN, TABLE
+
+    folder = Path(source)
+    if (folder / TABLE).exists():
+        return folder
+    one_thread()
+    from stagewise.analysis import analyse, folder_of, measure_run
+
+    if (folder / RUN).exists():
+        measure_run(recipe_in(folder), folder, **how)
+        return folder
+    series, task = opened(source)
+    folder = folder_of(series)
+    analyse(series, folder, task=task, **how)
+    return folder
+
+
+def measured_folder(source: str) -> Path:
+    """Return where the table of a source lies: in its own folder, or where `measure` and `report` write it."""
+    from stagewise.checkpoints.run_folder import RUN, TABLE
+
+    folder = Path(source)
+    if (folder / TABLE).exists() or (folder / RUN).exists() or not any(folder.glob("*")):
+        return folder
+    from stagewise.analysis import folder_of
+    from stagewise.checkpoints.series import open_series
+
+    elsewhere = folder_of(open_series(source))
+    return elsewhere if (elsewhere / TABLE).exists() else folder

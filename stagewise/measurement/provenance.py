@@ -1,0 +1,94 @@
+"""Where numbers come from: the record of checkpoints that were trained elsewhere, code, batch, device and threads."""
+
+import functools
+import os
+import subprocess
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from stagewise.architecture import Architecture
+from stagewise.checkpoints.digest import short_digest
+from stagewise.checkpoints.findings import Audit
+from stagewise.checkpoints.run_folder import FORMAT, versions
+from stagewise.checkpoints.series import CheckpointSeries
+from stagewise.recipe import describe
+from stagewise.task import AbstractTask, Batch
+
+
+def provenance(batch: Batch, device: str = "cpu") -> dict[str, str | int]:
+    """Return what decides a measurement beside its probes: the batch, the device, the threads, and the code at work.
+
+    `git` is there where the working folder lies in a repository: its revision, and whether files differ from it.
+    """
+    revision = git_revision(os.getcwd())
+    return {
+        "batch": short_digest(batch),
+        "sequences": len(batch),
+        "positions": batch.tokens.shape[1],
+        "device": device,
+        "threads": torch.get_num_threads(),
+        **({"git": revision} if revision else {}),
+    }
+
+
+@functools.cache
+def git_revision(folder: str) -> str:
+    """Return the commit of the repository that a folder lies in, with "and changes" if files differ; empty for none."""
+    try:
+        revision = _git("rev-parse", "HEAD", at=folder)
+        changed = _git("status", "--porcelain", "--untracked-files=no", at=folder)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return f"{revision} and changes" if changed else revision
+
+
+def _git(*command: str, at: str) -> str:
+    called = ["git", *command]
+    return subprocess.run(called, cwd=at, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+
+
+def analysis_record(
+    series: CheckpointSeries, identity: str, task: AbstractTask | None, batch: Batch, faults: Audit
+) -> dict[str, Any]:
+    """Return the record of checkpoints that were trained elsewhere, in place of a run's.
+
+    Args:
+        series: what was measured.
+        identity: of its source.
+        task: that the batch was drawn from; None for a batch that was given itself.
+        batch: the probe batch.
+        faults: of the checkpoints.
+    """
+    own = {"type": "a batch of one's own", "sequences": len(batch), "positions": batch.tokens.shape[1]}
+    revisions = {} if series.source is None else _revisions(series)
+    return {
+        "format": FORMAT,
+        "series": {
+            "name": series.name,
+            "steps": list(series.steps),
+            "tokens": list(series.tokens.values()),
+            "source": identity,
+            **revisions,
+        },
+        "recipe": {"architecture": _plain(series.architecture), "task": own if task is None else describe(task)},
+        "audit": faults.plain,
+        "versions": versions(),
+    }
+
+
+def _revisions(series: CheckpointSeries) -> Mapping[str, Any]:
+    """Return, of a hub's checkpoints, the revision of each and the hash of its weights."""
+    source = series.source
+    if source is None or not source.remote:
+        return {}
+    entries = [entry for entry in source.entries if entry.at.step in series.steps]
+    return {"revisions": [entry.label for entry in entries], "weights": [entry.digest() for entry in entries]}
+
+
+def _plain(architecture: Architecture) -> dict[str, object]:
+    """Return the parts of the architecture that JSON can hold."""
+    config = {k: v for k, v in architecture.config.items() if v is None or isinstance(v, bool | int | float | str)}
+    kind = (architecture.huggingface or {}).get("model_type")
+    return {"config": config, "huggingface": kind}

@@ -1,0 +1,66 @@
+"""What a report says first: its headline, and the finding in two sentences."""
+
+import pandas as pd
+
+from stagewise.detection.from_onsets import NO_STAGES, too_few
+from stagewise.detection.home import Home
+from stagewise.detection.stages import Stages
+from stagewise.detection.words import half_way
+from stagewise.reporting.prose import count, interval
+
+HEADS = ("AttentionTo", "OffsetProfile", "HeadSpecialisation")
+"""Probes whose onsets say what a head does: they are named first."""
+
+NAMED = 3
+"""Onsets that are named in the finding."""
+
+
+def headline(stages: Stages | None, home: Home | None = None) -> str:
+    """Say in a few words how many stages there are, or why that means nothing."""
+    if home is not None and home.foreign:
+        return "The probe batch is foreign to this model"
+    if stages is None:
+        return "Measured over training"
+    if not stages.from_references and too_few(stages.onsets, stages.criteria):
+        return "Too few checkpoints to tell stages"
+    if len(stages.table) == 1:
+        onsets = int(stages.onsets["onset"].sum()) if stages.from_references and len(stages.onsets) else 0
+        return "No separate stages were found" + (f", but {count(onsets, 'onset')} of scores" if onsets else "")
+    return f"{len(stages.table)} stages were found"
+
+
+def finding(stages: Stages | None, home: Home | None = None) -> str:
+    """Say the finding in two sentences: how many stages and when they part, and what happened above all."""
+    if home is not None and home.foreign:
+        return str(home)
+    if stages is None:
+        return f"{_sentence(NO_STAGES)} Their curves are below."
+    if not stages.from_references and (unknown := too_few(stages.onsets, stages.criteria)):
+        return f"{_sentence(unknown)} Their curves are below."
+    if len(stages.table) == 1:
+        return "The whole run is one stage: nothing in it parts from noise or a smooth curve. Why not, is said below."
+    starts = [
+        interval(row["start"], row["start_lo"], row["start_hi"]) for row in stages.table.iloc[1:].to_dict("records")
+    ]
+    parted = f"at step {starts[0]}" if len(starts) == 1 else f"at steps {', '.join(starts[:-1])} and {starts[-1]}"
+    lead = f"Training went through {len(stages.table)} stages, which part {parted} (95 % intervals in brackets)."
+    return f"{lead} {_main(stages)}"
+
+
+def _main(stages: Stages) -> str:
+    if stages.from_references:
+        return f"In the last one, {stages.table['summary'].iloc[-1]}."
+    onsets = stages.onsets[stages.onsets["onset"]]
+    of_heads = onsets[onsets["probe"].isin(HEADS)]
+    chosen = of_heads if len(of_heads) else onsets
+    size = (chosen["after"] - chosen["before"]).abs().sort_values(ascending=False, kind="stable")
+    named = chosen.loc[size.index[:NAMED]].sort_values("t50", kind="stable")
+    return f"Above all, {_listed(named)}."
+
+
+def _listed(onsets: pd.DataFrame) -> str:
+    return "; ".join(f"{row['words']}, step {half_way(row)}" for row in onsets.to_dict("records"))
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."

@@ -1,0 +1,43 @@
+"""The results of an analysis, as they print and as a notebook shows them."""
+
+import dataclasses
+from pathlib import Path
+
+import pandas as pd
+
+from stagewise.checkpoints.findings import Audit
+from stagewise.checkpoints.series import CheckpointSeries
+from stagewise.detection.from_onsets import NO_STAGES
+from stagewise.detection.home import Home
+from stagewise.detection.stages import Stages
+from stagewise.reporting.html import inline
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Analysis:
+    """The results of `run` or `analyse`.
+
+    Args:
+        series: what was analysed.
+        audit: the faults of its checkpoints; None for a run, whose checkpoints were just written.
+        table: all that was measured.
+        stages: None where the table cannot show any: neither references nor scores, or fewer than four checkpoints.
+        report: the HTML file.
+        home: whether the models know sequences like those of the probe batch; None for a run, and without a loss.
+    """
+
+    series: CheckpointSeries
+    audit: Audit | None
+    table: pd.DataFrame
+    stages: Stages | None
+    report: Path
+    home: Home | None = None
+
+    def __str__(self) -> str:
+        stages = NO_STAGES if self.stages is None else str(self.stages)
+        first = "" if self.home is None or not self.home.foreign else f"{self.home}\n"
+        faults = "" if self.audit is None else f"{self.audit}\n"
+        return f"{first}{self.series}\n{faults}{stages}\nreport: {self.report}"
+
+    def _repr_html_(self) -> str:
+        return inline(self.report)

@@ -1,0 +1,169 @@
+"""Several seeds in one report: their curves with bands, their stages side by side, heads aligned by their roles."""
+
+import dataclasses
+import html
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import matplotlib.style
+import pandas as pd
+
+from stagewise import plot
+from stagewise.checkpoints.run_folder import REPORT, table_file, write
+from stagewise.detection import seed_words
+from stagewise.detection.replicates import Replicates, replicates_of
+from stagewise.detection.roles import head_roles, with_roles
+from stagewise.detection.scores import evidence, quantities_of
+from stagewise.detection.stages import Stages, stages_of
+from stagewise.plot.over_seeds import bands_of
+from stagewise.plot.quantities import quantity_of
+from stagewise.reporting.figure import LOOK, Plot, figure_html, identifier
+from stagewise.reporting.html import Page, inline
+from stagewise.reporting.page import Part, page_html
+from stagewise.reporting.prose import count, html_table, in_words, number, stage_rows
+from stagewise.table import declare, head_label, select
+
+EVENTS = ("what", "seeds", "step, mean over seeds [95 % t]", "another seed", "sd between seeds, log steps")
+STAGES = ("seed", "stage", "from step", "to step", "what happened")
+ROLES = "The heads of the seeds are aligned by what they do over training; a role has the name of a head of one seed. "
+CURVES = "The mean over seeds; the band is its 95&nbsp;% t interval over seeds, thin lines are the seeds. "
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SeedReport:
+    """The results of several seeds side by side.
+
+    Args:
+        stages: of each seed.
+        replicates: what recurs over seeds, when, and in which order.
+        table: what stages are found in, of all seeds, heads by their roles.
+        report: the HTML file.
+    """
+
+    stages: tuple[Stages, ...]
+    replicates: Replicates
+    table: pd.DataFrame
+    report: Path
+
+    def __str__(self) -> str:
+        each = "\n".join(f"{one.run}\n{one}" for one in self.stages)
+        return f"{each}\nover {count(len(self.stages), 'seed')}:\n{self.replicates}\nreport: {self.report}"
+
+    def _repr_html_(self) -> str:
+        return inline(self.report)
+
+
+def report_seeds(folders: Sequence[str | Path], out: str | Path) -> SeedReport:
+    """Write one report on the measured runs of several seeds, and return what it shows.
+
+    Args:
+        folders: of the runs, measured, each with four checkpoints or more.
+        out: the folder of the report, its figures and `replicates.json`.
+
+    Raises:
+        FileNotFoundError: a folder holds no table.
+        ValueError: fewer than two runs, one in which no stages can be looked for, or runs whose heads differ.
+    """
+    places, out = [Path(folder) for folder in folders], Path(out)
+    if len(places) < 2:
+        raise ValueError(f"seeds side by side are two runs or more, got {', '.join(map(str, places)) or 'none'}")
+    names = _names(places)
+    tables = [_read(folder).assign(run=name) for folder, name in zip(places, names, strict=True)]
+    stages = tuple(_stages(folder, name) for folder, name in zip(places, names, strict=True))
+    whole = pd.concat(tables, ignore_index=True)
+    roles = head_roles(whole)
+    replicates = replicates_of(stages, roles)
+    aligned = pd.concat(
+        [with_roles(rows, roles[roles["run"] == name]) for name, rows in zip(names, tables, strict=True)],
+        ignore_index=True,
+    )
+    declare(aligned, quantities_of(tables[0]))
+    replicates.save(out)
+    page = _page(stages, replicates, aligned, out)
+    written = write(out / REPORT, lambda partial: partial.write_text(page, encoding="utf8"))
+    return SeedReport(stages, replicates, aligned, Page(written))
+
+
+def _names(folders: Sequence[Path]) -> list[str]:
+    """Return a name for each run, which no other one has."""
+    names = [str(table_file(folder).outline["run"].iloc[0]) for folder in folders]
+    return names if len(set(names)) == len(names) else [folder.as_posix() for folder in folders]
+
+
+def _read(folder: Path) -> pd.DataFrame:
+    file = table_file(folder)
+    return file.read(evidence(file.outline))
+
+
+def _stages(folder: Path, name: str) -> Stages:
+    stages = stages_of(folder)
+    if stages is None:
+        raise ValueError(f"{folder} has neither references nor scores over four checkpoints: leave it out")
+    return dataclasses.replace(stages, run=name)
+
+
+def _page(stages: Sequence[Stages], replicates: Replicates, table: pd.DataFrame, out: Path) -> str:
+    numbers = [len(one.table) for one in stages]
+    recurring = int(replicates.events["recurs"].sum())
+    spread = f"{min(numbers)} to {max(numbers)}" if min(numbers) < max(numbers) else f"{numbers[0]}"
+    with matplotlib.style.context(["default", LOOK]):
+        parts = list(_parts(stages, replicates, table, out))
+    events = replicates.events
+    boundaries = events[events["recurs"] & (events["kind"] == "boundary")]
+    first = seed_words.events(boundaries if len(boundaries) else events, len(stages))[0]
+    return page_html(
+        name=f"{len(stages)} seeds",
+        headline=f"{spread} stages in each seed, {count(recurring, 'event')} in half of them or more",
+        finding=f"{len(stages)} seeds have {spread} stages each. {_capital(first)}.",
+        words=html.escape(f"The seeds: {', '.join(one.run for one in stages)}. All intervals are of 95 %, over seeds."),
+        parts=parts,
+        steps={"steps": sorted(int(step) for step in table["step"].unique())},
+    )
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _parts(stages: Sequence[Stages], replicates: Replicates, table: pd.DataFrame, out: Path) -> Iterator[Part]:
+    order = seed_words.order(replicates.order)
+    lines = "".join(f"<li>{html.escape(line)}</li>" for line in order)
+    events = html_table(EVENTS, map(_event_row, replicates.events[replicates.events["recurs"]].to_dict("records")))
+    yield Part(
+        "over-seeds", "What recurs over seeds", f'{events}<h3>In which order</h3><ul class="sentences">{lines}</ul>'
+    )
+    rows = [[one.run, *row[:3], row[-1]] for one in stages for row in stage_rows(one)]
+    yield Part("stages", "The stages of each seed", html_table(STAGES, rows))
+    if len(replicates.roles):
+        yield Part("roles", "Heads by their roles", f"<p>{ROLES}</p>{_roles(replicates.roles)}")
+    for (probe, name), figure in _figures(table):
+        title = f"{_capital(quantity_of(table, probe, name).label)} ({in_words(probe).lower()})"
+        yield Part(f"curve-{identifier(f'{probe}-{name}').lower()}", title, figure_html(figure, out))
+
+
+def _event_row(row: dict[object, object]) -> list[object]:
+    step, lo, hi = (float(str(row[name])) for name in ("step", "lo", "hi"))
+    new = f"{number(float(str(row['new_lo'])))} to {number(float(str(row['new_hi'])))}"
+    when = f"{step:.0f} [{number(lo)}, {number(hi)}]"
+    return [row["event"], row["seeds"], when, new, number(float(str(row["between"])))]
+
+
+def _roles(roles: pd.DataFrame) -> str:
+    runs = list(dict.fromkeys(roles["run"]))
+    heads = {
+        (row["layer"], row["role"], row["run"]): head_label(row["layer"], row["head"])
+        for row in roles.to_dict("records")
+    }
+    pairs = sorted({(layer, role) for layer, role, _ in heads})
+    rows = [[head_label(*pair), *(heads[(*pair, run)] for run in runs)] for pair in pairs]
+    return html_table(["role", *runs], rows)
+
+
+def _figures(table: pd.DataFrame) -> Iterator[tuple[tuple[str, str], Plot]]:
+    """Yield a figure a quantity that all seeds have."""
+    for probe, name in table[["probe", "quantity"]].drop_duplicates().itertuples(index=False):
+        rows = select(table, probe, name)
+        if rows["run"].nunique() < table["run"].nunique() or not rows["value"].notna().any() or not bands_of(rows):
+            continue
+        panel = {"": plot.over_seeds(table, probe, name)}
+        yield (probe, name), Plot(f"seeds-{identifier(f'{probe}-{name}')}", panel, rows, CURVES)

@@ -1,0 +1,139 @@
+"""Sequences of one's own from a file of tokens: the probe batch for models of anything."""
+
+import dataclasses
+import importlib
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from stagewise.checkpoints.series import CheckpointSeries
+from stagewise.checkpoints.token_files import IGNORED, Sequences, read_sequences
+from stagewise.plan import check_fields
+from stagewise.task import AbstractTask, Batch
+from stagewise.tasks.text import Text, Texts, text_task
+from stagewise.text.token_relations import RELATIONS, token_relation
+
+
+@dataclasses.dataclass(frozen=True)
+class Tokens(AbstractTask):
+    """Sequences of a file, each token predicted from those before it; a sample takes different ones, or all there are.
+
+    Where the file has `labels`, only those that are not -100 are scored. The best prediction is unknown: there are no
+    references.
+
+    Args:
+        file: .pt, .npy, .safetensors or a folder of `datasets`; see `checkpoints.token_files.read_sequences`.
+        length: positions that a model sees; longer sequences are cut there.
+        relations: names of `text.token_relations`, as "previous token" or "offset 31", and functions of one's own as
+            "module:function".
+        bos: a token that begins sequences, and is no duplicate of another.
+        n_sequences: always None: a file has the sequences that it has.
+
+    Raises:
+        ValueError: a parameter is out of range, or (when sampling) the file holds no such sequences.
+        FileNotFoundError: (when sampling) there is no such file.
+    """
+
+    relations_move: ClassVar[bool] = True
+
+    file: str
+    length: int = 64
+    relations: tuple[str, ...] = RELATIONS
+    bos: int | None = None
+    n_sequences: None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if self.length < 1:
+            raise ValueError(f"a sequence has at least one position, got length={self.length}")
+        if self.bos is not None and self.bos < 0:
+            raise ValueError(f"bos must be a token, counted from 0, or None; got {self.bos}")
+
+    @property
+    def d_vocab(self) -> int:
+        """The largest token of the file, and one: a model may have more."""
+        return int(self._sequences().tokens.max()) + 1
+
+    @property
+    def n_ctx(self) -> int:
+        """Positions that a model sees."""
+        return self._sequences().tokens.shape[1] - 1
+
+    def sample(self, n: int, seed: int) -> Batch:
+        """Sample n different sequences, or as many as there are with a scored position."""
+        if n < 1:
+            raise ValueError(f"the number of sequences must be positive, got {n}")
+        tokens, labels = self._sequences()
+        counted = torch.ones_like(tokens[:, 1:], dtype=torch.bool) if labels is None else labels[:, 1:] != IGNORED
+        (usable,) = counted.any(1).nonzero(as_tuple=True)
+        if not len(usable):
+            raise ValueError(f"no label of {self.file} counts: all are {IGNORED}")
+        rows = usable[torch.from_numpy(np.random.default_rng(seed).permutation(len(usable))[:n])]
+        return Batch.from_tokens(tokens[rows], {name: self._relation(name) for name in self.relations}, counted[rows])
+
+    def references(self, batch: Batch) -> dict[str, Float[Tensor, "batch pos token"]]:
+        """Return an empty dictionary: no partial solution is known."""
+        return {}
+
+    def _sequences(self) -> Sequences:
+        return _read(self.file, self.length + 1)
+
+    def _relation(self, name: str):  # type: ignore[no-untyped-def]  # a function of tokens
+        module, _, function = name.partition(":")
+        if function:
+            return getattr(importlib.import_module(module), function)
+        return lambda tokens: token_relation(name, tokens, -1 if self.bos is None else self.bos)
+
+
+@lru_cache(maxsize=2)
+def _read(file: str, longest: int) -> Sequences:
+    return read_sequences(file, longest)
+
+
+def tokens_task(series: CheckpointSeries, file: str, relations: tuple[str, ...] = ()) -> Tokens:
+    """Return the sequences of a file that fit the models of a series, up to as many positions as these have.
+
+    Args:
+        series: the models that read them.
+        file: of tokens.
+        relations: names, or "module:function"; none takes all of `text.token_relations.RELATIONS`.
+
+    Raises:
+        ValueError: the file holds no sequences, tokens that the models do not have, or a relation is unknown.
+        FileNotFoundError: there is no such file.
+    """
+    architecture = series.architecture
+    task = Tokens(str(file), int(architecture.config["n_ctx"]), tuple(relations) or RELATIONS, architecture.bos)
+    # Errors of the file are raised before any checkpoint is read.
+    task.sample(1, seed=0).check_ids(int(architecture.config["d_vocab"]), f"the models of {series.name}")
+    return task
+
+
+def own_task(
+    series: CheckpointSeries,
+    tokens: str | Path | None = None,
+    relations: Sequence[str] = (),
+    text: Texts | None = None,
+    tokenizer: str | None = None,
+) -> Tokens | Text | None:
+    """Return the task of a file of tokens, or of a text, that the models of a series read; None where there is neither.
+
+    Raises:
+        ValueError: both, relations or a tokenizer without what they belong to, and all that `tokens_task` and
+            `text_task` raise.
+    """
+    if tokens is not None and text:
+        raise ValueError("give either tokens or a text, not both")
+    if not text and tokenizer is not None:
+        raise ValueError(f"the tokenizer {tokenizer} was given without a text: give a text too")
+    if tokens is None and relations:
+        raise ValueError(f"the relation {relations[0]} was given without tokens: give a file of tokens too")
+    if tokens is not None:
+        return tokens_task(series, str(tokens), tuple(relations))
+    return text_task(series, text, tokenizer) if text else None

@@ -1,0 +1,76 @@
+"""Files of tokens, each written by the tool whose format it is."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from stagewise.checkpoints.token_files import IGNORED, read_sequences
+
+ROWS = [[5, 6, 7, 8], [1, 2, 3, 4], [9, 8, 7, 6]]
+
+
+def written(path: Path, rows: Any) -> Path:
+    if path.suffix == ".npy":
+        np.save(path, np.array(rows, dtype=np.uint16))
+    elif path.suffix == ".safetensors":
+        from safetensors.torch import save_file
+
+        save_file({"tokens": torch.tensor(rows)}, path)
+    elif path.suffix == ".pt":
+        torch.save(torch.tensor(rows), path)
+    else:
+        import datasets
+
+        datasets.Dataset.from_dict({"input_ids": rows}).save_to_disk(str(path))
+    return path
+
+
+@pytest.mark.parametrize("name", ["t.npy", "t.safetensors", "t.pt", "folder"])
+def test_every_format_gives_the_same_sequences(name: str, tmp_path: Path) -> None:
+    tokens, labels = read_sequences(written(tmp_path / name, ROWS), 3)
+    assert (tokens.tolist(), labels) == ([row[:3] for row in ROWS], None)
+
+
+@pytest.mark.parametrize("name", ["t.npy", "t.pt", "t.safetensors"])
+def test_one_long_row_is_divided(name: str, tmp_path: Path) -> None:
+    assert read_sequences(written(tmp_path / name, [*range(11)]), 4).tokens.tolist() == [[0, 1, 2, 3], [4, 5, 6, 7]]
+
+
+def test_rows_of_several_lengths_are_taken_where_they_are_long_enough(tmp_path: Path) -> None:
+    rows = [[1, 2], [3, 4, 5, 6], [7, 8, 9, 9, 9]]
+    assert read_sequences(written(tmp_path / "folder", rows), 99).tokens.tolist() == [[3, 4, 5, 6], [7, 8, 9, 9]]
+
+
+def test_labels_of_a_training_come_with_the_tokens(tmp_path: Path) -> None:
+    labels = [[IGNORED, IGNORED, 7, 8]] * 3
+    torch.save({"input_ids": torch.tensor(ROWS), "labels": torch.tensor(labels)}, tmp_path / "t.pt")
+    found = read_sequences(tmp_path / "t.pt", 9)
+    assert found.labels is not None
+    assert found.labels.tolist() == labels
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([[0.5, 1.0]], "holds torch.float32: tokens are whole numbers"),
+        ([[1], [2]], "no sequence of two tokens"),
+        ([[[1, 2]]], "an array of 3 axes"),
+    ],
+)
+def test_what_is_no_sequence_of_tokens_is_refused(rows: Any, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=message):
+        read_sequences(written(tmp_path / "t.pt", rows), 8)
+
+
+def test_files_that_are_not_there_or_of_another_kind_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"there is no file of tokens .*nowhere\.npy: give \.pt, \.npy"):
+        read_sequences(tmp_path / "nowhere.npy", 8)
+    (tmp_path / "t.csv").write_text("1,2")
+    with pytest.raises(ValueError, match=r"t\.csv is no file of tokens that can be read"):
+        read_sequences(tmp_path / "t.csv", 8)
+    torch.save({"a": torch.ones(1), "b": torch.ones(1)}, tmp_path / "t.pt")
+    with pytest.raises(ValueError, match="holds 'a', 'b': call the tokens 'input_ids'"):
+        read_sequences(tmp_path / "t.pt", 8)

@@ -1,0 +1,35 @@
+"""Where what the command line names is measured."""
+
+from pathlib import Path
+
+import pytest
+
+from stagewise.analysis import folder_of
+from stagewise.checkpoints.run_folder import TABLE
+from stagewise.checkpoints.series import open_series
+from stagewise.cli.places import measured_folder, report_on_seeds
+
+
+def test_checkpoints_are_measured_where_report_writes_their_table(
+    small_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    monkeypatch.chdir(tmp_path)
+    GPT2LMHeadModel(GPT2Config(vocab_size=8, n_embd=8, n_layer=1, n_head=1)).save_pretrained("mine/checkpoint-0")
+    assert measured_folder("mine") == Path("mine")
+    table = folder_of(open_series("mine")) / TABLE
+    table.parent.mkdir(parents=True)
+    table.touch()
+    assert measured_folder("mine") == table.parents[1]
+    assert measured_folder(str(small_folder)) == small_folder
+
+
+def test_seeds_that_are_measured_are_taken_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[object] = []
+    monkeypatch.setattr("stagewise.reporting.seeds.report_seeds", lambda folders, out: taken.append((folders, out)))
+    for name in ("a", "b"):
+        (tmp_path / name / TABLE).parent.mkdir(parents=True)
+        (tmp_path / name / TABLE).touch()
+    report_on_seeds([str(tmp_path / "a"), str(tmp_path / "b")], None, lambda source: pytest.fail(source), {})
+    assert taken == [([tmp_path / "a", tmp_path / "b"], Path("runs", "a-and-1-more"))]

@@ -1,0 +1,40 @@
+"""A batch that the models were not trained on is told by their loss on it."""
+
+import math
+
+import pandas as pd
+import pytest
+
+from stagewise.detection.home import Familiarity, home_of, home_of_run
+
+
+def losses(*values: float) -> pd.DataFrame:
+    return pd.DataFrame({"probe": "Loss", "quantity": "cross_entropy", "step": range(len(values)), "value": values})
+
+
+@pytest.mark.parametrize(
+    ("values", "verdict"),
+    [
+        ((4.2, 3.0, 1.9), Familiarity.HOME),
+        ((4.2, 4.3, 9.4), Familiarity.GUESSED),
+        ((4.2, 4.16), Familiarity.GUESSED),
+        ((3.0, 2.0, 3.5), Familiarity.RISES),
+        ((4.2, float("nan")), Familiarity.GUESSED),
+    ],
+)
+def test_a_batch_is_foreign_where_the_loss_is_a_guess_or_rises(values: tuple[float, ...], verdict: Familiarity) -> None:
+    home = home_of(losses(*values), d_vocab=64)
+    assert home is not None
+    assert (home.verdict, home.foreign) == (verdict, verdict is not Familiarity.HOME)
+    assert home.guess == pytest.approx(math.log(64))
+    assert ("foreign" in str(home), "--tokens FILE" in str(home)) == (home.foreign, home.foreign)
+
+
+def test_only_checkpoints_from_elsewhere_are_judged() -> None:
+    recipe = {"architecture": {"config": {"d_vocab": 64}}}
+    home = home_of_run({"recipe": recipe, "series": {}}, losses(4.2, 9.0))
+    assert home is not None
+    assert home.foreign
+    assert home_of_run({"recipe": recipe}, losses(4.2, 9.0)) is None
+    regression = losses(4.2, 9.0).assign(quantity="squared_error")
+    assert home_of_run({"recipe": recipe, "series": {}}, regression) is None

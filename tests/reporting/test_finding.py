@@ -1,0 +1,32 @@
+"""The first lines of a report: how many stages, when they part, what happened above all, or why none of it counts."""
+
+import pandas as pd
+
+from stagewise.detection.home import Familiarity, Home
+from stagewise.detection.stages import find_stages
+from stagewise.reporting.finding import finding, headline
+
+FOREIGN = Home(Familiarity.GUESSED, 4.2, 9.4, 4.16, 200)
+
+
+def test_two_sentences_say_when_stages_part_and_which_head_did_what(one_onset: pd.DataFrame) -> None:
+    stages = find_stages(one_onset)
+    assert headline(stages) == "2 stages were found"
+    when, what = finding(stages).split(" (95 % intervals in brackets). ")
+    assert when.startswith("Training went through 2 stages, which part at step ")
+    assert what.startswith("Above all, L")
+
+
+def test_a_foreign_batch_is_said_before_anything_else(one_onset: pd.DataFrame) -> None:
+    stages = find_stages(one_onset)
+    assert headline(stages, FOREIGN) == "The probe batch is foreign to this model"
+    assert finding(stages, FOREIGN) == str(FOREIGN)
+
+
+def test_few_checkpoints_cannot_tell(one_onset: pd.DataFrame) -> None:
+    few = sorted(one_onset["step"].unique())[::8]
+    stages = find_stages(one_onset[one_onset["step"].isin(few)])
+    assert headline(stages) == "Too few checkpoints to tell stages"
+    assert str(stages).startswith("stages cannot be told: with 5 checkpoints no onset can be distinguished from noise")
+    assert finding(stages).startswith("Stages cannot be told")
+    assert finding(None).startswith("Stages cannot be told: there are no scores over at least four checkpoints.")

@@ -1,0 +1,60 @@
+"""Several seeds in one report: stages side by side, what recurs, heads by their roles; hostile names run nothing."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from stagewise.analysis import analyse
+from stagewise.checkpoints.run_folder import TABLE
+from stagewise.checkpoints.series import CheckpointSeries
+from stagewise.detection.replicates import load_replicates
+from stagewise.probes import Loss
+from stagewise.reporting.seeds import report_seeds
+
+pytestmark = pytest.mark.usefixtures("undrawn")
+HOSTILE = "<script>alert(1)</script>"
+
+
+@pytest.fixture
+def folders(one_onset: pd.DataFrame, tmp_path: Path) -> list[Path]:
+    """Three seeds; in the second one the two heads have each other's indices."""
+    places = []
+    for seed in range(3):
+        path = tmp_path / f"seed-{seed}" / TABLE
+        path.parent.mkdir(parents=True)
+        heads = 1 - one_onset["head"] if seed == 1 else one_onset["head"]
+        name = HOSTILE if seed == 2 else f"seed-{seed}"
+        one_onset.assign(run=name, head=heads, nested=0).to_parquet(path)
+        places.append(path.parents[1])
+    return places
+
+
+def test_seeds_are_side_by_side_with_their_spread(folders: list[Path], tmp_path: Path) -> None:
+    found = report_seeds(folders, tmp_path / "out")
+    assert [len(one) for one in found.stages] == [2, 2, 2]
+    page = found.report.read_text(encoding="utf8")
+    for title in ("What recurs over seeds", "The stages of each seed", "Heads by their roles"):
+        assert f">{title}</h2>" in page
+    assert "in 3 of 3 seeds" in page
+    assert HOSTILE not in page
+    roles = {run: rows.sort_values("head")["role"].to_list() for run, rows in found.replicates.roles.groupby("run")}
+    assert roles["seed-1"] == roles["seed-0"][::-1]
+    assert load_replicates(tmp_path / "out").runs == found.replicates.runs
+    assert "over 3 seeds:" in str(found)
+    assert found._repr_html_().startswith("<iframe")
+
+
+def test_one_run_is_no_seeds(folders: list[Path], tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"seeds side by side are two runs or more, got .*seed-0"):
+        report_seeds(folders[:1], tmp_path)
+
+
+def test_series_of_several_seeds_are_analysed_into_one_report(small_run: CheckpointSeries, tmp_path: Path) -> None:
+    import dataclasses
+
+    seeds = [dataclasses.replace(small_run, name=f"seed-{seed}", source=None) for seed in range(2)]
+    found = analyse(seeds, tmp_path, probes=[Loss()], progress=False)
+    assert found.report == tmp_path / "report.html"
+    assert {one.run for one in found.stages} == {"seed-0", "seed-1"}
+    assert (tmp_path / "seed-0" / TABLE).exists()

@@ -1,0 +1,112 @@
+"""Sequences of one's own as the probe batch: in memory, from a file, and on the command line."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+from torch import Tensor
+from typer.testing import CliRunner
+
+import stagewise
+from stagewise.checkpoints.run_folder import TABLE, read_record
+from stagewise.checkpoints.series import CheckpointSeries
+from stagewise.cli.app import app
+from stagewise.measurement.engine import measure
+from stagewise.probes import AttentionTo, Loss
+from stagewise.task import Batch
+from stagewise.tasks.tokens import Tokens, own_task
+
+GENERATOR = torch.Generator().manual_seed(0)
+
+
+def two_back(tokens: Tensor) -> Tensor:
+    position = torch.arange(tokens.shape[1])
+    return (position[:, None] == position + 2)[None]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    torch.save(torch.randint(4, (12, 5), generator=GENERATOR), tmp_path / "mine.pt")
+    return tmp_path / "mine.pt"
+
+
+def test_a_sample_takes_sequences_of_the_file_once_each(file: Path) -> None:
+    rows = {tuple(row) for row in torch.load(file).tolist()}
+    batch = Tokens(str(file)).sample(99, seed=0)
+    assert {
+        (*seen, last)
+        for seen, last in zip(map(tuple, batch.tokens.tolist()), batch.targets[:, -1].tolist(), strict=True)
+    } <= rows
+    assert batch.scored.all()
+    assert list(Tokens(str(file), relations=("offset 2", "self")).sample(2, seed=0).relations) == ["offset 2", "self"]
+
+
+def test_relations_of_ones_own_are_functions_of_a_module(file: Path) -> None:
+    task = Tokens(str(file), relations=(f"{__name__}:two_back",))
+    (mask,) = task.sample(3, seed=0).relations.values()
+    assert mask[0].nonzero().tolist() == [[2, 0], [3, 1]]
+
+
+def test_what_labels_leave_out_is_not_scored(tmp_path: Path) -> None:
+    labels = torch.tensor([[-100, -100, 3], [-100, -100, -100], [-100, 2, 3]])
+    torch.save({"input_ids": torch.tensor([[1, 2, 3]] * 3), "labels": labels}, tmp_path / "t.pt")
+    batch = Tokens(str(tmp_path / "t.pt")).sample(9, seed=0)
+    assert sorted(batch.scored.tolist()) == [[False, True], [True, True]]
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_tokens_are_measured_from_the_command_line(
+    small_folder: Path, small_run: CheckpointSeries, file: Path, tmp_path: Path
+) -> None:
+    arguments = [
+        "measure",
+        small_folder,
+        "--tokens",
+        file,
+        "--relation",
+        "offset 2",
+        "--out",
+        tmp_path / "out",
+        "--quiet",
+    ]
+    result = CliRunner().invoke(app, [*map(str, arguments), "--only", "Loss", "--only", "AttentionTo"])
+    assert result.exit_code == 0, result.output
+    table = pd.read_parquet(tmp_path / "out" / TABLE)
+    task = own_task(small_run, file, ["offset 2"])
+    assert task is not None
+    assert read_record(tmp_path / "out")["recipe"]["task"]["type"] == "Tokens"
+    expected = measure(small_run, [Loss(), AttentionTo()], task.probe_batch(64, 0).complete(), progress=False)
+    pd.testing.assert_series_equal(table["value"], expected["value"], rtol=1e-5)
+
+
+def test_a_batch_of_ones_own_is_recorded_as_one(small_run: CheckpointSeries, tmp_path: Path, undrawn: None) -> None:
+    batch = Batch.from_tokens(torch.randint(4, (6, 4), generator=GENERATOR), {"two back": two_back})
+    analysis = stagewise.analyse(small_run, tmp_path, batch=batch, probes=[Loss(), AttentionTo()], progress=False)
+    assert analysis.table["relation"].dropna().unique().tolist() == ["two back"]
+    task = {"type": "a batch of one's own", "sequences": 6, "positions": 3}
+    assert read_record(tmp_path)["recipe"]["task"] == task
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"tokens": "a", "text": "b"}, "either tokens or a text, not both"),
+        ({"relations": ["self"]}, "the relation self was given without tokens"),
+        ({"tokenizer": "t"}, "the tokenizer t was given without a text"),
+        ({"tokens": "nowhere.npy"}, "there is no file of tokens nowhere.npy"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(
+    asked: dict[str, object], message: str, small_run: CheckpointSeries
+) -> None:
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
+        own_task(small_run, **asked)  # type: ignore[arg-type]
+
+
+def test_tokens_that_the_models_do_not_have_are_refused_before_anything_is_read(
+    small_run: CheckpointSeries, tmp_path: Path
+) -> None:
+    torch.save(torch.full((3, 4), 17), tmp_path / "t.pt")
+    with pytest.raises(ValueError, match="holds token 17, and the models of small has 4 tokens"):
+        own_task(small_run, tmp_path / "t.pt")

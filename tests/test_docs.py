@@ -1,0 +1,73 @@
+"""The documents: code is compiled and its names are there, commands parse, pages are in the site's menu."""
+
+import ast
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+
+import stagewise
+from stagewise.cli.app import app
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FENCE = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
+SNIPPET = re.compile(r'--8<-- "([^":]+)(?::(\w+))?"')
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return [code for name, code in FENCE.findall(page.read_text(encoding="utf8")) if name == language]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_lines_of_python_compile_and_name_what_there_is(page: Path) -> None:
+    for code in [*blocks(page, "py"), *blocks(page, "python")]:
+        if SNIPPET.search(code):
+            continue
+        for node in ast.walk(ast.parse(code)):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "stagewise":
+                assert node.attr in stagewise.__all__
+            if isinstance(node, ast.ImportFrom) and node.module == "stagewise":
+                assert {alias.name for alias in node.names} <= set(stagewise.__all__)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_what_a_page_includes_is_there(page: Path) -> None:
+    for name, section in SNIPPET.findall(page.read_text(encoding="utf8")):
+        if name.startswith("["):
+            continue
+        text = (ROOT / name).read_text(encoding="utf8")
+        assert not section or f"--8<-- [start:{section}]" in text
+
+
+def test_every_example_that_a_page_includes_is_run_by_a_test() -> None:
+    included = {name for page in PAGES for name, _ in SNIPPET.findall(page.read_text(encoding="utf8"))}
+    sources = [path.read_text(encoding="utf8") for path in (ROOT / "tests").rglob("test_*.py")]
+    for name in (name for name in included if name.startswith("examples/")):
+        stem = Path(name).stem
+        assert any(f'"{stem}"' in source or f'"{stem}.py"' in source for source in sources)
+
+
+def commands(page: Path) -> list[str]:
+    lines = [line for code in blocks(page, "bash") for line in code.splitlines()]
+    return [line.partition("#")[0].strip() for line in lines if line.startswith("stagewise ")]
+
+
+@pytest.mark.parametrize("line", sorted({line for page in PAGES for line in commands(page)}))
+def test_a_command_of_a_page_is_one(line: str) -> None:
+    command: Any = typer.main.get_command(app)
+    context, arguments = command.context_class(command, info_name="stagewise"), shlex.split(line)[1:]
+    while hasattr(command, "resolve_command"):
+        _, found, arguments = command.resolve_command(context, arguments)
+        assert found is not None
+        command = found
+    command.make_context(command.name, arguments, parent=context)
+
+
+def test_every_page_is_in_the_menu() -> None:
+    menu = set(re.findall(r"- ([\w-]+\.md)", (ROOT / "mkdocs.yml").read_text(encoding="utf8")))
+    beside = {"index.md", "papers.md", "contributing.md", "changelog.md"}
+    assert menu == {page.name for page in (ROOT / "docs").glob("*.md")} | beside
