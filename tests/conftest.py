@@ -298,13 +298,13 @@ def executions() -> Iterator[Counter[int | str]]:
 
     def forward_hook(module: Any, arguments: Any, output: object) -> None:
         kind = type(module).__name__
-        if kind.endswith("Bridge") and len(arguments[0]) == 1:
-            return  # which edits a bridge supports is tested on one sequence, once a model: no pass of the batch
+        if kind not in ("TransformerBlock", "BlockBridge", "Embed", "EmbeddingBridge") or len(arguments[0]) == 1:
+            return  # edits are tried on one sequence, once a model: no pass of the batch
         if kind == "TransformerBlock":
             count[module.attn.layer_id] += 1
         elif kind == "BlockBridge":
             count[int(module.name.removeprefix("layers."))] += 1
-        elif kind in ("Embed", "EmbeddingBridge"):
+        else:
             count["embed"] += 1
 
     handle = torch.nn.modules.module.register_module_forward_hook(forward_hook)
