@@ -56,7 +56,8 @@ def _absent(model: Model, unknown: Sequence[str]) -> str:
     start = f"{name_of(model)} has no hook {', '.join(unknown)}"
     headless = [str(k) for k in range(model.cfg.n_layers) if f"blocks.{k}.attn.hook_z" not in model.hook_dict]
     if headless and all(name.startswith("blocks.") for name in unknown):
-        return f"{start}: TransformerLens shows no attention heads in layer {', '.join(headless)}"
+        more = f" and {len(headless) - 3} others" if len(headless) > 3 else ""
+        return f"{start}: TransformerLens shows no attention heads in layer {', '.join(headless[:3])}{more}"
     near = difflib.get_close_matches(unknown[0], list(model.hook_dict), n=5, cutoff=0)
     return f"{start}; it has {', '.join(near)} and {len(model.hook_dict) - len(near)} others"
 

@@ -8,6 +8,9 @@ import pytest
 from stagewise.checkpoints.findings import Audit, Finding, Kind, sentence
 
 FINDINGS = {
+    "a: its predictions are 12 times as far from its neighbours' as theirs are apart (loss 3, beside it 1 and 1)": Finding(
+        Kind.OUTLYING_FUNCTION, (8,), ("a",), times=12.0, reason="loss 3, beside it 1 and 1"
+    ),
     "step 300 of stage1 is missing": Finding(Kind.MISSING_STEP, (300,), branch="stage1"),
     "step 8: checkpoint-8, checkpoint-008": Finding(Kind.REPEATED_STEP, (8,), ("checkpoint-8", "checkpoint-008")),
     "item 3, step 20, comes after step 30": Finding(Kind.OUT_OF_ORDER, (20,), ("item 3",), other_step=30),

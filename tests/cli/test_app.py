@@ -166,6 +166,16 @@ def test_an_audit_ends_with_status_1_where_something_is_wrong(checkpoints: Path)
     assert call("audit", str(checkpoints), "--no-weights")[0] == 0
 
 
+def test_a_deep_audit_runs_the_models_and_asks_what_they_are(checkpoints: Path) -> None:
+    code, printed = call("audit", str(checkpoints), "--deep")
+    assert (code, "nothing is wrong" in printed) == (0, True)
+    for config in checkpoints.glob("*/config.json"):
+        config.unlink()
+    assert call("audit", str(checkpoints))[0] == 0
+    code, printed = call("audit", str(checkpoints), "--deep")
+    assert (code, "architecture" in printed) == (2, True)
+
+
 def test_a_folder_of_checkpoints_is_measured_and_reported(checkpoints: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     code, printed = call(

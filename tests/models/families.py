@@ -64,13 +64,13 @@ OWN: Mapping[str, Mapping[str, object]] = {
     "bamba": {"attn_layer_indices": [1]},
     "jamba": {"attn_layer_offset": 1, "attn_layer_period": 2},
     "granitemoehybrid": {"layer_types": ["mamba", "attention"]},
-    "nemotron_h": {"layers_block_type": ["mamba", "attention"]},
+    "nemotron_h": {"layers_block_type": ["mamba", "attention"], "n_groups": 1},
     "qwen3_5_text": {"layer_types": ["linear_attention", "full_attention"]},
     "qwen3_5_moe_text": {"layer_types": ["linear_attention", "full_attention"]},
     "qwen3_next": {"layer_types": ["linear_attention", "full_attention"]},
     "recurrent_gemma": {"block_types": ["recurrent", "attention"]},
     "mamba2": {"num_heads": 8, "head_dim": 8},
-    "zamba2": {"layer_types": ["mamba", "hybrid"]},
+    "zamba2": {"layer_types": ["mamba", "hybrid"], "hybrid_layer_ids": [1], "num_mem_blocks": 1},
     "gemma4_text": {"vocab_size_per_layer_input": VOCAB, "hidden_size_per_layer_input": 8, "global_head_dim": 8},
 }
 """What some families need beside it."""
@@ -223,13 +223,16 @@ def removed_after(hooks: Iterable[Any]) -> Iterator[None]:
             handle.remove()
 
 
-ABLATIONS: tuple[Edit, ...] = tuple(
-    (AblateHead(layer, head, kind),)
-    for kind in ("zero", "mean", "resample")
-    for layer in range(LAYERS)
-    for head in range(HEADS)
-)
-CONTEXTS: tuple[Edit, ...] = tuple((RestrictContext(c),) for c in (1, 3, LENGTH))
+EDITS: Mapping[str, tuple[Edit, ...]] = {
+    "ablation": tuple(
+        (AblateHead(layer, head, kind),)
+        for kind in ("zero", "mean", "resample")
+        for layer in range(LAYERS)
+        for head in range(HEADS)
+    ),
+    "context": tuple((RestrictContext(context),) for context in (1, 3, LENGTH)),
+}
+"""What is tried on every family."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -249,73 +252,79 @@ class Predictions(AbstractProbe):
 
 
 class Outcome(NamedTuple):
-    """What came of a kind of edit: the largest difference from the reference, or why there is none."""
+    """What came of a kind of edit: the largest difference from the reference over its spread, or why it is refused."""
 
     difference: float | None
-    reason: str = ""
+    refused: str = ""
+
+    @property
+    def agrees(self) -> bool:
+        return self.difference is not None and self.difference <= SAME
 
     def __str__(self) -> str:
-        return self.reason if self.difference is None else f"agrees ({self.difference:.0e})"
+        if self.difference is None:
+            return f"refused: {self.refused}"
+        return "agrees" if self.agrees else f"DIFFERS by {self.difference:.1g}"
 
 
 def tried(family: Family, by_hooks: bool = False) -> dict[str, Outcome]:
-    """Measure a small model of a family with every kind of edit, and hold it against the reference."""
+    """Measure a small model of a family with every kind of edit, and hold it against the reference.
+
+    Args:
+        family: of the model.
+        by_hooks: take hooks even where the lean pass agrees.
+    """
     plain = family.small()
-    tokens = torch.randint(VOCAB, (3, LENGTH), generator=torch.Generator().manual_seed(0))
     plain.set_attn_implementation("eager")
+    tokens = torch.randint(VOCAB, (3, LENGTH), generator=torch.Generator().manual_seed(0))
     reference = Reference(copy.deepcopy(plain), tokens)
     batch = Batch(tokens, tokens, torch.ones_like(tokens, dtype=torch.bool))
-    try:
-        architecture = models.described(plain)
-        built = models.build(architecture)
-        models.load(built, plain.state_dict())
-    except ValueError as reason:
-        return {"model": Outcome(None, f"refused: {reason}")}
     outcomes: dict[str, Outcome] = {}
-    for name, edits in (("ablation", ABLATIONS), ("context", CONTEXTS)):
-        checkpoint = Checkpoint(built, 0, {})
+    for name, edits in EDITS.items():
         try:
-            read = readings(Plan(architecture, [Predictions(edits)], [batch], by_hooks), checkpoint)
+            architecture = models.described(plain)
+            built = models.build(architecture)
+            models.load(built, plain.state_dict())
+            plan = Plan(architecture, [Predictions(edits)], [batch], by_hooks)
+            read = readings(plan, Checkpoint(built, 0, {})).of["Predictions"][0]
         except ValueError as reason:
-            outcomes[name] = Outcome(None, f"refused: {reason}")
+            outcomes[name] = Outcome(None, str(reason))
             continue
-        values = read.of["Predictions"][0].values.unbind(1)
         expected = [reference.run(edit) for edit in ((), *edits)]
-        worst = max(float((one - other).abs().max() / other.std()) for one, other in zip(values, expected, strict=True))
-        alive = min(float((each - expected[0]).abs().max()) for each in expected[1:3])
-        outcomes[name] = Outcome(worst, "" if alive > 1e-3 else "the reference does not change")
+        for edit, each in zip(edits, expected[1:], strict=True):
+            whole = edit == (RestrictContext(LENGTH),)
+            if bool((each - expected[0]).abs().max() < 1e-3) is not whole:
+                raise AssertionError(f"the reference of {family.kind} does not make the edit {edit}")
+        pairs = zip(read.values.unbind(1), expected, strict=True)
+        outcomes[name] = Outcome(max(float((one - other).abs().max() / other.std()) for one, other in pairs))
     return outcomes
 
 
-if __name__ == "__main__":
-    torch.set_num_threads(1)
-    warnings.filterwarnings("ignore")
-    import traceback
+def short(outcome: Outcome) -> str:
+    """Return an outcome for the table, its reason without the family's own name and the version."""
+    text = re.sub(r"(?<=bridge) of transformer-lens [\d.]+", "", str(outcome)).partition(". ")[0]
+    text = re.sub(r"( around| for| of)? ?\w+(For|LMHead)\w+", "", text.partition(": they differ")[0])
+    text = re.sub(r"has no hook .*: (?=TransformerLens shows)", "", text)
+    return text.partition(", so that")[0].replace("|", "/").replace(":  ", ": ")
 
+
+def main(names: list[str]) -> None:
+    """Print the table."""
     import transformers
 
+    torch.set_num_threads(1)
+    warnings.filterwarnings("ignore")
     transformers.utils.logging.set_verbosity_error()
+    print("| family | ablated heads | restricted context |\n| --- | --- | --- |")
+    worst, counts = 0.0, [0, 0]
     for name, family in families().items():
-        if sys.argv[1:] and name not in sys.argv[1:]:
-            continue
-        for by_hooks in (False, True):
-            try:
-                print(
-                    f"{name:22}",
-                    by_hooks,
-                    {
-                        k: (v.difference and f"{v.difference:.0e}", v.reason[:90])
-                        for k, v in tried(family, by_hooks).items()
-                    },
-                    flush=True,
-                )
-            except Exception as e:
-                print(
-                    name,
-                    by_hooks,
-                    "ERROR",
-                    type(e).__name__,
-                    str(e)[:200].replace("\n", " "),
-                    [f"{x.filename[-40:]}:{x.lineno}" for x in traceback.extract_tb(e.__traceback__)[-3:]],
-                    flush=True,
-                )
+        if not names or name in names:
+            outcomes = tried(family)
+            worst = max([worst, *(one.difference or 0.0 for one in outcomes.values())])
+            counts = [count + one.agrees for count, one in zip(counts, outcomes.values(), strict=True)]
+            print(f"| {name} | {' | '.join(short(outcome) for outcome in outcomes.values())} |", flush=True)
+    print(f"\nAgree: {counts[0]} under ablation, {counts[1]} under a restricted context, to {worst:.0e} of the spread.")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
