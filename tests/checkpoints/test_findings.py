@@ -8,9 +8,6 @@ import pytest
 from stagewise.checkpoints.findings import Audit, Finding, Kind, sentence
 
 FINDINGS = {
-    "a: its predictions are 12 times as far from its neighbours' as theirs are apart (loss 3, beside it 1 and 1)": Finding(
-        Kind.OUTLYING_FUNCTION, (8,), ("a",), times=12.0, reason="loss 3, beside it 1 and 1"
-    ),
     "step 300 of stage1 is missing": Finding(Kind.MISSING_STEP, (300,), branch="stage1"),
     "step 8: checkpoint-8, checkpoint-008": Finding(Kind.REPEATED_STEP, (8,), ("checkpoint-8", "checkpoint-008")),
     "item 3, step 20, comes after step 30": Finding(Kind.OUT_OF_ORDER, (20,), ("item 3",), other_step=30),
@@ -31,6 +28,9 @@ FINDINGS = {
     "a and b lie on the path of the weights where the other one belongs": Finding(Kind.EXCHANGED, (8, 16), ("a", "b")),
     "a: u: away from both neighbours, 7 times the usual way, with 1.5 times their norm": Finding(
         Kind.OUTLYING_WEIGHTS, (8,), ("a",), weights=("u",), times=7.0, scale=1.5
+    ),
+    "a: its predictions are 12 times as far from its neighbours' as theirs are apart (loss 3)": Finding(
+        Kind.OUTLYING_FUNCTION, (8,), ("a",), times=12.0, reason="loss 3"
     ),
     "a: its weights have nothing in common with those of step 4, 9.5 times the usual way before it": Finding(
         Kind.OTHER_RUN, (8,), ("a",), other_step=4, times=9.5
