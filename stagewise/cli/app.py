@@ -192,7 +192,7 @@ def stages(folder: Folder, as_json: AsJson = False) -> None:
         from stagewise.checkpoints.run_folder import table_file
         from stagewise.detection.stages import stages_of
 
-        show(stages_of(folder), as_json, str(table_file(folder).outline["run"].iloc[0]))
+        show(stages_of(folder), as_json, next(iter(table_file(folder).outline["run"]), ""))
 
 
 @app.command()
