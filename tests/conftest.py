@@ -237,6 +237,16 @@ def hugging_face() -> Callable[..., nn.Module]:
     return make
 
 
+@pytest.fixture
+def checkpoints(tmp_path: Path, saved: Callable[..., dict[str, bytes]]) -> Path:
+    for seed, step in enumerate((0, 10, 20, 30)):
+        folder = tmp_path / "mine" / f"checkpoint-{step}"
+        folder.mkdir(parents=True)
+        for name, content in saved("GPT2", seed).items():
+            (folder / name).write_bytes(content)
+    return tmp_path / "mine"
+
+
 def _module(name: str) -> Any:
     """A helper beside this file; pytest's importlib mode puts no folder on the path."""
     spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
@@ -288,13 +298,13 @@ def executions() -> Iterator[Counter[int | str]]:
 
     def forward_hook(module: Any, arguments: Any, output: object) -> None:
         kind = type(module).__name__
-        if kind.endswith("Bridge") and len(arguments[0]) == 1:
-            return  # which edits a bridge supports is tested on one sequence, once a model: no pass of the batch
+        if kind not in ("TransformerBlock", "BlockBridge", "Embed", "EmbeddingBridge") or len(arguments[0]) == 1:
+            return  # edits are tried on one sequence, once a model: no pass of the batch
         if kind == "TransformerBlock":
             count[module.attn.layer_id] += 1
         elif kind == "BlockBridge":
             count[int(module.name.removeprefix("layers."))] += 1
-        elif kind in ("Embed", "EmbeddingBridge"):
+        else:
             count["embed"] += 1
 
     handle = torch.nn.modules.module.register_module_forward_hook(forward_hook)

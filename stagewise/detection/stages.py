@@ -18,7 +18,7 @@ from stagewise.detection.from_references import POINTS, nested_references, refer
 from stagewise.detection.head_labels import head_events
 from stagewise.detection.onsets import TIMES, Causes, find_onsets
 from stagewise.detection.scores import evidence, has_scores, rows_of_evidence
-from stagewise.table import select
+from stagewise.table import check_columns, select
 
 STAGES = "tables/stages.json"
 """Where the stages of a run folder are, beside the table that they were found in."""
@@ -136,6 +136,7 @@ def find_stages(
     Source: the stage boundaries of Yüksel et al. (2026), arXiv:2602.19143, Figures 1 and 3, which are set by hand
     there where KL(A*_1) and KL(A*_1:2) start to rise. The test against "no stage" is this library's.
     """
+    check_columns(table.columns, "what is given")
     if (runs := table["run"].nunique()) != 1:
         raise ValueError(f"find_stages takes one run at a time, the table has {runs}: find_replicates takes several")
     run = str(table["run"].iloc[0])

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from stagewise.intervention import AblateHead, AttributeHeads
 from stagewise.loss import ScoredPredictions
-from stagewise.models.edits import Replacement
+from stagewise.models.edits import Replacement, by_head
 from stagewise.models.lean import behind, write
 from stagewise.models.lean_attention import attend, project
 from stagewise.models.lean_reading import rotary_hooks
@@ -97,7 +97,7 @@ def by_model(
             f"the loss does not depend on {dead[0]} as this model shows it, so that its heads cannot be attributed "
             "from gradients: leave HeadAttribution out for this model"
         )
-    return [gradient for gradient in found if gradient is not None]
+    return [by_head(gradient, model.cfg.n_heads) for gradient in found if gradient is not None]
 
 
 def by_lean_pass(
