@@ -5,6 +5,8 @@ BIN := .venv/bin
 READY := .venv/.ready
 BIN4 := .venv-tl4/bin
 READY4 := .venv-tl4/.ready
+# Compiled files spare every process of the tests a second, whatever the shell asks for.
+unexport PYTHONDONTWRITEBYTECODE
 # What touches a model, and with it TransformerLens.
 MODEL_TESTS := tests/models tests/measurement $(addprefix tests/probes/test_, \
 	composition.py ov_copying.py qk_offset.py) tests/checkpoints/test_series.py \

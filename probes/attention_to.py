@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import torch
 
-from stagewise.attention import mass_on
+from stagewise.loss import mean_scored
 from stagewise.probe import AbstractPatternProbe, Quantity, Reading, View, chosen
 
 
@@ -48,11 +48,11 @@ class AttentionTo(AbstractPatternProbe):
     def read(self, view: View) -> list[Reading]:
         """Return `mass` and `along` by layer, head and relation."""
         batch = view.batch
-        masks = {name: batch.relations[name] for name in chosen(self.relations, batch.relations, "relation")}
-        queries = {name: mask.any(-1) for name, mask in masks.items()}
-        scored = {name: mass_on(view.patterns, mask, batch.scored) for name, mask in masks.items()}
+        names = chosen(self.relations, batch.relations, "relation")
+        queries = {name: batch.relations[name].any(-1) for name in names}
+        scored = {name: mean_scored(view.masses[name], batch.scored) for name in names}
         along = {
-            name: mass_on(view.patterns, masks[name], starts)
+            name: mean_scored(view.masses[name], starts)
             for name, starts in queries.items()
             if bool(starts.any(-1).all())
         }

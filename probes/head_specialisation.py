@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from scipy.optimize import linear_sum_assignment
 
-from stagewise.attention import mass_on
+from stagewise.loss import mean_scored
 from stagewise.probe import AbstractPatternProbe, Quantity, Reading, View, chosen
 
 
@@ -56,7 +56,7 @@ class HeadSpecialisation(AbstractPatternProbe):
         names = chosen(self.relations, batch.relations, "relation")
         if len(names) < 2:
             raise ValueError(f"a head specialises among at least two relations, got {names}")
-        masses = torch.stack([mass_on(view.patterns, batch.relations[name], batch.scored) for name in names], -1)
+        masses = torch.stack([mean_scored(view.masses[name], batch.scored) for name in names], -1)
         return [
             Reading("batch layer head relation", masses, "share", {"relation": names}, shares),
             Reading("batch layer head", masses, "top_share", statistic=lambda mean: shares(mean).max(-1)),

@@ -6,7 +6,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from stagewise.attention import offset_profile
 from stagewise.probe import AbstractPatternProbe, Quantity, Reading, View
 
 NEAREST = 2
@@ -52,7 +51,7 @@ class OffsetProfile(AbstractPatternProbe):
         last = farthest if self.max_offset is None else self.max_offset
         if not 0 <= last <= farthest:
             raise ValueError(f"max_offset must be between 0 and {farthest}, the farthest of this batch; got {last}")
-        profile = offset_profile(view.patterns, view.batch.scored, last)
+        profile = view.offsets[..., : last + 1]
         mass = Reading("batch layer head offset", profile, "mass", {"offset": range(last + 1)})
         if last < NEAREST:
             return [mass]

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from stagewise.attention import mass_on, offset_profile
+from stagewise.loss import mean_scored
 from stagewise.probe import AbstractPatternProbe, Quantity, Reading, View
 
 SILHOUETTE_FLOOR = 0.25
@@ -56,8 +56,8 @@ class PatternClusters(AbstractPatternProbe):
         batch = view.batch
         farthest = batch.tokens.shape[1] - 1
         last = farthest if self.max_offset is None else min(self.max_offset, farthest)
-        offsets = offset_profile(view.patterns, batch.scored, last)
-        relations = [mass_on(view.patterns, mask, batch.scored)[..., None] for mask in batch.relations.values()]
+        offsets = view.offsets[..., : last + 1]
+        relations = [mean_scored(mass, batch.scored)[..., None] for mass in view.masses.values()]
         features = [f"offset {k}" for k in range(last + 1)] + list(batch.relations)
         profile = torch.cat([offsets, *relations], -1)
         return [Reading("batch layer head feature", profile, "profile", {"feature": features})]

@@ -68,6 +68,10 @@ if TYPE_CHECKING:
     from stagewise.checkpoints.series import CheckpointSeries as CheckpointSeries
     from stagewise.checkpoints.series import open_series as open_series
     from stagewise.detection.criteria import StageCriteria as StageCriteria
+    from stagewise.detection.lineage import Lineage as Lineage
+    from stagewise.detection.lineage import find_lineage as find_lineage
+    from stagewise.detection.mixed_law import compare_laws as compare_laws
+    from stagewise.detection.mixed_law import fit_mixed as fit_mixed
     from stagewise.detection.onsets import find_onsets as find_onsets
     from stagewise.detection.power_law import PowerLaw as PowerLaw
     from stagewise.detection.power_law import fit_interval_censored as fit_interval_censored

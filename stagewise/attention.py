@@ -16,19 +16,17 @@ Factored = Any
 """TransformerLens's FactoredMatrix, A B with `.AB`, `.eigenvalues`, `.norm()`; naming the type would import it."""
 
 
-def mass_on(
-    patterns: Patterns,
-    relation: Bool[Tensor, "batch query key"],
-    scored: Bool[Tensor, "batch query"],
-) -> Float[Tensor, "batch layer head"]:
-    """Return the attention that falls on a relation's keys, averaged over the scored queries; in [0, 1].
+def mass_by_query(
+    pattern: Float[Tensor, "batch head query key"], relations: Bool[Tensor, "batch relation query key"]
+) -> Float[Tensor, "batch relation head query"]:
+    """Return the attention that falls on each relation's keys, query by query; in [0, 1].
 
-    >>> patterns = torch.tensor([[1.0, 0.0], [0.3, 0.7]]).view(1, 1, 1, 2, 2)
-    >>> diagonal = torch.eye(2, dtype=torch.bool)[None]
-    >>> mass_on(patterns, diagonal, torch.tensor([[False, True]])).item()
-    0.699999988079071
+    >>> pattern = torch.tensor([[1.0, 0.0], [0.3, 0.7]])[None, None]
+    >>> diagonal = torch.eye(2, dtype=torch.bool)[None, None]
+    >>> mass_by_query(pattern, diagonal)
+    tensor([[[[1.0000, 0.7000]]]])
     """
-    return mean_scored(torch.einsum("blhqk,bqk->blhq", patterns, relation.to(patterns.dtype)), scored)
+    return torch.einsum("bhqk,brqk->brhq", pattern, relations.to(pattern.dtype))
 
 
 def offset_profile(

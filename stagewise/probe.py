@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stagewise.architecture import Architecture
-from stagewise.attention import Circuits
+from stagewise.attention import Circuits, mass_by_query, offset_profile
 from stagewise.intervention import AttributeHeads, Edit
 from stagewise.loss import EditedPass as EditedPass
 from stagewise.loss import Effect as Effect
@@ -105,6 +105,21 @@ class View:
     def patterns(self) -> Float[Tensor, "batch layer head query key"]:
         """The attention patterns of all layers, for an `AbstractPatternProbe`."""
         return torch.stack([self.activations[name] for name in pattern_hooks(self.architecture)], dim=1)
+
+    @cached_property
+    def masses(self) -> Mapping[str, Float[Tensor, "batch layer head query"]]:
+        """The attention that falls on each relation's keys, in [0, 1], for an `AbstractPatternProbe`."""
+        names = list(self.batch.relations)
+        if not names:
+            return {}
+        relations = torch.stack([self.batch.relations[name] for name in names], 1)
+        layers = [mass_by_query(self.activations[name], relations) for name in pattern_hooks(self.architecture)]
+        return dict(zip(names, torch.stack(layers, 2).unbind(1), strict=True))
+
+    @cached_property
+    def offsets(self) -> Float[Tensor, "batch layer head offset"]:
+        """The attention at each offset = query - key, over the scored queries, for an `AbstractPatternProbe`."""
+        return offset_profile(self.patterns, self.batch.scored, self.patterns.shape[-1] - 1)
 
 
 def pattern_hooks(architecture: Architecture) -> tuple[str, ...]:

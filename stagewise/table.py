@@ -162,6 +162,16 @@ def check_labels(names: Sequence[str], quantity: str, labels: Mapping[str, Seque
         raise ValueError(f"axes {', '.join(sorted(unlabelled))} of {quantity!r} need labels")
 
 
+def check_columns(names: Iterable[str], what: str) -> None:
+    """Refuse what is no table of measurements.
+
+    Raises:
+        ValueError: a column that every table has is missing; the message names it.
+    """
+    if missing := [name for name in (*KEYS, NUMBERS[0]) if name not in set(names)]:
+        raise ValueError(f"{what} is no table of measurements: it has no column {', '.join(missing)}")
+
+
 def tidy(frames: Iterable[pd.DataFrame]) -> pd.DataFrame:
     """Join rows into one table with its columns in order and nullable types."""
     table = pd.concat([frame for frame in frames if len(frame)], ignore_index=True)

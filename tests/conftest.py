@@ -4,7 +4,6 @@ import concurrent.futures
 import copy
 import gc
 import importlib.util
-import io
 import json
 import os
 import pickle
@@ -18,7 +17,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from matplotlib.backends.backend_svg import FigureCanvasSVG
 from scipy.integrate import solve_ivp
 from torch import Tensor, nn
 
@@ -117,19 +115,11 @@ def few_sequences() -> Iterator[None]:
 
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reports hold empty drawings: their axes are filled, but not drawn, which takes most of a report's time.
+    """Reports hold empty drawings: their axes are filled, but neither laid out nor drawn, half of a report's time.
 
     What is drawn is tested in tests/reporting and tests/plot.
     """
-    drawn = FigureCanvasSVG.print_svg
-
-    def print_svg(canvas: FigureCanvasSVG, file: Any, **options: Any) -> None:
-        if isinstance(file, io.StringIO):
-            file.write('<svg width="1pt" height="1pt"></svg>')
-        else:
-            drawn(canvas, file, **options)
-
-    monkeypatch.setattr(FigureCanvasSVG, "print_svg", print_svg)
+    monkeypatch.setattr("stagewise.reporting.figure.svg", lambda figure, name: '<svg width="1" height="1"></svg>')
 
 
 class AtOnce(concurrent.futures.Executor):
@@ -247,6 +237,16 @@ def hugging_face() -> Callable[..., nn.Module]:
     return make
 
 
+@pytest.fixture
+def checkpoints(tmp_path: Path, saved: Callable[..., dict[str, bytes]]) -> Path:
+    for seed, step in enumerate((0, 10, 20, 30)):
+        folder = tmp_path / "mine" / f"checkpoint-{step}"
+        folder.mkdir(parents=True)
+        for name, content in saved("GPT2", seed).items():
+            (folder / name).write_bytes(content)
+    return tmp_path / "mine"
+
+
 def _module(name: str) -> Any:
     """A helper beside this file; pytest's importlib mode puts no folder on the path."""
     spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
@@ -298,13 +298,13 @@ def executions() -> Iterator[Counter[int | str]]:
 
     def forward_hook(module: Any, arguments: Any, output: object) -> None:
         kind = type(module).__name__
-        if kind.endswith("Bridge") and len(arguments[0]) == 1:
-            return  # which edits a bridge supports is tested on one sequence, once a model: no pass of the batch
+        if kind not in ("TransformerBlock", "BlockBridge", "Embed", "EmbeddingBridge") or len(arguments[0]) == 1:
+            return  # edits are tried on one sequence, once a model: no pass of the batch
         if kind == "TransformerBlock":
             count[module.attn.layer_id] += 1
         elif kind == "BlockBridge":
             count[int(module.name.removeprefix("layers."))] += 1
-        elif kind in ("Embed", "EmbeddingBridge"):
+        else:
             count["embed"] += 1
 
     handle = torch.nn.modules.module.register_module_forward_hook(forward_hook)

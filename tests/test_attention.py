@@ -6,7 +6,7 @@ import torch
 
 from stagewise import models
 from stagewise.architecture import Architecture
-from stagewise.attention import Circuits, mass_on, offset_profile
+from stagewise.attention import Circuits, mass_by_query, offset_profile
 
 FLOAT32 = 1e-6
 """Sums of a few float32 numbers below one."""
@@ -26,10 +26,13 @@ def mean_over_queries(b: int, layer: int, head: int, keys: list[list[int]]) -> f
 
 
 def test_mass_on_a_relation_is_the_sum_over_its_keys() -> None:
-    masses = mass_on(PATTERNS, RELATION, SCORED)
-    for b, layer, head in torch.ones(BATCH, LAYERS, HEADS).nonzero().tolist():
-        expected = mean_over_queries(b, layer, head, [keys.nonzero()[:, 0].tolist() for keys in RELATION[b]])
-        assert masses[b, layer, head].item() == pytest.approx(expected, abs=FLOAT32)
+    relations = torch.stack([RELATION, ~RELATION], 1)
+    masses = torch.stack([mass_by_query(pattern, relations) for pattern in PATTERNS.unbind(1)], 2)
+    for r, each in enumerate((RELATION, ~RELATION)):
+        for b, layer, head in torch.ones(BATCH, LAYERS, HEADS).nonzero().tolist():
+            expected = mean_over_queries(b, layer, head, [keys.nonzero()[:, 0].tolist() for keys in each[b]])
+            found = masses[b, r, layer, head][SCORED[b]].mean().item()
+            assert found == pytest.approx(expected, abs=FLOAT32)
 
 
 @pytest.mark.parametrize("farthest", [0, 2, LENGTH - 1])

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[1]
 DOORS = {"__init__", "__main__"}
 """Files that only open a folder."""
@@ -21,10 +19,12 @@ def modules() -> dict[str, Path]:
     return found
 
 
-MODULES = modules()
-
-
-@pytest.mark.parametrize("module", sorted(MODULES))
-def test_every_module_has_its_tests_in_its_place(module: str) -> None:
-    assert MODULES[module].is_file(), f"{module} has no {MODULES[module].relative_to(ROOT)}"
-    assert "def test_" in MODULES[module].read_text(encoding="utf8")
+def test_every_module_has_its_tests_in_its_place() -> None:
+    places = modules()
+    assert {"table.py", "probes/loss.py", "tasks/markov_chain.py", "models/lean.py"} <= places.keys()
+    without = [
+        f"{module} has no tests in {test.relative_to(ROOT)}"
+        for module, test in places.items()
+        if not test.is_file() or "def test_" not in test.read_text(encoding="utf8")
+    ]
+    assert without == []

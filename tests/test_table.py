@@ -7,11 +7,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.table import LabelledArray, Quantity, declare, declared, head_label, select, tidy
+from stagewise.table import LabelledArray, Quantity, check_columns, declare, declared, head_label, select, tidy
 
 
 def frame(**columns: object) -> pd.DataFrame:
     return pd.DataFrame({"run": "run", "step": [0], "probe": "P", "quantity": "q", "value": 1.0} | columns)
+
+
+@pytest.mark.parametrize("name", ["run", "step", "probe", "quantity", "value"])
+def test_a_table_without_a_column_that_all_have_is_refused(name: str) -> None:
+    check_columns(frame().columns, "mine.parquet")
+    with pytest.raises(ValueError, match=f"^mine.parquet is no table of measurements: it has no column {name}$"):
+        check_columns(frame().drop(columns=name).columns, "mine.parquet")
 
 
 def test_columns_come_in_order_and_missing_axes_are_null() -> None:

@@ -73,7 +73,7 @@ def _named(given: str | Path) -> Architecture:
     if text.lstrip().startswith("{"):
         try:
             fields = json.loads(text)
-        except json.JSONDecodeError as reason:
+        except (json.JSONDecodeError, RecursionError) as reason:
             raise ValueError(f"`architecture` is {TAKEN}; this is no JSON ({reason}): {text:.80}") from reason
         return _of_fields(fields)
     if path.is_dir():

@@ -3,14 +3,17 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
+from stagewise.architecture import Architecture
 from stagewise.checkpoints.comparisons import at_entry, other_steps, unread, unusual
 from stagewise.checkpoints.copies import FIRST_UPDATE
 from stagewise.checkpoints.findings import Audit, Finding, Kind
+from stagewise.checkpoints.function_faults import function_faults
 from stagewise.checkpoints.sources import Entry, Source
 from stagewise.checkpoints.step_gaps import missing_steps
 from stagewise.checkpoints.weight_faults import weight_faults
+from stagewise.task import Batch
 
 VOLATILE = {"_name_or_path", "transformers_version", "torch_dtype", "dtype", "use_cache"}
 """Fields of a config that may change without changing the model."""
@@ -19,27 +22,38 @@ TRAINED_TO, SAVED_EVERY = "max_steps", "save_steps"
 """What Trainer writes of its plan beside every checkpoint."""
 
 
-def audit(source: Source, *, weights: bool = True) -> Audit:
+class Deep(NamedTuple):
+    """What every checkpoint is run on: the models of the series, and one batch."""
+
+    architecture: Architecture
+    batch: Batch
+
+
+def audit(source: Source, *, weights: bool = True, deep: Deep | None = None) -> Audit:
     """Look for faults in the checkpoints of a source.
 
     Args:
         source: from `series.find`, which is what `open_series` opens.
         weights: read the weights too, one checkpoint at a time. Without, the hashes that a hub knows find identical
             weights, and nothing is downloaded but configs.
+        deep: the models and a batch on which every checkpoint is run too; None runs none.
 
     Raises:
         OSError: the hub does not answer.
+        ValueError: the batch does not fit the models.
     """
     entries = source.entries
     unread = list(_of_hashes(source))
     findings = [*_of_steps(source), *_of_records(source), *unread, *_of_configs(source)]
     notes: list[Finding] = []
+    lost = {one.checkpoints for one in unread if one.kind in (Kind.NO_WEIGHTS, Kind.DAMAGED)}
+    readable = [entry for entry in entries if (entry.label,) not in lost]
     if weights:
-        lost = {one.checkpoints for one in unread if one.kind in (Kind.NO_WEIGHTS, Kind.DAMAGED)}
-        readable = [entry for entry in entries if (entry.label,) not in lost]
         of_weights = list(weight_faults(source, readable, {one.steps for one in unread}))
         notes = [one for one in of_weights if one.kind is Kind.RATE_JUMP]
         findings += [one for one in of_weights if one.kind is not Kind.RATE_JUMP]
+    if deep is not None:
+        findings += function_faults(source, readable, deep.architecture, deep.batch)
     return Audit(source.name, len(entries), weights, tuple(findings), source.ignored, tuple(notes))
 
 

@@ -46,6 +46,8 @@ class Kind(enum.StrEnum):
     """Nan or infinity among the weights."""
     OUTLYING_WEIGHTS = "outlying weights"
     """Weights lie far from their path at this checkpoint alone: changed, or of another training."""
+    OUTLYING_FUNCTION = "outlying function"
+    """What the model computes lies far from the others' at this checkpoint alone, whatever its weights look like."""
     OTHER_RUN = "other run"
     """From this checkpoint on the series goes on from unrelated weights."""
     RATE_JUMP = "change of rate"
@@ -194,6 +196,9 @@ def _of_path(finding: Finding) -> str:
             return f"{weights} are those of step {other}, the other weights are not"
         case Kind.OTHER_RUN:
             return f"its weights have nothing in common with those of step {other}, {times}the usual way before it"
+        case Kind.OUTLYING_FUNCTION:
+            far = f"{times}as far from its neighbours' as theirs are apart" if times else "worse than its neighbours'"
+            return f"its predictions are {far} ({finding.reason})"
         case Kind.RATE_JUMP:
             return f"from here on weights move {times}as far between checkpoints as before"
         case _ if finding.times is not None and math.isinf(finding.times):

@@ -28,7 +28,7 @@ def read_json(path: Path, fix: str = "restore it", *, name: str = "") -> dict[st
         value = json.loads(path.read_text(encoding="utf8"))
     except FileNotFoundError:
         raise FileNotFoundError(f"{what} is not there: {fix}") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as reason:
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as reason:
         raise ValueError(f"{what} is not valid JSON ({reason}): {fix}") from reason
     if not isinstance(value, dict):
         raise ValueError(f"{what} holds {KINDS.get(type(value), 'nothing')}, expected a JSON object: {fix}")

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from stagewise.table import ARRAYS, KEYS, conformed
+from stagewise.table import ARRAYS, KEYS, check_columns, conformed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +56,9 @@ class TableFile:
 
     @functools.cached_property
     def _schema(self) -> pa.Schema:
-        return pq.read_schema(self.path)
+        schema = pq.read_schema(self.path)
+        check_columns(schema.names, str(self.path))
+        return schema
 
     def _groups(
         self, columns: list[str], coded: Collection[str], steps: Collection[int] | None = None
@@ -83,7 +85,7 @@ def _starts(group: pa.Table) -> np.ndarray:
     """Return the rows that differ from the one before in a key."""
     changes = np.zeros(len(group), dtype=bool)
     changes[:1] = True
-    for name in KEYS:
+    for name in KEYS if len(group) else ():
         column = group[name].combine_chunks()
         codes = (column.indices if pa.types.is_dictionary(column.type) else column).to_numpy(zero_copy_only=False)
         changes[1:] |= codes[1:] != codes[:-1]

@@ -1,14 +1,14 @@
 """The command line: a thin face of the verbs."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from stagewise.cli.names import task_class
+from stagewise.cli.audit import audit
+from stagewise.cli.findings import lineage, stages
+from stagewise.cli.names import only_task
 from stagewise.cli.options import (
-    AsJson,
     Config,
     Device,
     DtypeName,
@@ -37,9 +37,8 @@ from stagewise.cli.options import (
     measuring,
     one_thread,
     reported_errors,
-    show,
 )
-from stagewise.cli.places import measured_folder, report_on_seeds
+from stagewise.cli.places import report_on_seeds
 from stagewise.cli.recipes import Choice, recipe_in, recipe_of
 from stagewise.cli.run import run_app
 from stagewise.cli.sweep import sweep
@@ -55,7 +54,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(run_app, name="run")
-app.command()(sweep)
+for command in (audit, stages, lineage, sweep):
+    app.command()(command)
 
 
 @app.command()
@@ -136,52 +136,6 @@ def measure(
         print(f"{len(read_table(folder))} rows: {folder / TABLE}")
 
 
-def _own_task(names: list[str] | None) -> "AbstractTask | None":
-    """Return the one task whose probe batch checkpoints from elsewhere are measured on, with its default arguments."""
-    if not names:
-        return None
-    if len(names) > 1:
-        raise ValueError(f"checkpoints are measured on one task, got {', '.join(names)}")
-    return task_class(names[0])()
-
-
-@app.command()
-def audit(
-    source: Origin,
-    weights: Annotated[
-        bool | None, typer.Option("--weights/--no-weights", help="read the weights too; from a hub only if asked for")
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Look for missing, repeated, damaged and outlying checkpoints; exit status 1 where something is wrong."""
-    with reported_errors():
-        from stagewise.checkpoints.audit import audit as audit_source
-        from stagewise.checkpoints.series import find
-
-        checkpoints = find(source)
-        result = audit_source(checkpoints, weights=not checkpoints.remote if weights is None else weights)
-        print(result.to_json() if as_json else result)
-    if not result.clean:
-        raise typer.Exit(1)
-
-
-@app.command()
-def stages(source: Origin, as_json: AsJson = False) -> None:
-    """Find the stages in the table of a measured run or source and print them."""
-    with reported_errors():
-        from stagewise.checkpoints.run_folder import ANALYSIS, read_record, table_file
-        from stagewise.detection.home import home_of_run
-        from stagewise.detection.stages import stages_of
-
-        folder = measured_folder(source)
-        file = table_file(folder)
-        record = read_record(folder) if (folder / ANALYSIS).exists() else {}
-        home = home_of_run(record, file.read(["Loss.cross_entropy"]))
-        if home is not None and home.foreign:
-            print(home, file=sys.stderr if as_json else sys.stdout)
-        show(stages_of(folder), as_json, str(file.outline["run"].iloc[0]))
-
-
 @app.command()
 def report(
     sources: Origins,
@@ -234,4 +188,4 @@ def _opened(
     from stagewise.tasks.tokens import own_task
 
     series = open_series(source, architecture=architecture)
-    return series, own_task(series, *data) or _own_task(own)
+    return series, own_task(series, *data) or only_task(own)

@@ -112,3 +112,12 @@ def chooser(only: Sequence[str], without: Sequence[str]) -> "Callable[[Architect
         return [probe for name, probe in chosen.items() if name not in without and (not only or name in only)]
 
     return choose
+
+
+def only_task(names: list[str] | None) -> "AbstractTask | None":
+    """Return the one task whose probe batch checkpoints from elsewhere are measured on, with its default arguments."""
+    if not names:
+        return None
+    if len(names) > 1:
+        raise ValueError(f"checkpoints are measured on one task, got {', '.join(names)}")
+    return task_class(names[0])()

@@ -108,7 +108,7 @@ def _of_training(choice: Choice) -> dict[str, object]:
 def _read_config(path: Path) -> dict[str, object]:
     try:
         config = json.loads(path.read_text(encoding="utf8"))
-    except json.JSONDecodeError as reason:
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as reason:
         raise ValueError(f"{path} is not valid JSON ({reason})") from reason
     if not isinstance(config, dict):
         raise ValueError(

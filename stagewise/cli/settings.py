@@ -34,7 +34,7 @@ def read_value(text: str) -> Any:
     """Return a value from JSON, lists as tuples, or the text itself."""
     try:
         return _tuples(json.loads(text))
-    except json.JSONDecodeError:
+    except (json.JSONDecodeError, RecursionError):  # brackets within brackets, without end
         return text
 
 
@@ -79,6 +79,8 @@ def changed(recipe: "Recipe", values: Mapping[str, Any], classes: Sequence[type]
         *path, last = key.split(".")
         part, node = _walk(recipe, key, path), described
         for name in path:
+            if name not in node:
+                raise ValueError(f"--set {key}: another --set has replaced what this field belongs to")
             node = node[name]
         node[last] = describe(checked(value, _type_of(part, key, last), f"--set {key}", described=True))
     rebuilt: Recipe = rebuild(described, [*classes, type(recipe.task), type(recipe.architecture.init)])

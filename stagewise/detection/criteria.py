@@ -14,7 +14,8 @@ class StageCriteria:
     heads and of what emerges, from `enter` on.
 
     Where a field names no source it is a convention, or it was set on planted curves and on nulls (constants, power
-    laws, drifts, exponential approaches, correlated noise); docs/statistics.md has their error rates at these defaults.
+    laws, drifts, exponential approaches, correlated noise); docs/statistics.md has their error rates at these defaults,
+    by rows of the calibration, which are named here by the thresholds that they chose.
 
     Raises:
         ValueError: a threshold is out of range; the message names it and the value.
@@ -37,11 +38,11 @@ class StageCriteria:
 
     significance: Number = 0.01
     """The probability, at most, of as large a rise on a curve that only falls, with the same noise: below it a minimum
-    counts as a turning point."""
+    counts as a turning point. Rows "all fall together" and "random walk of .03"."""
 
     further: Number = 0.05
     """KL to the complete reference falls by this part of its whole fall after a boundary, at least: where all turn up
-    together, the model overfits."""
+    together, the model overfits. Row "all overfit"."""
 
     slowdown: Number = 0.7
     """Two stages are separate where learning slows to this part of its speed in the slower of the two."""
@@ -65,7 +66,7 @@ class StageCriteria:
 
     false_discoveries: Number = 0.05
     """False discovery rate over the onsets of a table; one in twenty tables without any onset shows
-    one (Benjamini and Hochberg, 1995)."""
+    one (Benjamini and Hochberg, 1995). Rows "130 of 144 scores drift"."""
 
     smallest: Number = 0.1
     """The least rise that counts: of a score in [0, 1], or in nats."""
@@ -79,10 +80,23 @@ class StageCriteria:
 
     stands_out: Number = 1.3
     """The least speed within an onset, in value per step, over that before and after it: an exponential approach, a
-    power law and a straight line have 1, a sigmoid of one decade 1.7."""
+    power law and a straight line have 1, a sigmoid of one decade 1.7. Rows "t^1.2" and "stretched exponential"."""
+
+    preceding: int = 3
+    """The least number of checkpoints up to a tenth of an onset's way, as many as must follow it: with fewer it is not
+    known what the curve did before. On logarithmic spacing the first steps of training are none."""
+
+    slow: Number = 0.4
+    """Correlation between checkpoints from which noise may be slow enough to look like a transition."""
+
+    walk: Number = 3.0
+    """With such noise, the least change over what a random walk with the curve's own steps makes in as many
+    checkpoints. Rows "random walk" and "slow OU" have false onsets in .20 to .25 without it, and .1 with it; row "tail
+    t^-2, AR .6, linear" loses a tenth."""
 
     lasting: Number = 0.5
-    """The least part of a transition that no other one undoes while it lasts: else both are a spike."""
+    """The least part of a transition that no other one undoes while it lasts: else both are a spike. Rows "two outlying
+    checkpoints" and "a dip of three"."""
 
     fewest: int = 10
     """With fewer checkpoints no transition can be distinguished from noise."""
@@ -98,7 +112,7 @@ class StageCriteria:
     analysis released with it."""
 
     leave: Number = 0.4
-    """A head keeps the name down to this share: hysteresis is this library's."""
+    """A head keeps the name down to this share: hysteresis is this library's. Rows "false head events"."""
 
     dwell: int = 2
     """The least number of checkpoints that a head keeps a name for, as in the same analysis."""
@@ -146,6 +160,7 @@ SHARES = (
     "further",
     "slowdown",
     "share",
+    "slow",
     "lasting",
     "back",
     "most",
@@ -154,12 +169,12 @@ SHARES = (
     "named",
     "growth",
 )
-COUNTS = (*("checkpoints", "neighbours", "simulations", "fewest", "dwell"),)
+COUNTS = (*("checkpoints", "neighbours", "simulations", "fewest", "preceding", "dwell"),)
 LIMITS: tuple[tuple[tuple[str, ...], Callable[[Number], bool], str], ...] = (
     (SHARES, _is_share, "between 0 and 1"),
     (("significance", "false_discoveries"), _is_probability, "between 0 and 1, neither included"),
     (("nearby", "window", "local"), _is_ratio, "a ratio of steps above 1"),
-    (("peak", "smallest", "stands_out"), _is_size, "a finite number, 0 or more"),
+    (("peak", "smallest", "stands_out", "walk"), _is_size, "a finite number, 0 or more"),
     (COUNTS, _is_count, "a whole number of at least 1"),
 )
 """Fields, what is allowed, and what that is called."""

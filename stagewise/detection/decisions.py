@@ -27,12 +27,16 @@ def rejection(one: Transition, p_adjusted: float, criteria: StageCriteria, cause
         return OnsetVerdict.SMALL
     if one.net < criteria.lasting:
         return OnsetVerdict.SPIKE
+    if one.preceding < criteria.preceding:
+        return OnsetVerdict.EARLY
     if abs(one.size) < criteria.peak * one.noise:
         return OnsetVerdict.NOISE
     if one.share(criteria.local) < criteria.share:
         return OnsetVerdict.GRADUAL
     if one.prominence < criteria.stands_out:
         return OnsetVerdict.COMMON
+    if one.correlation >= criteria.slow and one.walk < criteria.walk:
+        return OnsetVerdict.WANDERS
     if p_adjusted >= criteria.false_discoveries:
         return OnsetVerdict.STEADY
     return OnsetVerdict.COINCIDES if cause else None

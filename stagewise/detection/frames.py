@@ -1,9 +1,12 @@
 """Frames of findings: columns of fixed types, as plain data for JSON and back, and a digest of what they came from."""
 
+import functools
 import hashlib
+import importlib.metadata
 import json
 import math
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -73,6 +76,13 @@ def _bytes(column: pd.Series) -> bytes:
     return places.astype("int64").tobytes() + json.dumps([str(label) for label in labels]).encode()
 
 
+@functools.cache
+def code() -> str:
+    """Return a hash of the package's version and of the code that finds things in tables: another one finds anew."""
+    files = [path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))]
+    return hashlib.sha256(b"".join([importlib.metadata.version("stagewise").encode(), *files])).hexdigest()
+
+
 def families(rows: pd.DataFrame) -> dict[str, list[str]]:
     """Sort the references of a table's rows into nested partial solutions, separately trained models and the rest.
 
@@ -91,3 +101,9 @@ def families(rows: pd.DataFrame) -> dict[str, list[str]]:
     nested = rows.assign(nested=rank)[rank > 0].sort_values("nested", kind="stable")
     of = {"nested": nested, "trained": rows[trained], "other": rows[(rank == 0) & ~trained]}
     return {name: part["reference"].astype(str).tolist() for name, part in of.items()}
+
+
+def largest(onsets: pd.DataFrame, most: int) -> pd.DataFrame:
+    """Return the onsets that change their level most, so many at most, in the order that they are in."""
+    size = (onsets["after"] - onsets["before"]).abs().sort_values(ascending=False, kind="stable")
+    return onsets[onsets.index.isin(size.index[:most])]

@@ -11,7 +11,7 @@ from stagewise.detection.criteria import StageCriteria
 from stagewise.detection.frames import families, typed
 from stagewise.detection.from_onsets import Edge, stage_row
 from stagewise.detection.noise import smoothed
-from stagewise.detection.onsets import TIMES
+from stagewise.detection.onsets import TIMES, Causes
 from stagewise.detection.shapes import PARTS
 from stagewise.detection.thresholds import crossing_step
 from stagewise.detection.turning_points import Turn, from_first_peak, slowdown, turn
@@ -34,8 +34,12 @@ def nested_references(table: pd.DataFrame) -> tuple[str, ...]:
     return tuple(families(table[table["probe"] == "KLToReference"])["nested"]) if "reference" in table else ()
 
 
-def turning_points(table: pd.DataFrame, references: Sequence[str], criteria: StageCriteria) -> pd.DataFrame:
+def turning_points(
+    table: pd.DataFrame, references: Sequence[str], criteria: StageCriteria, causes: Causes | None = None
+) -> pd.DataFrame:
     """Return a row a curve: where KL to each reference has its minimum, whether a stage ends there, and why.
+
+    A minimum whose interval holds the step of a cause ends no stage: what was done to the run made the curve turn.
 
     First the nested references, in their order, then the other curves of the table, which may corroborate.
 
@@ -49,7 +53,7 @@ def turning_points(table: pd.DataFrame, references: Sequence[str], criteria: Sta
     if (number := kl["step"].nunique()) < criteria.checkpoints:
         raise ValueError(f"stages need at least {criteria.checkpoints} checkpoints, the table has {number}")
     nested = {name: others.pop(name) for name in references}
-    records = _of_nested(nested, criteria)
+    records = _of_nested(nested, criteria, causes or {})
     boundaries = typed((record for record in records if record["boundary"]), POINTS)
     records += _of_others({**others, **_restricted(table)}, boundaries, criteria)
     return typed(({**record, "reason": words.turning_point(record, criteria)} for record in records), POINTS)
@@ -76,7 +80,7 @@ def reference_stages(
     return rows
 
 
-def _of_nested(curves: Curves, criteria: StageCriteria) -> list[dict[str, Any]]:
+def _of_nested(curves: Curves, criteria: StageCriteria, causes: Causes) -> list[dict[str, Any]]:
     *_, complete = curves
     records: list[dict[str, Any]] = []
     previous, stage = -1, 0
@@ -88,6 +92,8 @@ def _of_nested(curves: Curves, criteria: StageCriteria) -> list[dict[str, Any]]:
             verdict = TurnVerdict.OVERFITS if lowest.rejection(criteria) is None else TurnVerdict.COMPLETE
         elif verdict.ends_stage and _further(curves[complete], lowest.step) < criteria.further:
             verdict = TurnVerdict.OVERFITS
+        if verdict.ends_stage and any(lowest.lo <= step <= lowest.hi for step in causes.values()):
+            verdict = TurnVerdict.COINCIDES
         if verdict.ends_stage:
             previous, stage = lowest.step, stage + 1
         records.append(_record(name, lowest, verdict, stage if verdict.ends_stage else None) | {"slowdown": slow})

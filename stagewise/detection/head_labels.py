@@ -14,6 +14,12 @@ APART = 3.0
 DIFFUSE = "diffuse"
 """The name of a head that has no relation's."""
 
+UNDECIDED = "cannot be told"
+"""The label of a head between two names, or between a name and none."""
+
+LABELS = {"step": "int64", "layer": "int64", "head": "int64", "label": "str", "share": "float64", "lead": "float64"}
+"""Columns of the frame of labels, with their types."""
+
 EVENTS = {
     **{"layer": "int64", "head": "int64", "before": "str", "after": "str"},
     **{"last_step_before": "int64", "first_step_after": "int64"},
@@ -44,6 +50,51 @@ def head_events(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> pd.Da
             values = (layer, head, *labels.iloc[i : i + 2], *labels.index[i : i + 2])
             events.append(dict(zip(EVENTS, values, strict=True)))
     return typed(events, EVENTS).sort_values("first_step_after", ignore_index=True)
+
+
+def head_labels(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> pd.DataFrame:
+    """Return each head's label at every checkpoint, from the `share` rows of `HeadSpecialisation`.
+
+    A head has a relation's name where its share is surely half (`enter`) or more, "diffuse" where all shares are surely
+    less, and "cannot be told" otherwise: where the threshold lies within the error of its largest share, or where
+    another relation's share is within both errors of it. The error is the larger one of three deviations of the share's
+    noise between checkpoints, from ten of them on, and of the 95 % interval over sequences.
+
+    Returns a row a head and checkpoint: its `label`, the largest `share`, and its `lead` over the second one. A table
+    without such rows has none.
+    """
+    if "HeadSpecialisation" not in set(table["probe"].unique()):
+        return typed([], LABELS)
+    share = select(table, "HeadSpecialisation", "share")
+    if not {"lo", "hi"} <= set(share):
+        share = share.assign(lo=share["value"], hi=share["value"])
+    frames = []
+    for (layer, head), rows in share.groupby(["layer", "head"]):
+        values = rows.pivot(index="step", columns="relation", values="value")
+        half = (rows.assign(half=(rows["hi"] - rows["lo"]) / 2)).pivot(index="step", columns="relation", values="half")
+        margin = (
+            APART * noise(values.to_numpy(float).T) if len(values) >= criteria.fewest else np.zeros(values.shape[1])
+        )
+        frames.append(
+            _told(values, np.maximum(half.fillna(0.0).to_numpy(float), margin), criteria).assign(
+                layer=int(str(layer)), head=int(str(head))
+            )
+        )
+    return pd.concat(frames, ignore_index=True)[list(LABELS)].astype(LABELS)
+
+
+def _told(shares: pd.DataFrame, error: np.ndarray, criteria: StageCriteria) -> pd.DataFrame:
+    values = shares.to_numpy(float)
+    order, rows = np.argsort(-values, axis=1), np.arange(len(values))
+    top, second = order[:, 0], order[:, min(1, values.shape[1] - 1)]
+    largest, of_top = values[rows, top], error[rows, top]
+    alone = values.shape[1] == 1
+    lead = largest - (0.0 if alone else values[rows, second])
+    leads = lead > of_top + (0.0 if alone else error[rows, second])
+    names = np.array([str(name) for name in shares.columns], dtype=object)[top]
+    named = (largest - of_top >= criteria.enter) & leads
+    labels = np.where(named, names, np.where(largest + of_top < criteria.enter, DIFFUSE, UNDECIDED))
+    return pd.DataFrame({"step": shares.index, "label": labels, "share": largest, "lead": lead})
 
 
 def _labels(shares: pd.DataFrame, criteria: StageCriteria) -> pd.Series:

@@ -97,7 +97,7 @@ def fit_log_linear(runs: pd.DataFrame, law: str, time: str = "time") -> PowerLaw
     residual = target - design @ coefficients
     errors = np.sqrt(np.diag(np.linalg.inv(design.T @ design)) * (residual @ residual) / freedom)
     r_squared = 1 - residual @ residual / ((target - target.mean()) ** 2).sum()
-    return _law(terms, coefficients, errors * stats.t.ppf((1 + LEVEL) / 2, freedom), float(r_squared), len(runs), 0)
+    return law_of(terms, coefficients, errors * stats.t.ppf((1 + LEVEL) / 2, freedom), float(r_squared), len(runs), 0)
 
 
 def fit_interval_censored(
@@ -151,7 +151,7 @@ def fit_interval_censored(
     freedom = math.inf if known else max(number - design.shape[1], 1)
     widened = 1.0 if known else number / freedom
     errors = np.sqrt(np.diag(covariance)[:-1] * widened) * stats.t.ppf((1 + LEVEL) / 2, freedom)
-    return _law(terms, estimate[:-1], errors, float(r_squared), len(runs), int((~seen).sum()))
+    return law_of(terms, estimate[:-1], errors, float(r_squared), len(runs), int((~seen).sum()))
 
 
 def _maximise(
@@ -240,11 +240,11 @@ def _inverse(curvature: np.ndarray) -> np.ndarray:
     return np.linalg.inv(curvature)
 
 
-def _law(
+def law_of(
     terms: tuple[str, ...], coefficients: np.ndarray, margin: np.ndarray, r_squared: float, n: int, n_censored: int
 ) -> PowerLaw:
+    """Return the law of fitted coefficients, the logarithm of the constant first, with so much on either side."""
     lo, hi = coefficients - margin, coefficients + margin
     lo[0], hi[0] = np.exp(lo[0]), np.exp(hi[0])
-    exponents = tuple(coefficients[1:].tolist())
-    constant = float(np.exp(coefficients[0]))
+    constant, exponents = float(np.exp(coefficients[0])), tuple(coefficients[1:].tolist())
     return PowerLaw(terms, constant, exponents, tuple(lo.tolist()), tuple(hi.tolist()), r_squared, n, n_censored)

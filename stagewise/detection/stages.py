@@ -1,10 +1,7 @@
 """The stages of a run: found in its table, described in words, saved beside it and read from there."""
 
 import dataclasses
-import functools
-import hashlib
 import html
-import importlib.metadata
 import os
 import warnings
 from collections.abc import Sequence
@@ -15,13 +12,13 @@ import pandas as pd
 
 from stagewise.detection import words
 from stagewise.detection.criteria import DEFAULT, StageCriteria
-from stagewise.detection.frames import digest, from_plain, plain, typed
+from stagewise.detection.frames import code, digest, from_plain, plain, typed
 from stagewise.detection.from_onsets import onset_stages, too_few
 from stagewise.detection.from_references import POINTS, nested_references, reference_stages, turning_points
 from stagewise.detection.head_labels import head_events
-from stagewise.detection.onsets import TIMES, find_onsets
+from stagewise.detection.onsets import TIMES, Causes, find_onsets
 from stagewise.detection.scores import evidence, has_scores, rows_of_evidence
-from stagewise.table import select
+from stagewise.table import check_columns, select
 
 STAGES = "tables/stages.json"
 """Where the stages of a run folder are, beside the table that they were found in."""
@@ -98,7 +95,7 @@ class Stages:
         from stagewise.checkpoints.run_folder import write_json
 
         written = {
-            **{"code": _code(), "digest": self.digest, "run": self.run, "references": list(self.references)},
+            **{"code": code(), "digest": self.digest, "run": self.run, "references": list(self.references)},
             "criteria": dataclasses.asdict(self.criteria),
             **{name: plain(getattr(self, name)) for name in FRAMES},
         }
@@ -106,7 +103,10 @@ class Stages:
 
 
 def find_stages(
-    table: pd.DataFrame, references: Sequence[str] | None = None, criteria: StageCriteria = DEFAULT
+    table: pd.DataFrame,
+    references: Sequence[str] | None = None,
+    criteria: StageCriteria = DEFAULT,
+    causes: Causes | None = None,
 ) -> Stages:
     """Find the stages of one run in the KL to its nested references; in the onsets of its scores if it has none.
 
@@ -127,6 +127,8 @@ def find_stages(
         references: the nested references, the complete one last; None takes those that the task names, in the
             table's column `nested`, and onsets where the table has fewer than two of these.
         criteria: the thresholds; the numbers named here are their defaults.
+        causes: steps at which something was done to the run, as {"the learning-rate drop": 3000}; an onset or a
+            boundary there is none.
 
     Raises:
         ValueError: no such rows, several runs, or fewer than four checkpoints with references.
@@ -134,6 +136,7 @@ def find_stages(
     Source: the stage boundaries of Yüksel et al. (2026), arXiv:2602.19143, Figures 1 and 3, which are set by hand
     there where KL(A*_1) and KL(A*_1:2) start to rise. The test against "no stage" is this library's.
     """
+    check_columns(table.columns, "what is given")
     if (runs := table["run"].nunique()) != 1:
         raise ValueError(f"find_stages takes one run at a time, the table has {runs}: find_replicates takes several")
     run = str(table["run"].iloc[0])
@@ -142,9 +145,9 @@ def find_stages(
     nested = tuple(references or ())
     if not nested and len(named := nested_references(table)) > 1:
         nested = named
-    onsets, events = find_onsets(table, criteria), head_events(table, criteria)
+    onsets, events = find_onsets(table, criteria, causes), head_events(table, criteria)
     if nested:
-        points = turning_points(table, nested, criteria)
+        points = turning_points(table, nested, criteria, causes)
         rows = reference_stages(table, nested, points, events)
     elif onsets.empty:
         raise ValueError(
@@ -224,7 +227,7 @@ def load_stages(folder: str | Path) -> Stages:
 def _saved(folder: Path, table: pd.DataFrame, criteria: StageCriteria | None) -> Stages | None:
     """Return the saved stages that this code found in this very table by these criteria; None if there are none."""
     path = folder / STAGES
-    if not path.exists() or not _is_intact(path) or _read(path).get("code") != _code():
+    if not path.exists() or not _is_intact(path) or _read(path).get("code") != code():
         return None
     saved = load_stages(folder)
     return saved if saved.digest == digest(rows_of_evidence(table)) and criteria in (None, saved.criteria) else None
@@ -242,10 +245,3 @@ def _read(path: Path) -> dict[str, Any]:
     from stagewise.checkpoints.json_files import read_json
 
     return read_json(path, "delete it, stages are found anew")
-
-
-@functools.cache
-def _code() -> str:
-    """Return a hash of the package's version and of the code that finds stages: another one finds them anew."""
-    files = [path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))]
-    return hashlib.sha256(b"".join([importlib.metadata.version("stagewise").encode(), *files])).hexdigest()

@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
+from stagewise.detection.monotone_crossing import monotone_crossing
 from stagewise.table import select
 
 
@@ -73,7 +74,11 @@ def crossing_step(steps: np.ndarray, values: np.ndarray, level: float) -> float:
 def emergence_interval(
     steps: np.ndarray, values: np.ndarray, threshold: float, direction: Direction = "up"
 ) -> Interval:
-    """Return between which two evaluations a curve first reaches a threshold.
+    """Return between which two evaluations a curve without its noise, which only rises, reaches a threshold: 95 %.
+
+    Of a curve that never falls these are the two around its crossing. Of a noisy one they are those between which the
+    closest such curve may cross: its first value past the threshold is early. What comes after a curve fell below the
+    threshold again does not count. Where it may not have crossed by the last evaluation, it is censored.
 
     Args:
         steps: when it was evaluated, ascending.
@@ -85,6 +90,8 @@ def emergence_interval(
         ValueError: the curve is empty, not ascending in steps, has values that are not finite, or starts past the
             threshold, so that there is no plateau.
 
+    Source: `monotone_crossing`.
+
     >>> emergence_interval(np.array([0, 50, 100]), np.array([0.1, 0.2, 0.7]), 0.5)
     Interval(lo=50.0, hi=100.0)
     """
@@ -94,12 +101,15 @@ def emergence_interval(
         raise ValueError(f"a curve needs one value a step, steps ascending; got {len(steps)} and {len(values)}")
     if not np.isfinite(values).all():
         raise ValueError(f"the curve is not finite at step {steps[~np.isfinite(values)][0]}: that run diverged")
-    if _index(values, threshold, direction) == 0:
+    sign = 1.0 if direction == "up" else -1.0
+    place = monotone_crossing(sign * np.asarray(values, float), sign * threshold)
+    if place.best == 0:
         raise ValueError(
             f"the curve starts past the threshold {threshold}: {values[0]:g} at step {steps[0]}, so there is no "
             "plateau to measure; choose another threshold (chance level is on its wrong side)"
         )
-    return crossing(steps, values, threshold, direction)
+    last = float(steps[place.last]) if place.last < len(steps) else math.inf
+    return Interval(float(steps[max(place.first - 1, 0)]), last)
 
 
 def emergence_times(
@@ -123,8 +133,8 @@ def emergence_times(
     Raises:
         ValueError: no such rows, several rows a step, or what `emergence_interval` refuses, with the run's name.
 
-    Source: Zucchet et al. (2025), arXiv:2505.17863, section 2.3. Deviation: an interval and a censored mark in
-    place of the first step past the threshold.
+    Source: Zucchet et al. (2025), arXiv:2505.17863, section 2.3. Deviation: the interval of `emergence_interval` and a
+    censored mark in place of the first step past the threshold.
     """
     rows = []
     for run, curve in select(table, probe, quantity, **axes).groupby("run", sort=False):

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+from scipy.stats import median_abs_deviation
 
 from stagewise.detection.curve_noise import KINDS, without_outliers
 from stagewise.detection.likelihood_ratio import PAIR, p_value
@@ -29,7 +30,9 @@ class Transition(NamedTuple):
     `times` are u = log(1 + step) of t10, t50 and t90, each with its 95 % interval: [part, (median, lo, hi)]; `before`
     and `after` are levels of the fit, `noise` the deviation of the innovations. `prominence` is the speed in the
     transition over the faster one before and after it, in value per step; `net` the change of the whole fit over it, as
-    a part of `size`: another transition at the same time may undo it.
+    a part of `size`: another transition at the same time may undo it; `preceding` counts the checkpoints up to t10.
+    `correlation` is that of the noise between checkpoints, and `walk` the change from t10 to t90 over what a random
+    walk with the curve's own steps makes in as many checkpoints.
     """
 
     size: float
@@ -40,6 +43,9 @@ class Transition(NamedTuple):
     noise: float
     prominence: float
     net: float
+    preceding: int
+    correlation: float
+    walk: float
     shape: Shapes
 
     def share(self, ratio: float) -> float:
@@ -183,8 +189,16 @@ class _Search:
             deviation,
             self._prominence(j, weights[1] * columns[1], size, times),
             float(np.diff(np.interp(times[[0, 2], 0], u, weights @ columns))[0] / way) if way else 0.0,
+            int((u <= times[0, 0]).sum()),
+            noise.correlation,
+            self._walk(times, after - before),
             self.shapes[j],
         )
+
+    def _walk(self, times: np.ndarray, change: float) -> float:
+        inside = (self.basis.u >= times[0, 0]) & (self.basis.u <= times[2, 0])
+        step = float(median_abs_deviation(np.diff(self.curve), scale="normal"))
+        return abs(change) / (step * float(np.sqrt(inside.sum() + 1))) if step > 0 else float("inf")
 
     def _prominence(self, j: int, background: np.ndarray, size: float, times: np.ndarray) -> float:
         """Return the speed of the fit inside the transition over the faster of those before and after it."""

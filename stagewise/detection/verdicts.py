@@ -36,6 +36,9 @@ class TurnVerdict(StrEnum):
     OVERFITS = "overfits"
     """Turns up when the complete reference does, too: the model leaves them all."""
 
+    COINCIDES = "coincides"
+    """Turns when something was done to the run, as the learning rate changed."""
+
     CORROBORATES = "corroborates"
     """Another curve, which has its minimum near a boundary."""
 
@@ -66,6 +69,9 @@ class OnsetVerdict(StrEnum):
     NOISE = "noise"
     """The largest change is no larger than noise could cause."""
 
+    EARLY = "early"
+    """It begins with the run: what was there before is not known."""
+
     SPIKE = "spike"
     """It is seen at three checkpoints or fewer."""
 
@@ -77,6 +83,9 @@ class OnsetVerdict(StrEnum):
 
     STEADY = "steady"
     """A smooth curve with such noise may move so, over all curves that were followed."""
+
+    WANDERS = "wanders"
+    """Its noise is slow, and a random walk with its steps may move as far."""
 
     COINCIDES = "coincides"
     """It moves when something was done to the run, as the learning rate changed."""

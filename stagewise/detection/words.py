@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from stagewise.detection.criteria import DEFAULT, StageCriteria
+from stagewise.detection.frames import largest
 from stagewise.detection.head_labels import DIFFUSE
 from stagewise.detection.scores import labels_of
 from stagewise.detection.verdicts import OnsetVerdict, TurnVerdict
@@ -25,6 +26,7 @@ TURNS = {
     TurnVerdict.NO_RISE: "has no turning point: it rises by less than {criteria.depth:.0%} of its fall",
     TurnVerdict.NOISE: "has no turning point: noise alone could cause such a rise",
     TurnVerdict.OVERFITS: "turns up with the complete reference: overfitting, which ends no stage",
+    TurnVerdict.COINCIDES: "has its minimum where something was done to the run: it ends no stage",
     TurnVerdict.CORROBORATES: "has its minimum at the end of stage {ends_stage}",
     TurnVerdict.ELSEWHERE: "has its minimum away from every boundary",
 }
@@ -34,9 +36,11 @@ NO_ONSETS = {
     "from noise",
     OnsetVerdict.SMALL: "moves by {size}, less than {criteria.smallest:g}",
     OnsetVerdict.NOISE: "moves by {size}: noise of {noise:.2g} could cause that",
+    OnsetVerdict.EARLY: "moves from the start of the run on: what it did before is not known",
     OnsetVerdict.SPIKE: "moves at three checkpoints at most",
     OnsetVerdict.GRADUAL: "moves gradually: {share:.0%} of the way within a ratio of {criteria.local:g} in steps",
     OnsetVerdict.COMMON: "moves no faster than before or after",
+    OnsetVerdict.WANDERS: "may be a random walk: it moves slowly all the time",
     OnsetVerdict.STEADY: "may be a smooth curve with noise (p = {p_adjusted:.2g} over all curves)",
     OnsetVerdict.COINCIDES: "coincides with {cause}",
 }
@@ -47,7 +51,9 @@ GROUPS = {
     "moved gradually, as at other times, or at one checkpoint": (
         *(OnsetVerdict.GRADUAL, OnsetVerdict.COMMON, OnsetVerdict.SPIKE),
     ),
+    "moved from the start on": (OnsetVerdict.EARLY,),
     "may be smooth": (OnsetVerdict.STEADY,),
+    "may wander": (OnsetVerdict.WANDERS,),
     "coincides with a known cause": (OnsetVerdict.COINCIDES,),
     "cannot be judged": (OnsetVerdict.FEW_CHECKPOINTS, OnsetVerdict.NOT_FINITE),
 }
@@ -184,16 +190,8 @@ def began(onsets: pd.DataFrame) -> list[str]:
     if onsets.empty or not onsets["onset"].any():
         return []
     chosen = onsets[onsets["onset"]]
-    lines = [f"step {half_way(row)}: {row['words']}" for row in _largest(chosen).to_dict("records")]
+    lines = [f"step {half_way(row)}: {row['words']}" for row in largest(chosen, LISTED).to_dict("records")]
     return [*lines, *([f"and {len(chosen) - LISTED} more"] if len(chosen) > LISTED else [])]
-
-
-def _largest(onsets: pd.DataFrame) -> pd.DataFrame:
-    """Return the onsets that are written out: those that change their level most, in the order that they are in."""
-    if len(onsets) <= LISTED:
-        return onsets
-    size = (onsets["after"] - onsets["before"]).abs().sort_values(ascending=False, kind="stable")
-    return onsets[onsets.index.isin(size.index[:LISTED])]
 
 
 def no_onsets(onsets: pd.DataFrame) -> list[str]:
@@ -238,7 +236,7 @@ def before_onsets(onsets: pd.DataFrame) -> str:
 
 def onset_stage(onsets: pd.DataFrame) -> str:
     """Say what began at the start of a stage, of many onsets the largest; where there are several, with their times."""
-    rows = _largest(onsets).to_dict("records")
+    rows = largest(onsets, LISTED).to_dict("records")
     several = len(onsets) > 1
     phrases = [f"{row['words']}, step {half_way(row)}" if several else str(row["words"]) for row in rows]
     return "; ".join([*phrases, *([f"and {len(onsets) - LISTED} more"] if len(onsets) > LISTED else [])])

@@ -156,8 +156,12 @@ class Slices:
         """Return the readings of every probe on one slice; count the time of each."""
         batch = self.parts[number]
         log_probs, activations = models.clean_pass(self.model, batch.tokens, self.hooks, regression=batch.is_regression)
-        if number == 0 and (self.edits or self.attributions) and not self.plan.by_hooks:
-            self.lean = lean.agreeing_weights(self.model, activations, log_probs, regression=batch.is_regression)
+        if number == 0 and (self.edits or self.attributions):
+            if not self.plan.by_hooks:
+                self.lean = lean.agreeing_weights(self.model, activations, log_probs, regression=batch.is_regression)
+            if self.lean is None:
+                kinds = {type(part) for edit in self.edits for part in edit}
+                models.check_edits(self.model, kinds | ({AblateHead} if self.attributions else set()), batch.tokens)
         replaced = self._replacement(number, activations)
         measured = Measured(
             self.model, batch, log_probs, activations, replaced, self.lean, self.mean.get(gradients.INPUT)

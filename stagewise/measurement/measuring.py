@@ -8,7 +8,7 @@ import pickle
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,6 +39,15 @@ class Part(NamedTuple):
     cost: Cost | None
 
 
+class Weights(NamedTuple):
+    """A checkpoint's weights, the file that its rows go into, and how long they took to read."""
+
+    step: int
+    state: State
+    part: Path
+    seconds: float
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Measurement:
     """What is measured of each checkpoint of a series, and where its rows go.
@@ -65,18 +74,22 @@ class Measurement:
     def _bootstrap(self) -> np.ndarray:
         return bootstrap_weights(sum(map(len, self.plan.parts)), self.resamples)
 
-    def step(self, step: int) -> Part:
-        """Measure a checkpoint, unless its rows are there already."""
+    def read(self, step: int) -> Weights:
+        """Read a checkpoint's weights, and name the file of its rows by them."""
         start = time.perf_counter()
         state = self.series.load(step)
         part = self.folder / f"step-{step:08d}-{short_digest(state)}.parquet"
-        if part.exists():
-            return Part(part, None)
-        read = time.perf_counter() - start
+        return Weights(step, state, part, time.perf_counter() - start)
+
+    def rows_of(self, weights: Weights) -> Part:
+        """Measure a checkpoint, unless its rows are there already."""
+        if weights.part.exists():
+            return Part(weights.part, None)
         self._model  # noqa: B018 - built once, which is no checkpoint's cost
         start = time.perf_counter()
-        rows, of_probes = self._rows(step, state)
-        return Part(write_part(part, rows), Cost(read + time.perf_counter() - start, of_probes))
+        rows, of_probes = self._rows(weights.step, weights.state)
+        write_part(weights.part, rows)
+        return Part(weights.part, Cost(weights.seconds + time.perf_counter() - start, of_probes))
 
     def _rows(self, step: int, state: State) -> tuple[pd.DataFrame, Mapping[str, float]]:
         series, plan = self.series, self.plan
@@ -150,7 +163,8 @@ def _parts(
 ) -> Iterator[Iterator[Part]]:
     steps = measurement.series.steps
     if executor is None and workers == 1:
-        yield map(measurement.step, steps)
+        with contextlib.closing(_read_ahead(measurement)) as weights:
+            yield map(measurement.rows_of, weights)
         return
     with contextlib.ExitStack() as stack:
         pool = executor or stack.enter_context(worker_pool(workers))
@@ -162,6 +176,21 @@ def _parts(
         finally:
             for future in futures:
                 future.cancel()
+
+
+def _read_ahead(measurement: Measurement) -> Generator[Weights]:
+    """Yield each checkpoint's weights; from files and hubs the next one's are read while these are measured."""
+    steps = measurement.series.steps
+    if measurement.series.source is None:  # made by a function, which may not run beside what measures
+        yield from map(measurement.read, steps)
+        return
+    with concurrent.futures.ThreadPoolExecutor(1) as reader:
+        ahead = reader.submit(measurement.read, steps[0])
+        for following in steps[1:]:
+            weights = ahead.result()
+            ahead = reader.submit(measurement.read, following)
+            yield weights
+        yield ahead.result()
 
 
 def _existing(folder: Path) -> Path:
@@ -181,7 +210,8 @@ def _pickled(measurement: Measurement) -> bytes:
 
 
 def _measure_in_worker(path: Path, step: int) -> Part:
-    return _opened(path).step(step)
+    measurement = _opened(path)
+    return measurement.rows_of(measurement.read(step))
 
 
 @functools.lru_cache(maxsize=1)

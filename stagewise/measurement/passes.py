@@ -114,7 +114,7 @@ class Measured:
     def edited(self, edits: Iterable[Edit]) -> "OnDemand[Edit, EditedPass]":
         """Return the edited passes, each run and reduced when it is asked for, and once."""
         passes = (
-            LeanPass(self.weights, self.activations, self.batch.scored, self.replacement)
+            LeanPass(self.weights.fold(), self.activations, self.batch.scored, self.replacement)
             if self.weights is not None
             else None
         )
@@ -130,8 +130,9 @@ class Measured:
         """Yield what the edited pass predicts at the scored positions, a block of rows at a time."""
         if passes is None:
             predictions = models.edited_pass(
-                self.model, edit, self.activations, regression=self.batch.is_regression, replacement=self.replacement
-            )
+                self.model, edit, self.activations, regression=self.batch.is_regression,
+                replacement=self.replacement, tokens=self.batch.tokens,
+            )  # fmt: skip
             yield predictions[self.batch.scored]
             return
         residual = passes.residual(edit)

@@ -11,9 +11,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stagewise.intervention import AblateHead, Edit, RestrictContext, first_layer
-from stagewise.models.edits import Replacement, ablate, in_context, restrict_pattern, restrict_scores
-from stagewise.models.model import Bridge, Hook
+from stagewise.models.edits import Replacement, ablate, by_head, in_context, restrict_pattern, restrict_scores
+from stagewise.models.model import Bridge, Hook, Model
 from stagewise.models.native import is_native, logits_from
+from stagewise.models.wrapping import name_of
 
 Route = Literal["mask", "scores", "pattern", "z"]
 
@@ -24,19 +25,20 @@ _ROUTES: WeakKeyDictionary[Any, Route] = WeakKeyDictionary()
 
 
 def edited_logits(
-    bridge: Bridge, edit: Edit, clean: Mapping[str, Tensor], replacement: Replacement
+    bridge: Bridge, edit: Edit, clean: Mapping[str, Tensor], replacement: Replacement, tokens: Tensor | None = None
 ) -> Float[Tensor, "batch pos token"]:
     """Run the bridge from the first edited layer's clean input on; return its logits.
 
-    Around a Hugging Face model it cannot start at a layer: it runs on dummy tokens, and the layer's clean input
-    replaces theirs.
+    Around a Hugging Face model it cannot start at a layer: it runs on the tokens, for which zeros do where only the
+    embedding reads them, and the layer's clean input replaces theirs.
 
     Raises:
         ValueError: a restricted context of a model whose attention can be neither read nor replaced.
     """
     name = f"blocks.{first_layer(edit)}.hook_resid_pre"
-    tokens = torch.zeros(clean[name].shape[:2], dtype=torch.int64, device=clean[name].device)
-    ablations = _ablations(edit, replacement)
+    if tokens is None or tokens.is_floating_point():
+        tokens = torch.zeros(clean[name].shape[:2], dtype=torch.int64, device=clean[name].device)
+    ablations = _ablations(bridge, edit, replacement)
     contexts = [part.context for part in edit if isinstance(part, RestrictContext)]
     if is_native(bridge) and (not contexts or route(bridge) == "mask"):
         mask = _mask(tokens, min(contexts))["attention_mask"] if contexts else None
@@ -49,17 +51,17 @@ def edited_logits(
     return logits
 
 
-def _ablations(edit: Edit, replacement: Replacement) -> list[Hook]:
+def _ablations(bridge: Bridge, edit: Edit, replacement: Replacement) -> list[Hook]:
     hooks: list[Hook] = []
     for part in edit:
         if isinstance(part, AblateHead):
             name = f"blocks.{part.layer}.attn.hook_z"
-            hooks.append((name, lambda z, hook, part=part: ablate(z, part.head, replacement(part))))
+            hooks.append((name, lambda z, hook, part=part: ablate(z, part.head, replacement(part), bridge.cfg.n_heads)))
     return hooks
 
 
 def _put(name: str, value: Tensor) -> Hook:
-    return name, lambda activation, hook: value
+    return name, lambda activation, hook: value.reshape(activation.shape)
 
 
 def _mask(tokens: Tensor, context: int) -> dict[str, Tensor]:
@@ -94,7 +96,7 @@ def _inject(bridge: Bridge, tokens: Tensor, hooks: list[Hook], context: int) -> 
     written: list[Hook] = []
     for layer in range(bridge.cfg.n_layers):
         pattern, values, _ = _attention(bridge, tokens, layer, [*others, *written])
-        z = _weighted(restrict_pattern(pattern, context), values)
+        z = weighted(restrict_pattern(pattern, context), values)
         for name, change in hooks:
             if name == f"blocks.{layer}.attn.hook_z":
                 changed = change(z, hook=None)
@@ -127,10 +129,10 @@ def _test_routes(bridge: Bridge) -> Route:
     tokens = (torch.arange(length, device=device) % bridge.cfg.d_vocab)[None]
     layers = range(bridge.cfg.n_layers)
     clean = [_attention(bridge, tokens, layer, []) for layer in layers]
-    if not all(_same(_weighted(pattern, values), z) for pattern, values, z in clean):
+    if not all(_same(weighted(pattern, values), z) for pattern, values, z in clean):
         raise ValueError(
-            f"the heads of {type(bridge.original_model).__name__} are not pattern times values, so their context "
-            "cannot be restricted: leave RestrictContext out for this model"
+            f"the heads of {name_of(bridge)} are not pattern times values, so their context "
+            "cannot be restricted: leave the probes that ask for RestrictContext out, as by --without"
         )
     if any(_same(_repeated(values, z.shape[2]), z) for _, values, z in clean):
         return "z"  # the test cannot tell a live edit from a dead one
@@ -169,15 +171,22 @@ def _attention(
         bridge.run_with_hooks(tokens, fwd_hooks=[*hooks, *(record(name) for name in ("pattern", "v", "z"))], **named)
     if missing := {"pattern", "v", "z"} - activations.keys():
         raise ValueError(
-            f"{type(bridge.original_model).__name__} has no {', '.join(sorted(missing))} in layer {layer}: wrap it "
-            'after `set_attn_implementation("eager")`'
+            f"{name_of(bridge)} shows no {', '.join(sorted(missing))} in layer {layer}: no attention of heads, or a "
+            'kernel of its own; wrap it after `set_attn_implementation("eager")`'
         )
-    return activations["pattern"], activations["v"], activations["z"]
+    pattern, values, z = (activations[name] for name in ("pattern", "v", "z"))
+    return pattern, values_by_key(bridge, layer, values), by_head(z, bridge.cfg.n_heads)
 
 
-def _weighted(
+def values_by_key(model: Model, layer: int, values: Tensor) -> Float[Tensor, "batch key kv_head d_head"]:
+    """Return what a layer's hook_v shows with the axes of all others: latent attention's has the heads first."""
+    return values.transpose(1, 2) if f"blocks.{layer}.attn.hook_kv_latent" in model.hook_dict else values
+
+
+def weighted(
     pattern: Float[Tensor, "batch head query key"], values: Float[Tensor, "batch key kv_head d_head"]
 ) -> Float[Tensor, "batch query head d_head"]:
+    """Return z, the values weighted by the pattern; under grouped-query attention heads share them."""
     each = _repeated(values, pattern.shape[1])
     return einsum(pattern, each, "batch head query key, batch key head d_head -> batch query head d_head")
 

@@ -9,6 +9,9 @@ from torch import Tensor
 
 from stagewise.intervention import AblateHead
 
+ROUNDING = 1e-4
+"""By how much the sum of a pattern's row differs from one at most where it has no attention sink."""
+
 Replacement = Callable[[AblateHead], Float[Tensor, "#batch pos d_head"]]
 """What an ablated head's output z is replaced by."""
 
@@ -32,12 +35,19 @@ def restrict_scores(scores: Float[Tensor, "*axes query key"], context: int) -> F
 def restrict_pattern(pattern: Float[Tensor, "*axes query key"], context: int) -> Float[Tensor, "*axes query key"]:
     """Set a pattern outside the context to 0, after the softmax, and renormalise: equal to `restrict_scores`.
 
+    What the rows lack of one is the mass of an attention sink, which stays within every context.
+
     Raises:
-        ValueError: the mass within the context underflowed, so that nothing is left to renormalise.
+        ValueError: the mass within the context underflowed, so that nothing is left to renormalise; or a row has more
+            than one, and is no softmax.
     """
     inside = pattern * in_context(pattern.shape[-2], pattern.shape[-1], context, pattern.device)
-    total = inside.sum(-1, keepdim=True)
-    if not bool((total > 0).all()):
+    sink, total = 1 - pattern.sum(-1, keepdim=True), inside.sum(-1, keepdim=True)
+    if bool((sink < -ROUNDING).any()):
+        raise ValueError(f"the rows of an attention pattern sum to one at most, got {1 - sink.min().item():.4g}")
+    has_sinks = bool((sink > ROUNDING).any())
+    total = total + sink if has_sinks else total
+    if not bool((total > (ROUNDING if has_sinks else 0)).all()):
         raise ValueError(
             f"some query puts all its attention outside the last {context} positions, to float32's last digit: "
             "its restricted pattern cannot be computed by renormalising. Take a larger context"
@@ -59,9 +69,24 @@ def replacement(part: AblateHead, clean: Mapping[str, Tensor]) -> Float[Tensor, 
 
 
 def ablate(
-    z: Float[Tensor, "batch pos head d_head"], head: int, replaced: Float[Tensor, "#batch pos d_head"]
-) -> Float[Tensor, "batch pos head d_head"]:
-    """Return z with one head's output replaced."""
-    z = z.clone()
-    z[:, :, head] = replaced
-    return z
+    z: Float[Tensor, "batch pos *axes"], head: int, replaced: Float[Tensor, "#batch pos d_head"], n_heads: int
+) -> Float[Tensor, "batch pos *axes"]:
+    """Return z, in whatever pieces, with one head's output replaced."""
+    changed = by_head(z.clone(), n_heads)
+    changed[:, :, head] = replaced
+    return changed.reshape(z.shape)
+
+
+def by_head(z: Float[Tensor, "batch pos *axes"], n_heads: int) -> Float[Tensor, "batch pos head d_head"]:
+    """Return z with an axis of heads: some bridges cut what the heads write one behind the other into other pieces.
+
+    Raises:
+        ValueError: what they write cannot be divided among them.
+
+    >>> by_head(torch.zeros(1, 5, 6, 8), n_heads=4).shape
+    torch.Size([1, 5, 4, 12])
+    """
+    width = z.shape[2:].numel()
+    if z.dim() < 3 or width % n_heads:
+        raise ValueError(f"z is [batch pos head d_head] with {n_heads} heads, got the shape {tuple(z.shape)}")
+    return z if z.shape[2:-1] == (n_heads,) else z.reshape(*z.shape[:2], n_heads, width // n_heads)

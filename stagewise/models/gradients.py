@@ -15,8 +15,9 @@ from torch import Tensor
 
 from stagewise.intervention import AblateHead, AttributeHeads
 from stagewise.loss import ScoredPredictions
-from stagewise.models.edits import Replacement
-from stagewise.models.lean import attend, behind, write
+from stagewise.models.edits import Replacement, by_head
+from stagewise.models.lean import behind, write
+from stagewise.models.lean_attention import attend, project
 from stagewise.models.lean_reading import rotary_hooks
 from stagewise.models.lean_weights import LeanWeights
 from stagewise.models.model import Model
@@ -96,7 +97,7 @@ def by_model(
             f"the loss does not depend on {dead[0]} as this model shows it, so that its heads cannot be attributed "
             "from gradients: leave HeadAttribution out for this model"
         )
-    return [gradient for gradient in found if gradient is not None]
+    return [by_head(gradient, model.cfg.n_heads) for gradient in found if gradient is not None]
 
 
 def by_lean_pass(
@@ -122,7 +123,7 @@ def by_lean_pass(
     with without_gradients_of_weights(model), torch.enable_grad():
         for number, layer in enumerate(weights.layers):
             shown = queries if number == last else None
-            z = attend(weights, number, x, shown, None)
+            z = attend(layer, project(weights, number, x, shown), shown, None)
             zs.append(z if z.requires_grad else z.requires_grad_())
             x = behind(weights, number, x if shown is None else shown.take(x), write(layer, z))
         total = clean.loss(weights.unembedded(queries.flat(x))).sum()

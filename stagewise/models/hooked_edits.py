@@ -37,4 +37,4 @@ def hooks(model: Model, part: Intervention, replacement: Replacement) -> list[Ho
             (f"blocks.{layer}.attn.hook_attn_scores", lambda scores, hook: restrict_scores(scores, context))
             for layer in range(model.cfg.n_layers)
         ]
-    return [(f"blocks.{part.layer}.attn.hook_z", lambda z, hook: ablate(z, part.head, replacement(part)))]
+    return [(f"blocks.{part.layer}.attn.hook_z", lambda z, hook: ablate(z, part.head, replacement(part), z.shape[2]))]

@@ -5,20 +5,19 @@ writes instead. The last layer and the unembedding are computed at the scored po
 """
 
 import dataclasses
-import math
 from collections.abc import Mapping
 from functools import cached_property
 
 import torch
 import torch.nn.functional as F
-from einops import rearrange
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from stagewise.intervention import AblateHead, Edit, RestrictContext, first_layer
 from stagewise.models.edits import Replacement
+from stagewise.models.lean_attention import Heads, attend, project
 from stagewise.models.lean_reading import lean_weights
-from stagewise.models.lean_weights import Layer, LeanWeights, capped
+from stagewise.models.lean_weights import Layer, LeanWeights
 from stagewise.models.model import Model
 from stagewise.models.queries import Queries
 
@@ -28,16 +27,13 @@ SAME = 1e-4
 TRIED = 2
 """Sequences on which every checkpoint's lean pass is compared with its own."""
 
-SHORT = 32
-"""Positions up to which plain matrix products are faster than a fused kernel."""
-
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LeanPass:
     """The edited passes of one checkpoint on some sequences.
 
     Args:
-        weights: of the model.
+        weights: of the model, folded or not.
         clean: the activations of the clean pass that `passes.hooks_for` names.
         scored: which predictions count.
         replacement: what an ablated head's output is replaced by.
@@ -53,41 +49,62 @@ class LeanPass:
         """The scored positions."""
         return Queries.of(self.scored)
 
-    def residual(self, edit: Edit) -> Float[Tensor, "scored model"]:
-        """Return the residual stream behind the last layer, at the scored positions, of the pass with the edit."""
+    def residual(self, edit: Edit) -> Float[Tensor, "scored sum"]:
+        """Return what comes out of the last layer at the scored positions in the pass with the edit.
+
+        The residual stream, or the logits where the weights are folded.
+        """
         context = min((part.context for part in edit if isinstance(part, RestrictContext)), default=None)
         start, last = first_layer(edit), len(self.weights.layers) - 1
         x = self.clean[f"blocks.{start}.hook_resid_pre"]
         for number in range(start, last + 1):
             ablated = [part for part in edit if isinstance(part, AblateHead) and part.layer == number]
-            queries = self.queries if number == last else None
-            here = x if queries is None else queries.take(x)
+            queries = self._queries(number)
             if number == start and context is None:
-                written = self._clean_attention(number, queries) + self._change(number, ablated, queries)
+                here, z, written = self._clean_layer(number)
+                written = written + self._change(number, ablated, z)
             else:
-                z = attend(self.weights, number, x, queries, context)
+                here, heads = self._first if number == start else self._before(number, x)
+                z = attend(self.weights.layers[number], heads, queries, context)
                 written = write(self.weights.layers[number], self._ablate(z, ablated, queries))
             x = behind(self.weights, number, here, written)
         return self.queries.flat(x)
 
-    def _clean_attention(self, number: int, queries: Queries | None) -> Tensor:
-        if number not in self._written:
-            self._written.clear()  # edits come layer by layer
-            z = self.clean[f"blocks.{number}.attn.hook_z"]
-            self._written[number] = write(self.weights.layers[number], z)
-        written = self._written[number]
-        return written if queries is None else queries.take(written)
+    def _queries(self, number: int) -> Queries | None:
+        return self.queries if number == len(self.weights.layers) - 1 else None
+
+    def _before(self, number: int, x: Float[Tensor, "batch pos model"]) -> tuple[Tensor, Heads]:
+        """Return what a layer's attention adds to, and what it attends with."""
+        return self._entering(number, x), project(self.weights, number, x, self._queries(number))
+
+    def _entering(self, number: int, x: Float[Tensor, "batch pos model"]) -> Float[Tensor, "batch query sum"]:
+        queries = self._queries(number)
+        return x if queries is None else self.weights.past_last(queries.take(x))
 
     @cached_property
-    def _written(self) -> dict[int, Tensor]:
+    def _first(self) -> tuple[Tensor, Heads]:
+        """The first layer in the clean pass: restricted contexts differ only in the keys that are seen."""
+        return self._before(0, self.clean["blocks.0.hook_resid_pre"])
+
+    def _clean_layer(self, number: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Return what a layer's attention adds to in the clean pass, its heads' z, and what it writes."""
+        if number not in self._clean_layers:
+            self._clean_layers.clear()  # edits come layer by layer
+            x, z = (self.clean[f"blocks.{number}.{hook}"] for hook in ("hook_resid_pre", "attn.hook_z"))
+            queries = self._queries(number)
+            z = z if queries is None else queries.take(z)
+            self._clean_layers[number] = self._entering(number, x), z, write(self.weights.layers[number], z)
+        return self._clean_layers[number]
+
+    @cached_property
+    def _clean_layers(self) -> dict[int, tuple[Tensor, Tensor, Tensor]]:
         return {}
 
-    def _change(self, number: int, ablated: list[AblateHead], queries: Queries | None) -> Tensor:
+    def _change(self, number: int, ablated: list[AblateHead], z: Tensor) -> Tensor:
         """Return what the ablations add to what the layer's attention writes."""
-        z, change = self.clean[f"blocks.{number}.attn.hook_z"], torch.zeros((), device=self.scored.device)
+        change = torch.zeros((), device=self.scored.device)
         for part in ablated:
-            head = z[:, :, part.head]
-            difference = self._replaced(part, queries) - (head if queries is None else queries.take(head))
+            difference = self._replaced(part, self._queries(number)) - z[:, :, part.head]
             change = change + difference @ self.weights.layers[number].W_O[part.head]
         return change
 
@@ -98,7 +115,7 @@ class LeanPass:
 
     def _replaced(self, part: AblateHead, queries: Queries | None) -> Tensor:
         z = self.replacement(part)
-        return z if queries is None else queries.take(z.expand(len(self.scored), *z.shape[1:]))
+        return z if queries is None else queries.take(z)
 
 
 def agreeing_weights(
@@ -127,7 +144,7 @@ def agreeing_weights(
         x = clean["blocks.0.hook_resid_pre"][:TRIED]
         try:
             for number, layer in enumerate(weights.layers):
-                z = attend(weights, number, x, None, None)
+                z = attend(layer, project(weights, number, x, None), None, None)
                 recorded = clean.get(f"blocks.{number}.attn.hook_z", z)[:TRIED]
                 if not _agree(z, recorded):
                     return None
@@ -153,72 +170,6 @@ def behind(weights: LeanWeights, number: int, x: Tensor, written: Tensor) -> Ten
     return middle + (hidden if layer.ln2_post is None else layer.ln2_post(hidden))
 
 
-def write(layer: Layer, z: Float[Tensor, "batch query head d_head"]) -> Float[Tensor, "batch query model"]:
+def write(layer: Layer, z: Float[Tensor, "batch query head d_head"]) -> Float[Tensor, "batch query written"]:
     """Return what attention writes into the residual stream."""
     return F.linear(z.flatten(2), layer.W_O.flatten(0, 1).T, layer.bias_o)
-
-
-def attend(
-    weights: LeanWeights, number: int, x: Float[Tensor, "batch pos model"], queries: Queries | None, context: int | None
-) -> Float[Tensor, "batch query head d_head"]:
-    """Return every head's z at the queries (None for all positions), each attending to its last `context` keys."""
-    layer, length = weights.layers[number], x.shape[1]
-    q, k, v = _projected(weights, layer, layer.ln1(x), queries)
-    if layer.rotary is not None:
-        cos, sin = (table[:length] for table in layer.rotary)
-        k = _turned(k, cos, sin, weights.adjacent)
-        if queries is not None:
-            cos, sin = (table[queries.index][:, None] for table in (cos, sin))
-        q = _turned(q, cos, sin, weights.adjacent)
-    if weights.n_kv_heads < weights.n_heads:
-        k, v = (each.repeat_interleave(weights.n_heads // weights.n_kv_heads, 1) for each in (k, v))
-    context = min((each for each in (context, layer.window) if each is not None), default=None)
-    if queries is None and context is None and weights.score_cap is None and length > SHORT:
-        z = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=layer.scale)
-    else:
-        seen = _seen(length, queries, context, x.device)
-        if length > SHORT and weights.score_cap is None:
-            z = F.scaled_dot_product_attention(q, k, v, attn_mask=seen, scale=layer.scale)
-        else:
-            scores = capped(q @ k.mT * layer.scale, weights.score_cap)
-            z = scores.masked_fill(~seen, -math.inf).softmax(-1) @ v
-    return rearrange(z, "batch head query d_head -> batch query head d_head")
-
-
-def _projected(weights: LeanWeights, layer: Layer, x: Tensor, queries: Queries | None) -> tuple[Tensor, Tensor, Tensor]:
-    """Return queries, keys and values [batch head pos d_head]."""
-    split = weights.n_heads * weights.d_head
-    W, b = layer.W_QKV.T, layer.bias_qkv
-    if weights.shortformer is not None:
-        placed = x + weights.shortformer[: x.shape[1]]
-        keys = split + weights.n_kv_heads * weights.d_head
-        q = F.linear(placed if queries is None else queries.take(placed), W[:split], b[:split])
-        rest = torch.cat([F.linear(placed, W[split:keys], b[split:keys]), F.linear(x, W[keys:], b[keys:])], -1)
-    elif queries is None:
-        q, rest = F.linear(x, W, b).tensor_split([split], -1)
-    else:
-        q, rest = F.linear(queries.take(x), W[:split], b[:split]), F.linear(x, W[split:], b[split:])
-    k, v = rest.chunk(2, -1)
-    return tuple(rearrange(each, "b p (head d) -> b head p d", d=weights.d_head) for each in (q, k, v))  # type: ignore[return-value]
-
-
-def _seen(
-    length: int, queries: Queries | None, context: int | None, device: torch.device
-) -> Bool[Tensor, "query key"] | Bool[Tensor, "batch 1 query key"]:
-    """Return the keys that each query attends to."""
-    key = torch.arange(length, device=device)
-    query = key[:, None] if queries is None else queries.index[:, None, :, None]
-    seen = key <= query
-    return seen if context is None else seen & (key > query - context)
-
-
-def _turned(x: Tensor, cos: Tensor, sin: Tensor, adjacent: bool) -> Tensor:
-    """Turn pairs of the first dimensions by their position's angles."""
-    turned, rest = x.tensor_split([cos.shape[-1]], -1)
-    if adjacent:
-        one, two = turned[..., ::2], turned[..., 1::2]
-        across = torch.stack([-two, one], -1).flatten(-2)
-    else:
-        one, two = turned.chunk(2, -1)
-        across = torch.cat([-two, one], -1)
-    return torch.cat([turned * cos + across * sin, rest], -1)

@@ -64,8 +64,8 @@ class Layer:
     ln1: Norm
     W_QKV: Float[Tensor, "model columns"]
     bias_qkv: Float[Tensor, " columns"]
-    W_O: Float[Tensor, "head d_head model"]
-    bias_o: Float[Tensor, " model"]
+    W_O: Float[Tensor, "head d_head written"]
+    bias_o: Float[Tensor, " written"]
     scale: float
     ln2: Norm | None = None
     mlp: Mlp | None = None
@@ -91,10 +91,30 @@ class LeanWeights:
     logit_cap: float | None = None
     adjacent: bool = False
     shortformer: Float[Tensor, "pos model"] | None = None
+    folded: bool = False
 
-    def unembedded(self, residual: Float[Tensor, "*axes model"]) -> Float[Tensor, "*axes token"]:
-        """Return the logits (or outputs) of residual vectors behind the last layer."""
-        return capped(_affine(self.ln_final(residual), self.W_U, self.bias_u), self.logit_cap)
+    def fold(self) -> "LeanWeights":
+        """Return the same function with the unembedding inside the last layer: heads write logits.
+
+        Where nothing but sums lies between attention and logits, and there are no more tokens than dimensions; itself
+        elsewhere.
+        """
+        *below, last = self.layers
+        between = (self.ln_final.kind, self.logit_cap, last.mlp, last.ln1_post)
+        if any(part is not None for part in between) or self.W_U.shape[1] > self.W_U.shape[0]:
+            return self
+        last = dataclasses.replace(last, W_O=last.W_O @ self.W_U, bias_o=last.bias_o @ self.W_U)
+        return dataclasses.replace(self, layers=[*below, last], folded=True)
+
+    def past_last(self, residual: Float[Tensor, "*axes model"]) -> Float[Tensor, "*axes sum"]:
+        """Return what the last layer's attention adds to: the residual stream, or its logits where these are folded."""
+        return _affine(residual, self.W_U, self.bias_u) if self.folded else residual
+
+    def unembedded(self, residual: Float[Tensor, "*axes sum"]) -> Float[Tensor, "*axes token"]:
+        """Return the logits (or outputs) of what comes out of the last layer."""
+        return (
+            residual if self.folded else capped(_affine(self.ln_final(residual), self.W_U, self.bias_u), self.logit_cap)
+        )
 
 
 def capped(x: Tensor, cap: float | None) -> Tensor:

@@ -1,6 +1,8 @@
 """A model run clean or edited: log-probabilities and activations; and its weights as circuits."""
 
-from collections.abc import Iterable, Mapping
+import difflib
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 import torch
@@ -10,10 +12,14 @@ from torch import Tensor
 from stagewise.attention import Circuits, circuits_of
 from stagewise.intervention import AblateHead, Edit, Intervention, RestrictContext, first_layer
 from stagewise.models import bridge_edits, hooked_edits
-from stagewise.models.edits import Replacement
+from stagewise.models.edits import Replacement, by_head
 from stagewise.models.edits import replacement as clean_replacement
+from stagewise.models.lean_reading import rotary_hooks
 from stagewise.models.model import Model
-from stagewise.models.wrapping import is_bridge
+from stagewise.models.wrapping import is_bridge, name_of
+
+Z = r"blocks\.\d+\.attn\.hook_z"
+"""Names of what the heads of a layer write before it is mapped into the residual stream."""
 
 
 def clean_pass(
@@ -32,10 +38,28 @@ def clean_pass(
     """
     names = set(hooks)
     if unknown := sorted(names - model.hook_dict.keys()):
-        raise ValueError(f"the model has no hook {', '.join(unknown)}; it has {', '.join(model.hook_dict)}")
+        raise ValueError(_absent(model, unknown))
     with torch.inference_mode():
         logits, cache = model.run_with_cache(tokens, names_filter=names.__contains__)
-    return logits if regression else logits.log_softmax(-1), {name: cache[name] for name in names}
+    silent = names - set(cache.keys())
+    if missing := sorted(silent - rotary_hooks(model)):  # positions as complex numbers have no cosine and sine
+        raise ValueError(f"a pass of {name_of(model)} does not show {', '.join(missing)}, although it has such a hook")
+    activations = {name: cache[name] for name in names - silent}
+    for name in activations:
+        if re.fullmatch(Z, name):
+            activations[name] = by_head(activations[name], model.cfg.n_heads)
+    return logits if regression else logits.log_softmax(-1), activations
+
+
+def _absent(model: Model, unknown: Sequence[str]) -> str:
+    """Say which hooks a model does not have, and why where its layers are of another kind."""
+    start = f"{name_of(model)} has no hook {', '.join(unknown)}"
+    headless = [str(k) for k in range(model.cfg.n_layers) if f"blocks.{k}.attn.hook_z" not in model.hook_dict]
+    if headless and all(name.startswith("blocks.") for name in unknown):
+        more = f" and {len(headless) - 3} others" if len(headless) > 3 else ""
+        return f"{start}: TransformerLens shows no attention heads in layer {', '.join(headless[:3])}{more}"
+    near = difflib.get_close_matches(unknown[0], list(model.hook_dict), n=5, cutoff=0)
+    return f"{start}; it has {', '.join(near)} and {len(model.hook_dict) - len(near)} others"
 
 
 def hooks_for(model: Model, edit: Edit) -> set[str]:
@@ -59,6 +83,7 @@ def edited_pass(
     *,
     regression: bool = False,
     replacement: Replacement | None = None,
+    tokens: Int[Tensor, "batch pos"] | Float[Tensor, "batch pos feature"] | None = None,
 ) -> Float[Tensor, "batch pos token"]:
     """Run the model with the edit, from the first layer that it touches; return log-probabilities (nats).
 
@@ -72,6 +97,7 @@ def edited_pass(
         clean: the activations that `hooks_for(model, edit)` names.
         regression: whether the model predicts vectors.
         replacement: what an ablated head's output is replaced by; None computes it from `clean`.
+        tokens: of the clean pass, for models that read them again beyond their embedding; None takes zeros.
 
     Raises:
         ValueError: a layer or a head that the model does not have.
@@ -80,8 +106,10 @@ def edited_pass(
         _check(model, part)
     replacement = replacement or partial(clean_replacement, clean=clean)
     with torch.inference_mode():
-        outputs: Tensor = (bridge_edits if is_bridge(model) else hooked_edits).edited_logits(
-            model, edit, clean, replacement
+        outputs: Tensor = (
+            bridge_edits.edited_logits(model, edit, clean, replacement, tokens)
+            if is_bridge(model)
+            else hooked_edits.edited_logits(model, edit, clean, replacement)
         )
     return outputs if regression else outputs.log_softmax(-1)
 

@@ -28,10 +28,13 @@ class Queries:
         real = torch.arange(most, device=scored.device) < counts[:, None]
         return cls(torch.where(real, index, 0), None if bool(real.all()) else real)
 
-    def take(self, x: Float[Tensor, "batch pos *axes"]) -> Float[Tensor, "batch query *axes"]:
-        """Return the values at these positions."""
-        return x[torch.arange(len(x), device=x.device)[:, None], self.index]
+    def take(self, x: Float[Tensor, "#batch pos *axes"]) -> Float[Tensor, "batch query *axes"]:
+        """Return the values at these positions; one sequence's values stand for all."""
+        first = 0 if len(x) == 1 else torch.arange(len(x), device=x.device)[:, None] * x.shape[1]
+        # Rows of one axis: two axes indexed at once take twice as long.
+        taken = x.flatten(0, 1).index_select(0, (first + self.index).flatten())
+        return taken.view(*self.index.shape, *x.shape[2:])
 
-    def flat(self, x: Float[Tensor, "batch query model"]) -> Float[Tensor, "scored model"]:
+    def flat(self, x: Float[Tensor, "batch query sum"]) -> Float[Tensor, "scored sum"]:
         """Return the values of the scored ones, one a row."""
         return x.flatten(0, 1) if self.real is None else x[self.real]

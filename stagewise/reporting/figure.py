@@ -131,10 +131,11 @@ def _settle(figure: Figure) -> None:
     A constrained layout is solved in an order that depends on where its variables lie in memory: by its last bits a
     marker on an edge is drawn or not.
     """
-    if figure.get_layout_engine() is None:
+    engine = figure.get_layout_engine()
+    if engine is None:
         return
     dpi, figure.dpi = figure.dpi, SVG_DPI
-    figure.draw_without_rendering()
+    engine.execute(figure)
     figure.set_layout_engine("none")
     for ax in figure.axes:
         x, y, width, height = (round(float(bound), DIGITS) for bound in ax.get_position(original=True).bounds)

@@ -25,6 +25,7 @@ from stagewise.checkpoints.run_folder import (
 from stagewise.checkpoints.table_file import TableFile
 from stagewise.detection.frames import families
 from stagewise.detection.home import Home, home_of_run
+from stagewise.detection.lineage import Lineage, lineage_of
 from stagewise.detection.stages import Stages, stages_of
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class Measured(NamedTuple):
         repeated: what was measured on repeated random tokens besides.
         references: names of the references of the task, where known.
         whole: all that was measured, where the table is a part of it.
+        lineage: None where the table has no patterns of heads.
     """
 
     run: Mapping[str, Any]
@@ -58,6 +60,7 @@ class Measured(NamedTuple):
     repeated: pd.DataFrame | None = None
     references: Sequence[str] = ()
     whole: pd.DataFrame | TableFile | None = None
+    lineage: Lineage | None = None
 
     def only(
         self, names: Collection[str], steps: Collection[int] | None = None, arrays: Collection[str] = ()
@@ -131,7 +134,7 @@ def read_measured(folder: Path, classes: Iterable[type] = ()) -> Measured:
     known = known_of(run, classes)
     return Measured(
         run, metrics, file.outline, stages_of(folder), known.relations, known.first_query, repeated, known.references,
-        file,
+        file, lineage_of(folder),
     )  # fmt: skip
 
 

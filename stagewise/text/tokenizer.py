@@ -71,8 +71,11 @@ def _read(path: str) -> Any:
 
     try:
         content = json.loads(Path(path).read_text(encoding="utf8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as reason:
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as reason:
         raise ValueError(f"{path} is no tokenizer: it is not valid JSON ({reason}). Give {ACCEPTED}") from reason
     if not isinstance(content, dict) or not isinstance(content.get("model"), dict):
         raise ValueError(f"{path} is no tokenizer: it has no `model`. Give {ACCEPTED}")
-    return Tokenizer.from_str(json.dumps(content))
+    try:
+        return Tokenizer.from_str(json.dumps(content))
+    except Exception as reason:  # tokenizers has no error of its own
+        raise ValueError(f"{path} is no tokenizer: {reason}. Give {ACCEPTED}") from reason

@@ -111,8 +111,9 @@ def outputs(z: Tensor, batch: Batch) -> dict[str, Tensor]:
 
 
 def weights(model: Any) -> dict[str, Tensor]:
-    """Return composition scores and the copying of each head's OV circuit."""
-    circuit = model.W_E @ model.W_V @ model.W_O @ model.W_U  # every OV circuit from tokens to tokens
+    """Return composition scores and the copying of each head's OV circuit, from tokens to tokens."""
+    # The eigenvalues of W_E W_V W_O W_U that are not zero are those of W_O W_U W_E W_V, d_head of them.
+    circuit = model.W_O @ (model.W_U @ model.W_E) @ model.W_V
     eigenvalues = torch.linalg.eigvals(circuit)
     scores = [model.all_composition_scores(kind) for kind in ("Q", "K", "V")]
     return {

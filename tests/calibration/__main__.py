@@ -12,7 +12,11 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+from tests.calibration.emergence import jobs as of_emergence
 from tests.calibration.findings import jobs as of_findings
+from tests.calibration.laws import jobs as of_laws
+from tests.calibration.lineages import jobs as of_lineages
+from tests.calibration.null_table import jobs as of_null_table
 from tests.calibration.onsets import Job
 from tests.calibration.onsets import jobs as of_onsets
 from tests.calibration.rows import Row
@@ -25,7 +29,8 @@ NO_DECISION = {"words.py", "head_words.py", "frames.py", "order.py", "head_kinds
 
 def jobs() -> dict[str, Job]:
     """Return every case by its name."""
-    return {**dict(of_onsets()), **dict(of_findings()), **dict(of_seeds())}
+    areas = (of_onsets, of_findings, of_seeds, of_lineages, of_emergence, of_laws, of_null_table)
+    return {name: job for area in areas for name, job in area()}
 
 
 @functools.cache

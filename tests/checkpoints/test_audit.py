@@ -142,8 +142,8 @@ FAULTS: dict[str, tuple[Change, tuple[int, ...]]] = {
 }
 
 
-def audited(folder: Path, **options: bool) -> Audit:
-    return audit(find(folder), **options)
+def audited(folder: Path, weights: bool = True) -> Audit:
+    return audit(find(folder), weights=weights)
 
 
 def test_a_clean_series_has_no_faults(clean: Path) -> None:
@@ -174,7 +174,7 @@ def test_steps_out_of_order_are_found_in_a_list() -> None:
 
 
 def test_every_kind_of_fault_is_planted_somewhere() -> None:
-    elsewhere = {"out of order", "not only weights", "change of rate"}
+    elsewhere = {"out of order", "not only weights", "change of rate", "outlying function"}
     assert set(Kind) == {*FAULTS, *elsewhere}
 
 

@@ -72,7 +72,10 @@ def test_a_download_that_fails_names_file_and_revision_and_the_next_call_goes_on
 
 
 @pytest.mark.parametrize("fault", ["truncated", "garbage"])
-def test_a_download_that_is_not_whole_is_not_kept(fault: str, hub: Any, tmp_path: Path) -> None:
+def test_a_download_that_is_not_whole_is_not_kept(
+    fault: str, hub: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.sleep", lambda seconds: None)  # between the attempts of huggingface_hub
     hub.faults[f"GET step20/{WEIGHTS}"] = fault
     line = refused("measure", "owner/model", tmp_path)
     assert "revision 'step20' of owner/model" in line

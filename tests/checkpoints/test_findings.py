@@ -29,6 +29,9 @@ FINDINGS = {
     "a: u: away from both neighbours, 7 times the usual way, with 1.5 times their norm": Finding(
         Kind.OUTLYING_WEIGHTS, (8,), ("a",), weights=("u",), times=7.0, scale=1.5
     ),
+    "a: its predictions are 12 times as far from its neighbours' as theirs are apart (loss 3)": Finding(
+        Kind.OUTLYING_FUNCTION, (8,), ("a",), times=12.0, reason="loss 3"
+    ),
     "a: its weights have nothing in common with those of step 4, 9.5 times the usual way before it": Finding(
         Kind.OTHER_RUN, (8,), ("a",), other_step=4, times=9.5
     ),

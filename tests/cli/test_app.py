@@ -2,7 +2,6 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -140,32 +139,6 @@ def test_a_probe_that_cannot_be_run_is_named(option: str, name: str, message: st
     assert (code, message in printed) == (2, True), printed
 
 
-def test_a_run_that_was_not_measured_has_no_stages_yet(tmp_path: Path) -> None:
-    code, printed = call("stages", str(tmp_path))
-    assert code == 2
-    assert "measure the run first" in printed
-
-
-@pytest.fixture
-def checkpoints(tmp_path: Path, saved: Callable[..., dict[str, bytes]]) -> Path:
-    for seed, step in enumerate((0, 10, 20, 30)):
-        folder = tmp_path / "mine" / f"checkpoint-{step}"
-        folder.mkdir(parents=True)
-        for name, content in saved("GPT2", seed).items():
-            (folder / name).write_bytes(content)
-    return tmp_path / "mine"
-
-
-def test_an_audit_ends_with_status_1_where_something_is_wrong(checkpoints: Path) -> None:
-    code, printed = call("audit", str(checkpoints))
-    assert (code, "nothing is wrong" in printed) == (0, True)
-    (checkpoints / "checkpoint-20" / "model.safetensors").write_bytes(b"")
-    code, printed = call("audit", str(checkpoints), "--json")
-    assert code == 1
-    assert [found["kind"] for found in json.loads(printed)["findings"]] == ["damaged"]
-    assert call("audit", str(checkpoints), "--no-weights")[0] == 0
-
-
 def test_a_folder_of_checkpoints_is_measured_and_reported(checkpoints: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     code, printed = call(
@@ -177,6 +150,9 @@ def test_a_folder_of_checkpoints_is_measured_and_reported(checkpoints: Path, tmp
     assert code == 0, printed
     assert printed.strip() == str(out / "report.html")
     assert call("stages", str(out))[0] == 0
+    code, printed = call("lineage", str(out))
+    assert (code, printed.startswith("kind 1 (")) == (0, True), printed
+    assert json.loads(call("lineage", str(out), "--json")[1])["kinds"][0]["kind"] == 1
     assert {path.name for path in checkpoints.iterdir()} == {f"checkpoint-{step}" for step in (0, 10, 20, 30)}
 
 

@@ -74,3 +74,8 @@ def test_fields_of_a_task_are_checked_before_it_is_made(task: type, field: str, 
     with pytest.raises(ValueError, match=r"^--set task\.") as refused:
         check_fields(task, {field: value}, "task.")
     assert message in str(refused.value)
+
+
+def test_a_field_of_what_another_setting_has_replaced_is_refused(small_recipe: Recipe) -> None:
+    with pytest.raises(ValueError, match=r"^--set architecture\.config\.eps: another --set has replaced"):
+        changed(small_recipe, {"architecture": {}, "architecture.config.eps": 1e-6})

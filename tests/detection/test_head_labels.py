@@ -1,9 +1,11 @@
 """When heads change what they attend to: for good, not for a visit, and by other thresholds."""
 
+import numpy as np
 import pandas as pd
+import pytest
 
 from stagewise.detection.criteria import StageCriteria
-from stagewise.detection.head_labels import EVENTS, head_events
+from stagewise.detection.head_labels import EVENTS, UNDECIDED, head_events, head_labels
 
 
 def shares(of_the_first: list[float]) -> pd.DataFrame:
@@ -59,3 +61,16 @@ def test_a_longer_dwell_passes_over_a_visit_of_two_checkpoints() -> None:
 
 def test_a_table_without_shares_has_no_events_but_their_columns() -> None:
     assert list(head_events(shares([0.9]).assign(probe="Loss"))) == list(EVENTS)
+
+
+def test_a_head_near_a_threshold_or_between_two_relations_cannot_be_told() -> None:
+    labels = head_labels(shares([0.9, 0.7, 0.55, 0.45, 0.1]).assign(lo=0.0, hi=0.2))
+    assert labels["label"].tolist() == ["I(1)", "I(1)", UNDECIDED, UNDECIDED, "I(2)"]
+    assert labels["lead"].tolist() == pytest.approx([0.8, 0.4, 0.1, 0.1, 0.8])
+
+
+def test_noise_between_checkpoints_makes_a_label_undecided_that_one_value_would_decide() -> None:
+    values = 0.52 + 0.02 * np.random.default_rng(0).standard_normal(30)
+    assert (head_labels(shares(values.tolist()))["label"] == UNDECIDED).mean() > 0.8
+    assert (head_labels(shares([0.52] * 30))["label"] == "I(1)").all()
+    assert head_labels(shares([0.5]).assign(probe="Loss")).empty

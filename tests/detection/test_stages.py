@@ -49,6 +49,15 @@ def test_stages_are_found_in_references_where_there_are_two_and_carry_the_onsets
     assert "becomes" not in stages.words()
 
 
+def test_a_boundary_and_an_onset_where_something_was_done_to_the_run_are_none(both: pd.DataFrame) -> None:
+    first = find_stages(both).turning_points["step"].iloc[0]
+    stages = find_stages(both, causes={"a larger batch": int(first), "the drop": 500})
+    assert len(stages) == 2
+    assert stages.turning_points["verdict"].iloc[0] == "coincides"
+    assert stages.onsets["onset"].sum() == 1
+    assert stages.onsets["cause"].str.contains("the drop at step 500").sum() == 1
+
+
 def test_with_one_reference_stages_are_found_in_onsets(both: pd.DataFrame) -> None:
     stages = find_stages(both[both["reference"].isna() | (both["reference"] == "all")])
     assert not stages.from_references

@@ -1,17 +1,20 @@
 """Several checkpoints at once: the same rows in the same order, on any executor; a clear word where it cannot be."""
 
 import concurrent.futures
+import dataclasses
 import threading
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
+import torch
 
 from stagewise.architecture import minimal
 from stagewise.checkpoints.series import CheckpointSeries, State, open_series
 from stagewise.measurement.engine import measure
 from stagewise.plan import linear
+from stagewise.probe import AbstractProbe, Reading, View
 from stagewise.probes import HeadAblation, Loss
 from stagewise.recipe import Recipe, TrainPlan
 from stagewise.tasks import MarkovChain
@@ -76,3 +79,27 @@ def test_what_the_others_take_is_said_once_after_the_first(
 def test_no_workers_are_refused(folder: Path) -> None:
     with pytest.raises(ValueError, match="at least one worker, got 0"):
         measure(open_series(folder), PROBES, BATCH, progress=False, workers=0)
+
+
+@dataclasses.dataclass(frozen=True)
+class WaitsForTheNext(AbstractProbe):
+    """Reads the first checkpoint once the second one's weights are asked for."""
+
+    asked: threading.Event
+
+    def read(self, view: View) -> list[Reading]:
+        assert view.step > 0 or self.asked.wait(60), "the next checkpoint is not read meanwhile"
+        return [Reading("batch", torch.zeros(len(view.batch)), "nothing")]
+
+
+def test_the_next_checkpoint_is_read_while_one_is_measured(folder: Path) -> None:
+    series, asked = open_series(folder), threading.Event()
+
+    def load(step: int) -> State:
+        if step == series.steps[1]:
+            asked.set()
+        return series.load(step)
+
+    ahead = dataclasses.replace(series, load=load)
+    table = measure(ahead, [WaitsForTheNext(asked)], BATCH, progress=False)
+    assert list(table["step"]) == list(series.steps)

@@ -47,7 +47,7 @@ def test_only_the_ablated_head_is_replaced_and_the_activation_stays() -> None:
         "resample": [100.0, 20, 60],
     }  # clean z[:, 0, 1, 0] is 20, 60, 100
     for kind, values in expected.items():
-        edited = ablate(z, 1, replacement(AblateHead(0, 1, kind), clean))
+        edited = ablate(z, 1, replacement(AblateHead(0, 1, kind), clean), z.shape[2])
         assert edited[:, 0, 1, 0].tolist() == values
         assert torch.equal(edited[:, :, 0], before[:, :, 0])
     assert torch.equal(z, before)

@@ -49,7 +49,7 @@ def test_the_clean_pass_is_the_models_own_and_gives_the_named_activations(subjec
 
 def test_a_hook_that_does_not_exist_is_refused(subject: Make) -> None:
     one = subject("LN and MLP", 1)
-    with pytest.raises(ValueError, match=r"the model has no hook blocks.0.hook_nothing; it has .*hook_z"):
+    with pytest.raises(ValueError, match=r"has no hook blocks.0.hook_nothing; it has blocks.0.hook_.* others"):
         models.clean_pass(one.built, one.tokens, ["hook_embed", "blocks.0.hook_nothing"])
 
 

@@ -14,6 +14,7 @@ from stagewise.reporting.sections import (
     head_scores,
     heads,
     last_checkpoint,
+    lineage,
     maps,
     onsets,
     profiles,
@@ -29,7 +30,7 @@ from stagewise.reporting.sections import (
 SECTIONS: tuple[Section, ...] = tuple(
     module.SECTION
     for module in (
-        *(audit, text, stages, onsets, emergence, evidence, heads, maps, checkpoints, last_checkpoint),
+        *(audit, text, stages, onsets, emergence, evidence, heads, lineage, maps, checkpoints, last_checkpoint),
         *(context, trained_context, ablation, clusters, values, entropy, copying, profiles, weights, head_scores),
     )
 )

@@ -1,6 +1,9 @@
 """The section on what each head attends to: its mass on each relation, the specialisation of all, their changes."""
 
+import html
+
 from stagewise import plot
+from stagewise.detection.head_labels import head_labels
 from stagewise.plot.heads import moved_most
 from stagewise.reporting.figure import Plot
 from stagewise.reporting.measured import Measured
@@ -35,7 +38,21 @@ def heads_section(measured: Measured) -> Blocks:
         rows = rows[rows["quantity"].isin(("competition", "coverage"))]
         axes = plot.specialisation(table, stages)
         blocks.append(Plot("specialisation", {"": axes}, rows, SPECIALISATION))
-    return blocks + _changes(measured)
+    return blocks + _last_labels(measured) + _changes(measured)
+
+
+def _last_labels(measured: Measured) -> Blocks:
+    """Say what each head is at the last checkpoint, the undecided ones too."""
+    labels = head_labels(measured.table) if measured.has("HeadSpecialisation.share") else None
+    if labels is None:
+        return []
+    last = labels[labels["step"] == labels["step"].max()]
+    heads = {
+        label: [head_label(*head) for head in rows[["layer", "head"]].itertuples(index=False)]
+        for label, rows in last.groupby("label", sort=False)
+    }
+    words = "; ".join(f"{label}: {', '.join(names)}" for label, names in heads.items())
+    return [f"<p>At the last checkpoint, where the error of its share allows a name: {html.escape(words)}.</p>"]
 
 
 def _changes(measured: Measured) -> Blocks:

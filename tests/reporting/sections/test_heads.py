@@ -20,7 +20,9 @@ def test_a_change_happened_between_two_checkpoints(measured: Measured, stages: S
 
 
 def test_without_changes_there_are_the_curves_alone(measured: Measured, table: pd.DataFrame) -> None:
-    masses, indices = SECTION.blocks(measured._replace(stages=None))
+    masses, indices, last = SECTION.blocks(measured._replace(stages=None))
+    assert isinstance(last, str)
+    assert "I(1): L0H0; I(2): L0H1" in last
     assert isinstance(masses, Plot)
     assert isinstance(indices, Plot)
     assert set(masses.panels) == {"L0H0", "L0H1"}

@@ -1,0 +1,54 @@
+"""`stagewise audit`: what is wrong with a series of checkpoints."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stagewise.cli.names import only_task
+from stagewise.cli.options import AsJson, ModelConfig, Origin, OwnTask, reported_errors
+from stagewise.cli.recipes import recipe_in
+
+if TYPE_CHECKING:
+    from stagewise.checkpoints.audit import Deep
+    from stagewise.checkpoints.sources import Source
+
+
+def audit(
+    source: Origin,
+    weights: Annotated[
+        bool | None, typer.Option("--weights/--no-weights", help="read the weights too; from a hub only if asked for")
+    ] = None,
+    deep: Annotated[bool, typer.Option("--deep", help="run each checkpoint on one batch too, and compare")] = False,
+    architecture: ModelConfig = None,
+    own_task: OwnTask = None,
+    as_json: AsJson = False,
+) -> None:
+    """Look for missing, repeated, damaged and outlying checkpoints; exit status 1 where something is wrong."""
+    with reported_errors():
+        from stagewise.checkpoints.audit import audit as audit_source
+        from stagewise.checkpoints.series import find
+
+        checkpoints = find(source)
+        given = _deep(source, checkpoints, architecture, own_task) if deep else None
+        weights = (deep or not checkpoints.remote) if weights is None else weights
+        result = audit_source(checkpoints, weights=weights, deep=given)
+        print(result.to_json() if as_json else result)
+    if not result.clean:
+        raise typer.Exit(1)
+
+
+def _deep(source: str, checkpoints: "Source", architecture: str | None, own_task: list[str] | None) -> "Deep":
+    """Return what checkpoints are run on: their run's own task, the one that is named, or repeated random tokens."""
+    from stagewise.checkpoints.audit import Deep
+    from stagewise.checkpoints.run_folder import RUN
+    from stagewise.checkpoints.sources import architecture_of
+    from stagewise.tasks import RepeatedTokens
+
+    models = architecture_of(checkpoints, architecture)
+    if Path(source, RUN).exists():
+        task = recipe_in(Path(source), tasks=own_task or ()).task
+    else:
+        task = only_task(own_task) or RepeatedTokens.for_model(models)
+    n = max(2, min(64, 2**22 // (task.n_ctx * int(models.config["d_vocab"]))))
+    return Deep(models, task.probe_batch(n, seed=0).complete())

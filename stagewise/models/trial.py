@@ -1,0 +1,156 @@
+"""Edits tried on a model by their effect, on a few tokens, before any number is read.
+
+What a model's hooks show is not always what its names say. An edit that does not do what it says is refused here.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from stagewise.intervention import AblateHead, RestrictContext
+from stagewise.models.bridge_edits import values_by_key, weighted
+from stagewise.models.edits import restrict_pattern
+from stagewise.models.model import Model
+from stagewise.models.passes import clean_pass, edited_pass, hooks_for
+from stagewise.models.wrapping import is_bridge, name_of, trial_tokens
+
+POSITIONS = 8
+"""Positions of the sequence on which edits are tried."""
+
+SAME = 1e-4
+"""Difference over the largest entry that sums in another order explain."""
+
+ALIVE = 1e-2
+"""Part of what attention writes that has to depend on its heads for an edit's effect to be seen."""
+
+Kind = type[AblateHead] | type[RestrictContext]
+
+_TRIED: WeakKeyDictionary[Any, set[Kind]] = WeakKeyDictionary()
+
+
+def check_edits(
+    model: Model, kinds: Iterable[Kind], tokens: Int[Tensor, "batch pos"] | Float[Tensor, "batch pos feature"]
+) -> None:
+    """Check by its effect that each kind of edit does on this model what it says; each is tried once.
+
+    A context of all positions changes nothing. A context of two is, in the first layer, its own pattern restricted to
+    two. Heads replaced by themselves change nothing; all heads replaced by zero leave attention to write its bias, one
+    head leaves it to write what the others do.
+
+    Args:
+        model: with the weights of a checkpoint, in which attention should write something: what cannot be seen on
+            these weights is tried again on the next ones.
+        kinds: the kinds of edits that are asked for.
+        tokens: of the batch; only vectors are tried themselves.
+
+    Raises:
+        ValueError: an edit that does not do what it says on this model.
+    """
+    tried = _TRIED.setdefault(model, set())
+    few = tokens[:1, :POSITIONS]
+    if not tokens.is_floating_point():
+        few = trial_tokens(model.cfg.d_vocab, few.shape[1]).to(tokens.device)
+    for kind in sorted(set(kinds) - tried, key=lambda kind: kind.__name__):
+        if _LAWS[kind](model, few):
+            tried.add(kind)
+
+
+def _ablations_do_what_they_say(model: Model, tokens: Tensor) -> bool:
+    """Try ablations in every layer; return whether their effect could be seen in all of them."""
+    n_layers, n_heads = model.cfg.n_layers, model.cfg.n_heads
+    hooks = {hook for layer in range(n_layers) for hook in hooks_for(model, (AblateHead(layer, 0),))}
+    outputs, clean = clean_pass(model, tokens, hooks, regression=True)
+    if not bool(outputs.isfinite().all()):
+        return False
+    seen = True
+    for layer in range(n_layers):
+        z = clean[f"blocks.{layer}.attn.hook_z"]
+        every = tuple(AblateHead(layer, head) for head in range(n_heads))
+        run = partial(edited_pass, model, clean=clean, regression=True, tokens=tokens)
+        itself = partial(run, every, replacement=partial(_of_head, z))
+        unedited = _written(model, layer, itself)  # some modules add the residual stream
+        if not _same(itself(), outputs):
+            raise _refusal(model, AblateHead, f"heads of layer {layer} replaced by themselves change the predictions")
+        for edit in (every, every[layer % n_heads :][:1]):
+            rest = z.clone()
+            rest[:, :, [part.head for part in edit]] = 0
+            change = _mapped(model, layer, rest) - _mapped(model, layer, z)
+            if not _same(_written(model, layer, partial(run, edit)), unedited + change):
+                fault = f"without some heads, attention of layer {layer} does not write what is left"
+                raise _refusal(model, AblateHead, fault)
+        whole, bias = _mapped(model, layer, z), _mapped(model, layer, torch.zeros_like(z))
+        seen &= bool((whole - bias).abs().max() > ALIVE * whole.abs().max())
+    return seen
+
+
+def _of_head(z: Tensor, part: AblateHead) -> Tensor:
+    return z[:, :, part.head]
+
+
+def _contexts_do_what_they_say(model: Model, tokens: Tensor) -> bool:
+    """Try restricted contexts; return whether their effect could be seen."""
+    pattern, values = "blocks.0.attn.hook_pattern", "blocks.0.attn.hook_v"
+    edit = (RestrictContext(tokens.shape[1]),)
+    outputs, clean = clean_pass(model, tokens, {*hooks_for(model, edit), pattern, values}, regression=True)
+    if not bool(outputs.isfinite().all()):
+        return False
+    whole = edited_pass(model, edit, clean, regression=True, tokens=tokens)
+    if not _same(whole, outputs):
+        raise _refusal(model, RestrictContext, "a context of all positions changes the predictions")
+    two = (RestrictContext(2),)
+    written = _written(model, 0, partial(edited_pass, model, two, clean, tokens=tokens))
+    unedited = _written(model, 0, partial(edited_pass, model, edit, clean, tokens=tokens))
+    v = values_by_key(model, 0, clean[values])
+    z, of_two = (weighted(each, v) for each in (clean[pattern], restrict_pattern(clean[pattern], 2)))
+    change = _mapped(model, 0, of_two) - _mapped(model, 0, z)
+    if not _same(written, unedited + change):
+        raise _refusal(model, RestrictContext, "a context of two positions is not attention restricted to two")
+    return not _same(written, unedited)
+
+
+_LAWS: Mapping[Kind, Callable[[Model, Tensor], bool]] = {
+    AblateHead: _ablations_do_what_they_say,
+    RestrictContext: _contexts_do_what_they_say,
+}
+
+
+def _written(model: Model, layer: int, run: Callable[[], object]) -> Float[Tensor, "1 pos model"]:
+    """Return what a layer's attention writes in a pass, by torch's own hook on the module."""
+    outputs: list[Tensor] = []
+
+    def record(module: object, arguments: object, output: Any) -> None:
+        outputs.append((output if isinstance(output, Tensor) else output[0]).detach())
+
+    handle = model.blocks[layer].attn.register_forward_hook(record)
+    try:
+        run()
+    finally:
+        handle.remove()
+    return outputs[-1]
+
+
+def _mapped(model: Model, layer: int, z: Float[Tensor, "1 pos head d_head"]) -> Float[Tensor, "1 pos model"]:
+    """Return what heads write, by the layer's own output projection."""
+    attention = model.blocks[layer].attn
+    with torch.no_grad():
+        if not is_bridge(model):
+            return F.linear(z.flatten(2), attention.W_O.flatten(0, 1).T, attention.b_O)
+        output: Tensor = attention.o.original_component(z.flatten(2))
+        return output
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    return one.shape == other.shape and bool((one - other).abs().max() <= SAME * other.abs().max())
+
+
+def _refusal(model: Model, kind: Kind, fault: str) -> ValueError:
+    return ValueError(
+        f"{kind.__name__} does not do on {name_of(model)} what it says: {fault}. Its effects would be wrong numbers: "
+        "leave the probes that ask for it out, as by --without"
+    )

@@ -1,0 +1,33 @@
+"""The section on the lineage of attention: the river of heads, and how kinds come and go."""
+
+import html
+
+from stagewise import plot
+from stagewise.reporting.figure import Plot
+from stagewise.reporting.measured import Measured
+from stagewise.reporting.prose import LISTED, html_table
+from stagewise.reporting.section import Blocks, Section, never_missing
+
+RIVER = (
+    "A line a head, in the bed of the kind that its attention pattern belongs to; a bed is as wide as it has heads. "
+    "Look for heads that leave a common bed, one after the other. Right: the kinds, by what they attend to most."
+)
+NONE = "<p>No kind of attention is born, splits, merges, changes or dies in this run.</p>"
+
+
+def lineage_section(measured: Measured) -> Blocks:
+    """Return the river of heads and the events in it."""
+    lineage = measured.lineage
+    if lineage is None:
+        return []
+    rows = [
+        [f"{row['last_step_before']} to {row['first_step_after']}", row["event"], row["words"]]
+        for row in lineage.events.head(2 * LISTED).to_dict("records")
+    ]
+    more = len(lineage.events) - len(rows)
+    blocks: Blocks = [Plot("lineage", {"": plot.river(lineage, measured.stages)}, lineage.members, RIVER)]
+    blocks.append(html_table(["between steps", "event", "what happened"], rows) if rows else NONE)
+    return [*blocks, *([f"<p>{html.escape(f'And {more} more events.')}</p>"] if more > 0 else [])]
+
+
+SECTION = Section("lineage", "Where the kinds of attention come from", lineage_section, applies=never_missing)

@@ -1,0 +1,33 @@
+"""What the command line says of a table: stages and lineage, in words and as JSON."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from stagewise.checkpoints.run_folder import TABLE, write
+from stagewise.cli.app import app
+from stagewise.detection.lineage import find_lineage
+from tests.detection.profiles import profile_rows
+
+
+def call(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, list(arguments))
+    return result.exit_code, result.output
+
+
+@pytest.mark.parametrize("verb", ["stages", "lineage"])
+def test_a_run_that_was_not_measured_has_no_findings_yet(verb: str, tmp_path: Path) -> None:
+    code, printed = call(verb, str(tmp_path))
+    assert code == 2
+    assert "measure the run first" in printed
+
+
+def test_a_lineage_is_said_in_words_and_as_data(tmp_path: Path) -> None:
+    table = profile_rows([[None, None]] * 6 + [[3, None]] * 6)
+    write(tmp_path / TABLE, lambda partial: table.to_parquet(partial, index=False))
+    found = find_lineage(table)
+    assert call("lineage", str(tmp_path)) == (0, f"{found}\n")
+    code, printed = call("lineage", str(tmp_path), "--json")
+    assert (code, json.loads(printed)) == (0, json.loads(json.dumps(found.plain)))

@@ -1,0 +1,138 @@
+"""Edits that do not do what they say are found out by their effect, whatever is wrong with the model's hooks."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from stagewise import models
+from stagewise.intervention import AblateHead, RestrictContext
+from stagewise.models import bridge_edits, edits, hooked_edits, trial
+
+Make = Callable[..., Any]
+KINDS = (AblateHead, RestrictContext)
+BUILT = "hooked" if models.has_hooked_transformer() else "native"
+EDITED = ("LN and MLP", "GPTJ")
+
+
+@pytest.fixture(autouse=True)
+def untried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The models of the tests are made once: what was tried is forgotten."""
+    monkeypatch.setattr(trial, "_TRIED", {})
+
+
+@pytest.mark.parametrize("kind", ["rotary", "grouped queries", "Gemma2"])
+def test_models_edit_as_they_say(kind: str, subject: Make) -> None:
+    one = subject(kind)
+    models.check_edits(one.built, KINDS, one.tokens)
+    assert trial._TRIED[one.built] == set(KINDS)
+
+
+@pytest.mark.slow
+def test_every_kind_of_model_edits_as_it_says(any_kind: str, subject: Make) -> None:
+    one = subject(any_kind)
+    models.check_edits(one.built, KINDS, one.tokens)
+    assert trial._TRIED[one.built] == set(KINDS)
+
+
+@pytest.mark.parametrize("kind", EDITED)
+def test_each_kind_is_tried_once_a_model(kind: str, subject: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, runs = subject(kind), []
+    models.check_edits(one.built, KINDS, one.tokens)
+    monkeypatch.setattr(trial, "clean_pass", lambda *given, **named: runs.append(given))
+    models.check_edits(one.built, KINDS, one.tokens)
+    assert not runs
+
+
+@pytest.mark.parametrize("kind", EDITED)
+def test_a_dead_hook_of_z_is_found_out(kind: str, subject: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = subject(kind)
+    for module in (bridge_edits, hooked_edits):
+        monkeypatch.setattr(module, "ablate", lambda z, head, replaced, n_heads: z.clone())
+    with pytest.raises(ValueError, match="without some heads, attention of layer 0 does not write what is left"):
+        models.check_edits(one.built, [AblateHead], one.tokens)
+
+
+@pytest.mark.parametrize("kind", EDITED)
+def test_heads_cut_at_other_places_are_found_out(kind: str, subject: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = subject(kind)
+
+    def shifted(z: Tensor, head: int, replaced: Tensor, n_heads: int) -> Tensor:
+        flat = z.flatten(2).roll(1, -1).unflatten(2, (n_heads, -1)).clone()
+        flat[:, :, head] = replaced
+        whole: Tensor = flat.flatten(2).roll(-1, -1).view(z.shape)
+        return whole
+
+    for module in (bridge_edits, hooked_edits):
+        monkeypatch.setattr(module, "ablate", shifted)
+    with pytest.raises(ValueError, match=r"AblateHead does not do on .* what it says: .*--without"):
+        models.check_edits(one.built, [AblateHead], one.tokens)
+
+
+def test_a_model_that_reads_its_tokens_again_is_found_out_if_it_is_given_others(
+    subject: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = subject("GPTJ")
+    plain: Callable[..., Tensor] = bridge_edits.edited_logits
+
+    def elsewhere(*given: Any) -> Tensor:
+        last: Tensor = given[-1]
+        return plain(*given) + last[..., None]
+
+    monkeypatch.setattr(bridge_edits, "edited_logits", elsewhere)
+    with pytest.raises(ValueError, match="heads of layer 0 replaced by themselves change the predictions"):
+        models.check_edits(one.built, [AblateHead], one.tokens)
+
+
+@pytest.mark.parametrize("kind", EDITED)
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (lambda n, context: context + 1, "a context of two positions is not attention restricted to two"),
+        (lambda n, context: n if context == n else 1, "a context of two positions is not attention restricted to two"),
+        (lambda n, context: context - 1, "a context of all positions changes the predictions"),
+    ],
+    ids=["too long", "too short", "never whole"],
+)
+def test_a_context_of_another_length_is_found_out(
+    kind: str, change: Callable[[int, int], int], fault: str, subject: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = subject(kind)
+    if kind != "LN and MLP":
+        bridge_edits.route(one.built)  # which asks for contexts itself
+    for module in (bridge_edits, hooked_edits):
+        for name in ("restrict_scores", "restrict_pattern"):
+            if (restrict := getattr(module, name, None)) is not None:
+                changed = lambda x, context, restrict=restrict: restrict(x, change(x.shape[-1], context))  # noqa: E731
+                monkeypatch.setattr(module, name, changed)
+    if BUILT == "native":
+        mask = bridge_edits._mask
+        monkeypatch.setattr(bridge_edits, "_mask", lambda t, context: mask(t, change(t.shape[1], context)))
+    with pytest.raises(ValueError, match=fault):
+        models.check_edits(one.built, [RestrictContext], one.tokens)
+
+
+def test_a_sink_whose_mass_a_context_would_drop_stays() -> None:
+    """Half of all attention goes into a sink: the context of all positions must change nothing."""
+    pattern = torch.rand(2, 3, 5, 5).tril().softmax(-1).tril()
+    pattern = pattern / pattern.sum(-1, keepdim=True) / 2
+    torch.testing.assert_close(edits.restrict_pattern(pattern, 5), pattern)
+    two = edits.restrict_pattern(pattern, 2)
+    kept = (pattern.triu(-1)).sum(-1)
+    torch.testing.assert_close(two.sum(-1), kept / (kept + 0.5))
+
+
+def test_weights_on_which_attention_writes_nothing_are_tried_again(subject: Make) -> None:
+    one = subject("LN and MLP", 2)
+    state = models.weights(one.built)
+    silent = {name: weight * 0 if name.endswith("W_O") else weight for name, weight in state.items()}
+    try:
+        models.load(one.built, silent)
+        models.check_edits(one.built, KINDS, one.tokens)
+        assert not trial._TRIED[one.built]
+    finally:
+        models.load(one.built, state)
+    models.check_edits(one.built, KINDS, one.tokens)
+    assert trial._TRIED[one.built] == set(KINDS)
