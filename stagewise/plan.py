@@ -64,7 +64,8 @@ def checked(value: Any, hint: Any, key: str, *, described: bool = False) -> Any:
     value = _plain(value, hint)
     if not _fits(value, hint, described):
         came = json.dumps(value) if value is None or isinstance(value, bool) else reprlib.repr(value)
-        raise ValueError(f"{key}: expected {in_words(hint)}, got {came}")
+        small = ", and at most 2^62" if type(value) is int and value > LARGE else ""
+        raise ValueError(f"{key}: expected {in_words(hint)}{small}, got {came}")
     return value
 
 

@@ -121,12 +121,12 @@ class Batch:
             references={name: change(log_probs) for name, log_probs in self.references.items()},
         )
 
-    def check_ids(self, d_vocab: int, of: str = "the model") -> None:
-        """Raise ValueError for token ids or targets that are no tokens; of a regression there are none."""
-        for name, ids in (("token", self.tokens), ("target", self.targets)):
-            if not ids.is_floating_point() and len(wrong := ids[(ids < 0) | (ids >= d_vocab)]):
+    def check_ids(self, d_vocab: int, of: str = "the model", outputs: int | None = None) -> None:
+        """Raise ValueError for ids that are no tokens, or targets that are none of the `outputs` (None: tokens too)."""
+        for name, ids, n in (("token", self.tokens, d_vocab), ("target", self.targets, outputs or d_vocab)):
+            if not ids.is_floating_point() and len(wrong := ids[(ids < 0) | (ids >= n)]):
                 raise ValueError(
-                    f"the batch holds {name} {int(wrong[0])}, and {of} has {d_vocab} tokens, counted from 0: take the "
+                    f"the batch holds {name} {int(wrong[0])}, and {of} has {n} tokens, counted from 0: take the "
                     "tokenizer that it was trained with, or a task of its size"
                 )
 

@@ -81,7 +81,8 @@ def _train(
     rates = [group["lr"] for group in optimiser.param_groups]
     run_folder.claim(folder, recipe)
     example = recipe.task.sample(8, plan.seeds.data).to(device)
-    example.check_ids(recipe.architecture.config["d_vocab"])
+    config = recipe.architecture.config
+    example.check_ids(config["d_vocab"], outputs=max(config.get("d_vocab_out") or 0, 0) or None)
     # Chosen on the initial weights, before any are loaded: a resumed run must take the same pass as the first one.
     forward = training_pass(model, example.tokens, example.scored, plan.batch_size)
     way = {"draws": _fingerprint(example.tokens), "native": models.is_native(model), "pass": f"{forward.name}, {dtype}"}

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import math
 from functools import lru_cache
 from typing import Literal
 
@@ -12,6 +13,9 @@ from torch import Tensor
 
 from stagewise.plan import Natural, check_fields
 from stagewise.task import TEACHER, AbstractTask, Batch, derive_seed
+
+LOG_LARGEST = 80.0
+"""Logarithm of the largest logits, far below float32's largest number."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,6 +76,12 @@ class MarkovChain(AbstractTask):
         for name in ("d_vocab", "length", "importance", "temperature"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
+        steepest = (len(self.spans) - 1) * abs(math.log(self.importance)) - math.log(self.temperature)
+        if steepest > LOG_LARGEST:
+            raise ValueError(
+                f"importance = {self.importance:g} among {len(self.spans)} groups, temperature = {self.temperature:g}: "
+                "these logits are beyond what a float holds. Take less, or a higher temperature"
+            )
         if self.n_sequences is not None and self.n_sequences < 1:
             raise ValueError(f"n_sequences must be positive, or None for fresh data, got {self.n_sequences}")
         if self.lag_weights is not None and {len(self.lag_weights)} != set(self.spans):

@@ -1,8 +1,6 @@
 """Callbacks with which other libraries' trainers save on stagewise's schedules, counting optimiser steps."""
 
 import json
-import os
-import shutil
 from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
@@ -12,6 +10,7 @@ from stagewise import models
 from stagewise.checkpoints.architectures import CONFIG, plain_fields
 from stagewise.checkpoints.sources import TRAINER
 from stagewise.checkpoints.weight_files import WHOLE
+from stagewise.checkpoints.writing import write_folder
 
 LIGHTNING = ("lightning.pytorch", "pytorch_lightning")
 """The two names of one library; a program uses one of them."""
@@ -110,21 +109,20 @@ def lightning() -> Any:
 
 
 def _save(model: Any, folder: Path, step: int) -> None:
-    """Write a checkpoint's folder under a temporary name and rename it: it is complete, or absent."""
+    """Write a checkpoint's folder: it is complete, or absent."""
+    write_folder(folder, lambda partial: _save_into(partial, model, step))
+
+
+def _save_into(folder: Path, model: Any, step: int) -> None:
     from safetensors.torch import save_file, save_model
 
-    partial = folder.with_name(f".{folder.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
     if hasattr(model, "save_pretrained"):
-        model.save_pretrained(partial)
+        model.save_pretrained(folder)
     elif hasattr(model, "hook_dict"):
-        save_file(models.weights(model), partial / WHOLE[0])
+        save_file(models.weights(model), folder / WHOLE[0])
         architecture = models.described(model)
         plain = plain_fields(architecture.huggingface or architecture.config)
-        (partial / CONFIG).write_text(json.dumps(plain), encoding="utf8")
+        (folder / CONFIG).write_text(json.dumps(plain), encoding="utf8")
     else:
-        save_model(model, str(partial / WHOLE[0]))
-    (partial / TRAINER).write_text(json.dumps({"global_step": step}), encoding="utf8")
-    shutil.rmtree(folder, ignore_errors=True)
-    os.replace(partial, folder)
+        save_model(model, str(folder / WHOLE[0]))
+    (folder / TRAINER).write_text(json.dumps({"global_step": step}), encoding="utf8")

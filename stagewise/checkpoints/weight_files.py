@@ -134,8 +134,20 @@ def _read_one(path: Path) -> Contents:
             loaded = loaded[key]
     if not isinstance(loaded, Mapping) or not loaded or not all(isinstance(x, Tensor) for x in loaded.values()):
         raise ValueError(f"{path} holds no weights by name: expected tensors, alone or under {', '.join(WRAPPERS)}")
+    for name, weight in loaded.items():
+        if kind := _unusable(weight):
+            raise ValueError(f"{path} holds {name} {kind}: convert it to float32. Or leave its step out")
     steps = [whole[key] for key in STEPS if key in whole and type(whole[key]) is int]
     return Contents(_unwrapped(loaded, LIGHTNING in whole), steps[0] if steps else None)
+
+
+def _unusable(weight: Tensor) -> str:
+    """Return in which form a weight is that nothing can be computed with as it is; empty if it is in none."""
+    if weight.is_meta:
+        return "without its numbers, on torch's meta device"
+    if weight.is_quantized or weight.layout != torch.strided:
+        return "quantised" if weight.is_quantized else f"as a {str(weight.layout).removeprefix('torch.')} tensor"
+    return f"as {weight.dtype}, two numbers a byte" if str(weight.dtype).startswith("torch.float4") else ""
 
 
 def _unwrapped(state: Mapping[str, Tensor], by_lightning: bool) -> dict[str, Tensor]:
@@ -150,8 +162,15 @@ def _unwrapped(state: Mapping[str, Tensor], by_lightning: bool) -> dict[str, Ten
 def not_finite(state: State) -> tuple[str, ...]:
     """Return the names of the weights that hold nan or infinity; a HookedTransformer's constant buffers may."""
     return tuple(
-        name for name, weight in state.items() if not name.endswith(CONSTANTS) and not bool(weight.isfinite().all())
+        name
+        for name, weight in state.items()
+        if not name.endswith(CONSTANTS)
+        and not bool((weight.float() if _is_float8(weight) else weight).isfinite().all())
     )
+
+
+def _is_float8(weight: Tensor) -> bool:
+    return weight.is_floating_point() and weight.element_size() == 1  # which torch cannot ask whether it is finite
 
 
 def load_file(path: Path, fix: str = RESTORE) -> Any:

@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import secrets
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -34,7 +35,7 @@ def write(path: Path, save: Callable[[Path], object]) -> Path:
     Raises:
         OSError: it could not be written; the message says whether the disk is full or the folder read-only.
     """
-    partial = path.with_name(f".{path.name}.{_host()}-{os.getpid()}-{secrets.token_hex(4)}.partial")
+    partial = _partial(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _remove_leftovers(path)
@@ -59,6 +60,46 @@ def write_json(path: Path, value: Any) -> Path:
     return write(path, lambda partial: partial.write_text(json.dumps(value, indent=2) + "\n", encoding="utf8"))
 
 
+def write_folder(path: Path, save: Callable[[Path], object]) -> Path:
+    """Write a folder under a temporary name of its own, sync its files, list their checksums in it and rename it.
+
+    The folder is complete, or as it was before; what was there under its name is replaced, and no link followed.
+
+    Raises:
+        OSError: it could not be written; the message says whether the disk is full or the folder read-only.
+    """
+    partial = _partial(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _remove_leftovers(path)
+        partial.mkdir()
+        save(partial)
+        for written in sorted(each for each in partial.rglob("*") if each.is_file()):
+            with open(written, "rb+") as file:
+                os.fsync(file.fileno())
+            checksums.record(written, file_sha256(written))
+        _remove(path)
+        os.replace(partial, path)
+    except BaseException as reason:
+        explained = _explained(reason, path, partial / "probe")
+        shutil.rmtree(partial, ignore_errors=True)
+        if explained is not None:
+            raise explained from reason
+        raise
+    return path
+
+
+def _partial(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{_host()}-{os.getpid()}-{secrets.token_hex(4)}.partial")
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
 def _host() -> str:
     return "".join(filter(str.isalnum, platform.node())) or "host"
 
@@ -68,7 +109,7 @@ def _remove_leftovers(path: Path) -> None:
     for leftover in path.parent.glob(f".{glob.escape(path.name)}.{_host()}-*.partial"):
         process = leftover.name.removeprefix(f".{path.name}.{_host()}-").split("-")[0]
         if process.isdecimal() and not _is_running(int(process)):
-            leftover.unlink(missing_ok=True)
+            _remove(leftover)
 
 
 def _is_running(process: int) -> bool:

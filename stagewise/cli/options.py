@@ -108,6 +108,10 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="no progress bars")]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON, and no progress bars")]
 
 
+TOO_LARGE = "can't allocate memory|out of memory"
+"""What torch says in a RuntimeError where Python would raise a MemoryError."""
+
+
 @contextlib.contextmanager
 def reported_errors() -> Iterator[None]:
     """Print what is wrong in a line or two instead of a traceback; files on disk stay, and a rerun resumes."""
@@ -120,6 +124,12 @@ def reported_errors() -> Iterator[None]:
         raise typer.Exit(130) from None
     except (ValueError, TypeError, OSError, FloatingPointError) as error:
         print(f"stagewise: {error}", file=sys.stderr)
+        raise typer.Exit(2) from None
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and not re.search(TOO_LARGE, str(error)):
+            raise
+        why = (str(error).splitlines() or [""])[0]
+        print(f"stagewise: there is not enough memory; make the model or the batch smaller ({why})", file=sys.stderr)
         raise typer.Exit(2) from None
 
 

@@ -15,6 +15,7 @@ from stagewise.models.vector_inputs import accept_vectors, native_accepts_vector
 from stagewise.models.weights import parameters, put, shapes
 from stagewise.models.wrapping import is_bridge, wrapped
 
+NORMS = (None, "LN", "LNPre", "RMS", "RMSPre")
 POSITIONS = ("standard", "rotary", "alibi", "shortformer")
 
 
@@ -31,25 +32,45 @@ def build(architecture: Architecture, seed: int = 0, device: str | torch.device 
         return wrapped(huggingface.fresh(architecture, seed)).to(device, print_details=False)
     generator = torch.Generator().manual_seed(seed)
     try:
-        _check_positions(architecture.config)
+        _check_fields(architecture.config)
         with torch.random.fork_rng(devices=[]):
             model = _hooked(architecture.config) if has_hooked_transformer() else _native(architecture.config)
-    except (TypeError, ValueError, AssertionError) as reason:
+    except MemoryError:
+        raise
+    except Exception as reason:  # of any kind, by the field that is wrong
+        if "allocate memory" in str(reason):
+            raise
         raise ValueError(f"TransformerLens refuses the config {dict(architecture.config)}: {reason}") from reason
     _initialise(model, architecture.init, generator)
     return model.to(device, print_details=False)
 
 
 def _initialise(model: Model, init: AbstractInit, generator: torch.Generator) -> None:
-    initial = init.initial(model.cfg, shapes(model), generator)
-    put(model, initial.tensors)
+    try:
+        initial = init.initial(model.cfg, shapes(model), generator)
+        put(model, initial.tensors)
+    except (KeyError, RuntimeError) as reason:
+        what = f"the model has no {reason}" if isinstance(reason, KeyError) else str(reason).partition("\n")[0]
+        raise ValueError(
+            f"{type(init).__name__} does not fit this model: {what}. Take another one, or another config"
+        ) from reason
     for name, parameter in parameters(model).items():
         parameter.requires_grad_(name not in initial.frozen)
     for name, hook in initial.hooks.items():
         model.hook_dict[name].add_perma_hook(hook)
 
 
-def _check_positions(config: Mapping[str, Any]) -> None:
+def _check_fields(config: Mapping[str, Any]) -> None:
+    if (norm := config.get("normalization_type", "LN")) not in NORMS:
+        raise ValueError(f"normalization_type is null or one of {', '.join(map(str, NORMS[1:]))}, got {norm!r}")
+    if config.get("attn_scale", 1) == 0:
+        raise ValueError("attn_scale = 0, by which scores are divided: leave it out for the root of d_head")
+    if (d_mlp := config.get("d_mlp")) is not None and d_mlp < 1 and not config.get("attn_only"):
+        raise ValueError(f"d_mlp, the width of the MLPs, is at least 1, got {d_mlp}; attn_only leaves them out")
+    if (config.get("rotary_dim") or 0) % 2 and config.get("positional_embedding_type") == "rotary":
+        raise ValueError(f"rotary_dim is even: pairs of dimensions are turned; got {config['rotary_dim']}")
+    if config.get("attn_only") and config.get("parallel_attn_mlp"):
+        raise ValueError("attn_only leaves the MLP out that parallel_attn_mlp needs: set one of the two")
     if (kind := config.get("positional_embedding_type", "standard")) not in POSITIONS:
         raise ValueError(
             f"positional_embedding_type is one of {', '.join(POSITIONS)}, got {kind!r}. A model without positions has "

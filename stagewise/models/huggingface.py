@@ -1,7 +1,7 @@
 """Hugging Face causal language models as plain torch modules: from a config, and from saved weights."""
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -106,9 +106,16 @@ def loaded(kind: type[Any], config: Any, state: Mapping[str, Tensor]) -> nn.Modu
     wrong = [f"{name}: missing" for name in report["missing_keys"]]
     wrong += [f"{name}: not a parameter of the model" for name in report["unexpected_keys"]]
     wrong += [f"{name}: {tuple(a)} saved, {tuple(b)} in the model" for name, a, b in report["mismatched_keys"]]
+    wrong += not_real(state, [name for name, _ in model.named_parameters()])
     if wrong:
         raise ValueError("the weights do not fit the model: " + "; ".join(sorted(wrong)[:8]))
     return _eager(model)
+
+
+def not_real(state: Mapping[str, Tensor], names: Iterable[str]) -> list[str]:
+    """Say which of the named weights are whole or complex numbers: copied as they are they would be other weights."""
+    given = {name: state[name] for name in names if name in state}
+    return [f"{name}: {each.dtype}, no real numbers" for name, each in given.items() if not each.is_floating_point()]
 
 
 def _eager(model: Any) -> nn.Module:

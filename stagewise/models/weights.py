@@ -72,6 +72,7 @@ def load(model: Model, state: Mapping[str, Tensor]) -> None:
     expected = shapes(model)
     wrong = [f"{name}: missing" for name in expected.keys() - state.keys()]
     wrong += [f"{name}: not a parameter of the model" for name in state.keys() - expected.keys()]
+    wrong += huggingface.not_real(state, expected)
     wrong += [
         f"{name}: {tuple(state[name].shape)} saved, {tuple(shape)} in the model"
         for name, shape in expected.items()
@@ -84,6 +85,8 @@ def load(model: Model, state: Mapping[str, Tensor]) -> None:
 
 def _load_bridge(bridge: Bridge, state: Mapping[str, Tensor]) -> None:
     hf = bridge.original_model
+    if wrong := huggingface.not_real(state, [name for name, _ in (*bridge.named_parameters(), *hf.named_parameters())]):
+        raise ValueError("the weights do not fit the model: " + "; ".join(sorted(wrong)[:8]))
     for module in (bridge, hf):
         if state.keys() == whole_state(bridge).keys() == module.state_dict().keys():
             module.load_state_dict(state)

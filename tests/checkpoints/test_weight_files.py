@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import save_file
+from torch import Tensor
 
-from stagewise.checkpoints.weight_files import chosen_files, files_of, load_file, missing_shard, read
+from stagewise.checkpoints.weight_files import chosen_files, files_of, load_file, missing_shard, not_finite, read
 
 STATE = {"a": torch.arange(15.0).reshape(5, 3), "b": torch.arange(4)}
 FORMATS: dict[str, Callable[[Path], object]] = {
@@ -120,3 +121,33 @@ def test_weights_are_chosen_before_other_files(names: list[str], chosen: tuple[s
 def test_shards_that_are_all_there_miss_none() -> None:
     assert missing_shard([f"model-0000{k}-of-00003.safetensors" for k in (3, 1, 2)]) is None
     assert missing_shard(["model.safetensors"]) is None
+
+
+@pytest.mark.parametrize("ending", ["safetensors", "pt"])
+@pytest.mark.parametrize("kind", [torch.float8_e4m3fn, torch.float8_e5m2, torch.bfloat16, torch.float64])
+def test_real_numbers_of_every_type_are_read_and_asked_whether_they_are_finite(
+    kind: torch.dtype, ending: str, tmp_path: Path
+) -> None:
+    weights = {"good": torch.tensor([0.5, -2.0]).to(kind), "bad": torch.tensor([1.0, torch.nan]).to(kind)}
+    path = tmp_path / f"model_1.{ending}"
+    save_file(weights, path) if ending == "safetensors" else torch.save(weights, path)
+    state = read([path]).weights
+    assert state["good"].float().tolist() == [0.5, -2.0]
+    assert not_finite(state) == ("bad",)
+
+
+@pytest.mark.parametrize(
+    ("weight", "form"),
+    [
+        (torch.zeros(4, device="meta"), "without its numbers, on torch's meta device"),
+        (torch.eye(3).to_sparse(), "as a sparse_coo tensor"),
+        (torch.zeros(2, 2, dtype=torch.uint8).view(torch.float4_e2m1fn_x2), "two numbers a byte"),
+    ],
+    ids=["meta", "sparse", "float4"],
+)
+def test_what_nothing_can_be_computed_with_is_refused_in_a_line(weight: Tensor, form: str, tmp_path: Path) -> None:
+    torch.save({"W": weight}, tmp_path / "model_1.pt")
+    with pytest.raises(ValueError, match=r"model_1\.pt holds W .*: convert it to float32") as refused:
+        read([tmp_path / "model_1.pt"])
+    assert form in str(refused.value)
+    assert "\n" not in str(refused.value)

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from stagewise.checkpoints import writing
 from stagewise.checkpoints.checksums import LIST, is_intact, listed
-from stagewise.checkpoints.writing import LOCK, held, write, write_json
+from stagewise.checkpoints.writing import LOCK, held, write, write_folder, write_json
 
 
 def test_a_file_is_written_whole_and_nothing_else_is_left(tmp_path: Path) -> None:
@@ -156,3 +157,45 @@ def test_a_folder_that_is_read_only_is_named(code: int, tmp_path: Path) -> None:
     with pytest.raises(PermissionError, match=r"cannot be written to: choose another folder") as caught:
         write(tmp_path / "file", save)
     assert str(tmp_path) in str(caught.value)
+
+
+def test_a_folder_is_whole_listed_and_replaces_what_was_there(tmp_path: Path) -> None:
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / "old").write_text("of before")
+    write_folder(tmp_path / "new", lambda partial: (partial / "file").write_text("all of it"))
+    assert sorted(file.name for file in (tmp_path / "new").iterdir()) == [LIST, "file"]
+    assert is_intact(tmp_path / "new" / "file")
+    (tmp_path / "new" / "file").write_text("all of us")
+    assert not is_intact(tmp_path / "new" / "file")
+
+
+def test_a_folder_that_breaks_leaves_the_old_one_and_a_full_disk_is_called_so(tmp_path: Path) -> None:
+    def save(partial: Path) -> None:
+        (partial / "file").write_text("half")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    write_folder(tmp_path / "new", lambda partial: (partial / "file").write_text("old"))
+    with pytest.raises(OSError, match="the disk is full") as full:
+        write_folder(tmp_path / "new", save)
+    assert full.value.filename == str(tmp_path / "new")
+    assert (tmp_path / "new" / "file").read_text() == "old"
+    assert [file.name for file in tmp_path.iterdir()] == ["new"]
+
+
+def test_a_link_in_the_place_of_a_folder_is_replaced_and_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "new").symlink_to(tmp_path / "elsewhere")
+    write_folder(tmp_path / "new", lambda partial: (partial / "file").write_text("here"))
+    assert not (tmp_path / "new").is_symlink()
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
+def test_a_folder_that_a_killed_process_left_is_removed(tmp_path: Path) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    left = writing._partial(tmp_path / "new")
+    left = left.with_name(left.name.replace(f"-{os.getpid()}-", f"-{ended.pid}-"))
+    left.mkdir()
+    (left / "file").write_text("half")
+    write_folder(tmp_path / "new", lambda partial: (partial / "file").write_text("whole"))
+    assert [file.name for file in tmp_path.iterdir()] == ["new"]

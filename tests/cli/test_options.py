@@ -72,3 +72,18 @@ def test_stages_are_printed_in_words_or_as_data(capsys: pytest.CaptureFixture[st
     show(None, as_json=True, run="other")
     empty = json.loads(capsys.readouterr().out)
     assert empty == {"run": "other", "table": [], "turning_points": [], "events": [], "onsets": []}
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried")]
+)
+def test_too_little_memory_is_called_so(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit) as end, reported_errors():
+        raise error
+    assert end.value.exit_code == 2
+    assert capsys.readouterr().err.startswith("stagewise: there is not enough memory; make the model or the batch")
+
+
+def test_an_error_that_nothing_explains_stays_one() -> None:
+    with pytest.raises(RuntimeError, match="of another kind"), reported_errors():
+        raise RuntimeError("of another kind")

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from stagewise import architecture, models
-from stagewise.architecture import Architecture
-from stagewise.init import GaussianInit, WithoutPositions
+from stagewise.architecture import Architecture, OneHotInit
+from stagewise.init import AbstractInit, GaussianInit, WithoutPositions
 
 SAME = 1e-5
 """Log-probabilities of order one, sums in another order."""
@@ -127,3 +127,27 @@ def test_without_positions_needs_learned_ones() -> None:
 def test_a_whole_config_of_a_transformer_lens_model_builds() -> None:
     whole = models.build(Architecture({**CONFIG, "n_layers": 1})).cfg.to_dict()
     assert models.build(Architecture(whole)).cfg.to_dict() == whole
+
+
+@pytest.mark.parametrize(
+    ("change", "init", "message"),
+    [
+        ({"attn_scale": 0.0}, GaussianInit(), "attn_scale = 0, by which scores are divided"),
+        ({"attn_only": True, "parallel_attn_mlp": True}, GaussianInit(), "needs: set one of the two"),
+        ({"d_mlp": 0}, GaussianInit(), "d_mlp, the width of the MLPs, is at least 1, got 0"),
+        ({"positional_embedding_type": "rotary", "rotary_dim": 3}, GaussianInit(), "rotary_dim is even"),
+        (
+            {"n_key_value_heads": 2, "n_heads": 2, "d_head": 11, "d_model": 16},
+            OneHotInit(),
+            "OneHotInit does not fit this model",
+        ),
+        ({"normalization_type": "X"}, GaussianInit(), "refuses the config"),
+    ],
+)
+def test_a_config_that_makes_no_model_is_refused_in_a_line(
+    change: dict[str, object], init: AbstractInit, message: str
+) -> None:
+    sizes = {"n_layers": 1, "d_model": 8, "d_head": 4, "n_ctx": 6, "d_vocab": 5, "act_fn": "relu"}
+    with pytest.raises(ValueError, match=message) as refused:
+        models.build(Architecture({**sizes, **change}, init))
+    assert "\n" not in str(refused.value)

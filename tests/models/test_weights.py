@@ -60,8 +60,13 @@ def test_saved_weights_load_and_stay_apart_from_the_model() -> None:
             lambda state: state.update({"embed.W_E": torch.zeros(4, 12)}),
             r"embed.W_E: \(4, 12\) saved, \(5, 12\) in the model",
         ),
+        (lambda state: state.update({"embed.W_E": state["embed.W_E"] * 1j}), "embed.W_E: torch.complex64, no real"),
+        (
+            lambda state: state.update({"embed.W_E": state["embed.W_E"].to(torch.int8)}),
+            "embed.W_E: torch.int8, no real",
+        ),
     ],
-    ids=["missing", "unknown", "shape"],
+    ids=["missing", "unknown", "shape", "complex", "whole"],
 )
 def test_weights_that_do_not_fit_are_refused_and_nothing_is_copied(change: Callable[..., Any], message: str) -> None:
     built = build(1)
@@ -102,8 +107,12 @@ def test_weights_load_by_hugging_faces_names_and_by_the_bridges(kind: str, huggi
             lambda state: state.update({"transformer.wpe.weight": torch.zeros(4, 32)}),
             r"wpe.weight: \(4, 32\) saved, \(32, 32\) in the model",
         ),
+        (
+            lambda state: state.update({"transformer.wpe.weight": torch.ones(32, 32, dtype=torch.int8)}),
+            "wpe.weight: torch.int8, no real numbers",
+        ),
     ],
-    ids=["missing", "unknown", "shape"],
+    ids=["missing", "unknown", "shape", "whole"],
 )
 def test_weights_that_do_not_fit_a_bridge_are_refused_and_nothing_is_copied(
     change: Callable[..., Any], message: str, hugging_face: Make

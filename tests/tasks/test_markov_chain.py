@@ -241,6 +241,7 @@ def test_the_default_task_samples_and_knows_its_references() -> None:
         ({"stride": 0}, "stride must be at least one lag, got 0"),
         ({"length": 0}, "length must be positive, got 0"),
         ({"importance": 0.0}, "importance must be positive"),
+        ({"importance": 1e308}, "these logits are beyond what a float holds"),
         ({"importance": math.nan}, "importance: expected a finite number, got nan"),
         ({"temperature": -0.1}, "temperature must be positive"),
         ({"n_sequences": 0}, "n_sequences must be positive, or None"),

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from stagewise.checkpoints.run_folder import write
 from stagewise.experiments.incremental.figures import draw, ode
 from stagewise.experiments.incremental.recipes import FIGURES, SETTINGS
 from stagewise.experiments.incremental.runs import run_figure
@@ -43,8 +44,7 @@ def make(
         print(in_words(over_seeds(summary)))
         print(f"the paper, at its size: {FIGURES[figure].published}")
         drawn = draw(figure, folder, summary)
-    folder.mkdir(parents=True, exist_ok=True)
-    drawn.savefig(path := folder / f"figure-{figure}.png", dpi=150)
+    path = write(folder / f"figure-{figure}.png", lambda partial: drawn.savefig(partial, format="png", dpi=150))
     print(path)
     return path
 
