@@ -14,7 +14,7 @@ from stagewise.detection.noise import smoothed
 from stagewise.detection.onsets import TIMES, Causes
 from stagewise.detection.shapes import PARTS
 from stagewise.detection.thresholds import crossing_step
-from stagewise.detection.turning_points import Turn, from_first_peak, slowdown, turn
+from stagewise.detection.turning_points import Turn, from_first_peak, rate_of, slowdown, turn
 from stagewise.detection.verdicts import TurnVerdict
 from stagewise.table import select
 
@@ -84,8 +84,10 @@ def _of_nested(curves: Curves, criteria: StageCriteria, causes: Causes) -> list[
     *_, complete = curves
     records: list[dict[str, Any]] = []
     previous, stage = -1, 0
+    # One curve tells its noise's correlation from few checkpoints; all of them were measured on the same models.
+    rate = float(np.median([rate_of(curve) for curve in curves.values()]))
     for name, curve in curves.items():
-        lowest = turn(curve, criteria)
+        lowest = turn(curve, criteria, rate=rate)
         slow = slowdown(curves[complete], lowest.lo, lowest.hi, criteria)
         verdict = _verdict(lowest, slow, previous, criteria)
         if name == complete:

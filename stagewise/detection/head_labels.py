@@ -2,14 +2,19 @@
 
 import numpy as np
 import pandas as pd
+from scipy.ndimage import median_filter
 
 from stagewise.detection.criteria import DEFAULT, StageCriteria
 from stagewise.detection.frames import typed
 from stagewise.detection.noise import noise
 from stagewise.table import select
 
-APART = 3.0
-"""Deviations of a share's noise by which the thresholds of a name move apart."""
+APART = 3.5
+"""Deviations of a share's noise by which the thresholds of a name move apart: rows "head events" at 3 and at 4 miss
+their goals, false ones and found ones."""
+
+LEFT = 0.67
+"""Part of the deviation of white noise that a running median over three checkpoints leaves."""
 
 DIFFUSE = "diffuse"
 """The name of a head that has no relation's."""
@@ -32,9 +37,10 @@ def head_events(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> pd.Da
 
     A head takes a relation's name when its share reaches 0.5 (`enter`), and loses it ("diffuse") below 0.4 (`leave`)
     or to another one that reaches 0.5 and leads by as much as lies between the two; what lasts less than two
-    checkpoints (`dwell`) is passed over. With ten checkpoints or more both thresholds move apart by three deviations of
-    the share's noise, and so does the lead: between them it cannot be told whether the head changed, and it keeps its
-    name. A table without such rows has no events.
+    checkpoints (`dwell`) is passed over. From ten checkpoints on shares are running medians over three, and both
+    thresholds move apart by three and a half deviations of the noise that is left in them, and so does the lead:
+    between them it cannot be told whether the head changed, and it keeps its name. A table without such rows has no
+    events.
 
     Source: the labels, dwell times and migrations follow the analysis released with Yüksel et al. (2026),
     arXiv:2602.19143; leaving later than entering (hysteresis) is this library's.
@@ -57,8 +63,8 @@ def head_labels(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> pd.Da
 
     A head has a relation's name where its share is surely half (`enter`) or more, "diffuse" where all shares are surely
     less, and "cannot be told" otherwise: where the threshold lies within the error of its largest share, or where
-    another relation's share is within both errors of it. The error is the larger one of three deviations of the share's
-    noise between checkpoints, from ten of them on, and of the 95 % interval over sequences.
+    another relation's share is within both errors of it. The error is the larger one of three and a half deviations
+    of the share's noise between checkpoints, from ten of them on, and of the 95 % interval over sequences.
 
     Returns a row a head and checkpoint: its `label`, the largest `share`, and its `lead` over the second one. A table
     without such rows has none.
@@ -100,7 +106,10 @@ def _told(shares: pd.DataFrame, error: np.ndarray, criteria: StageCriteria) -> p
 def _labels(shares: pd.DataFrame, criteria: StageCriteria) -> pd.Series:
     current, labels = DIFFUSE, []
     known = len(shares) >= criteria.fewest
-    margin = APART * float(noise(shares.to_numpy(float).T).max()) if known else 0.0
+    margin = APART * LEFT * float(noise(shares.to_numpy(float).T).max()) if known else 0.0
+    if known:
+        smooth = median_filter(shares.to_numpy(float), size=(3, 1), mode="nearest")
+        shares = pd.DataFrame(smooth, shares.index, shares.columns)
     enter, leave = min(criteria.enter + margin, (1 + criteria.enter) / 2), max(criteria.leave - margin, 0.0)
     lead = criteria.enter - criteria.leave + margin
     for share in shares.to_dict("records"):

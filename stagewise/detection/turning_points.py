@@ -48,7 +48,17 @@ class Turn(NamedTuple):
         return None
 
 
-def turn(curve: pd.DataFrame, criteria: StageCriteria = DEFAULT, seed: int = 0) -> Turn:
+def rate_of(curve: pd.DataFrame) -> float:
+    """Return how far a curve's noise is correlated between checkpoints, from its lowest one on, if that is enough.
+
+    Before the minimum a curve bends while it falls, which looks like correlation.
+    """
+    values = curve["value"].to_numpy(float)
+    t = int(smoothed(values).argmin())
+    return float(correlation(values[t:] if len(values) - t >= TAIL else values))
+
+
+def turn(curve: pd.DataFrame, criteria: StageCriteria = DEFAULT, seed: int = 0, rate: float = 0.0) -> Turn:
     """Find where a curve is lowest: the minimum of a polynomial of fourth degree in the log step, fitted to its valley.
 
     The interval is from the minima of refits with new noise, as correlated as that of the curve, and with resamples of
@@ -59,16 +69,16 @@ def turn(curve: pd.DataFrame, criteria: StageCriteria = DEFAULT, seed: int = 0) 
             `resamples`.
         criteria: `neighbours` and `simulations` count.
         seed: of the simulations under the null.
+        rate: the least correlation of the noise between checkpoints that the test takes, as other curves have it.
     """
     steps, values = curve["step"].to_numpy(), curve["value"].to_numpy()
     smooth, sigma, generator = smoothed(values), float(noise(values)), np.random.default_rng(seed)
     t = int(smooth.argmin())
-    # Before the minimum a curve bends while it falls, which looks like correlation: take it from where it rises.
-    rate = float(correlation(values[t:] if len(values) - t >= TAIL else values))
+    own = rate_of(curve)
     rise = _rise(smooth)
-    draws = correlated_noise(generator, sigma, rate, (criteria.simulations, len(steps)))
+    draws = correlated_noise(generator, sigma, max(rate, own), (criteria.simulations, len(steps)))
     as_large = (_rise(smoothed(monotone(smooth, increasing=False) + draws)) >= rise).sum()
-    step, lo, hi = _minimum(curve, t, rate, criteria, generator)
+    step, lo, hi = _minimum(curve, t, own, criteria, generator)
     return Turn(
         step=step,
         lo=lo,

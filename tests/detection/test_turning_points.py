@@ -54,3 +54,11 @@ def test_a_plateau_is_slow_and_a_straight_fall_in_the_logarithm_is_not() -> None
     assert slowdown(curve(two_falls + 0.1 * NOISE), 100, 250) < 0.2
     assert slowdown(curve(8 - np.log1p(STEPS) + 0.1 * NOISE), 100, 250) > 0.7
     assert slowdown(curve(two_falls + 0.1 * NOISE), 100, 250, StageCriteria(peak=1e6)) == 1.0
+
+
+def test_noise_that_other_curves_show_to_be_slow_makes_a_rise_less_sure() -> None:
+    steps = np.arange(0, 600, 10)
+    values = 2 - 1.5 * steps / 600 + 0.05 * np.random.default_rng(3).standard_normal(60).cumsum()
+    curve = pd.DataFrame({"step": steps, "value": values})
+    assert turn(curve, rate=0.9).p_value >= turn(curve).p_value
+    assert turn(curve, rate=0.0).p_value == turn(curve).p_value
