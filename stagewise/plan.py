@@ -64,8 +64,8 @@ def checked(value: Any, hint: Any, key: str, *, described: bool = False) -> Any:
     value = _plain(value, hint)
     if not _fits(value, hint, described):
         came = json.dumps(value) if value is None or isinstance(value, bool) else reprlib.repr(value)
-        small = ", and at most 2^62" if type(value) is int and value > LARGE else ""
-        raise ValueError(f"{key}: expected {in_words(hint)}{small}, got {came}")
+        most = ", and at most 2^62" * (type(value) is int and value > LARGE)
+        raise ValueError(f"{key}: expected {in_words(hint)}{most}, got {came}")
     return value
 
 
@@ -75,9 +75,8 @@ def _plain(value: Any, hint: Any) -> Any:
     kinds = (hint, *typing.get_args(hint))
     if type(value) is int and float in kinds and int not in kinds and _is_finite(value):
         return float(value)
-    return (
-        tuple(value) if isinstance(value, list) and any(typing.get_origin(each) is tuple for each in kinds) else value
-    )
+    takes_tuples = any(typing.get_origin(each) is tuple for each in kinds)
+    return tuple(value) if isinstance(value, list) and takes_tuples else value
 
 
 def _fits(value: Any, hint: Any, described: bool) -> bool:

@@ -21,6 +21,7 @@ from stagewise.loss import ScoredPredictions
 from stagewise.table import Quantity as Quantity
 from stagewise.table import check_axes, check_labels
 from stagewise.task import Batch
+from stagewise.task import chosen as chosen
 
 Statistic = Callable[[np.ndarray], np.ndarray]
 """From means over the batch, with leading axes of any number, to values with the same leading axes."""
@@ -194,22 +195,6 @@ class AbstractCircuitProbe(AbstractProbe):
     @abc.abstractmethod
     def read_circuits(self, circuits: Circuits) -> list[Reading]:
         """Return the readings of the circuits; without intervals, since no batch is involved."""
-
-
-def chosen(requested: Sequence[str] | None, available: Mapping[str, Tensor], kind: str) -> list[str]:
-    """Return the requested names, each once, or all names.
-
-    Raises:
-        ValueError: a name that the batch does not have, or no names at all.
-    """
-    if not available:
-        raise ValueError(f"the batch has no {kind}s; a task's `probe_batch` has those that the task defines")
-    names = list(available) if requested is None else list(dict.fromkeys(requested))
-    if unknown := [name for name in names if name not in available]:
-        raise ValueError(
-            f"the batch has no {kind} {', '.join(map(repr, unknown))}; it has {', '.join(map(repr, available))}"
-        )
-    return names
 
 
 def example_view(

@@ -5,7 +5,7 @@ The glossary of axes and columns is that of the package: `help(stagewise)`.
 
 import abc
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -145,7 +145,7 @@ class Batch:
         """The names of the nested partial solutions in their order, the complete one last."""
         if self.nested is not None:
             return self.nested
-        return tuple(name for name, log_probs in self.references.items() if not _is_uniform(log_probs))
+        return tuple(name for name, log_probs in self.references.items() if (log_probs != log_probs.flatten()[0]).any())
 
     def with_references(
         self, references: Mapping[str, Float[Tensor, "batch pos token"]], contexts: Mapping[str, int] | None = None
@@ -164,8 +164,20 @@ class Batch:
         )
 
 
-def _is_uniform(log_probs: Float[Tensor, "batch pos token"]) -> bool:
-    return bool((log_probs == log_probs.flatten()[0]).all())
+def chosen(requested: Iterable[str] | None, available: Mapping[str, Tensor], kind: str) -> list[str]:
+    """Return the requested names, each once, or all names.
+
+    Raises:
+        ValueError: a name that the batch does not have, or no names at all.
+    """
+    if not available:
+        raise ValueError(f"the batch has no {kind}s; a task's `probe_batch` has those that the task defines")
+    names = list(available) if requested is None else list(dict.fromkeys(requested))
+    if unknown := [name for name in names if name not in available]:
+        raise ValueError(
+            f"the batch has no {kind} {', '.join(map(repr, unknown))}; it has {', '.join(map(repr, available))}"
+        )
+    return names
 
 
 class AbstractTask(abc.ABC):

@@ -61,6 +61,7 @@ def test_a_logarithmic_schedule_without_density_or_from_zero_is_refused(per_deca
 
 NEEDED: dict[str, dict[str, Any]] = {
     "Text": {"tokenizer": "tokenizer.json", "text": "a text"},
+    "Tokens": {"file": "tokens.pt"},
     "Windows": {"task": MarkovChain(), "context": 2},
 }
 """Arguments of the tasks that need some."""

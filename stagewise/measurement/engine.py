@@ -56,7 +56,7 @@ def measure(
     to disk checkpoint by checkpoint, and a large table is mapped from a file, see `parts.join`.
 
     Args:
-        series: the checkpoints; one is in memory at a time. Of several series, as of several seeds, one table.
+        series: the checkpoints; the next one is read while one is measured. Of several series, one table.
         probes: what to measure.
         batch: the fixed probe batch.
         folder: where to keep each checkpoint's rows, from which an interrupted measurement resumes; rows of another
@@ -68,8 +68,7 @@ def measure(
             takes a quarter of what is free, half a gigabyte at most.
         workers: processes of one thread, each with a checkpoint at a time. The rows are the same, in the same order.
         executor: in place of these processes, as in `sweeping.sweep`; its workers see the folder.
-        by_hooks: run every edited pass with TransformerLens's hooks, even where the lean passes, which are many times
-            faster, give the model's own predictions.
+        by_hooks: run every edited pass with TransformerLens's hooks, even where lean passes give the same numbers.
         progress: show a bar.
 
     Raises:

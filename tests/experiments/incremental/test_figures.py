@@ -48,7 +48,7 @@ def summary_of(folder: Path) -> pd.DataFrame:
 def test_a_figure_shows_the_curve_of_every_reference(kind: str, measured_run: Path) -> None:
     drawn = incremental_figures.draw(figure_of(kind), measured_run.parent, summary_of(measured_run))
     rows = read_table(measured_run).query("probe == 'KLToReference' and quantity == 'kl' and nested > 0")
-    lines = [line for ax in drawn.findobj(match=lambda each: hasattr(each, "get_lines")) for line in ax.get_lines()]
+    lines = [line for part in drawn.subfigs for ax in part.axes for line in ax.get_lines()]
     shown = [np.asarray(line.get_ydata(), dtype=float) for line in lines]
     for reference, curve in rows.sort_values("step").groupby("reference"):
         values = curve["value"].to_numpy()
