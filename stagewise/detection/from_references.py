@@ -14,7 +14,7 @@ from stagewise.detection.noise import smoothed
 from stagewise.detection.onsets import TIMES, Causes
 from stagewise.detection.shapes import PARTS
 from stagewise.detection.thresholds import crossing_step
-from stagewise.detection.turning_points import Turn, from_first_peak, rate_of, slowdown, turn
+from stagewise.detection.turning_points import Turn, from_first_peak, has_tail, rate_of, slowdown, turn
 from stagewise.detection.verdicts import TurnVerdict
 from stagewise.table import select
 
@@ -85,7 +85,8 @@ def _of_nested(curves: Curves, criteria: StageCriteria, causes: Causes) -> list[
     records: list[dict[str, Any]] = []
     previous, stage = -1, 0
     # One curve tells its noise's correlation from few checkpoints; all of them were measured on the same models.
-    rate = float(np.median([rate_of(curve) for curve in curves.values()]))
+    rates = [rate_of(curve) for curve in curves.values() if has_tail(curve)]
+    rate = float(np.median(rates)) if len(rates) > 1 else 0.0
     for name, curve in curves.items():
         lowest = turn(curve, criteria, rate=rate)
         slow = slowdown(curves[complete], lowest.lo, lowest.hi, criteria)

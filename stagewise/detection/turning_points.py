@@ -48,6 +48,11 @@ class Turn(NamedTuple):
         return None
 
 
+def has_tail(curve: pd.DataFrame) -> bool:
+    """Whether there are enough checkpoints from a curve's lowest one on to tell how far noise is correlated."""
+    return len(curve) - int(smoothed(curve["value"].to_numpy(float)).argmin()) >= TAIL
+
+
 def rate_of(curve: pd.DataFrame) -> float:
     """Return how far a curve's noise is correlated between checkpoints, from its lowest one on, if that is enough.
 
