@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import os
 import re
 import struct
 import zipfile
@@ -207,6 +208,8 @@ def load_file(path: Path, fix: str = RESTORE) -> Any:
 def _loaded(path: Path) -> Any:
     from safetensors.torch import load_file as load_safetensors
 
+    if path.is_dir():  # which safetensors calls a missing device
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if path.suffix == ".safetensors":
         return load_safetensors(path)
     # Torch compares no checksums: a flipped bit would be another weight.

@@ -46,10 +46,12 @@ def _wrapped(module: Any) -> Bridge:
     kind = type(module).__name__
     try:
         with torch.random.fork_rng(devices=[]):
-            bridge: Bridge = build_bridge_from_module(module, kind, hf_config=module.config, model_name=kind)
-            return bridge
+            bridge: Any = build_bridge_from_module(module, kind, hf_config=module.config, model_name=kind)
     except Exception as reason:  # bridges fail in many ways on a config that they do not know
         raise ValueError(f"TransformerLens has no bridge for {kind} of this config: {_line(reason)}") from reason
+    if not isinstance(bridge, Bridge):
+        raise ValueError(f"TransformerLens's bridge around {kind} shows no one stack of layers to measure")
+    return bridge
 
 
 def _line(reason: Exception) -> str:

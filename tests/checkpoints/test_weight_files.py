@@ -151,3 +151,10 @@ def test_what_nothing_can_be_computed_with_is_refused_in_a_line(weight: Tensor, 
         read([tmp_path / "model_1.pt"])
     assert form in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["w.safetensors", "w.pt"])
+def test_a_folder_in_the_place_of_a_file_is_named(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).mkdir()
+    with pytest.raises(IsADirectoryError, match=name):
+        read([tmp_path / name])
