@@ -239,7 +239,7 @@ def tables(draw: st.DrawFn) -> pd.DataFrame:
     return table.drop(columns=[*gone]) if draw(st.booleans()) else table.sample(frac=1, random_state=0)
 
 
-@pytest.mark.parametrize("examples", [6, pytest.param(250, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("examples", [2, pytest.param(250, marks=pytest.mark.slow)])
 def test_stages_are_found_in_any_table_or_it_is_refused(examples: int, tmp_path: Path) -> None:
     path = tmp_path / TABLE
     path.parent.mkdir()
@@ -276,7 +276,7 @@ ARGUMENTS = st.lists(
 COMMANDS = st.sampled_from(["train", "measure", "stages", "report", "audit", "sweep", "run", "nonsense"])
 
 
-@pytest.mark.parametrize("examples", [15, pytest.param(600, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("examples", [4, pytest.param(600, marks=pytest.mark.slow)])
 def test_a_command_line_ends_with_a_status_and_never_a_traceback(
     examples: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

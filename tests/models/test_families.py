@@ -18,7 +18,7 @@ def documented() -> dict[str, list[str]]:
     return {name: outcomes for name, *outcomes in rows[2:]}
 
 
-@pytest.mark.parametrize("name", ["gpt_oss", "deepseek_v3", "gemma4_text"])
+@pytest.mark.parametrize("name", ["gpt_oss", "deepseek_v3", pytest.param("gemma4_text", marks=pytest.mark.slow)])
 def test_sinks_latent_attention_and_tokens_that_are_read_again_come_out_right(name: str) -> None:
     outcomes = tried(FAMILIES[name])
     assert outcomes["ablation"].agrees

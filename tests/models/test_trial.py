@@ -23,7 +23,7 @@ def untried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trial, "_TRIED", {})
 
 
-@pytest.mark.parametrize("kind", ["rotary", "grouped queries", "Gemma2"])
+@pytest.mark.parametrize("kind", ["grouped queries"])
 def test_models_edit_as_they_say(kind: str, subject: Make) -> None:
     one = subject(kind)
     models.check_edits(one.built, KINDS, one.tokens)
