@@ -1,6 +1,7 @@
 """Fixtures that several test files share: a small task, hand-made views, a small trained run, Hugging Face models."""
 
 import concurrent.futures
+import contextlib
 import copy
 import gc
 import importlib.util
@@ -63,17 +64,31 @@ def frozen() -> None:
     gc.freeze()
 
 
+@contextlib.contextmanager
+def unchecked_types() -> Iterator[None]:
+    before = jaxtyping.config.jaxtyping_disable
+    jaxtyping.config.update("jaxtyping_disable", True)
+    try:
+        yield
+    finally:
+        jaxtyping.config.update("jaxtyping_disable", before)
+
+
+@pytest.fixture(scope="module")
+def unchecked() -> Iterator[None]:
+    """No run-time type checks in a module of whole runs: what it calls is checked where it is tested by itself."""
+    with unchecked_types():
+        yield
+
+
 @pytest.fixture(autouse=True, scope="session")
 def checked_once() -> Iterator[None]:
     """Check the types of a velocity in its first evaluation: in every one of a solver's they take most of its time."""
 
     def solve_once_checked(velocity: Callable[..., Any], span: Any, start: Any, *arguments: Any, **named: Any) -> Any:
         velocity(span[0], start)
-        jaxtyping.config.update("jaxtyping_disable", True)
-        try:
+        with unchecked_types():
             return solve_ivp(velocity, span, start, *arguments, **named)
-        finally:
-            jaxtyping.config.update("jaxtyping_disable", False)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("stagewise.theory.dynamics.solve_ivp", solve_once_checked)
@@ -134,11 +149,11 @@ class AtOnce(concurrent.futures.Executor):
 
 @pytest.fixture
 def no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sweeps, and restricted-context models, run in this process: in one of their own it takes seconds to import torch.
+    """What asks for processes runs in this one: in one of their own it takes seconds to import torch.
 
     A real pool of processes is tested in tests/test_sweeping.py.
     """
-    for module in ("sweeping", "baselines"):
+    for module in ("sweeping", "baselines", "measurement.measuring"):
         monkeypatch.setattr(f"stagewise.{module}.worker_pool", lambda workers: AtOnce())
 
 

@@ -17,7 +17,7 @@ from stagewise.probes import AttentionTo, Loss
 from stagewise.reporting.page import report
 from stagewise.tasks import RepeatedTokens
 
-pytestmark = pytest.mark.usefixtures("undrawn")
+pytestmark = pytest.mark.usefixtures("undrawn", "unchecked")
 
 SAVED = [0, 1, 2, 3, 5, 8, 12, 16, 20, 24, 28, 30]
 TASK = RepeatedTokens(16, length=8, bos=0)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.usefixtures("few_sequences", "undrawn")
+pytestmark = pytest.mark.usefixtures("few_sequences", "undrawn", "unchecked")
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))

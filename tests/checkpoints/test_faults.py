@@ -15,6 +15,8 @@ from stagewise.checkpoints.run_folder import TABLE
 from stagewise.cli.app import app
 from stagewise.probes import Loss
 
+pytestmark = pytest.mark.usefixtures("unchecked")
+
 WEIGHTS = "model.safetensors"
 STEPS = (0, 10, 20)
 Saved = Callable[..., dict[str, bytes]]

@@ -13,7 +13,7 @@ from stagewise.cli.app import app
 from stagewise.cli.names import TASKS
 from stagewise.cli.recipes import recipe_in
 
-pytestmark = pytest.mark.usefixtures("few_sequences")
+pytestmark = pytest.mark.usefixtures("few_sequences", "unchecked")
 
 OWN = Path(__file__).parents[2] / "examples" / "own_task_and_probe.py"
 

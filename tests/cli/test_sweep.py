@@ -8,6 +8,8 @@ from typer.testing import CliRunner
 
 from stagewise.cli.app import app
 
+pytestmark = pytest.mark.usefixtures("unchecked")
+
 TINY = ["--steps", "4", "--set", "plan.batch_size=8", "--set", "plan.save=[1,2,3]", "--set", "task.n_sequences=32"]
 SMALL = ["--set", "task.spans=[1,1]", "--set", "task.d_vocab=4", "--heads", "1", "--no-restricted"]
 QUIET = ["--quiet", "--workers", "1"]

@@ -12,6 +12,8 @@ from stagewise.detection.from_references import nested_references
 from stagewise.detection.stages import find_stages
 from stagewise.detection.verdicts import TurnVerdict
 
+pytestmark = pytest.mark.usefixtures("unchecked")
+
 STEPS = np.unique(np.concatenate([[0, 1, 2, 4, 8], np.arange(15, 901, 15)]))
 NAMES = ("A*_1", "A*_1:2", "A*_1:3")
 

@@ -10,6 +10,8 @@ from stagewise.detection.criteria import StageCriteria
 from stagewise.detection.onsets import find_onsets
 from stagewise.detection.verdicts import OnsetVerdict
 
+pytestmark = pytest.mark.usefixtures("unchecked")
+
 STEPS = np.unique(np.concatenate([np.arange(0, 9), np.geomspace(10, 3000, 40).astype(int)]))
 RELATIONS = ("previous token", "duplicate token", "induction", "first token", "self", "a", "b", "c")
 

@@ -19,6 +19,8 @@ from stagewise.measurement.parts import join
 from stagewise.probes import AttentionTo, KLToReference, Loss
 from stagewise.tasks import MarkovChain
 
+pytestmark = pytest.mark.usefixtures("unchecked")
+
 
 def assert_equal(found: Stages, expected: Stages) -> None:
     for field in dataclasses.fields(Stages):

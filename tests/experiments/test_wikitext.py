@@ -19,6 +19,8 @@ from stagewise.reporting.sections.text import RANDOM, TEXT, text_section
 from stagewise.table import select
 from stagewise.tasks import WikiText
 
+pytestmark = pytest.mark.usefixtures("unchecked")
+
 SIZES = ["--vocab-size", "262", "--length", "12", "--steps", "6", "--layers", "1", "--quiet"]
 
 

@@ -19,6 +19,8 @@ from stagewise.probes import HeadAblation, RestrictedContextKL
 from stagewise.probes.default_probes import default_probes
 from stagewise.tasks import RepeatedTokens
 
+pytestmark = pytest.mark.usefixtures("unchecked")
+
 SAME = 1e-5
 """The bound for every quantity of every probe."""
 

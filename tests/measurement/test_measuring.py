@@ -34,9 +34,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_two_processes_give_the_rows_of_one_in_the_same_order_and_say_what_they_take(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("fixture", ["no_workers", pytest.param("folder", marks=pytest.mark.slow)])
+def test_two_workers_give_the_rows_of_one_in_the_same_order_and_say_what_they_take(
+    fixture: str,
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
+    request.getfixturevalue(fixture)  # two processes, or this one in their place
     series = open_series(folder)
     monkeypatch.setattr("stagewise.measurement.forecast.WORTH_SAYING", 0)
     several = measure(series, PROBES, BATCH, workers=2)

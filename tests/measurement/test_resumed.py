@@ -32,6 +32,8 @@ from stagewise.table import ARRAYS, maps_in
 from stagewise.task import Batch
 from stagewise.tasks import MarkovChain
 
+pytestmark = pytest.mark.usefixtures("unchecked")
+
 Make = Callable[..., CheckpointSeries]
 
 TASK = MarkovChain(d_vocab=4, spans=(1, 1, 1), length=4)

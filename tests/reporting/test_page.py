@@ -18,6 +18,8 @@ from stagewise.reporting.page import filled_sections, report
 from stagewise.reporting.sections import LAST, SECTIONS
 from stagewise.tasks import MarkovChain
 
+pytestmark = pytest.mark.usefixtures("unchecked")
+
 TASK = MarkovChain(spans=(1, 1), length=3)
 
 

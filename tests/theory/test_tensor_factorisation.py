@@ -11,6 +11,8 @@ from stagewise.theory.competitive import plateau_losses
 from stagewise.theory.dynamics import predict, solve
 from stagewise.theory.tensor_factorisation import Heads, TensorFactorisation, half_times
 
+pytestmark = pytest.mark.usefixtures("unchecked")
+
 HALF_TIME = 0.03
 """Known half-times have two or three digits."""
 

@@ -20,6 +20,8 @@ from stagewise.experiments.emergence.recipes import (
 )
 from stagewise.sweeping import sweep
 
+pytestmark = pytest.mark.usefixtures("unchecked")
+
 ROOT = Path(__file__).parents[3]
 
 

@@ -19,6 +19,8 @@ from stagewise.recipe import Recipe
 from stagewise.table import select
 from stagewise.training import train
 
+pytestmark = pytest.mark.usefixtures("unchecked")
+
 GROUPS = ("I(1)", "I(2)", "I(3)")
 FINAL_KL = 0.1
 """Nats to the law itself at the end; the paper's own run ends at 0.09."""

@@ -14,6 +14,8 @@ from stagewise.experiments.incremental.recipes import FIGURES, SCALES, SETTINGS,
 from stagewise.recipe import Recipe
 from stagewise.training import train
 
+pytestmark = pytest.mark.usefixtures("unchecked")
+
 
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_every_run_can_be_sampled_and_is_found_by_a_figure(setting: str) -> None:

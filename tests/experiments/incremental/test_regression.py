@@ -21,6 +21,8 @@ from stagewise.theory.dynamics import predict
 from stagewise.theory.tensor_factorisation import TensorFactorisation, half_times
 from stagewise.training import train
 
+pytestmark = pytest.mark.usefixtures("unchecked")
+
 PLATEAU = 0.05
 SHORT = sgd(steps=200, save_every=20)
 

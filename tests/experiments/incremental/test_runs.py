@@ -19,6 +19,8 @@ from stagewise.recipe import Recipe, TrainPlan
 from stagewise.table import select
 from stagewise.tasks import MarkovChain
 
+pytestmark = pytest.mark.usefixtures("unchecked")
+
 PLAN = TrainPlan(steps=6, batch_size=16, learning_rate=0.08, save=frozenset({0, 2, 4}))
 
 

@@ -8,6 +8,8 @@ import pytest
 
 from stagewise.experiments.scan_and_snap.figure_7 import draw_maps, figure_7
 
+pytestmark = pytest.mark.usefixtures("unchecked")
+
 
 def test_it_writes_the_maps_and_what_they_say(letters: str, tmp_path: Path) -> None:
     printed = figure_7(tmp_path, data=letters, steps=6, progress=False)

@@ -10,6 +10,8 @@ from stagewise.checkpoints.checksums import LIST
 from stagewise.cli.app import app
 from stagewise.experiments.scan_and_snap import figures
 
+pytestmark = pytest.mark.usefixtures("unchecked")
+
 
 def call(*arguments: str) -> tuple[int, str]:
     result = CliRunner().invoke(app, ["run", "scan-and-snap", "--quiet", *arguments])

@@ -14,6 +14,8 @@ from stagewise.experiments.scan_and_snap.yz_training import Rates
 from stagewise.tasks import syn_medium, syn_small
 from stagewise.theory.scan_and_snap import growth_factor
 
+pytestmark = pytest.mark.usefixtures("unchecked")
+
 TASK = syn_small()
 RECORDED = 0.001
 """Nats, in the mean and in the standard deviation of a cell: the recorded numbers have three decimals."""

@@ -9,6 +9,8 @@ from stagewise.experiments.scan_and_snap import wikitext_trajectory
 from stagewise.experiments.scan_and_snap.wikitext_model import Baseline, columns, probe_entropy, text_loss
 from stagewise.tasks import WikiText
 
+pytestmark = pytest.mark.usefixtures("unchecked")
+
 
 def test_it_writes_losses_and_entropies_by_step(letters: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wikitext_trajectory, "ENTROPY_EVERY", 2)
