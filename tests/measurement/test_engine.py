@@ -205,7 +205,7 @@ def test_a_sequence_without_scored_positions_is_refused(series_of: Make, batch: 
 
 
 def test_a_hook_that_the_model_does_not_have_is_refused(series_of: Make, batch: Batch) -> None:
-    with pytest.raises(ValueError, match=r"the model has no hook blocks\.0\.attn\.hook_nothing; it has .* others"):
+    with pytest.raises(ValueError, match=r"has no hook blocks\.0\.attn\.hook_nothing; it has .* others"):
         measure(series_of(), [Curious()], batch, progress=False)
 
 
