@@ -5,14 +5,16 @@ import hashlib
 import importlib.metadata
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 
 from stagewise.table import ARRAYS, DECLARED
+
+Found = TypeVar("Found")
 
 Plain = dict[str, dict[str, Any]]
 """Column -> its type and its values, none of which is a nan or infinite."""
@@ -107,3 +109,26 @@ def largest(onsets: pd.DataFrame, most: int) -> pd.DataFrame:
     """Return the onsets that change their level most, so many at most, in the order that they are in."""
     size = (onsets["after"] - onsets["before"]).abs().sort_values(ascending=False, kind="stable")
     return onsets[onsets.index.isin(size.index[:most])]
+
+
+def load(path: Path, missing: str, build: Callable[[dict[str, Any]], Found]) -> Found:
+    """Read findings from the JSON file that their `save` wrote.
+
+    Args:
+        path: of the file.
+        missing: what to do where it is not there.
+        build: makes the findings of what the file holds.
+
+    Raises:
+        FileNotFoundError: it is not there.
+        ValueError: it is not readable, or another version wrote it.
+    """
+    from stagewise.checkpoints.json_files import read_json
+
+    if not path.exists():
+        raise FileNotFoundError(f"{path} is not there: {missing}")
+    written = read_json(path, "delete it, what it holds is found anew")
+    try:
+        return build(written)
+    except (KeyError, TypeError) as reason:
+        raise ValueError(f"{path} was written by another version of stagewise: delete it ({reason})") from reason

@@ -13,7 +13,7 @@ import pandas as pd
 
 from stagewise.detection import lineage_words
 from stagewise.detection.criteria import DEFAULT, StageCriteria
-from stagewise.detection.frames import code, digest, from_plain, plain, typed
+from stagewise.detection.frames import code, digest, from_plain, load, plain, typed
 from stagewise.detection.kinds import OUTPUTS, PATTERNS, Readings, has_patterns, kinds_of, near, readings_of
 from stagewise.detection.moves import moves_of, without_passing, without_short
 from stagewise.table import head_label
@@ -132,17 +132,12 @@ def load_lineage(folder: str | Path) -> Lineage:
         FileNotFoundError: there is none.
         ValueError: the file is not readable, or another version wrote it.
     """
-    from stagewise.checkpoints.json_files import read_json
 
-    path = Path(folder) / LINEAGE
-    if not path.exists():
-        raise FileNotFoundError(f"{path} is not there: save what `find_lineage` returns into {folder} first")
-    written = read_json(path, "delete it, and find it anew")
-    try:
+    def build(written: dict[str, Any]) -> Lineage:
         frames = {name: from_plain(written[name]) for name in FRAMES}
         return Lineage(run=written["run"], digest=written["digest"], **frames)
-    except (KeyError, TypeError) as reason:
-        raise ValueError(f"{path} was written by another version of stagewise: delete it ({reason})") from reason
+
+    return load(Path(folder) / LINEAGE, f"save what `find_lineage` returns into {folder} first", build)
 
 
 def lineage_of(folder: str | Path) -> Lineage | None:

@@ -13,7 +13,7 @@ from scipy import stats
 
 from stagewise.detection import seed_words
 from stagewise.detection.criteria import DEFAULT, StageCriteria
-from stagewise.detection.frames import from_plain, plain, typed
+from stagewise.detection.frames import from_plain, load, plain, typed
 from stagewise.detection.noise import QUANTILE
 from stagewise.detection.pooled import pooled
 from stagewise.detection.roles import ROLES, head_roles, with_roles
@@ -137,16 +137,11 @@ def load_replicates(folder: str | Path) -> Replicates:
         FileNotFoundError: there are none.
         ValueError: the file is not readable, or another version wrote it.
     """
-    from stagewise.checkpoints.json_files import read_json
 
-    path = Path(folder) / REPLICATES
-    if not path.exists():
-        raise FileNotFoundError(f"{path} is not there: save what `find_replicates` returns into {folder} first")
-    written = read_json(path, "delete it, and find them anew")
-    try:
+    def build(written: dict[str, Any]) -> Replicates:
         return Replicates(tuple(written["runs"]), *(from_plain(written[name]) for name in FRAMES))
-    except (KeyError, TypeError) as reason:
-        raise ValueError(f"{path} was written by another version of stagewise: delete it ({reason})") from reason
+
+    return load(Path(folder) / REPLICATES, f"save what `find_replicates` returns into {folder} first", build)
 
 
 def _of_run(found: Stages, roles: pd.DataFrame) -> Iterator[dict[str, Any]]:

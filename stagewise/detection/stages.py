@@ -12,7 +12,7 @@ import pandas as pd
 
 from stagewise.detection import words
 from stagewise.detection.criteria import DEFAULT, StageCriteria
-from stagewise.detection.frames import code, digest, from_plain, plain, typed
+from stagewise.detection.frames import code, digest, from_plain, load, plain, typed
 from stagewise.detection.from_onsets import onset_stages, too_few
 from stagewise.detection.from_references import POINTS, nested_references, reference_stages, turning_points
 from stagewise.detection.head_labels import head_events
@@ -209,19 +209,14 @@ def load_stages(folder: str | Path) -> Stages:
         FileNotFoundError: there are none.
         ValueError: the file is not readable, or another version wrote it.
     """
-    path = Path(folder) / STAGES
-    if not path.exists():
-        raise FileNotFoundError(f"{path} is not there: find the stages first, with `stagewise stages {folder}`")
-    written = _read(path)
-    try:
-        frames = {name: from_plain(written[name]) for name in FRAMES}
-        criteria = StageCriteria(**written["criteria"])
+
+    def build(written: dict[str, Any]) -> Stages:
         return Stages(
-            run=written["run"], references=tuple(written["references"]), criteria=criteria, digest=written["digest"],
-            **frames,
+            run=written["run"], references=tuple(written["references"]), criteria=StageCriteria(**written["criteria"]),
+            digest=written["digest"], **{name: from_plain(written[name]) for name in FRAMES},
         )  # fmt: skip
-    except (KeyError, TypeError) as reason:
-        raise ValueError(f"{path} was written by another version of stagewise: delete it ({reason})") from reason
+
+    return load(Path(folder) / STAGES, f"find the stages first, with `stagewise stages {folder}`", build)
 
 
 def _saved(folder: Path, table: pd.DataFrame, criteria: StageCriteria | None) -> Stages | None:
