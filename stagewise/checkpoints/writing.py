@@ -35,23 +35,10 @@ def write(path: Path, save: Callable[[Path], object]) -> Path:
     Raises:
         OSError: it could not be written; the message says whether the disk is full or the folder read-only.
     """
-    partial = _partial(path)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _remove_leftovers(path)
+    with _in_its_place(path) as partial:
         os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666))
         save(partial)
-        with open(partial, "rb+") as file:
-            os.fsync(file.fileno())
-        checksums.record(path, file_sha256(partial))
-        os.replace(partial, path)
-    except BaseException as reason:
-        explained = _explained(reason, path, partial)
-        with contextlib.suppress(OSError):
-            partial.unlink(missing_ok=True)
-        if explained is not None:
-            raise explained from reason
-        raise
+        _settle(partial, path)
     return path
 
 
@@ -68,25 +55,38 @@ def write_folder(path: Path, save: Callable[[Path], object]) -> Path:
     Raises:
         OSError: it could not be written; the message says whether the disk is full or the folder read-only.
     """
+    with _in_its_place(path) as partial:
+        partial.mkdir()
+        save(partial)
+        for written in sorted(each for each in partial.rglob("*") if each.is_file()):
+            _settle(written, written)
+        _remove(path)
+    return path
+
+
+@contextlib.contextmanager
+def _in_its_place(path: Path) -> Iterator[Path]:
+    """Give a temporary name and rename what was written under it; after any error remove it, and say the reason."""
     partial = _partial(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _remove_leftovers(path)
-        partial.mkdir()
-        save(partial)
-        for written in sorted(each for each in partial.rglob("*") if each.is_file()):
-            with open(written, "rb+") as file:
-                os.fsync(file.fileno())
-            checksums.record(written, file_sha256(written))
-        _remove(path)
+        yield partial
         os.replace(partial, path)
     except BaseException as reason:
-        explained = _explained(reason, path, partial / "probe")
-        shutil.rmtree(partial, ignore_errors=True)
+        explained = _explained(reason, path, partial / "probe" if partial.is_dir() else partial)
+        with contextlib.suppress(OSError):
+            _remove(partial)
         if explained is not None:
             raise explained from reason
         raise
-    return path
+
+
+def _settle(written: Path, path: Path) -> None:
+    """Sync a written file, and list its checksum under the path that it will have."""
+    with open(written, "rb+") as file:
+        os.fsync(file.fileno())
+    checksums.record(path, file_sha256(written))
 
 
 def _partial(path: Path) -> Path:

@@ -1,7 +1,9 @@
 """Frames of findings: columns of fixed types, as plain data for JSON and back, and a digest of what they came from."""
 
+import abc
 import functools
 import hashlib
+import html
 import importlib.metadata
 import json
 import math
@@ -18,6 +20,21 @@ Found = TypeVar("Found")
 
 Plain = dict[str, dict[str, Any]]
 """Column -> its type and its values, none of which is a nan or infinite."""
+
+
+class InWords(abc.ABC):
+    """Findings that are printed, and shown in a notebook, as sentences."""
+
+    @abc.abstractmethod
+    def words(self) -> str:
+        """Return what was found in sentences, a line each."""
+
+    def __str__(self) -> str:
+        return self.words()
+
+    def _repr_html_(self) -> str:
+        lines = "".join(f"<li>{html.escape(line)}</li>" for line in self.words().splitlines())
+        return f'<ul style="list-style: none; padding: 0">{lines}</ul>'
 
 
 def typed(records: Iterable[Mapping[str, Any]], types: Mapping[str, str]) -> pd.DataFrame:

@@ -1,7 +1,6 @@
 """The lineage of attention: kinds of pattern over training, which heads are of which, and how kinds come and go."""
 
 import dataclasses
-import html
 import json
 import os
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ import pandas as pd
 
 from stagewise.detection import lineage_words
 from stagewise.detection.criteria import DEFAULT, StageCriteria
-from stagewise.detection.frames import code, digest, from_plain, load, plain, typed
+from stagewise.detection.frames import InWords, code, digest, from_plain, load, plain, typed
 from stagewise.detection.kinds import OUTPUTS, PATTERNS, Readings, has_patterns, kinds_of, near, readings_of
 from stagewise.detection.moves import moves_of, without_passing, without_short
 from stagewise.table import head_label
@@ -37,7 +36,7 @@ FRAMES = "members", "events", "kinds"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Lineage:
+class Lineage(InWords):
     """The kinds of attention pattern in a run, and what became of them.
 
     Args:
@@ -56,13 +55,6 @@ class Lineage:
     events: pd.DataFrame
     kinds: pd.DataFrame
     digest: str = ""
-
-    def __str__(self) -> str:
-        return self.words()
-
-    def _repr_html_(self) -> str:
-        lines = "".join(f"<li>{html.escape(line)}</li>" for line in self.words().splitlines())
-        return f'<ul style="list-style: none; padding: 0">{lines}</ul>'
 
     def words(self) -> str:
         """Return the kinds and the events in sentences, a line each."""

@@ -1,7 +1,6 @@
 """Seeds as replicates: the findings of several runs of one recipe, aligned, and their distribution over seeds."""
 
 import dataclasses
-import html
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,7 +12,7 @@ from scipy import stats
 
 from stagewise.detection import seed_words
 from stagewise.detection.criteria import DEFAULT, StageCriteria
-from stagewise.detection.frames import from_plain, load, plain, typed
+from stagewise.detection.frames import InWords, from_plain, load, plain, typed
 from stagewise.detection.noise import QUANTILE
 from stagewise.detection.pooled import pooled
 from stagewise.detection.roles import ROLES, head_roles, with_roles
@@ -47,7 +46,7 @@ FRAMES = "findings", "events", "order", "roles"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Replicates:
+class Replicates(InWords):
     """The findings of several seeds. Steps are optimiser updates; all intervals are of 95 %.
 
     Args:
@@ -71,13 +70,6 @@ class Replicates:
     events: pd.DataFrame
     order: pd.DataFrame
     roles: pd.DataFrame = dataclasses.field(default_factory=lambda: typed([], ROLES))
-
-    def __str__(self) -> str:
-        return self.words()
-
-    def _repr_html_(self) -> str:
-        lines = "".join(f"<li>{html.escape(line)}</li>" for line in self.words().splitlines())
-        return f'<ul style="list-style: none; padding: 0">{lines}</ul>'
 
     def words(self) -> str:
         """Return what was found in how many seeds, when, and in which order, in sentences."""

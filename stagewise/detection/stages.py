@@ -1,7 +1,6 @@
 """The stages of a run: found in its table, described in words, saved beside it and read from there."""
 
 import dataclasses
-import html
 import os
 import warnings
 from collections.abc import Sequence
@@ -12,7 +11,7 @@ import pandas as pd
 
 from stagewise.detection import words
 from stagewise.detection.criteria import DEFAULT, StageCriteria
-from stagewise.detection.frames import code, digest, from_plain, load, plain, typed
+from stagewise.detection.frames import InWords, code, digest, from_plain, load, plain, typed
 from stagewise.detection.from_onsets import onset_stages, too_few
 from stagewise.detection.from_references import POINTS, nested_references, reference_stages, turning_points
 from stagewise.detection.head_labels import head_events
@@ -33,7 +32,7 @@ FRAMES = "table", "turning_points", "events", "onsets"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Stages:
+class Stages(InWords):
     """The stages of a run, with the evidence. Steps are optimiser updates, KL is in nats.
 
     Args:
@@ -70,13 +69,6 @@ class Stages:
 
     def __len__(self) -> int:
         return len(self.table)
-
-    def __str__(self) -> str:
-        return self.words()
-
-    def _repr_html_(self) -> str:
-        lines = "".join(f"<li>{html.escape(line)}</li>" for line in self.words().splitlines())
-        return f'<ul style="list-style: none; padding: 0">{lines}</ul>'
 
     def words(self) -> str:
         """Return the stage table in sentences, a line a stage."""
