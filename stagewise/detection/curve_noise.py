@@ -37,6 +37,16 @@ class Noise(NamedTuple):
         result[..., 1:] /= np.sqrt(1 - self.correlation**2)
         return np.asarray(result)
 
+    def transposed(self, curves: np.ndarray) -> np.ndarray:
+        """Return curves [..., step] under the transpose of that map.
+
+        What is whitened times what is whitened is this of the one times the other as it is.
+        """
+        result = curves.copy()
+        result[..., 1:] /= np.sqrt(1 - self.correlation**2)
+        result[..., :-1] -= self.correlation * result[..., 1:]
+        return np.asarray(result / _deviation(self.growth, curves.shape[-1]))
+
     def log_likelihood(self, squares: np.ndarray, n: int, freedom: int | None = None) -> np.ndarray:
         """Return the likelihood of noise whose level is estimated, from the sum of whitened squares.
 

@@ -1,5 +1,6 @@
 """Onsets in a table of scores: which head began what, when, against the null that every curve is smooth, with noise."""
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -83,9 +84,10 @@ def _searched(curves: Sequence[Curve], criteria: StageCriteria) -> list[Found | 
         if np.isfinite(_values(curve)).all() and len(curve.rows) >= criteria.fewest and np.ptp(_values(curve)) > 0:
             groups.setdefault(curve.steps.tobytes(), []).append(i)
     for places in groups.values():
-        values = np.stack([_values(curves[i]) for i in places])
-        resamples = [_resamples(curves[i].rows) for i in places]
-        found = find_transitions(curves[places[0]].steps, values, resamples, criteria.false_discoveries)
+        same = [curves[i] for i in places]
+        values = np.stack([_values(curve) for curve in same])
+        resamples = functools.partial(_resamples_of, same)
+        found = find_transitions(same[0].steps, values, resamples, criteria.false_discoveries)
         for i, one in zip(places, found, strict=True):
             results[i] = one
     return results
@@ -101,8 +103,9 @@ def _values(curve: Curve) -> np.ndarray:
     return curve.rows["value"].to_numpy(float)
 
 
-def _resamples(rows: pd.DataFrame) -> np.ndarray | None:
-    """Return the curve in every resample of the probe batch: [resample, step]."""
+def _resamples_of(curves: Sequence[Curve], number: int) -> np.ndarray | None:
+    """Return a curve in every resample of the probe batch: [resample, step]."""
+    rows = curves[number].rows
     if "resamples" in rows and rows["resamples"].notna().all():
         return np.stack(rows["resamples"].to_list()).T.astype(float)
     return None

@@ -15,6 +15,9 @@ COARSE, FINE = 2, 6
 FLOOR = 3e-3
 """Deviation of what no smooth model explains, as a part of the range of a curve."""
 
+PART = 512
+"""Transitions that are whitened at a time."""
+
 COLLINEAR = 1e-3
 """Least part of a transition that its background does not explain already."""
 
@@ -105,17 +108,20 @@ def whiten(columns: np.ndarray, noise: Noise) -> Whitened:
 
 def scanned(curves: np.ndarray, whitened: Whitened, transitions: np.ndarray) -> np.ndarray:
     """Return the squares that remain with each background and each transition: [curve, background, transition]."""
-    candidates = whitened.noise.whitened(transitions)
-    return _remaining(whitened.noise.whitened(curves), whitened, candidates, whitened.inside(candidates))
+    candidates, values = whitened.noise.whitened(transitions), whitened.noise.whitened(curves)
+    size, along = (candidates**2).sum(-1), values @ candidates.T
+    return _remaining(values, whitened, size, along, whitened.inside(candidates))
 
 
-def _remaining(values: np.ndarray, whitened: Whitened, candidates: np.ndarray, within: np.ndarray) -> np.ndarray:
+def _remaining(
+    values: np.ndarray, whitened: Whitened, size: np.ndarray, along: np.ndarray, within: np.ndarray
+) -> np.ndarray:
+    """Return what `scanned` does, from products: of transitions with themselves, with the curves, with the columns."""
     inside = whitened.inside(values)
-    size = (candidates**2).sum(-1)
     own = size - (within**2).sum(1)
     own = np.where(own > COLLINEAR * size, own, np.inf)
     rest = (values**2).sum(-1) - (inside**2).sum(1)
-    gain = (values @ candidates.T)[None] - inside.swapaxes(1, 2) @ within
+    gain = along[None] - inside.swapaxes(1, 2) @ within
     # Rounding can leave less than nothing of a curve that is fitted exactly.
     return np.asarray((rest[..., None] - gain**2 / own[:, None]).clip(min=0).swapaxes(0, 1))
 
@@ -126,11 +132,14 @@ def _smooth(steps: tuple[float, ...], kind: int, *, fine: bool) -> Whitened:
     return whiten(design(basis.fine if fine else basis.coarse, np.empty((0, len(steps)))), KINDS[kind])
 
 
-@functools.lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=16)
 def _candidates(steps: tuple[float, ...], kind: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the transitions of the grid whitened, and their part in the backgrounds."""
-    candidates = KINDS[kind].whitened(bases(steps).transitions)
-    return candidates, _smooth(steps, kind, fine=False).inside(candidates)
+    """Return the sums of squares of the whitened transitions of the grid, and their part in the backgrounds."""
+    # Whitened transitions exist a part at a time: all of them, for each kind of noise, would take the most memory.
+    noise, transitions = KINDS[kind], bases(steps).transitions
+    parts = np.array_split(transitions, len(transitions) // PART + 1)
+    size = np.concatenate([(noise.whitened(part) ** 2).sum(-1) for part in parts])
+    return size, noise.transposed(_smooth(steps, kind, fine=False).columns) @ transitions.T
 
 
 def smooth_fits(curves: np.ndarray, basis: Bases, floor: np.ndarray, others: np.ndarray | None = None) -> Fits:
@@ -159,12 +168,16 @@ def transition_fits(
     columns = design(basis.coarse, beside)
 
     def fit(part: np.ndarray, kind: int) -> Squares:
-        whitened = _smooth(basis.steps, kind, fine=False).beside(beside)
-        candidates, within = _candidates(basis.steps, kind)
-        within = np.concatenate([within, Whitened(KINDS[kind], whitened.columns[:, 2:]).inside(candidates)], axis=1)
+        noise, whitened = KINDS[kind], _smooth(basis.steps, kind, fine=False).beside(beside)
+        size, within = _candidates(basis.steps, kind)
+        if len(beside):
+            others = noise.transposed(whitened.columns[:, 2:]) @ basis.transitions.T
+            within = np.concatenate([within, others], axis=1)
         best = []
         for curve in part:
-            squares = _remaining(KINDS[kind].whitened(curve[None]), whitened, candidates, within)[0]
+            values = noise.whitened(curve[None])
+            along = noise.transposed(values) @ basis.transitions.T
+            squares = _remaining(values, whitened, size, along, within)[0]
             place = int(squares.argmin())
             best.append((squares.flat[place], *divmod(place, squares.shape[1])))
         squares, background, shape = (np.array(column) for column in zip(*best, strict=True))

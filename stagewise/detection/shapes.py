@@ -53,11 +53,13 @@ class Shapes(NamedTuple):
 
     def at(self, u: np.ndarray) -> np.ndarray:
         """Return their values: [shape, u]."""
-        away = u - self.middle[:, None]
-        logistic = 0.5 * (1 + np.tanh(away / (2 * self.width[:, None])))
-        tail = -np.expm1(-self.tail[:, None] * np.clip(away, 0, None))
-        ramp = (0.5 + away / (2 * self.width[:, None])).clip(0, 1)
-        return np.select([self.tail[:, None] > 0, self.tail[:, None] == RAMP], [tail, ramp], logistic)
+        values = u - self.middle[:, None]
+        abrupt, ramp = self.tail > 0, self.tail == RAMP
+        logistic = ~(abrupt | ramp)
+        values[abrupt] = -np.expm1(-self.tail[abrupt, None] * values[abrupt].clip(min=0))
+        values[ramp] = (0.5 + values[ramp] / (2 * self.width[ramp, None])).clip(0, 1)
+        values[logistic] = 0.5 * (1 + np.tanh(values[logistic] / (2 * self.width[logistic, None])))
+        return np.asarray(values)
 
     def times(self) -> np.ndarray:
         """Return log(1 + step) at which each part (PARTS) of the way is made: [shape, part]."""

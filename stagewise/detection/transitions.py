@@ -1,5 +1,6 @@
 """The transitions of curves over training: how many, when each has made 10, 50 and 90 % of its way, how certain."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -63,14 +64,17 @@ class Found(NamedTuple):
 
 
 def find_transitions(
-    steps: np.ndarray, curves: np.ndarray, resamples: list[np.ndarray | None] | None = None, alpha: float = 0.05
+    steps: np.ndarray,
+    curves: np.ndarray,
+    resamples: Callable[[int], np.ndarray | None] = lambda _: None,
+    alpha: float = 0.05,
 ) -> list[Found]:
     """Return the transitions of curves [curve, step] that share their steps.
 
     Args:
         steps: ascending, each once, ten or more.
         curves: finite.
-        resamples: of each curve, of the batch: [resample, step].
+        resamples: returns those of a curve, of the batch, as [resample, step]; asked for where it has a transition.
         alpha: the level at which a further transition is added.
     """
     basis, clean = bases(tuple(np.asarray(steps, float).tolist())), without_outliers(np.asarray(curves, float))
@@ -89,7 +93,7 @@ def find_transitions(
             results.append(Found((), float(p[i])))
             continue
         search.run(start, int(one.kind[i]))
-        results.append(Found(search.transitions(None if resamples is None else resamples[i]), float(p[i])))
+        results.append(Found(search.transitions(resamples(i)), float(p[i])))
     return results
 
 
