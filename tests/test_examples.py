@@ -48,16 +48,19 @@ def test_a_recall_model_gets_its_report(tmp_path: Path, capsys: pytest.CaptureFi
     assert [line.split(":")[0] for line in printed[-2:]] == ["value to key", "query to value"]
 
 
+@pytest.mark.slow
 def test_the_theory_is_drawn_over_the_measurement(tmp_path: Path) -> None:
     figure = example("theory_overlay")(tmp_path, steps=20, batch_size=8, save_every=5)
     assert figure.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_a_model_under_transformers_trainer_gets_its_report(tmp_path: Path) -> None:
     report = example("huggingface_trainer")(tmp_path, steps=4)
     assert report.read_text(encoding="utf8").startswith("<!doctype html>")
 
 
+@pytest.mark.slow
 def test_the_share_of_windows_that_repeat_is_drawn(
     tmp_path: Path, letters: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -167,6 +167,7 @@ def begun(folder: Path) -> list[str]:
     return sorted(path.name.split("-")[1] for path in folder.glob("begun-*"))
 
 
+@pytest.mark.slow
 def test_a_dask_cluster_that_loses_a_worker_finishes_every_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     distributed = pytest.importorskip("distributed", reason="the extra `cluster` is not installed")
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
@@ -194,6 +195,7 @@ def kill_when_begun(folder: Path, workers: set[int]) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_jobs_of_submitit_give_their_rows_and_their_errors(tmp_path: Path) -> None:
     submitit = pytest.importorskip("submitit", reason="the extra `cluster` is not installed")
     executor = submitit.LocalExecutor(tmp_path / "jobs")

@@ -18,6 +18,7 @@ def call(*arguments: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
+@pytest.mark.slow
 def test_figure_4_writes_its_tables_and_says_how_much_attention_common_tokens_keep(tmp_path: Path) -> None:
     code, printed = call("--figure", "4", "--folder", str(tmp_path / "run"))
     assert code == 0
