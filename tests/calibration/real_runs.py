@@ -1,7 +1,7 @@
 """Real runs over seeds: boundaries against what the heads do and where KL is lowest; runs that have no stages.
 
-`python -m tests.calibration.real_runs [words]`: cases whose names hold all the words. What is not in `runs/real/` yet is
-trained and measured, two runs at a time.
+`python -m tests.calibration.real_runs [words]`: cases whose names hold all the words. Runs that `runs/real/` lacks are
+trained and measured, two at a time.
 """
 
 import functools
