@@ -17,7 +17,7 @@ from stagewise.init import GaussianInit
 from stagewise.measurement.engine import measure
 from stagewise.plan import linear
 from stagewise.probe import AbstractProbe
-from stagewise.probes import Composition, HeadAblation, RestrictedContextKL
+from stagewise.probes import Composition, HeadAblation, HeadAttribution, RestrictedContextKL
 from stagewise.probes.default_probes import default_probes
 from stagewise.recipe import Recipe, TrainPlan
 from stagewise.task import Batch
@@ -137,7 +137,7 @@ def _of_heads(task: RepeatedTokens, heads: int) -> Architecture:
 
 def probes_with(architecture: Architecture, batch: Batch, *effects: AbstractProbe) -> list[AbstractProbe]:
     """Return the default probes with others in the place of those that edit the model."""
-    edited = (HeadAblation, RestrictedContextKL)
+    edited = (HeadAblation, HeadAttribution, RestrictedContextKL)
     others = [each for each in default_probes(architecture, batch) if not isinstance(each, edited)]
     return [*others, *effects]
 
