@@ -11,6 +11,7 @@ import pandas as pd
 from stagewise import plot
 from stagewise.checkpoints.run_folder import REPORT, table_file, write
 from stagewise.detection import seed_words
+from stagewise.detection.home import CAVEAT, Home, home_in, qualified, warned
 from stagewise.detection.replicates import Replicates, replicates_of
 from stagewise.detection.roles import head_roles, with_roles
 from stagewise.detection.scores import evidence, quantities_of
@@ -38,16 +39,20 @@ class SeedReport:
         replicates: what recurs over seeds, when, and in which order.
         table: what stages are found in, of all seeds, heads by their roles.
         report: the HTML file.
+        homes: whether each seed's models know sequences like those of the probe batch; None for a run on its task.
     """
 
     stages: tuple[Stages, ...]
     replicates: Replicates
     table: pd.DataFrame
     report: Path
+    homes: tuple[Home | None, ...] = ()
 
     def __str__(self) -> str:
-        each = "\n".join(f"{one.run}\n{one}" for one in self.stages)
-        return f"{each}\nover {count(len(self.stages), 'seed')}:\n{self.replicates}\nreport: {self.report}"
+        homes = self.homes or (None,) * len(self.stages)
+        each = "\n".join(f"{one.run}\n{warned(str(one), home)}" for one, home in zip(self.stages, homes, strict=True))
+        over = qualified(str(self.replicates), _foreign(homes))
+        return f"{each}\nover {count(len(self.stages), 'seed')}:\n{over}\nreport: {self.report}"
 
     def _repr_html_(self) -> str:
         return inline(self.report)
@@ -79,9 +84,15 @@ def report_seeds(folders: Sequence[str | Path], out: str | Path) -> SeedReport:
     )
     declare(aligned, quantities_of(tables[0]))
     replicates.save(out)
-    page = _page(stages, replicates, aligned, out)
+    homes = tuple(map(home_in, places))
+    page = _page(stages, replicates, aligned, out, homes)
     written = write(out / REPORT, lambda partial: partial.write_text(page, encoding="utf8"))
-    return SeedReport(stages, replicates, aligned, Page(written))
+    return SeedReport(stages, replicates, aligned, Page(written), homes)
+
+
+def _foreign(homes: Sequence[Home | None]) -> Home | None:
+    """Return what is known of the first seed to which the batch is foreign; None where it is at home in all."""
+    return next((home for home in homes if home is not None and home.foreign), None)
 
 
 def _names(folders: Sequence[Path]) -> list[str]:
@@ -102,7 +113,9 @@ def _stages(folder: Path, name: str) -> Stages:
     return dataclasses.replace(stages, run=name)
 
 
-def _page(stages: Sequence[Stages], replicates: Replicates, table: pd.DataFrame, out: Path) -> str:
+def _page(
+    stages: Sequence[Stages], replicates: Replicates, table: pd.DataFrame, out: Path, homes: Sequence[Home | None]
+) -> str:
     numbers = [len(one.table) for one in stages]
     recurring = int(replicates.events["recurs"].sum())
     spread = f"{min(numbers)} to {max(numbers)}" if min(numbers) < max(numbers) else f"{numbers[0]}"
@@ -111,10 +124,16 @@ def _page(stages: Sequence[Stages], replicates: Replicates, table: pd.DataFrame,
     events = replicates.events
     boundaries = events[events["recurs"] & (events["kind"] == "boundary")]
     first = seed_words.events(boundaries if len(boundaries) else events, len(stages))[0]
+    headline = f"{spread} stages in each seed, {count(recurring, 'event')} in half of them or more"
+    finding = f"{len(stages)} seeds have {spread} stages each. {_capital(first)}."
+    if foreign := _foreign(homes):
+        headline, finding = "The probe batch is foreign to these models", f"Of one seed: {foreign}"
+        parts = [part._replace(body=f'<p class="caveat">{CAVEAT}.</p>\n{part.body}') for part in parts]
     return page_html(
         name=f"{len(stages)} seeds",
-        headline=f"{spread} stages in each seed, {count(recurring, 'event')} in half of them or more",
-        finding=f"{len(stages)} seeds have {spread} stages each. {_capital(first)}.",
+        headline=headline,
+        finding=finding,
+        kind="foreign" if foreign else "finding",
         words=html.escape(f"The seeds: {', '.join(one.run for one in stages)}. All intervals are of 95 %, over seeds."),
         parts=parts,
         steps={"steps": sorted(int(step) for step in table["step"].unique())},
