@@ -91,7 +91,8 @@ def in_folder(folder: Path, how: Parse | None = None) -> Source:
     """
     if not folder.is_dir():
         raise FileNotFoundError(
-            f"{folder} is not a run folder: there is no run.json in it, nor any folder of that name"
+            f"{folder} is not a run folder: there is no run.json in it, nor any folder of that name. Give the folder "
+            "that holds the checkpoints, or a list of their files"
         )
     folders, files, ignored = [], [], []
     for path in sorted(folder.iterdir()):
