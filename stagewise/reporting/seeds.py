@@ -4,6 +4,7 @@ import dataclasses
 import html
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib.style
 import pandas as pd
@@ -12,6 +13,7 @@ from stagewise import plot
 from stagewise.checkpoints.run_folder import REPORT, table_file, write
 from stagewise.detection import seed_words
 from stagewise.detection.home import CAVEAT, Home, home_in, qualified, warned
+from stagewise.detection.pooled import FEWEST
 from stagewise.detection.replicates import Replicates, replicates_of
 from stagewise.detection.roles import head_roles, with_roles
 from stagewise.detection.scores import evidence, quantities_of
@@ -24,10 +26,15 @@ from stagewise.reporting.page import Part, page_html
 from stagewise.reporting.prose import count, html_table, in_words, number, stage_rows
 from stagewise.table import declare, head_label, select
 
-EVENTS = ("what", "seeds", "step, mean over seeds [95 % t]", "another seed", "sd between seeds, log steps")
+EVENTS = ("what", "seeds", "step, mean over seeds", "another seed", "sd between seeds, log steps")
+INTERVALS = (
+    "<p>In brackets: Student's 95&nbsp;% interval over seeds, and beside it that of another seed. Of fewer than four "
+    "seeds, and where such an interval would leave the run, the range of the seeds is given instead.</p>"
+)
 STAGES = ("seed", "stage", "from step", "to step", "what happened")
 ROLES = "The heads of the seeds are aligned by what they do over training; a role has the name of a head of one seed. "
-CURVES = "The mean over seeds; the band is its 95&nbsp;% t interval over seeds, thin lines are the seeds. "
+CURVES = "The mean over seeds; the band is {}, thin lines are the seeds. "
+BANDS = "their range", "its 95&nbsp;% t interval over seeds"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -134,7 +141,7 @@ def _page(
         headline=headline,
         finding=finding,
         kind="foreign" if foreign else "finding",
-        words=html.escape(f"The seeds: {', '.join(one.run for one in stages)}. All intervals are of 95 %, over seeds."),
+        words=html.escape(f"The seeds: {', '.join(one.run for one in stages)}."),
         parts=parts,
         steps={"steps": sorted(int(step) for step in table["step"].unique())},
     )
@@ -149,7 +156,9 @@ def _parts(stages: Sequence[Stages], replicates: Replicates, table: pd.DataFrame
     lines = "".join(f"<li>{html.escape(line)}</li>" for line in order)
     events = html_table(EVENTS, map(_event_row, replicates.events[replicates.events["recurs"]].to_dict("records")))
     yield Part(
-        "over-seeds", "What recurs over seeds", f'{events}<h3>In which order</h3><ul class="sentences">{lines}</ul>'
+        "over-seeds",
+        "What recurs over seeds",
+        f'{events}{INTERVALS}<h3>In which order</h3><ul class="sentences">{lines}</ul>',
     )
     rows = [[one.run, *row[:3], row[-1]] for one in stages for row in stage_rows(one)]
     yield Part("stages", "The stages of each seed", html_table(STAGES, rows))
@@ -160,11 +169,12 @@ def _parts(stages: Sequence[Stages], replicates: Replicates, table: pd.DataFrame
         yield Part(f"curve-{identifier(f'{probe}-{name}').lower()}", title, figure_html(figure, out))
 
 
-def _event_row(row: dict[object, object]) -> list[object]:
-    step, lo, hi = (float(str(row[name])) for name in ("step", "lo", "hi"))
-    new = f"{number(float(str(row['new_lo'])))} to {number(float(str(row['new_hi'])))}"
-    when = f"{step:.0f} [{number(lo)}, {number(hi)}]"
-    return [row["event"], row["seeds"], when, new, number(float(str(row["between"])))]
+def _event_row(row: dict[Any, Any]) -> list[object]:
+    when, new = seed_words.between(row), "cannot be told"
+    if row["told"]:
+        when = f"{row['step']:.0f} [{number(row['lo'])}, {number(row['hi'])}]"
+        new = f"{number(row['new_lo'])} to {number(row['new_hi'])}"
+    return [row["event"], row["seeds"], when, new, number(row["between"])]
 
 
 def _roles(roles: pd.DataFrame) -> str:
@@ -185,4 +195,5 @@ def _figures(table: pd.DataFrame) -> Iterator[tuple[tuple[str, str], Plot]]:
         if rows["run"].nunique() < table["run"].nunique() or not rows["value"].notna().any() or not bands_of(rows):
             continue
         panel = {"": plot.over_seeds(table, probe, name)}
-        yield (probe, name), Plot(f"seeds-{identifier(f'{probe}-{name}')}", panel, rows, CURVES)
+        caption = CURVES.format(BANDS[rows["run"].nunique() >= FEWEST])
+        yield (probe, name), Plot(f"seeds-{identifier(f'{probe}-{name}')}", panel, rows, caption)
