@@ -114,6 +114,7 @@ def test_a_command_of_a_page_is_one(page: Path) -> None:
 
 
 def test_every_page_is_in_the_menu() -> None:
-    menu = set(re.findall(r"- ([\w-]+\.md)", (ROOT / "mkdocs.yml").read_text(encoding="utf8")))
+    menu = set(re.findall(r"- ([\w/-]+\.md)", (ROOT / "mkdocs.yml").read_text(encoding="utf8")))
     beside = {"index.md", "papers.md", "contributing.md", "changelog.md"}
-    assert menu == {page.name for page in (ROOT / "docs").glob("*.md")} | beside
+    notebooks = {f"notebooks/{path.stem}.md" for path in (ROOT / "docs" / "notebooks").glob("*.ipynb")}
+    assert menu == {page.name for page in (ROOT / "docs").glob("*.md")} | beside | notebooks
