@@ -16,6 +16,8 @@ import typer.main
 import stagewise
 from stagewise import plot, probes, tasks
 from stagewise.cli.app import app
+from stagewise.experiments.emergence import figures as emergence
+from stagewise.experiments.incremental import recipes
 
 ROOT = Path(__file__).parents[1]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
@@ -118,3 +120,15 @@ def test_every_page_is_in_the_menu() -> None:
     beside = {"index.md", "papers.md", "contributing.md", "changelog.md"}
     notebooks = {f"notebooks/{path.stem}.md" for path in (ROOT / "docs" / "notebooks").glob("*.ipynb")}
     assert menu == {page.name for page in (ROOT / "docs").glob("*.md")} | beside | notebooks
+
+
+def test_the_gallery_has_every_figure_that_a_command_makes() -> None:
+    page = (ROOT / "docs" / "gallery.md").read_text(encoding="utf8")
+    for paper, figures in {"incremental": [*recipes.FIGURES, "10"], "emergence": emergence.FIGURES}.items():
+        chapter = page[page.index(f"stagewise run {paper} ") :]
+        named = set(re.findall(r"--figure (\w+)", chapter[: chapter.index("\n## ")]))
+        assert named == {str(figure) for figure in figures}
+    pictures = {match for match in re.findall(r"\]\(([\w/-]+\.png)\)", page)}
+    assert sum((ROOT / "docs" / name).stat().st_size for name in pictures) < 2_000_000
+    shown = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs" / "gallery").glob("*.png")}
+    assert shown <= pictures
