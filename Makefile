@@ -13,7 +13,7 @@ MODEL_TESTS := tests/models tests/measurement $(addprefix tests/probes/test_, \
 	tests/checkpoints/test_sources.py tests/experiments/incremental/test_markov.py $(addprefix tests/test_, \
 	$(addsuffix .py, architecture attention init intervention probe table training))
 
-.PHONY: demo test test-tl4 slow bench torture calibrate check docs
+.PHONY: demo test test-tl4 slow bench torture calibrate check format docs
 demo: $(READY)
 	$(BIN)/stagewise run markov
 
@@ -43,6 +43,10 @@ check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
 
 # The documents as a site, into build/site; a warning is an error. In an environment of its own, without the library.
 docs: .venv-docs/.ready

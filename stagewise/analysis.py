@@ -14,7 +14,7 @@ from stagewise.checkpoints.digest import short_digest
 from stagewise.checkpoints.findings import Audit
 from stagewise.checkpoints.run_folder import ANALYSIS, TABLE, write_json
 from stagewise.checkpoints.series import CheckpointSeries, open_series
-from stagewise.checkpoints.sources import by_hand
+from stagewise.checkpoints.sources import Source, by_hand
 from stagewise.detection.home import home_of_run
 from stagewise.detection.stages import stages_of
 from stagewise.measurement.engine import Resources, measure
@@ -216,12 +216,13 @@ def measured(
     return faults, table
 
 
-def folder_of(series: CheckpointSeries) -> Path:
-    """Return the default folder of a series' table and report: one in `runs`.
+def folder_of(series: CheckpointSeries | Source) -> Path:
+    """Return the default folder of the table and report of a series, or of its source: one in `runs`.
 
     Never the folder of the checkpoints themselves; two sources of one name have two.
     """
-    name, identity = series.name, series.source.identity if series.source else ""
+    source = series if isinstance(series, Source) else series.source
+    name, identity = series.name, source.identity if source else ""
     other = "" if identity in ("", name) else f"-{short_digest(identity)[:8]}"
     return Path("runs", f"analysis-{name.replace('/', '--')}{other}")
 

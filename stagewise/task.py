@@ -5,7 +5,7 @@ The glossary of axes and columns is that of the package: `help(stagewise)`.
 
 import abc
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -70,14 +70,15 @@ class Batch:
     @classmethod
     def from_tokens(
         cls,
-        tokens: Int[Tensor, "batch length"],
+        tokens: Int[Tensor, "batch length"] | Int[np.ndarray, "batch length"] | Sequence[Sequence[int]],
         relations: Relations = RELATIONS,
         scored: Bool[Tensor, "batch pos"] | None = None,
     ) -> "Batch":
         """Return sequences of one's own as a batch: each token is predicted from those before it.
 
         Args:
-            tokens: sequences with the last token to predict: one more than the positions that a model sees.
+            tokens: sequences with the last token to predict: one more than the positions that a model sees; a tensor,
+                an array or lists.
             relations: names of `text.token_relations`, as "induction" or "offset 3"; or a mapping from names of one's
                 own to such names, to functions of the tokens that a model sees, or to masks Bool[batch query key].
             scored: which predictions count; None for all.
@@ -89,8 +90,12 @@ class Batch:
         >>> list(Batch.from_tokens(torch.tensor([[4, 7, 4, 7, 4, 7]]), own).relations)
         ['previous token', 'three back']
         """
-        if tokens.shape[1] < 2:
-            raise ValueError(f"a sequence has at least two tokens, the last one to predict; got {tuple(tokens.shape)}")
+        tokens = torch.as_tensor(tokens)
+        if tokens.ndim != 2 or tokens.shape[1] < 2:
+            raise ValueError(
+                "sequences are [sequence, position] with two tokens at least, the last one to predict; got "
+                f"{tuple(tokens.shape)}"
+            )
         seen, targets = tokens[:, :-1].long(), tokens[:, 1:].long()
         every = torch.ones_like(seen, dtype=torch.bool)
         return cls(seen, targets, every if scored is None else scored, token_relations(seen, relations))

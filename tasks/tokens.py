@@ -117,7 +117,7 @@ def tokens_task(series: CheckpointSeries, file: str, relations: tuple[str, ...] 
 
 def own_task(
     series: CheckpointSeries,
-    tokens: str | Path | None = None,
+    tokens: object = None,
     relations: Sequence[str] = (),
     text: Texts | None = None,
     tokenizer: str | None = None,
@@ -125,6 +125,7 @@ def own_task(
     """Return the task of a file of tokens, or of a text, that the models of a series read; None where there is neither.
 
     Raises:
+        TypeError: the tokens are no file.
         ValueError: both, relations or a tokenizer without what they belong to, and all that `tokens_task` and
             `text_task` raise.
     """
@@ -134,6 +135,11 @@ def own_task(
         raise ValueError(f"the tokenizer {tokenizer} was given without a text: give a text too")
     if tokens is None and relations:
         raise ValueError(f"the relation {relations[0]} was given without tokens: give a file of tokens too")
+    if tokens is not None and not isinstance(tokens, str | Path):
+        raise TypeError(
+            f"tokens are a file here, got {type(tokens).__name__}: give sequences in memory as "
+            "batch=Batch.from_tokens(tokens)"
+        )
     if tokens is not None:
         return tokens_task(series, str(tokens), tuple(relations))
     return text_task(series, text, tokenizer) if text else None

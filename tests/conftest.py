@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from stagewise import architecture
 from stagewise.architecture import Architecture
+from stagewise.checkpoints.run_folder import ANALYSIS, TABLE, write, write_json
 from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.probe import View, pattern_hooks
 from stagewise.recipe import Recipe, TrainPlan
@@ -379,6 +380,18 @@ def one_onset() -> pd.DataFrame:
     values = (0.05 + 0.8 * rise + noise[0], 0.05 + noise[1])
     heads = [pd.DataFrame({"step": steps, "value": value}).assign(head=head, **of) for head, value in enumerate(values)]
     return tidy(heads)
+
+
+@pytest.fixture
+def foreign(one_onset: pd.DataFrame, tmp_path: Path) -> Path:
+    """A folder of checkpoints from elsewhere whose loss rises on the batch on which a head begins to look back."""
+    folder, steps = tmp_path / "foreign", one_onset["step"].unique()
+    loss = pd.DataFrame({"step": steps, "value": np.linspace(2.0, 3.0, len(steps)), "run": "run", "n": 64})
+    rows = [one_onset, loss.assign(probe="Loss", quantity="cross_entropy")]
+    write(folder / TABLE, lambda partial: tidy(rows).to_parquet(partial, index=False))
+    record = {"format": 1, "series": {"name": "run"}, "recipe": {"architecture": {"config": {"d_vocab": 64}}}}
+    write_json(folder / ANALYSIS, record)
+    return folder
 
 
 @pytest.fixture(scope="session")

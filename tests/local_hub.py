@@ -21,6 +21,7 @@ class LocalHub:
 
     def __init__(self, files: dict[str, dict[str, bytes]]) -> None:
         self.files, self.asked = files, Counter[str]()
+        self.repository = REPOSITORY
         self.faults: dict[str, Fault] = {}
         self.closing = threading.Event()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -63,9 +64,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         parts = urllib.parse.unquote(urllib.parse.urlparse(self.path).path).strip("/").split("/")
-        if parts[:2] == ["api", "models"] and "/".join(parts[2:4]) == REPOSITORY:
+        if parts[:2] == ["api", "models"] and "/".join(parts[2:4]) == self.hub.repository:
             self._api(parts[4:])
-        elif "/".join(parts[:2]) == REPOSITORY and parts[2] == "resolve":
+        elif "/".join(parts[:2]) == self.hub.repository and parts[2] == "resolve":
             self._file(parts[3], "/".join(parts[4:]))
         else:
             self._send(404, b"{}", {"X-Error-Code": "RepoNotFound"})

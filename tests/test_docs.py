@@ -1,8 +1,12 @@
 """The documents: code is compiled and its names are there, commands parse, pages are in the site's menu."""
 
 import ast
+import contextlib
+import inspect
 import re
 import shlex
+import typing
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +14,13 @@ import pytest
 import typer.main
 
 import stagewise
+from stagewise import plot, probes, tasks
 from stagewise.cli.app import app
+from stagewise.experiments.emergence import figures as emergence
+from stagewise.experiments.incremental import recipes
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
 SNIPPET = re.compile(r'--8<-- "([^":]+)(?::(\w+))?"')
 
@@ -51,13 +58,48 @@ def test_every_example_that_a_page_includes_is_run_by_a_test() -> None:
         assert any(f'"{stem}"' in source or f'"{stem}.py"' in source for source in sources)
 
 
+def arguments_of(function: Callable[..., Any]) -> set[str]:
+    """The names of a function's arguments, those of `**choices` too; without a type these are of `open_series`."""
+    parameters = inspect.signature(function).parameters
+    named = set(parameters)
+    for parameter in parameters.values():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            choices = typing.get_args(parameter.annotation) or [stagewise.open_series]
+            named |= {name for one in choices for name in typing.get_type_hints(one)}
+    return named
+
+
+CALLABLE = {
+    name: value
+    for module in (plot, tasks, probes, stagewise)
+    for name in getattr(module, "__all__", vars(module))
+    if callable(value := getattr(module, name))
+}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_calls_between_the_lines_have_arguments_that_there_are(page: Path) -> None:
+    for code in re.findall(r"`([^`\n]+)`", FENCE.sub("", page.read_text(encoding="utf8"))):
+        with contextlib.suppress(SyntaxError):
+            for node in ast.walk(ast.parse(code, mode="eval")):
+                name = getattr(getattr(node, "func", None), "id", getattr(getattr(node, "func", None), "attr", ""))
+                if isinstance(node, ast.Call) and name in CALLABLE:
+                    assert {word.arg for word in node.keywords if word.arg} <= arguments_of(CALLABLE[name]), code
+
+
 def commands(page: Path) -> list[str]:
+    """The commands in the blocks of a page."""
     lines = [line for code in blocks(page, "bash") for line in code.splitlines()]
     return [line.partition("#")[0].strip() for line in lines if line.startswith("stagewise ")]
 
 
-@pytest.mark.parametrize("line", sorted({line for page in PAGES for line in commands(page)}))
-def test_a_command_of_a_page_is_one(line: str) -> None:
+def mentions(page: Path) -> list[str]:
+    """The commands between the lines of a page, but for those that stand for any task or name an option alone."""
+    between = FENCE.sub("", page.read_text(encoding="utf8"))
+    return [" ".join(line.split()) for line in re.findall(r"`(stagewise [a-z-]+ (?!TASK`|--\w+`)[^`]+)`", between)]
+
+
+def parse(line: str) -> None:
     command: Any = typer.main.get_command(app)
     context, arguments = command.context_class(command, info_name="stagewise"), shlex.split(line)[1:]
     while hasattr(command, "resolve_command"):
@@ -67,7 +109,26 @@ def test_a_command_of_a_page_is_one(line: str) -> None:
     command.make_context(command.name, arguments, parent=context)
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_command_of_a_page_is_one(page: Path) -> None:
+    for line in [*commands(page), *mentions(page)]:
+        parse(line)
+
+
 def test_every_page_is_in_the_menu() -> None:
-    menu = set(re.findall(r"- ([\w-]+\.md)", (ROOT / "mkdocs.yml").read_text(encoding="utf8")))
+    menu = set(re.findall(r"- ([\w/-]+\.md)", (ROOT / "mkdocs.yml").read_text(encoding="utf8")))
     beside = {"index.md", "papers.md", "contributing.md", "changelog.md"}
-    assert menu == {page.name for page in (ROOT / "docs").glob("*.md")} | beside
+    notebooks = {f"notebooks/{path.stem}.md" for path in (ROOT / "docs" / "notebooks").glob("*.ipynb")}
+    assert menu == {page.name for page in (ROOT / "docs").glob("*.md")} | beside | notebooks
+
+
+def test_the_gallery_has_every_figure_that_a_command_makes() -> None:
+    page = (ROOT / "docs" / "gallery.md").read_text(encoding="utf8")
+    for paper, figures in {"incremental": [*recipes.FIGURES, "10"], "emergence": emergence.FIGURES}.items():
+        chapter = page[page.index(f"stagewise run {paper} ") :]
+        named = set(re.findall(r"--figure (\w+)", chapter[: chapter.index("\n## ")]))
+        assert named == {str(figure) for figure in figures}
+    pictures = {match for match in re.findall(r"\]\(([\w/-]+\.png)\)", page)}
+    assert sum((ROOT / "docs" / name).stat().st_size for name in pictures) < 2_000_000
+    shown = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs" / "gallery").glob("*.png")}
+    assert shown <= pictures

@@ -1,6 +1,7 @@
 """Every example runs, at small sizes, and makes the file that it says."""
 
 import importlib.util
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -75,4 +76,6 @@ def test_the_checkpoints_of_a_hub_repository_get_their_report(
 ) -> None:
     hub = local_hub({name: saved("GPTNeoX", seed) for seed, name in enumerate(("main", "step0", "step512"))})
     report = example("hub_checkpoints")("owner/model", tmp_path, steps=(0, 512), endpoint=hub.endpoint)
+    series = json.loads((tmp_path / "analysis.json").read_text(encoding="utf8"))["series"]
+    assert series["commits"] == [hub.commit(name) for name in series["revisions"]]
     assert report.read_text(encoding="utf8").startswith("<!doctype html>")

@@ -152,3 +152,11 @@ def test_parts_of_a_batch_that_do_not_fit_its_tokens_are_refused(field: str) -> 
     given: Any = SimpleNamespace(tokens=tokens, nested=None, contexts={}, **whole, **parts)
     with pytest.raises(ValueError, match=rf"tokens are \(2, 3\) \(sequences, positions\), {field} is \(1, 3"):
         Batch.__post_init__(given)
+
+
+def test_sequences_of_ones_own_are_a_tensor_an_array_or_lists() -> None:
+    rows = [[1, 2, 3], [3, 2, 1]]
+    batches = [Batch.from_tokens(given) for given in (torch.tensor(rows), np.array(rows), rows)]
+    assert all(batch.targets.tolist() == [[2, 3], [2, 1]] for batch in batches)
+    with pytest.raises(ValueError, match=r"two tokens at least, the last one to predict; got \(2, 1\)"):
+        Batch.from_tokens([[1], [2]])

@@ -91,5 +91,6 @@ def asked_for(name: str) -> str:
     return (
         f"nothing says which model the weights of {name!r} belong to: put its {CONFIG} beside them, or give it, as in "
         f"`open_series({name!r}, architecture=model.cfg)`, on the command line `--architecture {CONFIG}`. It is "
-        f"{TAKEN}; `json.dump(model.cfg.to_dict(), open({CONFIG!r}, 'w'), default=str)` writes the file"
+        f"{TAKEN}; `json.dump(model.cfg.to_dict(), open({CONFIG!r}, 'w'), default=str)` writes the "
+        f"file, of a Hugging Face model `model.config.to_json_file({CONFIG!r})`"
     )

@@ -31,15 +31,15 @@ class Hub:
     cache_bytes: int = CACHE_BYTES
     endpoint: str | None = None
 
-    def revisions(self) -> tuple[str, ...]:
-        """List the branches and tags.
+    def revisions(self) -> dict[str, str]:
+        """Return the branches and tags, each with the commit that it stands for now.
 
         Raises:
             OSError: the hub does not answer, or has no such repository.
         """
         with self._explained("list the revisions of"):
             refs = self._api().list_repo_refs(self.repository)
-            return tuple(dict.fromkeys(ref.name for ref in (*refs.branches, *refs.tags)))
+            return {ref.name: ref.target_commit for ref in (*refs.branches, *refs.tags)}
 
     def files(self, revision: str) -> dict[str, str]:
         """Return the files of a revision and their hashes as the hub gives them: nothing is downloaded.

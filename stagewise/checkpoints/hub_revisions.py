@@ -28,7 +28,8 @@ def on_hub(hub: Hub, how: Parse | None = None) -> Source:
         OSError: the hub does not answer, or has no such repository.
         FileNotFoundError: no revision is named like a checkpoint.
     """
-    named = {name: coordinates(name, how or parse) for name in hub.revisions()}
+    commits = hub.revisions()
+    named = {name: coordinates(name, how or parse) for name in commits}
     known = {name: at for name, at in named.items() if at is not None}
     ignored = tuple(name for name, at in named.items() if at is None)
     if not known:
@@ -38,7 +39,7 @@ def on_hub(hub: Hub, how: Parse | None = None) -> Source:
         )
     ordered = sorted(known, key=lambda name: (known[name].branch, known[name].step, name))
     downloads = _Downloads(hub, ordered)
-    entries = tuple(_entry(downloads, name, known[name]) for name in ordered)
+    entries = tuple(_entry(downloads, name, known[name], commits) for name in ordered)
     return Source(hub.repository, entries, ignored=ignored, remote=True, beside=partial(_beside, hub, ordered, ignored))
 
 
@@ -55,7 +56,7 @@ def _beside(hub: Hub, checkpoints: list[str], others: tuple[str, ...], name: str
     return None
 
 
-def _entry(downloads: "_Downloads", revision: str, at: Coordinates) -> Entry:
+def _entry(downloads: "_Downloads", revision: str, at: Coordinates, commits: Mapping[str, str] | None = None) -> Entry:
     hub = downloads.hub
     files = cache(lambda: hub.files(revision))
 
@@ -69,7 +70,10 @@ def _entry(downloads: "_Downloads", revision: str, at: Coordinates) -> Entry:
         name = f"{CONFIG} of revision {revision!r} of {hub.repository}"
         return read_json(hub.fetch(revision, CONFIG), "give `architecture`", name=name)
 
-    return Entry(revision, at, lambda: downloads.load(revision), digest, config)
+    def commit() -> str:
+        return (commits or hub.revisions()).get(revision, "")
+
+    return Entry(revision, at, lambda: downloads.load(revision), digest, config, commit=commit)
 
 
 def _whole(hub: Hub, revision: str, names: tuple[str, ...]) -> tuple[str, ...]:

@@ -87,7 +87,7 @@ class CheckpointSeries:
 
 
 def open_series(
-    source: str | Path | Sequence[tuple[int, Any]] | Sequence[str | Path],
+    source: str | Path | Sequence[tuple[int, Any]] | Sequence[str | Path] | Mapping[int, Any],
     classes: Iterable[type] = (),
     *,
     architecture: Any = None,
@@ -104,7 +104,7 @@ def open_series(
             transformers' Trainer writes them; a folder of .safetensors, .pt, .pth, .bin or .ckpt (Lightning) files with
             a step in their names; a repository of the hub, "owner/name", whose revisions are checkpoints; a list of
             repositories, folders or files, one a step, or a name with the steps in braces, as
-            "owner/model-step_{0,20,40}k"; or (step, model) pairs.
+            "owner/model-step_{0,20,40}k"; or (step, model) pairs, or a mapping from steps to models.
         classes: for a run folder, your own classes of initialisation that its recipe names.
         architecture: what the models are, where no config.json lies beside the weights: a HookedTransformerConfig or
             a Hugging Face config, as it is, as a dict or as a JSON file; a model; or a name that TransformerLens knows.
@@ -144,7 +144,7 @@ def open_series(
 
 
 def find(
-    source: str | Path | Sequence[tuple[int, Any]] | Sequence[str | Path],
+    source: str | Path | Sequence[tuple[int, Any]] | Sequence[str | Path] | Mapping[int, Any],
     classes: Iterable[type] = (),
     *,
     parse: Parse | None = None,
@@ -158,6 +158,8 @@ def find(
     """
     if isinstance(source, str) and not Path(source).exists() and len(names := expanded(source)) > 1:
         return one_each(names, parse, hub)
+    if isinstance(source, Mapping):
+        source = list(source.items())
     if not isinstance(source, str | Path):
         places = [item for item in source if isinstance(item, str | Path)]
         if places and len(places) == len(source):

@@ -32,6 +32,7 @@ class Entry:
         config: reads the model's config, None if the source has none beside this checkpoint.
         record: reads what the trainer wrote beside the weights, None if it wrote nothing.
         read: reads the weights with the step that is saved in their file, where the source can.
+        commit: says which commit of a repository it is, where it lies in one: the name of a revision may move.
     """
 
     label: str
@@ -41,6 +42,7 @@ class Entry:
     config: Callable[[], Mapping[str, Any] | None] = dataclasses.field(repr=False, default=lambda: None)
     record: Callable[[], Mapping[str, Any] | None] = dataclasses.field(repr=False, default=lambda: None)
     read: Callable[[], Contents] | None = dataclasses.field(repr=False, default=None)
+    commit: Callable[[], str] = dataclasses.field(repr=False, default=lambda: "")
 
     def contents(self) -> Contents:
         """Read the weights, and the step that is saved with them if there is one."""
@@ -100,7 +102,8 @@ def in_folder(folder: Path, how: Parse | None = None) -> Source:
     """
     if not folder.is_dir():
         raise FileNotFoundError(
-            f"{folder} is not a run folder: there is no run.json in it, nor any folder of that name"
+            f"{folder} is not a run folder: there is no run.json in it, nor any folder of that name. Give the folder "
+            "that holds the checkpoints, or a list of their files"
         )
     folders, files, ignored = [], [], []
     for path in sorted(folder.iterdir()):

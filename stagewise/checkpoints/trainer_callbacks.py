@@ -1,7 +1,8 @@
 """Callbacks with which other libraries' trainers save on stagewise's schedules, counting optimiser steps."""
 
+import dataclasses
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,51 @@ from stagewise.checkpoints.sources import TRAINER
 from stagewise.checkpoints.weight_files import WHOLE
 from stagewise.checkpoints.writing import write_folder
 
+Numbers = Callable[[Any], Mapping[str, float]]
+"""What is watched: a function of the model as it is, as `measurement.while_training.watched` makes one of probes."""
+
+
+@dataclasses.dataclass
+class Watch:
+    """Says when a number has moved, so that what trains is saved finer while an onset is under way.
+
+    Args:
+        numbers: of the model, by name; None watches nothing.
+        every: updates between two looks.
+        by: how far any of them moves from where it was when it moved last: of a score in [0, 1], or in nats.
+        last: the numbers when one of them moved last.
+
+    >>> watch = Watch(lambda model: {"score": model}, every=10, by=0.1)
+    >>> [watch.moved(value, step) for step, value in [(0, 0.0), (10, 0.05), (15, 0.5), (20, 0.12), (30, 0.2)]]
+    [False, False, False, True, False]
+    """
+
+    numbers: Numbers | None
+    every: int = 10
+    by: float = 0.1
+    last: Mapping[str, float] | None = dataclasses.field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        if self.every < 1 or self.by <= 0:
+            got = f"every={self.every}, by={self.by}"
+            raise ValueError(f"looks are one update apart or more, moves larger than 0; got {got}")
+
+    def moved(self, model: Any, step: int) -> bool:
+        """Look at the model, if it is time to, and say whether any number has moved."""
+        if self.numbers is None or step % self.every:
+            return False
+        now, before = self.numbers(model), self.last
+        far = before is not None and any(abs(now[name] - before.get(name, now[name])) >= self.by for name in now)
+        if far or before is None:
+            self.last = now
+        return far
+
+
 LIGHTNING = ("lightning.pytorch", "pytorch_lightning")
 """The two names of one library; a program uses one of them."""
 
 
-def save_on(steps: Iterable[int]) -> Any:
+def save_on(steps: Iterable[int], watch: Numbers | None = None, every: int = 10, by: float = 0.1) -> Any:
     """Return a callback for `transformers.Trainer` that saves `checkpoint-N` folders at these optimiser steps.
 
     Step 0, the initialisation, and the last step are always saved. Use it with `save_strategy="no"`, and without
@@ -24,13 +65,17 @@ def save_on(steps: Iterable[int]) -> Any:
 
     Args:
         steps: a schedule, as in `linear(100, 10_000) | logarithmic(8, 100)`.
+        watch: numbers of the model: it is saved besides whenever one of them has moved, as `Watch` says.
+        every: updates between two looks at these.
+        by: how far one of them moves between two such saves.
 
     Raises:
-        ValueError: (when training starts) the arguments limit how many checkpoints are kept.
+        ValueError: `every` or `by` is too small; or (when training starts) the arguments limit how many checkpoints
+            are kept.
     """
     from transformers import TrainerCallback
 
-    schedule = frozenset(steps)
+    schedule, watched = frozenset(steps), Watch(watch, every, by)
 
     class SaveOn(TrainerCallback):  # type: ignore[misc]  # untyped base
         """Saves at chosen optimiser steps."""
@@ -44,15 +89,24 @@ def save_on(steps: Iterable[int]) -> Any:
                 folder = Path(args.output_dir) / "checkpoint-0"
                 model.save_pretrained(folder)
                 state.save_to_json(str(folder / "trainer_state.json"))
+                watched.moved(model, 0)
 
-        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
-            control.should_save = state.global_step in schedule or state.global_step >= state.max_steps
+        def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> Any:
+            step = state.global_step
+            control.should_save = watched.moved(model, step) or step in schedule or step >= state.max_steps
             return control
 
     return SaveOn()
 
 
-def save_on_lightning(steps: Iterable[int], folder: str | Path, part: str | None = None) -> Any:
+def save_on_lightning(
+    steps: Iterable[int],
+    folder: str | Path,
+    part: str | None = None,
+    watch: Numbers | None = None,
+    every: int = 10,
+    by: float = 0.1,
+) -> Any:
     """Return a callback for Lightning's Trainer that saves `checkpoint-N` folders at these optimiser steps.
 
     Step 0, the initialisation, and the last step are always saved. Steps are `trainer.global_step`: updates of the
@@ -64,11 +118,15 @@ def save_on_lightning(steps: Iterable[int], folder: str | Path, part: str | None
         steps: a schedule, as in `linear(100, 10_000) | logarithmic(8, 100)`.
         folder: where the checkpoints go.
         part: the attribute of the LightningModule that holds the model; None saves the whole module.
+        watch: numbers of the model: it is saved besides whenever one of them has moved, as `Watch` says.
+        every: updates between two looks at these.
+        by: how far one of them moves between two such saves.
 
     Raises:
+        ValueError: `every` or `by` is too small.
         ImportError: there is no Lightning.
     """
-    schedule, root = frozenset(steps), Path(folder)
+    schedule, root, watched = frozenset(steps), Path(folder), Watch(watch, every, by)
 
     class SaveOn(lightning().Callback):  # type: ignore[misc]  # untyped base
         """Saves at chosen optimiser steps."""
@@ -80,9 +138,11 @@ def save_on_lightning(steps: Iterable[int], folder: str | Path, part: str | None
             self.saved = trainer.global_step - 1
             if trainer.global_step == 0:
                 self.save(trainer, pl_module)
+                watched.moved(_part(pl_module, part), 0)
 
         def on_train_batch_end(self, trainer: Any, pl_module: Any, *_: Any) -> None:
-            if any(self.saved < step <= trainer.global_step for step in schedule):
+            moved = watched.moved(_part(pl_module, part), trainer.global_step)
+            if moved or any(self.saved < step <= trainer.global_step for step in schedule):
                 self.save(trainer, pl_module)
 
         def on_train_end(self, trainer: Any, pl_module: Any) -> None:
@@ -92,9 +152,13 @@ def save_on_lightning(steps: Iterable[int], folder: str | Path, part: str | None
             """Save this step, unless it is saved already."""
             step, self.saved = self.saved, trainer.global_step
             if trainer.is_global_zero and step < trainer.global_step:
-                _save(getattr(pl_module, part) if part else pl_module, root / f"checkpoint-{self.saved}", self.saved)
+                _save(_part(pl_module, part), root / f"checkpoint-{self.saved}", self.saved)
 
     return SaveOn()
+
+
+def _part(module: Any, part: str | None) -> Any:
+    return getattr(module, part) if part else module
 
 
 def lightning() -> Any:

@@ -128,10 +128,13 @@ def measure(
             measure_run(recipe, folder, **how)
         else:
             from stagewise.analysis import folder_of, measured
+            from stagewise.detection.home import home_in
 
             series, task = _opened(source, architecture, own_task, (tokens, relation or (), text, tokenizer))
             folder = out or folder_of(series)
             faults, _ = measured(series, folder, task=task, **how)
+            if (home := home_in(folder)) is not None:
+                print(home)
             print(faults)
         print(f"{len(read_table(folder))} rows: {folder / TABLE}")
 

@@ -14,6 +14,7 @@ import typer
 from stagewise.cli.names import chooser, probe_named
 
 if TYPE_CHECKING:
+    from stagewise.detection.home import Home
     from stagewise.detection.stages import Stages
 
 Origin = Annotated[
@@ -193,15 +194,17 @@ def measuring(
     }
 
 
-def show(stages: "Stages | None", as_json: bool, run: str = "") -> None:
-    """Print stages in words, or as JSON; None where the table can show none."""
+def show(stages: "Stages | None", as_json: bool, run: str = "", home: "Home | None" = None) -> None:
+    """Print stages in words, or as JSON, with what is known of the probe batch; None where the table can show none."""
     parts = ("table", "turning_points", "events", "onsets")
     if not as_json:
         from stagewise.detection.from_onsets import NO_STAGES
+        from stagewise.detection.home import warned
 
-        print(NO_STAGES if stages is None else stages)
-    elif stages is None:
-        print(json.dumps({"run": run, **{name: [] for name in parts}}, indent=2))
-    else:
-        data = {name: json.loads(getattr(stages, name).to_json(orient="records")) for name in parts}
-        print(json.dumps({"run": stages.run, **data}, indent=2))
+        print(warned(NO_STAGES if stages is None else str(stages), home))
+        return
+    data = {
+        name: [] if stages is None else json.loads(getattr(stages, name).to_json(orient="records")) for name in parts
+    }
+    batch = None if home is None else home.plain
+    print(json.dumps({"run": run if stages is None else stages.run, "probe_batch": batch, **data}, indent=2))

@@ -64,7 +64,7 @@ def measured_folder(source: str) -> Path:
     if (folder / TABLE).exists() or (folder / RUN).exists() or not any(folder.glob("*")):
         return folder
     from stagewise.analysis import folder_of
-    from stagewise.checkpoints.series import open_series
+    from stagewise.checkpoints.series import find
 
-    elsewhere = folder_of(open_series(source))
+    elsewhere = folder_of(find(source))
     return elsewhere if (elsewhere / TABLE).exists() else folder

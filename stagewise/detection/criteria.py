@@ -69,7 +69,8 @@ class StageCriteria:
     one (Benjamini and Hochberg, 1995). Rows "130 of 144 scores drift"."""
 
     smallest: Number = 0.1
-    """The least rise that counts: of a score in [0, 1], or in nats."""
+    """The least rise that counts: of a score in [0, 1], or in nats. A batch is foreign where the last loss is not below
+    that of a guess by as much: rows "at home" and "foreign"."""
 
     local: Number = 3.0
     """An onset has at least `share` of its way within this ratio of steps."""
@@ -118,7 +119,8 @@ class StageCriteria:
     """The least number of checkpoints that a head keeps a name for, as in the same analysis."""
 
     named: Number = 0.3
-    """Attention from which a head with an onset is called by a kind's name, as in "induction head": a convention."""
+    """Attention from which a head with an onset is called by a kind's name, as in "induction head": a convention. For
+    heads at a fixed offset: rows "heads named by an offset"."""
 
     growth: Number = 0.2
     """Attention, a cosine or an accuracy that grows by less over the run does not emerge, nor does a loss that falls

@@ -3,7 +3,9 @@
 import dataclasses
 import enum
 import math
+import textwrap
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -15,6 +17,14 @@ ADVICE = (
     "Measure on sequences that it was trained on: --tokens FILE or --text FILE; in Python, `tokens=` or `text=` of "
     "analyse, or batch=Batch.from_tokens(tokens)."
 )
+LISTED = 8
+"""Positions that are named."""
+
+CAVEAT = "Measured on a batch that is foreign to the model"
+"""What stands above every finding on such a batch."""
+
+LOSSES = "Loss.cross_entropy", "LossByPosition.cross_entropy"
+"""Quantities of a table that say whether the batch is at home."""
 
 
 class Familiarity(enum.StrEnum):
@@ -35,6 +45,7 @@ class Home:
         last: loss at the last checkpoint.
         guess: loss of the uniform distribution over the vocabulary.
         step: the last checkpoint.
+        positions: of a foreign batch, those that the last model predicts better than a guess nevertheless.
     """
 
     verdict: Familiarity
@@ -42,6 +53,7 @@ class Home:
     last: float
     guess: float
     step: int
+    positions: tuple[int, ...] = ()
 
     @property
     def foreign(self) -> bool:
@@ -61,15 +73,48 @@ class Home:
         )
         return (
             f"The probe batch is foreign to this model: {why} (loss {self.last:.2f} nats, a guess {self.guess:.2f}). "
-            f"What it shows is not what the model was trained for. {ADVICE}"
+            f"What it shows is not what the model was trained for. {ADVICE}{self._partly()}"
         )
+
+    def _partly(self) -> str:
+        if not self.positions:
+            return ""
+        known = ", ".join(map(str, self.positions[:LISTED])) + (", ..." if len(self.positions) > LISTED else "")
+        return (
+            f" It does predict the tokens after position{'s'[: len(self.positions) - 1]} {known}: if it was trained on "
+            "these alone, leave the others out, with `labels` of -100 in the file, or scored= of Batch.from_tokens."
+        )
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """The same for JSON, with `foreign`."""
+        return {"foreign": self.foreign, **dataclasses.asdict(self)}
+
+
+def qualified(findings: str, home: Home | None) -> str:
+    """Return findings in words; on a foreign batch indented below a line that says so.
+
+    >>> print(qualified("L0H1 attends to offset 3", Home(Familiarity.RISES, 2.0, 3.0, 4.0, 9)))
+    Measured on a batch that is foreign to the model:
+      L0H1 attends to offset 3
+    """
+    if home is None or not home.foreign:
+        return findings
+    return f"{CAVEAT}:\n{textwrap.indent(findings, '  ')}"
+
+
+def warned(findings: str, home: Home | None) -> str:
+    """Return findings in words, as `qualified`; on a foreign batch what tells so, and what to do, is said first."""
+    first = "" if home is None or not home.foreign else f"{home}\n"
+    return first + qualified(findings, home)
 
 
 def home_of(table: pd.DataFrame, d_vocab: int, criteria: StageCriteria = DEFAULT) -> Home | None:
     """Judge the probe batch of a table by the loss over training; None where it holds no loss in nats.
 
     A batch is foreign where the last loss is not below that of a guess, log(d_vocab), by `criteria.smallest`, or has
-    risen over training by as much.
+    risen over training by as much (`docs/statistics.md` has how often that is right). Where the table has the loss by
+    position, the positions are named that the last model predicts better than a guess by as much, for sure (95 %).
 
     >>> table = pd.DataFrame({"probe": "Loss", "quantity": "cross_entropy", "step": [0, 9], "value": [4.2, 9.4]})
     >>> home_of(table, 64).verdict
@@ -84,7 +129,19 @@ def home_of(table: pd.DataFrame, d_vocab: int, criteria: StageCriteria = DEFAULT
         verdict = Familiarity.GUESSED
     elif last >= first + criteria.smallest:
         verdict = Familiarity.RISES
-    return Home(verdict, first, last, guess, int(rows["step"].iloc[-1]))
+    step = int(rows["step"].iloc[-1])
+    known = () if verdict is Familiarity.HOME else _predicted(table, step, guess - criteria.smallest)
+    return Home(verdict, first, last, guess, step, known)
+
+
+def _predicted(table: pd.DataFrame, step: int, below: float) -> tuple[int, ...]:
+    """Return the positions whose loss at a step lies below this, with its interval."""
+    rows = table[
+        (table["probe"] == "LossByPosition") & (table["quantity"] == "cross_entropy") & (table["step"] == step)
+    ]
+    if rows.empty or not {"position", "hi"} <= set(rows.columns):
+        return ()
+    return tuple(sorted(int(position) for position in rows.loc[rows["hi"] < below, "position"]))
 
 
 def home_of_run(record: Mapping[str, Any], table: pd.DataFrame) -> Home | None:
@@ -99,3 +156,17 @@ def home_of_run(record: Mapping[str, Any], table: pd.DataFrame) -> Home | None:
     if "series" not in record or not isinstance(d_vocab, int) or d_vocab < 2:
         return None
     return home_of(table, d_vocab)
+
+
+def home_in(folder: Path) -> Home | None:
+    """Judge the probe batch of a measured folder; None as `home_of_run`.
+
+    Raises:
+        FileNotFoundError: the folder holds no table.
+        ValueError: its record is not readable.
+    """
+    from stagewise.checkpoints.run_folder import ANALYSIS, read_record, table_file
+
+    if not (folder / ANALYSIS).exists():
+        return None
+    return home_of_run(read_record(folder), table_file(folder).read(LOSSES))

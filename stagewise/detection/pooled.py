@@ -7,6 +7,10 @@ from scipy import stats
 
 from stagewise.table import LEVEL
 
+FEWEST = 4
+"""Seeds from which t intervals are told: those of two are 12.7 standard errors wide, of three 4.3. Below, and where an
+interval leaves the run, the range of the seeds is told, which promises nothing of others."""
+
 
 class Pooled(NamedTuple):
     """The mean over seeds with its 95 % interval, that of one more seed, and the deviation between seeds.

@@ -14,7 +14,7 @@ from stagewise.detection import seed_words
 from stagewise.detection.criteria import DEFAULT, StageCriteria
 from stagewise.detection.frames import InWords, from_plain, load, plain, typed
 from stagewise.detection.noise import QUANTILE
-from stagewise.detection.pooled import pooled
+from stagewise.detection.pooled import FEWEST, pooled
 from stagewise.detection.roles import ROLES, head_roles, with_roles
 from stagewise.detection.scores import labels_of
 from stagewise.detection.stages import Stages, find_stages
@@ -29,7 +29,8 @@ FINDINGS = {"run": "str", "event": "str", "kind": "str", **dict.fromkeys(("step"
 EVENTS = {
     **{"event": "str", "kind": "str", "seeds": "int64", "recurs": "bool"},
     **dict.fromkeys(("share", "share_lo", "share_hi"), "float64"),
-    **dict.fromkeys(("step", "lo", "hi", "new_lo", "new_hi", "between"), "float64"),
+    **dict.fromkeys(("step", "lo", "hi", "new_lo", "new_hi", "between", "least", "most"), "float64"),
+    "told": "bool",
 }
 """Columns of the frame of events over seeds, with their types."""
 
@@ -58,6 +59,8 @@ class Replicates(InWords):
             `share` of all with Clopper and Pearson's interval; the geometric mean of 1 + `step` over seeds (less 1)
             with Student's t interval over seeds (`lo`, `hi`); the interval of one more seed (`new_lo`, `new_hi`); and
             the standard deviation `between` seeds in log(1 + step), what each run's interval explains taken off.
+            Besides the `least` and the `most` of the seeds, and whether the t interval is `told`: of four seeds or
+            more, where it ends within the run; else the words say the range.
         order: a row for each two recurring events that follow each other in the mean and share two seeds or more: the
             `share` of these `seeds` in which `before` came before `after`, with its interval; the geometric mean
             `ratio` of their steps with its t interval over seeds; and the `p_value` of the paired t test against "at
@@ -116,7 +119,8 @@ def replicates_of(found: Sequence[Stages], roles: pd.DataFrame | None = None) ->
         (row for one in found for row in _of_run(one, roles[roles["run"] == one.run] if len(roles) else roles)),
         FINDINGS,
     )
-    events = typed((_event(rows, len(names)) for _, rows in findings.groupby("event", sort=False)), EVENTS)
+    last = max((int(one.table["end"].max()) for one in found), default=0)
+    events = typed((_event(rows, len(names), last) for _, rows in findings.groupby("event", sort=False)), EVENTS)
     events = events.sort_values("step", kind="stable", ignore_index=True)
     recurring = events.loc[events["recurs"], "event"].tolist()
     return Replicates(names, findings, events, typed(_ordered(findings, recurring), ORDER), roles)
@@ -153,7 +157,7 @@ def _of_run(found: Stages, roles: pd.DataFrame) -> Iterator[dict[str, Any]]:
         yield {"run": found.run, "event": event, "kind": "onset", **times}
 
 
-def _event(rows: pd.DataFrame, runs: int) -> dict[str, Any]:
+def _event(rows: pd.DataFrame, runs: int, last: int) -> dict[str, Any]:
     times, lo = np.log1p(rows["step"].to_numpy(float)), np.log1p(rows["lo"].to_numpy(float))
     hi = np.log1p(rows["hi"].to_numpy(float))
     # An end that the run may not have seen is as far as the other one.
@@ -162,7 +166,9 @@ def _event(rows: pd.DataFrame, runs: int) -> dict[str, Any]:
     steps = dict(zip(("step", "lo", "hi", "new_lo", "new_hi"), np.expm1(over[:5]).clip(0).tolist(), strict=True))
     seeds = {"event": rows["event"].iloc[0], "kind": rows["kind"].iloc[0], "seeds": len(rows)}
     seeds |= {"recurs": len(rows) >= RECURS * runs}
-    return {**seeds, **_share(len(rows), runs), **steps, "between": over.between}
+    seen = {"least": float(rows["step"].min()), "most": float(rows["step"].max())}
+    told = len(rows) >= FEWEST and steps["hi"] <= last
+    return {**seeds, **_share(len(rows), runs), **steps, "between": over.between, **seen, "told": told}
 
 
 def _ordered(findings: pd.DataFrame, events: Sequence[str]) -> Iterator[Mapping[str, Any]]:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from stagewise.detection.words import LISTED, Row, curve_label
@@ -49,10 +48,21 @@ def order(frame: pd.DataFrame) -> list[str]:
 
 
 def _event(row: Row, runs: int) -> str:
-    where = f"{row['event']}: in {row['seeds']} of {runs} seeds, at step {row['step']:.0f}"
-    if not np.isfinite(row["hi"]):
-        return where
-    return f"{where} [{row['lo']:.0f}, {row['hi']:.0f}]; another seed: {row['new_lo']:.0f} to {row['new_hi']:.0f}"
+    where = f"{row['event']}: in {row['seeds']} of {runs} seeds, at step"
+    if not row["told"]:
+        return f"{where} {between(row)}"
+    interval = f"{row['step']:.0f} [{row['lo']:.0f}, {row['hi']:.0f}]"
+    return f"{where} {interval}; another seed: {row['new_lo']:.0f} to {row['new_hi']:.0f}"
+
+
+def between(row: Row) -> str:
+    """Say the mean step of an event, and the range of its seeds, which is no interval.
+
+    >>> between({"step": 67.2, "least": 60.0, "most": 75.0, "seeds": 3})
+    '67 (60 to 75 in these seeds)'
+    """
+    range_of = f" ({row['least']:.0f} to {row['most']:.0f} in these seeds)" if row["seeds"] > 1 else ""
+    return f"{row['step']:.0f}{range_of}"
 
 
 def _order(row: Row) -> str:

@@ -81,12 +81,16 @@ def analysis_record(
 
 
 def _revisions(series: CheckpointSeries) -> Mapping[str, Any]:
-    """Return, of a hub's checkpoints, the revision of each and the hash of its weights."""
+    """Return the revisions of a hub's checkpoints, the commit that each stood for, and the hashes of the weights."""
     source = series.source
     if source is None or not source.remote:
         return {}
     entries = [entry for entry in source.entries if entry.at.step in series.steps]
-    return {"revisions": [entry.label for entry in entries], "weights": [entry.digest() for entry in entries]}
+    return {
+        "revisions": [entry.label for entry in entries],
+        "commits": [entry.commit() for entry in entries],
+        "weights": [entry.digest() for entry in entries],
+    }
 
 
 def _plain(architecture: Architecture) -> dict[str, object]:

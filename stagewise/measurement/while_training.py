@@ -7,7 +7,7 @@ import pandas as pd
 import torch
 
 from stagewise.checkpoints.series import open_series
-from stagewise.checkpoints.trainer_callbacks import lightning
+from stagewise.checkpoints.trainer_callbacks import Numbers, lightning
 from stagewise.measurement.engine import measure
 from stagewise.probe import AbstractProbe
 from stagewise.table import KEYS, VALUES, head_label
@@ -42,6 +42,17 @@ def measured_now(
     model.train(training)
     rows = pd.DataFrame(table[table["value"].notna()]).drop(columns=[*VALUES[1:], "tokens", "nested"], errors="ignore")
     return {_name(row): float(row["value"]) for row in rows.to_dict("records")}
+
+
+def watched(probes: Sequence[AbstractProbe], batch: Batch, architecture: Any = None) -> Numbers:
+    """Return the numbers of a model that `trainer_callbacks.save_on` and `save_on_lightning` may watch.
+
+    Args:
+        probes: few, and quick ones: training waits at each look.
+        batch: the fixed probe batch.
+        architecture: of the model, where it does not say it itself.
+    """
+    return lambda model: measured_now(model, 0, probes, batch, architecture)
 
 
 def _name(row: Mapping[Any, Any]) -> str:

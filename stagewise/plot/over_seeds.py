@@ -8,6 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
+from stagewise.detection.pooled import FEWEST
 from stagewise.detection.scores import axes_of
 from stagewise.detection.words import curve_label
 from stagewise.plot.colours import ordered_colours
@@ -21,7 +22,10 @@ LINES = 8
 
 
 class Band(NamedTuple):
-    """A curve over seeds: at each step that all have, the mean and Student's t interval; and the seeds' own values."""
+    """A curve over seeds: at each step that all have, the mean, its band, and the seeds' own values.
+
+    The band is Student's 95 % interval of the mean; of fewer than four seeds it is their range.
+    """
 
     steps: np.ndarray
     mean: np.ndarray
@@ -50,14 +54,14 @@ def band(rows: pd.DataFrame) -> Band:
         raise ValueError("the runs have no step in common: a band over seeds is of checkpoints that all of them saved")
     each, runs = values.to_numpy(float).T, values.shape[1]
     mean = each.mean(0)
-    half = np.zeros_like(mean)
-    if runs > 1:
-        half = float(stats.t.ppf((1 + LEVEL) / 2, runs - 1)) * each.std(0, ddof=1) / np.sqrt(runs)
+    if runs < FEWEST:
+        return Band(values.index.to_numpy(), mean, each.min(0), each.max(0), each)
+    half = float(stats.t.ppf((1 + LEVEL) / 2, runs - 1)) * each.std(0, ddof=1) / np.sqrt(runs)
     return Band(values.index.to_numpy(), mean, mean - half, mean + half, each)
 
 
 def over_seeds(table: pd.DataFrame, probe: str, name: str, ax: Axes | None = None) -> Axes:
-    """Draw a quantity of several runs: the mean over runs with its 95 % t interval, each run thin.
+    """Draw a quantity of several runs: the mean over runs with its band (see `Band`), each run thin.
 
     Args:
         table: of several runs; the heads in it are aligned, see `detection.roles`.

@@ -24,7 +24,7 @@ from stagewise.checkpoints.run_folder import (
 )
 from stagewise.checkpoints.table_file import TableFile
 from stagewise.detection.frames import families
-from stagewise.detection.home import Home, home_of_run
+from stagewise.detection.home import LOSSES, Home, home_of_run
 from stagewise.detection.lineage import Lineage, lineage_of
 from stagewise.detection.stages import Stages, stages_of
 
@@ -75,7 +75,7 @@ class Measured(NamedTuple):
     @property
     def home(self) -> Home | None:
         """Whether the models know sequences like those of the probe batch; None for a run on its own task."""
-        return home_of_run(self.run, self.table)
+        return home_of_run(self.run, self.only(LOSSES).table)
 
     @property
     def origin(self) -> str:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import matplotlib.style
 
 from stagewise.checkpoints.run_folder import REPORT, write
+from stagewise.detection.home import CAVEAT, Home
 from stagewise.reporting.figure import LOOK, figure_html
 from stagewise.reporting.finding import finding, headline
 from stagewise.reporting.html import Page
@@ -67,14 +68,16 @@ def report(folder: str | Path, classes: Iterable[type] = ()) -> Page:
     """
     folder = Path(folder)
     measured = read_measured(folder, classes)
+    home = measured.home
+    foreign = home is not None and home.foreign
+    origin = f"{measured.origin}. {CAVEAT}" if foreign else measured.origin
     with matplotlib.style.context(["default", LOOK]):
         bodies = {
-            section: "\n".join(
-                block if isinstance(block, str) else figure_html(block, folder, measured.origin) for block in blocks
-            )
+            section: (f'<p class="caveat">{CAVEAT}.</p>\n' if foreign and section.of_batch else "")
+            + "\n".join(block if isinstance(block, str) else figure_html(block, folder, origin) for block in blocks)
             for section, blocks in filled_sections(measured)
         }
-    page = _page(measured, bodies)
+    page = _page(measured, bodies, home)
     return Page(write(folder / REPORT, lambda partial: partial.write_text(page, encoding="utf8")))
 
 
@@ -140,8 +143,7 @@ def page_html(
     )
 
 
-def _page(measured: Measured, bodies: dict[Section, str]) -> str:
-    home = measured.home
+def _page(measured: Measured, bodies: dict[Section, str], home: Home | None) -> str:
     return page_html(
         name=title(measured.run, str(measured.table["run"].iloc[0])),
         headline=headline(measured.stages, home),

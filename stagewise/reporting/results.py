@@ -8,7 +8,7 @@ import pandas as pd
 from stagewise.checkpoints.findings import Audit
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.detection.from_onsets import NO_STAGES
-from stagewise.detection.home import Home
+from stagewise.detection.home import Home, qualified
 from stagewise.detection.stages import Stages
 from stagewise.reporting.html import inline
 
@@ -34,7 +34,7 @@ class Analysis:
     home: Home | None = None
 
     def __str__(self) -> str:
-        stages = NO_STAGES if self.stages is None else str(self.stages)
+        stages = qualified(NO_STAGES if self.stages is None else str(self.stages), self.home)
         first = "" if self.home is None or not self.home.foreign else f"{self.home}\n"
         faults = "" if self.audit is None else f"{self.audit}\n"
         return f"{first}{self.series}\n{faults}{stages}\nreport: {self.report}"

@@ -4,6 +4,7 @@ import dataclasses
 import html
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib.style
 import pandas as pd
@@ -11,6 +12,8 @@ import pandas as pd
 from stagewise import plot
 from stagewise.checkpoints.run_folder import REPORT, table_file, write
 from stagewise.detection import seed_words
+from stagewise.detection.home import CAVEAT, Home, home_in, qualified, warned
+from stagewise.detection.pooled import FEWEST
 from stagewise.detection.replicates import Replicates, replicates_of
 from stagewise.detection.roles import head_roles, with_roles
 from stagewise.detection.scores import evidence, quantities_of
@@ -23,10 +26,15 @@ from stagewise.reporting.page import Part, page_html
 from stagewise.reporting.prose import count, html_table, in_words, number, stage_rows
 from stagewise.table import declare, head_label, select
 
-EVENTS = ("what", "seeds", "step, mean over seeds [95 % t]", "another seed", "sd between seeds, log steps")
+EVENTS = ("what", "seeds", "step, mean over seeds", "another seed", "sd between seeds, log steps")
+INTERVALS = (
+    "<p>In brackets: Student's 95&nbsp;% interval over seeds, and beside it that of another seed. Of fewer than four "
+    "seeds, and where such an interval would leave the run, the range of the seeds is given instead.</p>"
+)
 STAGES = ("seed", "stage", "from step", "to step", "what happened")
 ROLES = "The heads of the seeds are aligned by what they do over training; a role has the name of a head of one seed. "
-CURVES = "The mean over seeds; the band is its 95&nbsp;% t interval over seeds, thin lines are the seeds. "
+CURVES = "The mean over seeds; the band is {}, thin lines are the seeds. "
+BANDS = "their range", "its 95&nbsp;% t interval over seeds"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -38,16 +46,20 @@ class SeedReport:
         replicates: what recurs over seeds, when, and in which order.
         table: what stages are found in, of all seeds, heads by their roles.
         report: the HTML file.
+        homes: whether each seed's models know sequences like those of the probe batch; None for a run on its task.
     """
 
     stages: tuple[Stages, ...]
     replicates: Replicates
     table: pd.DataFrame
     report: Path
+    homes: tuple[Home | None, ...] = ()
 
     def __str__(self) -> str:
-        each = "\n".join(f"{one.run}\n{one}" for one in self.stages)
-        return f"{each}\nover {count(len(self.stages), 'seed')}:\n{self.replicates}\nreport: {self.report}"
+        homes = self.homes or (None,) * len(self.stages)
+        each = "\n".join(f"{one.run}\n{warned(str(one), home)}" for one, home in zip(self.stages, homes, strict=True))
+        over = qualified(str(self.replicates), _foreign(homes))
+        return f"{each}\nover {count(len(self.stages), 'seed')}:\n{over}\nreport: {self.report}"
 
     def _repr_html_(self) -> str:
         return inline(self.report)
@@ -79,9 +91,15 @@ def report_seeds(folders: Sequence[str | Path], out: str | Path) -> SeedReport:
     )
     declare(aligned, quantities_of(tables[0]))
     replicates.save(out)
-    page = _page(stages, replicates, aligned, out)
+    homes = tuple(map(home_in, places))
+    page = _page(stages, replicates, aligned, out, homes)
     written = write(out / REPORT, lambda partial: partial.write_text(page, encoding="utf8"))
-    return SeedReport(stages, replicates, aligned, Page(written))
+    return SeedReport(stages, replicates, aligned, Page(written), homes)
+
+
+def _foreign(homes: Sequence[Home | None]) -> Home | None:
+    """Return what is known of the first seed to which the batch is foreign; None where it is at home in all."""
+    return next((home for home in homes if home is not None and home.foreign), None)
 
 
 def _names(folders: Sequence[Path]) -> list[str]:
@@ -102,7 +120,9 @@ def _stages(folder: Path, name: str) -> Stages:
     return dataclasses.replace(stages, run=name)
 
 
-def _page(stages: Sequence[Stages], replicates: Replicates, table: pd.DataFrame, out: Path) -> str:
+def _page(
+    stages: Sequence[Stages], replicates: Replicates, table: pd.DataFrame, out: Path, homes: Sequence[Home | None]
+) -> str:
     numbers = [len(one.table) for one in stages]
     recurring = int(replicates.events["recurs"].sum())
     spread = f"{min(numbers)} to {max(numbers)}" if min(numbers) < max(numbers) else f"{numbers[0]}"
@@ -111,11 +131,17 @@ def _page(stages: Sequence[Stages], replicates: Replicates, table: pd.DataFrame,
     events = replicates.events
     boundaries = events[events["recurs"] & (events["kind"] == "boundary")]
     first = seed_words.events(boundaries if len(boundaries) else events, len(stages))[0]
+    headline = f"{spread} stages in each seed, {count(recurring, 'event')} in half of them or more"
+    finding = f"{len(stages)} seeds have {spread} stages each. {_capital(first)}."
+    if foreign := _foreign(homes):
+        headline, finding = "The probe batch is foreign to these models", f"Of one seed: {foreign}"
+        parts = [part._replace(body=f'<p class="caveat">{CAVEAT}.</p>\n{part.body}') for part in parts]
     return page_html(
         name=f"{len(stages)} seeds",
-        headline=f"{spread} stages in each seed, {count(recurring, 'event')} in half of them or more",
-        finding=f"{len(stages)} seeds have {spread} stages each. {_capital(first)}.",
-        words=html.escape(f"The seeds: {', '.join(one.run for one in stages)}. All intervals are of 95 %, over seeds."),
+        headline=headline,
+        finding=finding,
+        kind="foreign" if foreign else "finding",
+        words=html.escape(f"The seeds: {', '.join(one.run for one in stages)}."),
         parts=parts,
         steps={"steps": sorted(int(step) for step in table["step"].unique())},
     )
@@ -130,7 +156,9 @@ def _parts(stages: Sequence[Stages], replicates: Replicates, table: pd.DataFrame
     lines = "".join(f"<li>{html.escape(line)}</li>" for line in order)
     events = html_table(EVENTS, map(_event_row, replicates.events[replicates.events["recurs"]].to_dict("records")))
     yield Part(
-        "over-seeds", "What recurs over seeds", f'{events}<h3>In which order</h3><ul class="sentences">{lines}</ul>'
+        "over-seeds",
+        "What recurs over seeds",
+        f'{events}{INTERVALS}<h3>In which order</h3><ul class="sentences">{lines}</ul>',
     )
     rows = [[one.run, *row[:3], row[-1]] for one in stages for row in stage_rows(one)]
     yield Part("stages", "The stages of each seed", html_table(STAGES, rows))
@@ -141,11 +169,12 @@ def _parts(stages: Sequence[Stages], replicates: Replicates, table: pd.DataFrame
         yield Part(f"curve-{identifier(f'{probe}-{name}').lower()}", title, figure_html(figure, out))
 
 
-def _event_row(row: dict[object, object]) -> list[object]:
-    step, lo, hi = (float(str(row[name])) for name in ("step", "lo", "hi"))
-    new = f"{number(float(str(row['new_lo'])))} to {number(float(str(row['new_hi'])))}"
-    when = f"{step:.0f} [{number(lo)}, {number(hi)}]"
-    return [row["event"], row["seeds"], when, new, number(float(str(row["between"])))]
+def _event_row(row: dict[Any, Any]) -> list[object]:
+    when, new = seed_words.between(row), "cannot be told"
+    if row["told"]:
+        when = f"{row['step']:.0f} [{number(row['lo'])}, {number(row['hi'])}]"
+        new = f"{number(row['new_lo'])} to {number(row['new_hi'])}"
+    return [row["event"], row["seeds"], when, new, number(row["between"])]
 
 
 def _roles(roles: pd.DataFrame) -> str:
@@ -166,4 +195,5 @@ def _figures(table: pd.DataFrame) -> Iterator[tuple[tuple[str, str], Plot]]:
         if rows["run"].nunique() < table["run"].nunique() or not rows["value"].notna().any() or not bands_of(rows):
             continue
         panel = {"": plot.over_seeds(table, probe, name)}
-        yield (probe, name), Plot(f"seeds-{identifier(f'{probe}-{name}')}", panel, rows, CURVES)
+        caption = CURVES.format(BANDS[rows["run"].nunique() >= FEWEST])
+        yield (probe, name), Plot(f"seeds-{identifier(f'{probe}-{name}')}", panel, rows, caption)

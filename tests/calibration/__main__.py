@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tests.calibration.emergence import jobs as of_emergence
 from tests.calibration.findings import jobs as of_findings
+from tests.calibration.homes import jobs as of_homes
 from tests.calibration.laws import jobs as of_laws
 from tests.calibration.lineages import jobs as of_lineages
 from tests.calibration.null_table import jobs as of_null_table
@@ -29,7 +30,7 @@ NO_DECISION = {"words.py", "head_words.py", "frames.py", "order.py", "head_kinds
 
 def jobs() -> dict[str, Job]:
     """Return every case by its name."""
-    areas = (of_onsets, of_findings, of_seeds, of_lineages, of_emergence, of_laws, of_null_table)
+    areas = (of_onsets, of_findings, of_homes, of_seeds, of_lineages, of_emergence, of_laws, of_null_table)
     return {name: job for area in areas for name, job in area()}
 
 

@@ -95,6 +95,7 @@ def test_the_question_has_a_line_to_copy() -> None:
     assert "open_series('own-run', architecture=model.cfg)" in question
     assert "--architecture config.json" in question
     assert "json.dump(model.cfg.to_dict(), open('config.json', 'w'), default=str)" in question
+    assert "model.config.to_json_file('config.json')" in question
 
 
 def test_fields_of_how_a_model_was_run_are_left_out() -> None:

@@ -25,8 +25,8 @@ def hub(served: Any, tmp_path: Path) -> Hub:
     return Hub("owner/model", tmp_path, endpoint=served.endpoint)
 
 
-def test_branches_and_tags_are_revisions(hub: Hub) -> None:
-    assert set(hub.revisions()) == {"main", "step10"}
+def test_branches_and_tags_are_revisions_with_their_commits(hub: Hub, served: Any) -> None:
+    assert hub.revisions() == {name: served.commit(name) for name in ("main", "step10")}
 
 
 def test_files_and_their_hashes_are_known_without_a_download(hub: Hub, served: Any) -> None:

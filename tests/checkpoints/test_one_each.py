@@ -51,6 +51,8 @@ def test_a_repository_a_step_is_a_series(
     options = {"cache": tmp_path, "endpoint": hub.endpoint}
     series = open_series(["owner/model"], parse=lambda name: 7, hub=options)
     assert (series.steps, series.architecture.n_layers) == ((7,), 2)
+    assert series.source is not None
+    assert [entry.commit() for entry in series.source.entries] == [hub.commit("main")]
     assert audit(find(["owner/model"], parse=lambda name: 7, hub=options)).checkpoints == 1
 
 

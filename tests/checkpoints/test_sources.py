@@ -114,6 +114,13 @@ def test_models_in_memory_are_a_series(kind: str, hugging_face: Callable[..., nn
         torch.testing.assert_close(model.clean_pass(built, tokens, ())[0], expected.detach(), atol=1e-5, rtol=0)
 
 
+def test_a_mapping_from_steps_to_weights_is_the_series_of_its_pairs() -> None:
+    weights = {step: model.weights(native(step)) for step in (0, 5)}
+    series = open_series(weights, architecture=CONFIG)
+    assert series.steps == (0, 5)
+    assert torch.equal(series.weights(5)["embed.W_E"], weights[5]["embed.W_E"])
+
+
 def test_chosen_steps_alone_are_opened(trainer_folder: Path) -> None:
     assert open_series(trainer_folder, steps=[20, 1000]).steps == (20, 1000)
     with pytest.raises(ValueError, match="has no step 7; its steps are 20, 100, 1000"):

@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from stagewise.checkpoints.run_folder import TABLE, write
 from stagewise.cli.app import app
+from stagewise.detection.home import CAVEAT
 from stagewise.detection.lineage import find_lineage
 from tests.detection.profiles import profile_rows
 
@@ -30,4 +31,16 @@ def test_a_lineage_is_said_in_words_and_as_data(tmp_path: Path) -> None:
     found = find_lineage(table)
     assert call("lineage", str(tmp_path)) == (0, f"{found}\n")
     code, printed = call("lineage", str(tmp_path), "--json")
-    assert (code, json.loads(printed)) == (0, json.loads(json.dumps(found.plain)))
+    assert (code, json.loads(printed)) == (0, json.loads(json.dumps({**found.plain, "probe_batch": None})))
+
+
+def test_what_a_foreign_batch_shows_stands_below_a_line_that_says_so(foreign: Path) -> None:
+    code, printed = call("stages", str(foreign))
+    first, caveat, *lines = printed.splitlines()
+    assert (code, caveat) == (0, f"{CAVEAT}:")
+    assert first.startswith("The probe batch is foreign to this model: its loss rises")
+    assert any("L0H0" in line for line in lines)
+    assert all(line.startswith("  ") for line in lines)
+    data = json.loads(call("stages", str(foreign), "--json")[1])
+    assert (data["probe_batch"]["foreign"], data["probe_batch"]["verdict"]) == (True, "rises")
+    assert len(data["table"]) == 2

@@ -23,6 +23,8 @@ def test_checkpoints_are_measured_where_report_writes_their_table(
     table.touch()
     assert measured_folder("mine") == table.parents[1]
     assert measured_folder(str(small_folder)) == small_folder
+    Path("mine/checkpoint-0/config.json").unlink()  # what the models are was said on the command line
+    assert measured_folder("mine") == table.parents[1]
 
 
 def test_seeds_that_are_measured_are_taken_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

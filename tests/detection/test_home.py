@@ -5,7 +5,7 @@ import math
 import pandas as pd
 import pytest
 
-from stagewise.detection.home import Familiarity, home_of, home_of_run
+from stagewise.detection.home import Familiarity, home_of, home_of_run, qualified, warned
 
 
 def losses(*values: float) -> pd.DataFrame:
@@ -38,3 +38,21 @@ def test_only_checkpoints_from_elsewhere_are_judged() -> None:
     assert home_of_run({"recipe": recipe}, losses(4.2, 9.0)) is None
     regression = losses(4.2, 9.0).assign(quantity="squared_error")
     assert home_of_run({"recipe": recipe, "series": {}}, regression) is None
+
+
+def test_positions_that_are_predicted_nevertheless_are_named() -> None:
+    high = [3.0, 3.0, 1.0, 4.2]
+    rows = {"probe": "LossByPosition", "quantity": "cross_entropy", "step": 1, "position": range(4), "value": 1.0}
+    table = pd.concat([losses(4.2, 4.3), pd.DataFrame(rows).assign(hi=high)], ignore_index=True)
+    home = home_of(table, d_vocab=64)
+    assert home is not None
+    assert home.positions == (0, 1, 2)
+    assert "the tokens after positions 0, 1, 2: if it was trained on these alone" in str(home)
+    at_home = home_of(table.assign(value=table["value"] - 1), d_vocab=64)
+    assert at_home is not None
+    assert (at_home.foreign, at_home.positions) == (False, ())
+
+
+def test_findings_at_home_stand_as_they_are() -> None:
+    home = home_of(losses(4.2, 1.0), d_vocab=64)
+    assert qualified("L0H0 rises", home) == warned("L0H0 rises", home) == qualified("L0H0 rises", None) == "L0H0 rises"

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.detection.replicates import FRAMES, Replicates, find_replicates, load_replicates, replicates_of
+from stagewise.detection.replicates import FRAMES, Replicates, _event, find_replicates, load_replicates, replicates_of
 from stagewise.detection.stages import Stages, find_stages
 
 EARLY, LATE = (100, 130, 170, 200), (500, 420, 600, 450)
@@ -38,6 +38,15 @@ def test_events_are_aligned_by_role_and_have_the_planted_times(found: Replicates
     assert found.events["step"].to_numpy() == pytest.approx(planted, rel=0.03)
     assert (found.events["new_lo"] < found.events["lo"]).all()
     assert found.events.loc[1, "share"] == 0.75
+    ends = found.events[["least", "most"]].to_numpy()
+    assert ends == pytest.approx(np.array([[min(EARLY), max(EARLY)], [min(LATE[:3]), max(LATE[:3])]]), rel=0.05)
+    assert found.events["told"].tolist() == [True, False]  # of four seeds, and of three
+
+
+def test_an_interval_that_leaves_the_run_is_not_told(found: Replicates) -> None:
+    apart = pd.DataFrame({"step": [1.0, 1.0, 1.0, 900.0], "lo": 1.0, "hi": 900.0, "event": "e", "kind": "onset"})
+    assert not _event(apart, 4, last=1000)["told"]
+    assert _event(apart.assign(step=[100.0, 110.0, 120.0, 130.0]), 4, last=1000)["told"]
 
 
 def test_the_order_holds_in_all_seeds_that_have_both(found: Replicates) -> None:

@@ -15,11 +15,21 @@ def test_an_event_says_in_how_many_seeds_and_when() -> None:
         "hi": 140.0,
         "new_lo": 60.0,
         "new_hi": 200.0,
+        "told": True,
     }
     rows = pd.DataFrame([row, {**row, "seeds": 1, "recurs": False}])
     assert seed_words.events(rows, 5) == [
         "loss falls: in 4 of 5 seeds, at step 120 [100, 140]; another seed: 60 to 200",
         "and 1 more in fewer than half of the seeds",
+    ]
+
+
+def test_of_few_seeds_the_range_is_said_and_of_one_its_step() -> None:
+    row = {"event": "loss falls", "seeds": 3, "recurs": True, "step": 67.0, "hi": 182112340.0, "told": False}
+    rows = pd.DataFrame([{**row, "least": 60.0, "most": 75.0}, {**row, "seeds": 1, "least": 67.0, "most": 67.0}])
+    assert seed_words.events(rows, 3) == [
+        "loss falls: in 3 of 3 seeds, at step 67 (60 to 75 in these seeds)",
+        "loss falls: in 1 of 3 seeds, at step 67",
     ]
 
 

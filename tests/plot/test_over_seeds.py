@@ -23,6 +23,12 @@ def test_the_band_is_students_interval_of_the_mean() -> None:
     np.testing.assert_allclose(found.each, VALUES)
 
 
+def test_the_band_of_few_seeds_is_their_range() -> None:
+    table = rows()
+    found = band(table[table["run"].isin(["seed 0", "seed 1"])])
+    np.testing.assert_allclose([found.lo, found.hi], [VALUES[:2].min(0), VALUES[:2].max(0)])
+
+
 def test_steps_that_a_seed_lacks_are_left_out() -> None:
     table = rows()
     lacking = table[~((table["run"] == "seed 2") & (table["step"] == 10))]

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from stagewise.checkpoints.run_folder import METRICS, RUN, TABLE
+from stagewise.detection.home import CAVEAT
 from stagewise.detection.stages import find_stages
 from stagewise.recipe import describe
 from stagewise.reporting.measured import Measured, read_measured
@@ -183,3 +184,12 @@ def test_what_a_section_lacks_the_rows_for_is_drawn_by_itself(table: pd.DataFram
     rows = table[table["probe"].isin(["Accuracy", "Loss"])]
     made = dict(filled_sections(Measured({}, None, rows, None, {}, 0)))
     assert [section.title for section in made] == ["The stages", "Accuracy", "Settings, versions, seeds"]
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_every_section_on_a_foreign_batch_says_so_but_not_what_holds_on_any(foreign: Path) -> None:
+    page = report(foreign).read_text(encoding="utf8")
+    assert '<p class="foreign">The probe batch is foreign to this model' in page
+    parts = dict(re.findall(r'<section id="([^"]+)">(.*?)</section>', page, re.DOTALL))
+    assert {name for name, body in parts.items() if CAVEAT not in body} == {"settings"}
+    assert {"stages", "onsets"} < parts.keys()

@@ -5,13 +5,20 @@ from pathlib import Path
 import pandas as pd
 
 from stagewise.checkpoints.series import CheckpointSeries
-from stagewise.detection.home import Familiarity, Home
+from stagewise.detection.home import CAVEAT, Familiarity, Home
+from stagewise.detection.stages import find_stages
 from stagewise.reporting.results import Analysis
 
 
-def test_a_foreign_batch_is_the_first_line(small_run: CheckpointSeries, tmp_path: Path) -> None:
+def test_a_foreign_batch_is_the_first_line_and_qualifies_what_was_found(
+    small_run: CheckpointSeries, one_onset: pd.DataFrame, tmp_path: Path
+) -> None:
     home = Home(Familiarity.RISES, 2.0, 3.0, 4.0, 9)
-    foreign = Analysis(small_run, None, pd.DataFrame(), None, tmp_path / "report.html", home)
-    assert str(foreign).startswith("The probe batch is foreign to this model: its loss rises over training")
+    stages = find_stages(one_onset)
+    foreign = Analysis(small_run, None, one_onset, stages, tmp_path / "report.html", home)
+    before, after = str(foreign).split(f"\n{CAVEAT}:\n")
+    assert before.startswith("The probe batch is foreign to this model: its loss rises over training")
+    assert "stage" not in before.splitlines()[-1]
+    assert after.splitlines() == [*(f"  {line}" for line in str(stages).splitlines()), f"report: {foreign.report}"]
     plain = Analysis(small_run, None, pd.DataFrame(), None, tmp_path / "report.html")
     assert str(plain).splitlines()[1].startswith("stages cannot be told")

@@ -1,6 +1,7 @@
 """Several seeds in one report: stages side by side, what recurs, heads by their roles; hostile names run nothing."""
 
 import dataclasses
+import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -9,6 +10,7 @@ import pytest
 from stagewise.analysis import analyse
 from stagewise.checkpoints.run_folder import TABLE
 from stagewise.checkpoints.series import CheckpointSeries
+from stagewise.detection.home import CAVEAT
 from stagewise.detection.replicates import load_replicates
 from stagewise.probes import Loss
 from stagewise.reporting.seeds import report_seeds
@@ -60,3 +62,14 @@ def test_series_of_several_seeds_are_analysed_into_one_report(
     assert found.report == tmp_path / "report.html"
     assert {one.run for one in found.stages} == {"seed-0", "seed-1"}
     assert (tmp_path / "seed-0" / TABLE).exists()
+
+
+def test_a_batch_that_is_foreign_to_a_seed_qualifies_what_recurs(foreign: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(foreign, other)
+    found = report_seeds([foreign, other], tmp_path / "out")
+    assert str(found).count(f"\n{CAVEAT}:\n  ") == 3
+    page = found.report.read_text(encoding="utf8")
+    assert "The probe batch is foreign to these models</small>" in page
+    sections = page.split("<section ")[1:]
+    assert all(CAVEAT in section for section in sections)

@@ -98,12 +98,13 @@ def test_a_batch_of_ones_own_is_recorded_as_one(
         ({"relations": ["self"]}, "the relation self was given without tokens"),
         ({"tokenizer": "t"}, "the tokenizer t was given without a text"),
         ({"tokens": "nowhere.npy"}, "there is no file of tokens nowhere.npy"),
+        ({"tokens": torch.zeros(2, 4)}, r"tokens are a file here, got Tensor: .* batch=Batch.from_tokens\(tokens\)"),
     ],
 )
 def test_what_does_not_go_together_is_refused(
     asked: dict[str, object], message: str, small_run: CheckpointSeries
 ) -> None:
-    with pytest.raises((ValueError, FileNotFoundError), match=message):
+    with pytest.raises((ValueError, FileNotFoundError, TypeError), match=message):
         own_task(small_run, **asked)  # type: ignore[arg-type]
 
 

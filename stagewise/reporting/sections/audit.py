@@ -18,4 +18,4 @@ def audit_section(measured: Measured) -> Blocks:
     ]
 
 
-SECTION = Section("audit", "What is wrong with the checkpoints", audit_section, applies=never_missing)
+SECTION = Section("audit", "What is wrong with the checkpoints", audit_section, applies=never_missing, of_batch=False)

@@ -13,4 +13,4 @@ def settings_section(measured: Measured) -> Blocks:
     return [html_table(["setting", "value"], rows, "settings")]
 
 
-SECTION = Section("settings", "Settings, versions, seeds", settings_section)
+SECTION = Section("settings", "Settings, versions, seeds", settings_section, of_batch=False)

@@ -52,4 +52,5 @@ SECTION = Section(
     "What the weights alone show",
     weights_section,
     ("OVCopying.copying", "QKOffset.share", "Composition.score"),
+    of_batch=False,
 )

@@ -1,0 +1,182 @@
+"""Every block of code and every command of the pages runs, at small sizes, in a folder that holds what they name.
+
+A page is read from top to bottom, as one would: its blocks share their names and their folder. What a new page adds is
+run too; a command that is of no known kind fails here.
+"""
+
+import functools
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import stagewise
+from stagewise.checkpoints.hub import Hub
+from stagewise.cli.app import app
+from stagewise.probes import AttentionTo, Loss
+
+pytestmark = pytest.mark.usefixtures("few_sequences", "undrawn", "unchecked", "no_workers")
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+INCLUDED = re.compile(r'--8<-- "([^":]+)')
+PYTHON, SHELL = {"py", "python"}, {"bash", "sh"}
+
+ELSEWHERE = {"README.md": ("MarkovChain(d_vocab=20", "test_readme.py")}
+"""Page -> how a block of it begins that a test file of its own runs, and that file."""
+
+SMALL = {
+    "run": ["--steps", "4", "--heads", "2", "--layers", "1", "--set", "plan.batch_size=8", "--set", "plan.save=[2]"],
+    "train": ["--steps", "4"],
+}
+"""Command -> options that make it small; those of the page stay."""
+
+PUBLIC = "EleutherAI/pythia-70m"
+"""The repository of the hub that pages name."""
+
+WITH_BARS = {"run", "train", "report", "measure"}
+NOT_RUN = {"pre-commit": "it writes into the repository", "pip": "it needs the network"}
+"""Program that a page calls -> why no test runs it."""
+
+
+class Block(NamedTuple):
+    """A block of a page: its language, its code."""
+
+    language: str
+    code: str
+
+
+def blocks(page: Path) -> list[Block]:
+    text = page.read_text(encoding="utf8")
+    return [Block(found[1], found[2]) for found in BLOCK.finditer(text) if found[1]]
+
+
+WITH_BLOCKS = [page for page in PAGES if blocks(page)]
+
+
+@functools.cache
+def model() -> Any:
+    from transformer_lens import HookedTransformer, HookedTransformerConfig
+
+    sizes: dict[str, Any] = {"n_layers": 1, "d_model": 8, "d_head": 4, "n_heads": 2, "n_ctx": 8, "d_vocab": 8}
+    return HookedTransformer(HookedTransformerConfig(**sizes, attn_only=True, seed=0))
+
+
+def tokens() -> torch.Tensor:
+    return torch.randint(8, (8, 8), generator=torch.Generator().manual_seed(0))
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one_onset: Any) -> Iterator[Path]:
+    """A folder with the files that the pages name: a run of one's own, its data, three seeds, a task and a probe."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    Path("my-run").mkdir()
+    for step in (0, 10, 20, 30):
+        torch.save(
+            {name: weight + step / 100 for name, weight in model().state_dict().items()}, f"my-run/step-{step}.pt"
+        )
+    Path("my-run/config.json").write_text(json.dumps(model().cfg.to_dict(), default=str), encoding="utf8")
+    torch.save(tokens(), "my-data.pt")
+    Path("my.txt").write_text("the cat saw the dog and the dog saw the cat again while a bird sang " * 40)
+    shutil.copy(ROOT / "examples" / "own_task_and_probe.py", "mine.py")
+    for seed in range(3):
+        Path(f"runs/seed-{seed}/tables").mkdir(parents=True)
+        one_onset.assign(run=f"seed-{seed}", nested=0).to_parquet(f"runs/seed-{seed}/tables/measurements.parquet")
+    yield tmp_path
+    sys.modules.pop("mine", None)
+
+
+@pytest.fixture
+def hub(
+    tmp_path: Path, local_hub: Callable[..., Any], saved: Callable[..., Any], tokenizer: str, monkeypatch: Any
+) -> None:
+    """The repository that the pages name, on this machine."""
+    texts = {"tokenizer.json": Path(tokenizer).read_bytes()}
+    served = local_hub({name: saved("GPTNeoX", i) | texts for i, name in enumerate(("main", "step0", "step512"))})
+    served.repository = PUBLIC
+    here = functools.partial(Hub, cache=tmp_path / "cache", endpoint=served.endpoint)
+    monkeypatch.setattr("stagewise.checkpoints.series.Hub", here)
+
+
+@pytest.fixture
+def few_probes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What takes the default probes takes two, and reports of one run are left out; the slow suite has all of it."""
+    monkeypatch.setattr("stagewise.analysis.default_probes", lambda *known: [Loss(), AttentionTo()])
+    monkeypatch.setattr("stagewise.probes.default_probes.default_probes", lambda *known: [Loss(), AttentionTo()])
+    monkeypatch.setattr("stagewise.analysis.report", lambda folder: folder / "report.html")
+
+
+def trainer() -> Any:
+    """A trainer of transformers that trains for one step."""
+    from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
+
+    sizes = {"n_embd": 8, "n_layer": 1, "n_head": 2, "n_positions": 8, "bos_token_id": 0, "eos_token_id": 0}
+    rows = [{"input_ids": row, "labels": row} for row in tokens()]
+    arguments = TrainingArguments("trained", max_steps=1, use_cpu=True, disable_tqdm=True, report_to=[])
+    return Trainer(GPT2LMHeadModel(GPT2Config(vocab_size=8, **sizes)), arguments, train_dataset=rows)
+
+
+def call(words: list[str]) -> None:
+    """Run a command line of a page, made small."""
+    program, *rest = words
+    if program == "stagewise":
+        small = [*SMALL.get(rest[0], []), *(["--quiet"] if rest[0] in WITH_BARS else [])]
+        result = CliRunner().invoke(app, [*rest, *small])
+        assert result.exit_code == 0, f"{shlex.join(words)}: {result.output}"
+    elif program == "make":
+        subprocess.run(["make", "--dry-run", *rest], cwd=ROOT, check=True, capture_output=True)
+    elif program.endswith("python"):
+        assert any((ROOT / word).exists() for word in rest)
+    else:
+        assert program in NOT_RUN, f"there is no way to run {shlex.join(words)}: add one here"
+
+
+def read(page: Path) -> None:
+    """Run the blocks of a page in their order, with the names that they take as given."""
+    names: dict[str, Any] = {"__name__": "page", "model": model(), "tokens": tokens()}
+    names["batch"] = stagewise.Batch.from_tokens(tokens())
+    for language, code in blocks(page):
+        if INCLUDED.search(code) or (page.name in ELSEWHERE and ELSEWHERE[page.name][0] in code):
+            continue
+        if re.search(r"\btrainer\b", code):
+            names["trainer"] = trainer()
+        if language in SHELL:
+            for line in filter(None, (line.partition("#")[0].strip() for line in code.splitlines())):
+                call(shlex.split(line))
+        else:
+            assert language in PYTHON, f"{page.name} has a block of {language}: say here how it is run"
+            exec(compile(code, page.name, "exec"), names)
+    if "trainer" in names:
+        names["trainer"].train()
+
+
+@pytest.mark.usefixtures("place", "few_probes")
+@pytest.mark.parametrize("page", WITH_BLOCKS, ids=lambda page: page.name)
+def test_every_block_of_a_page_runs(page: Path, request: pytest.FixtureRequest) -> None:
+    if PUBLIC in page.read_text(encoding="utf8"):
+        request.getfixturevalue("hub")
+    read(page)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("hub", "place")
+@pytest.mark.parametrize("page", WITH_BLOCKS, ids=lambda page: page.name)
+def test_every_block_of_a_page_runs_with_all_probes(page: Path) -> None:
+    read(page)
+
+
+def test_what_another_file_runs_is_there() -> None:
+    for page, (beginning, file) in ELSEWHERE.items():
+        assert beginning in (ROOT / page).read_text(encoding="utf8")
+        assert f'"{page}"' in (ROOT / "tests" / file).read_text(encoding="utf8")
