@@ -10,14 +10,20 @@ from stagewise.cli.options import Quiet, one_thread, reported_errors
 
 
 def run_incremental(
-    figure: Annotated[str, typer.Option(help="of the paper: 1 to 19, 4L, 4R, B; heads: the head-count sweep")],
+    figure: Annotated[
+        str | None,
+        typer.Option(help="of the paper: 1 to 19, 4L, 4R, B; heads: the head-count sweep; theorems: 3 and 4"),
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="all figures, one after the other; resumes where it ended")
+    ] = False,
     folder: Annotated[
         Path | None,
         typer.Option(help="where runs go, which figures of a setting share; runs/incremental/SETTING if not given"),
     ] = None,
     setting: Annotated[str, typer.Option(help="small, for two cores, or paper")] = "small",
     seeds: Annotated[
-        int | None, typer.Option(help="how many, from 0 on; where not given, 3 of a sweep and of 8, 1 of the others")
+        int | None, typer.Option(help="how many, from 0 on; if not given 3, at the paper's size 1 of all but Figure 1")
     ] = None,
     restricted: Annotated[
         bool, typer.Option("--restricted", help="train restricted-context models to compare with; 3 and 5 always do")
@@ -25,15 +31,20 @@ def run_incremental(
     workers: Annotated[int, typer.Option(help="processes, of one thread each")] = 1,
     quiet: Quiet = False,
 ) -> None:
-    """Run the sweep behind a figure of Incremental Learning (arXiv 2602.19143), summarise it and draw it."""
+    """Run the sweep behind a figure of Incremental Learning (arXiv 2602.19143), draw it and compare its numbers."""
     with reported_errors():
         one_thread()
-        from stagewise.experiments.incremental import command as incremental_script
+        from stagewise.experiments.incremental import command
 
+        if every == (figure is not None):
+            raise ValueError("give a figure, as in --figure 1, or --all for every one of them")
+        if figure is None:
+            if seeds is not None or restricted:
+                raise ValueError("--all has the seeds and the restricted-context models of each figure: give neither")
+            command.make_all(setting, folder, workers=workers, progress=not quiet)
+            return
         chosen = None if seeds is None else range(seeds)
-        incremental_script.make(
-            figure, folder, setting, chosen, restricted=restricted, workers=workers, progress=not quiet
-        )
+        command.make(figure, folder, setting, chosen, restricted=restricted, workers=workers, progress=not quiet)
 
 
 def run_scan_and_snap(

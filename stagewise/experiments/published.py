@@ -45,8 +45,8 @@ def number(quantity: str, published: str, ours: object, interval: str = "", rema
 
 
 def bounds(lo: int | float, hi: int | float) -> str:
-    """Return an interval as text, with three digits; nothing where there is none."""
-    return "" if pd.isna(lo) or pd.isna(hi) else f"[{lo:.3g}, {hi:.3g}]"
+    """Return an interval as text, with three digits; nothing where there is none, or all values are one."""
+    return "" if pd.isna(lo) or pd.isna(hi) or lo == hi else f"[{lo:.3g}, {hi:.3g}]"
 
 
 class Mean(NamedTuple):

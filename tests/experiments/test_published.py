@@ -2,11 +2,13 @@
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
+from scipy import stats
 
-from stagewise.experiments.published import COLUMNS, Result, bounds, in_words, number, save, table_of
+from stagewise.experiments.published import COLUMNS, Result, bounds, in_words, mean_over, number, save, table_of
 
 ROWS = [
     number("end of stage 1, steps", "330", 165.0, bounds(135, 180), "d = 24"),
@@ -28,8 +30,8 @@ def test_a_column_without_entries_is_left_out() -> None:
     assert printed.split() == ["quantity", "published", "ours", "a", "1", "2"]
 
 
-@pytest.mark.parametrize(("lo", "hi", "text"), [(1.0, 2.0, "[1, 2]"), (float("nan"), 2.0, "")])
-def test_an_interval_without_an_end_is_none(lo: float, hi: float, text: str) -> None:
+@pytest.mark.parametrize(("lo", "hi", "text"), [(1.0, 2.0, "[1, 2]"), (float("nan"), 2.0, ""), (3, 3, "")])
+def test_an_interval_without_an_end_or_a_width_is_none(lo: int | float, hi: int | float, text: str) -> None:
     assert bounds(lo, hi) == text
 
 
@@ -38,3 +40,11 @@ def test_the_numbers_that_are_written_are_read_back(tmp_path: Path) -> None:
     read = pd.read_csv(tmp_path / "figure-1.csv", dtype=str, keep_default_na=False)
     assert read.to_dict("records") == ROWS
     assert {path.suffix for path in tmp_path.iterdir()} >= {".png", ".svg", ".csv"}
+
+
+def test_the_mean_over_seeds_has_students_interval() -> None:
+    values = [100.0, 110.0, 150.0]
+    expected = stats.t.interval(0.95, 2, loc=np.mean(values), scale=stats.sem(values))
+    assert mean_over(values) == pytest.approx((120, *expected))
+    assert np.isnan(mean_over([1.0])[1:]).all()
+    assert np.isnan(mean_over([])).all()

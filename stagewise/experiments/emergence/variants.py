@@ -19,7 +19,7 @@ TASKS: dict[str, tuple[dict[str, Any], str]] = {
 }
 """The variants of the task, their parameters, and the published law of each."""
 
-OPTIMISERS = {
+OPTIMISERS: dict[str, tuple[dict[str, Any], str]] = {
     "SGD": ({"optimiser": "sgd"}, "6.42 d^1.44 T^1.07 (R2 .997)"),
     "Adam": ({"optimiser": "adamw"}, "1.45 d^1.31 T^.57 (R2 .998)"),
 }

@@ -64,21 +64,3 @@ def over_seeds(summary: pd.DataFrame) -> pd.DataFrame:
             interval = mean_over(values)._asdict()
             records.append({"variant": variant, "quantity": quantity, **interval, "n": len(values), "seeds": len(rows)})
     return pd.DataFrame(records)
-
-
-def in_words(averages: pd.DataFrame) -> str:
-    """Return the averages as a table of text: a line a variant, "mean [lo, hi]", and how many seeds have a boundary."""
-    cells = averages.assign(text=[_cell(row) for row in averages.to_dict("records")])
-    wide = cells.pivot(index="variant", columns="quantity", values="text")
-    order = [name for name in QUANTITIES if name in wide]
-    return str(wide.loc[averages["variant"].unique(), order].rename_axis(index=None, columns=None).to_string())
-
-
-def _cell(row: dict[Any, Any]) -> str:
-    if not row["n"]:
-        return "none"
-    digits = 0 if abs(row["mean"]) >= 20 else 2
-    text = f"{row['mean']:.{digits}f}"
-    if row["n"] > 1 and row["hi"] > row["lo"]:
-        text += f" [{row['lo']:.{digits}f}, {row['hi']:.{digits}f}]"
-    return text if row["n"] == row["seeds"] else f"{text} ({row['n']} of {row['seeds']})"

@@ -106,7 +106,15 @@ def test_two_copies_are_at_least_1_6_times_faster(recall_runs: pd.DataFrame) -> 
 
 
 def test_accuracy_in_training_is_measured_where_the_distributions_differ(tmp_path: Path) -> None:
-    same = {"n_pairs": 2, "n_tokens": 8, "n_copies": 1.0, "p": 0.0, "seed": 0, "budget": 1, "setting": "small"}
+    same: dict[str, Any] = {
+        "n_pairs": 2,
+        "n_tokens": 8,
+        "n_copies": 1.0,
+        "p": 0.0,
+        "seed": 0,
+        "budget": 1,
+        "setting": "small",
+    }
     other = same | {"n_copies": 2.0}
     tables = {}
     for name, parameters in (("same", same), ("other", other)):
