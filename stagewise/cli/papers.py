@@ -48,25 +48,26 @@ def run_incremental(
 
 
 def run_scan_and_snap(
-    figure: Annotated[int, typer.Option(help="the paper's figure: 4, 5, 6 or 7")] = 6,
+    figure: Annotated[str, typer.Option(help="the paper's figure: 3 to 12, or theorems")] = "6",
     folder: Annotated[
         Path | None, typer.Option(help="where to write; runs/scan-and-snap/figure-N if not given")
     ] = None,
-    seeds: Annotated[int | None, typer.Option(help="number of seeds of figures 5 and 6")] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="figure 6 with new seeds in place of the replay")] = False,
-    data: Annotated[str | None, typer.Option(help="figure 7: folder of WikiText-2; the hub if not given")] = None,
-    steps: Annotated[int | None, typer.Option(help="figure 7: minibatches")] = None,
+    setting: Annotated[str, typer.Option(help="figure 10: small, for minutes of a core, or paper")] = "small",
+    seeds: Annotated[int | None, typer.Option(help="number of seeds of figures 5, 6, 10, 11 and 12")] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="6, 11, 12 with new seeds in place of the replay")] = False,
+    data: Annotated[str | None, typer.Option(help="7, 10: folder of WikiText-2; the hub if not given")] = None,
+    steps: Annotated[int | None, typer.Option(help="7, 10: minibatches")] = None,
+    layers: Annotated[int | None, typer.Option(help="7: layers, 1 for its upper row, 3 for its lower one")] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Train the one-layer models of Scan and Snap and draw one of its figures, with its tables."""
+    """Make a figure of Scan and Snap, and print the published numbers beside ours."""
     with reported_errors():
         one_thread()
-        from stagewise.experiments.scan_and_snap import figures as scan_and_snap_figures
+        from stagewise.experiments.scan_and_snap import figures
 
         folder = folder or Path(f"runs/scan-and-snap/figure-{figure}")
-        settings: dict[str, Any] = {"seeds": seeds, "fresh": fresh, "data": data, "steps": steps}
-        print(scan_and_snap_figures.draw(figure, folder, **settings, progress=not quiet))
-        print(f"tables and pictures: {folder}")
+        chosen: dict[str, Any] = {"seeds": seeds, "fresh": fresh, "data": data, "steps": steps, "layers": layers}
+        figures.draw(figure, folder, setting=setting, **chosen, progress=not quiet)
 
 
 def run_wikitext_baseline(

@@ -96,7 +96,12 @@ def save(result: Result, path: Path) -> None:
     """Write the drawing as PNG and SVG and the numbers as CSV, with these endings in place of the path's."""
     for kind in ("png", "svg"):
         write(path.with_suffix(f".{kind}"), lambda partial, kind=kind: save_figure(result.figure, partial, kind))  # type: ignore[misc]
-    write(path.with_suffix(".csv"), lambda partial: result.numbers.to_csv(partial, index=False))
+    write_csv(path.with_suffix(".csv"), result.numbers)
+
+
+def write_csv(path: Path, table: pd.DataFrame) -> None:
+    """Write a table as CSV, whole or not at all."""
+    write(path, lambda partial: table.to_csv(partial, index=False))
 
 
 def show(result: Result, path: Path) -> None:
