@@ -1,6 +1,7 @@
 """The laws of a sweep of emergence, or why there is none, and their rows beside the published ones."""
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -39,8 +40,22 @@ def law_numbers(what: str, published: str, law: PowerLaw | NoLaw, remark: str = 
     exponents = zip(law.terms, law.exponents, law.lo[1:], law.hi[1:], strict=True)
     return [
         number(what, published, formula, remark="; ".join(filter(None, [runs, remark]))),
-        *(number(f"- exponent of {term}", "", f"{at:.2f}", bounds(lo, hi)) for term, at, lo, hi in exponents),
+        *(
+            number(f"- exponent of {term}", published_exponent(published, term), f"{at:.2f}", bounds(lo, hi))
+            for term, at, lo, hi in exponents
+        ),
     ]
+
+
+def published_exponent(law: str, term: str) -> str:
+    """Return the exponent of a term in a law as it is written, or nothing.
+
+    >>> [published_exponent("0.76 d^1.29 (T/B)^.80 (R2 .995)", term) for term in ("d", "T / B", "T")]
+    ['1.29', '.80', '']
+    """
+    name = re.escape(term.replace(" ", ""))
+    match = re.search(rf"(?<![\w/]){name}\)?\^(-?\d*\.\d+)", law, re.IGNORECASE)
+    return match[1] if match else ""
 
 
 def ratio_number(what: str, published: str, slow: Bounds, fast: Bounds) -> dict[str, str]:

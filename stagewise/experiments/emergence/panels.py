@@ -46,3 +46,11 @@ def draw_law(
         return
     ax.set_axis_off()
     ax.text(0.5, 0.5, textwrap.fill(str(law), 38), ha="center", va="center", fontsize=9, transform=ax.transAxes)
+
+
+def log_log(ax: Axes, sizes: pd.Series) -> None:
+    """Make both axes logarithmic, with a tick at every size and none between."""
+    ax.set(xscale="log", yscale="log")
+    ticks = sorted(sizes.unique())
+    ax.set_xticks(ticks, [f"{size:g}" for size in ticks])
+    ax.set_xticks([], minor=True)

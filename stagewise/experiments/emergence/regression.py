@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from stagewise.checkpoints.run_folder import read_table
 from stagewise.experiments.emergence.grids import FigureRequest
 from stagewise.experiments.emergence.numbers import law_numbers, law_of, mean_times, ratio_number
-from stagewise.experiments.emergence.panels import draw_curves, draw_law, finish, panels
+from stagewise.experiments.emergence.panels import draw_curves, draw_law, finish, log_log, panels
 from stagewise.experiments.emergence.recipes import (
     regression_budget,
     regression_recipe,
@@ -166,7 +166,7 @@ def _by_share(ax: Axes, runs: pd.DataFrame) -> None:
     for p, rows in runs.groupby("p"):
         line = rows.groupby("d")["hi_80"].mean()
         ax.plot(line.index, line, "o-", color=colours[p], label=f"p = {p:g}", markersize=4)
-    ax.set(xscale="log", yscale="log")
+    log_log(ax, runs["d"])
     finish(ax, f"across samples, T = {runs['T'].iloc[0]}", xlabel="d", ylabel="steps to loss .4")
 
 

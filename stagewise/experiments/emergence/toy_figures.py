@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from stagewise.detection.power_law import PowerLaw, fit_log_linear
 from stagewise.experiments.emergence.grids import FigureRequest
 from stagewise.experiments.emergence.numbers import law_numbers, law_of
-from stagewise.experiments.emergence.panels import draw_law, finish, panels
+from stagewise.experiments.emergence.panels import draw_law, finish, log_log, panels
 from stagewise.experiments.emergence.toy_attention import check_toy, run_toy
 from stagewise.experiments.published import Result, bounds, mean_over, number, table_of
 from stagewise.plot.colours import ordered_colours
@@ -59,10 +59,10 @@ def figure_2(request: FigureRequest) -> Result:
     """Draw how both repetitions shorten the plateau of the flow, and what SGD on the model itself does."""
     runs = sgd_runs(request)
     tied, shared = repetition_times(), cross_sample_times()
-    of_ratio, of_share = fit_log_linear(tied, "T / B, d"), fit_log_linear(shared, "d ** 0.5 * T / f")
+    of_ratio, of_share = fit_log_linear(tied, "T / B, d"), fit_log_linear(shared, "x")
     free = pd.DataFrame({"B": COPIES, "time": [plateau(SparseAttention(4096, 16, B, "free")) for B in COPIES]})
     copied, special = runs[runs["p"] == 0], runs[runs["B"] == 1]
-    of_copies, of_special = law_of(copied, ("T", "d", "B")), law_of(special, ("d ** 0.5 * T / f",))
+    of_copies, of_special = law_of(copied, ("T", "d", "B")), law_of(special, ("x",))
     figure, (left, middle, right, last) = panels(4)
     plateaus(left, tied, "B", of_ratio, "reduced flow, tied logits, T = 4096")
     plateaus(middle, shared, "p", of_share, "reduced flow, across samples, T = 4096")
@@ -116,7 +116,7 @@ def cross_sample_times() -> pd.DataFrame:
     """Return the plateau of the flow with a special vector in a share p, for the grid of Figure 2 (right)."""
     flows = [CrossSampleRepetition(4096, d, p) for p in SHARES for d in WIDTHS]
     rows = [(flow.n_positions, flow.d, flow.p, flow.speed_up, plateau(flow)) for flow in flows]
-    return pd.DataFrame(rows, columns=["T", "d", "p", "f", "time"])
+    return _with_x(pd.DataFrame(rows, columns=["T", "d", "p", "f", "time"]))
 
 
 def sgd_runs(request: FigureRequest) -> pd.DataFrame:
@@ -139,7 +139,12 @@ def sgd_runs(request: FigureRequest) -> pd.DataFrame:
         cost=lambda cell: cell["T"] * math.sqrt(cell["d"]),
         progress=request.progress,
     )
-    return runs.assign(f=np.sqrt(runs["p"] ** 2 * runs["d"] + (1 - runs["p"]) ** 2))
+    return _with_x(runs.assign(f=np.sqrt(runs["p"] ** 2 * runs["d"] + (1 - runs["p"]) ** 2)))
+
+
+def _with_x(times: pd.DataFrame) -> pd.DataFrame:
+    """Add x = sqrt(d) T / f, of which the plateau is a power."""
+    return times.assign(x=np.sqrt(times["d"]) * times["T"] / times["f"])
 
 
 def cells(axes: Mapping[str, tuple[int | float, ...]]) -> list[dict[str, Any]]:
@@ -191,5 +196,5 @@ def plateaus(ax: Axes, times: pd.DataFrame, by: str, law: PowerLaw, title: str) 
     for value, rows in times.groupby(by):
         ax.plot(rows["d"], rows["time"], "o", color=colours[value], markersize=4, label=f"{by} = {value:g}")
         ax.plot(rows["d"], law.predict(rows), "--", color=colours[value], linewidth=0.9)
-    ax.set(xscale="log", yscale="log")
+    log_log(ax, times["d"])
     finish(ax, title, xlabel="d", ylabel="plateau, time")

@@ -38,8 +38,8 @@ def test_where_there_is_no_law_the_reason_is_given(frame: pd.DataFrame, reason: 
 def test_a_law_is_a_row_and_a_row_an_exponent_with_its_interval() -> None:
     law = law_of(runs([4, 4, 8, 8, 16, 16]), ["n_pairs"])
     assert isinstance(law, PowerLaw)
-    first, exponent = law_numbers("T", "2.25", law)
-    assert (first["published"], first["remark"]) == ("2.25", "6 runs")
+    first, exponent = law_numbers("T", "0.55 N_pairs^2.25", law)
+    assert (first["remark"], exponent["published"]) == ("6 runs", "2.25")
     lo, hi = (float(end) for end in exponent["interval"].strip("[]").split(", "))
     assert lo <= law.exponents[0] <= hi
     (reason,) = law_numbers("T", "2.25", NoLaw("no law: none"))
