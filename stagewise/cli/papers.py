@@ -52,7 +52,7 @@ def run_scan_and_snap(
     folder: Annotated[
         Path | None, typer.Option(help="where to write; runs/scan-and-snap/figure-N if not given")
     ] = None,
-    setting: Annotated[str, typer.Option(help="figure 10: small, for minutes of a core, or paper")] = "small",
+    setting: Annotated[str, typer.Option(help="7, 10: small, for minutes of a core, or paper")] = "small",
     seeds: Annotated[int | None, typer.Option(help="number of seeds of figures 5, 6, 10, 11 and 12")] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="6, 11, 12 with new seeds in place of the replay")] = False,
     data: Annotated[str | None, typer.Option(help="7, 10: folder of WikiText-2; the hub if not given")] = None,

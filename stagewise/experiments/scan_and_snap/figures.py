@@ -19,6 +19,9 @@ SEEDED = {"5": 1, "6": 2, "10": 1, "11": 2, "12": 2}
 REPLAYED, TEXT = ("6", "11", "12"), ("7", "10")
 """Figures whose published seeds are replayed, and those that train on WikiText."""
 
+STEPS = {"small": 300, "paper": 1500}
+"""Minibatches of figure 7: three minutes of one core, or fifteen."""
+
 
 def draw(
     figure: str,
@@ -40,9 +43,9 @@ def draw(
         seeds: how many, for figures 5 (20 by default), 6, 11, 12 (10) and 10.
         fresh: figures 6, 11 and 12 with new seeds in place of the published ones.
         data: the folder of text of figures 7 and 10; see `WikiText`.
-        steps: minibatches of figures 7 (1500 by default) and 10.
+        steps: minibatches of figures 7 and 10 in place of the setting's.
         layers: of figure 7: 1 by default, the paper's upper row; 3 is its lower row.
-        setting: of figure 10: "small" for minutes of a core, or "paper".
+        setting: of figures 7 and 10: "small" for minutes of a core, or "paper".
         progress: show bars.
 
     Raises:
@@ -55,7 +58,9 @@ def draw(
         "4": lambda: figure_4(folder, progress=progress),
         "5": lambda: figure_5(folder, seeds=range(seeds or 20), progress=progress),
         "6": lambda: figure_6(folder, seeds=chosen, published=not fresh, progress=progress),
-        "7": lambda: figure_7(folder, data=data, steps=steps or 1500, n_layers=layers or 1, progress=progress),
+        "7": lambda: figure_7(
+            folder, data=data, steps=steps or STEPS[setting], n_layers=layers or 1, progress=progress
+        ),
         "8": figure_8,
         "9": figure_9,
         "10": lambda: figure_10(folder, setting, data=data, steps=steps, seeds=seeds, progress=progress),

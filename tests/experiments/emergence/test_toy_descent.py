@@ -14,11 +14,12 @@ pytestmark = pytest.mark.usefixtures("unchecked", "no_workers")
 
 
 def test_a_curve_starts_before_the_first_update_and_falls() -> None:
-    curve = run_toy_curve(16, 8, budget=200, every=40)
-    assert curve["steps"] == [0, 40, 80, 120, 160, 200]
+    curve = run_toy_curve(16, 8, budget=120, every=40)
+    assert curve["steps"] == [0, 40, 80, 120]
     assert curve["losses"][-1] < 0.2 * curve["losses"][0]
 
 
+@pytest.mark.slow
 def test_descent_takes_about_as_long_as_the_flow(tmp_path: Path) -> None:
     axes = {"T": (32,), "d": (32,), "seed": (0, 1, 2)}
     result = figure_9(FigureRequest(tmp_path, "small", axes, progress=False))

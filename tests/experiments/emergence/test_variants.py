@@ -15,10 +15,12 @@ pytestmark = pytest.mark.usefixtures("unchecked", "no_workers")
 @pytest.mark.parametrize(
     ("figure", "grid", "runs"),
     [
-        (11, {"T": [4], "d": [2, 3], "B": [1, 2], "seed": [0]}, 3),
+        pytest.param(11, {"T": [4], "d": [2, 3], "B": [1, 2], "seed": [0]}, 3, marks=pytest.mark.slow),
         (12, {"T": [4], "d": [2], "p": [0, 0.5], "seed": [0]}, 2),
-        (13, {"T": [4], "d": [2], "N_layers": [1], "N_heads": [1, 2], "seed": [0]}, 2),
-        (15, {"T": [4], "d": [2], "seed": [0]}, 2),
+        pytest.param(
+            13, {"T": [4], "d": [2], "N_layers": [1], "N_heads": [1, 2], "seed": [0]}, 2, marks=pytest.mark.slow
+        ),
+        pytest.param(15, {"T": [4], "d": [2], "seed": [0]}, 2, marks=pytest.mark.slow),
     ],
 )
 def test_a_figure_trains_each_run_once_and_says_what_is_censored(

@@ -11,8 +11,8 @@ def test_every_rate_and_ratio_has_its_entropy() -> None:
         assert {len(row) for row in cells.values()} == {len(RATIOS)}
 
 
-def test_maps_and_losses_are_of_the_same_minibatches() -> None:
-    assert PROBE_MAPS.keys() == BLOCK_LOSS.keys()
+def test_every_published_map_has_its_loss() -> None:
+    assert PROBE_MAPS.keys() <= BLOCK_LOSS.keys()
 
 
 def test_the_decoder_is_that_of_the_formula_within_two_percent() -> None:
