@@ -78,9 +78,9 @@ def test_the_offset_is_the_lowest_value_of_the_head_of_the_first_group() -> None
     assert (share["ours"], product["remark"]) == ("-0.50", "step 0")
 
 
-@pytest.mark.parametrize(("figure", "expected"), [("1", {"size", "KL to", "heads'"}), ("2", {"size", "heads'"})])
+@pytest.mark.parametrize(("figure", "expected"), [("1", {"size", "KL to A", "heads'"}), ("2", {"size", "heads'"})])
 def test_a_figure_has_the_rows_of_its_kind(figure: str, expected: set[str]) -> None:
-    kl = [
+    kl: list[dict[str, object]] = [
         {"run": "a", "step": 5, "probe": "KLToReference", "quantity": "kl", "reference": f"A*_1:{k}", "nested": k,
          "value": 1.0 - k / 4}
         for k in (1, 2, 3)
@@ -89,6 +89,6 @@ def test_a_figure_has_the_rows_of_its_kind(figure: str, expected: set[str]) -> N
     variant = FIGURES[figure].variants[0]
     rows = numbers.figure_numbers(figure, "small", SUMMARY.assign(variant=variant), {"mine": run})
     whats = " ".join(row["quantity"] for row in rows)
-    assert {what for what in ("size", "KL to", "heads'") if what in whats} == expected
+    assert {what for what in ("size", "KL to A", "heads'") if what in whats} == expected
     if figure == "1":
         assert "0.75, 0.50, 0.25" in [row["ours"] for row in rows]
