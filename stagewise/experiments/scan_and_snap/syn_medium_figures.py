@@ -62,7 +62,25 @@ def figure_recall(
         )
         ours = f"{first['recall_mean']:.3f}, {last['recall_mean']:.3f}"
         rows.append(number(f"{what}, ratio {ratio}", "falls more slowly at smaller ratio", ours))
-    return Result(plots.recall_by_threshold(cells), table_of(rows))
+    return Result(plots.recall_by_threshold(cells), table_of([*descent_rows(cells), *rows]))
+
+
+def descent_rows(cells: pd.DataFrame) -> list[dict[str, str]]:
+    """Return in how many panels recall falls less, from the first threshold to the last, at a smaller ratio eta_Y /
+    eta_Z, and in how many lines it falls less at a larger eta_Z."""
+    ends = cells.groupby(["num_next", "eta_z", "ratio"])["recall_mean"].agg(["first", "last"])
+    falls = (ends["first"] - ends["last"]).unstack("ratio")
+    ratios, rates = falls.columns, falls.groupby("eta_z").mean().index
+    slower = int((falls[ratios[0]] < falls[ratios[-1]]).sum())
+    least, most = (falls.xs(rate, level="eta_z") for rate in (rates[0], rates[-1]))
+    later = int((most < least).to_numpy().sum())
+    what = f"recall falls less at ratio {ratios[0]} than at {ratios[-1]}, panels"
+    return [
+        number(what, "all", f"{slower} of {len(falls)}"),
+        number(
+            f"recall falls less at eta_Z = {rates[-1]:g} than at {rates[0]:g}, lines", "all", f"{later} of {most.size}"
+        ),
+    ]
 
 
 def cell_rows(cells: pd.DataFrame) -> list[dict[str, str]]:
@@ -82,8 +100,29 @@ def trend_rows(cells: pd.DataFrame) -> list[dict[str, str]]:
     by_rate = cells.pivot(index="eta_z", columns=["num_next", "ratio"], values="entropy_mean")
     by_ratio = cells.pivot(index=["num_next", "eta_z"], columns="ratio", values="entropy_mean")
     falling = int((by_rate.diff().iloc[1:] < 0).all().sum())
-    rows = [number("columns in which entropy falls with eta_Z", "all", f"{falling} of {by_rate.shape[1]}")]
+    rows = [
+        number("columns in which entropy falls with eta_Z", "all", f"{falling} of {by_rate.shape[1]}"),
+        *difference_rows(cells),
+    ]
     for classes, own in by_ratio.groupby("num_next"):
         dips = f"{int((own[2] < own[1]).sum())} of {len(own)}"
         rows.append(number(f"rows with a dip from ratio 1 to 2, K = {classes}", "all (0 of 4 at K = 2)", dips))
     return rows
+
+
+def difference_rows(cells: pd.DataFrame) -> list[dict[str, str]]:
+    """Return the largest differences from the recorded cells, in the mean and in the standard deviation."""
+    recorded = [
+        (classes, eta_z, ratio, *map(float, text.split(" +- ")))
+        for classes, rates in ENTROPIES.items()
+        for eta_z, row in rates.items()
+        for ratio, text in zip(experiment.RATIOS, row, strict=True)
+    ]
+    names = ["num_next", "eta_z", "ratio", "mean", "deviation"]
+    both = cells.merge(pd.DataFrame(recorded, columns=names), on=names[:3])
+    what = f"largest difference from the {len(both)} recorded"
+    return [
+        number(f"{what} {name}s, nats", "0", f"{(both[ours] - both[theirs]).abs().max():.4f}")
+        for name, ours, theirs in (("mean", "entropy_mean", "mean"), ("deviation", "entropy_std", "deviation"))
+        if len(both)
+    ]

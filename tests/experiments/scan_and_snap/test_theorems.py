@@ -2,7 +2,7 @@
 
 import pytest
 
-from stagewise.experiments.scan_and_snap.theorems import FAST, SLOW, decoder_errors, fates, gains
+from stagewise.experiments.scan_and_snap.theorems import FAST, SLOW, decoder_errors, fates, gains, growth_rows
 from stagewise.theory.scan_and_snap import ScanAndSnap
 
 pytestmark = pytest.mark.usefixtures("unchecked")
@@ -29,3 +29,8 @@ def test_gains_grow_by_the_growth_factor_where_the_decoder_is_quasi_static(
     assert lower <= chi <= upper
     assert least <= ratio.min() <= ratio.max() <= 1.01
     assert bool(ratio.min() < 0.7) is (rates == FAST)
+
+
+def test_the_growth_integral_is_the_solution_of_equation_13() -> None:
+    for row in growth_rows():
+        assert float(row["ours"]) == pytest.approx(float(row["published"].split()[0]), rel=1e-3)
