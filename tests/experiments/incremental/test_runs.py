@@ -86,7 +86,8 @@ def test_every_kind_of_figure_is_drawn(
     figure: str, axes: int, swept: tuple[Path, pd.DataFrame], tmp_path: Path
 ) -> None:
     folder, summary = swept
-    drawn = incremental_figures.draw(figure, folder, summary.iloc[:2])
+    measured = incremental_figures.measured_runs(folder, summary.iloc[:2])
+    drawn = incremental_figures.draw(figure, measured, summary.iloc[:2])
     drawn.savefig(tmp_path / "figure.png")
     assert len(drawn.get_axes()) >= axes
 
