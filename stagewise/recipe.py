@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stagewise.architecture import Architecture, OneHotInit, PositionHeadsInit
+from stagewise.fields import check_fields
 from stagewise.init import AbstractInit, GaussianInit, LinearInit, WithoutPositions
 from stagewise.plan import Seeds as Seeds
 from stagewise.plan import TrainPlan as TrainPlan
-from stagewise.plan import check_fields
 from stagewise.task import AbstractTask
 
 if TYPE_CHECKING:
