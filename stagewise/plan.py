@@ -6,6 +6,9 @@ from typing import Literal
 
 from stagewise.fields import Count, Natural, NotNegative, check_fields
 
+STATES, SMALL = 8, 2**20
+"""Parts of a run that are replayed each by itself, and the parameters of a model up to which that is the default."""
+
 
 def linear(every: int, stop: int, start: int = 0) -> frozenset[int]:
     """Return the steps start, start + every, ... below stop.
@@ -64,6 +67,8 @@ class TrainPlan:
         save: the steps to save; step 0 and the last are always among them. None saves about 60 steps evenly and the
             first ones log-spaced. Build one with `linear(...) | logarithmic(...) | {40, 41}`.
         seeds: of the initial weights, the training data and the evaluation data.
+        states: the saved steps whose optimiser state is kept, for a replay to start from, each up to twice as large as
+            a checkpoint. None keeps those nearest to every eighth of the run, of a model of up to 2^20 parameters.
 
     Raises:
         ValueError: a parameter is out of range.
@@ -84,6 +89,7 @@ class TrainPlan:
     rates: Mapping[str, NotNegative] = dataclasses.field(default_factory=dict)
     save: Iterable[int] | None = None
     seeds: Seeds = Seeds()
+    states: Iterable[int] | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -95,6 +101,10 @@ class TrainPlan:
         if outside := sorted(step for step in save if not 0 <= step <= self.steps):
             raise ValueError(f"saves lie between step 0 and step {self.steps} (`steps`), got {outside}")
         object.__setattr__(self, "save", tuple(sorted({0, self.steps, *map(int, save)})))
+        if self.states is not None:
+            object.__setattr__(self, "states", tuple(sorted({*map(int, self.states)})))
+            if unsaved := sorted(set(self.states) - set(self.saved_steps)):
+                raise ValueError(f"`states` are steps that are saved too, got {unsaved}: add them to `save`")
 
     def rate_factor(self, step: int) -> float:
         """Return what part of its value a rate has at an update, counted from 0.
@@ -109,3 +119,17 @@ class TrainPlan:
     def saved_steps(self) -> tuple[int, ...]:
         """The steps to save, in order."""
         return tuple(self.save or ())
+
+    def state_steps(self, parameters: int) -> tuple[int, ...]:
+        """Return the steps whose optimiser state is kept, of a model of so many parameters.
+
+        >>> TrainPlan(steps=100, save=range(0, 100, 2)).state_steps(10_000)
+        (14, 28, 42, 58, 72, 86)
+        """
+        if self.states is not None:
+            return tuple(self.states)
+        if parameters > SMALL:
+            return ()
+        marks = (self.steps * mark / STATES for mark in range(1, STATES))
+        nearest = {min(self.saved_steps, key=lambda step: abs(step - mark)) for mark in marks}
+        return tuple(sorted(nearest - {0, self.steps}))  # the first needs none, from the last nothing is trained

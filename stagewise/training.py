@@ -2,9 +2,9 @@
 
 import math
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -61,7 +61,6 @@ def train(
         BlockingIOError: another process trains in the folder.
         OSError: a file could not be written; what was written before remains.
     """
-    _check_device(device, dtype)
     folder = Path(folder)
     if (folder / run_folder.RUN).exists():
         run_folder.claim(folder, recipe)
@@ -71,24 +70,45 @@ def train(
         return _train(recipe, folder, progress, device, dtype, log)
 
 
-def _train(
-    recipe: Recipe, folder: Path, progress: bool, device: str, dtype: Dtype, log: Log | None
-) -> CheckpointSeries:
+class Training(NamedTuple):
+    """A recipe's model and what trains it, the same for a first training, a resumed one and a replay.
+
+    Args:
+        model: with its initial weights.
+        optimiser: of its parameters.
+        loss_at: the loss of a step.
+        adjust, clip: as in `descend`.
+        way: how the run computes: see `training_state.save`.
+    """
+
+    model: models.Model
+    optimiser: torch.optim.Optimizer
+    loss_at: Callable[[int], Float[Tensor, ""]]
+    adjust: Callable[[int], None]
+    clip: float | None
+    way: Mapping[str, object]
+
+    def steps(self, start: int, stop: int, metrics: list[Metrics]) -> Iterator[int]:
+        """Train from one step to another: see `descend`."""
+        how: Any = {"clip": self.clip, "adjust": self.adjust, "metrics": metrics}
+        return descend(self.optimiser, self.loss_at, start, stop, **how)
+
+
+def prepare(recipe: Recipe, device: str = "cpu", dtype: Dtype = "float32") -> Training:
+    """Build the model of a recipe and what trains it; the errors are those of `train`."""
+    _check_device(device, dtype)
     plan = recipe.plan
     model = models.build(recipe.architecture, plan.seeds.init, device)
     optimiser = _optimiser(model, plan)
     averaged = _averaged(model, recipe)
     rates = [group["lr"] for group in optimiser.param_groups]
-    run_folder.claim(folder, recipe)
     example = recipe.task.sample(8, plan.seeds.data).to(device)
     config = recipe.architecture.config
     example.check_ids(config["d_vocab"], outputs=max(config.get("d_vocab_out") or 0, 0) or None)
     # Chosen on the initial weights, before any are loaded: a resumed run must take the same pass as the first one.
     forward = training_pass(model, example.tokens, example.scored, plan.batch_size)
-    way = {"draws": _fingerprint(example.tokens), "native": models.is_native(model), "pass": f"{forward.name}, {dtype}"}
-    start, metrics = resume(folder, plan, model, optimiser, way)
-    if start == plan.steps:
-        return _open(folder, recipe)
+    draws = "" if example.tokens.is_floating_point() else digest(example.tokens)  # vectors' last bits vary by machine
+    way = {"draws": draws, "native": models.is_native(model), "pass": f"{forward.name}, {dtype}"}
     stream = recipe.task.stream(plan.seeds.data)
 
     def loss_at(step: int) -> Tensor:
@@ -103,12 +123,25 @@ def _train(
         for group, rate in zip(optimiser.param_groups, rates, strict=True):
             group["lr"] = rate * plan.rate_factor(step)
 
-    steps = descend(optimiser, loss_at, start, plan.steps, clip=plan.clip, adjust=adjust, metrics=metrics)
+    return Training(model, optimiser, loss_at, adjust, plan.clip, way)
+
+
+def _train(
+    recipe: Recipe, folder: Path, progress: bool, device: str, dtype: Dtype, log: Log | None
+) -> CheckpointSeries:
+    plan, training = recipe.plan, prepare(recipe, device, dtype)
+    run_folder.claim(folder, recipe)
+    start, metrics = resume(folder, plan, training.model, training.optimiser, training.way)
+    if start == plan.steps:
+        return _open(folder, recipe)
+    states = plan.state_steps(sum(each.numel() for each in training.model.parameters()))
     try:
-        for step in _shown(steps, start, plan.steps, folder.name, progress, metrics, log):
+        for step in _shown(
+            training.steps(start, plan.steps, metrics), start, plan.steps, folder.name, progress, metrics, log
+        ):
             if step in plan.saved_steps:
-                _check_model(step, model, loss_at)
-                save(folder, step, model, optimiser, metrics, way)
+                _check_model(step, training.model, training.loss_at)
+                save(folder, step, training.model, training.optimiser, metrics, training.way, replayed=step in states)
     except FloatingPointError as reason:
         saved = [step for step in plan.saved_steps if step < len(metrics)]
         kept = f"The checkpoints up to step {saved[-1]} are in {folder}" if saved else "Nothing was saved"
@@ -192,13 +225,8 @@ def _shown(
 def _check_device(device: str, dtype: str) -> None:
     if torch.device(device).type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f'torch sees no CUDA device here, got device = "{device}": train on "cpu"')
-    if dtype not in typing.get_args(Dtype):
-        raise ValueError(f"dtype is one of {', '.join(typing.get_args(Dtype))}, got {dtype!r}")
-
-
-def _fingerprint(tokens: Tensor) -> str:
-    """Return a hash of token ids; of vectors nothing, whose last bits differ between machines."""
-    return "" if tokens.is_floating_point() else digest(tokens)
+    if dtype not in (dtypes := typing.get_args(Dtype)):
+        raise ValueError(f"dtype is one of {', '.join(dtypes)}, got {dtype!r}")
 
 
 def _open(folder: Path, recipe: Recipe) -> CheckpointSeries:

@@ -1,4 +1,4 @@
-"""The state of a training on disk: what is saved at a step, what a killed run resumes from, what is complete."""
+"""The state of a training on disk: what is saved at a step, what a killed run resumes or a replay starts from."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -47,6 +47,8 @@ def save(
     optimiser: torch.optim.Optimizer,
     metrics: list[Metrics],
     way: Mapping[str, object],
+    *,
+    replayed: bool = False,
 ) -> None:
     """Write a checkpoint, the metrics so far, and the state to resume from.
 
@@ -58,17 +60,28 @@ def save(
         metrics: of every update so far.
         way: how the run computes, by which a version that would resume with other bits is noticed: `native` and
             `pass` of the model, and `draws`, a hash of what the task draws.
+        replayed: whether to keep the state, for a replay to start from.
 
     Raises:
         OSError: a file could not be written; what was written before remains.
     """
     # resume.pt comes last: it is what a resumed run starts from, so all before it must be on disk.
-    weights = models.weights(model)
-    run_folder.write(run_folder.checkpoint_file(folder, step), lambda partial: save_file(weights, partial))
+    save_weights(folder, step, models.weights(model))
     frame = pd.DataFrame(metrics, columns=["step", "loss", "gradient_norm"])
     run_folder.write(folder / run_folder.METRICS, lambda partial: frame.to_parquet(partial, index=False))
     state = {"step": step, "optimiser": optimiser.state_dict(), **way}
-    run_folder.write(folder / run_folder.RESUME, lambda partial: torch.save(state, partial))
+    for path in [*([run_folder.state_file(folder, step)] if replayed else []), folder / run_folder.RESUME]:
+        run_folder.write(path, lambda partial: _save_state(state, partial))
+
+
+def _save_state(state: Mapping[str, object], path: Path) -> None:
+    with open(path, "wb") as file:  # given a path, torch writes its name into the file
+        torch.save(dict(state), file)
+
+
+def save_weights(folder: Path, step: int, weights: Mapping[str, torch.Tensor]) -> Path:
+    """Write a checkpoint."""
+    return run_folder.write(run_folder.checkpoint_file(folder, step), lambda partial: save_file(dict(weights), partial))
 
 
 def resume(
@@ -83,7 +96,7 @@ def resume(
         return 0, []
     state = run_folder.read_resume(folder / run_folder.RESUME)
     if state["step"] < plan.steps:
-        _check_way(folder, state, way)
+        _check_way(folder, state, way, f"finish it there, or delete {run_folder.RESUME} in it to start over")
     past = _files_up_to(folder, plan, state["step"])
     if not all(file.exists() for file in past):
         return 0, []  # some were deleted: from the start again, it gives the same bits
@@ -97,6 +110,32 @@ def resume(
     return state["step"], earlier
 
 
+def rewind(
+    folder: Path, step: int, model: models.Model, optimiser: torch.optim.Optimizer, way: Mapping[str, object]
+) -> int:
+    """Load the newest state that was kept at a step or before it; return its step, 0 where there is none.
+
+    Args:
+        folder: of a run.
+        step: to be replayed to.
+        model: with its initial weights, which stay where there is no state.
+        optimiser: new.
+        way: how this version computes: see `save`.
+
+    Raises:
+        ValueError: a file is damaged, and the message names it; or this version would give other bits.
+    """
+    kept = sorted((folder / run_folder.STATES).glob("step-*.pt"), reverse=True)
+    path = next((each for each in kept if int(each.stem.removeprefix("step-")) <= step), None)
+    if path is None:
+        return 0
+    state = run_folder.read_resume(path, "Delete it: a replay then starts from an earlier state")
+    _check_way(folder, state, way, f"replay it there, or delete {run_folder.STATES} in it to replay from step 0")
+    models.load(model, run_folder.read_checkpoint(folder, state["step"]))
+    optimiser.load_state_dict(state["optimiser"])
+    return int(state["step"])
+
+
 _OTHER_WAYS = {
     "native": "on another major version of transformer-lens, whose optimiser state does not fit this one",
     "draws": "on a version of this library whose task drew other sequences from the same seed",
@@ -105,10 +144,8 @@ _OTHER_WAYS = {
 """What makes an unfinished run go on with other bits, by the entry of its state that says so."""
 
 
-def _check_way(folder: Path, state: Mapping[str, object], way: Mapping[str, object]) -> None:
+def _check_way(folder: Path, state: Mapping[str, object], way: Mapping[str, object], fix: str) -> None:
     recorded = {**way, "pass": None, **state}  # earlier versions recorded less
     for name, reason in _OTHER_WAYS.items():
         if recorded[name] != way[name]:
-            raise ValueError(
-                f"{folder} was begun {reason}: finish it there, or delete {run_folder.RESUME} in it to start over"
-            )
+            raise ValueError(f"{folder} was begun {reason}: {fix}")
