@@ -83,6 +83,7 @@ if TYPE_CHECKING:
     from stagewise.detection.stages import load_stages as load_stages
     from stagewise.detection.stages import stages_of as stages_of
     from stagewise.detection.thresholds import emergence_times as emergence_times
+    from stagewise.experiments.densifying import densify as densify
     from stagewise.init import GaussianInit as GaussianInit
     from stagewise.init import LinearInit as LinearInit
     from stagewise.intervention import AblateHead as AblateHead

@@ -110,6 +110,11 @@ def resume(
     return state["step"], earlier
 
 
+def state_steps(folder: Path) -> list[int]:
+    """Return the steps of a run at which the state of its optimiser is kept, in order."""
+    return sorted(int(path.stem.removeprefix("step-")) for path in (folder / run_folder.STATES).glob("step-*.pt"))
+
+
 def rewind(
     folder: Path, step: int, model: models.Model, optimiser: torch.optim.Optimizer, way: Mapping[str, object]
 ) -> int:
@@ -125,10 +130,10 @@ def rewind(
     Raises:
         ValueError: a file is damaged, and the message names it; or this version would give other bits.
     """
-    kept = sorted((folder / run_folder.STATES).glob("step-*.pt"), reverse=True)
-    path = next((each for each in kept if int(each.stem.removeprefix("step-")) <= step), None)
-    if path is None:
+    kept = [each for each in state_steps(folder) if each <= step]
+    if not kept:
         return 0
+    path = run_folder.state_file(folder, kept[-1])
     state = run_folder.read_resume(path, "Delete it: a replay then starts from an earlier state")
     _check_way(folder, state, way, f"replay it there, or delete {run_folder.STATES} in it to replay from step 0")
     models.load(model, run_folder.read_checkpoint(folder, state["step"]))
