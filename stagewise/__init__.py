@@ -87,6 +87,7 @@ if TYPE_CHECKING:
     from stagewise.init import GaussianInit as GaussianInit
     from stagewise.init import LinearInit as LinearInit
     from stagewise.intervention import AblateHead as AblateHead
+    from stagewise.intervention import ClampHead as ClampHead
     from stagewise.intervention import RestrictContext as RestrictContext
     from stagewise.measurement.engine import measure as measure
     from stagewise.plan import linear as linear

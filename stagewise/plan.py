@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from stagewise.fields import Count, Natural, NotNegative, check_fields
+from stagewise.intervention import ClampHead
 
 STATES, SMALL = 8, 2**20
 """Parts of a run that are replayed each by itself, and the parameters of a model up to which that is the default."""
@@ -69,6 +70,7 @@ class TrainPlan:
         seeds: of the initial weights, the training data and the evaluation data.
         states: the saved steps whose optimiser state is kept, for a replay to start from, each up to twice as large as
             a checkpoint. None keeps those nearest to every eighth of the run, of a model of up to 2^20 parameters.
+        clamps: heads that are held from a step on; None holds none.
 
     Raises:
         ValueError: a parameter is out of range.
@@ -90,6 +92,7 @@ class TrainPlan:
     save: Iterable[int] | None = None
     seeds: Seeds = Seeds()
     states: Iterable[int] | None = None
+    clamps: tuple[ClampHead, ...] | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -101,6 +104,8 @@ class TrainPlan:
         if outside := sorted(step for step in save if not 0 <= step <= self.steps):
             raise ValueError(f"saves lie between step 0 and step {self.steps} (`steps`), got {outside}")
         object.__setattr__(self, "save", tuple(sorted({0, self.steps, *map(int, save)})))
+        if late := [clamp for clamp in self.clamps or () if clamp.start >= self.steps]:
+            raise ValueError(f"a clamp starts before step {self.steps}, the last one (`steps`), got {late[0].start}")
         if self.states is not None:
             object.__setattr__(self, "states", tuple(sorted({*map(int, self.states)})))
             if unsaved := sorted(set(self.states) - set(self.saved_steps)):

@@ -19,6 +19,7 @@ from stagewise.checkpoints.training_state import Metrics as Metrics
 from stagewise.checkpoints.training_state import is_complete, resume, save
 from stagewise.init import by_pattern, matching
 from stagewise.loss import training_loss
+from stagewise.models.clamps import Clamps
 from stagewise.models.fused import training_pass
 from stagewise.recipe import Recipe, TrainPlan
 
@@ -65,7 +66,7 @@ def train(
     if (folder / run_folder.RUN).exists():
         run_folder.claim(folder, recipe)
         if is_complete(folder, recipe.plan):
-            return _open(folder, recipe)
+            return open_series(folder, classes=[type(recipe.architecture.init)])
     with run_folder.held(folder, "trains"):
         return _train(recipe, folder, progress, device, dtype, log)
 
@@ -73,12 +74,7 @@ def train(
 class Training(NamedTuple):
     """A recipe's model and what trains it, the same for a first training, a resumed one and a replay.
 
-    Args:
-        model: with its initial weights.
-        optimiser: of its parameters.
-        loss_at: the loss of a step.
-        adjust, clip: as in `descend`.
-        way: how the run computes: see `training_state.save`.
+    `optimiser`, `loss_at`, `adjust` and `clip` are as in `descend`; `way` is as in `training_state.save`.
     """
 
     model: models.Model
@@ -86,12 +82,16 @@ class Training(NamedTuple):
     loss_at: Callable[[int], Float[Tensor, ""]]
     adjust: Callable[[int], None]
     clip: float | None
+    clamps: Clamps
     way: Mapping[str, object]
 
     def steps(self, start: int, stop: int, metrics: list[Metrics]) -> Iterator[int]:
         """Train from one step to another: see `descend`."""
         how: Any = {"clip": self.clip, "adjust": self.adjust, "metrics": metrics}
-        return descend(self.optimiser, self.loss_at, start, stop, **how)
+        for step in descend(self.optimiser, self.loss_at, start, stop, **how):
+            self.clamps.restore()
+            yield step
+            self.clamps.begin(step)
 
 
 def prepare(recipe: Recipe, device: str = "cpu", dtype: Dtype = "float32") -> Training:
@@ -100,14 +100,15 @@ def prepare(recipe: Recipe, device: str = "cpu", dtype: Dtype = "float32") -> Tr
     plan = recipe.plan
     model = models.build(recipe.architecture, plan.seeds.init, device)
     optimiser = _optimiser(model, plan)
-    averaged = _averaged(model, recipe)
+    averaged, clamps = _averaged(model, recipe), Clamps(model, plan.clamps or ())
     rates = [group["lr"] for group in optimiser.param_groups]
     example = recipe.task.sample(8, plan.seeds.data).to(device)
     config = recipe.architecture.config
     example.check_ids(config["d_vocab"], outputs=max(config.get("d_vocab_out") or 0, 0) or None)
     # Chosen on the initial weights, before any are loaded: a resumed run must take the same pass as the first one.
     forward = training_pass(model, example.tokens, example.scored, plan.batch_size)
-    draws = "" if example.tokens.is_floating_point() else digest(example.tokens)  # vectors' last bits vary by machine
+    # The last bits of vectors differ between machines.
+    draws = "" if example.tokens.is_floating_point() else digest(example.tokens)
     way = {"draws": draws, "native": models.is_native(model), "pass": f"{forward.name}, {dtype}"}
     stream = recipe.task.stream(plan.seeds.data)
 
@@ -120,10 +121,11 @@ def prepare(recipe: Recipe, device: str = "cpu", dtype: Dtype = "float32") -> Tr
     def adjust(step: int) -> None:
         if averaged:
             models.average_over_heads(model, averaged)
+        clamps.without_gradients()
         for group, rate in zip(optimiser.param_groups, rates, strict=True):
             group["lr"] = rate * plan.rate_factor(step)
 
-    return Training(model, optimiser, loss_at, adjust, plan.clip, way)
+    return Training(model, optimiser, loss_at, adjust, plan.clip, clamps, way)
 
 
 def _train(
@@ -133,7 +135,7 @@ def _train(
     run_folder.claim(folder, recipe)
     start, metrics = resume(folder, plan, training.model, training.optimiser, training.way)
     if start == plan.steps:
-        return _open(folder, recipe)
+        return open_series(folder, classes=[type(recipe.architecture.init)])
     states = plan.state_steps(sum(each.numel() for each in training.model.parameters()))
     try:
         for step in _shown(
@@ -146,7 +148,7 @@ def _train(
         saved = [step for step in plan.saved_steps if step < len(metrics)]
         kept = f"The checkpoints up to step {saved[-1]} are in {folder}" if saved else "Nothing was saved"
         raise FloatingPointError(f"{reason}. {kept}") from reason
-    return _open(folder, recipe)
+    return open_series(folder, classes=[type(recipe.architecture.init)])
 
 
 def descend(
@@ -227,10 +229,6 @@ def _check_device(device: str, dtype: str) -> None:
         raise ValueError(f'torch sees no CUDA device here, got device = "{device}": train on "cpu"')
     if dtype not in (dtypes := typing.get_args(Dtype)):
         raise ValueError(f"dtype is one of {', '.join(dtypes)}, got {dtype!r}")
-
-
-def _open(folder: Path, recipe: Recipe) -> CheckpointSeries:
-    return open_series(folder, classes=[type(recipe.architecture.init)])
 
 
 def _optimiser(model: models.Model, plan: TrainPlan) -> torch.optim.Optimizer:

@@ -12,7 +12,7 @@ from stagewise import tasks
 from stagewise.architecture import OneHotInit, PositionHeadsInit, minimal
 from stagewise.fields import checked, field_types
 from stagewise.init import AbstractInit, GaussianInit, LinearInit, WithoutPositions
-from stagewise.intervention import AblateHead, RestrictContext
+from stagewise.intervention import AblateHead, ClampHead, RestrictContext
 from stagewise.plan import Seeds, TrainPlan
 from stagewise.recipe import Recipe
 from stagewise.task import AbstractTask
@@ -32,6 +32,7 @@ PARTS: dict[str, Any] = {
     "Seeds": Seeds(),
     "RestrictContext": RestrictContext(2),
     "AblateHead": AblateHead(0, 0),
+    "ClampHead": ClampHead(0, 0, 1),
     **{cls.__name__: cls() for cls in (GaussianInit, LinearInit, OneHotInit, PositionHeadsInit, WithoutPositions)},
     **{
         cls.__name__: cls(**NEEDED.get(cls.__name__, {}))

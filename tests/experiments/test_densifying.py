@@ -19,6 +19,8 @@ from stagewise.recipe import Recipe
 from stagewise.tasks import MarkovChain
 from stagewise.training import train
 
+pytestmark = pytest.mark.usefixtures("unchecked")
+
 TASK = MarkovChain(d_vocab=4, spans=(1, 1), length=3, n_sequences=40)
 FULL = architecture.full(4, TASK.n_ctx, n_heads=2, d_model=8, d_mlp=6)
 PLAN = TrainPlan(steps=16, batch_size=6, learning_rate=0.05, save=range(0, 16, 4), states=(4, 8))
