@@ -1,11 +1,10 @@
-"""How a model is trained and which steps are saved (sets joined with `|`)."""
+"""How a model is trained, which steps are saved (sets joined with `|`), and which heads are held."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from stagewise.fields import Count, Natural, NotNegative, check_fields
-from stagewise.intervention import ClampHead
 
 STATES, SMALL = 8, 2**20
 """Parts of a run that are replayed each by itself, and the parameters of a model up to which that is the default."""
@@ -45,6 +44,42 @@ class Seeds:
     init: Natural = 0
     data: Natural = 0
     evaluation: Natural = 0
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+@dataclasses.dataclass(frozen=True)
+class ClampHead:
+    """A head that training holds from a step on. Up to the checkpoint of that step the run is the one without it.
+
+    What is held is part of the weights, so that every later checkpoint is the model that was trained:
+
+    - "out": the head writes nothing: W_O is zero, and its other weights stay as they are.
+    - "weights": all its weights stay as they are.
+    - "pattern": W_Q, b_Q, W_K and b_K stay as they are. In a first layer whose embeddings do not train this freezes the
+      attention pattern itself; elsewhere what the head reads moves on.
+    - "uniform": it attends evenly to all keys: W_Q and b_Q are zero, W_K and b_K stay as they are.
+    - "kick", a control: nothing is held; the layer's W_O (W_V, where W_O does not train) is moved once, in a random
+      direction, by the norm of this head's part of it.
+
+    Args:
+        layer: of the head.
+        head: its number.
+        start: the first update that it holds for.
+        kind: what is held.
+
+    Raises:
+        ValueError: a negative number, or an unknown kind.
+
+    >>> ClampHead(0, 1, start=120)
+    ClampHead(layer=0, head=1, start=120, kind='out')
+    """
+
+    layer: Natural
+    head: Natural
+    start: Natural
+    kind: Literal["out", "weights", "pattern", "uniform", "kick"] = "out"
 
     def __post_init__(self) -> None:
         check_fields(self)

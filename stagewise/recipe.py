@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from stagewise.architecture import Architecture, OneHotInit, PositionHeadsInit
 from stagewise.fields import check_fields
 from stagewise.init import AbstractInit, GaussianInit, LinearInit, WithoutPositions
-from stagewise.intervention import ClampHead
+from stagewise.plan import ClampHead
 from stagewise.plan import Seeds as Seeds
 from stagewise.plan import TrainPlan as TrainPlan
 from stagewise.task import AbstractTask

@@ -12,8 +12,8 @@ from stagewise import tasks
 from stagewise.architecture import OneHotInit, PositionHeadsInit, minimal
 from stagewise.fields import checked, field_types
 from stagewise.init import AbstractInit, GaussianInit, LinearInit, WithoutPositions
-from stagewise.intervention import AblateHead, ClampHead, RestrictContext
-from stagewise.plan import Seeds, TrainPlan
+from stagewise.intervention import AblateHead, RestrictContext
+from stagewise.plan import ClampHead, Seeds, TrainPlan
 from stagewise.recipe import Recipe
 from stagewise.task import AbstractTask
 from stagewise.tasks import MarkovChain

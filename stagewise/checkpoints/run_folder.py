@@ -36,6 +36,7 @@ TABLE = "tables/measurements.parquet"
 REPEATED = "tables/repeated-tokens.parquet"
 """What was measured on repeated random tokens, beside a task's own probe batch."""
 
+INTERVENTIONS = "tables/interventions.parquet"
 BATCH = "tables/batch.json"
 """What a report needs to know of the probe batch: where relations lie, which queries are scored, which references."""
 

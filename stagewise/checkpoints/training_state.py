@@ -1,5 +1,6 @@
 """The state of a training on disk: what is saved at a step, what a killed run resumes or a replay starts from."""
 
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -139,6 +140,42 @@ def rewind(
     models.load(model, run_folder.read_checkpoint(folder, state["step"]))
     optimiser.load_state_dict(state["optimiser"])
     return int(state["step"])
+
+
+def branch(folder: Path, new: Path, plan: TrainPlan, step: int) -> int:
+    """Let another run start where one has been: copy all up to the newest state that was kept at a step or before it.
+
+    Args:
+        folder: of the run.
+        new: that of the other one, which holds nothing but its record; one that holds more stays as it is.
+        plan: of the other one.
+        step: up to which the two are the same.
+
+    Returns the step from which the other one trains; 0 where no state was kept.
+    """
+    kept = [each for each in state_steps(folder) if each <= step and set(_early(plan, each)) <= set(_saved(folder))]
+    if not kept or (new / run_folder.RESUME).exists():
+        return kept[-1] if kept else 0
+    for each in _early(plan, kept[-1]):
+        _copy(run_folder.checkpoint_file(folder, each), run_folder.checkpoint_file(new, each))
+    metrics = read_parquet(folder / run_folder.METRICS, AGAIN)
+    earlier = metrics[metrics["step"] < kept[-1]]
+    run_folder.write(new / run_folder.METRICS, lambda partial: earlier.to_parquet(partial, index=False))
+    _copy(run_folder.state_file(folder, kept[-1]), new / run_folder.RESUME)
+    return kept[-1]
+
+
+def _early(plan: TrainPlan, step: int) -> list[int]:
+    return [each for each in plan.saved_steps if each <= step]
+
+
+def _saved(folder: Path) -> list[int]:
+    return [int(path.stem.removeprefix("step-")) for path in (folder / "checkpoints").glob("step-*.safetensors")]
+
+
+def _copy(source: Path, target: Path) -> None:
+    check(source, AGAIN)
+    run_folder.write(target, lambda partial: shutil.copyfile(source, partial))
 
 
 _OTHER_WAYS = {

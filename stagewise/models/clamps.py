@@ -6,11 +6,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from stagewise.intervention import ClampHead
 from stagewise.models import native
 from stagewise.models.model import Model
 from stagewise.models.weights import parameters
 from stagewise.models.wrapping import is_bridge
+from stagewise.plan import ClampHead
 
 QUERIES, KEYS, VALUES = ("W_Q", "b_Q"), ("W_K", "b_K"), ("W_V", "b_V")
 HELD = {

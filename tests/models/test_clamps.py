@@ -10,9 +10,8 @@ from torch import Tensor
 from stagewise import architecture, models
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.series import CheckpointSeries
-from stagewise.intervention import ClampHead
 from stagewise.models.clamps import HELD, Clamps
-from stagewise.plan import TrainPlan
+from stagewise.plan import ClampHead, TrainPlan
 from stagewise.recipe import Recipe
 from stagewise.tasks import MarkovChain
 from stagewise.training import train
@@ -53,7 +52,7 @@ def test_a_clamped_run_is_the_free_one_up_to_its_start_and_another_after_it(
 @pytest.mark.parametrize("optimiser", ["adamw", "sgd"])
 @pytest.mark.parametrize("kind", ["out", "weights", "pattern", "uniform"])
 def test_what_is_held_stays_and_the_other_head_trains(kind: str, optimiser: str, tmp_path: Path) -> None:
-    plan = dataclasses.replace(PLAN, optimiser=optimiser, momentum=0.9, weight_decay=0.1)
+    plan = dataclasses.replace(PLAN, optimiser=optimiser, momentum=0.9, weight_decay=0.1)  # type: ignore[arg-type]
     series = trained(tmp_path, ClampHead(0, 1, 3, kind), plan=plan)  # type: ignore[arg-type]
     start, after, last = (series.weights(step) for step in (3, 4, 8))
     for part in HELD[kind]:
