@@ -1,6 +1,7 @@
 """Which head a transition needs: how much later each one came where a head was held in training."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -55,7 +56,7 @@ def interventions(rows: pd.DataFrame, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _name(row: dict[str, object]) -> str:
+def _name(row: dict[Any, Any]) -> str:
     head = head_label(int(str(row["layer"])), int(str(row["head"])))
     return f"{head} {row['kind']}\nfrom {row['step']}"
 
