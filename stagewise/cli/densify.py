@@ -50,7 +50,6 @@ def densify(
         from stagewise.detection.stages import stages_of
         from stagewise.detection.windows import Window
         from stagewise.experiments import densifying
-        from stagewise.plan import linear
         from stagewise.reporting.page import report
 
         recipe = recipe_in(folder, tasks=own_task or ())
@@ -59,10 +58,7 @@ def densify(
         if not windows:
             print(f"no boundary of {folder} has an interval to make narrower: nothing to do, or give --between")
             return
-        if every is None:
-            steps = densifying.steps_within(windows, budget)
-        else:
-            steps = frozenset(step for window in windows for step in linear(every, window.stop, window.start))
+        steps = densifying.steps_within(windows, recipe.plan.steps, budget, every)
         for window in windows:
             print(window)
         print(densifying.cost(folder, steps))

@@ -4,6 +4,9 @@ from typing import NamedTuple
 
 import pandas as pd
 
+BESIDE = 0.5
+"""Part of an interval's width by which finer checkpoints reach beyond it on each side: a minimum has a valley."""
+
 
 class Window(NamedTuple):
     """Steps from `start` to `stop` between which a stage begins, the 95 % interval of its boundary; or any others."""
@@ -16,6 +19,12 @@ class Window(NamedTuple):
     def width(self) -> int:
         """Steps from one end to the other."""
         return self.stop - self.start
+
+    @property
+    def reach(self) -> range:
+        """The steps whose checkpoints tell where in the interval the boundary is: those beside it too."""
+        beside = 0 if self.stage is None else round(BESIDE * self.width)
+        return range(max(self.start - beside, 0), self.stop + beside)
 
     def __str__(self) -> str:
         if self.stage is None:

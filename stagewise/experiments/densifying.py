@@ -147,14 +147,23 @@ def cost(folder: Path, steps: Iterable[int]) -> Cost:
     return Cost(sum(one.stop - one.start for one in replays), saved[-1], checkpoints, checkpoints * size)
 
 
-def steps_within(windows: Sequence[Window], checkpoints: int = CHECKPOINTS) -> frozenset[int]:
-    """Return evenly spaced steps in all of the windows together, at most about so many; every step where that is more.
+def steps_within(
+    windows: Sequence[Window], last: int, checkpoints: int = CHECKPOINTS, every: int | None = None
+) -> frozenset[int]:
+    """Return evenly spaced steps in the reach of all windows together, at most about so many.
 
-    >>> sorted(steps_within([Window(80, 120, 3), Window(30, 50, 2)], checkpoints=6))
-    [30, 40, 80, 90, 100, 110]
+    Args:
+        windows: of a run's boundaries.
+        last: step of the run, which is saved.
+        checkpoints: how many, where `every` does not say how far apart.
+        every: steps from one to the next.
+
+    >>> sorted(steps_within([Window(80, 120), Window(30, 50)], last=100, checkpoints=4))
+    [30, 40, 80, 90]
     """
-    every = max(1, -(-sum(window.width for window in windows) // checkpoints))
-    return frozenset(step for window in windows for step in linear(every, window.stop, window.start))
+    reaches = [window.reach[: max(last - window.reach.start, 0)] for window in windows]
+    distance = every or max(1, -(-sum(map(len, reaches)) // checkpoints))
+    return frozenset(step for reach in reaches for step in linear(distance, reach.stop, reach.start))
 
 
 def _replay(folder: Path, replay: Replay, training: Training, bar: "tqdm[Any]") -> None:

@@ -107,7 +107,10 @@ def _chosen(clamps: Sequence[ClampHead], series: CheckpointSeries, controls: boo
                 f"there is no head {head_label(clamp.layer, clamp.head)}: {series.name} has {made.n_layers} layers of "
                 f"{made.n_heads} heads, counted from 0"
             )
-    return list(dict.fromkeys(each for clamp in clamps for each in _with_controls(clamp, series, controls)))
+    runs = {clamp: Clamped(clamp) for clamp in clamps}
+    for one in (each for clamp in clamps for each in _with_controls(clamp, series, controls)):
+        runs.setdefault(one.clamp, one)  # a control that is asked for itself is one run
+    return list(runs.values())
 
 
 def _with_controls(clamp: ClampHead, series: CheckpointSeries, controls: bool) -> Iterator[Clamped]:

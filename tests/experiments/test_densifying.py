@@ -116,10 +116,16 @@ def test_steps_that_the_run_has_not_come_to_are_refused(between: tuple[int, int]
 @pytest.mark.parametrize("checkpoints", [1, 7, 30, 1000])
 def test_windows_are_filled_evenly_within_a_budget(checkpoints: int) -> None:
     proposed = [Window(80, 120, 3), Window(30, 50, 2)]
-    steps = steps_within(proposed, checkpoints)
+    steps = steps_within(proposed, 130, checkpoints)
     assert len(steps) <= checkpoints + len(proposed)
-    assert all(any(window.start <= step < window.stop for window in proposed) for step in steps)
-    assert {30, 80} <= steps
+    assert all(any(step in window.reach for window in proposed) for step in steps)
+    assert {20, 60} <= steps
+    assert max(steps) < 130
+    assert steps_within(proposed, 130, every=1) == {*range(20, 130)}
+
+
+def test_steps_of_ones_own_are_taken_as_they_are() -> None:
+    assert steps_within([Window(5, 9)], 20, every=2) == {5, 7}
 
 
 def test_a_model_in_bfloat16_is_replayed_in_it(tmp_path: Path) -> None:

@@ -73,6 +73,8 @@ def test_every_intervention_has_its_controls_and_stays_in_the_table(intervened: 
 def test_the_number_of_runs_and_updates_is_known_before(trained: Path) -> None:
     assert updates(trained, [CLAMP], RECIPE) == (3, 3 * 16)
     assert updates(trained, [CLAMP], RECIPE, controls=False) == (1, 16)
+    every = [dataclasses.replace(CLAMP, head=head) for head in range(3)]  # each is also the control of another
+    assert updates(trained, every, RECIPE) == (6, 6 * 16)
 
 
 def test_the_matched_head_has_the_nearest_norm_and_is_of_another_layer_where_it_must_be() -> None:
