@@ -9,6 +9,7 @@ from stagewise.probes.attention_progress import AttentionProgress as AttentionPr
 from stagewise.probes.attention_to import AttentionTo as AttentionTo
 from stagewise.probes.composition import Composition as Composition
 from stagewise.probes.copying import Copying as Copying
+from stagewise.probes.direct_logit_attribution import DirectLogitAttribution as DirectLogitAttribution
 from stagewise.probes.effective_support import EffectiveSupport as EffectiveSupport
 from stagewise.probes.growth_factor import GrowthFactor as GrowthFactor
 from stagewise.probes.head_ablation import HeadAblation as HeadAblation
@@ -16,6 +17,7 @@ from stagewise.probes.head_attribution import HeadAttribution as HeadAttribution
 from stagewise.probes.head_specialisation import HeadSpecialisation as HeadSpecialisation
 from stagewise.probes.in_context_learning import InContextLearning as InContextLearning
 from stagewise.probes.kl_to_reference import KLToReference as KLToReference
+from stagewise.probes.logit_lens import LogitLens as LogitLens
 from stagewise.probes.loss import Loss as Loss
 from stagewise.probes.loss_against_references import LossAgainstReferences as LossAgainstReferences
 from stagewise.probes.loss_by_position import LossByPosition as LossByPosition

@@ -83,11 +83,14 @@ if TYPE_CHECKING:
     from stagewise.detection.stages import load_stages as load_stages
     from stagewise.detection.stages import stages_of as stages_of
     from stagewise.detection.thresholds import emergence_times as emergence_times
+    from stagewise.experiments.densifying import densify as densify
+    from stagewise.experiments.intervening import intervene as intervene
     from stagewise.init import GaussianInit as GaussianInit
     from stagewise.init import LinearInit as LinearInit
     from stagewise.intervention import AblateHead as AblateHead
     from stagewise.intervention import RestrictContext as RestrictContext
     from stagewise.measurement.engine import measure as measure
+    from stagewise.plan import ClampHead as ClampHead
     from stagewise.plan import linear as linear
     from stagewise.plan import logarithmic as logarithmic
     from stagewise.probe import AbstractProbe as AbstractProbe

@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Literal
 
-from stagewise.plan import check_fields
+from stagewise.fields import check_fields
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,7 +13,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stagewise.architecture import Architecture
-from stagewise.attention import Circuits, mass_by_query, offset_profile
+from stagewise.attention import AbstractReadout, Circuits, mass_by_query, offset_profile
+from stagewise.attention import pattern_hooks as pattern_hooks
 from stagewise.intervention import AttributeHeads, Edit
 from stagewise.loss import EditedPass as EditedPass
 from stagewise.loss import Effect as Effect
@@ -90,6 +91,7 @@ class View:
         weights: the checkpoint's parameters by name.
         circuits: its weights as circuits, for an `AbstractCircuitProbe`.
         attributed: the estimates that the probe lists in `attributions`, nats, each computed when it is asked for.
+        find_readout: reads the final norm and unembedding, for a probe whose hooks are `residual_hooks`.
     """
 
     step: int
@@ -101,6 +103,13 @@ class View:
     weights: Mapping[str, Tensor]
     circuits: Circuits | None = None
     attributed: Mapping[AttributeHeads, Float[Tensor, "batch layer head"]] = dataclasses.field(default_factory=dict)
+    find_readout: Callable[[], AbstractReadout] | None = None
+
+    @cached_property
+    def readout(self) -> AbstractReadout:
+        """The way from the residual stream to the predictions, of any model kind, checked to give its own."""
+        assert self.find_readout is not None, "a view by hand has no model"
+        return self.find_readout()
 
     @cached_property
     def patterns(self) -> Float[Tensor, "batch layer head query key"]:
@@ -121,11 +130,6 @@ class View:
     def offsets(self) -> Float[Tensor, "batch layer head offset"]:
         """The attention at each offset = query - key, over the scored queries, for an `AbstractPatternProbe`."""
         return offset_profile(self.patterns, self.batch.scored, self.patterns.shape[-1] - 1)
-
-
-def pattern_hooks(architecture: Architecture) -> tuple[str, ...]:
-    """Name the attention pattern hook of every layer."""
-    return tuple(f"blocks.{layer}.attn.hook_pattern" for layer in range(architecture.n_layers))
 
 
 class AbstractProbe(abc.ABC):
@@ -183,11 +187,7 @@ class AbstractCircuitProbe(AbstractProbe):
     """A probe that reads weights only."""
 
     def read(self, view: View) -> list[Reading]:
-        """Return the readings of one checkpoint's weights.
-
-        Raises:
-            ValueError: the view has no circuits.
-        """
+        """Return the readings of one checkpoint's weights; a view without circuits is refused."""
         if view.circuits is None:
             raise ValueError(f"{type(self).__name__} reads weights as circuits, which this model does not have")
         return self.read_circuits(view.circuits)
@@ -212,14 +212,11 @@ def example_view(
     """Make the view of one sequence and one layer from plain numbers, to test a probe by hand.
 
     Args:
-        patterns: attention [head query key].
-        probs: of the clean pass [pos token]; uniform if not given.
-        tokens: 0, 1, ... if not given.
-        targets: the tokens themselves if not given.
+        patterns, probs: attention [head query key], and predictions [pos token], uniform if not given.
+        tokens, targets: 0, 1, ..., and the tokens themselves, if not given.
         scored: which predictions count; all if not given.
         relations: name -> [query key].
-        references: name -> probabilities [pos token].
-        edited: edit -> probabilities [pos token].
+        references, edited: name, or edit, -> probabilities [pos token].
         activations: hook name -> values without the batch axis.
 
     >>> view = example_view([[[1, 0], [0.25, 0.75]]], tokens=[4, 2])

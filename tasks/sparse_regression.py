@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from stagewise.plan import Natural, check_fields
+from stagewise.fields import Natural, check_fields
 from stagewise.task import TEACHER, AbstractTask, Batch, derive_seed
 
 

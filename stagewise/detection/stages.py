@@ -17,6 +17,7 @@ from stagewise.detection.from_references import POINTS, nested_references, refer
 from stagewise.detection.head_labels import head_events
 from stagewise.detection.onsets import TIMES, Causes, find_onsets
 from stagewise.detection.scores import evidence, has_scores, rows_of_evidence
+from stagewise.detection.windows import Window, windows
 from stagewise.table import check_columns, select
 
 STAGES = "tables/stages.json"
@@ -71,6 +72,11 @@ class Stages(InWords):
 
     def __len__(self) -> int:
         return len(self.table)
+
+    @property
+    def windows(self) -> list[Window]:
+        """The intervals in which its boundaries lie, the widest first: where finer checkpoints would tell most."""
+        return windows(self.table)
 
     def words(self) -> str:
         """Return the stage table in sentences, a line a stage."""

@@ -9,10 +9,10 @@ from typing import Any, Unpack
 from stagewise import analysis
 from stagewise.analysis import Analysis, Probes
 from stagewise.architecture import Architecture, full
-from stagewise.baselines import Contexts, restricted_recipe
 from stagewise.experiments import wikitext
 from stagewise.experiments.emergence.recipes import recall_budget, recall_recipe, regression_budget, regression_recipe
 from stagewise.experiments.incremental import markov, regression
+from stagewise.measurement.baselines import Contexts, restricted_recipe
 from stagewise.measurement.engine import Resources
 from stagewise.probe import AbstractProbe
 from stagewise.recipe import Recipe, Seeds, TrainPlan

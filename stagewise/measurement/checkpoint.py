@@ -168,7 +168,7 @@ class Slices:
         )
         view = View(
             self.checkpoint.step, self.plan.architecture, batch, log_probs, activations, measured.edited(self.edits),
-            self.checkpoint.weights, self.circuits, measured.attributed(self.attributions),
+            self.checkpoint.weights, self.circuits, measured.attributed(self.attributions), measured.readout,
         )  # fmt: skip
         if self.attributions and len(self.parts) == 1:
             self.pass_of_all = measured, view

@@ -19,6 +19,7 @@ from stagewise.models import Model, gradients
 from stagewise.models.edits import Replacement
 from stagewise.models.lean import LeanPass
 from stagewise.models.lean_weights import LeanWeights
+from stagewise.models.readout import Readout, readout
 from stagewise.probe import EditedPass
 from stagewise.task import Batch
 
@@ -94,6 +95,12 @@ class Measured:
         # Gradients need the targets, which are no tensors of inference mode, whoever asks for them first.
         with torch.inference_mode(False), torch.no_grad():
             return ScoredPredictions.of(self.log_probs, self.batch.targets, self.batch.scored)
+
+    def readout(self) -> Readout:
+        """Return the model's final norm and unembedding: from the weights of the lean pass, or read and checked."""
+        if self.weights is not None:
+            return Readout(self.weights)
+        return readout(self.model, self.activations, self.log_probs, regression=self.batch.is_regression)
 
     def attributed(self, requests: Iterable[AttributeHeads]) -> "OnDemand[AttributeHeads, Tensor]":
         """Return the estimates from gradients, each computed when it is asked for, and once."""
