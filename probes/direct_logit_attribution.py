@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 
 from stagewise.architecture import Architecture
-from stagewise.attention import residual_hooks
+from stagewise.attention import residual_hooks_of
 from stagewise.loss import mean_scored
 from stagewise.probe import AbstractProbe, Quantity, Reading, View
 
@@ -46,14 +46,14 @@ class DirectLogitAttribution(AbstractProbe):
 
     def hooks(self, architecture: Architecture) -> Iterable[str]:
         """Name the residual stream at every layer, and what heads write."""
-        return (*residual_hooks(architecture), *_zs(architecture))
+        return (*residual_hooks_of(architecture.n_layers), *_zs(architecture))
 
     def read(self, view: View) -> list[Reading]:
         """Return `head` by layer and head, `rest` by layer, and `embedding`."""
         batch = view.batch
         if batch.is_regression:
             raise ValueError("direct logit attribution is of the target's logit, and the targets are vectors")
-        streams = [view.activations[name] for name in residual_hooks(view.architecture)]
+        streams = [view.activations[name] for name in residual_hooks_of(view.architecture.n_layers)]
         final = streams[-1]
         heads, rest = [], []
         for layer, name in enumerate(_zs(view.architecture)):

@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, get_args, get_type_hints
 
 import torch
 from einops import rearrange
@@ -28,7 +28,9 @@ class HeadAblation(AbstractProbe):
 
     Args:
         heads: (layer, head) pairs; None for every head.
-        kinds: of "zero", "mean" (over the batch, at each position) and "resample" (another sequence's output).
+        kinds: of "zero", "mean" (over the batch, at each position) and "resample" (another sequence's output); and of
+            "pattern" and "values", which replace one factor of the output by its mean over the batch: the value-
+            preserving and the pattern-preserving ablation, what the head's looking and what its reading is worth.
 
     Raises:
         ValueError: a head that the model does not have, or an unknown kind.
@@ -53,7 +55,8 @@ class HeadAblation(AbstractProbe):
 
     def __post_init__(self) -> None:
         if not self.kinds or len(set(self.kinds)) < len(self.kinds):
-            raise ValueError(f'kinds must name at least one of "zero", "mean", "resample", each once, got {self.kinds}')
+            kinds = ", ".join(map(repr, get_args(get_type_hints(AblateHead)["kind"])))
+            raise ValueError(f"kinds must name at least one of {kinds}, each once, got {self.kinds}")
         for layer, head in self.heads or ((0, 0),):
             for kind in self.kinds:
                 AblateHead(layer, head, kind)  # type: ignore[arg-type]  # raises where it is none of the kinds

@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 
 from stagewise.architecture import Architecture
-from stagewise.attention import residual_hooks
+from stagewise.attention import residual_hooks_of
 from stagewise.loss import ScoredPredictions
 from stagewise.probe import AbstractProbe, Quantity, Reading, View
 
@@ -39,11 +39,11 @@ class LogitLens(AbstractProbe):
 
     def hooks(self, architecture: Architecture) -> Iterable[str]:
         """Name the residual stream at every layer."""
-        return residual_hooks(architecture)
+        return residual_hooks_of(architecture.n_layers)
 
     def read(self, view: View) -> list[Reading]:
         """Return `loss` and `kl` by layer."""
-        batch, names = view.batch, residual_hooks(view.architecture)
+        batch, names = view.batch, residual_hooks_of(view.architecture.n_layers)
         clean = ScoredPredictions.of(view.log_probs, batch.targets, batch.scored)
         lenses = [clean.compare([view.readout.logits(view.activations[name][batch.scored])]) for name in names]
         loss, kl = (torch.stack(each, 1) for each in zip(*lenses, strict=True))

@@ -22,8 +22,9 @@ Axes of tensors, in every annotation and in `Reading.axes`:
 - offset: query position less key position; 0 is the query itself.
 - position: positions of a sequence, as a label in the table.
 - context: number of last tokens that a restricted context or a restricted model holds.
-- kind: how a head is ablated: zero, mean or resample.
-- control: "head", or "random head" for the matched control.
+- kind: how a head is ablated: zero, mean, resample, pattern or values; or held in training.
+- control: "head", or what the matched control is: "random head", "another head", "random direction".
+- transition: what an intervention in training delays.
 - feature: named matrices (value maps), or entries of an attention profile.
 - cluster: clusters of attention patterns, by first appearance.
 - n_clusters: number of clusters tried.

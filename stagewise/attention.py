@@ -8,7 +8,6 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from stagewise.architecture import Architecture
 from stagewise.loss import mean_scored
 
 Patterns = Float[Tensor, "batch layer head query key"]
@@ -129,12 +128,12 @@ class AbstractReadout(Protocol):
         """Return what each head of a layer writes into the residual stream."""
 
 
-def pattern_hooks(architecture: Architecture) -> tuple[str, ...]:
+def pattern_hooks_of(n_layers: int) -> tuple[str, ...]:
     """Name the attention pattern hook of every layer."""
-    return tuple(f"blocks.{layer}.attn.hook_pattern" for layer in range(architecture.n_layers))
+    return tuple(f"blocks.{layer}.attn.hook_pattern" for layer in range(n_layers))
 
 
-def residual_hooks(architecture: Architecture) -> tuple[str, ...]:
+def residual_hooks_of(n_layers: int) -> tuple[str, ...]:
     """Name the residual stream in front of every layer, and behind the last one."""
-    layers = range(architecture.n_layers)
-    return (*(f"blocks.{layer}.hook_resid_pre" for layer in layers), f"blocks.{layers[-1]}.hook_resid_post")
+    before = (f"blocks.{layer}.hook_resid_pre" for layer in range(n_layers))
+    return (*before, f"blocks.{n_layers - 1}.hook_resid_post")

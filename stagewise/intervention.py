@@ -34,7 +34,9 @@ class RestrictContext:
 class AblateHead:
     """One head's output z replaced: by zero, by its batch mean at each position, or by another sequence's.
 
-    Resampling takes the next sequence of the batch, so that every sequence's output is replaced.
+    Resampling takes the next sequence of the batch, so that every sequence's output is replaced. "pattern" and "values"
+    replace one factor of z = pattern x values by its batch mean, at each query and key, and leave the other as it is:
+    what is lost is what the head knows of where to look, or of what is there.
 
     Raises:
         ValueError: a negative layer or head, or an unknown kind.
@@ -42,7 +44,7 @@ class AblateHead:
 
     layer: int
     head: int
-    kind: Literal["zero", "mean", "resample"] = "zero"
+    kind: Literal["zero", "mean", "resample", "pattern", "values"] = "zero"
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -13,8 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stagewise.architecture import Architecture
-from stagewise.attention import AbstractReadout, Circuits, mass_by_query, offset_profile
-from stagewise.attention import pattern_hooks as pattern_hooks
+from stagewise.attention import AbstractReadout, Circuits, mass_by_query, offset_profile, pattern_hooks_of
 from stagewise.intervention import AttributeHeads, Edit
 from stagewise.loss import EditedPass as EditedPass
 from stagewise.loss import Effect as Effect
@@ -91,7 +90,7 @@ class View:
         weights: the checkpoint's parameters by name.
         circuits: its weights as circuits, for an `AbstractCircuitProbe`.
         attributed: the estimates that the probe lists in `attributions`, nats, each computed when it is asked for.
-        find_readout: reads the final norm and unembedding, for a probe whose hooks are `residual_hooks`.
+        find_readout: reads the final norm and unembedding, for a probe whose hooks are `residual_hooks_of`.
     """
 
     step: int
@@ -130,6 +129,11 @@ class View:
     def offsets(self) -> Float[Tensor, "batch layer head offset"]:
         """The attention at each offset = query - key, over the scored queries, for an `AbstractPatternProbe`."""
         return offset_profile(self.patterns, self.batch.scored, self.patterns.shape[-1] - 1)
+
+
+def pattern_hooks(architecture: Architecture) -> tuple[str, ...]:
+    """Name the attention pattern hook of every layer."""
+    return pattern_hooks_of(architecture.n_layers)
 
 
 class AbstractProbe(abc.ABC):
@@ -213,8 +217,7 @@ def example_view(
 
     Args:
         patterns, probs: attention [head query key], and predictions [pos token], uniform if not given.
-        tokens, targets: 0, 1, ..., and the tokens themselves, if not given.
-        scored: which predictions count; all if not given.
+        tokens, targets, scored: 0, 1, ..., the tokens themselves, and all predictions, if not given.
         relations: name -> [query key].
         references, edited: name, or edit, -> probabilities [pos token].
         activations: hook name -> values without the batch axis.

@@ -17,7 +17,7 @@ from stagewise.loss import Effect, mean_scored, prediction_loss
 from stagewise.measurement.passes import Measured
 from stagewise.measurement.rows import merge
 from stagewise.models import Model, gradients, lean
-from stagewise.models.edits import Replacement, replacement
+from stagewise.models.edits import Replacement, read_for, replacement
 from stagewise.models.lean_reading import rotary_hooks
 from stagewise.models.lean_weights import LeanWeights
 from stagewise.probe import AbstractCircuitProbe, AbstractProbe, Reading, View
@@ -139,7 +139,7 @@ class Slices:
             self.hooks |= models.hooks_for(self.model, edit)
         if edits:
             self.hooks |= {gradients.INPUT} | rotary_hooks(self.model)
-        replaced = {_z(part.layer) for edit in edits for part in edit if isinstance(part, AblateHead)}
+        replaced = {name for edit in edits for part in edit if isinstance(part, AblateHead) for name in read_for(part)}
         self.attributions: list[AttributeHeads] = list(
             dict.fromkeys(request for probe in probes for request in probe.attributions(architecture))
         )
@@ -204,10 +204,8 @@ class Slices:
             return partial(replacement, clean=clean)
 
         def replaced(part: AblateHead) -> Tensor:
-            if part.kind == "mean":
-                return self.mean[_z(part.layer)][:, :, part.head]
-            if part.kind == "zero":
-                return replacement(part, clean)
+            if part.kind != "resample":
+                return replacement(part, clean, self.mean)
             z = clean[_z(part.layer)][:, :, part.head]
             return torch.cat([self.last[number - 1][_z(part.layer)][:, :, part.head], z[:-1]])
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from stagewise import models
 from stagewise.architecture import Architecture
-from stagewise.attention import residual_hooks
+from stagewise.attention import residual_hooks_of
 from stagewise.checkpoints.series import open_series
 from stagewise.init import GaussianInit
 from stagewise.measurement.engine import measure
@@ -60,7 +60,7 @@ def made(kind: str, hugging_face: Callable[..., nn.Module]) -> models.Model:
 
 def passed(model: models.Model) -> tuple[Tensor, Tensor, dict[str, Tensor], Readout]:
     """Logits, log-probabilities, activations and readout of a clean pass."""
-    names = {*residual_hooks(models.described(model)), *(f"blocks.{layer}.attn.hook_z" for layer in (0, 1))}
+    names = {*residual_hooks_of(2), *(f"blocks.{layer}.attn.hook_z" for layer in (0, 1))}
     logits, found = models.clean_pass(model, TOKENS.tokens, names, regression=True)
     return logits, logits.log_softmax(-1), found, readout(model, found, logits.log_softmax(-1))
 
@@ -81,7 +81,7 @@ def test_the_parts_add_up_to_the_logit_of_the_target(kind: str, hugging_face: Ca
     uncapped = logits if cap is None else cap * torch.atanh((logits / cap).double()).float()
     targets = TOKENS.targets
     own = uncapped.gather(-1, targets[..., None])[..., 0] - uncapped.mean(-1)
-    streams = [found[name] for name in residual_hooks(models.described(model))]
+    streams = [found[name] for name in residual_hooks_of(2)]
     whole = read.direct(streams[0], streams[-1], targets)
     for layer in (0, 1):
         written = read.written(layer, found[f"blocks.{layer}.attn.hook_z"])
