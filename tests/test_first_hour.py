@@ -15,6 +15,7 @@ from stagewise.checkpoints.audit import audit
 from stagewise.checkpoints.series import find
 from stagewise.checkpoints.trainer_callbacks import save_on
 from stagewise.cli.app import app
+from stagewise.detection.home import CAVEAT
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf8")
 OWN = README[README.index("## Your own model") :]
@@ -54,6 +55,14 @@ def hooked(folder: Path) -> Any:
     return model
 
 
+def claims_nothing(printed: str) -> None:
+    """What was found on a foreign batch stands below a line that says so."""
+    before, after = printed.split(f"\n{CAVEAT}:\n")
+    assert before.startswith("The probe batch is foreign to this model")
+    assert not re.search(r"L\dH\d|stage \d", before)
+    assert all(line.startswith(("  ", "report: ")) for line in after.splitlines())
+
+
 @pytest.mark.slow
 def test_a_hooked_transformer_of_ones_own_is_found_to_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -73,7 +82,8 @@ def test_a_hooked_transformer_of_ones_own_is_found_to_copy(tmp_path: Path, monke
     default = call("report", "my-run", "--quiet")
     assert default.startswith("The probe batch is foreign to this model")
     assert "--tokens FILE" in default.splitlines()[0]
-    assert call("stages", "my-run").startswith("The probe batch is foreign to this model")
+    claims_nothing(default)
+    claims_nothing(call("stages", "my-run"))
 
 
 @pytest.mark.slow
@@ -96,7 +106,6 @@ def test_a_gpt_2_of_trainer_has_its_heads_at_a_fixed_offset(tmp_path: Path, monk
     assert "nothing is wrong" in found
     assert not found.startswith("The probe batch is foreign")
     assert re.search(r"becomes an induction head|attends to offset 31", found)
-    default = call("report", "my-run", *cheap)
-    assert default.startswith("The probe batch is foreign to this model")
+    claims_nothing(call("report", "my-run", *cheap))
     named = call(*shlex.split(COMMANDS[0]), "--relation", "self", "--out", "by-offset", *cheap)
     assert "attends to offset 31" in named
