@@ -1,6 +1,6 @@
 """The numbers of a figure of incremental learning, beside those that are read off the paper's figure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -88,7 +88,7 @@ def averages(figure: str, summary: pd.DataFrame) -> list[dict[str, str]]:
             lo, hi = summary.loc[summary["variant"] == variant, [f"{quantity}_lo", f"{quantity}_hi"]].iloc[0]
         ours = f"{each['mean']:.3g}" if n else "never"
         remark = "" if seeds == 1 else f"{n} of {seeds} seeds" if n < seeds else f"{seeds} seeds"
-        rows.append(number(f"{variant}: {QUANTITIES[quantity]}", published, ours, bounds(lo, hi), remark))
+        rows.append(number(f"{variant}: {QUANTITIES[quantity]}", published, ours, bounds(max(lo, 0), hi), remark))
     return rows
 
 
@@ -97,31 +97,26 @@ def kl_rows(figure: str, name: str, run: Measured) -> list[dict[str, str]]:
     kl = select(run.table, "KLToReference", "kl")
     nested = families(kl)["nested"]
     rows = []
-    for i, step in enumerate(stage_ends(run)):
+    published = _in_stages(LEVELS.get(figure, ()), stage_ends(run))
+    for i, (step, text) in enumerate(published.items(), start=1):
         values = kl[kl["step"] == step].set_index("reference")["value"]
-        published = LEVELS.get(figure, ())
-        rows.append(
-            number(
-                f"{name}: KL to {', '.join(nested)}, end of stage {i + 1}, step {step}",
-                published[i] if i < len(published) else "-",
-                ", ".join(f"{values[reference]:.2f}" for reference in nested),
-            )
-        )
+        what = f"{name}: KL to {', '.join(nested)}, end of stage {i}, step {step}"
+        rows.append(number(what, text, ", ".join(f"{values[reference]:.2f}" for reference in nested)))
     return rows
 
 
 def head_rows(figure: str, name: str, run: Measured) -> list[dict[str, str]]:
     """Return each head's attention masses on the groups, where the stages end and at the steps of the figure."""
     masses = select(run.table, "AttentionTo", "mass")
-    published = dict(enumerate(HEADS.get(figure, ())))
-    ends = {step: i for i, step in enumerate(stage_ends(run))}
+    ends = {step: i for i, step in enumerate(stage_ends(run), start=1)}
+    published = _in_stages(HEADS.get(figure, ()), list(ends))
     steps = sorted({*ends, *(_nearest(masses["step"], step) for step in LOOKED_AT.get(figure, ()))})
     rows = []
     for step in steps:
-        at = f"end of stage {ends[step] + 1}, step {step}" if step in ends else f"step {step}"
+        at = f"end of stage {ends[step]}, step {step}" if step in ends else f"step {step}"
         what = f"{name}: heads' largest groups, {at}"
         ours = ", ".join(owners(masses[masses["step"] == step]))
-        rows.append(number(what, published.get(ends.get(step, -1), "-"), ours))
+        rows.append(number(what, published.get(step, "-"), ours))
     return rows
 
 
@@ -174,6 +169,12 @@ def offset_rows(name: str, table: pd.DataFrame, recipe: Recipe) -> list[dict[str
 def stage_ends(run: Measured) -> list[int]:
     """Return the step at which each stage ends, the last checkpoint included."""
     return [int(run.table["step"].max())] if run.stages is None else run.stages.table["end"].astype(int).tolist()
+
+
+def _in_stages(published: Sequence[str], ends: Sequence[int]) -> dict[int, str]:
+    """Return what is published of each stage by the step at which it ends here; the last stage is the last."""
+    texts = [published[i] if i < len(published) else "-" for i in range(len(ends))]
+    return dict(zip(ends, [*texts[:-1], published[-1] if published else "-"], strict=True))
 
 
 def _largest(rows: pd.DataFrame) -> dict[str, Any]:

@@ -92,3 +92,12 @@ def test_a_figure_has_the_rows_of_its_kind(figure: str, expected: set[str]) -> N
     assert {what for what in ("size", "KL to A", "heads'") if what in whats} == expected
     if figure == "1":
         assert "0.75, 0.50, 0.25" in [row["ours"] for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("ends", "expected"),
+    [((5,), ["c"]), ((5, 9), ["a", "c"]), ((5, 7, 9), ["a", "b", "c"]), ((1, 2, 3, 4), ["a", "b", "c", "c"])],
+)
+def test_the_last_stage_stands_beside_the_last_published_one(ends: tuple[int, ...], expected: list[str]) -> None:
+    assert list(numbers._in_stages(("a", "b", "c"), ends).values()) == expected
+    assert set(numbers._in_stages((), ends).values()) == {"-"}
