@@ -104,7 +104,7 @@ def test_a_closer_match_is_the_head_with_the_nearest_entropy_or_norm(n_heads: in
             others = [each for each in by_head if each != (layer, head) and (n_heads == 1 or each[0] == layer)]
             closest = min(others, key=lambda each: abs(by_head[each] - by_head[layer, head]))
             for kind in ("zero", "mean"):
-                expected = value(table, "kl", *closest, kind)
+                expected = value(table, "kl", closest[0], closest[1], kind)
                 assert value(table, "kl", layer, head, kind, control) == pytest.approx(expected, abs=FLOAT32)
 
 
