@@ -1,6 +1,7 @@
 """The catalogue of probes: one idea a file."""
 
 from stagewise.probes.accuracy import Accuracy as Accuracy
+from stagewise.probes.active_neurons import ActiveNeurons as ActiveNeurons
 from stagewise.probes.attention_by_token import AttentionByToken as AttentionByToken
 from stagewise.probes.attention_distance import AttentionDistance as AttentionDistance
 from stagewise.probes.attention_entropy import AttentionEntropy as AttentionEntropy
@@ -27,6 +28,7 @@ from stagewise.probes.ov_copying import OVCopying as OVCopying
 from stagewise.probes.participation_ratio import ParticipationRatio as ParticipationRatio
 from stagewise.probes.pattern_clusters import PatternClusters as PatternClusters
 from stagewise.probes.qk_offset import QKOffset as QKOffset
+from stagewise.probes.residual_stream import ResidualStream as ResidualStream
 from stagewise.probes.restricted_context_kl import RestrictedContextKL as RestrictedContextKL
 from stagewise.probes.token_entropy import TokenEntropy as TokenEntropy
 from stagewise.probes.token_recall import TokenRecall as TokenRecall

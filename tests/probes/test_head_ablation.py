@@ -70,10 +70,42 @@ def test_a_head_that_writes_nothing_is_needed_for_nothing(kind: str) -> None:
     assert value(table, "kl", 0, 0, kind) > 100 * FLOAT32
 
 
-def test_a_layer_of_one_head_has_no_control() -> None:
-    table = effects(HeadAblation(), n_heads=1)
+def test_the_control_of_a_layer_of_one_head_is_the_head_of_the_other_layers() -> None:
+    table = effects(HeadAblation(), n_heads=1, n_layers=3)
+    assert set(table["control"]) == {"head", "head of another layer"}
+    for layer in range(3):
+        others = [value(table, "kl", other, 0, "mean") for other in range(3) if other != layer]
+        control = value(table, "kl", layer, 0, "mean", "head of another layer")
+        assert control == pytest.approx(sum(others) / 2, abs=FLOAT32)
+
+
+def test_a_model_of_one_head_has_no_control() -> None:
+    table = effects(HeadAblation(matched=True), n_heads=1, n_layers=1)
     assert set(table["control"]) == {"head"}
-    assert len(table) == 2 * 2 * 3
+
+
+@pytest.mark.parametrize(("n_heads", "n_layers"), [(3, 2), (1, 3)])
+def test_a_closer_match_is_the_head_with_the_nearest_entropy_or_norm(n_heads: int, n_layers: int) -> None:
+    table = effects(HeadAblation(kinds=("zero", "mean"), matched=True), n_heads=n_heads, n_layers=n_layers)
+    made = Architecture({**SIZES, "n_heads": n_heads, "n_layers": n_layers, "attn_only": True}, GaussianInit(0.5))
+    batch, built = TASK.probe_batch(8, seed=0), model.build(made)
+    names = [f"blocks.{layer}.attn.hook_{which}" for layer in range(n_layers) for which in ("pattern", "z")]
+    _, found = model.clean_pass(built, batch.tokens, names)
+    traits = {"entropy-matched head": {}, "norm-matched head": {}}  # type: ignore[var-annotated]
+    for layer in range(n_layers):
+        for head in range(n_heads):
+            pattern = found[f"blocks.{layer}.attn.hook_pattern"][:, head][batch.scored]
+            z = found[f"blocks.{layer}.attn.hook_z"][:, :, head][batch.scored]
+            entropy = -(pattern * pattern.clamp(min=1e-30).log()).sum(-1).mean()
+            traits["entropy-matched head"][layer, head] = float(entropy)
+            traits["norm-matched head"][layer, head] = float(z.norm(dim=-1).mean())
+    for control, by_head in traits.items():
+        for layer, head in by_head:
+            others = [each for each in by_head if each != (layer, head) and (n_heads == 1 or each[0] == layer)]
+            closest = min(others, key=lambda each: abs(by_head[each] - by_head[layer, head]))
+            for kind in ("zero", "mean"):
+                expected = value(table, "kl", closest[0], closest[1], kind)
+                assert value(table, "kl", layer, head, kind, control) == pytest.approx(expected, abs=FLOAT32)
 
 
 def test_chosen_heads_have_the_rows_that_they_have_among_all() -> None:
@@ -107,6 +139,7 @@ def test_one_sequence_has_no_others_to_take_an_output_from() -> None:
     [
         ({"kinds": ()}, "kinds must name at least one of"),
         ({"kinds": ("zero", "zero")}, "kinds must name .* each once"),
+        ({"heads": ((0, 0),), "matched": True}, "a closer match is one of all heads: leave `heads` out"),
         ({"heads": ((0, -1),)}, "layers and heads count from 0, got L0H-1"),
     ],
     ids=str,
