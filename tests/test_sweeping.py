@@ -4,6 +4,7 @@ import concurrent.futures
 import importlib
 import json
 import logging
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -148,6 +149,20 @@ def seeded(seeds: Seeds) -> dict[str, int]:
 
 def threads_of_torch(x: int) -> dict[str, int]:
     return {"threads": torch.get_num_threads(), "process": os.getpid()}
+
+
+def start_of_worker(x: int) -> dict[str, object]:
+    return {"imported": "transformer_lens" in sys.modules, "told": os.environ.get("STAGEWISE_TOLD", "nothing")}
+
+
+def test_workers_have_imported_what_they_need_and_this_process_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for told in ("one", "two"):
+        monkeypatch.setenv("STAGEWISE_TOLD", told)
+        frame = sweep(start_of_worker, grid(x=[1]), tmp_path / told, workers=1, progress=False)
+        assert frame["told"].tolist() == [told]
+        assert frame["imported"].tolist() == ["forkserver" in multiprocessing.get_all_start_methods()]
 
 
 def test_workers_take_one_thread_and_serve_several_runs(tmp_path: Path) -> None:
