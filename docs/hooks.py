@@ -52,4 +52,4 @@ def on_page_markdown(markdown: str, **known: Any) -> str:
     markdown = re.sub(r"\]\((?:\.\./)?docs/", "](", markdown)
     for source, page in BESIDE.items():
         markdown = re.sub(rf"\]\((?:\.\./)?{re.escape(source)}", f"]({page}", markdown)
-    return markdown
+    return re.sub(r"\]\((notebooks/[\w-]+)\.ipynb\)", r"](\1.md)", markdown)

@@ -1,5 +1,6 @@
 """The command line: a thin face of the verbs."""
 
+import functools
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -162,7 +163,8 @@ def report(
         source, data = sources[0], (tokens, relation or (), text, tokenizer)
         if len(sources) > 1:
             how = measuring(None, only, without, workers, memory, quiet)
-            print(report_on_seeds(sources, out, lambda each: _opened(each, architecture, own_task, data), how))
+            opened = functools.partial(_opened, architecture=architecture, own=own_task, data=data)
+            print(report_on_seeds(sources, out, opened, how, anew=bool(text or tokens)))
             return
         from stagewise.checkpoints.run_folder import RUN, TABLE
         from stagewise.reporting.page import report as write_report

@@ -18,6 +18,8 @@ def report_on_seeds(
     out: Path | None,
     opened: "Callable[[str], tuple[CheckpointSeries, AbstractTask | None]]",
     how: Mapping[str, Any],
+    *,
+    anew: bool = False,
 ) -> "SeedReport":
     """Write one report on several runs or sources.
 
@@ -26,10 +28,11 @@ def report_on_seeds(
         out: where the report goes; None takes a folder in `runs/` after the first source.
         opened: opens a source, with the task that it is measured on.
         how: the options of measuring.
+        anew: whether data of one's own are given: then runs that were measured on their task are measured on these.
     """
     from stagewise.reporting.seeds import report_seeds
 
-    folders = [_measured(source, opened, how) for source in sources]
+    folders = [_measured(source, opened, how, anew) for source in sources]
     return report_seeds(folders, out or Path("runs", f"{Path(sources[0]).name}-and-{len(sources) - 1}-more"))
 
 
@@ -37,17 +40,18 @@ def _measured(
     source: str,
     opened: "Callable[[str], tuple[CheckpointSeries, AbstractTask | None]]",
     how: Mapping[str, Any],
+    anew: bool,
 ) -> Path:
     """Return the folder of a source's table; measure it first where there is none."""
     from stagewise.checkpoints.run_folder import RUN, TABLE
 
     folder = Path(source)
-    if (folder / TABLE).exists():
+    if (folder / TABLE).exists() and not anew:
         return folder
     one_thread()
     from stagewise.analysis import analyse, folder_of, measure_run
 
-    if (folder / RUN).exists():
+    if (folder / RUN).exists() and not anew:
         measure_run(recipe_in(folder), folder, **how)
         return folder
     series, task = opened(source)

@@ -1,6 +1,7 @@
 """Where what the command line names is measured."""
 
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -35,3 +36,9 @@ def test_seeds_that_are_measured_are_taken_as_they_are(tmp_path: Path, monkeypat
         (tmp_path / name / TABLE).touch()
     report_on_seeds([str(tmp_path / "a"), str(tmp_path / "b")], None, lambda source: pytest.fail(source), {})
     assert taken == [([tmp_path / "a", tmp_path / "b"], Path("runs", "a-and-1-more"))]
+    with pytest.raises(LookupError, match="opened to be measured on data of one's own"):
+        report_on_seeds([str(tmp_path / "a")], None, _opens, {}, anew=True)
+
+
+def _opens(source: str) -> NoReturn:
+    raise LookupError("opened to be measured on data of one's own")
