@@ -26,3 +26,18 @@ def test_a_figure_prints_its_numbers_and_says_where_they_are(tmp_path: Path) -> 
     assert printed.split()[:3] == ["quantity", "published", "ours"]
     for line in printed.splitlines()[-2:]:
         assert Path(line.split(": ")[1]).stat().st_size > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "give a figure, as in --figure 1, or --all"),
+        (["--figure", "1", "--all"], "give a figure, as in --figure 1, or --all"),
+        (["--all", "--seeds", "2"], "--all has the seeds and the restricted-context models of each figure"),
+        (["--all", "--setting", "huge"], "in setting 'huge'"),
+    ],
+)
+def test_a_figure_or_all_of_them(arguments: list[str], message: str, tmp_path: Path) -> None:
+    code, printed = call("incremental", *arguments, "--folder", str(tmp_path / "none"), "--quiet")
+    assert (code, message in " ".join(printed.split())) == (2, True), printed
+    assert not (tmp_path / "none").exists()

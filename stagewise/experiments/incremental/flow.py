@@ -4,9 +4,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from stagewise import plot
-from stagewise.experiments.published import Result, number, table_of
+from stagewise.experiments.published import Result, bounds, mean_over, number, table_of
 from stagewise.plot.colours import ordered_colours
-from stagewise.theory.competitive import plateau_losses
+from stagewise.theory.competitive import competitive_fixed_point, leftover_mass, plateau_losses
 from stagewise.theory.dynamics import predict, solve
 from stagewise.theory.separation import CLOSE, cooperative_end, separation
 from stagewise.theory.tensor_factorisation import TensorFactorisation, half_times
@@ -105,6 +105,7 @@ def figure_theorems(until: int = 400) -> Result:
         second, third = half_times(theory, until)[1:]
         what = f"times at which groups 2 and 3 are half learned, noise {noise:g}"
         rows.append(number(what, f"{HALF_TIMES[noise]} (not the paper's)", f"{second:.1f}, {third:.1f}"))
+    rows += [*sampled_rows(), *competitive_rows(until)]
     for n_heads in (1, 2, 3):
         theory = TensorFactorisation(n_heads=n_heads)
         end = float(theory.loss(theory.heads(solve(theory, [3 * until])))[0])
@@ -117,6 +118,40 @@ def figure_theorems(until: int = 400) -> Result:
         ax.legend(frameon=False, fontsize=8)
         ax.spines[["top", "right"]].set_visible(False)
     return Result(figure, table_of(rows))
+
+
+def sampled_rows(n: int = 20_000, d: int = 4) -> list[dict[str, str]]:
+    """Return Proposition 1: the regression's loss on sampled inputs over that of the tensor, for heads drawn at random.
+
+    The features are random orthonormal d x d matrices, the inputs N(0, I) at each position.
+    """
+    theory, generator = TensorFactorisation(n_positions=8), np.random.default_rng(0)
+    flat, _ = np.linalg.qr(generator.standard_normal((d * d, len(theory.widths))))
+    features = flat.T.reshape(-1, d, d)
+    heads = theory.heads(generator.standard_normal(theory.initial_state().shape))
+    inputs = generator.standard_normal((n, theory.n_positions, d))
+    errors = np.einsum("kp,koi,npi->no", theory.residual(heads), features, inputs)
+    losses = 0.5 * (errors**2).sum(-1) / float(theory.loss(heads))
+    mean, lo, hi = mean_over(losses)
+    what = "Proposition 1: sampled loss of the regression over the tensor's"
+    return [number(what, "1", f"{mean:.3f}", bounds(lo, hi), f"{n} samples")]
+
+
+def competitive_rows(until: int) -> list[dict[str, str]]:
+    """Return Theorem 1: heads that start equal, at the end, beside the fixed point that they converge to."""
+    theory = TensorFactorisation(noise=0.0)
+    end = theory.heads(solve(theory, [until]))
+    mass, limit = (
+        heads.attention[..., 0, :] @ theory.membership[0] for heads in (end, competitive_fixed_point(theory))
+    )
+    empty = (theory.n_positions - len(theory.widths)) * theory.n_heads / (theory.strengths[0] ** 2 * until)
+    left = float(leftover_mass(theory, until)[1:].sum()) + empty
+    what = f"Theorem 1: equal heads at time {until}"
+    derived = f"{limit - left:.3f} (derived: {limit:.0f} in the limit)"
+    return [
+        number(f"{what}, mass on I(1)", derived, f"{mass[0]:.3f}"),
+        number(f"{what}, loss", f"{plateau_losses(theory)[1]:.3f} (derived)", f"{theory.loss(end)[0]:.3f}"),
+    ]
 
 
 def _numbers(values: np.ndarray) -> str:

@@ -80,7 +80,8 @@ def size_of(recipe: Recipe) -> str:
 def averages(figure: str, summary: pd.DataFrame) -> list[dict[str, str]]:
     """Return the mean over seeds of every quantity of every variant, with its interval; of one seed the boundary's."""
     rows = []
-    for each in over_seeds(summary).to_dict("records"):
+    absent = {end: np.nan for end in ("end_1", "end_2") if end not in summary}  # no run has that stage
+    for each in over_seeds(summary.assign(**absent)).to_dict("records"):
         variant, quantity, n, seeds = (each[name] for name in ("variant", "quantity", "n", "seeds"))
         published = PUBLISHED.get(figure, {}).get((variant, quantity), "-")
         lo, hi = each["lo"], each["hi"]

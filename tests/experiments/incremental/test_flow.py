@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from stagewise.experiments.incremental.flow import NOISES, figure_10, figure_theorems, slowest
+from stagewise.experiments.incremental.flow import (
+    NOISES,
+    competitive_rows,
+    figure_10,
+    figure_theorems,
+    sampled_rows,
+    slowest,
+)
 from stagewise.theory.competitive import plateau_losses
 from stagewise.theory.tensor_factorisation import TensorFactorisation
 
@@ -41,3 +48,16 @@ def test_the_closer_heads_start_the_later_they_part() -> None:
     assert len(times) == len(NOISES)
     assert times == sorted(times)
     assert np.isfinite(times).all()
+
+
+def test_the_sampled_regression_has_the_loss_of_the_tensor() -> None:
+    (row,) = sampled_rows()
+    lo, hi = (float(end) for end in row["interval"].strip("[]").split(", "))
+    assert lo <= 1.001
+    assert hi >= 0.999
+    assert hi - lo < 0.04
+
+
+def test_heads_that_start_equal_end_at_the_competitive_fixed_point() -> None:
+    for row in competitive_rows(400):
+        assert float(row["ours"]) == pytest.approx(float(row["published"].split()[0]), abs=0.01)
