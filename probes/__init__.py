@@ -11,6 +11,7 @@ from stagewise.probes.attention_to import AttentionTo as AttentionTo
 from stagewise.probes.composition import Composition as Composition
 from stagewise.probes.copying import Copying as Copying
 from stagewise.probes.direct_logit_attribution import DirectLogitAttribution as DirectLogitAttribution
+from stagewise.probes.edge_attribution import EdgeAttribution as EdgeAttribution
 from stagewise.probes.effective_support import EffectiveSupport as EffectiveSupport
 from stagewise.probes.growth_factor import GrowthFactor as GrowthFactor
 from stagewise.probes.head_ablation import HeadAblation as HeadAblation

@@ -83,7 +83,34 @@ class AttributeHeads:
             raise ValueError(f"an attribution takes at least one step, got {self.steps}")
 
 
+@dataclasses.dataclass(frozen=True)
+class AttributeEdges:
+    """The change of the loss when one head reads another, earlier one's mean, for all edges and each of Q, K and V.
+
+    The estimate of an edge is the sum over positions of (w' - w) dL/dx: w is what the source writes, w' its mean over
+    the batch at each position, and x what the reading head's queries, keys or values read. With more steps the gradient
+    is the mean of those at inputs of the first layer between its mean and the clean one, as in `AttributeHeads`.
+
+    Args:
+        steps: gradients that are averaged; 1 takes that of the clean pass.
+        exact: whether each edge is patched by itself, a pass each, in place of the estimate.
+
+    Raises:
+        ValueError: less than one step.
+    """
+
+    steps: int = 1
+    exact: bool = False
+
+    def __post_init__(self) -> None:
+        if self.steps < 1:
+            raise ValueError(f"an attribution takes at least one step, got {self.steps}")
+
+
 Intervention = RestrictContext | AblateHead
+Attribution = AttributeHeads | AttributeEdges
+"""What is estimated from gradients."""
+
 Edit = tuple[Intervention, ...]
 """What one pass changes: all of these together."""
 

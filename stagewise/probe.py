@@ -14,7 +14,7 @@ from torch import Tensor
 
 from stagewise.architecture import Architecture
 from stagewise.attention import AbstractReadout, Circuits, mass_by_query, offset_profile, pattern_hooks_of
-from stagewise.intervention import AttributeHeads, Edit
+from stagewise.intervention import Attribution, Edit
 from stagewise.loss import EditedPass as EditedPass
 from stagewise.loss import Effect as Effect
 from stagewise.loss import ScoredPredictions
@@ -101,7 +101,7 @@ class View:
     edited: Mapping[Edit, EditedPass]
     weights: Mapping[str, Tensor]
     circuits: Circuits | None = None
-    attributed: Mapping[AttributeHeads, Float[Tensor, "batch layer head"]] = dataclasses.field(default_factory=dict)
+    attributed: Mapping[Attribution, Float[Tensor, "batch layer head *edge"]] = dataclasses.field(default_factory=dict)
     find_readout: Callable[[], AbstractReadout] | None = None
 
     @cached_property
@@ -154,7 +154,7 @@ class AbstractProbe(abc.ABC):
         """
         return ()
 
-    def attributions(self, architecture: Architecture) -> Iterable[AttributeHeads]:
+    def attributions(self, architecture: Architecture) -> Iterable[Attribution]:
         """List the estimates from gradients that it needs; none by default, and then no gradient is computed."""
         return ()
 

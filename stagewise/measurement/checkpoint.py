@@ -12,7 +12,7 @@ from torch import Tensor
 
 from stagewise import models
 from stagewise.architecture import Architecture
-from stagewise.intervention import AblateHead, AttributeHeads, Edit
+from stagewise.intervention import AblateHead, Attribution, Edit
 from stagewise.loss import Effect, mean_scored, prediction_loss
 from stagewise.measurement.passes import Measured
 from stagewise.measurement.rows import merge
@@ -140,7 +140,7 @@ class Slices:
         if edits:
             self.hooks |= {gradients.INPUT} | rotary_hooks(self.model)
         replaced = {name for edit in edits for part in edit if isinstance(part, AblateHead) for name in read_for(part)}
-        self.attributions: list[AttributeHeads] = list(
+        self.attributions: list[Attribution] = list(
             dict.fromkeys(request for probe in probes for request in probe.attributions(architecture))
         )
         if self.attributions:

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from stagewise import models
 from stagewise.architecture import Architecture
-from stagewise.intervention import AttributeHeads, Edit
+from stagewise.intervention import AttributeEdges, Attribution, Edit
 from stagewise.loss import ScoredPredictions
-from stagewise.models import Model, gradients
+from stagewise.models import Model, edges, gradients
 from stagewise.models.edits import Replacement
 from stagewise.models.lean import LeanPass
 from stagewise.models.lean_weights import LeanWeights
@@ -102,13 +102,16 @@ class Measured:
             return Readout(self.weights)
         return readout(self.model, self.activations, self.log_probs, regression=self.batch.is_regression)
 
-    def attributed(self, requests: Iterable[AttributeHeads]) -> "OnDemand[AttributeHeads, Tensor]":
+    def attributed(self, requests: Iterable[Attribution]) -> "OnDemand[Attribution, Tensor]":
         """Return the estimates from gradients, each computed when it is asked for, and once."""
         batch, weights = self.batch, self.weights
 
-        def estimated(request: AttributeHeads) -> Tensor:
+        def estimated(request: Attribution) -> Tensor:
             inputs = self.activations[gradients.INPUT]
             mean = inputs.mean(0, keepdim=True) if self.mean_input is None else self.mean_input
+            if isinstance(request, AttributeEdges):
+                rest = self.activations, mean, self.replacement, self._clean, batch.scored
+                return edges.edges(request, self.model, edges.check(weights), *rest)
             compute = (
                 partial(gradients.by_model, self.model, batch.tokens, self._clean, batch.scored)
                 if weights is None
