@@ -26,7 +26,7 @@ class EdgeAttribution(AbstractProbe):
     `rank_correlation` is Spearman's of the sizes of both, over all edges.
 
     Args:
-        steps: gradients that are averaged.
+        steps: gradients that are averaged; that of the clean pass alone, 1, misleads once a model is sure of itself.
         exact: whether to patch each edge too.
 
     Raises:
@@ -41,7 +41,7 @@ class EdgeAttribution(AbstractProbe):
     >>> view = example_view([[[1.0]]])
     >>> view = dataclasses.replace(view, architecture=Architecture({**view.architecture.config, "n_layers": 2}))
     >>> numbers = torch.zeros(1, 2, 1, 2, 1, 3)
-    >>> EdgeAttribution(exact=False).read(dataclasses.replace(view, attributed={AttributeEdges(): numbers}))
+    >>> EdgeAttribution(exact=False).read(dataclasses.replace(view, attributed={AttributeEdges(8): numbers}))
     [Reading(estimated_change: batch=1 layer=1 head=1 source=1 composition=3)]
     """
 
@@ -51,7 +51,7 @@ class EdgeAttribution(AbstractProbe):
         "rank_correlation": Quantity("rank correlation of estimated and exact size", "", (-1, 1)),
     }
 
-    steps: int = 1
+    steps: int = 8
     exact: bool = True
 
     def __post_init__(self) -> None:

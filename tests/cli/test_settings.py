@@ -27,7 +27,7 @@ from stagewise.tasks import MarkovChain, WikiText
         ("plan.save", (1, "2"), "expected a list of whole numbers, or null"),
         ("plan.rates", (1,), "expected an object of names and values"),
         ("architecture.config.n_heads", "two", "expected a whole number, got 'two'"),
-        ("plan.speed", 2, "the recipe has no such field; there are batch_size, clip"),
+        ("plan.speed", 2, "the recipe has no such field; there are batch_size, clamps, clip"),
         ("plans.steps", 2, "the recipe has no such field; there are architecture, plan, task"),
         ("plan.steps.more", 2, "the recipe has no such field"),
     ],

@@ -14,7 +14,7 @@ from stagewise.checkpoints.series import open_series
 from stagewise.checkpoints.training_state import save_weights, state_steps
 from stagewise.detection.windows import Window
 from stagewise.experiments.densifying import cost, densify, densify_steps, planned, steps_within
-from stagewise.plan import TrainPlan
+from stagewise.plan import ClampHead, TrainPlan
 from stagewise.recipe import Recipe
 from stagewise.tasks import MarkovChain
 from stagewise.training import train
@@ -26,7 +26,13 @@ FULL = architecture.full(4, TASK.n_ctx, n_heads=2, d_model=8, d_mlp=6)
 PLAN = TrainPlan(steps=16, batch_size=6, learning_rate=0.05, save=range(0, 16, 4), states=(4, 8))
 RECIPES = {
     "adamw": Recipe(TASK, FULL, PLAN),
-    "sgd": Recipe(TASK, FULL, dataclasses.replace(PLAN, optimiser="sgd", momentum=0.9, cooldown=8)),
+    "sgd, heads held": Recipe(
+        TASK,
+        FULL,
+        dataclasses.replace(
+            PLAN, optimiser="sgd", momentum=0.9, cooldown=8, clamps=(ClampHead(0, 1, 6), ClampHead(0, 0, 8, "kick"))
+        ),
+    ),
     "minimal": Recipe(TASK, architecture.minimal(4, TASK.n_ctx, n_heads=2), dataclasses.replace(PLAN, clip=None)),
 }
 
