@@ -7,6 +7,9 @@ BIN4 := .venv-tl4/bin
 READY4 := .venv-tl4/.ready
 # Compiled files spare every process of the tests a second, whatever the shell asks for.
 unexport PYTHONDONTWRITEBYTECODE
+# CHECKED=1 checks every annotation of shape and type at run time too, at an eighth more time.
+COMMA := ,
+CHECKS := $(if $(CHECKED),--jaxtyping-packages=stagewise$(COMMA)beartype.beartype)
 # What touches a model, and with it TransformerLens.
 MODEL_TESTS := tests/models tests/measurement $(addprefix tests/probes/test_, \
 	composition.py ov_copying.py qk_offset.py) tests/checkpoints/test_series.py \
@@ -18,14 +21,14 @@ demo: $(READY)
 	$(BIN)/stagewise run markov
 
 test: $(READY)
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(CHECKS)
 
 # The models under transformer-lens 4, in an environment of their own; runs are handed to and fro between both.
 test-tl4: $(READY) $(READY4)
-	STAGEWISE_OTHER_PYTHON=$(BIN)/python $(BIN4)/python -m pytest -n 2 --dist loadfile $(MODEL_TESTS)
+	STAGEWISE_OTHER_PYTHON=$(BIN)/python $(BIN4)/python -m pytest -n 2 --dist loadfile $(CHECKS) $(MODEL_TESTS)
 
 slow: $(READY)
-	$(BIN)/python -m pytest -n 2 -m slow
+	$(BIN)/python -m pytest -n 2 -m slow $(CHECKS)
 
 # Ratios of two ways timed in turn, on quiet cores; ROWS="training engine.memory" runs some. Writes runs/bench.
 bench: $(READY)

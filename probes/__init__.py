@@ -1,6 +1,7 @@
 """The catalogue of probes: one idea a file."""
 
 from stagewise.probes.accuracy import Accuracy as Accuracy
+from stagewise.probes.active_neurons import ActiveNeurons as ActiveNeurons
 from stagewise.probes.attention_by_token import AttentionByToken as AttentionByToken
 from stagewise.probes.attention_distance import AttentionDistance as AttentionDistance
 from stagewise.probes.attention_entropy import AttentionEntropy as AttentionEntropy
@@ -9,6 +10,8 @@ from stagewise.probes.attention_progress import AttentionProgress as AttentionPr
 from stagewise.probes.attention_to import AttentionTo as AttentionTo
 from stagewise.probes.composition import Composition as Composition
 from stagewise.probes.copying import Copying as Copying
+from stagewise.probes.direct_logit_attribution import DirectLogitAttribution as DirectLogitAttribution
+from stagewise.probes.edge_attribution import EdgeAttribution as EdgeAttribution
 from stagewise.probes.effective_support import EffectiveSupport as EffectiveSupport
 from stagewise.probes.growth_factor import GrowthFactor as GrowthFactor
 from stagewise.probes.head_ablation import HeadAblation as HeadAblation
@@ -16,6 +19,7 @@ from stagewise.probes.head_attribution import HeadAttribution as HeadAttribution
 from stagewise.probes.head_specialisation import HeadSpecialisation as HeadSpecialisation
 from stagewise.probes.in_context_learning import InContextLearning as InContextLearning
 from stagewise.probes.kl_to_reference import KLToReference as KLToReference
+from stagewise.probes.logit_lens import LogitLens as LogitLens
 from stagewise.probes.loss import Loss as Loss
 from stagewise.probes.loss_against_references import LossAgainstReferences as LossAgainstReferences
 from stagewise.probes.loss_by_position import LossByPosition as LossByPosition
@@ -25,6 +29,7 @@ from stagewise.probes.ov_copying import OVCopying as OVCopying
 from stagewise.probes.participation_ratio import ParticipationRatio as ParticipationRatio
 from stagewise.probes.pattern_clusters import PatternClusters as PatternClusters
 from stagewise.probes.qk_offset import QKOffset as QKOffset
+from stagewise.probes.residual_stream import ResidualStream as ResidualStream
 from stagewise.probes.restricted_context_kl import RestrictedContextKL as RestrictedContextKL
 from stagewise.probes.token_entropy import TokenEntropy as TokenEntropy
 from stagewise.probes.token_recall import TokenRecall as TokenRecall

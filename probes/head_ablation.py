@@ -3,8 +3,9 @@
 import dataclasses
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, get_args, get_type_hints
 
+import numpy as np
 import torch
 from einops import rearrange
 from torch import Tensor
@@ -23,15 +24,20 @@ class HeadAblation(AbstractProbe):
     `loss.divergence`.
 
     The rows with control = "random head" are the matched control: the expected effect of ablating another head of
-    the same layer, drawn at random. It is the exact mean over those heads, not one draw. A layer of one head has
-    none, and no such rows.
+    the same layer, drawn at random. It is the exact mean over those heads, not one draw. Where layers have one head, it
+    is the mean over those of the other layers, "head of another layer". Closer matches, on request, are the effects of
+    one other head each: of the layer, or of any other one where it is alone, that with the nearest entropy of
+    attention ("entropy-matched head"), or with the nearest norm of its output z ("norm-matched head").
 
     Args:
-        heads: (layer, head) pairs; None for every head.
-        kinds: of "zero", "mean" (over the batch, at each position) and "resample" (another sequence's output).
+        heads: (layer, head) pairs; None for every head, which the other layers' heads and the closer matches need.
+        kinds: of "zero", "mean" (over the batch, at each position) and "resample" (another sequence's output); and of
+            "pattern" and "values", which replace one factor of the output by its mean over the batch: the value-
+            preserving and the pattern-preserving ablation, what the head's looking and what its reading is worth.
+        matched: also give these closer matches.
 
     Raises:
-        ValueError: a head that the model does not have, or an unknown kind.
+        ValueError: a head that the model does not have, an unknown kind, or closer matches of some heads only.
 
     Source: ablations as in Michel et al. (2019), Are Sixteen Heads Really Better than One?, arXiv:1905.10650;
     resampling as in Chan et al. (2022), Causal Scrubbing.
@@ -50,13 +56,22 @@ class HeadAblation(AbstractProbe):
 
     heads: tuple[tuple[int, int], ...] | None = None
     kinds: tuple[str, ...] = ("zero", "mean", "resample")
+    matched: bool = False
 
     def __post_init__(self) -> None:
+        if self.matched and self.heads is not None:
+            raise ValueError("a closer match is one of all heads: leave `heads` out, or `matched`")
         if not self.kinds or len(set(self.kinds)) < len(self.kinds):
-            raise ValueError(f'kinds must name at least one of "zero", "mean", "resample", each once, got {self.kinds}')
+            kinds = ", ".join(map(repr, get_args(get_type_hints(AblateHead)["kind"])))
+            raise ValueError(f"kinds must name at least one of {kinds}, each once, got {self.kinds}")
         for layer, head in self.heads or ((0, 0),):
             for kind in self.kinds:
                 AblateHead(layer, head, kind)  # type: ignore[arg-type]  # raises where it is none of the kinds
+
+    def hooks(self, architecture: Architecture) -> Iterable[str]:
+        """Name the patterns and z's that closer matches are chosen by."""
+        layers = range(architecture.n_layers) if self.matched else ()
+        return [f"blocks.{layer}.attn.hook_{name}" for layer in layers for name in ("pattern", "z")]
 
     def edits(self, architecture: Architecture) -> Iterable[Edit]:
         """List one edited pass for each head of the chosen heads' layers, and each kind."""
@@ -68,12 +83,17 @@ class HeadAblation(AbstractProbe):
     def read(self, view: View) -> list[Reading]:
         """Return `loss_change` and `kl` by layer, head, kind and control."""
         readings = []
+        of_layers = {layer: self._effects(view, layer) for layer in self._by_layer(view.architecture)}
         for layer, heads in self._by_layer(view.architecture).items():
-            for quantity, effect in self._effects(view, layer).items():
+            for quantity, effect in of_layers[layer].items():
                 values, controls = [effect[:, heads]], ["head"]
                 if (n_heads := effect.shape[1]) > 1:
                     values.append(((effect.sum(1, keepdim=True) - effect) / (n_heads - 1))[:, heads])
                     controls.append("random head")
+                elif self.heads is None and len(of_layers) > 1:
+                    others = [other[quantity] for number, other in of_layers.items() if number != layer]
+                    values.append(torch.stack(others).mean(0))
+                    controls.append("head of another layer")
                 labels: dict[str, Sequence[str | int]] = {
                     "layer": [layer],
                     "head": heads,
@@ -82,7 +102,22 @@ class HeadAblation(AbstractProbe):
                 }
                 stacked = torch.stack(values, -1)[:, None]
                 readings.append(Reading("batch layer head kind control", stacked, quantity, labels))
-        return readings
+        return [*readings, *(self._closer(view, of_layers) if self.matched else ())]
+
+    def _closer(self, view: View, of_layers: Mapping[int, Mapping[str, Tensor]]) -> Iterable[Reading]:
+        """Return the effects of the heads that are closest in entropy, and in norm; chosen anew in every resample."""
+        names = [f"blocks.{layer}.attn.hook_" for layer in of_layers]
+        patterns, outputs = ([view.activations[name + which] for name in names] for which in ("pattern", "z"))
+        entropy = [mean_scored(-torch.xlogy(each, each).sum(-1), view.batch.scored) for each in patterns]
+        norm = [mean_scored(each.norm(dim=-1).transpose(1, 2), view.batch.scored) for each in outputs]
+        traits = torch.stack([torch.stack(entropy, 1), torch.stack(norm, 1)], -1)
+        if traits[0, ..., 0].numel() < 2:
+            return
+        labels = {"kind": self.kinds, "control": ["entropy-matched head", "norm-matched head"]}
+        for quantity in self.quantities:
+            effects = torch.stack([of_layer[quantity] for of_layer in of_layers.values()], 1)
+            values = torch.cat([effects, traits], -1)
+            yield Reading("batch layer head kind control", values, quantity, labels, statistic=_of_closest)
 
     def _by_layer(self, architecture: Architecture) -> dict[int, list[int]]:
         everything = list(itertools.product(range(architecture.n_layers), range(architecture.n_heads)))
@@ -112,3 +147,22 @@ class HeadAblation(AbstractProbe):
 
 def _edit(layer: int, head: int, kind: str) -> Edit:
     return (AblateHead(layer, head, kind),)  # type: ignore[arg-type]  # checked in __post_init__
+
+
+def _of_closest(means: np.ndarray) -> np.ndarray:
+    """Return the effects of each head's closest ones, [... layer head kind control], from effects and two traits.
+
+    Args:
+        means: [... layer head (kind, entropy, norm)].
+    """
+    *outer, n_layers, n_heads, size = means.shape
+    flat = means.reshape(*outer, n_layers * n_heads, size)
+    layer = np.repeat(np.arange(n_layers), n_heads)
+    barred = (layer[:, None] != layer) if n_heads > 1 else np.zeros((n_layers, n_layers), bool)
+    barred = barred | np.eye(n_layers * n_heads, dtype=bool)
+    controls = []
+    for trait in (-2, -1):
+        distance = np.abs(flat[..., :, None, trait] - flat[..., None, :, trait])
+        closest = np.where(barred, np.inf, distance).argmin(-1)
+        controls.append(np.take_along_axis(flat[..., : size - 2], closest[..., None], -2))
+    return np.stack(controls, -1).reshape(*outer, n_layers, n_heads, size - 2, 2)

@@ -7,6 +7,8 @@ from typing import ClassVar
 import numpy as np
 import torch
 from einops import rearrange
+from jaxtyping import Float
+from torch import Tensor
 
 from stagewise.architecture import Architecture
 from stagewise.probe import AbstractProbe, Quantity, Reading, View
@@ -30,7 +32,7 @@ class ParticipationRatio(AbstractProbe):
     >>> from stagewise.probe import example_view
     >>> z = {"blocks.0.attn.hook_z": [[[1, 0]], [[-1, 0]], [[0, 1]], [[0, -1]]]}
     >>> [reading] = ParticipationRatio().read(example_view(tokens=[0, 1, 2, 3], activations=z))
-    >>> _participation_ratio(reading.values.numpy())
+    >>> participation_ratio(reading.values.numpy())
     array([[2.]])
     """
 
@@ -45,15 +47,20 @@ class ParticipationRatio(AbstractProbe):
     def read(self, view: View) -> list[Reading]:
         """Return `dimensions` by layer and head."""
         z = torch.stack([view.activations[name] for name in self.hooks(view.architecture)])
-        outputs = rearrange(z[:, view.batch.scored], "layer query head d_head -> layer head query d_head").double()
-        # With a one beside them, the products of the outputs hold their number and their sum too: slices add up.
-        outputs = torch.cat([outputs, torch.ones_like(outputs[..., :1])], -1)
-        products = outputs.mT @ outputs / len(view.batch)
-        return [Reading("layer head", products, "dimensions", statistic=_participation_ratio, means=True)]
+        outputs = rearrange(z[:, view.batch.scored], "layer query head d_head -> layer head query d_head")
+        products = products_of(outputs, len(view.batch))
+        return [Reading("layer head", products, "dimensions", statistic=participation_ratio, means=True)]
 
 
-def _participation_ratio(products: np.ndarray) -> np.ndarray:
-    """Return (tr C)^2 / tr C^2 from the mean products of outputs and one: [layer head row column]."""
+def products_of(vectors: Float[Tensor, "*axes vector d"], sequences: int) -> Float[Tensor, "*axes row column"]:
+    """Return the mean products of vectors over so many sequences, from which `participation_ratio` is read."""
+    # With a one beside them, the products of the vectors hold their number and their sum too: slices add up.
+    with_one = torch.cat([vectors, torch.ones_like(vectors[..., :1])], -1).double()
+    return with_one.mT @ with_one / sequences
+
+
+def participation_ratio(products: np.ndarray) -> np.ndarray:
+    """Return (tr C)^2 / tr C^2 from the mean products of vectors and one: [... row column]."""
     number, total = products[..., -1:, -1:], products[..., :-1, -1:]
     covariance = products[..., :-1, :-1] - total * total.swapaxes(-1, -2) / number
     trace, squares = covariance.trace(axis1=-2, axis2=-1), (covariance**2).sum((-2, -1))

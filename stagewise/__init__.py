@@ -22,8 +22,9 @@ Axes of tensors, in every annotation and in `Reading.axes`:
 - offset: query position less key position; 0 is the query itself.
 - position: positions of a sequence, as a label in the table.
 - context: number of last tokens that a restricted context or a restricted model holds.
-- kind: how a head is ablated: zero, mean or resample.
-- control: "head", or "random head" for the matched control.
+- kind: how a head is ablated: zero, mean, resample, pattern or values; or held in training.
+- control: "head", or what the matched control is: "random head", "another head", "random direction".
+- transition: what an intervention in training delays.
 - feature: named matrices (value maps), or entries of an attention profile.
 - cluster: clusters of attention patterns, by first appearance.
 - n_clusters: number of clusters tried.
@@ -83,11 +84,14 @@ if TYPE_CHECKING:
     from stagewise.detection.stages import load_stages as load_stages
     from stagewise.detection.stages import stages_of as stages_of
     from stagewise.detection.thresholds import emergence_times as emergence_times
+    from stagewise.experiments.densifying import densify as densify
+    from stagewise.experiments.intervening import intervene as intervene
     from stagewise.init import GaussianInit as GaussianInit
     from stagewise.init import LinearInit as LinearInit
     from stagewise.intervention import AblateHead as AblateHead
     from stagewise.intervention import RestrictContext as RestrictContext
     from stagewise.measurement.engine import measure as measure
+    from stagewise.plan import ClampHead as ClampHead
     from stagewise.plan import linear as linear
     from stagewise.plan import logarithmic as logarithmic
     from stagewise.probe import AbstractProbe as AbstractProbe

@@ -7,7 +7,6 @@ from typing import Unpack, cast, overload
 import pandas as pd
 
 from stagewise.architecture import Architecture
-from stagewise.baselines import Contexts, baselines_beside, chosen_contexts, trained_baselines, with_baselines
 from stagewise.checkpoints import run_folder
 from stagewise.checkpoints.audit import audit
 from stagewise.checkpoints.digest import short_digest
@@ -17,6 +16,13 @@ from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.checkpoints.sources import Source, by_hand
 from stagewise.detection.home import home_of_run
 from stagewise.detection.stages import stages_of
+from stagewise.measurement.baselines import (
+    Contexts,
+    baselines_beside,
+    chosen_contexts,
+    trained_baselines,
+    with_baselines,
+)
 from stagewise.measurement.engine import Resources, measure
 from stagewise.measurement.provenance import analysis_record, provenance
 from stagewise.probe import AbstractProbe

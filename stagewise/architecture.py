@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Generator, Tensor
 
+from stagewise.fields import Count, check_fields, checked
 from stagewise.init import AbstractInit, Config, GaussianInit, InitialWeights, Shapes, uniform, zeros
-from stagewise.plan import Count, check_fields, checked
 
 SIZES = dict.fromkeys(("n_layers", "d_model", "d_head", "n_ctx", "d_vocab"), Count) | {"n_heads": Count | Literal[-1]}
 

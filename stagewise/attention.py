@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -107,3 +107,33 @@ def circuits_of(model: Any, factored: Callable[[Tensor, Tensor], Factored]) -> C
 def _every_head(weight: Float[Tensor, "layer kv_head a b"], n_heads: int) -> Float[Tensor, "layer head a b"]:
     """Give every query head its weights; under grouped queries several share them."""
     return weight.detach().repeat_interleave(n_heads // weight.shape[1], 1)
+
+
+@runtime_checkable
+class AbstractReadout(Protocol):
+    """The way from the residual stream to the predictions of one checkpoint: see `models.readout`."""
+
+    def logits(self, residual: Float[Tensor, "*axes model"]) -> Float[Tensor, "*axes token"]:
+        """Return the logits (or outputs) of residual vectors, as if the last layer had left them: the logit lens."""
+
+    def direct(
+        self,
+        part: Float[Tensor, "*axes model"],
+        residual: Float[Tensor, "*axes model"],
+        targets: Int[Tensor, "*axes"],
+    ) -> Float[Tensor, "*axes"]:
+        """Return what a part of the residual stream adds to a target's logit over the mean logit of all tokens."""
+
+    def written(self, layer: int, z: Float[Tensor, "*axes head d_head"]) -> Float[Tensor, "*axes head model"]:
+        """Return what each head of a layer writes into the residual stream."""
+
+
+def pattern_hooks_of(n_layers: int) -> tuple[str, ...]:
+    """Name the attention pattern hook of every layer."""
+    return tuple(f"blocks.{layer}.attn.hook_pattern" for layer in range(n_layers))
+
+
+def residual_hooks_of(n_layers: int) -> tuple[str, ...]:
+    """Name the residual stream in front of every layer, and behind the last one."""
+    before = (f"blocks.{layer}.hook_resid_pre" for layer in range(n_layers))
+    return (*before, f"blocks.{n_layers - 1}.hook_resid_post")

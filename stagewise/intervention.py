@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Literal
 
-from stagewise.plan import check_fields
+from stagewise.fields import check_fields
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +34,9 @@ class RestrictContext:
 class AblateHead:
     """One head's output z replaced: by zero, by its batch mean at each position, or by another sequence's.
 
-    Resampling takes the next sequence of the batch, so that every sequence's output is replaced.
+    Resampling takes the next sequence of the batch, so that every sequence's output is replaced. "pattern" and "values"
+    replace one factor of z = pattern x values by its batch mean, at each query and key, and leave the other as it is:
+    what is lost is what the head knows of where to look, or of what is there.
 
     Raises:
         ValueError: a negative layer or head, or an unknown kind.
@@ -42,7 +44,7 @@ class AblateHead:
 
     layer: int
     head: int
-    kind: Literal["zero", "mean", "resample"] = "zero"
+    kind: Literal["zero", "mean", "resample", "pattern", "values"] = "zero"
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -81,7 +83,34 @@ class AttributeHeads:
             raise ValueError(f"an attribution takes at least one step, got {self.steps}")
 
 
+@dataclasses.dataclass(frozen=True)
+class AttributeEdges:
+    """The change of the loss when one head reads another, earlier one's mean, for all edges and each of Q, K and V.
+
+    The estimate of an edge is the sum over positions of (w' - w) dL/dx: w is what the source writes, w' its mean over
+    the batch at each position, and x what the reading head's queries, keys or values read. With more steps the gradient
+    is the mean of those at inputs of the first layer between its mean and the clean one, as in `AttributeHeads`.
+
+    Args:
+        steps: gradients that are averaged; 1 takes that of the clean pass.
+        exact: whether each edge is patched by itself, a pass each, in place of the estimate.
+
+    Raises:
+        ValueError: less than one step.
+    """
+
+    steps: int = 1
+    exact: bool = False
+
+    def __post_init__(self) -> None:
+        if self.steps < 1:
+            raise ValueError(f"an attribution takes at least one step, got {self.steps}")
+
+
 Intervention = RestrictContext | AblateHead
+Attribution = AttributeHeads | AttributeEdges
+"""What is estimated from gradients."""
+
 Edit = tuple[Intervention, ...]
 """What one pass changes: all of these together."""
 

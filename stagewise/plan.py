@@ -1,149 +1,13 @@
-"""How a model is trained and which steps are saved (sets joined with `|`); fields held to their types and ranges."""
+"""How a model is trained, which steps are saved (sets joined with `|`), and which heads are held."""
 
-import collections.abc
 import dataclasses
-import json
-import math
-import numbers
-import reprlib
-import types
-import typing
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import Iterable, Mapping
+from typing import Literal
 
-SEQUENCES = (tuple, list, collections.abc.Sequence, collections.abc.Iterable)
-PLAIN = {int: "a whole number", float: "a finite number", str: "text", bool: "true or false", type(None): "null"}
+from stagewise.fields import Count, Natural, NotNegative, check_fields
 
-
-@dataclasses.dataclass(frozen=True)
-class Range:
-    """The numbers that a field takes, written with its type: `Annotated[float, Range(0, 1)]`. Both ends are in it."""
-
-    low: int | float
-    high: int | float
-
-    def __str__(self) -> str:
-        return f"from {self.low:g} to {self.high:g}" if self.high < LARGE else f"of at least {self.low:g}"
-
-
-LARGE = 2**62  # fits into 64 bits, with room to add
-Count = Annotated[int, Range(1, math.inf)]
-Natural = Annotated[int, Range(0, math.inf)]
-NotNegative = Annotated[float, Range(0, math.inf)]
-
-
-def check_fields(part: Any) -> None:
-    """Hold the fields of a frozen dataclass to their types and ranges, in its `__post_init__`: before anything else.
-
-    Lists become tuples and numbers of numpy Python's own. Every float is finite, every int within 64 bits.
-
-    Raises:
-        ValueError: the message names the field, what it takes and what came.
-    """
-    for name, hint in field_types(type(part)).items():
-        object.__setattr__(part, name, value := checked(getattr(part, name), hint, f"{type(part).__name__}.{name}"))
-        if dataclasses.is_dataclass(value) and not hasattr(value, "__post_init__"):  # as an initialisation
-            check_fields(value)
-
-
-def field_types(cls: type) -> dict[str, Any]:
-    """Return the annotation of each field of a dataclass."""
-    hints = typing.get_type_hints(cls, include_extras=True) if dataclasses.is_dataclass(cls) else {}
-    return {field.name: hints[field.name] for field in (dataclasses.fields(cls) if hints else ())}
-
-
-def checked(value: Any, hint: Any, key: str, *, described: bool = False) -> Any:
-    """Return the value, refused where it does not fit a type.
-
-    Args:
-        value: of the field.
-        hint: its annotation.
-        key: what the field is called in the message.
-        described: whether parts come as plain data, as `recipe.describe` gives them.
-    """
-    value = _plain(value, hint)
-    if not _fits(value, hint, described):
-        came = json.dumps(value) if value is None or isinstance(value, bool) else reprlib.repr(value)
-        most = ", and at most 2^62" * (type(value) is int and value > LARGE)
-        raise ValueError(f"{key}: expected {in_words(hint)}{most}, got {came}")
-    return value
-
-
-def _plain(value: Any, hint: Any) -> Any:
-    if isinstance(value, numbers.Number) and hasattr(value, "item"):
-        return value.item()  # numpy's
-    kinds = (hint, *typing.get_args(hint))
-    if type(value) is int and float in kinds and int not in kinds and _is_finite(value):
-        return float(value)
-    takes_tuples = any(typing.get_origin(each) is tuple for each in kinds)
-    return tuple(value) if isinstance(value, list) and takes_tuples else value
-
-
-def _fits(value: Any, hint: Any, described: bool) -> bool:
-    origin, inner = typing.get_origin(hint), typing.get_args(hint)
-    if origin is Annotated:
-        bounds = [each for each in inner[1:] if isinstance(each, Range)]
-        return _fits(value, inner[0], described) and all(each.low <= value <= each.high for each in bounds)
-    if origin in (typing.Union, types.UnionType):
-        return any(_fits(value, each, described) for each in inner)
-    if origin is Literal:
-        return any(type(value) is type(each) and value == each for each in inner)
-    if origin in SEQUENCES:
-        kind = (tuple, list) if described or origin is tuple else collections.abc.Collection  # which can be read twice
-        return isinstance(value, kind) and not isinstance(value, str) and _items_fit(value, inner, described)
-    if origin is collections.abc.Mapping:
-        named = isinstance(value, Mapping) and not (described and "type" in value)
-        return named and all(_fits(item, inner[1], described) for item in value.values())
-    if hint is float:
-        return isinstance(value, int | float) and not isinstance(value, bool) and _is_finite(value)
-    if hint is int:
-        return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= LARGE
-    if hint in PLAIN:
-        return isinstance(value, hint)
-    if isinstance(hint, type) and hint is not Any:  # a part of the recipe
-        return isinstance(value, Mapping) and "type" in value if described else isinstance(value, hint)
-    return True
-
-
-def _is_finite(value: int | float) -> bool:
-    try:
-        return math.isfinite(value)
-    except OverflowError:  # a whole number beyond the largest float
-        return False
-
-
-def _items_fit(value: collections.abc.Collection[Any], inner: Sequence[Any], described: bool) -> bool:
-    if len(inner) == 1 or inner[-1] is ...:
-        return all(_fits(item, inner[0], described) for item in value)
-    return len(value) == len(inner) and all(_fits(*pair, described) for pair in zip(value, inner, strict=True))
-
-
-def in_words(hint: Any) -> str:
-    """Return what a field takes.
-
-    >>> in_words(tuple[int, ...] | None)
-    'a list of whole numbers, or null'
-    >>> in_words(Annotated[float, Range(0, 1)])
-    'a finite number from 0 to 1'
-    """
-    origin, inner = typing.get_origin(hint), typing.get_args(hint)
-    if origin is Annotated:
-        return " ".join([in_words(inner[0]), *(str(each) for each in inner[1:] if isinstance(each, Range))])
-    if origin in (typing.Union, types.UnionType):
-        return ", or ".join(dict.fromkeys(map(in_words, inner)))
-    if origin is Literal:
-        return " or ".join(json.dumps(each) for each in inner)
-    if origin in SEQUENCES:
-        several = len(inner) == 1 or inner[-1] is ...
-        items = in_words(inner[0]).removeprefix("a ") + "s" if several else " and ".join(map(in_words, inner))
-        return f"a list of {items}"
-    if origin is collections.abc.Mapping:
-        return "an object of names and values"
-    if hint in PLAIN:
-        return PLAIN[hint]
-    if isinstance(hint, type) and (fields := field_types(hint)):
-        return f"the fields of {hint.__name__}, one by one ({', '.join(fields)})"
-    return f'an object with the "type" of {getattr(hint, "__name__", hint)} and its fields'
+STATES, SMALL = 8, 2**20
+"""Parts of a run that are replayed each by itself, and the parameters of a model up to which that is the default."""
 
 
 def linear(every: int, stop: int, start: int = 0) -> frozenset[int]:
@@ -186,6 +50,42 @@ class Seeds:
 
 
 @dataclasses.dataclass(frozen=True)
+class ClampHead:
+    """A head that training holds from a step on. Up to the checkpoint of that step the run is the one without it.
+
+    What is held is part of the weights, so that every later checkpoint is the model that was trained:
+
+    - "out": the head writes nothing: W_O is zero, and its other weights stay as they are.
+    - "weights": all its weights stay as they are.
+    - "pattern": W_Q, b_Q, W_K and b_K stay as they are. In a first layer whose embeddings do not train this freezes the
+      attention pattern itself; elsewhere what the head reads moves on.
+    - "uniform": it attends evenly to all keys: W_Q and b_Q are zero, W_K and b_K stay as they are.
+    - "kick", a control: nothing is held; the layer's W_O (W_V, where W_O does not train) is moved once, in a random
+      direction, by the norm of this head's part of it.
+
+    Args:
+        layer: of the head.
+        head: its number.
+        start: the first update that it holds for.
+        kind: what is held.
+
+    Raises:
+        ValueError: a negative number, or an unknown kind.
+
+    >>> ClampHead(0, 1, start=120)
+    ClampHead(layer=0, head=1, start=120, kind='out')
+    """
+
+    layer: Natural
+    head: Natural
+    start: Natural
+    kind: Literal["out", "weights", "pattern", "uniform", "kick"] = "out"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+@dataclasses.dataclass(frozen=True)
 class TrainPlan:
     """How a model is trained. Steps count optimiser updates.
 
@@ -203,6 +103,9 @@ class TrainPlan:
         save: the steps to save; step 0 and the last are always among them. None saves about 60 steps evenly and the
             first ones log-spaced. Build one with `linear(...) | logarithmic(...) | {40, 41}`.
         seeds: of the initial weights, the training data and the evaluation data.
+        states: the saved steps whose optimiser state is kept, for a replay to start from, each up to twice as large as
+            a checkpoint. None keeps those nearest to every eighth of the run, of a model of up to 2^20 parameters.
+        clamps: heads that are held from a step on; None holds none.
 
     Raises:
         ValueError: a parameter is out of range.
@@ -223,6 +126,8 @@ class TrainPlan:
     rates: Mapping[str, NotNegative] = dataclasses.field(default_factory=dict)
     save: Iterable[int] | None = None
     seeds: Seeds = Seeds()
+    states: Iterable[int] | None = None
+    clamps: tuple[ClampHead, ...] | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -234,6 +139,12 @@ class TrainPlan:
         if outside := sorted(step for step in save if not 0 <= step <= self.steps):
             raise ValueError(f"saves lie between step 0 and step {self.steps} (`steps`), got {outside}")
         object.__setattr__(self, "save", tuple(sorted({0, self.steps, *map(int, save)})))
+        if late := [clamp for clamp in self.clamps or () if clamp.start >= self.steps]:
+            raise ValueError(f"a clamp starts before step {self.steps}, the last one (`steps`), got {late[0].start}")
+        if self.states is not None:
+            object.__setattr__(self, "states", tuple(sorted({*map(int, self.states)})))
+            if unsaved := sorted(set(self.states) - set(self.saved_steps)):
+                raise ValueError(f"`states` are steps that are saved too, got {unsaved}: add them to `save`")
 
     def rate_factor(self, step: int) -> float:
         """Return what part of its value a rate has at an update, counted from 0.
@@ -248,3 +159,17 @@ class TrainPlan:
     def saved_steps(self) -> tuple[int, ...]:
         """The steps to save, in order."""
         return tuple(self.save or ())
+
+    def state_steps(self, parameters: int) -> tuple[int, ...]:
+        """Return the steps whose optimiser state is kept, of a model of so many parameters.
+
+        >>> TrainPlan(steps=100, save=range(0, 100, 2)).state_steps(10_000)
+        (14, 28, 42, 58, 72, 86)
+        """
+        if self.states is not None:
+            return tuple(self.states)
+        if parameters > SMALL:
+            return ()
+        marks = (self.steps * mark / STATES for mark in range(1, STATES))
+        nearest = {min(self.saved_steps, key=lambda step: abs(step - mark)) for mark in marks}
+        return tuple(sorted(nearest - {0, self.steps}))  # the first needs none, from the last nothing is trained

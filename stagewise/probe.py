@@ -13,8 +13,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stagewise.architecture import Architecture
-from stagewise.attention import Circuits, mass_by_query, offset_profile
-from stagewise.intervention import AttributeHeads, Edit
+from stagewise.attention import AbstractReadout, Circuits, mass_by_query, offset_profile, pattern_hooks_of
+from stagewise.intervention import Attribution, Edit
 from stagewise.loss import EditedPass as EditedPass
 from stagewise.loss import Effect as Effect
 from stagewise.loss import ScoredPredictions
@@ -90,6 +90,7 @@ class View:
         weights: the checkpoint's parameters by name.
         circuits: its weights as circuits, for an `AbstractCircuitProbe`.
         attributed: the estimates that the probe lists in `attributions`, nats, each computed when it is asked for.
+        find_readout: reads the final norm and unembedding, for a probe whose hooks are `residual_hooks_of`.
     """
 
     step: int
@@ -100,7 +101,14 @@ class View:
     edited: Mapping[Edit, EditedPass]
     weights: Mapping[str, Tensor]
     circuits: Circuits | None = None
-    attributed: Mapping[AttributeHeads, Float[Tensor, "batch layer head"]] = dataclasses.field(default_factory=dict)
+    attributed: Mapping[Attribution, Float[Tensor, "batch layer head *edge"]] = dataclasses.field(default_factory=dict)
+    find_readout: Callable[[], AbstractReadout] | None = None
+
+    @cached_property
+    def readout(self) -> AbstractReadout:
+        """The way from the residual stream to the predictions, of any model kind, checked to give its own."""
+        assert self.find_readout is not None, "a view by hand has no model"
+        return self.find_readout()
 
     @cached_property
     def patterns(self) -> Float[Tensor, "batch layer head query key"]:
@@ -125,7 +133,7 @@ class View:
 
 def pattern_hooks(architecture: Architecture) -> tuple[str, ...]:
     """Name the attention pattern hook of every layer."""
-    return tuple(f"blocks.{layer}.attn.hook_pattern" for layer in range(architecture.n_layers))
+    return pattern_hooks_of(architecture.n_layers)
 
 
 class AbstractProbe(abc.ABC):
@@ -146,7 +154,7 @@ class AbstractProbe(abc.ABC):
         """
         return ()
 
-    def attributions(self, architecture: Architecture) -> Iterable[AttributeHeads]:
+    def attributions(self, architecture: Architecture) -> Iterable[Attribution]:
         """List the estimates from gradients that it needs; none by default, and then no gradient is computed."""
         return ()
 
@@ -183,11 +191,7 @@ class AbstractCircuitProbe(AbstractProbe):
     """A probe that reads weights only."""
 
     def read(self, view: View) -> list[Reading]:
-        """Return the readings of one checkpoint's weights.
-
-        Raises:
-            ValueError: the view has no circuits.
-        """
+        """Return the readings of one checkpoint's weights; a view without circuits is refused."""
         if view.circuits is None:
             raise ValueError(f"{type(self).__name__} reads weights as circuits, which this model does not have")
         return self.read_circuits(view.circuits)
@@ -212,14 +216,10 @@ def example_view(
     """Make the view of one sequence and one layer from plain numbers, to test a probe by hand.
 
     Args:
-        patterns: attention [head query key].
-        probs: of the clean pass [pos token]; uniform if not given.
-        tokens: 0, 1, ... if not given.
-        targets: the tokens themselves if not given.
-        scored: which predictions count; all if not given.
+        patterns, probs: attention [head query key], and predictions [pos token], uniform if not given.
+        tokens, targets, scored: 0, 1, ..., the tokens themselves, and all predictions, if not given.
         relations: name -> [query key].
-        references: name -> probabilities [pos token].
-        edited: edit -> probabilities [pos token].
+        references, edited: name, or edit, -> probabilities [pos token].
         activations: hook name -> values without the batch axis.
 
     >>> view = example_view([[[1, 0], [0.25, 0.75]]], tokens=[4, 2])

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stagewise.architecture import Architecture, OneHotInit, PositionHeadsInit
+from stagewise.fields import check_fields
 from stagewise.init import AbstractInit, GaussianInit, LinearInit, WithoutPositions
+from stagewise.plan import ClampHead
 from stagewise.plan import Seeds as Seeds
 from stagewise.plan import TrainPlan as TrainPlan
-from stagewise.plan import check_fields
 from stagewise.task import AbstractTask
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def rebuild(described: Any, classes: Iterable[type] = ()) -> Any:
     Seeds(init=1, data=2, evaluation=3)
     """
     inits = (GaussianInit, LinearInit, OneHotInit, PositionHeadsInit, WithoutPositions)
-    builtin = (Recipe, Architecture, TrainPlan, Seeds, *inits)
+    builtin = (Recipe, Architecture, TrainPlan, Seeds, ClampHead, *inits)
     return _rebuild(described, {type_name(cls): cls for cls in (*builtin, *classes)})
 
 

@@ -122,7 +122,9 @@ def worker_pool(workers: int) -> Iterator[concurrent.futures.Executor]:
     Args:
         workers: how many.
     """
-    pool = concurrent.futures.ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _start_worker)
+    from stagewise.models.process import start_method  # its room imports torch
+
+    pool = concurrent.futures.ProcessPoolExecutor(workers, start_method(), _start_worker, (dict(os.environ),))
     try:
         yield pool
     except BaseException:
@@ -200,7 +202,8 @@ def _name(function: Callable[..., object]) -> str:
     return f"{function.__module__}.{function.__qualname__}"
 
 
-def _start_worker() -> None:
+def _start_worker(environment: Mapping[str, str]) -> None:
+    os.environ.update(environment)  # which may have changed since the server started that workers are copies of
     _take_one_thread()
     threading.Thread(target=_end_with_parent, daemon=True).start()
 

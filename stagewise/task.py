@@ -77,8 +77,7 @@ class Batch:
         """Return sequences of one's own as a batch: each token is predicted from those before it.
 
         Args:
-            tokens: sequences with the last token to predict: one more than the positions that a model sees; a tensor,
-                an array or lists.
+            tokens: tensor, array or lists, the last token to predict: one more than the positions that a model sees.
             relations: names of `text.token_relations`, as "induction" or "offset 3"; or a mapping from names of one's
                 own to such names, to functions of the tokens that a model sees, or to masks Bool[batch query key].
             scored: which predictions count; None for all.
@@ -91,14 +90,11 @@ class Batch:
         ['previous token', 'three back']
         """
         tokens = torch.as_tensor(tokens)
-        if tokens.ndim != 2 or tokens.shape[1] < 2:
-            raise ValueError(
-                "sequences are [sequence, position] with two tokens at least, the last one to predict; got "
-                f"{tuple(tokens.shape)}"
-            )
+        if len(shape := tuple(tokens.shape)) != 2 or shape[1] < 2:
+            raise ValueError(f"sequences [batch, pos] have two tokens at least, the last one to predict; got {shape}")
         seen, targets = tokens[:, :-1].long(), tokens[:, 1:].long()
-        every = torch.ones_like(seen, dtype=torch.bool)
-        return cls(seen, targets, every if scored is None else scored, token_relations(seen, relations))
+        scored = torch.ones_like(seen, dtype=torch.bool) if scored is None else scored
+        return cls(seen, targets, scored, token_relations(seen, relations))
 
     def __len__(self) -> int:
         return self.tokens.shape[0]

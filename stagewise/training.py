@@ -2,9 +2,9 @@
 
 import math
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -19,6 +19,7 @@ from stagewise.checkpoints.training_state import Metrics as Metrics
 from stagewise.checkpoints.training_state import is_complete, resume, save
 from stagewise.init import by_pattern, matching
 from stagewise.loss import training_loss
+from stagewise.models.clamps import Clamps
 from stagewise.models.fused import training_pass
 from stagewise.recipe import Recipe, TrainPlan
 
@@ -61,34 +62,54 @@ def train(
         BlockingIOError: another process trains in the folder.
         OSError: a file could not be written; what was written before remains.
     """
-    _check_device(device, dtype)
     folder = Path(folder)
     if (folder / run_folder.RUN).exists():
         run_folder.claim(folder, recipe)
         if is_complete(folder, recipe.plan):
-            return _open(folder, recipe)
+            return open_series(folder, classes=[type(recipe.architecture.init)])
     with run_folder.held(folder, "trains"):
         return _train(recipe, folder, progress, device, dtype, log)
 
 
-def _train(
-    recipe: Recipe, folder: Path, progress: bool, device: str, dtype: Dtype, log: Log | None
-) -> CheckpointSeries:
+class Training(NamedTuple):
+    """A recipe's model and what trains it, the same for a first training, a resumed one and a replay.
+
+    `optimiser`, `loss_at`, `adjust` and `clip` are as in `descend`; `way` is as in `training_state.save`.
+    """
+
+    model: models.Model
+    optimiser: torch.optim.Optimizer
+    loss_at: Callable[[int], Float[Tensor, ""]]
+    adjust: Callable[[int], None]
+    clip: float | None
+    clamps: Clamps
+    way: Mapping[str, object]
+
+    def steps(self, start: int, stop: int, metrics: list[Metrics]) -> Iterator[int]:
+        """Train from one step to another: see `descend`."""
+        how: Any = {"clip": self.clip, "adjust": self.adjust, "metrics": metrics}
+        for step in descend(self.optimiser, self.loss_at, start, stop, **how):
+            self.clamps.restore()
+            yield step
+            self.clamps.begin(step)
+
+
+def prepare(recipe: Recipe, device: str = "cpu", dtype: Dtype = "float32") -> Training:
+    """Build the model of a recipe and what trains it; the errors are those of `train`."""
+    _check_device(device, dtype)
     plan = recipe.plan
     model = models.build(recipe.architecture, plan.seeds.init, device)
     optimiser = _optimiser(model, plan)
-    averaged = _averaged(model, recipe)
+    averaged, clamps = _averaged(model, recipe), Clamps(model, plan.clamps or ())
     rates = [group["lr"] for group in optimiser.param_groups]
-    run_folder.claim(folder, recipe)
     example = recipe.task.sample(8, plan.seeds.data).to(device)
     config = recipe.architecture.config
     example.check_ids(config["d_vocab"], outputs=max(config.get("d_vocab_out") or 0, 0) or None)
     # Chosen on the initial weights, before any are loaded: a resumed run must take the same pass as the first one.
     forward = training_pass(model, example.tokens, example.scored, plan.batch_size)
-    way = {"draws": _fingerprint(example.tokens), "native": models.is_native(model), "pass": f"{forward.name}, {dtype}"}
-    start, metrics = resume(folder, plan, model, optimiser, way)
-    if start == plan.steps:
-        return _open(folder, recipe)
+    # The last bits of vectors differ between machines.
+    draws = "" if example.tokens.is_floating_point() else digest(example.tokens)
+    way = {"draws": draws, "native": models.is_native(model), "pass": f"{forward.name}, {dtype}"}
     stream = recipe.task.stream(plan.seeds.data)
 
     def loss_at(step: int) -> Tensor:
@@ -100,20 +121,34 @@ def _train(
     def adjust(step: int) -> None:
         if averaged:
             models.average_over_heads(model, averaged)
+        clamps.without_gradients()
         for group, rate in zip(optimiser.param_groups, rates, strict=True):
             group["lr"] = rate * plan.rate_factor(step)
 
-    steps = descend(optimiser, loss_at, start, plan.steps, clip=plan.clip, adjust=adjust, metrics=metrics)
+    return Training(model, optimiser, loss_at, adjust, plan.clip, clamps, way)
+
+
+def _train(
+    recipe: Recipe, folder: Path, progress: bool, device: str, dtype: Dtype, log: Log | None
+) -> CheckpointSeries:
+    plan, training = recipe.plan, prepare(recipe, device, dtype)
+    run_folder.claim(folder, recipe)
+    start, metrics = resume(folder, plan, training.model, training.optimiser, training.way)
+    if start == plan.steps:
+        return open_series(folder, classes=[type(recipe.architecture.init)])
+    states = plan.state_steps(sum(each.numel() for each in training.model.parameters()))
     try:
-        for step in _shown(steps, start, plan.steps, folder.name, progress, metrics, log):
+        for step in _shown(
+            training.steps(start, plan.steps, metrics), start, plan.steps, folder.name, progress, metrics, log
+        ):
             if step in plan.saved_steps:
-                _check_model(step, model, loss_at)
-                save(folder, step, model, optimiser, metrics, way)
+                _check_model(step, training.model, training.loss_at)
+                save(folder, step, training.model, training.optimiser, metrics, training.way, replayed=step in states)
     except FloatingPointError as reason:
         saved = [step for step in plan.saved_steps if step < len(metrics)]
         kept = f"The checkpoints up to step {saved[-1]} are in {folder}" if saved else "Nothing was saved"
         raise FloatingPointError(f"{reason}. {kept}") from reason
-    return _open(folder, recipe)
+    return open_series(folder, classes=[type(recipe.architecture.init)])
 
 
 def descend(
@@ -192,17 +227,8 @@ def _shown(
 def _check_device(device: str, dtype: str) -> None:
     if torch.device(device).type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f'torch sees no CUDA device here, got device = "{device}": train on "cpu"')
-    if dtype not in typing.get_args(Dtype):
-        raise ValueError(f"dtype is one of {', '.join(typing.get_args(Dtype))}, got {dtype!r}")
-
-
-def _fingerprint(tokens: Tensor) -> str:
-    """Return a hash of token ids; of vectors nothing, whose last bits differ between machines."""
-    return "" if tokens.is_floating_point() else digest(tokens)
-
-
-def _open(folder: Path, recipe: Recipe) -> CheckpointSeries:
-    return open_series(folder, classes=[type(recipe.architecture.init)])
+    if dtype not in (dtypes := typing.get_args(Dtype)):
+        raise ValueError(f"dtype is one of {', '.join(dtypes)}, got {dtype!r}")
 
 
 def _optimiser(model: models.Model, plan: TrainPlan) -> torch.optim.Optimizer:

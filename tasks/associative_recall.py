@@ -1,4 +1,4 @@
-"""In-context associative recall: key-value pairs, then a key whose value is to be predicted."""
+"""In-context associative recall: key-value pairs, then keys whose values are to be predicted."""
 
 import dataclasses
 import math
@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from stagewise.plan import check_fields
+from stagewise.fields import check_fields
 from stagewise.task import AbstractTask, Batch
 
 
@@ -19,8 +19,11 @@ class AssociativeRecall(AbstractTask):
     In each sequence a fresh random permutation of all tokens maps keys to values. Keys other than the query are
     distinct. The probe batch is without repetition: one copy of the query's pair, p = 0.
 
-    Relations: "query to value" and "query to key" go from the last position to the relevant pairs, "value to key"
-    from every value to its own key, "previous token" from every token to the one before it.
+    With several queries (multi-query associative recall) M different keys of the context follow the pairs in random
+    order, and the value of each is the target at its position; a model must find all of them in one pass.
+
+    Relations: "query to value" and "query to key" go from each query to its own pairs, "value to key" from every value
+    to its own key, "previous token" from every token to the one before it.
 
     Args:
         n_pairs: N.
@@ -31,12 +34,15 @@ class AssociativeRecall(AbstractTask):
             "bernoulli" fills each slot with probability B / N, as in the paper, and leaves the query out of
             (1 - B / N)^N of the sequences, 37 % at B = 1.
         n_sequences: size of the training set; None for fresh data at every step.
+        n_queries: M, at most N; more than one needs each key once: n_copies = 1, forced.
 
     Raises:
         ValueError: a parameter is out of range.
 
     Source: Zucchet et al. (2025), The emergence of sparse attention, arXiv:2505.17863, section 3.2. Deviation: forced
-    copies, without which B = 1 caps the accuracy near 0.63.
+    copies, without which B = 1 caps the accuracy near 0.63. Several queries: Arora et al. (2023), Zoology: Measuring
+    and Improving Recall in Efficient Language Models, arXiv:2312.04927, section 3; there filler tokens stand between
+    the queries, and keys and values are from two halves of the vocabulary.
 
     >>> batch = AssociativeRecall(n_pairs=2, n_tokens=5).sample(3, seed=0)
     >>> batch.tokens.shape, int(batch.scored.sum()), list(batch.relations)
@@ -49,6 +55,7 @@ class AssociativeRecall(AbstractTask):
     p: float = 0.0
     copies: Literal["forced", "bernoulli"] = "forced"
     n_sequences: int | None = None
+    n_queries: int = 1
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -63,6 +70,13 @@ class AssociativeRecall(AbstractTask):
             )
         if not 0 <= self.p <= 1:
             raise ValueError(f"p is a share of the sequences, between 0 and 1; got {self.p}")
+        if not 1 <= self.n_queries <= self.n_pairs:
+            raise ValueError(f"n_queries is at least 1 and at most n_pairs = {self.n_pairs}, got {self.n_queries}")
+        if self.n_queries > 1 and (self.n_copies != 1 or self.copies != "forced"):
+            raise ValueError(
+                "several queries need every key once: n_copies=1 and copies='forced', got "
+                f"n_queries={self.n_queries}, n_copies={self.n_copies}, copies={self.copies!r}"
+            )
         if self.n_sequences is not None and self.n_sequences < 1:
             raise ValueError(f"n_sequences must be positive, or None for fresh data, got {self.n_sequences}")
 
@@ -73,15 +87,15 @@ class AssociativeRecall(AbstractTask):
 
     @property
     def n_ctx(self) -> int:
-        """Number of positions: 2 N + 1."""
-        return 2 * self.n_pairs + 1
+        """Number of positions: 2 N + M."""
+        return 2 * self.n_pairs + self.n_queries
 
     def value_features(self) -> dict[str, Float[Tensor, "token_out token_in"]]:
         """Return the identity, "copy": a head that writes the token it reads."""
         return {"copy": torch.eye(self.n_tokens)}
 
     def sample(self, n: int, seed: int) -> Batch:
-        """Sample n sequences; the value of the query is the target at the last position, the only one scored."""
+        """Sample n sequences; the value of a query is the target at its position, and only those are scored."""
         if n < 1:
             raise ValueError(f"the number of sequences must be positive, got {n}")
         generator = torch.Generator().manual_seed(seed)
@@ -93,11 +107,13 @@ class AssociativeRecall(AbstractTask):
         others = torch.rand(n, self.n_tokens, generator=generator).scatter(1, query[:, None], math.inf)
         keys = torch.where(relevant, query[:, None], others.argsort(-1)[:, : self.n_pairs])
         pairs = torch.stack([keys, value_of.gather(1, keys)], -1)
-        tokens = torch.cat([pairs.flatten(1), query[:, None]], 1)
+        slots = self._queried_slots(relevant, generator)
+        queries = query[:, None] if self.n_queries == 1 else keys.gather(1, slots.float().argmax(-1))
+        tokens = torch.cat([pairs.flatten(1), queries], 1)
         targets = torch.zeros_like(tokens)
-        targets[:, -1] = value_of.gather(1, query[:, None])[:, 0]
-        scored = (torch.arange(self.n_ctx) == self.n_ctx - 1).expand(n, -1)
-        return Batch(tokens, targets, scored, _relations(relevant))
+        targets[:, 2 * self.n_pairs :] = value_of.gather(1, queries)
+        scored = (torch.arange(self.n_ctx) >= 2 * self.n_pairs).expand(n, -1)
+        return Batch(tokens, targets, scored, _relations(slots))
 
     def references(self, batch: Batch) -> dict[str, Float[Tensor, "batch pos token"]]:
         """Return (nats) the uniform distribution, a guess among the sequence's values, and the recalled value.
@@ -107,16 +123,28 @@ class AssociativeRecall(AbstractTask):
         uniform = torch.full((*batch.tokens.shape, self.n_tokens), -math.log(self.n_tokens))
         guess, recall = uniform.clone(), uniform.clone()
         counts = torch.zeros(len(batch), self.n_tokens)
-        values = batch.tokens[:, 1::2]
+        asked = 2 * self.n_pairs
+        values = batch.tokens[:, 1:asked:2]
         counts.scatter_add_(1, values, torch.ones(values.shape))
-        guess[:, -1] = (counts / self.n_pairs).log()
-        recall[:, -1] = torch.nn.functional.one_hot(batch.targets[:, -1], self.n_tokens).float().log()
+        guess[:, asked:] = (counts / self.n_pairs).log()[:, None]
+        recall[:, asked:] = torch.nn.functional.one_hot(batch.targets[:, asked:], self.n_tokens).float().log()
         return {"uniform": uniform, "a value of the context": guess, "recall": recall}
 
     def probe_batch(self, n: int, seed: int) -> Batch:
         """Sample n evaluation sequences without repetition, with references."""
         tested = dataclasses.replace(self, n_copies=1.0, p=0.0, copies="forced")
         return super().probe_batch(n, seed) if self == tested else tested.probe_batch(n, seed)
+
+    def _queried_slots(
+        self, relevant: Bool[Tensor, "batch slot"], generator: torch.Generator
+    ) -> Bool[Tensor, "batch asked slot"]:
+        """Return each query's slots: of a single one those given, of several the given one and others, shuffled."""
+        if self.n_queries == 1:
+            return relevant[:, None]
+        chance = torch.rand(len(relevant), self.n_pairs, generator=generator)
+        chosen = torch.where(relevant, -1.0, chance).argsort(-1)[:, : self.n_queries]
+        order = torch.rand(len(relevant), self.n_queries, generator=generator).argsort(-1)
+        return torch.nn.functional.one_hot(chosen.gather(1, order), self.n_pairs).bool()
 
     def _relevant_slots(self, n: int, generator: torch.Generator) -> Bool[Tensor, "batch slot"]:
         chance = torch.rand(n, self.n_pairs, generator=generator)
@@ -127,22 +155,22 @@ class AssociativeRecall(AbstractTask):
         return more.scatter(1, forced, True)
 
 
-def _relations(relevant: Bool[Tensor, "batch slot"]) -> dict[str, Bool[Tensor, "batch query key"]]:
-    n, n_pairs = relevant.shape
-    position = torch.arange(2 * n_pairs + 1)
+def _relations(slots: Bool[Tensor, "batch asked slot"]) -> dict[str, Bool[Tensor, "batch query key"]]:
+    n, n_queries, n_pairs = slots.shape
+    position = torch.arange(2 * n_pairs + n_queries)
     before = position[:, None] - 1 == position
-    is_value = (position % 2 == 1)[:, None]
-    from_query = (position == 2 * n_pairs)[:, None]
+    is_value = ((position % 2 == 1) & (position < 2 * n_pairs))[:, None]
     return {
-        "query to value": from_query & _at(relevant, 1)[:, None],
-        "query to key": from_query & _at(relevant, 0)[:, None],
+        "query to value": _from_queries(slots, 1),
+        "query to key": _from_queries(slots, 0),
         "value to key": (before & is_value).expand(n, -1, -1),
         "previous token": before.expand(n, -1, -1),
     }
 
 
-def _at(relevant: Bool[Tensor, "batch slot"], offset: Literal[0, 1]) -> Bool[Tensor, "batch key"]:
-    """Mark the keys (offset 0) or the values (1) of the slots."""
-    marks = torch.zeros(*relevant.shape, 2, dtype=torch.bool)
-    marks[..., offset] = relevant
-    return torch.nn.functional.pad(marks.flatten(1), (0, 1))
+def _from_queries(slots: Bool[Tensor, "batch asked slot"], offset: Literal[0, 1]) -> Bool[Tensor, "batch query key"]:
+    """Mark, for each query, the keys (offset 0) or the values (1) of its slots."""
+    n, n_queries, n_pairs = slots.shape
+    marks = torch.zeros(n, n_queries, n_pairs, 2, dtype=torch.bool)
+    marks[..., offset] = slots
+    return torch.nn.functional.pad(marks.flatten(2), (0, n_queries, 2 * n_pairs, 0))

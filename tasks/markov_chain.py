@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from stagewise.plan import Natural, check_fields
+from stagewise.fields import Natural, check_fields
 from stagewise.task import TEACHER, AbstractTask, Batch, derive_seed
 
 LOG_LARGEST = 80.0

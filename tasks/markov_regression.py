@@ -8,7 +8,7 @@ from einops import einsum
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from stagewise.plan import Natural, check_fields
+from stagewise.fields import Natural, check_fields
 from stagewise.task import TEACHER, AbstractTask, Batch, derive_seed
 
 

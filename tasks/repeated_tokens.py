@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from stagewise.architecture import Architecture
-from stagewise.plan import check_fields
+from stagewise.fields import check_fields
 from stagewise.task import AbstractTask, Batch
 
 LONGEST = 32

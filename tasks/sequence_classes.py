@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
-from stagewise.plan import check_fields
+from stagewise.fields import check_fields
 from stagewise.task import TRAINING, AbstractTask, Batch, derive_seed
 from stagewise.tasks.published_streams import published_batches, replayed
 

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from stagewise.plan import Natural, check_fields
+from stagewise.fields import Natural, check_fields
 from stagewise.task import TEACHER, AbstractTask, Batch, derive_seed
 
 
@@ -105,25 +105,38 @@ class SparseRegression(AbstractTask):
 
     @property
     def nested(self) -> tuple[str, ...]:
-        """The complete solution alone: predicting zero is no partial solution."""
+        """The complete solution alone: zero and the ridge predictor are no partial solutions."""
         return ("W*",)
 
     def references(self, batch: Batch) -> dict[str, Float[Tensor, "batch pos output"]]:
-        """Return the outputs of two predictors: "zero", which is that of the plateau, and "W*", the solution.
+        """Return the outputs of "zero", that of the plateau, of "ridge", and of "W*", the solution.
+
+        "ridge" is the best that uniform attention allows: the linear map of the mean vector with the least expected
+        error, W* shrunk by the noise of the T - B other vectors as a ridge penalty shrinks it,
+
+            y = B T / (B^2 + T - B) W* mean(x)
 
         Positions that are not scored hold zeros.
         """
-        relevant = batch.relations["relevant"][:, -1].float().argmax(-1)
-        vectors = batch.tokens[torch.arange(len(batch)), relevant, : self.d]
-        answers = torch.zeros_like(batch.targets)
-        answers[:, -1] = vectors @ self.teacher().to(vectors).T
-        return {"zero": torch.zeros_like(answers), "W*": answers}
+        relevant = batch.relations["relevant"][:, -1]
+        inputs = batch.tokens[..., : self.d]
+        vectors = inputs[torch.arange(len(batch)), relevant.float().argmax(-1)]
+        copies = relevant.sum(-1, keepdim=True)
+        shrink = copies * self.n_positions / (copies**2 + self.n_positions - copies)
+        teacher = self.teacher().to(vectors).T
+        answers = {"zero": torch.zeros_like(vectors), "ridge": shrink * inputs.mean(1), "W*": vectors}
+        return {name: self._at_the_end(batch, each @ teacher) for name, each in answers.items()}
 
     def probe_batch(self, n: int, seed: int) -> Batch:
         """Sample n evaluation sequences, without repetition (see above)."""
         copies = self.n_copies if self.positions == "fixed" else 1
         tested = dataclasses.replace(self, p=0.0, n_copies=copies)
         return super().probe_batch(n, seed) if self == tested else tested.probe_batch(n, seed)
+
+    def _at_the_end(self, batch: Batch, answers: Float[Tensor, "batch output"]) -> Float[Tensor, "batch pos output"]:
+        outputs = torch.zeros_like(batch.targets)
+        outputs[:, -1] = answers
+        return outputs
 
     def _relevant(self, n: int, generator: torch.Generator) -> Tensor:
         if self.positions == "fixed":

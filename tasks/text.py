@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stagewise.checkpoints.series import CheckpointSeries
-from stagewise.plan import check_fields
+from stagewise.fields import check_fields
 from stagewise.task import AbstractTask, Batch
 from stagewise.text.token_relations import token_relations
 from stagewise.text.tokenizer import ACCEPTED, TOKENIZER, encode, vocabulary_size

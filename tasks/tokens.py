@@ -14,7 +14,7 @@ from torch import Tensor
 
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.checkpoints.token_files import IGNORED, Sequences, read_sequences
-from stagewise.plan import check_fields
+from stagewise.fields import check_fields
 from stagewise.task import AbstractTask, Batch
 from stagewise.tasks.text import Text, Texts, text_task
 from stagewise.text.token_relations import RELATIONS, token_relation

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Generator, Tensor
 
-from stagewise.plan import check_fields
+from stagewise.fields import check_fields
 from stagewise.task import EVALUATION, TRAINING, AbstractTask, Batch, derive_seed
 from stagewise.text import n_grams
 from stagewise.text.corpus import BYTES, Corpus, TokenizerKind, corpus

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from stagewise.plan import check_fields
+from stagewise.fields import check_fields
 from stagewise.task import AbstractTask, Batch
 
 

@@ -154,7 +154,7 @@ def no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
 
     A real pool of processes is tested in tests/test_sweeping.py.
     """
-    for module in ("sweeping", "baselines", "measurement.measuring"):
+    for module in ("sweeping", "measurement.baselines", "measurement.measuring"):
         monkeypatch.setattr(f"stagewise.{module}.worker_pool", lambda workers: AtOnce())
 
 

@@ -27,7 +27,7 @@ class LocalHub:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.hub = self  # type: ignore[attr-defined]
         self.endpoint = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
     def close(self) -> None:
         self.closing.set()

@@ -42,6 +42,14 @@ def test_the_markov_examples_draw_their_figures_of_one_run(tmp_path: Path, monke
         monkeypatch.setattr("stagewise.analysis.report", lambda folder: folder / "report.html")  # once is enough
 
 
+@pytest.mark.slow  # seven small runs; tests/experiments/test_intervening.py has the smaller form
+def test_the_heads_that_stages_need_are_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = {"steps": 12, "batch_size": 8, "save": (0, 6, 12)}
+    figure = example("needed_heads")(tmp_path, seeds=(0,), start=6, **plan)
+    assert figure.read_bytes().startswith(b"\x89PNG")
+    assert "the loss falls half-way to its end" in capsys.readouterr().out
+
+
 def test_a_recall_model_gets_its_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report = example("associative_recall")(tmp_path, steps=4, n_pairs=3, n_tokens=12)
     assert report.read_text(encoding="utf8").startswith("<!doctype html>")
@@ -49,16 +57,19 @@ def test_a_recall_model_gets_its_report(tmp_path: Path, capsys: pytest.CaptureFi
     assert [line.split(":")[0] for line in printed[-2:]] == ["value to key", "query to value"]
 
 
+@pytest.mark.slow
 def test_the_theory_is_drawn_over_the_measurement(tmp_path: Path) -> None:
     figure = example("theory_overlay")(tmp_path, steps=20, batch_size=8, save_every=5)
     assert figure.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_a_model_under_transformers_trainer_gets_its_report(tmp_path: Path) -> None:
     report = example("huggingface_trainer")(tmp_path, steps=4)
     assert report.read_text(encoding="utf8").startswith("<!doctype html>")
 
 
+@pytest.mark.slow
 def test_the_share_of_windows_that_repeat_is_drawn(
     tmp_path: Path, letters: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,13 +9,13 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 LAYERS: tuple[set[str], ...] = (
     {"table", "text"},
-    {"architecture", "attention", "init", "intervention", "loss", "plan", "probe", "recipe", "task"},
+    {"architecture", "attention", "fields", "init", "intervention", "loss", "plan", "probe", "recipe", "task"},
     {"models"},
     {"checkpoints"},
     {"sweeping"},
-    {"measurement", "training"},
+    {"training"},
     {"theory", "tasks", "probes"},
-    {"baselines"},
+    {"measurement"},
     {"detection"},
     {"plot"},
     {"reporting"},

@@ -100,7 +100,11 @@ def test_the_command_points_at_a_module() -> None:
     assert f"{function} = " in (ROOT / f"{module.replace('.', '/')}.py").read_text(encoding="utf8")
 
 
-def test_the_run_time_type_check_of_the_tests_is_on() -> None:
+def test_the_run_time_type_check_of_the_tests_is_on_where_it_is_asked_for(pytestconfig: pytest.Config) -> None:
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf8")
+    assert script.count("make test CHECKED=1\n") == script.count("make test-tl4 CHECKED=1\n") == 1
+    if not pytestconfig.getoption("--jaxtyping-packages"):
+        pytest.skip("without --jaxtyping-packages: `make test CHECKED=1`")
     import torch
 
     from stagewise.loss import cross_entropy

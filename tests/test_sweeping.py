@@ -4,6 +4,7 @@ import concurrent.futures
 import importlib
 import json
 import logging
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -150,6 +151,20 @@ def threads_of_torch(x: int) -> dict[str, int]:
     return {"threads": torch.get_num_threads(), "process": os.getpid()}
 
 
+def start_of_worker(x: int) -> dict[str, object]:
+    return {"imported": "transformer_lens" in sys.modules, "told": os.environ.get("STAGEWISE_TOLD", "nothing")}
+
+
+def test_workers_have_imported_what_they_need_and_this_process_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for told in ("one", "two"):
+        monkeypatch.setenv("STAGEWISE_TOLD", told)
+        frame = sweep(start_of_worker, grid(x=[1]), tmp_path / told, workers=1, progress=False)
+        assert frame["told"].tolist() == [told]
+        assert frame["imported"].tolist() == ["forkserver" in multiprocessing.get_all_start_methods()]
+
+
 def test_workers_take_one_thread_and_serve_several_runs(tmp_path: Path) -> None:
     frame = sweep(threads_of_torch, grid(x=[1, 2, 3]), tmp_path, workers=1, progress=False)
     assert frame["threads"].tolist() == [1, 1, 1]
@@ -167,6 +182,7 @@ def begun(folder: Path) -> list[str]:
     return sorted(path.name.split("-")[1] for path in folder.glob("begun-*"))
 
 
+@pytest.mark.slow
 def test_a_dask_cluster_that_loses_a_worker_finishes_every_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     distributed = pytest.importorskip("distributed", reason="the extra `cluster` is not installed")
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
@@ -194,6 +210,7 @@ def kill_when_begun(folder: Path, workers: set[int]) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_jobs_of_submitit_give_their_rows_and_their_errors(tmp_path: Path) -> None:
     submitit = pytest.importorskip("submitit", reason="the extra `cluster` is not installed")
     executor = submitit.LocalExecutor(tmp_path / "jobs")

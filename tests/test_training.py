@@ -19,7 +19,7 @@ import torch
 from stagewise import architecture
 from stagewise import models as model
 from stagewise.checkpoints.checksums import LIST, listed
-from stagewise.checkpoints.run_folder import METRICS, RESUME, RUN
+from stagewise.checkpoints.run_folder import METRICS, RESUME, RUN, STATES
 from stagewise.checkpoints.series import open_series
 from stagewise.checkpoints.writing import LOCK, write
 from stagewise.recipe import Recipe, TrainPlan
@@ -262,9 +262,10 @@ def test_a_killed_process_resumes_with_the_same_bits(writes: int, killed: Path, 
 def test_the_run_folder_holds_what_the_design_says(finished: dict[str, Path]) -> None:
     there = {path.relative_to(finished["sgd"]).as_posix() for path in finished["sgd"].rglob("*") if path.is_file()}
     checkpoints = {f"checkpoints/step-{step:08d}.safetensors" for step in (0, 3, 5, 8)}
-    assert there == {RUN, METRICS, RESUME, LOCK, LIST, f"checkpoints/{LIST}", *checkpoints}
+    states = {f"{STATES}/step-{step:08d}.pt" for step in (3, 5)}
+    assert there == {RUN, METRICS, RESUME, LOCK, LIST, f"checkpoints/{LIST}", f"{STATES}/{LIST}", *checkpoints, *states}
     listing = {f"{path.parent.name}/{name}" for path in finished["sgd"].rglob(LIST) for name in listed(path.parent)}
-    assert listing == {f"sgd/{name}" for name in (RUN, METRICS, RESUME)} | checkpoints
+    assert listing == {f"sgd/{name}" for name in (RUN, METRICS, RESUME)} | checkpoints | states
 
 
 def test_a_run_begun_with_another_pass_is_not_resumed_but_is_opened_when_finished(

@@ -29,10 +29,14 @@ if TYPE_CHECKING:
 RUN = "run.json"
 METRICS = "metrics.parquet"
 RESUME = "resume.pt"
+STATES = "states"
+"""In a run folder: the optimiser's states that a replay starts from, a file a step."""
+
 TABLE = "tables/measurements.parquet"
 REPEATED = "tables/repeated-tokens.parquet"
 """What was measured on repeated random tokens, beside a task's own probe batch."""
 
+INTERVENTIONS = "tables/interventions.parquet"
 BATCH = "tables/batch.json"
 """What a report needs to know of the probe batch: where relations lie, which queries are scored, which references."""
 
@@ -51,6 +55,11 @@ def checkpoint_file(folder: Path, step: int) -> Path:
     'run/checkpoints/step-00000300.safetensors'
     """
     return folder / "checkpoints" / f"step-{step:08d}.safetensors"
+
+
+def state_file(folder: Path, step: int) -> Path:
+    """Return where the state of the optimiser at a step is, where it is kept."""
+    return folder / STATES / f"step-{step:08d}.pt"
 
 
 def claim(folder: Path, recipe: "Recipe | Mapping[str, Any]", name: str = RUN) -> None:
@@ -165,8 +174,10 @@ def read_checkpoint(folder: Path, step: int) -> "State":
     return weights
 
 
-def read_resume(path: Path) -> dict[str, Any]:
-    """Read the state from which training resumes.
+def read_resume(
+    path: Path, fix: str = "Delete it and train again: that starts over, and gives the same bits"
+) -> dict[str, Any]:
+    """Read the state from which training resumes, or a replay starts.
 
     Raises:
         FileNotFoundError: there is none.
@@ -174,7 +185,6 @@ def read_resume(path: Path) -> dict[str, Any]:
     """
     from stagewise.checkpoints.weight_files import load_file
 
-    fix = "Delete it and train again: that starts over, and gives the same bits"
     state = load_file(path, fix)
     if not isinstance(state, dict) or not isinstance(state.get("step"), int) or "optimiser" not in state:
         raise ValueError(f"{path} holds no state of a training. {fix}")

@@ -77,6 +77,15 @@ class Source:
     beside: Callable[[str], Path | None] = dataclasses.field(repr=False, default=lambda name: None)
     identity: str = ""
 
+    def log(self) -> list[Mapping[str, Any]]:
+        """Return what transformers' Trainer logged until the last checkpoint; nothing where that is not to be read."""
+        try:
+            record = self.entries[-1].record() if self.entries else None
+        except ValueError:  # the audit names it
+            return []
+        history = (record or {}).get("log_history")
+        return [one for one in history if isinstance(one, dict)] if isinstance(history, list) else []
+
     def only(self, steps: Iterable[int]) -> "Source":
         """Return the source with only these steps."""
         chosen = set(steps)

@@ -1,5 +1,6 @@
-"""The state of a training on disk: what is saved at a step, what a killed run resumes from, what is complete."""
+"""The state of a training on disk: what is saved at a step, what a killed run resumes or a replay starts from."""
 
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -47,6 +48,8 @@ def save(
     optimiser: torch.optim.Optimizer,
     metrics: list[Metrics],
     way: Mapping[str, object],
+    *,
+    replayed: bool = False,
 ) -> None:
     """Write a checkpoint, the metrics so far, and the state to resume from.
 
@@ -58,17 +61,28 @@ def save(
         metrics: of every update so far.
         way: how the run computes, by which a version that would resume with other bits is noticed: `native` and
             `pass` of the model, and `draws`, a hash of what the task draws.
+        replayed: whether to keep the state, for a replay to start from.
 
     Raises:
         OSError: a file could not be written; what was written before remains.
     """
     # resume.pt comes last: it is what a resumed run starts from, so all before it must be on disk.
-    weights = models.weights(model)
-    run_folder.write(run_folder.checkpoint_file(folder, step), lambda partial: save_file(weights, partial))
+    save_weights(folder, step, models.weights(model))
     frame = pd.DataFrame(metrics, columns=["step", "loss", "gradient_norm"])
     run_folder.write(folder / run_folder.METRICS, lambda partial: frame.to_parquet(partial, index=False))
     state = {"step": step, "optimiser": optimiser.state_dict(), **way}
-    run_folder.write(folder / run_folder.RESUME, lambda partial: torch.save(state, partial))
+    for path in [*([run_folder.state_file(folder, step)] if replayed else []), folder / run_folder.RESUME]:
+        run_folder.write(path, lambda partial: _save_state(state, partial))
+
+
+def _save_state(state: Mapping[str, object], path: Path) -> None:
+    with open(path, "wb") as file:  # given a path, torch writes its name into the file
+        torch.save(dict(state), file)
+
+
+def save_weights(folder: Path, step: int, weights: Mapping[str, torch.Tensor]) -> Path:
+    """Write a checkpoint."""
+    return run_folder.write(run_folder.checkpoint_file(folder, step), lambda partial: save_file(dict(weights), partial))
 
 
 def resume(
@@ -83,7 +97,7 @@ def resume(
         return 0, []
     state = run_folder.read_resume(folder / run_folder.RESUME)
     if state["step"] < plan.steps:
-        _check_way(folder, state, way)
+        _check_way(folder, state, way, f"finish it there, or delete {run_folder.RESUME} in it to start over")
     past = _files_up_to(folder, plan, state["step"])
     if not all(file.exists() for file in past):
         return 0, []  # some were deleted: from the start again, it gives the same bits
@@ -97,6 +111,73 @@ def resume(
     return state["step"], earlier
 
 
+def state_steps(folder: Path) -> list[int]:
+    """Return the steps of a run at which the state of its optimiser is kept, in order."""
+    return sorted(int(path.stem.removeprefix("step-")) for path in (folder / run_folder.STATES).glob("step-*.pt"))
+
+
+def rewind(
+    folder: Path, step: int, model: models.Model, optimiser: torch.optim.Optimizer, way: Mapping[str, object]
+) -> int:
+    """Load the newest state that was kept at a step or before it; return its step, 0 where there is none.
+
+    Args:
+        folder: of a run.
+        step: to be replayed to.
+        model: with its initial weights, which stay where there is no state.
+        optimiser: new.
+        way: how this version computes: see `save`.
+
+    Raises:
+        ValueError: a file is damaged, and the message names it; or this version would give other bits.
+    """
+    kept = [each for each in state_steps(folder) if each <= step]
+    if not kept:
+        return 0
+    path = run_folder.state_file(folder, kept[-1])
+    state = run_folder.read_resume(path, "Delete it: a replay then starts from an earlier state")
+    _check_way(folder, state, way, f"replay it there, or delete {run_folder.STATES} in it to replay from step 0")
+    models.load(model, run_folder.read_checkpoint(folder, state["step"]))
+    optimiser.load_state_dict(state["optimiser"])
+    return int(state["step"])
+
+
+def branch(folder: Path, new: Path, plan: TrainPlan, step: int) -> int:
+    """Let another run start where one has been: copy all up to the newest state that was kept at a step or before it.
+
+    Args:
+        folder: of the run.
+        new: that of the other one, which holds nothing but its record; one that holds more stays as it is.
+        plan: of the other one.
+        step: up to which the two are the same.
+
+    Returns the step from which the other one trains; 0 where no state was kept.
+    """
+    kept = [each for each in state_steps(folder) if each <= step and set(_early(plan, each)) <= set(_saved(folder))]
+    if not kept or (new / run_folder.RESUME).exists():
+        return kept[-1] if kept else 0
+    for each in _early(plan, kept[-1]):
+        _copy(run_folder.checkpoint_file(folder, each), run_folder.checkpoint_file(new, each))
+    metrics = read_parquet(folder / run_folder.METRICS, AGAIN)
+    earlier = metrics[metrics["step"] < kept[-1]]
+    run_folder.write(new / run_folder.METRICS, lambda partial: earlier.to_parquet(partial, index=False))
+    _copy(run_folder.state_file(folder, kept[-1]), new / run_folder.RESUME)
+    return kept[-1]
+
+
+def _early(plan: TrainPlan, step: int) -> list[int]:
+    return [each for each in plan.saved_steps if each <= step]
+
+
+def _saved(folder: Path) -> list[int]:
+    return [int(path.stem.removeprefix("step-")) for path in (folder / "checkpoints").glob("step-*.safetensors")]
+
+
+def _copy(source: Path, target: Path) -> None:
+    check(source, AGAIN)
+    run_folder.write(target, lambda partial: shutil.copyfile(source, partial))
+
+
 _OTHER_WAYS = {
     "native": "on another major version of transformer-lens, whose optimiser state does not fit this one",
     "draws": "on a version of this library whose task drew other sequences from the same seed",
@@ -105,10 +186,8 @@ _OTHER_WAYS = {
 """What makes an unfinished run go on with other bits, by the entry of its state that says so."""
 
 
-def _check_way(folder: Path, state: Mapping[str, object], way: Mapping[str, object]) -> None:
+def _check_way(folder: Path, state: Mapping[str, object], way: Mapping[str, object], fix: str) -> None:
     recorded = {**way, "pass": None, **state}  # earlier versions recorded less
     for name, reason in _OTHER_WAYS.items():
         if recorded[name] != way[name]:
-            raise ValueError(
-                f"{folder} was begun {reason}: finish it there, or delete {run_folder.RESUME} in it to start over"
-            )
+            raise ValueError(f"{folder} was begun {reason}: {fix}")

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from stagewise.cli.audit import audit
+from stagewise.cli.densify import densify
 from stagewise.cli.findings import lineage, stages
+from stagewise.cli.intervene import intervene
 from stagewise.cli.names import only_task
 from stagewise.cli.options import (
     Config,
@@ -55,7 +57,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(run_app, name="run")
-for command in (audit, stages, lineage, sweep):
+for command in (audit, stages, lineage, densify, intervene, sweep):
     app.command()(command)
 
 

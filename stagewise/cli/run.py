@@ -7,6 +7,7 @@ from typing import Annotated, Any, cast
 import typer
 from typer.core import TyperGroup
 
+from stagewise.cli import papers
 from stagewise.cli.names import TASKS
 from stagewise.cli.options import (
     AsJson,
@@ -96,57 +97,6 @@ def run_task(
         print(f"report: {analysis.report}", file=sys.stderr if as_json else sys.stdout)
 
 
-@run_app.command("incremental")
-def run_incremental(
-    figure: Annotated[str, typer.Option(help="of the paper: 1 to 19, 4L, 4R, B; heads: the head-count sweep")],
-    folder: Annotated[
-        Path | None,
-        typer.Option(help="where runs go, which figures of a setting share; runs/incremental/SETTING if not given"),
-    ] = None,
-    setting: Annotated[str, typer.Option(help="small, for two cores, or paper")] = "small",
-    seeds: Annotated[
-        int | None, typer.Option(help="how many, from 0 on; where not given, 3 of a sweep and of 8, 1 of the others")
-    ] = None,
-    restricted: Annotated[
-        bool, typer.Option("--restricted", help="train restricted-context models to compare with; 3 and 5 always do")
-    ] = False,
-    workers: Annotated[int, typer.Option(help="processes, of one thread each")] = 1,
-    quiet: Quiet = False,
-) -> None:
-    """Run the sweep behind a figure of Incremental Learning (arXiv 2602.19143), summarise it and draw it."""
-    with reported_errors():
-        one_thread()
-        from stagewise.experiments.incremental import command as incremental_script
-
-        chosen = None if seeds is None else range(seeds)
-        incremental_script.make(
-            figure, folder, setting, chosen, restricted=restricted, workers=workers, progress=not quiet
-        )
-
-
-@run_app.command("scan-and-snap")
-def run_scan_and_snap(
-    figure: Annotated[int, typer.Option(help="the paper's figure: 4, 5, 6 or 7")] = 6,
-    folder: Annotated[
-        Path | None, typer.Option(help="where to write; runs/scan-and-snap/figure-N if not given")
-    ] = None,
-    seeds: Annotated[int | None, typer.Option(help="number of seeds of figures 5 and 6")] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="figure 6 with new seeds in place of the replay")] = False,
-    data: Annotated[str | None, typer.Option(help="figure 7: folder of WikiText-2; the hub if not given")] = None,
-    steps: Annotated[int | None, typer.Option(help="figure 7: minibatches")] = None,
-    quiet: Quiet = False,
-) -> None:
-    """Train the one-layer models of Scan and Snap and draw one of its figures, with its tables."""
-    with reported_errors():
-        one_thread()
-        from stagewise.experiments.scan_and_snap import figures as scan_and_snap_figures
-
-        folder = folder or Path(f"runs/scan-and-snap/figure-{figure}")
-        settings: dict[str, Any] = {"seeds": seeds, "fresh": fresh, "data": data, "steps": steps}
-        print(scan_and_snap_figures.draw(figure, folder, **settings, progress=not quiet))
-        print(f"tables and pictures: {folder}")
-
-
 @run_app.command("wikitext")
 def run_wikitext(
     folder: Annotated[Path, typer.Option(help="the run folder; an interrupted run in it resumes")] = Path(
@@ -193,58 +143,5 @@ def run_wikitext(
         print(f"report: {analysis.report}")
 
 
-@run_app.command("wikitext-baseline")
-def run_wikitext_baseline(
-    folder: Annotated[Path, typer.Option(help="where to write; an interrupted run in it resumes")] = Path(
-        "runs/wikitext-baseline"
-    ),
-    data: Annotated[str | None, typer.Option(help="folder of WikiText-2; the hub if not given")] = None,
-    layers: Annotated[int, typer.Option(help="number of layers")] = 1,
-    rate: Annotated[float, typer.Option(help="Adam's learning rate")] = 1e-3,
-    steps: Annotated[int, typer.Option(help="minibatches")] = 1000,
-    seed: Annotated[int, typer.Option(help="of the weights, as published, and of dropout")] = 1,
-    quiet: Quiet = False,
-) -> None:
-    """Train the WikiText model of Scan and Snap's released code by Adam; ten minutes of one core."""
-    with reported_errors():
-        one_thread()
-        from stagewise.experiments.scan_and_snap.wikitext_trajectory import trajectory
-
-        settings: dict[str, Any] = {"n_layers": layers, "rate": rate, "steps": steps, "seed": seed, "data": data}
-        print(trajectory(folder, **settings, progress=not quiet))
-        print(f"table: {folder / 'trajectory.csv'}")
-
-
-@run_app.command("emergence")
-def run_emergence(
-    figure: Annotated[
-        int, typer.Option(help="1, 2: the toy model; 3: regression; 4, 5: recall; 17: one recall model, with a report")
-    ] = 1,
-    setting: Annotated[str, typer.Option(help="small, for two cores, or paper")] = "small",
-    folder: Annotated[Path, typer.Option(help="where runs and figures go; an interrupted sweep resumes")] = Path(
-        "runs/emergence"
-    ),
-    grid: Annotated[
-        list[str] | None,
-        typer.Option(help="other values for the runs, as in N_pairs=8,12: T, d, B, p, N_pairs, N_tokens or seed"),
-    ] = None,
-    budget: Annotated[int | None, typer.Option(help="steps of every run; what has not emerged is censored")] = None,
-    workers: Annotated[int, typer.Option(help="processes that train at the same time")] = 2,
-    quiet: Quiet = False,
-) -> None:
-    """Make a figure of "The emergence of sparse attention", and print the published numbers beside ours."""
-    with reported_errors():
-        one_thread()
-        from stagewise.experiments.emergence import figures as emergence
-        from stagewise.experiments.emergence.grids import read_axes
-        from stagewise.sweeping import RunsFailed
-
-        axes, bar = read_axes(grid or []), not quiet
-        try:
-            result = emergence.run(figure, setting, folder, grid=axes, budget=budget, workers=workers, progress=bar)
-        except RunsFailed as failed:
-            raise ValueError(str(failed)) from failed
-        print(emergence.in_words(result.numbers))
-        print(f"figure: {emergence.figure_path(folder, figure, setting)}")
-        if result.report is not None:
-            print(f"report: {result.report}")
+for _name, _command in papers.COMMANDS.items():
+    run_app.command(_name)(_command)

@@ -5,7 +5,7 @@ import typing
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from stagewise.plan import checked, field_types
+from stagewise.fields import checked, field_types
 
 if TYPE_CHECKING:
     from stagewise.recipe import Recipe

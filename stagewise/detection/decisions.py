@@ -45,10 +45,16 @@ def rejection(one: Transition, p_adjusted: float, criteria: StageCriteria, cause
 def coincidence(one: Transition, causes: Mapping[str, int | float]) -> str:
     """Return the first cause with its step that lies in a transition or in the interval of its middle; else nothing."""
     (early, *_), (_, lo, hi), (late, *_) = one.times
-    for name, step in causes.items():
-        if min(lo, early) <= np.log1p(step) <= max(hi, late):
-            return f"{name} at step {step:g}"
-    return ""
+    return cause_within(causes, np.expm1(min(lo, early)), np.expm1(max(hi, late)))
+
+
+def cause_within(causes: Mapping[str, int | float], lo: int | float, hi: int | float) -> str:
+    """Return the first cause with a step from `lo` to `hi`, with that step; else nothing.
+
+    >>> cause_within({"the learning rate's drop to 0.001": 3000}, 2900, 3100)
+    "the learning rate's drop to 0.001 at step 3000"
+    """
+    return next((f"{name} at step {step:g}" for name, step in causes.items() if lo <= step <= hi), "")
 
 
 def moved(values: np.ndarray, criteria: StageCriteria) -> Move:

@@ -8,6 +8,7 @@ import pandas as pd
 
 from stagewise.detection import words
 from stagewise.detection.criteria import StageCriteria
+from stagewise.detection.decisions import cause_within
 from stagewise.detection.frames import families, typed
 from stagewise.detection.from_onsets import Edge, stage_row
 from stagewise.detection.noise import smoothed
@@ -21,7 +22,7 @@ from stagewise.table import select
 POINTS = {
     **{"reference": "str", "step": "int64", "lo": "int64", "hi": "int64"},
     **dict.fromkeys(("start", "value", "fall", "rise", "p_value", "slowdown"), "float64"),
-    **{"verdict": "str", "boundary": "bool", "reason": "str", "ends_stage": "Int64"},
+    **{"verdict": "str", "boundary": "bool", "reason": "str", "ends_stage": "Int64", "cause": "str"},
 }
 """Columns of the frame of turning points, with their types."""
 
@@ -95,11 +96,13 @@ def _of_nested(curves: Curves, criteria: StageCriteria, causes: Causes) -> list[
             verdict = TurnVerdict.OVERFITS if lowest.rejection(criteria) is None else TurnVerdict.COMPLETE
         elif verdict.ends_stage and _further(curves[complete], lowest.step) < criteria.further:
             verdict = TurnVerdict.OVERFITS
-        if verdict.ends_stage and any(lowest.lo <= step <= lowest.hi for step in causes.values()):
+        cause = cause_within(causes, lowest.lo, lowest.hi)
+        if verdict.ends_stage and cause:
             verdict = TurnVerdict.COINCIDES
         if verdict.ends_stage:
             previous, stage = lowest.step, stage + 1
-        records.append(_record(name, lowest, verdict, stage if verdict.ends_stage else None) | {"slowdown": slow})
+        record = _record(name, lowest, verdict, stage if verdict.ends_stage else None)
+        records.append(record | {"slowdown": slow, "cause": cause})
     return records
 
 

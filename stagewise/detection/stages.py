@@ -17,6 +17,7 @@ from stagewise.detection.from_references import POINTS, nested_references, refer
 from stagewise.detection.head_labels import head_events
 from stagewise.detection.onsets import TIMES, Causes, find_onsets
 from stagewise.detection.scores import evidence, has_scores, rows_of_evidence
+from stagewise.detection.windows import Window, windows
 from stagewise.table import check_columns, select
 
 STAGES = "tables/stages.json"
@@ -51,6 +52,7 @@ class Stages(InWords):
         references: the nested references that the stages were found in, none where they were found in the onsets.
         criteria: the thresholds in use.
         digest: of the rows that they were found in.
+        causes: what was done to the run, with its step.
     """
 
     run: str
@@ -61,6 +63,7 @@ class Stages(InWords):
     references: tuple[str, ...] = ()
     criteria: StageCriteria = DEFAULT
     digest: str = ""
+    causes: Causes = dataclasses.field(default_factory=dict)
 
     @property
     def from_references(self) -> bool:
@@ -69,6 +72,11 @@ class Stages(InWords):
 
     def __len__(self) -> int:
         return len(self.table)
+
+    @property
+    def windows(self) -> list[Window]:
+        """The intervals in which its boundaries lie, the widest first: where finer checkpoints would tell most."""
+        return windows(self.table)
 
     def words(self) -> str:
         """Return the stage table in sentences, a line a stage."""
@@ -88,7 +96,7 @@ class Stages(InWords):
 
         written = {
             **{"code": code(), "digest": self.digest, "run": self.run, "references": list(self.references)},
-            "criteria": dataclasses.asdict(self.criteria),
+            **{"criteria": dataclasses.asdict(self.criteria), "causes": dict(self.causes)},
             **{name: plain(getattr(self, name)) for name in FRAMES},
         }
         return write_json(Path(folder) / STAGES, written)
@@ -149,13 +157,15 @@ def find_stages(
     else:
         points = typed([], POINTS)
         rows = onset_stages(onsets, int(table["step"].min()), int(table["step"].max()))
-    return Stages(run, typed(rows, ROWS), points, events, onsets, nested, criteria, digest(table))
+    return Stages(run, typed(rows, ROWS), points, events, onsets, nested, criteria, digest(table), causes or {})
 
 
 def stages_of(
     source: str | Path | pd.DataFrame, criteria: StageCriteria | None = None, *, folder: str | Path | None = None
 ) -> Stages | None:
     """Return the stages of a measured run: those saved beside its table if they belong to it, else found and saved.
+
+    What the run's own record says was done to it (`checkpoints.causes`) is a cause.
 
     Args:
         source: a run folder, or its table.
@@ -168,6 +178,7 @@ def stages_of(
         FileNotFoundError: the folder holds no table.
         ValueError: the table has several runs, or the saved stages cannot be read.
     """
+    from stagewise.checkpoints.causes import causes_of
     from stagewise.checkpoints.run_folder import table_file
 
     if isinstance(source, pd.DataFrame):
@@ -175,12 +186,13 @@ def stages_of(
     else:
         file, folder = table_file(Path(source)), Path(source)
         table = file.read(evidence(file.outline), arrays=["resamples"])
-    if folder is not None and (saved := _saved(folder, table, criteria)) is not None:
+    causes = {} if folder is None else causes_of(folder)
+    if folder is not None and (saved := _saved(folder, table, criteria, causes)) is not None:
         return saved
     criteria = criteria or DEFAULT
     if not _shows_stages(table, criteria):
         return None
-    stages = find_stages(table, criteria=criteria)
+    stages = find_stages(table, criteria=criteria, causes=causes)
     if folder is not None and os.access(folder, os.W_OK):
         stages.save(folder)
     return stages
@@ -205,19 +217,20 @@ def load_stages(folder: str | Path) -> Stages:
     def build(written: dict[str, Any]) -> Stages:
         return Stages(
             run=written["run"], references=tuple(written["references"]), criteria=StageCriteria(**written["criteria"]),
-            digest=written["digest"], **{name: from_plain(written[name]) for name in FRAMES},
+            digest=written["digest"], causes=written["causes"], **{name: from_plain(written[name]) for name in FRAMES},
         )  # fmt: skip
 
     return load(Path(folder) / STAGES, f"find the stages first, with `stagewise stages {folder}`", build)
 
 
-def _saved(folder: Path, table: pd.DataFrame, criteria: StageCriteria | None) -> Stages | None:
+def _saved(folder: Path, table: pd.DataFrame, criteria: StageCriteria | None, causes: Causes) -> Stages | None:
     """Return the saved stages that this code found in this very table by these criteria; None if there are none."""
     path = folder / STAGES
     if not path.exists() or not _is_intact(path) or _read(path).get("code") != code():
         return None
     saved = load_stages(folder)
-    return saved if saved.digest == digest(rows_of_evidence(table)) and criteria in (None, saved.criteria) else None
+    same = criteria in (None, saved.criteria) and saved.causes == causes
+    return saved if same and saved.digest == digest(rows_of_evidence(table)) else None
 
 
 def _is_intact(path: Path) -> bool:

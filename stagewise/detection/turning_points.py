@@ -7,6 +7,7 @@ import pandas as pd
 
 from stagewise.detection.criteria import DEFAULT, StageCriteria
 from stagewise.detection.noise import correlated_noise, correlation, monotone, noise, smoothed
+from stagewise.detection.uneven import noise_like, thinned
 from stagewise.detection.verdicts import TurnVerdict
 from stagewise.table import LEVEL
 
@@ -58,7 +59,7 @@ def rate_of(curve: pd.DataFrame) -> float:
 
     Before the minimum a curve bends while it falls, which looks like correlation.
     """
-    values = curve["value"].to_numpy(float)
+    values = thinned(curve)["value"].to_numpy(float)
     t = int(smoothed(values).argmin())
     return float(correlation(values[t:] if len(values) - t >= TAIL else values))
 
@@ -67,7 +68,9 @@ def turn(curve: pd.DataFrame, criteria: StageCriteria = DEFAULT, seed: int = 0, 
     """Find where a curve is lowest: the minimum of a polynomial of fourth degree in the log step, fitted to its valley.
 
     The interval is from the minima of refits with new noise, as correlated as that of the curve, and with resamples of
-    the batch. The null of the test is the best curve that never rises (isotonic regression) with such noise.
+    the batch. The null of the test is the best curve that never rises (isotonic regression) with such noise. Where a
+    stretch has finer checkpoints than those before it, these make the fit and its interval, with noise that fades over
+    steps; the rest goes by as many as lie elsewhere: see `uneven`.
 
     Args:
         curve: rows of one curve in the order of their steps, with `step`, `value` and, if the batch was resampled,
@@ -76,14 +79,15 @@ def turn(curve: pd.DataFrame, criteria: StageCriteria = DEFAULT, seed: int = 0, 
         seed: of the simulations under the null.
         rate: the least correlation of the noise between checkpoints that the test takes, as other curves have it.
     """
-    steps, values = curve["step"].to_numpy(), curve["value"].to_numpy()
+    coarse = thinned(curve)
+    steps, values = coarse["step"].to_numpy(), coarse["value"].to_numpy()
     smooth, sigma, generator = smoothed(values), float(noise(values)), np.random.default_rng(seed)
     t = int(smooth.argmin())
     own = rate_of(curve)
     rise = _rise(smooth)
     draws = correlated_noise(generator, sigma, max(rate, own), (criteria.simulations, len(steps)))
     as_large = (_rise(smoothed(monotone(smooth, increasing=False) + draws)) >= rise).sum()
-    step, lo, hi = _minimum(curve, t, own, criteria, generator)
+    step, lo, hi = _minimum(curve, coarse, t, own, criteria, generator)
     return Turn(
         step=step,
         lo=lo,
@@ -97,30 +101,44 @@ def turn(curve: pd.DataFrame, criteria: StageCriteria = DEFAULT, seed: int = 0, 
 
 
 def _minimum(
-    curve: pd.DataFrame, t: int, rate: float, criteria: StageCriteria, generator: np.random.Generator
+    curve: pd.DataFrame,
+    coarse: pd.DataFrame,
+    t: int,
+    rate: float,
+    criteria: StageCriteria,
+    generator: np.random.Generator,
 ) -> tuple[int, int, int]:
-    """Return the checkpoint nearest to the minimum of the valley around checkpoint t, and its interval's."""
-    steps, values = curve["step"].to_numpy(float), curve["value"].to_numpy(float)
+    """Return the checkpoint nearest to the minimum of the valley around a coarse checkpoint, and its interval's."""
+    steps, values = coarse["step"].to_numpy(float), coarse["value"].to_numpy(float)
     valley = _valley(
         smoothed(values), t, float(noise(values[max(t - criteria.neighbours, 0) : t + criteria.neighbours + 1]))
     )
     if valley.stop - valley.start < 2 * DEGREE:
         return int(steps[t]), int(steps[max(t - 1, 0)]), int(steps[min(t + 1, len(steps) - 1)])
-    u = np.log1p(steps[valley])
+    inside = curve["step"].between(steps[valley.start], steps[valley.stop - 1]).to_numpy()
+    all_steps, within = curve["step"].to_numpy(float), curve["value"].to_numpy(float)[inside]
+    u = np.log1p(all_steps[inside])
     place = 2 * (u - u[0]) / (u[-1] - u[0]) - 1
     columns, fine = (np.polynomial.chebyshev.chebvander(x, DEGREE) for x in (place, np.linspace(-1, 1, FINE)))
-    fit = columns @ np.linalg.lstsq(columns, values[valley], rcond=None)[0]
-    residual = values[valley] - fit
-    deviation = float(np.sqrt((residual**2).sum() / (len(u) - DEGREE - 1)) * np.sqrt((6 - 8 * rate + 2 * rate**2) / 6))
-    # In a short valley the polynomial takes up most of a slow noise: the whole curve tells how large it is.
-    deviation = max(deviation, float(noise(values)))
-    draws = fit + correlated_noise(generator, deviation, rate, (criteria.simulations, len(u)))
-    draws += _resampled(curve, criteria.simulations, generator)[:, valley]
+    fit = columns @ np.linalg.lstsq(columns, within, rcond=None)[0]
+    residual, shape = within - fit, (criteria.simulations, len(u))
+    if len(within) > valley.stop - valley.start:
+        draws = fit + noise_like(all_steps[inside], residual, DEGREE + 1, generator, shape[0])
+    else:
+        deviation = np.sqrt((residual**2).sum() / (len(u) - DEGREE - 1)) * np.sqrt((6 - 8 * rate + 2 * rate**2) / 6)
+        # In a short valley the polynomial takes up most of a slow noise: the whole curve tells how large it is.
+        draws = fit + correlated_noise(generator, max(float(deviation), float(noise(values))), rate, shape)
+    draws += _resampled(curve, criteria.simulations, generator)[:, inside]
     lowest = (np.linalg.lstsq(columns, draws.T, rcond=None)[0].T @ fine.T).argmin(1)
-    middle = (np.linalg.lstsq(columns, values[valley], rcond=None)[0] @ fine.T).argmin()
+    middle = (np.linalg.lstsq(columns, within, rcond=None)[0] @ fine.T).argmin()
     tail = (1 - LEVEL) / 2
     places = np.interp(np.array([middle, *np.quantile(lowest, [tail, 1 - tail])]), [0, FINE - 1], u[[0, -1]])
-    step, lo, hi = np.expm1(places).clip(steps[0], steps[-1])  # the first step may come back a little smaller
+    step, lo, hi = np.expm1(places).clip(all_steps[0], all_steps[-1])  # the first step may come back a little smaller
+    return _enclosed(all_steps, step, lo, hi)
+
+
+def _enclosed(steps: np.ndarray, step: float, lo: float, hi: float) -> tuple[int, int, int]:
+    """Return the checkpoint nearest to a step, and those that enclose its interval."""
     nearest = int(np.abs(steps - step).argmin())
     below, above = steps[steps <= min(lo, steps[nearest])], steps[steps >= max(hi, steps[nearest])]
     return int(steps[nearest]), int(below[-1]), int(above[0] if len(above) else steps[-1])

@@ -26,7 +26,7 @@ TURNS = {
     TurnVerdict.NO_RISE: "has no turning point: it rises by less than {criteria.depth:.0%} of its fall",
     TurnVerdict.NOISE: "has no turning point: noise alone could cause such a rise",
     TurnVerdict.OVERFITS: "turns up with the complete reference: overfitting, which ends no stage",
-    TurnVerdict.COINCIDES: "has its minimum where something was done to the run: it ends no stage",
+    TurnVerdict.COINCIDES: "has its minimum at {cause}: it ends no stage",
     TurnVerdict.CORROBORATES: "has its minimum at the end of stage {ends_stage}",
     TurnVerdict.ELSEWHERE: "has its minimum away from every boundary",
 }

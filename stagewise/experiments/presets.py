@@ -9,10 +9,10 @@ from typing import Any, Unpack
 from stagewise import analysis
 from stagewise.analysis import Analysis, Probes
 from stagewise.architecture import Architecture, full
-from stagewise.baselines import Contexts, restricted_recipe
 from stagewise.experiments import wikitext
 from stagewise.experiments.emergence.recipes import recall_budget, recall_recipe, regression_budget, regression_recipe
 from stagewise.experiments.incremental import markov, regression
+from stagewise.measurement.baselines import Contexts, restricted_recipe
 from stagewise.measurement.engine import Resources
 from stagewise.probe import AbstractProbe
 from stagewise.recipe import Recipe, Seeds, TrainPlan
@@ -143,7 +143,9 @@ def _recall(seed: int, n_heads: int | None, n_layers: int | None, **fields: Any)
     task = AssociativeRecall(**fields)
     budget = recall_budget(task.n_pairs, task.n_tokens)
     recipe = recall_recipe(task.n_pairs, task.n_tokens, task.n_copies, task.p, seed, budget, "small", task.copies)
-    return _reshaped(recipe, n_heads, n_layers, task)
+    config = {**recipe.architecture.config, "n_ctx": task.n_ctx}  # several queries are more positions
+    sized = dataclasses.replace(recipe.architecture, config=config)
+    return Recipe(task, _shaped(sized, n_heads, n_layers), recipe.plan)
 
 
 def _sparse_regression(seed: int, n_heads: int | None, n_layers: int | None, **fields: Any) -> Recipe:

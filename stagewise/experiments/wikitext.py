@@ -12,10 +12,10 @@ import torch
 from stagewise.analysis import Analysis, Probes
 from stagewise.analysis import run as run_recipe
 from stagewise.architecture import Architecture
-from stagewise.baselines import Contexts
 from stagewise.checkpoints import run_folder
 from stagewise.checkpoints.series import open_series
 from stagewise.init import GaussianInit
+from stagewise.measurement.baselines import Contexts
 from stagewise.measurement.engine import Resources, measure
 from stagewise.plan import logarithmic
 from stagewise.probe import AbstractProbe

@@ -12,12 +12,12 @@ from torch import Tensor
 
 from stagewise import models
 from stagewise.architecture import Architecture
-from stagewise.intervention import AblateHead, AttributeHeads, Edit
+from stagewise.intervention import AblateHead, Attribution, Edit
 from stagewise.loss import Effect, mean_scored, prediction_loss
 from stagewise.measurement.passes import Measured
 from stagewise.measurement.rows import merge
 from stagewise.models import Model, gradients, lean
-from stagewise.models.edits import Replacement, replacement
+from stagewise.models.edits import Replacement, read_for, replacement
 from stagewise.models.lean_reading import rotary_hooks
 from stagewise.models.lean_weights import LeanWeights
 from stagewise.probe import AbstractCircuitProbe, AbstractProbe, Reading, View
@@ -139,8 +139,8 @@ class Slices:
             self.hooks |= models.hooks_for(self.model, edit)
         if edits:
             self.hooks |= {gradients.INPUT} | rotary_hooks(self.model)
-        replaced = {_z(part.layer) for edit in edits for part in edit if isinstance(part, AblateHead)}
-        self.attributions: list[AttributeHeads] = list(
+        replaced = {name for edit in edits for part in edit if isinstance(part, AblateHead) for name in read_for(part)}
+        self.attributions: list[Attribution] = list(
             dict.fromkeys(request for probe in probes for request in probe.attributions(architecture))
         )
         if self.attributions:
@@ -168,7 +168,7 @@ class Slices:
         )
         view = View(
             self.checkpoint.step, self.plan.architecture, batch, log_probs, activations, measured.edited(self.edits),
-            self.checkpoint.weights, self.circuits, measured.attributed(self.attributions),
+            self.checkpoint.weights, self.circuits, measured.attributed(self.attributions), measured.readout,
         )  # fmt: skip
         if self.attributions and len(self.parts) == 1:
             self.pass_of_all = measured, view
@@ -204,10 +204,8 @@ class Slices:
             return partial(replacement, clean=clean)
 
         def replaced(part: AblateHead) -> Tensor:
-            if part.kind == "mean":
-                return self.mean[_z(part.layer)][:, :, part.head]
-            if part.kind == "zero":
-                return replacement(part, clean)
+            if part.kind != "resample":
+                return replacement(part, clean, self.mean)
             z = clean[_z(part.layer)][:, :, part.head]
             return torch.cat([self.last[number - 1][_z(part.layer)][:, :, part.head], z[:-1]])
 

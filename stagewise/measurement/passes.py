@@ -13,16 +13,17 @@ from torch import Tensor
 
 from stagewise import models
 from stagewise.architecture import Architecture
-from stagewise.intervention import AttributeHeads, Edit
+from stagewise.intervention import AttributeEdges, Attribution, Edit
 from stagewise.loss import ScoredPredictions
-from stagewise.models import Model, gradients
+from stagewise.models import Model, edges, gradients
 from stagewise.models.edits import Replacement
 from stagewise.models.lean import LeanPass
 from stagewise.models.lean_weights import LeanWeights
+from stagewise.models.readout import Readout, readout
 from stagewise.probe import EditedPass
 from stagewise.task import Batch
 
-ENOUGH = 2**29
+ENOUGH = 5 * 2**26
 """Bytes beyond which a larger slice makes nothing faster."""
 
 Key = TypeVar("Key", bound=Hashable)
@@ -36,7 +37,7 @@ KEPT = 24
 
 
 def default_memory(device: str | torch.device = "cpu") -> int:
-    """Return a quarter of the memory that is free, in bytes, half a gigabyte at most."""
+    """Return a quarter of the memory that is free, in bytes, a third of a gigabyte at most."""
     if torch.device(device).type == "cuda":
         return min(ENOUGH, torch.cuda.mem_get_info(device)[0] // 4)
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4 * ENOUGH
@@ -95,13 +96,22 @@ class Measured:
         with torch.inference_mode(False), torch.no_grad():
             return ScoredPredictions.of(self.log_probs, self.batch.targets, self.batch.scored)
 
-    def attributed(self, requests: Iterable[AttributeHeads]) -> "OnDemand[AttributeHeads, Tensor]":
+    def readout(self) -> Readout:
+        """Return the model's final norm and unembedding: from the weights of the lean pass, or read and checked."""
+        if self.weights is not None:
+            return Readout(self.weights)
+        return readout(self.model, self.activations, self.log_probs, regression=self.batch.is_regression)
+
+    def attributed(self, requests: Iterable[Attribution]) -> "OnDemand[Attribution, Tensor]":
         """Return the estimates from gradients, each computed when it is asked for, and once."""
         batch, weights = self.batch, self.weights
 
-        def estimated(request: AttributeHeads) -> Tensor:
+        def estimated(request: Attribution) -> Tensor:
             inputs = self.activations[gradients.INPUT]
             mean = inputs.mean(0, keepdim=True) if self.mean_input is None else self.mean_input
+            if isinstance(request, AttributeEdges):
+                rest = self.activations, mean, self.replacement, self._clean, batch.scored
+                return edges.edges(request, self.model, edges.check(weights), *rest)
             compute = (
                 partial(gradients.by_model, self.model, batch.tokens, self._clean, batch.scored)
                 if weights is None

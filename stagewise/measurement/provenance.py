@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from stagewise.architecture import Architecture
+from stagewise.checkpoints.causes import of_log
 from stagewise.checkpoints.digest import short_digest
 from stagewise.checkpoints.findings import Audit
 from stagewise.checkpoints.run_folder import FORMAT, versions
@@ -73,6 +74,7 @@ def analysis_record(
             **revisions,
         },
         "recipe": {"architecture": _plain(series.architecture), "task": own if task is None else describe(task)},
+        "causes": {} if series.source is None else of_log(series.source.log()),
         "audit": faults.plain,
         "versions": versions(),
     }

@@ -55,17 +55,51 @@ def restrict_pattern(pattern: Float[Tensor, "*axes query key"], context: int) ->
     return inside / total
 
 
-def replacement(part: AblateHead, clean: Mapping[str, Tensor]) -> Float[Tensor, "#batch pos d_head"]:
-    """Return what a head's output z is replaced by: zeros, its clean mean, or the next sequence's clean output.
+def replacement(
+    part: AblateHead, clean: Mapping[str, Tensor], mean: Mapping[str, Tensor] | None = None
+) -> Float[Tensor, "#batch pos d_head"]:
+    """Return what a head's output z is replaced by: zeros, its clean mean, the next sequence's, or a factor's mean.
 
     Args:
         part: the ablation.
-        clean: the z's [batch pos head d_head] of a clean pass of all the sequences, by hook name.
+        clean: what `read_for` names, of a clean pass of all the sequences, by hook name.
+        mean: the means [1 ...] of these over more sequences than these, where there are.
+
+    Raises:
+        ValueError: the pattern times the values that the model shows are not what the head writes.
     """
-    z = clean[f"blocks.{part.layer}.attn.hook_z"][:, :, part.head]
+    name = f"blocks.{part.layer}.attn.hook_"
+    z = clean[f"{name}z"][:, :, part.head]
     if part.kind == "zero":
         return torch.zeros_like(z[:1])
-    return z.mean(0, keepdim=True) if part.kind == "mean" else z.roll(1, dims=0)
+    if part.kind == "resample":
+        return z.roll(1, dims=0)
+    if part.kind == "mean":
+        return _mean(z, mean, f"{name}z", (slice(None), slice(None), part.head))
+    pattern, values = clean[f"{name}pattern"], clean[f"{name}v"]
+    in_pattern = slice(None), part.head
+    in_values = slice(None), slice(None), part.head * values.shape[2] // pattern.shape[1]  # grouped queries share them
+    pattern, values = pattern[in_pattern], values[in_values]
+    if not bool((pattern @ values - z).abs().max() <= ROUNDING * z.abs().max().clamp(min=1)):
+        raise ValueError(
+            f"as this model shows them, the pattern of L{part.layer}H{part.head} times its values is not what it "
+            'writes: ablate it by "zero", "mean" or "resample"'
+        )
+    if part.kind == "pattern":
+        return _mean(pattern, mean, f"{name}pattern", in_pattern) @ values
+    return pattern @ _mean(values, mean, f"{name}v", in_values)
+
+
+def _mean(of_head: Tensor, means: Mapping[str, Tensor] | None, name: str, index: tuple[slice | int, ...]) -> Tensor:
+    """Return the mean over sequences: of these, or of more where it is known."""
+    known = (means or {}).get(name)
+    return of_head.mean(0, keepdim=True) if known is None else known[index]
+
+
+def read_for(part: AblateHead) -> set[str]:
+    """Name the activations of the clean pass that a replacement is made from."""
+    factors = ("pattern", "v") if part.kind in ("pattern", "values") else ()
+    return {f"blocks.{part.layer}.attn.hook_{which}" for which in ("z", *factors)}
 
 
 def ablate(

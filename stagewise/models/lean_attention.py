@@ -47,10 +47,10 @@ def project(weights: LeanWeights, number: int, x: Float[Tensor, "batch pos model
     q, k, v = _projected(weights, layer, layer.ln1(x), queries)
     if layer.rotary is not None:
         cos, sin = (table[:length] for table in layer.rotary)
-        k = _turned(k, cos, sin, weights.adjacent)
+        k = turned_by(k, cos, sin, weights.adjacent)
         if queries is not None:
             cos, sin = (table[queries.index][:, None] for table in (cos, sin))
-        q = _turned(q, cos, sin, weights.adjacent)
+        q = turned_by(q, cos, sin, weights.adjacent)
     if weights.n_kv_heads < weights.n_heads:
         k, v = (each.repeat_interleave(weights.n_heads // weights.n_kv_heads, 1) for each in (k, v))
     return Heads(q, k, v, layer.scale, weights.score_cap)
@@ -101,7 +101,7 @@ def _seen(
     return seen if context is None else seen & (key > query - context)
 
 
-def _turned(x: Tensor, cos: Tensor, sin: Tensor, adjacent: bool) -> Tensor:
+def turned_by(x: Tensor, cos: Tensor, sin: Tensor, adjacent: bool) -> Tensor:
     """Turn pairs of the first dimensions by their position's angles."""
     turned, rest = x.tensor_split([cos.shape[-1]], -1)
     if adjacent:

@@ -168,7 +168,8 @@ def _norm_of_bridge(bridged: Any, cfg: Any) -> Norm:
     norm = bridged.original_component
     weight = norm.weight.detach() + (1 if getattr(cfg, "rmsnorm_uses_offset", False) else 0)
     kind = "RMS" if "RMS" in type(norm).__name__ else "LN"
-    return Norm(kind, float(cfg.eps), weight, getattr(norm, "bias", None))
+    bias = getattr(norm, "bias", None)
+    return Norm(kind, float(cfg.eps), weight, None if bias is None else bias.detach())
 
 
 def _or_zero(bias: Tensor | None, like: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from torch import Tensor
 from stagewise.attention import Circuits, circuits_of
 from stagewise.intervention import AblateHead, Edit, Intervention, RestrictContext, first_layer
 from stagewise.models import bridge_edits, hooked_edits
-from stagewise.models.edits import Replacement, by_head
+from stagewise.models.edits import Replacement, by_head, read_for
 from stagewise.models.edits import replacement as clean_replacement
 from stagewise.models.lean_reading import rotary_hooks
 from stagewise.models.model import Model
@@ -72,7 +72,7 @@ def hooks_for(model: Model, edit: Edit) -> set[str]:
         _check(model, part)
     # Shortformer positions are not part of the residual stream: every layer receives them again.
     positions = {"hook_pos_embed"} if hooked_edits.is_shortformer(model) and not is_bridge(model) else set()
-    replaced = {f"blocks.{part.layer}.attn.hook_z" for part in edit if isinstance(part, AblateHead)}
+    replaced = {name for part in edit if isinstance(part, AblateHead) for name in read_for(part)}
     return {f"blocks.{first_layer(edit)}.hook_resid_pre"} | positions | replaced
 
 

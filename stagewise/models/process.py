@@ -1,12 +1,29 @@
 """Settings of a process of its own, the command line's or a worker's: never made at import."""
 
 import ctypes
+import multiprocessing
 import sys
+from multiprocessing.context import BaseContext
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 """Parameters of glibc's mallopt: from which size on freed memory is given back, and a block is mapped by itself."""
 
 KEPT = 2**30
+
+IMPORTED = ("torch", "transformer_lens")
+"""What every worker needs and takes seconds to import."""
+
+
+def start_method() -> BaseContext:
+    """Return how workers start: from a server of this process that has imported what they need, where there are such.
+
+    It is started with the first worker and has run nothing, so that its copies begin like fresh processes.
+    """
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(list(IMPORTED))
+    return context
 
 
 def one_thread() -> None:

@@ -16,6 +16,7 @@ from stagewise.checkpoints.json_files import read_json
 from stagewise.checkpoints.parquet_files import read_parquet
 from stagewise.checkpoints.run_folder import (
     BATCH,
+    INTERVENTIONS,
     METRICS,
     REPEATED,
     read_record,
@@ -49,6 +50,7 @@ class Measured(NamedTuple):
         references: names of the references of the task, where known.
         whole: all that was measured, where the table is a part of it.
         lineage: None where the table has no patterns of heads.
+        interventions: delays of transitions where heads were held, of runs that go on from this one's checkpoints.
     """
 
     run: Mapping[str, Any]
@@ -61,6 +63,7 @@ class Measured(NamedTuple):
     references: Sequence[str] = ()
     whole: pd.DataFrame | TableFile | None = None
     lineage: Lineage | None = None
+    interventions: pd.DataFrame | None = None
 
     def only(
         self, names: Collection[str], steps: Collection[int] | None = None, arrays: Collection[str] = ()
@@ -127,14 +130,15 @@ def read_measured(folder: Path, classes: Iterable[type] = ()) -> Measured:
     run, file = read_record(folder), table_file(folder)
     if (folder / BATCH).exists():
         run[RECORDED] = read_json(folder / BATCH, f"measure again, with `stagewise measure {folder}`")
-    metrics, repeated = (
-        read_parquet(folder / name, fix) if (folder / name).exists() else None
-        for name, fix in ((METRICS, "delete it to report without the training loss"), (REPEATED, "measure it anew"))
+    fixes = {METRICS: "delete it to report without the training loss", REPEATED: "measure it anew"}
+    fixes[INTERVENTIONS] = "delete it, and run `stagewise intervene` again"
+    metrics, repeated, interventions = (
+        read_parquet(folder / name, fix) if (folder / name).exists() else None for name, fix in fixes.items()
     )
     known = known_of(run, classes)
     return Measured(
         run, metrics, file.outline, stages_of(folder), known.relations, known.first_query, repeated, known.references,
-        file, lineage_of(folder),
+        file, lineage_of(folder), interventions,
     )  # fmt: skip
 
 

@@ -82,12 +82,17 @@ class ScanAndSnap(AbstractReducedDynamics):
         return np.asarray([self.eta_y / self.K / (self.M - 1 + np.exp(self.M * state[0]))])
 
     def curves(self, states: Floats) -> dict[str, list[LabelledArray]]:
-        """Return the loss of the label, -ln alpha_nn with alpha_nn = e^{M h} / (M - 1 + e^{M h}), in nats.
+        """Return the loss of the label, -ln alpha_nn with alpha_nn = e^{M h} / (M - 1 + e^{M h}), in nats, and the
+        growth factor of the dominant distinct token, at its upper bound exp(2 B).
 
-        Source: arXiv:2305.16380, the proof of Theorem 1.
+        Source: arXiv:2305.16380, the proof of Theorem 1, and Theorems 3 and 4.
         """
         loss = np.log1p((self.M - 1) * np.exp(-self.M * states[:, 0]))
-        return {"Loss": [LabelledArray("time", loss, "cross_entropy")]}
+        growth = np.exp(2 * self._growth_integral(states[:, 0]))
+        return {
+            "Loss": [LabelledArray("time", loss, "cross_entropy")],
+            "GrowthFactor": [LabelledArray("time", growth, "growth")],
+        }
 
     def h(self, t: Numbers) -> Floats:
         """Return h(t), how far the decoder has gone after t steps on one class.
@@ -125,7 +130,10 @@ class ScanAndSnap(AbstractReducedDynamics):
 
         Source: arXiv:2305.16380, Theorem 4, Eqns 13, 14 and 129.
         """
-        swept = self.eta_z / self.eta_y * self.K * (self.M - 1) ** 2 * self.h(np.asarray(t) / self.K) ** 2 / 2
+        return self._growth_integral(self.h(np.asarray(t) / self.K))
+
+    def _growth_integral(self, h: Floats) -> Floats:
+        swept = self.eta_z / self.eta_y * self.K * (self.M - 1) ** 2 * h**2 / 2
         return np.asarray(np.log1p(4 * swept / self.C_0) / 4)
 
     def growth_bounds(self, t: Numbers, f: float) -> tuple[Floats, Floats]:
@@ -182,6 +190,30 @@ def growth_bounds(B: Numbers, f: float) -> tuple[Floats, Floats]:
     if not 0 <= f <= 1:
         raise ValueError(f"f is an entry of a vector of length one, between 0 and 1, got {f}")
     return np.asarray(np.exp(2 * f**2 * np.asarray(B))), np.asarray(np.exp(2 * np.asarray(B)))
+
+
+def distinct_velocity(f: Numbers, xi: Numbers) -> Floats:
+    """Return f_nl^2 xi_n, the speed of a distinct token's logit z_ml over eta_Z: it rises wherever its class is drawn.
+
+    Args:
+        f: the token's entry of its class's normalised attention, f_n.
+        xi: xi_n of the class, positive under Theorem 1's conditions.
+
+    Source: Tian et al. (2023), arXiv:2305.16380, Theorem 2, Eqn 98.
+    """
+    return np.asarray(np.asarray(f) ** 2 * np.asarray(xi))
+
+
+def common_velocity(f: Floats, xi: Floats) -> float:
+    """Return -sum_n (1 - f_nl^2) xi_n, the speed of the one common token's logit over eta_Z: it falls.
+
+    Args:
+        f: the token's entry of each class's normalised attention [class].
+        xi: xi_n of each class [class].
+
+    Source: Tian et al. (2023), arXiv:2305.16380, Theorem 2, Eqn 100; with several common tokens some may rise.
+    """
+    return float(-((1 - np.asarray(f) ** 2) * np.asarray(xi)).sum())
 
 
 def relative_gain(attention: Numbers, other: Numbers) -> Floats:

@@ -11,6 +11,7 @@ from scipy.special import softmax
 
 from stagewise.table import LabelledArray
 from stagewise.theory.dynamics import AbstractReducedDynamics, State, solve
+from stagewise.theory.trajectories import first_time
 
 
 class Heads(NamedTuple):
@@ -161,12 +162,4 @@ def half_times(theory: TensorFactorisation, until: int | float, resolution: int 
     """
     times = np.expm1(np.linspace(0, math.log1p(until), resolution))
     parts = theory.group_losses(theory.heads(solve(theory, times)))
-    return tuple(_first_crossing(times, part, part[0] / 2) for part in parts.T)
-
-
-def _first_crossing(times: np.ndarray, values: np.ndarray, level: float) -> float:
-    below = np.flatnonzero(values <= level)
-    if not below.size:
-        return math.inf
-    t = int(below[0])
-    return float(np.interp(level, [values[t], values[t - 1]], [times[t], times[t - 1]]))
+    return tuple(first_time(times, -part, -part[0] / 2) for part in parts.T)

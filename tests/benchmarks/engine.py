@@ -17,7 +17,7 @@ from stagewise.init import GaussianInit
 from stagewise.measurement.engine import measure
 from stagewise.plan import linear
 from stagewise.probe import AbstractProbe
-from stagewise.probes import HeadAblation, RestrictedContextKL
+from stagewise.probes import Composition, HeadAblation, HeadAttribution, RestrictedContextKL
 from stagewise.probes.default_probes import default_probes
 from stagewise.recipe import Recipe, TrainPlan
 from stagewise.task import Batch
@@ -36,6 +36,9 @@ SEQUENCES, VOCAB = 64, 64
 MEDIUM_VOCAB, MEDIUM_LENGTH = 128, 86
 """With half of it again, 128 positions."""
 LINEAR = 1.05
+
+MAIN_JOB = 20
+"""Checkpoints of the main job that are measured at a time: what is done once a measurement is little of it."""
 
 
 def medium() -> Iterator[Row]:
@@ -61,9 +64,9 @@ def medium_memory() -> Iterator[Row]:
 
 
 def main_job() -> Iterator[Row]:
-    """A checkpoint of `stagewise run markov`: every edit by hooks over the lean passes."""
+    """The checkpoints of `stagewise run markov`: every edit by hooks over the lean passes."""
     recipe = markov.recipe("minimal")
-    series = fresh_series(recipe.architecture, (0, 1, 2, 3))
+    series = fresh_series(recipe.architecture, tuple(range(MAIN_JOB)))
     batch = recipe.task.probe_batch(400, 0).complete()
     probes = default_probes(recipe.architecture, batch, recipe.task)
     ours, by_hooks = (
@@ -99,7 +102,8 @@ def growth() -> Iterator[Row]:
     batches = [task.probe_batch(n, 0).complete() for n in sizes]
     yield _exponent("sequences, 64 to 1024", sizes, [(_series(small, 2), probes, each) for each in batches])
     wide = {heads: _of_heads(task, heads) for heads in (8, 96, 384)}
-    looking = [each for each in probes if not isinstance(each, HeadAblation)]
+    # The model of eight heads has one layer, and composition is of a layer with those below it.
+    looking = [each for each in probes if not isinstance(each, HeadAblation | Composition)]
     yield _exponent("heads, 8 to 384", tuple(wide), [(_series(each, 2), looking, batch) for each in wide.values()])
 
 
@@ -133,7 +137,7 @@ def _of_heads(task: RepeatedTokens, heads: int) -> Architecture:
 
 def probes_with(architecture: Architecture, batch: Batch, *effects: AbstractProbe) -> list[AbstractProbe]:
     """Return the default probes with others in the place of those that edit the model."""
-    edited = (HeadAblation, RestrictedContextKL)
+    edited = (HeadAblation, HeadAttribution, RestrictedContextKL)
     others = [each for each in default_probes(architecture, batch) if not isinstance(each, edited)]
     return [*others, *effects]
 

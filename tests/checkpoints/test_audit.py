@@ -18,6 +18,8 @@ from stagewise.checkpoints.audit import audit
 from stagewise.checkpoints.findings import Audit, Kind
 from stagewise.checkpoints.series import find
 
+pytestmark = pytest.mark.usefixtures("unchecked")
+
 STEPS = (0, 1, 2, 4, 8, 16, 24, 32, 40, 48)
 WEIGHTS = "model.safetensors"
 Change = Callable[[Path], None]

@@ -16,12 +16,6 @@ def call(*arguments: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-def test_figure_10_is_drawn_without_training(tmp_path: Path) -> None:
-    code, printed = call("run", "incremental", "--figure", "10", "--folder", str(tmp_path))
-    assert code == 0
-    assert Path(printed.strip()).stat().st_size > 0
-
-
 def test_a_figure_that_there_is_none_of_is_named_with_those_that_there_are(tmp_path: Path) -> None:
     code, printed = call("run", "incremental", "--figure", "99", "--folder", str(tmp_path / "none"), "--quiet")
     assert code == 2

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.checkpoints.run_folder import TABLE, table_file, write
+from stagewise.checkpoints.run_folder import FORMAT, RUN, TABLE, table_file, write, write_json
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.detection.criteria import StageCriteria
 from stagewise.detection.frames import digest
@@ -124,6 +124,18 @@ def test_stages_of_a_folder_are_found_once(folder: Path, both: pd.DataFrame) -> 
     marked.save(folder)
     assert_equal(stages_of(folder) or stages, marked)
     assert_equal(stages_of(both, folder=folder) or stages, marked)
+
+
+def test_what_the_record_of_a_folder_says_was_done_to_its_run_is_a_cause(folder: Path, both: pd.DataFrame) -> None:
+    assert len(stages_of(folder) or ()) == 3
+    first = int(find_stages(both).turning_points["step"].iloc[0])
+    plan = {"steps": 2 * first, "cooldown": first}
+    write_json(folder / RUN, {"format": FORMAT, "recipe": {"plan": plan}})
+    stages = stages_of(folder)
+    assert stages is not None
+    why = stages.turning_points["reason"].iloc[0]
+    assert why.endswith(f"has its minimum at the learning rate's cool-down at step {first}: it ends no stage")
+    assert load_stages(folder).causes == stages.causes == {"the learning rate's cool-down": first}
 
 
 def test_stages_of_another_table_or_by_other_criteria_are_found_anew(folder: Path, both: pd.DataFrame) -> None:

@@ -10,7 +10,7 @@ from stagewise.detection.criteria import StageCriteria
 from stagewise.detection.verdicts import OnsetVerdict, TurnVerdict
 from stagewise.table import Quantity
 
-POINT = {"fall": 1.0, "start": 2.0, "slowdown": 0.9, "ends_stage": 1}
+POINT = {"cause": "the drop at step 3", "fall": 1.0, "start": 2.0, "slowdown": 0.9, "ends_stage": 1}
 SCORE = {
     **{"probe": "AttentionTo", "quantity": "mass", "relation": "induction", "layer": 0, "head": 3},
     **{"verdict": "onset", "transient": False, "before": 0.05, "after": 0.7, "last": 0.7, "t90_hi": 300.0},

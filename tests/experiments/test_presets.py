@@ -39,6 +39,7 @@ def test_models_have_the_size_of_the_task_that_is_set() -> None:
     recall = recipe_for(AssociativeRecall, n_pairs=3, n_tokens=12, n_sequences=50)
     assert (recall.architecture.config["n_ctx"], recall.architecture.config["d_vocab"]) == (7, 12)
     assert recall.task.n_sequences == 50
+    assert recipe_for(AssociativeRecall, n_pairs=3, n_tokens=12, n_queries=3).architecture.config["n_ctx"] == 9
     regression = recipe_for(SparseRegression, d=5, marked=False, positions="fixed")
     assert (regression.architecture.config["d_vocab"], regression.architecture.config["d_vocab_out"]) == (5, 5)
 

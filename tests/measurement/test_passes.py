@@ -5,7 +5,7 @@ import torch
 
 from stagewise.architecture import Architecture
 from stagewise.intervention import AblateHead, Edit
-from stagewise.measurement.passes import OnDemand, default_memory, slices
+from stagewise.measurement.passes import ENOUGH, OnDemand, default_memory, slices
 from stagewise.probe import EditedPass
 from stagewise.task import Batch
 from stagewise.tasks import RepeatedTokens
@@ -41,7 +41,7 @@ def test_less_memory_makes_more_slices_to_one_sequence_each(batch: Batch) -> Non
 
 
 def test_the_default_is_some_memory() -> None:
-    assert 0 < default_memory() <= 2**29
+    assert 0 < default_memory() <= ENOUGH
 
 
 def test_a_pass_is_run_once_and_only_when_it_is_asked_for() -> None:

@@ -51,3 +51,29 @@ def test_only_the_ablated_head_is_replaced_and_the_activation_stays() -> None:
         assert edited[:, 0, 1, 0].tolist() == values
         assert torch.equal(edited[:, :, 0], before[:, :, 0])
     assert torch.equal(z, before)
+
+
+def test_a_pattern_or_values_replaced_by_their_mean_leave_the_other_factor_as_it_is() -> None:
+    generator = torch.Generator().manual_seed(0)
+    pattern = torch.randn(3, 4, 5, 5, generator=generator).softmax(-1)
+    values = torch.randn(3, 5, 2, 6, generator=generator)  # two heads share their values
+    z = torch.einsum("bhqk,bkhd->bqhd", pattern, values.repeat_interleave(2, 2))
+    clean = {f"blocks.1.attn.hook_{name}": tensor for name, tensor in (("pattern", pattern), ("v", values), ("z", z))}
+    for head in range(4):
+        mean, own = pattern[:, head].mean(0), values[:, :, head // 2]
+        looking = replacement(AblateHead(1, head, "pattern"), clean)
+        reading = replacement(AblateHead(1, head, "values"), clean)
+        torch.testing.assert_close(looking, torch.einsum("qk,bkd->bqd", mean, own))
+        torch.testing.assert_close(reading, torch.einsum("bqk,kd->bqd", pattern[:, head], own.mean(0)))
+        # z = (mean + rest of the pattern) x (mean + rest of the values): four parts, of which each keeps two.
+        both = torch.einsum("bqk,bkd->bqd", pattern[:, head] - mean, own - own.mean(0))
+        torch.testing.assert_close(looking + reading - mean @ own.mean(0) + both, z[:, :, head], atol=1e-5, rtol=1e-5)
+    more = {name: tensor.mean(0, keepdim=True) + 1 for name, tensor in clean.items()}
+    expected = torch.einsum("qk,bkd->bqd", pattern[:, 0].mean(0) + 1, values[:, :, 0])
+    torch.testing.assert_close(replacement(AblateHead(1, 0, "pattern"), clean, more), expected)
+
+
+def test_heads_that_write_something_else_than_pattern_times_values_are_refused() -> None:
+    clean = {f"blocks.0.attn.hook_{name}": torch.ones(2, 2, 2, 2) for name in ("pattern", "v", "z")}
+    with pytest.raises(ValueError, match=r"pattern of L0H1 times its values is not what it writes: ablate it by"):
+        replacement(AblateHead(0, 1, "values"), clean)

@@ -158,4 +158,4 @@ def test_linear_init_has_pytorchs_ranges_and_fixed_sinusoids() -> None:
     assert positions[2, 4].item() == pytest.approx(math.sin(2 / 10_000 ** (4 / 8)))
     assert models.weights(models.build(ARCHITECTURE, seed=4))["embed.W_E"].std() > 0
     with pytest.raises((ValueError, TypeError), match="embedding"):
-        LinearInit("sparse")  # type: ignore[arg-type]
+        Architecture(ARCHITECTURE.config, LinearInit("sparse"))  # type: ignore[arg-type]

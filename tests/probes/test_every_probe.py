@@ -17,7 +17,7 @@ from stagewise import models, probes
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.series import CheckpointSeries, State
 from stagewise.init import GaussianInit
-from stagewise.intervention import AttributeHeads, Edit
+from stagewise.intervention import Attribution, Edit
 from stagewise.measurement.engine import measure
 from stagewise.probe import AbstractProbe, Reading, View
 from stagewise.probes import HeadAblation, HeadAttribution, OVCopying
@@ -78,7 +78,7 @@ class Recorder(AbstractProbe):
     def edits(self, architecture: Architecture) -> Iterable[Edit]:
         return [edit for probe in self.probes.values() for edit in probe.edits(architecture)]
 
-    def attributions(self, architecture: Architecture) -> Iterable[AttributeHeads]:
+    def attributions(self, architecture: Architecture) -> Iterable[Attribution]:
         return [request for probe in self.probes.values() for request in probe.attributions(architecture)]
 
     def read(self, view: View) -> list[Reading]:

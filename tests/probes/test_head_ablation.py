@@ -4,11 +4,13 @@ from typing import Any
 
 import pandas as pd
 import pytest
+import torch
 
 from stagewise import models as model
 from stagewise.architecture import Architecture
-from stagewise.checkpoints.series import CheckpointSeries, State
+from stagewise.checkpoints.series import CheckpointSeries, State, open_series
 from stagewise.init import GaussianInit
+from stagewise.loss import mean_scored, prediction_loss
 from stagewise.measurement.engine import measure
 from stagewise.probes import HeadAblation
 from stagewise.tasks import MarkovChain
@@ -68,10 +70,42 @@ def test_a_head_that_writes_nothing_is_needed_for_nothing(kind: str) -> None:
     assert value(table, "kl", 0, 0, kind) > 100 * FLOAT32
 
 
-def test_a_layer_of_one_head_has_no_control() -> None:
-    table = effects(HeadAblation(), n_heads=1)
+def test_the_control_of_a_layer_of_one_head_is_the_head_of_the_other_layers() -> None:
+    table = effects(HeadAblation(), n_heads=1, n_layers=3)
+    assert set(table["control"]) == {"head", "head of another layer"}
+    for layer in range(3):
+        others = [value(table, "kl", other, 0, "mean") for other in range(3) if other != layer]
+        control = value(table, "kl", layer, 0, "mean", "head of another layer")
+        assert control == pytest.approx(sum(others) / 2, abs=FLOAT32)
+
+
+def test_a_model_of_one_head_has_no_control() -> None:
+    table = effects(HeadAblation(matched=True), n_heads=1, n_layers=1)
     assert set(table["control"]) == {"head"}
-    assert len(table) == 2 * 2 * 3
+
+
+@pytest.mark.parametrize(("n_heads", "n_layers"), [(3, 2), (1, 3)])
+def test_a_closer_match_is_the_head_with_the_nearest_entropy_or_norm(n_heads: int, n_layers: int) -> None:
+    table = effects(HeadAblation(kinds=("zero", "mean"), matched=True), n_heads=n_heads, n_layers=n_layers)
+    made = Architecture({**SIZES, "n_heads": n_heads, "n_layers": n_layers, "attn_only": True}, GaussianInit(0.5))
+    batch, built = TASK.probe_batch(8, seed=0), model.build(made)
+    names = [f"blocks.{layer}.attn.hook_{which}" for layer in range(n_layers) for which in ("pattern", "z")]
+    _, found = model.clean_pass(built, batch.tokens, names)
+    traits = {"entropy-matched head": {}, "norm-matched head": {}}  # type: ignore[var-annotated]
+    for layer in range(n_layers):
+        for head in range(n_heads):
+            pattern = found[f"blocks.{layer}.attn.hook_pattern"][:, head][batch.scored]
+            z = found[f"blocks.{layer}.attn.hook_z"][:, :, head][batch.scored]
+            entropy = -(pattern * pattern.clamp(min=1e-30).log()).sum(-1).mean()
+            traits["entropy-matched head"][layer, head] = float(entropy)
+            traits["norm-matched head"][layer, head] = float(z.norm(dim=-1).mean())
+    for control, by_head in traits.items():
+        for layer, head in by_head:
+            others = [each for each in by_head if each != (layer, head) and (n_heads == 1 or each[0] == layer)]
+            closest = min(others, key=lambda each: abs(by_head[each] - by_head[layer, head]))
+            for kind in ("zero", "mean"):
+                expected = value(table, "kl", closest[0], closest[1], kind)
+                assert value(table, "kl", layer, head, kind, control) == pytest.approx(expected, abs=FLOAT32)
 
 
 def test_chosen_heads_have_the_rows_that_they_have_among_all() -> None:
@@ -105,6 +139,7 @@ def test_one_sequence_has_no_others_to_take_an_output_from() -> None:
     [
         ({"kinds": ()}, "kinds must name at least one of"),
         ({"kinds": ("zero", "zero")}, "kinds must name .* each once"),
+        ({"heads": ((0, 0),), "matched": True}, "a closer match is one of all heads: leave `heads` out"),
         ({"heads": ((0, -1),)}, "layers and heads count from 0, got L0H-1"),
     ],
     ids=str,
@@ -124,3 +159,54 @@ def test_an_unknown_kind_is_refused() -> None:
 def test_a_head_that_does_not_exist_is_refused_with_how_many_there_are(head: tuple[int, int]) -> None:
     with pytest.raises(ValueError, match=r"there is no head L\dH\d: the model has 2 layers of 3 heads"):
         effects(HeadAblation(heads=(head,)))
+
+
+FACTORS = ("pattern", "values")
+SIZES = {"n_layers": 1, "n_heads": 3, "d_model": 12, "d_head": 4, "n_ctx": TASK.n_ctx, "d_vocab": 4}
+
+
+def linear_model(seed: int = 0) -> model.Model:
+    """One layer without norm and MLP: its logits are linear in what heads write."""
+    return model.build(Architecture({**SIZES, "attn_only": True, "normalization_type": None}, GaussianInit(0.5)), seed)
+
+
+def test_in_a_linear_model_each_factor_costs_what_its_part_of_the_output_says() -> None:
+    made, batch = linear_model(), TASK.probe_batch(8, seed=0)
+    names = [f"blocks.0.attn.hook_{name}" for name in ("pattern", "v", "z")]
+    logits, found = model.clean_pass(made, batch.tokens, names, regression=True)
+    pattern, values, z = (found[name].clone() for name in names)
+    weights = model.weights(made)
+    table = measure(open_series([(0, made)]), [HeadAblation(kinds=FACTORS)], batch, resamples=2, progress=False)
+    clean = mean_scored(prediction_loss(logits.log_softmax(-1), batch.targets), batch.scored)
+    for head in range(3):
+        replaced = {
+            "pattern": pattern[:, head].mean(0) @ values[:, :, head],
+            "values": pattern[:, head] @ values[:, :, head].mean(0),
+        }
+        for kind, other in replaced.items():
+            change = (other - z[:, :, head]) @ weights["blocks.0.attn.W_O"][head] @ weights["unembed.W_U"]
+            loss = mean_scored(prediction_loss((logits + change).log_softmax(-1), batch.targets), batch.scored)
+            expected = float((loss - clean).mean())
+            assert value(table, "loss_change", 0, head, kind) == pytest.approx(expected, abs=10 * FLOAT32)
+
+
+def test_a_head_that_looks_the_same_way_everywhere_loses_nothing_with_its_own_pattern() -> None:
+    made, batch = linear_model(), TASK.probe_batch(8, seed=0)
+    with torch.no_grad():
+        for part in ("W_Q", "b_Q"):
+            model.parameters(made)[f"blocks.0.attn.{part}"][1] = 0  # an even attention
+    probe = HeadAblation(kinds=("mean", *FACTORS))
+    table = measure(open_series([(0, made)]), [probe], batch, resamples=2, progress=False)
+    assert abs(value(table, "kl", 0, 1, "pattern")) < FLOAT32
+    assert value(table, "kl", 0, 1, "values") == pytest.approx(value(table, "kl", 0, 1, "mean"), abs=FLOAT32)
+    assert value(table, "kl", 0, 0, "pattern") > 10 * FLOAT32
+
+
+@pytest.mark.parametrize("how", [{"by_hooks": True}, {"memory": 1}], ids=str)
+def test_factors_are_replaced_alike_by_hooks_and_in_slices(how: dict[str, Any]) -> None:
+    made = Architecture({**SIZES, "n_layers": 2, "d_mlp": 8, "act_fn": "relu"}, GaussianInit(0.5))
+    series, batch = open_series([(0, model.build(made))]), TASK.probe_batch(8, seed=0)
+    one, other = (
+        measure(series, [HeadAblation(kinds=FACTORS)], batch, resamples=2, progress=False, **each) for each in ({}, how)
+    )
+    assert other["value"].to_numpy() == pytest.approx(one["value"].to_numpy(), abs=10 * FLOAT32)

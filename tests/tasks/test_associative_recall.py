@@ -78,6 +78,35 @@ def test_values_lead_to_their_keys() -> None:
     assert mask.nonzero().tolist() == [[1, 0], [3, 2], [5, 4], [7, 6], [9, 8]]
 
 
+def test_several_queries_ask_for_different_keys_each_with_its_own_value() -> None:
+    task = dataclasses.replace(TASK, n_queries=3)
+    batch = task.probe_batch(200, seed=0)
+    assert batch.tokens.shape == (200, 13)
+    assert batch.scored[0].tolist() == [False] * 10 + [True] * 3
+    for i, tokens in enumerate(batch.tokens.tolist()):
+        value_of = dict(zip(tokens[:10:2], tokens[1:10:2], strict=True))
+        queries = tokens[10:]
+        assert len(set(queries)) == 3
+        for at, query in enumerate(queries, start=10):
+            assert batch.targets[i, at] == value_of[query]
+            key = tokens[:10:2].index(query) * 2
+            assert batch.relations["query to key"][i, at].nonzero().tolist() == [[key]]
+            assert batch.relations["query to value"][i, at].nonzero().tolist() == [[key + 1]]
+            assert batch.references["recall"][i, at].exp()[value_of[query]] == 1
+    assert not batch.relations["value to key"][:, 10:].any()
+
+
+def test_every_slot_is_asked_for_first_equally_often() -> None:
+    first = dataclasses.replace(TASK, n_queries=3).sample(4000, seed=0).relations["query to key"][:, 10, :10:2]
+    assert first.float().mean(0).tolist() == pytest.approx([0.2] * 5, abs=0.03)
+
+
+def test_a_single_query_has_the_data_that_it_always_had() -> None:
+    batch = AssociativeRecall(n_pairs=2, n_tokens=5).sample(2, seed=0)
+    several = AssociativeRecall(n_pairs=2, n_tokens=5, n_queries=2).sample(2, seed=0)
+    assert torch.equal(batch.tokens[:, :4], several.tokens[:, :4])
+
+
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
@@ -87,6 +116,10 @@ def test_values_lead_to_their_keys() -> None:
         ({"n_copies": 0.5}, "at least 1; got 0.5"),
         ({"p": 1.5}, "between 0 and 1; got 1.5"),
         ({"p": -1.0}, "between 0 and 1; got -1"),
+        ({"n_queries": 6}, "at most n_pairs = 5, got 6"),
+        ({"n_queries": 0}, "at least 1"),
+        ({"n_queries": 2, "n_copies": 2.0}, "several queries need every key once"),
+        ({"n_queries": 2, "copies": "bernoulli"}, "copies='bernoulli'"),
         ({"n_sequences": 0}, "or None for fresh data, got 0"),
     ],
 )

@@ -16,6 +16,8 @@ from stagewise.recipe import describe, rebuild
 from stagewise.task import AbstractTask, Batch
 from stagewise.tasks import MarkovChain
 
+pytestmark = pytest.mark.usefixtures("unchecked")
+
 TASKS: dict[str, type[AbstractTask]] = {
     name: cls for name, cls in vars(tasks).items() if isinstance(cls, type) and issubclass(cls, AbstractTask)
 }

@@ -57,6 +57,19 @@ def test_the_solution_answers_exactly_and_zero_leaves_half_the_square_of_the_tea
     assert left == pytest.approx((task.teacher() ** 2).sum().item() / (2 * task.d), rel=0.05)
 
 
+@pytest.mark.parametrize("n_copies", [1, 3])
+def test_the_ridge_predictor_is_the_best_linear_map_of_the_mean_vector(n_copies: int) -> None:
+    task = dataclasses.replace(FIXED, n_copies=n_copies)
+    batch = task.probe_batch(20_000, seed=0)
+    mean, targets = batch.tokens.mean(1), batch.targets[:, -1]
+    fitted = mean @ torch.linalg.lstsq(mean, targets).solution
+    ridge = batch.references["ridge"][:, -1]
+    errors = [((outputs - targets) ** 2).sum(-1).mean().item() for outputs in (fitted, ridge)]
+    assert errors[1] == pytest.approx(errors[0], rel=0.01)
+    assert (ridge - fitted).square().mean() < 0.01 * fitted.square().mean()
+    assert not batch.references["ridge"][:, :-1].any()
+
+
 @pytest.mark.parametrize("p", [0.0, 0.3, 1.0])
 def test_the_special_vector_comes_in_a_share_p_of_training_and_never_in_tests(p: float) -> None:
     task = dataclasses.replace(FIXED, p=p)

@@ -3,17 +3,24 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from stagewise.checkpoints.run_folder import write
+from stagewise.experiments.emergence.flow_figures import figure_6, figure_7, figure_8, figure_10
 from stagewise.experiments.emergence.grids import FigureRequest, axes_of
-from stagewise.experiments.emergence.numbers import Result, in_words
-from stagewise.experiments.emergence.recall import figure_4, figure_5, figure_17
-from stagewise.experiments.emergence.regression import figure_3
+from stagewise.experiments.emergence.recall import figure_4, figure_5, figure_16, figure_17
+from stagewise.experiments.emergence.regression import figure_3, figure_11, figure_12
+from stagewise.experiments.emergence.toy_descent import figure_9
 from stagewise.experiments.emergence.toy_figures import figure_1, figure_2
+from stagewise.experiments.emergence.variants import figure_13, figure_14, figure_15
+from stagewise.experiments.published import Result, show
 from stagewise.sweeping import WORKERS
 
-__all__ = ["FIGURES", "figure_path", "in_words", "run"]
+FIGURES = {
+    1: figure_1, 2: figure_2, 3: figure_3, 4: figure_4, 5: figure_5, 6: figure_6, 7: figure_7, 8: figure_8,
+    9: figure_9, 10: figure_10, 11: figure_11, 12: figure_12, 13: figure_13, 14: figure_14, 15: figure_15,
+    16: figure_16, 17: figure_17,
+}  # fmt: skip
 
-FIGURES = {1: figure_1, 2: figure_2, 3: figure_3, 4: figure_4, 5: figure_5, 17: figure_17}
+SHARED = {**dict.fromkeys((3, 11, 12, 13, 14, 15), "regression"), 16: "figure-5"}
+"""Where the runs of figures go that have some in common."""
 
 
 def run(
@@ -26,12 +33,13 @@ def run(
     workers: int = WORKERS,
     progress: bool = True,
 ) -> Result:
-    """Run what a figure needs, write it to `folder` as PNG and SVG and its numbers as CSV, and return both.
+    """Run what a figure needs; write it to `folder` as PNG and SVG and its numbers as CSV, print these, return both.
 
     Finished runs are not repeated.
 
     Args:
-        figure: 1 or 2, the toy model; 3, a transformer on regression; 4 and 5, one on recall; 17, a single run of it.
+        figure: 1, 2 and 6 to 10, the toy model; 3 and 11 to 15, a transformer on regression; 4, 5, 16 and 17, one
+            on recall.
         setting: "small" for two cores, "paper" for the published sizes.
         folder: where runs, figures and numbers go.
         grid: values of T, d, B, p, N_pairs, N_tokens or seed in place of the setting's, for the runs that are trained.
@@ -50,13 +58,9 @@ def run(
     if budget is not None and budget < 1:
         raise ValueError(f"the budget must be at least one step, got {budget}")
     folder = Path(folder)
-    runs = folder / f"figure-{figure}-{setting}"
+    runs = folder / f"{SHARED.get(figure, f'figure-{figure}')}-{setting}"
     result = FIGURES[figure](FigureRequest(runs, setting, axes, frozenset(given), budget, workers, progress))
-    for kind in ("png", "svg"):
-        path = figure_path(folder, figure, setting, kind)
-        write(path, lambda partial, kind=kind: result.figure.savefig(partial, format=kind, dpi=150))  # type: ignore[misc]
-    numbers = figure_path(folder, figure, setting, "csv")
-    write(numbers, lambda partial: result.numbers.to_csv(partial, index=False))
+    show(result, figure_path(folder, figure, setting))
     return result
 
 

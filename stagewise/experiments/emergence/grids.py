@@ -8,18 +8,33 @@ from stagewise.sweeping import WORKERS
 
 SETTINGS = ("small", "paper")
 
+NO_RUNS: dict[str, dict[str, tuple[int | float, ...]]] = {"small": {}, "paper": {}}
+"""Of a figure of the flow alone, the same in both settings."""
+
 GRIDS: dict[int, dict[str, dict[str, tuple[int | float, ...]]]] = {
     1: {
         "small": {"T": (16, 32, 64, 128), "d": (8, 16, 32), "seed": (0, 1, 2, 3, 4)},
         "paper": {"T": (64, 128, 256, 512), "d": (16, 32, 64), "seed": (0, 1, 2, 3, 4)},
     },
     2: {
-        "small": {"T": (64, 128), "d": (16, 32), "B": (1, 2, 4, 8), "p": (0,), "seed": (0, 1, 2, 3)},
-        "paper": {"T": (256, 512), "d": (16, 32, 64), "B": (1, 2, 4, 8, 16), "p": (0,), "seed": (0, 1, 2, 3, 4)},
+        "small": {"T": (64, 128), "d": (16, 32), "B": (1, 2, 4, 8), "p": (0, 0.1, 0.2, 0.4), "seed": (0, 1, 2, 3)},
+        "paper": {
+            "T": (256, 512),
+            "d": (16, 32, 64),
+            "B": (1, 2, 4, 8, 16),
+            "p": (0, 0.1, 0.2, 0.4),
+            "seed": (0, 1, 2, 3, 4),
+        },
     },
     3: {
-        "small": {"T": (16, 32), "d": (8, 16, 32), "B": (1, 4), "seed": (0,)},
-        "paper": {"T": (32, 64, 128, 256), "d": (16, 32, 64), "B": (1, 4), "seed": (0,)},
+        "small": {"T": (16, 32), "d": (8, 16, 32), "B": (1, 4), "p": (0, 0.2, 0.4), "seed": (0,)},
+        "paper": {
+            "T": (32, 64, 128, 256),
+            "d": (16, 32, 64),
+            "B": (1, 4),
+            "p": (0, 0.1, 0.2, 0.4),
+            "seed": (0, 1, 2),
+        },
     },
     4: {
         "small": {"N_pairs": (6, 8, 12), "N_tokens": (32, 64), "seed": (0, 1, 2)},
@@ -29,8 +44,46 @@ GRIDS: dict[int, dict[str, dict[str, tuple[int | float, ...]]]] = {
         "small": {"N_pairs": (12,), "N_tokens": (64,), "B": (1, 2, 4), "p": (0, 0.4, 0.8), "seed": (0, 1, 2)},
         "paper": {"N_pairs": (32,), "N_tokens": (256,), "B": (1, 2, 4, 8), "p": (0, 0.2, 0.4, 0.8), "seed": (0, 1, 2)},
     },
+    6: NO_RUNS,
+    7: NO_RUNS,
+    8: NO_RUNS,
+    9: {
+        "small": {"T": (64,), "d": (64,), "seed": (0, 1, 2, 3, 4)},
+        "paper": {"T": (256,), "d": (256,), "seed": (0, 1, 2, 3, 4)},
+    },
+    10: NO_RUNS,
+    11: {
+        "small": {"T": (32,), "d": (8, 16), "B": (1, 4), "seed": (0,)},
+        "paper": {"T": (128,), "d": (16, 32, 64), "B": (1, 2, 4, 8, 16), "seed": (0,)},
+    },
+    12: {
+        "small": {"T": (16,), "d": (16,), "p": (0, 0.2, 0.4), "seed": (0,)},
+        "paper": {"T": (256,), "d": (64,), "p": (0, 0.1, 0.2, 0.4), "seed": (0,)},
+    },
+    13: {
+        "small": {"T": (16,), "d": (8,), "N_layers": (1, 2, 4), "N_heads": (1, 4), "seed": (0,)},
+        "paper": {
+            "T": (32, 64, 128),
+            "d": (16, 32, 64),
+            "N_layers": (1, 2, 4),
+            "N_heads": (1, 2, 4, 8),
+            "seed": (0, 1, 2),
+        },
+    },
+    14: {
+        "small": {"T": (16, 32), "d": (8, 16), "seed": (0,)},
+        "paper": {"T": (32, 64, 128, 256), "d": (16, 32, 64), "seed": (0, 1, 2)},
+    },
+    15: {
+        "small": {"T": (8, 16), "d": (4, 8), "seed": (0,)},
+        "paper": {"T": (32, 64, 128), "d": (16, 32, 64), "seed": (0, 1, 2)},
+    },
+    16: {
+        "small": {"N_pairs": (12,), "N_tokens": (64,), "B": (1, 2, 4), "p": (0, 0.4, 0.8), "seed": (0, 1, 2)},
+        "paper": {"N_pairs": (32,), "N_tokens": (256,), "B": (1, 2, 4, 8), "p": (0, 0.2, 0.4, 0.8), "seed": (0, 1, 2)},
+    },
     17: {
-        "small": {"N_pairs": (12,), "N_tokens": (64,), "seed": (0,)},
+        "small": {"N_pairs": (12,), "N_tokens": (64,), "seed": (0, 1, 2)},
         "paper": {"N_pairs": (32,), "N_tokens": (256,), "seed": (0,)},
     },
 }
@@ -81,7 +134,7 @@ def axes_of(
     axes = dict(GRIDS[figure][setting])
     for name, values in given.items():
         if name not in axes:
-            raise ValueError(f"the grid of figure {figure} has no axis {name!r}; it has {', '.join(axes)}")
+            raise ValueError(f"the grid of figure {figure} has no axis {name!r}; it has {', '.join(axes) or 'none'}")
         if not values or len(set(values)) < len(values):
             raise ValueError(f"the axis {name} needs at least one value, none twice; got {list(values)}")
         if name not in FRACTIONS and not all(isinstance(value, int) for value in values):

@@ -1,27 +1,18 @@
-"""What a figure of the emergence of sparse attention gives: the drawing, and the published numbers beside ours."""
+"""The laws of a sweep of emergence, or why there is none, and their rows beside the published ones."""
 
+import math
+import re
 from collections.abc import Sequence
-from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
 from stagewise.detection.power_law import NoLaw, PowerLaw, fit_interval_censored
+from stagewise.experiments.published import bounds, number
 
-
-class Result(NamedTuple):
-    """A figure, the published numbers beside ours, and the report of one of its runs where there is one."""
-
-    figure: Figure
-    numbers: pd.DataFrame
-    report: Path | None = None
-
-
-def number(what: str, published: str, ours: object, remark: str = "") -> dict[str, str]:
-    """Return a row of the table of published numbers."""
-    return {"what": what, "published": published, "ours": str(ours), "remark": remark}
+Bounds = tuple[int | float, int | float]
+"""Between which a time lies: after the first, at the latest at the second; inf where it was not reached."""
 
 
 def law_of(runs: pd.DataFrame, terms: Sequence[str]) -> PowerLaw | NoLaw:
@@ -40,10 +31,49 @@ def law_of(runs: pd.DataFrame, terms: Sequence[str]) -> PowerLaw | NoLaw:
         return NoLaw(f"no law: {reason}")
 
 
-def in_words(numbers: pd.DataFrame) -> str:
-    """Return the published numbers and ours as text, a block a number."""
-    lines = []
-    for row in numbers.to_dict("records"):
-        remark = f"   ({row['remark']})" if row["remark"] else ""
-        lines += [f"{row['what']}{remark}", f"  published  {row['published']}", f"  ours       {row['ours']}"]
-    return "\n".join(lines)
+def law_numbers(what: str, published: str, law: PowerLaw | NoLaw, remark: str = "") -> list[dict[str, str]]:
+    """Return a law as rows: its formula, then each exponent with its 95 % interval; or why there is none."""
+    if isinstance(law, NoLaw):
+        return [number(what, published, law, remark=remark)]
+    formula = f"{law.formula()} (R2 {law.r_squared:.4f})"
+    runs = f"{law.n} runs" + (f", {law.n_censored} censored" if law.n_censored else "")
+    exponents = zip(law.terms, law.exponents, law.lo[1:], law.hi[1:], strict=True)
+    return [
+        number(what, published, formula, remark="; ".join(filter(None, [runs, remark]))),
+        *(
+            number(f"- exponent of {term}", published_exponent(published, term), f"{at:.2f}", bounds(lo, hi))
+            for term, at, lo, hi in exponents
+        ),
+    ]
+
+
+def published_exponent(law: str, term: str) -> str:
+    """Return the exponent of a term in a law as it is written, or nothing.
+
+    >>> [published_exponent("0.76 d^1.29 (T/B)^.80 (R2 .995)", term) for term in ("d", "T / B", "T")]
+    ['1.29', '.80', '']
+    """
+    name = re.escape(term.replace(" ", ""))
+    match = re.search(rf"(?<![\w/]){name}\)?\^(-?\d*\.\d+)", law, re.IGNORECASE)
+    return match[1] if match else ""
+
+
+def ratio_number(what: str, published: str, slow: Bounds, fast: Bounds) -> dict[str, str]:
+    """Return how many times later one time is than another as a row, both known to an interval (lo, hi].
+
+    >>> row = ratio_number("times faster", "2", (400, 500), (200, 250))
+    >>> row["ours"], row["interval"], ratio_number("times faster", "2", (400, math.inf), (200, 250))["ours"]
+    ('2.00', '[1.6, 2.5]', 'at least 1.60')
+    """
+    if math.isinf(fast[1]):
+        return number(what, published, "not known, censored")
+    low, high = slow[0] / fast[1], slow[1] / max(fast[0], 1)
+    if math.isinf(high):
+        return number(what, published, f"at least {low:.2f}")
+    return number(what, published, f"{math.sqrt(low * high):.2f}", bounds(low, high))
+
+
+def mean_times(runs: pd.DataFrame, by: Sequence[str], suffix: str = "") -> dict[tuple[Any, ...], Bounds]:
+    """Return the interval of the time, its ends averaged over the seeds, for each value of the columns."""
+    ends = runs.groupby(list(by))[[f"lo{suffix}", f"hi{suffix}"]].mean().reset_index()
+    return {tuple(row[:-2]): (float(row[-2]), float(row[-1])) for row in ends.itertuples(index=False, name=None)}

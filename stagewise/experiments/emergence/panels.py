@@ -2,6 +2,7 @@
 
 import textwrap
 from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -16,7 +17,7 @@ from stagewise.plot.step_axis import curve
 def panels(n: int) -> tuple[Figure, list[Axes]]:
     """Return a figure with n panels side by side."""
     figure = Figure(figsize=(4.6 * n, 3.8), layout="constrained")
-    return figure, list(figure.subplots(1, n))
+    return figure, list(figure.subplots(1, n, squeeze=False)[0])
 
 
 def draw_curves(ax: Axes, curves: Sequence[tuple[str, pd.DataFrame]]) -> None:
@@ -24,8 +25,15 @@ def draw_curves(ax: Axes, curves: Sequence[tuple[str, pd.DataFrame]]) -> None:
     colours = ordered_colours([label for label, _ in curves])
     for label, rows in curves:
         curve(ax, rows, label, colours[label])
-    ax.set(xlabel="optimiser step", xlim=(0, None))
-    ax.legend(frameon=False, fontsize=8)
+    finish(ax, xlabel="optimiser step", xlim=(0, None))
+
+
+def finish(ax: Axes, title: str = "", **properties: Any) -> None:
+    """Set a panel's properties and title, show its legend where it has one, and take away the frame's upper half."""
+    ax.set(**properties)
+    ax.set_title(title, fontsize=9)
+    if ax.get_legend_handles_labels()[1]:
+        ax.legend(frameon=False, fontsize=8)
     ax.spines[["top", "right"]].set_visible(False)
 
 
@@ -38,3 +46,11 @@ def draw_law(
         return
     ax.set_axis_off()
     ax.text(0.5, 0.5, textwrap.fill(str(law), 38), ha="center", va="center", fontsize=9, transform=ax.transAxes)
+
+
+def log_log(ax: Axes, sizes: pd.Series) -> None:
+    """Make both axes logarithmic, with a tick at every size and none between."""
+    ax.set(xscale="log", yscale="log")
+    ticks = sorted(sizes.unique())
+    ax.set_xticks(ticks, [f"{size:g}" for size in ticks])
+    ax.set_xticks([], minor=True)

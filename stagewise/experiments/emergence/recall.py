@@ -11,9 +11,18 @@ from stagewise.detection import head_words
 from stagewise.detection.order import events, rise_of
 from stagewise.detection.power_law import PowerLaw
 from stagewise.experiments.emergence.grids import FigureRequest
-from stagewise.experiments.emergence.numbers import Result, law_of, number
+from stagewise.experiments.emergence.numbers import law_numbers, law_of
 from stagewise.experiments.emergence.panels import draw_curves, draw_law, panels
-from stagewise.experiments.emergence.recipes import recall_budget, recall_recipe, run_path, run_recall, trained_recall
+from stagewise.experiments.emergence.recipes import (
+    FITTED,
+    recall_budget,
+    recall_recipe,
+    run_path,
+    run_recall,
+    trained_on,
+    trained_recall,
+)
+from stagewise.experiments.published import Result, number, table_of
 from stagewise.plot.emergence import emergence, rise
 from stagewise.plot.step_axis import label_ends
 from stagewise.reporting.page import report
@@ -45,15 +54,18 @@ def figure_4(request: FigureRequest) -> Result:
     middle.set_title(f"{shown[-1]['n_pairs']} pairs: attention moves with accuracy")
     draw_law(right, runs, law, "n_pairs")
     numbers = [
-        number("T_plateau(N_tokens, N_pairs)", "0.55 N_tokens^.79 N_pairs^2.25 (R2 .982)", law, "ours: to accuracy .5"),
-        number("exponent of N_pairs, seed by seed", "2.25", _by_seed(runs), "its spread"),
-        number(
+        *law_numbers(
+            "T_plateau(N_tokens, N_pairs), steps", "0.55 N_tokens^.79 N_pairs^2.25 (R2 .982)", law,
+            "ours: to accuracy .5",
+        ),
+        number("exponent of N_pairs, seed by seed", "2.25", _by_seed(runs), remark="its spread"),
+        *law_numbers(
             f"the same law, at least {REGULAR_PAIRS} pairs", "-",
             law_of(runs[runs["n_pairs"] >= REGULAR_PAIRS], ("n_tokens", "n_pairs")), "selected after seeing the runs",
         ),
-        number("steps from accuracy .2 to .9", "-", rise_in_words(runs), "one abrupt rise"),
+        number("steps from accuracy .2 to .9", "-", rise_in_words(runs), remark="one abrupt rise"),
     ]  # fmt: skip
-    return Result(figure, pd.DataFrame(numbers), report(run_path("recall", **shown[-1])))
+    return Result(figure, table_of(numbers), report(run_path("recall", **shown[-1])))
 
 
 def recall_settings(request: FigureRequest) -> list[dict[str, Any]]:
@@ -67,10 +79,9 @@ def recall_settings(request: FigureRequest) -> list[dict[str, Any]]:
 
 def figure_5(request: FigureRequest) -> Result:
     """Draw what repetition in context (B) and across samples (p) does to recall of sequences without it."""
-    n_pairs, n_tokens = _one(request, "N_pairs"), _one(request, "N_tokens")
-    repetitions = dict.fromkeys([(1, 0), *((B, 0) for B in request.axes["B"]), *((1, p) for p in request.axes["p"])])
-    seeds: list[Any] = list(request.axes["seed"])
-    settings = [_setting(request, n_pairs, n_tokens, seed, B, p) for B, p in repetitions for seed in seeds]
+    settings = _repeating(request)
+    repetitions = dict.fromkeys((each["n_copies"], each["p"]) for each in settings)
+    n_pairs, n_tokens = settings[0]["n_pairs"], settings[0]["n_tokens"]
     runs = _sweep(request, settings)
     figure, (left, right) = panels(2)
     first = [each for each in settings if each["seed"] == settings[0]["seed"]]
@@ -78,24 +89,48 @@ def figure_5(request: FigureRequest) -> Result:
     draw_curves(right, [(f"p = {each['p']:g}", _accuracy(each)) for each in first if each["n_copies"] == 1])
     for ax, title in ((left, "repetition in context"), (right, "repetition across samples")):
         ax.set(ylabel="test accuracy, one copy", ylim=(0, 1), title=f"{title}: {n_pairs} pairs, {n_tokens} tokens")
-    return Result(figure, pd.DataFrame([_speed_up(runs, B, p) for B, p in repetitions if (B, p) != (1, 0)]))
+    return Result(figure, table_of([_speed_up(runs, B, p) for B, p in repetitions if (B, p) != (1, 0)]))
+
+
+def figure_16(request: FigureRequest) -> Result:
+    """Draw accuracy on the training distribution over training: there repetition only ever helps.
+
+    The runs are those of Figure 5.
+
+    Source: Zucchet et al. (2025), arXiv:2505.17863, Figure 16.
+    """
+    settings = _repeating(request)
+    _sweep(request, settings)
+    figure, (left, right) = panels(2)
+    first = [each for each in settings if each["seed"] == settings[0]["seed"]]
+    draw_curves(left, [(f"B = {each['n_copies']:g}", _in_training(each)) for each in first if each["p"] == 0])
+    draw_curves(right, [(f"p = {each['p']:g}", _in_training(each)) for each in first if each["n_copies"] == 1])
+    for ax, title in ((left, "repetition in context"), (right, "repetition across samples")):
+        ax.set(ylabel="accuracy, training distribution", ylim=(0, 1), title=title)
+    rows = []
+    for each in settings:
+        accuracy = _in_training(each)
+        what = f"steps to accuracy .5 in training, B = {each['n_copies']:g}, p = {each['p']:g}, seed {each['seed']}"
+        reached = accuracy[accuracy["value"] >= FITTED]["step"]
+        rows.append(number(what, "less with B and p", str(reached.min()) if len(reached) else "not reached"))
+    return Result(figure, table_of(rows))
 
 
 def figure_17(request: FigureRequest) -> Result:
-    """Train one model and draw the plateau, the abrupt rise, and the attention and weights behind it."""
-    cell = {name: _one(request, name) for name in request.axes}
-    setting = _setting(request, **cell)
-    table = trained_recall(**setting, progress=request.progress)
-    emerged = events(table)
-    words = head_words.emergence(emerged, rise_of(table))
-    numbers = [
-        number("what emerged, in which order", "copying in layer 3, selection in layer 4 of 4", words),
-        *(
-            number(f"{event.kind}: {event}", "-", f"steps {event.interval.lo:g} to {event.interval.hi:g}")
-            for event in emerged
-        ),
-    ]
-    return Result(emergence(table), pd.DataFrame(numbers), report(run_path("recall", **setting)))
+    """Train a model a seed; draw the first one's plateau, abrupt rise, and the attention and weights behind it."""
+    n_pairs, n_tokens = _one(request, "N_pairs"), _one(request, "N_tokens")
+    settings = [_setting(request, n_pairs, n_tokens, int(seed)) for seed in request.axes["seed"]]
+    tables = [trained_recall(**setting, progress=request.progress) for setting in settings]
+    rows = []
+    for setting, table in zip(settings, tables, strict=True):
+        emerged = events(table)
+        seed = f"seed {setting['seed']}"
+        words = head_words.emergence(emerged, rise_of(table))
+        rows.append(number(f"what emerged, in which order, {seed}", "copying in layer 3, selection in 4 of 4", words))
+        for event in emerged:
+            lo, hi = event.interval.lo, event.interval.hi
+            rows.append(number(f"{event.kind}: {event}, step, {seed}", "-", f"{(lo + hi) / 2:g}", f"({lo:g}, {hi:g}]"))
+    return Result(emergence(tables[0]), table_of(rows), report(run_path("recall", **settings[0])))
 
 
 def rise_in_words(runs: pd.DataFrame) -> str:
@@ -120,6 +155,15 @@ def _setting(
     }  # fmt: skip
     recall_recipe(**setting)
     return {"runs": str(request.folder / "runs"), **setting}
+
+
+def _repeating(request: FigureRequest) -> list[dict[str, Any]]:
+    """Return the settings of Figures 5 and 16: no repetition first, then every B, then every p."""
+    n_pairs, n_tokens = _one(request, "N_pairs"), _one(request, "N_tokens")
+    repetitions = dict.fromkeys([(1, 0), *((B, 0) for B in request.axes["B"]), *((1, p) for p in request.axes["p"])])
+    return [
+        _setting(request, n_pairs, n_tokens, int(seed), B, p) for B, p in repetitions for seed in request.axes["seed"]
+    ]
 
 
 def _sweep(request: FigureRequest, settings: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
@@ -160,7 +204,7 @@ def _speed_up(runs: pd.DataFrame, n_copies: int | float, p: int | float) -> dict
         for low, high in zip(other["lo_90"], other["hi_90"], strict=True)
     )
     published = PUBLISHED_SPEED_UP.get((n_copies, p), "-")
-    return number(f"times faster to accuracy .5, B = {n_copies:g}, p = {p:g}", published, words, f".9: {late}")
+    return number(f"times faster to accuracy .5, B = {n_copies:g}, p = {p:g}", published, words, remark=f".9: {late}")
 
 
 def _ratio(base: Sequence[int | float], other: Sequence[int | float]) -> str:
@@ -175,6 +219,10 @@ def _ratio(base: Sequence[int | float], other: Sequence[int | float]) -> str:
     if math.isinf(other[1]):
         return f"at most {most:.2f}"
     return f"at least {least:.2f}" if math.isinf(most) else f"{least:.2f} to {most:.2f}"
+
+
+def _in_training(each: Mapping[str, Any]) -> pd.DataFrame:
+    return select(trained_on(run_path("recall", **each)), "Accuracy", "accuracy")
 
 
 def _accuracy(each: Mapping[str, Any]) -> pd.DataFrame:

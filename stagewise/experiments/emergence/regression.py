@@ -1,30 +1,122 @@
-"""Figure 3 of the emergence of sparse attention: the paper's transformer on sparse regression."""
+"""Figures 3, 11 and 12 of the emergence of sparse attention: the paper's transformer on sparse regression."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
+from matplotlib.axes import Axes
 
 from stagewise.checkpoints.run_folder import read_table
 from stagewise.experiments.emergence.grids import FigureRequest
-from stagewise.experiments.emergence.numbers import Result, law_of, number
-from stagewise.experiments.emergence.panels import draw_curves, draw_law, panels
+from stagewise.experiments.emergence.numbers import law_numbers, law_of, mean_times, ratio_number
+from stagewise.experiments.emergence.panels import draw_curves, draw_law, finish, log_log, panels
 from stagewise.experiments.emergence.recipes import (
     regression_budget,
     regression_recipe,
     run_path,
     run_regression,
+    trained_on,
 )
+from stagewise.experiments.published import Result, number, table_of
+from stagewise.plot.colours import ordered_colours
 from stagewise.sweeping import grid, sweep
 from stagewise.table import select
 
 LARGEST = 512
 """Of T * d in the small grid where T and d are not given: one larger run takes as long as half of the others."""
 
+LAW = "0.76 d^1.29 (T/B)^.80 (R2 .995)"
+
 
 def figure_3(request: FigureRequest) -> Result:
-    """Draw the plateaus of the paper's transformer on regression, and their law."""
-    settings = _settings(request)
+    """Draw the plateaus of the paper's transformer on regression, their law, and the plateau against d by p."""
+    copied, special = _settings(request), _special(request)
+    runs = regression_runs(request, [*copied, *special])
+    plain, shared = runs[runs["p"] == 0], runs[(runs["B"] == 1) & (runs["T"] == runs["T"].min())]
+    law = law_of(plain, ("T / B", "d"))
+    figure, (left, middle, right) = panels(3)
+    first = [each for each in copied if (each["n_copies"], each["seed"]) == (copied[0]["n_copies"], copied[0]["seed"])]
+    draw_losses(left, first, ("n_positions", "d"))
+    left.set_title(f"transformer, regression, B = {copied[0]['n_copies']}", fontsize=9)
+    draw_law(middle, plain, law, "d")
+    _by_share(right, shared)
+    rows = [
+        *law_numbers("T_plateau(T / B, d), steps to loss .1", LAW, law, f"{request.setting} grid"),
+        *law_numbers("the same, T and B apart", "-", law_of(plain, ("T", "B", "d"))),
+    ]
+    for row in plain.query("T == 32 and d == 16 and B == 1").to_dict("records"):
+        within = f"({row['lo']:g}, {row['hi']:g}]"
+        rows.append(number(f"T_plateau(T=32, d=16), steps, seed {row['seed']}", "435 (the law)", _middle(row), within))
+    return Result(figure, table_of([*rows, *_speed_ups(shared)]))
+
+
+def figure_11(request: FigureRequest) -> Result:
+    """Draw the transformer's test loss over training, by d without repetition and by B.
+
+    Source: Zucchet et al. (2025), arXiv:2505.17863, Figure 11: T = 128.
+    """
+    ds, copies, d = request.axes["d"], request.axes["B"], min(request.axes["d"])
+    cells = dict.fromkeys([*((each, min(copies)) for each in ds), *((d, B) for B in copies)])
+    settings = [
+        regression_setting(request, T, each, B, seed=seed)
+        for each, B in cells
+        for T in request.axes["T"]
+        for seed in request.axes["seed"]
+    ]
+    runs = regression_runs(request, settings)
+    figure, (left, right) = panels(2)
+    first = [each for each in settings if each["seed"] == settings[0]["seed"]]
+    draw_losses(left, [each for each in first if each["n_copies"] == min(copies)], ("n_positions", "d"))
+    draw_losses(right, [each for each in first if each["d"] == d], ("n_copies",))
+    for ax, title in ((left, f"B = {min(copies)}"), (right, f"T = {settings[0]['n_positions']}, d = {d}")):
+        ax.set_title(title, fontsize=9)
+    return Result(figure, table_of([_time_row(row) for row in runs.to_dict("records")]))
+
+
+def figure_12(request: FigureRequest) -> Result:
+    """Draw the transformer's loss on training and on test sequences, by the share p with the special vector.
+
+    Source: Zucchet et al. (2025), arXiv:2505.17863, Figure 12: T = 256.
+    """
+    settings = [
+        regression_setting(request, T, d, p=p, seed=seed)
+        for T in request.axes["T"]
+        for d in request.axes["d"]
+        for p in request.axes["p"]
+        for seed in request.axes["seed"]
+    ]
+    runs = regression_runs(request, settings)
+    figure, (left, right) = panels(2)
+    first = [each for each in settings if each["seed"] == settings[0]["seed"]]
+    curves = {f"p = {each['p']:g}": trained_on(run_path("regression", **each)) for each in first}
+    draw_curves(left, [(label, select(table, "Loss", "squared_error")) for label, table in curves.items()])
+    draw_losses(right, first, ("p",))
+    for ax, title in ((left, "on training sequences"), (right, "on test sequences, p = 0")):
+        finish(ax, title, ylabel="loss", ylim=(0, None))
+    rows = [_time_row(row, "_80", "p") for row in runs.to_dict("records")]
+    return Result(figure, table_of([*rows, *_speed_ups(runs)]))
+
+
+def regression_setting(
+    request: FigureRequest,
+    T: int | float,
+    d: int | float,
+    B: int | float = 1,
+    p: int | float = 0,
+    seed: int | float = 0,
+    **variant: Any,
+) -> dict[str, Any]:
+    """Return the setting of a run, checked: nothing is trained if one is out of range."""
+    setting = {"n_positions": T, "d": d, "n_copies": B, "p": float(p), "seed": seed, **variant}
+    regression_recipe(**setting)
+    budget = request.budget or regression_budget(int(T), int(d), int(B), variant.get("optimiser", "adamw"))
+    return {
+        "runs": str(request.folder / "runs"), **setting, "budget": budget, "every": min(max(10, budget // 50), budget)
+    }  # fmt: skip
+
+
+def regression_runs(request: FigureRequest, settings: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Train and measure every setting; return a row a run with `T`, `B` and the interval of its plateau's end."""
     runs = sweep(
         run_regression,
         settings,
@@ -33,44 +125,69 @@ def figure_3(request: FigureRequest) -> Result:
         cost=lambda each: each["budget"] * each["n_positions"],
         progress=request.progress,
     )
-    runs = runs.rename(columns={"n_positions": "T", "n_copies": "B"})
-    law = law_of(runs, ("T / B", "d"))
-    figure, (left, right) = panels(2)
-    first = [
-        each for each in settings if each["n_copies"] == settings[0]["n_copies"] and each["seed"] == settings[0]["seed"]
-    ]
-    draw_curves(left, [(f"T = {each['n_positions']}, d = {each['d']}", _loss(each)) for each in first])
-    left.set(ylabel="test loss", ylim=(0, None), title=f"transformer, regression, B = {settings[0]['n_copies']}")
-    draw_law(right, runs, law, "d")
-    numbers = [
-        number(
-            "T_plateau(T / B, d)", "0.76 d^1.29 (T/B)^.80 (R2 .995)", law, f"{len(runs)} runs, {request.setting} grid"
-        ),
-        number("the same, T and B apart", "-", law_of(runs, ("T", "B", "d"))),
-    ]
-    for row in runs.query("T == 32 and d == 16 and B == 1").to_dict("records"):
-        numbers.append(number("T_plateau(T=32, d=16), steps", "435 (the law)", f"({row['lo']:g}, {row['hi']:g}]"))
-    return Result(figure, pd.DataFrame(numbers))
+    return runs.rename(columns={"n_positions": "T", "n_copies": "B"})
+
+
+def draw_losses(ax: Axes, settings: Sequence[Mapping[str, Any]], names: Sequence[str]) -> None:
+    """Draw the test loss of runs over training, named by some of their parameters."""
+    words = {"n_positions": "T", "n_copies": "B", "n_layers": "layers", "n_heads": "heads"}
+    curves = []
+    for each in settings:
+        label = ", ".join(f"{words.get(name, name)} = {each[name]:g}" for name in names)
+        curves.append((label, select(read_table(run_path("regression", **each)), "Loss", "squared_error")))
+    draw_curves(ax, curves)
+    ax.set(ylabel="test loss", ylim=(0, None))
 
 
 def _settings(request: FigureRequest) -> list[dict[str, Any]]:
-    """Return the settings of all runs, each checked: nothing is trained if one is out of range."""
-    settings = []
-    for cell in grid(**request.axes):
-        T, d, B = cell["T"], cell["d"], cell["B"]
-        if request.setting == "small" and not {"T", "d"} & request.given and T * d > LARGEST:
-            continue
-        regression_recipe(T, d, B)
-        budget = request.budget or regression_budget(T, d, B)
-        every = min(max(10, budget // 50), budget)
-        settings.append(
-            {
-                "runs": str(request.folder / "runs"), "n_positions": T, "d": d, "n_copies": B, "seed": cell["seed"],
-                "budget": budget, "every": every,
-            }
-        )  # fmt: skip
-    return settings
+    axes = {name: request.axes[name] for name in ("T", "d", "B", "seed")}
+    return [
+        regression_setting(request, **cell)
+        for cell in grid(**axes)
+        if request.setting == "paper" or {"T", "d"} & request.given or cell["T"] * cell["d"] <= LARGEST
+    ]
 
 
-def _loss(each: Mapping[str, Any]) -> pd.DataFrame:
-    return select(read_table(run_path("regression", **each)), "Loss", "squared_error")
+def _special(request: FigureRequest) -> list[dict[str, Any]]:
+    """Return the runs with repetition across samples: at the smallest T, of every d whose run without it is small."""
+    T = min(request.axes["T"])
+    return [
+        regression_setting(request, T, d, p=p, seed=seed)
+        for d in request.axes["d"]
+        for p in request.axes["p"]
+        for seed in request.axes["seed"]
+        if p > 0 and (request.setting == "paper" or T * d <= LARGEST // 2)
+    ]
+
+
+def _by_share(ax: Axes, runs: pd.DataFrame) -> None:
+    """Draw the plateau (steps to loss .4, where the interval ends) against d, a colour a share p."""
+    colours = ordered_colours(sorted(runs["p"].unique()))
+    for p, rows in runs.groupby("p"):
+        line = rows.groupby("d")["hi_80"].mean()
+        ax.plot(line.index, line, "o-", color=colours[p], label=f"p = {p:g}", markersize=4)
+    log_log(ax, runs["d"])
+    finish(ax, "across samples, the shortest T", xlabel="d", ylabel="steps to loss .4")
+
+
+def _speed_ups(runs: pd.DataFrame) -> list[dict[str, str]]:
+    """Return how much faster loss .4 comes with p > 0, size by size, seeds averaged; bounds from the evaluations."""
+    times = mean_times(runs, ("T", "d", "p"), "_80")
+    return [
+        ratio_number(f"times faster to loss .4, p = {p:g}, T = {T}, d = {d}", "> 1, more with d", times[T, d, 0], own)
+        for (T, d, p), own in times.items()
+        if p > 0 and (T, d, 0) in times
+    ]
+
+
+def _time_row(row: Mapping[Any, Any], suffix: str = "", by: str = "B") -> dict[str, str]:
+    level = ".4" if suffix else ".1"
+    what = f"steps to loss {level}, T = {row['T']}, d = {row['d']}, {by} = {row[by]:g}, seed {row['seed']}"
+    law = 0.76 * row["d"] ** 1.29 * (row["T"] / row["B"]) ** 0.80
+    lo, hi = row[f"lo{suffix}"], row[f"hi{suffix}"]
+    return number(what, "-" if suffix else f"{law:.0f} (the law)", _middle({"lo": lo, "hi": hi}), f"({lo:g}, {hi:g}]")
+
+
+def _middle(row: Mapping[Any, Any]) -> str:
+    """Return the middle of the two evaluations between which a time lies."""
+    return f"> {row['lo']:g}" if row["hi"] == float("inf") else f"{(row['lo'] + row['hi']) / 2:g}"

@@ -1,6 +1,6 @@
 """One run of the toy attention model by SGD: from a setting to the interval in which its plateau ends."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 import torch
@@ -58,16 +58,49 @@ def run_toy(
 
     Source: Zucchet et al. (2025), arXiv:2505.17863, Figure 9.
     """
-    task = check_toy(T, d, B, p, seed, budget, every)
+    check_toy(T, d, B, p, seed, budget, every)
+    threshold = 2 * THRESHOLD * population_loss(torch.zeros(T), torch.zeros(d, d), _task(T, d, B, p, seed).teacher(), B)
+    for step, loss in descend_toy(T, d, B, p, seed, weights, learning_rate, batch_size, budget, every):
+        if step and loss <= threshold:
+            return {"lo": float(step - every), "hi": float(step)}
+    return {"lo": float(budget // every * every), "hi": float("inf")}
+
+
+def run_toy_curve(T: int, d: int, seed: int = 0, budget: int = BUDGET, every: int = EVERY) -> Mapping[str, list[float]]:
+    """Train the toy model from random weights for a number of steps; return its `steps` and test `losses`.
+
+    Raises:
+        ValueError: parameters without a meaning.
+
+    Source: Zucchet et al. (2025), arXiv:2505.17863, Figure 9.
+    """
+    check_toy(T, d, seed=seed, budget=budget, every=every)
+    curve = list(descend_toy(T, d, seed=seed, weights="random", budget=budget, every=every))
+    return {"steps": [float(step) for step, _ in curve], "losses": [loss for _, loss in curve]}
+
+
+def descend_toy(
+    T: int,
+    d: int,
+    B: int = 1,
+    p: float = 0.0,
+    seed: int = 0,
+    weights: Literal["zero", "random"] = "zero",
+    learning_rate: float = 1.0,
+    batch_size: int = 32,
+    budget: int = BUDGET,
+    every: int = EVERY,
+) -> Iterator[tuple[int, float]]:
+    """Yield (step, test loss) at step 0 and every `every` updates; the arguments are those of `run_toy`."""
     if weights not in ("zero", "random"):
         raise ValueError(f'weights must be "zero" or "random", got {weights!r}')
+    task = _task(T, d, B, p, seed)
     toy = build_toy(T, d)
     if weights == "random":
         generator = torch.Generator().manual_seed(derive_seed(seed, INIT))
         with torch.no_grad():
             toy.W.copy_(torch.randn(d, d, generator=generator) / d**0.5)
     stream, teacher = task.stream(seed), task.teacher()
-    threshold = THRESHOLD / 0.5 * population_loss(torch.zeros(T), torch.zeros(d, d), teacher, B)
     optimiser = torch.optim.SGD(toy.parameters(), lr=learning_rate)
 
     def loss_at(step: int) -> Tensor:
@@ -75,9 +108,8 @@ def run_toy(
         return training_loss(toy(batch.tokens), batch.targets[:, -1])
 
     for step in descend(optimiser, loss_at, 0, budget):
-        if step % every == 0 and population_loss(toy.logits, toy.W, teacher, B) <= threshold:
-            return {"lo": float(step - every), "hi": float(step)}
-    return {"lo": float(budget // every * every), "hi": float("inf")}
+        if step % every == 0:
+            yield step, population_loss(toy.logits, toy.W, teacher, B)
 
 
 def build_toy(n_positions: int, d: int) -> Any:
@@ -118,6 +150,10 @@ def check_toy(
     """
     if not 1 <= every <= budget:
         raise ValueError(f"the budget, {budget} steps, must reach the second evaluation, after {every} (at least 1)")
+    return _task(T, d, B, p, seed)
+
+
+def _task(T: int, d: int, B: int, p: float, seed: int) -> SparseRegression:
     return SparseRegression(n_positions=T, d=d, n_copies=B, p=p, seed=seed)
 
 

@@ -1,25 +1,26 @@
 """Figures 1 and 2 of the emergence of sparse attention: the toy model, its reduced flows, and their power laws."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from stagewise.detection.power_law import fit_log_linear
+from stagewise.detection.power_law import PowerLaw, fit_log_linear
 from stagewise.experiments.emergence.grids import FigureRequest
-from stagewise.experiments.emergence.numbers import Result, law_of, number
-from stagewise.experiments.emergence.panels import draw_law, panels
+from stagewise.experiments.emergence.numbers import law_numbers, law_of
+from stagewise.experiments.emergence.panels import draw_law, finish, log_log, panels
 from stagewise.experiments.emergence.toy_attention import check_toy, run_toy
+from stagewise.experiments.published import Result, bounds, mean_over, number, table_of
 from stagewise.plot.colours import ordered_colours
 from stagewise.plot.power_law import collapse
 from stagewise.sweeping import grid, sweep
 from stagewise.theory.cross_sample import CrossSampleRepetition
-from stagewise.theory.dynamics import solve
 from stagewise.theory.plateau_flow import AbstractPlateauFlow, plateau, plateau_of_descent
 from stagewise.theory.sparse_attention import SparseAttention
+from stagewise.theory.trajectories import first_time, follow
 
 LENGTHS = (256, 512, 1024, 2048, 4096)
 WIDTHS = (16, 32, 64, 128, 256)
@@ -36,47 +37,67 @@ def figure_1(request: FigureRequest) -> Result:
     descent = descent_times()
     law = fit_log_linear(descent, "T, d")
     of_sgd = law_of(runs, ("T", "d"))
-    flow = plateau(SparseAttention(512, 64))
-    figure, (left, middle, right) = panels(3)
-    flows = {f"d = {d}": SparseAttention(512, d) for d in (16, 32, 64)}
-    loss_curves(left, flows, "reduced flow, T = 512")
+    figure, (losses, inside, middle, right) = panels(4)
+    loss_curves(losses, {f"d = {d}": SparseAttention(512, d) for d in (16, 32, 64)}, "reduced flow, T = 512")
+    path = follow(SparseAttention(512, 64), np.linspace(0, SHOWN, 1601))
+    weights_and_attention(inside, path)
     collapse(descent, law, "d", "time (rate * steps)", middle)
     draw_law(right, runs, of_sgd, "d", "SGD steps")
-    numbers = [
-        number("T_plateau(T=512, d=64), reduced flow", "-", f"{flow:.1f}", "the closed form gives 5134"),
-        number("T_plateau(T, d), gradient descent at rate 10", "1.51 T^.99 d^.49 (R2 .999)", law),
-        number(
-            f"T_plateau(T, d), SGD on the model, {len(runs)} runs", "as the flow (Fig. 9)", of_sgd,
-            "smaller T and d" if request.setting == "small" else "",
-        ),
-        number("SGD steps over the flow's time", "1 (Fig. 9)", sgd_over_flow(runs), "geometric mean"),
-    ]  # fmt: skip
-    return Result(figure, pd.DataFrame(numbers))
+    flow = plateau(SparseAttention(512, 64))
+    small = "smaller T and d" if request.setting == "small" else ""
+    rows = [
+        number("T_plateau(T=512, d=64), reduced flow, time", "-", f"{flow:.1f}", remark="the closed form gives 5134"),
+        *moments(path),
+        *law_numbers("T_plateau(T, d), gradient descent at rate 10", "1.51 T^.99 d^.49 (R2 .999)", law),
+        *law_numbers("T_plateau(T, d), SGD on the model", "as the flow", of_sgd, small),
+        sgd_over_flow(runs),
+    ]
+    return Result(figure, table_of(rows))
 
 
 def figure_2(request: FigureRequest) -> Result:
     """Draw how both repetitions shorten the plateau of the flow, and what SGD on the model itself does."""
     runs = sgd_runs(request)
     tied, shared = repetition_times(), cross_sample_times()
-    of_ratio, of_share = fit_log_linear(tied, "T / B, d"), fit_log_linear(shared, "d ** 0.5 * T / f")
+    of_ratio, of_share = fit_log_linear(tied, "T / B, d"), fit_log_linear(shared, "x")
     free = pd.DataFrame({"B": COPIES, "time": [plateau(SparseAttention(4096, 16, B, "free")) for B in COPIES]})
-    of_free = fit_log_linear(free, "B")
-    of_sgd = law_of(runs, ("T", "d", "B", "f"))
-    figure, (left, middle, right) = panels(3)
-    loss_curves(left, {f"B = {B}": SparseAttention(512, 64, B) for B in (1, 2, 4)}, "reduced flow, tied logits")
-    loss_curves(middle, {f"p = {p}": CrossSampleRepetition(512, 64, p) for p in SHARES}, "across samples")
-    draw_law(right, runs, of_sgd, "B", "SGD steps")
+    copied, special = runs[runs["p"] == 0], runs[runs["B"] == 1]
+    of_copies, of_special = law_of(copied, ("T", "d", "B")), law_of(special, ("x",))
+    figure, (left, middle, right, last) = panels(4)
+    plateaus(left, tied, "B", of_ratio, "reduced flow, tied logits, T = 4096")
+    plateaus(middle, shared, "p", of_share, "reduced flow, across samples, T = 4096")
+    draw_law(right, copied, of_copies, "B", "SGD steps")
+    draw_law(last, special, of_special, "p", "SGD steps")
     ratio = of_share.constant * (64**0.5 * 4096) ** of_share.exponents[0] / plateau(SparseAttention(4096, 64))
-    numbers = [
-        number(
-            "T_plateau(T / B, d), reduced flow, T = 4096", "1.51 (T/B)^.99 d^.49", of_ratio, "constant: see PAPERS.md"
+    rows = [
+        *law_numbers("T_plateau(T / B, d), reduced flow, T = 4096", "1.51 (T/B)^.99 d^.49", of_ratio),
+        *law_numbers(
+            "T_plateau(B), all T logits free, flow, T = 4096", "B^-.99", fit_log_linear(free, "B"),
+            "the paper ties the B logits",
         ),
-        number("exponent of B, all T logits free (flow, T = 4096)", "-.99", of_free, "the paper ties the B logits"),
-        number("exponents, SGD on the model with all its logits", "-.99 for B", of_sgd, "trained here"),
-        number("T_plateau, x = sqrt(d) T / f(p, d), T = 4096", "2.15 x^1.02 (R2 .992)", of_share, "2.15 not found"),
-        number("that law at p = 0, d = 64 over the flow's own time", "1.99", f"{ratio:.2f}", "should be near 1"),
-    ]
-    return Result(figure, pd.DataFrame(numbers))
+        *law_numbers("T_plateau, SGD on the model with all its logits", "B^-.99", of_copies),
+        *law_numbers("T_plateau, x = sqrt(d) T / f(p, d), T = 4096", "2.15 x^1.02 (R2 .992)", of_share),
+        number("that law at p = 0, d = 64 over the flow's own time", "1.99", f"{ratio:.2f}", remark="should be near 1"),
+        *law_numbers("T_plateau of x, SGD on the model, B = 1", "as the flow", of_special),
+        *(sgd_over_flow(special[special["p"] == p], p) for p in sorted(special["p"].unique())),
+    ]  # fmt: skip
+    return Result(figure, table_of(rows))
+
+
+def moments(path: pd.DataFrame) -> list[dict[str, str]]:
+    """Return when weights, attention and loss of a followed flow reach half-way marks, as rows of numbers.
+
+    Source: Zucchet et al. (2025), arXiv:2505.17863, Figure 1b: w and alpha over time; it prints no numbers.
+    """
+    times, weights, attention = (path[name].to_numpy() for name in ("time", "w", "attention"))
+    reached = {
+        "w reaches 1": first_time(times, weights, 1.0),
+        "attention has doubled": first_time(times, attention, 2 * attention[0]),
+        "attention is one half": first_time(times, attention, 0.5),
+        "w is largest": float(times[weights.argmax()]),
+    }
+    rows = [number(f"time at which {what}, T = 512, d = 64", "-", f"{time:.0f}") for what, time in reached.items()]
+    return [*rows, number("largest w (target sqrt(d) = 8)", "above sqrt(d)", f"{weights.max():.2f}")]
 
 
 def descent_times() -> pd.DataFrame:
@@ -95,7 +116,7 @@ def cross_sample_times() -> pd.DataFrame:
     """Return the plateau of the flow with a special vector in a share p, for the grid of Figure 2 (right)."""
     flows = [CrossSampleRepetition(4096, d, p) for p in SHARES for d in WIDTHS]
     rows = [(flow.n_positions, flow.d, flow.p, flow.speed_up, plateau(flow)) for flow in flows]
-    return pd.DataFrame(rows, columns=["T", "d", "p", "f", "time"])
+    return _with_x(pd.DataFrame(rows, columns=["T", "d", "p", "f", "time"]))
 
 
 def sgd_runs(request: FigureRequest) -> pd.DataFrame:
@@ -107,7 +128,7 @@ def sgd_runs(request: FigureRequest) -> pd.DataFrame:
         ValueError: a size of the grid is out of range; nothing was trained.
     """
     budget = {} if request.budget is None else {"budget": request.budget}
-    settings: list[dict[str, Any]] = [cell | {"p": float(cell.get("p", 0))} | budget for cell in grid(**request.axes)]
+    settings: list[dict[str, Any]] = [cell | budget for cell in cells(request.axes)]
     for cell in settings:
         check_toy(**cell)
     runs = sweep(
@@ -118,28 +139,62 @@ def sgd_runs(request: FigureRequest) -> pd.DataFrame:
         cost=lambda cell: cell["T"] * math.sqrt(cell["d"]),
         progress=request.progress,
     )
-    return runs.assign(f=np.sqrt(runs["p"] ** 2 * runs["d"] + (1 - runs["p"]) ** 2))
+    return _with_x(runs.assign(f=np.sqrt(runs["p"] ** 2 * runs["d"] + (1 - runs["p"]) ** 2)))
 
 
-def sgd_over_flow(runs: pd.DataFrame) -> str:
-    """Say how long SGD at rate 1 took against the flow (B = 1): the geometric mean over the runs that got there."""
-    seen = runs[np.isfinite(runs["hi"])]
-    if seen.empty:
-        return f"all {len(runs)} runs are censored"
-    flow = [plateau(SparseAttention(int(T), int(d))) for T, d in zip(seen["T"], seen["d"], strict=True)]
-    ratio = f"{np.exp(np.log(seen['hi'] / flow).mean()):.2f}"
-    return ratio if len(seen) == len(runs) else f"{ratio} in {len(seen)} of {len(runs)} runs; the others are censored"
+def _with_x(times: pd.DataFrame) -> pd.DataFrame:
+    """Add x = sqrt(d) T / f, of which the plateau is a power."""
+    return times.assign(x=np.sqrt(times["d"]) * times["T"] / times["f"])
+
+
+def cells(axes: Mapping[str, tuple[int | float, ...]]) -> list[dict[str, Any]]:
+    """Return the cells of a grid with repetition in context alone (every B), then across samples alone (every p > 0).
+
+    >>> cells({"T": (8,), "B": (1, 2), "p": (0, 0.5)})
+    [{'T': 8, 'B': 1, 'p': 0.0}, {'T': 8, 'B': 2, 'p': 0.0}, {'T': 8, 'B': 1, 'p': 0.5}]
+    """
+    copies, shares = axes.get("B", (1,)), axes.get("p", (0,))
+    others = {name: values for name, values in axes.items() if name not in ("B", "p")}
+    kinds = dict.fromkeys([*((B, 0.0) for B in copies), *((1, float(p)) for p in shares if p != 0)])
+    return [cell | {"B": B, "p": p} for B, p in kinds for cell in grid(**others)]
+
+
+def sgd_over_flow(runs: pd.DataFrame, p: int | float = 0) -> dict[str, str]:
+    """Return how long SGD at rate 1 took against the flow (B = 1, one p): the geometric mean over the runs."""
+    what = "SGD steps over the flow's time, B = 1" + (f", p = {p:g}" if p else "")
+    single = runs[(runs["B"] == 1) & (runs["p"] == p)]
+    seen = single[np.isfinite(single["hi"])]
+    remark = f"{len(seen)} of {len(single)} runs, geometric mean" + "; the others are censored" * (
+        len(seen) < len(single)
+    )
+    flow = [plateau(CrossSampleRepetition(int(T), int(d), float(p))) for T, d in zip(seen["T"], seen["d"], strict=True)]
+    mean, lo, hi = np.exp(mean_over(np.log(seen["hi"].to_numpy() / flow)))
+    return number(what, "1", f"{mean:.2f}" if len(seen) else "not known", bounds(lo, hi), remark)
 
 
 def loss_curves(ax: Axes, flows: Mapping[str, AbstractPlateauFlow], title: str) -> None:
     """Draw the test loss of flows over time."""
     colours = ordered_colours(list(flows))
+    times = np.linspace(0, SHOWN, 1200)
     for label, flow in flows.items():
-        times = np.linspace(0, SHOWN, 1200)
-        states = solve(flow, times)
-        losses: Sequence[float] = [flow.test_loss(state) for state in states]
-        ax.plot(times, losses, color=colours[label], label=label, linewidth=1.4)
-    ax.set(xlabel="time", ylabel="test loss", ylim=(0, 0.52), xlim=(0, SHOWN))
-    ax.set_title(title, fontsize=9)
-    ax.legend(frameon=False, fontsize=8)
-    ax.spines[["top", "right"]].set_visible(False)
+        ax.plot(times, follow(flow, times)["test_loss"], color=colours[label], label=label, linewidth=1.4)
+    finish(ax, title, xlabel="time", ylabel="test loss", ylim=(0, 0.52), xlim=(0, SHOWN))
+
+
+def weights_and_attention(ax: Axes, path: pd.DataFrame) -> None:
+    """Draw w over its target and the attention on the relevant token over time (Figure 1b)."""
+    target = path["w"] / math.sqrt(64)
+    colours = ordered_colours(["w / sqrt(d)", "attention"])
+    for (label, colour), values in zip(colours.items(), (target, path["attention"]), strict=True):
+        ax.plot(path["time"], values, color=colour, label=label, linewidth=1.4)
+    finish(ax, "weights before attention, T = 512, d = 64", xlabel="time", xlim=(0, path["time"].iloc[-1]))
+
+
+def plateaus(ax: Axes, times: pd.DataFrame, by: str, law: PowerLaw, title: str) -> None:
+    """Draw plateau against d, a colour a value of `by`, with the law dashed."""
+    colours = ordered_colours(list(times[by].unique()))
+    for value, rows in times.groupby(by):
+        ax.plot(rows["d"], rows["time"], "o", color=colours[value], markersize=4, label=f"{by} = {value:g}")
+        ax.plot(rows["d"], law.predict(rows), "--", color=colours[value], linewidth=0.9)
+    log_log(ax, times["d"])
+    finish(ax, title, xlabel="d", ylabel="plateau, time")

@@ -1,15 +1,17 @@
-"""Make a figure of incremental learning in one call: what the command and the example scripts do."""
+"""Make a figure of incremental learning, or all, in one call: what the command does."""
 
-import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from stagewise.checkpoints.run_folder import write
-from stagewise.experiments.incremental.figures import draw, ode
-from stagewise.experiments.incremental.recipes import FIGURES, SETTINGS
+from stagewise.experiments.incremental.figures import draw, measured_runs
+from stagewise.experiments.incremental.flow import figure_10, figure_theorems
+from stagewise.experiments.incremental.numbers import figure_numbers
+from stagewise.experiments.incremental.recipes import FIGURES, runs
 from stagewise.experiments.incremental.runs import run_figure
-from stagewise.experiments.incremental.summary import in_words, over_seeds
-from stagewise.models.process import one_thread
+from stagewise.experiments.published import Result, show, table_of
+
+FLOWS: dict[str, Callable[[], Result]] = {"10": figure_10, "theorems": figure_theorems}
+"""The figures of the theory, which train nothing."""
 
 
 def make(
@@ -22,13 +24,13 @@ def make(
     workers: int = 1,
     progress: bool = True,
 ) -> Path:
-    """Run what a figure shows, print its numbers beside the paper's, draw it, print where it is and return that.
+    """Run what a figure shows, draw it, print its numbers beside the paper's and where all is; return the picture's.
 
     Args:
-        figure: one of FIGURES, or "10".
+        figure: one of FIGURES, or of FLOWS: "10", or "theorems" for Theorems 3 and 4.
         folder: where the runs go, which the figures of a setting share; None takes runs/incremental/SETTING.
         setting: "small" or "paper".
-        seeds: of everything; None takes as many as the figure shows.
+        seeds: of everything; None takes those of `recipes.seeds_of`.
         restricted: whether to train restricted-context baselines where the figure shows none.
         workers: processes, of one thread each.
         progress: show bars.
@@ -37,26 +39,36 @@ def make(
         ValueError: there is no such figure or setting, or a run folder belongs to another recipe.
     """
     folder = folder or Path("runs/incremental") / setting
-    if figure == "10":
-        drawn = ode()
+    if figure in FLOWS:
+        result = FLOWS[figure]()
     else:
         summary = run_figure(figure, folder, setting, seeds, restricted=restricted, workers=workers, progress=progress)
-        print(in_words(over_seeds(summary)))
-        print(f"the paper, at its size: {FIGURES[figure].published}")
-        drawn = draw(figure, folder, summary)
-    path = write(folder / f"figure-{figure}.png", lambda partial: drawn.savefig(partial, format="png", dpi=150))
-    print(path)
-    return path
+        measured = measured_runs(folder, summary)
+        numbers = table_of(figure_numbers(figure, setting, summary, measured))
+        result = Result(draw(figure, measured, summary), numbers)
+    path = folder / f"figure-{figure}"
+    show(result, path)
+    return path.with_suffix(".png")
 
 
-def script(figure: str) -> Path:
-    """Make the figure as the arguments say: [FOLDER] [--setting small|paper] [--seeds N] [--workers N]."""
-    parser = argparse.ArgumentParser(description=f"Figure {figure} of arXiv:2602.19143")
-    parser.add_argument("folder", nargs="?", type=Path, help="where the runs go; what is in it is not done again")
-    parser.add_argument("--setting", choices=SETTINGS, default="small")
-    parser.add_argument("--seeds", type=int, help="how many; where not given, as many as the figure shows")
-    parser.add_argument("--workers", type=int, default=1, help="processes, of one thread each")
-    given = parser.parse_args()
-    one_thread()
-    seeds = None if given.seeds is None else range(given.seeds)
-    return make(figure, given.folder, given.setting, seeds, workers=given.workers)
+def make_all(setting: str, folder: Path | None = None, *, workers: int = 1, progress: bool = True) -> list[Path]:
+    """Make every figure, the shortest ones first; what is finished is not done again, so that it can be killed.
+
+    At the paper's size that takes days of a core: `recipes.seeds_of` has the seeds. Returns the pictures.
+
+    Args:
+        setting: "small" or "paper".
+        folder: as in `make`.
+        workers: processes, of one thread each.
+        progress: show bars.
+
+    Raises:
+        ValueError: there is no such setting, or a run folder belongs to another recipe.
+    """
+    length = {figure: max(run.recipe.plan.steps for run in runs(figure, setting)) for figure in FIGURES}
+    order = [*FLOWS, *sorted(FIGURES, key=lambda figure: (length[figure], FIGURES[figure].kind == "compare"))]
+    pictures = []
+    for figure in order:
+        print(f"figure {figure}:", flush=True)
+        pictures.append(make(figure, folder, setting, workers=workers, progress=progress))
+    return pictures

@@ -1,4 +1,4 @@
-"""Draw the figures of incremental learning from the run folders of a sweep; Figure 10 from its equation."""
+"""Draw the figures of incremental learning from the run folders of a sweep."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -13,26 +13,32 @@ from stagewise.experiments.incremental.compare import compare
 from stagewise.experiments.incremental.recipes import FIGURES
 from stagewise.reporting.measured import Measured, read_measured
 from stagewise.table import heads_in, select
-from stagewise.theory.competitive import plateau_losses
-from stagewise.theory.dynamics import predict
-from stagewise.theory.tensor_factorisation import TensorFactorisation
 
 MAPS = 4
 """Maps of a run that fit beside each other."""
 
 
-def draw(figure: str, folder: Path, summary: pd.DataFrame) -> Figure:
-    """Draw a figure from the tables of its runs.
+def measured_runs(folder: Path, summary: pd.DataFrame) -> dict[str, Measured]:
+    """Return what the runs of a figure measured, by name, with their maps.
 
     Args:
-        figure: its number in the paper, one of FIGURES.
         folder: holds the run folders.
         summary: from `run_figure`: a row a run.
 
     Raises:
         FileNotFoundError: a run was not measured yet.
     """
-    measured = {row["run"]: _with_maps(folder / row["folder"]) for row in summary.to_dict("records")}
+    return {row["run"]: _with_maps(folder / row["folder"]) for row in summary.to_dict("records")}
+
+
+def draw(figure: str, measured: Mapping[str, Measured], summary: pd.DataFrame) -> Figure:
+    """Draw a figure from the tables of its runs.
+
+    Args:
+        figure: its number in the paper, one of FIGURES.
+        measured: from `measured_runs`.
+        summary: from `run_figure`: a row a run.
+    """
     kind = FIGURES[figure].kind
     if kind == "compare":
         return compare({name: run.table for name, run in measured.items()}, summary, best=figure == "5")
@@ -108,26 +114,3 @@ def _parts(names: Iterable[str], width: int | float, height: int | float) -> tup
 
 def _ends(run: Measured) -> list[int]:
     return [int(run.table["step"].max())] if run.stages is None else run.stages.table["end"].tolist()
-
-
-def ode(theory: TensorFactorisation | None = None, until: int = 500) -> Figure:
-    """Draw Figure 10: the loss of the reduced dynamics over time with its plateaus, and each head's attention masses.
-
-    Args:
-        theory: the dynamics; None takes those of the figure.
-        until: the time to solve to.
-
-    Source: Yüksel et al. (2026), arXiv:2602.19143, Figure 10.
-    """
-    theory = theory or TensorFactorisation()
-    table = predict(theory, range(until + 1))
-    figure = Figure(figsize=(11, 6), layout="constrained")
-    above, below = figure.subfigures(2, squeeze=False).flat
-    loss = plot.loss_curve(table, ax=above.subplots())
-    for level in plateau_losses(theory):
-        loss.axhline(level, color="#bbbbbb", linewidth=0.7, label="_plateau", zorder=0)
-    loss.set_xlabel("time of the gradient flow (log scale; linear near 0)")
-    for head, ax in enumerate(below.subplots(1, theory.n_heads, squeeze=False).flat):
-        plot.head_masses(table, 0, head, ax=ax)
-        ax.set_xlabel("time of the flow")
-    return figure

@@ -36,55 +36,54 @@ _OVERLAP: dict[str, dict[str, Any]] = {"small": {}, "paper": {"plan": {"steps": 
 
 
 class Shown(NamedTuple):
-    """What a figure shows.
+    """What a figure shows; `published.py` has its numbers.
 
     Args:
         kind: "compare" overlays variants, "stages" draws each run's KL and its maps at the ends of stages, "curves"
             its KL and loss, "maps" its attention maps alone, "heads" each head's masses and values.
         variants: names of `variants`; one that ends in "=" stands for all that begin so.
-        published: what the paper's figure shows, at its own size; steps, and KL to the full reference in nats.
-        seeds: how many, where not asked for otherwise.
         restricted: whether the trained restricted-context models belong to it.
     """
 
     kind: Literal["compare", "stages", "curves", "maps", "heads"]
     variants: tuple[str, ...]
-    published: str
-    seeds: int = 1
     restricted: bool = False
 
 
 FIGURES = {
-    "1": Shown("stages", ("base",), "stages end at 330 and 575, KL 0.09 at 1100"),
-    "2": Shown("maps", ("full",), "60: all heads on I(1); 300: one on I(2); 1000: one head a group"),
-    "3": Shown("curves", ("full",), "stages end at 65 and 450; the closest context is 4, 8, then 12", restricted=True),
-    "4L": Shown("compare", ("scale=",), "stage 1 ends at 110 (Xavier), 210 (1e-3), 320 (1e-6), never (0)", seeds=3),
-    "4R": Shown("compare", ("m=",), "m = 1: one drop, over by 200; 1.3: by 270; 1.5: by 370, two shoulders", seeds=3),
-    "5": Shown(
-        "compare",
-        ("n=",),
-        "n = 600, 2000, 9000, fresh: best excess 1.33, 0.81, 0.09, 0.02; 1, 2, 3 stages complete",
-        seeds=3,
-        restricted=True,
-    ),
-    "6": Shown("curves", ("fresh",), "stages end at 330 and 580, KL 0.02 at the end"),
-    "7": Shown("maps", ("fresh",), "steps 0, 270, 580, 1500: no group, I(1), I(2) too, a head a group"),
-    "8": Shown("curves", ("reversed",), "stages end at 90 and 410, KL 0.27 at the end", seeds=3),
-    "9": Shown("maps", ("reversed",), "steps 0, 70, 375, 1500: the farthest group first"),
-    "11": Shown("curves", ("layers=2",), "stages end at 180 and 370, KL 0.07 at the end"),
-    "12": Shown("curves", ("full-layers=2",), "stages end at 70 and 200, the first less visible; KL 0.15 at the end"),
-    "13": Shown("curves", ("alpha=0.7,0.3",), "stages end at 130 and 280, KL 0.09 at the end"),
-    "14": Shown("maps", ("alpha=0.7,0.3",), "each group checkered: the two lags of a pair differ"),
-    "15": Shown("curves", ("overlap-heads=",), "4 heads: stages end at 150 and 700, KL 0.15 at the end"),
-    "16": Shown("maps", ("overlap-heads=3",), "3 heads: overlapping bands, in a less canonical order"),
-    "17": Shown("maps", ("overlap-heads=4",), "4 heads: they cover the overlapping bands"),
-    "18": Shown("curves", ("full-sgd",), "stages end at 600 and 4000, KL 0.17 at 7000"),
-    "19": Shown("maps", ("full-sgd",), "steps 0, 600, 3800, 6600: the same order as with Adam"),
-    "B": Shown("heads", ("frobenius",), "heads part at 300; the I(1) head's values on A*_3 become negative"),
-    "heads": Shown("compare", ("heads=",), "no figure: two heads leave the third group, a fourth shares I(1)", seeds=3),
+    "1": Shown("stages", ("base",)),
+    "2": Shown("maps", ("full",)),
+    "3": Shown("curves", ("full",), restricted=True),
+    "4L": Shown("compare", ("scale=",)),
+    "4R": Shown("compare", ("m=",)),
+    "5": Shown("compare", ("n=",), restricted=True),
+    "6": Shown("curves", ("fresh",)),
+    "7": Shown("maps", ("fresh",)),
+    "8": Shown("curves", ("reversed",)),
+    "9": Shown("maps", ("reversed",)),
+    "11": Shown("curves", ("layers=2",)),
+    "12": Shown("curves", ("full-layers=2",)),
+    "13": Shown("curves", ("alpha=0.7,0.3",)),
+    "14": Shown("maps", ("alpha=0.7,0.3",)),
+    "15": Shown("curves", ("overlap-heads=",)),
+    "16": Shown("maps", ("overlap-heads=3",)),
+    "17": Shown("maps", ("overlap-heads=4",)),
+    "18": Shown("curves", ("full-sgd",)),
+    "19": Shown("maps", ("full-sgd",)),
+    "B": Shown("heads", ("frobenius",)),
+    "heads": Shown("compare", ("heads=",)),
 }
 """Those that train, and "heads", the head-count sweep that the paper describes without a figure. Figure 10 is an
-ordinary differential equation: `incremental_figures.ode`."""
+ordinary differential equation: `flow.figure_10`."""
+
+
+def seeds_of(figure: str, setting: str) -> range:
+    """Return the seeds that a figure takes where none are asked for: three; at the paper's size one, but of Figure 1.
+
+    >>> seeds_of("6", "small"), seeds_of("6", "paper"), seeds_of("1", "paper")
+    (range(0, 3), range(0, 1), range(0, 3))
+    """
+    return range(3 if setting == "small" or figure == "1" else 1)
 
 
 class Run(NamedTuple):

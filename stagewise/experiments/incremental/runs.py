@@ -11,13 +11,13 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from stagewise.analysis import run_batch
-from stagewise.baselines import link_baselines
 from stagewise.checkpoints import run_folder
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.experiments.incremental import markov
-from stagewise.experiments.incremental.recipes import FIGURES, Run, runs
+from stagewise.experiments.incremental.recipes import FIGURES, Run, runs, seeds_of
 from stagewise.experiments.incremental.shared_baselines import shared_baseline
 from stagewise.experiments.incremental.summary import run_numbers
+from stagewise.measurement.baselines import link_baselines
 from stagewise.measurement.engine import measure
 from stagewise.recipe import Recipe
 from stagewise.sweeping import worker_pool
@@ -130,7 +130,7 @@ def run_figure(
         figure: one of FIGURES.
         folder: holds the run folders; figures of one setting share it, and so the runs that they have in common.
         setting: "small" or "paper".
-        seeds: of everything; None takes 0, 1, ..., as many as the figure shows.
+        seeds: of everything; None takes those of `seeds_of`.
         restricted: whether to train the shared baselines where the figure does not show them.
         workers: processes, of one thread each.
         progress: show bars.
@@ -138,8 +138,7 @@ def run_figure(
     Raises:
         ValueError: there is no such figure or setting, or a run folder belongs to another recipe.
     """
-    chosen = seeds if seeds is not None else range(FIGURES[figure].seeds if figure in FIGURES else 1)
-    sweep = runs(figure, setting, chosen)
+    sweep = runs(figure, setting, seeds if seeds is not None else seeds_of(figure, setting))
     baselines = restricted or FIGURES[figure].restricted
     summary = run_sweep(sweep, folder, restricted=baselines, workers=workers, progress=progress)
     path = Path(folder) / f"summary-{figure}.csv"

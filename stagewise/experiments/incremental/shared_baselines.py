@@ -4,8 +4,8 @@ import dataclasses
 from pathlib import Path
 
 from stagewise.architecture import OneHotInit
-from stagewise.baselines import restricted_recipe
 from stagewise.checkpoints.digest import short_digest
+from stagewise.measurement.baselines import restricted_recipe
 from stagewise.recipe import Recipe, Seeds
 from stagewise.tasks import MarkovChain
 from stagewise.training import train

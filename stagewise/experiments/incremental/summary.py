@@ -3,14 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from scipy import stats
 
 from stagewise.detection.frames import families
 from stagewise.detection.stages import find_stages, stages_of
 from stagewise.experiments.incremental.early_stopping import early_stop
-from stagewise.table import LEVEL, select
+from stagewise.experiments.published import mean_over
+from stagewise.table import select
 
 QUANTITIES = ("end_1", "end_2", "stages", "completed", "best_step", "best_excess", "final_kl", "distinct_heads")
 """What is averaged over seeds; ends and best steps in steps, `best_excess` and `final_kl` in nats."""
@@ -62,31 +61,6 @@ def over_seeds(summary: pd.DataFrame) -> pd.DataFrame:
     for variant, rows in summary.groupby("variant", sort=False):
         for quantity in (name for name in QUANTITIES if name in rows):
             values = rows[quantity].dropna().to_numpy(float)
-            mean, half = (values.mean(), _half_width(values)) if values.size else (np.nan, np.nan)
-            interval = {"mean": mean, "lo": mean - half, "hi": mean + half}
+            interval = mean_over(values)._asdict()
             records.append({"variant": variant, "quantity": quantity, **interval, "n": len(values), "seeds": len(rows)})
     return pd.DataFrame(records)
-
-
-def _half_width(values: np.ndarray) -> float:
-    if len(values) < 2:
-        return float("nan")
-    return float(stats.t.ppf((1 + LEVEL) / 2, len(values) - 1) * values.std(ddof=1) / len(values) ** 0.5)
-
-
-def in_words(averages: pd.DataFrame) -> str:
-    """Return the averages as a table of text: a line a variant, "mean [lo, hi]", and how many seeds have a boundary."""
-    cells = averages.assign(text=[_cell(row) for row in averages.to_dict("records")])
-    wide = cells.pivot(index="variant", columns="quantity", values="text")
-    order = [name for name in QUANTITIES if name in wide]
-    return str(wide.loc[averages["variant"].unique(), order].rename_axis(index=None, columns=None).to_string())
-
-
-def _cell(row: dict[Any, Any]) -> str:
-    if not row["n"]:
-        return "none"
-    digits = 0 if abs(row["mean"]) >= 20 else 2
-    text = f"{row['mean']:.{digits}f}"
-    if row["n"] > 1 and row["hi"] > row["lo"]:
-        text += f" [{row['lo']:.{digits}f}, {row['hi']:.{digits}f}]"
-    return text if row["n"] == row["seeds"] else f"{text} ({row['n']} of {row['seeds']})"

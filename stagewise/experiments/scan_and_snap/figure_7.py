@@ -11,6 +11,8 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from stagewise.checkpoints import run_folder
+from stagewise.experiments.published import Result, number, table_of, write_csv
+from stagewise.experiments.scan_and_snap.published import BLOCK_LOSS, PROBE_MAPS
 from stagewise.experiments.scan_and_snap.wikitext_model import BLOCK, PROBE, Baseline, columns, text_loss
 from stagewise.experiments.scan_and_snap.wikitext_training import COLUMNS, Setting, train_baseline
 from stagewise.tasks import WikiText
@@ -21,22 +23,25 @@ BLOCKS = 101
 """First blocks of the text, over which the notebook sums the loss that it prints."""
 
 
-def figure_7(folder: Path, *, data: str | None = None, steps: int = 1500, progress: bool = True) -> str:
-    """Train one layer on WikiText-2 by SGD and draw the probe sequence's attention at four moments.
+def figure_7(
+    folder: Path, *, data: str | None = None, steps: int = 1500, n_layers: int = 1, progress: bool = True
+) -> Result:
+    """Train one layer, or several, on WikiText-2 by SGD and draw the lowest layer's attention on the probe sequence.
 
-    Writes `probe.csv` (`step, entropy, largest, change, loss`), `maps.npz` (`steps`, `attention`), `figure_7.png` and
-    `.svg`; returns what to print. It takes about fifteen minutes of one core; an interrupted run resumes.
+    Writes `probe.csv` (`step, entropy, largest, change, loss`) and `maps.npz` (`steps`, `attention`). One layer takes
+    about fifteen minutes of one core; an interrupted run resumes.
 
     Args:
         folder: where to write.
         data: folder of the text; see `WikiText`.
         steps: minibatches; the maps are drawn at 0, 1/3, 2/3 and all of them.
+        n_layers: 1 is the paper's upper row, 3 its lower one.
         progress: show a bar.
 
     Raises:
         ValueError: fewer than three minibatches.
 
-    Source: Tian et al. (2023), arXiv:2305.16380, Figure 7 (top), with the settings of its notebook: seed 1 here, the
+    Source: Tian et al. (2023), arXiv:2305.16380, Figure 7, with the settings of its notebook: seed 1 here, the
     notebook's is not known; its probe is the same place of the text, rows 3500 to 3534 of the first column.
     """
     if steps < 3:
@@ -44,18 +49,29 @@ def figure_7(folder: Path, *, data: str | None = None, steps: int = 1500, progre
     corpus = WikiText(tokenizer="basic_english", data=data).corpus()
     rows = columns(corpus.ids["train"], COLUMNS)
     moments = [steps * part // 3 for part in range(4)]
-    setting = Setting("sgd", RATE, FFN_RATE, steps, DROPOUT)
+    setting = Setting("sgd", RATE, FFN_RATE, steps, DROPOUT, n_layers)
     looks = dict.fromkeys(moments, lambda model: look(model, rows))
     _, seen = train_baseline(setting, rows, len(corpus.vocabulary), looks, folder, progress=progress)
     maps = {step: seen[step]["attention"].numpy() for step in moments}
     table = _describe(maps, [seen[step]["loss"] for step in moments])
-    run_folder.write(folder / "probe.csv", lambda partial: table.to_csv(partial, index=False))
+    write_csv(folder / "probe.csv", table)
     _write_maps(folder / "maps.npz", maps)
-    figure = draw_maps(maps)
-    for ending in ("png", "svg"):
-        path = folder / f"figure_7.{ending}"
-        run_folder.write(path, lambda partial, ending=ending: figure.savefig(partial, dpi=150, format=ending))  # type: ignore[misc]
-    return table.round(3).to_string(index=False)
+    return Result(draw_maps(maps), table_of(probe_rows(table, n_layers)))
+
+
+def probe_rows(table: pd.DataFrame, n_layers: int = 1) -> list[dict[str, str]]:
+    """Return entropy, largest weight and loss at each moment, beside the published ones of one layer."""
+    rows = []
+    for moment in table.to_dict("records"):
+        step = int(moment["step"])
+        entropy, largest = PROBE_MAPS.get(step, ("-", "-")) if n_layers == 1 else ("-", "-")
+        loss = BLOCK_LOSS.get(step, "-") if n_layers == 1 else "-"
+        rows += [
+            number(f"entropy of the probe map at minibatch {step}, nats", entropy, f"{moment['entropy']:.3f}"),
+            number(f"mean largest weight at minibatch {step}", largest, f"{moment['largest']:.3f}"),
+            number(f"loss on the first 101 blocks at minibatch {step}, nats", loss, f"{moment['loss']:.3f}"),
+        ]
+    return rows
 
 
 @torch.inference_mode()

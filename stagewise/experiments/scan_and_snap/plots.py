@@ -89,6 +89,34 @@ def entropy_by_rates(cells: pd.DataFrame) -> Figure:
     return figure
 
 
+def recall_by_threshold(cells: pd.DataFrame) -> Figure:
+    """Draw the recall of distinct tokens (mean and deviation over seeds) over the threshold, a line a ratio.
+
+    A row of panels a size, a column a rate of Z.
+
+    Source: Tian et al. (2023), arXiv:2305.16380, Figures 11 and 12.
+    """
+    sizes, rates = sorted(cells["num_next"].unique()), sorted(cells["eta_z"].unique())
+    figure = Figure(figsize=(3.1 * len(rates) + 0.8, 2.7 * len(sizes)), layout="constrained")
+    grid = figure.subplots(len(sizes), len(rates), squeeze=False, sharey=True, sharex="row")
+    colours = ordered_colours(sorted(cells["ratio"].unique()))
+    for size, line in zip(sizes, grid, strict=True):
+        for rate, ax in zip(rates, line, strict=True):
+            own = cells[(cells["num_next"] == size) & (cells["eta_z"] == rate)]
+            for i, (ratio, rows) in enumerate(own.groupby("ratio")):
+                ax.errorbar(
+                    rows["threshold"], rows["recall_mean"], rows["recall_std"], color=colours[ratio], marker=marker(i),
+                    markersize=3, linewidth=1.2, capsize=1.5, label=f"{ratio}",
+                )  # fmt: skip
+            ax.set_title(f"K = {size}, eta_Z = {rate:g}", loc="left", fontsize=9)
+            ax.spines[["top", "right"]].set_visible(False)
+        line[0].set_ylabel("recall of distinct tokens")
+    for ax in grid[-1]:
+        ax.set_xlabel("threshold of attention")
+    grid[0, -1].legend(title="eta_Y / eta_Z", frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
+    return figure
+
+
 def _token_axis(ax: Axes, rows: pd.DataFrame, steps: tuple[int, ...]) -> None:
     """Draw the attention to the twenty tokens of class 0 at these steps, common tokens shaded."""
     shown_steps = [step for step in steps if (rows["step"] == step).any()]

@@ -153,3 +153,9 @@ def cells(runs: pd.DataFrame) -> pd.DataFrame:
     """Return each cell's mean and sample standard deviation over the seeds: `entropy_mean`, `entropy_std` (nats)."""
     entropy = runs.groupby(CELL)["entropy"]
     return pd.DataFrame({"entropy_mean": entropy.mean(), "entropy_std": entropy.std()}).reset_index()
+
+
+def recall_cells(recalls: pd.DataFrame) -> pd.DataFrame:
+    """Return each cell's mean and sample standard deviation of recall over the seeds, by threshold."""
+    recall = recalls.groupby([*CELL, "threshold"])["recall"]
+    return pd.DataFrame({"recall_mean": recall.mean(), "recall_std": recall.std()}).reset_index()

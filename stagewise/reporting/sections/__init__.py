@@ -13,6 +13,7 @@ from stagewise.reporting.sections import (
     evidence,
     head_scores,
     heads,
+    interventions,
     last_checkpoint,
     lineage,
     maps,
@@ -31,7 +32,19 @@ SECTIONS: tuple[Section, ...] = tuple(
     module.SECTION
     for module in (
         *(audit, text, stages, onsets, emergence, evidence, heads, lineage, maps, checkpoints, last_checkpoint),
-        *(context, trained_context, ablation, clusters, values, entropy, copying, profiles, weights, head_scores),
+        *(
+            context,
+            trained_context,
+            ablation,
+            interventions,
+            clusters,
+            values,
+            entropy,
+            copying,
+            profiles,
+            weights,
+            head_scores,
+        ),
     )
 )
 """What is shown of the table."""

@@ -8,12 +8,13 @@ import sys
 import time
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
 from stagewise.cli.app import app
 from stagewise.experiments.emergence import figures as emergence
-from stagewise.experiments.emergence.grids import FigureRequest, axes_of
+from stagewise.experiments.emergence.grids import GRIDS, FigureRequest, axes_of
 from stagewise.experiments.emergence.recall import recall_settings
 from stagewise.experiments.emergence.recipes import (
     run_recall,
@@ -33,7 +34,9 @@ def ask(*arguments: str) -> tuple[int, str]:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("--figure 9", "no figure 9 here; there are 1, 2, 3, 4, 5, 17"),
+        ("--figure 18", "no figure 18 here; there are 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17"),
+        ("--figure 6 --grid T=8", "the grid of figure 6 has no axis 'T'; it has none"),
+        ("--figure 14 --grid T=1", "n_positions=1"),
         ("--setting big", "got 'big'"),
         ("--figure 4 --grid N_pairs=64 --grid N_tokens=32", "got n_pairs=64, n_tokens=32"),
         ("--figure 5 --grid p=1.5", "between 0 and 1; got 1.5"),
@@ -59,13 +62,19 @@ def test_runs_that_are_all_censored_give_a_figure_and_no_law(tmp_path: Path) -> 
     with concurrent.futures.ThreadPoolExecutor(1) as here:
         sweep(run_recall, settings, wanted.folder, here, progress=False)
     axes = [part for name in given for part in ("--grid", f"{name}={','.join(map(str, given[name]))}")]
-    code, output = ask("--figure", "4", "--budget", "2", *axes, "--folder", str(tmp_path))
+    code, _ = ask("--figure", "4", "--budget", "2", *axes, "--folder", str(tmp_path))
     assert code == 0
-    assert "no law: all 2 runs are censored: none emerged within its budget" in output
-    assert "no run of 2 rose" in output
+    numbers = pd.read_csv(emergence.figure_path(tmp_path, 4, "small", "csv")).to_string()
+    assert "no law: all 2 runs are censored: none emerged within its budget" in numbers
+    assert "no run of 2 rose" in numbers
     assert emergence.figure_path(tmp_path, 4, "small").stat().st_size > 10_000
     (page,) = tmp_path.rglob("report.html")
     assert "Nothing emerged in this run" in page.read_text(encoding="utf8")
+
+
+def test_every_figure_of_the_paper_has_a_grid_in_both_settings() -> None:
+    assert list(emergence.FIGURES) == list(GRIDS) == list(range(1, 18))
+    assert all(set(settings) == {"small", "paper"} for settings in GRIDS.values())
 
 
 @pytest.mark.slow
@@ -98,7 +107,6 @@ def test_a_sweep_of_sixty_toy_runs_follows_the_flow(figure: int, tmp_path: Path)
     result = emergence.run(figure, "small", tmp_path, progress=False)
     results = list(tmp_path.rglob("results/*.json"))
     print(f"figure {figure}: {len(results)} runs in {time.monotonic() - started:.0f} s")
-    print(emergence.in_words(result.numbers))
     assert len(results) >= 60
     assert emergence.figure_path(tmp_path, figure, "small").stat().st_size > 10_000
     assert not result.numbers["ours"].str.contains("nan|no law").any()

@@ -13,7 +13,7 @@ def test_the_toy_models_small_grids_have_at_least_sixty_runs(figure: int) -> Non
 
 def test_given_axes_replace_the_settings() -> None:
     axes = axes_of(2, "small", {"B": [3], "seed": [7, 8]})
-    assert axes == {"T": (64, 128), "d": (16, 32), "B": (3,), "p": (0,), "seed": (7, 8)}
+    assert axes == {"T": (64, 128), "d": (16, 32), "B": (3,), "p": (0, 0.1, 0.2, 0.4), "seed": (7, 8)}
     assert GRIDS[2]["small"]["B"] == (1, 2, 4, 8)
 
 

@@ -1,4 +1,4 @@
-"""Laws of what varies, the reason where there is none, and numbers in words."""
+"""Laws of what varies, the reason where there is none, and their rows."""
 
 import math
 
@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from stagewise.detection.power_law import NoLaw, PowerLaw
-from stagewise.experiments.emergence.numbers import in_words, law_of
+from stagewise.experiments.emergence.numbers import law_numbers, law_of, mean_times, ratio_number
 
 
 def runs(pairs: list[int]) -> pd.DataFrame:
@@ -35,6 +35,32 @@ def test_where_there_is_no_law_the_reason_is_given(frame: pd.DataFrame, reason: 
     assert str(found).startswith(reason)
 
 
-def test_numbers_are_told_in_words() -> None:
-    numbers = pd.DataFrame([{"what": "C", "published": "1", "ours": "2", "remark": "why"}])
-    assert in_words(numbers) == "C   (why)\n  published  1\n  ours       2"
+def test_a_law_is_a_row_and_a_row_an_exponent_with_its_interval() -> None:
+    law = law_of(runs([4, 4, 8, 8, 16, 16]), ["n_pairs"])
+    assert isinstance(law, PowerLaw)
+    first, exponent = law_numbers("T", "0.55 N_pairs^2.25", law)
+    assert (first["remark"], exponent["published"]) == ("6 runs", "2.25")
+    lo, hi = (float(end) for end in exponent["interval"].strip("[]").split(", "))
+    assert lo <= law.exponents[0] <= hi
+    (reason,) = law_numbers("T", "2.25", NoLaw("no law: none"))
+    assert reason["ours"] == "no law: none"
+
+
+@pytest.mark.parametrize(
+    ("slow", "fast", "ours", "interval"),
+    [
+        ((400, 500), (200, 250), "2.00", "[1.6, 2.5]"),
+        ((400, math.inf), (200, 250), "at least 1.60", ""),
+        ((400, 500), (200, math.inf), "not known, censored", ""),
+    ],
+)
+def test_a_ratio_of_times_has_the_interval_of_both(
+    slow: tuple[float, float], fast: tuple[float, float], ours: str, interval: str
+) -> None:
+    row = ratio_number("speed-up", "-", slow, fast)
+    assert (row["ours"], row["interval"]) == (ours, interval)
+
+
+def test_times_of_seeds_are_averaged() -> None:
+    frame = pd.DataFrame({"T": [8, 8, 16], "lo": [10, 30, 50], "hi": [20, 40, math.inf]})
+    assert mean_times(frame, ("T",)) == {(8,): (20.0, 30.0), (16,): (50.0, math.inf)}

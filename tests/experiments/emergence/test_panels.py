@@ -6,7 +6,7 @@ import pytest
 
 from stagewise.detection.power_law import NoLaw
 from stagewise.experiments.emergence.numbers import law_of
-from stagewise.experiments.emergence.panels import draw_curves, draw_law, panels
+from stagewise.experiments.emergence.panels import draw_curves, draw_law, log_log, panels
 
 
 @pytest.fixture
@@ -43,3 +43,10 @@ def test_runs_that_follow_a_law_collapse_on_it(runs: pd.DataFrame) -> None:
     draw_law(ax, runs, law_of(runs, ["n_pairs"]), "n_pairs")
     assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
     assert ax.axison
+
+
+def test_a_logarithmic_axis_has_a_tick_at_every_size_and_no_other() -> None:
+    _, (ax,) = panels(1)
+    log_log(ax, pd.Series([16, 64, 16, 32]))
+    assert ax.get_xticks().tolist() == [16, 32, 64]
+    assert ax.get_xticks(minor=True).tolist() == []

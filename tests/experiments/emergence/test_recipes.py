@@ -15,8 +15,10 @@ from stagewise.experiments.emergence.numbers import law_of
 from stagewise.experiments.emergence.recipes import (
     recall_recipe,
     regression_recipe,
+    run_path,
     run_recall,
     run_regression,
+    trained_on,
     trained_recall,
 )
 from stagewise.table import select
@@ -39,7 +41,7 @@ def test_sizes_at_which_chance_is_half_right_are_no_measurement(tmp_path: Path) 
 
 def test_a_short_regression_run_is_censored_and_its_weights_are_not_kept(tmp_path: Path) -> None:
     found = run_regression(str(tmp_path), n_positions=4, d=2, budget=2, every=1)
-    assert found == {"lo": 2, "hi": math.inf}
+    assert found == {"lo": 2, "hi": math.inf, "lo_80": 2, "hi_80": math.inf}
     assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file() and path.name not in (LIST, LOCK)) == [
         "measurements.parquet",
         "metrics.parquet",
@@ -101,3 +103,24 @@ def test_two_copies_are_at_least_1_6_times_faster(recall_runs: pd.DataFrame) -> 
     ratio = times["lo_50"].loc[1.0] / times["hi_50"].loc[2.0]
     print(f"check 10: two copies at least {ratio:.2f} times faster")
     assert ratio >= 1.6
+
+
+def test_accuracy_in_training_is_measured_where_the_distributions_differ(tmp_path: Path) -> None:
+    same: dict[str, Any] = {
+        "n_pairs": 2,
+        "n_tokens": 8,
+        "n_copies": 1.0,
+        "p": 0.0,
+        "seed": 0,
+        "budget": 1,
+        "setting": "small",
+    }
+    other = same | {"n_copies": 2.0}
+    tables = {}
+    for name, parameters in (("same", same), ("other", other)):
+        table = trained_recall(str(tmp_path), **parameters)
+        tables[name] = table, trained_on(run_path("recall", tmp_path, **parameters))
+    pd.testing.assert_frame_equal(*tables["same"])
+    test, training = tables["other"]
+    assert set(training["probe"]) == {"Accuracy"}
+    assert set(training["step"]) == set(test["step"])

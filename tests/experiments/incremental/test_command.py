@@ -1,26 +1,38 @@
-"""A figure in one call, and as a script with arguments."""
+"""A figure in one call, and all of them, one after the other."""
 
-import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
-from stagewise.experiments.incremental.command import make, script
+from stagewise.experiments.incremental import command
+from stagewise.experiments.incremental.recipes import FIGURES
 
 
 def test_a_figure_is_written_where_it_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = make("10", tmp_path / "new")
+    path = command.make("10", tmp_path / "new")
     assert path == tmp_path / "new" / "figure-10.png"
     assert path.read_bytes().startswith(b"\x89PNG")
-    assert capsys.readouterr().out.splitlines()[-1] == str(path)
-
-
-def test_a_script_takes_its_folder_from_the_arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", ["figure.py", str(tmp_path / "mine")])
-    assert script("10").parent == tmp_path / "mine"
+    assert capsys.readouterr().out.splitlines()[-1] == f"figure: {path}"
+    numbers = pd.read_csv(path.with_suffix(".csv"), dtype=str)
+    assert (numbers["published"].iloc[0], numbers["ours"].iloc[0]) == ("6.12", "6.121")
 
 
 def test_an_unknown_setting_makes_no_folder(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="in setting 'huge'"):
-        make("1", tmp_path / "none", "huge", progress=False)
+        command.make("1", tmp_path / "none", "huge", progress=False)
     assert not (tmp_path / "none").exists()
+
+
+def test_all_figures_are_made_once_and_long_ones_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def make(figure: str, folder: Path | None, setting: str, **_: object) -> Path:
+        asked.append((figure, setting))
+        return Path(figure)
+
+    monkeypatch.setattr(command, "make", make)
+    pictures = command.make_all("paper")
+    assert sorted(map(str, pictures)) == sorted([*command.FLOWS, *FIGURES])
+    assert {setting for _, setting in asked} == {"paper"}
+    assert [figure for figure, _ in asked][-2:] == ["18", "19"]

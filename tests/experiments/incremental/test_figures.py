@@ -1,4 +1,4 @@
-"""Figures show what was measured: every reference, every map; Figure 10 is drawn from its equation."""
+"""Figures show what was measured: every reference, every map."""
 
 import shutil
 from pathlib import Path
@@ -6,25 +6,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 from stagewise import analysis
 from stagewise.checkpoints.run_folder import read_table, table_file
 from stagewise.experiments.incremental import figures as incremental_figures
 from stagewise.experiments.incremental.recipes import FIGURES
 from stagewise.recipe import Recipe
-from stagewise.theory.competitive import plateau_losses
-from stagewise.theory.tensor_factorisation import TensorFactorisation
-
-
-def test_figure_10_shows_the_loss_and_every_head() -> None:
-    assert len(incremental_figures.ode(until=50).get_axes()) == 4
-
-
-def test_figure_10_marks_the_plateaus_of_its_theory() -> None:
-    theory = TensorFactorisation()
-    lines = incremental_figures.ode(theory, until=20).get_axes()[0].get_lines()
-    marked = [float(np.asarray(line.get_ydata())[0]) for line in lines if line.get_label() == "_plateau"]
-    np.testing.assert_allclose(marked, plateau_losses(theory))
 
 
 @pytest.fixture(scope="module")
@@ -40,13 +28,15 @@ def figure_of(kind: str) -> str:
     return next(name for name, figure in FIGURES.items() if figure.kind == kind)
 
 
-def summary_of(folder: Path) -> pd.DataFrame:
-    return pd.DataFrame({"run": ["mine"], "folder": [folder.name]})
+def drawing(kind: str, folder: Path) -> Figure:
+    """Draw the run as a figure of a kind."""
+    summary = pd.DataFrame({"run": ["mine"], "folder": [folder.name]})
+    return incremental_figures.draw(figure_of(kind), incremental_figures.measured_runs(folder.parent, summary), summary)
 
 
 @pytest.mark.parametrize("kind", ["stages", "curves"])
 def test_a_figure_shows_the_curve_of_every_reference(kind: str, measured_run: Path) -> None:
-    drawn = incremental_figures.draw(figure_of(kind), measured_run.parent, summary_of(measured_run))
+    drawn = drawing(kind, measured_run)
     rows = read_table(measured_run).query("probe == 'KLToReference' and quantity == 'kl' and nested > 0")
     lines = [line for part in drawn.subfigs for ax in part.axes for line in ax.get_lines()]
     shown = [np.asarray(line.get_ydata(), dtype=float) for line in lines]
@@ -56,7 +46,7 @@ def test_a_figure_shows_the_curve_of_every_reference(kind: str, measured_run: Pa
 
 
 def test_maps_are_those_that_were_measured(measured_run: Path) -> None:
-    drawn = incremental_figures.draw(figure_of("maps"), measured_run.parent, summary_of(measured_run))
+    drawn = drawing("maps", measured_run)
     images = [ax.get_images()[0].get_array() for part in drawn.subfigs for ax in part.axes if ax.get_images()]
     steps = table_file(measured_run).read(["MeanPattern"], arrays=["map"])["step"]
     assert len(images) >= 2

@@ -69,6 +69,7 @@ def test_only_logits_and_values_train_and_the_padding_stays(tmp_path: Path) -> N
     assert not last["blocks.0.attn.W_O"].any()
 
 
+@pytest.mark.slow
 def test_the_expected_gradient_step_is_that_of_the_flow(tmp_path: Path) -> None:
     task = MarkovRegression(dim=3)
     theory = regression.theory(task, noise=0.5)

@@ -8,13 +8,13 @@ import pytest
 
 from stagewise.analysis import run_batch
 from stagewise.architecture import minimal
-from stagewise.baselines import linked_baselines
 from stagewise.checkpoints import run_folder
 from stagewise.detection.stages import find_stages
 from stagewise.experiments.incremental import figures as incremental_figures
 from stagewise.experiments.incremental import runs as incremental
 from stagewise.experiments.incremental.early_stopping import early_stop
 from stagewise.experiments.incremental.recipes import Run, runs
+from stagewise.measurement.baselines import linked_baselines
 from stagewise.recipe import Recipe, TrainPlan
 from stagewise.table import select
 from stagewise.tasks import MarkovChain
@@ -86,7 +86,8 @@ def test_every_kind_of_figure_is_drawn(
     figure: str, axes: int, swept: tuple[Path, pd.DataFrame], tmp_path: Path
 ) -> None:
     folder, summary = swept
-    drawn = incremental_figures.draw(figure, folder, summary.iloc[:2])
+    measured = incremental_figures.measured_runs(folder, summary.iloc[:2])
+    drawn = incremental_figures.draw(figure, measured, summary.iloc[:2])
     drawn.savefig(tmp_path / "figure.png")
     assert len(drawn.get_axes()) >= axes
 

@@ -6,16 +6,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.experiments.scan_and_snap.figure_7 import draw_maps, figure_7
+from stagewise.experiments.scan_and_snap.figure_7 import draw_maps, figure_7, probe_rows
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
 
 def test_it_writes_the_maps_and_what_they_say(letters: str, tmp_path: Path) -> None:
-    printed = figure_7(tmp_path, data=letters, steps=6, progress=False)
+    result = figure_7(tmp_path, data=letters, steps=6, progress=False)
     table = pd.read_csv(tmp_path / "probe.csv")
     assert table["step"].tolist() == [0, 2, 4, 6]
-    assert "entropy" in printed
+    entropies = result.numbers[result.numbers["quantity"].str.startswith("entropy")]["ours"]
+    assert entropies.astype(float).tolist() == pytest.approx(table["entropy"].tolist(), abs=1e-3)
     saved = np.load(tmp_path / "maps.npz")
     maps = dict(zip(saved["steps"].tolist(), saved["attention"], strict=True))
     for step, entropy, largest in table[["step", "entropy", "largest"]].itertuples(index=False):
@@ -24,7 +25,13 @@ def test_it_writes_the_maps_and_what_they_say(letters: str, tmp_path: Path) -> N
         rows = [-sum(p * np.log(p) for p in row if p > 0) for row in attention]
         assert np.mean(rows) == pytest.approx(entropy, abs=1e-4)
         assert attention.max(1).mean() == pytest.approx(largest, abs=1e-5)
-    assert (tmp_path / "figure_7.png").stat().st_size > 0
+    assert len(result.figure.axes) == 5
+
+
+def test_the_published_maps_stand_beside_those_of_one_layer_alone() -> None:
+    table = pd.DataFrame({"step": [0, 500], "entropy": [2.5, 0.8], "largest": [0.2, 0.7], "loss": [10.6, 6.7]})
+    assert [row["published"] for row in probe_rows(table)][:3] == ["2.540", "0.18", "10.58 to 10.67"]
+    assert {row["published"] for row in probe_rows(table, n_layers=3)} == {"-"}
 
 
 def test_a_map_is_drawn_for_every_moment() -> None:

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from matplotlib.patches import Rectangle
 
-from stagewise.experiments.scan_and_snap.plots import entropy_by_rates, most_attended
+from stagewise.experiments.scan_and_snap.plots import entropy_by_rates, most_attended, recall_by_threshold
 
 
 def test_bars_count_the_seeds_in_which_a_token_won() -> None:
@@ -35,3 +35,19 @@ def test_entropies_have_a_panel_a_size_and_a_curve_a_rate() -> None:
     for ax, K in zip(panels, (2, 5), strict=True):
         drawn = {str(bars.get_label()): np.asarray(bars[0].get_ydata()).tolist() for bars in ax.containers}
         assert drawn == {f"{eta:g}": pytest.approx([K + eta + 1, K + eta + 2, K + eta + 4]) for eta in (0.5, 1.0)}
+
+
+def test_recall_has_a_panel_a_size_and_rate_and_a_line_a_ratio() -> None:
+    cells = pd.DataFrame(
+        [
+            (K, eta, ratio, limit, limit, 0.1)
+            for K in (2, 6)
+            for eta in (1.0, 2.0)
+            for ratio in (1, 2)
+            for limit in (0.1, 0.2)
+        ],
+        columns=["num_next", "eta_z", "ratio", "threshold", "recall_mean", "recall_std"],
+    )
+    axes = recall_by_threshold(cells).axes
+    assert [ax.get_title(loc="left") for ax in axes] == [f"K = {K}, eta_Z = {eta}" for K in (2, 6) for eta in (1, 2)]
+    assert {len(ax.containers) for ax in axes} == {2}

@@ -12,6 +12,7 @@ from stagewise.tasks import WikiText
 pytestmark = pytest.mark.usefixtures("unchecked")
 
 
+@pytest.mark.slow
 def test_it_writes_losses_and_entropies_by_step(letters: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wikitext_trajectory, "ENTROPY_EVERY", 2)
     printed = wikitext_trajectory.trajectory(tmp_path, n_layers=2, steps=3, data=letters, progress=False)

@@ -8,7 +8,8 @@ import torch
 
 from stagewise import models
 from stagewise.architecture import Architecture, full
-from stagewise.baselines import (
+from stagewise.checkpoints.series import open_series
+from stagewise.measurement.baselines import (
     chosen_contexts,
     restricted_contexts,
     restricted_log_probs,
@@ -16,7 +17,6 @@ from stagewise.baselines import (
     train_restricted,
     with_baselines,
 )
-from stagewise.checkpoints.series import open_series
 from stagewise.recipe import Recipe, TrainPlan
 from stagewise.tasks import AssociativeRecall, MarkovChain, RepeatedTokens, SparseRegression
 
@@ -60,7 +60,7 @@ def test_slices_of_the_batch_give_the_same_numbers(tmp_path: Path, monkeypatch: 
     series = open_series(train_restricted(restricted_recipe(RECIPE, 2), tmp_path / "run"))
     batch = TASK.probe_batch(5, seed=0)
     whole = restricted_log_probs(series, batch)
-    monkeypatch.setattr("stagewise.baselines.NUMBERS", 1)
+    monkeypatch.setattr("stagewise.measurement.baselines.NUMBERS", 1)
     torch.testing.assert_close(restricted_log_probs(series, batch), whole, atol=1e-5, rtol=0)
 
 

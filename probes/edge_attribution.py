@@ -1,0 +1,95 @@
+"""Which head reads which: what each edge between heads is worth to the loss."""
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar
+
+import numpy as np
+import torch
+
+from stagewise.architecture import Architecture
+from stagewise.intervention import AttributeEdges, Attribution
+from stagewise.probe import AbstractProbe, Quantity, Reading, View
+from stagewise.probes.head_attribution import spearman
+from stagewise.table import head_label
+
+COMPOSITIONS = ("Q", "K", "V")
+
+
+@dataclasses.dataclass(frozen=True)
+class EdgeAttribution(AbstractProbe):
+    """Change of the loss (nats) when a head reads, by its queries, keys or values, the mean of an earlier head.
+
+    A row an edge: `layer` and `head` of the one that reads, `source` the one that is read, `composition` by which of Q,
+    K and V. `estimated_change` takes one backward pass for all edges (`steps` for integrated gradients), `exact_change`
+    a pass an edge: only this input of this head is changed, and all that follows computed anew, as path patching does.
+    `rank_correlation` is Spearman's of the sizes of both, over all edges.
+
+    Args:
+        steps: gradients that are averaged.
+        exact: whether to patch each edge too.
+
+    Raises:
+        ValueError: less than one step, a model of one layer, or one whose heads cannot be given inputs of their own.
+
+    Source: Syed et al. (2023), Attribution Patching Outperforms Automated Circuit Discovery, arXiv:2310.10348; Hanna
+    et al. (2024), Have Faith in Faithfulness, arXiv:2403.17806, for several steps; Goldowsky-Dill et al. (2023),
+    Localizing Model Behavior with Path Patching, arXiv:2304.05969. Deviation: the mean over the batch takes the place
+    of another prompt.
+
+    >>> from stagewise.probe import example_view
+    >>> view = example_view([[[1.0]]])
+    >>> view = dataclasses.replace(view, architecture=Architecture({**view.architecture.config, "n_layers": 2}))
+    >>> numbers = torch.zeros(1, 2, 1, 2, 1, 3)
+    >>> EdgeAttribution(exact=False).read(dataclasses.replace(view, attributed={AttributeEdges(): numbers}))
+    [Reading(estimated_change: batch=1 layer=1 head=1 source=1 composition=3)]
+    """
+
+    quantities: ClassVar[Mapping[str, Quantity]] = {
+        "estimated_change": Quantity("estimated change of the loss without the edge", "nats"),
+        "exact_change": Quantity("change of the loss without the edge", "nats"),
+        "rank_correlation": Quantity("rank correlation of estimated and exact size", "", (-1, 1)),
+    }
+
+    steps: int = 1
+    exact: bool = True
+
+    def __post_init__(self) -> None:
+        AttributeEdges(self.steps)  # raises where it is none
+
+    def attributions(self, architecture: Architecture) -> Iterable[Attribution]:
+        """List the estimate, and the exact patching."""
+        if architecture.n_layers < 2:
+            raise ValueError("edges between heads are of a model of two layers or more: leave EdgeAttribution out")
+        return self._requests.values()
+
+    @property
+    def _requests(self) -> Mapping[str, Attribution]:
+        exact = {"exact_change": AttributeEdges(exact=True)} if self.exact else {}
+        return {"estimated_change": AttributeEdges(self.steps), **exact}
+
+    def read(self, view: View) -> list[Reading]:
+        """Return `estimated_change` and `exact_change` by layer, head, source and composition, `rank_correlation`."""
+        readings, flat = [], []
+        for quantity, request in self._requests.items():
+            by_layer = []
+            for layer, edges in enumerate(view.attributed[request].unbind(1)):
+                if layer == 0:
+                    continue
+                values = edges[:, None, :, :layer].flatten(3, 4)
+                sources = [head_label(below, head) for below in range(layer) for head in range(edges.shape[3])]
+                labels: dict[str, Sequence[str | int]] = {
+                    "layer": [layer],
+                    "source": sources,
+                    "composition": COMPOSITIONS,
+                }
+                readings.append(Reading("batch layer head source composition", values, quantity, labels))
+                by_layer.append(values.flatten(1))
+            flat.append(torch.cat(by_layer, 1))
+        if self.exact:
+            readings.append(Reading("batch", torch.stack(flat, 1), "rank_correlation", statistic=_of_sizes))
+        return readings
+
+
+def _of_sizes(pairs: np.ndarray) -> np.ndarray:
+    return spearman(np.abs(pairs))

@@ -1,0 +1,73 @@
+"""`stagewise densify`: a run replayed where its boundaries lie, with more checkpoints there, measured and reported."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from stagewise.cli.options import (
+    Device,
+    DtypeName,
+    Memory,
+    Only,
+    OwnTask,
+    Quiet,
+    Without,
+    Workers,
+    measuring,
+    one_thread,
+    reported_errors,
+)
+
+
+def densify(
+    folder: Annotated[Path, typer.Argument(help="a run folder, measured where --between is not given")],
+    between: Annotated[
+        tuple[int, int] | None,
+        typer.Option(
+            metavar="FIRST STOP", help="steps, the second not included; the intervals of all boundaries if not given"
+        ),
+    ] = None,
+    every: Annotated[
+        int | None, typer.Option(help="steps from one checkpoint to the next; as the budget allows if not given")
+    ] = None,
+    budget: Annotated[int, typer.Option(help="new checkpoints, about")] = 60,
+    own_task: OwnTask = None,
+    device: Device = "cpu",
+    dtype: DtypeName = "float32",
+    dry: Annotated[bool, typer.Option("--dry-run", help="say what it would cost, and do nothing")] = False,
+    only: Only = None,
+    without: Without = None,
+    workers: Workers = 1,
+    memory: Memory = None,
+    quiet: Quiet = False,
+) -> None:
+    """Save more checkpoints of a run where its stages begin, the same bit by bit, measure them and report anew."""
+    with reported_errors():
+        one_thread()
+        from stagewise.analysis import measure_run
+        from stagewise.cli.recipes import recipe_in
+        from stagewise.detection.stages import stages_of
+        from stagewise.detection.windows import Window
+        from stagewise.experiments import densifying
+        from stagewise.reporting.page import report
+
+        recipe = recipe_in(folder, tasks=own_task or ())
+        stages = None if between else stages_of(folder)
+        windows = [Window(*between)] if between else stages.windows if stages is not None else []
+        if not windows:
+            print(f"no boundary of {folder} has an interval to make narrower: nothing to do, or give --between")
+            return
+        steps = densifying.steps_within(windows, recipe.plan.steps, budget, every)
+        for window in windows:
+            print(window)
+        print(densifying.cost(folder, steps))
+        if dry:
+            return
+        how: Any = {"device": device, "dtype": dtype}
+        densifying.densify_steps(folder, steps, recipe=recipe, progress=not quiet, **how)
+        measure_run(recipe, folder, **measuring(None, only, without, workers, memory, quiet))
+        finer = stages_of(folder)
+        for window in finer.windows if finer is not None else ():
+            print(f"now: {window}")
+        print(f"report: {report(folder)}")

@@ -1,0 +1,77 @@
+"""`stagewise intervene`: a run goes on from a checkpoint with a head held; what comes later, beside its controls."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stagewise.cli.options import OwnTask, Quiet, one_thread, reported_errors
+
+if TYPE_CHECKING:
+    from stagewise.plan import ClampHead
+
+Named = list[str] | None
+
+
+def intervene(
+    folder: Annotated[Path, typer.Argument(help="a run folder")],
+    start: Annotated[int, typer.Option("--from", help="the step from which on the head is held")],
+    hold_out: Annotated[
+        Named, typer.Option("--hold-out", help="a head, as in L0H1, that writes nothing; may come again")
+    ] = None,
+    freeze: Annotated[Named, typer.Option("--freeze", help="a head whose weights stay as they are")] = None,
+    keep_pattern: Annotated[
+        Named, typer.Option("--keep-pattern", help="a head whose query and key weights stay as they are")
+    ] = None,
+    uniform: Annotated[Named, typer.Option("--uniform", help="a head that attends evenly")] = None,
+    controls: Annotated[
+        bool, typer.Option("--controls/--no-controls", help="the same on a matched head, and a kick of the same norm")
+    ] = True,
+    own_task: OwnTask = None,
+    dry: Annotated[bool, typer.Option("--dry-run", help="say what it would cost, and do nothing")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train on from a checkpoint with a head held, and say how much later each transition comes, beside controls."""
+    with reported_errors():
+        one_thread()
+        from stagewise.checkpoints.run_folder import TABLE
+        from stagewise.cli.recipes import recipe_in
+        from stagewise.experiments import intervening
+        from stagewise.reporting.page import report
+
+        chosen = {"out": hold_out, "weights": freeze, "pattern": keep_pattern, "uniform": uniform}
+        recipe = recipe_in(folder, tasks=own_task or ())
+        clamps = clamps_of({kind: heads or () for kind, heads in chosen.items()}, start)
+        runs, updates = intervening.updates(folder, clamps, recipe, controls=controls)
+        print(f"{runs} runs are trained from step {start} on, {updates} updates in all")
+        if dry:
+            return
+        rows = intervening.intervene(folder, clamps, recipe=recipe, controls=controls, progress=not quiet)
+        for _, row in rows[rows["step"] == start].iterrows():
+            print(intervening.in_words(row))
+        if (folder / TABLE).exists():
+            print(f"report: {report(folder)}")
+
+
+def clamps_of(heads: Mapping[Any, Sequence[str]], start: int) -> "list[ClampHead]":
+    """Return a clamp for each named head, by kind.
+
+    Raises:
+        ValueError: no head, or a name that is none.
+
+    >>> clamps_of({"out": ["L0H1"]}, 120)
+    [ClampHead(layer=0, head=1, start=120, kind='out')]
+    """
+    from stagewise.plan import ClampHead
+
+    clamps = []
+    for kind, names in heads.items():
+        for name in names:
+            if (match := re.fullmatch(r"L(\d+)H(\d+)", name)) is None:
+                raise ValueError(f"a head is named by its layer and number, as in L0H1; got {name!r}")
+            clamps.append(ClampHead(int(match[1]), int(match[2]), start, kind))
+    if not clamps:
+        raise ValueError("name a head to hold, as in --hold-out L0H1")
+    return clamps

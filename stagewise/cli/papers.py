@@ -1,0 +1,131 @@
+"""The command line's papers: a command each, whose figures print the published numbers beside ours."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from stagewise.cli.options import Quiet, one_thread, reported_errors
+
+
+def run_incremental(
+    figure: Annotated[
+        str | None,
+        typer.Option(help="of the paper: 1 to 19, 4L, 4R, B; heads: the head-count sweep; theorems: 3 and 4"),
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="all figures, one after the other; resumes where it ended")
+    ] = False,
+    folder: Annotated[
+        Path | None,
+        typer.Option(help="where runs go, which figures of a setting share; runs/incremental/SETTING if not given"),
+    ] = None,
+    setting: Annotated[str, typer.Option(help="small, for two cores, or paper")] = "small",
+    seeds: Annotated[
+        int | None, typer.Option(help="how many, from 0 on; if not given 3, at the paper's size 1 of all but Figure 1")
+    ] = None,
+    restricted: Annotated[
+        bool, typer.Option("--restricted", help="train restricted-context models to compare with; 3 and 5 always do")
+    ] = False,
+    workers: Annotated[int, typer.Option(help="processes, of one thread each")] = 1,
+    quiet: Quiet = False,
+) -> None:
+    """Run the sweep behind a figure of Incremental Learning (arXiv 2602.19143), draw it and compare its numbers."""
+    with reported_errors():
+        one_thread()
+        from stagewise.experiments.incremental import command
+
+        if every == (figure is not None):
+            raise ValueError("give a figure, as in --figure 1, or --all for every one of them")
+        if figure is None:
+            if seeds is not None or restricted:
+                raise ValueError("--all has the seeds and the restricted-context models of each figure: give neither")
+            command.make_all(setting, folder, workers=workers, progress=not quiet)
+            return
+        chosen = None if seeds is None else range(seeds)
+        command.make(figure, folder, setting, chosen, restricted=restricted, workers=workers, progress=not quiet)
+
+
+def run_scan_and_snap(
+    figure: Annotated[str, typer.Option(help="the paper's figure: 3 to 12, or theorems")] = "6",
+    folder: Annotated[
+        Path | None, typer.Option(help="where to write; runs/scan-and-snap/figure-N if not given")
+    ] = None,
+    setting: Annotated[str, typer.Option(help="7, 10: small, for minutes of a core, or paper")] = "small",
+    seeds: Annotated[int | None, typer.Option(help="number of seeds of figures 5, 6, 10, 11 and 12")] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="6, 11, 12 with new seeds in place of the replay")] = False,
+    data: Annotated[str | None, typer.Option(help="7, 10: folder of WikiText-2; the hub if not given")] = None,
+    steps: Annotated[int | None, typer.Option(help="7, 10: minibatches")] = None,
+    layers: Annotated[int | None, typer.Option(help="7: layers, 1 for its upper row, 3 for its lower one")] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Make a figure of Scan and Snap, and print the published numbers beside ours."""
+    with reported_errors():
+        one_thread()
+        from stagewise.experiments.scan_and_snap import figures
+
+        folder = folder or Path(f"runs/scan-and-snap/figure-{figure}")
+        chosen: dict[str, Any] = {"seeds": seeds, "fresh": fresh, "data": data, "steps": steps, "layers": layers}
+        figures.draw(figure, folder, setting=setting, **chosen, progress=not quiet)
+
+
+def run_wikitext_baseline(
+    folder: Annotated[Path, typer.Option(help="where to write; an interrupted run in it resumes")] = Path(
+        "runs/wikitext-baseline"
+    ),
+    data: Annotated[str | None, typer.Option(help="folder of WikiText-2; the hub if not given")] = None,
+    layers: Annotated[int, typer.Option(help="number of layers")] = 1,
+    rate: Annotated[float, typer.Option(help="Adam's learning rate")] = 1e-3,
+    steps: Annotated[int, typer.Option(help="minibatches")] = 1000,
+    seed: Annotated[int, typer.Option(help="of the weights, as published, and of dropout")] = 1,
+    quiet: Quiet = False,
+) -> None:
+    """Train the WikiText model of Scan and Snap's released code by Adam; ten minutes of one core."""
+    with reported_errors():
+        one_thread()
+        from stagewise.experiments.scan_and_snap.wikitext_trajectory import trajectory
+
+        settings: dict[str, Any] = {"n_layers": layers, "rate": rate, "steps": steps, "seed": seed, "data": data}
+        print(trajectory(folder, **settings, progress=not quiet))
+        print(f"table: {folder / 'trajectory.csv'}")
+
+
+def run_emergence(
+    figure: Annotated[
+        int, typer.Option(help="1, 2, 6 to 10: the toy model; 3, 11 to 15: regression; 4, 5, 16, 17: recall")
+    ] = 1,
+    setting: Annotated[str, typer.Option(help="small, for two cores, or paper")] = "small",
+    folder: Annotated[Path, typer.Option(help="where runs and figures go; an interrupted sweep resumes")] = Path(
+        "runs/emergence"
+    ),
+    grid: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="other values for the runs, as in N_pairs=8,12: T, d, B, p, seed, N_pairs, N_tokens, N_layers, N_heads"
+        ),
+    ] = None,
+    budget: Annotated[int | None, typer.Option(help="steps of every run; what has not emerged is censored")] = None,
+    workers: Annotated[int, typer.Option(help="processes that train at the same time")] = 2,
+    quiet: Quiet = False,
+) -> None:
+    """Make a figure of "The emergence of sparse attention", and print the published numbers beside ours."""
+    with reported_errors():
+        one_thread()
+        from stagewise.experiments.emergence import figures as emergence
+        from stagewise.experiments.emergence.grids import read_axes
+        from stagewise.sweeping import RunsFailed
+
+        axes, bar = read_axes(grid or []), not quiet
+        try:
+            emergence.run(figure, setting, folder, grid=axes, budget=budget, workers=workers, progress=bar)
+        except RunsFailed as failed:
+            raise ValueError(str(failed)) from failed
+
+
+COMMANDS: dict[str, Callable[..., None]] = {
+    "incremental": run_incremental,
+    "scan-and-snap": run_scan_and_snap,
+    "wikitext-baseline": run_wikitext_baseline,
+    "emergence": run_emergence,
+}

@@ -1,0 +1,143 @@
+"""How much later a transition comes in one run than in another of the same batch, as after an intervention."""
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from stagewise.detection.thresholds import Direction, crossing, crossing_step
+from stagewise.table import LEVEL, Head, heads_in, select
+
+HALF = 0.5
+"""Part of a curve's way at which a transition is taken to have come."""
+
+LEAST = 0.1
+"""Attention that some head must gain for there to be a transition."""
+
+LOSSES = (("Loss", "cross_entropy"), ("Loss", "squared_error"))
+
+
+class Transition(NamedTuple):
+    """Something that comes: what, and the level that a curve reaches then, from which side."""
+
+    what: str
+    level: float
+    direction: Direction
+
+
+class Delay(NamedTuple):
+    """How many steps later a transition comes.
+
+    `value` is the difference of the two times between checkpoints; it lies within [lo, hi] in 95 % of the resamples of
+    the batch, whose ends are the checkpoints around both times. Where it does not come any more, value and hi are inf.
+    """
+
+    what: str
+    value: float
+    lo: float
+    hi: float
+
+
+def transitions(table: pd.DataFrame, start: int) -> list[Transition]:
+    """Return the transitions of a run that come after a step: a head attends to a relation; the loss falls.
+
+    A head attends to a relation when the largest attention of any head has come half-way from its first to its
+    largest value. The loss has fallen when it is half-way from its value at the step to its last.
+
+    Args:
+        table: of one run, with rows of `AttentionTo` or `Loss`.
+        start: optimiser updates.
+    """
+    steps = np.sort(table["step"].unique())
+    found = []
+    for relation, curve in _attention(table, ()).items():
+        first, most = float(curve[0, 0]), float(curve[0].max())
+        what = Transition(f"a head attends to {relation}", first + HALF * (most - first), "up")
+        if most - first >= LEAST and crossing(steps, curve[0], what.level).lo >= start:
+            found.append(what)
+    for curve in _loss(table):
+        here, last = float(curve[0, steps <= start][-1]), float(curve[0, -1])
+        if last < here:
+            found.append(Transition("the loss falls half-way to its end", here + HALF * (last - here), "down"))
+    return found
+
+
+def delays(run: pd.DataFrame, other: pd.DataFrame, start: int, without: Collection[Head] = ()) -> list[Delay]:
+    """Return how much later each transition of a run after a step comes in another run.
+
+    Args:
+        run: its table, measured on the same batch as the other's: their resamples are paired.
+        other: that of the other run.
+        start: the step from which on the two differ.
+        without: heads of the other run whose attention does not count, as those held out.
+
+    Raises:
+        ValueError: the tables have rows of neither `AttentionTo` nor `Loss`.
+    """
+    if not {"AttentionTo", "Loss"} & set(run["probe"]):
+        raise ValueError("delays are of attention or of the loss: measure AttentionTo or Loss")
+    result = []
+    for transition in transitions(run, start):
+        mine, theirs = (_times(table, transition, heads) for table, heads in ((run, ()), (other, without)))
+        lo, hi = theirs.lo - mine.hi, theirs.hi - mine.lo
+        tail = (1 - LEVEL) / 2
+        value = float(theirs.between[0] - mine.between[0])
+        ends = (float(np.quantile(lo, tail, method="lower")), float(np.quantile(hi, 1 - tail, method="higher")))
+        result.append(Delay(transition.what, value, min(ends[0], value), max(ends[1], value)))
+    return result
+
+
+class _Times(NamedTuple):
+    """When a transition comes in each draw: between which checkpoints, where between them; inf where it does not."""
+
+    lo: np.ndarray
+    hi: np.ndarray
+    between: np.ndarray
+
+
+def _times(table: pd.DataFrame, transition: Transition, without: Collection[Head]) -> _Times:
+    steps = np.sort(table["step"].unique()).astype(float)
+    sign = 1.0 if transition.direction == "up" else -1.0
+    if transition.direction == "up":
+        curves = _attention(table, without)[transition.what.removeprefix("a head attends to ")]
+    else:
+        (curves,) = _loss(table)
+    intervals = [crossing(steps, sign * curve, sign * transition.level) for curve in curves]
+    between = [
+        np.inf if interval.censored else crossing_step(steps, sign * curve, sign * transition.level)
+        for curve, interval in zip(curves, intervals, strict=True)
+    ]
+    lo, hi = np.array(intervals).T
+    return _Times(lo, hi, np.array(between))
+
+
+def _attention(table: pd.DataFrame, without: Collection[Head]) -> dict[str, np.ndarray]:
+    """Return by relation the largest attention of any head, [draw, step]: the first row is that of the batch itself."""
+    if not (table["probe"] == "AttentionTo").any():
+        return {}
+    result: dict[str, np.ndarray] = {}
+    for quantity in ("mass", "along"):  # where a relation starts somewhere in every sequence, along all of it
+        rows = table[(table["probe"] == "AttentionTo") & (table["quantity"] == quantity)]
+        for relation, of_relation in rows.groupby("relation", sort=False) if len(rows) else ():
+            curves = [
+                _draws(of_relation[(of_relation["layer"] == layer) & (of_relation["head"] == head)])
+                for layer, head in heads_in(of_relation)
+                if (layer, head) not in set(without)
+            ]
+            result[str(relation)] = np.max(curves, axis=0)
+    return result
+
+
+def _loss(table: pd.DataFrame) -> list[np.ndarray]:
+    has = set(zip(table["probe"], table["quantity"], strict=True))
+    return [_draws(select(table, *name)) for name in LOSSES if name in has][:1]
+
+
+def _draws(rows: pd.DataFrame) -> np.ndarray:
+    """Return a curve, and the curve in every resample of the batch where there are any: [draw, step]."""
+    rows = rows.sort_values("step")
+    value = rows["value"].to_numpy(float)[None]
+    if "resamples" not in rows or rows["resamples"].isna().any():
+        return value
+    return np.concatenate([value, np.stack(rows["resamples"].to_list()).T])

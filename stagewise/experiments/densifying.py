@@ -1,0 +1,191 @@
+"""Finer checkpoints where they tell most: a run is replayed from its nearest state, with the same data and bits."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from tqdm.auto import tqdm
+
+from stagewise import models, tasks
+from stagewise.checkpoints import run_folder
+from stagewise.checkpoints.series import CheckpointSeries, open_series
+from stagewise.checkpoints.training_state import rewind, save_weights, state_steps
+from stagewise.checkpoints.weight_files import State
+from stagewise.detection.windows import Window
+from stagewise.plan import linear
+from stagewise.recipe import Recipe, rebuild
+from stagewise.training import Dtype, Training, prepare
+
+CHECKPOINTS = 60
+"""New checkpoints that are made where nobody says how many: about as many as a run saves by default."""
+
+
+class Replay(NamedTuple):
+    """Updates from `start`, where a state is kept, to `stop`, where weights are, made again to save `steps`."""
+
+    start: int
+    stop: int
+    steps: tuple[int, ...]
+
+
+class Cost(NamedTuple):
+    """What a densification takes: updates, of so many in the whole run, new checkpoints, and their bytes on disk."""
+
+    updates: int
+    run: int
+    checkpoints: int
+    size: int
+
+    def __str__(self) -> str:
+        share, size = f"{self.updates / self.run:.0%}".replace("%", " %"), self.size / 1e6
+        return (
+            f"{self.updates} updates are replayed, {share} of the run's; "
+            f"{self.checkpoints} checkpoints are added, {size:.1f} MB"
+        )
+
+
+def densify(
+    folder: str | Path,
+    between: tuple[int, int],
+    every: int = 1,
+    *,
+    recipe: Recipe | None = None,
+    progress: bool = True,
+    device: str = "cpu",
+    dtype: Dtype = "float32",
+) -> CheckpointSeries:
+    """Save more checkpoints of a finished part of a run, the same bit by bit as if they had been saved from the start.
+
+    The run is replayed from the nearest step at which its optimiser's state is kept, or from its initialisation, up to
+    its next checkpoint. New files are written only where the replay has met that one bit by bit.
+
+    Args:
+        folder: the run folder.
+        between: the first step, and the one before which to end: intervals are half open.
+        every: steps from one new checkpoint to the next.
+        recipe: of the run; None reads it from the folder.
+        progress: show a bar of the updates.
+        device: as the run was trained on.
+        dtype: as the run was trained in.
+
+    Returns the series with all its checkpoints.
+
+    Raises:
+        ValueError: `between` is not within the steps that the run has come to; a file is damaged; the run was trained
+            in a way of which this version, device or number of threads gives other bits.
+        FileNotFoundError: the folder holds no run.
+        BlockingIOError: another process trains there.
+    """
+    folder, (start, stop) = Path(folder), between
+    last = open_series(folder).steps[-1]
+    if not 0 <= start < stop <= last + 1:
+        raise ValueError(
+            f"`between` lies within the run's steps, from 0 to {last} and the first below the second, got {between}"
+        )
+    return densify_steps(
+        folder, linear(every, stop, start), recipe=recipe, progress=progress, device=device, dtype=dtype
+    )
+
+
+def densify_steps(
+    folder: Path,
+    steps: Iterable[int],
+    *,
+    recipe: Recipe | None = None,
+    progress: bool = True,
+    device: str = "cpu",
+    dtype: Dtype = "float32",
+) -> CheckpointSeries:
+    """Save the checkpoints of any steps, as `densify` does."""
+    recipe = recipe or recipe_at(folder)
+    with run_folder.held(folder, "densifies"):
+        replays = planned(folder, steps)
+        with tqdm(
+            total=sum(one.stop - one.start for one in replays),
+            disable=not progress,
+            desc=f"{folder.name}: replay",
+            unit="step",
+        ) as bar:
+            for one in replays:
+                _replay(folder, one, prepare(recipe, device, dtype), bar)
+    return open_series(folder, classes=[type(recipe.architecture.init)])
+
+
+def recipe_at(folder: Path) -> Recipe:
+    """Return the recipe that a run folder records; its classes are of the catalogue, or can be imported here.
+
+    Raises:
+        FileNotFoundError: the folder holds no run.
+        ValueError: it names a class that is not there.
+    """
+    classes = [value for value in vars(tasks).values() if isinstance(value, type)]
+    recipe: Recipe = rebuild(run_folder.read_run(folder)["recipe"], classes)
+    return recipe
+
+
+def planned(folder: Path, steps: Iterable[int]) -> list[Replay]:
+    """Return the replays that save these steps, all but those that are saved already; what overlaps is one."""
+    saved, starts = open_series(folder).steps, [0, *state_steps(folder)]
+    replays: list[Replay] = []
+    for step in sorted(set(steps) - set(saved)):
+        start, stop = max(each for each in starts if each <= step), min(each for each in saved if each > step)
+        if replays and start <= replays[-1].stop:
+            before = replays.pop()
+            start, together = before.start, (*before.steps, step)
+        else:
+            together = (step,)
+        replays.append(Replay(start, stop, together))
+    return replays
+
+
+def cost(folder: Path, steps: Iterable[int]) -> Cost:
+    """Return what saving these steps takes, before anything is done."""
+    replays, saved = planned(folder, steps), open_series(folder).steps
+    checkpoints = sum(len(one.steps) for one in replays)
+    size = run_folder.checkpoint_file(folder, saved[0]).stat().st_size
+    return Cost(sum(one.stop - one.start for one in replays), saved[-1], checkpoints, checkpoints * size)
+
+
+def steps_within(
+    windows: Sequence[Window], last: int, checkpoints: int = CHECKPOINTS, every: int | None = None
+) -> frozenset[int]:
+    """Return evenly spaced steps in the reach of all windows together, at most about so many.
+
+    Args:
+        windows: of a run's boundaries.
+        last: step of the run, which is saved.
+        checkpoints: how many, where `every` does not say how far apart.
+        every: steps from one to the next.
+
+    >>> sorted(steps_within([Window(80, 120), Window(30, 50)], last=100, checkpoints=4))
+    [30, 40, 80, 90]
+    """
+    reaches = [window.reach[: max(last - window.reach.start, 0)] for window in windows]
+    distance = every or max(1, -(-sum(map(len, reaches)) // checkpoints))
+    return frozenset(step for reach in reaches for step in linear(distance, reach.stop, reach.start))
+
+
+def _replay(folder: Path, replay: Replay, training: Training, bar: "tqdm[Any]") -> None:
+    start = rewind(folder, replay.start, training.model, training.optimiser, training.way)
+    saved, pending = set(open_series(folder).steps), dict[int, State]()
+    for step in training.steps(start, replay.stop, []):
+        if step > start:
+            bar.update()
+        if step in replay.steps:
+            pending[step] = models.weights(training.model)
+        elif step in saved:
+            _check_bits(folder, step, models.weights(training.model))
+            for passed in list(pending):
+                save_weights(folder, passed, pending.pop(passed))
+
+
+def _check_bits(folder: Path, step: int, weights: State) -> None:
+    """Refuse to go on where a replay does not meet a checkpoint of the run."""
+    recorded = run_folder.read_checkpoint(folder, step)
+    if different := [name for name, weight in weights.items() if not torch.equal(weight.cpu(), recorded[name])]:
+        raise ValueError(
+            f"the replay of {folder} gives other bits of {different[0]} than its checkpoint of step {step}, nothing "
+            f"before it is written: replay with the versions in its {run_folder.RUN}, on the device and with the dtype "
+            f"and the number of threads that it was trained with; torch takes {torch.get_num_threads()} here"
+        )

@@ -1,0 +1,201 @@
+"""Which head a stage needs: a run goes on from one of its checkpoints with a head held, and is compared with itself."""
+
+import dataclasses
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from stagewise.analysis import run_batch
+from stagewise.checkpoints import run_folder
+from stagewise.checkpoints.run_folder import INTERVENTIONS
+from stagewise.checkpoints.series import CheckpointSeries, open_series
+from stagewise.checkpoints.training_state import branch
+from stagewise.checkpoints.weight_files import State
+from stagewise.detection.delays import Delay, delays
+from stagewise.experiments.densifying import recipe_at
+from stagewise.measurement.engine import measure
+from stagewise.plan import ClampHead
+from stagewise.probe import AbstractProbe
+from stagewise.probes import AttentionTo, Loss
+from stagewise.recipe import Recipe
+from stagewise.table import Head, head_label, tidy
+from stagewise.task import Batch
+from stagewise.training import train
+
+FOLDER = "interventions"
+"""In a run folder: the folders of the runs that go on with a head held, named by it."""
+
+SILENT = ("out", "uniform")
+"""Kinds of clamps under which a head's attention says nothing: it is not counted as any head's."""
+
+
+class Clamped(NamedTuple):
+    """A clamp, and what it is there for: "head", or a control, "another head" or "random direction"."""
+
+    clamp: ClampHead
+    control: str = "head"
+
+    @property
+    def name(self) -> str:
+        """Name of the run, as in "L0H1-out-120"."""
+        clamp = self.clamp
+        return f"{head_label(clamp.layer, clamp.head)}-{clamp.kind}-{clamp.start}"
+
+
+def intervene(
+    folder: str | Path,
+    clamps: Sequence[ClampHead],
+    *,
+    recipe: Recipe | None = None,
+    controls: bool = True,
+    progress: bool = True,
+) -> pd.DataFrame:
+    """Train on from a run's checkpoint with a head held, and say how much later each transition comes.
+
+    The paired run has the bits of the run up to the clamp, and the same data after it. Both are measured on the same
+    probe batch, and resampled together. A delay is the difference of the steps at which a head attends to a relation,
+    or the loss has fallen half-way: see `detection.delays`. The controls are the same clamp on another head, the one
+    whose values have the nearest norm, and a kick of the head's norm in a random direction. What was done before is not
+    done again; all delays of a run folder are kept in one table, which its report shows.
+
+    Args:
+        folder: the run folder.
+        clamps: each a run of its own.
+        recipe: of the run; None reads it from the folder.
+        controls: whether to make the controls of each.
+        progress: show bars.
+
+    Returns a row an intervention and transition: `layer`, `head`, `kind`, `control`, `step` (the clamp's start),
+    `transition`, and the delay in optimiser steps as `value`, `lo`, `hi`; inf where it did not come by the last step.
+
+    Raises:
+        ValueError: the model has no such head, or the run holds clamps itself.
+        FileNotFoundError: the folder holds no run.
+    """
+    folder = Path(folder)
+    recipe = recipe or recipe_at(folder)
+    if recipe.plan.clamps:
+        raise ValueError(f"{folder} is a run with heads held: intervene in the run that it is compared with")
+    series = open_series(folder, classes=[type(recipe.architecture.init)])
+    runs, batch = _chosen(clamps, series, controls), run_batch(recipe, folder)
+    own = _measured(series, batch, folder / FOLDER / "parts", progress)
+    blocks = []
+    for one in runs:
+        paired = _paired(folder, recipe, one, series, progress)
+        other = _measured(paired, batch, folder / FOLDER / one.name / "parts", progress)
+        without: list[Head] = [(one.clamp.layer, one.clamp.head)] if one.clamp.kind in SILENT else []
+        found = delays(own, other, one.clamp.start, without)
+        blocks.append(_rows(series.name, one, found))
+    return _kept(folder, tidy(blocks))
+
+
+def updates(folder: Path, clamps: Sequence[ClampHead], recipe: Recipe, *, controls: bool = True) -> tuple[int, int]:
+    """Return how many runs an intervention trains at most, and how many updates they have in all."""
+    series = open_series(folder, classes=[type(recipe.architecture.init)])
+    runs = _chosen(clamps, series, controls)
+    return len(runs), sum(recipe.plan.steps - one.clamp.start for one in runs)
+
+
+def _chosen(clamps: Sequence[ClampHead], series: CheckpointSeries, controls: bool) -> list[Clamped]:
+    made = series.architecture
+    for clamp in clamps:
+        if not (clamp.layer < made.n_layers and clamp.head < made.n_heads):
+            raise ValueError(
+                f"there is no head {head_label(clamp.layer, clamp.head)}: {series.name} has {made.n_layers} layers of "
+                f"{made.n_heads} heads, counted from 0"
+            )
+    runs = {clamp: Clamped(clamp) for clamp in clamps}
+    for one in (each for clamp in clamps for each in _with_controls(clamp, series, controls)):
+        runs.setdefault(one.clamp, one)  # a control that is asked for itself is one run
+    return list(runs.values())
+
+
+def _with_controls(clamp: ClampHead, series: CheckpointSeries, controls: bool) -> Iterator[Clamped]:
+    yield Clamped(clamp)
+    if not controls or clamp.kind == "kick":
+        return
+    before = max(step for step in series.steps if step <= clamp.start)
+    if (other := matched_head(series.weights(before), (clamp.layer, clamp.head))) is not None:
+        yield Clamped(dataclasses.replace(clamp, layer=other[0], head=other[1]), "another head")
+    yield Clamped(dataclasses.replace(clamp, kind="kick"), "random direction")
+
+
+def matched_head(weights: State, head: Head) -> Head | None:
+    """Return the head of the same layer whose W_V W_O has the nearest norm; of another layer where it is alone.
+
+    Args:
+        weights: of a checkpoint.
+        head: its layer and number.
+
+    Returns None for a model of one head.
+
+    >>> import torch
+    >>> W_O = torch.tensor([3.0, 1.0, 2.5]).reshape(3, 1, 1)
+    >>> matched_head({"blocks.0.attn.W_O": W_O}, (0, 0))
+    (0, 2)
+    """
+    norms: dict[Head, float] = {}
+    layer = 0
+    while (name := f"blocks.{layer}.attn.W_O") in weights:
+        W_O, W_V = weights[name].float(), weights.get(f"blocks.{layer}.attn.W_V")
+        written = W_O if W_V is None else W_V.float() @ W_O
+        norms |= {(layer, number): float(norm) for number, norm in enumerate(written.flatten(1).norm(dim=1))}
+        layer += 1
+    others = [each for each in norms if each != head and each[0] == head[0]] or [each for each in norms if each != head]
+    return min(others, key=lambda each: abs(norms[each] - norms[head])) if others else None
+
+
+def _paired(folder: Path, recipe: Recipe, one: Clamped, series: CheckpointSeries, progress: bool) -> CheckpointSeries:
+    """Train the run with the clamp, from the newest state before it; it is saved where the other one is."""
+    new = folder / FOLDER / one.name
+    plan = dataclasses.replace(recipe.plan, clamps=(one.clamp,), save=series.steps, states=())
+    clamped = dataclasses.replace(recipe, plan=plan)
+    run_folder.claim(new, clamped)
+    branch(folder, new, plan, one.clamp.start)
+    return train(clamped, new, progress=progress)
+
+
+def _measured(series: CheckpointSeries, batch: Batch, parts: Path, progress: bool) -> pd.DataFrame:
+    probes: list[AbstractProbe] = [Loss(), *([AttentionTo()] if batch.relations else [])]
+    with run_folder.measuring(parts):
+        return measure(series, probes, batch, folder=parts, progress=progress)
+
+
+def _rows(run: str, one: Clamped, found: Sequence[Delay]) -> pd.DataFrame:
+    clamp = one.clamp
+    known = {"run": run, "step": clamp.start, "probe": "Intervention", "quantity": "delay", "control": one.control}
+    where = {"layer": clamp.layer, "head": clamp.head, "kind": clamp.kind}
+    return pd.DataFrame(
+        [
+            {**known, **where, "transition": each.what, "value": each.value, "lo": each.lo, "hi": each.hi}
+            for each in found
+        ]
+    )
+
+
+def _kept(folder: Path, rows: pd.DataFrame) -> pd.DataFrame:
+    """Add rows to the table of a run's interventions; those of the same ones are replaced."""
+    path, axes = folder / INTERVENTIONS, ["layer", "head", "kind", "step", "transition"]
+    if path.exists():
+        earlier = pd.read_parquet(path)
+        rows = tidy([earlier, rows]).sort_values("control", key=lambda names: names == "head", kind="stable")
+        rows = rows.drop_duplicates(axes, keep="last")  # a control that was asked for itself is none any more
+    rows = rows.dropna(axis="columns", how="all").reset_index(drop=True)
+    run_folder.write(path, lambda partial: rows.to_parquet(partial, index=False))
+    return rows
+
+
+def in_words(row: "pd.Series[Any]") -> str:
+    """Return a row in a sentence.
+
+    >>> row = {"layer": 0, "head": 1, "kind": "out", "step": 120, "control": "head", "transition": "the loss falls"}
+    >>> in_words(pd.Series({**row, "value": 45.0, "lo": 30.0, "hi": 60.0}))
+    'L0H1 out from 120 (head): the loss falls 45 [30, 60] steps later'
+    """
+    name = f"{head_label(row['layer'], row['head'])} {row['kind']} from {row['step']} ({row['control']})"
+    if math.isinf(row["value"]):
+        return f"{name}: {row['transition']} no more, or more than {row['lo']:.0f} steps later"
+    return f"{name}: {row['transition']} {row['value']:.0f} [{row['lo']:.0f}, {row['hi']:.0f}] steps later"

@@ -1,0 +1,106 @@
+"""Scan and Snap's Figure 10: the entropy of attention on WikiText by the learning rate of plain SGD."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+import torch
+from jaxtyping import Int
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from stagewise.experiments.published import Result, bounds, mean_over, number, table_of, write_csv
+from stagewise.experiments.scan_and_snap.wikitext_model import Baseline, blocks, columns
+from stagewise.experiments.scan_and_snap.wikitext_training import COLUMNS, Setting, train_baseline
+from stagewise.plot.colours import OKABE_ITO
+from stagewise.tasks import WikiText
+
+VALIDATION_COLUMNS = 10
+
+
+class Size(NamedTuple):
+    """How large the figure is: rates, seeds, minibatches of a run, and blocks of the validation text (None: all)."""
+
+    rates: tuple[float, ...]
+    seeds: int
+    steps: int
+    blocks: int | None
+
+
+SIZES = {
+    "small": Size((1.0, 3.0, 5.0), 1, 150, 10),
+    "paper": Size((1.0, 2.0, 3.0, 4.0, 5.0), 5, 2929, None),
+}
+"""A pass over the text is 2,929 minibatches; how many passes the paper made is not recorded."""
+
+
+def figure_10(
+    folder: Path,
+    setting: str = "small",
+    *,
+    data: str | None = None,
+    steps: int | None = None,
+    seeds: int | None = None,
+    progress: bool = True,
+) -> Result:
+    """Train one layer by SGD at several rates and seeds, and draw its attention's entropy on the validation text.
+
+    Writes `entropy.csv` (`rate, seed, entropy`); an interrupted run resumes.
+
+    Args:
+        folder: where to write, a folder a run in it.
+        setting: one of SIZES.
+        data: folder of the text; see `WikiText`.
+        steps: minibatches in place of the setting's.
+        seeds: how many in place of the setting's, from 1 on.
+        progress: show a bar.
+
+    Source: Tian et al. (2023), arXiv:2305.16380, Figure 10: one rate for all weights; its values are not recorded.
+    """
+    size = SIZES[setting]
+    corpus = WikiText(tokenizer="basic_english", data=data).corpus()
+    rows = columns(corpus.ids["train"], COLUMNS)
+    held_out = columns(corpus.ids["validation"], VALIDATION_COLUMNS)
+    n_steps, records = steps or size.steps, []
+    for rate in size.rates:
+        for seed in range(1, 1 + (seeds or size.seeds)):
+            training = Setting("sgd", rate, steps=n_steps, seed=seed)
+            looks = {n_steps: lambda model: {"entropy": text_entropy(model, held_out, size.blocks)}}
+            run = folder / f"rate={rate:g}-seed={seed}"
+            _, seen = train_baseline(training, rows, len(corpus.vocabulary), looks, run, progress=progress)
+            records.append({"rate": rate, "seed": seed, "entropy": seen[n_steps]["entropy"]})
+    table = pd.DataFrame(records)
+    write_csv(folder / "entropy.csv", table)
+    return Result(_draw(table, n_steps), table_of([_row(rate, own, n_steps) for rate, own in table.groupby("rate")]))
+
+
+@torch.inference_mode()
+def text_entropy(model: Baseline, rows: Int[Tensor, "row column"], n_blocks: int | None = None) -> float:
+    """Return the lowest layer's attention entropy (nats), the mean over all queries of the first blocks of a text."""
+    model.eval()
+    total, queries = 0.0, 0
+    for i, (words, _) in enumerate(blocks(rows)):
+        if i == n_blocks:
+            break
+        entropy = torch.special.entr(model(words)[1][0]).sum(-1)
+        total, queries = total + entropy.sum().item(), queries + entropy.numel()
+    return total / queries
+
+
+def _row(rate: Any, own: pd.DataFrame, steps: int) -> dict[str, str]:
+    mean, lo, hi = mean_over(own["entropy"].to_numpy())
+    what = f"entropy of attention at rate {rate:g} after {steps} minibatches, nats"
+    return number(what, "falls with the rate, axis 0 to 2.0", f"{mean:.3f}", bounds(lo, hi), f"{len(own)} seeds")
+
+
+def _draw(table: pd.DataFrame, steps: int) -> Figure:
+    figure = Figure(figsize=(4.6, 3.6), layout="constrained")
+    ax = figure.subplots()
+    ax.plot(table["rate"], table["entropy"], "o", color=OKABE_ITO[0], markersize=4, label="a seed")
+    mean = table.groupby("rate")["entropy"].mean()
+    ax.plot(mean.index, mean, color=OKABE_ITO[1], label="mean")
+    ax.set(xlabel="learning rate of SGD", ylabel="entropy of attention, nats", ylim=(0, None))
+    ax.set_title(f"WikiText-2, one layer, {steps} minibatches", fontsize=9, loc="left")
+    ax.legend(frameon=False, fontsize=8)
+    ax.spines[["top", "right"]].set_visible(False)
+    return figure

@@ -1,0 +1,144 @@
+"""The theorems of Scan and Snap beside simulations of the model itself: seconds."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from scipy.integrate import solve_ivp
+from torch import Tensor
+
+from stagewise.experiments.published import bounds, number
+from stagewise.experiments.scan_and_snap.published import DECODER
+from stagewise.experiments.scan_and_snap.yz_model import YZ, Counts, attention, forward, step, zeros
+from stagewise.tasks import SequenceClasses, syn_small
+from stagewise.theory.scan_and_snap import ScanAndSnap, growth_bounds, growth_factor, relative_gain
+
+PAPER = ScanAndSnap(M=1000, K=10, eta_y=0.5, eta_z=0.5)
+"""The size of Figure 3."""
+
+SLOW, FAST = (4.0, 0.04, 1.1), (0.2, 0.2, 2.3)
+"""Rates of Y and Z, and the growth factor to go to: a decoder that is quasi-static, and one that is not."""
+
+
+class Gains(NamedTuple):
+    """How attention grew: chi of the dominant distinct token, r(t) / (r(0) chi) by token, and the bounds of Eqn 12."""
+
+    chi: float
+    ratio: np.ndarray
+    bounds: tuple[float, float]
+
+
+def rows() -> list[dict[str, str]]:
+    """Return every theorem's numbers."""
+    return [*decoder_rows(), *fate_rows(), *gain_rows(), *growth_rows()]
+
+
+def decoder_errors(times: tuple[int, ...]) -> dict[int, float]:
+    """Return 1 - alpha_nn of a decoder with frozen attention, K = 10 disjoint classes, M = 1000, a population step
+    a unit of time."""
+    counts = Counts(torch.eye(10, 1000)[None], torch.full((1, 10), 500), torch.arange(100, 110)[None])
+    weights, errors = zeros(1, 1000), {}
+    for time in range(max(times) + 1):
+        if time in times:
+            errors[time] = 1 - forward(weights, counts)[0, range(10), range(100, 110)].exp().mean().item()
+        weights.y.add_(step(weights, counts).ascent.y, alpha=PAPER.eta_y)
+    return errors
+
+
+def decoder_rows() -> list[dict[str, str]]:
+    """Return Theorem 1: the simulated decoder's error beside the formula's."""
+    formula = dict(zip(DECODER, PAPER.class_error(list(DECODER)).tolist(), strict=True))
+    return [
+        number(f"Theorem 1: 1 - alpha at t = {time}", f"{formula[time]:.4f} (formula)", f"{error:.4f}")
+        for time, error in decoder_errors(tuple(DECODER)).items()
+    ]
+
+
+def fates(steps: int = 400, eta_y: float = 1.0, eta_z: float = 0.02) -> Float[Tensor, "step token"]:
+    """Follow the logits of the query of a population with one common token: how far each token's z has come.
+
+    Four classes of one query, three distinct tokens a class; tokens: the common one first, then the distinct ones.
+    """
+    task = SequenceClasses(n_queries=1, labels_per_query=4, n_common=1, n_distinct=3, distinct_weights=(0.5, 1.0))
+    path = [weights.z[0, task.queries[0], : task.distinct_tokens.max() + 1].clone() for weights in _ascent(
+        task, eta_y, eta_z, steps
+    )]  # fmt: skip
+    return torch.stack(path)
+
+
+def fate_rows() -> list[dict[str, str]]:
+    """Return Theorem 2: which way the logits of distinct tokens and of the common one go."""
+    moves = fates().diff(dim=0)[1:]  # Y is zero at the first step, which moves no logit
+    rise, fall = (moves[:, 1:] > 0).double().mean().item(), (moves[:, 0] < 0).double().mean().item()
+    return [
+        number("Theorem 2: share of steps at which distinct tokens' logits rise", "1", f"{rise:.3f}"),
+        number("Theorem 2: share of steps at which the common token's logit falls", "1", f"{fall:.3f}"),
+    ]
+
+
+def gains(eta_y: float, eta_z: float, until: float) -> Gains:
+    """Follow Syn-Small's population until the dominant distinct token has grown by a factor chi."""
+    task = syn_small()
+    counts = _population(task)
+    *others, dominant = task.distinct_tokens[0].tolist()
+    swept, chi, start = 0.0, 1.0, torch.empty(0)
+    for weights in _ascent(task, eta_y, eta_z):
+        now = attention(weights.z, counts.context, counts.query)[0, 0]
+        start = start if len(start) else now
+        chi = growth_factor(weights.z[0, task.queries[0], dominant].item(), 0.0).item()
+        if chi >= until:
+            break
+        f = now / now.norm()
+        residual = -forward(weights, counts)[0, 0].exp()
+        residual[task.labels[0]] += 1
+        g = weights.y[0] @ residual
+        swept += eta_z * ((g[dominant] / f[dominant] - f @ g) / task.n_classes).item()  # xi, at the dominant token
+    late, early = (relative_gain(c[dominant].numpy(), c[others].numpy()) for c in (now, start))
+    lower, upper = growth_bounds(swept, (start / start.norm())[dominant].item())
+    return Gains(chi, late / (early * chi), (float(lower), float(upper)))
+
+
+def gain_rows() -> list[dict[str, str]]:
+    """Return Theorem 3: r(t) over r(0) chi(t), and chi within its bounds, for a fast and an equally fast decoder."""
+    found = []
+    for eta_y, eta_z, until in (SLOW, FAST):
+        chi, ratio, (lower, upper) = gains(eta_y, eta_z, until)
+        rates = f"eta_Y / eta_Z = {eta_y / eta_z:g}"
+        span = f"{ratio.min():.3f} to {ratio.max():.3f}"
+        found += [
+            number(f"Theorem 3: r(t) / (r(0) chi), {rates}", "1", span, remark=f"at chi = {chi:.2f}"),
+            number(f"Theorem 3: chi within its bounds, {rates}", "within", f"{chi:.3f}", bounds(lower, upper)),
+        ]
+    return found
+
+
+def growth_rows() -> list[dict[str, str]]:
+    """Return Theorem 4: the growth integral by solving Eqn 13 numerically, beside the formula."""
+    times = [50, 300, 700]
+    solved = solve_ivp(
+        lambda time, grown: PAPER.eta_z * PAPER.gamma(time) * np.exp(-4 * grown) / PAPER.C_0,
+        (0, times[-1]), [0.0], t_eval=times, rtol=1e-8,
+    )  # fmt: skip
+    formula = PAPER.growth_integral(times)
+    return [
+        number(f"Theorem 4: B at t = {time}, Eqn 13 solved", f"{expected:.4f} (formula, corrected)", f"{found:.4f}")
+        for time, expected, found in zip(times, formula, solved.y[0], strict=True)
+    ]
+
+
+def _ascent(task: SequenceClasses, eta_y: float, eta_z: float, steps: int | None = None) -> Iterator[YZ]:
+    """Yield the weights of the population's gradient ascent, from zero, before each step; they change in place."""
+    counts = _population(task)
+    weights, done = zeros(1, task.d_vocab, torch.float64), 0
+    while steps is None or done < steps:
+        yield weights
+        ascent = step(weights, counts).ascent
+        weights.y.add_(ascent.y, alpha=eta_y)
+        weights.z.add_(ascent.z, alpha=eta_z)
+        done += 1
+
+
+def _population(task: SequenceClasses) -> Counts:
+    return Counts(task.distribution()[None], task.queries[None], task.labels[None])

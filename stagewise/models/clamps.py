@@ -1,0 +1,125 @@
+"""Heads that training holds: their part of the weights is kept as it is, or at zero, between the updates."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from stagewise.models import native
+from stagewise.models.model import Model
+from stagewise.models.weights import parameters
+from stagewise.models.wrapping import is_bridge
+from stagewise.plan import ClampHead
+
+QUERIES, KEYS, VALUES = ("W_Q", "b_Q"), ("W_K", "b_K"), ("W_V", "b_V")
+HELD = {
+    "out": (*QUERIES, *KEYS, *VALUES, "W_O"),
+    "weights": (*QUERIES, *KEYS, *VALUES, "W_O"),
+    "pattern": (*QUERIES, *KEYS),
+    "uniform": (*QUERIES, *KEYS),
+    "kick": (),
+}
+"""By kind, the parameters [head ...] whose part of the head is held."""
+
+ZERO = {"out": ("W_O",), "uniform": QUERIES}
+"""By kind, those of them that are zero."""
+
+
+class Held(NamedTuple):
+    """A head's part of a parameter, in a HookedTransformer's layout."""
+
+    name: str
+    head: int
+    value: Tensor
+
+
+class Clamps:
+    """The clamps of a training, told of every step."""
+
+    def __init__(self, model: Model, clamps: Sequence[ClampHead]) -> None:
+        """Check that the model has the heads.
+
+        Raises:
+            ValueError: it has no such head, or it is a Hugging Face model; or attention that a clamp does not reach.
+        """
+        self.model, self.clamps, self.held = model, clamps, dict[ClampHead, list[Held]]()
+        for clamp in clamps:
+            _check(model, clamp)
+
+    def begin(self, step: int) -> None:
+        """Take hold of the heads whose clamps start at this step, or have started before: after it was saved."""
+        for clamp in self.clamps:
+            if clamp.kind == "kick" and step == clamp.start:
+                self._kick(clamp)
+            elif clamp.start <= step and clamp not in self.held:
+                self.held[clamp] = [self._hold(clamp, name) for name in self._names(clamp)]
+        self.restore()
+
+    def restore(self) -> None:
+        """Put what is held back in its place: an update moves it by weight decay and momentum, too."""
+        with torch.no_grad():
+            for one in self._all():
+                self._put(one.name, parameters(self.model)[one.name].data, one.head, one.value)
+
+    def without_gradients(self) -> None:
+        """Leave what is held out of the gradients, and so out of their norm."""
+        for one in self._all():
+            if (gradient := parameters(self.model)[one.name].grad) is not None:
+                self._put(one.name, gradient, one.head, torch.zeros_like(one.value))
+
+    def _all(self) -> list[Held]:
+        return [one for several in self.held.values() for one in several]
+
+    def _names(self, clamp: ClampHead) -> list[str]:
+        """Return what a clamp holds; keys and values that heads share train on."""
+        named = parameters(self.model)
+        names = [f"blocks.{clamp.layer}.attn.{part}" for part in HELD[clamp.kind]]
+        return [name for name in names if name in named]
+
+    def _hold(self, clamp: ClampHead, name: str) -> Held:
+        value = self._by_head(name, parameters(self.model)[name].data)[clamp.head].clone()
+        is_zero = name.rpartition(".")[2] in ZERO.get(clamp.kind, ())
+        return Held(name, clamp.head, torch.zeros_like(value) if is_zero else value)
+
+    def _kick(self, clamp: ClampHead) -> None:
+        names = [f"blocks.{clamp.layer}.attn.{part}" for part in ("W_O", "W_V")]
+        name = next((each for each in names if parameters(self.model)[each].requires_grad), names[0])
+        parameter = parameters(self.model)[name]
+        weights = self._by_head(name, parameter.data).clone()
+        generator = torch.Generator().manual_seed(10**6 * clamp.start + 10**3 * clamp.layer + clamp.head)
+        # Entries that are exactly zero are no part of the model: the padding of a wired one.
+        direction = torch.randn(weights.shape, generator=generator).to(weights) * (weights != 0)
+        norm = direction.norm()
+        if norm > 0:
+            weights += direction * (weights[clamp.head].norm() / norm)
+        parameter.data.copy_(
+            native.unhooked(name, weights, self.model.cfg) if native.is_native(self.model) else weights
+        )
+
+    def _by_head(self, name: str, tensor: Tensor) -> Tensor:
+        return native.hooked(name, tensor, self.model.cfg) if native.is_native(self.model) else tensor
+
+    def _put(self, name: str, tensor: Tensor, head: int, value: Tensor) -> None:
+        """Write a head's part of a parameter, or of its gradient, in the model's own layout."""
+        if not native.is_native(self.model):
+            tensor[head] = value
+            return
+        by_head = native.hooked(name, tensor, self.model.cfg).clone()
+        by_head[head] = value
+        tensor.copy_(native.unhooked(name, by_head, self.model.cfg))
+
+
+def _check(model: Model, clamp: ClampHead) -> None:
+    cfg = model.cfg
+    if is_bridge(model) and not native.is_native(model):
+        raise ValueError(
+            "clamps hold the heads of models of a HookedTransformerConfig, and this is a Hugging Face model"
+        )
+    if not (clamp.layer < cfg.n_layers and clamp.head < cfg.n_heads):
+        raise ValueError(
+            f"there is no head L{clamp.layer}H{clamp.head} to clamp: the model has {cfg.n_layers} layers of "
+            f"{cfg.n_heads} heads, counted from 0"
+        )
+    if clamp.kind == "uniform" and cfg.positional_embedding_type in ("alibi", "relative_positional_bias"):
+        raise ValueError("scores of ALiBi are not even where queries are zero: clamp another way than uniform")

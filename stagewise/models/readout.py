@@ -1,0 +1,100 @@
+"""What the residual stream says: the final norm and unembedding, and what each head writes, of any model kind."""
+
+import dataclasses
+from collections.abc import Mapping
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from stagewise.models.lean import SAME
+from stagewise.models.lean_reading import lean_weights
+from stagewise.models.lean_weights import LeanWeights, Norm
+from stagewise.models.model import Model
+from stagewise.models.wrapping import name_of
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Readout:
+    """The way from the residual stream to the predictions of one checkpoint."""
+
+    weights: LeanWeights
+
+    def logits(self, residual: Float[Tensor, "*axes model"]) -> Float[Tensor, "*axes token"]:
+        """Return the logits (or outputs) of residual vectors, as if the last layer had left them: the logit lens."""
+        return self.weights.unembedded(residual)
+
+    def direct(
+        self,
+        part: Float[Tensor, "*axes model"],
+        residual: Float[Tensor, "*axes model"],
+        targets: Int[Tensor, "*axes"],
+    ) -> Float[Tensor, "*axes"]:
+        """Return what a part of the residual stream adds to a target's logit over the mean logit of all tokens.
+
+        By the norm's scale on the whole residual vector, and before any soft cap: the parts, and the biases of norm and
+        unembedding, add up to the model's own.
+        """
+        W_U = self.weights.W_U
+        directions = W_U.T[targets] - W_U.mean(-1)
+        return (linear(self.weights.ln_final, part, residual) * directions).sum(-1)
+
+    def written(self, layer: int, z: Float[Tensor, "*axes head d_head"]) -> Float[Tensor, "*axes head model"]:
+        """Return what each head of a layer writes into the residual stream, without the bias of attention."""
+        of = self.weights.layers[layer]
+        each = torch.einsum("...hd,hdm->...hm", z, of.W_O)
+        if of.ln1_post is None:
+            return each
+        whole = each.sum(-2, keepdim=True) + of.bias_o
+        return linear(of.ln1_post, each, whole.expand(each.shape))
+
+
+def linear(norm: Norm, part: Float[Tensor, "*axes model"], whole: Float[Tensor, "*axes model"]) -> Tensor:
+    """Return what a part of a vector becomes under a norm with the scale of the whole vector, without its shift."""
+    if norm.kind is None:
+        return part
+    if norm.kind.startswith("RMS"):
+        scaled = part * (whole.square().mean(-1, keepdim=True) + norm.eps).rsqrt()
+    else:
+        scale = (whole.var(-1, unbiased=False, keepdim=True) + norm.eps).rsqrt()
+        scaled = (part - part.mean(-1, keepdim=True)) * scale
+    return scaled if norm.weight is None else scaled * norm.weight
+
+
+def readout(
+    model: Model,
+    clean: Mapping[str, Tensor],
+    predictions: Float[Tensor, "batch pos token"],
+    *,
+    regression: bool = False,
+) -> Readout:
+    """Return a model's readout, checked by its effect: from behind the last layer it gives the model's own predictions.
+
+    Args:
+        model: with a checkpoint's weights.
+        clean: activations of its clean pass, that behind the last layer among them.
+        predictions: of the clean pass, log-probabilities (nats) or the outputs of a regression.
+        regression: whether predictions are outputs.
+
+    Raises:
+        ValueError: the model's end is of no kind that is known here, or does not give its predictions.
+    """
+    weights = lean_weights(model, clean)
+    advice = "leave the probes that read the residual stream out, as by --without"
+    if weights is None:
+        raise ValueError(f"the final norm and unembedding of {name_of(model)} are of no known kind: {advice}")
+    found = Readout(weights)
+    with torch.inference_mode():
+        logits = found.logits(clean[last_residual(len(weights.layers))][:1])
+        own = logits if regression else logits.log_softmax(-1)
+        if not bool((own - predictions[:1]).abs().max() <= SAME * predictions[:1].abs().max()):
+            raise ValueError(
+                f"the final norm and unembedding of {name_of(model)}, as they are read here, do not give its own "
+                f"predictions: {advice}"
+            )
+    return found
+
+
+def last_residual(n_layers: int) -> str:
+    """Name the residual stream behind the last layer."""
+    return f"blocks.{n_layers - 1}.hook_resid_post"

@@ -1,0 +1,24 @@
+"""The section on causes: how much later each transition came in runs that went on with a head held."""
+
+from stagewise import plot
+from stagewise.reporting.figure import Plot
+from stagewise.reporting.measured import Measured
+from stagewise.reporting.section import Blocks, Section, never_missing
+
+DELAYS = (
+    "How many optimiser steps later each transition came where a head was held in training from a step on, with its "
+    "95 % interval; > n: it came no more, at least n steps later. out: the head writes nothing; weights, pattern: "
+    "these stay as they were; uniform: it attends evenly; kick: the control, a push of the head's norm in a random "
+    "direction. Look for a head that a transition waits for while it does not wait for the controls."
+)
+
+
+def interventions_section(measured: Measured) -> Blocks:
+    """Return the matrix of transitions and heads."""
+    rows = measured.interventions
+    if rows is None or rows.empty:
+        return []
+    return [Plot("interventions", {"": plot.interventions(rows)}, rows, DELAYS)]
+
+
+SECTION = Section("interventions", "Which head a stage needs", interventions_section, applies=never_missing)

@@ -1,0 +1,56 @@
+"""What was done to a run: jumps of its learning rate are named, schedules that change steadily are not."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stagewise.checkpoints import run_folder
+from stagewise.checkpoints.causes import causes_of, of_log
+
+STEPS = np.arange(0, 2000, 20)
+SCHEDULES = {
+    "constant": np.ones(100),
+    "warm-up, then constant": np.minimum(1, (1 + np.arange(100)) / 7),
+    "warm-up, then linear decay": np.minimum((1 + np.arange(100)) / 7, np.linspace(1.05, 0, 100)),
+    "cosine": np.cos(np.linspace(0, np.pi / 2, 100)),
+    "inverse root": 1 / np.sqrt(1 + np.arange(100)),
+    "exponential": 0.97 ** np.arange(100),
+}
+
+
+def logged(rates: np.ndarray) -> list[dict[str, object]]:
+    entries: list[dict[str, object]] = [
+        {"step": int(step), "learning_rate": float(rate)} for step, rate in zip(STEPS, rates, strict=True)
+    ]
+    return [*entries, {"step": 40, "eval_loss": 1.0}, {"learning_rate": "high"}, {}]
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_a_schedule_that_changes_steadily_is_no_cause(name: str) -> None:
+    assert of_log(logged(SCHEDULES[name])) == {}
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+@pytest.mark.parametrize(("factor", "kind"), [(0.1, "drop"), (0.5, "drop"), (3.0, "rise")])
+def test_a_jump_is_named_between_the_entries_around_it(name: str, factor: float, kind: str) -> None:
+    rates = SCHEDULES[name] * np.where(STEPS >= 1000, factor, 1)
+    ((cause, step),) = of_log(logged(rates)).items()
+    assert cause.startswith(f"the learning rate's {kind} to ")
+    assert step == 990
+
+
+def test_a_log_without_rates_has_no_cause() -> None:
+    assert of_log([]) == of_log([{"step": 3, "loss": 1.0}]) == {}
+
+
+def test_a_run_folder_names_its_cool_down_and_a_trainers_series_its_jumps(tmp_path: Path) -> None:
+    assert causes_of(tmp_path) == {}
+    record = {"format": run_folder.FORMAT, "recipe": {"plan": {"steps": 50, "cooldown": 10}}}
+    (tmp_path / run_folder.RUN).write_text(json.dumps(record), encoding="utf8")
+    assert causes_of(tmp_path) == {"the learning rate's cool-down": 40}
+    (tmp_path / run_folder.RUN).unlink()
+    record = {"format": run_folder.FORMAT, "recipe": {}, "causes": {"the learning rate's drop to 0.1": 7}}
+    (tmp_path / run_folder.ANALYSIS).write_text(json.dumps(record), encoding="utf8")
+    assert causes_of(tmp_path) == {"the learning rate's drop to 0.1": 7}

@@ -1,0 +1,55 @@
+"""`stagewise densify`: says the cost, saves finer checkpoints, measures them and reports anew."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from stagewise.analysis import measure_run
+from stagewise.checkpoints.run_folder import read_table
+from stagewise.checkpoints.series import open_series
+from stagewise.cli.app import app
+from stagewise.detection.stages import Stages
+from stagewise.detection.windows import Window
+from stagewise.probes import Loss
+from stagewise.recipe import Recipe
+
+pytestmark = pytest.mark.usefixtures("few_sequences", "undrawn", "unchecked")
+
+
+@pytest.fixture
+def run(small_folder: Path, small_recipe: Recipe, tmp_path: Path) -> Path:
+    folder = Path(shutil.copytree(small_folder, tmp_path / "run"))
+    measure_run(small_recipe, folder, probes=[Loss()], progress=False)
+    return folder
+
+
+def call(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, ["densify", *arguments])
+    return result.exit_code, result.output
+
+
+def test_the_cost_comes_first_and_nothing_is_done_on_a_dry_run(run: Path) -> None:
+    status, printed = call(str(run), "--between", "2", "6", "--dry-run")
+    assert (status, "4 updates are replayed, 67 % of the run's; 2 checkpoints are added" in printed) == (0, True)
+    assert open_series(run).steps == (0, 2, 4, 6)
+
+
+def test_new_checkpoints_are_measured_with_the_others(run: Path) -> None:
+    status, printed = call(str(run), "--between", "3", "6", "--every", "2", "--only", "Loss", "--quiet")
+    assert status == 0, printed
+    assert open_series(run).steps == (0, 2, 3, 4, 5, 6)
+    assert sorted(read_table(run)["step"].unique()) == [0, 2, 3, 4, 5, 6]
+    assert "report: " in printed
+
+
+def test_the_boundaries_of_the_stages_are_proposed(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Stages, "windows", property(lambda stages: [Window(2, 4, 2)]))
+    status, printed = call(str(run), "--dry-run")
+    assert (status, "stage 2 begins between 2 and 4" in printed) == (0, True)
+
+
+def test_a_run_without_boundaries_has_nothing_to_densify(run: Path) -> None:
+    status, printed = call(str(run))
+    assert (status, "nothing to do, or give --between" in printed.replace("\n", " ")) == (0, True)

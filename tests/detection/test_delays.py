@@ -1,0 +1,67 @@
+"""Delays: by how many steps a transition comes later, from curves made by hand."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from stagewise.detection.delays import delays, transitions
+
+STEPS = np.arange(0, 310, 10)
+
+
+def curves(
+    time: float, noise: float = 0.0, *, other: float = 400.0, head: int = 0, loss: float = 200.0
+) -> pd.DataFrame:
+    """A run in which a head attends to "previous" from a step on, another one to "first", and the loss falls."""
+    draws = np.random.default_rng(0).normal(size=(40, 1)) * noise
+
+    def rows(of: dict[str, object], at: float, sign: int) -> pd.DataFrame:
+        curve = 1 / (1 + np.exp(-(STEPS - at - np.vstack([[0.0], draws])) / 4))
+        curve = curve if sign > 0 else 1 - curve
+        known = {"run": "r", "step": STEPS, "value": curve[0], "resamples": list(curve[1:].T)}
+        return pd.DataFrame({**known, **of})
+
+    mass = {"probe": "AttentionTo", "quantity": "mass", "layer": 0}
+    parts = [
+        rows({**mass, "head": head, "relation": "previous"}, time, 1),
+        rows({**mass, "head": 1 - head, "relation": "previous"}, 1000, 1),
+        rows({**mass, "head": head, "relation": "first"}, 1000, 1),
+        rows({**mass, "head": 1 - head, "relation": "first"}, other, 1),
+        rows({"probe": "Loss", "quantity": "cross_entropy"}, loss, -1),
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+@pytest.mark.parametrize("later", [-30.0, 0.0, 35.0])
+@pytest.mark.parametrize("noise", [0.0, 15.0])
+def test_a_planted_delay_lies_in_its_interval_and_shared_noise_cancels(later: float, noise: float) -> None:
+    found = {each.what: each for each in delays(curves(100, noise), curves(100 + later, noise), 50)}
+    attention = found["a head attends to previous"]
+    assert attention.value == pytest.approx(later, abs=3)
+    assert attention.lo <= later <= attention.hi
+    assert attention.hi - attention.lo <= 30  # the checkpoints around both times, however the batch is resampled
+    assert found["the loss falls half-way to its end"].value == 0
+
+
+def test_what_came_before_the_start_is_no_transition() -> None:
+    assert [each.what for each in transitions(curves(100), 120)] == ["the loss falls half-way to its end"]
+
+
+def test_what_never_comes_is_later_than_the_last_step() -> None:
+    (attention, _) = delays(curves(100), curves(700), 50)
+    assert (math.isinf(attention.value), math.isinf(attention.hi)) == (True, True)
+    assert attention.lo == 300 - 110  # a little more than half of the way up lies between 100 and 110
+
+
+def test_a_head_that_is_held_out_does_not_count() -> None:
+    (attention, _) = delays(curves(100), curves(100), 50, without=[(0, 0)])
+    assert math.isinf(attention.value)
+    (attention, _) = delays(curves(100), curves(100, head=1), 50, without=[(0, 0)])
+    assert attention.value == 0
+
+
+def test_a_table_without_attention_and_loss_is_refused() -> None:
+    with pytest.raises(ValueError, match="measure AttentionTo or Loss"):
+        delays(curves(100).assign(probe="Accuracy"), curves(100), 50)

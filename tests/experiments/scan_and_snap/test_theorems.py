@@ -1,0 +1,36 @@
+"""The theorems beside simulations: what the formulas say happens."""
+
+import pytest
+
+from stagewise.experiments.scan_and_snap.theorems import FAST, SLOW, decoder_errors, fates, gains, growth_rows
+from stagewise.theory.scan_and_snap import ScanAndSnap
+
+pytestmark = pytest.mark.usefixtures("unchecked")
+
+PAPER = ScanAndSnap(M=1000, K=10, eta_y=0.5, eta_z=0.5)
+
+
+def test_the_simulated_decoder_follows_theorem_1() -> None:
+    errors = decoder_errors((100, 200, 400))
+    assert list(errors.values()) == pytest.approx(PAPER.class_error(list(errors)).tolist(), rel=0.02)
+
+
+def test_distinct_tokens_rise_and_the_common_one_falls() -> None:
+    moves = fates(steps=200).diff(dim=0)[1:]
+    assert (moves[:, 1:] > 0).all()
+    assert (moves[:, 0] < 0).all()
+
+
+@pytest.mark.parametrize(("rates", "least"), [(SLOW, 0.99), (FAST, 0.6)])
+def test_gains_grow_by_the_growth_factor_where_the_decoder_is_quasi_static(
+    rates: tuple[float, float, float], least: float
+) -> None:
+    chi, ratio, (lower, upper) = gains(*rates)
+    assert lower <= chi <= upper
+    assert least <= ratio.min() <= ratio.max() <= 1.01
+    assert bool(ratio.min() < 0.7) is (rates == FAST)
+
+
+def test_the_growth_integral_is_the_solution_of_equation_13() -> None:
+    for row in growth_rows():
+        assert float(row["ours"]) == pytest.approx(float(row["published"].split()[0]), rel=1e-3)

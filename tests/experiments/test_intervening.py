@@ -1,0 +1,88 @@
+"""Interventions: a paired run is the run itself up to the clamp, and its delays are kept beside the table."""
+
+import dataclasses
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+
+from stagewise import architecture
+from stagewise.checkpoints.run_folder import INTERVENTIONS, checkpoint_file
+from stagewise.checkpoints.series import open_series
+from stagewise.experiments.intervening import FOLDER, intervene, matched_head, updates
+from stagewise.plan import ClampHead, TrainPlan
+from stagewise.recipe import Recipe
+from stagewise.tasks import MarkovChain
+from stagewise.training import train
+
+pytestmark = pytest.mark.usefixtures("few_sequences", "unchecked")
+
+TASK = MarkovChain(d_vocab=4, spans=(1, 1), length=6, n_sequences=200)
+PLAN = TrainPlan(steps=32, batch_size=32, learning_rate=0.1, save=range(0, 32, 8), states=(8,))
+RECIPE = Recipe(TASK, architecture.minimal(4, TASK.n_ctx, n_heads=3), PLAN)
+CLAMP = ClampHead(0, 1, 16)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("trained") / "run"
+    train(RECIPE, folder, progress=False)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def intervened(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run after an intervention with its controls."""
+    folder = Path(shutil.copytree(trained, tmp_path_factory.mktemp("intervened") / "run"))
+    rows = intervene(folder, [CLAMP], progress=False)
+    pd.testing.assert_frame_equal(rows, pd.read_parquet(folder / INTERVENTIONS))
+    return folder
+
+
+def test_the_paired_run_starts_from_the_state_before_the_clamp_and_is_the_run_up_to_it(
+    intervened: Path, tmp_path: Path
+) -> None:
+    paired = intervened / FOLDER / "L0H1-out-16"
+    clamped = dataclasses.replace(RECIPE, plan=dataclasses.replace(PLAN, clamps=(CLAMP,), states=()))
+    train(clamped, tmp_path, progress=False)
+    for step in PLAN.saved_steps:
+        assert checkpoint_file(paired, step).read_bytes() == checkpoint_file(tmp_path, step).read_bytes()
+        same = checkpoint_file(paired, step).read_bytes() == checkpoint_file(intervened, step).read_bytes()
+        assert same == (step <= CLAMP.start)
+    metrics = [pd.read_parquet(each / "metrics.parquet") for each in (paired, tmp_path)]
+    pd.testing.assert_frame_equal(metrics[0], metrics[1])
+
+
+def test_every_intervention_has_its_controls_and_stays_in_the_table(intervened: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(intervened, tmp_path / "run"))
+    rows = pd.read_parquet(run / INTERVENTIONS)
+    assert set(rows["control"]) == {"head", "another head", "random direction"}
+    assert {"the loss falls half-way to its end"} <= set(rows["transition"])
+    assert (rows["lo"] <= rows["value"]).all()
+    assert (rows["value"] <= rows["hi"]).all()
+    times = {path: path.stat().st_mtime_ns for path in (run / FOLDER).rglob("*.safetensors")}
+    more = intervene(run, [CLAMP, dataclasses.replace(CLAMP, kind="weights")], controls=False, progress=False)
+    assert set(more["kind"]) == {"out", "kick", "weights"}
+    assert len(more) > len(rows)
+    assert all(path.stat().st_mtime_ns == time for path, time in times.items())
+    assert open_series(run).steps == PLAN.saved_steps
+
+
+def test_the_number_of_runs_and_updates_is_known_before(trained: Path) -> None:
+    assert updates(trained, [CLAMP], RECIPE) == (3, 3 * 16)
+    assert updates(trained, [CLAMP], RECIPE, controls=False) == (1, 16)
+    every = [dataclasses.replace(CLAMP, head=head) for head in range(3)]  # each is also the control of another
+    assert updates(trained, every, RECIPE) == (6, 6 * 16)
+
+
+def test_the_matched_head_has_the_nearest_norm_and_is_of_another_layer_where_it_must_be() -> None:
+    one = {f"blocks.{layer}.attn.W_O": torch.full((1, 2, 2), float(2 + layer)) for layer in range(3)}
+    assert matched_head(one, (0, 0)) == (1, 0)
+    assert matched_head({"blocks.0.attn.W_O": one["blocks.0.attn.W_O"]}, (0, 0)) is None
+
+
+def test_a_run_with_heads_held_is_no_run_to_compare_with(intervened: Path) -> None:
+    with pytest.raises(ValueError, match="intervene in the run that it is compared with"):
+        intervene(intervened / FOLDER / "L0H1-out-16", [CLAMP], progress=False)

@@ -1,0 +1,133 @@
+"""Clamps: what is held does not move, everything else trains as if it were not there."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from stagewise import architecture, models
+from stagewise.architecture import Architecture
+from stagewise.checkpoints.series import CheckpointSeries
+from stagewise.models.clamps import HELD, Clamps
+from stagewise.plan import ClampHead, TrainPlan
+from stagewise.recipe import Recipe
+from stagewise.tasks import MarkovChain
+from stagewise.training import train
+
+pytestmark = pytest.mark.usefixtures("unchecked")
+
+TASK = MarkovChain(d_vocab=4, spans=(1, 1), length=3, n_sequences=40)
+FULL = architecture.full(4, TASK.n_ctx, n_layers=2, n_heads=2, d_model=8, d_mlp=6)
+ROTARY = Architecture({**FULL.config, "positional_embedding_type": "rotary", "n_key_value_heads": 1})
+PLAN = TrainPlan(steps=8, batch_size=6, learning_rate=0.05, save=range(8), states=(4,))
+
+
+def trained(
+    folder: Path, clamp: ClampHead | None, made: Architecture = FULL, plan: TrainPlan = PLAN
+) -> CheckpointSeries:
+    clamps = None if clamp is None else (clamp,)
+    return train(Recipe(TASK, made, dataclasses.replace(plan, clamps=clamps)), folder, progress=False)
+
+
+def equal(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
+    return all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.fixture(scope="module")
+def free(tmp_path_factory: pytest.TempPathFactory) -> CheckpointSeries:
+    return trained(tmp_path_factory.mktemp("free"), None)
+
+
+@pytest.mark.parametrize("kind", HELD)
+def test_a_clamped_run_is_the_free_one_up_to_its_start_and_another_after_it(
+    kind: str, free: CheckpointSeries, tmp_path: Path
+) -> None:
+    clamped = trained(tmp_path, ClampHead(1, 0, 3, kind))  # type: ignore[arg-type]
+    same = [equal(dict(free.weights(step)), dict(clamped.weights(step))) for step in range(9)]
+    assert same == [True] * 4 + [False] * 5
+
+
+@pytest.mark.parametrize("optimiser", ["adamw", "sgd"])
+@pytest.mark.parametrize("kind", ["out", "weights", "pattern", "uniform"])
+def test_what_is_held_stays_and_the_other_head_trains(kind: str, optimiser: str, tmp_path: Path) -> None:
+    plan = dataclasses.replace(PLAN, optimiser=optimiser, momentum=0.9, weight_decay=0.1)  # type: ignore[arg-type]
+    series = trained(tmp_path, ClampHead(0, 1, 3, kind), plan=plan)  # type: ignore[arg-type]
+    start, after, last = (series.weights(step) for step in (3, 4, 8))
+    for part in HELD[kind]:
+        name = f"blocks.0.attn.{part}"
+        is_zero = part == "W_O" if kind == "out" else kind == "uniform" and part in ("W_Q", "b_Q")
+        expected = torch.zeros_like(start[name][1]) if is_zero else start[name][1]
+        assert torch.equal(after[name][1], expected)
+        assert torch.equal(last[name][1], expected)
+        assert part == "b_K" or not torch.equal(last[name][0], start[name][0])  # softmax is blind to b_K
+    free = {"W_Q", "W_K", "W_V", "W_O"} - set(HELD[kind])
+    assert all(not torch.equal(last[f"blocks.0.attn.{part}"][1], start[f"blocks.0.attn.{part}"][1]) for part in free)
+
+
+@pytest.mark.parametrize("made", [FULL, ROTARY], ids=["full", "rotary, shared keys"])
+def test_a_head_held_at_uniform_attends_evenly_and_one_held_out_writes_nothing(
+    made: Architecture, tmp_path: Path
+) -> None:
+    tokens = TASK.sample(5, seed=1).tokens
+    model = models.build(made)
+    models.load(model, trained(tmp_path / "uniform", ClampHead(1, 1, 2, "uniform"), made).weights(8))
+    _, found = models.clean_pass(model, tokens, ["blocks.1.attn.hook_pattern"])
+    length = tokens.shape[1]
+    even = torch.ones(length, length).tril() / torch.arange(1, length + 1)[:, None]
+    torch.testing.assert_close(found["blocks.1.attn.hook_pattern"][:, 1], even.expand(5, -1, -1))
+    models.load(model, trained(tmp_path / "out", ClampHead(1, 1, 2), made).weights(8))
+    clean, _ = models.clean_pass(model, tokens, [])
+    weights = models.weights(model)
+    for part in ("W_Q", "b_Q"):  # whatever it attends to, nothing comes of it
+        weights[f"blocks.1.attn.{part}"][1] = torch.randn_like(weights[f"blocks.1.attn.{part}"][1])
+    models.load(model, weights)
+    torch.testing.assert_close(models.clean_pass(model, tokens, [])[0], clean)
+
+
+def test_a_kick_has_the_norm_of_the_head_and_leaves_padding_alone() -> None:
+    model = models.build(architecture.minimal(4, TASK.n_ctx, n_heads=2))
+    name = "blocks.0.attn.W_V"
+    with torch.no_grad():
+        dict(model.named_parameters())[name][:, :4, :4] = torch.randn(
+            2, 4, 4, generator=torch.Generator().manual_seed(0)
+        )
+    before = models.weights(model)
+    Clamps(model, [ClampHead(0, 1, 5, "kick")]).begin(5)
+    change = models.weights(model)[name] - before[name]
+    torch.testing.assert_close(change.norm(), before[name][1].norm())
+    assert not change[before[name] == 0].any()
+
+
+def test_a_clamped_run_that_was_interrupted_resumes_with_the_same_bits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clamp = ClampHead(0, 0, 3)
+    whole = trained(tmp_path / "whole", clamp)
+    for stopped in (3, 5):
+        with monkeypatch.context() as patch:
+            patch.setattr("stagewise.training._check_model", stop_at(stopped))
+            with pytest.raises(KeyboardInterrupt):
+                trained(tmp_path / "cut", clamp)
+    resumed = trained(tmp_path / "cut", clamp)
+    assert all(equal(dict(whole.weights(step)), dict(resumed.weights(step))) for step in range(9))
+
+
+def stop_at(step: int) -> object:
+    def check(reached: int, *_: object) -> None:
+        if reached == step:
+            raise KeyboardInterrupt
+
+    return check
+
+
+def test_a_head_that_the_model_does_not_have_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"no head L2H0 to clamp: the model has 2 layers of 2 heads"):
+        trained(tmp_path, ClampHead(2, 0, 3))
+    assert not tmp_path.joinpath("run.json").exists()
+
+
+def test_a_clamp_that_starts_when_training_has_ended_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"starts before step 8, the last one \(`steps`\), got 8"):
+        dataclasses.replace(PLAN, clamps=(ClampHead(0, 0, 8),))

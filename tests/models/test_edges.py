@@ -1,0 +1,100 @@
+"""Edges: exact ones by plain attention of one's own, and estimates that are their slopes."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from stagewise import models
+from stagewise.architecture import Architecture
+from stagewise.init import GaussianInit
+from stagewise.intervention import AblateHead, AttributeEdges
+from stagewise.loss import ScoredPredictions
+from stagewise.models import edges, gradients, lean
+from stagewise.models.edits import replacement
+
+FLOAT32 = 1e-5
+SIZES = {"n_layers": 3, "n_heads": 2, "d_model": 8, "d_head": 4, "d_mlp": 6, "act_fn": "gelu", "n_ctx": 5, "d_vocab": 7}
+KINDS: dict[str, dict[str, Any]] = {
+    "LN": {"normalization_type": "LN"},
+    "no norm": {"normalization_type": None, "attn_only": True},
+    "rotary, shared keys": {"positional_embedding_type": "rotary", "n_key_value_heads": 1},
+}
+
+
+class Run:
+    """A model, its clean pass, and what edges are computed from."""
+
+    def __init__(self, kind: str, scale: float = 0.4) -> None:
+        self.model = models.build(Architecture({**SIZES, **KINDS[kind]}, GaussianInit(scale)))
+        self.tokens = torch.randint(0, 7, (4, 5), generator=torch.Generator().manual_seed(0))
+        hooks = {*gradients.hooks_for_attribution(self.model), *(f"blocks.{n}.hook_resid_pre" for n in range(3))}
+        log_probs, self.clean = models.clean_pass(self.model, self.tokens, hooks)
+        self.scored = torch.ones(4, 5, dtype=torch.bool)
+        self.predictions = ScoredPredictions.of(log_probs, self.tokens.roll(-1, 1), self.scored)
+        self.weights = edges.check(lean.agreeing_weights(self.model, self.clean, log_probs))
+
+    def edges(self, request: AttributeEdges, share: float = 1.0) -> Tensor:
+        mean = self.clean[gradients.INPUT].mean(0, keepdim=True)
+
+        def partly(part: AblateHead) -> Tensor:
+            z = self.clean[f"blocks.{part.layer}.attn.hook_z"][:, :, part.head]
+            return z + share * (replacement(part, self.clean) - z)
+
+        rest = self.clean, mean, partly, self.predictions, self.scored
+        return edges.edges(request, self.model, self.weights, *rest)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_estimate_is_the_slope_of_the_exact_change(kind: str) -> None:
+    run, share = Run(kind), 0.01
+    estimated = run.edges(AttributeEdges())
+    slope = (run.edges(AttributeEdges(exact=True), share) - run.edges(AttributeEdges(exact=True), -share)) / (2 * share)
+    torch.testing.assert_close(estimated, slope, atol=2e-3 * float(estimated.abs().max()), rtol=0.05)
+    later = torch.tensor([[source < layer for source in range(3)] for layer in range(3)])
+    assert not estimated.movedim(3, 2)[:, ~later].any()
+    assert (estimated.movedim(3, 2)[:, later].abs().amax((0, 2, 3, 4)) > 0).all()
+
+
+@pytest.mark.parametrize("copy", [0, 1, 2])
+def test_an_exact_edge_is_the_reading_head_alone_given_another_input(copy: int) -> None:
+    run = Run("LN")
+    found = run.edges(AttributeEdges(exact=True))
+    source, reader = (0, 1), (1, 0)
+    z = run.clean["blocks.0.attn.hook_z"][:, :, source[1]]
+    change = (z.mean(0) - z) @ models.weights(run.model)["blocks.0.attn.W_O"][source[1]]
+
+    def read(name: str) -> Tensor:
+        """A head's queries, keys or values in a pass whose stream in front of the layer is changed: by the model."""
+        hooks = [("blocks.1.hook_resid_pre", lambda x, hook: x + change)]
+        kept: list[Tensor] = []
+        hooks.append((f"blocks.1.attn.hook_{name}", lambda x, hook: kept.append(x)))
+        run.model.run_with_hooks(run.tokens, fwd_hooks=hooks)
+        return kept[0][:, :, reader[1]]
+
+    name = "qkv"[copy]
+    other = read(name)
+
+    def put(x: Tensor, hook: Any) -> Tensor:
+        x = x.clone()
+        x[:, :, reader[1]] = other
+        return x
+
+    with torch.no_grad():
+        logits = run.model.run_with_hooks(run.tokens, fwd_hooks=[(f"blocks.1.attn.hook_{name}", put)])
+    expected = run.predictions.loss(logits[run.scored]) - run.predictions.loss(run.model(run.tokens)[run.scored])
+    measured = found[:, reader[0], reader[1], source[0], source[1], copy]
+    torch.testing.assert_close(measured, expected.detach(), atol=FLOAT32, rtol=1e-3)
+
+
+def test_integrated_gradients_of_one_step_are_those_of_the_clean_pass() -> None:
+    run = Run("LN")
+    one, several = run.edges(AttributeEdges(1)), run.edges(AttributeEdges(4))
+    torch.testing.assert_close(one, run.edges(AttributeEdges()))
+    assert not torch.allclose(one, several, rtol=1e-3)
+
+
+def test_a_model_whose_heads_get_no_inputs_of_their_own_is_refused() -> None:
+    with pytest.raises(ValueError, match="leave EdgeAttribution out for this model"):
+        edges.check(None)

@@ -1,0 +1,30 @@
+"""The matrix of interventions: a cell a transition and head, with its delay in words."""
+
+import math
+
+import pandas as pd
+import pytest
+
+from stagewise.plot import interventions
+
+
+def rows() -> pd.DataFrame:
+    cells = [
+        (1, "out", "a", 40.0, 20.0, 60.0),
+        (1, "out", "b", math.inf, 90.0, math.inf),
+        (2, "kick", "a", -5.0, -20.0, 9.0),
+    ]
+    names = ("head", "kind", "transition", "value", "lo", "hi")
+    return pd.DataFrame([dict(zip(names, cell, strict=True)) for cell in cells]).assign(layer=0, step=120)
+
+
+def test_every_cell_says_its_delay_and_a_missing_one_nothing() -> None:
+    ax = interventions(rows())
+    assert [text.get_text() for text in ax.texts] == ["+40\n[20, 60]", "-5\n[-20, 9]", "> 90", ""]
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["L0H1 out\nfrom 120", "L0H2 kick\nfrom 120"]
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["a", "b"]
+
+
+def test_nothing_to_draw_is_refused() -> None:
+    with pytest.raises(ValueError, match="no interventions to draw"):
+        interventions(rows().iloc[:0])

@@ -1,0 +1,55 @@
+"""Edge attribution: a copying head feeds the one that reads it, and nobody else."""
+
+import pytest
+import torch
+
+from stagewise import models
+from stagewise.architecture import Architecture, minimal
+from stagewise.checkpoints.series import open_series
+from stagewise.init import GaussianInit
+from stagewise.intervention import AttributeEdges
+from stagewise.measurement.engine import measure
+from stagewise.probes import EdgeAttribution
+from stagewise.table import select
+from stagewise.tasks import RepeatedTokens
+
+TASK = RepeatedTokens(8, length=4)
+SIZES = {"n_layers": 2, "n_heads": 2, "d_model": 8, "d_head": 4, "n_ctx": TASK.n_ctx, "d_vocab": 8, "attn_only": True}
+
+
+def test_a_head_that_writes_nothing_feeds_nobody_and_one_that_reads_nothing_is_fed_by_nobody() -> None:
+    model = models.build(Architecture({**SIZES, "normalization_type": None}, GaussianInit(0.6)))
+    with torch.no_grad():
+        models.parameters(model)["blocks.0.attn.W_O"][1] = 0
+        models.parameters(model)["blocks.1.attn.W_V"][0] = 0
+        models.parameters(model)["blocks.1.attn.b_V"][0] = 0
+    series = open_series([(0, model)])
+    table = measure(series, [EdgeAttribution()], TASK.probe_batch(6, 0), resamples=5, progress=False)
+    for quantity in ("estimated_change", "exact_change"):
+        rows = select(table, "EdgeAttribution", quantity)
+        sizes = rows.groupby(["head", "source"])["value"].apply(lambda of: of.abs().max())
+        assert sizes[:, "L0H1"].max() == pytest.approx(0, abs=1e-6)
+        assert sizes[0, "L0H0"] == pytest.approx(0, abs=1e-6)  # without values, neither queries nor keys matter
+        assert sizes[1, "L0H0"] > 1e-4
+    (row,) = select(table, "EdgeAttribution", "rank_correlation").to_dict("records")
+    assert -1 <= row["value"] <= 1
+
+
+def test_slices_of_the_batch_give_the_edges_of_all_of_it() -> None:
+    series = open_series([(0, models.build(Architecture(SIZES, GaussianInit(0.6))))])
+    batch = TASK.probe_batch(6, 0)
+    one, other = (
+        measure(series, [EdgeAttribution()], batch, resamples=2, progress=False, memory=memory) for memory in (None, 1)
+    )
+    assert other["value"].to_numpy() == pytest.approx(one["value"].to_numpy(), abs=1e-5)
+
+
+def test_a_model_of_one_layer_has_no_edges() -> None:
+    with pytest.raises(ValueError, match="of a model of two layers or more"):
+        EdgeAttribution().attributions(minimal(4, 5))
+
+
+def test_less_than_one_step_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one step, got 0"):
+        EdgeAttribution(steps=0)
+    assert AttributeEdges(2) != AttributeEdges(2, exact=True)

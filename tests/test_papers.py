@@ -1,0 +1,90 @@
+"""PAPERS.md: every figure has its row, every row its command, every quoted number stands in what the command wrote."""
+
+import functools
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import typer.main
+
+from stagewise.cli.app import app
+from stagewise.cli.papers import COMMANDS
+from stagewise.experiments.emergence.figures import FIGURES as EMERGENCE
+from stagewise.experiments.incremental.command import FLOWS
+from stagewise.experiments.incremental.recipes import FIGURES as INCREMENTAL
+from stagewise.experiments.scan_and_snap.figures import FIGURES as SCAN_AND_SNAP
+
+ROOT = Path(__file__).parents[1]
+NUMBERS = ROOT / "docs" / "numbers"
+KNOWN = {
+    "emergence": {str(figure) for figure in EMERGENCE},
+    "incremental": {*INCREMENTAL, *FLOWS},
+    "scan-and-snap": set(SCAN_AND_SNAP),
+}
+COMMAND = re.compile(r"`stagewise run ([\w-]+)((?: --[\w-]+(?: [^-`\s]\S*)?)*)`")
+FIGURE = re.compile(r"--figure (\w+)")
+NUMBER = re.compile(r"(?<![\w.])-?(?:\d+\.?\d*|\.\d+)(?:e-?\d+)?")
+NOT_MADE_AGAIN = "Measured earlier"
+"""Heading of the rows whose runs take hours, and whose CSV is not beside the documents."""
+
+
+def rows() -> list[tuple[str, list[str]]]:
+    """Every row of a table with a command in its last cell, with the heading that it stands under."""
+    heading, found = "", []
+    for line in (ROOT / "PAPERS.md").read_text(encoding="utf8").splitlines():
+        heading = line.lstrip("# ") if line.startswith("#") else heading
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        if cells and COMMAND.search(cells[-1]):
+            found.append((heading, cells))
+    return found
+
+
+ROWS = rows()
+
+
+def values(text: str) -> set[float]:
+    return {float(number) for number in NUMBER.findall(text)}
+
+
+def test_every_figure_of_every_paper_has_a_row() -> None:
+    asked = {(paper, figure) for _, cells in ROWS for paper, rest in COMMAND.findall(cells[-1])
+             for figure in FIGURE.findall(rest)}  # fmt: skip
+    missing = [
+        f"{paper} {figure}"
+        for paper, figures in KNOWN.items()
+        for figure in figures - {f for p, f in asked if p == paper}
+    ]
+    assert missing == []
+
+
+@pytest.mark.parametrize("cells", [cells for _, cells in ROWS], ids=lambda cells: " ".join(cells[:2])[:60])
+def test_every_command_of_a_row_is_one(cells: list[str]) -> None:
+    for paper, rest in COMMAND.findall(cells[-1]):
+        figures = FIGURE.findall(rest)
+        assert set(figures) <= KNOWN.get(paper, set())
+        if paper in COMMANDS:
+            assert {part for part in rest.split() if part.startswith("--")} <= options(paper)
+
+
+@functools.cache
+def options(paper: str) -> set[str]:
+    """The options of a paper's command."""
+    run = typer.main.get_command(app).commands["run"]  # type: ignore[attr-defined]
+    return {option for parameter in run.commands[paper].params for option in parameter.opts}
+
+
+@pytest.mark.parametrize(
+    "cells", [cells for heading, cells in ROWS if heading != NOT_MADE_AGAIN], ids=lambda cells: " ".join(cells[:2])[:60]
+)
+def test_every_number_of_a_row_stands_in_what_its_command_wrote(cells: list[str]) -> None:
+    quoted = NUMBER.findall(cells[3])
+    if not quoted:
+        assert cells[3] == "–"  # noqa: RUF001 - a row whose runs were not made
+        return
+    written: set[float] = set()
+    for paper, rest in COMMAND.findall(cells[-1]):
+        for figure in FIGURE.findall(rest):
+            table = pd.read_csv(NUMBERS / paper / f"figure-{figure}.csv", dtype=str, keep_default_na=False)
+            written |= values(" ; ".join(table[["quantity", "ours", "interval", "remark"]].to_numpy().ravel().tolist()))
+    assert [number for number in quoted if float(number) not in written] == []
