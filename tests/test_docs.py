@@ -18,6 +18,8 @@ from stagewise import plot, probes, tasks
 from stagewise.cli.app import app
 from stagewise.experiments.emergence import figures as emergence
 from stagewise.experiments.incremental import recipes
+from stagewise.experiments.incremental.command import FLOWS
+from stagewise.experiments.scan_and_snap import figures as snap
 
 ROOT = Path(__file__).parents[1]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
@@ -124,7 +126,8 @@ def test_every_page_is_in_the_menu() -> None:
 
 def test_the_gallery_has_every_figure_that_a_command_makes() -> None:
     page = (ROOT / "docs" / "gallery.md").read_text(encoding="utf8")
-    for paper, figures in {"incremental": [*recipes.FIGURES, "10"], "emergence": emergence.FIGURES}.items():
+    made = {"incremental": [*recipes.FIGURES, *FLOWS], "emergence": emergence.FIGURES, "scan-and-snap": snap.FIGURES}
+    for paper, figures in made.items():
         chapter = page[page.index(f"stagewise run {paper} ") :]
         named = set(re.findall(r"--figure (\w+)", chapter[: chapter.index("\n## ")]))
         assert named == {str(figure) for figure in figures}

@@ -23,8 +23,8 @@ LISTED = 8
 CAVEAT = "Measured on a batch that is foreign to the model"
 """What stands above every finding on such a batch."""
 
-LOSSES = "Loss.cross_entropy", "LossByPosition.cross_entropy"
-"""Quantities of a table that say whether the batch is at home."""
+LOSSES = "Loss", "LossByPosition.cross_entropy"
+"""What of a table says whether the batch is at home."""
 
 
 class Familiarity(enum.StrEnum):
@@ -33,6 +33,7 @@ class Familiarity(enum.StrEnum):
     HOME = "home"
     GUESSED = "guessed"
     RISES = "rises"
+    UNKNOWN = "unknown"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +41,8 @@ class Home:
     """What the loss of a series says of its probe batch. Losses in nats.
 
     Args:
-        verdict: at home; or foreign: the last model predicts it no better than a guess, or worse than the first did.
+        verdict: at home; or foreign: the last model predicts it no better than a guess, or worse than the first did; or
+            unknown, where no loss was measured: losses are nan then.
         first: loss at the first checkpoint.
         last: loss at the last checkpoint.
         guess: loss of the uniform distribution over the vocabulary.
@@ -58,9 +60,16 @@ class Home:
     @property
     def foreign(self) -> bool:
         """Whether the models were not trained on sequences like these."""
-        return self.verdict is not Familiarity.HOME
+        return self.verdict in (Familiarity.GUESSED, Familiarity.RISES)
+
+    @property
+    def unknown(self) -> bool:
+        """Whether it cannot be told."""
+        return self.verdict is Familiarity.UNKNOWN
 
     def __str__(self) -> str:
+        if self.unknown:
+            return "Whether the probe batch is at home here is not known: no loss was measured (Loss)."
         if not self.foreign:
             return (
                 f"The probe batch is at home here: its loss goes from {self.first:.2f} to {self.last:.2f} nats, "
@@ -88,7 +97,8 @@ class Home:
     @property
     def plain(self) -> dict[str, Any]:
         """The same for JSON, with `foreign`."""
-        return {"foreign": self.foreign, **dataclasses.asdict(self)}
+        fields = {name: None if value != value else value for name, value in dataclasses.asdict(self).items()}
+        return {"foreign": None if self.unknown else self.foreign, **fields}
 
 
 def qualified(findings: str, home: Home | None) -> str:
@@ -104,9 +114,13 @@ def qualified(findings: str, home: Home | None) -> str:
 
 
 def warned(findings: str, home: Home | None) -> str:
-    """Return findings in words, as `qualified`; on a foreign batch what tells so, and what to do, is said first."""
-    first = "" if home is None or not home.foreign else f"{home}\n"
-    return first + qualified(findings, home)
+    """Return findings in words, as `qualified`, below what `caution` says."""
+    return caution(home) + qualified(findings, home)
+
+
+def caution(home: Home | None) -> str:
+    """Return a line that says of a batch that it is foreign, and what to do, or that nobody knows; else nothing."""
+    return f"{home}\n" if home is not None and (home.foreign or home.unknown) else ""
 
 
 def home_of(table: pd.DataFrame, d_vocab: int, criteria: StageCriteria = DEFAULT) -> Home | None:
@@ -155,6 +169,11 @@ def home_of_run(record: Mapping[str, Any], table: pd.DataFrame) -> Home | None:
     d_vocab = config.get("d_vocab_out") or config.get("d_vocab")
     if "series" not in record or not isinstance(d_vocab, int) or d_vocab < 2:
         return None
+    if not (table["probe"] == "Loss").any():
+        nothing = float("nan")
+        return Home(
+            Familiarity.UNKNOWN, nothing, nothing, math.log(d_vocab), int(table["step"].max()) if len(table) else 0
+        )
     return home_of(table, d_vocab)
 
 

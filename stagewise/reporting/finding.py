@@ -33,6 +33,11 @@ def finding(stages: Stages | None, home: Home | None = None) -> str:
     """Say the finding in two sentences: how many stages and when they part, and what happened above all."""
     if home is not None and home.foreign:
         return str(home)
+    told = _told(stages)
+    return f"{told} {home}" if home is not None and home.unknown else told
+
+
+def _told(stages: Stages | None) -> str:
     if stages is None:
         return f"{_sentence(NO_STAGES)} Their curves are below."
     if not stages.from_references and (unknown := too_few(stages.onsets, stages.criteria)):

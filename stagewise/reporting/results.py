@@ -8,7 +8,7 @@ import pandas as pd
 from stagewise.checkpoints.findings import Audit
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.detection.from_onsets import NO_STAGES
-from stagewise.detection.home import Home, qualified
+from stagewise.detection.home import Home, caution, qualified
 from stagewise.detection.stages import Stages
 from stagewise.reporting.html import inline
 
@@ -35,9 +35,8 @@ class Analysis:
 
     def __str__(self) -> str:
         stages = qualified(NO_STAGES if self.stages is None else str(self.stages), self.home)
-        first = "" if self.home is None or not self.home.foreign else f"{self.home}\n"
         faults = "" if self.audit is None else f"{self.audit}\n"
-        return f"{first}{self.series}\n{faults}{stages}\nreport: {self.report}"
+        return f"{caution(self.home)}{self.series}\n{faults}{stages}\nreport: {self.report}"
 
     def _repr_html_(self) -> str:
         return inline(self.report)

@@ -36,6 +36,17 @@ def test_only_checkpoints_from_elsewhere_are_judged() -> None:
     assert home is not None
     assert home.foreign
     assert home_of_run({"recipe": recipe}, losses(4.2, 9.0)) is None
+    of_heads = losses(0.1, 0.9).assign(probe="AttentionTo", quantity="mass")
+    unknown = home_of_run({"recipe": recipe, "series": {}}, of_heads)
+    assert unknown is not None
+    assert (unknown.foreign, unknown.unknown, unknown.plain["foreign"], unknown.plain["last"]) == (
+        False,
+        True,
+        None,
+        None,
+    )
+    assert warned("L0H0 rises", unknown) == f"{unknown}\nL0H0 rises"
+    assert "is not known: no loss was measured" in str(unknown)
     regression = losses(4.2, 9.0).assign(quantity="squared_error")
     assert home_of_run({"recipe": recipe, "series": {}}, regression) is None
 

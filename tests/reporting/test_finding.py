@@ -1,5 +1,7 @@
 """The first lines of a report: how many stages, when they part, what happened above all, or why none of it counts."""
 
+import math
+
 import pandas as pd
 
 from stagewise.detection.home import Familiarity, Home
@@ -21,6 +23,12 @@ def test_a_foreign_batch_is_said_before_anything_else(one_onset: pd.DataFrame) -
     stages = find_stages(one_onset)
     assert headline(stages, FOREIGN) == "The probe batch is foreign to this model"
     assert finding(stages, FOREIGN) == str(FOREIGN)
+
+
+def test_a_batch_of_which_no_loss_was_measured_is_said_to_be_unknown(one_onset: pd.DataFrame) -> None:
+    stages, unknown = find_stages(one_onset), Home(Familiarity.UNKNOWN, math.nan, math.nan, 4.16, 200)
+    assert headline(stages, unknown) == headline(stages)
+    assert finding(stages, unknown) == f"{finding(stages)} {unknown}"
 
 
 def test_few_checkpoints_cannot_tell(one_onset: pd.DataFrame) -> None:
