@@ -164,7 +164,7 @@ class TrainPlan:
         """Return the steps whose optimiser state is kept, of a model of so many parameters.
 
         >>> TrainPlan(steps=100, save=range(0, 100, 2)).state_steps(10_000)
-        (14, 28, 42, 58, 72, 86)
+        (12, 24, 38, 50, 62, 74, 88)
         """
         if self.states is not None:
             return tuple(self.states)

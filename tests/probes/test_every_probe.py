@@ -264,8 +264,9 @@ def test_a_head_under_another_name_would_be_seen(together: pd.DataFrame) -> None
 
 
 def test_the_numbers_of_a_sequence_are_its_own(batch: Batch, catalogue: dict[str, AbstractProbe]) -> None:
-    # Its mean, and another sequence's output, are of the whole batch.
-    own = {**catalogue, "HeadAblation": HeadAblation(kinds=("zero",)), "HeadAttribution": HeadAttribution("zero")}
+    # Means, and another sequence's output, are of the whole batch; edges are between means and what is there.
+    own = {name: probe for name, probe in catalogue.items() if name != "EdgeAttribution"}
+    own |= {"HeadAblation": HeadAblation(kinds=("zero",)), "HeadAttribution": HeadAttribution("zero")}
     rows = torch.tensor([4, 1])
     whole, part = Recorder(own), Recorder(own)
     for recorder, sequences in ((whole, batch), (part, batch[rows])):

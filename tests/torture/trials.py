@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -102,6 +103,7 @@ class Child:
             os.dup2(self.output.fileno(), 1)
             os.dup2(self.output.fileno(), 2)
             sys.stdout, sys.stderr = (os.fdopen(each, "w", buffering=1, closefd=False) for each in (1, 2))
+            warnings.simplefilter("default")  # a person's process has no filters of a test's
             before()
             run()
             status = 0
