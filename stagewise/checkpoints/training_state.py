@@ -1,8 +1,10 @@
 """The state of a training on disk: what is saved at a step, what a killed run resumes or a replay starts from."""
 
 import shutil
+import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import torch
@@ -77,7 +79,19 @@ def save(
 
 def _save_state(state: Mapping[str, object], path: Path) -> None:
     with open(path, "wb") as file:  # given a path, torch writes its name into the file
-        torch.save(dict(state), file)
+        torch.save(_unshared(dict(state)), file)
+
+
+def _unshared(value: Any) -> Any:
+    """Return containers made anew and equal strings as one: pickle writes what is one object in another way.
+
+    A state that was loaded shares other objects than one that was not, and would have other bytes.
+    """
+    if isinstance(value, dict):
+        return {_unshared(key): _unshared(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_unshared(each) for each in value)
+    return sys.intern(value) if isinstance(value, str) else value
 
 
 def save_weights(folder: Path, step: int, weights: Mapping[str, torch.Tensor]) -> Path:

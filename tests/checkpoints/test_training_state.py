@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
+from stagewise.checkpoints import training_state
 from stagewise.checkpoints.run_folder import METRICS, RESUME, RUN, checkpoint_file
 from stagewise.checkpoints.series import open_series
 from stagewise.checkpoints.training_state import is_complete
@@ -94,3 +96,16 @@ def test_a_second_training_in_a_folder_ends_and_says_who_is_first(holder: Path, 
     with pytest.raises(BlockingIOError, match=r"process \d+ on .* trains since .* here"):
         train(small_recipe, holder, progress=False)
     assert not (holder / RUN).exists()
+
+
+def test_a_state_that_was_loaded_has_the_bytes_of_one_that_was_not(tmp_path: Path) -> None:
+    weights = [torch.nn.Parameter(torch.ones(3)), torch.nn.Parameter(torch.ones(2))]
+    groups = [{"params": [weight], "lr": rate} for weight, rate in zip(weights, (0.1, 0.2), strict=True)]
+    written = torch.optim.AdamW(groups)
+    torch.cat(list(weights)).sum().backward()  # type: ignore[no-untyped-call]
+    written.step()
+    loaded = torch.optim.AdamW([{"params": [torch.nn.Parameter(weight.detach())]} for weight in weights])
+    training_state._save_state({"optimiser": written.state_dict()}, tmp_path / "one")
+    loaded.load_state_dict(torch.load(tmp_path / "one")["optimiser"])
+    training_state._save_state({"optimiser": loaded.state_dict()}, tmp_path / "other")
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "other").read_bytes()
