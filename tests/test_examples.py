@@ -34,6 +34,7 @@ def test_an_example_is_short_and_has_a_test(path: Path) -> None:
     assert f'"{path.stem}"' in Path(__file__).read_text(encoding="utf8") or path.stem in ELSEWHERE
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_workers")
 def test_the_markov_examples_draw_their_figures_of_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("overview", "restricted_context"):
@@ -50,6 +51,7 @@ def test_the_heads_that_stages_need_are_drawn(tmp_path: Path, capsys: pytest.Cap
     assert "the loss falls half-way to its end" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_recall_model_gets_its_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report = example("associative_recall")(tmp_path, steps=4, n_pairs=3, n_tokens=12)
     assert report.read_text(encoding="utf8").startswith("<!doctype html>")
@@ -79,6 +81,7 @@ def test_the_share_of_windows_that_repeat_is_drawn(
     assert figure.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_the_checkpoints_of_a_hub_repository_get_their_report(
     tmp_path: Path, local_hub: Callable[..., Any], saved: Callable[..., dict[str, bytes]]
 ) -> None:

@@ -38,6 +38,7 @@ ELSEWHERE = {"README.md": ("MarkovChain(d_vocab=20", "test_readme.py")}
 SMALL = {
     "run": ["--steps", "4", "--heads", "2", "--layers", "1", "--set", "plan.batch_size=8", "--set", "plan.save=[2]"],
     "train": ["--steps", "4"],
+    "intervene": ["--from", "2"],
 }
 """Command -> options that make it small; those of the page stay."""
 

@@ -84,6 +84,7 @@ def main(folder):
 """
 
 
+@pytest.mark.slow
 def test_a_killed_sweep_keeps_what_it_finished_and_goes_on(
     tmp_path: Path, threads: concurrent.futures.Executor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,6 +156,7 @@ def start_of_worker(x: int) -> dict[str, object]:
     return {"imported": "transformer_lens" in sys.modules, "told": os.environ.get("STAGEWISE_TOLD", "nothing")}
 
 
+@pytest.mark.slow
 def test_workers_have_imported_what_they_need_and_this_process_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,5 +1,6 @@
 """The state of a training: a damaged file of it is named, and never resumed from."""
 
+import dataclasses
 import random
 import shutil
 import threading
@@ -7,12 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 
-from stagewise.checkpoints import training_state
-from stagewise.checkpoints.run_folder import METRICS, RESUME, RUN, checkpoint_file
+from stagewise.checkpoints.run_folder import METRICS, RESUME, RUN, checkpoint_file, state_file
 from stagewise.checkpoints.series import open_series
-from stagewise.checkpoints.training_state import is_complete
+from stagewise.checkpoints.training_state import is_complete, state_steps
 from stagewise.checkpoints.writing import held
 from stagewise.recipe import Recipe
 from stagewise.training import train
@@ -98,14 +97,19 @@ def test_a_second_training_in_a_folder_ends_and_says_who_is_first(holder: Path, 
     assert not (holder / RUN).exists()
 
 
-def test_a_state_that_was_loaded_has_the_bytes_of_one_that_was_not(tmp_path: Path) -> None:
-    weights = [torch.nn.Parameter(torch.ones(3)), torch.nn.Parameter(torch.ones(2))]
-    groups = [{"params": [weight], "lr": rate} for weight, rate in zip(weights, (0.1, 0.2), strict=True)]
-    written = torch.optim.AdamW(groups)
-    torch.cat(list(weights)).sum().backward()  # type: ignore[no-untyped-call]
-    written.step()
-    loaded = torch.optim.AdamW([{"params": [torch.nn.Parameter(weight.detach())]} for weight in weights])
-    training_state._save_state({"optimiser": written.state_dict()}, tmp_path / "one")
-    loaded.load_state_dict(torch.load(tmp_path / "one")["optimiser"])
-    training_state._save_state({"optimiser": loaded.state_dict()}, tmp_path / "other")
-    assert (tmp_path / "one").read_bytes() == (tmp_path / "other").read_bytes()
+def test_a_kept_state_has_the_same_bytes_whether_or_not_the_run_was_resumed(
+    small_recipe: Recipe, tmp_path: Path
+) -> None:
+    recipe = dataclasses.replace(small_recipe, plan=dataclasses.replace(small_recipe.plan, states=(2, 4)))
+    train(recipe, tmp_path / "whole", progress=False)
+
+    def stop(numbers: object) -> None:
+        if (tmp_path / "resumed" / RESUME).exists() and state_steps(tmp_path / "resumed"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(recipe, tmp_path / "resumed", progress=False, log=stop)
+    assert state_steps(tmp_path / "resumed") == [2]
+    train(recipe, tmp_path / "resumed", progress=False)
+    one, other = (state_file(tmp_path / name, 4).read_bytes() for name in ("whole", "resumed"))
+    assert one == other

@@ -99,6 +99,7 @@ def ends_in_a_report(task: str, letters: str, tokenizer: str, tmp_path: Path) ->
         assert f">{KINDS[kind]}</h2>" in page
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("undrawn")
 def test_a_run_on_text_ends_in_a_report_with_every_kind(letters: str, tmp_path: Path) -> None:
     folder = tmp_path / "run"

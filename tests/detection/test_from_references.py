@@ -51,6 +51,7 @@ def test_three_planted_plateaus_are_three_stages_in_order() -> None:
     assert stages.table["end"].tolist() == [first, second, 900]
 
 
+@pytest.mark.slow
 def test_the_interval_of_a_boundary_holds_the_true_turning_point() -> None:
     truth = {name: STEPS[curve.argmin()] for name, curve in three_stages().items()}
     points = pd.concat([find_stages(table(three_stages(0.01, seed))).turning_points for seed in range(20)])

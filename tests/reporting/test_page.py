@@ -119,6 +119,7 @@ def test_the_stages_are_told_in_words_and_in_a_table(page: str, table: pd.DataFr
         assert html.escape(said) in page
 
 
+@pytest.mark.slow
 def test_the_same_run_gives_the_same_bytes(page: str, folder: Path) -> None:
     drawing = (folder / "figures" / "stages.svg").read_bytes()
     report(folder)

@@ -91,6 +91,7 @@ def test_separate_logits_give_an_exponent_of_minus_a_half() -> None:
     assert exponent == pytest.approx(-0.5, abs=0.03)
 
 
+@pytest.mark.slow
 def test_gradient_descent_on_all_parameters_gives_minus_a_half_too() -> None:
     times = [full_descent(4096, 16, B, rate=10.0) for B in COPIES]
     _, (exponent,), _ = fit(times, list(COPIES))

@@ -55,6 +55,7 @@ def test_what_has_no_meaning_is_one_line_and_trains_nothing(arguments: str, mess
     assert (code, message in output, list(tmp_path.iterdir())) == (2, True, [])
 
 
+@pytest.mark.slow
 def test_runs_that_are_all_censored_give_a_figure_and_no_law(tmp_path: Path) -> None:
     given = {"N_pairs": (2, 3), "N_tokens": (8,), "seed": (0,)}
     wanted = FigureRequest(tmp_path / "figure-4-small", "small", axes_of(4, "small", given), budget=2)

@@ -22,6 +22,7 @@ def test_the_population_loss_is_the_mean_over_many_samples(n_copies: int) -> Non
     assert population_loss(logits, W, task.teacher(), n_copies) == pytest.approx(sampled, rel=0.02)
 
 
+@pytest.mark.slow
 def test_stochastic_descent_takes_as_long_as_the_flow() -> None:
     found, flow = run_toy(128, 32), plateau(SparseAttention(128, 32))
     print(f"check 8: ({found['lo']:g}, {found['hi']:g}] steps of SGD, the flow {flow:.1f}")

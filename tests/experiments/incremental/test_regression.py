@@ -80,6 +80,7 @@ def test_the_expected_gradient_step_is_that_of_the_flow(tmp_path: Path) -> None:
     np.testing.assert_allclose(moved * np.array(task.strengths), 0.01 * velocity, rtol=0.05)
 
 
+@pytest.mark.slow
 def test_a_run_follows_the_theory_through_its_first_stage(tmp_path: Path) -> None:
     task = MarkovRegression()
     theory = regression.theory(task)

@@ -11,6 +11,7 @@ from stagewise.experiments.scan_and_snap.figure_7 import draw_maps, figure_7, pr
 pytestmark = pytest.mark.usefixtures("unchecked")
 
 
+@pytest.mark.slow
 def test_it_writes_the_maps_and_what_they_say(letters: str, tmp_path: Path) -> None:
     result = figure_7(tmp_path, data=letters, steps=6, progress=False)
     table = pd.read_csv(tmp_path / "probe.csv")

@@ -11,6 +11,7 @@ from stagewise.experiments.scan_and_snap.syn_small_figures import figure_4, figu
 pytestmark = pytest.mark.usefixtures("unchecked")
 
 
+@pytest.mark.slow
 def test_figure_4_writes_its_tables_and_gives_how_much_attention_common_tokens_keep(tmp_path: Path) -> None:
     result = figure_4(tmp_path, progress=False)
     ours = result.numbers.set_index("quantity")["ours"]

@@ -71,7 +71,8 @@ def test_frequent_distinct_tokens_win_and_a_larger_ratio_ends_denser(seed: int) 
     assert dense == pytest.approx(2.08, abs=0.04)
 
 
-@pytest.mark.parametrize("seeds", [10, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", [10, 20])
 def test_adam_attends_to_more_frequent_tokens_at_larger_rates(seeds: int) -> None:
     # Check T11.
     rates = [Rates(rate, rate) for rate in (0.1, 0.5, 1.0)]
@@ -99,7 +100,8 @@ def test_recall_counts_the_distinct_tokens_of_all_classes_of_a_query() -> None:
     assert experiment.recall(task, z, [1.5 / task.d_vocab]).item() == pytest.approx(4 / 20)
 
 
-@pytest.mark.parametrize("n_queries", [1, pytest.param(5, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("n_queries", [1, 5])
 def test_the_replay_of_figure_6_agrees_with_every_recorded_cell(n_queries: int, scan_data: Path) -> None:
     # Check T6.
     recorded = pd.read_csv(scan_data / "fig6_entropy.csv").query(f"num_last == {n_queries}")
@@ -109,7 +111,7 @@ def test_the_replay_of_figure_6_agrees_with_every_recorded_cell(n_queries: int, 
     assert (both["entropy_std"] - both["entropy_pm"]).abs().max() < RECORDED
 
 
-@pytest.mark.parametrize("n_queries", [1, pytest.param(5, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n_queries", [1, 5])
 def test_the_replayed_recall_agrees_with_the_reference(n_queries: int, scan_data: Path) -> None:
     # Check T12.
     recorded = pd.read_csv(scan_data / "recall_threshold_replay.csv").query(f"num_last == {n_queries}")

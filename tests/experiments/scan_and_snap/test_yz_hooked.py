@@ -85,6 +85,7 @@ def test_a_series_in_memory_is_measured_like_any_other() -> None:
     assert set(table["step"]) == {0, 3}
 
 
+@pytest.mark.slow
 def test_the_ordinary_model_trains_on_the_task(tmp_path: Path) -> None:
     plan = TrainPlan(steps=60, batch_size=32, learning_rate=0.02)
     series = train(Recipe(TASK, ordinary(TASK.d_vocab, TASK.n_ctx), plan), tmp_path / "run", progress=False)
