@@ -80,7 +80,7 @@ def options(paper: str) -> set[str]:
 def test_every_number_of_a_row_stands_in_what_its_command_wrote(cells: list[str]) -> None:
     quoted = NUMBER.findall(cells[3])
     if not quoted:
-        assert cells[3] == "–"  # noqa: RUF001 - a row whose runs were not made
+        assert cells[3] == "\N{EN DASH}"
         return
     written: set[float] = set()
     for paper, rest in COMMAND.findall(cells[-1]):
@@ -88,3 +88,9 @@ def test_every_number_of_a_row_stands_in_what_its_command_wrote(cells: list[str]
             table = pd.read_csv(NUMBERS / paper / f"figure-{figure}.csv", dtype=str, keep_default_na=False)
             written |= values(" ; ".join(table[["quantity", "ours", "interval", "remark"]].to_numpy().ravel().tolist()))
     assert [number for number in quoted if float(number) not in written] == []
+
+
+def test_a_row_without_numbers_has_no_verdict() -> None:
+    unjudged = ("measured earlier", "not run here", "the flow is solved")
+    judged = [cells[:2] for _, cells in ROWS if cells[3] == "\N{EN DASH}" and not cells[4].startswith(unjudged)]
+    assert judged == []
