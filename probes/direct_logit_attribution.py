@@ -32,7 +32,7 @@ class DirectLogitAttribution(AbstractProbe):
     >>> streams = {"blocks.0.hook_resid_pre": [[1.0, 0.0]], "blocks.0.hook_resid_post": [[4.0, 2.0]]}
     >>> view = example_view([[[1]]], activations={**streams, "blocks.0.attn.hook_z": [[[3.0, 1.0]]]})
     >>> first = lambda part, residual, targets: part[..., 0]  # the unembedding reads the first dimension
-    >>> readout = SimpleNamespace(logits=None, direct=first, written=lambda layer, z: z)
+    >>> readout = SimpleNamespace(logits=min, direct=first, written=lambda layer, z: z)  # logits unused
     >>> view = dataclasses.replace(view, find_readout=lambda: readout)
     >>> [(reading.quantity, reading.values.item()) for reading in DirectLogitAttribution().read(view)]
     [('head', 3.0), ('rest', 0.0), ('embedding', 1.0)]

@@ -26,7 +26,7 @@ class LogitLens(AbstractProbe):
     >>> from stagewise.probe import example_view
     >>> streams = {"blocks.0.hook_resid_pre": [[0.0, 0.0]], "blocks.0.hook_resid_post": [[0.0, 1.0986]]}
     >>> view = example_view(probs=[[0.25, 0.75]], targets=[1], activations=streams)
-    >>> readout = SimpleNamespace(logits=lambda residual: residual, direct=None, written=None)
+    >>> readout = SimpleNamespace(logits=lambda residual: residual, direct=min, written=min)  # both unused
     >>> loss, kl = LogitLens().read(dataclasses.replace(view, find_readout=lambda: readout))
     >>> loss.values  # log 2 in front of the layer, log 4/3 behind it
     tensor([[0.6931, 0.2877]])
