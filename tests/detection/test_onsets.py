@@ -35,6 +35,7 @@ def planted(noise: float, seed: int, width: float = 0.1) -> tuple[pd.DataFrame, 
     return scores(curve[None], noise=0), at
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("noise", "width", "seeds"),
     [

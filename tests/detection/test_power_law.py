@@ -56,6 +56,7 @@ def test_censored_runs_do_not_bend_the_law() -> None:
     assert naive.exponents[0] < 0.9
 
 
+@pytest.mark.slow
 def test_the_intervals_cover_the_truth_as_often_as_they_say() -> None:
     covered = []
     for seed in range(40):

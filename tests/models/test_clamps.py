@@ -89,10 +89,9 @@ def test_a_head_held_at_uniform_attends_evenly_and_one_held_out_writes_nothing(
 def test_a_kick_has_the_norm_of_the_head_and_leaves_padding_alone() -> None:
     model = models.build(architecture.minimal(4, TASK.n_ctx, n_heads=2))
     name = "blocks.0.attn.W_V"
-    with torch.no_grad():
-        dict(model.named_parameters())[name][:, :4, :4] = torch.randn(
-            2, 4, 4, generator=torch.Generator().manual_seed(0)
-        )
+    start = models.weights(model)
+    start[name][:, :4, :4] = torch.randn(2, 4, 4, generator=torch.Generator().manual_seed(0))
+    models.load(model, start)
     before = models.weights(model)
     Clamps(model, [ClampHead(0, 1, 5, "kick")]).begin(5)
     change = models.weights(model)[name] - before[name]

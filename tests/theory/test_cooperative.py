@@ -62,6 +62,7 @@ def test_the_most_important_group_left_grows_fastest() -> None:
     assert rates.argsort().tolist() == [2, 1, 0]
 
 
+@pytest.mark.slow
 def test_the_root_of_the_second_time_rises_with_the_logarithm_of_the_noise() -> None:
     noises = np.array([1e-4, 1e-6, 1e-8, 1e-10, 1e-12])
     roots = np.sqrt([half_times(TensorFactorisation(noise=noise), 400)[1] for noise in noises])

@@ -83,6 +83,7 @@ def test_the_velocity_is_the_gradient_of_the_unreduced_loss(flow: Literal["natur
     np.testing.assert_allclose(velocity, torch.cat([part.reshape(-1) for part in expected]).numpy(), atol=1e-12)
 
 
+@pytest.mark.slow
 def test_half_times_are_those_of_an_euler_integration_of_whole_value_matrices() -> None:
     theory, d, dt = TensorFactorisation(n_positions=10, noise=1e-2), 3, 0.005
     target = np.einsum("kp,kij->ijp", theory.target, features(3, d)).reshape(d * d, 10)
@@ -100,6 +101,7 @@ def features_of(theory: TensorFactorisation, d: int) -> np.ndarray:
     return features(len(theory.widths), d).reshape(len(theory.widths), d * d)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [1e-4, pytest.param(1e-6, marks=pytest.mark.slow)])
 def test_plateaus_are_half_of_what_is_not_learnt(noise: float) -> None:
     theory = TensorFactorisation(noise=noise)

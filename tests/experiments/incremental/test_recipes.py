@@ -51,6 +51,7 @@ def heads_after_8_steps(recipe: Recipe, folder: Path) -> int:
     return incremental.distinct_heads(train(dataclasses.replace(recipe, plan=plan), folder, progress=False))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_heads_stay_different_objects_at_every_initial_scale_but_zero(setting: str, scale: Any, tmp_path: Path) -> None:
@@ -58,6 +59,7 @@ def test_heads_stay_different_objects_at_every_initial_scale_but_zero(setting: s
     assert heads_after_8_steps(recipe, tmp_path) == (1 if scale == 0 else 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", ["small", pytest.param("paper", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("figure", ["1", "8", "11", "12", "15", "18"])
 def test_heads_of_every_other_kind_of_run_are_different_objects_too(figure: str, setting: str, tmp_path: Path) -> None:

@@ -81,6 +81,7 @@ def test_a_shared_baseline_that_was_moved_is_named(swept: tuple[Path, pd.DataFra
         linked_baselines(tmp_path / "a-seed0")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("figure", "axes"), {"1": 2, "4R": 2, "5": 3, "6": 2, "7": 2, "B": 4}.items())
 def test_every_kind_of_figure_is_drawn(
     figure: str, axes: int, swept: tuple[Path, pd.DataFrame], tmp_path: Path

@@ -59,6 +59,7 @@ def test_trends_are_counted_by_column_and_row() -> None:
     assert (falls, dips) == ("1 of 2", "1 of 2")
 
 
+@pytest.mark.slow
 def test_recall_falls_with_the_threshold_in_every_panel(tmp_path: Path) -> None:
     result = figure_recall(tmp_path, (1,), seeds=(1, 2), progress=False)
     cells = pd.read_csv(tmp_path / "recall.csv")
