@@ -73,7 +73,7 @@ def test_a_download_that_fails_names_file_and_revision_and_the_next_call_goes_on
     assert hub.asked[f"GET step0/{WEIGHTS}"] == 0
 
 
-@pytest.mark.parametrize("fault", ["truncated", "garbage"])
+@pytest.mark.parametrize("fault", ["truncated", pytest.param("garbage", marks=pytest.mark.slow)])
 def test_a_download_that_is_not_whole_is_not_kept(
     fault: str, hub: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

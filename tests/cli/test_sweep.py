@@ -20,6 +20,7 @@ def sweep(folder: Path, *arguments: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_workers", "undrawn")
 def test_every_combination_has_its_run_and_its_row_and_is_not_run_again(tmp_path: Path) -> None:
     axes = ["--set", "plan.seeds.init=0,1"]

@@ -185,6 +185,7 @@ def test_the_real_corpus_has_its_published_counts(wikitext: str) -> None:
     assert len(vocabulary) == 33_277 + 1  # and <eos>
 
 
+@pytest.mark.slow
 def test_basic_english_gives_the_vocabulary_and_the_ids_of_the_papers_notebook(wikitext: str) -> None:
     # Check T13.
     vocabulary, ids = WikiText(data=wikitext, tokenizer="basic_english").corpus()
@@ -195,6 +196,7 @@ def test_basic_english_gives_the_vocabulary_and_the_ids_of_the_papers_notebook(w
     assert (found == wanted).all(1).sum() == 1
 
 
+@pytest.mark.slow
 def test_on_the_real_text_a_longer_context_predicts_better(wikitext: str) -> None:
     batch = WikiText(data=wikitext, vocab_size=2000).probe_batch(20, seed=0)
     losses = [-reference.gather(-1, batch.targets[..., None]).mean().item() for reference in batch.references.values()]

@@ -9,6 +9,7 @@ from stagewise.experiments.incremental import command
 from stagewise.experiments.incremental.recipes import FIGURES
 
 
+@pytest.mark.slow
 def test_a_figure_is_written_where_it_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = command.make("10", tmp_path / "new")
     assert path == tmp_path / "new" / "figure-10.png"

@@ -57,6 +57,7 @@ def stages_of(recipe: Recipe, folder: Path) -> tuple[Stages, pd.DataFrame]:
     return find_stages(table), table
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("undrawn", "no_workers")
 @pytest.mark.parametrize("preset", ["minimal", pytest.param("full", marks=pytest.mark.slow)])
 def test_a_short_run_writes_everything_and_a_second_call_reuses_it(

@@ -22,6 +22,7 @@ def validation(wikitext: str) -> torch.Tensor:
     return columns(WikiText(data=wikitext, tokenizer="basic_english").corpus().ids["validation"], 10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", INITIAL)
 def test_the_initial_attention_is_the_recorded_one(seed: int, validation: torch.Tensor) -> None:
     # Check T14.
