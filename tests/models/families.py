@@ -108,6 +108,16 @@ class Family(NamedTuple):
         return model
 
 
+def family_of(name: str) -> Family:
+    """Return a family or a variant by its name; nothing else is imported."""
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
+
+    kind, fields = VARIANTS.get(name, (name, {}))
+    config = CONFIG_MAPPING[kind]
+    return Family(kind, MODEL_FOR_CAUSAL_LM_MAPPING[config], config, {**OWN.get(kind, {}), **fields})
+
+
 def families() -> dict[str, Family]:
     """Return every family of causal language models that TransformerLens bridges, and the variants."""
     from transformer_lens.factories.architecture_adapter_factory import SUPPORTED_ARCHITECTURES
@@ -120,10 +130,9 @@ def families() -> dict[str, Family]:
         model = MODEL_FOR_CAUSAL_LM_MAPPING.get(config, None)
         if (name := getattr(model, "__name__", "")) in SUPPORTED_ARCHITECTURES and name.endswith(HEADED):
             if hasattr(config(), "vocab_size") and (config, model) not in seen and kind == config.model_type:
-                found[kind] = Family(kind, model, config, OWN.get(kind, {}))
+                found[kind] = family_of(kind)
             seen.add((config, model))
-    for name, (kind, fields) in VARIANTS.items():
-        found[name] = found[kind]._replace(fields={**found[kind].fields, **fields})
+    found |= {name: family_of(name) for name in VARIANTS}
     return dict(sorted(found.items()))
 
 
