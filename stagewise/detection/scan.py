@@ -109,17 +109,21 @@ def whiten(columns: np.ndarray, noise: Noise) -> Whitened:
 def scanned(curves: np.ndarray, whitened: Whitened, transitions: np.ndarray) -> np.ndarray:
     """Return the squares that remain with each background and each transition: [curve, background, transition]."""
     candidates, values = whitened.noise.whitened(transitions), whitened.noise.whitened(curves)
-    size, along = (candidates**2).sum(-1), values @ candidates.T
-    return _remaining(values, whitened, size, along, whitened.inside(candidates))
+    within = whitened.inside(candidates)
+    return _remaining(values, whitened, _own((candidates**2).sum(-1), within), values @ candidates.T, within)
+
+
+def _own(size: np.ndarray, within: np.ndarray) -> np.ndarray:
+    """Return the squares of transitions outside the columns, infinite where these explain them: [background, ...]."""
+    own = size - (within**2).sum(1)
+    return np.where(own > COLLINEAR * size, own, np.inf)
 
 
 def _remaining(
-    values: np.ndarray, whitened: Whitened, size: np.ndarray, along: np.ndarray, within: np.ndarray
+    values: np.ndarray, whitened: Whitened, own: np.ndarray, along: np.ndarray, within: np.ndarray
 ) -> np.ndarray:
-    """Return what `scanned` does, from products: of transitions with themselves, with the curves, with the columns."""
+    """Return what `scanned` does, from the transitions' own squares, and their products with curves and columns."""
     inside = whitened.inside(values)
-    own = size - (within**2).sum(1)
-    own = np.where(own > COLLINEAR * size, own, np.inf)
     rest = (values**2).sum(-1) - (inside**2).sum(1)
     gain = along[None] - inside.swapaxes(1, 2) @ within
     # Rounding can leave less than nothing of a curve that is fitted exactly.
@@ -173,11 +177,11 @@ def transition_fits(
         if len(beside):
             others = noise.transposed(whitened.columns[:, 2:]) @ basis.transitions.T
             within = np.concatenate([within, others], axis=1)
-        best = []
+        own, best = _own(size, within), []
         for curve in part:
             values = noise.whitened(curve[None])
             along = noise.transposed(values) @ basis.transitions.T
-            squares = _remaining(values, whitened, size, along, within)[0]
+            squares = _remaining(values, whitened, own, along, within)[0]
             place = int(squares.argmin())
             best.append((squares.flat[place], *divmod(place, squares.shape[1])))
         squares, background, shape = (np.array(column) for column in zip(*best, strict=True))
