@@ -73,13 +73,14 @@ def test_pages_that_nobody_reads_cost_no_memory(tmp_path: Path) -> None:
     n, copies = 30_000, 40
     cells = {"run": "r", "step": 0, "probe": "Map", "quantity": "q", "query": 3, "value": np.ones(n)}
     tidy([pd.DataFrame(cells)]).to_parquet(tmp_path / "one.parquet", index=False)
-    join([tmp_path / "one.parquet"] * 2, mapped_rows=0)  # what reading a part takes is there from here on
+    # What reading takes is there from the first one on, which stays, so that a second one finds no room of its.
+    first = join([tmp_path / "one.parquet"] * copies, mapped_rows=0)
     before = _resident()
     table = join([tmp_path / "one.parquet"] * copies, mapped_rows=0)
     grown = _resident() - before
     held = sum(column.nbytes for name, column in table.items() if name != "resamples")
     assert grown < held / 4
-    assert (len(table), table["value"].sum()) == (n * copies, n * copies)
+    assert len(first) == len(table) == table["value"].sum() == n * copies
 
 
 def _resident() -> int:
