@@ -1,6 +1,7 @@
 """The default probes: chosen by what the batch holds."""
 
 import math
+from collections.abc import Callable, Sequence
 
 import torch
 
@@ -49,6 +50,20 @@ LEARNED = ("gpt2", "gpt_bigcode", "gpt_neo", "opt")
 
 POSITIONS = 128
 """Learned positions that are compared."""
+
+
+Probes = Sequence[AbstractProbe] | Callable[[Architecture, Batch, AbstractTask | None], Sequence[AbstractProbe]] | None
+"""Probes, or a function that chooses them as `default_probes` does, which None takes."""
+
+
+def chosen_probes(
+    probes: Probes, extra: Sequence[AbstractProbe], architecture: Architecture, batch: Batch, task: AbstractTask | None
+) -> list[AbstractProbe]:
+    """Return the probes and the extra ones, which replace others of their kind."""
+    choose = default_probes if probes is None else probes
+    chosen = choose(architecture, batch, task) if callable(choose) else choose
+    kinds = {type(probe) for probe in extra}
+    return [*(probe for probe in chosen if type(probe) not in kinds), *extra]
 
 
 def default_probes(architecture: Architecture, batch: Batch, task: AbstractTask | None = None) -> list[AbstractProbe]:

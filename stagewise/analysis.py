@@ -1,6 +1,6 @@
 """Everything in one call: `run` a recipe from training to report, `analyse` checkpoints that are there already."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Unpack, cast, overload
 
@@ -26,8 +26,10 @@ from stagewise.measurement.baselines import (
 from stagewise.measurement.engine import Resources, measure
 from stagewise.measurement.provenance import analysis_record, provenance
 from stagewise.probe import AbstractProbe
-from stagewise.probes.default_probes import default_probes
+from stagewise.probes.default_probes import Probes as Probes
+from stagewise.probes.default_probes import chosen_probes
 from stagewise.recipe import Recipe
+from stagewise.reporting.example import write_example
 from stagewise.reporting.measured import write_batch
 from stagewise.reporting.page import report
 from stagewise.reporting.results import Analysis as Analysis
@@ -49,8 +51,6 @@ NUMBERS = 10**7
 
 RUN_NUMBERS = 6 * 2**20
 """The same of a run: 96 windows of 64 positions and 1024 tokens."""
-
-Probes = Sequence[AbstractProbe] | Callable[[Architecture, Batch, AbstractTask | None], Sequence[AbstractProbe]] | None
 
 
 def run(
@@ -87,7 +87,9 @@ def run(
         device, progress = resources.get("device", "cpu"), resources.get("progress", True)
         series = train(recipe, folder, progress=progress, device=device, dtype=dtype)
     table = measure_run(recipe, folder, probes=probes, extra_probes=extra_probes, **resources)
-    return Analysis(series, None, table, stages_of(table, folder=folder), report(folder))
+    stages = stages_of(table, folder=folder)
+    write_example(folder, series, stages, recipe.task, device=device)
+    return Analysis(series, None, table, stages, report(folder))
 
 
 def measure_run(
@@ -104,7 +106,7 @@ def measure_run(
     """
     batch, parts = run_batch(recipe, folder), folder / "tables" / "parts"
     series = open_series(folder, classes=[type(recipe.architecture.init)])
-    chosen = _chosen(probes, extra_probes, recipe.architecture, batch, recipe.task)
+    chosen = chosen_probes(probes, extra_probes, recipe.architecture, batch, recipe.task)
     with run_folder.measuring(parts):
         table = measure(series, chosen, batch, folder=parts, save=folder / TABLE, **resources)
     write_batch(folder, batch, provenance(batch, resources.get("device", "cpu")))
@@ -182,8 +184,9 @@ def analyse(
     task = own_task(series, tokens, relations, choices.pop("text", None), choices.pop("tokenizer", None))
     choices["task"] = task or choices.get("task")
     faults, table = measured(series, folder, **cast(Measured, choices))
-    home = home_of_run(run_folder.read_record(folder), table)
-    return Analysis(series, faults, table, stages_of(table, folder=folder), report(folder), home)
+    home, stages = home_of_run(run_folder.read_record(folder), table), stages_of(table, folder=folder)
+    write_example(folder, series, stages, choices["task"], choices.get("batch"), choices.get("device", "cpu"))
+    return Analysis(series, faults, table, stages, report(folder), home)
 
 
 def _analyse_seeds(seeds: Sequence[CheckpointSeries], folder: str | Path | None, choices: Choices) -> SeedReport:
@@ -213,7 +216,7 @@ def measured(
     if batch is None:
         n = _sequences(series.architecture, task.n_ctx, SEQUENCES, NUMBERS)
         batch = task.probe_batch(n, seed=0).complete()
-    chosen = _chosen(probes, extra_probes, series.architecture, batch, None if given else task)
+    chosen = chosen_probes(probes, extra_probes, series.architecture, batch, None if given else task)
     with run_folder.measuring(folder / "parts"):
         table = measure(series, chosen, batch, folder=folder / "parts", save=folder / TABLE, **resources)
     device, identity = resources.get("device", "cpu"), source.identity or series.name
@@ -231,16 +234,6 @@ def folder_of(series: CheckpointSeries | Source) -> Path:
     name, identity = series.name, source.identity if source else ""
     other = "" if identity in ("", name) else f"-{short_digest(identity)[:8]}"
     return Path("runs", f"analysis-{name.replace('/', '--')}{other}")
-
-
-def _chosen(
-    probes: Probes, extra: Sequence[AbstractProbe], architecture: Architecture, batch: Batch, task: AbstractTask | None
-) -> list[AbstractProbe]:
-    """Return the probes and the extra ones, which replace others of their kind."""
-    choose = default_probes if probes is None else probes
-    chosen = choose(architecture, batch, task) if callable(choose) else choose
-    kinds = {type(probe) for probe in extra}
-    return [*(probe for probe in chosen if type(probe) not in kinds), *extra]
 
 
 def _sequences(architecture: Architecture, positions: int, most: int, numbers: int) -> int:

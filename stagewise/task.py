@@ -157,12 +157,8 @@ class Batch:
             references: by name; none of them is a partial solution.
             contexts: of those that are models trained on a restricted context, how many tokens they see.
         """
-        return dataclasses.replace(
-            self,
-            references={**references, **self.references},
-            nested=self.nested_references,
-            contexts={**self.contexts, **(contexts or {})},
-        )
+        both, known = {**references, **self.references}, {**self.contexts, **(contexts or {})}
+        return dataclasses.replace(self, references=both, nested=self.nested_references, contexts=known)
 
 
 def chosen(requested: Iterable[str] | None, available: Mapping[str, Tensor], kind: str) -> list[str]:
@@ -175,9 +171,8 @@ def chosen(requested: Iterable[str] | None, available: Mapping[str, Tensor], kin
         raise ValueError(f"the batch has no {kind}s; a task's `probe_batch` has those that the task defines")
     names = list(available) if requested is None else list(dict.fromkeys(requested))
     if unknown := [name for name in names if name not in available]:
-        raise ValueError(
-            f"the batch has no {kind} {', '.join(map(repr, unknown))}; it has {', '.join(map(repr, available))}"
-        )
+        known = ", ".join(map(repr, available))
+        raise ValueError(f"the batch has no {kind} {', '.join(map(repr, unknown))}; it has {known}")
     return names
 
 
@@ -208,6 +203,10 @@ class AbstractTask(abc.ABC):
         """Return, by name, the matrices that a head's value map (token in, logits out) may learn; none by
         default."""
         return {}
+
+    def as_text(self, tokens: Sequence[int]) -> list[str]:
+        """Return how each token is written where a sequence is shown: its number, or its text."""
+        return [str(token) for token in tokens]
 
     @property
     @abc.abstractmethod

@@ -15,7 +15,7 @@ from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.fields import check_fields
 from stagewise.task import AbstractTask, Batch
 from stagewise.text.token_relations import token_relations
-from stagewise.text.tokenizer import ACCEPTED, TOKENIZER, encode, vocabulary_size
+from stagewise.text.tokenizer import ACCEPTED, TOKENIZER, decode, encode, vocabulary_size
 
 LENGTH = 64
 """Positions of a window, where the models have so many."""
@@ -87,6 +87,10 @@ class Text(AbstractTask):
     def references(self, batch: Batch) -> dict[str, Float[Tensor, "batch pos token"]]:
         """Return an empty dictionary: no partial solution is known."""
         return {}
+
+    def as_text(self, tokens: Sequence[int]) -> list[str]:
+        """Return the text of each token by itself."""
+        return decode(tokens, self.tokenizer)
 
     def token_ids(self) -> np.ndarray:
         """Return the token ids of the whole text; it is read once."""

@@ -2,7 +2,7 @@
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar
@@ -15,7 +15,7 @@ from torch import Generator, Tensor
 from stagewise.fields import check_fields
 from stagewise.task import EVALUATION, TRAINING, AbstractTask, Batch, derive_seed
 from stagewise.text import n_grams
-from stagewise.text.corpus import BYTES, Corpus, TokenizerKind, corpus
+from stagewise.text.corpus import BYTES, Corpus, TokenizerKind, byte_text, corpus
 from stagewise.text.token_relations import token_relations
 
 FOLDER_VARIABLE = "STAGEWISE_WIKITEXT"
@@ -121,6 +121,11 @@ class WikiText(AbstractTask):
         """
         probabilities = n_grams.distributions(_n_grams(*self._read()), batch.tokens.numpy())
         return {name: torch.from_numpy(np.log(p)).float() for name, p in probabilities.items()}
+
+    def as_text(self, tokens: Sequence[int]) -> list[str]:
+        """Return the words of the vocabulary, or the text of byte pairs."""
+        words = [self.corpus().vocabulary[token] for token in tokens]
+        return [byte_text(word) for word in words] if self.tokenizer == "bpe" else words
 
     def _read(self) -> tuple[str, str | None, TokenizerKind, int | None]:
         return self.name, self.data or os.environ.get(FOLDER_VARIABLE) or None, self.tokenizer, self.vocab_size

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -98,6 +99,10 @@ class Windows(AbstractTask):
         index = (positions.sequence[:, None], positions.position)
         scored = window_scored(source, positions)
         return Batch(source.tokens[index], torch.where(scored, source.targets[index], 0), scored)
+
+    def as_text(self, tokens: Sequence[int]) -> list[str]:
+        """Return how the other task writes tokens."""
+        return self.task.as_text(tokens)
 
     def references(self, batch: Batch) -> dict[str, Float[Tensor, "batch pos token"]]:
         """Return the uniform distribution: a window does not determine the predictions of a longer context."""

@@ -40,6 +40,9 @@ INTERVENTIONS = "tables/interventions.parquet"
 BATCH = "tables/batch.json"
 """What a report needs to know of the probe batch: where relations lie, which queries are scored, which references."""
 
+EXAMPLE = "tables/example.json"
+"""One sequence as text, and what heads attend to in it at each boundary of stages and at the end."""
+
 REPORT = "report.html"
 ANALYSIS = "analysis.json"
 """What `analyse` writes instead of run.json, for checkpoints that were trained elsewhere."""

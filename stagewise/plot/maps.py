@@ -30,13 +30,14 @@ def blend(weights: np.ndarray, colours: Sequence[str]) -> np.ndarray:
     return mixed
 
 
-def patterns(table: pd.DataFrame, step: int, layer: int = 0) -> np.ndarray:
-    """Return the mean attention of one layer at one step, [head, query, key].
+def patterns(table: pd.DataFrame, step: int, layer: int | None = 0) -> np.ndarray:
+    """Return the mean attention of one layer, or of all one after the other (None), at one step, [head, query, key].
 
     Raises:
         ValueError: the table has no such `MeanPattern` rows, or they lack the column `map`.
     """
-    rows = select(table, "MeanPattern", "attention", step=step, layer=layer).sort_values("head")
+    of_layer = {} if layer is None else {"layer": layer}
+    rows = select(table, "MeanPattern", "attention", step=step, **of_layer).sort_values(["layer", "head"])
     if "map" not in rows:
         raise ValueError("the rows of MeanPattern were read without their maps, or an earlier version measured them")
     return maps_in(rows)

@@ -8,12 +8,10 @@ import torch
 from stagewise import models
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.probe import pattern_hooks
+from stagewise.reporting.viewer import DIGITS
 from stagewise.table import head_label
 from stagewise.task import Batch
 from stagewise.tasks import RepeatedTokens
-
-DIGITS = 4
-"""Attention weights become text in the page."""
 
 
 def show_attention(

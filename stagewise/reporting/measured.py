@@ -16,6 +16,7 @@ from stagewise.checkpoints.json_files import read_json
 from stagewise.checkpoints.parquet_files import read_parquet
 from stagewise.checkpoints.run_folder import (
     BATCH,
+    EXAMPLE,
     INTERVENTIONS,
     METRICS,
     REPEATED,
@@ -51,6 +52,7 @@ class Measured(NamedTuple):
         whole: all that was measured, where the table is a part of it.
         lineage: None where the table has no patterns of heads.
         interventions: delays of transitions where heads were held, of runs that go on from this one's checkpoints.
+        example: what `example.write_example` wrote of one sequence.
     """
 
     run: Mapping[str, Any]
@@ -64,6 +66,7 @@ class Measured(NamedTuple):
     whole: pd.DataFrame | TableFile | None = None
     lineage: Lineage | None = None
     interventions: pd.DataFrame | None = None
+    example: Mapping[str, Any] | None = None
 
     def only(
         self, names: Collection[str], steps: Collection[int] | None = None, arrays: Collection[str] = ()
@@ -135,10 +138,11 @@ def read_measured(folder: Path, classes: Iterable[type] = ()) -> Measured:
     metrics, repeated, interventions = (
         read_parquet(folder / name, fix) if (folder / name).exists() else None for name, fix in fixes.items()
     )
-    known = known_of(run, classes)
+    known, example = known_of(run, classes), folder / EXAMPLE
+    one = read_json(example, f"delete {example} to report without it") if example.exists() else None
     return Measured(
         run, metrics, file.outline, stages_of(folder), known.relations, known.first_query, repeated, known.references,
-        file, lineage_of(folder), interventions,
+        file, lineage_of(folder), interventions, one,
     )  # fmt: skip
 
 

@@ -5,8 +5,9 @@ import html
 import importlib.util
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from stagewise.detection.stages import Stages
 from stagewise.plot.colours import head_colours
 from stagewise.plot.maps import patterns
 from stagewise.reporting.measured import Measured
-from stagewise.table import Head, head_label, heads_in
+from stagewise.table import head_label, heads_in
 
 MAPS = ("MeanPattern.attention",)
 
@@ -33,6 +34,9 @@ BOUNDARIES = 5
 CIRCUITSVIS_VALUES = 60_000
 """Attention values of a checkpoint that are handed to circuitsvis, as text."""
 
+DIGITS = 4
+"""Of these values."""
+
 
 def viewer(measured: Measured, stages: Stages | None) -> str:
     """Return the viewer of the mean attention over training as HTML; its script is `report.js`.
@@ -42,13 +46,13 @@ def viewer(measured: Measured, stages: Stages | None) -> str:
     """
     rows = measured.only(MAPS).table
     heads, everywhere = heads_in(rows), sorted(int(step) for step in rows["step"].unique())
-    first = _maps(measured, everywhere[0], heads)
+    first = _maps(measured, everywhere[0])
     block = math.ceil(first.shape[-1] / SIDE)
     cells = _in_blocks(first, block)[0].size
     shown = min(len(heads), max(VIEWER_VALUES // (cells * min(STEPS, len(everywhere))), 1))
     steps = _thinned(everywhere, max(VIEWER_VALUES // (cells * shown), 1))
-    maps = np.stack([_in_bytes(_in_blocks(_maps(measured, step, heads), block)) for step in steps])
-    places = _moved_most(maps, shown)
+    maps = np.stack([_in_bytes(_in_blocks(_maps(measured, step), block)) for step in steps])
+    places = moved_most(maps, shown)
     colours = head_colours(rows)
     data = {
         "steps": steps,
@@ -78,10 +82,9 @@ def _left_out(steps: int, all_steps: int, shown: int, heads: int, block: int) ->
     return f"<p>{' '.join(parts)}</p>" if parts else ""
 
 
-def _maps(measured: Measured, step: int, heads: Sequence[Head]) -> np.ndarray:
+def _maps(measured: Measured, step: int) -> np.ndarray:
     """Return the maps of all heads at one step, [head, query, key]."""
-    rows = measured.only(MAPS, [step], ["map"]).table
-    return np.concatenate([patterns(rows, step, layer) for layer in sorted({layer for layer, _ in heads})])
+    return patterns(measured.only(MAPS, [step], ["map"]).table, step, None)
 
 
 def _in_blocks(maps: np.ndarray, block: int) -> np.ndarray:
@@ -97,7 +100,7 @@ def _in_bytes(maps: np.ndarray) -> np.ndarray:
     return np.asarray((maps.clip(0, 1) * 255).round().astype(np.uint8))
 
 
-def _moved_most(maps: np.ndarray, most: int) -> list[int]:
+def moved_most(maps: np.ndarray, most: int) -> list[int]:
     """Return the places of the heads whose maps [step, head, query, key] moved most from the first, in order."""
     moved = np.abs(maps - maps[:1].astype(float)).mean((-2, -1)).max(0)
     return sorted(np.argsort(-moved, kind="stable")[:most].tolist())
@@ -116,40 +119,76 @@ def stage_of(step: int, stages: Stages | None) -> str:
     return f"stage {number}"
 
 
-def circuitsvis_view(measured: Measured) -> tuple[str, str]:
-    """Return circuitsvis's views of mean attention, at each boundary of stages and at the end: places, and the script.
+class Shown(NamedTuple):
+    """What circuitsvis shows.
 
-    The tokens are the positions. The script is the package's own, whole: it works without a network. Of many heads
-    those are shown whose attention moved most; of many boundaries the first ones.
+    Args:
+        tokens: as text, or positions.
+        heads: names.
+        attention: step -> of each head, [head][query][key].
+        note: what else the reader should know.
     """
-    rows = measured.only(MAPS).table
-    heads, steps = heads_in(rows), sorted(int(step) for step in rows["step"].unique())
-    ends = np.stack([_maps(measured, step, heads) for step in (steps[0], steps[-1])])
-    chosen = _boundaries(steps, measured.stages)
-    places = _moved_most(ends, CIRCUITSVIS_VALUES // ends[0, 0].size)
-    if not places:
-        return f"<p>A map holds {ends[0, 0].size:,} values: too many to show here with circuitsvis.</p>", ""
-    note = "" if len(places) == len(heads) else f"<p>The {len(places)} of {len(heads)} heads that moved most.</p>"
+
+    tokens: list[str]
+    heads: list[str]
+    attention: Mapping[int, list[Any]]
+    note: str
+
+
+def circuitsvis_view(measured: Measured) -> tuple[str, str]:
+    """Return circuitsvis's views at each boundary of stages and at the end: places, and the script that fills them.
+
+    They show one sequence with its tokens as text where there is one that was written for these boundaries, else mean
+    attention by position. The script is the package's own, whole: it works without a network. Of many heads those are
+    shown whose attention moved most; of many boundaries the first ones.
+    """
+    steps = sorted(int(step) for step in measured.only(MAPS).table["step"].unique())
+    chosen = boundary_checkpoints(steps, measured.stages)
+    shown = _of_example(measured.example, chosen) or _of_means(measured, steps, chosen)
+    if not shown.heads:
+        return shown.note, ""
     views, calls = [], []
     for number, step in enumerate(chosen):
         last = number == len(chosen) - 1
         name = "circuitsvis" if last else f"circuitsvis-{number}"
         arguments = {
-            "attention": _maps(measured, step, heads)[places].astype(float).round(4).tolist(),
-            "attentionHeadNames": [head_label(*heads[place]) for place in places],
-            "tokens": [str(position) for position in range(ends.shape[-1])],
-        }
+            "attention": shown.attention[step], "attentionHeadNames": shown.heads, "tokens": shown.tokens
+        }  # fmt: skip
         which = "the end" if last else f"the end of stage {number + 1}"
         summary = f"<summary>Step {step}, {which}</summary>"
         views.append(
             f'<details class="circuitsvis"{" open" if last else ""}>{summary}<div id="{name}"></div></details>'
         )
-        calls.append(f'CircuitsVis.render("{name}", CircuitsVis.AttentionHeads, {json.dumps(arguments)});')
+        text = json.dumps(arguments).replace("<", "\\u003c")
+        calls.append(f'CircuitsVis.render("{name}", CircuitsVis.AttentionHeads, {text});')
     scripts = "".join(f"<script>{call}</script>" for call in calls)
-    return note + "".join(views), f"<script>{_circuitsvis_script()}</script>{scripts}"
+    return shown.note + "".join(views), f"<script>{_circuitsvis_script()}</script>{scripts}"
 
 
-def _boundaries(steps: Sequence[int], stages: Stages | None) -> list[int]:
+def _of_example(example: Mapping[str, Any] | None, chosen: Sequence[int]) -> Shown | None:
+    """Return what was written of one sequence; None where it is of other checkpoints than these."""
+    if example is None or [str(step) for step in chosen] != list(example.get("attention", ())):
+        return None
+    attention = {step: example["attention"][str(step)] for step in chosen}
+    return Shown(example["tokens"], example["heads"], attention, "<p>Attention in one sequence of the probe batch.</p>")
+
+
+def _of_means(measured: Measured, steps: Sequence[int], chosen: Sequence[int]) -> Shown:
+    """Return the mean attention at some steps, by position."""
+    heads = heads_in(measured.only(MAPS).table)
+    ends = np.stack([_maps(measured, step) for step in (steps[0], steps[-1])])
+    size = ends[0, 0].size
+    places = moved_most(ends, CIRCUITSVIS_VALUES // size)
+    if not places:
+        return Shown([], [], {}, f"<p>A map holds {size:,} values: too many to show here with circuitsvis.</p>")
+    left_out = "" if len(places) == len(heads) else f" The {len(places)} of {len(heads)} heads that moved most."
+    attention = {step: _maps(measured, step)[places].astype(float).round(DIGITS).tolist() for step in chosen}
+    positions = [str(position) for position in range(ends.shape[-1])]
+    names = [head_label(*heads[place]) for place in places]
+    return Shown(positions, names, attention, f"<p>Mean attention, by position.{left_out}</p>")
+
+
+def boundary_checkpoints(steps: Sequence[int], stages: Stages | None) -> list[int]:
     """Return the checkpoints nearest to the boundaries of stages, each once, and the last one."""
     starts = [] if stages is None else stages.table["start"].tolist()[1:][:BOUNDARIES]
     nearest = [min(steps, key=lambda step: abs(step - start)) for start in starts]

@@ -83,6 +83,18 @@ def byte_pairs(lines: Mapping[str, list[str]], vocab_size: int) -> Corpus:
     return Corpus(tuple(sorted(token_id, key=token_id.__getitem__)), ids)
 
 
+def byte_text(token: str) -> str:
+    """Return the text of a token of `byte_pairs`; a part of a character is a replacement character.
+
+    >>> byte_text("\u0120caf\u00c3\u00a9")
+    ' café'
+    """
+    from tokenizers import decoders
+
+    text: str = decoders.ByteLevel().decode([token])
+    return text
+
+
 def _by_word(lines: Mapping[str, Iterable[str]], split: Callable[[str], list[str]], vocab_size: int | None) -> Corpus:
     texts = {name: [word for line in part for word in split(line)] for name, part in lines.items()}
     counts = Counter(texts["train"])

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,15 @@ def encode(text: str, tokenizer: str) -> list[int]:
     """
     token_ids: list[int] = _read(str(tokenizer_file(tokenizer))).encode(text, add_special_tokens=False).ids
     return token_ids
+
+
+def decode(token_ids: Sequence[int], tokenizer: str) -> list[str]:
+    """Return the text of each token by itself, special ones too; a part of a character is a replacement character.
+
+    Errors as of `encode`.
+    """
+    read = _read(str(tokenizer_file(tokenizer)))
+    return [read.decode([token], skip_special_tokens=False) for token in token_ids]
 
 
 def vocabulary_size(tokenizer: str) -> int:

@@ -201,3 +201,11 @@ def test_on_the_real_text_a_longer_context_predicts_better(wikitext: str) -> Non
     batch = WikiText(data=wikitext, vocab_size=2000).probe_batch(20, seed=0)
     losses = [-reference.gather(-1, batch.targets[..., None]).mean().item() for reference in batch.references.values()]
     assert math.log(2000) > losses[0] > losses[1] > losses[2]
+
+
+def test_a_window_is_written_as_its_text(letters: str) -> None:
+    text = " ".join(Path(letters, "valid.txt").read_text(encoding="utf8").split())
+    pairs = WikiText(data=letters, tokenizer="bpe", vocab_size=260, length=16)
+    words = WikiText(data=letters, length=16)
+    assert "".join(pairs.as_text(pairs.probe_batch(1, seed=0).tokens[0].tolist())).strip() in text
+    assert " ".join(words.as_text(words.probe_batch(1, seed=0).tokens[0].tolist())) in text

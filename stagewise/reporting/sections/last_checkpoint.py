@@ -1,10 +1,10 @@
-"""The section that shows mean attention at each boundary of stages and at the end in circuitsvis."""
+"""The section that shows attention at each boundary of stages and at the end in circuitsvis."""
 
 from stagewise.reporting.measured import Measured
 from stagewise.reporting.section import Blocks, Section, never_missing
 from stagewise.reporting.viewer import circuitsvis_view
 
-CIRCUITSVIS = "<p>Mean attention, by position, as circuitsvis shows it. Click on a head to enlarge it.</p>"
+CIRCUITSVIS = "<p>Attention as circuitsvis shows it. Click on a head to enlarge it, point at a token to follow it.</p>"
 
 
 def circuitsvis_section(measured: Measured) -> Blocks:
