@@ -123,9 +123,15 @@ def families(rows: pd.DataFrame) -> dict[str, list[str]]:
 
 
 def largest(onsets: pd.DataFrame, most: int) -> pd.DataFrame:
-    """Return the onsets that change their level most, so many at most, in the order that they are in."""
-    size = (onsets["after"] - onsets["before"]).abs().sort_values(ascending=False, kind="stable")
-    return onsets[onsets.index.isin(size.index[:most])]
+    """Return so many onsets at most, in the order that they are in: the largest of every score, then the next ones.
+
+    Scores have different units: within one the size decides, and none with many heads or large numbers hides others.
+    """
+    size = (onsets["after"] - onsets["before"]).abs()
+    score = [onsets[name] for name in ("probe", "quantity", "relation") if name in onsets]
+    turn = size.groupby(score, dropna=False).rank(ascending=False, method="first") if score else 1.0
+    order = pd.DataFrame({"turn": turn, "size": -size}).sort_values(["turn", "size"], kind="stable")
+    return onsets[onsets.index.isin(order.index[:most])]
 
 
 def load(path: Path, missing: str, build: Callable[[dict[str, Any]], Found]) -> Found:

@@ -20,6 +20,7 @@ from tests.calibration.lineages import jobs as of_lineages
 from tests.calibration.null_table import jobs as of_null_table
 from tests.calibration.onsets import Job
 from tests.calibration.onsets import jobs as of_onsets
+from tests.calibration.opinions import jobs as of_opinions
 from tests.calibration.rows import Row
 from tests.calibration.seeds import jobs as of_seeds
 
@@ -30,7 +31,7 @@ NO_DECISION = {"words.py", "head_words.py", "frames.py", "order.py", "head_kinds
 
 def jobs() -> dict[str, Job]:
     """Return every case by its name."""
-    areas = (of_onsets, of_findings, of_homes, of_seeds, of_lineages, of_emergence, of_laws, of_null_table)
+    areas = (of_onsets, of_findings, of_homes, of_seeds, of_lineages, of_emergence, of_laws, of_null_table, of_opinions)
     return {name: job for area in areas for name, job in area()}
 
 

@@ -6,7 +6,7 @@ import math
 import pandas as pd
 import pytest
 
-from stagewise.detection.frames import digest, families, from_plain, plain, typed
+from stagewise.detection.frames import digest, families, from_plain, largest, plain, typed
 from stagewise.table import Quantity, declare
 
 TYPES = {"step": "int64", "t50": "float64", "layer": "Int64", "relation": "string", "words": "str", "onset": "bool"}
@@ -47,3 +47,11 @@ def test_what_a_table_declares_counts() -> None:
 def test_references_of_which_none_is_a_partial_solution_are_others() -> None:
     rows = pd.DataFrame({"reference": ["unigram", "bigram"], "nested": pd.array([0, 0], dtype="Int64")})
     assert families(rows) == {"nested": [], "trained": [], "other": ["unigram", "bigram"]}
+
+
+def test_of_many_onsets_every_score_has_its_largest_before_any_has_its_second() -> None:
+    sizes = {"loss": [9.0, 8.0, 7.0], "mass": [0.2, 0.9], "accuracy": [0.5]}
+    rows = [{"probe": "P", "quantity": name, "before": 0.0, "after": size} for name, of in sizes.items() for size in of]
+    chosen = largest(pd.DataFrame(rows), 4)
+    assert chosen["after"].tolist() == [9.0, 8.0, 0.9, 0.5]
+    assert largest(pd.DataFrame(rows), 2)["after"].tolist() == [9.0, 0.9]
