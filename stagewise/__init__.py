@@ -101,6 +101,7 @@ if TYPE_CHECKING:
     from stagewise.recipe import Seeds as Seeds
     from stagewise.recipe import TrainPlan as TrainPlan
     from stagewise.reporting.attention_view import show_attention as show_attention
+    from stagewise.reporting.comparison import compare as compare
     from stagewise.reporting.page import report as report
     from stagewise.sweeping import grid as grid
     from stagewise.sweeping import sweep as sweep

@@ -5,6 +5,7 @@ returns the axes; without `ax` it makes a figure that no global state knows of (
 `quantity` draws any quantity of any probe, one's own too.
 """
 
+from stagewise.plot.compared import compared as compared
 from stagewise.plot.curves import loss_curve as loss_curve
 from stagewise.plot.curves import scalars as scalars
 from stagewise.plot.curves import training_loss as training_loss
