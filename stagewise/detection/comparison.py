@@ -5,7 +5,9 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from scipy.optimize import linear_sum_assignment
 
 from stagewise.detection.frames import InWords, typed
 from stagewise.detection.replicates import replicates_of
@@ -17,6 +19,9 @@ EVENTS = {
     **dict.fromkeys(("later", "later_lo", "later_hi"), "float64"),
 }
 """Columns of the frame of events of two runs, with their types."""
+
+LISTED = 10
+"""Events of both runs that are put into words; all are in the frame."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -37,8 +42,12 @@ class Comparison(InWords):
     roles: pd.DataFrame
 
     def words(self) -> str:
-        """Return what came in both and what in one alone, in sentences."""
-        lines = [_event(row, self.runs) for row in self.events.to_dict("records")]
+        """Return what came in both runs, boundaries first, then what differs most; and count what came in one alone."""
+        shared = sorted(self.shared.to_dict("records"), key=_rank)
+        lines = [_event(row, self.runs) for row in shared[:LISTED]]
+        alone = zip(self.runs, (self.events["other"].isna().sum(), self.events["step"].isna().sum()), strict=True)
+        counts = [(len(shared) - len(lines), "more in both"), *((number, f"in {run} alone") for run, number in alone)]
+        lines += [f"{number} {where}" for number, where in counts if number]
         return "\n".join(lines or ["neither run has a boundary or an onset"])
 
     @property
@@ -50,6 +59,8 @@ class Comparison(InWords):
 def compare_stages(first: Stages, second: Stages, roles: pd.DataFrame) -> Comparison:
     """Align the boundaries and onsets of two runs: by what they are, heads by their roles.
 
+    Where a curve has several onsets of one direction, those nearest to each other in log(1 + step) correspond.
+
     Args:
         first: of the run that the other one is compared with.
         second: of that other run; the names of the runs must differ.
@@ -59,19 +70,36 @@ def compare_stages(first: Stages, second: Stages, roles: pd.DataFrame) -> Compar
         ValueError: both runs have one name.
     """
     findings = replicates_of([first, second], roles).findings
-    pairs = (_pair(rows, first.run, second.run) for _, rows in findings.groupby("event", sort=False))
-    events = typed(pairs, EVENTS)
+    pairs = (pair for _, rows in findings.groupby("unnumbered", sort=False) for pair in _pairs(rows, first.run))
+    events = typed(map(_event_of, pairs), EVENTS)
     order = events["step"].fillna(events["other"]).argsort(kind="stable")
     return Comparison((first.run, second.run), events.iloc[order].reset_index(drop=True), roles)
 
 
-def _pair(rows: pd.DataFrame, first: str, second: str) -> dict[str, Any]:
-    of = {str(row["run"]): row for row in rows.to_dict("records")}
-    record = {"event": rows["event"].iloc[0], "kind": rows["kind"].iloc[0]}
-    if first in of:
-        record |= {name: of[first][name] for name in ("step", "lo", "hi")}
-    if second in of:
-        record |= {name: of[second][end] for name, end in (("other", "step"), ("other_lo", "lo"), ("other_hi", "hi"))}
+Finding = dict[Any, Any]
+
+
+def _pairs(rows: pd.DataFrame, first: str) -> Iterator[tuple[Finding | None, Finding | None]]:
+    """Yield the findings of one kind that correspond, and those of one run alone."""
+    of_first, of_second = (part.to_dict("records") for part in (rows[rows["run"] == first], rows[rows["run"] != first]))
+    times = [np.log1p([row["step"] for row in part]) for part in (of_first, of_second)]
+    places = linear_sum_assignment(np.abs(np.subtract.outer(*times)))
+    pairs = dict(zip(*(place.tolist() for place in places), strict=True))
+    for i, row in enumerate(of_first):
+        yield row, of_second[pairs[i]] if i in pairs else None
+    for j, row in enumerate(of_second):
+        if j not in pairs.values():
+            yield None, row
+
+
+def _event_of(pair: tuple[Finding | None, Finding | None]) -> dict[str, Any]:
+    first, second = pair
+    named = first or second or {}
+    record = {name: named[name] for name in ("event", "kind")}
+    if first is not None:
+        record |= {name: first[name] for name in ("step", "lo", "hi")}
+    if second is not None:
+        record |= {"other": second["step"], "other_lo": second["lo"], "other_hi": second["hi"]}
     return {**record, **dict(_later(record))}
 
 
@@ -82,10 +110,15 @@ def _later(record: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
         yield "later_hi", record["other_hi"] - record["lo"]
 
 
+def _rank(row: Mapping[Any, Any]) -> float:
+    """Return the place of an event in words: boundaries, then what is surely apart, the farthest in log steps first."""
+    if row["kind"] == "boundary":
+        return -math.inf
+    apart = abs(math.log1p(row["other"]) - math.log1p(row["step"]))
+    return -apart if row["later_lo"] > 0 or row["later_hi"] < 0 else math.exp(-apart)
+
+
 def _event(row: Mapping[Any, Any], runs: tuple[str, str]) -> str:
-    if pd.isna(row["later"]):
-        run, step = (runs[0], row["step"]) if pd.notna(row["step"]) else (runs[1], row["other"])
-        return f"{row['event']}: in {run} alone, at step {step:.0f}"
     both = f"{row['event']}: at step {row['step']:.0f} in {runs[0]}, {row['other']:.0f} in {runs[1]}"
     return f"{both}, {later(row)}"
 

@@ -41,7 +41,8 @@ def test_an_event_of_both_runs_is_later_by_the_planted_steps(runs: tuple[pd.Data
     assert row["later_lo"] > 0
     alone = found.events[found.events["later"].isna()]
     assert alone["other"].isna().all()
-    assert "induction: AttentionTo mass rises: in first alone, at step" in found.words()
+    assert alone["event"].str.contains("induction").all()
+    assert found.words().splitlines()[1:] == ["1 in first alone"]
     assert f"{row['later']:.0f} [{row['later_lo']:.0f}, {row['later_hi']:.0f}] steps later" in found.words()
 
 
@@ -63,3 +64,15 @@ def test_a_run_against_itself_differs_in_nothing(runs: tuple[pd.DataFrame, pd.Da
     assert found.words().count("which is earlier cannot be told: 0 [") == len(found.events)
     with pytest.raises(ValueError, match="runs of different names"):
         compare_stages(find_stages(runs[0]), find_stages(runs[0]), found.roles)
+
+
+def test_of_several_rises_those_nearest_to_each_other_correspond(step_up: StepUp) -> None:
+    of = {"probe": "AttentionTo", "quantity": "mass", "layer": 0, "head": 0, "relation": "induction"}
+    late = step_up(600, by=0.4, **of)
+    both = late.assign(value=late["value"] + step_up(40, by=0.4, **of)["value"])
+    runs = [both.assign(run="two rises"), late.assign(run="one rise")]
+    first, second = map(find_stages, runs)
+    found = compare_stages(first, second, paired_roles(pd.concat(runs)))
+    assert found.events["event"].str.endswith("(number 2)").tolist() == [False, True]
+    assert found.events["later"].isna().tolist() == [True, False]
+    assert found.shared["later_lo"].item() <= 0 <= found.shared["later_hi"].item()

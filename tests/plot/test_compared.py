@@ -17,7 +17,8 @@ def test_the_first_run_is_solid_and_the_second_one_dashed_in_the_same_colour() -
     solid, dashed = compared(table, "KLToReference", "kl").get_lines()
     assert (solid.get_linestyle(), dashed.get_linestyle()) == ("-", "--")
     assert solid.get_color() == dashed.get_color()
-    assert (list(solid.get_xdata()), list(dashed.get_xdata())) == ([0, 10, 20], [0, 15])
+    assert np.array_equal(solid.get_xdata(), [0, 10, 20])
+    assert np.array_equal(dashed.get_xdata(), [0, 15])
     assert (solid.get_label(), dashed.get_label()) == ("reference one", "_reference one")
 
 

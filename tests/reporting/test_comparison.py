@@ -38,7 +38,8 @@ def test_what_differs_is_named_and_only_that() -> None:
 
 @pytest.mark.usefixtures("undrawn")
 def test_both_runs_are_on_one_page(folders: list[Path], tmp_path: Path) -> None:
-    found = compare(*folders, tmp_path / "out")
+    first, second = folders
+    found = compare(first, second, tmp_path / "out")
     page = found.report.read_text(encoding="utf8")
     for title in ("What differs", "What came when", "The stages of each run", "Heads by their roles"):
         assert f">{title}</h2>" in page
