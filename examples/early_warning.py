@@ -36,7 +36,7 @@ def recall_attention(folder: Path, seed: int, steps: int) -> pd.DataFrame:
     return select(table, "AttentionTo", "mass", relation="query to value", layer=1)
 
 
-def main(folder: Path, seed: int = 20, steps: int = 3000, cuts: tuple[int, ...] = (1200, 1800)) -> Path:
+def main(folder: Path, seed: int = 20, steps: int = 3600, cuts: tuple[int, ...] = (1200, 1800)) -> Path:
     """Print each forecast, and return where their figure is."""
     figure, axes = plt.subplots(1, 1 + len(cuts), figsize=(4.2 * (1 + len(cuts)), 2.8), layout="constrained")
     flow = predict(SparseAttention(64, 64), range(0, 950, 5))

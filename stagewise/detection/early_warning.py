@@ -79,7 +79,7 @@ def predict_onset(
 
     The interval carries the noise of the readings, as correlated between checkpoints as what the fit leaves; the level;
     and how far the form is from how models grow (`FORM_ERROR`), which no number of checkpoints makes smaller. It has no
-    upper end where one in twenty curves of that noise alone would be foretold to end as early.
+    upper end where the form explains no larger part of the readings than of one in twenty curves of that noise alone.
 
     Args:
         readings: rows of one curve, one a step: `step`, `value`.
@@ -114,18 +114,18 @@ def predict_onset(
         values, levels = (logit(np.clip(part, EDGE, 1 - EDGE)) for part in (values, levels))
     fit = _fit(shape, steps, values[None], levels[:1])
     noise = noise_like(steps, values - fit.curves[0], 2 + (shape.scaled or len(shape.starts) > 1), generator, DRAWS)
-    ends, by_chance = (_fit(shape, steps, curve + noise, levels[1:]).ends for curve in (fit.curves, values.mean()))
+    ends, by_chance = _fit(shape, steps, fit.curves + noise, levels[1:]).ends, _fit(shape, steps, noise, levels[1:])
     last, error = steps[-1], np.exp(FORM_ERROR[form] * generator.standard_normal(DRAWS))
     ends = last + np.maximum(ends - last, 0.0) * error
-    return _forecast(float(last), max(float(fit.ends[0]), float(last)), ends, by_chance)
+    grows = bool(fit.explained[0] > np.quantile(by_chance.explained, LEVEL, method="higher"))
+    return _forecast(float(last), max(float(fit.ends[0]), float(last)), ends, grows=grows)
 
 
-def _forecast(last: float, end: float, ends: np.ndarray, by_chance: np.ndarray) -> Forecast:
-    """Return a forecast with the percentiles of its draws; without an end where noise alone gives as early ones."""
+def _forecast(last: float, end: float, ends: np.ndarray, *, grows: bool) -> Forecast:
+    """Return a forecast with the percentiles of its draws; without an upper end where nothing may grow."""
     tail = (1 - LEVEL) / 2
     lo = float(np.quantile(ends, tail, method="lower"))
     hi = float(np.quantile(ends, 1 - tail, method="higher"))
-    grows = end < np.quantile(by_chance, 1 - LEVEL, method="lower")
     return Forecast(last, end, min(lo, end), max(hi, end) if grows else np.inf)
 
 
@@ -161,10 +161,11 @@ class _Shape(NamedTuple):
 
 
 class _Fit(NamedTuple):
-    """The closest curves [draw, step], and the step at which each reaches its level."""
+    """The closest curves [draw, step], the step at which each reaches its level, and what part it explains."""
 
     curves: np.ndarray
     ends: np.ndarray
+    explained: np.ndarray
 
 
 def _shape(growth: Growth, theory: pd.DataFrame | None) -> _Shape:
@@ -186,14 +187,16 @@ def _fit(shape: _Shape, steps: np.ndarray, values: np.ndarray, levels: np.ndarra
     rising = shapes - means[:, None]
     along, size = values @ rising.T, np.maximum((rising**2).sum(1), np.finfo(float).tiny)
     scales = np.maximum(along / size, 0.0) if shape.scaled else np.ones_like(along)
-    best = (scales**2 * size - 2 * scales * along).argmin(1)
-    scale = scales[np.arange(len(values)), best]
+    gains = 2 * scales * along - scales**2 * size
+    best, each = gains.argmax(1), np.arange(len(values))
+    scale = scales[each, best]
     offset = values.mean(1) - scale * means[best]
     height = np.divide(levels - offset, scale, out=np.full(len(values), np.inf), where=scale > 0)
     ends = units[best] * (np.interp(height, shape.height, shape.time, right=np.inf) + starts[best])
     if not shape.scaled:  # the slowest of all rises is none
         ends = np.where(units[best] == units.max(), np.inf, ends)
-    return _Fit(offset[:, None] + scale[:, None] * shapes[best], ends)
+    spread = np.maximum(((values - values.mean(1, keepdims=True)) ** 2).sum(1), np.finfo(float).tiny)
+    return _Fit(offset[:, None] + scale[:, None] * shapes[best], ends, gains[each, best] / spread)
 
 
 def _units(shape: _Shape, last: float) -> np.ndarray:
