@@ -95,34 +95,24 @@ class HeadAblation(AbstractProbe):
     def read(self, view: View) -> list[Reading]:
         """Return `loss_change` and `kl` by layer, head, kind and control."""
         readings = []
-        of_layers = {
-            layer: self._effects(view, layer, range(view.architecture.n_heads))
-            for layer in self._by_layer(view.architecture)
-        }
-        for layer, heads in self._by_layer(view.architecture).items():
+        by_layer, every = self._by_layer(view.architecture), range(view.architecture.n_heads)
+        of_layers = {layer: self._effects(view, layer, every) for layer in by_layer}
+        for layer, heads in by_layer.items():
             directed = self._effects(view, layer, heads, self.seed) if self.random_direction else {}
             for quantity, effect in of_layers[layer].items():
-                values, controls = [effect[:, heads]], ["head"]
+                values = {"head": effect[:, heads]}
                 if (n_heads := effect.shape[1]) > 1:
-                    values.append(((effect.sum(1, keepdim=True) - effect) / (n_heads - 1))[:, heads])
-                    controls.append("random head")
+                    values["random head"] = ((effect.sum(1, keepdim=True) - effect) / (n_heads - 1))[:, heads]
                 elif self.heads is None and len(of_layers) > 1:
                     others = [other[quantity] for number, other in of_layers.items() if number != layer]
-                    values.append(torch.stack(others).mean(0))
-                    controls.append("head of another layer")
+                    values["head of another layer"] = torch.stack(others).mean(0)
                 for i, drawn in enumerate(self._drawn(layer, heads, n_heads), start=1):
-                    values.append(effect[:, drawn])
-                    controls.append(f"random head {i}")
+                    values[f"random head {i}"] = effect[:, drawn]
                 if directed:
-                    values.append(directed[quantity])
-                    controls.append("random direction")
-                labels: dict[str, Sequence[str | int]] = {
-                    "layer": [layer],
-                    "head": heads,
-                    "kind": self.kinds,
-                    "control": controls,
-                }
-                stacked = torch.stack(values, -1)[:, None]
+                    values["random direction"] = directed[quantity]
+                labels: dict[str, Sequence[str | int]] = {"layer": [layer], "head": heads}
+                labels |= {"kind": self.kinds, "control": list(values)}
+                stacked = torch.stack(list(values.values()), -1)[:, None]
                 readings.append(Reading("batch layer head kind control", stacked, quantity, labels))
         return [*readings, *(self._closer(view, of_layers) if self.matched else ())]
 

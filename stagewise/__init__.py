@@ -23,7 +23,7 @@ Axes of tensors, in every annotation and in `Reading.axes`:
 - position: positions of a sequence, as a label in the table.
 - context: number of last tokens that a restricted context or a restricted model holds.
 - kind: how a head is ablated: zero, mean, resample, pattern or values; or held in training.
-- control: "head", or what the matched control is: "random head", "another head", "random direction".
+- control: "head", or what the matched control is: "random head", "random head 1", "random direction" and so on.
 - transition: what an intervention in training delays.
 - feature: named matrices (value maps), or entries of an attention profile.
 - cluster: clusters of attention patterns, by first appearance.

@@ -139,5 +139,5 @@ def later(row: Mapping[Any, Any]) -> str:
     return f"which is earlier cannot be told: {row['later']:.0f} [{_end(lo)}, {_end(hi)}] steps"
 
 
-def _end(steps: float) -> str:
+def _end(steps: int | float) -> str:
     return f"{steps:.0f}" if math.isfinite(steps) else "..."

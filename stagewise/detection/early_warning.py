@@ -35,6 +35,8 @@ FOLDS = np.linspace(0.0, 40.0, 4000)
 """Where the shapes of growth are tabulated: log-odds above their start, e-foldings."""
 
 Growth = Literal["attention", "exponential"]
+Level = tuple[int | float, int | float]
+"""The least and the largest value."""
 
 
 class Forecast(NamedTuple):
@@ -44,10 +46,10 @@ class Forecast(NamedTuple):
     nothing grows yet, `step` and `hi` are infinite; where that cannot be excluded, `hi` is.
     """
 
-    until: float
-    step: float
-    lo: float
-    hi: float
+    until: int | float
+    step: int | float
+    lo: int | float
+    hi: int | float
 
     def __str__(self) -> str:
         if np.isinf(self.step):
@@ -58,7 +60,7 @@ class Forecast(NamedTuple):
 
 def predict_onset(
     readings: pd.DataFrame,
-    level: tuple[float, float],
+    level: Level,
     *,
     until: int | float,
     since: int | float = 0,
@@ -74,8 +76,8 @@ def predict_onset(
     - a theory's attention, where there is one: the log-odds of `AttentionTo` in the table that `predict` returns, from
       a start of their own, ahead or behind by up to a fifth of that table's time;
     - "attention": that of the flow of sparse attention while attention is small, of any size. The log-odds are
-      Da = erfinv(t / T)^2 above their start, which is (rate t)^2 / pi at first and infinite at T;
-    - "exponential": of any reading, a + b exp(rate t), as for what is proportional to the loss's curvature.
+      Da = erfinv(t / T)^2 above their start, which is (rate t)^2 / 2 at first and infinite at T;
+    - "exponential": of any reading, a + b exp(rate t), as a loss falls along a direction of negative curvature.
 
     The interval carries the noise of the readings, as correlated between checkpoints as what the fit leaves; the level;
     and how far the form is from how models grow (`FORM_ERROR`), which no number of checkpoints makes smaller. It has no
@@ -93,10 +95,9 @@ def predict_onset(
 
     Raises:
         ValueError: several rows a step, too few of them, or values that are not finite; a level in the wrong order;
-            attention or its level not between 0 and 1.
+            attention, or its level, that is not between 0 and 1 or falls.
 
-    Source: the growth of attention is `theory.early_time`; the noise is a parametric bootstrap. That a rate measured on
-    a plateau foretells its end is in Zucchet et al. (2025), arXiv:2505.17863, the linearisation at the start.
+    Source: attention's growth is `theory.early_time.blow_up_share`; the interval is a parametric bootstrap.
 
     >>> steps = np.arange(0, 300, 10)
     >>> readings = pd.DataFrame({"step": steps, "value": 0.01 * np.exp(steps / 100)})
@@ -104,33 +105,40 @@ def predict_onset(
     390.0
     """
     form = "theory" if theory is not None else growth
-    shape = _shape(growth, theory)
-    sign = 1.0 if direction == "up" else -1.0
-    steps, values = _checked(readings, level, since, until, odds=form != "exponential")
+    steps, values = _checked(readings, level, since, until)
     generator = np.random.default_rng(seed)
-    levels = sign * np.concatenate([[np.mean(level)], generator.uniform(*level, DRAWS)])
-    values = sign * values
-    if form != "exponential":
+    levels = np.concatenate([[np.mean(level)], generator.uniform(*level, DRAWS)])
+    if form == "exponential":
+        sign = 1.0 if direction == "up" else -1.0
+        values, levels = sign * values, sign * levels
+    else:
+        _check_attention(values, level, direction)
         values, levels = (logit(np.clip(part, EDGE, 1 - EDGE)) for part in (values, levels))
+    return _extrapolated(_shape(growth, theory), steps, values, levels, FORM_ERROR[form], generator)
+
+
+def _extrapolated(
+    shape: "_Shape",
+    steps: np.ndarray,
+    values: np.ndarray,
+    levels: np.ndarray,
+    error: int | float,
+    generator: np.random.Generator,
+) -> Forecast:
+    """Return when a shape reaches the first level, and the interval of when it reaches the others, one a draw."""
     fit = _fit(shape, steps, values[None], levels[:1])
     noise = noise_like(steps, values - fit.curves[0], 2 + (shape.scaled or len(shape.starts) > 1), generator, DRAWS)
     ends, by_chance = _fit(shape, steps, fit.curves + noise, levels[1:]).ends, _fit(shape, steps, noise, levels[1:])
-    last, error = steps[-1], np.exp(FORM_ERROR[form] * generator.standard_normal(DRAWS))
-    ends = last + np.maximum(ends - last, 0.0) * error
-    grows = bool(fit.explained[0] > np.quantile(by_chance.explained, LEVEL, method="higher"))
-    return _forecast(float(last), max(float(fit.ends[0]), float(last)), ends, grows=grows)
-
-
-def _forecast(last: float, end: float, ends: np.ndarray, *, grows: bool) -> Forecast:
-    """Return a forecast with the percentiles of its draws; without an upper end where nothing may grow."""
-    tail = (1 - LEVEL) / 2
-    lo = float(np.quantile(ends, tail, method="lower"))
+    last, tail = float(steps[-1]), (1 - LEVEL) / 2
+    ends = last + np.maximum(ends - last, 0.0) * np.exp(error * generator.standard_normal(DRAWS))
+    step, lo = max(float(fit.ends[0]), last), float(np.quantile(ends, tail, method="lower"))
     hi = float(np.quantile(ends, 1 - tail, method="higher"))
-    return Forecast(last, end, min(lo, end), max(hi, end) if grows else np.inf)
+    grows = fit.explained[0] > np.quantile(by_chance.explained, LEVEL, method="higher")
+    return Forecast(last, step, min(lo, step), max(hi, step) if grows else np.inf)
 
 
 def _checked(
-    readings: pd.DataFrame, level: tuple[float, float], since: float, until: float, *, odds: bool
+    readings: pd.DataFrame, level: Level, since: int | float, until: int | float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the steps and the values of a plateau's readings, if a growth can be fitted to them."""
     rows = readings[readings["step"].between(since, until)].sort_values("step")
@@ -143,12 +151,15 @@ def _checked(
         raise ValueError(f"the curve is not finite at step {steps[~np.isfinite(values)][0]:g}")
     if not level[0] <= level[1]:
         raise ValueError(f"the level goes from its least to its largest value, got {level}")
-    if odds and not (values.min() >= 0 and values.max() <= 1 and level[0] > 0 and level[1] < 1):
-        raise ValueError(
-            f"attention lies between 0 and 1, got {values.min():g} to {values.max():g} and the level {level}: "
-            'take growth="exponential" for anything else'
-        )
     return steps, values
+
+
+def _check_attention(values: np.ndarray, level: Level, direction: Direction) -> None:
+    if values.min() < 0 or values.max() > 1 or level[0] <= 0 or level[1] >= 1 or direction != "up":
+        raise ValueError(
+            f"attention lies between 0 and 1 and rises, got {values.min():g} to {values.max():g}, the level {level}, "
+            f'direction="{direction}": take growth="exponential" for anything else'
+        )
 
 
 class _Shape(NamedTuple):
@@ -199,6 +210,6 @@ def _fit(shape: _Shape, steps: np.ndarray, values: np.ndarray, levels: np.ndarra
     return _Fit(offset[:, None] + scale[:, None] * shapes[best], ends, gains[each, best] / spread)
 
 
-def _units(shape: _Shape, last: float) -> np.ndarray:
+def _units(shape: _Shape, last: int | float) -> np.ndarray:
     """Return the units of time that are tried, steps: from a curve that has risen by now to one that hardly begins."""
     return last * (1 / np.geomspace(0.05, 40, 300) if shape.scaled else np.geomspace(1, FARTHEST, 400))

@@ -4,15 +4,13 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from stagewise.detection.early_warning import Forecast
+from stagewise.detection.early_warning import Forecast, Level
 from stagewise.plot.colours import GREY, OKABE_ITO
 from stagewise.plot.curves import BLACK
 from stagewise.plot.step_axis import new_axes
 
 
-def early_warning(
-    readings: pd.DataFrame, forecast: Forecast, level: tuple[float, float], ax: Axes | None = None
-) -> Axes:
+def early_warning(readings: pd.DataFrame, forecast: Forecast, level: Level, ax: Axes | None = None) -> Axes:
     """Draw a curve up to where the forecast was made in black, the rest in grey, and the forecast on a linear axis.
 
     The line is the forecast, the band its 95 % interval, cut off at the last step shown; the horizontal band is the

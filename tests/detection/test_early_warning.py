@@ -113,8 +113,10 @@ def test_what_cannot_be_foretold_is_refused() -> None:
         predict_onset(odds.assign(value=odds["value"].where(odds["step"] != 20)), (0.4, 0.6), until=500)
     with pytest.raises(ValueError, match="least to its largest value"):
         predict_onset(odds, (0.6, 0.4), until=500)
-    with pytest.raises(ValueError, match="attention lies between 0 and 1, got 1 to 3"):
+    with pytest.raises(ValueError, match="attention lies between 0 and 1 and rises, got 1 to 3"):
         predict_onset(rows(np.linspace(1, 3, len(STEPS))), (0.4, 0.6), until=990)
+    with pytest.raises(ValueError, match='direction="down": take growth="exponential"'):
+        predict_onset(odds, (0.4, 0.6), until=990, direction="down")
 
 
 def test_a_forecast_says_what_it_does_not_know() -> None:
