@@ -21,7 +21,7 @@ EVENTS = {
 """Columns of the frame of events of two runs, with their types."""
 
 LISTED = 10
-"""Events of both runs that are put into words; all are in the frame."""
+"""Events that are put into words; all are in the frame."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -42,13 +42,11 @@ class Comparison(InWords):
     roles: pd.DataFrame
 
     def words(self) -> str:
-        """Return what came in both runs, boundaries first, then what differs most; and count what came in one alone."""
-        shared = sorted(self.shared.to_dict("records"), key=_rank)
-        lines = [_event(row, self.runs) for row in shared[:LISTED]]
-        alone = zip(self.runs, (self.events["other"].isna().sum(), self.events["step"].isna().sum()), strict=True)
-        counts = [(len(shared) - len(lines), "more in both"), *((number, f"in {run} alone") for run, number in alone)]
-        lines += [f"{number} {where}" for number, where in counts if number]
-        return "\n".join(lines or ["neither run has a boundary or an onset"])
+        """Return what came, in sentences: in both runs first, boundaries and then what differs most; count the rest."""
+        rows = sorted(self.events.to_dict("records"), key=_rank)
+        lines = [_event(row, self.runs) for row in rows[:LISTED]]
+        more = [f"and {len(rows) - len(lines)} more"] if len(rows) > len(lines) else []
+        return "\n".join([*lines, *more] or ["neither run has a boundary or an onset"])
 
     @property
     def shared(self) -> pd.DataFrame:
@@ -110,15 +108,24 @@ def _later(record: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
         yield "later_hi", record["other_hi"] - record["lo"]
 
 
-def _rank(row: Mapping[Any, Any]) -> float:
-    """Return the place of an event in words: boundaries, then what is surely apart, the farthest in log steps first."""
+def _rank(row: Mapping[Any, Any]) -> tuple[int, float]:
+    """Return the place of an event in words: boundaries, what is surely apart, what may not be, what one run alone has.
+
+    The farthest apart in log steps comes first; of what one run alone has, the latest.
+    """
+    if pd.isna(row["later"]):
+        return 3, -row["step"] if pd.notna(row["step"]) else -row["other"]
     if row["kind"] == "boundary":
-        return -math.inf
+        return 0, row["step"]
     apart = abs(math.log1p(row["other"]) - math.log1p(row["step"]))
-    return -apart if row["later_lo"] > 0 or row["later_hi"] < 0 else math.exp(-apart)
+    return (1 if row["later_lo"] > 0 or row["later_hi"] < 0 else 2), -apart
 
 
 def _event(row: Mapping[Any, Any], runs: tuple[str, str]) -> str:
+    if pd.isna(row["other"]):
+        return f"{row['event']}: at step {row['step']:.0f} in {runs[0]}, not in {runs[1]}"
+    if pd.isna(row["step"]):
+        return f"{row['event']}: at step {row['other']:.0f} in {runs[1]}, not in {runs[0]}"
     both = f"{row['event']}: at step {row['step']:.0f} in {runs[0]}, {row['other']:.0f} in {runs[1]}"
     return f"{both}, {later(row)}"
 
