@@ -41,6 +41,7 @@ torture: $(READY)
 # How often onsets, boundaries, laws and events are decided rightly on planted runs; docs/statistics.md has the table.
 calibrate: $(READY)
 	$(BIN)/python -m tests.calibration
+	$(BIN)/python -m tests.calibration.early_warning
 
 check: $(READY)
 	$(BIN)/ruff check .

@@ -27,7 +27,9 @@ class HeadAblation(AbstractProbe):
     the same layer, drawn at random. It is the exact mean over those heads, not one draw. Where layers have one head, it
     is the mean over those of the other layers, "head of another layer". Closer matches, on request, are the effects of
     one other head each: of the layer, or of any other one where it is alone, that with the nearest entropy of
-    attention ("entropy-matched head"), or with the nearest norm of its output z ("norm-matched head").
+    attention ("entropy-matched head"), or with the nearest norm of its output z ("norm-matched head"). Also on request,
+    single heads of the same layer, drawn without repetition ("random head 1" and so on), and the head itself with its
+    output not replaced but moved as far in a random direction ("random direction").
 
     Args:
         heads: (layer, head) pairs; None for every head, which the other layers' heads and the closer matches need.
@@ -35,9 +37,13 @@ class HeadAblation(AbstractProbe):
             "pattern" and "values", which replace one factor of the output by its mean over the batch: the value-
             preserving and the pattern-preserving ablation, what the head's looking and what its reading is worth.
         matched: also give these closer matches.
+        random_heads: how many single heads to draw; of a layer with fewer other heads, all of these.
+        random_direction: also move the output in a random direction, a further pass each head and kind.
+        seed: of the drawn heads and directions, the same at every checkpoint.
 
     Raises:
-        ValueError: a head that the model does not have, an unknown kind, or closer matches of some heads only.
+        ValueError: a head that the model does not have, an unknown kind, closer matches of some heads only, or a
+            negative number or seed.
 
     Source: ablations as in Michel et al. (2019), Are Sixteen Heads Really Better than One?, arXiv:1905.10650;
     resampling as in Chan et al. (2022), Causal Scrubbing.
@@ -57,8 +63,13 @@ class HeadAblation(AbstractProbe):
     heads: tuple[tuple[int, int], ...] | None = None
     kinds: tuple[str, ...] = ("zero", "mean", "resample")
     matched: bool = False
+    random_heads: int = 0
+    random_direction: bool = False
+    seed: int = 0
 
     def __post_init__(self) -> None:
+        if self.random_heads < 0 or self.seed < 0:
+            raise ValueError(f"random_heads and seed are not negative, got {self.random_heads} and {self.seed}")
         if self.matched and self.heads is not None:
             raise ValueError("a closer match is one of all heads: leave `heads` out, or `matched`")
         if not self.kinds or len(set(self.kinds)) < len(self.kinds):
@@ -74,33 +85,34 @@ class HeadAblation(AbstractProbe):
         return [f"blocks.{layer}.attn.hook_{name}" for layer in layers for name in ("pattern", "z")]
 
     def edits(self, architecture: Architecture) -> Iterable[Edit]:
-        """List one edited pass for each head of the chosen heads' layers, and each kind."""
-        for layer in self._by_layer(architecture):
-            for head in range(architecture.n_heads):
-                for kind in self.kinds:
-                    yield _edit(layer, head, kind)
+        """List one edited pass for each head of the chosen heads' layers and each kind, and those in a direction."""
+        for layer, heads in self._by_layer(architecture).items():
+            for head, kind in itertools.product(range(architecture.n_heads), self.kinds):
+                yield _edit(layer, head, kind)
+            for head, kind in itertools.product(heads if self.random_direction else (), self.kinds):
+                yield _edit(layer, head, kind, self.seed)
 
     def read(self, view: View) -> list[Reading]:
         """Return `loss_change` and `kl` by layer, head, kind and control."""
         readings = []
-        of_layers = {layer: self._effects(view, layer) for layer in self._by_layer(view.architecture)}
-        for layer, heads in self._by_layer(view.architecture).items():
+        by_layer, every = self._by_layer(view.architecture), range(view.architecture.n_heads)
+        of_layers = {layer: self._effects(view, layer, every) for layer in by_layer}
+        for layer, heads in by_layer.items():
+            directed = self._effects(view, layer, heads, self.seed) if self.random_direction else {}
             for quantity, effect in of_layers[layer].items():
-                values, controls = [effect[:, heads]], ["head"]
+                values = {"head": effect[:, heads]}
                 if (n_heads := effect.shape[1]) > 1:
-                    values.append(((effect.sum(1, keepdim=True) - effect) / (n_heads - 1))[:, heads])
-                    controls.append("random head")
+                    values["random head"] = ((effect.sum(1, keepdim=True) - effect) / (n_heads - 1))[:, heads]
                 elif self.heads is None and len(of_layers) > 1:
                     others = [other[quantity] for number, other in of_layers.items() if number != layer]
-                    values.append(torch.stack(others).mean(0))
-                    controls.append("head of another layer")
-                labels: dict[str, Sequence[str | int]] = {
-                    "layer": [layer],
-                    "head": heads,
-                    "kind": self.kinds,
-                    "control": controls,
-                }
-                stacked = torch.stack(values, -1)[:, None]
+                    values["head of another layer"] = torch.stack(others).mean(0)
+                for i, drawn in enumerate(self._drawn(layer, heads, n_heads), start=1):
+                    values[f"random head {i}"] = effect[:, drawn]
+                if directed:
+                    values["random direction"] = directed[quantity]
+                labels: dict[str, Sequence[str | int]] = {"layer": [layer], "head": heads}
+                labels |= {"kind": self.kinds, "control": list(values)}
+                stacked = torch.stack(list(values.values()), -1)[:, None]
                 readings.append(Reading("batch layer head kind control", stacked, quantity, labels))
         return [*readings, *(self._closer(view, of_layers) if self.matched else ())]
 
@@ -131,22 +143,30 @@ class HeadAblation(AbstractProbe):
             by_layer.setdefault(layer, []).append(head)
         return by_layer
 
-    def _effects(self, view: View, layer: int) -> dict[str, Tensor]:
+    def _drawn(self, layer: int, heads: Sequence[int], n_heads: int) -> Iterable[list[int]]:
+        """Yield, draw by draw, another head of the layer for each head."""
+        orders = []
+        for head in heads:
+            others = [other for other in range(n_heads) if other != head]
+            orders.append(np.random.default_rng((self.seed, layer, head)).permutation(others).tolist())
+        for i in range(min(self.random_heads, n_heads - 1)):
+            yield [order[i] for order in orders]
+
+    def _effects(self, view: View, layer: int, heads: Sequence[int], direction: int | None = None) -> dict[str, Tensor]:
         batch = view.batch
         loss = mean_scored(prediction_loss(view.log_probs, batch.targets), batch.scored)
         changes, divergences = [], []
-        for head in range(view.architecture.n_heads):
-            for kind in self.kinds:
-                ablated = view.edited[_edit(layer, head, kind)]
-                changes.append(ablated.loss - loss)
-                divergences.append(ablated.kl)
+        for head, kind in itertools.product(heads, self.kinds):
+            ablated = view.edited[_edit(layer, head, kind, direction)]
+            changes.append(ablated.loss - loss)
+            divergences.append(ablated.kl)
         effects = {"loss_change": torch.stack(changes, 1), "kl": torch.stack(divergences, 1)}
         pattern, n_kinds = "batch (head kind) -> batch head kind", len(self.kinds)
         return {quantity: rearrange(effect, pattern, kind=n_kinds) for quantity, effect in effects.items()}
 
 
-def _edit(layer: int, head: int, kind: str) -> Edit:
-    return (AblateHead(layer, head, kind),)  # type: ignore[arg-type]  # checked in __post_init__
+def _edit(layer: int, head: int, kind: str, direction: int | None = None) -> Edit:
+    return (AblateHead(layer, head, kind, direction),)  # type: ignore[arg-type]  # checked in __post_init__
 
 
 def _of_closest(means: np.ndarray) -> np.ndarray:

@@ -23,7 +23,7 @@ Axes of tensors, in every annotation and in `Reading.axes`:
 - position: positions of a sequence, as a label in the table.
 - context: number of last tokens that a restricted context or a restricted model holds.
 - kind: how a head is ablated: zero, mean, resample, pattern or values; or held in training.
-- control: "head", or what the matched control is: "random head", "another head", "random direction".
+- control: "head", or what the matched control is: "random head", "random head 1", "random direction" and so on.
 - transition: what an intervention in training delays.
 - feature: named matrices (value maps), or entries of an attention profile.
 - cluster: clusters of attention patterns, by first appearance.
@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from stagewise.checkpoints.series import CheckpointSeries as CheckpointSeries
     from stagewise.checkpoints.series import open_series as open_series
     from stagewise.detection.criteria import StageCriteria as StageCriteria
+    from stagewise.detection.early_warning import predict_onset as predict_onset
     from stagewise.detection.lineage import Lineage as Lineage
     from stagewise.detection.lineage import find_lineage as find_lineage
     from stagewise.detection.mixed_law import compare_laws as compare_laws
@@ -102,6 +103,7 @@ if TYPE_CHECKING:
     from stagewise.recipe import Seeds as Seeds
     from stagewise.recipe import TrainPlan as TrainPlan
     from stagewise.reporting.attention_view import show_attention as show_attention
+    from stagewise.reporting.comparison import compare as compare
     from stagewise.reporting.page import report as report
     from stagewise.sweeping import grid as grid
     from stagewise.sweeping import sweep as sweep

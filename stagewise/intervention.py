@@ -38,18 +38,24 @@ class AblateHead:
     replace one factor of z = pattern x values by its batch mean, at each query and key, and leave the other as it is:
     what is lost is what the head knows of where to look, or of what is there.
 
+    With a `direction`, the seed of a random one, the output is not replaced but moved as far in that direction: a
+    control of the same size.
+
     Raises:
-        ValueError: a negative layer or head, or an unknown kind.
+        ValueError: a negative layer, head or seed, or an unknown kind.
     """
 
     layer: int
     head: int
     kind: Literal["zero", "mean", "resample", "pattern", "values"] = "zero"
+    direction: int | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)
         if self.layer < 0 or self.head < 0:
             raise ValueError(f"layers and heads count from 0, got L{self.layer}H{self.head}")
+        if self.direction is not None and self.direction < 0:
+            raise ValueError(f"the seed of a direction is not negative, got {self.direction}")
 
     @property
     def first_layer(self) -> int:

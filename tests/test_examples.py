@@ -53,6 +53,13 @@ def test_the_heads_that_stages_need_are_drawn(task: str, tmp_path: Path, capsys:
 
 
 @pytest.mark.slow
+def test_forecasts_of_plateaus_are_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    figure = example("early_warning")(tmp_path, steps=300, cuts=(200, 225))
+    assert figure.read_bytes().startswith(b"\x89PNG")
+    assert capsys.readouterr().out.count("by step") == 3
+
+
+@pytest.mark.slow
 def test_a_recall_model_gets_its_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report = example("associative_recall")(tmp_path, steps=4, n_pairs=3, n_tokens=12)
     assert report.read_text(encoding="utf8").startswith("<!doctype html>")

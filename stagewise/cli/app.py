@@ -8,7 +8,7 @@ import typer
 
 from stagewise.cli.audit import audit
 from stagewise.cli.densify import densify
-from stagewise.cli.findings import lineage, stages
+from stagewise.cli.findings import compare, lineage, stages
 from stagewise.cli.intervene import intervene
 from stagewise.cli.names import only_task
 from stagewise.cli.options import (
@@ -57,7 +57,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(run_app, name="run")
-for command in (audit, stages, lineage, densify, intervene, sweep):
+for command in (audit, stages, lineage, compare, densify, intervene, sweep):
     app.command()(command)
 
 

@@ -1,8 +1,8 @@
-"""`stagewise stages` and `stagewise lineage`: what the table of a measured run or source shows."""
+"""`stagewise stages`, `lineage` and `compare`: what the tables of measured runs or sources show."""
 
 import json
 
-from stagewise.cli.options import AsJson, Origin, reported_errors, show
+from stagewise.cli.options import AsJson, Origin, Out, reported_errors, show
 from stagewise.cli.places import measured_folder
 
 
@@ -32,3 +32,11 @@ def lineage(source: Origin, as_json: AsJson = False) -> None:
         else:
             unknown = "no lineage: no patterns of heads were measured (PatternClusters)"
             print(unknown if found is None else warned(str(found), home))
+
+
+def compare(first: Origin, second: Origin, out: Out = None) -> None:
+    """Write one page on two measured runs: what differs between their recipes, what came when, heads by their roles."""
+    with reported_errors():
+        from stagewise.reporting.comparison import compare as compare_runs
+
+        print(compare_runs(measured_folder(first), measured_folder(second), out))

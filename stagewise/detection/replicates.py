@@ -23,7 +23,13 @@ from stagewise.table import LEVEL
 REPLICATES = "replicates.json"
 """Where the findings over seeds are, in the folder of a report on several runs."""
 
-FINDINGS = {"run": "str", "event": "str", "kind": "str", **dict.fromkeys(("step", "lo", "hi"), "float64")}
+FINDINGS = {
+    "run": "str",
+    "event": "str",
+    "unnumbered": "str",
+    "kind": "str",
+    **dict.fromkeys(("step", "lo", "hi"), "float64"),
+}
 """Columns of the frame of each run's findings, with their types."""
 
 EVENTS = {
@@ -52,9 +58,10 @@ class Replicates(InWords):
 
     Args:
         runs: their names.
-        findings: a row a run and event: the `event` in words, the `kind` ("boundary" or "onset"), its `step` in that
-            run with its interval (`lo`, `hi`). Boundaries are aligned by their reference, onsets by their score, its
-            labels, direction, and place among those of that direction; heads by their roles.
+        findings: a row a run and event: the `event` in words, the same `unnumbered`, without its place among events of
+            one score and direction, the `kind` ("boundary" or "onset"), its `step` in that run with its interval
+            (`lo`, `hi`). Boundaries are aligned by their reference, onsets by their score, its labels, direction, and
+            that place; heads by their roles.
         events: a row an event: in how many `seeds` it was found, whether it `recurs` in half of them or more, the
             `share` of all with Clopper and Pearson's interval; the geometric mean of 1 + `step` over seeds (less 1)
             with Student's t interval over seeds (`lo`, `hi`); the interval of one more seed (`new_lo`, `new_hi`); and
@@ -144,7 +151,8 @@ def _of_run(found: Stages, roles: pd.DataFrame) -> Iterator[dict[str, Any]]:
     for row in found.turning_points.to_dict("records"):
         if row["boundary"]:
             event = f"end of the stage of {row['reference']}"
-            yield {"run": found.run, "event": event, "kind": "boundary", **{k: row[k] for k in ("step", "lo", "hi")}}
+            times = {name: row[name] for name in ("step", "lo", "hi")}
+            yield {"run": found.run, "event": event, "unnumbered": event, "kind": "boundary", **times}
     if found.onsets.empty:
         return
     onsets = with_roles(found.onsets[found.onsets["onset"]], roles).sort_values("t50", kind="stable")
@@ -152,9 +160,9 @@ def _of_run(found: Stages, roles: pd.DataFrame) -> Iterator[dict[str, Any]]:
     for row in onsets.to_dict("records"):
         curve, up = seed_words.curve(row, labels_of(row)), bool(row["after"] >= row["before"])
         numbers[curve, up] = numbers.get((curve, up), 0) + 1
-        event = seed_words.onset(curve, numbers[curve, up], up=up)
+        event, unnumbered = (seed_words.onset(curve, number, up=up) for number in (numbers[curve, up], 1))
         times = {"step": row["t50"], "lo": row["t50_lo"], "hi": row["t50_hi"]}
-        yield {"run": found.run, "event": event, "kind": "onset", **times}
+        yield {"run": found.run, "event": event, "unnumbered": unnumbered, "kind": "onset", **times}
 
 
 def _event(rows: pd.DataFrame, runs: int, last: int) -> dict[str, Any]:

@@ -55,6 +55,34 @@ def head_roles(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(records, columns=list(ROLES)).astype(ROLES)
 
 
+def paired_roles(table: pd.DataFrame) -> pd.DataFrame:
+    """Assign the heads of a second run to those of a first one, within each layer; their numbers may differ.
+
+    Roles have the numbers of the first run's heads; heads of the second run that no head of the first corresponds to
+    have the numbers that follow. Compared is what `head_roles` compares, of the quantities that both runs have.
+
+    Args:
+        table: of two runs, from `measure`.
+
+    Returns a row a head and run, as `head_roles` does. The `distance` of a pair is a part of the mean distance between
+    heads that are no pair; it is missing for a head without a counterpart, and where there is no other to choose.
+
+    Raises:
+        ValueError: the table is not of two runs.
+    """
+    runs = {str(name): rows for name, rows in table.groupby("run", sort=False)}
+    if len(runs) != 2:
+        raise ValueError(f"heads are paired between two runs, the table has {len(runs)}: {', '.join(runs)}")
+    heads = [heads_in(rows) for rows in runs.values()]
+    layers = sorted({layer for of_run in heads for layer, _ in of_run})
+    records = [
+        record
+        for layer in layers
+        for record in _pairs_of_layer(runs, [[head for head in of_run if head[0] == layer] for of_run in heads])
+    ]
+    return pd.DataFrame(records, columns=list(ROLES)).astype(ROLES)
+
+
 def with_roles(frame: pd.DataFrame, roles: pd.DataFrame) -> pd.DataFrame:
     """Return rows of one run with each head's role in place of its index.
 
@@ -70,8 +98,40 @@ def with_roles(frame: pd.DataFrame, roles: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(head=pd.Series(renamed, index=frame.index, dtype=frame["head"].dtype))
 
 
+def _pairs_of_layer(runs: dict[str, pd.DataFrame], heads: Sequence[Sequence[Head]]) -> list[dict[str, object]]:
+    """Return the rows of `paired_roles` for one layer, of which either run may have no heads."""
+    first, second = heads
+    pairs = _paired(runs, heads) if first and second else []
+    more = itertools.count(max((number for _, number in first), default=-1) + 1)
+    role = {head: number for (_, number), head, _ in pairs}
+    role |= {head: next(more) for head in second if head not in role}
+    distance = {place: apart for i, j, apart in pairs for place in ((0, i), (1, j))}
+    return [
+        {
+            **{"run": name, "layer": head[0], "head": head[1], "role": role[head] if of_second else head[1]},
+            "distance": distance.get((of_second, head), np.nan),
+        }
+        for of_second, (name, of_run) in enumerate(zip(runs, heads, strict=True))
+        for head in of_run
+    ]
+
+
+def _paired(runs: dict[str, pd.DataFrame], heads: Sequence[Sequence[Head]]) -> list[tuple[Head, Head, float]]:
+    """Return the pairs of heads with their distances, missing where there is no other head to compare with."""
+    first, second = _readings(runs, heads)
+    apart = np.linalg.norm(first[:, None] - second, axis=-1)
+    places = linear_sum_assignment(apart**2)
+    others = np.ones(apart.shape, bool)
+    others[places] = False
+    scale = float(apart[others].mean()) if others.any() else 0.0
+    return [
+        (heads[0][int(i)], heads[1][int(j)], float(apart[i, j]) / scale if scale > 0 else np.nan)
+        for i, j in zip(*places, strict=True)
+    ]
+
+
 def _roles_of_layer(runs: dict[str, pd.DataFrame], heads: Sequence[Head]) -> list[dict[str, object]]:
-    points = _readings(runs, heads)
+    points = np.stack(_readings(runs, [heads] * len(runs)))
     order = _assigned(points)
     aligned = np.stack([one[places] for one, places in zip(points, order, strict=True)])
     means = aligned.mean(0)
@@ -106,18 +166,20 @@ def _assignment(heads: np.ndarray, roles: np.ndarray) -> tuple[np.ndarray, float
     return columns, float(squares[rows, columns].sum())
 
 
-def _readings(runs: dict[str, pd.DataFrame], heads: Sequence[Head]) -> np.ndarray:
-    """Return what was read of each head, every quantity over its deviation: [run, head, quantity and step]."""
-    curves = [_curves(rows, heads) for rows in runs.values()]
+def _readings(runs: dict[str, pd.DataFrame], heads: Sequence[Sequence[Head]]) -> list[np.ndarray]:
+    """Return what was read of each run's heads, every quantity over its deviation: [head, quantity and step] each."""
+    curves = [_curves(rows, of_run) for rows, of_run in zip(runs.values(), heads, strict=True)]
     common = [key for key in curves[0] if all(key in one for one in curves)]
     first, last = max(one["step"].min() for one in runs.values()), min(one["step"].max() for one in runs.values())
     u = np.linspace(np.log1p(first), np.log1p(last), POINTS)
-    columns = []
+    ends = np.cumsum([len(of_run) for of_run in heads])
+    columns = [np.zeros((ends[-1], 1))]
     for key in common:
-        values = np.array([[np.interp(u, *one[key][head]) for head in heads] for one in curves])
+        pairs = zip(curves, heads, strict=True)
+        values = np.array([np.interp(u, *one[key][head]) for one, of_run in pairs for head in of_run])
         if (spread := float(values.std())) > 0:
             columns.append(values / spread)
-    return np.concatenate(columns, -1) if columns else np.zeros((len(runs), len(heads), 1))
+    return np.split(np.concatenate(columns, -1), ends[:-1])
 
 
 def _curves(rows: pd.DataFrame, heads: Sequence[Head]) -> dict[tuple[object, ...], dict[Head, Line]]:

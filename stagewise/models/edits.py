@@ -8,6 +8,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from stagewise.intervention import AblateHead
+from stagewise.task import derive_seed
 
 ROUNDING = 1e-4
 """By how much the sum of a pattern's row differs from one at most where it has no attention sink."""
@@ -60,6 +61,8 @@ def replacement(
 ) -> Float[Tensor, "#batch pos d_head"]:
     """Return what a head's output z is replaced by: zeros, its clean mean, the next sequence's, or a factor's mean.
 
+    With a direction it is z itself, moved as far that way as the ablation would move it.
+
     Args:
         part: the ablation.
         clean: what `read_for` names, of a clean pass of all the sequences, by hook name.
@@ -68,6 +71,19 @@ def replacement(
     Raises:
         ValueError: the pattern times the values that the model shows are not what the head writes.
     """
+    if part.direction is None:
+        return _ablated(part, clean, mean)
+    z = clean[f"blocks.{part.layer}.attn.hook_z"][:, :, part.head]
+    distance = (_ablated(part, clean, mean) - z).norm(dim=-1, keepdim=True)
+    generator = torch.Generator().manual_seed(derive_seed(part.direction, part.layer, part.head))
+    direction = torch.nn.functional.normalize(torch.randn(z.shape[-1], generator=generator), dim=0)
+    moved: Tensor = z + distance * direction.to(z)
+    return moved
+
+
+def _ablated(
+    part: AblateHead, clean: Mapping[str, Tensor], mean: Mapping[str, Tensor] | None
+) -> Float[Tensor, "#batch pos d_head"]:
     name = f"blocks.{part.layer}.attn.hook_"
     z = clean[f"{name}z"][:, :, part.head]
     if part.kind == "zero":

@@ -5,9 +5,11 @@ returns the axes; without `ax` it makes a figure that no global state knows of (
 `quantity` draws any quantity of any probe, one's own too.
 """
 
+from stagewise.plot.compared import compared as compared
 from stagewise.plot.curves import loss_curve as loss_curve
 from stagewise.plot.curves import scalars as scalars
 from stagewise.plot.curves import training_loss as training_loss
+from stagewise.plot.early_warning import early_warning as early_warning
 from stagewise.plot.emergence import emergence as emergence
 from stagewise.plot.emergence import rise as rise
 from stagewise.plot.film import attention_film as attention_film

@@ -10,21 +10,21 @@ import matplotlib.style
 import pandas as pd
 
 from stagewise import plot
-from stagewise.checkpoints.run_folder import REPORT, table_file, write
+from stagewise.checkpoints.run_folder import REPORT, write
 from stagewise.detection import seed_words
-from stagewise.detection.home import CAVEAT, Home, home_in, qualified, warned
+from stagewise.detection.home import CAVEAT, Home, qualified, warned
 from stagewise.detection.pooled import FEWEST
 from stagewise.detection.replicates import Replicates, replicates_of
-from stagewise.detection.roles import head_roles, with_roles
-from stagewise.detection.scores import evidence, quantities_of
-from stagewise.detection.stages import Stages, stages_of
+from stagewise.detection.roles import head_roles
+from stagewise.detection.stages import Stages
 from stagewise.plot.over_seeds import bands_of
 from stagewise.plot.quantities import quantity_of
 from stagewise.reporting.figure import LOOK, Plot, figure_html, identifier
 from stagewise.reporting.html import Page, inline
 from stagewise.reporting.page import Part, page_html
 from stagewise.reporting.prose import count, html_table, in_words, number, stage_rows
-from stagewise.table import declare, head_label, select
+from stagewise.reporting.several import Several, capital, first_foreign, read_several
+from stagewise.table import head_label, select
 
 EVENTS = ("what", "seeds", "step, mean over seeds", "another seed", "sd between seeds, log steps")
 INTERVALS = (
@@ -58,7 +58,7 @@ class SeedReport:
     def __str__(self) -> str:
         homes = self.homes or (None,) * len(self.stages)
         each = "\n".join(f"{one.run}\n{warned(str(one), home)}" for one, home in zip(self.stages, homes, strict=True))
-        over = qualified(str(self.replicates), _foreign(homes))
+        over = qualified(str(self.replicates), first_foreign(homes))
         return f"{each}\nover {count(len(self.stages), 'seed')}:\n{over}\nreport: {self.report}"
 
     def _repr_html_(self) -> str:
@@ -79,50 +79,18 @@ def report_seeds(folders: Sequence[str | Path], out: str | Path) -> SeedReport:
     places, out = [Path(folder) for folder in folders], Path(out)
     if len(places) < 2:
         raise ValueError(f"seeds side by side are two runs or more, got {', '.join(map(str, places)) or 'none'}")
-    names = _names(places)
-    tables = [_read(folder).assign(run=name) for folder, name in zip(places, names, strict=True)]
-    stages = tuple(_stages(folder, name) for folder, name in zip(places, names, strict=True))
-    whole = pd.concat(tables, ignore_index=True)
-    roles = head_roles(whole)
-    replicates = replicates_of(stages, roles)
-    aligned = pd.concat(
-        [with_roles(rows, roles[roles["run"] == name]) for name, rows in zip(names, tables, strict=True)],
-        ignore_index=True,
-    )
-    declare(aligned, quantities_of(tables[0]))
+    seeds = read_several(places)
+    roles = head_roles(seeds.whole)
+    replicates = replicates_of(seeds.stages, roles)
+    aligned = seeds.aligned(roles)
     replicates.save(out)
-    homes = tuple(map(home_in, places))
-    page = _page(stages, replicates, aligned, out, homes)
+    page = _page(seeds, replicates, aligned, out)
     written = write(out / REPORT, lambda partial: partial.write_text(page, encoding="utf8"))
-    return SeedReport(stages, replicates, aligned, Page(written), homes)
+    return SeedReport(seeds.stages, replicates, aligned, Page(written), seeds.homes)
 
 
-def _foreign(homes: Sequence[Home | None]) -> Home | None:
-    """Return what is known of the first seed to which the batch is foreign; None where it is at home in all."""
-    return next((home for home in homes if home is not None and home.foreign), None)
-
-
-def _names(folders: Sequence[Path]) -> list[str]:
-    """Return a name for each run, which no other one has."""
-    names = [str(table_file(folder).outline["run"].iloc[0]) for folder in folders]
-    return names if len(set(names)) == len(names) else [folder.as_posix() for folder in folders]
-
-
-def _read(folder: Path) -> pd.DataFrame:
-    file = table_file(folder)
-    return file.read(evidence(file.outline))
-
-
-def _stages(folder: Path, name: str) -> Stages:
-    stages = stages_of(folder)
-    if stages is None:
-        raise ValueError(f"{folder} has neither references nor scores over four checkpoints: leave it out")
-    return dataclasses.replace(stages, run=name)
-
-
-def _page(
-    stages: Sequence[Stages], replicates: Replicates, table: pd.DataFrame, out: Path, homes: Sequence[Home | None]
-) -> str:
+def _page(seeds: Several, replicates: Replicates, table: pd.DataFrame, out: Path) -> str:
+    stages = seeds.stages
     numbers = [len(one.table) for one in stages]
     recurring = int(replicates.events["recurs"].sum())
     spread = f"{min(numbers)} to {max(numbers)}" if min(numbers) < max(numbers) else f"{numbers[0]}"
@@ -132,8 +100,8 @@ def _page(
     boundaries = events[events["recurs"] & (events["kind"] == "boundary")]
     first = seed_words.events(boundaries if len(boundaries) else events, len(stages))[0]
     headline = f"{spread} stages in each seed, {count(recurring, 'event')} in half of them or more"
-    finding = f"{len(stages)} seeds have {spread} stages each. {_capital(first)}."
-    if foreign := _foreign(homes):
+    finding = f"{len(stages)} seeds have {spread} stages each. {capital(first)}."
+    if foreign := seeds.foreign:
         headline, finding = "The probe batch is foreign to these models", f"Of one seed: {foreign}"
         parts = [part._replace(body=f'<p class="caveat">{CAVEAT}.</p>\n{part.body}') for part in parts]
     return page_html(
@@ -145,10 +113,6 @@ def _page(
         parts=parts,
         steps={"steps": sorted(int(step) for step in table["step"].unique())},
     )
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def _parts(stages: Sequence[Stages], replicates: Replicates, table: pd.DataFrame, out: Path) -> Iterator[Part]:
@@ -165,7 +129,7 @@ def _parts(stages: Sequence[Stages], replicates: Replicates, table: pd.DataFrame
     if len(replicates.roles):
         yield Part("roles", "Heads by their roles", f"<p>{ROLES}</p>{_roles(replicates.roles)}")
     for (probe, name), figure in _figures(table):
-        title = f"{_capital(quantity_of(table, probe, name).label)} ({in_words(probe).lower()})"
+        title = f"{capital(quantity_of(table, probe, name).label)} ({in_words(probe).lower()})"
         yield Part(f"curve-{identifier(f'{probe}-{name}').lower()}", title, figure_html(figure, out))
 
 

@@ -25,8 +25,11 @@ from tests.calibration.rows import Row
 from tests.calibration.seeds import jobs as of_seeds
 
 FOLDER = Path("runs/calibration")
-NO_DECISION = {"words.py", "head_words.py", "frames.py", "order.py", "head_kinds.py", "stages.py", "__main__.py"}
-"""Modules that decide nothing that is calibrated."""
+NO_DECISION = {
+    *("words.py", "head_words.py", "frames.py", "order.py", "head_kinds.py", "stages.py", "__main__.py"),
+    *("comparison.py", "early_warning.py"),
+}
+"""Modules that decide nothing that is calibrated here; early warning has a command of its own."""
 
 
 def jobs() -> dict[str, Job]:

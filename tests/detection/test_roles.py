@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.detection.roles import head_roles, with_roles
+from stagewise.detection.roles import head_roles, paired_roles, with_roles
 
 STEPS = np.unique(np.geomspace(1, 1000, 20).astype(int))
 
@@ -53,3 +53,31 @@ def test_runs_of_other_heads_are_refused() -> None:
 def test_a_table_without_heads_has_no_roles() -> None:
     rows = pd.DataFrame({"run": ["a"], "step": [0], "probe": ["Loss"], "quantity": ["excess"], "value": [1.0]})
     assert head_roles(rows).empty
+
+
+def test_heads_of_another_run_have_the_numbers_of_those_that_do_the_same() -> None:
+    first, second = run_of("first", [1, 2, 3], 0), run_of("second", [3, 4, 1, 2], 1)
+    roles = paired_roles(pd.concat([first, second], ignore_index=True))
+    of = {run: rows.set_index("head")["role"].to_dict() for run, rows in roles.groupby("run")}
+    assert of == {"first": {0: 0, 1: 1, 2: 2}, "second": {0: 2, 1: 3, 2: 0, 3: 1}}
+    alone = roles.query("run == 'second' and head == 1")["distance"]
+    assert alone.isna().all()
+    assert roles["distance"].dropna().max() < 0.3
+
+
+def test_a_layer_that_one_run_lacks_and_a_head_without_another_have_no_distance() -> None:
+    first = run_of("first", [1], 0)
+    second = pd.concat([run_of("second", [1], 1), run_of("second", [2, 3], 2).assign(layer=1)])
+    roles = paired_roles(pd.concat([first, second], ignore_index=True))
+    assert roles[["run", "layer", "head", "role"]].to_numpy().tolist() == [
+        ["first", 0, 0, 0],
+        ["second", 0, 0, 0],
+        ["second", 1, 0, 0],
+        ["second", 1, 1, 1],
+    ]
+    assert roles["distance"].isna().all()
+
+
+def test_pairs_are_of_two_runs() -> None:
+    with pytest.raises(ValueError, match="paired between two runs, the table has 4: seed 0"):
+        paired_roles(table_of())

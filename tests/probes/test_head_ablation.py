@@ -210,3 +210,30 @@ def test_factors_are_replaced_alike_by_hooks_and_in_slices(how: dict[str, Any]) 
         measure(series, [HeadAblation(kinds=FACTORS)], batch, resamples=2, progress=False, **each) for each in ({}, how)
     )
     assert other["value"].to_numpy() == pytest.approx(one["value"].to_numpy(), abs=10 * FLOAT32)
+
+
+def test_single_random_heads_are_other_heads_of_the_layer_each_once() -> None:
+    table = effects(HeadAblation(kinds=("mean",), random_heads=5, seed=1), n_heads=4)
+    names = [f"random head {i}" for i in (1, 2, 3)]
+    assert set(table["control"]) == {"head", "random head", *names}
+    for layer, head in ((0, 0), (1, 3)):
+        others = sorted(value(table, "kl", layer, other, "mean") for other in range(4) if other != head)
+        assert sorted(value(table, "kl", layer, head, "mean", name) for name in names) == others
+    again = effects(HeadAblation(kinds=("mean",), random_heads=1, seed=1), n_heads=4)
+    assert value(again, "kl", 1, 0, "mean", "random head 1") == value(table, "kl", 1, 0, "mean", "random head 1")
+
+
+def test_a_random_direction_is_a_control_of_the_same_size_which_a_head_that_writes_nothing_lacks() -> None:
+    probe = HeadAblation(kinds=("zero", "mean"), random_direction=True)
+    table = effects(probe, idle=1)
+    assert value(table, "kl", 0, 1, "zero", "random direction") < FLOAT32
+    moved, ablated = (value(table, "kl", 0, 0, "zero", control) for control in ("random direction", "head"))
+    assert moved > 100 * FLOAT32
+    assert moved != pytest.approx(ablated, rel=1e-3)
+    other = effects(HeadAblation(kinds=("zero",), random_direction=True, seed=1), idle=1)
+    assert value(other, "kl", 0, 0, "zero", "random direction") != pytest.approx(moved, rel=1e-3)
+
+
+def test_numbers_of_controls_are_not_negative() -> None:
+    with pytest.raises(ValueError, match="random_heads and seed are not negative, got -1 and 0"):
+        HeadAblation(random_heads=-1)

@@ -7,7 +7,7 @@ import pytest
 
 from stagewise.theory.cross_sample import CrossSampleRepetition
 from stagewise.theory.dynamics import solve
-from stagewise.theory.early_time import blow_up_time, linearised, linearised_plateau
+from stagewise.theory.early_time import blow_up_share, blow_up_time, linearised, linearised_plateau
 from stagewise.theory.plateau_flow import AbstractPlateauFlow, plateau
 from stagewise.theory.sparse_attention import SparseAttention
 
@@ -55,3 +55,10 @@ def test_the_linearised_plateau_is_more_than_three_times_too_long() -> None:
 def test_a_share_outside_zero_to_one_is_refused() -> None:
     with pytest.raises(ValueError, match="between 0 and 1, got 1"):
         linearised_plateau(0.1, share=1.0)
+
+
+def test_the_flow_has_each_gap_at_its_share_of_the_blow_up_in_that_limit() -> None:
+    flow = SparseAttention(10_000_000, 100_000)
+    gaps = np.array([0.01, 0.1, 0.5, 2.0])
+    times = blow_up_share(gaps) * blow_up_time(flow.rate)
+    assert solve(flow, times)[:, 1] == pytest.approx(gaps, rel=0.01)

@@ -60,14 +60,21 @@ def run_toy(
     """
     check_toy(T, d, B, p, seed, budget, every)
     threshold = 2 * THRESHOLD * population_loss(torch.zeros(T), torch.zeros(d, d), _task(T, d, B, p, seed).teacher(), B)
-    for step, loss in descend_toy(T, d, B, p, seed, weights, learning_rate, batch_size, budget, every):
+    for step, loss, _ in descend_toy(T, d, B, p, seed, weights, learning_rate, batch_size, budget, every):
         if step and loss <= threshold:
             return {"lo": float(step - every), "hi": float(step)}
     return {"lo": float(budget // every * every), "hi": float("inf")}
 
 
-def run_toy_curve(T: int, d: int, seed: int = 0, budget: int = BUDGET, every: int = EVERY) -> Mapping[str, list[float]]:
-    """Train the toy model from random weights for a number of steps; return its `steps` and test `losses`.
+def run_toy_curve(
+    T: int,
+    d: int,
+    seed: int = 0,
+    budget: int = BUDGET,
+    every: int = EVERY,
+    weights: Literal["zero", "random"] = "random",
+) -> Mapping[str, list[float]]:
+    """Train the toy model for a number of steps; return its `steps`, test `losses` and `attention` on the right token.
 
     Raises:
         ValueError: parameters without a meaning.
@@ -75,8 +82,10 @@ def run_toy_curve(T: int, d: int, seed: int = 0, budget: int = BUDGET, every: in
     Source: Zucchet et al. (2025), arXiv:2505.17863, Figure 9.
     """
     check_toy(T, d, seed=seed, budget=budget, every=every)
-    curve = list(descend_toy(T, d, seed=seed, weights="random", budget=budget, every=every))
-    return {"steps": [float(step) for step, _ in curve], "losses": [loss for _, loss in curve]}
+    steps, losses, attention = zip(
+        *descend_toy(T, d, seed=seed, weights=weights, budget=budget, every=every), strict=True
+    )
+    return {"steps": list(map(float, steps)), "losses": list(losses), "attention": list(attention)}
 
 
 def descend_toy(
@@ -90,8 +99,11 @@ def descend_toy(
     batch_size: int = 32,
     budget: int = BUDGET,
     every: int = EVERY,
-) -> Iterator[tuple[int, float]]:
-    """Yield (step, test loss) at step 0 and every `every` updates; the arguments are those of `run_toy`."""
+) -> Iterator[tuple[int, float, float]]:
+    """Yield step, test loss and attention on a relevant token at step 0 and every `every` updates.
+
+    The arguments are those of `run_toy`.
+    """
     if weights not in ("zero", "random"):
         raise ValueError(f'weights must be "zero" or "random", got {weights!r}')
     task = _task(T, d, B, p, seed)
@@ -109,7 +121,7 @@ def descend_toy(
 
     for step in descend(optimiser, loss_at, 0, budget):
         if step % every == 0:
-            yield step, population_loss(toy.logits, toy.W, teacher, B)
+            yield step, population_loss(toy.logits, toy.W, teacher, B), float(toy.logits.detach().softmax(0)[-1])
 
 
 def build_toy(n_positions: int, d: int) -> Any:

@@ -1,0 +1,150 @@
+"""Two runs compared: what came in both, how much later in the second; and what came in one alone."""
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.optimize import linear_sum_assignment
+
+from stagewise.detection.frames import InWords, typed
+from stagewise.detection.replicates import replicates_of
+from stagewise.detection.stages import Stages
+
+EVENTS = {
+    **{"event": "str", "kind": "str"},
+    **dict.fromkeys(("step", "lo", "hi", "other", "other_lo", "other_hi"), "float64"),
+    **dict.fromkeys(("later", "later_lo", "later_hi"), "float64"),
+}
+"""Columns of the frame of events of two runs, with their types."""
+
+LISTED = 10
+"""Events that are put into words; all are in the frame."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Comparison(InWords):
+    """The stages of two runs, aligned. Steps are optimiser updates.
+
+    Args:
+        runs: the names of both.
+        events: a row an event: the `event` in words and its `kind` ("boundary" or "onset"), its `step` in the first run
+            with its 95 % interval (`lo`, `hi`) and in the second one (`other`, `other_lo`, `other_hi`); how many steps
+            `later` it came in the second, and between which numbers, if both intervals hold (`later_lo`, `later_hi`).
+            What one of the runs does not have is missing.
+        roles: the head of each run that has each role, as `paired_roles` returns them.
+    """
+
+    runs: tuple[str, str]
+    events: pd.DataFrame
+    roles: pd.DataFrame
+
+    def words(self) -> str:
+        """Return what came, in sentences: in both runs first, boundaries and then what differs most; count the rest."""
+        rows = sorted(self.events.to_dict("records"), key=_rank)
+        lines = [_event(row, self.runs) for row in rows[:LISTED]]
+        more = [f"and {len(rows) - len(lines)} more"] if len(rows) > len(lines) else []
+        return "\n".join([*lines, *more] or ["neither run has a boundary or an onset"])
+
+    @property
+    def shared(self) -> pd.DataFrame:
+        """The events of both runs."""
+        return self.events[self.events["later"].notna()]
+
+
+def compare_stages(first: Stages, second: Stages, roles: pd.DataFrame) -> Comparison:
+    """Align the boundaries and onsets of two runs: by what they are, heads by their roles.
+
+    Where a curve has several onsets of one direction, those nearest to each other in log(1 + step) correspond.
+
+    Args:
+        first: of the run that the other one is compared with.
+        second: of that other run; the names of the runs must differ.
+        roles: from `paired_roles` of both tables together.
+
+    Raises:
+        ValueError: both runs have one name.
+    """
+    findings = replicates_of([first, second], roles).findings
+    pairs = (pair for _, rows in findings.groupby("unnumbered", sort=False) for pair in _pairs(rows, first.run))
+    events = typed(map(_event_of, pairs), EVENTS)
+    order = events["step"].fillna(events["other"]).argsort(kind="stable")
+    return Comparison((first.run, second.run), events.iloc[order].reset_index(drop=True), roles)
+
+
+Finding = dict[Any, Any]
+
+
+def _pairs(rows: pd.DataFrame, first: str) -> Iterator[tuple[Finding | None, Finding | None]]:
+    """Yield the findings of one kind that correspond, and those of one run alone."""
+    of_first, of_second = (part.to_dict("records") for part in (rows[rows["run"] == first], rows[rows["run"] != first]))
+    times = [np.log1p([row["step"] for row in part]) for part in (of_first, of_second)]
+    places = linear_sum_assignment(np.abs(np.subtract.outer(*times)))
+    pairs = dict(zip(*(place.tolist() for place in places), strict=True))
+    for i, row in enumerate(of_first):
+        yield row, of_second[pairs[i]] if i in pairs else None
+    for j, row in enumerate(of_second):
+        if j not in pairs.values():
+            yield None, row
+
+
+def _event_of(pair: tuple[Finding | None, Finding | None]) -> dict[str, Any]:
+    first, second = pair
+    named = first or second or {}
+    record = {name: named[name] for name in ("event", "kind")}
+    if first is not None:
+        record |= {name: first[name] for name in ("step", "lo", "hi")}
+    if second is not None:
+        record |= {"other": second["step"], "other_lo": second["lo"], "other_hi": second["hi"]}
+    return {**record, **dict(_later(record))}
+
+
+def _later(record: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    if {"step", "other"} <= record.keys():
+        yield "later", record["other"] - record["step"]
+        yield "later_lo", record["other_lo"] - record["hi"]
+        yield "later_hi", record["other_hi"] - record["lo"]
+
+
+def _rank(row: Mapping[Any, Any]) -> tuple[int, float]:
+    """Return the place of an event in words: boundaries, what is surely apart, what may not be, what one run alone has.
+
+    The farthest apart in log steps comes first; of what one run alone has, the latest.
+    """
+    if pd.isna(row["later"]):
+        return 3, -row["step"] if pd.notna(row["step"]) else -row["other"]
+    if row["kind"] == "boundary":
+        return 0, row["step"]
+    apart = abs(math.log1p(row["other"]) - math.log1p(row["step"]))
+    return (1 if row["later_lo"] > 0 or row["later_hi"] < 0 else 2), -apart
+
+
+def _event(row: Mapping[Any, Any], runs: tuple[str, str]) -> str:
+    if pd.isna(row["other"]):
+        return f"{row['event']}: at step {row['step']:.0f} in {runs[0]}, not in {runs[1]}"
+    if pd.isna(row["step"]):
+        return f"{row['event']}: at step {row['other']:.0f} in {runs[1]}, not in {runs[0]}"
+    both = f"{row['event']}: at step {row['step']:.0f} in {runs[0]}, {row['other']:.0f} in {runs[1]}"
+    return f"{both}, {later(row)}"
+
+
+def later(row: Mapping[Any, Any]) -> str:
+    """Say how much later an event came in the second run, or that its intervals do not tell.
+
+    >>> later({"later": 30.0, "later_lo": 10.0, "later_hi": 50.0})
+    '30 [10, 50] steps later'
+    >>> later({"later": -3.0, "later_lo": -10.0, "later_hi": 5.0})
+    'which is earlier cannot be told: -3 [-10, 5] steps'
+    """
+    lo, hi = row["later_lo"], row["later_hi"]
+    if hi < 0:
+        return f"{-row['later']:.0f} [{-hi:.0f}, {_end(-lo)}] steps earlier"
+    if lo > 0:
+        return f"{row['later']:.0f} [{lo:.0f}, {_end(hi)}] steps later"
+    return f"which is earlier cannot be told: {row['later']:.0f} [{_end(lo)}, {_end(hi)}] steps"
+
+
+def _end(steps: int | float) -> str:
+    return f"{steps:.0f}" if math.isfinite(steps) else "..."

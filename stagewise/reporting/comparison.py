@@ -1,0 +1,176 @@
+"""Two runs on one page: what differs between their recipes, what came when, heads by roles, curves over each other."""
+
+import dataclasses
+import html
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib.style
+import pandas as pd
+
+from stagewise import plot
+from stagewise.checkpoints.run_folder import REPORT, read_record, write
+from stagewise.detection.comparison import Comparison, compare_stages, later
+from stagewise.detection.home import CAVEAT
+from stagewise.detection.roles import paired_roles
+from stagewise.plot.quantities import quantity_of
+from stagewise.reporting.figure import LOOK, Plot, figure_html, identifier
+from stagewise.reporting.html import Page, inline
+from stagewise.reporting.page import Part, page_html
+from stagewise.reporting.prose import count, html_table, in_words, interval, number, settings_rows, stage_rows
+from stagewise.reporting.several import Several, capital, read_several
+from stagewise.table import head_label, select
+
+STAGES = ("run", "stage", "from step", "to step", "what happened")
+ROLES = (
+    "The heads of the second run beside those of the first that do the same over training. A distance near 0 is a sure "
+    "pair; near 1 another head would do as well."
+)
+CURVES = "{}: solid; {}: dashed."
+EVENTS = (
+    "<p>In brackets: 95&nbsp;% intervals; how much later, if both intervals hold. That is what these two runs did: "
+    "what the setting does, several seeds of each would say.</p>"
+)
+SAME = "<p>The records of both runs are the same.</p>"
+NOTHING = "<p>Neither run has a boundary or an onset.</p>"
+UNLIKE = "The runs were measured on batches of their own: levels are compared as they are."
+BATCH = ("task.", "plan.seeds.evaluation", "batch")
+"""Beginnings of settings that decide the probe batch."""
+
+NONE = "–"  # noqa: RUF001
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ComparisonReport:
+    """Two runs compared.
+
+    Args:
+        settings: what differs between their records: `setting`, `first`, `second`, as text.
+        comparison: what came in both, and when; heads by their roles.
+        table: what stages are found in, of both runs, heads by their roles.
+        report: the HTML file.
+    """
+
+    settings: pd.DataFrame
+    comparison: Comparison
+    table: pd.DataFrame
+    report: Path
+
+    def __str__(self) -> str:
+        differ = "\n".join(f"{row.setting}: {row.first}, {row.second}" for row in self.settings.itertuples())
+        return f"{differ or 'the recipes are the same'}\n{self.comparison}\nreport: {self.report}"
+
+    def _repr_html_(self) -> str:
+        return inline(self.report)
+
+
+def compare(first: str | Path, second: str | Path, out: str | Path | None = None) -> ComparisonReport:
+    """Write one page on two measured runs, and return what it shows.
+
+    Args:
+        first: the folder of a measured run, with four checkpoints or more.
+        second: that of another one, which is compared with it.
+        out: the folder of the page and its figures; None takes one in `runs/`, after both.
+
+    Raises:
+        FileNotFoundError: a folder holds no table or no record.
+        ValueError: both are one folder, or no stages can be looked for in one.
+    """
+    places = [Path(first), Path(second)]
+    if places[0].resolve() == places[1].resolve():
+        raise ValueError(f"a run is compared with another one, got {first} twice")
+    out = Path("runs", f"{places[0].name}-against-{places[1].name}") if out is None else Path(out)
+    runs, settings = read_several(places), differing(*map(read_record, places))
+    roles = paired_roles(runs.whole)
+    of_first, of_second = runs.stages
+    comparison, table = compare_stages(of_first, of_second, roles), runs.aligned(roles)
+    with matplotlib.style.context(["default", LOOK]):
+        parts = list(_parts(runs, settings, comparison, table, out))
+    page = _page(runs, settings, comparison, parts)
+    written = write(out / REPORT, lambda partial: partial.write_text(page, encoding="utf8"))
+    return ComparisonReport(settings, comparison, table, Page(written))
+
+
+def differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> pd.DataFrame:
+    """Return in what two records differ, as text: `setting`, `first`, `second`; a dash for what one does not have.
+
+    >>> differing({"recipe": {"plan": {"steps": 900}}}, {"recipe": {"plan": {"steps": 600}}}).to_numpy().tolist()
+    [['plan.steps', '900', '600']]
+    """
+    return pd.DataFrame(list(_differing(first, second, "")), columns=["setting", "first", "second"])
+
+
+def _differing(first: Mapping[str, Any], second: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str, str]]:
+    for name in dict.fromkeys([*first, *second]):
+        one, other, path = first.get(name, pd.NA), second.get(name, pd.NA), f"{prefix}{name}"
+        if isinstance(one, Mapping) and isinstance(other, Mapping):
+            yield from _differing(one, other, f"{path}.")
+        elif one is pd.NA or other is pd.NA or one != other:
+            yield path.removeprefix("recipe."), _in_short(one), _in_short(other)
+
+
+def _in_short(value: Any) -> str:
+    if value is pd.NA:
+        return NONE
+    return ", ".join(f"{name} {text}".strip() for name, text in settings_rows({"": value}))
+
+
+def _page(runs: Several, settings: pd.DataFrame, comparison: Comparison, parts: list[Part]) -> str:
+    shared = comparison.shared
+    headline = f"{count(len(settings), 'setting')} apart, {count(len(shared), 'event')} in both"
+    numbers = (f"{name} has {count(len(one), 'stage')}" for name, one in zip(runs.names, runs.stages, strict=True))
+    finding = f"{', '.join(numbers)}. {capital(comparison.words().splitlines()[0])}."
+    if runs.foreign:
+        headline, finding = "The probe batch is foreign to these models", f"Of one run: {runs.foreign}"
+        parts = [part._replace(body=f'<p class="caveat">{CAVEAT}.</p>\n{part.body}') for part in parts]
+    return page_html(
+        name=" and ".join(runs.names),
+        headline=headline,
+        finding=finding,
+        kind="foreign" if runs.foreign else "finding",
+        words=UNLIKE if any(name.startswith(BATCH) for name in settings["setting"]) else "",
+        parts=parts,
+        steps={"steps": sorted(int(step) for step in runs.whole["step"].unique())},
+    )
+
+
+def _parts(
+    runs: Several, settings: pd.DataFrame, comparison: Comparison, table: pd.DataFrame, out: Path
+) -> Iterator[Part]:
+    rows = settings.to_numpy().tolist()
+    yield Part("settings", "What differs", html_table(["setting", *runs.names], rows) if rows else SAME)
+    events = [_event_row(row) for row in comparison.events.to_dict("records")]
+    body = html_table(["what", *runs.names, "in the second run"], events) + EVENTS if events else NOTHING
+    yield Part("events", "What came when", body)
+    stages = [[one.run, *row[:3], row[-1]] for one in runs.stages for row in stage_rows(one)]
+    yield Part("stages", "The stages of each run", html_table(STAGES, stages))
+    if len(comparison.roles):
+        yield Part("roles", "Heads by their roles", f"<p>{ROLES}</p>{_heads(comparison.roles, runs.names)}")
+    for probe, name in table[["probe", "quantity"]].drop_duplicates().itertuples(index=False):
+        of = select(table, probe, name)
+        if of["run"].nunique() == 2 and of["value"].notna().any():
+            title = f"{capital(quantity_of(table, probe, name).label)} ({in_words(probe).lower()})"
+            shown = identifier(f"{probe}-{name}")
+            caption = CURVES.format(*map(html.escape, runs.names))
+            figure = Plot(f"compared-{shown}", {"": plot.compared(table, probe, name)}, of, caption)
+            yield Part(f"curve-{shown.lower()}", title, figure_html(figure, out))
+
+
+def _event_row(row: dict[Any, Any]) -> list[object]:
+    times = [(row["step"], row["lo"], row["hi"]), (row["other"], row["other_lo"], row["other_hi"])]
+    steps = [NONE if pd.isna(time[0]) else interval(*(float(number(end)) for end in time)) for time in times]
+    return [row["event"], *steps, NONE if pd.isna(row["later"]) else later(row)]
+
+
+def _heads(roles: pd.DataFrame, names: Sequence[str]) -> str:
+    heads = {
+        (row["layer"], row["role"], row["run"]): (head_label(row["layer"], row["head"]), number(row["distance"]))
+        for row in roles.to_dict("records")
+    }
+    pairs = sorted({(layer, role) for layer, role, _ in heads})
+    rows = []
+    for pair in pairs:
+        first, second = (heads.get((*pair, name), (NONE, NONE)) for name in names)
+        rows.append([first[0], second[0], second[1] if first[0] != NONE else NONE])
+    return html_table([*names, "distance"], rows)

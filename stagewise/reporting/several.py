@@ -1,0 +1,90 @@
+"""Several measured runs, read for a page on all of them: their names, their evidence, their stages, their heads."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+
+from stagewise.checkpoints.run_folder import table_file
+from stagewise.detection.home import Home, home_in
+from stagewise.detection.roles import with_roles
+from stagewise.detection.scores import evidence, quantities_of
+from stagewise.detection.stages import Stages, stages_of
+from stagewise.table import declare
+
+
+class Several(NamedTuple):
+    """Measured runs: a name that no other one has, what stages are found in, the stages, whether the batch is at home.
+
+    Args:
+        names: of the runs.
+        tables: of each run, its rows of evidence under its name.
+        stages: of each run.
+        homes: of each run; None for a run on its task.
+    """
+
+    names: tuple[str, ...]
+    tables: tuple[pd.DataFrame, ...]
+    stages: tuple[Stages, ...]
+    homes: tuple[Home | None, ...]
+
+    @property
+    def whole(self) -> pd.DataFrame:
+        """The rows of all runs."""
+        return pd.concat(self.tables, ignore_index=True)
+
+    @property
+    def foreign(self) -> Home | None:
+        """What is known of the first run to which its batch is foreign; None where it is at home in all."""
+        return first_foreign(self.homes)
+
+    def aligned(self, roles: pd.DataFrame) -> pd.DataFrame:
+        """Return the rows of all runs, with each head's role in place of its index."""
+        pairs = zip(self.names, self.tables, strict=True)
+        rows = [with_roles(table, roles[roles["run"] == name]) for name, table in pairs]
+        table = pd.concat(rows, ignore_index=True)
+        for one in self.tables:
+            declare(table, quantities_of(one))
+        return table
+
+
+def read_several(folders: Sequence[Path]) -> Several:
+    """Read measured runs.
+
+    Raises:
+        FileNotFoundError: a folder holds no table.
+        ValueError: a run in which no stages can be looked for.
+    """
+    names = _names(folders)
+    tables = (_read(folder).assign(run=name) for folder, name in zip(folders, names, strict=True))
+    stages = (_stages(folder, name) for folder, name in zip(folders, names, strict=True))
+    return Several(names, tuple(tables), tuple(stages), tuple(map(home_in, folders)))
+
+
+def first_foreign(homes: Sequence[Home | None]) -> Home | None:
+    """Return what is known of the first run to which its batch is foreign; None where it is at home in all."""
+    return next((home for home in homes if home is not None and home.foreign), None)
+
+
+def capital(text: str) -> str:
+    """Return text as the beginning of a sentence."""
+    return text[:1].upper() + text[1:]
+
+
+def _names(folders: Sequence[Path]) -> tuple[str, ...]:
+    names = [str(table_file(folder).outline["run"].iloc[0]) for folder in folders]
+    return tuple(names if len(set(names)) == len(names) else (folder.as_posix() for folder in folders))
+
+
+def _read(folder: Path) -> pd.DataFrame:
+    file = table_file(folder)
+    return file.read(evidence(file.outline))
+
+
+def _stages(folder: Path, name: str) -> Stages:
+    stages = stages_of(folder)
+    if stages is None:
+        raise ValueError(f"{folder} has neither references nor scores over four checkpoints: leave it out")
+    return dataclasses.replace(stages, run=name)

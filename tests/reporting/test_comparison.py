@@ -1,0 +1,70 @@
+"""Two runs on one page: what differs between their records, what came when, heads by roles; hostile names."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from stagewise.checkpoints.run_folder import RUN, TABLE, write, write_json
+from stagewise.cli.app import app
+from stagewise.detection.home import CAVEAT
+from stagewise.reporting.comparison import compare, differing
+
+HOSTILE = "<script>alert(1)</script>"
+RECIPE = {"task": {"type": "MarkovChain", "importance": 1.5}, "plan": {"steps": 900, "clamps": None}}
+
+
+@pytest.fixture
+def folders(one_onset: pd.DataFrame, tmp_path: Path) -> list[Path]:
+    """In the second run the heads have each other's indices, and the task another importance."""
+    recipes = RECIPE, {**RECIPE, "task": {"type": "MarkovChain", "importance": 1.0, "order": HOSTILE}}
+    places = [tmp_path / "first", tmp_path / "second"]
+    for i, (place, recipe) in enumerate(zip(places, recipes, strict=True)):
+        heads = 1 - one_onset["head"] if i else one_onset["head"]
+        table = one_onset.assign(run=(place.name, HOSTILE)[i], head=heads, nested=0)
+        write(place / TABLE, lambda partial, table=table: table.to_parquet(partial, index=False))  # type: ignore[misc]
+        write_json(place / RUN, {"format": 1, "recipe": recipe})
+    return places
+
+
+def test_what_differs_is_named_and_only_that() -> None:
+    first = {"recipe": {"plan": {"steps": 900, "save": [0, 9]}, "task": {"a": 1}}, "versions": {"torch": "2"}}
+    second = {"recipe": {"plan": {"steps": 900, "save": [0, 4, 9]}, "task": {"b": None}}, "versions": {"torch": "2"}}
+    rows = differing(first, second).to_numpy().tolist()
+    assert rows == [["plan.save", "0, 9", "0, 4, 9"], ["task.a", "1", "–"], ["task.b", "–", "none"]]  # noqa: RUF001
+    assert differing(first, first).empty
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_both_runs_are_on_one_page(folders: list[Path], tmp_path: Path) -> None:
+    first, second = folders
+    found = compare(first, second, tmp_path / "out")
+    page = found.report.read_text(encoding="utf8")
+    for title in ("What differs", "What came when", "The stages of each run", "Heads by their roles"):
+        assert f">{title}</h2>" in page
+    assert HOSTILE not in page
+    assert found.settings["setting"].tolist() == ["task.importance", "task.order"]
+    assert found.comparison.roles.query("run != 'first'").set_index("head")["role"].to_dict() == {0: 1, 1: 0}
+    assert found.comparison.shared["later"].tolist() == [0.0]
+    assert "measured on batches of their own" in page
+    assert str(found).startswith("task.importance: 1.5, 1\n")
+    assert found._repr_html_().startswith("<iframe")
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_the_command_writes_the_page(folders: list[Path], tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["compare", *map(str, folders), "--out", str(tmp_path / "page")])
+    assert result.exit_code == 0, result.output
+    assert result.output.rstrip().endswith(f"report: {tmp_path / 'page' / 'report.html'}")
+
+
+def test_a_run_is_not_compared_with_itself(folders: list[Path]) -> None:
+    with pytest.raises(ValueError, match=r"compared with another one, got .*first twice"):
+        compare(folders[0], folders[0])
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_foreign_batch_qualifies_every_section(foreign: Path, folders: list[Path], tmp_path: Path) -> None:
+    page = compare(folders[0], foreign, tmp_path / "out").report.read_text(encoding="utf8")
+    assert all(CAVEAT in section for section in page.split("<section ")[1:])

@@ -1,0 +1,42 @@
+"""Several measured runs: every one has a name of its own, and stages."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from stagewise.checkpoints.run_folder import TABLE, write
+from stagewise.detection.roles import head_roles
+from stagewise.reporting.several import first_foreign, read_several
+
+
+@pytest.fixture
+def folders(one_onset: pd.DataFrame, tmp_path: Path) -> list[Path]:
+    """Two runs of one name, as of two sweeps; in the second one the heads have each other's indices."""
+    places = [tmp_path / "a", tmp_path / "b"]
+    for place, table in zip(places, (one_onset, one_onset.assign(head=1 - one_onset["head"])), strict=True):
+        write(place / TABLE, lambda partial, table=table: table.assign(nested=0).to_parquet(partial))  # type: ignore[misc]
+    return places
+
+
+def test_runs_of_one_name_are_named_by_their_folders(folders: list[Path]) -> None:
+    found = read_several(folders)
+    assert found.names == tuple(folder.as_posix() for folder in folders)
+    assert [one.run for one in found.stages] == list(found.names)
+    assert found.foreign is first_foreign(found.homes) is None
+
+
+def test_aligned_rows_have_roles_in_place_of_indices(folders: list[Path]) -> None:
+    found = read_several(folders)
+    first, second = (rows for _, rows in found.aligned(head_roles(found.whole)).groupby("run", sort=False))
+    keys = ["step", "probe", "quantity", "layer", "head"]
+    pd.testing.assert_series_equal(
+        first.sort_values(keys)["value"], second.sort_values(keys)["value"], check_index=False
+    )
+
+
+def test_a_run_without_scores_is_refused(one_onset: pd.DataFrame, tmp_path: Path) -> None:
+    few = one_onset[one_onset["step"] == one_onset["step"].min()].assign(nested=0)
+    write(tmp_path / TABLE, lambda partial: few.to_parquet(partial))
+    with pytest.raises(ValueError, match="neither references nor scores over four checkpoints: leave it out"):
+        read_several([tmp_path])
