@@ -44,11 +44,8 @@ EXAMPLE = "tables/example.json"
 """One sequence as text, and what heads attend to in it at each boundary of stages and at the end."""
 
 REPORT = "report.html"
-ANALYSIS = "analysis.json"
-"""What `analyse` writes instead of run.json, for checkpoints that were trained elsewhere."""
-
-SOURCE = "parts/source.json"
-"""Beside it: whose measurements these are."""
+ANALYSIS, SOURCE = "analysis.json", "parts/source.json"
+"""What `analyse` writes of checkpoints trained elsewhere: in place of run.json, and whose measurements it has."""
 
 
 def checkpoint_file(folder: Path, step: int) -> Path:
