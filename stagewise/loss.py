@@ -68,8 +68,8 @@ def kl_divergence(p: Float[Tensor, "*axes token"], q: Float[Tensor, "*axes token
     0.1438
     """
     probs = p.exp()
-    # 0 log 0 = 0 on both sides: without the mask a token that both distributions exclude would give 0 * -inf = nan.
-    return torch.xlogy(probs, probs).sum(-1) - (probs * q.masked_fill(probs == 0, 0.0)).sum(-1)
+    # 0 log 0 = 0 on both sides: without the mask a token that both distributions exclude would give 0 * nan.
+    return (probs * (p - q).masked_fill(probs == 0, 0.0)).sum(-1)
 
 
 def mean_scored(

@@ -6,6 +6,7 @@ The glossary of axes and columns is that of the package: `help(stagewise)`.
 import abc
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -141,7 +142,7 @@ class Batch:
             complete = complete & mask.any(-1).any(-1)
         return self[complete] if bool(complete.any()) and not bool(complete.all()) else self
 
-    @property
+    @cached_property
     def nested_references(self) -> tuple[str, ...]:
         """The names of the nested partial solutions in their order, the complete one last."""
         if self.nested is not None:
