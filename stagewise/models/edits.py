@@ -7,13 +7,13 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from stagewise.intervention import AblateHead
+from stagewise.intervention import AblateMLP, Ablation
 
 ROUNDING = 1e-4
 """By how much the sum of a pattern's row differs from one at most where it has no attention sink."""
 
-Replacement = Callable[[AblateHead], Float[Tensor, "#batch pos d_head"]]
-"""What an ablated head's output z is replaced by."""
+Replacement = Callable[[Ablation], Float[Tensor, "#batch pos written"]]
+"""What an ablated head's output z, or what an ablated MLP writes, is replaced by."""
 
 
 def in_context(n_query: int, n_key: int, context: int, device: torch.device | str = "cpu") -> Bool[Tensor, "query key"]:
@@ -56,9 +56,11 @@ def restrict_pattern(pattern: Float[Tensor, "*axes query key"], context: int) ->
 
 
 def replacement(
-    part: AblateHead, clean: Mapping[str, Tensor], mean: Mapping[str, Tensor] | None = None
-) -> Float[Tensor, "#batch pos d_head"]:
-    """Return what a head's output z is replaced by: zeros, its clean mean, the next sequence's, or a factor's mean.
+    part: Ablation, clean: Mapping[str, Tensor], mean: Mapping[str, Tensor] | None = None
+) -> Float[Tensor, "#batch pos written"]:
+    """Return what a head's z is replaced by: zeros, its clean mean, the next sequence's, or a factor's mean.
+
+    What an MLP writes is replaced by zeros, or by its clean mean.
 
     Args:
         part: the ablation.
@@ -68,6 +70,9 @@ def replacement(
     Raises:
         ValueError: the pattern times the values that the model shows are not what the head writes.
     """
+    if isinstance(part, AblateMLP):
+        written = clean[mlp_hook(part.layer)]
+        return torch.zeros_like(written[:1]) if part.kind == "zero" else _mean(written, mean, mlp_hook(part.layer))
     name = f"blocks.{part.layer}.attn.hook_"
     z = clean[f"{name}z"][:, :, part.head]
     if part.kind == "zero":
@@ -90,14 +95,23 @@ def replacement(
     return pattern @ _mean(values, mean, f"{name}v", in_values)
 
 
-def _mean(of_head: Tensor, means: Mapping[str, Tensor] | None, name: str, index: tuple[slice | int, ...]) -> Tensor:
+def _mean(
+    ablated: Tensor, means: Mapping[str, Tensor] | None, name: str, index: tuple[slice | int, ...] = ()
+) -> Tensor:
     """Return the mean over sequences: of these, or of more where it is known."""
     known = (means or {}).get(name)
-    return of_head.mean(0, keepdim=True) if known is None else known[index]
+    return ablated.mean(0, keepdim=True) if known is None else known[index]
 
 
-def read_for(part: AblateHead) -> set[str]:
+def mlp_hook(layer: int) -> str:
+    """Name what a layer's MLP adds to the residual stream."""
+    return f"blocks.{layer}.hook_mlp_out"
+
+
+def read_for(part: Ablation) -> set[str]:
     """Name the activations of the clean pass that a replacement is made from."""
+    if isinstance(part, AblateMLP):
+        return {mlp_hook(part.layer)}
     factors = ("pattern", "v") if part.kind in ("pattern", "values") else ()
     return {f"blocks.{part.layer}.attn.hook_{which}" for which in ("z", *factors)}
 
