@@ -59,7 +59,7 @@ def _ablations(bridge: Bridge, edit: Edit, replacement: Replacement) -> list[Hoo
             hooks.append((name, lambda z, hook, part=part: ablate(z, part.head, replacement(part), bridge.cfg.n_heads)))
         elif isinstance(part, AblateMLP):
             name = mlp_hook(part.layer)
-            hooks.append((name, lambda written, hook, part=part: replacement(part).expand_as(written)))
+            hooks.append((name, lambda written, hook, part=part: replacement(part).expand_as(written).contiguous()))
     return hooks
 
 

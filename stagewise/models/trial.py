@@ -110,7 +110,8 @@ def _mlps_are_left_out(model: Model, tokens: Tensor) -> bool:
         if not _same(itself(), outputs):
             raise _refusal(model, AblateMLP, f"the MLP of layer {layer} replaced by itself changes the predictions")
         with_mlp, without = _output(block, itself), _output(block, run)
-        if not bool((with_mlp - added - without).abs().max() <= SAME * with_mlp.abs().max()):
+        left = (with_mlp - added - without).abs().max()
+        if added.shape != with_mlp.shape or not bool(left <= SAME * with_mlp.abs().max()):
             fault = f"without its MLP, layer {layer} does not leave what is left"
             raise _refusal(model, AblateMLP, fault)
         seen &= bool(added.abs().max() > ALIVE * with_mlp.abs().max())
