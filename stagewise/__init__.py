@@ -93,6 +93,7 @@ if TYPE_CHECKING:
     from stagewise.intervention import RestrictContext as RestrictContext
     from stagewise.measurement.comparing import compare_checkpoints as compare_checkpoints
     from stagewise.measurement.engine import measure as measure
+    from stagewise.measurement.learning_coefficient import learning_coefficients as learning_coefficients
     from stagewise.measurement.trajectory import trajectory as trajectory
     from stagewise.plan import ClampHead as ClampHead
     from stagewise.plan import linear as linear

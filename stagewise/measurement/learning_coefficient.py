@@ -46,8 +46,8 @@ def learning_coefficients(
     `whole_model`, and with `heads` also `of_head` by layer and head: of the loss on the batch's scored predictions, the
     samples, when all trained weights are sampled, or one head's with all others as they are. Intervals are over chains.
     `drift` says how far the chains of the whole model still move: see `Coefficient`. A checkpoint takes chains *
-    (burn_in + draws) steps of training, and as many for each head: choose checkpoints, as by `series[::8]`. Compare what
-    was sampled alike: the height depends on the sampler and on the batch.
+    (burn_in + draws) steps of training, and as many for each head: choose checkpoints, as by `series[::8]`. Compare
+    what was sampled alike: the height depends on the sampler and on the batch.
 
     Args:
         series: the checkpoints.

@@ -34,12 +34,12 @@ def trajectory(table: pd.DataFrame, stages: Stages | None = None, ax: Axes | Non
     wide = rows.pivot_table(index="step", columns="component", values="value")
     steps, points = wide.index.to_numpy(), wide[["PC1", "PC2"]].to_numpy(float)
     explained = select(table, "Trajectory", "explained").set_index("component")["value"]
-    ax = new_axes(ax, 6.4, 4.6)
+    ax = new_axes(ax, 7.0, 3.4)
     ax.plot(points[:, 0], points[:, 1], color=GREY, linewidth=1.0, zorder=1)
     ax.scatter(points[:, 0], points[:, 1], c=np.arange(len(steps)), vmin=-len(steps) / 6, cmap=SCALE, s=16, zorder=2)
     for number in _named(points) if stages is None else _boundaries(steps, stages):
         ax.annotate(
-            step_label(int(steps[number])), points[number], xytext=(5, 5), textcoords="offset points", fontsize=8.5
+            step_label(int(steps[number])), points[number], xytext=(3, 7), textcoords="offset points", fontsize=8.5
         )
     for name, which in (("PC1", "x"), ("PC2", "y")):
         ax.set(**{f"{which}label": f"{name}, {explained[name]:.0%} of the variance"})
