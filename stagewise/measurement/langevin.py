@@ -93,7 +93,7 @@ def local_learning_coefficient(
     parameters: Sequence[Tensor],
     n: int,
     sampler: Sampler = DEFAULT,
-    masks: Sequence[Bool[Tensor, "*axes"]] | None = None,
+    masks: Sequence[Bool[Tensor, "..."]] | None = None,
 ) -> Coefficient:
     """Estimate the local learning coefficient of a loss at the parameters, which are the same afterwards.
 

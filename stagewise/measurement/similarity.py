@@ -72,7 +72,7 @@ def _products(x: Tensor, y: Tensor, group: Tensor) -> Float[Tensor, "group row c
     return torch.stack([rows[group == one].mT @ columns[group == one] for one in range(int(group.max()) + 1)])
 
 
-def _alignment(products: Sequence[Float[Tensor, "group row column"]]) -> np.ndarray:
+def _alignment(products: Sequence[Float[Tensor, "group _ _"]]) -> np.ndarray:
     """Return CKA from the sums of (x, y), (x, x) and (y, y); nan where one does not vary, or of too few vectors."""
     cross, of_x, of_y = (_hsic(each).numpy(force=True) for each in products)
     n = products[0][:, -1, -1].numpy(force=True)

@@ -13,7 +13,7 @@ PARTS = ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V")
 """A head's weights; those of shared keys and values belong to every head that shares them."""
 
 
-def of_head(model: Model, layer: int, head: int) -> dict[str, Bool[Tensor, "*axes"]]:
+def of_head(model: Model, layer: int, head: int) -> dict[str, Bool[Tensor, "..."]]:
     """Return, by the names of `models.parameters`, masks of the numbers that belong to one head.
 
     The bias of attention's output is the layer's, and no head's.

@@ -45,7 +45,7 @@ def test_of_a_rank_deficient_linear_model_it_is_half_the_rank() -> None:
 def test_of_an_even_power_it_is_one_over_the_power(power: int) -> None:
     """L = w^2k has 1 / 2k at every temperature: it is homogeneous. So has a sum of ten ten times as much."""
     weights = torch.zeros(10)
-    found = estimate(lambda: weights.pow(2 * power).sum(), weights, localization=0, draws=4000)
+    found = estimate(lambda: weights.pow(2 * power).sum(), weights, localization=0.0, draws=4000)
     assert found.mean == pytest.approx(10 / (2 * power), rel=WITHIN)
 
 

@@ -47,7 +47,7 @@ def test_a_head_that_nothing_depends_on_has_zero() -> None:
         weight = state[f"blocks.0.attn.{name}"].clone()
         weight[1] = 0
         state[f"blocks.0.attn.{name}"] = weight
-    still = Sampler(draws=20, burn_in=0, chains=2, step_size=1e-9, localization=0)
+    still = Sampler(draws=20, burn_in=0, chains=2, step_size=1e-9, localization=0.0)
     table = learning_coefficients(series(state), BATCH, still, heads=True, progress=False)
     values = select(table, "LearningCoefficient", "of_head").set_index("head")["value"]
     assert abs(values[1]) < 1e-3

@@ -142,10 +142,10 @@ def test_a_sink_whose_mass_a_context_would_drop_stays() -> None:
     torch.testing.assert_close(two.sum(-1), kept / (kept + 0.5))
 
 
-def test_weights_on_which_attention_writes_nothing_are_tried_again(subject: Make) -> None:
+def test_weights_on_which_attention_and_mlps_write_nothing_are_tried_again(subject: Make) -> None:
     one = subject("LN and MLP", 2)
     state = models.weights(one.built)
-    silent = {name: weight * 0 if name.endswith("W_O") else weight for name, weight in state.items()}
+    silent = {name: weight * 0 if name.endswith(("W_O", "_out")) else weight for name, weight in state.items()}
     try:
         models.load(one.built, silent)
         models.check_edits(one.built, KINDS, one.tokens)
