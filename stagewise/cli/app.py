@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from stagewise.cli.audit import audit
+from stagewise.cli.compare import compare
 from stagewise.cli.densify import densify
 from stagewise.cli.findings import lineage, stages
 from stagewise.cli.intervene import intervene
@@ -57,7 +58,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(run_app, name="run")
-for command in (audit, stages, lineage, densify, intervene, sweep):
+for command in (audit, stages, lineage, compare, densify, intervene, sweep):
     app.command()(command)
 
 
