@@ -121,12 +121,11 @@ def local_learning_coefficient(
     with torch.no_grad():
         least = float(loss(None))
     traces = []
-    try:
-        for chain in range(sampler.chains):
+    for chain in range(sampler.chains):
+        try:
             traces.append(list(_chain(loss, parameters, masks, sampler, n, chain)))
+        finally:
             _put(parameters, start)
-    finally:
-        _put(parameters, start)
     excess = sampler.temperature_of(n) * (np.array(traces) - least)
     if not np.isfinite(excess).all():
         raise ValueError(

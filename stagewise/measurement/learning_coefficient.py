@@ -17,7 +17,7 @@ from stagewise.measurement.langevin import DEFAULT, Coefficient, Loss, Sampler, 
 from stagewise.measurement.printed_table import Table
 from stagewise.measurement.rows import tidy_columns
 from stagewise.models import Model
-from stagewise.models.restrictions import of_head
+from stagewise.models.restrictions import of_head, trained
 from stagewise.table import Columns, Quantity, declare
 from stagewise.task import Batch
 
@@ -65,24 +65,23 @@ def learning_coefficients(
     """
     check_batch(batch, series.architecture, (), f"the series {series.name}")
     model, batch = models.build(series.architecture, device=device), batch.to(device)
-    n, named = int(batch.scored.sum()), models.parameters(model)
-    trained = {name: parameter for name, parameter in named.items() if parameter.requires_grad}
+    n, architecture = int(batch.scored.sum()), series.architecture
     loss, blocks = _loss_of(model, batch, sampler), list[Columns]()
-    architecture = series.architecture
     chosen = [(i, j) for i in range(architecture.n_layers) for j in range(architecture.n_heads)] if heads else []
     for step, state in tqdm(series, disable=not progress, desc=f"{series.name}: sampled", unit="checkpoint"):
         if unmeasured(state, f"step {step} of {series.name!r}") is not None:
             continue
         models.load(model, state)
+        named = trained(model)
         labels = {**labels_of(series, step), "probe": "LearningCoefficient"}
-        whole = local_learning_coefficient(loss, list(trained.values()), n, sampler)
+        whole = local_learning_coefficient(loss, list(named.values()), n, sampler)
         blocks += [
             {**labels, "quantity": "whole_model", **_row(whole)},
             {**labels, "quantity": "drift", "value": [whole.drift]},
         ]
         for layer, head in chosen:
-            masks = {name: mask for name, mask in of_head(model, layer, head).items() if name in trained}
-            one = local_learning_coefficient(loss, [trained[name] for name in masks], n, sampler, list(masks.values()))
+            masks = {name: mask for name, mask in of_head(model, layer, head).items() if name in named}
+            one = local_learning_coefficient(loss, [named[name] for name in masks], n, sampler, list(masks.values()))
             blocks.append({**labels, "quantity": "of_head", "layer": layer, "head": head, **_row(one)})
     table = Table(tidy_columns(blocks))
     declare(table, QUANTITIES)

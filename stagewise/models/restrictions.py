@@ -1,16 +1,32 @@
-"""Which numbers of a model's parameters belong to one head."""
+"""Which of a model's parameters are trained, and which numbers of them belong to one head."""
 
 import torch
 from jaxtyping import Bool
-from torch import Tensor
+from torch import Tensor, nn
 
 from stagewise.models import native
 from stagewise.models.model import Model
-from stagewise.models.weights import shapes
+from stagewise.models.weights import parameters, shapes
 from stagewise.models.wrapping import is_bridge, name_of
 
 PARTS = ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V")
 """A head's weights; those of shared keys and values belong to every head that shares them."""
+
+
+def trained(model: Model) -> dict[str, nn.Parameter]:
+    """Return the parameters that training changes, by the names of `models.parameters`.
+
+    A bridge gives a Hugging Face model whose unembedding has no bias one, at zero, which is none of its weights.
+    """
+    named = {name: parameter for name, parameter in parameters(model).items() if parameter.requires_grad}
+    if is_bridge(model) and not native.is_native(model):
+        wrapped = model.original_model
+        with torch.device("meta"):
+            plain = type(wrapped)(type(wrapped.config).from_dict(wrapped.config.to_dict()))
+        if getattr(plain.get_output_embeddings(), "bias", None) is None:
+            added = getattr(model.unembed.original_component, "bias", None)
+            return {name: parameter for name, parameter in named.items() if parameter is not added}
+    return named
 
 
 def of_head(model: Model, layer: int, head: int) -> dict[str, Bool[Tensor, "..."]]:

@@ -1,17 +1,20 @@
 """Learning coefficients of checkpoints: rows, heads, and models whose coefficient is known."""
 
 import dataclasses
+from collections.abc import Callable
 
 import pytest
 import torch
+from torch import nn
 
 from stagewise import models
 from stagewise.architecture import Architecture
-from stagewise.checkpoints.series import CheckpointSeries, State
+from stagewise.checkpoints.series import CheckpointSeries, State, open_series
 from stagewise.init import GaussianInit
 from stagewise.measurement.langevin import Sampler, local_learning_coefficient
 from stagewise.measurement.learning_coefficient import _loss_of, learning_coefficients
 from stagewise.table import declared, select
+from stagewise.task import Batch
 from stagewise.tasks import MarkovChain
 
 pytest.importorskip("devinterp")
@@ -76,6 +79,22 @@ def test_some_sequences_a_step_give_about_what_all_give() -> None:
         values.append(select(table, "LearningCoefficient", "whole_model")["value"].item())
     assert values[1] == pytest.approx(values[0], abs=0.25 * abs(values[0]) + 1)
     assert values[1] != values[0]
+
+
+@pytest.mark.parametrize("kind", ["GPT2", "GPTNeoX", "Llama"])
+def test_a_bridge_is_sampled_as_a_whole_and_its_heads_are_refused(
+    kind: str, hugging_face: Callable[..., nn.Module]
+) -> None:
+    run = open_series([(0, hugging_face(kind))])
+    tokens = torch.randint(32, (4, 6), generator=torch.Generator().manual_seed(0))
+    batch = Batch.from_tokens(tokens)
+    once = Sampler(draws=1, burn_in=0, chains=1)
+    at_start = learning_coefficients(run, batch, once, progress=False)
+    assert abs(select(at_start, "LearningCoefficient", "whole_model")["value"].item()) < 1e-3
+    moved = learning_coefficients(run, batch, dataclasses.replace(SHORT, step_size=0.1), progress=False)
+    assert abs(select(moved, "LearningCoefficient", "whole_model")["value"].item()) > 1e-2
+    with pytest.raises(ValueError, match=r"single heads of .* are not told apart"):
+        learning_coefficients(run, batch, once, heads=True, progress=False)
 
 
 def test_checkpoints_that_hold_nan_are_left_out() -> None:

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 from stagewise import models
-from stagewise.models.restrictions import of_head
+from stagewise.models.restrictions import of_head, trained
 
 
 @pytest.mark.parametrize("kind", ["LN and MLP", "grouped queries", "rotary", "half rotary", "attention only"])
@@ -47,3 +48,15 @@ def test_a_head_that_is_not_there_and_a_model_of_other_names_are_refused(subject
         of_head(subject("LN and MLP", 2).built, 0, 4)
     with pytest.raises(ValueError, match="single heads of GPT2LMHeadModel are not told apart"):
         of_head(subject("GPT2").built, 0, 0)
+
+
+@pytest.mark.parametrize("kind", ["GPT2", "GPTNeoX", "Llama", "Gemma2", "GPTJ", "Bloom", "OPT", "Mixtral"])
+def test_of_a_bridge_all_that_hugging_faces_model_has_is_trained_once(
+    kind: str, subject: Callable[..., Any], hugging_face: Callable[..., nn.Module]
+) -> None:
+    one = subject(kind)
+    named = list(trained(one.built).values())
+    logits = one.built(one.tokens)
+    gradients = torch.autograd.grad(logits.square().sum(), named, allow_unused=True)
+    used = sum(len(gradient.flatten()) for gradient in gradients if gradient is not None)
+    assert used == sum(parameter.numel() for parameter in hugging_face(kind).parameters())
