@@ -91,8 +91,12 @@ if TYPE_CHECKING:
     from stagewise.init import GaussianInit as GaussianInit
     from stagewise.init import LinearInit as LinearInit
     from stagewise.intervention import AblateHead as AblateHead
+    from stagewise.intervention import AblateMLP as AblateMLP
     from stagewise.intervention import RestrictContext as RestrictContext
+    from stagewise.measurement.comparing import compare_checkpoints as compare_checkpoints
     from stagewise.measurement.engine import measure as measure
+    from stagewise.measurement.learning_coefficient import learning_coefficients as learning_coefficients
+    from stagewise.measurement.trajectory import trajectory as trajectory
     from stagewise.plan import ClampHead as ClampHead
     from stagewise.plan import linear as linear
     from stagewise.plan import logarithmic as logarithmic

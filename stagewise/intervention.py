@@ -64,6 +64,28 @@ class AblateHead:
 
 
 @dataclasses.dataclass(frozen=True)
+class AblateMLP:
+    """What one layer's MLP adds to the residual stream replaced: by zero, or by its batch mean at each position.
+
+    Raises:
+        ValueError: a negative layer, or an unknown kind.
+    """
+
+    layer: int
+    kind: Literal["zero", "mean"] = "zero"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if self.layer < 0:
+            raise ValueError(f"layers count from 0, got {self.layer}")
+
+    @property
+    def first_layer(self) -> int:
+        """The first layer that must be computed again."""
+        return self.layer
+
+
+@dataclasses.dataclass(frozen=True)
 class AttributeHeads:
     """The change of the loss when each head's output z is replaced, estimated for all heads from gradients.
 
@@ -113,7 +135,10 @@ class AttributeEdges:
             raise ValueError(f"an attribution takes at least one step, got {self.steps}")
 
 
-Intervention = RestrictContext | AblateHead
+Ablation = AblateHead | AblateMLP
+"""What replaces an activation."""
+
+Intervention = RestrictContext | Ablation
 Attribution = AttributeHeads | AttributeEdges
 """What is estimated from gradients."""
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stagewise.intervention import AblateHead, RestrictContext
+from stagewise.intervention import AblateHead, AblateMLP, RestrictContext
 
 
 @pytest.mark.parametrize("context", [0, -1])
@@ -17,8 +17,14 @@ def test_layers_and_heads_count_from_zero(layer: int, head: int) -> None:
         AblateHead(layer, head)
 
 
+def test_layers_of_mlps_count_from_zero() -> None:
+    with pytest.raises(ValueError, match="layers count from 0, got -1"):
+        AblateMLP(-1)
+
+
 def test_an_ablation_starts_at_its_layer_and_a_context_at_the_first() -> None:
     assert AblateHead(3, 1).first_layer == 3
+    assert AblateMLP(2).first_layer == 2
     assert RestrictContext(2).first_layer == 0
 
 

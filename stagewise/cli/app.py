@@ -45,6 +45,7 @@ from stagewise.cli.places import report_on_seeds
 from stagewise.cli.recipes import Choice, recipe_in, recipe_of
 from stagewise.cli.run import run_app
 from stagewise.cli.sweep import sweep
+from stagewise.cli.trajectory import trajectory
 
 if TYPE_CHECKING:
     from stagewise.checkpoints.series import CheckpointSeries
@@ -57,7 +58,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(run_app, name="run")
-for command in (audit, stages, lineage, compare, densify, intervene, sweep):
+for command in (audit, stages, lineage, compare, trajectory, densify, intervene, sweep):
     app.command()(command)
 
 

@@ -12,12 +12,12 @@ from torch import Tensor
 
 from stagewise import models
 from stagewise.architecture import Architecture
-from stagewise.intervention import AblateHead, Attribution, Edit
+from stagewise.intervention import AblateHead, Ablation, Attribution, Edit, RestrictContext
 from stagewise.loss import Effect, mean_scored, prediction_loss
 from stagewise.measurement.passes import Measured
 from stagewise.measurement.rows import merge
 from stagewise.models import Model, gradients, lean
-from stagewise.models.edits import Replacement, read_for, replacement
+from stagewise.models.edits import Replacement, directed, read_for, replacement
 from stagewise.models.lean_reading import rotary_hooks
 from stagewise.models.lean_weights import LeanWeights
 from stagewise.probe import AbstractCircuitProbe, AbstractProbe, Reading, View
@@ -139,7 +139,8 @@ class Slices:
             self.hooks |= models.hooks_for(self.model, edit)
         if edits:
             self.hooks |= {gradients.INPUT} | rotary_hooks(self.model)
-        replaced = {name for edit in edits for part in edit if isinstance(part, AblateHead) for name in read_for(part)}
+        ablations = [part for edit in edits for part in edit if not isinstance(part, RestrictContext)]
+        replaced = {name for part in ablations for name in read_for(part)}
         self.attributions: list[Attribution] = list(
             dict.fromkeys(request for probe in probes for request in probe.attributions(architecture))
         )
@@ -203,11 +204,11 @@ class Slices:
         if len(self.parts) == 1:
             return partial(replacement, clean=clean)
 
-        def replaced(part: AblateHead) -> Tensor:
-            if part.kind != "resample":
+        def replaced(part: Ablation) -> Tensor:
+            if not isinstance(part, AblateHead) or part.kind != "resample":
                 return replacement(part, clean, self.mean)
             z = clean[_z(part.layer)][:, :, part.head]
-            return torch.cat([self.last[number - 1][_z(part.layer)][:, :, part.head], z[:-1]])
+            return directed(part, z, torch.cat([self.last[number - 1][_z(part.layer)][:, :, part.head], z[:-1]]))
 
         return replaced
 

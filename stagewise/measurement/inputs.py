@@ -7,7 +7,7 @@ import pandas as pd
 
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.weight_files import State, not_finite
-from stagewise.intervention import AblateHead, Edit
+from stagewise.intervention import Edit, RestrictContext
 from stagewise.task import Batch
 
 WEIGHTS, NOT_FINITE = "Weights", "not_finite"
@@ -34,10 +34,10 @@ def check_batch(batch: Batch, architecture: Architecture, edits: Iterable[Edit],
         raise ValueError(
             f"sequences {', '.join(map(str, unscored))} of the batch have no scored position: leave them out"
         )
-    kinds = {part.kind for edit in edits for part in edit if isinstance(part, AblateHead)} - {"zero"}
+    kinds = {part.kind for edit in edits for part in edit if not isinstance(part, RestrictContext)} - {"zero"}
     if len(batch) < 2 and kinds:
         raise ValueError(
-            f"{' and '.join(sorted(kinds))} ablation replaces a head's output by that of other sequences, and the "
+            f"{' and '.join(sorted(kinds))} ablation replaces an output by that of other sequences, and the "
             'batch has one: give at least two, or ablate by "zero"'
         )
 

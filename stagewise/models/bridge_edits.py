@@ -10,8 +10,8 @@ from einops import einsum
 from jaxtyping import Float
 from torch import Tensor
 
-from stagewise.intervention import AblateHead, Edit, RestrictContext, first_layer
-from stagewise.models.edits import Replacement, ablate, by_head, in_context, restrict_pattern, restrict_scores
+from stagewise.intervention import AblateHead, AblateMLP, Edit, RestrictContext, first_layer
+from stagewise.models.edits import Replacement, ablate, by_head, in_context, mlp_hook, restrict_pattern, restrict_scores
 from stagewise.models.model import Bridge, Hook, Model
 from stagewise.models.native import is_native, logits_from
 from stagewise.models.wrapping import name_of
@@ -57,6 +57,9 @@ def _ablations(bridge: Bridge, edit: Edit, replacement: Replacement) -> list[Hoo
         if isinstance(part, AblateHead):
             name = f"blocks.{part.layer}.attn.hook_z"
             hooks.append((name, lambda z, hook, part=part: ablate(z, part.head, replacement(part), bridge.cfg.n_heads)))
+        elif isinstance(part, AblateMLP):
+            name = mlp_hook(part.layer)
+            hooks.append((name, lambda written, hook, part=part: replacement(part).expand_as(written).contiguous()))
     return hooks
 
 

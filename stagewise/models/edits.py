@@ -7,14 +7,14 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from stagewise.intervention import AblateHead
+from stagewise.intervention import AblateHead, AblateMLP, Ablation
 from stagewise.task import derive_seed
 
 ROUNDING = 1e-4
 """By how much the sum of a pattern's row differs from one at most where it has no attention sink."""
 
-Replacement = Callable[[AblateHead], Float[Tensor, "#batch pos d_head"]]
-"""What an ablated head's output z is replaced by."""
+Replacement = Callable[[Ablation], Float[Tensor, "#batch pos written"]]
+"""What an ablated head's output z, or what an ablated MLP writes, is replaced by."""
 
 
 def in_context(n_query: int, n_key: int, context: int, device: torch.device | str = "cpu") -> Bool[Tensor, "query key"]:
@@ -57,9 +57,11 @@ def restrict_pattern(pattern: Float[Tensor, "*axes query key"], context: int) ->
 
 
 def replacement(
-    part: AblateHead, clean: Mapping[str, Tensor], mean: Mapping[str, Tensor] | None = None
-) -> Float[Tensor, "#batch pos d_head"]:
-    """Return what a head's output z is replaced by: zeros, its clean mean, the next sequence's, or a factor's mean.
+    part: Ablation, clean: Mapping[str, Tensor], mean: Mapping[str, Tensor] | None = None
+) -> Float[Tensor, "#batch pos written"]:
+    """Return what a head's z is replaced by: zeros, its clean mean, the next sequence's, or a factor's mean.
+
+    What an MLP writes is replaced by zeros, or by its clean mean.
 
     With a direction it is z itself, moved as far that way as the ablation would move it.
 
@@ -71,10 +73,19 @@ def replacement(
     Raises:
         ValueError: the pattern times the values that the model shows are not what the head writes.
     """
+    if isinstance(part, AblateMLP):
+        written = clean[mlp_hook(part.layer)]
+        return torch.zeros_like(written[:1]) if part.kind == "zero" else _mean(written, mean, mlp_hook(part.layer))
+    return directed(part, clean[f"blocks.{part.layer}.attn.hook_z"][:, :, part.head], _ablated(part, clean, mean))
+
+
+def directed(
+    part: AblateHead, z: Float[Tensor, "batch pos d_head"], ablated: Float[Tensor, "#batch pos d_head"]
+) -> Float[Tensor, "#batch pos d_head"]:
+    """Return what z is replaced by: what the ablation puts there, or z moved as far in the ablation's direction."""
     if part.direction is None:
-        return _ablated(part, clean, mean)
-    z = clean[f"blocks.{part.layer}.attn.hook_z"][:, :, part.head]
-    distance = (_ablated(part, clean, mean) - z).norm(dim=-1, keepdim=True)
+        return ablated
+    distance = (ablated - z).norm(dim=-1, keepdim=True)
     generator = torch.Generator().manual_seed(derive_seed(part.direction, part.layer, part.head))
     direction = torch.nn.functional.normalize(torch.randn(z.shape[-1], generator=generator), dim=0)
     moved: Tensor = z + distance * direction.to(z)
@@ -106,14 +117,23 @@ def _ablated(
     return pattern @ _mean(values, mean, f"{name}v", in_values)
 
 
-def _mean(of_head: Tensor, means: Mapping[str, Tensor] | None, name: str, index: tuple[slice | int, ...]) -> Tensor:
+def _mean(
+    ablated: Tensor, means: Mapping[str, Tensor] | None, name: str, index: tuple[slice | int, ...] = ()
+) -> Tensor:
     """Return the mean over sequences: of these, or of more where it is known."""
     known = (means or {}).get(name)
-    return of_head.mean(0, keepdim=True) if known is None else known[index]
+    return ablated.mean(0, keepdim=True) if known is None else known[index]
 
 
-def read_for(part: AblateHead) -> set[str]:
+def mlp_hook(layer: int) -> str:
+    """Name what a layer's MLP adds to the residual stream."""
+    return f"blocks.{layer}.hook_mlp_out"
+
+
+def read_for(part: Ablation) -> set[str]:
     """Name the activations of the clean pass that a replacement is made from."""
+    if isinstance(part, AblateMLP):
+        return {mlp_hook(part.layer)}
     factors = ("pattern", "v") if part.kind in ("pattern", "values") else ()
     return {f"blocks.{part.layer}.attn.hook_{which}" for which in ("z", *factors)}
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from jaxtyping import Float
 from torch import Tensor
 
-from stagewise.intervention import Edit, Intervention, RestrictContext, first_layer
-from stagewise.models.edits import Replacement, ablate, restrict_scores
+from stagewise.intervention import AblateMLP, Edit, Intervention, RestrictContext, first_layer
+from stagewise.models.edits import Replacement, ablate, mlp_hook, restrict_scores
 from stagewise.models.model import Hook, Model
 
 
@@ -37,4 +37,6 @@ def hooks(model: Model, part: Intervention, replacement: Replacement) -> list[Ho
             (f"blocks.{layer}.attn.hook_attn_scores", lambda scores, hook: restrict_scores(scores, context))
             for layer in range(model.cfg.n_layers)
         ]
+    if isinstance(part, AblateMLP):
+        return [(mlp_hook(part.layer), lambda written, hook: replacement(part).expand_as(written))]
     return [(f"blocks.{part.layer}.attn.hook_z", lambda z, hook: ablate(z, part.head, replacement(part), z.shape[2]))]

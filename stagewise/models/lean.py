@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from stagewise.intervention import AblateHead, Edit, RestrictContext, first_layer
-from stagewise.models.edits import Replacement
+from stagewise.intervention import AblateHead, AblateMLP, Ablation, Edit, RestrictContext, first_layer
+from stagewise.models.edits import Replacement, mlp_hook
 from stagewise.models.lean_attention import Heads, attend, project
 from stagewise.models.lean_reading import lean_weights
 from stagewise.models.lean_weights import Layer, LeanWeights
@@ -59,15 +59,19 @@ class LeanPass:
         x = self.clean[f"blocks.{start}.hook_resid_pre"]
         for number in range(start, last + 1):
             ablated = [part for part in edit if isinstance(part, AblateHead) and part.layer == number]
-            queries = self._queries(number)
-            if number == start and context is None:
+            queries, z_name = self._queries(number), f"blocks.{number}.attn.hook_z"
+            if number == start and context is None and z_name in self.clean:
                 here, z, written = self._clean_layer(number)
                 written = written + self._change(number, ablated, z)
             else:
-                here, heads = self._first if number == start else self._before(number, x)
+                here, heads = self._first if number == start == 0 else self._before(number, x)
                 z = attend(self.weights.layers[number], heads, queries, context)
                 written = write(self.weights.layers[number], self._ablate(z, ablated, queries))
-            x = behind(self.weights, number, here, written)
+            mlps = [part for part in edit if isinstance(part, AblateMLP) and part.layer == number]
+            if mlps:
+                x = middle(self.weights, number, here, written) + self._replaced(mlps[-1], queries)
+            else:
+                x = behind(self.weights, number, here, written)
         return self.queries.flat(x)
 
     def _queries(self, number: int) -> Queries | None:
@@ -113,9 +117,9 @@ class LeanPass:
             z[:, :, part.head] = self._replaced(part, queries)
         return z
 
-    def _replaced(self, part: AblateHead, queries: Queries | None) -> Tensor:
-        z = self.replacement(part)
-        return z if queries is None else queries.take(z)
+    def _replaced(self, part: Ablation, queries: Queries | None) -> Tensor:
+        replaced = self.replacement(part)
+        return replaced if queries is None else queries.take(replaced)
 
 
 def agreeing_weights(
@@ -132,7 +136,8 @@ def agreeing_weights(
 
     Args:
         model: with a checkpoint's weights.
-        clean: activations of its clean pass: the first residual stream, those of rotary positions, and any z.
+        clean: activations of its clean pass: the first residual stream, those of rotary positions, and any z or output
+            of an MLP.
         predictions: of the clean pass, log-probabilities (nats) or the outputs of a regression.
         regression: whether predictions are outputs.
     """
@@ -145,10 +150,12 @@ def agreeing_weights(
         try:
             for number, layer in enumerate(weights.layers):
                 z = attend(layer, project(weights, number, x, None), None, None)
-                recorded = clean.get(f"blocks.{number}.attn.hook_z", z)[:TRIED]
-                if not _agree(z, recorded):
-                    return None
-                x = behind(weights, number, x, write(layer, z))
+                before = middle(weights, number, x, write(layer, z))
+                added = added_by_mlp(weights, number, x if weights.parallel else before)
+                for name, one in ((f"blocks.{number}.attn.hook_z", z), (mlp_hook(number), added)):
+                    if one is not None and name in clean and not _agree(one, clean[name][:TRIED]):
+                        return None
+                x = before if added is None else before + added
             logits = weights.unembedded(x)
         except RuntimeError:  # shapes that do not fit
             return None
@@ -162,12 +169,24 @@ def _agree(one: Tensor, other: Tensor) -> bool:
 
 def behind(weights: LeanWeights, number: int, x: Tensor, written: Tensor) -> Tensor:
     """Return the residual stream behind a layer, from the one before it and what its attention wrote."""
+    before = middle(weights, number, x, written)
+    added = added_by_mlp(weights, number, x if weights.parallel else before)
+    return before if added is None else before + added
+
+
+def middle(weights: LeanWeights, number: int, x: Tensor, written: Tensor) -> Tensor:
+    """Return the residual stream between a layer's attention and its MLP."""
     layer = weights.layers[number]
-    middle = x + (written if layer.ln1_post is None else layer.ln1_post(written))
+    return x + (written if layer.ln1_post is None else layer.ln1_post(written))
+
+
+def added_by_mlp(weights: LeanWeights, number: int, x: Tensor) -> Tensor | None:
+    """Return what a layer's MLP adds to the residual stream, from what it reads of it; None without an MLP."""
+    layer = weights.layers[number]
     if layer.mlp is None or layer.ln2 is None:
-        return middle
-    hidden = layer.mlp(layer.ln2(x if weights.parallel else middle))
-    return middle + (hidden if layer.ln2_post is None else layer.ln2_post(hidden))
+        return None
+    hidden = layer.mlp(layer.ln2(x))
+    return hidden if layer.ln2_post is None else layer.ln2_post(hidden)
 
 
 def write(layer: Layer, z: Float[Tensor, "batch query head d_head"]) -> Float[Tensor, "batch query written"]:

@@ -10,9 +10,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from stagewise.attention import Circuits, circuits_of
-from stagewise.intervention import AblateHead, Edit, Intervention, RestrictContext, first_layer
+from stagewise.intervention import AblateMLP, Edit, Intervention, RestrictContext, first_layer
 from stagewise.models import bridge_edits, hooked_edits
-from stagewise.models.edits import Replacement, by_head, read_for
+from stagewise.models.edits import Replacement, by_head, mlp_hook, read_for
 from stagewise.models.edits import replacement as clean_replacement
 from stagewise.models.lean_reading import rotary_hooks
 from stagewise.models.model import Model
@@ -66,13 +66,13 @@ def hooks_for(model: Model, edit: Edit) -> set[str]:
     """Name the activations of the clean pass that `edited_pass` starts from.
 
     Raises:
-        ValueError: a layer or a head that the model does not have.
+        ValueError: a layer, a head or an MLP that the model does not have.
     """
     for part in edit:
         _check(model, part)
     # Shortformer positions are not part of the residual stream: every layer receives them again.
     positions = {"hook_pos_embed"} if hooked_edits.is_shortformer(model) and not is_bridge(model) else set()
-    replaced = {name for part in edit if isinstance(part, AblateHead) for name in read_for(part)}
+    replaced = {name for part in edit if not isinstance(part, RestrictContext) for name in read_for(part)}
     return {f"blocks.{first_layer(edit)}.hook_resid_pre"} | positions | replaced
 
 
@@ -117,11 +117,19 @@ def edited_pass(
 def _check(model: Model, part: Intervention) -> None:
     if isinstance(part, RestrictContext):
         return
-    if part.layer >= model.cfg.n_layers or part.head >= model.cfg.n_heads:
+    if isinstance(part, AblateMLP):
+        if not has_mlp(model, part.layer):
+            raise ValueError(f"layer {part.layer} of {name_of(model)} has no MLP whose output could be replaced")
+    elif part.layer >= model.cfg.n_layers or part.head >= model.cfg.n_heads:
         raise ValueError(
             f"there is no head L{part.layer}H{part.head}: the model has {model.cfg.n_layers} layers "
             f"of {model.cfg.n_heads} heads, counted from 0"
         )
+
+
+def has_mlp(model: Model, layer: int) -> bool:
+    """Whether a layer has an MLP, and shows what it writes."""
+    return not model.cfg.attn_only and mlp_hook(layer) in model.hook_dict
 
 
 def circuits(model: Model) -> Circuits:

@@ -13,11 +13,11 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from stagewise.intervention import AblateHead, RestrictContext
+from stagewise.intervention import AblateHead, AblateMLP, Ablation, RestrictContext
 from stagewise.models.bridge_edits import values_by_key, weighted
-from stagewise.models.edits import restrict_pattern
+from stagewise.models.edits import mlp_hook, restrict_pattern
 from stagewise.models.model import Model
-from stagewise.models.passes import clean_pass, edited_pass, hooks_for
+from stagewise.models.passes import clean_pass, edited_pass, has_mlp, hooks_for
 from stagewise.models.wrapping import is_bridge, name_of, trial_tokens
 
 POSITIONS = 8
@@ -29,7 +29,7 @@ SAME = 1e-4
 ALIVE = 1e-2
 """Part of what attention writes that has to depend on its heads for an edit's effect to be seen."""
 
-Kind = type[AblateHead] | type[RestrictContext]
+Kind = type[AblateHead] | type[AblateMLP] | type[RestrictContext]
 
 _TRIED: WeakKeyDictionary[Any, set[Kind]] = WeakKeyDictionary()
 
@@ -41,7 +41,8 @@ def check_edits(
 
     A context of all positions changes nothing. A context of two is, in the first layer, its own pattern restricted to
     two. Heads replaced by themselves change nothing; all heads replaced by zero leave attention to write its bias, one
-    head leaves it to write what the others do.
+    head leaves it to write what the others do. An MLP replaced by itself changes nothing; without it its layer leaves
+    the residual stream as it was less what the MLP added.
 
     Args:
         model: with the weights of a checkpoint, in which attention should write something: what cannot be seen on
@@ -89,8 +90,32 @@ def _ablations_do_what_they_say(model: Model, tokens: Tensor) -> bool:
     return seen
 
 
-def _of_head(z: Tensor, part: AblateHead) -> Tensor:
+def _of_head(z: Tensor, part: Ablation) -> Tensor:
+    assert isinstance(part, AblateHead)
     return z[:, :, part.head]
+
+
+def _mlps_are_left_out(model: Model, tokens: Tensor) -> bool:
+    """Try ablations of every MLP; return whether their effect could be seen in all of them."""
+    layers = [layer for layer in range(model.cfg.n_layers) if has_mlp(model, layer)]
+    hooks = {hook for layer in layers for hook in hooks_for(model, (AblateMLP(layer),))}
+    outputs, clean = clean_pass(model, tokens, hooks, regression=True)
+    if not bool(outputs.isfinite().all()):
+        return False
+    seen = True
+    for layer in layers:
+        added, block = clean[mlp_hook(layer)], model.blocks[layer]
+        run = partial(edited_pass, model, (AblateMLP(layer),), clean, regression=True, tokens=tokens)
+        itself = partial(run, replacement=lambda part, added=added: added)
+        if not _same(itself(), outputs):
+            raise _refusal(model, AblateMLP, f"the MLP of layer {layer} replaced by itself changes the predictions")
+        with_mlp, without = _output(block, itself), _output(block, run)
+        left = (with_mlp - added - without).abs().max()
+        if added.shape != with_mlp.shape or not bool(left <= SAME * with_mlp.abs().max()):
+            fault = f"without its MLP, layer {layer} does not leave what is left"
+            raise _refusal(model, AblateMLP, fault)
+        seen &= bool(added.abs().max() > ALIVE * with_mlp.abs().max())
+    return seen
 
 
 def _contexts_do_what_they_say(model: Model, tokens: Tensor) -> bool:
@@ -116,18 +141,24 @@ def _contexts_do_what_they_say(model: Model, tokens: Tensor) -> bool:
 
 _LAWS: Mapping[Kind, Callable[[Model, Tensor], bool]] = {
     AblateHead: _ablations_do_what_they_say,
+    AblateMLP: _mlps_are_left_out,
     RestrictContext: _contexts_do_what_they_say,
 }
 
 
 def _written(model: Model, layer: int, run: Callable[[], object]) -> Float[Tensor, "1 pos model"]:
-    """Return what a layer's attention writes in a pass, by torch's own hook on the module."""
+    """Return what a layer's attention writes in a pass."""
+    return _output(model.blocks[layer].attn, run)
+
+
+def _output(module: Any, run: Callable[[], object]) -> Float[Tensor, "1 pos model"]:
+    """Return the output of a module in a pass, by torch's own hook on it."""
     outputs: list[Tensor] = []
 
     def record(module: object, arguments: object, output: Any) -> None:
         outputs.append((output if isinstance(output, Tensor) else output[0]).detach())
 
-    handle = model.blocks[layer].attn.register_forward_hook(record)
+    handle = module.register_forward_hook(record)
     try:
         run()
     finally:

@@ -36,3 +36,4 @@ from stagewise.plot.strips import ablation_matrix as ablation_matrix
 from stagewise.plot.strips import ablation_with_control as ablation_with_control
 from stagewise.plot.strips import centroids as centroids
 from stagewise.plot.strips import clusters as clusters
+from stagewise.plot.trajectory import trajectory as trajectory

@@ -15,7 +15,7 @@ from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.init import GaussianInit
 from stagewise.measurement.engine import measure
 from stagewise.probe import AbstractProbe, Reading, View
-from stagewise.probes import HeadAblation, RestrictedContextKL
+from stagewise.probes import HeadAblation, MLPAblation, RestrictedContextKL
 from stagewise.probes.default_probes import default_probes
 from stagewise.tasks import RepeatedTokens
 
@@ -74,6 +74,14 @@ def test_lean_passes_and_slices_give_the_numbers_of_hooks_on_the_whole_batch(ser
     by_hooks = measured(series, by_hooks=True)
     assert_same(measured(series), by_hooks)
     assert_same(measured(series, memory=1), by_hooks)
+
+
+def test_controls_and_mlps_too(series: CheckpointSeries) -> None:
+    controls = HeadAblation(kinds=("zero", "mean", "resample"), random_heads=2, random_direction=True)
+    probes = [controls, *([] if series.architecture.config.get("attn_only") else [MLPAblation()])]
+    by_hooks = measured(series, probes, by_hooks=True)
+    assert_same(measured(series, probes), by_hooks)
+    assert_same(measured(series, probes, memory=1), by_hooks)
 
 
 @dataclasses.dataclass(frozen=True)

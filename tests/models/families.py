@@ -177,7 +177,7 @@ class Reference:
                 yield self.projections()[part.layer].register_forward_pre_hook(
                     lambda module, arguments, part=part: (self._replaced(arguments[0], clean[part.layer], part),)
                 )
-            else:
+            elif isinstance(part, RestrictContext):
                 for module in self._attentions():
                     change = self._masked(module, part.context)
                     yield module.register_forward_pre_hook(change, with_kwargs=True)

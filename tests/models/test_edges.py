@@ -9,7 +9,7 @@ from torch import Tensor
 from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.init import GaussianInit
-from stagewise.intervention import AblateHead, AttributeEdges
+from stagewise.intervention import AblateHead, Ablation, AttributeEdges
 from stagewise.loss import ScoredPredictions
 from stagewise.models import edges, gradients, lean
 from stagewise.models.edits import replacement
@@ -38,7 +38,8 @@ class Run:
     def edges(self, request: AttributeEdges, share: float = 1.0) -> Tensor:
         mean = self.clean[gradients.INPUT].mean(0, keepdim=True)
 
-        def partly(part: AblateHead) -> Tensor:
+        def partly(part: Ablation) -> Tensor:
+            assert isinstance(part, AblateHead)
             z = self.clean[f"blocks.{part.layer}.attn.hook_z"][:, :, part.head]
             return z + share * (replacement(part, self.clean) - z)
 

@@ -5,7 +5,7 @@ from typing import Literal
 import pytest
 import torch
 
-from stagewise.intervention import AblateHead
+from stagewise.intervention import AblateHead, AblateMLP
 from stagewise.models.edits import ablate, in_context, replacement, restrict_pattern, restrict_scores
 
 Kind = Literal["zero", "mean", "resample"]
@@ -51,6 +51,14 @@ def test_only_the_ablated_head_is_replaced_and_the_activation_stays() -> None:
         assert edited[:, 0, 1, 0].tolist() == values
         assert torch.equal(edited[:, :, 0], before[:, :, 0])
     assert torch.equal(z, before)
+
+
+def test_an_mlp_writes_zeros_or_its_mean_over_these_or_more_sequences() -> None:
+    clean = {"blocks.1.hook_mlp_out": torch.tensor([[[1.0, 2.0]], [[3.0, 6.0]]])}
+    assert replacement(AblateMLP(1), clean).tolist() == [[[0.0, 0.0]]]
+    assert replacement(AblateMLP(1, "mean"), clean).tolist() == [[[2.0, 4.0]]]
+    more = {"blocks.1.hook_mlp_out": torch.tensor([[[5.0, 7.0]]])}
+    assert replacement(AblateMLP(1, "mean"), clean, more).tolist() == [[[5.0, 7.0]]]
 
 
 def test_a_pattern_or_values_replaced_by_their_mean_leave_the_other_factor_as_it_is() -> None:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from stagewise import models
-from stagewise.intervention import AblateHead, AttributeHeads
+from stagewise.intervention import AblateHead, Ablation, AttributeHeads
 from stagewise.loss import ScoredPredictions
 from stagewise.models import gradients, lean
 from stagewise.models.edits import replacement
@@ -52,7 +52,7 @@ class Run:
         return (self._loss(layer, head, SMALL) - self._loss(layer, head, -SMALL)) / (2 * SMALL)
 
     def _loss(self, layer: int, head: int, share: float) -> Tensor:
-        def partly(part: AblateHead) -> Tensor:
+        def partly(part: Ablation) -> Tensor:
             z = self.clean[f"blocks.{layer}.attn.hook_z"][:, :, head]
             return z + share * (self.replaced(part) - z)
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from stagewise import models
-from stagewise.intervention import AblateHead, Edit, RestrictContext
+from stagewise.intervention import AblateHead, AblateMLP, Edit, RestrictContext
 from stagewise.models import lean
 from stagewise.models.edits import replacement
 from stagewise.models.lean_reading import rotary_hooks
@@ -32,6 +32,14 @@ EDITS: dict[str, Edit] = {
     "context and head": (RestrictContext(2), AblateHead(1, 0, "mean")),
 }
 
+OF_MLPS: dict[str, Edit] = {
+    "zero MLP, first layer": (AblateMLP(0),),
+    "mean MLP, last layer": (AblateMLP(1, "mean"),),
+    "MLP and head of a layer": (AblateMLP(1, "mean"), AblateHead(1, 2, "zero")),
+    "head below an MLP": (AblateHead(0, 3, "mean"), AblateMLP(1, "zero")),
+    "context and MLP": (RestrictContext(2), AblateMLP(0, "mean")),
+}
+
 
 def scored_of(tokens: Tensor, ragged: bool) -> Tensor:
     if ragged:
@@ -42,17 +50,18 @@ def scored_of(tokens: Tensor, ragged: bool) -> Tensor:
 @pytest.mark.parametrize("ragged", [False, True])
 def test_lean_passes_equal_those_with_hooks(any_kind: str, ragged: bool, subject: Callable[..., Any]) -> None:
     one = subject(any_kind, 2)
-    names = rotary_hooks(one.built).union(*(models.hooks_for(one.built, edit) for edit in EDITS.values()))
+    edits = {**EDITS, **({} if any_kind == "attention only" else OF_MLPS)}
+    names = rotary_hooks(one.built).union(*(models.hooks_for(one.built, edit) for edit in edits.values()))
     log_probs, clean = models.clean_pass(one.built, one.tokens, names)
     weights = lean.agreeing_weights(one.built, clean, log_probs)
     assert (weights is None) == (any_kind in UNKNOWN)
     if weights is None:
         return
     scored = scored_of(one.tokens, ragged)
-    expected = {name: one.edited(edit)[scored] for name, edit in EDITS.items()}
+    expected = {name: one.edited(edit)[scored] for name, edit in edits.items()}
     for folded in dict.fromkeys((weights, weights.fold())):
         passes = lean.LeanPass(folded, clean, scored, functools.partial(replacement, clean=clean))
-        for name, edit in EDITS.items():
+        for name, edit in edits.items():
             with torch.inference_mode():
                 predicted = folded.unembedded(passes.residual(edit)).log_softmax(-1)
             torch.testing.assert_close(predicted, expected[name], atol=SAME, rtol=SAME, msg=name)
@@ -65,6 +74,26 @@ def test_a_model_that_computes_something_else_is_refused(subject: Callable[..., 
     one.built.hook_dict["blocks.1.hook_mlp_out"].add_perma_hook(lambda x, hook: 1.01 * x)
     log_probs, clean = models.clean_pass(one.built, one.tokens, {"blocks.0.hook_resid_pre"})
     assert lean.agreeing_weights(one.built, clean, log_probs) is None
+
+
+def test_an_mlp_without_its_heads_z_starts_from_the_residual_stream(subject: Callable[..., Any]) -> None:
+    one, edit = subject("gated", 2), (AblateMLP(1, "mean"),)
+    log_probs, clean = models.clean_pass(
+        one.built, one.tokens, {"blocks.0.hook_resid_pre", *models.hooks_for(one.built, edit)}
+    )
+    weights = lean.agreeing_weights(one.built, clean, log_probs)
+    assert weights is not None
+    passes = lean.LeanPass(weights, clean, scored_of(one.tokens, False), functools.partial(replacement, clean=clean))
+    predicted = weights.unembedded(passes.residual(edit)).log_softmax(-1)
+    torch.testing.assert_close(predicted, one.edited(edit)[passes.scored], atol=SAME, rtol=SAME)
+
+
+def test_a_model_whose_mlps_write_something_else_than_they_show_is_refused(subject: Callable[..., Any]) -> None:
+    one = subject("gated", 2)
+    log_probs, clean = models.clean_pass(one.built, one.tokens, {"blocks.0.hook_resid_pre", "blocks.1.hook_mlp_out"})
+    assert lean.agreeing_weights(one.built, clean, log_probs) is not None
+    shown = {**clean, "blocks.1.hook_mlp_out": 2 * clean["blocks.1.hook_mlp_out"]}
+    assert lean.agreeing_weights(one.built, shown, log_probs) is None
 
 
 def test_a_model_whose_heads_are_changed_in_between_is_refused(subject: Callable[..., Any]) -> None:

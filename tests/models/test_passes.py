@@ -1,5 +1,6 @@
 """Clean and edited passes of every kind of model against the same computation without hooks."""
 
+import re
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -7,7 +8,7 @@ import pytest
 import torch
 
 from stagewise import models
-from stagewise.intervention import AblateHead, Edit, RestrictContext
+from stagewise.intervention import AblateHead, AblateMLP, Edit, RestrictContext
 
 SAME, CUT = 1e-5, 1e-4
 """Log-probabilities of order one to ten in float32: the same sums, and sums in another order through the layers."""
@@ -90,6 +91,38 @@ def test_a_mean_and_another_sequences_output_are_put_in_place(
     z[:, :, 2] = sum(head) / 5 if kind == "mean" else torch.stack([head[row - 1] for row in range(5)])
     expected = one.hooked(name, lambda x: z)
     torch.testing.assert_close(one.edited((AblateHead(layer, 2, kind),)), expected, atol=CUT, rtol=0)
+
+
+OUT = re.compile(r"mlp\.(W_out|b_out|out\.(weight|bias))|experts\.(\d+\.)?(W_out|b_out|down_proj)")
+"""Names of the weights by which an MLP writes."""
+
+
+@pytest.mark.parametrize("layer", [0, 1])
+def test_without_an_mlp_is_the_model_whose_mlp_writes_nothing(kind_or_more: str, layer: int, subject: Make) -> None:
+    one = subject(kind_or_more)
+    if kind_or_more == "attention only":
+        with pytest.raises(ValueError, match=r"layer . of the model has no MLP whose output could be replaced"):
+            one.edited((AblateMLP(layer),))
+        return
+    edited, state = one.edited((AblateMLP(layer),)), models.weights(one.built)
+    silent = {name for name in state if OUT.search(name) and f".{layer}." in name}
+    assert silent
+    try:
+        models.load(one.built, {name: weight * (name not in silent) for name, weight in state.items()})
+        expected = one.clean()
+    finally:
+        models.load(one.built, state)
+    assert (one.clean() - expected).abs().max() > 100 * CUT
+    torch.testing.assert_close(edited, expected, atol=CUT, rtol=0)
+
+
+@pytest.mark.parametrize("model", ["LN and MLP", "gated", *HUGGING_FACE])
+def test_an_mlps_mean_is_put_into_the_residual_stream(model: str, subject: Make) -> None:
+    one, name = subject(model), "blocks.0.hook_mlp_out"
+    _, activations = models.clean_pass(one.built, one.tokens, [name])
+    change = activations[name].mean(0) - activations[name]
+    expected = one.hooked("blocks.1.hook_resid_pre", lambda x: x + change)
+    torch.testing.assert_close(one.edited((AblateMLP(0, "mean"),)), expected, atol=CUT, rtol=0)
 
 
 @pytest.mark.parametrize("kind", ["LN and MLP", *HUGGING_FACE[:5]])

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from stagewise import models
-from stagewise.intervention import AblateHead, RestrictContext
-from stagewise.models import bridge_edits, edits, hooked_edits, trial
+from stagewise.intervention import AblateHead, AblateMLP, RestrictContext
+from stagewise.models import bridge_edits, edits, hooked_edits, passes, trial
 
 Make = Callable[..., Any]
-KINDS = (AblateHead, RestrictContext)
+KINDS = (AblateHead, AblateMLP, RestrictContext)
 BUILT = "hooked" if models.has_hooked_transformer() else "native"
 EDITED = ("LN and MLP", "GPTJ")
 
@@ -53,6 +53,24 @@ def test_a_dead_hook_of_z_is_found_out(kind: str, subject: Make, monkeypatch: py
         monkeypatch.setattr(module, "ablate", lambda z, head, replaced, n_heads: z.clone())
     with pytest.raises(ValueError, match="without some heads, attention of layer 0 does not write what is left"):
         models.check_edits(one.built, [AblateHead], one.tokens)
+
+
+@pytest.mark.parametrize("kind", EDITED)
+def test_another_hook_than_the_mlps_is_found_out(kind: str, subject: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = subject(kind)
+    for module in (bridge_edits, hooked_edits):
+        monkeypatch.setattr(module, "mlp_hook", lambda layer: f"blocks.{layer}.hook_attn_out")
+    with pytest.raises(ValueError, match="the MLP of layer 0 replaced by itself changes the predictions"):
+        models.check_edits(one.built, [AblateMLP], one.tokens)
+
+
+@pytest.mark.parametrize("kind", EDITED)
+def test_an_mlp_that_stays_in_part_is_found_out(kind: str, subject: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = subject(kind)
+    half = lambda part, clean: clean[edits.mlp_hook(part.layer)] / 2  # noqa: E731
+    monkeypatch.setattr(passes, "clean_replacement", half)
+    with pytest.raises(ValueError, match=r"AblateMLP does not do on .*: without its MLP, layer 0 does not leave"):
+        models.check_edits(one.built, [AblateMLP], one.tokens)
 
 
 @pytest.mark.parametrize("kind", EDITED)
@@ -124,10 +142,10 @@ def test_a_sink_whose_mass_a_context_would_drop_stays() -> None:
     torch.testing.assert_close(two.sum(-1), kept / (kept + 0.5))
 
 
-def test_weights_on_which_attention_writes_nothing_are_tried_again(subject: Make) -> None:
+def test_weights_on_which_attention_and_mlps_write_nothing_are_tried_again(subject: Make) -> None:
     one = subject("LN and MLP", 2)
     state = models.weights(one.built)
-    silent = {name: weight * 0 if name.endswith("W_O") else weight for name, weight in state.items()}
+    silent = {name: weight * 0 if name.endswith(("W_O", "_out")) else weight for name, weight in state.items()}
     try:
         models.load(one.built, silent)
         models.check_edits(one.built, KINDS, one.tokens)

@@ -20,7 +20,7 @@ from stagewise.init import GaussianInit
 from stagewise.intervention import Attribution, Edit
 from stagewise.measurement.engine import measure
 from stagewise.probe import AbstractProbe, Reading, View
-from stagewise.probes import HeadAblation, HeadAttribution, OVCopying
+from stagewise.probes import HeadAblation, HeadAttribution, MLPAblation, OVCopying
 from stagewise.recipe import describe, rebuild
 from stagewise.table import VALUES
 from stagewise.task import Batch
@@ -267,6 +267,7 @@ def test_the_numbers_of_a_sequence_are_its_own(batch: Batch, catalogue: dict[str
     # Means, and another sequence's output, are of the whole batch; edges are between means and what is there.
     own = {name: probe for name, probe in catalogue.items() if name != "EdgeAttribution"}
     own |= {"HeadAblation": HeadAblation(kinds=("zero",)), "HeadAttribution": HeadAttribution("zero")}
+    own |= {"MLPAblation": MLPAblation(kinds=("zero",))}
     rows = torch.tensor([4, 1])
     whole, part = Recorder(own), Recorder(own)
     for recorder, sequences in ((whole, batch), (part, batch[rows])):

@@ -130,7 +130,7 @@ def test_one_sequence_has_no_others_to_take_an_output_from() -> None:
         {"n_layers": 1, "d_model": 8, "d_head": 4, "n_ctx": TASK.n_ctx, "d_vocab": 4, "attn_only": True}
     )
     series = CheckpointSeries("run", made, (0,), lambda step: model.weights(model.build(made)))
-    with pytest.raises(ValueError, match="mean and resample ablation replaces a head's output by that of other"):
+    with pytest.raises(ValueError, match="mean and resample ablation replaces an output by that of other"):
         measure(series, [HeadAblation(kinds=("mean", "resample"))], TASK.probe_batch(1, seed=0), progress=False)
 
 

@@ -1,0 +1,73 @@
+"""What the model loses without each layer's MLP."""
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar, Literal
+
+import torch
+
+from stagewise.architecture import Architecture
+from stagewise.intervention import AblateMLP, Edit
+from stagewise.loss import mean_scored, prediction_loss
+from stagewise.probe import AbstractProbe, Quantity, Reading, View
+
+
+@dataclasses.dataclass(frozen=True)
+class MLPAblation(AbstractProbe):
+    """Change of the loss, and KL(clean || ablated), both nats, when what one layer's MLP writes is replaced.
+
+    Of a regression the loss is half the squared error and the divergence half the squared distance of the outputs: see
+    `loss.divergence`. What is replaced is what the layer adds to the residual stream, behind a norm that it may have
+    there. The rows with control = "MLP of another layer" are the control: the mean effect over the other layers' MLPs.
+
+    Args:
+        kinds: of "zero" and "mean" (over the batch, at each position).
+
+    Raises:
+        ValueError: no kind, one that comes twice or is unknown, or a model that has no MLPs.
+
+    Source: ablations as in Michel et al. (2019), Are Sixteen Heads Really Better than One?, arXiv:1905.10650, there of
+    heads; of layers' MLPs as in Wang et al. (2023), Interpretability in the Wild, arXiv:2211.00593, by the mean.
+
+    >>> from stagewise.probe import example_view
+    >>> view = example_view(probs=[[0.5, 0.5]], targets=[0], edited={(AblateMLP(0, "zero"),): [[0.25, 0.75]]})
+    >>> [(r.quantity, round(r.values.item(), 4)) for r in MLPAblation(kinds=("zero",)).read(view)]
+    [('loss_change', 0.6931), ('kl', 0.1438)]
+    """
+
+    quantities: ClassVar[Mapping[str, Quantity]] = {
+        "loss_change": Quantity("change of the loss", "nats"),
+        "kl": Quantity("KL(clean ‖ ablated)", "nats", (0, None)),
+    }
+
+    kinds: tuple[Literal["zero", "mean"], ...] = ("zero", "mean")
+
+    def __post_init__(self) -> None:
+        if not self.kinds or len(set(self.kinds)) < len(self.kinds):
+            raise ValueError(f"kinds must name 'zero', 'mean' or both, each once, got {self.kinds}")
+        for kind in self.kinds:
+            AblateMLP(0, kind)  # raises where it is none of the kinds
+
+    def edits(self, architecture: Architecture) -> Iterable[Edit]:
+        """List one edited pass for each layer and each kind."""
+        if architecture.config.get("attn_only"):
+            raise ValueError("the model has no MLPs, which MLPAblation replaces: leave it out")
+        return [(AblateMLP(layer, kind),) for layer in range(architecture.n_layers) for kind in self.kinds]
+
+    def read(self, view: View) -> list[Reading]:
+        """Return `loss_change` and `kl` by layer, kind and control."""
+        layers, batch = range(view.architecture.n_layers), view.batch
+        clean = mean_scored(prediction_loss(view.log_probs, batch.targets), batch.scored)
+        passes = [[view.edited[AblateMLP(layer, kind),] for kind in self.kinds] for layer in layers]
+        change = torch.stack([torch.stack([each.loss - clean for each in layer], 1) for layer in passes], 1)
+        kl = torch.stack([torch.stack([each.kl for each in layer], 1) for layer in passes], 1)
+        labels: dict[str, Sequence[str | int]] = {"kind": self.kinds, "control": ["MLP"]}
+        if len(layers) > 1:
+            labels["control"] = ["MLP", "MLP of another layer"]
+        readings = []
+        for quantity, effect in (("loss_change", change), ("kl", kl)):
+            values = [effect]
+            if len(layers) > 1:
+                values.append((effect.sum(1, keepdim=True) - effect) / (len(layers) - 1))
+            readings.append(Reading("batch layer kind control", torch.stack(values, -1), quantity, labels))
+        return readings

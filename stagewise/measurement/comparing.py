@@ -1,0 +1,159 @@
+"""Checkpoints of one series compared: what they represent alike, and which subspaces their heads use."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from tqdm.auto import tqdm
+
+from stagewise import models
+from stagewise.architecture import Architecture
+from stagewise.attention import Circuits, residual_hooks_of
+from stagewise.checkpoints.series import CheckpointSeries, State
+from stagewise.checkpoints.weight_files import not_finite
+from stagewise.measurement.inputs import check_batch, unmeasured
+from stagewise.measurement.positions import Positions
+from stagewise.measurement.printed_table import Table
+from stagewise.measurement.rows import tidy_columns
+from stagewise.measurement.similarity import linear_cka, principal_angles
+from stagewise.models import Model
+from stagewise.table import Columns, Quantity, declare
+from stagewise.task import Batch
+
+SUBSPACES = "QK queries", "QK keys", "OV reads", "OV writes"
+"""Of the residual stream that a head uses: column and row space of W_Q W_K^T, column and row space of W_V W_O."""
+
+GROUPS = 20
+"""Of sequences, one of which at a time is left out for an interval."""
+
+QUANTITIES = {
+    "LinearCKA": {"alignment": Quantity("linear CKA of the residual stream", range=(None, 1))},
+    "PrincipalAngles": {
+        "mean_angle": Quantity("mean principal angle", "degrees", (0, 90)),
+        "largest_angle": Quantity("largest principal angle", "degrees", (0, 90)),
+    },
+}
+"""What `compare_checkpoints` measures, by the name that stands in the column `probe`."""
+
+Subspaces = dict[tuple[int, int, str], np.ndarray]
+"""Layer, head and name of a subspace -> an orthonormal basis of it, [model dimension]."""
+
+
+class Represented(NamedTuple):
+    """What is compared of a checkpoint: the residual stream at the chosen positions, and the heads' subspaces."""
+
+    streams: Float[Tensor, "layer position model"]
+    subspaces: Subspaces
+
+
+def compare_checkpoints(
+    series: CheckpointSeries, batch: Batch, *, positions: int = 4096, device: str = "cpu", progress: bool = True
+) -> pd.DataFrame:
+    """Compare every checkpoint with the one before it and with the last one; return a tidy table.
+
+    `LinearCKA`, `alignment`: of the residual stream in front of layer l, l = n_layers behind the last one, at scored
+    positions; without bias, its interval leaves out groups of sequences. `PrincipalAngles`, `mean_angle` and
+    `largest_angle`, degrees: between the subspaces that a head uses, the column and row spaces of W_Q W_K^T and of
+    W_V W_O; without norms, biases and rotary positions. Random subspaces of d_head among many more dimensions are near
+    90 degrees apart, those of d_head = d_model are always the same.
+
+    The column `compared` says with which. Three checkpoints at most are in memory.
+
+    Args:
+        series: the checkpoints.
+        batch: the fixed probe batch.
+        positions: scored positions that are compared, at most, spread evenly over the batch.
+        device: where to run the model.
+        progress: show a bar.
+
+    Raises:
+        ValueError: no checkpoint whose weights are finite, or a batch that the models cannot read.
+
+    Source: Kornblith et al. (2019), arXiv:1905.00414; Björck & Golub (1973); see `similarity`.
+    """
+    check_batch(batch, series.architecture, (), f"the series {series.name}")
+    chosen = Positions.of(batch, positions)
+    model = models.build(series.architecture, device=device)
+    end = _last_finite(series)
+    previous, last = None, _represented(model, series.architecture, series.load(end), batch, chosen)
+    blocks = list[Columns]()
+    for step in tqdm(series.steps, disable=not progress, desc=f"{series.name}: compared", unit="checkpoint"):
+        state = series.load(step)
+        if unmeasured(state, f"step {step} of {series.name!r}") is not None:
+            continue
+        current = _represented(model, series.architecture, state, batch, chosen)
+        for compared, other in (("previous checkpoint", previous), ("last checkpoint", last)):
+            if other is not None:
+                labels = {**labels_of(series, step), "compared": compared}
+                blocks += [
+                    {**labels, **block}
+                    for block in (*_alignments(current, other, chosen.sequence), *_angles(current, other))
+                ]
+        previous = current
+    table = Table(tidy_columns(blocks))
+    declare(table, QUANTITIES)
+    return table
+
+
+def labels_of(series: CheckpointSeries, step: int) -> dict[str, Any]:
+    """Return what every row of a checkpoint says of it: run and step, and tokens and seed where they are known."""
+    known = {"run": series.name, "step": step, "tokens": series.tokens.get(step), "seed": series.seed}
+    return {name: label for name, label in known.items() if label is not None}
+
+
+def _last_finite(series: CheckpointSeries) -> int:
+    """Return the last step whose weights are finite.
+
+    Raises:
+        ValueError: there is none.
+    """
+    for step in reversed(series.steps):
+        if not not_finite(series.load(step)):
+            return step
+    raise ValueError(f"all checkpoints of {series.name!r} hold nan or infinity: there is nothing to compare")
+
+
+def _represented(
+    model: Model, architecture: Architecture, state: State, batch: Batch, chosen: Positions
+) -> Represented:
+    models.load(model, state)
+    _, streams = chosen.read(model, architecture, batch, residual_hooks_of(architecture.n_layers))
+    return Represented(torch.stack(list(streams.values())), _subspaces(models.circuits(model)))
+
+
+def _subspaces(circuits: Circuits) -> Subspaces:
+    """Return a basis of each subspace that the heads use; a matrix of zeros has none."""
+    found: Subspaces = {}
+    for matrices, names in ((circuits.QK, SUBSPACES[:2]), (circuits.OV, SUBSPACES[2:])):
+        U, S, V = (part.detach().cpu() for part in matrices.svd())
+        ranks = (S / S[..., :1] > torch.finfo(S.dtype).eps * U.shape[-2]).sum(-1)  # 0 / 0 is not larger
+        for layer, head in np.ndindex(*ranks.shape):
+            for name, basis in zip(names, (U, V), strict=True):
+                if rank := int(ranks[layer, head]):
+                    found[layer, head, name] = basis[layer, head, :, :rank].double().numpy()
+    return found
+
+
+def _alignments(one: Represented, other: Represented, sequence: Tensor) -> Iterator[Columns]:
+    """Yield the rows of the residual stream of each layer; none where it does not vary."""
+    n = int(sequence.max()) + 1
+    group = sequence.cpu() * min(GROUPS, n) // n
+    for layer, streams in enumerate(zip(one.streams, other.streams, strict=True)):
+        if (estimate := linear_cka(*streams, group)) is not None:
+            value, lo, hi = estimate
+            numbers = {"value": [value], "lo": [lo], "hi": [hi], "n": [n]}
+            yield {"probe": "LinearCKA", "quantity": "alignment", "layer": layer, **numbers}
+
+
+def _angles(one: Represented, other: Represented) -> Iterator[Columns]:
+    """Yield the rows of the subspaces that both have."""
+    both = [key for key in one.subspaces if key in other.subspaces]
+    angles = [principal_angles(one.subspaces[key], other.subspaces[key]) for key in both]
+    layer, head, subspace = (list(part) for part in zip(*both, strict=True)) if both else ([], [], [])
+    axes = {"probe": "PrincipalAngles", "layer": layer, "head": head, "subspace": subspace}
+    for quantity, values in (("mean_angle", [a.mean() for a in angles]), ("largest_angle", [a.max() for a in angles])):
+        yield {**axes, "quantity": quantity, "value": values}

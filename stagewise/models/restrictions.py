@@ -1,0 +1,54 @@
+"""Which of a model's parameters are trained, and which numbers of them belong to one head."""
+
+import torch
+from jaxtyping import Bool
+from torch import Tensor, nn
+
+from stagewise.models import native
+from stagewise.models.model import Model
+from stagewise.models.weights import parameters, shapes
+from stagewise.models.wrapping import is_bridge, name_of
+
+PARTS = ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V")
+"""A head's weights; those of shared keys and values belong to every head that shares them."""
+
+
+def trained(model: Model) -> dict[str, nn.Parameter]:
+    """Return the parameters that training changes, by the names of `models.parameters`.
+
+    A bridge gives a Hugging Face model whose unembedding has no bias one, at zero, which is none of its weights.
+    """
+    named = {name: parameter for name, parameter in parameters(model).items() if parameter.requires_grad}
+    if is_bridge(model) and not native.is_native(model):
+        wrapped = model.original_model
+        with torch.device("meta"):
+            plain = type(wrapped)(type(wrapped.config).from_dict(wrapped.config.to_dict()))
+        if getattr(plain.get_output_embeddings(), "bias", None) is None:
+            added = getattr(model.unembed.original_component, "bias", None)
+            return {name: parameter for name, parameter in named.items() if parameter is not added}
+    return named
+
+
+def of_head(model: Model, layer: int, head: int) -> dict[str, Bool[Tensor, "..."]]:
+    """Return, by the names of `models.parameters`, masks of the numbers that belong to one head.
+
+    The bias of attention's output is the layer's, and no head's.
+
+    Raises:
+        ValueError: a head that the model does not have, or a bridge around a Hugging Face model, whose heads lie in
+            parameters of many forms.
+    """
+    cfg, is_native = model.cfg, native.is_native(model)
+    if is_bridge(model) and not is_native:
+        raise ValueError(f"the weights of single heads of {name_of(model)} are not told apart: take the whole model")
+    if not (0 <= layer < cfg.n_layers and 0 <= head < cfg.n_heads):
+        raise ValueError(f"there is no head L{layer}H{head}: {cfg.n_layers} layers of {cfg.n_heads} heads")
+    shared = cfg.n_heads // (cfg.n_key_value_heads or cfg.n_heads)
+    masks = {}
+    for name, shape in shapes(model).items():
+        part = name.removeprefix(f"blocks.{layer}.attn.")
+        if part.lstrip("_") in PARTS:
+            mask = torch.zeros(shape)
+            mask[head // shared if part.startswith("_") else head] = 1
+            masks[name] = (native.unhooked(name, mask, cfg) if is_native else mask).bool()
+    return masks

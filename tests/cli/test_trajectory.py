@@ -1,0 +1,32 @@
+"""`stagewise trajectory`: a table and two figures beside the run."""
+
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from stagewise.cli.app import app
+from stagewise.table import declared
+
+pytestmark = pytest.mark.usefixtures("few_sequences", "unchecked")
+
+
+def test_a_run_gets_a_table_and_two_figures(small_folder: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(small_folder, tmp_path / "run"))
+    result = CliRunner().invoke(app, ["trajectory", str(folder), "--quiet"])
+    assert result.exit_code == 0, result.output
+    table = pd.read_parquet(folder / "tables" / "comparisons.parquet")
+    assert declared(table)["LinearCKA"]["alignment"].label == "linear CKA of the residual stream"
+    assert set(table["probe"]) == {"LinearCKA", "PrincipalAngles", "Trajectory"}
+    assert set(table["step"]) == {0, 2, 4, 6}
+    for name in ("alignment.svg", "trajectory.svg"):
+        assert (folder / name).read_text(encoding="utf8").rstrip().endswith("</svg>")
+        assert name in result.output
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["trajectory", str(tmp_path)])
+    assert result.exit_code != 0
+    assert "run.json" in result.output

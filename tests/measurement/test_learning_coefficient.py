@@ -1,0 +1,105 @@
+"""Learning coefficients of checkpoints: rows, heads, and models whose coefficient is known."""
+
+import dataclasses
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import nn
+
+from stagewise import models
+from stagewise.architecture import Architecture
+from stagewise.checkpoints.series import CheckpointSeries, State, open_series
+from stagewise.init import GaussianInit
+from stagewise.measurement.langevin import Sampler, local_learning_coefficient
+from stagewise.measurement.learning_coefficient import _loss_of, learning_coefficients
+from stagewise.table import declared, select
+from stagewise.task import Batch
+from stagewise.tasks import MarkovChain
+
+pytest.importorskip("devinterp")
+
+TASK = MarkovChain(d_vocab=4, spans=(1, 1), length=6)
+BATCH = TASK.probe_batch(16, seed=0)
+SIZES = {"n_layers": 1, "n_heads": 2, "d_model": 8, "d_head": 4, "n_ctx": TASK.n_ctx, "d_vocab": 4}
+MADE = Architecture({**SIZES, "attn_only": True, "normalization_type": None}, GaussianInit(0.5))
+SHORT = Sampler(draws=4, burn_in=2, chains=2, step_size=0.01)
+
+
+def series(*states: State) -> CheckpointSeries:
+    return CheckpointSeries("run", MADE, tuple(range(len(states))), lambda step: states[step])
+
+
+def test_every_checkpoint_and_head_has_its_rows_and_chains_are_the_same_again() -> None:
+    run = series(*(models.weights(models.build(MADE, seed=seed)) for seed in range(2)))
+    table = learning_coefficients(run, BATCH, SHORT, heads=True, progress=False)
+    assert len(select(table, "LearningCoefficient", "whole_model")) == 2
+    assert len(select(table, "LearningCoefficient", "of_head")) == 2 * 2
+    assert set(table["quantity"]) == set(declared(table)["LearningCoefficient"])
+    rows = select(table, "LearningCoefficient", "whole_model")
+    assert ((rows["lo"] < rows["value"]) & (rows["value"] < rows["hi"]) & (rows["n"] == 2)).all()
+    again = learning_coefficients(run[1:], BATCH, SHORT, progress=False)
+    last = rows[rows["step"] == 1]["value"].item()
+    assert select(again, "LearningCoefficient", "whole_model")["value"].item() == last
+
+
+def test_a_head_that_nothing_depends_on_has_zero() -> None:
+    """All that it writes is multiplied by zero, and its own output weights get no gradient from values of zero."""
+    state = dict(models.weights(models.build(MADE)))
+    for name in ("W_V", "b_V", "W_O"):
+        weight = state[f"blocks.0.attn.{name}"].clone()
+        weight[1] = 0
+        state[f"blocks.0.attn.{name}"] = weight
+    still = Sampler(draws=20, burn_in=0, chains=2, step_size=1e-9, localization=0.0)
+    table = learning_coefficients(series(state), BATCH, still, heads=True, progress=False)
+    values = select(table, "LearningCoefficient", "of_head").set_index("head")["value"]
+    assert abs(values[1]) < 1e-3
+
+
+def test_of_the_output_bias_of_a_model_it_is_half_of_the_logits_that_count() -> None:
+    """Four tokens that come equally often, of constant logits: the loss curves in all directions but their sum."""
+    model, batch = models.build(MADE), BATCH[:4]
+    targets = batch.targets.clone()
+    targets[batch.scored] = torch.arange(int(batch.scored.sum())) % 4
+    batch, named = dataclasses.replace(batch, targets=targets), models.parameters(model)
+    with torch.no_grad():
+        named["unembed.W_U"].zero_()
+        named["unembed.b_U"].zero_()
+    sampler = Sampler(step_size=0.8, draws=2000, burn_in=150, chains=2)
+    found = local_learning_coefficient(_loss_of(model, batch, sampler), [named["unembed.b_U"]], 10**5, sampler)
+    assert found.mean == pytest.approx((4 - 1) / 2, rel=0.1)
+
+
+def test_some_sequences_a_step_give_about_what_all_give() -> None:
+    state = models.weights(models.build(MADE))
+    values = []
+    for sequences in (None, 8):
+        sampler = Sampler(step_size=0.05, draws=150, burn_in=50, chains=2, sequences=sequences, localization=50.0)
+        table = learning_coefficients(series(state), BATCH, sampler, progress=False)
+        values.append(select(table, "LearningCoefficient", "whole_model")["value"].item())
+    assert values[1] == pytest.approx(values[0], abs=0.25 * abs(values[0]) + 1)
+    assert values[1] != values[0]
+
+
+@pytest.mark.parametrize("kind", ["GPT2", "GPTNeoX", "Llama"])
+def test_a_bridge_is_sampled_as_a_whole_and_its_heads_are_refused(
+    kind: str, hugging_face: Callable[..., nn.Module]
+) -> None:
+    run = open_series([(0, hugging_face(kind))])
+    tokens = torch.randint(32, (4, 6), generator=torch.Generator().manual_seed(0))
+    batch = Batch.from_tokens(tokens)
+    once = Sampler(draws=1, burn_in=0, chains=1)
+    at_start = learning_coefficients(run, batch, once, progress=False)
+    assert abs(select(at_start, "LearningCoefficient", "whole_model")["value"].item()) < 1e-3
+    moved = learning_coefficients(run, batch, dataclasses.replace(SHORT, step_size=0.1), progress=False)
+    assert abs(select(moved, "LearningCoefficient", "whole_model")["value"].item()) > 1e-2
+    with pytest.raises(ValueError, match=r"single heads of .* are not told apart"):
+        learning_coefficients(run, batch, once, heads=True, progress=False)
+
+
+def test_checkpoints_that_hold_nan_are_left_out() -> None:
+    state = models.weights(models.build(MADE))
+    broken = {**state, "unembed.W_U": state["unembed.W_U"] * float("nan")}
+    with pytest.warns(UserWarning, match="step 0 of 'run' holds nan"):
+        table = learning_coefficients(series(broken, state), BATCH, SHORT, progress=False)
+    assert set(table["step"]) == {1}

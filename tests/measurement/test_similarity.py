@@ -1,0 +1,79 @@
+"""CKA against the definition by kernel matrices, and principal angles against planes turned by hand."""
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from stagewise.measurement.similarity import linear_cka, principal_angles
+
+N = 40
+
+
+def vectors(seed: int, d: int, n: int = N) -> Tensor:
+    return torch.randn(n, d, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def hsic_by_kernels(x: Tensor, y: Tensor) -> float:
+    """Song et al. (2012), equation 5, as it is written."""
+    k, l = ((z @ z.T).fill_diagonal_(0).numpy() for z in (x.clone(), y.clone()))  # noqa: E741
+    n, one = len(k), np.ones(len(k))
+    terms = np.trace(k @ l) + (one @ k @ one) * (one @ l @ one) / ((n - 1) * (n - 2)) - 2 / (n - 2) * one @ k @ l @ one
+    return float(terms / (n * (n - 3)))
+
+
+@pytest.mark.parametrize(("d", "e", "shift"), [(3, 5, 0.0), (30, 2, 4.0), (60, 60, -1.0)])
+def test_cka_is_that_of_the_kernel_matrices(d: int, e: int, shift: float) -> None:
+    x = vectors(0, d) + shift
+    y = torch.tanh(x[:, :1]) + 0.5 * vectors(1, e)
+    pairs = hsic_by_kernels(x, x), hsic_by_kernels(y, y)
+    estimate = linear_cka(x, y, torch.arange(N))
+    assert estimate is not None
+    assert estimate.value == pytest.approx(hsic_by_kernels(x, y) / np.sqrt(pairs[0] * pairs[1]), abs=1e-9)
+
+
+def test_turned_scaled_and_shifted_is_the_same() -> None:
+    x = vectors(0, 6)
+    turn, _ = torch.linalg.qr(vectors(1, 6, 6))
+    estimate = linear_cka(x, 3 * x @ turn + 5, torch.arange(N) % 4)
+    assert estimate is not None
+    assert estimate.value == pytest.approx(1, abs=1e-9)
+    assert estimate.lo == pytest.approx(1, abs=1e-6)
+
+
+def test_independent_ones_are_at_zero_on_average_however_many_dimensions() -> None:
+    values = [linear_cka(vectors(2 * seed, 50), vectors(2 * seed + 1, 50), torch.arange(N)) for seed in range(100)]
+    mean = np.mean([each.value for each in values if each is not None])
+    assert abs(mean) < 0.02  # the estimate with bias gives 0.56 here
+
+
+def test_the_interval_holds_the_value_of_many_vectors() -> None:
+    def pair(seed: int, n: int) -> tuple[Tensor, Tensor]:
+        x = vectors(seed, 4, n)
+        return x, x[:, :2] + vectors(seed + 1, 2, n)
+
+    whole = linear_cka(*pair(9000, 50_000), torch.zeros(50_000, dtype=torch.long))
+    assert whole is not None
+    assert whole.lo is None
+    inside = 0
+    for seed in range(200):
+        estimate = linear_cka(*pair(2 * seed, 100), torch.arange(100) // 5)
+        assert estimate is not None
+        assert estimate.lo is not None
+        assert estimate.hi is not None
+        inside += estimate.lo <= whole.value <= estimate.hi
+    assert 180 <= inside <= 200
+
+
+def test_what_does_not_vary_and_too_few_vectors_have_none() -> None:
+    assert linear_cka(torch.ones(N, 3), vectors(0, 3), torch.arange(N)) is None
+    assert linear_cka(vectors(0, 3, 3), vectors(1, 3, 3), torch.arange(3)) is None
+
+
+@pytest.mark.parametrize("degrees", [0.0, 0.001, 30.0, 90.0])
+def test_a_plane_turned_about_one_of_its_lines_is_at_that_angle(degrees: float) -> None:
+    turn, angle = np.eye(5), np.deg2rad(degrees)
+    turn[:2, :2] = [[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]
+    plane = np.eye(5)[:, [0, 4]]
+    basis = np.array([[2.0, 1.0], [0.5, -1.0]])
+    assert principal_angles(plane, turn @ plane @ basis) == pytest.approx([degrees, 0.0], abs=1e-6)

@@ -1,0 +1,108 @@
+"""Trajectories of known shape: a line, a circle, a random walk; and those of series of models."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from stagewise import models
+from stagewise.architecture import minimal
+from stagewise.checkpoints.series import CheckpointSeries, State
+from stagewise.measurement import trajectory as module
+from stagewise.measurement.trajectory import principal_components, trajectory
+from stagewise.table import select
+from stagewise.tasks import MarkovChain
+
+TASK = MarkovChain(d_vocab=4, spans=(1, 1), length=6)
+BATCH = TASK.probe_batch(8, seed=0)
+MADE = minimal(TASK.d_vocab, TASK.n_ctx)
+
+
+def series(states: Mapping[int, State]) -> CheckpointSeries:
+    return CheckpointSeries("run", MADE, tuple(states), states.__getitem__)
+
+
+def between(part: float) -> State:
+    one, other = (models.weights(models.build(MADE, seed=seed)) for seed in (0, 1))
+    return {name: (1 - part) * one[name] + part * other[name] for name in one}
+
+
+def test_a_line_has_one_component_and_its_own_lengths() -> None:
+    positions, explained = principal_components(np.outer([0.0, 1.0, 4.0], [3.0, 4.0, 0.0, 0.0]), 2)
+    assert explained == pytest.approx([1, 0], abs=1e-12)
+    assert np.diff(positions[:, 0]) == pytest.approx([5, 15])
+
+
+def test_a_circle_has_two_of_the_same_share() -> None:
+    angle = np.linspace(0, 2 * np.pi, 60, endpoint=False)
+    plane = np.linalg.qr(np.random.default_rng(0).normal(size=(50, 2)))[0]
+    positions, explained = principal_components(np.stack([np.cos(angle), np.sin(angle)], 1) @ plane.T, 3)
+    assert explained == pytest.approx([0.5, 0.5, 0], abs=1e-9)
+    assert np.linalg.norm(positions[:, :2], axis=1) == pytest.approx(1)
+
+
+def test_a_random_walk_has_the_shares_and_the_waves_that_are_known_of_it() -> None:
+    """Antognini and Sohl-Dickstein (2018): 6 / (pi k)^2 of the variance, and cosines of k half periods."""
+    n = 400
+    walk = np.random.default_rng(0).normal(size=(n, 20_000)).cumsum(0)
+    positions, explained = principal_components(walk, 3)
+    for k in (1, 2, 3):
+        assert explained[k - 1] == pytest.approx(6 / (np.pi * k) ** 2, rel=0.05)
+        wave = np.cos(np.pi * k * np.arange(n) / n)
+        assert abs(np.corrcoef(positions[:, k - 1], wave)[0, 1]) > 0.99
+
+
+def test_all_components_keep_all_distances_between_checkpoints() -> None:
+    states = {step: models.weights(models.build(MADE, seed=step)) for step in range(5)}
+    table = trajectory(series(states), components=9, progress=False)
+    wide = select(table, "Trajectory", "position").pivot_table(index="step", columns="component", values="value")
+    assert wide.shape == (5, 4)
+    for one in range(5):
+        for other in range(one):
+            squares = sum(float((states[one][name] - states[other][name]).square().sum()) for name in states[one])
+            distance = np.linalg.norm(wide.loc[one] - wide.loc[other])
+            assert float(distance) == pytest.approx(squares**0.5, rel=1e-5)
+    assert select(table, "Trajectory", "explained")["value"].sum() == pytest.approx(1)
+
+
+def test_weights_on_a_line_are_seen_on_one_component_in_the_order_of_the_steps() -> None:
+    table = trajectory(series({step: between(step / 4) for step in range(5)}), progress=False)
+    first = select(table, "Trajectory", "position", component="PC1")["value"].to_numpy()
+    assert np.diff(first) == pytest.approx(np.diff(first)[0] * np.ones(4))
+    assert np.diff(first)[0] > 0
+    explained = select(table, "Trajectory", "explained")
+    assert explained["value"].to_numpy() == pytest.approx([1, 0, 0], abs=1e-6)
+    assert set(explained["step"]) == {4}
+
+
+def test_distances_of_predictions_are_the_mean_over_positions() -> None:
+    states = {step: between(float(step)) for step in range(2)}
+    table = trajectory(series(states), BATCH, progress=False)
+    model, found = models.build(MADE), []
+    for state in states.values():
+        models.load(model, state)
+        found.append(models.clean_pass(model, BATCH.tokens, ())[0][BATCH.scored])
+    expected = (found[0] - found[1]).square().sum(-1).mean().sqrt()
+    first = select(table, "Trajectory", "position", component="PC1")["value"].to_numpy()
+    assert first[1] - first[0] == pytest.approx(float(expected), rel=1e-4)
+
+
+def test_large_weights_are_sketched_and_their_way_stays_about_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    def walk() -> pd.DataFrame:
+        table = trajectory(series({step: between(step / 4) for step in range(5)}), progress=False)
+        return select(table, "Trajectory", "position", component="PC1")
+
+    whole = walk()["value"].to_numpy()
+    monkeypatch.setattr(module, "NUMBERS", 1)
+    assert walk()["value"].to_numpy() == pytest.approx(whole, abs=0.15 * whole.max())
+
+
+def test_what_has_no_way_is_refused() -> None:
+    with pytest.raises(ValueError, match="two checkpoints or more, 'run' has 1"):
+        trajectory(series({0: between(0)}), progress=False)
+    with pytest.raises(ValueError, match="at least one component, got 0"):
+        trajectory(series({0: between(0), 1: between(1)}), components=0, progress=False)
+    broken = {name: weight * float("nan") for name, weight in between(0).items()}
+    with pytest.warns(UserWarning, match="holds nan"), pytest.raises(ValueError, match="two checkpoints or more"):
+        trajectory(series({0: between(0), 1: broken}), progress=False)
