@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import torch
 from einops import einsum
+from jaxtyping import Float
 from torch import Tensor
 
 from stagewise.attention import Circuits
@@ -52,10 +53,14 @@ class Composition(AbstractCircuitProbe):
         layers, heads = circuits.OV.A.shape[:2]
         if layers < 2:
             raise ValueError("composition is of a head with heads of earlier layers: this model has one layer")
+        written = _norm_of(circuits.OV.A) @ circuits.OV.B
+        query, key = circuits.QK.A, circuits.QK.B.mT
+        pairs = ((query, key), (key, query), (circuits.OV.A, circuits.OV.B.mT))
+        read = [left @ _norm_of(right).mT for left, right in pairs]
         readings = []
         for layer in range(1, layers):
             sources = [f"L{below}H{head}" for below in range(layer) for head in range(heads)]
-            scores = _scores(circuits, layer)
+            scores = torch.stack([_ratio(written[:layer].flatten(0, 1), each[layer]) for each in read], -1)
             labels: dict[str, Sequence[str | int]] = {
                 "layer": [layer],
                 "source": sources,
@@ -65,26 +70,16 @@ class Composition(AbstractCircuitProbe):
         return readings
 
 
-def _scores(circuits: Circuits, layer: int) -> Tensor:
-    """Return [head source composition] of a layer."""
-    a, b = (part[:layer].flatten(0, 1) for part in (circuits.OV.A, circuits.OV.B))
-    query, key = circuits.QK.A[layer], circuits.QK.B[layer].mT
-    pairs = ((query, key), (key, query), (circuits.OV.A[layer], circuits.OV.B[layer].mT))
-    return torch.stack([_ratio(a, b, left, right) for left, right in pairs], -1)
+def _norm_of(matrix: Float[Tensor, "*axes model d_head"]) -> Float[Tensor, "*axes rank d_head"]:
+    """Return R of the matrix's QR decomposition: |matrix x| = |R x| for every x, and R is smaller."""
+    triangle: Tensor = torch.linalg.qr(matrix, mode="r").R
+    return triangle
 
 
-def _ratio(a: Tensor, b: Tensor, left: Tensor, right: Tensor) -> Tensor:
-    """Return |a b left right^T| / (|a b| |left right^T|) for all pairs, [head source], by Gram matrices.
-
-    a [source model d_head], b [source d_head model], left and right [head model d_head].
-    """
-    before = einsum(a, a, "source model d, source model e -> source d e")
-    after = einsum(right, right, "head model i, head model j -> head i j")
-    middle = einsum(b, left, "source d model, head model i -> head source d i")
-    product = einsum(
-        before, middle, after, middle, "source d e, head source e i, head i j, head source d j -> head source"
-    )
-    written = einsum(before, b, b, "source d e, source e model, source d model -> source")
-    read = einsum(after, left, left, "head i j, head model i, head model j -> head")
-    size = written * read[:, None]
-    return torch.where(size > 0, product / size, 0.0).clamp(min=0).sqrt()
+def _ratio(
+    written: Float[Tensor, "source rank model"], read: Float[Tensor, "head model rank"]
+) -> Float[Tensor, "head source"]:
+    """Return |written read| / (|written| |read|) for all pairs, Frobenius norms."""
+    product = einsum(written, read, "source i model, head model j -> head source i j").norm(dim=(-2, -1))
+    size = read.norm(dim=(-2, -1))[:, None] * written.norm(dim=(-2, -1))
+    return torch.where(size > 0, product / size, 0.0)
