@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from stagewise.checkpoints.series import CheckpointSeries as CheckpointSeries
     from stagewise.checkpoints.series import open_series as open_series
     from stagewise.detection.criteria import StageCriteria as StageCriteria
+    from stagewise.detection.delays import mean_delays as mean_delays
     from stagewise.detection.early_warning import predict_onset as predict_onset
     from stagewise.detection.lineage import Lineage as Lineage
     from stagewise.detection.lineage import find_lineage as find_lineage

@@ -113,7 +113,6 @@ def hub(
 @pytest.fixture
 def few_probes(monkeypatch: pytest.MonkeyPatch) -> None:
     """What takes the default probes takes two, and reports of one run are left out; the slow suite has all of it."""
-    monkeypatch.setattr("stagewise.analysis.default_probes", lambda *known: [Loss(), AttentionTo()])
     monkeypatch.setattr("stagewise.probes.default_probes.default_probes", lambda *known: [Loss(), AttentionTo()])
     monkeypatch.setattr("stagewise.analysis.report", lambda folder: folder / "report.html")
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy.stats import t
 
 from stagewise.detection.thresholds import Direction, crossing, crossing_step
 from stagewise.table import LEVEL, Head, heads_in, select
@@ -141,3 +142,23 @@ def _draws(rows: pd.DataFrame) -> np.ndarray:
     if "resamples" not in rows or rows["resamples"].isna().any():
         return value
     return np.concatenate([value, np.stack(rows["resamples"].to_list()).T])
+
+
+def mean_delays(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean delay of each transition over seeds, optimiser steps, with its 95 % interval (Student's t).
+
+    Args:
+        rows: as `intervene` returns them, of several seeds, with two columns more: `seed`, and what each run went
+            `without`. Several interventions of one seed and kind are averaged first.
+
+    Returns a row a transition and kind: `transition`, `without`, how many `seeds`, in how many of them it `never` came
+    by the last step, and the `mean`, `lo` and `hi` of the others; the ends are missing where it came in one alone.
+    """
+    lines = []
+    for (transition, without), of in rows.groupby(["transition", "without"], sort=False):
+        by_seed = of.groupby("seed")["value"].mean()
+        came = by_seed[np.isfinite(by_seed)]
+        half = t.ppf((1 + LEVEL) / 2, len(came) - 1) * came.sem() if len(came) > 1 else np.nan
+        known = {"transition": transition, "without": without, "seeds": len(by_seed), "never": len(by_seed) - len(came)}
+        lines.append({**known, "mean": came.mean(), "lo": came.mean() - half, "hi": came.mean() + half})
+    return pd.DataFrame(lines)

@@ -21,6 +21,7 @@ from stagewise.plot.heads import head_masses as head_masses
 from stagewise.plot.heads import head_scores as head_scores
 from stagewise.plot.heads import specialisation as specialisation
 from stagewise.plot.heads import value_alignment as value_alignment
+from stagewise.plot.interventions import delays as delays
 from stagewise.plot.interventions import interventions as interventions
 from stagewise.plot.lineage import river as river
 from stagewise.plot.maps import attention_map as attention_map

@@ -1,13 +1,16 @@
 """Which head a transition needs: how much later each one came where a head was held in training."""
 
 import math
+import textwrap
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import TwoSlopeNorm
+from matplotlib.figure import Figure
 
+from stagewise.detection.delays import mean_delays
 from stagewise.plot.step_axis import new_axes
 from stagewise.table import head_label
 
@@ -16,6 +19,9 @@ SCALE = "PuOr_r"
 
 DARK = 0.6
 """Part of the largest delay from which on a cell is dark."""
+
+BESIDE = 0.06
+"""Distance between the delays of two seeds."""
 
 
 def interventions(rows: pd.DataFrame, ax: Axes | None = None) -> Axes:
@@ -54,6 +60,37 @@ def interventions(rows: pd.DataFrame, ax: Axes | None = None) -> Axes:
     ax.invert_yaxis()
     ax.tick_params(length=0)
     return ax
+
+
+def delays(rows: pd.DataFrame) -> Figure:
+    """Draw a panel a transition: each seed's delay, and the mean with its 95 % interval; arrows where it never came.
+
+    Args:
+        rows: those of `detection.delays.mean_delays`.
+
+    Raises:
+        ValueError: there are none.
+    """
+    if rows.empty:
+        raise ValueError("there are no delays to draw: `intervene` returns them")
+    means, names = mean_delays(rows), sorted(rows["without"].unique())
+    transitions = list(dict.fromkeys(rows["transition"]))
+    figure = Figure(figsize=(4 * len(transitions), 3.4), layout="constrained")
+    for transition, ax in zip(transitions, figure.subplots(1, len(transitions), squeeze=False)[0], strict=True):
+        of = rows[rows["transition"] == transition]
+        place = of["without"].map(names.index) + BESIDE * (of["seed"] - of["seed"].mean())
+        never = np.isinf(of["value"])
+        ax.plot(place[~never], of["value"][~never], "o", color="#4477aa", alpha=0.6, markersize=4)
+        ax.plot(place[never], of["lo"][never], "^", color="#cc6677", markersize=6)
+        for mean in means[(means["transition"] == transition) & means["mean"].notna()].to_dict("records"):
+            x, value = names.index(mean["without"]) + 0.25, mean["mean"]
+            ends = [[value - mean["lo"]], [mean["hi"] - value]]
+            ax.errorbar(x, value, ends, fmt="_", color="black", capsize=3)
+        ax.axhline(0, color="#999999", linewidth=0.8)
+        ax.set_xticks(range(len(names)), [textwrap.fill(name, 12) for name in names], fontsize=8)
+        ax.set_title(transition, fontsize=9, loc="left")
+        ax.set_ylabel("delay, optimiser steps")
+    return figure
 
 
 def _name(row: dict[Any, Any]) -> str:

@@ -2,10 +2,11 @@
 
 import math
 
+import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.plot import interventions
+from stagewise.plot import delays, interventions
 
 
 def rows() -> pd.DataFrame:
@@ -28,3 +29,19 @@ def test_every_cell_says_its_delay_and_a_missing_one_nothing() -> None:
 def test_nothing_to_draw_is_refused() -> None:
     with pytest.raises(ValueError, match="no interventions to draw"):
         interventions(rows().iloc[:0])
+
+
+def test_delays_over_seeds_have_a_panel_a_transition_with_their_mean() -> None:
+    rows = pd.DataFrame(
+        [
+            {"transition": what, "without": "the induction head", "seed": seed, "value": value, "lo": 40.0}
+            for what in ("one", "other")
+            for seed, value in enumerate((10.0, 20.0, math.inf))
+        ]
+    )
+    figure = delays(rows)
+    assert [ax.get_title(loc="left") for ax in figure.axes] == ["one", "other"]
+    points, never, mean = (np.asarray(line.get_ydata()).tolist() for line in figure.axes[0].lines[:3])
+    assert (points, never, mean) == ([10.0, 20.0], [40.0], [15.0])
+    with pytest.raises(ValueError, match="no delays to draw"):
+        delays(rows.iloc[:0])
