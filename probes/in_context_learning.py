@@ -1,8 +1,11 @@
 """How much better late tokens are predicted than early ones."""
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import ClassVar
+
+import torch
 
 from stagewise.loss import prediction_loss
 from stagewise.probe import AbstractProbe, Quantity, Reading, View
@@ -11,6 +14,8 @@ from stagewise.probe import AbstractProbe, Quantity, Reading, View
 @dataclasses.dataclass(frozen=True)
 class InContextLearning(AbstractProbe):
     """The in-context learning score: loss at a late position less the loss at an early one, nats; negative is better.
+
+    At a position that is not scored nobody may have trained the model: its loss counts as that of a guess at most.
 
     Args:
         early: position, from 0; None takes a tenth of the batch's positions, the paper's 50th of 512 tokens.
@@ -50,4 +55,6 @@ class InContextLearning(AbstractProbe):
                 f"a regression has targets at its scored positions alone, positions {early} and {late} are not: choose "
                 "others, or leave InContextLearning out for this task"
             )
+        if not view.batch.is_regression:
+            loss = torch.where(view.batch.scored, loss, loss.clamp(max=math.log(view.log_probs.shape[-1])))
         return [Reading("batch", loss[:, late] - loss[:, early], "score")]
