@@ -143,8 +143,8 @@ def later(row: Mapping[Any, Any]) -> str:
         return f"{-row['later']:.0f} [{-hi:.0f}, {_end(-lo)}] steps earlier"
     if lo > 0:
         return f"{row['later']:.0f} [{lo:.0f}, {_end(hi)}] steps later"
-    return f"which is earlier cannot be told: {row['later']:.0f} [{_end(lo)}, {_end(hi)}] steps"
+    return f"which is earlier cannot be told: {row['later']:z.0f} [{_end(lo)}, {_end(hi)}] steps"
 
 
 def _end(steps: int | float) -> str:
-    return f"{steps:.0f}" if math.isfinite(steps) else "..."
+    return f"{steps:z.0f}" if math.isfinite(steps) else "..."
