@@ -93,6 +93,7 @@ if TYPE_CHECKING:
     from stagewise.init import LinearInit as LinearInit
     from stagewise.intervention import AblateHead as AblateHead
     from stagewise.intervention import AblateMLP as AblateMLP
+    from stagewise.intervention import PatchEdge as PatchEdge
     from stagewise.intervention import RestrictContext as RestrictContext
     from stagewise.measurement.comparing import compare_checkpoints as compare_checkpoints
     from stagewise.measurement.engine import measure as measure

@@ -86,6 +86,43 @@ class AblateMLP:
 
 
 @dataclasses.dataclass(frozen=True)
+class PatchEdge:
+    """One head reads, by its queries, keys or values alone, an earlier head as an ablation leaves it: path patching.
+
+    Only this input of this head is changed, by the difference of what the source writes; all that follows is computed
+    anew. Several edges of one edit are patched together, each with the source of the clean pass.
+
+    Args:
+        layer: of the head that reads.
+        head: that reads.
+        by: "Q", "K" or "V".
+        source: the head that is read, of an earlier layer, and what replaces its output.
+
+    Raises:
+        ValueError: a negative layer or head, an unknown way to read, or a source that is not of an earlier layer.
+
+    Source: Goldowsky-Dill et al. (2023), Localizing Model Behavior with Path Patching, arXiv:2304.05969.
+    """
+
+    layer: int
+    head: int
+    by: Literal["Q", "K", "V"]
+    source: AblateHead
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if self.layer < 0 or self.head < 0:
+            raise ValueError(f"layers and heads count from 0, got L{self.layer}H{self.head}")
+        if self.source.layer >= self.layer:
+            raise ValueError(f"a head of layer {self.layer} reads earlier layers, not layer {self.source.layer}")
+
+    @property
+    def first_layer(self) -> int:
+        """The first layer that must be computed again."""
+        return self.layer
+
+
+@dataclasses.dataclass(frozen=True)
 class AttributeHeads:
     """The change of the loss when each head's output z is replaced, estimated for all heads from gradients.
 
@@ -138,12 +175,22 @@ class AttributeEdges:
 Ablation = AblateHead | AblateMLP
 """What replaces an activation."""
 
-Intervention = RestrictContext | Ablation
+Intervention = RestrictContext | Ablation | PatchEdge
 Attribution = AttributeHeads | AttributeEdges
 """What is estimated from gradients."""
 
 Edit = tuple[Intervention, ...]
 """What one pass changes: all of these together."""
+
+
+def ablations(edit: Edit) -> list[Ablation]:
+    """List what an edit replaces, or reads as replaced.
+
+    >>> ablations((RestrictContext(2), AblateHead(0, 1), PatchEdge(1, 0, "K", AblateHead(0, 2))))
+    [AblateHead(layer=0, head=1, kind='zero', direction=None), AblateHead(layer=0, head=2, kind='zero', direction=None)]
+    """
+    parts = (part.source if isinstance(part, PatchEdge) else part for part in edit)
+    return [part for part in parts if not isinstance(part, RestrictContext)]
 
 
 def first_layer(edit: Edit) -> int:

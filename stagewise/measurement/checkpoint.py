@@ -12,7 +12,7 @@ from torch import Tensor
 
 from stagewise import models
 from stagewise.architecture import Architecture
-from stagewise.intervention import AblateHead, Ablation, Attribution, Edit, RestrictContext
+from stagewise.intervention import AblateHead, Ablation, Attribution, Edit, PatchEdge, ablations
 from stagewise.loss import Effect, mean_scored, prediction_loss
 from stagewise.measurement.passes import Measured
 from stagewise.measurement.rows import merge
@@ -139,8 +139,7 @@ class Slices:
             self.hooks |= models.hooks_for(self.model, edit)
         if edits:
             self.hooks |= {gradients.INPUT} | rotary_hooks(self.model)
-        ablations = [part for edit in edits for part in edit if not isinstance(part, RestrictContext)]
-        replaced = {name for part in ablations for name in read_for(part)}
+        replaced = {name for edit in edits for part in ablations(edit) for name in read_for(part)}
         self.attributions: list[Attribution] = list(
             dict.fromkeys(request for probe in probes for request in probe.attributions(architecture))
         )
@@ -161,7 +160,7 @@ class Slices:
             if not self.plan.by_hooks:
                 self.lean = lean.agreeing_weights(self.model, activations, log_probs, regression=batch.is_regression)
             if self.lean is None:
-                kinds = {type(part) for edit in self.edits for part in edit}
+                kinds = {type(part) for edit in self.edits for part in edit if not isinstance(part, PatchEdge)}
                 models.check_edits(self.model, kinds | ({AblateHead} if self.attributions else set()), batch.tokens)
         replaced = self._replacement(number, activations)
         measured = Measured(

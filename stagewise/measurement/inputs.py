@@ -7,7 +7,7 @@ import pandas as pd
 
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.weight_files import State, not_finite
-from stagewise.intervention import Edit, RestrictContext
+from stagewise.intervention import Edit, ablations
 from stagewise.task import Batch
 
 WEIGHTS, NOT_FINITE = "Weights", "not_finite"
@@ -34,7 +34,7 @@ def check_batch(batch: Batch, architecture: Architecture, edits: Iterable[Edit],
         raise ValueError(
             f"sequences {', '.join(map(str, unscored))} of the batch have no scored position: leave them out"
         )
-    kinds = {part.kind for edit in edits for part in edit if not isinstance(part, RestrictContext)} - {"zero"}
+    kinds = {part.kind for edit in edits for part in ablations(edit)} - {"zero"}
     if len(batch) < 2 and kinds:
         raise ValueError(
             f"{' and '.join(sorted(kinds))} ablation replaces an output by that of other sequences, and the "

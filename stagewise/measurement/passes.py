@@ -13,7 +13,7 @@ from torch import Tensor
 
 from stagewise import models
 from stagewise.architecture import Architecture
-from stagewise.intervention import AttributeEdges, Attribution, Edit
+from stagewise.intervention import AttributeEdges, Attribution, Edit, PatchEdge
 from stagewise.loss import ScoredPredictions
 from stagewise.models import Model, edges, gradients
 from stagewise.models.edits import Replacement
@@ -138,17 +138,24 @@ class Measured:
 
     def _blocks(self, passes: LeanPass | None, edit: Edit) -> Iterator[Float[Tensor, "row token"]]:
         """Yield what the edited pass predicts at the scored positions, a block of rows at a time."""
-        if passes is None:
+        patches = [part for part in edit if isinstance(part, PatchEdge)]
+        if patches and len(patches) < len(edit):
+            raise ValueError("edges are patched by themselves: an edit with a `PatchEdge` holds nothing else")
+        if patches:
+            weights = edges.check(self.weights)
+            residual = edges.patched(weights, self.activations, self.replacement, patches, self.batch.scored)
+        elif passes is None:
             predictions = models.edited_pass(
                 self.model, edit, self.activations, regression=self.batch.is_regression,
                 replacement=self.replacement, tokens=self.batch.tokens,
             )  # fmt: skip
             yield predictions[self.batch.scored]
             return
-        residual = passes.residual(edit)
-        rows = max(1, BLOCK // (4 * passes.weights.W_U.shape[1]))
+        else:
+            weights, residual = passes.weights, passes.residual(edit)
+        rows = max(1, BLOCK // (4 * weights.W_U.shape[1]))
         for start in range(0, len(residual), rows):
-            yield passes.weights.unembedded(residual[start : start + rows])
+            yield weights.unembedded(residual[start : start + rows])
 
     def _predictions(self, passes: LeanPass | None, edit: Edit) -> Float[Tensor, "scored token"]:
         with torch.inference_mode():

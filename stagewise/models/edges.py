@@ -5,7 +5,7 @@ values. In the clean pass they are equal. What a change of one of them does to t
 what all of them do is estimated from their gradients, in one backward pass.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import torch
@@ -13,7 +13,7 @@ from einops import rearrange
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from stagewise.intervention import AblateHead, AttributeEdges
+from stagewise.intervention import AblateHead, AttributeEdges, PatchEdge
 from stagewise.loss import ScoredPredictions
 from stagewise.models.edits import Replacement
 from stagewise.models.gradients import INPUT, without_gradients_of_weights
@@ -24,6 +24,12 @@ from stagewise.models.model import Model
 
 Copies = Float[Tensor, "batch copy head pos model"]
 """What the heads of a layer read: copy 0 for queries, 1 for keys, 2 for values."""
+
+COPIES = "QKV"
+"""What each copy is read by."""
+
+Moved = tuple[int, int, Float[Tensor, "batch pos model"]]
+"""A copy and a head, and what is added to what the head reads there."""
 
 Edges = Float[Tensor, "batch layer head source_layer source copy"]
 """A number an edge; zero where the source is not in an earlier layer."""
@@ -37,8 +43,8 @@ def check(weights: LeanWeights | None) -> LeanWeights:
     """
     if weights is None or weights.shortformer is not None or any(layer.ln1_post for layer in weights.layers):
         raise ValueError(
-            "edges between heads are attributed for models that the lean pass covers, without norms behind attention "
-            "and without shortformer positions: leave EdgeAttribution out for this model, as by --without"
+            "edges between heads are patched and attributed in models that the lean pass covers, without norms behind "
+            "attention and without shortformer positions: leave EdgeAttribution out for this model, as by --without"
         )
     return weights
 
@@ -90,6 +96,31 @@ def edges(
     return found
 
 
+def patched(
+    weights: LeanWeights,
+    activations: Mapping[str, Tensor],
+    replacement: Replacement,
+    edit: Sequence[PatchEdge],
+    scored: Bool[Tensor, "batch pos"],
+) -> Float[Tensor, "scored model"]:
+    """Return what comes out of the last layer at the scored positions where heads read others as ablations leave them.
+
+    Args:
+        weights: of the model, as `check` returns them, not folded.
+        activations: of the clean pass: the residual stream in front of the first layer that reads, and z.
+        replacement: what a head's z is replaced by.
+        edit: the edges.
+        scored: which predictions count.
+    """
+    start, moved = min(edge.layer for edge in edit), dict[int, list[Moved]]()
+    for edge in edit:
+        source = edge.source
+        z = activations[f"blocks.{source.layer}.attn.hook_z"][:, :, source.head]
+        change = (replacement(source) - z) @ weights.layers[source.layer].W_O[source.head]
+        moved.setdefault(edge.layer, []).append((COPIES.index(edge.by), edge.head, change))
+    return _last(weights, activations[f"blocks.{start}.hook_resid_pre"], start, moved)[scored]
+
+
 def _patch(
     found: Edges,
     changes: Mapping[tuple[int, int], Float[Tensor, "batch pos model"]],
@@ -104,7 +135,7 @@ def _patch(
             for layer in range(source_layer + 1, n_layers):
                 for head in range(n_heads):
                     for copy in range(3):
-                        moved = {layer: (copy, head, change)}
+                        moved = {layer: [(copy, head, change)]}
                         found[:, layer, head, source_layer, source, copy] = loss(x, moved=moved) - clean
 
 
@@ -124,22 +155,33 @@ def _loss(
     predictions: ScoredPredictions,
     scored: Bool[Tensor, "batch pos"],
     *,
-    moved: Mapping[int, tuple[int, int, Tensor]] | None = None,
+    moved: Mapping[int, Sequence[Moved]] | None = None,
     copies: list[Tensor] | None = None,
 ) -> Float[Tensor, " batch"]:
     """Return each sequence's loss, with copies that are moved, or recorded with gradients."""
-    for number, layer in enumerate(weights.layers):
+    return predictions.loss(weights.unembedded(_last(weights, x, 0, moved or {}, copies)[scored]))
+
+
+def _last(
+    weights: LeanWeights,
+    x: Float[Tensor, "batch pos model"],
+    start: int,
+    moved: Mapping[int, Sequence[Moved]],
+    copies: list[Tensor] | None = None,
+) -> Float[Tensor, "batch pos model"]:
+    """Return what comes out of the last layer, from the residual stream in front of a layer."""
+    for number, layer in list(enumerate(weights.layers))[start:]:
         read = x[:, None, None].expand(-1, 3, weights.n_heads, -1, -1)
-        if moved is not None and number in moved:
-            copy, head, change = moved[number]
+        if number in moved:
             read = read.clone()
+        for copy, head, change in moved.get(number, ()):
             read[:, copy, head] += change
         if copies is not None:
             read = read.clone() if read.requires_grad else read.clone().requires_grad_()
             copies.append(read)
         z = attend(layer, _heads(weights, layer, read), None, None)
         x = behind(weights, number, x, write(layer, z))
-    return predictions.loss(weights.unembedded(x[scored]))
+    return x
 
 
 def _heads(weights: LeanWeights, layer: Layer, read: Copies) -> Heads:

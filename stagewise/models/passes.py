@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from stagewise.attention import Circuits, circuits_of
-from stagewise.intervention import AblateMLP, Edit, Intervention, RestrictContext, first_layer
+from stagewise.intervention import AblateMLP, Edit, Intervention, PatchEdge, RestrictContext, ablations, first_layer
 from stagewise.models import bridge_edits, hooked_edits
 from stagewise.models.edits import Replacement, by_head, mlp_hook, read_for
 from stagewise.models.edits import replacement as clean_replacement
@@ -72,7 +72,7 @@ def hooks_for(model: Model, edit: Edit) -> set[str]:
         _check(model, part)
     # Shortformer positions are not part of the residual stream: every layer receives them again.
     positions = {"hook_pos_embed"} if hooked_edits.is_shortformer(model) and not is_bridge(model) else set()
-    replaced = {name for part in edit if not isinstance(part, RestrictContext) for name in read_for(part)}
+    replaced = {name for part in ablations(edit) for name in read_for(part)}
     return {f"blocks.{first_layer(edit)}.hook_resid_pre"} | positions | replaced
 
 
@@ -104,6 +104,8 @@ def edited_pass(
     """
     for part in edit:
         _check(model, part)
+        if isinstance(part, PatchEdge):
+            raise ValueError("an edge is patched by the model's own parameters alone: `models.edges.patched`")
     replacement = replacement or partial(clean_replacement, clean=clean)
     with torch.inference_mode():
         outputs: Tensor = (
@@ -117,6 +119,8 @@ def edited_pass(
 def _check(model: Model, part: Intervention) -> None:
     if isinstance(part, RestrictContext):
         return
+    if isinstance(part, PatchEdge):
+        _check(model, part.source)
     if isinstance(part, AblateMLP):
         if not has_mlp(model, part.layer):
             raise ValueError(f"layer {part.layer} of {name_of(model)} has no MLP whose output could be replaced")

@@ -1,8 +1,8 @@
 """One checkpoint's readings: the same from lean passes as from hooks, and from slices as from the whole batch."""
 
 import dataclasses
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 import pandas as pd
 import pytest
@@ -13,8 +13,9 @@ from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.init import GaussianInit
+from stagewise.intervention import AblateHead, Edit, PatchEdge
 from stagewise.measurement.engine import measure
-from stagewise.probe import AbstractProbe, Reading, View
+from stagewise.probe import AbstractProbe, Quantity, Reading, View
 from stagewise.probes import HeadAblation, MLPAblation, RestrictedContextKL
 from stagewise.probes.default_probes import default_probes
 from stagewise.tasks import RepeatedTokens
@@ -108,3 +109,35 @@ def test_a_probe_of_the_whole_batch_is_given_the_whole_batch() -> None:
         log_probs, _ = models.clean_pass(model, TASK.probe_batch(4, seed=0).tokens, ())
         (largest,) = table.query("step == @step and quantity == 'loss'")["value"]
         assert largest == pytest.approx(-torch.min(log_probs).item(), abs=SAME)
+
+
+@dataclasses.dataclass(frozen=True)
+class Patched(AbstractProbe):
+    """The effect of edges, as a probe of one's own asks for it."""
+
+    quantities: ClassVar[Mapping[str, Quantity]] = {"kl": Quantity("KL", "nats")}
+
+    def edits(self, architecture: Architecture) -> list[Edit]:
+        return [(PatchEdge(1, 0, by, AblateHead(0, 1, kind)),) for by in ("Q", "V") for kind in ("mean", "resample")]
+
+    def read(self, view: View) -> list[Reading]:
+        kl = torch.stack([one.kl for one in view.edited.values()], 1)
+        return [Reading("batch edit", kl, "kl", {"edit": range(4)})]
+
+
+def test_a_probe_may_patch_edges_in_slices_too(series: CheckpointSeries) -> None:
+    whole = measured(series, [Patched()])
+    assert (whole["value"] > 0).all()
+    assert_same(measured(series, [Patched()], memory=1), whole)
+
+
+def test_edges_are_patched_by_the_models_own_parameters_and_by_themselves(series: CheckpointSeries) -> None:
+    with pytest.raises(ValueError, match="in models that the lean pass covers"):
+        measured(series, [Patched()], by_hooks=True)
+
+    class Mixed(Patched):
+        def edits(self, architecture: Architecture) -> list[Edit]:
+            return [(*edit, AblateHead(0, 0)) for edit in super().edits(architecture)]
+
+    with pytest.raises(ValueError, match="holds nothing else"):
+        measured(series, [Mixed()])
