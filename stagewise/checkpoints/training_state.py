@@ -23,6 +23,10 @@ AGAIN = "Restore it, or delete it and train again: that starts over, and gives t
 """Advice for a damaged file of a run."""
 
 
+WITHOUT_STATE = "Delete it: a replay then starts from an earlier state"
+"""Advice for a damaged state."""
+
+
 def is_complete(folder: Path, plan: TrainPlan) -> bool:
     """Whether nothing is left to train.
 
@@ -34,6 +38,7 @@ def is_complete(folder: Path, plan: TrainPlan) -> bool:
         return False
     for file in files:
         check(file, AGAIN)
+    _check_states(folder)
     return len(read_parquet(files[-1], AGAIN)) >= plan.steps
 
 
@@ -41,6 +46,11 @@ def _files_up_to(folder: Path, plan: TrainPlan, step: int) -> list[Path]:
     """Return the checkpoints up to a step, and the metrics."""
     saved = (run_folder.checkpoint_file(folder, each) for each in plan.saved_steps if each <= step)
     return [*saved, folder / run_folder.METRICS]
+
+
+def _check_states(folder: Path) -> None:
+    for step in state_steps(folder):
+        check(run_folder.state_file(folder, step), WITHOUT_STATE)
 
 
 def save(
@@ -117,6 +127,7 @@ def resume(
         return 0, []  # some were deleted: from the start again, it gives the same bits
     for file in past:
         check(file, AGAIN)
+    _check_states(folder)
     models.load(model, run_folder.read_checkpoint(folder, state["step"]))
     if state["step"] < plan.steps:
         optimiser.load_state_dict(state["optimiser"])
@@ -149,7 +160,7 @@ def rewind(
     if not kept:
         return 0
     path = run_folder.state_file(folder, kept[-1])
-    state = run_folder.read_resume(path, "Delete it: a replay then starts from an earlier state")
+    state = run_folder.read_resume(path, WITHOUT_STATE)
     _check_way(folder, state, way, f"replay it there, or delete {run_folder.STATES} in it to replay from step 0")
     models.load(model, run_folder.read_checkpoint(folder, state["step"]))
     optimiser.load_state_dict(state["optimiser"])

@@ -6,6 +6,7 @@ import glob
 import json
 import os
 import platform
+import re
 import secrets
 import shutil
 import time
@@ -126,7 +127,11 @@ def _explained(reason: BaseException, path: Path, partial: Path) -> OSError | No
     """Return the error that says what the system refused, None where the reason is another."""
     if not isinstance(reason, Exception):
         return None
-    code = reason.errno if isinstance(reason, OSError) else _refusal(partial)
+    if isinstance(reason, OSError):
+        code = reason.errno
+    else:  # libraries in Rust write the system's number into the text
+        named = re.search(r"\(os error (\d+)\)", str(reason))
+        code = int(named[1]) if named else _refusal(partial)
     if code in FULL or os.strerror(errno.ENOSPC) in str(reason):
         what = "the disk is full" if code != errno.EFBIG else "the system allows no larger file"
         return OSError(

@@ -45,6 +45,17 @@ def test_a_finished_run_with_a_damaged_file_says_so(name: str, damage: str, copy
     assert "\n" not in str(refused.value)
 
 
+def test_a_damaged_state_that_only_a_replay_reads_is_named_too(copy: Path, small_recipe: Recipe) -> None:
+    path = state_file(copy, state_steps(copy)[0])
+    intact = path.read_bytes()
+    spoil(path)
+    with pytest.raises(ValueError, match=rf"{path.name} is damaged: .* Delete it: a replay then starts"):
+        train(small_recipe, copy, progress=False)
+    checkpoint_file(copy, small_recipe.plan.steps).unlink()
+    train(small_recipe, copy, progress=False)  # from the start, which makes it again
+    assert path.read_bytes() == intact
+
+
 def test_a_finished_run_needs_no_state_to_resume_from(copy: Path, small_recipe: Recipe) -> None:
     (copy / RESUME).unlink()
     before = {path: path.stat().st_mtime_ns for path in copy.rglob("*")}

@@ -66,6 +66,16 @@ def test_a_full_disk_is_called_so(tmp_path: Path, error: Exception) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_a_limit_that_a_library_names_by_number_is_called_so(tmp_path: Path) -> None:
+    def save(partial: Path) -> None:
+        partial.write_bytes(b"half")
+        raise RuntimeError("Error while serializing: I/O error: File too large (os error 27)")
+
+    with pytest.raises(OSError, match=r"the system allows no larger file. What was there before") as caught:
+        write(tmp_path / "file", save)
+    assert caught.value.errno == errno.EFBIG
+
+
 def test_json_comes_back(tmp_path: Path) -> None:
     value = {"a": [1, 2.5, None], "ü": "é"}
     assert json.loads(write_json(tmp_path / "x.json", value).read_text(encoding="utf8")) == value
