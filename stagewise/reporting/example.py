@@ -48,7 +48,7 @@ def write_example(
     few = dataclasses.replace(series, steps=steps, source=series.source and series.source.only(steps))
     table = measure(few, [MeanPattern(POSITIONS)], one, device=device, resamples=0, progress=False)
     heads, maps = heads_in(table), np.stack([patterns(table, step, None) for step in steps])
-    places = moved_most(maps[[0, -1]], CIRCUITSVIS_VALUES // maps[0, 0].size)
+    places = moved_most(maps[[0, -1]], CIRCUITSVIS_VALUES // (maps[0, 0].size * len(shown)))
     (tokens,) = one.tokens[:, : maps.shape[-1]]
     vectors = tokens.is_floating_point()
     words = [str(position) for position in range(len(tokens))] if vectors else task.as_text(tokens.tolist())

@@ -19,7 +19,7 @@ from stagewise.table import head_label, heads_in
 
 MAPS = ("MeanPattern.attention",)
 
-VIEWER_VALUES = 1_500_000
+VIEWER_VALUES = 1_300_000
 """Attention values that the viewer holds, one byte each."""
 
 SIDE = 32
@@ -32,7 +32,7 @@ BOUNDARIES = 5
 """Boundaries that circuitsvis shows beside the last checkpoint."""
 
 CIRCUITSVIS_VALUES = 60_000
-"""Attention values of a checkpoint that are handed to circuitsvis, as text."""
+"""Attention values that are handed to circuitsvis, as text, in all its views together."""
 
 DIGITS = 4
 """Of these values."""
@@ -178,7 +178,7 @@ def _of_means(measured: Measured, steps: Sequence[int], chosen: Sequence[int]) -
     heads = heads_in(measured.only(MAPS).table)
     ends = np.stack([_maps(measured, step) for step in (steps[0], steps[-1])])
     size = ends[0, 0].size
-    places = moved_most(ends, CIRCUITSVIS_VALUES // size)
+    places = moved_most(ends, CIRCUITSVIS_VALUES // (size * len(chosen)))
     if not places:
         return Shown([], [], {}, f"<p>A map holds {size:,} values: too many to show here with circuitsvis.</p>")
     left_out = "" if len(places) == len(heads) else f" The {len(places)} of {len(heads)} heads that moved most."
