@@ -46,10 +46,22 @@ def _contested(curves: dict[tuple[object, ...], Curve], row: dict[Any, Any]) -> 
     if (identity := _identity(row["probe"], row["quantity"], labels)) not in curves:
         raise ValueError(f"the table has no curve of {row['probe']}.{row['quantity']} {labels}")
     steps, values = curves[identity].steps, curves[identity].rows["value"].to_numpy(float)
-    ends = change_points(steps, values, row["noise"])
-    first = max(int(np.searchsorted(steps, row["t10"])) - 1, 0)
-    last = min(int(np.searchsorted(steps, row["t90"])) + 1, len(steps) - 1)
-    return not bool(((ends > first) & (ends <= last)).any())
+    return not breaks(steps, values, row["noise"], row["t10"], row["t90"])
+
+
+def breaks(steps: np.ndarray, values: np.ndarray, noise: float, t10: float, t90: float) -> bool:
+    """Return whether a segment of a curve ends between the checkpoint before a step and the one behind another.
+
+    Args:
+        steps: ascending.
+        values: finite.
+        noise: standard deviation of the values about the segments.
+        t10: the first step.
+        t90: the last one.
+    """
+    ends = change_points(steps, values, noise)
+    first, last = np.searchsorted(steps, [t10, t90])
+    return bool(((ends > first - 1) & (ends <= last + 1)).any())
 
 
 def change_points(steps: np.ndarray, values: np.ndarray, noise: float) -> np.ndarray:
