@@ -47,14 +47,6 @@ class Noise(NamedTuple):
         result[..., :-1] -= self.correlation * result[..., 1:]
         return np.asarray(result / _deviation(self.growth, curves.shape[-1]))
 
-    def log_likelihood(self, squares: np.ndarray, n: int, freedom: int | None = None) -> np.ndarray:
-        """Return the likelihood of noise whose level is estimated, from the sum of whitened squares.
-
-        `freedom` counts the checkpoints that the fit leaves; all where it is None.
-        """
-        determinant = 0.5 * (n - 1) * np.log(1 - self.correlation**2) + np.log(_deviation(self.growth, n)).sum()
-        return np.asarray(-0.5 * (freedom or n) * np.log(squares / n) - determinant)
-
 
 WHITE = Noise(0.0, 0.0)
 KINDS = tuple(Noise(correlation, growth) for correlation in CORRELATIONS for growth in GROWTHS)
@@ -66,10 +58,27 @@ def _deviation(growth: float, n: int) -> np.ndarray:
     return np.exp(growth * np.linspace(-0.5, 0.5, n))
 
 
+def log_likelihood(
+    squares: np.ndarray, n: int, correlation: float | np.ndarray, freedom: int | np.ndarray | None = None
+) -> np.ndarray:
+    """Return the likelihood of n values of noise whose level is estimated, from the sum of whitened squares.
+
+    `freedom` counts the checkpoints that the fit leaves; all where it is None.
+    """
+    # The logarithms of the deviations, which would be part of the determinant, sum to zero.
+    determinant = 0.5 * (n - 1) * np.log(1 - correlation**2)
+    return np.asarray(-0.5 * (n if freedom is None else freedom) * np.log(squares / n) - determinant)
+
+
 def likelihoods(residuals: np.ndarray, floor: np.ndarray) -> np.ndarray:
     """Return the likelihood of each kind of noise for rows of residuals: [kind, curve]."""
-    n = residuals.shape[-1]
-    return np.stack([kind.log_likelihood((kind.whitened(residuals) ** 2).sum(-1) + floor, n) for kind in KINDS])
+    n, correlation = residuals.shape[-1], np.array(CORRELATIONS)[:, None, None]
+    level = residuals / np.stack([_deviation(growth, n) for growth in GROWTHS])[:, None]
+    # The sum of squares of whitened rows, for all correlations from the same four sums.
+    first, later, former = level[..., 0] ** 2, (level[..., 1:] ** 2).sum(-1), (level[..., :-1] ** 2).sum(-1)
+    along = (level[..., 1:] * level[..., :-1]).sum(-1)
+    squares = first + (later - 2 * correlation * along + correlation**2 * former) / (1 - correlation**2)
+    return log_likelihood(squares + floor, n, correlation).reshape(len(KINDS), -1)
 
 
 def without_outliers(curves: np.ndarray) -> np.ndarray:

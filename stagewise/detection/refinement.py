@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stagewise.detection.curve_noise import KINDS, Noise
+from stagewise.detection.curve_noise import KINDS, Noise, log_likelihood
 from stagewise.detection.scan import COLLINEAR, Bases, design, scanned, whiten
 from stagewise.detection.shapes import AFTER, BEFORE, RAMP, WIDEST, Shapes, joined
 from stagewise.table import LEVEL
@@ -142,30 +142,31 @@ def _plausible(context: Context, columns: np.ndarray, shape: Shapes) -> list[Noi
     moved = [shape._replace(middle=shape.middle + sign * spacing / 4).at(u)[0] for sign in (-1, 1)]
     wider = [shape._replace(width=shape.width * by, tail=shape.tail / by).at(u)[0] for by in (0.8, 1.25)]
     stack = np.stack([*columns, shape.at(u)[0], moved[1] - moved[0], wider[1] - wider[0]])
-    restricted = np.array([_restricted(context.curve, stack, noise, context.floor) for noise in KINDS])
+    restricted = _restricted(context.curve, stack, context.floor)
     order = np.argsort(-restricted)[:MOST_NOISES]
     return [KINDS[k] for k in order if restricted[k] > restricted.max() - PLAUSIBLE]
 
 
-def _restricted(curve: np.ndarray, stack: np.ndarray, noise: Noise, floor: float) -> float:
-    """Return the restricted (residual) log likelihood of a kind of noise."""
-    values, sizes, _ = np.linalg.svd(noise.whitened(stack).T, full_matrices=False)
-    kept = sizes > COLLINEAR * sizes[0]
-    whitened = noise.whitened(curve)
-    squares = (whitened**2).sum() - ((values.T @ whitened)[kept] ** 2).sum()
-    n, freedom = len(curve), max(len(curve) - int(kept.sum()), 3)
-    likelihood = noise.log_likelihood(np.asarray(max(float(squares), 0.0) + floor), n, freedom)
-    return float(likelihood - np.log(sizes[kept]).sum())
+def _restricted(curve: np.ndarray, stack: np.ndarray, floor: float) -> np.ndarray:
+    """Return the restricted (residual) log likelihood of each kind of noise beside columns [column, step]: [kind]."""
+    whitened = np.stack([noise.whitened(np.concatenate([stack, curve[None]])) for noise in KINDS])
+    products = whitened @ whitened.swapaxes(1, 2)
+    sizes, vectors = np.linalg.eigh(products[:, :-1, :-1])
+    kept = sizes > COLLINEAR**2 * sizes[:, -1:]
+    sizes = np.where(kept, sizes, 1.0)
+    along = (vectors.swapaxes(1, 2) @ products[:, :-1, -1:])[..., 0]
+    squares = products[:, -1, -1] - (kept * along**2 / sizes).sum(-1)
+    n, freedom = len(curve), (len(curve) - kept.sum(-1)).clip(min=3)
+    correlation = np.array([noise.correlation for noise in KINDS])
+    return log_likelihood(squares.clip(min=0) + floor, n, correlation, freedom) - 0.5 * np.log(sizes).sum(-1)
 
 
 def _weights(context: Context, columns: np.ndarray, shapes: Shapes, noises: list[Noise]) -> np.ndarray:
     values, n = shapes.at(context.basis.u), len(context.basis.u)
-    logs = [
-        noise.log_likelihood(
-            scanned(context.curve[None], whiten(columns, noise), values)[0] + context.floor, n, _freedom(context)
-        )
-        for noise in noises
-    ]
+    logs = []
+    for noise in noises:
+        squares = scanned(context.curve[None], whiten(columns, noise), values)[0] + context.floor
+        logs.append(log_likelihood(squares, n, noise.correlation, _freedom(context)))
     return np.asarray(_normalised(TEMPER * np.stack(logs).reshape(-1, shapes.number)[None]).sum((0, 1)))
 
 

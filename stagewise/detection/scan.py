@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stagewise.detection.curve_noise import KINDS, WHITE, Noise, likelihoods
+from stagewise.detection.curve_noise import KINDS, WHITE, Noise, likelihoods, log_likelihood
 from stagewise.detection.shapes import Shapes, backgrounds, grid
 
 COARSE, FINE = 2, 6
@@ -115,7 +115,7 @@ def scanned(curves: np.ndarray, whitened: Whitened, transitions: np.ndarray) -> 
 
 def _own(size: np.ndarray, within: np.ndarray) -> np.ndarray:
     """Return the squares of transitions outside the columns, infinite where these explain them: [background, ...]."""
-    own = size - (within**2).sum(1)
+    own = size - np.einsum("bct, bct -> bt", within, within)
     return np.where(own > COLLINEAR * size, own, np.inf)
 
 
@@ -175,8 +175,10 @@ def transition_fits(
         noise, whitened = KINDS[kind], _smooth(basis.steps, kind, fine=False).beside(beside)
         size, within = _candidates(basis.steps, kind)
         if len(beside):
-            others = noise.transposed(whitened.columns[:, 2:]) @ basis.transitions.T
-            within = np.concatenate([within, others], axis=1)
+            # One product of matrices: of a stack of single rows numpy makes as many slow ones.
+            others = noise.transposed(whitened.columns[:, 2:])
+            inside = others.reshape(-1, others.shape[-1]) @ basis.transitions.T
+            within = np.concatenate([within, inside.reshape(*others.shape[:2], -1)], axis=1)
         own, best = _own(size, within), []
         for curve in part:
             values = noise.whitened(curve[None])
@@ -213,21 +215,25 @@ def _best(
     columns: Callable[[int, int], np.ndarray],
 ) -> Fits:
     """Fit, estimate the noise from the residuals, and fit again; return the most likely of all rounds and starts."""
-    m, n = curves.shape
+    m = len(curves)
     best = Fits(np.full(m, -np.inf), np.zeros(m, int), np.zeros(m, int), np.zeros(m, int))
+    # A curve is fitted once with each kind of noise, and what its residuals then look like is remembered.
+    following = np.full((len(KINDS), m), -1)
     for start in starts:
         kind = start
         for _ in range(rounds):
-            residuals = np.empty((m, n))
-            for k in np.unique(kind):
-                (rows,) = np.nonzero(kind == k)
+            new = following[kind, np.arange(m)] < 0
+            for k in np.unique(kind[new]):
+                (rows,) = np.nonzero(new & (kind == k))
                 squares, background, shape = fit(curves[rows], int(k))
-                likelihood = KINDS[k].log_likelihood(squares + floor[rows], n)
+                likelihood = log_likelihood(squares + floor[rows], curves.shape[1], KINDS[k].correlation)
+                residuals = curves[rows].copy()
                 for i, row in enumerate(rows):
                     chosen = columns(int(background[i]), int(shape[i]))
-                    residuals[row] = curves[row] - coefficients(curves[row], chosen, KINDS[k]) @ chosen
+                    residuals[i] -= coefficients(curves[row], chosen, KINDS[k]) @ chosen
                     if likelihood[i] > best.likelihood[row]:
                         for column, value in zip(best, (likelihood[i], k, background[i], shape[i]), strict=True):
                             column[row] = value
-            kind = likelihoods(residuals, floor).argmax(0)
+                following[k, rows] = likelihoods(residuals, floor[rows]).argmax(0)
+            kind = following[kind, np.arange(m)]
     return best

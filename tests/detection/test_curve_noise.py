@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stagewise.detection.curve_noise import KINDS, Noise, likelihoods, without_outliers
+from stagewise.detection.curve_noise import KINDS, Noise, likelihoods, log_likelihood, without_outliers
 from stagewise.detection.noise import correlated_noise
 
 GENERATOR = np.random.default_rng(0)
@@ -31,7 +31,14 @@ def test_the_likelihood_is_that_of_a_normal_distribution() -> None:
     squares = float(values @ np.linalg.solve(covariance, values))
     assert (kind.whitened(values) ** 2).sum() == pytest.approx(squares)
     expected = -0.5 * n * np.log(squares / n) - 0.5 * np.linalg.slogdet(covariance)[1]
-    assert float(kind.log_likelihood(np.asarray(squares), n)) == pytest.approx(expected)
+    assert float(log_likelihood(np.asarray(squares), n, 0.5)) == pytest.approx(expected)
+
+
+def test_likelihoods_of_all_kinds_are_those_of_their_whitened_residuals() -> None:
+    residuals, floor = GENERATOR.standard_normal((3, 50)), np.array([0.0, 0.1, 2.0])
+    for kind, row in zip(KINDS, likelihoods(residuals, floor), strict=True):
+        squares = (kind.whitened(residuals) ** 2).sum(-1) + floor
+        assert row == pytest.approx(log_likelihood(squares, 50, kind.correlation), rel=1e-12)
 
 
 @pytest.mark.parametrize("width", [1, 2, 3])
