@@ -87,13 +87,13 @@ class StageCriteria:
     """The least number of checkpoints up to a tenth of an onset's way, as many as must follow it: with fewer it is not
     known what the curve did before. On logarithmic spacing the first steps of training are none."""
 
-    slow: Number = 0.4
+    slow: Number = 0.2
     """Correlation between checkpoints from which noise may be slow enough to look like a transition."""
 
-    walk: Number = 3.0
-    """With such noise, the least change over what a random walk with the curve's own steps makes in as many
-    checkpoints. Rows "random walk" and "slow OU" have false onsets in .20 to .25 without it, and .1 with it; row "tail
-    t^-2, AR .6, linear" loses a tenth."""
+    walk: Number = 1.5
+    """With such noise, how far the change exceeds the largest of a random walk with the curve's own steps, in
+    deviations of a stretch as long. Rows "random walk" and "slow OU" have false onsets in .14 without it, and .05 with
+    it; rows "AR .6, lin" find one in fourteen fewer."""
 
     lasting: Number = 0.5
     """The least part of a transition that no other one undoes while it lasts: else both are a spike. Rows "two outlying

@@ -89,14 +89,14 @@ def without_outliers(curves: np.ndarray) -> np.ndarray:
     size = 2 * LONGEST + 1
     if curves.shape[-1] < 2 * size:
         return curves
-    middle = median_filter(curves, size=(1, size), mode="nearest")
-    # Near an end a median over seven would hold fewer values of one side.
-    middle[:, :LONGEST], middle[:, -LONGEST:] = curves[:, :LONGEST], curves[:, -LONGEST:]
-    away = curves - middle
+    away = curves - _running_median(curves)
     moves = 1.4826 * np.median(np.abs(np.diff(curves, axis=-1)), axis=-1, keepdims=True)
     spread = median_abs_deviation(away[:, LONGEST:-LONGEST], axis=-1, scale="normal")[:, None]
     limit = STANDS_OUT * np.maximum(moves, spread)
-    cleaned = np.where(np.abs(away) > limit, middle, curves)
+    suspects = np.abs(away) > limit
+    # On a steep part a spike moves the median of its neighbours, too: taken again, it has a line in place of the spike.
+    middle = _running_median(_bridged(curves, suspects))
+    cleaned = np.where(suspects & (np.abs(curves - middle) > limit), middle, curves)
     # Whether two values at the end begin a new level or are outliers cannot be told.
     level, steady = (
         np.median(cleaned[:, -5:-2], -1, keepdims=True),
@@ -104,3 +104,18 @@ def without_outliers(curves: np.ndarray) -> np.ndarray:
     )
     cleaned[:, -2:] = np.where(steady & (np.abs(cleaned[:, -2:] - level) > limit), level, cleaned[:, -2:])
     return cleaned
+
+
+def _running_median(curves: np.ndarray) -> np.ndarray:
+    middle = median_filter(curves, size=(1, 2 * LONGEST + 1), mode="nearest")
+    # Near an end a median over seven would hold fewer values of one side.
+    middle[:, :LONGEST], middle[:, -LONGEST:] = curves[:, :LONGEST], curves[:, -LONGEST:]
+    return np.asarray(middle)
+
+
+def _bridged(curves: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """Return curves with some values replaced by lines between those that stay."""
+    result, places = curves.copy(), np.arange(curves.shape[-1])
+    for row, leaves in zip(result, out, strict=True):
+        row[leaves] = np.interp(places[leaves], places[~leaves], row[~leaves])
+    return result

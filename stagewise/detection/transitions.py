@@ -32,8 +32,9 @@ class Transition(NamedTuple):
     and `after` are levels of the fit, `noise` the deviation of the innovations. `prominence` is the speed in the
     transition over the faster one before and after it, in value per step; `net` the change of the whole fit over it, as
     a part of `size`: another transition at the same time may undo it; `preceding` counts the checkpoints up to t10.
-    `correlation` is that of the noise between checkpoints, and `walk` the change from t10 to t90 over what a random
-    walk with the curve's own steps makes in as many checkpoints.
+    `correlation` is that of the noise between checkpoints. `walk` holds the change from t10 to t90 against a random
+    walk with the curve's own steps: in deviations of what that makes in as many checkpoints, beyond the largest that is
+    expected in any stretch as long.
     """
 
     size: float
@@ -200,9 +201,10 @@ class _Search:
         )
 
     def _walk(self, times: np.ndarray, change: float) -> float:
-        inside = (self.basis.u >= times[0, 0]) & (self.basis.u <= times[2, 0])
+        length = ((self.basis.u >= times[0, 0]) & (self.basis.u <= times[2, 0])).sum() + 1
         step = float(median_abs_deviation(np.diff(self.curve), scale="normal"))
-        return abs(change) / (step * float(np.sqrt(inside.sum() + 1))) if step > 0 else float("inf")
+        largest = float(np.sqrt(2 * np.log(max(len(self.curve) / length, 1.0))))
+        return abs(change) / (step * float(np.sqrt(length))) - largest if step > 0 else float("inf")
 
     def _prominence(self, j: int, background: np.ndarray, size: float, times: np.ndarray) -> float:
         """Return the speed of the fit inside the transition over the faster of those before and after it."""

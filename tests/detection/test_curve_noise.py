@@ -48,3 +48,11 @@ def test_an_outlier_that_returns_is_taken_out_and_a_step_stays(width: int) -> No
     spike = step + 0.5 * np.isin(np.arange(60), np.arange(45, 45 + width))
     assert without_outliers(step[None])[0] == pytest.approx(step, abs=0.06)
     assert without_outliers(spike[None])[0] == pytest.approx(step, abs=0.06)
+
+
+@pytest.mark.parametrize("width", [1, 2, 3])
+@pytest.mark.parametrize("at", [12, 20, 30])
+def test_a_spike_on_a_steep_part_leaves_nothing(at: int, width: int) -> None:
+    falling = 2 * np.exp(-np.arange(60) / 8) + 0.005 * np.random.default_rng(4).standard_normal(60)
+    spike = falling + 0.8 * np.isin(np.arange(60), np.arange(at, at + width))
+    assert without_outliers(spike[None])[0] == pytest.approx(falling, abs=0.06)

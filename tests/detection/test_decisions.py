@@ -26,7 +26,7 @@ def test_a_transition_that_meets_every_criterion_is_an_onset() -> None:
         ({"size": 0.05}, OnsetVerdict.SMALL),
         ({"net": 0.1}, OnsetVerdict.SPIKE),
         ({"preceding": 2}, OnsetVerdict.EARLY),
-        ({"correlation": 0.7, "walk": 2.0}, OnsetVerdict.WANDERS),
+        ({"correlation": 0.3, "walk": 1.0}, OnsetVerdict.WANDERS),
         ({"noise": 0.5}, OnsetVerdict.NOISE),
         ({"shape": SHAPE._replace(width=np.array([2.0]))}, OnsetVerdict.GRADUAL),
         ({"prominence": 1.1}, OnsetVerdict.COMMON),
