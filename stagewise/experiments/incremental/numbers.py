@@ -9,7 +9,7 @@ import pandas as pd
 from stagewise.detection.frames import families
 from stagewise.experiments.incremental.published import CONTEXTS, HEADS, LEVELS, LOOKED_AT, PUBLISHED
 from stagewise.experiments.incremental.recipes import FIGURES, variants
-from stagewise.experiments.incremental.summary import over_seeds
+from stagewise.experiments.incremental.summary import boundaries, over_seeds
 from stagewise.experiments.published import bounds, number
 from stagewise.recipe import Recipe
 from stagewise.reporting.measured import Measured
@@ -98,26 +98,25 @@ def kl_rows(figure: str, name: str, run: Measured) -> list[dict[str, str]]:
     kl = select(run.table, "KLToReference", "kl")
     nested = families(kl)["nested"]
     rows = []
-    published = _in_stages(LEVELS.get(figure, ()), stage_ends(run))
-    for i, (step, text) in enumerate(published.items(), start=1):
+    for i, step in stage_ends(run).items():
         values = kl[kl["step"] == step].set_index("reference")["value"]
         what = f"{name}: KL to {', '.join(nested)}, end of stage {i}, step {step}"
-        rows.append(number(what, text, ", ".join(f"{values[reference]:.2f}" for reference in nested)))
+        ours = ", ".join(f"{values[reference]:.2f}" for reference in nested)
+        rows.append(number(what, _in_stage(LEVELS.get(figure, ()), i), ours))
     return rows
 
 
 def head_rows(figure: str, name: str, run: Measured) -> list[dict[str, str]]:
     """Return each head's attention masses on the groups, where the stages end and at the steps of the figure."""
     masses = select(run.table, "AttentionTo", "mass")
-    ends = {step: i for i, step in enumerate(stage_ends(run), start=1)}
-    published = _in_stages(HEADS.get(figure, ()), list(ends))
+    ends = {step: i for i, step in stage_ends(run).items()}
     steps = sorted({*ends, *(_nearest(masses["step"], step) for step in LOOKED_AT.get(figure, ()))})
     rows = []
     for step in steps:
         at = f"end of stage {ends[step]}, step {step}" if step in ends else f"step {step}"
         what = f"{name}: heads' largest groups, {at}"
-        ours = ", ".join(owners(masses[masses["step"] == step]))
-        rows.append(number(what, published.get(step, "-"), ours))
+        published = _in_stage(HEADS.get(figure, ()), ends[step]) if step in ends else "-"
+        rows.append(number(what, published, ", ".join(owners(masses[masses["step"] == step]))))
     return rows
 
 
@@ -167,15 +166,15 @@ def offset_rows(name: str, table: pd.DataFrame, recipe: Recipe) -> list[dict[str
     ]
 
 
-def stage_ends(run: Measured) -> list[int]:
-    """Return the step at which each stage ends, the last checkpoint included."""
-    return [int(run.table["step"].max())] if run.stages is None else run.stages.table["end"].astype(int).tolist()
+def stage_ends(run: Measured) -> dict[int, int]:
+    """Return the step at which each stage ends by the number of its reference; that of the complete one is the last."""
+    kl = select(run.table, "KLToReference", "kl")
+    ends = {} if run.stages is None else {i: int(row["step"]) for i, row in boundaries(run.stages).items()}
+    return ends | {len(families(kl)["nested"]): int(run.table["step"].max())}
 
 
-def _in_stages(published: Sequence[str], ends: Sequence[int]) -> dict[int, str]:
-    """Return what is published of each stage by the step at which it ends here; the last stage is the last."""
-    texts = [published[i] if i < len(published) else "-" for i in range(len(ends))]
-    return dict(zip(ends, [*texts[:-1], published[-1] if published else "-"], strict=True))
+def _in_stage(published: Sequence[str], i: int) -> str:
+    return published[i - 1] if i <= len(published) else "-"
 
 
 def _largest(rows: pd.DataFrame) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from stagewise.detection.frames import families
-from stagewise.detection.stages import find_stages, stages_of
+from stagewise.detection.stages import Stages, find_stages, stages_of
 from stagewise.experiments.incremental.early_stopping import early_stop
 from stagewise.experiments.published import mean_over
 from stagewise.table import select
@@ -24,13 +24,13 @@ def run_numbers(table: pd.DataFrame, folder: Path | None = None) -> dict[str, An
 
     Returns:
         Beside the fields of `EarlyStop` (`completed` only where there are trained baselines): `stages`, their number;
-        `final_kl`, nats, to the complete reference at the last checkpoint; and of every stage but the last its
-        `end_1`, with the interval `end_1_lo`, `end_1_hi`.
+        `final_kl`, nats, to the complete reference at the last checkpoint; and of every boundary its `end_1`, with the
+        interval `end_1_lo`, `end_1_hi`, counted by its reference: a run may have the second without the first.
     """
     stages = stages_of(table, folder=folder) or find_stages(table)
     ends = {
-        f"end_{row['stage']}{bound}": int(row[f"end{bound}"])
-        for row in stages.table.iloc[:-1].to_dict("records")
+        f"end_{i}{bound}": int(row[bound.strip("_") or "step"])
+        for i, row in boundaries(stages).items()
         for bound in ("", "_lo", "_hi")
     }
     kl = select(table, "KLToReference", "kl")
@@ -40,6 +40,13 @@ def run_numbers(table: pd.DataFrame, folder: Path | None = None) -> dict[str, An
     if not best["completed"]:  # no restricted-context model to compare with
         del best["completed"]
     return {**best, "stages": len(stages), "final_kl": final, **ends}
+
+
+def boundaries(stages: Stages) -> dict[int, dict[str, Any]]:
+    """Return the turning points that end a stage, by the number of their nested reference, from 1 on."""
+    numbers = {name: i for i, name in enumerate(stages.references, start=1)}
+    rows = stages.turning_points.to_dict("records")
+    return {numbers[row["reference"]]: row for row in rows if row["boundary"]}
 
 
 def over_seeds(summary: pd.DataFrame) -> pd.DataFrame:

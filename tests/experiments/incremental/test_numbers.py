@@ -3,7 +3,9 @@
 import pandas as pd
 import pytest
 
+from stagewise.detection.stages import find_stages
 from stagewise.experiments.incremental import numbers
+from stagewise.experiments.incremental.published import LEVELS
 from stagewise.experiments.incremental.recipes import FIGURES, variants
 from stagewise.reporting.measured import Measured
 from stagewise.table import conformed, in_order
@@ -95,10 +97,23 @@ def test_a_figure_has_the_rows_of_its_kind(figure: str, expected: set[str]) -> N
         assert "0.75, 0.50, 0.25" in [row["ours"] for row in rows]
 
 
-@pytest.mark.parametrize(
-    ("ends", "expected"),
-    [((5,), ["c"]), ((5, 9), ["a", "c"]), ((5, 7, 9), ["a", "b", "c"]), ((1, 2, 3, 4), ["a", "b", "c", "c"])],
-)
-def test_the_last_stage_stands_beside_the_last_published_one(ends: tuple[int, ...], expected: list[str]) -> None:
-    assert list(numbers._in_stages(("a", "b", "c"), ends).values()) == expected
-    assert set(numbers._in_stages((), ends).values()) == {"-"}
+def test_a_stage_is_counted_by_its_reference_where_the_one_before_has_no_boundary() -> None:
+    steps = list(range(0, 1000, 20))
+    curves = {
+        "A*_1": [3 - step / 1000 for step in steps],
+        "A*_1:2": [abs(step - 300) / 300 + 0.2 for step in steps],
+        "A*_1:3": [3 - 0.9 * step / 330 if step <= 300 else 1 - step / 1000 for step in steps],
+    }
+    table = tidy(
+        [
+            {"run": "a", "step": step, "probe": "KLToReference", "quantity": "kl", "reference": name, "nested": i,
+             "value": value}
+            for i, (name, curve) in enumerate(curves.items(), start=1)
+            for step, value in zip(steps, curve, strict=True)
+        ]
+    )  # fmt: skip
+    stages = find_stages(table)
+    run = Measured({}, None, table, stages, {}, 0)
+    assert stages.turning_points.query("boundary")["reference"].to_list() == ["A*_1:2"]
+    assert numbers.stage_ends(run) == {2: 300, 3: 980}
+    assert [row["published"] for row in numbers.kl_rows("1", "a", run)] == list(LEVELS["1"][1:])
