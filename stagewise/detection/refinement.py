@@ -158,7 +158,8 @@ def _restricted(curve: np.ndarray, stack: np.ndarray, floor: float) -> np.ndarra
     squares = products[:, -1, -1] - (kept * along**2 / sizes).sum(-1)
     n, freedom = len(curve), (len(curve) - kept.sum(-1)).clip(min=3)
     correlation = np.array([noise.correlation for noise in KINDS])
-    return log_likelihood(squares.clip(min=0) + floor, n, correlation, freedom) - 0.5 * np.log(sizes).sum(-1)
+    likelihood = log_likelihood(squares.clip(min=0) + floor, n, correlation, freedom)
+    return np.asarray(likelihood - 0.5 * np.log(sizes).sum(-1))
 
 
 def _weights(context: Context, columns: np.ndarray, shapes: Shapes, noises: list[Noise]) -> np.ndarray:

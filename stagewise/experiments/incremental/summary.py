@@ -1,5 +1,6 @@
 """A sweep in numbers: a row a run, then a mean and an interval over its seeds for every variant."""
 
+from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ def run_numbers(table: pd.DataFrame, folder: Path | None = None) -> dict[str, An
     return {**best, "stages": len(stages), "final_kl": final, **ends}
 
 
-def boundaries(stages: Stages) -> dict[int, dict[str, Any]]:
+def boundaries(stages: Stages) -> dict[int, Mapping[Hashable, Any]]:
     """Return the turning points that end a stage, by the number of their nested reference, from 1 on."""
     numbers = {name: i for i, name in enumerate(stages.references, start=1)}
     rows = stages.turning_points.to_dict("records")
