@@ -35,7 +35,8 @@ class InitialWeights:
     """What a model starts from, as data.
 
     Args:
-        tensors: every parameter's values, in the requested shapes.
+        tensors: every parameter's values, in the requested shapes. A further name, as "blocks.0.hook_resid_mid.w", adds
+            a parameter to a hook point: it trains and is saved like any other, and the hook reads it as `hook.w`.
         frozen: names of the parameters that do not train.
         hooks: hook name -> a function of its activation and hook point, permanent in the model.
     """
