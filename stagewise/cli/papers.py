@@ -60,7 +60,7 @@ def run_scan_and_snap(
     layers: Annotated[int | None, typer.Option(help="7: layers, 1 for its upper row, 3 for its lower one")] = None,
     checkpoints: Annotated[
         int | None,
-        typer.Option(help="7, 10: checkpoints of a run at most, 46 MB each; 12 of 7 and none of 10 if not given"),
+        typer.Option(help="7, 10: checkpoints of a run at most, 47 MB each; 12 of 7 and none of 10 if not given"),
     ] = None,
     quiet: Quiet = False,
 ) -> None:
@@ -84,7 +84,7 @@ def run_wikitext_baseline(
     rate: Annotated[float, typer.Option(help="Adam's learning rate")] = 1e-3,
     steps: Annotated[int, typer.Option(help="minibatches")] = 1000,
     seed: Annotated[int, typer.Option(help="of the weights, as published, and of dropout")] = 1,
-    checkpoints: Annotated[int, typer.Option(help="at most, 46 MB each, for `stagewise report`; 0 for none")] = 12,
+    checkpoints: Annotated[int, typer.Option(help="at most, 47 MB each, for `stagewise report`; 0 for none")] = 12,
     quiet: Quiet = False,
 ) -> None:
     """Train the WikiText model of Scan and Snap's released code by Adam; ten minutes of one core."""

@@ -54,7 +54,7 @@ def figure_10(
         data: folder of the text; see `WikiText`.
         steps: minibatches in place of the setting's.
         seeds: how many in place of the setting's, from 1 on.
-        checkpoints: how many each run saves at most, 46 MB each: then its folder can be measured and reported on.
+        checkpoints: how many each run saves at most, 47 MB each: then its folder can be measured and reported on.
         progress: show a bar.
 
     Source: Tian et al. (2023), arXiv:2305.16380, Figure 10: one rate for all weights; its values are not recorded.

@@ -43,7 +43,7 @@ def figure_7(
         data: folder of the text; see `WikiText`.
         steps: minibatches; the maps are drawn at 0, 1/3, 2/3 and all of them.
         n_layers: 1 is the paper's upper row, 3 its lower one.
-        checkpoints: how many are saved at most, 46 MB each; 0 saves none.
+        checkpoints: how many are saved at most, 47 MB each; 0 saves none.
         progress: show a bar.
 
     Raises:

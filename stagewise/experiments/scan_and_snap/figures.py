@@ -47,7 +47,7 @@ def draw(
         data: the folder of text of figures 7 and 10; see `WikiText`.
         steps: minibatches of figures 7 and 10 in place of the setting's.
         layers: of figure 7: 1 by default, the paper's upper row; 3 is its lower row.
-        checkpoints: of each run of figures 7 and 10, 46 MB each: 12 of figure 7 by default, none of figure 10.
+        checkpoints: of each run of figures 7 and 10, 47 MB each: 12 of figure 7 by default, none of figure 10.
         setting: of figures 7 and 10: "small" for minutes of a core, or "paper".
         progress: show bars.
 

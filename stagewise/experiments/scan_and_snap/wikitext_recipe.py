@@ -9,7 +9,7 @@ from stagewise.recipe import Recipe, Seeds, TrainPlan
 from stagewise.tasks import WikiText
 
 CHECKPOINTS = 12
-"""Checkpoints of a run, where nobody says how many: step 0 and eleven others, 46 MB each at the published size."""
+"""Checkpoints of a run, where nobody says how many: step 0 and eleven others, 47 MB each at the published size."""
 
 DECADES = 2
 """Of steps up to the last one, over which checkpoints are spaced evenly in log(step)."""

@@ -31,7 +31,7 @@ def trajectory(
 
     Columns: `step, loss` (mean training loss since the row before), `validation_loss` (first and last row) and
     `entropy_0, entropy_1, ...`, the layers' attention entropy on the probe sequence of the validation text; nats.
-    It takes ten minutes of one core; an interrupted run resumes. Its checkpoints, `checkpoints` at most and 46 MB each,
+    It takes ten minutes of one core; an interrupted run resumes. Its checkpoints, `checkpoints` at most and 47 MB each,
     make the folder one that can be measured and reported on.
 
     Raises:
