@@ -15,7 +15,8 @@ from stagewise.experiments.scan_and_snap.wikitext_hooked import BaselineInit, ba
 from stagewise.experiments.scan_and_snap.wikitext_model import Baseline, positions
 from stagewise.intervention import AblateHead, RestrictContext
 from stagewise.measurement.engine import measure
-from stagewise.probe import pattern_hooks
+from stagewise.probe import AbstractProbe, pattern_hooks
+from stagewise.probes import DirectLogitAttribution, EdgeAttribution, MLPAblation
 from stagewise.probes.default_probes import default_probes
 from stagewise.recipe import describe, rebuild
 from stagewise.tasks import RepeatedTokens
@@ -117,6 +118,22 @@ def test_all_four_kinds_of_probes_read_it(n_layers: int) -> None:
     heads = table[table["probe"].isin(KINDS) & (table["probe"] != "RestrictedContextKL")].groupby("probe")["layer"]
     assert set(table["probe"]) >= KINDS
     assert heads.nunique().to_dict() == dict.fromkeys(KINDS - {"RestrictedContextKL"}, n_layers)
+
+
+@pytest.mark.parametrize(
+    ("probe", "message"),
+    [
+        (DirectLogitAttribution(), "hooks that stay with this model change its residual stream"),
+        (MLPAblation(), "AblateMLP does not do on the model what it says"),
+        (EdgeAttribution(), "edges between heads are patched and attributed in models that the lean pass covers"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_takes_the_residual_stream_for_a_sum_is_refused(probe: AbstractProbe, message: str) -> None:
+    state = hooked_weights(moved(3).state_dict())
+    series = CheckpointSeries("run", baseline(D_VOCAB, 3), (0,), lambda step: state)
+    with pytest.raises(ValueError, match=message):
+        measure(series, [probe], RepeatedTokens(D_VOCAB, 12).probe_batch(4, seed=0), resamples=5, progress=False)
 
 
 def test_the_record_names_the_initialisation_with_its_place() -> None:
