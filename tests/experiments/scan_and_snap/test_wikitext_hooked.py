@@ -120,6 +120,17 @@ def test_all_four_kinds_of_probes_read_it(n_layers: int) -> None:
     assert heads.nunique().to_dict() == dict.fromkeys(KINDS - {"RestrictedContextKL"}, n_layers)
 
 
+def test_the_record_names_the_initialisation_with_its_place() -> None:
+    made = baseline(D_VOCAB, 3, BaselineInit(2, 0.3))
+    assert rebuild(describe(made)) == made
+
+
+def test_another_config_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"BaselineInit needs layers of one head without norms"):
+        models.build(dataclasses.replace(full(4, 6), init=BaselineInit()))
+
+
+@pytest.mark.usefixtures("unchecked")  # the last test: a check of types asks for the refused readings first
 @pytest.mark.parametrize(
     ("probe", "message"),
     [
@@ -134,13 +145,3 @@ def test_what_takes_the_residual_stream_for_a_sum_is_refused(probe: AbstractProb
     series = CheckpointSeries("run", baseline(D_VOCAB, 3), (0,), lambda step: state)
     with pytest.raises(ValueError, match=message):
         measure(series, [probe], RepeatedTokens(D_VOCAB, 12).probe_batch(4, seed=0), resamples=5, progress=False)
-
-
-def test_the_record_names_the_initialisation_with_its_place() -> None:
-    made = baseline(D_VOCAB, 3, BaselineInit(2, 0.3))
-    assert rebuild(describe(made)) == made
-
-
-def test_another_config_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"BaselineInit needs layers of one head without norms"):
-        models.build(dataclasses.replace(full(4, 6), init=BaselineInit()))
