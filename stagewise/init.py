@@ -35,7 +35,8 @@ class InitialWeights:
     """What a model starts from, as data.
 
     Args:
-        tensors: every parameter's values, in the requested shapes.
+        tensors: every parameter's values, in the requested shapes. A further name, as "blocks.0.hook_resid_mid.w", adds
+            a parameter to a hook point: it trains and is saved like any other, and the hook reads it as `hook.w`.
         frozen: names of the parameters that do not train.
         hooks: hook name -> a function of its activation and hook point, permanent in the model.
     """
@@ -52,6 +53,11 @@ class AbstractInit(abc.ABC):
     def averaged(self) -> tuple[str, ...]:
         """Shell patterns of the parameters [head ...] whose gradients training averages over heads; none by default."""
         return ()
+
+    @property
+    def trained_by(self) -> str | None:
+        """The command that alone trains such a model, as one with dropout; None where `train` does."""
+        return None
 
     @abc.abstractmethod
     def initial(self, cfg: Config, shapes: Shapes, generator: Generator) -> InitialWeights:
@@ -137,6 +143,11 @@ class WithoutPositions(AbstractInit):
         """Those of the other initialisation."""
         return self.init.averaged
 
+    @property
+    def trained_by(self) -> str | None:
+        """That of the other initialisation."""
+        return self.init.trained_by
+
     def initial(self, cfg: Config, shapes: Shapes, generator: Generator) -> InitialWeights:
         """Return the other initialisation's weights with the positions taken away.
 
@@ -151,6 +162,19 @@ class WithoutPositions(AbstractInit):
         initial, name = self.init.initial(cfg, shapes, generator), "pos_embed.W_pos"
         tensors = {**initial.tensors, name: torch.zeros(*shapes[name])}
         return dataclasses.replace(initial, tensors=tensors, frozen=initial.frozen | {name})
+
+
+def check_trained_here(init: AbstractInit) -> None:
+    """Refuse to train a model by `train` that another command trains.
+
+    Raises:
+        ValueError: it is one, and the message names the command.
+    """
+    if init.trained_by is not None:
+        raise ValueError(
+            f"a model of {type(init).__name__} is trained by {init.trained_by} alone: `train` would make another "
+            "run. Folders of it can be measured and reported on"
+        )
 
 
 def _sinusoids(length: int, width: int) -> Tensor:

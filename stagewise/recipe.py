@@ -49,7 +49,7 @@ class Recipe:
 def describe(value: Any) -> Any:
     """Return a recipe, or a part of one, as plain JSON data; a dataclass becomes its fields and its type's name.
 
-    The type of a class from outside this library is "module:Class", so that `rebuild` finds it again.
+    The type of a class of an experiment, or from outside this library, is "module:Class": `rebuild` finds it again.
 
     Raises:
         ValueError: a value that JSON cannot hold, a torch.dtype for example.
@@ -70,13 +70,15 @@ def describe(value: Any) -> Any:
 
 
 def type_name(cls: type) -> str:
-    """Return what a class is called in run.json: its name, and of one from outside this library its module too.
+    """Return what a class is called in run.json: its name, and of one that only one place has its module too.
+
+    That is an experiment of this library, or another one.
 
     >>> type_name(Seeds)
     'Seeds'
     """
     module = cls.__module__
-    if module.split(".")[0] == "stagewise":
+    if module.split(".")[0] == "stagewise" and module.split(".")[1] != "experiments":
         return cls.__name__
     return f"{_script() if module in ('__main__', '__mp_main__') else module}:{cls.__name__}"
 
@@ -92,8 +94,8 @@ def rebuild(described: Any, classes: Iterable[type] = ()) -> Any:
 
     Args:
         described: plain data.
-        classes: the tasks (and initialisations) that may occur in it; one from outside this library, "module:Class", is
-            imported where it is not among them.
+        classes: the tasks (and initialisations) that may occur in it; one by "module:Class" is imported where it is not
+            among them.
 
     Raises:
         ValueError: a type is not among them and cannot be imported; the message names it.

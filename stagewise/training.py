@@ -17,7 +17,7 @@ from stagewise.checkpoints.digest import digest
 from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.checkpoints.training_state import Metrics as Metrics
 from stagewise.checkpoints.training_state import is_complete, resume, save
-from stagewise.init import by_pattern, matching
+from stagewise.init import by_pattern, check_trained_here, matching
 from stagewise.loss import training_loss
 from stagewise.models.clamps import Clamps
 from stagewise.models.fused import training_pass
@@ -55,9 +55,9 @@ def train(
         log: called with the step, the loss and the gradient norm of every update, as `wandb.log` can be.
 
     Raises:
-        ValueError: there is no such device or dtype here; the folder holds a run of another recipe, a damaged file, or
-            an unfinished run that another version, or another dtype, began and this one cannot resume; or `plan.rates`
-            names no parameter.
+        ValueError: there is no such device or dtype here; another command trains such a model; the folder holds a run
+            of another recipe, a damaged file, or an unfinished run that another version, or another dtype, began and
+            this one cannot resume; or `plan.rates` names no parameter.
         FloatingPointError: the loss or a weight is not finite; no such checkpoint is written, those before it remain.
         BlockingIOError: another process trains in the folder.
         OSError: a file could not be written; what was written before remains.
@@ -96,6 +96,7 @@ class Training(NamedTuple):
 
 def prepare(recipe: Recipe, device: str = "cpu", dtype: Dtype = "float32") -> Training:
     """Build the model of a recipe and what trains it; the errors are those of `train`."""
+    check_trained_here(recipe.architecture.init)
     _check_device(device, dtype)
     plan = recipe.plan
     model = models.build(recipe.architecture, plan.seeds.init, device)

@@ -10,6 +10,7 @@ import pytest
 
 from stagewise import architecture
 from stagewise.architecture import Architecture, OneHotInit
+from stagewise.experiments.scan_and_snap.yz_hooked import yz
 from stagewise.plan import linear, logarithmic
 from stagewise.recipe import Recipe, Seeds, TrainPlan, describe, differences, rebuild
 from stagewise.tasks import MarkovChain, Windows
@@ -50,6 +51,12 @@ def test_a_class_from_elsewhere_is_recorded_with_its_module_and_found_again(monk
     assert described["type"] == f"{Elsewhere.__module__}:Elsewhere"
     assert described["task"]["type"] == "MarkovChain"
     assert rebuild(described, [MarkovChain]) == Elsewhere(TASK, 2)
+
+
+def test_a_class_of_an_experiment_is_recorded_with_its_module_and_found_again() -> None:
+    described = describe(yz(4, 5))
+    assert described["init"]["type"] == "stagewise.experiments.scan_and_snap.yz_hooked:YZInit"
+    assert rebuild(described) == yz(4, 5)
 
 
 def test_a_class_that_moved_is_taken_from_those_handed_over() -> None:

@@ -16,7 +16,7 @@ from stagewise import models as model
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.run_folder import METRICS
 from stagewise.checkpoints.series import open_series
-from stagewise.init import AbstractInit, Config, GaussianInit, InitialWeights, Shapes
+from stagewise.init import AbstractInit, Config, GaussianInit, InitialWeights, Shapes, WithoutPositions
 from stagewise.recipe import Recipe, Seeds, TrainPlan
 from stagewise.tasks import MarkovChain, Windows
 from stagewise.training import descend, train
@@ -217,6 +217,21 @@ def test_a_users_own_initialisation_trains_and_reopens(tmp_path: Path) -> None:
     assert (series.weights(0)["embed.W_E"] == torch.tensor(0.2)).all()
     assert open_series(tmp_path, classes=[ConstantInit]).architecture == recipe.architecture
     assert open_series(tmp_path).architecture == recipe.architecture  # the record says where the class is
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainedElsewhere(ConstantInit):
+    @property
+    def trained_by(self) -> str:
+        return "`another command`"
+
+
+@pytest.mark.parametrize("init", [TrainedElsewhere(), WithoutPositions(TrainedElsewhere())], ids=["it", "wrapped"])
+def test_a_model_that_another_command_trains_is_refused(init: AbstractInit, tmp_path: Path) -> None:
+    recipe = Recipe(TASK, Architecture(FULL.config, init), PLAN)
+    with pytest.raises(ValueError, match="is trained by `another command` alone"):
+        train(recipe, tmp_path, progress=False)
+    assert not (tmp_path / "run.json").exists()
 
 
 def test_training_takes_one_step_after_the_other_and_stops_where_the_loop_is_left() -> None:

@@ -58,6 +58,10 @@ def run_scan_and_snap(
     data: Annotated[str | None, typer.Option(help="7, 10: folder of WikiText-2; the hub if not given")] = None,
     steps: Annotated[int | None, typer.Option(help="7, 10: minibatches")] = None,
     layers: Annotated[int | None, typer.Option(help="7: layers, 1 for its upper row, 3 for its lower one")] = None,
+    checkpoints: Annotated[
+        int | None,
+        typer.Option(help="7, 10: checkpoints of a run at most, 47 MB each; 12 of 7 and none of 10 if not given"),
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Make a figure of Scan and Snap, and print the published numbers beside ours."""
@@ -67,6 +71,7 @@ def run_scan_and_snap(
 
         folder = folder or Path(f"runs/scan-and-snap/figure-{figure}")
         chosen: dict[str, Any] = {"seeds": seeds, "fresh": fresh, "data": data, "steps": steps, "layers": layers}
+        chosen["checkpoints"] = checkpoints
         figures.draw(figure, folder, setting=setting, **chosen, progress=not quiet)
 
 
@@ -79,6 +84,7 @@ def run_wikitext_baseline(
     rate: Annotated[float, typer.Option(help="Adam's learning rate")] = 1e-3,
     steps: Annotated[int, typer.Option(help="minibatches")] = 1000,
     seed: Annotated[int, typer.Option(help="of the weights, as published, and of dropout")] = 1,
+    checkpoints: Annotated[int, typer.Option(help="at most, 47 MB each, for `stagewise report`; 0 for none")] = 12,
     quiet: Quiet = False,
 ) -> None:
     """Train the WikiText model of Scan and Snap's released code by Adam; ten minutes of one core."""
@@ -87,8 +93,10 @@ def run_wikitext_baseline(
         from stagewise.experiments.scan_and_snap.wikitext_trajectory import trajectory
 
         settings: dict[str, Any] = {"n_layers": layers, "rate": rate, "steps": steps, "seed": seed, "data": data}
-        print(trajectory(folder, **settings, progress=not quiet))
+        print(trajectory(folder, **settings, checkpoints=checkpoints, progress=not quiet))
         print(f"table: {folder / 'trajectory.csv'}")
+        if checkpoints:
+            print(f"checkpoints: `stagewise report {folder}` measures them")
 
 
 def run_emergence(

@@ -48,6 +48,7 @@ def build(architecture: Architecture, seed: int = 0, device: str | torch.device 
 def _initialise(model: Model, init: AbstractInit, generator: torch.Generator) -> None:
     try:
         initial = init.initial(model.cfg, shapes(model), generator)
+        _add_parameters(model, initial.tensors)
         put(model, initial.tensors)
     except (KeyError, RuntimeError) as reason:
         what = f"the model has no {reason}" if isinstance(reason, KeyError) else str(reason).partition("\n")[0]
@@ -58,6 +59,16 @@ def _initialise(model: Model, init: AbstractInit, generator: torch.Generator) ->
         parameter.requires_grad_(name not in initial.frozen)
     for name, hook in initial.hooks.items():
         model.hook_dict[name].add_perma_hook(hook)
+
+
+def _add_parameters(model: Model, tensors: Mapping[str, torch.Tensor]) -> None:
+    """Add the parameters of hook points, which are those that the model does not have without them."""
+    added = tensors.keys() - shapes(model).keys()
+    if added and native.is_native(model):
+        raise RuntimeError(f"{min(added)} is a parameter of a hook point, for which take transformer-lens 3.9")
+    for name in sorted(added):
+        hook, _, own = name.rpartition(".")
+        model.hook_dict[hook].register_parameter(own, torch.nn.Parameter(tensors[name].clone()))
 
 
 def _check_fields(config: Mapping[str, Any]) -> None:

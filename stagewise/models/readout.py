@@ -16,9 +16,15 @@ from stagewise.models.wrapping import name_of
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Readout:
-    """The way from the residual stream to the predictions of one checkpoint."""
+    """The way from the residual stream to the predictions of one checkpoint.
+
+    Args:
+        weights: of the model.
+        is_sum: whether the residual stream is the sum of what layers write, as hooks on it that stay with a model undo.
+    """
 
     weights: LeanWeights
+    is_sum: bool = True
 
     def logits(self, residual: Float[Tensor, "*axes model"]) -> Float[Tensor, "*axes token"]:
         """Return the logits (or outputs) of residual vectors, as if the last layer had left them: the logit lens."""
@@ -34,7 +40,15 @@ class Readout:
 
         By the norm's scale on the whole residual vector, and before any soft cap: the parts, and the biases of norm and
         unembedding, add up to the model's own.
+
+        Raises:
+            ValueError: the residual stream is not the sum of its parts.
         """
+        if not self.is_sum:
+            raise ValueError(
+                "hooks that stay with this model change its residual stream, as a norm behind every layer does: what a "
+                "part adds to a logit is not defined. Leave direct attribution out"
+            )
         W_U = self.weights.W_U
         directions = W_U.T[targets] - W_U.mean(-1)
         return (linear(self.weights.ln_final, part, residual) * directions).sum(-1)
@@ -83,7 +97,8 @@ def readout(
     advice = "leave the probes that read the residual stream out, as by --without"
     if weights is None:
         raise ValueError(f"the final norm and unembedding of {name_of(model)} are of no known kind: {advice}")
-    found = Readout(weights)
+    changed = any(point.fwd_hooks for name, point in model.hook_dict.items() if ".hook_resid_" in name)
+    found = Readout(weights, is_sum=not changed)
     with torch.inference_mode():
         logits = found.logits(clean[last_residual(len(weights.layers))][:1])
         own = logits if regression else logits.log_softmax(-1)

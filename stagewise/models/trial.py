@@ -82,7 +82,7 @@ def _ablations_do_what_they_say(model: Model, tokens: Tensor) -> bool:
             rest = z.clone()
             rest[:, :, [part.head for part in edit]] = 0
             change = _mapped(model, layer, rest) - _mapped(model, layer, z)
-            if not _same(_written(model, layer, partial(run, edit)), unedited + change):
+            if not _same(_written(model, layer, partial(run, edit)), unedited + change, of=unedited):
                 fault = f"without some heads, attention of layer {layer} does not write what is left"
                 raise _refusal(model, AblateHead, fault)
         whole, bias = _mapped(model, layer, z), _mapped(model, layer, torch.zeros_like(z))
@@ -176,8 +176,10 @@ def _mapped(model: Model, layer: int, z: Float[Tensor, "1 pos head d_head"]) -> 
         return output
 
 
-def _same(one: Tensor, other: Tensor) -> bool:
-    return one.shape == other.shape and bool((one - other).abs().max() <= SAME * other.abs().max())
+def _same(one: Tensor, other: Tensor, of: Tensor | None = None) -> bool:
+    """Whether two are equal to rounding, of their own size or that of a tensor whose parts cancelled in them."""
+    size = other.abs().max() if of is None else torch.maximum(other.abs().max(), of.abs().max())
+    return one.shape == other.shape and bool((one - other).abs().max() <= SAME * size)
 
 
 def _refusal(model: Model, kind: Kind, fault: str) -> ValueError:

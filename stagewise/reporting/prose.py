@@ -60,8 +60,9 @@ def in_words(name: str) -> str:
 def run_in_words(run: Mapping[str, Any], table: pd.DataFrame) -> str:
     """Say in a paragraph what was trained on what, for how long, and what was measured; HTML."""
     recipe = run.get("recipe", {})
+    architecture = recipe.get("architecture", {})
     sentences = [
-        _model(recipe.get("architecture", {}).get("config", {})),
+        _model(architecture.get("config", {}), architecture.get("init") or {}),
         _task(recipe.get("task", {})),
         _plan(recipe.get("plan", {})),
         _measurement(table),
@@ -69,7 +70,7 @@ def run_in_words(run: Mapping[str, Any], table: pd.DataFrame) -> str:
     return " ".join(html.escape(sentence) for sentence in sentences if sentence)
 
 
-def _model(config: Mapping[str, Any]) -> str:
+def _model(config: Mapping[str, Any], init: Mapping[str, Any]) -> str:
     if not {"n_layers", "n_heads", "d_model"} <= config.keys():
         return ""
     traits = [f"width {config['d_model']}"]
@@ -81,6 +82,9 @@ def _model(config: Mapping[str, Any]) -> str:
         traits.append(f"normalisation: {config['normalization_type'] or 'none'}")
     if "n_ctx" in config:
         traits.append(f"{config['n_ctx']} positions")
+    module, _, made = str(init.get("type", "")).partition(":")
+    if made:  # what hooks it adds is not in the config
+        traits.append(f"with what {made} of {module} adds")
     layers, heads = (count(config[f"n_{name}s"], name) for name in ("layer", "head"))
     each = " each" if config["n_layers"] > 1 else ""
     return f"The model is a transformer of {layers} with {heads}{each} ({', '.join(traits)})."

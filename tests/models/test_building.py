@@ -1,5 +1,6 @@
 """Building and loading: seeds, refusals, and saved weights put back; of models made from a config and of bridges."""
 
+import dataclasses
 import random
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import torch
 
 from stagewise import architecture, models
 from stagewise.architecture import Architecture, OneHotInit
-from stagewise.init import AbstractInit, GaussianInit, WithoutPositions
+from stagewise.init import AbstractInit, Config, GaussianInit, InitialWeights, Shapes, WithoutPositions
 
 SAME = 1e-5
 """Log-probabilities of order one, sums in another order."""
@@ -116,6 +117,46 @@ def test_without_positions_the_order_of_the_past_does_not_count() -> None:
     one, other = (models.clean_pass(built, tokens, ())[0][:, -1] for tokens in (TOKENS, backwards))
     torch.testing.assert_close(one, other, atol=SAME, rtol=0)
     assert not models.parameters(built)["pos_embed.W_pos"].requires_grad
+
+
+@dataclasses.dataclass(frozen=True)
+class Scaled(AbstractInit):
+    """The residual stream is multiplied by a parameter of the hook point on it."""
+
+    hook: str = "blocks.0.hook_resid_post"
+
+    def initial(self, cfg: Config, shapes: Shapes, generator: torch.Generator) -> InitialWeights:
+        drawn = GaussianInit(0.4).initial(cfg, shapes, generator)
+        tensors = {**drawn.tensors, f"{self.hook}.w": torch.full((cfg.d_model,), 2.0)}
+        return InitialWeights(tensors, hooks={self.hook: lambda x, hook: x * hook.w})
+
+
+@pytest.mark.skipif(not HOOKED, reason="a native bridge knows its own parameters alone")
+def test_a_parameter_of_a_hook_point_is_one_of_the_model() -> None:
+    config = {**CONFIG, "n_layers": 1, "normalization_type": None}
+    made, name = Architecture(config, Scaled()), "blocks.0.hook_resid_post.w"
+    built, plain = models.build(made, seed=3), models.build(Architecture(config, GaussianInit(0.4)), seed=3)
+    state = models.weights(built)
+    assert state.keys() - models.weights(plain).keys() == {name}
+    models.load(
+        plain,
+        {**{key: weight for key, weight in state.items() if key != name}, "unembed.W_U": 2 * state["unembed.W_U"]},
+    )
+    torch.testing.assert_close(built(TOKENS), plain(TOKENS), atol=SAME, rtol=SAME)
+    built(TOKENS).square().sum().backward()
+    gradient = models.parameters(built)[name].grad
+    assert gradient is not None
+    assert gradient.abs().min() > 0
+    models.load(built, {**state, name: torch.zeros(12)})
+    torch.testing.assert_close(built(TOKENS), state["unembed.b_U"].expand(6, 8, 5), atol=0, rtol=0)
+    with pytest.raises(ValueError, match=f"do not fit the model: {name}: missing"):
+        models.load(built, {key: weight for key, weight in state.items() if key != name})
+
+
+@pytest.mark.skipif(not HOOKED, reason="a native bridge knows its own parameters alone")
+def test_a_parameter_of_no_hook_point_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"Scaled does not fit this model: the model has no 'blocks.0.hook_nothing'"):
+        models.build(Architecture({**CONFIG, "n_layers": 1}, Scaled("blocks.0.hook_nothing")))
 
 
 def test_without_positions_needs_learned_ones() -> None:

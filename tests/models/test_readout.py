@@ -118,6 +118,16 @@ def test_an_end_that_does_not_give_the_predictions_is_refused(hugging_face: Call
         readout(model, found, log_probs.flip(-1))
 
 
+def test_where_hooks_change_the_stream_the_lens_stands_and_parts_are_refused() -> None:
+    model = models.build(Architecture({**SIZES, "normalization_type": None}, GaussianInit(0.3)))
+    model.hook_dict["blocks.0.hook_resid_mid"].add_perma_hook(lambda x, hook: x / x.norm(dim=-1, keepdim=True))
+    logits, _, found, read = passed(model)
+    last = found["blocks.1.hook_resid_post"]
+    torch.testing.assert_close(read.logits(last), logits, atol=FLOAT32, rtol=FLOAT32)
+    with pytest.raises(ValueError, match="hooks that stay with this model change its residual stream"):
+        read.direct(last, last, TOKENS.targets)
+
+
 def test_measured_the_lens_of_the_last_layer_has_the_models_loss_and_no_divergence() -> None:
     architecture = Architecture({**SIZES, "normalization_type": "LN"}, GaussianInit(0.3))
     series = open_series([(step, models.build(architecture, seed=step)) for step in (0, 1)])

@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 
 from stagewise import models
+from stagewise.architecture import Architecture
+from stagewise.init import LinearInit
 from stagewise.intervention import AblateHead, AblateMLP, RestrictContext
 from stagewise.models import bridge_edits, edits, hooked_edits, passes, trial
 
@@ -28,6 +30,15 @@ def test_models_edit_as_they_say(kind: str, subject: Make) -> None:
     one = subject(kind)
     models.check_edits(one.built, KINDS, one.tokens)
     assert trial._TRIED[one.built] == set(KINDS)
+
+
+def test_the_only_head_of_a_layer_without_biases_leaves_nothing_but_rounding() -> None:
+    config = {"n_layers": 1, "n_heads": 1, "d_model": 200, "d_head": 200, "n_ctx": 8, "d_vocab": 50, "attn_only": True}
+    built = models.build(Architecture(config, LinearInit()))
+    with torch.no_grad():
+        models.parameters(built)["blocks.0.attn.b_O"].zero_()
+    models.check_edits(built, [AblateHead], torch.zeros(1, 8, dtype=torch.int64))
+    assert trial._TRIED[built] == {AblateHead}
 
 
 @pytest.mark.slow

@@ -30,5 +30,10 @@ def test_the_run_is_described_whatever_its_record_holds(table: pd.DataFrame) -> 
     plan = {"steps": 9, "batch_size": 4, "optimiser": "adamw", "learning_rate": 0.1, "warmup": 3, "cooldown": 2}
     warmed = run_in_words({"recipe": {"plan": plan}}, table)
     assert "learning rate 0.1, warm-up over 3 steps, cool-down over 2 steps, weight decay 0." in warmed
+    architecture = {"config": {"n_layers": 1, "n_heads": 2, "d_model": 8}, "init": {"type": "a.b:PostNorms"}}
+    added = "The model is a transformer of 1 layer with 2 heads (width 8, with what PostNorms of a.b adds)."
+    assert run_in_words({"recipe": {"architecture": architecture}}, table).startswith(added)
+    plain = {**architecture, "init": {"type": "GaussianInit"}}
+    assert "heads (width 8)." in run_in_words({"recipe": {"architecture": plain}}, table)
     assert run_in_words({}, table).startswith("31 checkpoints, from step 0 to step 600")
     assert interval(5, 5, 5) == "5"

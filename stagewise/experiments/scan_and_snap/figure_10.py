@@ -11,9 +11,9 @@ from torch import Tensor
 
 from stagewise.experiments.published import Result, bounds, mean_over, number, table_of, write_csv
 from stagewise.experiments.scan_and_snap.wikitext_model import Baseline, blocks, columns
+from stagewise.experiments.scan_and_snap.wikitext_recipe import baseline_recipe, basic_english
 from stagewise.experiments.scan_and_snap.wikitext_training import COLUMNS, Setting, train_baseline
 from stagewise.plot.colours import OKABE_ITO
-from stagewise.tasks import WikiText
 
 VALIDATION_COLUMNS = 10
 
@@ -41,6 +41,7 @@ def figure_10(
     data: str | None = None,
     steps: int | None = None,
     seeds: int | None = None,
+    checkpoints: int = 0,
     progress: bool = True,
 ) -> Result:
     """Train one layer by SGD at several rates and seeds, and draw its attention's entropy on the validation text.
@@ -53,21 +54,23 @@ def figure_10(
         data: folder of the text; see `WikiText`.
         steps: minibatches in place of the setting's.
         seeds: how many in place of the setting's, from 1 on.
+        checkpoints: how many each run saves at most, 47 MB each: then its folder can be measured and reported on.
         progress: show a bar.
 
     Source: Tian et al. (2023), arXiv:2305.16380, Figure 10: one rate for all weights; its values are not recorded.
     """
     size = SIZES[setting]
-    corpus = WikiText(tokenizer="basic_english", data=data).corpus()
-    rows = columns(corpus.ids["train"], COLUMNS)
-    held_out = columns(corpus.ids["validation"], VALIDATION_COLUMNS)
+    task = basic_english(data)
+    rows, held_out = (
+        columns(task.corpus().ids[split], n) for split, n in (("train", COLUMNS), ("validation", VALIDATION_COLUMNS))
+    )
     n_steps, records = steps or size.steps, []
     for rate in size.rates:
         for seed in range(1, 1 + (seeds or size.seeds)):
             training = Setting("sgd", rate, steps=n_steps, seed=seed)
             looks = {n_steps: lambda model: {"entropy": text_entropy(model, held_out, size.blocks)}}
-            run = folder / f"rate={rate:g}-seed={seed}"
-            _, seen = train_baseline(training, rows, len(corpus.vocabulary), looks, run, progress=progress)
+            run, recipe = folder / f"rate={rate:g}-seed={seed}", baseline_recipe(training, task, checkpoints)
+            _, seen = train_baseline(training, rows, task.d_vocab, looks, run, recipe=recipe, progress=progress)
             records.append({"rate": rate, "seed": seed, "entropy": seen[n_steps]["entropy"]})
     table = pd.DataFrame(records)
     write_csv(folder / "entropy.csv", table)

@@ -14,8 +14,8 @@ from stagewise.checkpoints import run_folder
 from stagewise.experiments.published import Result, number, table_of, write_csv
 from stagewise.experiments.scan_and_snap.published import BLOCK_LOSS, PROBE_MAPS
 from stagewise.experiments.scan_and_snap.wikitext_model import BLOCK, PROBE, Baseline, columns, text_loss
+from stagewise.experiments.scan_and_snap.wikitext_recipe import CHECKPOINTS, baseline_recipe, basic_english
 from stagewise.experiments.scan_and_snap.wikitext_training import COLUMNS, Setting, train_baseline
-from stagewise.tasks import WikiText
 
 RATE, FFN_RATE, DROPOUT = 5.0, 10.0, 0.3
 
@@ -24,18 +24,26 @@ BLOCKS = 101
 
 
 def figure_7(
-    folder: Path, *, data: str | None = None, steps: int = 1500, n_layers: int = 1, progress: bool = True
+    folder: Path,
+    *,
+    data: str | None = None,
+    steps: int = 1500,
+    n_layers: int = 1,
+    checkpoints: int = CHECKPOINTS,
+    progress: bool = True,
 ) -> Result:
     """Train one layer, or several, on WikiText-2 by SGD and draw the lowest layer's attention on the probe sequence.
 
     Writes `probe.csv` (`step, entropy, largest, change, loss`) and `maps.npz` (`steps`, `attention`). One layer takes
-    about fifteen minutes of one core; an interrupted run resumes.
+    about fifteen minutes of one core; an interrupted run resumes. Its checkpoints make the folder one that can be
+    measured and reported on.
 
     Args:
         folder: where to write.
         data: folder of the text; see `WikiText`.
         steps: minibatches; the maps are drawn at 0, 1/3, 2/3 and all of them.
         n_layers: 1 is the paper's upper row, 3 its lower one.
+        checkpoints: how many are saved at most, 47 MB each; 0 saves none.
         progress: show a bar.
 
     Raises:
@@ -46,12 +54,13 @@ def figure_7(
     """
     if steps < 3:
         raise ValueError(f"figure 7 shows four moments: steps must be at least 3, got {steps}")
-    corpus = WikiText(tokenizer="basic_english", data=data).corpus()
-    rows = columns(corpus.ids["train"], COLUMNS)
+    task = basic_english(data)
+    rows = columns(task.corpus().ids["train"], COLUMNS)
     moments = [steps * part // 3 for part in range(4)]
     setting = Setting("sgd", RATE, FFN_RATE, steps, DROPOUT, n_layers)
     looks = dict.fromkeys(moments, lambda model: look(model, rows))
-    _, seen = train_baseline(setting, rows, len(corpus.vocabulary), looks, folder, progress=progress)
+    recipe = baseline_recipe(setting, task, checkpoints)
+    _, seen = train_baseline(setting, rows, task.d_vocab, looks, folder, recipe=recipe, progress=progress)
     maps = {step: seen[step]["attention"].numpy() for step in moments}
     table = _describe(maps, [seen[step]["loss"] for step in moments])
     write_csv(folder / "probe.csv", table)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from stagewise.experiments.published import Result, show
 from stagewise.experiments.scan_and_snap import synthetic as experiment
@@ -32,6 +33,7 @@ def draw(
     data: str | None = None,
     steps: int | None = None,
     layers: int | None = None,
+    checkpoints: int | None = None,
     setting: str = "small",
     progress: bool = True,
 ) -> Result:
@@ -45,6 +47,7 @@ def draw(
         data: the folder of text of figures 7 and 10; see `WikiText`.
         steps: minibatches of figures 7 and 10 in place of the setting's.
         layers: of figure 7: 1 by default, the paper's upper row; 3 is its lower row.
+        checkpoints: of each run of figures 7 and 10, 47 MB each: 12 of figure 7 by default, none of figure 10.
         setting: of figures 7 and 10: "small" for minutes of a core, or "paper".
         progress: show bars.
 
@@ -52,18 +55,20 @@ def draw(
         ValueError: an unknown figure, or a setting that it does not have.
     """
     _check(figure, seeds, fresh, data, steps, layers, setting)
+    if figure not in TEXT and checkpoints is not None:
+        raise ValueError(f"only figures 7 and 10 save checkpoints of their runs, got figure {figure}")
+    of_text: dict[str, Any] = {"data": data, "progress": progress}
+    of_text |= {} if checkpoints is None else {"checkpoints": checkpoints}
     chosen = range(1, 1 + (seeds or len(experiment.SEEDS)))
     makers: dict[str, Callable[[], Result]] = {
         "3": figure_3,
         "4": lambda: figure_4(folder, progress=progress),
         "5": lambda: figure_5(folder, seeds=range(seeds or 20), progress=progress),
         "6": lambda: figure_6(folder, seeds=chosen, published=not fresh, progress=progress),
-        "7": lambda: figure_7(
-            folder, data=data, steps=steps or STEPS[setting], n_layers=layers or 1, progress=progress
-        ),
+        "7": lambda: figure_7(folder, steps=steps or STEPS[setting], n_layers=layers or 1, **of_text),
         "8": figure_8,
         "9": figure_9,
-        "10": lambda: figure_10(folder, setting, data=data, steps=steps, seeds=seeds, progress=progress),
+        "10": lambda: figure_10(folder, setting, steps=steps, seeds=seeds, **of_text),
         "11": lambda: figure_recall(folder, (1, 3), seeds=chosen, published=not fresh, progress=progress),
         "12": lambda: figure_recall(folder, (5, 10), seeds=chosen, published=not fresh, progress=progress),
         "theorems": figure_theorems,

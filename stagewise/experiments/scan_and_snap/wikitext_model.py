@@ -52,7 +52,7 @@ class Baseline(nn.Module):
     ) -> tuple[Float[Tensor, "pos column token"], Float[Tensor, "layer column query key"]]:
         """Return the logits of the next words and the attention of every layer."""
         x = self.embedding(tokens) * math.sqrt(WIDTH)
-        x = self.dropout(x + _positions(len(tokens)).to(x)[:, None])
+        x = self.dropout(x + positions(len(tokens)).to(x)[:, None])
         mask = torch.ones(len(tokens), len(tokens), dtype=torch.bool, device=x.device).triu(1)
         patterns = []
         layers: Any = self.layers  # a module's attributes have no types of their own
@@ -102,6 +102,7 @@ def probe_entropy(model: Baseline, rows: Int[Tensor, "row column"]) -> list[floa
     return entropies
 
 
-def _positions(length: int) -> Float[Tensor, "pos model"]:
+def positions(length: int) -> Float[Tensor, "pos model"]:
+    """Return the sinusoids that are added to the embedding."""
     angle = torch.arange(length)[:, None] * torch.exp(torch.arange(0, WIDTH, 2) * (-math.log(10_000.0) / WIDTH))
     return torch.stack([angle.sin(), angle.cos()], -1).flatten(1)

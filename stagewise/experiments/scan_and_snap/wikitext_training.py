@@ -2,10 +2,11 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+import pandas as pd
 import torch
 import torch.nn.functional as F
 from jaxtyping import Int
@@ -14,7 +15,10 @@ from tqdm.auto import tqdm
 
 from stagewise.checkpoints import run_folder
 from stagewise.checkpoints.digest import short_digest
+from stagewise.checkpoints.training_state import save_weights
+from stagewise.experiments.scan_and_snap.wikitext_hooked import hooked_weights
 from stagewise.experiments.scan_and_snap.wikitext_model import BLOCK, Baseline
+from stagewise.recipe import Recipe
 from stagewise.task import TRAINING, derive_seed
 from stagewise.training import Metrics, descend
 
@@ -66,6 +70,15 @@ class Trained(NamedTuple):
     seen: dict[int, Any]
 
 
+class _State(NamedTuple):
+    """How far a training has come, with the loss and the gradient's norm of every minibatch so far."""
+
+    step: int
+    losses: list[float]
+    norms: list[float]
+    seen: dict[int, Any]
+
+
 def train_baseline(
     setting: Setting,
     rows: Int[Tensor, "row column"],
@@ -73,13 +86,15 @@ def train_baseline(
     looks: Mapping[int, Look],
     folder: Path,
     *,
+    recipe: Recipe | None = None,
     save_every: int = 100,
     progress: bool = True,
 ) -> Trained:
     """Train the model on the columns of a text, looking at it before the updates of the steps in `looks`.
 
     Every `save_every` minibatches and after every look all that is needed to resume is written to `resume.pt`; dropout
-    and block of step s are functions of (seed, s) alone.
+    and block of step s are functions of (seed, s) alone. Checkpoints do not change the run; where some of those before
+    the resumed step are not there, it starts over, and gives the same bits.
 
     Args:
         setting: of the model and its training.
@@ -87,17 +102,21 @@ def train_baseline(
         d_vocab: number of words.
         looks: step -> what to measure; `setting.steps` is after the last update.
         folder: where the settings and the state are kept.
+        recipe: the record of the run, whose steps to save become checkpoints of the hooked model; None saves none.
         save_every: minibatches between two saves.
         progress: show a bar.
 
     Raises:
-        ValueError: the folder holds a run of other settings, or of another text.
+        ValueError: the folder holds a run of other settings, of another text, or with other checkpoints.
     """
     model = Baseline(d_vocab, setting.n_layers, setting.dropout, setting.seed)
     optimiser = _optimiser(model, setting)
     text = short_digest(rows)
     run_folder.claim(folder, {**dataclasses.asdict(setting), "text": text}, SETTINGS)
-    start, losses, seen = _resume(folder, model, optimiser)
+    if recipe is not None:
+        run_folder.claim(folder, recipe)
+    saved = () if recipe is None else recipe.plan.saved_steps
+    state = _resume(folder, model, optimiser, saved)
 
     def loss_at(step: int) -> Tensor:
         if step % _n_blocks(rows) == 0:
@@ -105,15 +124,20 @@ def train_baseline(
         return _loss(model, *block(rows, step), derive_seed(setting.seed, TRAINING, step))
 
     metrics: list[Metrics] = []
-    steps = descend(optimiser, loss_at, start, setting.steps, clip=CLIP, metrics=metrics)
-    bar = tqdm(steps, initial=start, total=setting.steps, disable=not progress, desc=folder.name, unit="minibatch")
+    steps = descend(optimiser, loss_at, state.step, setting.steps, clip=CLIP, metrics=metrics)
+    bar = tqdm(steps, initial=state.step, total=setting.steps, disable=not progress, desc=folder.name, unit="minibatch")
     for step in bar:
-        losses += [update["loss"] for update in metrics[-1:]]
-        if step in looks and step not in seen:
-            seen[step] = looks[step](model)
-        if step in looks or step % save_every == 0:
-            _save(folder, step, model, optimiser, losses, seen)
-    return Trained(losses, seen)
+        state = state._replace(step=step)
+        for update in metrics[-1:]:
+            state.losses.append(update["loss"])
+            state.norms.append(update["gradient_norm"])
+        if step in looks and step not in state.seen:
+            state.seen[step] = looks[step](model)
+        if step in saved:
+            _save_checkpoint(folder, state, model)
+        if step in looks or step in saved or step % save_every == 0:
+            _save(folder, state, model, optimiser)
+    return Trained(state.losses, state.seen)
 
 
 def block(rows: Int[Tensor, "row column"], step: int) -> tuple[Tensor, Tensor]:
@@ -146,23 +170,26 @@ def _optimiser(model: Baseline, setting: Setting) -> torch.optim.Optimizer:
     return torch.optim.SGD(groups) if setting.optimiser == "sgd" else torch.optim.Adam(groups)
 
 
-def _save(
-    folder: Path,
-    step: int,
-    model: Baseline,
-    optimiser: torch.optim.Optimizer,
-    losses: list[float],
-    seen: dict[int, Any],
-) -> None:
-    state = {"step": step, "losses": losses, "seen": seen}
-    state |= {"model": model.state_dict(), "optimiser": optimiser.state_dict()}
-    run_folder.write(folder / run_folder.RESUME, lambda partial: torch.save(state, partial))
+def _save_checkpoint(folder: Path, state: _State, model: Baseline) -> None:
+    save_weights(folder, state.step, hooked_weights(model.state_dict()))
+    frame = pd.DataFrame({"step": range(len(state.losses)), "loss": state.losses, "gradient_norm": state.norms})
+    run_folder.write(folder / run_folder.METRICS, lambda partial: frame.to_parquet(partial, index=False))
 
 
-def _resume(folder: Path, model: Baseline, optimiser: torch.optim.Optimizer) -> tuple[int, list[float], dict[int, Any]]:
+def _save(folder: Path, state: _State, model: Baseline, optimiser: torch.optim.Optimizer) -> None:
+    weights = {"model": model.state_dict(), "optimiser": optimiser.state_dict()}
+    whole = {**state._asdict(), **weights}
+    run_folder.write(folder / run_folder.RESUME, lambda partial: torch.save(whole, partial))
+
+
+def _resume(folder: Path, model: Baseline, optimiser: torch.optim.Optimizer, saved: Collection[int]) -> _State:
+    start = _State(0, [], [], {})
     if not (folder / run_folder.RESUME).exists():
-        return 0, [], {}
+        return start
     state = run_folder.read_resume(folder / run_folder.RESUME)
+    past = [run_folder.checkpoint_file(folder, step) for step in saved if step <= state["step"]]
+    if not all(file.exists() for file in past):
+        return start
     model.load_state_dict(state["model"])
     optimiser.load_state_dict(state["optimiser"])
-    return state["step"], state["losses"], state["seen"]
+    return _State(state["step"], state["losses"], state.get("norms", []), state["seen"])

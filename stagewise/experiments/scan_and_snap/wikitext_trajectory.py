@@ -7,8 +7,8 @@ import pandas as pd
 
 from stagewise.checkpoints import run_folder
 from stagewise.experiments.scan_and_snap.wikitext_model import columns, probe_entropy, text_loss
+from stagewise.experiments.scan_and_snap.wikitext_recipe import CHECKPOINTS, baseline_recipe, basic_english
 from stagewise.experiments.scan_and_snap.wikitext_training import COLUMNS, Setting, train_baseline
-from stagewise.tasks import WikiText
 
 ENTROPY_EVERY = 100
 """Minibatches between two looks at the probe sequence's attention; the validation loss takes a minute."""
@@ -24,21 +24,25 @@ def trajectory(
     steps: int = 1000,
     seed: int = 1,
     data: str | None = None,
+    checkpoints: int = CHECKPOINTS,
     progress: bool = True,
 ) -> str:
     """Train the paper's WikiText model by Adam; write `trajectory.csv` and return it as text.
 
     Columns: `step, loss` (mean training loss since the row before), `validation_loss` (first and last row) and
     `entropy_0, entropy_1, ...`, the layers' attention entropy on the probe sequence of the validation text; nats.
-    It takes ten minutes of one core; an interrupted run resumes.
+    It takes ten minutes of one core; an interrupted run resumes. Its checkpoints, `checkpoints` at most and 47 MB each,
+    make the folder one that can be measured and reported on.
 
     Raises:
         ValueError: a setting is out of range, or the folder holds a run of other settings.
 
     Source: the configurations and logs released with Tian et al. (2023), arXiv:2305.16380; they belong to its sequel.
     """
-    corpus = WikiText(tokenizer="basic_english", data=data).corpus()
-    rows, held_out = columns(corpus.ids["train"], COLUMNS), columns(corpus.ids["validation"], VALIDATION_COLUMNS)
+    task = basic_english(data)
+    rows, held_out = (
+        columns(task.corpus().ids[split], n) for split, n in (("train", COLUMNS), ("validation", VALIDATION_COLUMNS))
+    )
     steps_seen = sorted({*range(0, steps, ENTROPY_EVERY), steps})
 
     def with_loss(model: Any) -> dict[str, Any]:
@@ -47,7 +51,8 @@ def trajectory(
     looks: dict[int, Any] = dict.fromkeys(steps_seen, lambda model: {"entropy": probe_entropy(model, held_out)})
     looks |= {0: with_loss, steps: with_loss}
     setting = Setting("adam", rate, steps=steps, n_layers=n_layers, seed=seed)
-    losses, seen = train_baseline(setting, rows, len(corpus.vocabulary), looks, folder, progress=progress)
+    recipe = baseline_recipe(setting, task, checkpoints)
+    losses, seen = train_baseline(setting, rows, task.d_vocab, looks, folder, recipe=recipe, progress=progress)
     table = _table(losses, {step: seen[step] for step in steps_seen})
     run_folder.write(folder / "trajectory.csv", lambda partial: table.to_csv(partial, index=False))
     return table.round(3).to_string(index=False, na_rep="")

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
+from stagewise.checkpoints.series import open_series
 from stagewise.experiments.scan_and_snap.figure_10 import SIZES, figure_10, text_entropy
 from stagewise.experiments.scan_and_snap.wikitext_model import BLOCK, Baseline
 
@@ -19,6 +20,11 @@ def test_every_rate_has_its_run_and_its_row(letters: str, tmp_path: Path) -> Non
     assert table.groupby("rate")["seed"].nunique().to_dict() == dict.fromkeys(SIZES["small"].rates, 1)
     means = table.groupby("rate")["entropy"].mean()
     assert result.numbers["ours"].astype(float).tolist() == pytest.approx(means.tolist(), abs=1e-3)
+    assert not list(tmp_path.glob("**/*.safetensors"))
+    figure_10(tmp_path / "saved", data=letters, steps=1, seeds=1, checkpoints=2, progress=False)
+    for rate in SIZES["small"].rates:
+        series = open_series(tmp_path / "saved" / f"rate={rate:g}-seed=1")
+        assert (series.steps, series.architecture.n_heads) == ((0, 1), 1)
 
 
 def test_the_entropy_of_uniform_attention_is_that_of_the_mean_over_positions() -> None:

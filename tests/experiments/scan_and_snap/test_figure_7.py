@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from stagewise.checkpoints.series import open_series
 from stagewise.experiments.scan_and_snap.figure_7 import draw_maps, figure_7, probe_rows
 
 pytestmark = pytest.mark.usefixtures("unchecked")
@@ -27,6 +28,7 @@ def test_it_writes_the_maps_and_what_they_say(letters: str, tmp_path: Path) -> N
         assert np.mean(rows) == pytest.approx(entropy, abs=1e-4)
         assert attention.max(1).mean() == pytest.approx(largest, abs=1e-5)
     assert len(result.figure.axes) == 5
+    assert open_series(tmp_path).steps == (0, 1, 2, 3, 4, 5, 6)
 
 
 def test_the_published_maps_stand_beside_those_of_one_layer_alone() -> None:

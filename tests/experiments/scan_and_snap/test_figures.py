@@ -33,6 +33,7 @@ def test_a_figure_of_the_formulas_takes_no_training(figure: str, tmp_path: Path)
         (["--figure", "6", "--seeds", "1"], "6, 11 and 12 two or more"),
         (["--figure", "6", "--steps", "9"], "only figures 7 and 10 read text and take a number of steps"),
         (["--figure", "6", "--layers", "3"], "only figure 7 takes a number of layers"),
+        (["--figure", "6", "--checkpoints", "4"], "only figures 7 and 10 save checkpoints of their runs, got figure 6"),
         (["--figure", "10", "--setting", "big"], "got 'big'"),
         (["--figure", "7", "--steps", "2", "--data", "nowhere"], "steps must be at least 3, got 2"),
         (["--figure", "7", "--data", "nowhere"], "nowhere/train.txt"),

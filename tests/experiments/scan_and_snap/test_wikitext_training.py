@@ -4,11 +4,17 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
+from stagewise.checkpoints.run_folder import METRICS, checkpoint_file
+from stagewise.checkpoints.series import open_series
+from stagewise.experiments.scan_and_snap.wikitext_hooked import baseline, hooked_weights
 from stagewise.experiments.scan_and_snap.wikitext_model import Baseline, blocks, columns
 from stagewise.experiments.scan_and_snap.wikitext_training import Setting, block, train_baseline
+from stagewise.recipe import Recipe, TrainPlan
+from stagewise.tasks import MarkovChain
 
 ROWS = columns(np.arange(2 * 80) % 7, 2)
 SMALL = Setting("adam", 1e-3, steps=4)
@@ -16,6 +22,10 @@ SMALL = Setting("adam", 1e-3, steps=4)
 
 def weights(model: Baseline) -> dict[str, torch.Tensor]:
     return {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+
+
+def state(model: Baseline) -> dict[str, torch.Tensor]:
+    return {name: weight.clone() for name, weight in model.state_dict().items()}
 
 
 def killed(model: Baseline) -> None:
@@ -46,6 +56,54 @@ def test_a_killed_run_goes_on_with_the_same_bits(optimiser: Literal["adam", "sgd
     assert again.losses == whole.losses
     for step in (1, 5):
         assert all(torch.equal(again.seen[step][name], weight) for name, weight in whole.seen[step].items())
+
+
+def with_checkpoints(setting: Setting, save: set[int]) -> Recipe:
+    """A record that saves these steps; what it says of the task is not read in training."""
+    task = MarkovChain(7, (1, 1), length=4)
+    return Recipe(task, baseline(7), TrainPlan(steps=setting.steps, save=save))
+
+
+def test_checkpoints_change_no_bit_of_a_run_and_hold_its_weights(tmp_path: Path) -> None:
+    setting, looks = Setting("sgd", 1.0, steps=4, dropout=0.3), {0: state, 3: state, 4: state}
+    plain = train_baseline(setting, ROWS, 7, looks, tmp_path / "plain", progress=False)
+    recipe = with_checkpoints(setting, {3})
+    saved = train_baseline(setting, ROWS, 7, looks, tmp_path / "saved", recipe=recipe, progress=False)
+    assert saved.losses == plain.losses
+    series = open_series(tmp_path / "saved")
+    assert series.steps == (0, 3, 4)
+    for step, weights_then in series:
+        expected = hooked_weights(plain.seen[step])
+        assert weights_then.keys() == expected.keys()
+        assert all(torch.equal(weights_then[name], weight) for name, weight in expected.items())
+    assert not (tmp_path / "plain" / "checkpoints").exists()
+
+
+def test_a_killed_run_with_checkpoints_resumes_with_the_same_files(tmp_path: Path) -> None:
+    setting = Setting("adam", 1e-3, steps=5)
+    recipe = with_checkpoints(setting, {2, 4})
+    train_baseline(setting, ROWS, 7, {}, tmp_path / "a", recipe=recipe, progress=False)
+    with pytest.raises(KeyboardInterrupt):
+        train_baseline(setting, ROWS, 7, {3: killed}, tmp_path / "b", recipe=recipe, progress=False)
+    assert open_series(tmp_path / "b").steps == (0, 2)
+    train_baseline(setting, ROWS, 7, {}, tmp_path / "b", recipe=recipe, progress=False)
+    for step in (0, 2, 4, 5):
+        assert checkpoint_file(tmp_path / "a", step).read_bytes() == checkpoint_file(tmp_path / "b", step).read_bytes()
+    one, other = (pd.read_parquet(tmp_path / name / METRICS) for name in "ab")
+    pd.testing.assert_frame_equal(one, other)
+    assert one["step"].tolist() == [0, 1, 2, 3, 4]
+
+
+def test_a_run_without_its_checkpoints_starts_over_and_gives_the_same(tmp_path: Path) -> None:
+    recipe = with_checkpoints(SMALL, {2})
+    plain = train_baseline(SMALL, ROWS, 7, {}, tmp_path, progress=False)  # as an earlier version did
+    assert train_baseline(SMALL, ROWS, 7, {}, tmp_path, recipe=recipe, progress=False).losses == plain.losses
+    before = checkpoint_file(tmp_path, 2).read_bytes()
+    checkpoint_file(tmp_path, 2).unlink()
+    assert train_baseline(SMALL, ROWS, 7, {}, tmp_path, recipe=recipe, progress=False).losses == plain.losses
+    assert checkpoint_file(tmp_path, 2).read_bytes() == before
+    with pytest.raises(ValueError, match=r"plan\.save: .* requested"):
+        train_baseline(SMALL, ROWS, 7, {}, tmp_path, recipe=with_checkpoints(SMALL, {1}), progress=False)
 
 
 def test_a_run_that_goes_on_does_not_start_over(tmp_path: Path) -> None:

@@ -5,7 +5,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from stagewise.checkpoints.series import open_series
 from stagewise.experiments.scan_and_snap import wikitext_trajectory
+from stagewise.experiments.scan_and_snap.wikitext_hooked import baseline
 from stagewise.experiments.scan_and_snap.wikitext_model import Baseline, columns, probe_entropy, text_loss
 from stagewise.tasks import WikiText
 
@@ -27,3 +29,5 @@ def test_it_writes_losses_and_entropies_by_step(letters: str, tmp_path: Path, mo
     assert table["validation_loss"][0] == pytest.approx(text_loss(model, held_out), abs=1e-5)
     assert list(table.loc[0, ["entropy_0", "entropy_1"]]) == pytest.approx(probe_entropy(model, held_out), abs=1e-5)
     assert wikitext_trajectory.trajectory(tmp_path, n_layers=2, steps=3, data=letters, progress=False) == printed
+    assert open_series(tmp_path).architecture == baseline(9, 2)
+    assert open_series(tmp_path).steps == (0, 1, 2, 3)
