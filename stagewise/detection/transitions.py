@@ -12,8 +12,8 @@ from stagewise.detection.refinement import Context, Refined, refine, resampled
 from stagewise.detection.scan import Bases, Fits, bases, coefficients, design, floors, smooth_fits, transition_fits
 from stagewise.detection.shapes import Shapes
 
-MOST = 4
-"""Transitions of one curve that are looked for."""
+MOST, ADDITIONS = 4, 8
+"""Transitions of one curve that are looked for, and how often one is added: it may make an earlier one superfluous."""
 
 CORRELATED, PAIRED = 0.4, 3
 """Correlation from which two transitions at once are tried, and how often one is moved beside the other."""
@@ -121,7 +121,9 @@ class _Search:
         """Begin with these transitions of the grid, and add what is significant beside them."""
         for shape in start:
             self._add(shape, kind)
-        while len(self.shapes) < MOST:
+        for _ in range(ADDITIONS):
+            if len(self.shapes) == MOST:
+                return
             stack = self._stack()
             without = smooth_fits(self.curve[None], self.basis, self.floor, stack)
             self.kind = int(without.kind[0])

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from stagewise.detection.transitions import find_transitions
+from tests.calibration.cases import NOISES, SMOOTH, checkpoints
+from tests.calibration.onsets import generator
 
 STEPS = np.linspace(0, 3000, 60)
 U = np.log1p(STEPS)
@@ -44,3 +46,10 @@ def test_a_curve_is_decided_alike_alone_and_among_others() -> None:
         (alone,) = find_transitions(STEPS, curve[None])
         assert alone.p_value == pytest.approx(of_many.p_value)
         assert len(alone.transitions) == len(of_many.transitions)
+
+
+def test_a_search_that_takes_away_what_it_adds_comes_to_an_end() -> None:
+    steps, draw = checkpoints("lin", 150), generator("false onsets: exponential, growing, lin 150")
+    curves = [SMOOTH["exponential"](draw, steps) + NOISES["growing"](draw, 150) for _ in range(36)]
+    (found,) = find_transitions(steps, curves[-1][None])
+    assert all(one.p_value > 0.05 for one in found.transitions)
