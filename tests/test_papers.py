@@ -84,8 +84,9 @@ def test_every_number_of_a_row_stands_in_what_its_command_wrote(cells: list[str]
         return
     written: set[float] = set()
     for paper, rest in COMMAND.findall(cells[-1]):
+        size = "-paper" if "--setting paper" in rest else ""
         for figure in FIGURE.findall(rest):
-            table = pd.read_csv(NUMBERS / paper / f"figure-{figure}.csv", dtype=str, keep_default_na=False)
+            table = pd.read_csv(NUMBERS / paper / f"figure-{figure}{size}.csv", dtype=str, keep_default_na=False)
             written |= values(" ; ".join(table[["quantity", "ours", "interval", "remark"]].to_numpy().ravel().tolist()))
     assert [number for number in quoted if float(number) not in written] == []
 
