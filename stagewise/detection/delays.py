@@ -1,14 +1,14 @@
 """How much later a transition comes in one run than in another of the same batch, as after an intervention."""
 
-from collections.abc import Collection
-from typing import NamedTuple
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy.stats import t
 
 from stagewise.detection.thresholds import Direction, crossing, crossing_step
-from stagewise.table import LEVEL, Head, heads_in, select
+from stagewise.table import LEVEL, Head, head_label, heads_in, select
 
 HALF = 0.5
 """Part of a curve's way at which a transition is taken to have come."""
@@ -142,6 +142,16 @@ def _draws(rows: pd.DataFrame) -> np.ndarray:
     if "resamples" not in rows or rows["resamples"].isna().any():
         return value
     return np.concatenate([value, np.stack(rows["resamples"].to_list()).T])
+
+
+def held_in_words(row: Mapping[Any, Any]) -> str:
+    """Return which head a row of an intervention held, and how.
+
+    >>> held_in_words({"layer": 0, "head": 1, "kind": "relation", "relation": "I(2)"})
+    'L0H1 on I(2)'
+    """
+    how = f"on {row['relation']}" if row["kind"] == "relation" else row["kind"]
+    return f"{head_label(int(row['layer']), int(row['head']))} {how}"
 
 
 def mean_delays(rows: pd.DataFrame) -> pd.DataFrame:
