@@ -60,6 +60,9 @@ class ClampHead:
     - "pattern": W_Q, b_Q, W_K and b_K stay as they are. In a first layer whose embeddings do not train this freezes the
       attention pattern itself; elsewhere what the head reads moves on.
     - "uniform": it attends evenly to all keys: W_Q and b_Q are zero, W_K and b_K stay as they are.
+    - "relation": its attention pattern is that of a relation of the task: each query's mass lies evenly on the keys
+      that the relation marks and the query sees. Where there are none, it attends as its query and key weights say;
+      these, and all its others, train on. A relation that marks the same keys in every sequence, as I(1) does.
     - "kick", a control: nothing is held; the layer's W_O (W_V, where W_O does not train) is moved once, in a random
       direction, by the norm of this head's part of it.
 
@@ -68,21 +71,28 @@ class ClampHead:
         head: its number.
         start: the first update that it holds for.
         kind: what is held.
+        relation: of the kind "relation", its name in the task.
 
     Raises:
-        ValueError: a negative number, or an unknown kind.
+        ValueError: a negative number, an unknown kind, or a relation without its kind.
 
     >>> ClampHead(0, 1, start=120)
-    ClampHead(layer=0, head=1, start=120, kind='out')
+    ClampHead(layer=0, head=1, start=120, kind='out', relation=None)
     """
 
     layer: Natural
     head: Natural
     start: Natural
-    kind: Literal["out", "weights", "pattern", "uniform", "kick"] = "out"
+    kind: Literal["out", "weights", "pattern", "uniform", "relation", "kick"] = "out"
+    relation: str | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)
+        if (self.kind == "relation") != (self.relation is not None):
+            raise ValueError(
+                'a clamp of the kind "relation" names one, and no other does, as in kind="relation", relation="I(1)"; '
+                f"got kind={self.kind!r}, relation={self.relation!r}"
+            )
 
 
 @dataclasses.dataclass(frozen=True)

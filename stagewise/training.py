@@ -19,7 +19,7 @@ from stagewise.checkpoints.training_state import Metrics as Metrics
 from stagewise.checkpoints.training_state import is_complete, resume, save
 from stagewise.init import by_pattern, check_trained_here, matching
 from stagewise.loss import training_loss
-from stagewise.models.clamps import Clamps
+from stagewise.models.clamps import Clamps, targets
 from stagewise.models.fused import training_pass
 from stagewise.recipe import Recipe, TrainPlan
 
@@ -101,7 +101,8 @@ def prepare(recipe: Recipe, device: str = "cpu", dtype: Dtype = "float32") -> Tr
     plan = recipe.plan
     model = models.build(recipe.architecture, plan.seeds.init, device)
     optimiser = _optimiser(model, plan)
-    averaged, clamps = _averaged(model, recipe), Clamps(model, plan.clamps or ())
+    averaged, held = _averaged(model, recipe), plan.clamps or ()
+    clamps = Clamps(model, held, targets(recipe.task, held))
     rates = [group["lr"] for group in optimiser.param_groups]
     example = recipe.task.sample(8, plan.seeds.data).to(device)
     config = recipe.architecture.config

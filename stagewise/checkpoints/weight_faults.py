@@ -76,8 +76,12 @@ def weight_faults(source: Source, entries: Sequence[Entry], known: set[tuple[int
 
 
 def _without_constants(state: State) -> State:
-    """Leave out the buffers that a HookedTransformer's state dict holds: its `IGNORE` is minus infinity by design."""
-    return {name: weight for name, weight in state.items() if not name.endswith(models.CONSTANTS)}
+    """Leave out the buffers that a HookedTransformer's state dict holds: its `IGNORE` is minus infinity by design.
+
+    And the keys that clamps hold heads at, which no checkpoint before their start has.
+    """
+    constants = (*models.CONSTANTS, models.HELD_KEYS)
+    return {name: weight for name, weight in state.items() if not name.endswith(constants)}
 
 
 def _without_masks(sketches: Sequence[Mapping[str, Sketch]]) -> list[Mapping[str, Sketch]]:

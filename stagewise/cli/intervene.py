@@ -26,6 +26,9 @@ def intervene(
         Named, typer.Option("--keep-pattern", help="a head whose query and key weights stay as they are")
     ] = None,
     uniform: Annotated[Named, typer.Option("--uniform", help="a head that attends evenly")] = None,
+    attend: Annotated[
+        Named, typer.Option("--attend", help='a head and the relation that it attends to, as in "L0H1=I(2)"')
+    ] = None,
     controls: Annotated[
         bool, typer.Option("--controls/--no-controls", help="the same on a matched head, and a kick of the same norm")
     ] = True,
@@ -41,7 +44,7 @@ def intervene(
         from stagewise.experiments import intervening
         from stagewise.reporting.page import report
 
-        chosen = {"out": hold_out, "weights": freeze, "pattern": keep_pattern, "uniform": uniform}
+        chosen = {"out": hold_out, "weights": freeze, "pattern": keep_pattern, "uniform": uniform, "relation": attend}
         recipe = recipe_in(folder, tasks=own_task or ())
         clamps = clamps_of({kind: heads or () for kind, heads in chosen.items()}, start)
         runs, updates = intervening.updates(folder, clamps, recipe, controls=controls)
@@ -56,22 +59,25 @@ def intervene(
 
 
 def clamps_of(heads: Mapping[Any, Sequence[str]], start: int) -> "list[ClampHead]":
-    """Return a clamp for each named head, by kind.
+    """Return a clamp for each named head, by kind; of the kind "relation" with the relation behind its name.
 
     Raises:
-        ValueError: no head, or a name that is none.
+        ValueError: no head, or a name that is none; or no relation, or one too many.
 
-    >>> clamps_of({"out": ["L0H1"]}, 120)
-    [ClampHead(layer=0, head=1, start=120, kind='out')]
+    >>> clamps_of({"relation": ["L0H1=I(2)"]}, 120)
+    [ClampHead(layer=0, head=1, start=120, kind='relation', relation='I(2)')]
     """
     from stagewise.plan import ClampHead
 
     clamps = []
     for kind, names in heads.items():
         for name in names:
-            if (match := re.fullmatch(r"L(\d+)H(\d+)", name)) is None:
+            head, separator, relation = name.partition("=")
+            if (match := re.fullmatch(r"L(\d+)H(\d+)", head)) is None:
                 raise ValueError(f"a head is named by its layer and number, as in L0H1; got {name!r}")
-            clamps.append(ClampHead(int(match[1]), int(match[2]), start, kind))
+            if bool(separator) != (kind == "relation"):
+                raise ValueError(f'--attend alone names a relation behind the head, as in "L0H1=I(2)"; got {name!r}')
+            clamps.append(ClampHead(int(match[1]), int(match[2]), start, kind, relation or None))
     if not clamps:
         raise ValueError("name a head to hold, as in --hold-out L0H1")
     return clamps

@@ -1,17 +1,20 @@
 """How much later a transition comes in one run than in another of the same batch, as after an intervention."""
 
-from collections.abc import Collection
-from typing import NamedTuple
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy.stats import t
 
 from stagewise.detection.thresholds import Direction, crossing, crossing_step
-from stagewise.table import LEVEL, Head, heads_in, select
+from stagewise.table import LEVEL, Head, head_label, heads_in, select
 
 HALF = 0.5
 """Part of a curve's way at which a transition is taken to have come."""
+
+LOSS_PARTS = {"half-way": HALF, "nine tenths of the way": 0.9}
+"""Parts of its way to its end at which the loss is looked at: where several stages are left, the first and the last."""
 
 LEAST = 0.1
 """Attention that some head must gain for there to be a transition."""
@@ -44,7 +47,8 @@ def transitions(table: pd.DataFrame, start: int) -> list[Transition]:
     """Return the transitions of a run that come after a step: a head attends to a relation; the loss falls.
 
     A head attends to a relation when the largest attention of any head has come half-way from its first to its
-    largest value. The loss has fallen when it is half-way from its value at the step to its last.
+    largest value. The loss falls when it is half-way, or nine tenths of the way, from its value at the step to its
+    last.
 
     Args:
         table: of one run, with rows of `AttentionTo` or `Loss`.
@@ -60,7 +64,8 @@ def transitions(table: pd.DataFrame, start: int) -> list[Transition]:
     for curve in _loss(table):
         here, last = float(curve[0, steps <= start][-1]), float(curve[0, -1])
         if last < here:
-            found.append(Transition("the loss falls half-way to its end", here + HALF * (last - here), "down"))
+            for words, part in LOSS_PARTS.items():
+                found.append(Transition(f"the loss falls {words} to its end", here + part * (last - here), "down"))
     return found
 
 
@@ -142,6 +147,16 @@ def _draws(rows: pd.DataFrame) -> np.ndarray:
     if "resamples" not in rows or rows["resamples"].isna().any():
         return value
     return np.concatenate([value, np.stack(rows["resamples"].to_list()).T])
+
+
+def held_in_words(row: Mapping[Any, Any]) -> str:
+    """Return which head a row of an intervention held, and how.
+
+    >>> held_in_words({"layer": 0, "head": 1, "kind": "relation", "relation": "I(2)"})
+    'L0H1 on I(2)'
+    """
+    how = f"on {row['relation']}" if row["kind"] == "relation" else row["kind"]
+    return f"{head_label(int(row['layer']), int(row['head']))} {how}"
 
 
 def mean_delays(rows: pd.DataFrame) -> pd.DataFrame:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,9 +15,10 @@ from stagewise.checkpoints.run_folder import INTERVENTIONS
 from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.checkpoints.training_state import branch
 from stagewise.checkpoints.weight_files import State
-from stagewise.detection.delays import Delay, delays
+from stagewise.detection.delays import Delay, delays, held_in_words
 from stagewise.experiments.densifying import recipe_at
 from stagewise.measurement.engine import measure
+from stagewise.models.clamps import targets
 from stagewise.plan import ClampHead
 from stagewise.probe import AbstractProbe
 from stagewise.probes import AttentionTo, Loss
@@ -28,8 +30,8 @@ from stagewise.training import train
 FOLDER = "interventions"
 """In a run folder: the folders of the runs that go on with a head held, named by it."""
 
-SILENT = ("out", "uniform")
-"""Kinds of clamps under which a head's attention says nothing: it is not counted as any head's."""
+SILENT = ("out", "uniform", "relation")
+"""Kinds of clamps under which a head's attention says nothing of what is learnt: it is not counted as any head's."""
 
 
 class Clamped(NamedTuple):
@@ -40,9 +42,10 @@ class Clamped(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Name of the run, as in "L0H1-out-120"."""
+        """Name of the run, as in "L0H1-out-120", or "L0H1-relation-I-2-120"."""
         clamp = self.clamp
-        return f"{head_label(clamp.layer, clamp.head)}-{clamp.kind}-{clamp.start}"
+        held = [clamp.kind, *re.findall(r"\w+", clamp.relation or "")]
+        return "-".join([head_label(clamp.layer, clamp.head), *held, str(clamp.start)])
 
 
 def intervene(
@@ -57,9 +60,9 @@ def intervene(
 
     The paired run has the bits of the run up to the clamp, and the same data after it. Both are measured on the same
     probe batch, and resampled together. A delay is the difference of the steps at which a head attends to a relation,
-    or the loss has fallen half-way: see `detection.delays`. The controls are the same clamp on another head, the one
-    whose values have the nearest norm, and a kick of the head's norm in a random direction. What was done before is not
-    done again; all delays of a run folder are kept in one table, which its report shows.
+    or the loss has fallen half-way or nine tenths of the way: see `detection.delays`. The controls are the same clamp
+    on another head, the one whose values have the nearest norm, and a kick of the head's norm in a random direction.
+    What was done before is not done again; all delays of a run folder are kept in one table, which its report shows.
 
     Args:
         folder: the run folder.
@@ -68,11 +71,12 @@ def intervene(
         controls: whether to make the controls of each.
         progress: show bars.
 
-    Returns a row an intervention and transition: `layer`, `head`, `kind`, `control`, `step` (the clamp's start),
-    `transition`, and the delay in optimiser steps as `value`, `lo`, `hi`; inf where it did not come by the last step.
+    Returns a row an intervention and transition: `layer`, `head`, `kind`, `relation` (of a head that is held at one),
+    `control`, `step` (the clamp's start), `transition`, and the delay in optimiser steps as `value`, `lo`, `hi`; inf
+    where it did not come by the last step.
 
     Raises:
-        ValueError: the model has no such head, or the run holds clamps itself.
+        ValueError: the model has no such head, the task no such relation, or the run holds clamps itself.
         FileNotFoundError: the folder holds no run.
     """
     folder = Path(folder)
@@ -80,7 +84,7 @@ def intervene(
     if recipe.plan.clamps:
         raise ValueError(f"{folder} is a run with heads held: intervene in the run that it is compared with")
     series = open_series(folder, classes=[type(recipe.architecture.init)])
-    runs, batch = _chosen(clamps, series, controls), run_batch(recipe, folder)
+    runs, batch = _chosen(clamps, series, recipe, controls), run_batch(recipe, folder)
     own = _measured(series, batch, folder / FOLDER / "parts", progress)
     blocks = []
     for one in runs:
@@ -95,12 +99,13 @@ def intervene(
 def updates(folder: Path, clamps: Sequence[ClampHead], recipe: Recipe, *, controls: bool = True) -> tuple[int, int]:
     """Return how many runs an intervention trains at most, and how many updates they have in all."""
     series = open_series(folder, classes=[type(recipe.architecture.init)])
-    runs = _chosen(clamps, series, controls)
+    runs = _chosen(clamps, series, recipe, controls)
     return len(runs), sum(recipe.plan.steps - one.clamp.start for one in runs)
 
 
-def _chosen(clamps: Sequence[ClampHead], series: CheckpointSeries, controls: bool) -> list[Clamped]:
+def _chosen(clamps: Sequence[ClampHead], series: CheckpointSeries, recipe: Recipe, controls: bool) -> list[Clamped]:
     made = series.architecture
+    targets(recipe.task, clamps)
     for clamp in clamps:
         if not (clamp.layer < made.n_layers and clamp.head < made.n_heads):
             raise ValueError(
@@ -120,7 +125,7 @@ def _with_controls(clamp: ClampHead, series: CheckpointSeries, controls: bool) -
     before = max(step for step in series.steps if step <= clamp.start)
     if (other := matched_head(series.weights(before), (clamp.layer, clamp.head))) is not None:
         yield Clamped(dataclasses.replace(clamp, layer=other[0], head=other[1]), "another head")
-    yield Clamped(dataclasses.replace(clamp, kind="kick"), "random direction")
+    yield Clamped(dataclasses.replace(clamp, kind="kick", relation=None), "random direction")
 
 
 def matched_head(weights: State, head: Head) -> Head | None:
@@ -167,7 +172,7 @@ def _measured(series: CheckpointSeries, batch: Batch, parts: Path, progress: boo
 def _rows(run: str, one: Clamped, found: Sequence[Delay]) -> pd.DataFrame:
     clamp = one.clamp
     known = {"run": run, "step": clamp.start, "probe": "Intervention", "quantity": "delay", "control": one.control}
-    where = {"layer": clamp.layer, "head": clamp.head, "kind": clamp.kind}
+    where = {"layer": clamp.layer, "head": clamp.head, "kind": clamp.kind, "relation": clamp.relation}
     return pd.DataFrame(
         [
             {**known, **where, "transition": each.what, "value": each.value, "lo": each.lo, "hi": each.hi}
@@ -178,7 +183,7 @@ def _rows(run: str, one: Clamped, found: Sequence[Delay]) -> pd.DataFrame:
 
 def _kept(folder: Path, rows: pd.DataFrame) -> pd.DataFrame:
     """Add rows to the table of a run's interventions; those of the same ones are replaced."""
-    path, axes = folder / INTERVENTIONS, ["layer", "head", "kind", "step", "transition"]
+    path, axes = folder / INTERVENTIONS, ["layer", "head", "kind", "relation", "step", "transition"]
     if path.exists():
         earlier = pd.read_parquet(path)
         rows = tidy([earlier, rows]).sort_values("control", key=lambda names: names == "head", kind="stable")
@@ -195,7 +200,7 @@ def in_words(row: "pd.Series[Any]") -> str:
     >>> in_words(pd.Series({**row, "value": 45.0, "lo": 30.0, "hi": 60.0}))
     'L0H1 out from 120 (head): the loss falls 45 [30, 60] steps later'
     """
-    name = f"{head_label(row['layer'], row['head'])} {row['kind']} from {row['step']} ({row['control']})"
+    name = f"{held_in_words(row.to_dict())} from {row['step']} ({row['control']})"
     if math.isinf(row["value"]):
         return f"{name}: {row['transition']} no more, or more than {row['lo']:.0f} steps later"
     return f"{name}: {row['transition']} {row['value']:.0f} [{row['lo']:.0f}, {row['hi']:.0f}] steps later"

@@ -5,6 +5,7 @@ from stagewise.models.building import described as described
 from stagewise.models.building import has_hooked_transformer as has_hooked_transformer
 from stagewise.models.building import hook_point as hook_point
 from stagewise.models.building import hooked_module as hooked_module
+from stagewise.models.held_attention import HELD_KEYS as HELD_KEYS
 from stagewise.models.model import Model as Model
 from stagewise.models.named import named_config as named_config
 from stagewise.models.native import is_native as is_native

@@ -2,8 +2,10 @@
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
+
+from stagewise.models.held_attention import evenly, of_last
 
 SHORT = 800
 """Keys times d_head up to which plain products take less time than torch's kernel on a CPU."""
@@ -14,14 +16,18 @@ def causal_attention(
     k: Float[Tensor, "batch head key d_head"],
     v: Float[Tensor, "batch head key d_head"],
     scale: float,
+    held: Bool[Tensor, "head pos pos"] | None = None,
 ) -> Float[Tensor, "batch head query d_head"]:
-    """Return softmax(q k^T / scale) v, where the queries are those of the last positions.
+    """Return softmax(q k^T / scale) v, where the queries are those of the last positions; some may be held at keys.
 
     Which of both ways is taken depends on the shapes and the device alone, so that a resumed run takes the same.
     """
     batch, queries, keys = q.shape[0], q.shape[2], k.shape[2]
     # A single query, the last one, sees all keys.
     mask = causal_mask(queries, keys, q) if queries > 1 else q.new_zeros(())
+    if held is not None:
+        scores = evenly(q @ k.transpose(2, 3) / scale + mask, of_last(held, queries, keys))
+        return scores.softmax(-1) @ v
     if q.device.type == "cpu" and keys * q.shape[3] <= SHORT:
         scores = torch.baddbmm(mask, q.flatten(0, 1), k.flatten(0, 1).transpose(1, 2), alpha=1 / scale)
         return (scores.softmax(-1) @ v.flatten(0, 1)).view(batch, -1, queries, v.shape[3])

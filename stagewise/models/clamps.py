@@ -1,16 +1,20 @@
 """Heads that training holds: their part of the weights is kept as it is, or at zero, between the updates."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
+from jaxtyping import Bool
 from torch import Tensor
 
-from stagewise.models import native
+from stagewise.models import held_attention, native
 from stagewise.models.model import Model
 from stagewise.models.weights import parameters
 from stagewise.models.wrapping import is_bridge
 from stagewise.plan import ClampHead
+from stagewise.task import AbstractTask
 
 QUERIES, KEYS, VALUES = ("W_Q", "b_Q"), ("W_K", "b_K"), ("W_V", "b_V")
 HELD = {
@@ -18,12 +22,16 @@ HELD = {
     "weights": (*QUERIES, *KEYS, *VALUES, "W_O"),
     "pattern": (*QUERIES, *KEYS),
     "uniform": (*QUERIES, *KEYS),
+    "relation": (),
     "kick": (),
 }
 """By kind, the parameters [head ...] whose part of the head is held."""
 
 ZERO = {"out": ("W_O",), "uniform": QUERIES}
 """By kind, those of them that are zero."""
+
+SAMPLE = 32
+"""Sequences by which a relation is known to mark the same keys in all of them."""
 
 
 class Held(NamedTuple):
@@ -37,14 +45,25 @@ class Held(NamedTuple):
 class Clamps:
     """The clamps of a training, told of every step."""
 
-    def __init__(self, model: Model, clamps: Sequence[ClampHead]) -> None:
+    def __init__(
+        self,
+        model: Model,
+        clamps: Sequence[ClampHead],
+        relations: Mapping[str, Bool[Tensor, "query key"]] = MappingProxyType({}),
+    ) -> None:
         """Check that the model has the heads.
+
+        Args:
+            model: to train.
+            clamps: of its heads; of two on one head the later one's relation counts.
+            relations: those that clamps name, as `targets` returns them.
 
         Raises:
             ValueError: it has no such head, or it is a Hugging Face model; or attention that a clamp does not reach.
         """
-        self.model, self.clamps, self.held = model, clamps, dict[ClampHead, list[Held]]()
-        for clamp in clamps:
+        self.model, self.relations, self.held = model, relations, dict[ClampHead, list[Held]]()
+        self.clamps = sorted(clamps, key=lambda clamp: clamp.start)
+        for clamp in self.clamps:
             _check(model, clamp)
 
     def begin(self, step: int) -> None:
@@ -54,6 +73,8 @@ class Clamps:
                 self._kick(clamp)
             elif clamp.start <= step and clamp not in self.held:
                 self.held[clamp] = [self._hold(clamp, name) for name in self._names(clamp)]
+                if clamp.relation is not None:
+                    self._attend(clamp, self.relations[clamp.relation])
         self.restore()
 
     def restore(self) -> None:
@@ -82,6 +103,14 @@ class Clamps:
         is_zero = name.rpartition(".")[2] in ZERO.get(clamp.kind, ())
         return Held(name, clamp.head, torch.zeros_like(value) if is_zero else value)
 
+    def _attend(self, clamp: ClampHead, target: Bool[Tensor, "query key"]) -> None:
+        """Hold the head at a relation; positions of the model beyond those of the task are free."""
+        cfg, held = self.model.cfg, held_attention.held_keys(self.model)
+        free = torch.zeros(cfg.n_heads, cfg.n_ctx, cfg.n_ctx, dtype=torch.bool, device=target.device)
+        keys = held.get(clamp.layer, free).clone()
+        keys[clamp.head] = F.pad(target, (0, cfg.n_ctx - len(target)) * 2)
+        held_attention.hold(self.model, held | {clamp.layer: keys})
+
     def _kick(self, clamp: ClampHead) -> None:
         names = [f"blocks.{clamp.layer}.attn.{part}" for part in ("W_O", "W_V")]
         name = next((each for each in names if parameters(self.model)[each].requires_grad), names[0])
@@ -108,6 +137,31 @@ class Clamps:
         by_head = native.hooked(name, tensor, self.model.cfg).clone()
         by_head[head] = value
         tensor.copy_(native.unhooked(name, by_head, self.model.cfg))
+
+
+def targets(task: AbstractTask, clamps: Iterable[ClampHead]) -> dict[str, Bool[Tensor, "query key"]]:
+    """Return the keys that clamps hold heads at, by relation.
+
+    Raises:
+        ValueError: the task has no such relation, or one that marks other keys in each sequence.
+    """
+    names = {clamp.relation: None for clamp in clamps if clamp.relation is not None}
+    if not names:
+        return {}
+    sampled, kind = task.sample(SAMPLE, seed=0).relations, type(task).__name__
+    fixed = {name: mask[0] for name, mask in sampled.items() if bool((mask == mask[:1]).all())}
+    known = ", ".join(map(repr, fixed)) or "none"
+    for name in names:
+        if name not in sampled:
+            raise ValueError(f"{kind} has no relation {name!r} to hold a head at; those that it can be are {known}")
+        if name not in fixed:
+            raise ValueError(
+                f"the relation {name!r} of {kind} marks other keys in each sequence, and a clamp holds a head at the "
+                f"same ones in all: those that it can be held at are {known}"
+            )
+        if not bool(fixed[name].any()):
+            raise ValueError(f"the relation {name!r} of {kind} marks no key that a head could be held at")
+    return {name: fixed[name] for name in names}
 
 
 def _check(model: Model, clamp: ClampHead) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import partial
 from itertools import groupby
+from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from stagewise.models import native
 from stagewise.models.causal_attention import causal_attention
+from stagewise.models.held_attention import held_keys
 from stagewise.models.lookups import FirstLayer, attended_by_tables, first_layer, looked_up
 from stagewise.models.model import Config, Model
 
@@ -103,7 +105,7 @@ def training_pass(
 
     def predict(tokens: Tensor, scored: Tensor) -> Tensor:
         weights = native.views(parameters, model.cfg) if is_native else parameters
-        return _predictions(way, weights, tokens, scored)
+        return _predictions(way._replace(held=held_keys(model)), weights, tokens, scored)
 
     with torch.no_grad():
         differences = (predict(tokens, scored) - hooked.predict(tokens, scored)).abs()
@@ -111,11 +113,15 @@ def training_pass(
 
 
 class _Way(NamedTuple):
-    """How a model's fused pass goes: what its first layer is read from, and what each layer divides scores by."""
+    """How a model's fused pass goes: what its first layer is read from, what each layer divides scores by.
+
+    And, by layer, the keys that heads are held at.
+    """
 
     cfg: Config
     first_layer: FirstLayer
     scales: tuple[float, ...]
+    held: Mapping[int, Bool[Tensor, "head pos pos"]] = MappingProxyType({})
 
 
 def _way(model: Model, tokens: Tensor, batch_size: int) -> _Way:
@@ -180,7 +186,7 @@ def _folded(way: _Way, weights: Mapping[str, Tensor], tokens: Tensor, start: int
 def _by_tables(way: _Way, weights: Mapping[str, Tensor], x: Tensor, tokens: Tensor, write: Tensor) -> Tensor:
     rows = torch.cat([weights["embed.W_E"], weights["pos_embed.W_pos"][: tokens.shape[1]]])
     attention = {name: weights[f"blocks.0.attn.{name}"] for name in ("W_Q", "W_K", "W_V", "b_Q", "b_K", "b_V")}
-    return attended_by_tables(x, rows, tokens, attention, write, way.scales[0])
+    return attended_by_tables(x, rows, tokens, attention, write, way.scales[0], way.held.get(0))
 
 
 def _attention(way: _Way, layer: int, weights: Mapping[str, Tensor], x: Tensor, tokens: Tensor, first: int) -> Tensor:
@@ -198,7 +204,7 @@ def _attention(way: _Way, layer: int, weights: Mapping[str, Tensor], x: Tensor, 
         keys = values if keyed is normed else partial(F.linear, keyed)
         sources = {"Q": partial(F.linear, keyed[:, first:]) if first else keys, "K": keys, "V": values}
     q, k, v = _projections(weights, f"blocks.{layer}.attn.", sources)
-    z = causal_attention(q, k, v, way.scales[layer])
+    z = causal_attention(q, k, v, way.scales[layer], way.held.get(layer))
     W_O, b_O = weights[f"blocks.{layer}.attn.W_O"], weights[f"blocks.{layer}.attn.b_O"]
     return F.linear(z.transpose(1, 2).flatten(2), W_O.flatten(0, 1).T, b_O)
 

@@ -10,6 +10,7 @@ from einops import rearrange
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from stagewise.models.held_attention import evenly, of_last
 from stagewise.models.lean_weights import Layer, LeanWeights, capped
 from stagewise.models.queries import Queries
 
@@ -62,7 +63,7 @@ def attend(
     """Return every head's z at the queries (None for all positions), each attending to its last `context` keys."""
     q, k, v, length = heads.q, heads.k, heads.v, heads.k.shape[2]
     context = min((each for each in (context, layer.window) if each is not None), default=None)
-    fused = length > SHORT and heads.cap is None
+    fused = length > SHORT and heads.cap is None and layer.held is None
     if fused and queries is None and context is None:
         z = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=heads.scale)
     else:
@@ -70,7 +71,8 @@ def attend(
         if fused:
             z = F.scaled_dot_product_attention(q, k, v, attn_mask=seen, scale=heads.scale)
         else:
-            z = heads.scores.masked_fill(~seen, -math.inf).softmax(-1) @ v
+            scores = heads.scores if layer.held is None else evenly(heads.scores, _held(layer.held, length, queries))
+            z = scores.masked_fill(~seen, -math.inf).softmax(-1) @ v
     return rearrange(z, "batch head query d_head -> batch query head d_head")
 
 
@@ -99,6 +101,14 @@ def _seen(
     query = key[:, None] if queries is None else queries.index[:, None, :, None]
     seen = key <= query
     return seen if context is None else seen & (key > query - context)
+
+
+def _held(
+    keys: Bool[Tensor, "head pos pos"], length: int, queries: Queries | None
+) -> Bool[Tensor, "head query key"] | Bool[Tensor, "batch head query key"]:
+    """Return the keys that each query's heads are held at."""
+    keys = of_last(keys, length, length)
+    return keys if queries is None else keys[:, queries.index].transpose(0, 1)
 
 
 def turned_by(x: Tensor, cos: Tensor, sin: Tensor, adjacent: bool) -> Tensor:

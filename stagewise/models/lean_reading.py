@@ -8,6 +8,7 @@ from einops import rearrange
 from torch import Tensor
 
 from stagewise.models import native
+from stagewise.models.held_attention import held_keys
 from stagewise.models.lean_weights import ACTIVATIONS, Layer, LeanWeights, Mlp, Norm
 from stagewise.models.model import Model
 from stagewise.models.wrapping import is_bridge
@@ -84,6 +85,7 @@ def _layer_of_config(model: Model, weights: Mapping[str, Tensor], layer: int) ->
         mlp,
         rotary=_rotary_of_config(cfg, cfg.rotary_adjacent_pairs) if cfg.positional_embedding_type == "rotary" else None,
         window=cfg.window_size if getattr(cfg, "use_local_attn", False) and cfg.attn_types[layer] == "local" else None,
+        held=held_keys(model).get(layer),
     )
 
 

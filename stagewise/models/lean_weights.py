@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 _TANH = partial(F.gelu, approximate="tanh")
@@ -58,7 +58,7 @@ class Layer:
     """A layer's weights; queries, keys and values side by side, so that one product makes all of them.
 
     The norms after attention and MLP are None where there are none; cos and sin are those of rotary positions; a window
-    is the number of keys that local attention sees.
+    is the number of keys that local attention sees; `held` are the keys that heads are held at.
     """
 
     ln1: Norm
@@ -73,6 +73,7 @@ class Layer:
     ln2_post: Norm | None = None
     rotary: tuple[Float[Tensor, "pos turned"], Float[Tensor, "pos turned"]] | None = None
     window: int | None = None
+    held: Bool[Tensor, "head query key"] | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

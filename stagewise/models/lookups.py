@@ -5,10 +5,11 @@ from typing import Literal
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from stagewise.models.causal_attention import causal_mask
+from stagewise.models.held_attention import evenly, of_last
 from stagewise.models.model import Config
 
 FirstLayer = Literal["residual stream", "rows", "tables", "tables to the outputs"]
@@ -48,6 +49,7 @@ def attended_by_tables(
     attention: Mapping[str, Tensor],
     write: Float[Tensor, "head d_head out"],
     scale: float,
+    held: Bool[Tensor, "head pos pos"] | None = None,
 ) -> Float[Tensor, "batch query out"]:
     """Return x plus what the heads write at the last positions, from tables of scores and of written values.
 
@@ -63,6 +65,7 @@ def attended_by_tables(
         attention: the weights W_Q to W_V [head model d_head] and biases b_Q to b_V [head d_head], by name.
         write: maps a head's values to what it adds to x.
         scale: what scores are divided by.
+        held: the keys that heads are held at.
     """
     keys, queries = tokens.shape[1], x.shape[1]
     vocabulary, first = len(rows) - keys, keys - queries
@@ -73,7 +76,10 @@ def attended_by_tables(
     by_symbol = _embedding(tokens[:, first:], scores[:vocabulary]) + of_positions
     n_heads = by_symbol.shape[2]
     at_tokens = by_symbol[..., :vocabulary].gather(-1, tokens[:, None, None].expand(-1, queries, n_heads, -1))
-    pattern = (at_tokens + by_symbol[..., vocabulary:]).softmax(-1)
+    scores = at_tokens + by_symbol[..., vocabulary:]
+    if held is not None:
+        scores = evenly(scores, of_last(held, queries, keys).transpose(0, 1))
+    pattern = scores.softmax(-1)
     head_tokens = tokens[:, None] + vocabulary * torch.arange(n_heads, device=tokens.device)[:, None]
     of_keys = F.embedding(head_tokens, values[:, :vocabulary].flatten(0, 1)) + values[:, vocabulary:]
     return torch.baddbmm(x, pattern.flatten(2), of_keys.flatten(1, 2))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 import torch
 from torch import Tensor, nn
 
-from stagewise.models import huggingface, native
+from stagewise.models import held_attention, huggingface, native
 from stagewise.models.model import Bridge, Model
 from stagewise.models.wrapping import is_bridge, wrapped
 
@@ -46,16 +46,21 @@ def average_over_heads(model: Model, names: Iterable[str]) -> None:
 
 
 def weights(model: Model | nn.Module) -> dict[str, Tensor]:
-    """Copy a model's parameters, without its constant masks; a Hugging Face model's by its own names."""
-    if native.is_native(model):
-        return native.weights(model)
-    if is_bridge(model):
+    """Copy a model's parameters, without its constant masks; a Hugging Face model's by its own names.
+
+    The keys that heads are held at belong to them.
+    """
+    if is_bridge(model) and not native.is_native(model):
         return {name: weight.detach().clone() for name, weight in whole_state(model).items()}
-    return {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+    if native.is_native(model):
+        named = native.weights(model)
+    else:
+        named = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+    return named | held_attention.saved(model)
 
 
 def load(model: Model, state: Mapping[str, Tensor]) -> None:
-    """Copy saved parameters into the model, in place.
+    """Copy saved parameters into the model, in place, and hold the heads that a checkpoint holds, and no others.
 
     Their names are those of `weights`, or those under which transformer-lens 4 saves its native models, whichever
     version is installed. The parameters of a bridge around a Hugging Face model may have Hugging Face's own names.
@@ -66,7 +71,8 @@ def load(model: Model, state: Mapping[str, Tensor]) -> None:
     if is_bridge(model) and not native.is_native(model):
         _load_bridge(model, state)
         return
-    state = {name: weight for name, weight in state.items() if not name.endswith(CONSTANTS)}
+    held, others = held_attention.read(state, model), (*CONSTANTS, held_attention.HELD_KEYS)
+    state = {name: weight for name, weight in state.items() if not name.endswith(others)}
     if native.is_native_state(state):
         state = native.hooked_state(state, model.cfg)
     expected = shapes(model)
@@ -81,6 +87,7 @@ def load(model: Model, state: Mapping[str, Tensor]) -> None:
     if wrong:
         raise ValueError("the weights do not fit the model: " + "; ".join(sorted(wrong)))
     put(model, state)
+    held_attention.hold(model, held)
 
 
 def _load_bridge(bridge: Bridge, state: Mapping[str, Tensor]) -> None:

@@ -2,7 +2,6 @@
 
 import math
 import textwrap
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,9 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
 
-from stagewise.detection.delays import mean_delays
+from stagewise.detection.delays import held_in_words, mean_delays
 from stagewise.plot.step_axis import new_axes
-from stagewise.table import head_label
 
 SCALE = "PuOr_r"
 """Two colours whose lightness falls to both sides: earlier, later."""
@@ -38,7 +36,7 @@ def interventions(rows: pd.DataFrame, ax: Axes | None = None) -> Axes:
     """
     if rows.empty:
         raise ValueError("there are no interventions to draw: `stagewise intervene FOLDER --hold-out L0H0 --from STEP`")
-    named = rows.assign(column=[_name(row) for row in rows.to_dict("records")])
+    named = rows.assign(column=[f"{held_in_words(row)}\nfrom {row['step']}" for row in rows.to_dict("records")])
     columns, names = list(dict.fromkeys(named["column"])), list(dict.fromkeys(named["transition"]))
     value, lo, hi = (
         named.pivot(index="transition", columns="column", values=end)
@@ -91,11 +89,6 @@ def delays(rows: pd.DataFrame) -> Figure:
         ax.set_title(transition, fontsize=9, loc="left")
         ax.set_ylabel("delay, optimiser steps")
     return figure
-
-
-def _name(row: dict[Any, Any]) -> str:
-    head = head_label(int(str(row["layer"])), int(str(row["head"])))
-    return f"{head} {row['kind']}\nfrom {row['step']}"
 
 
 def _words(value: float, lo: float, hi: float) -> str:

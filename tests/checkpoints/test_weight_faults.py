@@ -12,6 +12,7 @@ from stagewise.checkpoints.names import Coordinates
 from stagewise.checkpoints.series import find
 from stagewise.checkpoints.sources import Entry, Source
 from stagewise.checkpoints.weight_faults import weight_faults
+from stagewise.models import HELD_KEYS
 from tests.checkpoints.walks import Series, series
 
 
@@ -44,6 +45,13 @@ def test_each_checkpoint_is_read_once_and_none_is_kept() -> None:
     entries = tuple(Entry(f"c{step}", Coordinates(step), load(step), lambda: None) for step in range(30))
     assert not [*weight_faults(Source("mine", entries), entries, set())]
     assert reads == [*range(30)]
+
+
+def test_keys_that_a_clamp_holds_from_a_step_on_are_none() -> None:
+    checkpoints = series("walk", n=20)
+    for one in checkpoints[12:]:
+        one[f"blocks.0.{HELD_KEYS}"] = torch.ones(2, 3, 3, dtype=torch.bool).tril()
+    assert found_in(checkpoints).clean
 
 
 def test_several_faults_are_found_side_by_side() -> None:

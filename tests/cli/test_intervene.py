@@ -28,11 +28,27 @@ def test_the_cost_is_said_and_then_the_delays(small_folder: Path, tmp_path: Path
     assert "L0H1 out from 2 (head): the loss falls half-way to its end" in printed
 
 
+def test_a_head_is_given_a_relation(small_folder: Path, tmp_path: Path) -> None:
+    run = str(shutil.copytree(small_folder, tmp_path / "run"))
+    status, printed = call(run, "--attend", "L0H1=I(2)", "--from", "2", "--no-controls", "--quiet")
+    assert status == 0, printed
+    assert "L0H1 on I(2) from 2 (head): the loss falls half-way to its end" in printed
+
+
 def test_heads_are_named_and_what_is_no_head_is_refused(small_folder: Path) -> None:
     assert clamps_of({"out": ["L1H10"], "weights": ["L0H0"]}, 5) == [ClampHead(1, 10, 5), ClampHead(0, 0, 5, "weights")]
+    assert clamps_of({"relation": ["L0H1=value to key"]}, 5) == [ClampHead(0, 1, 5, "relation", "value to key")]
+    for kind, name in (("out", "L0H1=I(1)"), ("relation", "L0H1")):
+        with pytest.raises(ValueError, match="--attend alone names a relation"):
+            clamps_of({kind: [name]}, 5)
     for heads in (["1"], ["L0H1x"], []):
         with pytest.raises(ValueError, match="as in"):
             clamps_of({"out": heads}, 5)
     status, printed = call(str(small_folder), "--hold-out", "L9H0", "--from", "2", "--quiet")
     assert (status, "there is no head L9H0: small has 1 layers of 2 heads" in printed) == (2, True)
+    status, printed = call(str(small_folder), "--attend", "L0H0=I(7)", "--from", "2", "--quiet")
+    assert (status, "no relation 'I(7)' to hold a head at; those that it can be are 'I(1)', 'I(2)'" in printed) == (
+        2,
+        True,
+    )
     assert not (small_folder / "interventions").exists()

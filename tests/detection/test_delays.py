@@ -43,22 +43,26 @@ def test_a_planted_delay_lies_in_its_interval_and_shared_noise_cancels(later: fl
     assert attention.lo <= later <= attention.hi
     assert attention.hi - attention.lo <= 30  # the checkpoints around both times, however the batch is resampled
     assert found["the loss falls half-way to its end"].value == 0
+    assert found["the loss falls nine tenths of the way to its end"].value == 0
 
 
 def test_what_came_before_the_start_is_no_transition() -> None:
-    assert [each.what for each in transitions(curves(100), 120)] == ["the loss falls half-way to its end"]
+    half, most = transitions(curves(100), 120)
+    assert half.what == "the loss falls half-way to its end"
+    assert most.what == "the loss falls nine tenths of the way to its end"
+    assert (half.level, most.level) == pytest.approx((0.5, 0.1), abs=1e-6)  # from one to zero
 
 
 def test_what_never_comes_is_later_than_the_last_step() -> None:
-    (attention, _) = delays(curves(100), curves(700), 50)
+    (attention, *_) = delays(curves(100), curves(700), 50)
     assert (math.isinf(attention.value), math.isinf(attention.hi)) == (True, True)
     assert attention.lo == 300 - 110  # a little more than half of the way up lies between 100 and 110
 
 
 def test_a_head_that_is_held_out_does_not_count() -> None:
-    (attention, _) = delays(curves(100), curves(100), 50, without=[(0, 0)])
+    (attention, *_) = delays(curves(100), curves(100), 50, without=[(0, 0)])
     assert math.isinf(attention.value)
-    (attention, _) = delays(curves(100), curves(100, head=1), 50, without=[(0, 0)])
+    (attention, *_) = delays(curves(100), curves(100, head=1), 50, without=[(0, 0)])
     assert attention.value == 0
 
 

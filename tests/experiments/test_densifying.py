@@ -33,6 +33,7 @@ RECIPES = {
             PLAN, optimiser="sgd", momentum=0.9, cooldown=8, clamps=(ClampHead(0, 1, 6), ClampHead(0, 0, 8, "kick"))
         ),
     ),
+    "a relation held": Recipe(TASK, FULL, dataclasses.replace(PLAN, clamps=(ClampHead(0, 1, 6, "relation", "I(2)"),))),
     "minimal": Recipe(TASK, architecture.minimal(4, TASK.n_ctx, n_heads=2), dataclasses.replace(PLAN, clip=None)),
 }
 

@@ -11,7 +11,7 @@ import torch
 from stagewise import architecture
 from stagewise.checkpoints.run_folder import INTERVENTIONS, checkpoint_file
 from stagewise.checkpoints.series import open_series
-from stagewise.experiments.intervening import FOLDER, intervene, matched_head, updates
+from stagewise.experiments.intervening import FOLDER, Clamped, intervene, matched_head, updates
 from stagewise.plan import ClampHead, TrainPlan
 from stagewise.recipe import Recipe
 from stagewise.tasks import MarkovChain
@@ -23,6 +23,7 @@ TASK = MarkovChain(d_vocab=4, spans=(1, 1), length=6, n_sequences=200)
 PLAN = TrainPlan(steps=32, batch_size=32, learning_rate=0.1, save=range(0, 32, 8), states=(8,))
 RECIPE = Recipe(TASK, architecture.minimal(4, TASK.n_ctx, n_heads=3), PLAN)
 CLAMP = ClampHead(0, 1, 16)
+ATTENDING = ClampHead(0, 1, 16, "relation", "I(2)")
 
 
 @pytest.fixture(scope="module")
@@ -34,23 +35,26 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def intervened(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run after an intervention with its controls."""
+    """The run after two interventions with their controls."""
     folder = Path(shutil.copytree(trained, tmp_path_factory.mktemp("intervened") / "run"))
     rows = intervene(folder, [CLAMP], progress=False)
+    assert "relation" not in rows
+    rows = intervene(folder, [ATTENDING], progress=False)
     pd.testing.assert_frame_equal(rows, pd.read_parquet(folder / INTERVENTIONS))
     return folder
 
 
+@pytest.mark.parametrize("clamp", [CLAMP, ATTENDING], ids=lambda clamp: clamp.kind)
 def test_the_paired_run_starts_from_the_state_before_the_clamp_and_is_the_run_up_to_it(
-    intervened: Path, tmp_path: Path
+    clamp: ClampHead, intervened: Path, tmp_path: Path
 ) -> None:
-    paired = intervened / FOLDER / "L0H1-out-16"
-    clamped = dataclasses.replace(RECIPE, plan=dataclasses.replace(PLAN, clamps=(CLAMP,), states=()))
+    paired = intervened / FOLDER / Clamped(clamp).name
+    clamped = dataclasses.replace(RECIPE, plan=dataclasses.replace(PLAN, clamps=(clamp,), states=()))
     train(clamped, tmp_path, progress=False)
     for step in PLAN.saved_steps:
         assert checkpoint_file(paired, step).read_bytes() == checkpoint_file(tmp_path, step).read_bytes()
         same = checkpoint_file(paired, step).read_bytes() == checkpoint_file(intervened, step).read_bytes()
-        assert same == (step <= CLAMP.start)
+        assert same == (step <= clamp.start)
     metrics = [pd.read_parquet(each / "metrics.parquet") for each in (paired, tmp_path)]
     pd.testing.assert_frame_equal(metrics[0], metrics[1])
 
@@ -64,7 +68,9 @@ def test_every_intervention_has_its_controls_and_stays_in_the_table(intervened: 
     assert (rows["value"] <= rows["hi"]).all()
     times = {path: path.stat().st_mtime_ns for path in (run / FOLDER).rglob("*.safetensors")}
     more = intervene(run, [CLAMP, dataclasses.replace(CLAMP, kind="weights")], controls=False, progress=False)
-    assert set(more["kind"]) == {"out", "kick", "weights"}
+    assert set(more["kind"]) == {"out", "kick", "weights", "relation"}
+    assert not more.duplicated(["layer", "head", "kind", "relation", "step", "transition"]).any()
+    assert (more["relation"].fillna("") == more["kind"].map({"relation": "I(2)"}).fillna("")).all()
     assert len(more) > len(rows)
     assert all(path.stat().st_mtime_ns == time for path, time in times.items())
     assert open_series(run).steps == PLAN.saved_steps
@@ -81,6 +87,12 @@ def test_the_matched_head_has_the_nearest_norm_and_is_of_another_layer_where_it_
     one = {f"blocks.{layer}.attn.W_O": torch.full((1, 2, 2), float(2 + layer)) for layer in range(3)}
     assert matched_head(one, (0, 0)) == (1, 0)
     assert matched_head({"blocks.0.attn.W_O": one["blocks.0.attn.W_O"]}, (0, 0)) is None
+
+
+def test_a_relation_that_the_task_does_not_have_is_refused_before_anything_is_written(trained: Path) -> None:
+    with pytest.raises(ValueError, match=r"no relation 'I\(3\)' to hold a head at; those that it can be are 'I\(1\)'"):
+        intervene(trained, [dataclasses.replace(ATTENDING, relation="I(3)")], progress=False)
+    assert not (trained / FOLDER).exists()
 
 
 def test_a_run_with_heads_held_is_no_run_to_compare_with(intervened: Path) -> None:

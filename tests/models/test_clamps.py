@@ -10,10 +10,14 @@ from torch import Tensor
 from stagewise import architecture, models
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.series import CheckpointSeries
-from stagewise.models.clamps import HELD, Clamps
+from stagewise.measurement.engine import measure
+from stagewise.models.clamps import HELD, Clamps, targets
+from stagewise.models.held_attention import held_keys
 from stagewise.plan import ClampHead, TrainPlan
+from stagewise.probes import AttentionTo, HeadAblation, RestrictedContextKL
 from stagewise.recipe import Recipe
-from stagewise.tasks import MarkovChain
+from stagewise.table import select
+from stagewise.tasks import AssociativeRecall, MarkovChain
 from stagewise.training import train
 
 pytestmark = pytest.mark.usefixtures("unchecked")
@@ -21,6 +25,7 @@ pytestmark = pytest.mark.usefixtures("unchecked")
 TASK = MarkovChain(d_vocab=4, spans=(1, 1), length=3, n_sequences=40)
 FULL = architecture.full(4, TASK.n_ctx, n_layers=2, n_heads=2, d_model=8, d_mlp=6)
 ROTARY = Architecture({**FULL.config, "positional_embedding_type": "rotary", "n_key_value_heads": 1})
+MINIMAL = architecture.minimal(4, TASK.n_ctx, n_heads=3)
 PLAN = TrainPlan(steps=8, batch_size=6, learning_rate=0.05, save=range(8), states=(4,))
 
 
@@ -40,11 +45,16 @@ def free(tmp_path_factory: pytest.TempPathFactory) -> CheckpointSeries:
     return trained(tmp_path_factory.mktemp("free"), None)
 
 
+def clamp_of(kind: str, layer: int, head: int, start: int) -> ClampHead:
+    return ClampHead(layer, head, start, kind, "I(2)" if kind == "relation" else None)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("kind", HELD)
 def test_a_clamped_run_is_the_free_one_up_to_its_start_and_another_after_it(
     kind: str, free: CheckpointSeries, tmp_path: Path
 ) -> None:
-    clamped = trained(tmp_path, ClampHead(1, 0, 3, kind))  # type: ignore[arg-type]
+    clamped = trained(tmp_path, clamp_of(kind, 1, 0, 3))
+    assert free.weights(3).keys() == clamped.weights(3).keys()
     same = [equal(dict(free.weights(step)), dict(clamped.weights(step))) for step in range(9)]
     assert same == [True] * 4 + [False] * 5
 
@@ -99,10 +109,11 @@ def test_a_kick_has_the_norm_of_the_head_and_leaves_padding_alone() -> None:
     assert not change[before[name] == 0].any()
 
 
+@pytest.mark.parametrize("kind", ["out", "relation"])
 def test_a_clamped_run_that_was_interrupted_resumes_with_the_same_bits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clamp = ClampHead(0, 0, 3)
+    clamp = clamp_of(kind, 0, 0, 3)
     whole = trained(tmp_path / "whole", clamp)
     for stopped in (3, 5):
         with monkeypatch.context() as patch:
@@ -130,3 +141,58 @@ def test_a_head_that_the_model_does_not_have_is_refused(tmp_path: Path) -> None:
 def test_a_clamp_that_starts_when_training_has_ended_is_refused() -> None:
     with pytest.raises(ValueError, match=r"starts before step 8, the last one \(`steps`\), got 8"):
         dataclasses.replace(PLAN, clamps=(ClampHead(0, 0, 8),))
+
+
+@pytest.mark.parametrize("made", [FULL, ROTARY, MINIMAL], ids=["full", "rotary, shared keys", "minimal"])
+def test_after_its_start_a_head_held_at_a_relation_attends_to_that_and_before_it_as_it_has_learnt(
+    made: Architecture, tmp_path: Path
+) -> None:
+    layer = made.n_layers - 1
+    series, batch = trained(tmp_path, clamp_of("relation", layer, 1, 3), made), TASK.probe_batch(6, 0)
+    model, name = models.build(made), f"blocks.{layer}.attn.hook_pattern"
+    relation = batch.relations["I(2)"]
+    starts = relation.any(-1)
+    for step in (*range(3, 9), 3):  # the last one opens without the clamp again
+        models.load(model, series.weights(step))
+        pattern = models.clean_pass(model, batch.tokens, [name])[1][name]
+        is_held = torch.equal(pattern[:, 1][starts], relation[starts].float())  # I(2) is a single lag
+        assert is_held == (step > 3)
+        assert not torch.equal(pattern[:, 0][starts], relation[starts].float())
+
+
+def test_every_probe_reads_a_held_head_with_lean_passes_and_with_hooks(tmp_path: Path) -> None:
+    series, batch = trained(tmp_path, clamp_of("relation", 1, 1, 3))[3:], TASK.probe_batch(30, 0)
+    probes = [AttentionTo(), RestrictedContextKL(), HeadAblation()]
+    tables = [measure(series, probes, batch, by_hooks=by_hooks, progress=False) for by_hooks in (False, True)]
+    for quantity in ("mass", "along"):
+        mass = select(tables[0], "AttentionTo", quantity, relation="I(2)", layer=1, head=1).set_index("step")["value"]
+        assert mass[3] < 0.9
+        assert (mass[4:] == 1).all()
+    for one, other in zip(*(table["value"] for table in tables), strict=True):
+        assert one == pytest.approx(other, abs=1e-5)
+
+
+def test_several_relations_of_one_layer_are_held_and_the_later_one_of_a_head(tmp_path: Path) -> None:
+    model = models.build(FULL)
+    plan = [ClampHead(1, 0, 4, "relation", "I(2)"), ClampHead(1, 0, 2, "relation", "I(1)"), clamp_of("out", 0, 0, 1)]
+    plan.append(ClampHead(1, 1, 3, "relation", "I(1)"))
+    clamps = Clamps(model, plan, (relations := targets(TASK, plan)))
+    expected = {1: (), 2: ("I(1)", None), 3: ("I(1)", "I(1)"), 4: ("I(2)", "I(1)")}
+    for step, names in expected.items():
+        clamps.begin(step)
+        nothing = torch.zeros(TASK.n_ctx, TASK.n_ctx, dtype=torch.bool)
+        keys = [relations.get(name or "", nothing) for name in names]
+        assert torch.equal(held_keys(model).get(1, torch.zeros(0)), torch.stack(keys) if keys else torch.zeros(0))
+
+
+def test_a_relation_that_cannot_be_held_is_refused_and_those_that_can_are_named(tmp_path: Path) -> None:
+    recall = AssociativeRecall(n_pairs=2, n_tokens=6)
+    known = "'value to key', 'previous token'"
+    with pytest.raises(ValueError, match=rf"'query to value' .* other keys in each sequence, .* held at are {known}"):
+        targets(recall, [ClampHead(0, 0, 3, "relation", "query to value")])
+    with pytest.raises(ValueError, match=r"MarkovChain has no relation 'I\(9\)' .* are 'I\(1\)', 'I\(2\)'"):
+        train(Recipe(TASK, FULL, dataclasses.replace(PLAN, clamps=(ClampHead(0, 0, 3, "relation", "I(9)"),))), tmp_path)
+    assert not tmp_path.joinpath("run.json").exists()
+    for wrong in ({"kind": "relation"}, {"relation": "I(1)"}):
+        with pytest.raises(ValueError, match='of the kind "relation" names one, and no other does'):
+            ClampHead(0, 0, 3, **wrong)  # type: ignore[arg-type]

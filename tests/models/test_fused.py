@@ -11,6 +11,7 @@ from stagewise import models as model
 from stagewise.architecture import Architecture
 from stagewise.init import GaussianInit
 from stagewise.models.fused import TrainingPass, training_pass
+from stagewise.models.held_attention import hold
 from stagewise.models.lookups import FirstLayer
 
 FLOAT32 = 1e-5
@@ -142,6 +143,29 @@ def test_any_config_has_the_hooked_models_values_and_gradients(seed: int, way: F
     assert forward.name == f"fused: {way}"
     torch.testing.assert_close(forward.predict(tokens, scored), built(tokens)[scored], atol=tolerance, rtol=tolerance)
     assert_same_gradients(built, forward, tokens, scored, tolerance)
+
+
+WAYS: dict[FirstLayer, dict[str, Any]] = {
+    "residual stream": {},
+    "rows": {"normalization_type": None},
+    "tables": {"normalization_type": None, "d_head": 14, "n_heads": 2},
+    "tables to the outputs": {"normalization_type": None, "d_head": 14, "n_heads": 2, "attn_only": True, "n_layers": 1},
+}
+
+
+@pytest.mark.parametrize("way", typing.get_args(FirstLayer))
+@pytest.mark.parametrize("scored", SCORED.values(), ids=SCORED.keys())
+def test_heads_that_are_held_after_the_way_was_chosen_are_held_in_it(way: FirstLayer, scored: torch.Tensor) -> None:
+    built = build(WAYS[way])
+    forward, back = fused(built, batch_size=400), torch.arange(7)[:, None] - torch.arange(7)
+    free = forward.predict(TOKENS, scored)
+    keys = torch.zeros(built.cfg.n_heads, 7, 7, dtype=torch.bool)
+    keys[1] = (back == 2) | (back == 3)
+    hold(built, {layer: keys for layer in range(built.cfg.n_layers)})
+    assert forward.name == f"fused: {way}"
+    assert (forward.predict(TOKENS, scored) - free).abs().max() > 1e-3
+    torch.testing.assert_close(forward.predict(TOKENS, scored), built(TOKENS)[scored], atol=FLOAT32, rtol=FLOAT32)
+    assert_same_gradients(built, forward, TOKENS, scored, FLOAT32)
 
 
 @pytest.mark.parametrize("change", NOT_COVERED.values(), ids=NOT_COVERED.keys())

@@ -26,6 +26,12 @@ def test_every_cell_says_its_delay_and_a_missing_one_nothing() -> None:
     assert [label.get_text() for label in ax.get_yticklabels()] == ["a", "b"]
 
 
+def test_a_head_that_is_held_at_a_relation_is_named_with_it() -> None:
+    at_relation = rows().assign(kind=["relation", "relation", "kick"], relation=["I(2)", "I(2)", ""])
+    names = [label.get_text() for label in interventions(at_relation).get_xticklabels()]
+    assert names == ["L0H1 on I(2)\nfrom 120", "L0H2 kick\nfrom 120"]
+
+
 def test_nothing_to_draw_is_refused() -> None:
     with pytest.raises(ValueError, match="no interventions to draw"):
         interventions(rows().iloc[:0])
