@@ -4,7 +4,6 @@ import concurrent.futures
 import contextlib
 import copy
 import gc
-import importlib.util
 import json
 import os
 import pickle
@@ -31,6 +30,7 @@ from stagewise.table import tidy
 from stagewise.task import Batch
 from stagewise.tasks import MarkovChain
 from stagewise.training import train
+from tests.local_hub import LocalHub
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -263,29 +263,13 @@ def checkpoints(tmp_path: Path, saved: Callable[..., dict[str, bytes]]) -> Path:
     return tmp_path / "mine"
 
 
-def _module(name: str) -> Any:
-    """A helper beside this file; pytest's importlib mode puts no folder on the path."""
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="session")
-def helper() -> Callable[[str], Any]:
-    """Import a file beside this one that holds no tests."""
-    return _module
-
-
 @pytest.fixture
 def local_hub() -> Iterator[Callable[[dict[str, dict[str, bytes]]], Any]]:
     """Start a hub on this machine that serves files[revision][name] of the repository owner/model."""
     started = []
 
     def start(files: dict[str, dict[str, bytes]]) -> Any:
-        started.append(_module("local_hub").LocalHub(files))
+        started.append(LocalHub(files))
         return started[-1]
 
     yield start
