@@ -91,13 +91,6 @@ def neighbour(planted: Planted, step: int) -> int:
     return planted.steps[planted.steps.index(step) - 1]
 
 
-def following(planted: Planted, step: int) -> int:
-    k = planted.steps.index(step) + 1
-    if k == len(planted.steps):
-        raise Inapplicable
-    return planted.steps[k]
-
-
 def one_weight(
     chosen: Callable[[str, Tensor], bool], change: Callable[[Tensor, torch.Generator], Tensor]
 ) -> Corruption:
