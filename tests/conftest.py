@@ -13,6 +13,7 @@ from scipy.integrate import solve_ivp
 pytest_plugins = [
     "tests.fixtures.data",
     "tests.fixtures.hugging_face",
+    "tests.fixtures.interruptible",
     "tests.fixtures.runs",
     "tests.fixtures.tables",
     "tests.fixtures.views",
