@@ -14,7 +14,7 @@ CHECKS := $(if $(CHECKED),--jaxtyping-packages=stagewise$(COMMA)beartype.beartyp
 MODEL_TESTS := tests/models tests/measurement $(addprefix tests/probes/test_, \
 	composition.py ov_copying.py qk_offset.py) tests/checkpoints/test_series.py \
 	tests/checkpoints/test_sources.py tests/experiments/incremental/test_markov.py $(addprefix tests/test_, \
-	$(addsuffix .py, architecture attention init intervention probe table training))
+	$(addsuffix .py, architecture attention init intervention probe table training training_resumed))
 
 .PHONY: demo test test-tl4 slow bench torture calibrate check format docs
 demo: $(READY)

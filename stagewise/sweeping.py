@@ -64,6 +64,7 @@ def sweep(
     *,
     workers: int = WORKERS,
     cost: Callable[[Mapping[str, Any]], int | float] = lambda _: 1,
+    results: str = "results",
     progress: bool = True,
 ) -> pd.DataFrame:
     """Call `function(**setting)` for every setting and return a row a setting: its values, then the results.
@@ -75,7 +76,7 @@ def sweep(
         function: from a setting's values to named results that JSON can hold. It must be at the top of a module, so
             that another process finds it, and is part of a result's identity by its name.
         settings: keyword arguments, the same names in each.
-        folder: where the results are kept.
+        folder: holds the folder of the results.
         executor: anything with the `concurrent.futures` interface, which its owner shuts down: a `worker_pool` that
             several sweeps share, threads, or a cluster's: `distributed.Client(...).get_executor()`, whose runs on a
             lost worker begin again on another, or a `submitit.AutoExecutor`. Function, values and results are pickled
@@ -83,6 +84,8 @@ def sweep(
             results are written here. None takes `workers` processes of one thread each.
         workers: how many processes, where no executor is given.
         cost: about how long a setting's run takes, in any unit; the time left is estimated from it.
+        results: the name of their folder. Where run folders lie beside it, one with a leading dot is none of a shell's
+            `*`.
         progress: show a bar, with the time left, or report that all runs are done.
 
     Raises:
@@ -92,7 +95,7 @@ def sweep(
     _check(settings)
     if workers < 1:
         raise ValueError(f"a sweep needs at least one worker, got {workers}")
-    paths = [Path(folder) / "results" / f"{_identity(function, setting)}.json" for setting in settings]
+    paths = [Path(folder) / results / f"{_identity(function, setting)}.json" for setting in settings]
     missing = [(path, setting) for path, setting in zip(paths, settings, strict=True) if not path.exists()]
     if not missing and progress:
         print(f"{Path(folder).name}: all {len(paths)} runs are there, nothing is run again", file=sys.stderr)

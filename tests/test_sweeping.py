@@ -52,6 +52,14 @@ def test_a_second_sweep_runs_only_what_is_new(tmp_path: Path, threads: concurren
     assert frame["square"].tolist() == [1, 4, 9]
 
 
+def test_results_of_another_folder_are_found_again_there(tmp_path: Path, threads: concurrent.futures.Executor) -> None:
+    for _ in range(2):
+        sweep(record, grid(folder=[str(tmp_path)], x=[1, 2]), tmp_path, threads, results=".kept", progress=False)
+    assert calls(tmp_path) == ["1", "2"]
+    assert len(list((tmp_path / ".kept").glob("*.json"))) == 2
+    assert not (tmp_path / "results").exists()
+
+
 def test_a_failed_run_loses_no_other_and_is_tried_again(tmp_path: Path, threads: concurrent.futures.Executor) -> None:
     (tmp_path / "broken").touch()
     settings = grid(folder=[str(tmp_path)], x=[1, 2, 3])

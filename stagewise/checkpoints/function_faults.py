@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from stagewise import models
@@ -55,13 +56,14 @@ def function_faults(
     """
     batch.check_ids(architecture.config["d_vocab"], f"the series {source.name}")
     model = models.build(architecture)
-    computed = [one for entry in entries if (one := _computed(model, entry, batch)) is not None]
+    computed = [one for entry in entries if (one := compute(model, entry, batch)) is not None]
     for branch in sorted({one.entry.at.branch for one in computed}):
         of_branch = [one for one in computed if one.entry.at.branch == branch]
-        yield from _off_the_path(sorted(of_branch, key=lambda one: one.entry.at.step))
+        yield from off_the_path(sorted(of_branch, key=lambda one: one.entry.at.step))
 
 
-def _computed(model: models.Model, entry: Entry, batch: Batch) -> Computed | None:
+def compute(model: models.Model, entry: Entry, batch: Batch) -> Computed | None:
+    """Run a checkpoint on the batch; None where its weights are not finite, or do not fit the model."""
     try:
         state = entry.load()
         if not_finite(state):
@@ -77,7 +79,8 @@ def _computed(model: models.Model, entry: Entry, batch: Batch) -> Computed | Non
     return Computed(entry, loss, sketched({PREDICTIONS: numbers})[PREDICTIONS])
 
 
-def _off_the_path(computed: Sequence[Computed]) -> Iterator[Finding]:
+def off_the_path(computed: Sequence[Computed]) -> Iterator[Finding]:
+    """Yield the checkpoints of one branch, in the order of their steps, whose function lies off the others' path."""
     paths = paths_of([{PREDICTIONS: one.sketch} for one in computed])
     times = {one.checkpoint: one.times for path in paths for one in detours(path)}
     losses = np.array([one.loss for one in computed])
@@ -88,13 +91,21 @@ def _off_the_path(computed: Sequence[Computed]) -> Iterator[Finding]:
 
 
 def _worse(losses: np.ndarray, rows: Sequence[int]) -> set[int]:
-    """Return the rows, of these, whose loss exceeds both neighbours', of the last one its only one's, unexpectedly."""
+    """Return the rows, of these, whose loss exceeds its neighbours' unexpectedly."""
     usual, found = losses[list(rows)], set[int]()
     if len(rows) < ENOUGH or not np.isfinite(usual).all():
         return found
     for i in range(1, len(rows)):
         others = np.delete(usual, i)
-        least = (usual[i] - usual[[k for k in (i - 1, i + 1) if k < len(rows)]]).min()
-        if least > max(WORSE * np.ptp(others), USUAL_RISE * np.diff(others).max()):
+        if excess(usual, i) > max(WORSE * np.ptp(others), USUAL_RISE * np.diff(others).max()):
             found.add(rows[i])
     return found
+
+
+def excess(losses: Float[np.ndarray, " checkpoint"], row: int) -> float:
+    """Return by how much a loss exceeds both of its neighbours', of the last one its only one's, nats.
+
+    >>> excess(np.array([3.0, 2.0, 2.5, 1.0]), 2), excess(np.array([3.0, 2.0, 2.5]), 2)
+    (0.5, 0.5)
+    """
+    return float(min(losses[row] - losses[k] for k in (row - 1, row + 1) if 0 <= k < len(losses)))

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 
 from stagewise.checkpoints.weight_path import COARSE, WeightPath, norm
 
@@ -76,21 +77,30 @@ class Deviation(NamedTuple):
 def detours(path: WeightPath) -> Iterator[Deviation]:
     """Yield the inner checkpoints that lie off the path, whose neighbours lie close together.
 
-        (|w_s - w_r| + |w_t - w_s|) / |w_t - w_r|,    r < s < t neighbours
-
     If s is off and r is off too, in the other direction, both are found; two that are off in the same direction are a
     jump and a return: see `breaks`.
     """
-    if len(path) < 3:
-        return
-    there, direct = path.strides(), path.strides(2)
-    off = np.minimum(there[:-1], there[1:]) > path.precision * path.norms.max()
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratios = np.where(off, (there[:-1] + there[1:]) / direct, 1.0)
+    ratios = detour_ratios(path)
     for i in np.flatnonzero(ratios > DETOUR + FEW / path.size):
         others = np.delete(ratios, i)
         if len(others) < 3 or ratios[i] > USUAL * np.median(others):
             yield _deviation(path, int(i) + 1, min(float(ratios[i]), LONGEST), (int(i), int(i) + 2))
+
+
+def detour_ratios(path: WeightPath) -> Float[np.ndarray, " inner"]:
+    """Return the way over each inner checkpoint, in units of the way between its neighbours.
+
+        (|w_s - w_r| + |w_t - w_s|) / |w_t - w_r|,    r < s < t neighbours
+
+    It counts as 1, that of a straight line, where one of the two parts is no longer than rounding.
+    """
+    if len(path) < 3:
+        return np.empty(0)
+    there, direct = path.strides(), path.strides(2)
+    off = np.minimum(there[:-1], there[1:]) > path.precision * path.norms.max()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios: np.ndarray = np.where(off, (there[:-1] + there[1:]) / direct, 1.0)
+    return ratios
 
 
 def _deviation(path: WeightPath, row: int, times: float, neighbours: Sequence[int]) -> Deviation:

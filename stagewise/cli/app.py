@@ -10,7 +10,7 @@ from stagewise.cli.audit import audit
 from stagewise.cli.densify import densify
 from stagewise.cli.findings import compare, lineage, stages
 from stagewise.cli.intervene import intervene
-from stagewise.cli.names import only_task
+from stagewise.cli.names import only_task, run_folder_named
 from stagewise.cli.options import (
     Config,
     Device,
@@ -65,7 +65,10 @@ for command in (audit, stages, lineage, compare, trajectory, densify, intervene,
 @app.command()
 def train(
     task: Annotated[
-        str | None, typer.Argument(metavar="TASK|FOLDER", help="a task, or the run folder to resume")
+        str | None,
+        typer.Argument(
+            metavar="TASK|FOLDER", help="a task, or the run folder to resume; ./NAME where it has a task's name"
+        ),
     ] = None,
     folder: RunFolder = None,
     record: Annotated[
@@ -86,7 +89,6 @@ def train(
     """Train a preset of a task into a run folder, resume the run in a folder, or make a run again from its record."""
     with reported_errors():
         one_thread()
-        from stagewise.checkpoints.run_folder import RUN
         from stagewise.training import train as train_recipe
 
         choice = Choice(preset, seed, heads, layers, steps, config, settings)
@@ -95,8 +97,8 @@ def train(
             folder = folder or Path("runs", f"{record.absolute().parent.name}-again")
         elif task is None or record is not None:
             raise ValueError("give a task or a run folder, or a run.json with --from and a --folder for the new run")
-        elif (Path(task) / RUN).exists():
-            recipe, folder = recipe_in(Path(task), choice, own_task or ()), Path(task)
+        elif (run := run_folder_named(task)) is not None:
+            recipe, folder = recipe_in(run, choice, own_task or ()), run
         else:
             recipe, folder = recipe_of(task, choice), folder or Path("runs", task.replace(":", "-"))
         print(train_recipe(recipe, folder, progress=not quiet, device=device, dtype=cast(Any, dtype)))

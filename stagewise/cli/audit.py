@@ -30,7 +30,7 @@ def audit(
         from stagewise.checkpoints.series import find
 
         checkpoints = find(source)
-        given = _deep(source, checkpoints, architecture, own_task) if deep else None
+        given = deep_of(source, checkpoints, architecture, own_task) if deep else None
         weights = (deep or not checkpoints.remote) if weights is None else weights
         result = audit_source(checkpoints, weights=weights, deep=given)
         print(result.to_json() if as_json else result)
@@ -38,7 +38,7 @@ def audit(
         raise typer.Exit(1)
 
 
-def _deep(source: str, checkpoints: "Source", architecture: str | None, own_task: list[str] | None) -> "Deep":
+def deep_of(source: str, checkpoints: "Source", architecture: str | None, own_task: list[str] | None) -> "Deep":
     """Return what checkpoints are run on: their run's own task, the one that is named, or repeated random tokens."""
     from stagewise.checkpoints.audit import Deep
     from stagewise.checkpoints.run_folder import RUN

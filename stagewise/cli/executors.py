@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from stagewise.sweeping import AbstractExecutor
 
+JOBS = ".jobs"
+"""Of submitit, beside the run folders of a sweep, and none of what a shell finds as `FOLDER/*/`."""
+
 
 @contextlib.contextmanager
 def executor_named(text: str | None, folder: Path) -> Iterator["AbstractExecutor | None"]:
@@ -28,7 +31,7 @@ def executor_named(text: str | None, folder: Path) -> Iterator["AbstractExecutor
         with _imported("distributed").Client(rest) as client:
             yield client.get_executor()
     elif kind == "submitit":
-        executor = _imported("submitit").AutoExecutor(folder / "jobs")
+        executor = _imported("submitit").AutoExecutor(folder / JOBS)
         executor.update_parameters(**_parameters(rest))
         yield executor
     else:

@@ -1,7 +1,9 @@
 """What the command line calls tasks and probes: short names of the catalogue, or module:Class for one's own."""
 
 import re
+import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -33,11 +35,14 @@ def kebab_case(name: str) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", "-", name).lower()
 
 
+TASK_NAMES = {kebab_case(cls): cls for cls in TASKS.values()} | TASKS
+
+
 def task_class(name: str) -> "type[AbstractTask]":
     """Return the class of a task by its name, or by module:Class.
 
     Raises:
-        ValueError: there is no such task.
+        ValueError: there is no such task; of a run folder the message says how to resume it.
     """
     from stagewise import tasks
     from stagewise.recipe import load_class
@@ -45,13 +50,34 @@ def task_class(name: str) -> "type[AbstractTask]":
 
     if ":" in name:
         return load_class(name, (AbstractTask,), f"the command names the task {name}")
-    catalogue = {kebab_case(cls): cls for cls in TASKS.values()} | TASKS
-    if name not in catalogue:
-        raise ValueError(f"there is no task {name!r}; there are {', '.join(TASKS)}, and one's own as module:Class")
-    task: type = getattr(tasks, catalogue[name])
+    if name not in TASK_NAMES:
+        resume = f". {name} is a run folder: `stagewise train {name}` resumes it" if _is_run(name) else ""
+        raise ValueError(
+            f"there is no task {name!r}; there are {', '.join(TASKS)}, and one's own as module:Class{resume}"
+        )
+    task: type = getattr(tasks, TASK_NAMES[name])
     if not issubclass(task, AbstractTask):
-        raise ValueError(f"{catalogue[name]} cannot be trained from a recipe: it is no AbstractTask")
+        raise ValueError(f"{TASK_NAMES[name]} cannot be trained from a recipe: it is no AbstractTask")
     return task
+
+
+def run_folder_named(name: str) -> Path | None:
+    """Return the run folder of a name that may be a task's as well: the task's wins, and a line says so.
+
+    A folder is named otherwise by its path, as in ./recall; one that holds no run is none.
+    """
+    if not _is_run(name):
+        return None
+    if name in TASK_NAMES:
+        print(f"{name} is the task here, not the run folder of this name: that one is ./{name}", file=sys.stderr)
+        return None
+    return Path(name)
+
+
+def _is_run(name: str) -> bool:
+    from stagewise.checkpoints.run_folder import RUN
+
+    return Path(name, RUN).exists()
 
 
 def task_classes(names: Sequence[str] = ()) -> "list[type]":

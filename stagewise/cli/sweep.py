@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from stagewise.recipe import Recipe
 
 SUMMARY = "summary.csv"
+RESULTS = ".results"
+"""Beside the run folders, and none of what a shell finds as `FOLDER/*/`."""
 
 
 def sweep(
@@ -71,7 +73,8 @@ def sweep(
         ]
         try:
             with executor_named(executor, folder) as pool:
-                table = sweep_settings(run_one, runs, folder, pool, workers=workers, progress=not quiet)
+                how: Any = {"workers": workers, "results": RESULTS, "progress": not quiet}
+                table = sweep_settings(run_one, runs, folder, pool, **how)
         except RunsFailed as failed:
             raise ValueError(str(failed)) from failed
         table = table.drop(columns=["recipe", "restricted"])

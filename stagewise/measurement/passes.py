@@ -123,20 +123,22 @@ class Measured:
 
     def edited(self, edits: Iterable[Edit]) -> "OnDemand[Edit, EditedPass]":
         """Return the edited passes, each run and reduced when it is asked for, and once."""
-        passes = (
-            LeanPass(self.weights.fold(), self.activations, self.batch.scored, self.replacement)
-            if self.weights is not None
-            else None
-        )
 
         def reduced(edit: Edit) -> EditedPass:
             with torch.inference_mode():
-                loss, kl = self._clean.compare(self._blocks(passes, edit))
-            return EditedPass(loss, kl, partial(self._predictions, passes, edit))
+                loss, kl = self._clean.compare(self._blocks(edit))
+            return EditedPass(loss, kl, partial(self._predictions, edit))
 
         return OnDemand(dict.fromkeys(edits), reduced)
 
-    def _blocks(self, passes: LeanPass | None, edit: Edit) -> Iterator[Float[Tensor, "row token"]]:
+    @cached_property
+    def _lean_pass(self) -> LeanPass | None:
+        """Edited passes by folded weights, which the first edit that needs them makes; None takes hooks."""
+        if self.weights is None:
+            return None
+        return LeanPass(self.weights.fold(), self.activations, self.batch.scored, self.replacement)
+
+    def _blocks(self, edit: Edit) -> Iterator[Float[Tensor, "row token"]]:
         """Yield what the edited pass predicts at the scored positions, a block of rows at a time."""
         patches = [part for part in edit if isinstance(part, PatchEdge)]
         if patches and len(patches) < len(edit):
@@ -144,7 +146,7 @@ class Measured:
         if patches:
             weights = edges.check(self.weights)
             residual = edges.patched(weights, self.activations, self.replacement, patches, self.batch.scored)
-        elif passes is None:
+        elif (passes := self._lean_pass) is None:
             predictions = models.edited_pass(
                 self.model, edit, self.activations, regression=self.batch.is_regression,
                 replacement=self.replacement, tokens=self.batch.tokens,
@@ -157,9 +159,9 @@ class Measured:
         for start in range(0, len(residual), rows):
             yield weights.unembedded(residual[start : start + rows])
 
-    def _predictions(self, passes: LeanPass | None, edit: Edit) -> Float[Tensor, "scored token"]:
+    def _predictions(self, edit: Edit) -> Float[Tensor, "scored token"]:
         with torch.inference_mode():
-            predictions = torch.cat(list(self._blocks(passes, edit)))
+            predictions = torch.cat(list(self._blocks(edit)))
         return predictions if self.batch.is_regression else predictions.log_softmax(-1)
 
 

@@ -22,8 +22,9 @@ from tests.checkpoints.clean_series import (
     own,
     trainer,
 )
-from tests.checkpoints.corruptions import CORRUPTIONS, Planted, tried
+from tests.checkpoints.corruptions import CORRUPTIONS, tried
 from tests.checkpoints.corruptions import HELD_OUT as OTHER_CORRUPTIONS
+from tests.checkpoints.planted import Planted
 
 QUICK = {
     "hooked": Training(

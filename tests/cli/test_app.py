@@ -118,6 +118,18 @@ def test_a_run_folder_is_gone_on_with_by_its_own_recipe(tmp_path: Path) -> None:
     assert (code, "--heads is of a preset" in printed) == (2, True)
 
 
+def test_a_task_is_trained_although_a_run_folder_has_its_name(
+    small_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(small_folder, "markov")
+    code, printed = call("train", "markov", *SHORT)
+    assert (code, "that one is ./markov" in printed) == (0, True)
+    assert read_run(tmp_path / "runs" / "markov")["recipe"]["plan"]["steps"] == 6
+    code, printed = call("train", "./markov", "--quiet")
+    assert (code, "CheckpointSeries('markov': 4 checkpoints" in printed) == (0, True)
+
+
 @pytest.mark.parametrize("verb", ["train", "run"])
 def test_a_task_that_there_is_none_of_is_named_with_those_that_there_are(verb: str, tmp_path: Path) -> None:
     code, printed = call(verb, "marcov", "--folder", str(tmp_path / "run"))

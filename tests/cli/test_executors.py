@@ -1,11 +1,12 @@
 """Where a sweep's runs go: named by a text, refused where it says nothing."""
 
+import glob
 import sys
 from pathlib import Path
 
 import pytest
 
-from stagewise.cli.executors import executor_named
+from stagewise.cli.executors import JOBS, executor_named
 
 
 def double(x: int) -> int:
@@ -33,13 +34,14 @@ def test_the_address_of_a_scheduler_is_taken(tmp_path: Path) -> None:
         assert executor.submit(double, 4).result(timeout=60) == 8
 
 
-def test_parameters_of_submitit_are_passed_on_and_jobs_lie_in_the_sweeps_folder(tmp_path: Path) -> None:
+def test_parameters_of_submitit_are_passed_on_and_jobs_lie_hidden_in_the_sweeps_folder(tmp_path: Path) -> None:
     pytest.importorskip("submitit", reason="the extra `cluster` is not installed")
     with executor_named("submitit:timeout_min=7", tmp_path) as executor:
         assert executor is not None
         job = executor.submit(double, 4)
     assert job.result() == 8
-    assert (tmp_path / "jobs").is_dir()
+    assert [path.name for path in tmp_path.iterdir()] == [JOBS]
+    assert glob.glob(f"{tmp_path}/*/") == []
     bad = executor_named("submitit:timeout", tmp_path)
     with pytest.raises(ValueError, match=r"key=value,key=value,...; got 'timeout'"), bad:
         pass

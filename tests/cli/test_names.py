@@ -1,9 +1,12 @@
 """Names of tasks and probes on the command line."""
 
+from pathlib import Path
+
 import pytest
 
 from stagewise import tasks
-from stagewise.cli.names import TASKS, kebab_case, probe_named, task_class
+from stagewise.checkpoints.run_folder import RUN
+from stagewise.cli.names import TASK_NAMES, TASKS, kebab_case, probe_named, run_folder_named, task_class
 from stagewise.probes import Accuracy
 from stagewise.task import AbstractTask
 
@@ -38,3 +41,38 @@ def test_module_and_class_name_what_is_ones_own() -> None:
 def test_what_is_no_task_is_refused(name: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         task_class(name)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder in which every task's name is that of a run folder, and so is one of its own."""
+    for name in (*TASK_NAMES, "mine"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / RUN).touch()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("name", TASK_NAMES)
+def test_a_tasks_name_is_the_task_and_its_path_the_run_folder(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_folder_named(name) is None
+    expected = f"{name} is the task here, not the run folder of this name: that one is ./{name}\n"
+    assert capsys.readouterr().err == expected
+    assert run_folder_named(f"./{name}") == run_folder_named(f"{name}/") == Path(name)
+    assert capsys.readouterr().err == ""
+
+
+def test_another_name_is_the_run_folder_if_there_is_a_run_in_it(here: Path) -> None:
+    assert run_folder_named("mine") == Path("mine")
+    assert run_folder_named(str(here / "mine")) == here / "mine"
+    (here / "mine" / RUN).unlink()
+    assert run_folder_named("mine") is None
+
+
+@pytest.mark.usefixtures("here")
+def test_a_run_folder_in_the_place_of_a_task_is_named_with_the_command_that_resumes_it() -> None:
+    with pytest.raises(ValueError, match=r"no task 'mine'.*mine is a run folder: `stagewise train mine` resumes it"):
+        task_class("mine")
+    with pytest.raises(ValueError, match=r"no task 'yours'.*as module:Class$"):
+        task_class("yours")

@@ -1,5 +1,6 @@
 """`stagewise sweep`: a run folder a setting, a table of all, nothing done twice."""
 
+import glob
 from pathlib import Path
 
 import pandas as pd
@@ -33,6 +34,7 @@ def test_every_combination_has_its_run_and_its_row_and_is_not_run_again(tmp_path
     written = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.safetensors")}
     assert len({path.parent for path in written}) == 2
     assert all((Path(folder) / "report.html").exists() for folder in table["folder"])
+    assert sorted(glob.glob(f"{tmp_path}/*/")) == [f"{folder}/" for folder in table["folder"]]
     assert sweep(tmp_path, *axes)[0] == 0
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.safetensors")} == written
 

@@ -1,11 +1,18 @@
 """Slices: how many a budget of memory allows; and passes that are run when they are asked for."""
 
+from functools import partial
+
 import pytest
 import torch
 
+from stagewise import models
 from stagewise.architecture import Architecture
-from stagewise.intervention import AblateHead, Edit
-from stagewise.measurement.passes import ENOUGH, OnDemand, default_memory, slices
+from stagewise.init import GaussianInit
+from stagewise.intervention import AblateHead, Edit, PatchEdge
+from stagewise.measurement.passes import ENOUGH, Measured, OnDemand, default_memory, slices
+from stagewise.models import lean
+from stagewise.models.edits import replacement
+from stagewise.models.lean_weights import LeanWeights
 from stagewise.probe import EditedPass
 from stagewise.task import Batch
 from stagewise.tasks import RepeatedTokens
@@ -58,3 +65,29 @@ def test_a_pass_is_run_once_and_only_when_it_is_asked_for() -> None:
     assert run == [second]
     with pytest.raises(KeyError):
         passes[(AblateHead(3, 3),)]
+
+
+def test_weights_are_folded_once_by_the_first_edit_that_needs_them(
+    batch: Batch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = {**SIZES.config, "d_model": 32, "attn_only": True, "normalization_type": None}
+    model, fold, folded = models.build(Architecture(sizes, GaussianInit(0.4))), LeanWeights.fold, list[LeanWeights]()
+
+    def counted(weights: LeanWeights) -> LeanWeights:
+        folded.append(weights)
+        return fold(weights)
+
+    monkeypatch.setattr(LeanWeights, "fold", counted)
+    edge: Edit = (PatchEdge(1, 0, "K", AblateHead(0, 1, "mean")),)
+    ablations: list[Edit] = [(AblateHead(0, 0),), (AblateHead(1, 0),)]
+    hooks = set[str]().union(*(models.hooks_for(model, edit) for edit in (edge, *ablations)))
+    log_probs, clean = models.clean_pass(model, batch.tokens, hooks)
+    weights = lean.agreeing_weights(model, clean, log_probs)
+    by_weights, by_hooks = (
+        Measured(model, batch, log_probs, clean, partial(replacement, clean=clean), each) for each in (weights, None)
+    )
+    assert by_weights.edited([edge])[edge].kl.abs().max() > 0
+    assert folded == []
+    for edit in ablations:
+        torch.testing.assert_close(by_weights.edited([edit])[edit].loss, by_hooks.edited([edit])[edit].loss)
+    assert folded == [weights]

@@ -4,7 +4,6 @@ import copy
 import dataclasses
 import functools
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -16,6 +15,7 @@ from stagewise.architecture import Architecture
 from stagewise.init import GaussianInit, WithoutPositions
 from stagewise.intervention import AblateHead, Edit, RestrictContext
 from stagewise.models.edits import in_context
+from tests import plain_torch
 
 HOOKED = models.has_hooked_transformer()
 """A HookedTransformer, or what transformer-lens 4 has in its place: a native bridge."""
@@ -122,20 +122,20 @@ class Subject:
 
 
 @pytest.fixture(scope="session")
-def subject(helper: Callable[[str], ModuleType], hugging_face: Callable[..., nn.Module]) -> Make:
+def subject(hugging_face: Callable[..., nn.Module]) -> Make:
     """Make a model of a kind with random weights, biases too. It is made once: not to be changed."""
 
     @functools.cache
     def make(kind: str, n_layers: int | None = None, scale: float = 1.0) -> Subject:
         if kind in CONFIGS:
-            return from_config(CONFIGS[kind], n_layers or 3, scale, helper("plain_torch"))
+            return from_config(CONFIGS[kind], n_layers or 3, scale)
         layers = {} if n_layers is None else {"n_layer" if kind in ("GPT2", "GPTJ") else "num_hidden_layers": n_layers}
         return bridged(hugging_face(kind, **layers))
 
     return make
 
 
-def from_config(change: dict[str, Any], n_layers: int, scale: float, reference: ModuleType) -> Subject:
+def from_config(change: dict[str, Any], n_layers: int, scale: float) -> Subject:
     gaussian = GaussianInit(0.2 if change.get("normalization_type", "LN") is None else 0.5)  # logits of order one
     init = WithoutPositions(gaussian) if "without positions" in change else gaussian
     fields = {name: value for name, value in change.items() if name != "without positions"}
@@ -150,7 +150,7 @@ def from_config(change: dict[str, Any], n_layers: int, scale: float, reference: 
     tokens = torch.randint(7, (5, 9), generator=torch.Generator().manual_seed(0))
 
     def plain(context: int = 99, without: tuple[int, int] | None = None) -> Tensor:
-        logits: Tensor = reference.plain(state, config, tokens, context, without)
+        logits: Tensor = plain_torch.plain(state, config, tokens, context, without)
         return logits
 
     return Subject(built, tokens, plain)

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from stagewise.models import has_hooked_transformer
-from tests.models.families import families, family_of, short, tried
+from tests.models.families import short, tried
+from tests.models.small_families import families, family_of
 
 TABLE = Path(__file__).parents[2] / "docs" / "families.md"
 ROWS = re.findall(r"^\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", TABLE.read_text(encoding="utf8"), re.MULTILINE)

@@ -5,9 +5,7 @@ Needs the interpreter of an environment with the other version in STAGEWISE_OTHE
 
 import os
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 import pandas as pd
 import pytest
@@ -16,6 +14,7 @@ from safetensors.torch import load_file
 
 from stagewise import models as model
 from stagewise.checkpoints.series import open_series
+from tests import exchange
 
 ROOT = Path(__file__).parents[2]
 TABLE = 1e-4
@@ -27,12 +26,7 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
 @pytest.fixture(scope="module")
-def exchange(helper: Callable[[str], ModuleType]) -> ModuleType:
-    return helper("exchange")
-
-
-@pytest.fixture(scope="module")
-def folders(exchange: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """The runs trained here and those of the other version, each measured there."""
     if (python := os.environ.get("STAGEWISE_OTHER_PYTHON")) is None:
         pytest.skip("STAGEWISE_OTHER_PYTHON names no environment with another TransformerLens: `make test-tl4` does")
@@ -46,9 +40,7 @@ def folders(exchange: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> t
 
 @every_kind
 @pytest.mark.parametrize("whose", [0, 1], ids=["trained here", "trained there"])
-def test_a_run_measures_alike_under_both_versions(
-    kind: str, whose: int, folders: tuple[Path, Path], exchange: ModuleType
-) -> None:
+def test_a_run_measures_alike_under_both_versions(kind: str, whose: int, folders: tuple[Path, Path]) -> None:
     ours, theirs = exchange.measured(folders[whose], kind), pd.read_parquet(folders[whose] / f"{kind}.parquet")
     drop = ["value", "lo", "hi", "resamples"]
     pd.testing.assert_frame_equal(ours.drop(columns=drop), theirs.drop(columns=drop))
@@ -68,7 +60,7 @@ def test_a_seed_trains_the_same_model_under_both_versions(kind: str, folders: tu
 
 
 @pytest.mark.parametrize("kind", ["minimal", "full", "rotary"])  # 4 leaves b_in of a gated MLP out of its state dict
-def test_a_state_dict_of_the_other_version_loads(kind: str, folders: tuple[Path, Path], exchange: ModuleType) -> None:
+def test_a_state_dict_of_the_other_version_loads(kind: str, folders: tuple[Path, Path]) -> None:
     built = model.build(exchange.KINDS[kind])
     model.load(built, load_file(folders[1] / f"{kind}.safetensors"))
     expected = open_series(folders[1] / kind).weights(20)
