@@ -96,7 +96,7 @@ def evenly(
     return scores.masked_fill(keys & ~scores.isneginf(), torch.finfo(scores.dtype).max)
 
 
-def of_last(keys: Bool[Tensor, "head query key"], n_query: int, n_key: int) -> Bool[Tensor, "head last key"]:
+def of_last(keys: Bool[Tensor, "head query key"], n_query: int, n_key: int) -> Bool[Tensor, "head last seen"]:
     """Return the keys of the last `n_query` of `n_key` positions."""
     return keys[:, n_key - n_query : n_key, :n_key]
 
