@@ -12,6 +12,7 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+from tests.calibration.deep_audit import jobs as of_deep_audit
 from tests.calibration.emergence import jobs as of_emergence
 from tests.calibration.findings import jobs as of_findings
 from tests.calibration.homes import jobs as of_homes
@@ -27,28 +28,39 @@ from tests.calibration.seeds import jobs as of_seeds
 FOLDER = Path("runs/calibration")
 NO_DECISION = {
     *("words.py", "head_words.py", "frames.py", "order.py", "head_kinds.py", "stages.py", "__main__.py"),
-    *("comparison.py", "early_warning.py"),
+    *("comparison.py", "early_warning.py", "deep_audit.py"),
 }
-"""Modules that decide nothing that is calibrated here; early warning has a command of its own."""
+"""Modules that decide nothing about transitions; early warning has a command of its own."""
+
+AUDIT = (
+    *("stagewise/checkpoints/*.py", "tests/calibration/deep_audit.py", "tests/checkpoints/clean_series.py"),
+    *("tests/checkpoints/corruptions.py", "tests/checkpoints/plant*.py"),
+)
+"""What decides the cases of the audit."""
 
 
 def jobs() -> dict[str, Job]:
     """Return every case by its name."""
-    areas = (of_onsets, of_findings, of_homes, of_seeds, of_lineages, of_emergence, of_laws, of_null_table, of_opinions)
+    areas = (
+        *(of_onsets, of_findings, of_homes, of_seeds, of_lineages, of_emergence, of_laws, of_null_table, of_opinions),
+        of_deep_audit,
+    )
     return {name: job for area in areas for name, job in area()}
 
 
 @functools.cache
-def code() -> str:
-    """Return a hash of the code that finds transitions: another one is calibrated anew."""
-    paths = [*Path("stagewise/detection").glob("*.py"), *Path(__file__).parent.glob("*.py")]
-    decides = [path.read_bytes() for path in sorted(paths) if path.name not in NO_DECISION]
-    return hashlib.sha256(b"".join(decides)).hexdigest()[:12]
+def code(audit: bool) -> str:
+    """Return a hash of the code that audits, or that finds transitions: another one is calibrated anew."""
+    found = [*Path("stagewise/detection").glob("*.py"), *Path(__file__).parent.glob("*.py")]
+    paths = [path for path in found if path.name not in NO_DECISION]
+    if audit:
+        paths = [path for pattern in AUDIT for path in Path().glob(pattern)]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(paths))).hexdigest()[:12]
 
 
 def run(name: str, repetitions: int) -> list[Row]:
     """Run one case, or read what it gave."""
-    path = FOLDER / code() / f"{re.sub('[^a-zA-Z0-9.]+', '-', name)}.{repetitions}.json"
+    path = FOLDER / code("deep audit" in name) / f"{re.sub('[^a-zA-Z0-9.]+', '-', name)}.{repetitions}.json"
     if path.exists():
         return [Row(**row) for row in json.loads(path.read_text(encoding="utf8"))]
     rows = jobs()[name](repetitions)

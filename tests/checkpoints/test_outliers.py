@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from stagewise.checkpoints.outliers import detours, end_growth, ends, flipped, foreign_ends, vanished
+from stagewise.checkpoints.outliers import detour_ratios, detours, end_growth, ends, flipped, foreign_ends, vanished
 from stagewise.checkpoints.weight_path import paths_of
 from tests.checkpoints.walks import KINDS, Series, common_of, series, sketches_of
 
@@ -55,6 +55,14 @@ def test_an_end_that_is_scaled_as_a_whole_is_found(kind: str) -> None:
     checkpoints = series(kind)
     checkpoints[-1] = {name: 1.2 * weight for name, weight in checkpoints[-1].items()}
     assert (11, "") in rows(checkpoints)
+
+
+def test_the_way_over_a_checkpoint_is_in_units_of_the_way_between_its_neighbours() -> None:
+    points = [[0.0, 0.0], [1.0, 0.0], [2.0, 3.0], [3.0, 0.0], [3.0, 0.0]]
+    (path,) = paths_of(sketches_of([{"w": torch.tensor(point)} for point in points]))
+    # a point aside at (2, 3); the last point but one is where the last one is: no further than rounding
+    assert detour_ratios(path) == pytest.approx([(1 + 10**0.5) / 13**0.5, 10**0.5, 1.0])
+    assert len(detour_ratios(path.at(path.rows[:2]))) == 0
 
 
 def test_a_deviation_says_how_far_and_how_long() -> None:
