@@ -72,6 +72,10 @@ def main(name: Name, folder: Path, seeds: Iterable[int] = range(5), start: int |
     every = [delays_of(*run, begin, name == "given") for run in runs]
     rows = pd.concat(every, ignore_index=True)
     print(mean_delays(rows).round(0).to_string(index=False))
+    kick = rows[rows["without"] == KICK].groupby(["transition", "seed"])["value"].mean().rename("kick")
+    paired = rows[rows["without"] != KICK].join(kick, on=["transition", "seed"])
+    print("less the kick's, seed by seed:")
+    print(mean_delays(paired.assign(value=paired["value"] - paired["kick"])).round(0).to_string(index=False))
     figure, path = plot.delays(rows), folder / "needed_heads.png"
     figure.savefig(path, dpi=150)
     return path
