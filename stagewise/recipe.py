@@ -78,7 +78,7 @@ def type_name(cls: type) -> str:
     'Seeds'
     """
     module = cls.__module__
-    if module.split(".")[0] == "stagewise" and module.split(".")[1] != "experiments":
+    if module.startswith("stagewise.") and not module.startswith("stagewise.experiments."):
         return cls.__name__
     return f"{_script() if module in ('__main__', '__mp_main__') else module}:{cls.__name__}"
 

@@ -149,7 +149,8 @@ def _plausible(context: Context, columns: np.ndarray, shape: Shapes) -> list[Noi
 
 def _restricted(curve: np.ndarray, stack: np.ndarray, floor: float) -> np.ndarray:
     """Return the restricted (residual) log likelihood of each kind of noise beside columns [column, step]: [kind]."""
-    whitened = np.stack([noise.whitened(np.concatenate([stack, curve[None]])) for noise in KINDS])
+    rows = np.concatenate([stack, curve[None]])
+    whitened = np.stack([noise.whitened(rows) for noise in KINDS])
     products = whitened @ whitened.swapaxes(1, 2)
     sizes, vectors = np.linalg.eigh(products[:, :-1, :-1])
     kept = sizes > COLLINEAR**2 * sizes[:, -1:]

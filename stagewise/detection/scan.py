@@ -215,14 +215,14 @@ def _best(
     columns: Callable[[int, int], np.ndarray],
 ) -> Fits:
     """Fit, estimate the noise from the residuals, and fit again; return the most likely of all rounds and starts."""
-    m = len(curves)
+    m, every = len(curves), np.arange(len(curves))
     best = Fits(np.full(m, -np.inf), np.zeros(m, int), np.zeros(m, int), np.zeros(m, int))
     # A curve is fitted once with each kind of noise, and what its residuals then look like is remembered.
     following = np.full((len(KINDS), m), -1)
     for start in starts:
         kind = start
         for _ in range(rounds):
-            new = following[kind, np.arange(m)] < 0
+            new = following[kind, every] < 0
             for k in np.unique(kind[new]):
                 (rows,) = np.nonzero(new & (kind == k))
                 squares, background, shape = fit(curves[rows], int(k))
@@ -235,5 +235,5 @@ def _best(
                         for column, value in zip(best, (likelihood[i], k, background[i], shape[i]), strict=True):
                             column[row] = value
                 following[k, rows] = likelihoods(residuals, floor[rows]).argmax(0)
-            kind = following[kind, np.arange(m)]
+            kind = following[kind, every]
     return best

@@ -28,7 +28,7 @@ from tests.calibration.seeds import jobs as of_seeds
 FOLDER = Path("runs/calibration")
 NO_DECISION = {
     *("words.py", "head_words.py", "frames.py", "order.py", "head_kinds.py", "stages.py", "__main__.py"),
-    *("comparison.py", "early_warning.py", "deep_audit.py"),
+    *("comparison.py", "early_warning.py", "deep_audit.py", "tables.py"),
 }
 """Modules that decide nothing about transitions; early warning has a command of its own."""
 

@@ -61,9 +61,9 @@ def figure_10(
     """
     size = SIZES[setting]
     task = basic_english(data)
-    rows, held_out = (
-        columns(task.corpus().ids[split], n) for split, n in (("train", COLUMNS), ("validation", VALIDATION_COLUMNS))
-    )
+    corpus = task.corpus()
+    rows = columns(corpus.ids["train"], COLUMNS)
+    held_out = columns(corpus.ids["validation"], VALIDATION_COLUMNS)
     n_steps, records = steps or size.steps, []
     for rate in size.rates:
         for seed in range(1, 1 + (seeds or size.seeds)):

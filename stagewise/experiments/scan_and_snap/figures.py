@@ -54,9 +54,7 @@ def draw(
     Raises:
         ValueError: an unknown figure, or a setting that it does not have.
     """
-    _check(figure, seeds, fresh, data, steps, layers, setting)
-    if figure not in TEXT and checkpoints is not None:
-        raise ValueError(f"only figures 7 and 10 save checkpoints of their runs, got figure {figure}")
+    _check(figure, seeds, fresh, data, steps, layers, checkpoints, setting)
     of_text: dict[str, Any] = {"data": data, "progress": progress}
     of_text |= {} if checkpoints is None else {"checkpoints": checkpoints}
     chosen = range(1, 1 + (seeds or len(experiment.SEEDS)))
@@ -85,6 +83,7 @@ def _check(
     data: str | None,
     steps: int | None,
     layers: int | None,
+    checkpoints: int | None,
     setting: str,
 ) -> None:
     if figure not in FIGURES:
@@ -99,5 +98,7 @@ def _check(
         raise ValueError(f"only figures {', '.join(REPLAYED)} have fresh seeds to compare with, got figure {figure}")
     if figure not in TEXT and (data is not None or steps is not None):
         raise ValueError(f"only figures 7 and 10 read text and take a number of steps, got figure {figure}")
+    if figure not in TEXT and checkpoints is not None:
+        raise ValueError(f"only figures 7 and 10 save checkpoints of their runs, got figure {figure}")
     if layers is not None and (figure != "7" or layers < 1):
         raise ValueError(f"only figure 7 takes a number of layers, at least 1; got {layers} of figure {figure}")

@@ -40,9 +40,9 @@ def trajectory(
     Source: the configurations and logs released with Tian et al. (2023), arXiv:2305.16380; they belong to its sequel.
     """
     task = basic_english(data)
-    rows, held_out = (
-        columns(task.corpus().ids[split], n) for split, n in (("train", COLUMNS), ("validation", VALIDATION_COLUMNS))
-    )
+    corpus = task.corpus()
+    rows = columns(corpus.ids["train"], COLUMNS)
+    held_out = columns(corpus.ids["validation"], VALIDATION_COLUMNS)
     steps_seen = sorted({*range(0, steps, ENTROPY_EVERY), steps})
 
     def with_loss(model: Any) -> dict[str, Any]:
