@@ -22,7 +22,8 @@ from stagewise.detection.from_references import nested_references
 from stagewise.detection.onsets import find_onsets
 from stagewise.detection.stages import Stages, find_stages
 from stagewise.detection.thresholds import emergence_times
-from stagewise.experiments.emergence.recipes import recall_probes, recall_recipe
+from stagewise.experiments.emergence.recipes import recall_recipe
+from stagewise.experiments.emergence.runs import recall_probes
 from stagewise.experiments.incremental import markov
 from stagewise.models.process import one_thread
 from stagewise.probe import AbstractProbe

@@ -13,15 +13,8 @@ from stagewise.detection.power_law import PowerLaw
 from stagewise.experiments.emergence.grids import FigureRequest
 from stagewise.experiments.emergence.numbers import law_numbers, law_of
 from stagewise.experiments.emergence.panels import draw_curves, draw_law, panels
-from stagewise.experiments.emergence.recipes import (
-    FITTED,
-    recall_budget,
-    recall_recipe,
-    run_path,
-    run_recall,
-    trained_on,
-    trained_recall,
-)
+from stagewise.experiments.emergence.recipes import recall_budget, recall_recipe
+from stagewise.experiments.emergence.runs import FITTED, run_path, run_recall, trained_on, trained_recall
 from stagewise.experiments.published import Result, number, table_of
 from stagewise.plot.emergence import emergence, rise
 from stagewise.plot.step_axis import label_ends

@@ -10,13 +10,8 @@ from stagewise.checkpoints.run_folder import read_table
 from stagewise.experiments.emergence.grids import FigureRequest
 from stagewise.experiments.emergence.numbers import law_numbers, law_of, mean_times, ratio_number
 from stagewise.experiments.emergence.panels import draw_curves, draw_law, finish, log_log, panels
-from stagewise.experiments.emergence.recipes import (
-    regression_budget,
-    regression_recipe,
-    run_path,
-    run_regression,
-    trained_on,
-)
+from stagewise.experiments.emergence.recipes import regression_budget, regression_recipe
+from stagewise.experiments.emergence.runs import run_path, run_regression, trained_on
 from stagewise.experiments.published import Result, number, table_of
 from stagewise.plot.colours import ordered_colours
 from stagewise.sweeping import grid, sweep

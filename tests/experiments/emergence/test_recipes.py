@@ -12,15 +12,8 @@ from stagewise.checkpoints.checksums import LIST
 from stagewise.checkpoints.writing import LOCK
 from stagewise.detection.power_law import PowerLaw
 from stagewise.experiments.emergence.numbers import law_of
-from stagewise.experiments.emergence.recipes import (
-    recall_recipe,
-    regression_recipe,
-    run_path,
-    run_recall,
-    run_regression,
-    trained_on,
-    trained_recall,
-)
+from stagewise.experiments.emergence.recipes import recall_recipe, regression_recipe
+from stagewise.experiments.emergence.runs import run_path, run_recall, run_regression, trained_on, trained_recall
 from stagewise.table import select
 
 
