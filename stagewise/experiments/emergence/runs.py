@@ -1,6 +1,8 @@
 """Runs of the transformers on sparse regression and associative recall, from training to their emergence times."""
 
+import math
 import shutil
+from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -9,6 +11,7 @@ import pandas as pd
 import torch
 
 from stagewise.checkpoints import run_folder
+from stagewise.checkpoints.series import open_series
 from stagewise.detection.thresholds import emergence_times
 from stagewise.experiments.emergence.recipes import recall_recipe, regression_recipe
 from stagewise.loss import training_loss
@@ -18,7 +21,7 @@ from stagewise.probes import Accuracy, AttentionTo, Loss, ValueAlignment
 from stagewise.recipe import Recipe
 from stagewise.task import EVALUATION, AbstractTask, Batch, derive_seed
 from stagewise.tasks import SparseRegression
-from stagewise.training import train
+from stagewise.training import Log, Metrics, train
 
 RECALL_THRESHOLDS = (0.05, 0.2, 0.5, 0.9)
 """Accuracies whose times are reported."""
@@ -31,6 +34,9 @@ REGRESSION_THRESHOLD = 0.2
 
 EARLY_THRESHOLD = 0.8
 """The same for repetition across samples: the paper's .4 of .5."""
+
+LEARNED = 0.2
+"""Share of ln N_tokens below which every batch's loss lies, between three checkpoints, when recall is learned."""
 
 TRAINED_ON = "training-distribution.parquet"
 """A run's first probe on sequences with the repetition of its training, beside its table."""
@@ -57,11 +63,17 @@ def run_recall(runs: str, **parameters: Any) -> Mapping[str, float]:
 
 
 def trained_recall(runs: str, *, progress: bool = False, **parameters: Any) -> pd.DataFrame:
-    """Train and measure one recall model in a folder of its own under `runs`; return the table."""
+    """Train and measure one recall model in a folder of its own under `runs`; return the table.
+
+    At the paper's size training ends once recall is learned; with repetition it takes its whole budget, as accuracy on
+    sequences without it may fall and rise again.
+    """
     recipe = recall_recipe(**parameters)
     folder = run_path("recall", runs, **parameters)
-    keep = parameters.get("setting") != "paper"
-    return measured(recipe, folder, recall_probes(recipe), keep_weights=keep, progress=progress)
+    large = parameters.get("setting") == "paper"
+    repeating = parameters.get("n_copies", 1) > 1 or parameters.get("p", 0) > 0
+    log = until_learned(recipe) if large and not repeating else None
+    return measured(recipe, folder, recall_probes(recipe), keep_weights=not large, log=log, progress=progress)
 
 
 def run_regression(runs: str, **parameters: Any) -> Mapping[str, float]:
@@ -105,16 +117,21 @@ def measured(
     probes: Sequence[AbstractProbe],
     *,
     keep_weights: bool = True,
+    log: Log | None = None,
     progress: bool = False,
 ) -> pd.DataFrame:
     """Train into a run folder and measure every checkpoint, or read what was measured there before.
 
-    Wide models take gigabytes a run: without `keep_weights` their checkpoints go once they are measured.
+    Wide models take gigabytes a run: without `keep_weights` their checkpoints go once they are measured. Training
+    ends where its log raises `RecallLearned`.
     """
     if (folder / run_folder.TABLE).exists():
         run_folder.claim(folder, recipe)
         return run_folder.read_table(folder)
-    series = train(recipe, folder, progress=progress)
+    try:
+        series = train(recipe, folder, log=log, progress=progress)
+    except RecallLearned:
+        series = open_series(folder)
     if (batch := _training_batch(recipe)) is not None:
         measure(series, [type(probes[0])()], batch, save=folder / TRAINED_ON, progress=progress)
     table = measure(series, probes, _probe_batch(recipe), save=folder / run_folder.TABLE, progress=progress)
@@ -122,6 +139,23 @@ def measured(
         shutil.rmtree(folder / "checkpoints")
         (folder / run_folder.RESUME).unlink()
     return table
+
+
+class RecallLearned(Exception):  # noqa: N818 nothing is wrong
+    """There is nothing left to learn."""
+
+
+def until_learned(recipe: Recipe) -> Log:
+    """Return the log of a training of recall that raises `RecallLearned` once it is: see `LEARNED`."""
+    saved = sorted(recipe.plan.saved_steps)
+    losses: deque[float] = deque(maxlen=2 * (saved[1] - saved[0]))
+
+    def log(metrics: Metrics) -> None:
+        losses.append(float(metrics["loss"]))
+        if len(losses) == losses.maxlen and max(losses) < LEARNED * math.log(recipe.task.d_vocab):
+            raise RecallLearned
+
+    return log
 
 
 def trained_on(folder: Path) -> pd.DataFrame:

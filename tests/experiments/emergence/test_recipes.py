@@ -11,9 +11,19 @@ from stagewise import models
 from stagewise.checkpoints.checksums import LIST
 from stagewise.checkpoints.writing import LOCK
 from stagewise.detection.power_law import PowerLaw
+from stagewise.experiments.emergence import runs
 from stagewise.experiments.emergence.numbers import law_of
 from stagewise.experiments.emergence.recipes import recall_recipe, regression_recipe
-from stagewise.experiments.emergence.runs import run_path, run_recall, run_regression, trained_on, trained_recall
+from stagewise.experiments.emergence.runs import (
+    measured,
+    run_path,
+    run_recall,
+    run_regression,
+    trained_on,
+    trained_recall,
+    until_learned,
+)
+from stagewise.probes import Accuracy
 from stagewise.table import select
 
 
@@ -25,6 +35,19 @@ def test_a_short_recall_run_is_censored_and_kept(tmp_path: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
     assert run_recall(str(tmp_path), **parameters) == found
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
+
+
+def test_a_run_ends_two_checkpoints_after_recall_is_learned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = recall_recipe(4, 16, budget=1000)
+    monkeypatch.setattr(runs, "LEARNED", math.inf)
+    table = measured(recipe, tmp_path / "learned", [Accuracy()], log=until_learned(recipe))
+    assert table["step"].unique().tolist() == [0, 50]
+
+
+def test_a_loss_that_comes_back_is_not_learned() -> None:
+    log = until_learned(recall_recipe(4, 16, budget=1000))
+    for step in range(1000):
+        log({"step": step, "loss": 0.01 if step % 50 else 1.0})
 
 
 def test_sizes_at_which_chance_is_half_right_are_no_measurement(tmp_path: Path) -> None:
