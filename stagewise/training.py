@@ -2,7 +2,7 @@
 
 import math
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -188,12 +188,20 @@ def descend(
         if adjust is not None:
             adjust(step)
         if metrics is not None or clip is not None:
-            norm = torch.nn.utils.clip_grad_norm_(parameters, clip or math.inf).item()
+            norm = _gradient_norm(parameters, clip)
             if metrics is not None:
                 metrics.append({"step": step, "loss": loss.item(), "gradient_norm": norm})
             _check_finite(step, loss.item(), norm)
         optimiser.step()
     yield stop
+
+
+def _gradient_norm(parameters: Sequence[Tensor], clip: float | None) -> float:
+    """Return the norm of the gradient, which is scaled down to the largest one allowed."""
+    if clip is not None:
+        return torch.nn.utils.clip_grad_norm_(parameters, clip).item()
+    gradients = [each.grad for each in parameters if each.grad is not None]
+    return torch.nn.utils.get_total_norm(gradients).item()
 
 
 def _check_finite(step: int, loss: float, norm: float) -> None:

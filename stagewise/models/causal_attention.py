@@ -1,5 +1,7 @@
 """Causal attention of the last queries over all keys: torch's kernel, or plain products where they are faster."""
 
+from functools import cache
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
@@ -43,4 +45,9 @@ def causal_mask(queries: int, keys: int, like: Tensor) -> Float[Tensor, "query k
     tensor([[0., 0., -inf],
             [0., 0., 0.]])
     """
-    return like.new_full((queries, keys), -torch.inf).triu(keys - queries + 1)
+    return _mask(queries, keys, like.device, like.dtype)
+
+
+@cache
+def _mask(queries: int, keys: int, device: torch.device, dtype: torch.dtype) -> Tensor:
+    return torch.full((queries, keys), -torch.inf, device=device, dtype=dtype).triu(keys - queries + 1)
