@@ -79,7 +79,7 @@ def curves(runs: Mapping[str, Measured]) -> Figure:
 def maps(runs: Mapping[str, Measured]) -> Figure:
     """Draw each run's attention at the first checkpoint and at the ends of its stages, a row a layer."""
     rows = {f"{name}, layer {at}": (run, at) for name, run in runs.items() for at in dict(heads_in(run.table))}
-    figure, parts = _parts(rows, 3.3 * MAPS, 3.1)
+    figure, parts = _parts(rows, 3.3 * MAPS, 3.6)
     for part, (run, layer) in zip(parts, rows.values(), strict=True):
         steps = [int(run.table["step"].min()), *_ends(run)]
         axes = part.subplots(1, max(MAPS, len(steps)))
