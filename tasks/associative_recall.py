@@ -120,7 +120,7 @@ class AssociativeRecall(AbstractTask):
 
         Positions that are not scored hold the uniform distribution.
         """
-        uniform = torch.full((*batch.tokens.shape, self.n_tokens), -math.log(self.n_tokens))
+        uniform = torch.tensor(-math.log(self.n_tokens)).expand(*batch.tokens.shape, self.n_tokens)
         guess, recall = uniform.clone(), uniform.clone()
         counts = torch.zeros(len(batch), self.n_tokens)
         asked = 2 * self.n_pairs

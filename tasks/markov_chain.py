@@ -159,7 +159,7 @@ class MarkovChain(AbstractTask):
         """
         contexts = batch.tokens.unfold(1, self.window, 1).flip(-1)
         logits = self._group_logits(contexts.flatten(0, 1)).view(-1, *contexts.shape[:2], self.d_vocab)
-        uniform = torch.full((*batch.tokens.shape, self.d_vocab), -float(np.log(self.d_vocab)))
+        uniform = torch.tensor(-float(np.log(self.d_vocab))).expand(*batch.tokens.shape, self.d_vocab)
         references = {"uniform": uniform}
         for i, truncated in enumerate(logits.cumsum(0), start=1):
             reference = uniform.clone()

@@ -145,7 +145,7 @@ class RepeatedTokens(AbstractTask):
         Elsewhere they hold the uniform distribution.
         """
         n, width = batch.tokens.shape
-        uniform = torch.full((n, width, self.d_vocab), -math.log(self.d_vocab))
+        uniform = torch.tensor(-math.log(self.d_vocab)).expand(n, width, self.d_vocab)
         of_sequence = torch.full((n, self.d_vocab), -torch.inf)
         of_sequence.scatter_(1, batch.tokens[:, self._shift : self._second], -math.log(self.length))
         copy = torch.full_like(uniform, -torch.inf).scatter_(2, batch.targets[..., None], 0.0)

@@ -65,7 +65,7 @@ def measure(
         resamples: bootstrap resamples of the batch's sequences, for the 95 % intervals.
         device: where to run the model.
         memory: bytes that the passes of a slice may take, or those of a single sequence where it takes more; None
-            takes a quarter of what is free, a third of a gigabyte at most.
+            takes a quarter of what is free, a sixth of a gigabyte at most.
         workers: processes of one thread, each with a checkpoint at a time. The rows are the same, in the same order.
         executor: in place of these processes, as in `sweeping.sweep`; its workers see the folder.
         by_hooks: run every edited pass with TransformerLens's hooks, even where lean passes give the same numbers.

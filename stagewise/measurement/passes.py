@@ -23,7 +23,7 @@ from stagewise.models.readout import Readout, readout
 from stagewise.probe import EditedPass
 from stagewise.task import Batch
 
-ENOUGH = 5 * 2**26
+ENOUGH = 5 * 2**25
 """Bytes beyond which a larger slice makes nothing faster."""
 
 Key = TypeVar("Key", bound=Hashable)
@@ -37,7 +37,7 @@ KEPT = 24
 
 
 def default_memory(device: str | torch.device = "cpu") -> int:
-    """Return a quarter of the memory that is free, in bytes, a third of a gigabyte at most."""
+    """Return a quarter of the memory that is free, in bytes, a sixth of a gigabyte at most."""
     if torch.device(device).type == "cuda":
         return min(ENOUGH, torch.cuda.mem_get_info(device)[0] // 4)
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4 * ENOUGH
