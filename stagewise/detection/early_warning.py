@@ -1,6 +1,6 @@
 """Early warning: when a plateau will end, with an interval, from its checkpoints alone."""
 
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
@@ -94,8 +94,9 @@ def predict_onset(
         seed: of the draws.
 
     Raises:
-        ValueError: several rows a step, too few of them, or values that are not finite; a level in the wrong order;
-            attention, or its level, that is not between 0 and 1 or falls.
+        ValueError: several rows a step, too few of them, or values that are not finite; a level that is no two finite
+            numbers in their order; an unknown growth or direction; attention, or its level, that is not between 0 and
+            1 or falls.
 
     Source: attention's growth is `theory.early_time.blow_up_share`; the interval is a parametric bootstrap.
 
@@ -104,6 +105,9 @@ def predict_onset(
     >>> round(predict_onset(readings, (0.5, 0.5), until=200, growth="exponential").step, -1)
     390.0
     """
+    for name, chosen, known in (("growth", growth, get_args(Growth)), ("direction", direction, get_args(Direction))):
+        if chosen not in known:
+            raise ValueError(f"{name} is one of {', '.join(map(repr, known))}, got {chosen!r}")
     form = "theory" if theory is not None else growth
     steps, values = _checked(readings, level, since, until)
     generator = np.random.default_rng(seed)
@@ -149,8 +153,8 @@ def _checked(
         raise ValueError(f"a forecast needs {FEWEST} checkpoints, there are {len(steps)} up to step {until:g}")
     if not np.isfinite(values).all():
         raise ValueError(f"the curve is not finite at step {steps[~np.isfinite(values)][0]:g}")
-    if not level[0] <= level[1]:
-        raise ValueError(f"the level goes from its least to its largest value, got {level}")
+    if np.shape(level) != (2,) or not np.isfinite(level).all() or level[0] > level[1]:
+        raise ValueError(f"the level goes from its least to its largest value, as in (0.75, 0.95), got {level}")
     return steps, values
 
 
@@ -196,7 +200,8 @@ def _fit(shape: _Shape, steps: np.ndarray, values: np.ndarray, levels: np.ndarra
     shapes = np.interp(steps / units[:, None] - starts[:, None], shape.time, shape.height)
     means = shapes.mean(1)
     rising = shapes - means[:, None]
-    along, size = values @ rising.T, np.maximum((rising**2).sum(1), np.finfo(float).tiny)
+    varies = np.ptp(values, axis=1, keepdims=True) > 0  # what rounding leaves of a constant does not grow
+    along, size = varies * (values @ rising.T), np.maximum((rising**2).sum(1), np.finfo(float).tiny)
     scales = np.maximum(along / size, 0.0) if shape.scaled else np.ones_like(along)
     gains = 2 * scales * along - scales**2 * size
     best, each = gains.argmax(1), np.arange(len(values))
