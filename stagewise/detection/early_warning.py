@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import logit
 
-from stagewise.detection.thresholds import Direction
+from stagewise.detection.thresholds import Direction, crossing
 from stagewise.detection.uneven import noise_like
 from stagewise.table import LEVEL, select
 from stagewise.theory.early_time import blow_up_share
@@ -95,8 +95,8 @@ def predict_onset(
 
     Raises:
         ValueError: several rows a step, too few of them, or values that are not finite; a level that is no two finite
-            numbers in their order; an unknown growth or direction; attention, or its level, that is not between 0 and
-            1 or falls.
+            numbers in their order, or that the curve has passed; an unknown growth or direction; attention, or its
+            level, that is not between 0 and 1 or falls.
 
     Source: attention's growth is `theory.early_time.blow_up_share`; the interval is a parametric bootstrap.
 
@@ -105,18 +105,16 @@ def predict_onset(
     >>> round(predict_onset(readings, (0.5, 0.5), until=200, growth="exponential").step, -1)
     390.0
     """
-    for name, chosen, known in (("growth", growth, get_args(Growth)), ("direction", direction, get_args(Direction))):
-        if chosen not in known:
-            raise ValueError(f"{name} is one of {', '.join(map(repr, known))}, got {chosen!r}")
+    _check_names(growth, direction)
     form = "theory" if theory is not None else growth
     steps, values = _checked(readings, level, since, until)
+    _check_short_of(form, steps, values, level, direction)
     generator = np.random.default_rng(seed)
     levels = np.concatenate([[np.mean(level)], generator.uniform(*level, DRAWS)])
     if form == "exponential":
         sign = 1.0 if direction == "up" else -1.0
         values, levels = sign * values, sign * levels
     else:
-        _check_attention(values, level, direction)
         values, levels = (logit(np.clip(part, EDGE, 1 - EDGE)) for part in (values, levels))
     return _extrapolated(_shape(growth, theory), steps, values, levels, FORM_ERROR[form], generator)
 
@@ -156,6 +154,24 @@ def _checked(
     if np.shape(level) != (2,) or not np.isfinite(level).all() or level[0] > level[1]:
         raise ValueError(f"the level goes from its least to its largest value, as in (0.75, 0.95), got {level}")
     return steps, values
+
+
+def _check_names(growth: Growth, direction: Direction) -> None:
+    for name, chosen, known in (("growth", growth, get_args(Growth)), ("direction", direction, get_args(Direction))):
+        if chosen not in known:
+            raise ValueError(f"{name} is one of {', '.join(map(repr, known))}, got {chosen!r}")
+
+
+def _check_short_of(form: str, steps: np.ndarray, values: np.ndarray, level: Level, direction: Direction) -> None:
+    if form != "exponential":
+        _check_attention(values, level, direction)
+    passed = crossing(steps, values, level[1] if direction == "up" else level[0], direction, for_good=True)
+    if not passed.censored:
+        raise ValueError(
+            f"the curve has passed the level {level} by step {passed.hi:g}, where it is "
+            f"{values[steps == passed.hi][0]:g}: there is no end left to foretell. Take readings `until` an earlier "
+            "step, or a level on its other side"
+        )
 
 
 def _check_attention(values: np.ndarray, level: Level, direction: Direction) -> None:

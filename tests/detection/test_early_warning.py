@@ -116,6 +116,11 @@ def test_what_cannot_be_foretold_is_refused() -> None:
         predict_onset(odds, (0.6, 0.4), until=500)
     with pytest.raises(ValueError, match="attention lies between 0 and 1 and rises, got 1 to 3"):
         predict_onset(rows(np.linspace(1, 3, len(STEPS))), (0.4, 0.6), until=990)
+    with pytest.raises(ValueError, match=r"passed the level \(0.3, 0.4\) by step 890, where it is 0.40"):
+        predict_onset(odds, (0.3, 0.4), until=990)
+    falling = rows(4 - exponential(1500))
+    with pytest.raises(ValueError, match=r"passed the level \(5, 6\) by step 0, where it is 3.* on its other side"):
+        predict_onset(falling, (5, 6), until=500, growth="exponential", direction="down")
     with pytest.raises(ValueError, match='direction="down": take growth="exponential"'):
         predict_onset(odds, (0.4, 0.6), until=990, direction="down")
 

@@ -57,4 +57,4 @@ def test_an_end_that_is_not_known_has_no_number_and_leaves_the_colours_their_sca
     unknown = rows().assign(lo=[-math.inf, -math.inf, -20.0], value=[-0.2, math.inf, -5.0])
     ax = interventions(unknown)
     assert [text.get_text() for text in ax.texts] == ["+0\n[..., 60]", "-5\n[-20, 9]", "> ...", ""]
-    assert np.nanmax(np.abs(ax.collections[0].get_array())) == 5
+    assert np.nanmax(np.abs(np.asarray(ax.collections[0].get_array(), float))) == 5
