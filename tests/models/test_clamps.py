@@ -122,7 +122,7 @@ def test_heads_that_are_one_by_symmetry_stay_one_but_for_those_that_a_clamp_part
     start = models.weights(model)["blocks.0.attn.W_V"]
     batch = TASK.stream(plan.seeds.data)(3, plan.batch_size)
     loss = training_loss(model(batch.tokens)[batch.scored], batch.targets[batch.scored])
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss.backward()
     named, native_model = models.parameters(model)["blocks.0.attn.W_V"], models.is_native(model)
     assert named.grad is not None
     gradient = native.hooked("blocks.0.attn.W_V", named.grad, model.cfg) if native_model else named.grad
