@@ -66,6 +66,8 @@ class ClampHead:
     - "kick", a control: nothing is held; the layer's W_O (W_V, where W_O does not train) is moved once, in a random
       direction, by the norm of this head's part of it.
 
+    Keys and values that several heads share, as under grouped queries, are no one head's, and train on.
+
     Args:
         layer: of the head.
         head: its number.

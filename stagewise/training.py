@@ -122,7 +122,7 @@ def prepare(recipe: Recipe, device: str = "cpu", dtype: Dtype = "float32") -> Tr
 
     def adjust(step: int) -> None:
         if averaged:
-            models.average_over_heads(model, averaged)
+            models.average_over_heads(model, averaged, clamps.parted)
         clamps.without_gradients()
         for group, rate in zip(optimiser.param_groups, rates, strict=True):
             group["lr"] = rate * plan.rate_factor(step)

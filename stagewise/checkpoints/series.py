@@ -121,10 +121,11 @@ def open_series(
     """
     origin = find(source, classes, parse=parse, hub=hub)
     if origin.promised and (missing := sorted(set(origin.promised) - {entry.at.step for entry in origin.entries})):
+        more = f", and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise FileNotFoundError(
-            f"{checkpoint_file(Path(str(source)), missing[0])} is missing, and {len(missing) - 1} more: the plan saved "
-            f"steps up to {max(origin.promised)}. Restore the files, or delete {Path(str(source)) / 'checkpoints'} and "
-            "train again: that gives the same bits"
+            f"{checkpoint_file(Path(str(source)), missing[0])} is missing{more}: the plan saved steps up to "
+            f"{max(origin.promised)}. Restore the files, or delete {Path(str(source)) / 'checkpoints'} and train "
+            "again: that gives the same bits"
         )
     entries = _chosen(origin, branch, steps)
     chosen = (

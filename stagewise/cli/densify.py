@@ -48,17 +48,16 @@ def densify(
         from stagewise.analysis import measure_run
         from stagewise.cli.recipes import recipe_in
         from stagewise.detection.stages import stages_of
-        from stagewise.detection.windows import Window
         from stagewise.experiments import densifying
         from stagewise.reporting.page import report
 
         recipe = recipe_in(folder, tasks=own_task or ())
         stages = None if between else stages_of(folder)
-        windows = [Window(*between)] if between else stages.windows if stages is not None else []
+        windows = [densifying.window_of(folder, between)] if between else stages.windows if stages is not None else []
         if not windows:
             print(f"no boundary of {folder} has an interval to make narrower: nothing to do, or give --between")
             return
-        steps = densifying.steps_within(windows, recipe.plan.steps, budget, every)
+        steps = densifying.steps_within(windows, densifying.last_step(folder), budget, every)
         for window in windows:
             print(window)
         print(densifying.cost(folder, steps))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stagewise.cli.options import OwnTask, Quiet, one_thread, reported_errors
+from stagewise.cli.options import Device, DtypeName, OwnTask, Quiet, one_thread, reported_errors
 
 if TYPE_CHECKING:
     from stagewise.plan import ClampHead
@@ -33,6 +33,8 @@ def intervene(
         bool, typer.Option("--controls/--no-controls", help="the same on a matched head, and a kick of the same norm")
     ] = True,
     own_task: OwnTask = None,
+    device: Device = "cpu",
+    dtype: DtypeName = "float32",
     dry: Annotated[bool, typer.Option("--dry-run", help="say what it would cost, and do nothing")] = False,
     quiet: Quiet = False,
 ) -> None:
@@ -51,7 +53,8 @@ def intervene(
         print(f"{runs} runs are trained from step {start} on, {updates} updates in all")
         if dry:
             return
-        rows = intervening.intervene(folder, clamps, recipe=recipe, controls=controls, progress=not quiet)
+        how: Any = {"controls": controls, "progress": not quiet, "device": device, "dtype": dtype}
+        rows = intervening.intervene(folder, clamps, recipe=recipe, **how)
         for _, row in rows[rows["step"] == start].iterrows():
             print(intervening.in_words(row))
         if (folder / TABLE).exists():

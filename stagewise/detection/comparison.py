@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import linear_sum_assignment
 
+from stagewise.detection.delays import end_in_words
 from stagewise.detection.frames import InWords, typed
 from stagewise.detection.replicates import replicates_of
 from stagewise.detection.stages import Stages
@@ -140,11 +141,7 @@ def later(row: Mapping[Any, Any]) -> str:
     """
     lo, hi = row["later_lo"], row["later_hi"]
     if hi < 0:
-        return f"{-row['later']:.0f} [{-hi:.0f}, {_end(-lo)}] steps earlier"
+        return f"{-row['later']:.0f} [{-hi:.0f}, {end_in_words(-lo)}] steps earlier"
     if lo > 0:
-        return f"{row['later']:.0f} [{lo:.0f}, {_end(hi)}] steps later"
-    return f"which is earlier cannot be told: {row['later']:z.0f} [{_end(lo)}, {_end(hi)}] steps"
-
-
-def _end(steps: int | float) -> str:
-    return f"{steps:z.0f}" if math.isfinite(steps) else "..."
+        return f"{row['later']:.0f} [{lo:.0f}, {end_in_words(hi)}] steps later"
+    return f"which is earlier cannot be told: {row['later']:z.0f} [{end_in_words(lo)}, {end_in_words(hi)}] steps"

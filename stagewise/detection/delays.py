@@ -1,5 +1,6 @@
 """How much later a transition comes in one run than in another of the same batch, as after an intervention."""
 
+import math
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
@@ -85,7 +86,7 @@ def delays(run: pd.DataFrame, other: pd.DataFrame, start: int, without: Collecti
         raise ValueError("delays are of attention or of the loss: measure AttentionTo or Loss")
     result = []
     for transition in transitions(run, start):
-        mine, theirs = (_times(table, transition, heads) for table, heads in ((run, ()), (other, without)))
+        mine, theirs = (_times(table, transition, start, heads) for table, heads in ((run, ()), (other, without)))
         lo, hi = theirs.lo - mine.hi, theirs.hi - mine.lo
         tail = (1 - LEVEL) / 2
         value = float(theirs.between[0] - mine.between[0])
@@ -102,17 +103,19 @@ class _Times(NamedTuple):
     between: np.ndarray
 
 
-def _times(table: pd.DataFrame, transition: Transition, without: Collection[Head]) -> _Times:
-    steps = np.sort(table["step"].unique()).astype(float)
-    sign = 1.0 if transition.direction == "up" else -1.0
+def _times(table: pd.DataFrame, transition: Transition, start: int, without: Collection[Head]) -> _Times:
+    every = np.sort(table["step"].unique()).astype(float)
+    since = every >= every[every <= start][-1]  # what was reached before, and lost again, is no transition after it
+    steps, sign = every[since], 1.0 if transition.direction == "up" else -1.0
     if transition.direction == "up":
         curves = _attention(table, without)[transition.what.removeprefix("a head attends to ")]
     else:
         (curves,) = _loss(table)
-    intervals = [crossing(steps, sign * curve, sign * transition.level) for curve in curves]
+    signed = [sign * curve[since] for curve in curves]
+    intervals = [crossing(steps, curve, sign * transition.level) for curve in signed]
     between = [
-        np.inf if interval.censored else crossing_step(steps, sign * curve, sign * transition.level)
-        for curve, interval in zip(curves, intervals, strict=True)
+        np.inf if interval.censored else crossing_step(steps, curve, sign * transition.level)
+        for curve, interval in zip(signed, intervals, strict=True)
     ]
     lo, hi = np.array(intervals).T
     return _Times(lo, hi, np.array(between))
@@ -131,7 +134,8 @@ def _attention(table: pd.DataFrame, without: Collection[Head]) -> dict[str, np.n
                 for layer, head in heads_in(of_relation)
                 if (layer, head) not in set(without)
             ]
-            result[str(relation)] = np.max(curves, axis=0)
+            # Where no head is left, none ever attends.
+            result[str(relation)] = np.max(curves or [np.full((1, of_relation["step"].nunique()), -np.inf)], axis=0)
     return result
 
 
@@ -157,6 +161,30 @@ def held_in_words(row: Mapping[Any, Any]) -> str:
     """
     how = f"on {row['relation']}" if row["kind"] == "relation" else row["kind"]
     return f"{head_label(int(row['layer']), int(row['head']))} {how}"
+
+
+def delay_in_words(value: float, lo: float, hi: float) -> str:
+    """Say how many steps later a transition comes, with its interval; "..." for an end that is not known.
+
+    >>> delay_in_words(45.0, 30.0, 60.0), delay_in_words(-0.2, -math.inf, 3.0)
+    ('45 [30, 60] steps later', '0 [..., 3] steps later')
+    >>> delay_in_words(math.inf, 190.0, math.inf), delay_in_words(math.inf, -6.0, math.inf)
+    ('no more, or more than 190 steps later', 'no more, or from 6 steps earlier on')
+    """
+    if math.isfinite(value):
+        return f"{value:z.0f} [{end_in_words(lo)}, {end_in_words(hi)}] steps later"
+    if math.isinf(lo):
+        return "no more, or at any step"
+    return f"no more, or {f'more than {lo:.0f} steps later' if lo > 0 else f'from {-lo:z.0f} steps earlier on'}"
+
+
+def end_in_words(steps: int | float) -> str:
+    """Return an end of an interval of steps; "..." where it is not known.
+
+    >>> end_in_words(-0.2), end_in_words(math.inf)
+    ('0', '...')
+    """
+    return f"{steps:z.0f}" if math.isfinite(steps) else "..."
 
 
 def mean_delays(rows: pd.DataFrame) -> pd.DataFrame:

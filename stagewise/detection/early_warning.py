@@ -1,12 +1,12 @@
 """Early warning: when a plateau will end, with an interval, from its checkpoints alone."""
 
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
 from scipy.special import logit
 
-from stagewise.detection.thresholds import Direction
+from stagewise.detection.thresholds import Direction, crossing
 from stagewise.detection.uneven import noise_like
 from stagewise.table import LEVEL, select
 from stagewise.theory.early_time import blow_up_share
@@ -94,8 +94,9 @@ def predict_onset(
         seed: of the draws.
 
     Raises:
-        ValueError: several rows a step, too few of them, or values that are not finite; a level in the wrong order;
-            attention, or its level, that is not between 0 and 1 or falls.
+        ValueError: several rows a step, too few of them, or values that are not finite; a level that is no two finite
+            numbers in their order, or that the curve has passed; an unknown growth or direction; attention, or its
+            level, that is not between 0 and 1 or falls.
 
     Source: attention's growth is `theory.early_time.blow_up_share`; the interval is a parametric bootstrap.
 
@@ -104,15 +105,16 @@ def predict_onset(
     >>> round(predict_onset(readings, (0.5, 0.5), until=200, growth="exponential").step, -1)
     390.0
     """
+    _check_names(growth, direction)
     form = "theory" if theory is not None else growth
     steps, values = _checked(readings, level, since, until)
+    _check_short_of(form, steps, values, level, direction)
     generator = np.random.default_rng(seed)
     levels = np.concatenate([[np.mean(level)], generator.uniform(*level, DRAWS)])
     if form == "exponential":
         sign = 1.0 if direction == "up" else -1.0
         values, levels = sign * values, sign * levels
     else:
-        _check_attention(values, level, direction)
         values, levels = (logit(np.clip(part, EDGE, 1 - EDGE)) for part in (values, levels))
     return _extrapolated(_shape(growth, theory), steps, values, levels, FORM_ERROR[form], generator)
 
@@ -149,9 +151,27 @@ def _checked(
         raise ValueError(f"a forecast needs {FEWEST} checkpoints, there are {len(steps)} up to step {until:g}")
     if not np.isfinite(values).all():
         raise ValueError(f"the curve is not finite at step {steps[~np.isfinite(values)][0]:g}")
-    if not level[0] <= level[1]:
-        raise ValueError(f"the level goes from its least to its largest value, got {level}")
+    if np.shape(level) != (2,) or not np.isfinite(level).all() or level[0] > level[1]:
+        raise ValueError(f"the level goes from its least to its largest value, as in (0.75, 0.95), got {level}")
     return steps, values
+
+
+def _check_names(growth: Growth, direction: Direction) -> None:
+    for name, chosen, known in (("growth", growth, get_args(Growth)), ("direction", direction, get_args(Direction))):
+        if chosen not in known:
+            raise ValueError(f"{name} is one of {', '.join(map(repr, known))}, got {chosen!r}")
+
+
+def _check_short_of(form: str, steps: np.ndarray, values: np.ndarray, level: Level, direction: Direction) -> None:
+    if form != "exponential":
+        _check_attention(values, level, direction)
+    passed = crossing(steps, values, level[1] if direction == "up" else level[0], direction, for_good=True)
+    if not passed.censored:
+        raise ValueError(
+            f"the curve has passed the level {level} by step {passed.hi:g}, where it is "
+            f"{values[steps == passed.hi][0]:g}: there is no end left to foretell. Take readings `until` an earlier "
+            "step, or a level on its other side"
+        )
 
 
 def _check_attention(values: np.ndarray, level: Level, direction: Direction) -> None:
@@ -196,7 +216,8 @@ def _fit(shape: _Shape, steps: np.ndarray, values: np.ndarray, levels: np.ndarra
     shapes = np.interp(steps / units[:, None] - starts[:, None], shape.time, shape.height)
     means = shapes.mean(1)
     rising = shapes - means[:, None]
-    along, size = values @ rising.T, np.maximum((rising**2).sum(1), np.finfo(float).tiny)
+    varies = np.ptp(values, axis=1, keepdims=True) > 0  # what rounding leaves of a constant does not grow
+    along, size = varies * (values @ rising.T), np.maximum((rising**2).sum(1), np.finfo(float).tiny)
     scales = np.maximum(along / size, 0.0) if shape.scaled else np.ones_like(along)
     gains = 2 * scales * along - scales**2 * size
     best, each = gains.argmax(1), np.arange(len(values))

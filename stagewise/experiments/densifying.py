@@ -77,15 +77,29 @@ def densify(
         FileNotFoundError: the folder holds no run.
         BlockingIOError: another process trains there.
     """
-    folder, (start, stop) = Path(folder), between
-    last = open_series(folder).steps[-1]
+    window = window_of(folder := Path(folder), between)
+    return densify_steps(
+        folder, linear(every, window.stop, window.start), recipe=recipe, progress=progress, device=device, dtype=dtype
+    )
+
+
+def window_of(folder: Path, between: tuple[int, int]) -> Window:
+    """Return the steps of a run from the first up to the second.
+
+    Raises:
+        ValueError: they are not within those that the run has come to.
+    """
+    (start, stop), last = between, last_step(folder)
     if not 0 <= start < stop <= last + 1:
         raise ValueError(
             f"`between` lies within the run's steps, from 0 to {last} and the first below the second, got {between}"
         )
-    return densify_steps(
-        folder, linear(every, stop, start), recipe=recipe, progress=progress, device=device, dtype=dtype
-    )
+    return Window(start, stop)
+
+
+def last_step(folder: Path) -> int:
+    """Return the last step that a run has come to."""
+    return open_series(folder).steps[-1]
 
 
 def densify_steps(
@@ -125,10 +139,17 @@ def recipe_at(folder: Path) -> Recipe:
 
 
 def planned(folder: Path, steps: Iterable[int]) -> list[Replay]:
-    """Return the replays that save these steps, all but those that are saved already; what overlaps is one."""
+    """Return the replays that save these steps, all but those that are saved already; what overlaps is one.
+
+    Raises:
+        ValueError: a step that the run has not come to.
+    """
     saved, starts = open_series(folder).steps, [0, *state_steps(folder)]
     replays: list[Replay] = []
-    for step in sorted(set(steps) - set(saved)):
+    missing = sorted(set(steps) - set(saved))
+    if outside := [step for step in missing if not 0 <= step < saved[-1]]:
+        raise ValueError(f"{folder} has come to step {saved[-1]}, and there is no step {outside[0]} in it to replay")
+    for step in missing:
         start, stop = max(each for each in starts if each <= step), min(each for each in saved if each > step)
         if replays and start <= replays[-1].stop:
             before = replays.pop()
@@ -158,11 +179,16 @@ def steps_within(
         checkpoints: how many, where `every` does not say how far apart.
         every: steps from one to the next.
 
+    Raises:
+        ValueError: less than one checkpoint, or less than one step between two.
+
     >>> sorted(steps_within([Window(80, 120), Window(30, 50)], last=100, checkpoints=4))
     [30, 40, 80, 90]
     """
     reaches = [window.reach[: max(last - window.reach.start, 0)] for window in windows]
-    distance = every or max(1, -(-sum(map(len, reaches)) // checkpoints))
+    if checkpoints < 1:
+        raise ValueError(f"a densification makes at least one new checkpoint, got {checkpoints}")
+    distance = max(1, -(-sum(map(len, reaches)) // checkpoints)) if every is None else every
     return frozenset(step for reach in reaches for step in linear(distance, reach.stop, reach.start))
 
 
@@ -186,6 +212,7 @@ def _check_bits(folder: Path, step: int, weights: State) -> None:
     if different := [name for name, weight in weights.items() if not torch.equal(weight.cpu(), recorded[name])]:
         raise ValueError(
             f"the replay of {folder} gives other bits of {different[0]} than its checkpoint of step {step}, nothing "
-            f"before it is written: replay with the versions in its {run_folder.RUN}, on the device and with the dtype "
-            f"and the number of threads that it was trained with; torch takes {torch.get_num_threads()} here"
+            f"before it is written: replay the recipe in its {run_folder.RUN}, with the versions there, on the device "
+            "and with the dtype and the number of threads that it was trained with; torch takes "
+            f"{torch.get_num_threads()} here"
         )

@@ -1,13 +1,13 @@
 """Which head a stage needs: a run goes on from one of its checkpoints with a head held, and is compared with itself."""
 
 import dataclasses
-import math
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
+import torch
 
 from stagewise.analysis import run_batch
 from stagewise.checkpoints import run_folder
@@ -15,8 +15,8 @@ from stagewise.checkpoints.run_folder import INTERVENTIONS
 from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.checkpoints.training_state import branch
 from stagewise.checkpoints.weight_files import State
-from stagewise.detection.delays import Delay, delays, held_in_words
-from stagewise.experiments.densifying import recipe_at
+from stagewise.detection.delays import Delay, delay_in_words, delays, held_in_words, transitions
+from stagewise.experiments.densifying import densify_steps, recipe_at
 from stagewise.measurement.engine import measure
 from stagewise.models.clamps import targets
 from stagewise.plan import ClampHead
@@ -25,7 +25,7 @@ from stagewise.probes import AttentionTo, Loss
 from stagewise.recipe import Recipe
 from stagewise.table import Head, head_label, tidy
 from stagewise.task import Batch
-from stagewise.training import train
+from stagewise.training import Dtype, train
 
 FOLDER = "interventions"
 """In a run folder: the folders of the runs that go on with a head held, named by it."""
@@ -55,6 +55,8 @@ def intervene(
     recipe: Recipe | None = None,
     controls: bool = True,
     progress: bool = True,
+    device: str = "cpu",
+    dtype: Dtype = "float32",
 ) -> pd.DataFrame:
     """Train on from a run's checkpoint with a head held, and say how much later each transition comes.
 
@@ -70,13 +72,16 @@ def intervene(
         recipe: of the run; None reads it from the folder.
         controls: whether to make the controls of each.
         progress: show bars.
+        device: as the run was trained on.
+        dtype: as the run was trained in.
 
     Returns a row an intervention and transition: `layer`, `head`, `kind`, `relation` (of a head that is held at one),
     `control`, `step` (the clamp's start), `transition`, and the delay in optimiser steps as `value`, `lo`, `hi`; inf
     where it did not come by the last step.
 
     Raises:
-        ValueError: the model has no such head, the task no such relation, or the run holds clamps itself.
+        ValueError: the model has no such head, the task no such relation, or the run holds clamps itself; no transition
+            comes after a clamp's start; or this version, device or number of threads gives other bits up to it.
         FileNotFoundError: the folder holds no run.
     """
     folder = Path(folder)
@@ -85,11 +90,13 @@ def intervene(
         raise ValueError(f"{folder} is a run with heads held: intervene in the run that it is compared with")
     series = open_series(folder, classes=[type(recipe.architecture.init)])
     runs, batch = _chosen(clamps, series, recipe, controls), run_batch(recipe, folder)
-    own = _measured(series, batch, folder / FOLDER / "parts", progress)
+    own = _measured(series, batch, folder / FOLDER / "parts", progress, device)
+    for clamp in clamps:
+        _check_transitions(own, clamp.start, series)
     blocks = []
     for one in runs:
-        paired = _paired(folder, recipe, one, series, progress)
-        other = _measured(paired, batch, folder / FOLDER / one.name / "parts", progress)
+        paired = _paired(folder, recipe, one, series, progress, device, dtype)
+        other = _measured(paired, batch, folder / FOLDER / one.name / "parts", progress, device)
         without: list[Head] = [(one.clamp.layer, one.clamp.head)] if one.clamp.kind in SILENT else []
         found = delays(own, other, one.clamp.start, without)
         blocks.append(_rows(series.name, one, found))
@@ -106,6 +113,7 @@ def updates(folder: Path, clamps: Sequence[ClampHead], recipe: Recipe, *, contro
 def _chosen(clamps: Sequence[ClampHead], series: CheckpointSeries, recipe: Recipe, controls: bool) -> list[Clamped]:
     made = series.architecture
     targets(recipe.task, clamps)
+    dataclasses.replace(recipe.plan, clamps=tuple(clamps))  # raises where one starts too late
     for clamp in clamps:
         if not (clamp.layer < made.n_layers and clamp.head < made.n_heads):
             raise ValueError(
@@ -153,20 +161,51 @@ def matched_head(weights: State, head: Head) -> Head | None:
     return min(others, key=lambda each: abs(norms[each] - norms[head])) if others else None
 
 
-def _paired(folder: Path, recipe: Recipe, one: Clamped, series: CheckpointSeries, progress: bool) -> CheckpointSeries:
+def _check_transitions(own: pd.DataFrame, start: int, series: CheckpointSeries) -> None:
+    """Refuse a clamp whose delays would be of nothing, before anything is trained."""
+    if not transitions(own, start):
+        raise ValueError(
+            f"no transition of {series.name} comes after step {start}: up to its last checkpoint, step "
+            f"{series.steps[-1]}, its loss falls no more, and no head begins to attend to a relation. Hold the head "
+            "from an earlier step on"
+        )
+
+
+def _paired(
+    folder: Path, recipe: Recipe, one: Clamped, series: CheckpointSeries, progress: bool, device: str, dtype: Dtype
+) -> CheckpointSeries:
     """Train the run with the clamp, from the newest state before it; it is saved where the other one is."""
     new = folder / FOLDER / one.name
-    plan = dataclasses.replace(recipe.plan, clamps=(one.clamp,), save=series.steps, states=())
+    # One that is there was saved where the other one was then: what that has gained since is replayed.
+    save = run_folder.read_plan(new)["save"] if (new / run_folder.RUN).exists() else series.steps
+    plan = dataclasses.replace(recipe.plan, clamps=(one.clamp,), save=save, states=())
     clamped = dataclasses.replace(recipe, plan=plan)
     run_folder.claim(new, clamped)
     branch(folder, new, plan, one.clamp.start)
-    return train(clamped, new, progress=progress)
+    paired = train(clamped, new, progress=progress, device=device, dtype=dtype)
+    _check_bits(series, paired, one.clamp.start)
+    if set(series.steps) <= set(paired.steps):
+        return paired
+    return densify_steps(new, series.steps, recipe=clamped, progress=progress, device=device, dtype=dtype)
 
 
-def _measured(series: CheckpointSeries, batch: Batch, parts: Path, progress: bool) -> pd.DataFrame:
+def _check_bits(series: CheckpointSeries, paired: CheckpointSeries, start: int) -> None:
+    """Refuse a run that is another one before its head is held."""
+    for step in (each for each in paired.steps if each <= start and each in series.steps):
+        one, other = series.weights(step), paired.weights(step)
+        if different := [name for name in one if not torch.equal(one[name], other[name])]:
+            raise ValueError(
+                f"{paired.name} has other bits of {different[0]} than {series.name} at step {step}, and its head is "
+                f"held from step {start} on: delete it, and train it with the versions in {run_folder.RUN}, on the "
+                "device and with the dtype and the number of threads that the run was trained with; torch takes "
+                f"{torch.get_num_threads()} here"
+            )
+
+
+def _measured(series: CheckpointSeries, batch: Batch, parts: Path, progress: bool, device: str) -> pd.DataFrame:
     probes: list[AbstractProbe] = [Loss(), *([AttentionTo()] if batch.relations else [])]
     with run_folder.measuring(parts):
-        return measure(series, probes, batch, folder=parts, progress=progress)
+        return measure(series, probes, batch, folder=parts, progress=progress, device=device)
 
 
 def _rows(run: str, one: Clamped, found: Sequence[Delay]) -> pd.DataFrame:
@@ -201,6 +240,4 @@ def in_words(row: "pd.Series[Any]") -> str:
     'L0H1 out from 120 (head): the loss falls 45 [30, 60] steps later'
     """
     name = f"{held_in_words(row.to_dict())} from {row['step']} ({row['control']})"
-    if math.isinf(row["value"]):
-        return f"{name}: {row['transition']} no more, or more than {row['lo']:.0f} steps later"
-    return f"{name}: {row['transition']} {row['value']:.0f} [{row['lo']:.0f}, {row['hi']:.0f}] steps later"
+    return f"{name}: {row['transition']} {delay_in_words(row['value'], row['lo'], row['hi'])}"

@@ -68,6 +68,8 @@ def learning_coefficients(
     n, architecture = int(batch.scored.sum()), series.architecture
     loss, blocks = _loss_of(model, batch, sampler), list[Columns]()
     chosen = [(i, j) for i in range(architecture.n_layers) for j in range(architecture.n_heads)] if heads else []
+    for layer, head in chosen[:1]:
+        of_head(model, layer, head)  # raises where heads are not told apart, before anything is sampled
     for step, state in tqdm(series, disable=not progress, desc=f"{series.name}: sampled", unit="checkpoint"):
         if unmeasured(state, f"step {step} of {series.name!r}") is not None:
             continue

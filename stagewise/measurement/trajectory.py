@@ -67,10 +67,10 @@ def trajectory(
     """
     if components < 1:
         raise ValueError(f"a trajectory is seen in at least one component, got {components}")
-    found = _in_weights(series, progress) if batch is None else _in_predictions(series, batch, device, progress)
+    found = list(_in_weights(series, progress) if batch is None else _in_predictions(series, batch, device, progress))
+    if len(found) < 2:
+        raise ValueError(f"a trajectory is of two checkpoints or more, {series.name!r} has {len(found)} to read")
     steps, vectors = zip(*found, strict=True)
-    if len(steps) < 2:
-        raise ValueError(f"a trajectory is of two checkpoints or more, {series.name!r} has {len(steps)} to read")
     positions, explained = principal_components(np.stack(vectors), components)
     names = [f"PC{number}" for number in range(1, positions.shape[1] + 1)]
     quantity = {"probe": "Trajectory", "component": names}

@@ -14,6 +14,7 @@ from stagewise.models.model import Model
 from stagewise.models.weights import parameters
 from stagewise.models.wrapping import is_bridge
 from stagewise.plan import ClampHead
+from stagewise.table import Head
 from stagewise.task import AbstractTask
 
 QUERIES, KEYS, VALUES = ("W_Q", "b_Q"), ("W_K", "b_K"), ("W_V", "b_V")
@@ -63,12 +64,17 @@ class Clamps:
         """
         self.model, self.relations, self.held = model, relations, dict[ClampHead, list[Held]]()
         self.clamps = sorted(clamps, key=lambda clamp: clamp.start)
+        self.parted = set[Head]()
+        """Heads that a clamp has made unlike the others of their layer."""
         for clamp in self.clamps:
             _check(model, clamp)
 
     def begin(self, step: int) -> None:
         """Take hold of the heads whose clamps start at this step, or have started before: after it was saved."""
         for clamp in self.clamps:
+            if clamp.start <= step:
+                moved = range(self.model.cfg.n_heads) if clamp.kind == "kick" else [clamp.head]
+                self.parted |= {(clamp.layer, head) for head in moved}
             if clamp.kind == "kick" and step == clamp.start:
                 self._kick(clamp)
             elif clamp.start <= step and clamp not in self.held:

@@ -14,7 +14,7 @@ from stagewise.models.model import Model
 from stagewise.models.wrapping import is_bridge
 
 
-def lean_weights(model: Model, clean: Mapping[str, Tensor]) -> LeanWeights | None:
+def lean_weights(model: Model, clean: Mapping[str, Tensor], *, mlps: bool = True) -> LeanWeights | None:
     """Read a model's weights for the lean pass; None where some part of it is of no kind that it knows.
 
     What is returned is not yet known to be all that the model computes with: see `lean.agreeing_weights`.
@@ -22,12 +22,13 @@ def lean_weights(model: Model, clean: Mapping[str, Tensor]) -> LeanWeights | Non
     Args:
         model: a HookedTransformer, a native bridge, or a bridge around a Hugging Face model.
         clean: activations of a clean pass that `rotary_hooks` names.
+        mlps: whether to read the MLPs too, which may be of no kind that is known where all else is.
     """
     try:
         with torch.no_grad():  # not in inference mode: gradients flow through the products with these weights
             if is_bridge(model) and not native.is_native(model):
-                return _of_bridge(model, clean)
-            return _of_config(model)
+                return _of_bridge(model, clean, mlps)
+            return _of_config(model, mlps)
     except (AttributeError, KeyError, TypeError, ValueError, RuntimeError):
         return None  # of another structure: a mixture of experts, latent attention, a kernel of its own
 
@@ -37,13 +38,13 @@ def rotary_hooks(model: Model) -> set[str]:
     return {name for name in model.hook_dict if name.endswith((".attn.hook_cos", ".attn.hook_sin"))}
 
 
-def _of_config(model: Model) -> LeanWeights:
+def _of_config(model: Model, mlps: bool) -> LeanWeights:
     """Read a HookedTransformer, or the native bridge that has its parameters."""
     cfg: Any = model.cfg
     is_native = native.is_native(model)
     named = native.views(native.parameters(model), cfg) if is_native else dict(model.named_parameters())
     weights = {name: weight.detach() for name, weight in named.items()}
-    layers = [_layer_of_config(model, weights, layer) for layer in range(cfg.n_layers)]
+    layers = [_layer_of_config(model, weights, layer, mlps) for layer in range(cfg.n_layers)]
     shortformer = cfg.positional_embedding_type == "shortformer"
     final = "RMS" if getattr(cfg, "final_rms", False) and cfg.normalization_type else cfg.normalization_type
     return LeanWeights(
@@ -62,7 +63,7 @@ def _of_config(model: Model) -> LeanWeights:
     )
 
 
-def _layer_of_config(model: Model, weights: Mapping[str, Tensor], layer: int) -> Layer:
+def _layer_of_config(model: Model, weights: Mapping[str, Tensor], layer: int, mlps: bool) -> Layer:
     cfg: Any = model.cfg
     block = {name.removeprefix(f"blocks.{layer}."): w for name, w in weights.items() if f"blocks.{layer}." in name}
     shared = "" if cfg.n_key_value_heads is None else "_"
@@ -70,7 +71,7 @@ def _layer_of_config(model: Model, weights: Mapping[str, Tensor], layer: int) ->
     columns = [rearrange(block[f"attn.{prefix}W_{name}"], "head m d -> m (head d)") for prefix, name in letters]
     shifts = [block[f"attn.{prefix}b_{name}"].flatten() for prefix, name in letters]
     kind, mlp = cfg.normalization_type, None
-    if not cfg.attn_only:
+    if mlps and not cfg.attn_only:
         W_in, b_in, W_out, b_out = (block[f"mlp.{part}"] for part in ("W_in", "b_in", "W_out", "b_out"))
         mlp = Mlp(ACTIVATIONS[cfg.act_fn], W_in, b_in, W_out, b_out, block.get("mlp.W_gate"))
     divided = native.attn_scale(model) if native.is_native(model) else model.blocks[layer].attn.attn_scale
@@ -103,12 +104,12 @@ def _rotary_of_config(cfg: Any, adjacent: bool) -> tuple[Tensor, Tensor]:
     return angles.cos().float(), angles.sin().float()
 
 
-def _of_bridge(bridge: Any, clean: Mapping[str, Tensor]) -> LeanWeights:
+def _of_bridge(bridge: Any, clean: Mapping[str, Tensor], mlps: bool) -> LeanWeights:
     """Read a bridge around a Hugging Face model, by the names that TransformerLens gives its parts."""
     cfg, hf = bridge.cfg, bridge.original_model.config
     head = bridge.unembed.original_component
     return LeanWeights(
-        [_layer_of_bridge(bridge, layer, clean) for layer in range(cfg.n_layers)],
+        [_layer_of_bridge(bridge, layer, clean, mlps) for layer in range(cfg.n_layers)],
         cfg.n_heads,
         bridge.blocks[0].attn.W_K.shape[0],
         cfg.d_head,
@@ -122,24 +123,15 @@ def _of_bridge(bridge: Any, clean: Mapping[str, Tensor]) -> LeanWeights:
     )
 
 
-def _layer_of_bridge(bridge: Any, layer: int, clean: Mapping[str, Tensor]) -> Layer:
+def _layer_of_bridge(bridge: Any, layer: int, clean: Mapping[str, Tensor], mlps: bool) -> Layer:
     cfg, block = bridge.cfg, bridge.blocks[layer]
-    attn, mlp = block.attn, block.mlp
+    attn = block.attn
     projections = [getattr(attn, f"W_{name}") for name in "QKV"]
     columns = [rearrange(weight, "head m d -> m (head d)") for weight in projections]
     shifts = [
         _or_zero(getattr(attn, f"b_{name}"), weight[:, 0]).flatten()
         for name, weight in zip("QKV", projections, strict=True)
     ]
-    W_in, W_out = mlp.W_in, mlp.W_out
-    hidden = Mlp(
-        ACTIVATIONS[cfg.act_fn],
-        W_in,
-        _or_zero(mlp.b_in, W_in[0]),
-        W_out,
-        _or_zero(mlp.b_out, W_out[0]),
-        mlp.W_gate if cfg.gated_mlp else None,
-    )
     ln1 = _norm_of_bridge(block.ln1, cfg)
     return Layer(
         ln1,
@@ -149,11 +141,23 @@ def _layer_of_bridge(bridge: Any, layer: int, clean: Mapping[str, Tensor]) -> La
         _or_zero(attn.b_O, attn.W_O[0, 0]),
         float(getattr(attn.original_component, "scaling", cfg.d_head**-0.5)),
         _norm_of_bridge(block.ln2, cfg) if hasattr(block, "ln2") else ln1,
-        hidden,
+        _mlp_of_bridge(block.mlp, cfg) if mlps else None,
         _norm_of_bridge(block.ln1_post, cfg) if hasattr(block, "ln1_post") else None,
         _norm_of_bridge(block.ln2_post, cfg) if hasattr(block, "ln2_post") else None,
         _rotary_of_bridge(bridge, layer, clean),
         getattr(attn.original_component, "sliding_window", None),
+    )
+
+
+def _mlp_of_bridge(mlp: Any, cfg: Any) -> Mlp:
+    W_in, W_out = mlp.W_in, mlp.W_out
+    return Mlp(
+        ACTIVATIONS[cfg.act_fn],
+        W_in,
+        _or_zero(mlp.b_in, W_in[0]),
+        W_out,
+        _or_zero(mlp.b_out, W_out[0]),
+        mlp.W_gate if cfg.gated_mlp else None,
     )
 
 
@@ -168,10 +172,12 @@ def _rotary_of_bridge(bridge: Any, layer: int, clean: Mapping[str, Tensor]) -> t
 
 def _norm_of_bridge(bridged: Any, cfg: Any) -> Norm:
     norm = bridged.original_component
-    weight = norm.weight.detach() + (1 if getattr(cfg, "rmsnorm_uses_offset", False) else 0)
+    parts = (getattr(norm, name, None) for name in ("weight", "bias"))  # one without weights has neither
+    weight, bias = (None if part is None else part.detach() for part in parts)
+    if weight is not None and getattr(cfg, "rmsnorm_uses_offset", False):
+        weight = weight + 1
     kind = "RMS" if "RMS" in type(norm).__name__ else "LN"
-    bias = getattr(norm, "bias", None)
-    return Norm(kind, float(cfg.eps), weight, None if bias is None else bias.detach())
+    return Norm(kind, float(cfg.eps), weight, bias)
 
 
 def _or_zero(bias: Tensor | None, like: Tensor) -> Tensor:

@@ -93,7 +93,7 @@ def readout(
     Raises:
         ValueError: the model's end is of no kind that is known here, or does not give its predictions.
     """
-    weights = lean_weights(model, clean)
+    weights = lean_weights(model, clean, mlps=False)
     advice = "leave the probes that read the residual stream out, as by --without"
     if weights is None:
         raise ValueError(f"the final norm and unembedding of {name_of(model)} are of no known kind: {advice}")

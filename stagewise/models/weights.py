@@ -1,7 +1,7 @@
 """A model's parameters by TransformerLens's names: reading them, copying them, and loading saved ones."""
 
 import gc
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import torch
 from torch import Tensor, nn
@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from stagewise.models import held_attention, huggingface, native
 from stagewise.models.model import Bridge, Model
 from stagewise.models.wrapping import is_bridge, wrapped
+from stagewise.table import Head
 
 CONSTANTS = (".mask", ".IGNORE", ".rotary_sin", ".rotary_cos")
 """Buffers that a HookedTransformer's state dict holds beside its weights, and other versions do not."""
@@ -34,14 +35,23 @@ def put(model: Model, state: Mapping[str, Tensor]) -> None:
             parameter.copy_(native.unhooked(name, state[name], model.cfg) if is_native else state[name])
 
 
-def average_over_heads(model: Model, names: Iterable[str]) -> None:
-    """Replace the gradients of the named parameters [head ...] by their mean over heads."""
+def average_over_heads(model: Model, names: Iterable[str], parted: Collection[Head] = ()) -> None:
+    """Replace the gradients of the named parameters [head ...] by their mean over heads.
+
+    Args:
+        model: with gradients.
+        names: of its parameters.
+        parted: layers and heads that are not like the others, whose gradients stay as they are.
+    """
     named, is_native = parameters(model), native.is_native(model)
     for name in names:
         gradient = named[name].grad
         assert gradient is not None
         by_head = native.hooked(name, gradient, model.cfg) if is_native else gradient
-        mean = by_head.mean(0).expand_as(by_head).contiguous()
+        layer = int(name.split(".")[1])
+        alike = [head for head in range(len(by_head)) if (layer, head) not in parted]
+        mean = by_head.clone()
+        mean[alike] = (by_head[alike] if parted else by_head).mean(0)
         gradient.copy_(native.unhooked(name, mean, model.cfg) if is_native else mean)
 
 

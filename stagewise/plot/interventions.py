@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
 
-from stagewise.detection.delays import held_in_words, mean_delays
+from stagewise.detection.delays import end_in_words, held_in_words, mean_delays
 from stagewise.plot.step_axis import new_axes
 
 SCALE = "PuOr_r"
@@ -44,7 +44,7 @@ def interventions(rows: pd.DataFrame, ax: Axes | None = None) -> Axes:
         .to_numpy(float)
         for end in ("value", "lo", "hi")
     )
-    shown = np.where(np.isinf(value), lo, value)
+    shown = np.where(np.isinf(value), np.maximum(lo, 0), value)
     largest = max(float(np.nanmax(np.abs(shown))), 1.0)
     ax = new_axes(ax, 2.6 + 1.1 * len(columns), 1.0 + 0.45 * len(names))
     norm = TwoSlopeNorm(0, -largest, largest)
@@ -94,4 +94,6 @@ def delays(rows: pd.DataFrame) -> Figure:
 def _words(value: float, lo: float, hi: float) -> str:
     if math.isnan(value):
         return ""
-    return f"> {lo:.0f}" if math.isinf(value) else f"{value:+.0f}\n[{lo:.0f}, {hi:.0f}]"
+    if math.isinf(value):
+        return f"> {end_in_words(lo)}"
+    return f"{value:+z.0f}\n[{end_in_words(lo)}, {end_in_words(hi)}]"

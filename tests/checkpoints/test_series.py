@@ -116,7 +116,7 @@ def test_a_run_without_checkpoints_is_refused(folder: Path) -> None:
 
 def test_a_checkpoint_missing_in_the_middle_is_named(folder: Path) -> None:
     checkpoint_file(folder, 2).unlink()
-    with pytest.raises(FileNotFoundError, match=r"step-00000002.safetensors is missing, and 0 more"):
+    with pytest.raises(FileNotFoundError, match=r"step-00000002.safetensors is missing: the plan"):
         open_series(folder)
 
 

@@ -53,3 +53,17 @@ def test_the_boundaries_of_the_stages_are_proposed(run: Path, monkeypatch: pytes
 def test_a_run_without_boundaries_has_nothing_to_densify(run: Path) -> None:
     status, printed = call(str(run))
     assert (status, "nothing to do, or give --between" in printed.replace("\n", " ")) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (["--between", "5", "3"], "from 0 to 6 and the first below the second, got (5, 3)"),
+        (["--between", "30", "40"], "from 0 to 6 and the first below the second, got (30, 40)"),
+        (["--between", "2", "6", "--every", "0"], "got every=0"),
+        (["--between", "2", "6", "--budget", "0"], "at least one new checkpoint, got 0"),
+    ],
+)
+def test_what_would_densify_nothing_is_refused(wrong: list[str], message: str, run: Path) -> None:
+    result = CliRunner().invoke(app, ["densify", str(run), *wrong])
+    assert (result.exit_code, message in " ".join(result.output.split())) == (2, True)

@@ -52,3 +52,8 @@ def test_heads_are_named_and_what_is_no_head_is_refused(small_folder: Path) -> N
         True,
     )
     assert not (small_folder / "interventions").exists()
+
+
+def test_a_clamp_after_the_end_is_refused_before_its_cost(small_folder: Path) -> None:
+    status, printed = call(str(small_folder), "--hold-out", "L0H1", "--from", "60", "--dry-run")
+    assert (status, "a clamp starts before step 6, the last one" in printed) == (2, True)

@@ -78,3 +78,23 @@ def test_delays_over_seeds_have_students_interval_and_count_what_never_came() ->
     half = 12.706 * np.std([15, 30], ddof=1) / np.sqrt(2)
     assert (line["seeds"], line["never"], line["mean"]) == (3, 1, 22.5)
     assert (line["lo"], line["hi"]) == pytest.approx((22.5 - half, 22.5 + half), rel=1e-4)
+
+
+def test_a_level_that_the_loss_passed_before_the_start_and_lost_again_counts_from_the_start_on() -> None:
+    def dipping(at: float) -> pd.DataFrame:
+        table = curves(1000, loss=at)
+        early = (table["probe"] == "Loss") & table["step"].between(20, 40)
+        table.loc[early, "value"] = 0.05
+        table.loc[early, "resamples"] = pd.Series([np.full(40, 0.05)] * 3, index=table.index[early])
+        return table
+
+    half, most = delays(dipping(150), dipping(200), 100)
+    assert (half.value, most.value) == pytest.approx((50, 50), abs=5)
+    assert 30 <= half.lo <= 50 <= half.hi <= 70
+
+
+def test_where_the_only_head_is_held_no_head_attends_any_more() -> None:
+    one = curves(100).query("head == 0 or probe == 'Loss'")
+    (attention, *_) = delays(one, one, 50, without=[(0, 0)])
+    assert (attention.what, attention.value) == ("a head attends to previous", math.inf)
+    assert attention.lo == 300 - 110

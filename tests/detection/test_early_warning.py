@@ -1,6 +1,7 @@
 """Forecasts of a plateau's end: right where the form of the growth is, wide where it is noisy, none where none is."""
 
 import math
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -115,6 +116,11 @@ def test_what_cannot_be_foretold_is_refused() -> None:
         predict_onset(odds, (0.6, 0.4), until=500)
     with pytest.raises(ValueError, match="attention lies between 0 and 1 and rises, got 1 to 3"):
         predict_onset(rows(np.linspace(1, 3, len(STEPS))), (0.4, 0.6), until=990)
+    with pytest.raises(ValueError, match=r"passed the level \(0.3, 0.4\) by step 890, where it is 0.40"):
+        predict_onset(odds, (0.3, 0.4), until=990)
+    falling = rows(4 - exponential(1500))
+    with pytest.raises(ValueError, match=r"passed the level \(5, 6\) by step 0, where it is 3.* on its other side"):
+        predict_onset(falling, (5, 6), until=500, growth="exponential", direction="down")
     with pytest.raises(ValueError, match='direction="down": take growth="exponential"'):
         predict_onset(odds, (0.4, 0.6), until=990, direction="down")
 
@@ -122,3 +128,23 @@ def test_what_cannot_be_foretold_is_refused() -> None:
 def test_a_forecast_says_what_it_does_not_know() -> None:
     assert str(Forecast(500, 800, 700, 900)) == "by step 500: the plateau ends at step 800 [700, 900]"
     assert str(Forecast(500, 800, 700, math.inf)).endswith("[700, not known]")
+
+
+@pytest.mark.parametrize("growth", get_args(Growth))
+def test_a_curve_that_does_not_move_foretells_no_end(growth: Growth) -> None:
+    found = predict_onset(rows(np.full(len(STEPS), 0.1)), (0.5, 0.9), until=500, growth=growth)
+    assert (found.step, found.hi) == (math.inf, math.inf)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"growth": "linear"}, "growth is one of 'attention', 'exponential', got 'linear'"),
+        ({"direction": "upwards"}, "direction is one of 'up', 'down', got 'upwards'"),
+        ({"level": 0.9}, r"as in \(0.75, 0.95\), got 0.9"),
+        ({"level": (0.5, math.inf)}, r"least to its largest value, .* got \(0.5, inf\)"),
+    ],
+)
+def test_an_unknown_form_and_a_level_that_is_no_two_numbers_are_refused(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        predict_onset(rows(exponential(800)), **{"level": (0.5, 0.9), "until": 500, **wrong})

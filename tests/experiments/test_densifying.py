@@ -13,7 +13,7 @@ from stagewise.checkpoints.run_folder import STATES, checkpoint_file, read_check
 from stagewise.checkpoints.series import open_series
 from stagewise.checkpoints.training_state import save_weights, state_steps
 from stagewise.detection.windows import Window
-from stagewise.experiments.densifying import cost, densify, densify_steps, planned, steps_within
+from stagewise.experiments.densifying import cost, densify, densify_steps, last_step, planned, steps_within
 from stagewise.plan import ClampHead, TrainPlan
 from stagewise.recipe import Recipe
 from stagewise.tasks import MarkovChain
@@ -141,3 +141,24 @@ def test_a_model_in_bfloat16_is_replayed_in_it(tmp_path: Path) -> None:
         densify(tmp_path, (5, 7), progress=False)
     series = densify(tmp_path, (5, 7), progress=False, dtype="bfloat16")
     assert all(torch.isfinite(weight).all() for weight in series.weights(5).values())
+
+
+def test_steps_of_ones_own_that_the_run_has_not_come_to_are_refused(run: Path) -> None:
+    for step in (-3, 17):
+        with pytest.raises(ValueError, match=f"has come to step 16, and there is no step {step} in it to replay"):
+            densify_steps(run, [5, step], progress=False)
+
+
+def test_a_run_that_has_not_come_to_its_end_is_densified_up_to_where_it_is(run: Path, coarse: Path) -> None:
+    for step in (12, 16):
+        checkpoint_file(run, step).unlink()
+    assert last_step(run) == 8
+    densify_steps(run, steps_within([Window(5, 14)], last_step(run)), progress=False)
+    assert open_series(run).steps == (0, 4, 5, 6, 7, 8)
+    assert bits(run, 7) == bits(coarse / "adamw finely", 7)
+
+
+@pytest.mark.parametrize(("budget", "message"), [({"checkpoints": 0}, "at least one new"), ({"every": 0}, "every=0")])
+def test_a_densification_of_nothing_is_refused(budget: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        steps_within([Window(5, 9)], 20, **budget)

@@ -11,6 +11,7 @@ import torch
 from stagewise import architecture
 from stagewise.checkpoints.run_folder import INTERVENTIONS, checkpoint_file
 from stagewise.checkpoints.series import open_series
+from stagewise.experiments.densifying import densify
 from stagewise.experiments.intervening import FOLDER, Clamped, intervene, matched_head, updates
 from stagewise.plan import ClampHead, TrainPlan
 from stagewise.recipe import Recipe
@@ -98,3 +99,33 @@ def test_a_relation_that_the_task_does_not_have_is_refused_before_anything_is_wr
 def test_a_run_with_heads_held_is_no_run_to_compare_with(intervened: Path) -> None:
     with pytest.raises(ValueError, match="intervene in the run that it is compared with"):
         intervene(intervened / FOLDER / "L0H1-out-16", [CLAMP], progress=False)
+
+
+def test_where_no_transition_comes_after_the_start_nothing_is_trained(trained: Path, tmp_path: Path) -> None:
+    recipe = dataclasses.replace(RECIPE, plan=dataclasses.replace(PLAN, cooldown=1, learning_rate=0.0))
+    train(recipe, tmp_path / "still", progress=False)
+    with pytest.raises(ValueError, match=r"no transition of still comes after step 16: up to .* step 32, its loss"):
+        intervene(tmp_path / "still", [CLAMP], progress=False)
+    assert [path.name for path in (tmp_path / "still" / FOLDER).iterdir()] == ["parts"]
+
+
+def test_a_run_that_was_densified_since_is_compared_where_it_is_saved_now(intervened: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(intervened, tmp_path / "run"))
+    densify(run, (16, 24), 2, progress=False)
+    before = pd.read_parquet(run / INTERVENTIONS)
+    after = intervene(run, [CLAMP], controls=False, progress=False)
+    assert open_series(run / FOLDER / Clamped(CLAMP).name).steps == (0, 8, 16, 18, 20, 22, 24, 32)
+    assert len(after) == len(before)
+    clamped = dataclasses.replace(RECIPE, plan=dataclasses.replace(PLAN, clamps=(CLAMP,), save=range(32), states=()))
+    train(clamped, tmp_path / "fine", progress=False)
+    files = [checkpoint_file(each, 20).read_bytes() for each in (run / FOLDER / "L0H1-out-16", tmp_path / "fine")]
+    assert files[0] == files[1]
+
+
+def test_a_run_in_bfloat16_is_held_in_it_and_in_nothing_else(tmp_path: Path) -> None:
+    recipe = dataclasses.replace(RECIPE, plan=dataclasses.replace(PLAN, states=()))  # the paired run starts from step 0
+    train(recipe, tmp_path / "run", progress=False, dtype="bfloat16")
+    with pytest.raises(ValueError, match=r"L0H1-out-16 has other bits of .* than run at step 8, .* with the dtype"):
+        intervene(tmp_path / "run", [CLAMP], controls=False, progress=False)
+    shutil.rmtree(tmp_path / "run" / FOLDER)
+    assert len(intervene(tmp_path / "run", [CLAMP], controls=False, progress=False, dtype="bfloat16"))

@@ -93,8 +93,9 @@ def test_a_bridge_is_sampled_as_a_whole_and_its_heads_are_refused(
     assert abs(select(at_start, "LearningCoefficient", "whole_model")["value"].item()) < 1e-3
     moved = learning_coefficients(run, batch, dataclasses.replace(SHORT, step_size=0.1), progress=False)
     assert abs(select(moved, "LearningCoefficient", "whole_model")["value"].item()) > 1e-2
+    unread = CheckpointSeries("run", run.architecture, (0,), lambda step: pytest.fail("nothing is sampled before"))
     with pytest.raises(ValueError, match=r"single heads of .* are not told apart"):
-        learning_coefficients(run, batch, once, heads=True, progress=False)
+        learning_coefficients(unread, batch, once, heads=True, progress=False)
 
 
 def test_checkpoints_that_hold_nan_are_left_out() -> None:

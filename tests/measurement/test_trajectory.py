@@ -104,5 +104,7 @@ def test_what_has_no_way_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one component, got 0"):
         trajectory(series({0: between(0), 1: between(1)}), components=0, progress=False)
     broken = {name: weight * float("nan") for name, weight in between(0).items()}
-    with pytest.warns(UserWarning, match="holds nan"), pytest.raises(ValueError, match="two checkpoints or more"):
-        trajectory(series({0: between(0), 1: broken}), progress=False)
+    for first, read in ((between(0), 1), (broken, 0)):
+        refused = pytest.raises(ValueError, match=f"two checkpoints or more, 'run' has {read} to read")
+        with pytest.warns(UserWarning, match="holds nan"), refused:
+            trajectory(series({0: first, 1: broken}), progress=False)

@@ -10,7 +10,9 @@ from torch import Tensor
 from stagewise import architecture, models
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.series import CheckpointSeries
+from stagewise.loss import training_loss
 from stagewise.measurement.engine import measure
+from stagewise.models import native
 from stagewise.models.clamps import HELD, Clamps, targets
 from stagewise.models.held_attention import held_keys
 from stagewise.plan import ClampHead, TrainPlan
@@ -107,6 +109,26 @@ def test_a_kick_has_the_norm_of_the_head_and_leaves_padding_alone() -> None:
     change = models.weights(model)[name] - before[name]
     torch.testing.assert_close(change.norm(), before[name][1].norm())
     assert not change[before[name] == 0].any()
+
+
+@pytest.mark.parametrize("kind", ["out", "kick"])
+def test_heads_that_are_one_by_symmetry_stay_one_but_for_those_that_a_clamp_parts(kind: str, tmp_path: Path) -> None:
+    made = architecture.minimal(4, TASK.n_ctx, 3, architecture.OneHotInit(query_scale=0.0))
+    plan = dataclasses.replace(PLAN, optimiser="sgd", learning_rate=1.0, weight_decay=0.0, clip=None)
+    series = trained(tmp_path, clamp_of(kind, 0, 1, 3), made, plan)
+    model = models.build(made)
+    models.load(model, dict(series.weights(3)))
+    Clamps(model, [clamp_of(kind, 0, 1, 3)]).begin(3)
+    start = models.weights(model)["blocks.0.attn.W_V"]
+    batch = TASK.stream(plan.seeds.data)(3, plan.batch_size)
+    loss = training_loss(model(batch.tokens)[batch.scored], batch.targets[batch.scored])
+    loss.backward()
+    named, native_model = models.parameters(model)["blocks.0.attn.W_V"], models.is_native(model)
+    assert named.grad is not None
+    gradient = native.hooked("blocks.0.attn.W_V", named.grad, model.cfg) if native_model else named.grad
+    if kind == "out":
+        gradient = torch.stack([gradient[[0, 2]].mean(0), torch.zeros_like(gradient[1]), gradient[[0, 2]].mean(0)])
+    torch.testing.assert_close(series.weights(4)["blocks.0.attn.W_V"], start - gradient)
 
 
 @pytest.mark.parametrize("kind", ["out", "relation"])

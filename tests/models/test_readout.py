@@ -34,7 +34,7 @@ SIZES = {
     "d_vocab": 32,
 }
 TOKENS = RepeatedTokens(32, length=6).probe_batch(3, seed=0)
-BRIDGES = ("GPT2", "GPTNeoX", "Llama", "Gemma2")
+BRIDGES = ("GPT2", "GPTNeoX", "Llama", "Gemma2", "Mixtral", "Olmo")
 KINDS: dict[str, dict[str, Any]] = {
     "no norm": {"normalization_type": None},
     "LN": {"normalization_type": "LN"},
@@ -44,6 +44,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "no MLP": {"attn_only": True, "d_mlp": None},
     "soft cap": {"output_logits_soft_cap": 3.0},
     "rotary": {"positional_embedding_type": "rotary"},
+    "MLPs of another kind": {"act_fn": "solu_ln", "normalization_type": "LN"},
 }
 
 

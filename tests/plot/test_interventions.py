@@ -51,3 +51,10 @@ def test_delays_over_seeds_have_a_panel_a_transition_with_their_mean() -> None:
     assert (points, never, mean) == ([10.0, 20.0], [40.0], [15.0])
     with pytest.raises(ValueError, match="no delays to draw"):
         delays(rows.iloc[:0])
+
+
+def test_an_end_that_is_not_known_has_no_number_and_leaves_the_colours_their_scale() -> None:
+    unknown = rows().assign(lo=[-math.inf, -math.inf, -20.0], value=[-0.2, math.inf, -5.0])
+    ax = interventions(unknown)
+    assert [text.get_text() for text in ax.texts] == ["+0\n[..., 60]", "-5\n[-20, 9]", "> ...", ""]
+    assert np.nanmax(np.abs(np.asarray(ax.collections[0].get_array(), float))) == 5
