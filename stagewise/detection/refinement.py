@@ -27,6 +27,9 @@ ROUNDS = 5
 PLAUSIBLE, MOST_NOISES = 2.0, 6
 """Kinds of noise whose log likelihood falls short of the best by less are taken into account, so many at most."""
 
+LEAST_FREE = 0.05
+"""Part of a checkpoint that a fit leaves free, at least: the residual of one that decides the fit tells nothing."""
+
 MARGIN = 0.1
 """What is added to either side of an interval, in spacings of checkpoints."""
 
@@ -35,11 +38,15 @@ NARROWEST = 0.03
 
 
 class Refined(NamedTuple):
-    """The most likely shape, and shapes around it with their weights, which sum to one."""
+    """The most likely shape, and shapes around it with their weights, which sum to one.
+
+    `excess` is the variance of the noise at the transition over that of the whole curve, 1 or more.
+    """
 
     best: Shapes
     shapes: Shapes
     weights: np.ndarray
+    excess: float = 1.0
 
     def quantiles(self, u: np.ndarray, shifts: np.ndarray | None = None) -> np.ndarray:
         """Return the median and the 95 % interval of u at t10, t50 and t90: [part, (median, lo, hi)].
@@ -88,7 +95,10 @@ def refine(context: Context, shape: Shapes, kind: int) -> Refined:
         if effective > CONCENTRATED:
             break
         span /= 2.0 if effective > CONCENTRATED / 4 else 3.0
-    return Refined(shape, shapes, weights)
+    if (excess := _excess(context, columns[0], shape, noises[0])) > 1:
+        shapes = around(shape, basis.u, min(span * np.sqrt(excess), 3.0))
+        weights = _weights(context, columns, shapes, noises, TEMPER / excess)
+    return Refined(shape, shapes, weights, excess)
 
 
 def resampled(context: Context, refined: Refined, kind: int, resamples: np.ndarray) -> np.ndarray:
@@ -137,14 +147,42 @@ def _likely(context: Context, columns: np.ndarray, shapes: Shapes, noise: Noise)
 
 def _plausible(context: Context, columns: np.ndarray, shape: Shapes) -> list[Noise]:
     """Return the kinds of noise that the residuals allow, by the restricted likelihood: fitting hides correlation."""
-    u = context.basis.u
-    spacing = float(np.interp(shape.times()[0, 1], (u[1:] + u[:-1]) / 2, np.diff(u)))
-    moved = [shape._replace(middle=shape.middle + sign * spacing / 4).at(u)[0] for sign in (-1, 1)]
-    wider = [shape._replace(width=shape.width * by, tail=shape.tail / by).at(u)[0] for by in (0.8, 1.25)]
-    stack = np.stack([*columns, shape.at(u)[0], moved[1] - moved[0], wider[1] - wider[0]])
+    stack = np.concatenate([columns, shape.at(context.basis.u), _slopes(shape, context.basis.u)])
     restricted = _restricted(context.curve, stack, context.floor)
     order = np.argsort(-restricted)[:MOST_NOISES]
     return [KINDS[k] for k in order if restricted[k] > restricted.max() - PLAUSIBLE]
+
+
+def _slopes(shape: Shapes, u: np.ndarray) -> np.ndarray:
+    """Return how a transition changes with its place and with its width: [2, step]."""
+    spacing = float(np.interp(shape.times()[0, 1], (u[1:] + u[:-1]) / 2, np.diff(u)))
+    moved = [shape._replace(middle=shape.middle + sign * spacing / 4).at(u)[0] for sign in (-1, 1)]
+    # A ramp has no tail to be made heavier.
+    tail = np.where(shape.tail > 0, shape.tail, 0.0)
+    wider = [
+        shape._replace(width=shape.width * by, tail=np.where(tail > 0, tail / by, shape.tail)).at(u)[0]
+        for by in (0.8, 1.25)
+    ]
+    return np.stack([moved[1] - moved[0], wider[1] - wider[0]])
+
+
+def _excess(context: Context, columns: np.ndarray, shape: Shapes, noise: Noise) -> float:
+    """Return the variance of the residuals where they move a transition over that of all of them.
+
+    Where it is above 1 the noise is larger there than elsewhere (as that of an accuracy half-way is), or the shape does
+    not fit; the likelihood would be too certain by as much. Leverages are taken off the residuals.
+
+    Source: White (1980), A heteroskedasticity-consistent covariance matrix estimator; MacKinnon and White (1985), HC2.
+    """
+    u = context.basis.u
+    slopes = noise.whitened(_slopes(shape, u))
+    stack = np.concatenate([noise.whitened(np.concatenate([columns, shape.at(u)])), slopes])
+    q, values = np.linalg.qr(stack.T)[0], noise.whitened(context.curve)
+    squares = (values - q @ (q.T @ values)) ** 2 / (1 - (q**2).sum(1)).clip(min=LEAST_FREE)
+    squares += context.floor / len(u)
+    weights = slopes**2
+    sizes = weights.sum(1)
+    return float((weights[sizes > 0] @ squares / sizes[sizes > 0] / squares.mean()).max(initial=1.0))
 
 
 def _restricted(curve: np.ndarray, stack: np.ndarray, floor: float) -> np.ndarray:
@@ -163,13 +201,15 @@ def _restricted(curve: np.ndarray, stack: np.ndarray, floor: float) -> np.ndarra
     return np.asarray(likelihood - 0.5 * np.log(sizes).sum(-1))
 
 
-def _weights(context: Context, columns: np.ndarray, shapes: Shapes, noises: list[Noise]) -> np.ndarray:
+def _weights(
+    context: Context, columns: np.ndarray, shapes: Shapes, noises: list[Noise], temper: float = TEMPER
+) -> np.ndarray:
     values, n = shapes.at(context.basis.u), len(context.basis.u)
     logs = []
     for noise in noises:
         squares = scanned(context.curve[None], whiten(columns, noise), values)[0] + context.floor
         logs.append(log_likelihood(squares, n, noise.correlation, _freedom(context)))
-    return np.asarray(_normalised(TEMPER * np.stack(logs).reshape(-1, shapes.number)[None]).sum((0, 1)))
+    return np.asarray(_normalised(temper * np.stack(logs).reshape(-1, shapes.number)[None]).sum((0, 1)))
 
 
 def _normalised(logs: np.ndarray) -> np.ndarray:
