@@ -28,7 +28,7 @@ SPACINGS = {
     "late": np.arange(5000.0, 20001, 250),
     "gaps": _with_gaps(),
 }
-"""All 154 checkpoints of Pythia; a run that is saved from step 5000 on; one that lost a sixth of its checkpoints."""
+"""All 154 checkpoints of Pythia; a run that is saved from step 5000 on; one that lost a fifth of its checkpoints."""
 
 
 def part(t: np.ndarray) -> np.ndarray:
