@@ -217,7 +217,7 @@ def select(table: pd.DataFrame, probe: str, quantity: str | None = None, **axes:
         request = ", ".join([probe, *filter(None, [quantity]), *(f"{k}={v}" for k, v in axes.items())])
         has = of_probe["quantity"].unique().tolist() if len(of_probe) else table["probe"].unique().tolist()
         raise ValueError(f"the table has no rows of {request}; it has {', '.join(map(str, has))}")
-    return rows.dropna(axis="columns", how="all").sort_values("step", kind="stable")
+    return rows.loc[:, rows.notna().any() | rows.columns.isin([*KEYS, NUMBERS[0]])].sort_values("step", kind="stable")
 
 
 def maps_in(rows: pd.DataFrame) -> np.ndarray:

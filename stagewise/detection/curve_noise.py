@@ -30,6 +30,10 @@ class Noise(NamedTuple):
     correlation: float
     growth: float
 
+    def level(self, place: float) -> float:
+        """Return the deviation at a place in the order of checkpoints, from 0 to 1, over the geometric mean of all."""
+        return float(np.exp(self.growth * (place - 0.5)))
+
     def whitened(self, curves: np.ndarray) -> np.ndarray:
         """Return curves [..., step] under the linear map that makes this noise white, of one level."""
         result = curves / _deviation(self.growth, curves.shape[-1])

@@ -13,6 +13,7 @@ from stagewise.detection.frames import families, typed
 from stagewise.detection.from_onsets import Edge, stage_row
 from stagewise.detection.noise import smoothed
 from stagewise.detection.onsets import TIMES, Causes
+from stagewise.detection.scores import check_steps
 from stagewise.detection.shapes import PARTS
 from stagewise.detection.thresholds import crossing_step
 from stagewise.detection.turning_points import Turn, from_first_peak, has_tail, rate_of, slowdown, turn
@@ -45,7 +46,8 @@ def turning_points(
     First the nested references, in their order, then the other curves of the table, which may corroborate.
 
     Raises:
-        ValueError: the table has no KL to one of the references, or too few checkpoints.
+        ValueError: the table has no KL to one of the references, several values of it at a step, or too few
+            checkpoints.
     """
     kl = select(table, "KLToReference", "kl")
     others = {str(name): rows for name, rows in kl.groupby("reference", sort=False)}
@@ -53,6 +55,8 @@ def turning_points(
         raise ValueError(f"the table has no KL to {references and sorted(unknown)}; it has {', '.join(others)}")
     if (number := kl["step"].nunique()) < criteria.checkpoints:
         raise ValueError(f"stages need at least {criteria.checkpoints} checkpoints, the table has {number}")
+    for name, rows in others.items():
+        check_steps(rows, f"KL to {name}")
     nested = {name: others.pop(name) for name in references}
     records = _of_nested(nested, criteria, causes or {})
     boundaries = typed((record for record in records if record["boundary"]), POINTS)
@@ -84,7 +88,8 @@ def reference_stages(
 def _of_nested(curves: Curves, criteria: StageCriteria, causes: Causes) -> list[dict[str, Any]]:
     *_, complete = curves
     records: list[dict[str, Any]] = []
-    previous, stage = -1, 0
+    previous: Turn | None = None
+    stage = 0
     # One curve tells its noise's correlation from few checkpoints; all of them were measured on the same models.
     rates = [rate_of(curve) for curve in curves.values() if has_tail(curve)]
     rate = float(np.median(rates)) if len(rates) > 1 else 0.0
@@ -100,7 +105,7 @@ def _of_nested(curves: Curves, criteria: StageCriteria, causes: Causes) -> list[
         if verdict.ends_stage and cause:
             verdict = TurnVerdict.COINCIDES
         if verdict.ends_stage:
-            previous, stage = lowest.step, stage + 1
+            previous, stage = lowest, stage + 1
         record = _record(name, lowest, verdict, stage if verdict.ends_stage else None)
         records.append(record | {"slowdown": slow, "cause": cause})
     return records
@@ -113,13 +118,13 @@ def _further(complete: pd.DataFrame, step: int) -> float:
     return float((smooth[here] - smooth[here:].min()) / fall) if fall > 0 else 0.0
 
 
-def _verdict(lowest: Turn, slow: float, previous: int, criteria: StageCriteria) -> TurnVerdict:
+def _verdict(lowest: Turn, slow: float, previous: Turn | None, criteria: StageCriteria) -> TurnVerdict:
     """Decide on a partial solution: the model must have come close or paused, later than at the reference before."""
     if against := lowest.rejection(criteria):
         return against
     if slow > criteria.slowdown and lowest.value > criteria.close * lowest.start:
         return TurnVerdict.PASSED
-    if lowest.step <= previous:
+    if previous is not None and not lowest.is_later_than(previous):
         return TurnVerdict.OUT_OF_ORDER
     return TurnVerdict.PLATEAU if slow <= criteria.slowdown else TurnVerdict.CLOSE
 

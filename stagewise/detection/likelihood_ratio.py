@@ -29,8 +29,8 @@ TWENTIETHS = (
 """What the statistic exceeds in one of twenty curves without the transition. Beyond a correlation of .9, where slower
 noise than any that was simulated is estimated, it is larger than simulated."""
 
-PAIR = 1.8
-"""The statistic of two transitions at once over that of one, in curves without any."""
+TOGETHER = {2: 1.8, 3: 3.2}
+"""The statistic of so many transitions at once over that of one, in curves without any: of slow noise, the largest."""
 
 
 def p_value(statistic: np.ndarray | float, n: int, correlation: np.ndarray | float) -> np.ndarray:

@@ -59,7 +59,7 @@ def find_onsets(table: pd.DataFrame, criteria: StageCriteria = DEFAULT, causes: 
     against one. What a curve does not have is missing.
 
     Raises:
-        ValueError: an axis of the table has the name of one of these columns.
+        ValueError: an axis of the table has the name of one of these columns, or a curve several values at a step.
     """
     curves = followed(table)
     candidates = [

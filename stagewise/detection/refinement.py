@@ -28,7 +28,7 @@ PLAUSIBLE, MOST_NOISES = 2.0, 6
 """Kinds of noise whose log likelihood falls short of the best by less are taken into account, so many at most."""
 
 LEAST_FREE = 0.05
-"""Part of a checkpoint that a fit leaves free, at least: the residual of one that decides the fit alone tells nothing."""
+"""Part of a checkpoint that a fit leaves free, at least: the residual of one that decides the fit tells nothing."""
 
 MARGIN = 0.1
 """What is added to either side of an interval, in spacings of checkpoints."""
@@ -38,11 +38,15 @@ NARROWEST = 0.03
 
 
 class Refined(NamedTuple):
-    """The most likely shape, and shapes around it with their weights, which sum to one."""
+    """The most likely shape, and shapes around it with their weights, which sum to one.
+
+    `excess` is the variance of the noise at the transition over that of the whole curve, 1 or more.
+    """
 
     best: Shapes
     shapes: Shapes
     weights: np.ndarray
+    excess: float = 1.0
 
     def quantiles(self, u: np.ndarray, shifts: np.ndarray | None = None) -> np.ndarray:
         """Return the median and the 95 % interval of u at t10, t50 and t90: [part, (median, lo, hi)].
@@ -94,7 +98,7 @@ def refine(context: Context, shape: Shapes, kind: int) -> Refined:
     if (excess := _excess(context, columns[0], shape, noises[0])) > 1:
         shapes = around(shape, basis.u, min(span * np.sqrt(excess), 3.0))
         weights = _weights(context, columns, shapes, noises, TEMPER / excess)
-    return Refined(shape, shapes, weights)
+    return Refined(shape, shapes, weights, excess)
 
 
 def resampled(context: Context, refined: Refined, kind: int, resamples: np.ndarray) -> np.ndarray:

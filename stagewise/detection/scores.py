@@ -59,8 +59,25 @@ def followed(table: pd.DataFrame) -> list[Curve]:
     """Return the curves of a table to search for onsets, one for each combination of labels on their axes.
 
     A curve that another quantity of its probe replaces (`Quantity.unless`) is left out where the table has that one.
+
+    Raises:
+        ValueError: a curve has several values at a step.
     """
-    return list(_followed(table))
+    curves = list(_followed(table))
+    for curve in curves:
+        check_steps(curve.rows, f"{curve.probe}.{curve.quantity}")
+    return curves
+
+
+def check_steps(rows: pd.DataFrame, name: str) -> None:
+    """Refuse the rows of a curve that has several values at a step, as a run that was resumed may have logged.
+
+    Raises:
+        ValueError: it has; the message names the first such step.
+    """
+    if (twice := rows["step"].duplicated()).any():
+        step = rows.loc[twice, "step"].iloc[0]
+        raise ValueError(f"{name} has several values at step {step}: take one run, and of each step the last one")
 
 
 def has_scores(table: pd.DataFrame) -> bool:

@@ -109,7 +109,7 @@ def backgrounds(steps: np.ndarray, a_decade: int) -> np.ndarray:
     scaled = steps / np.geomspace(first, 2 * last, number)[:, None]
     powers = np.array(POWERS) if a_decade < 5 else np.linspace(0.2, 2.0, 19)
     # An exponential changes most from one time scale to the next.
-    exponential = np.exp(-steps / np.geomspace(first, 2 * last, 2 * number)[:, None])
+    exponential = np.exp(-(steps - steps[0]) / np.geomspace(first, 2 * last, 2 * number)[:, None])
     rows = [(steps / last) ** powers[:, None], np.log1p(scaled), exponential]
     rows += [(1 + scaled) ** -decay for decay in (DECAYS if a_decade < 5 else FINE_DECAYS)]
     values = np.concatenate(rows)

@@ -7,7 +7,8 @@ import numpy as np
 from scipy.stats import median_abs_deviation
 
 from stagewise.detection.curve_noise import KINDS, without_outliers
-from stagewise.detection.likelihood_ratio import PAIR, p_value
+from stagewise.detection.likelihood_ratio import TOGETHER, p_value
+from stagewise.detection.prominence import POINTS, prominence
 from stagewise.detection.refinement import Context, Refined, refine, resampled
 from stagewise.detection.scan import Bases, Fits, bases, coefficients, design, floors, smooth_fits, transition_fits
 from stagewise.detection.shapes import Shapes
@@ -15,21 +16,18 @@ from stagewise.detection.shapes import Shapes
 MOST, ADDITIONS = 4, 8
 """Transitions of one curve that are looked for, and how often one is added: it may make an earlier one superfluous."""
 
-CORRELATED, PAIRED = 0.4, 3
-"""Correlation from which two transitions at once are tried, and how often one is moved beside the other."""
+CORRELATED, MOVES = 0.4, 3
+"""Correlation from which several transitions at once are tried, and how often one is moved beside the others."""
 
 FURTHER = 0.2
 """Part of the level at which a further transition of a curve is added."""
-
-POINTS = 400
-"""Points between checkpoints at which the speed of a fit is read."""
 
 
 class Transition(NamedTuple):
     """A change of level, `size`, that a smooth background does not explain.
 
     `times` are u = log(1 + step) of t10, t50 and t90, each with its 95 % interval: [part, (median, lo, hi)]; `before`
-    and `after` are levels of the fit, `noise` the deviation of the innovations. `prominence` is the speed in the
+    and `after` are levels of the fit, `noise` the deviation of the innovations there. `prominence` is the speed in the
     transition over the faster one before and after it, in value per step; `net` the change of the whole fit over it, as
     a part of `size`: another transition at the same time may undo it; `preceding` counts the checkpoints up to t10.
     `correlation` is that of the noise between checkpoints. `walk` holds the change from t10 to t90 against a random
@@ -86,16 +84,18 @@ def find_transitions(
     results = []
     for i, curve in enumerate(clean):
         search, start = _Search(curve, basis, floor[[i]], alpha), [int(one.shape[i])]
-        if p[i] > alpha / 50 and max(null.correlation[i], one.correlation[i]) >= CORRELATED:
-            both, of_both = search.pair(start[0], one.kind[[i]], float(null.likelihood[i]))
-            if of_both < min(p[i], alpha):
-                start, p[i] = both, of_both
+        if p[i] > alpha / 50:
+            start, p[i] = search.together(start[0], _row(null, i), _row(one, i), float(p[i]), alpha)
         if p[i] > alpha:
             results.append(Found((), float(p[i])))
             continue
         search.run(start, int(one.kind[i]))
         results.append(Found(search.transitions(resamples(i)), float(p[i])))
     return results
+
+
+def _row(fits: Fits, i: int) -> Fits:
+    return Fits(*(column[[i]] for column in fits))
 
 
 class _Search:
@@ -107,35 +107,51 @@ class _Search:
         self.shapes: list[Shapes] = []
         self.kind = 0
 
-    def pair(self, shape: int, kind: np.ndarray, null: float) -> tuple[list[int], float]:
-        """Return the best two transitions at once, which one alone may hide, with their p-value."""
-        places, likelihood, correlation = [shape, shape], -np.inf, 0.0
-        for _ in range(PAIRED):
-            fits = transition_fits(self.curve[None], self.basis, self.floor, kind, self.basis.transitions[places[-1:]])
-            places = [places[-1], int(fits.shape[0])]
-            if fits.likelihood[0] > likelihood:
-                likelihood, correlation = float(fits.likelihood[0]), float(fits.correlation[0])
-        return places, float(p_value(2 * (likelihood - null) / PAIR, len(self.curve), correlation))
+    def together(self, shape: int, null: Fits, one: Fits, p: float, level: float) -> tuple[list[int], float]:
+        """Return a transition, or two or three at once, which fewer alone may hide, with the smallest p-value.
+
+        Several are tried where the noise seems correlated, and taken where they are significant at a level.
+        """
+        chosen, places, stack = [shape], [shape], self._stack()
+        if max(null.correlation[0], one.correlation[0]) < CORRELATED:
+            return chosen, p
+        for number, ratio in TOGETHER.items():
+            likelihood, best, correlation = -np.inf, places, 0.0
+            for _ in range(MOVES):
+                others = places[-number + 1 :]
+                beside = np.concatenate([stack, self.basis.transitions[others]])
+                fits = transition_fits(self.curve[None], self.basis, self.floor, one.kind, beside)
+                places = [*others, int(fits.shape[0])]
+                if fits.likelihood[0] > likelihood:
+                    likelihood, best, correlation = float(fits.likelihood[0]), places, float(fits.correlation[0])
+            places = best
+            of_several = float(p_value(2 * (likelihood - null.likelihood[0]) / ratio, len(self.curve), correlation))
+            if of_several < min(p, level):
+                chosen, p = places, of_several
+        return chosen, p
 
     def run(self, start: list[int], kind: int) -> None:
         """Begin with these transitions of the grid, and add what is significant beside them."""
-        for shape in start:
-            self._add(shape, kind)
+        self._add(start, kind)
         for _ in range(ADDITIONS):
-            if len(self.shapes) == MOST:
+            room, level = MOST - len(self.shapes), FURTHER * self.alpha
+            if room == 0:
                 return
             stack = self._stack()
             without = smooth_fits(self.curve[None], self.basis, self.floor, stack)
             self.kind = int(without.kind[0])
             more = transition_fits(self.curve[None], self.basis, self.floor, without.kind, stack)
-            statistic = 2 * (more.likelihood - without.likelihood)[0]
-            if p_value(statistic, len(self.curve), more.correlation[0]) > FURTHER * self.alpha:
+            shapes, statistic = [int(more.shape[0])], 2 * (more.likelihood - without.likelihood)[0]
+            p = float(p_value(statistic, len(self.curve), more.correlation[0]))
+            if p > level:
+                shapes, p = self.together(shapes[0], without, more, p, level)
+            if p > level:
                 return
-            self._add(int(more.shape[0]), int(more.kind[0]))
+            self._add(shapes[:room], int(more.kind[0]))
 
-    def _add(self, shape: int, kind: int) -> None:
+    def _add(self, shapes: list[int], kind: int) -> None:
         self.kind = kind
-        self.shapes.append(self.basis.shapes.take([shape]))
+        self.shapes += [self.basis.shapes.take([shape]) for shape in shapes]
         self._refine(1 if len(self.shapes) == 1 else 2)
         while len(self.shapes) > 2 and (weakest := self._weakest()) is not None:
             del self.shapes[weakest]
@@ -186,7 +202,8 @@ class _Search:
         if times[2, 0] > u[-1]:
             after = float(weights @ columns[:, -1])
         way = size * float(np.diff(np.interp(times[[0, 2], 0], u, columns[-1]))[0])
-        deviation = float(np.sqrt((residual**2).sum() / max(n - 4 - len(self.shapes), 3)))
+        variance = self.fits[j].excess * (residual**2).sum() / max(n - 4 - len(self.shapes), 3)
+        deviation = float(np.sqrt(variance)) * noise.level(float(np.interp(times[1, 0], u, np.linspace(0, 1, n))))
         return Transition(
             size,
             times,
@@ -194,7 +211,7 @@ class _Search:
             after,
             self._p_value(full, j),
             deviation,
-            self._prominence(j, weights[1] * columns[1], size, times),
+            prominence(u, weights[1] * columns[1], size, self.shapes[j]),
             float(np.diff(np.interp(times[[0, 2], 0], u, weights @ columns))[0] / way) if way else 0.0,
             int((u <= times[0, 0]).sum()),
             noise.correlation,
@@ -207,28 +224,3 @@ class _Search:
         step = float(median_abs_deviation(np.diff(self.curve), scale="normal"))
         largest = float(np.sqrt(2 * np.log(max(len(self.curve) / length, 1.0))))
         return abs(change) / (step * float(np.sqrt(length))) - largest if step > 0 else float("inf")
-
-    def _prominence(self, j: int, background: np.ndarray, size: float, times: np.ndarray) -> float:
-        """Return the speed of the fit inside the transition over the faster of those before and after it."""
-        u, (early, half, late) = self.basis.u, times[:, 0]
-        first, last = float(u[0]), float(u[-1])
-        within = np.linspace(early, late, POINTS).clip(first, last)
-        dense = np.unique(np.concatenate([np.linspace(first, last, POINTS), within]))
-        t = np.expm1(dense)
-        fit = np.sign(size) * (np.interp(dense, u, background) + size * self.shapes[j].at(dense)[0])
-        middles = (dense[1:] + dense[:-1]) / 2
-        inside = (middles >= early) & (middles <= late)
-        fastest = (np.diff(fit) / np.diff(t))[inside].max(initial=0.0)
-        spacing = float(np.interp(half, (u[1:] + u[:-1]) / 2, np.diff(np.expm1(u))))
-        ends = np.expm1(times[:, 0])
-
-        def speed(lo: float, hi: float) -> float:
-            lo, hi = max(lo, t[0]), min(hi, t[-1])
-            if hi - lo < spacing / 2:
-                return 0.0
-            return float(np.diff(np.interp([lo, hi], t, fit))[0] / (hi - lo))
-
-        before = speed(ends[0] - max(ends[1] - ends[0], 2 * spacing), ends[0])
-        after = speed(ends[2], ends[2] + max(ends[2] - ends[1], 2 * spacing))
-        around = max(before, after, 0.0)
-        return float(fastest / around) if around > 0 else float("inf")

@@ -22,7 +22,7 @@ class TurnVerdict(StrEnum):
     """Has a turning point, but the model neither came close nor paused."""
 
     OUT_OF_ORDER = "out of order"
-    """Has its minimum no later than the reference before it."""
+    """Has its minimum, within the errors of both, no later than the reference before it."""
 
     NOT_APPROACHED = "not approached"
     """Falls by too small a part of its start."""

@@ -21,7 +21,7 @@ TURNS = {
     TurnVerdict.CLOSE: "has its minimum with the model close to the reference, without a plateau",
     TurnVerdict.COMPLETE: "is the complete reference: it ends no stage",
     TurnVerdict.PASSED: "is only passed: the model neither came close nor paused (learning slows to {slowdown:.0%})",
-    TurnVerdict.OUT_OF_ORDER: "has its minimum no later than the reference before it",
+    TurnVerdict.OUT_OF_ORDER: "has its minimum, within its error, no later than the reference before it",
     TurnVerdict.NOT_APPROACHED: "is not approached: it falls by {fall:.2g} of {start:.2g} nats before its minimum",
     TurnVerdict.NO_RISE: "has no turning point: it rises by less than {criteria.depth:.0%} of its fall",
     TurnVerdict.NOISE: "has no turning point: noise alone could cause such a rise",

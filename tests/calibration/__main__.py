@@ -12,6 +12,7 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+from tests.calibration.apart import jobs as of_apart
 from tests.calibration.deep_audit import jobs as of_deep_audit
 from tests.calibration.emergence import jobs as of_emergence
 from tests.calibration.findings import jobs as of_findings
@@ -43,7 +44,7 @@ def jobs() -> dict[str, Job]:
     """Return every case by its name."""
     areas = (
         *(of_onsets, of_findings, of_homes, of_seeds, of_lineages, of_emergence, of_laws, of_null_table, of_opinions),
-        of_deep_audit,
+        *(of_deep_audit, of_apart),
     )
     return {name: job for area in areas for name, job in area()}
 
@@ -79,10 +80,9 @@ def main(repetitions: int, words: list[str]) -> None:
             print("\n".join(map(str, one)), flush=True)
     missed = sum(row.value < row.goal if row.better == "higher" else row.value > row.goal for row in rows)
     print(f"{len(rows)} rows, {missed} of them miss their goal")
-    if not words:
-        target = FOLDER / "calibration.json"
-        target.write_text(json.dumps([row._asdict() for row in rows], indent=1), encoding="utf8")
-        print(target)
+    target = FOLDER / f"{' '.join(words) or 'calibration'}.json"
+    target.write_text(json.dumps([row._asdict() for row in rows], indent=1), encoding="utf8")
+    print(target)
 
 
 if __name__ == "__main__":

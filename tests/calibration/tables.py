@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from tests.calibration import apart
 from tests.calibration.cases import NOISES, PLANTED, SMOOTH
 from tests.calibration.onsets import RISES
 from tests.calibration.rows import Row
@@ -22,9 +23,10 @@ Rows = Mapping[str, Row]
 
 
 def main(path: Path) -> None:
-    """Print the tables, in the order of the page."""
+    """Print the tables, in the order of the page; of a file that holds the shapes apart alone, theirs."""
     rows = {row["name"]: Row(**row) for row in json.loads(path.read_text(encoding="utf8"))}
-    for table in (of_smooth(rows), of_other_nulls(rows), of_planted(rows), of_single(rows)):
+    rest = () if path.stem == "apart" else (of_smooth(rows), of_other_nulls(rows), of_planted(rows), of_single(rows))
+    for table in (of_apart(rows), *rest):
         print("\n".join(table), end="\n\n")
 
 
@@ -57,13 +59,27 @@ def of_planted(rows: Rows) -> Iterator[str]:
     parts = "found | more than planted | t10, t50, t90"
     yield f"| planted | noise | linear: {parts} | log: {parts} |\n|{' --- |' * 8}"
     for planted, noise in itertools.product(PLANTED, RISES):
-        cells = []
-        for spacing in SPACINGS:
-            title = f"{planted}, {noise}, {spacing} 60"
-            covered = [rows.get(f"covered {part}: {title}") for part in ("t10", "t50", "t90")]
-            times = ", ".join(f"{row.value:.2f}" for row in covered if row)
-            cells += [f"{rows[f'{what}: {title}'].value:.2f}" for what in ("found", "more than planted")] + [times]
+        titles = (f"{planted}, {noise}, {spacing} 60" for spacing in SPACINGS)
+        cells = [cell for title in titles for cell in _planted(rows, title)]
         yield f"| {planted} | {noise} | {' | '.join(cells)} |"
+
+
+def of_apart(rows: Rows) -> Iterator[str]:
+    """Yield the shapes that nothing was fitted to, by spacing: false onsets, then planted ones, then boundaries."""
+    spacings = tuple(apart.SPACINGS)
+    yield f"| null | {' | '.join(spacings)} |\n|{' --- |' * (1 + len(spacings))}"
+    for name in apart.NULLS:
+        cells = [f"{rows[f'apart, false onsets: {name}, {spacing}'].value:.2f}" for spacing in spacings]
+        yield f"| {name} | {' | '.join(cells)} |"
+    heads = " | ".join(f"{spacing}: found | more than planted | t10, t50, t90" for spacing in spacings)
+    yield f"\n| planted | values | {heads} |\n|{' --- |' * (2 + 3 * len(spacings))}"
+    for name, values in itertools.product(apart.PLANTED, apart.VALUES):
+        cells = [cell for spacing in spacings for cell in _planted(rows, f"apart, {name}, {values}, {spacing}")]
+        yield f"| {name} | {values} | {' | '.join(cells)} |"
+    yield "\n| boundaries | as many as planted | covered |\n| --- | --- | --- |"
+    for name in apart.BOUNDARIES:
+        titles = f"apart, as many boundaries as planted: {name}", f"apart, boundaries covered: {name}"
+        yield f"| {name} | {' | '.join(f'{rows[title].value:.2f}' for title in titles)} |"
 
 
 def of_single(rows: Rows) -> Iterator[str]:
@@ -77,6 +93,13 @@ def of_single(rows: Rows) -> Iterator[str]:
 
 def _counted(row: Row) -> tuple[int, int]:
     return round(row.value * row.repetitions), row.repetitions
+
+
+def _planted(rows: Rows, title: str) -> list[str]:
+    """Return how often a planted transition is found, how often more are, and how often its times are covered."""
+    covered = [rows.get(f"covered {part}: {title}") for part in ("t10", "t50", "t90")]
+    times = ", ".join(f"{row.value:.2f}" for row in covered if row)
+    return [*(f"{rows[f'{what}: {title}'].value:.2f}" for what in ("found", "more than planted")), times]
 
 
 def _both(name: str, both: list[Row]) -> str:

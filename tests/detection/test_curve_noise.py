@@ -56,3 +56,8 @@ def test_a_spike_on_a_steep_part_leaves_nothing(at: int, width: int) -> None:
     falling = 2 * np.exp(-np.arange(60) / 8) + 0.005 * np.random.default_rng(4).standard_normal(60)
     spike = falling + 0.8 * np.isin(np.arange(60), np.arange(at, at + width))
     assert without_outliers(spike[None])[0] == pytest.approx(falling, abs=0.06)
+
+
+def test_levels_of_noise_average_to_one_in_the_logarithm_and_grow() -> None:
+    levels = [Noise(0.0, 2.4).level(place) for place in (0.0, 0.5, 1.0)]
+    assert np.log(levels) == pytest.approx([-1.2, 0.0, 1.2])

@@ -175,3 +175,18 @@ def test_nested_references_come_in_their_order_whatever_they_are_called() -> Non
     measured["nested"] = measured["reference"].map({"b": 2, "c": 1, "a": 0})
     assert nested_references(measured) == ("c", "b")
     assert nested_references(measured.assign(probe="Loss")) == ()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_two_references_that_turn_at_one_step_are_one_boundary(seed: int) -> None:
+    first, second = drop(60), drop(250)
+    curves = 2.6 - 1.8 * first + 0.8 * second, 2.7 - 1.9 * first + 0.7 * second, 2.7 - 1.7 * first - 0.9 * second
+    generator = np.random.default_rng(seed)
+    noisy = {name: c + 0.03 * generator.standard_normal(len(STEPS)) for name, c in zip(NAMES, curves, strict=True)}
+    assert find_stages(table(noisy)).turning_points["boundary"].sum() == 1
+
+
+def test_several_values_of_kl_at_a_step_are_refused() -> None:
+    rows = table(three_stages())
+    with pytest.raises(ValueError, match=r"KL to A\*_1 has several values at step 30"):
+        find_stages(pd.concat([rows, rows[rows["step"] == 30]]))

@@ -14,6 +14,9 @@ TRUE = Shapes(np.array([np.log1p(200.0)]), np.array([0.15]), np.array([0.0]))
 START = TRUE._replace(middle=TRUE.middle + 0.15, width=TRUE.width * 2)
 KIND = KINDS.index(WHITE)
 
+COVERED = 0.85
+"""Lower bound on how often a 95 % interval holds the truth: 90 draws of a 95 % event fall below it once in 10,000."""
+
 
 def context(noise: float) -> Context:
     draws = noise * np.random.default_rng(0).standard_normal(len(STEPS))
@@ -50,3 +53,25 @@ def test_shapes_around_one_have_their_middles_within_the_run() -> None:
     halves = around(START, BASIS.u, 3.0).times()[:, 1]
     assert halves.min() >= BASIS.u[1]
     assert halves.max() <= BASIS.u[-3]
+
+
+def test_noise_that_is_larger_at_the_transition_makes_wider_intervals() -> None:
+    generator, near = np.random.default_rng(1), np.abs(BASIS.u - TRUE.middle[0]) < 0.6
+    fits = []
+    for level in (np.where(near, 0.06, 0.004), np.full(len(STEPS), 0.02)):
+        draws = level * generator.standard_normal((12, len(STEPS)))
+        curves = 0.1 + 0.6 * TRUE.at(BASIS.u) + draws
+        of_level = [refine(Context(curve, BASIS, np.empty((0, len(STEPS))), 1e-6), START, KIND) for curve in curves]
+        fits.append([(one.excess, np.ptp(one.quantiles(BASIS.u)[1, 1:])) for one in of_level])
+    (here, wide), (everywhere, narrow) = np.mean(fits, axis=1)
+    assert here > 2 * everywhere
+    assert wide > 1.5 * narrow
+
+
+def test_an_accuracy_of_few_answers_is_covered_though_its_noise_is_largest_half_way() -> None:
+    generator, held = np.random.default_rng(0), []
+    for _ in range(30):
+        curve = generator.binomial(64, 0.02 + 0.96 * TRUE.at(BASIS.u)[0]) / 64
+        times = refine(Context(curve, BASIS, np.empty((0, len(STEPS))), 1e-6), START, KIND).quantiles(BASIS.u)
+        held += ((times[:, 1] <= TRUE.times()[0]) & (TRUE.times()[0] <= times[:, 2])).tolist()
+    assert np.mean(held) >= COVERED

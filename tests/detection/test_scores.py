@@ -95,3 +95,15 @@ def test_upwards_turns_a_falling_curve_and_its_interval_over(step_up: Curves) ->
     assert np.allclose(upwards["value"], -table["value"])
     assert (upwards["lo"] < upwards["value"]).all()
     assert np.allclose(upwards["hi"] - upwards["value"], 1)
+
+
+def test_several_values_at_a_step_are_refused_with_the_step(lens: pd.DataFrame) -> None:
+    step = lens["step"].unique()[20]
+    resumed = declaring(pd.concat([lens, lens[lens["step"] == step]]), rank=Quantity("rank", progress="up"))
+    with pytest.raises(ValueError, match=rf"LogitLens.rank has several values at step {step}:"):
+        find_onsets(resumed)
+
+
+def test_a_curve_without_any_value_is_not_finite(attention: pd.DataFrame) -> None:
+    onsets = find_onsets(attention.assign(value=np.nan))
+    assert (onsets["verdict"] == "not finite").all()

@@ -41,3 +41,9 @@ def test_backgrounds_are_smooth_monotone_and_span_zero_to_one() -> None:
         assert ((moves >= 0).all(1) | (moves <= 0).all(1)).all()
         assert (values.min(1) == 0).all()
         assert (values.max(1) == 1).all()
+
+
+def test_a_run_that_starts_late_has_backgrounds_that_change() -> None:
+    values = backgrounds(np.arange(5000.0, 20001, 250), 6)
+    assert np.isfinite(values).all()
+    assert np.ptp(values, axis=1) == pytest.approx(1)

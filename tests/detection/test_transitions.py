@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from stagewise.detection.transitions import find_transitions
-from tests.calibration.cases import NOISES, SMOOTH, checkpoints
+from tests.calibration.cases import NOISES, SMOOTH, checkpoints, logistic
 from tests.calibration.onsets import generator
 
 STEPS = np.linspace(0, 3000, 60)
@@ -53,3 +53,19 @@ def test_a_search_that_takes_away_what_it_adds_comes_to_an_end() -> None:
     curves = [SMOOTH["exponential"](draw, steps) + NOISES["growing"](draw, 150) for _ in range(36)]
     (found,) = find_transitions(steps, curves[-1][None])
     assert all(one.p_value > 0.05 for one in found.transitions)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_staircase_of_three_is_three_transitions_though_one_alone_looks_like_a_drift(seed: int) -> None:
+    steps = np.concatenate([[0], 2.0 ** np.arange(10), np.arange(1000.0, 143001, 1000)])
+    stairs = 0.1 + 0.6 * sum(logistic(steps, at, 0.05) for at in (25_000, 60_000, 100_000))
+    (found,) = find_transitions(steps, stairs[None] + 0.02 * np.random.default_rng(seed).standard_normal(len(steps)))
+    assert [one.size for one in found.transitions] == pytest.approx([0.6] * 3, abs=0.15)
+
+
+def test_the_noise_of_a_transition_is_that_where_it_is() -> None:
+    levels = np.geomspace(0.005, 0.08, len(STEPS))
+    noise = levels * np.random.default_rng(4).standard_normal(len(STEPS))
+    (found,) = find_transitions(STEPS, (0.6 * sigmoid(600) + 0.6 * sigmoid(2300) + noise)[None])
+    early, late = (one.noise for one in found.transitions)
+    assert early < 0.03 < late
