@@ -146,7 +146,7 @@ PLANTED: dict[str, Callable[[Generator, np.ndarray], Planted]] = {
 
 def _answers(g: Generator, one: np.ndarray) -> np.ndarray:
     way = (one - one.min()) / np.ptp(one)
-    return g.binomial(64, 0.02 + 0.96 * way) / 64
+    return np.asarray(g.binomial(64, 0.02 + 0.96 * way) / 64)
 
 
 VALUES: dict[str, Callable[[Generator, np.ndarray], np.ndarray]] = {
@@ -188,11 +188,12 @@ def _curves(name: str) -> np.ndarray:
     """Return KL to three nested references: [reference, step]."""
     if BOUNDARIES[name] == 1:
         falls = np.array([logistic(STEPS, at, 0.1) for at in (60, 250)])
-        return np.array([[2.6], [2.7], [2.7]]) + np.array([[-1.8, 0.8], [-1.9, 0.7], [-1.7, -0.9]]) @ falls
+        sizes = np.array([[-1.8, 0.8], [-1.9, 0.7], [-1.7, -0.9]])
+        return np.asarray(np.array([[2.6], [2.7], [2.7]]) + sizes @ falls)
     u = np.log1p(STEPS)
     falls = np.array([np.exp(-np.exp(-(u - np.log1p(at)) / 0.12)) for at in (60, 250, 500)])
     parts = np.array([[-1.8, 1.0, 0.3], [-1.7, -0.7, 0.6], [-1.7, -0.7, -0.25]])
-    return np.array([[2.6], [2.7], [2.7]]) + parts @ falls
+    return np.asarray(np.array([[2.6], [2.7], [2.7]]) + parts @ falls)
 
 
 def _boundaries(name: str, repetitions: int) -> list[Row]:

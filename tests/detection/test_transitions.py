@@ -58,7 +58,7 @@ def test_a_search_that_takes_away_what_it_adds_comes_to_an_end() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_a_staircase_of_three_is_three_transitions_though_one_alone_looks_like_a_drift(seed: int) -> None:
     steps = np.concatenate([[0], 2.0 ** np.arange(10), np.arange(1000.0, 143001, 1000)])
-    stairs = 0.1 + 0.6 * sum(logistic(steps, at, 0.05) for at in (25_000, 60_000, 100_000))
+    stairs = 0.1 + 0.6 * np.sum([logistic(steps, at, 0.05) for at in (25_000, 60_000, 100_000)], 0)
     (found,) = find_transitions(steps, stairs[None] + 0.02 * np.random.default_rng(seed).standard_normal(len(steps)))
     assert [one.size for one in found.transitions] == pytest.approx([0.6] * 3, abs=0.15)
 
