@@ -2,6 +2,8 @@
 
 import dataclasses
 import html
+import itertools
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -71,7 +73,7 @@ def compare(first: str | Path, second: str | Path, out: str | Path | None = None
     Args:
         first: the folder of a measured run, with four checkpoints or more.
         second: that of another one, which is compared with it.
-        out: the folder of the page and its figures; None takes one in `runs/`, after both.
+        out: the folder of the page and its figures; None takes one in `runs/`, named after both.
 
     Raises:
         FileNotFoundError: a folder holds no table or no record.
@@ -80,7 +82,7 @@ def compare(first: str | Path, second: str | Path, out: str | Path | None = None
     places = [Path(first), Path(second)]
     if places[0].resolve() == places[1].resolve():
         raise ValueError(f"a run is compared with another one, got {first} twice")
-    out = Path("runs", f"{places[0].name}-against-{places[1].name}") if out is None else Path(out)
+    out = Path("runs", "-against-".join(told_apart(*places))) if out is None else Path(out)
     runs, settings = read_several(places), differing(*map(read_record, places))
     roles = paired_roles(runs.whole)
     of_first, of_second = runs.stages
@@ -90,6 +92,18 @@ def compare(first: str | Path, second: str | Path, out: str | Path | None = None
     page = _page(runs, settings, comparison, parts)
     written = write(out / REPORT, lambda partial: partial.write_text(page, encoding="utf8"))
     return ComparisonReport(settings, comparison, table, Page(written))
+
+
+def told_apart(first: Path, second: Path) -> tuple[str, str]:
+    """Name two folders by the least of their paths' ends in which they differ.
+
+    >>> told_apart(Path("/a/one"), Path("/a/two")), told_apart(Path("/a/0/run"), Path("/a/1/run"))
+    (('one', 'two'), ('0-run', '1-run'))
+    """
+    parts = [place.resolve().parts for place in (first, second)]
+    depth = next(n for n in itertools.count(1) if parts[0][-n:] != parts[1][-n:])
+    one, other = ("-".join(each[-depth:]).replace(os.sep, "") for each in parts)
+    return one, other
 
 
 def differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> pd.DataFrame:
