@@ -165,7 +165,8 @@ def _check_names(growth: Growth, direction: Direction) -> None:
 def _check_short_of(form: str, steps: np.ndarray, values: np.ndarray, level: Level, direction: Direction) -> None:
     if form != "exponential":
         _check_attention(values, level, direction)
-    passed = crossing(steps, values, level[1] if direction == "up" else level[0], direction, for_good=True)
+    farther = float(level[1] if direction == "up" else level[0])
+    passed = crossing(steps, values, farther, direction, for_good=True)
     if not passed.censored:
         raise ValueError(
             f"the curve has passed the level {level} by step {passed.hi:g}, where it is "

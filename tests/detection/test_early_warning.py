@@ -12,6 +12,7 @@ from stagewise.detection.early_warning import FORM_ERROR, Forecast, Growth, pred
 from stagewise.theory.dynamics import predict
 from stagewise.theory.plateau_flow import plateau
 from stagewise.theory.sparse_attention import SparseAttention
+from tests.conftest import unchecked_types
 
 STEPS = np.arange(0, 1000, 10)
 ALPHA = 1 / 64
@@ -146,5 +147,5 @@ def test_a_curve_that_does_not_move_foretells_no_end(growth: Growth) -> None:
     ],
 )
 def test_an_unknown_form_and_a_level_that_is_no_two_numbers_are_refused(wrong: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with unchecked_types(), pytest.raises(ValueError, match=message):
         predict_onset(rows(exponential(800)), **{"level": (0.5, 0.9), "until": 500, **wrong})
