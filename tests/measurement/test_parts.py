@@ -70,7 +70,7 @@ def test_the_rows_of_one_probe_are_read_alone(parts: list[Path]) -> None:
 
 
 def test_pages_that_nobody_reads_cost_no_memory(tmp_path: Path) -> None:
-    n, copies = 30_000, 40
+    n, copies = 30_000, 80
     cells = {"run": "r", "step": 0, "probe": "Map", "quantity": "q", "query": 3, "value": np.ones(n)}
     tidy([pd.DataFrame(cells)]).to_parquet(tmp_path / "one.parquet", index=False)
     # What reading takes is there from the first one on, which stays, so that a second one finds no room of its.
