@@ -1,6 +1,6 @@
 """Causal attention of the last queries over all keys: torch's kernel, or plain products where they are faster."""
 
-from functools import cache
+from functools import lru_cache
 
 import torch
 import torch.nn.functional as F
@@ -48,6 +48,7 @@ def causal_mask(queries: int, keys: int, like: Tensor) -> Float[Tensor, "query k
     return _mask(queries, keys, like.device, like.dtype)
 
 
-@cache
+@lru_cache(maxsize=16)
 def _mask(queries: int, keys: int, device: torch.device, dtype: torch.dtype) -> Tensor:
-    return torch.full((queries, keys), -torch.inf, device=device, dtype=dtype).triu(keys - queries + 1)
+    with torch.inference_mode(False):  # a tensor of inference mode cannot be saved for a gradient later
+        return torch.full((queries, keys), -torch.inf, device=device, dtype=dtype).triu(keys - queries + 1)

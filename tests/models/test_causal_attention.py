@@ -40,3 +40,14 @@ def test_the_way_depends_on_the_shape_alone(monkeypatch: pytest.MonkeyPatch) -> 
         q, k, v = torch.randn(3, batch, 1, 10, width)
         causal_attention(q, k, v, scale=1.0)
     assert taken == [1, 8]
+
+
+def test_a_mask_made_in_inference_mode_serves_training() -> None:
+    q, k, v = torch.randn(3, 2, 1, 13, 90)  # wide enough for torch's kernel, which saves the mask
+    last = q[:, :, 6:].clone().requires_grad_()
+    with torch.inference_mode():
+        expected = causal_attention(q[:, :, 6:], k, v, scale=1.0).clone()
+    z = causal_attention(last, k, v, scale=1.0)
+    z.sum().backward()
+    torch.testing.assert_close(z.detach(), expected)
+    assert last.grad is not None

@@ -14,6 +14,7 @@ from stagewise.experiments.emergence import runs
 from stagewise.experiments.emergence.numbers import law_of
 from stagewise.experiments.emergence.recipes import recall_recipe
 from stagewise.experiments.emergence.runs import (
+    RecallLearned,
     measured,
     run_path,
     run_recall,
@@ -47,6 +48,10 @@ def test_a_loss_that_comes_back_is_not_learned() -> None:
     log = until_learned(recall_recipe(4, 16, budget=1000))
     for step in range(1000):
         log({"step": step, "loss": 0.01 if step % 50 else 1.0})
+    for step in range(1000, 1050):
+        log({"step": step, "loss": 0.01})
+    with pytest.raises(RecallLearned):
+        log({"step": 1050, "loss": 0.01})
 
 
 def test_sizes_at_which_chance_is_half_right_are_no_measurement(tmp_path: Path) -> None:
