@@ -2,16 +2,18 @@
 
 import dataclasses
 import functools
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from stagewise.table import ARRAYS, KEYS, check_columns, conformed
+
+PLACE = ["group", "start", "stop"]
+"""Where rows lie in a file: their row group, the first of them in it, and the first behind them."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,9 +35,7 @@ class TableFile:
     @functools.cached_property
     def outline(self) -> pd.DataFrame:
         """The first row of each quantity at each checkpoint: what was measured, of whom, when, on which axes."""
-        columns = [name for name in self.names if name not in ARRAYS]
-        groups = [group.take(_starts(group)) for group in self._groups(columns, KEYS)]
-        return self._frame(groups, columns).drop_duplicates(KEYS, ignore_index=True)
+        return self._stretches.drop(columns=PLACE).drop_duplicates(KEYS, ignore_index=True)
 
     def read(
         self, names: Collection[str] | None = None, steps: Collection[int] | None = None, arrays: Collection[str] = ()
@@ -47,12 +47,31 @@ class TableFile:
             steps: the checkpoints; None for all.
             arrays: of `table.ARRAYS`, those to read too.
         """
-        columns = [name for name in self.names if name not in ARRAYS or name in arrays]
-        probes, quantities = self.outline["probe"], self.outline["probe"] + "." + self.outline["quantity"]
-        if names is not None and not (probes.isin(names) | quantities.isin(names)).any():
-            return self._frame([], columns)
-        groups = [_chosen(group, names, steps) for group in self._groups(columns, KEYS[2:], steps)]
+        columns, asked = [name for name in self.names if name not in ARRAYS or name in arrays], self._stretches
+        if names is not None:
+            asked = asked[asked["probe"].isin(names) | (asked["probe"] + "." + asked["quantity"]).isin(names)]
+        if steps is not None:
+            asked = asked[asked["step"].isin(steps)]
+        with self._open() as file:
+            groups = [
+                _rows(file.read_row_group(number, columns, use_threads=False), stretches)
+                for number, stretches in asked[PLACE].groupby("group")
+            ]
         return self._frame(groups, columns)
+
+    @functools.cached_property
+    def _stretches(self) -> pd.DataFrame:
+        """The first of each stretch of rows with the same keys, and its place in the file."""
+        columns, groups, places = [name for name in self.names if name not in ARRAYS], [], []
+        with self._open() as file:
+            for number in range(file.num_row_groups):
+                group = file.read_row_group(number, columns, use_threads=False)
+                starts = _starts(group)
+                groups.append(group.take(starts))
+                places.append(np.stack([np.full_like(starts, number), starts, np.append(starts[1:], len(group))], 1))
+        frame = self._frame(groups, columns)
+        frame[PLACE] = np.concatenate(places) if places else np.empty((0, 3), int)
+        return frame
 
     @functools.cached_property
     def _schema(self) -> pa.Schema:
@@ -60,16 +79,14 @@ class TableFile:
         check_columns(schema.names, str(self.path))
         return schema
 
-    def _groups(
-        self, columns: list[str], coded: Collection[str], steps: Collection[int] | None = None
-    ) -> Iterator[pa.Table]:
-        """Yield the row groups, of steps those that may hold one; some columns as codes of their text."""
-        with pq.ParquetFile(self.path, read_dictionary=[name for name in coded if name != "step"]) as file:
-            step = file.schema_arrow.get_field_index("step")
-            for number in range(file.num_row_groups):
-                known = file.metadata.row_group(number).column(step).statistics
-                if steps is None or known is None or any(known.min <= each <= known.max for each in steps):
-                    yield file.read_row_group(number, columns, use_threads=False)
+    def _open(self) -> pq.ParquetFile:
+        """Return the file, of which text is read as codes."""
+        text = [
+            field.name
+            for field in self._schema
+            if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
+        ]
+        return pq.ParquetFile(self.path, read_dictionary=text)
 
     def _frame(self, groups: list[pa.Table], columns: list[str]) -> pd.DataFrame:
         """Return the rows of row groups in a table's types, without columns of which all is missing."""
@@ -92,14 +109,6 @@ def _starts(group: pa.Table) -> np.ndarray:
     return np.flatnonzero(changes)
 
 
-def _chosen(group: pa.Table, names: Collection[str] | None, steps: Collection[int] | None) -> pa.Table:
-    if steps is not None:
-        group = group.filter(pc.is_in(group["step"], pa.array(sorted(steps), pa.int64())))
-    if names is None:
-        return group
-    masks = []
-    for name in names:
-        probe, _, quantity = name.partition(".")
-        mask = pc.equal(group["probe"], probe)
-        masks.append(pc.and_(mask, pc.equal(group["quantity"], quantity)) if quantity else mask)
-    return group.filter(functools.reduce(pc.or_, masks, pa.array([False] * len(group))))
+def _rows(group: pa.Table, stretches: pd.DataFrame) -> pa.Table:
+    bounds = zip(stretches["start"], stretches["stop"], strict=True)
+    return group.take(np.concatenate([np.arange(start, stop) for start, stop in bounds]))

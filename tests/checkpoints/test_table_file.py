@@ -87,3 +87,12 @@ def test_what_the_table_does_not_have_is_no_row(file: TableFile) -> None:
     nothing = file.read(["Accuracy"])
     assert (len(nothing), list(nothing)) == (0, ["run", "step", "probe", "quantity"])
     assert len(file.read(["Loss"], [7])) == 0
+
+
+def test_rows_may_lie_in_any_order_in_a_file_of_another_writer(tmp_path: Path) -> None:
+    shuffled = tidy([rows(step) for step in (0, 5)]).sample(frac=1, random_state=0, ignore_index=True)
+    shuffled.to_parquet(tmp_path / "table.parquet", index=False)
+    file = TableFile(tmp_path / "table.parquet")
+    assert_same(file.read(["Scores.mass"]), shuffled[shuffled["quantity"] == "mass"])
+    assert_same(file.read(steps=[5]), shuffled[shuffled["step"] == 5])
+    assert len(file.outline) == 8
