@@ -26,9 +26,13 @@ Squares = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class Bases(NamedTuple):
-    """Backgrounds, coarse and fine, and transitions at the checkpoints of a run; u is log(1 + step)."""
+    """Backgrounds, coarse and fine, and transitions at the checkpoints of a run; u is log(1 + step).
+
+    One in `every` of the coarse backgrounds is there.
+    """
 
     steps: tuple[float, ...]
+    every: int
     u: np.ndarray
     coarse: np.ndarray
     fine: np.ndarray
@@ -75,11 +79,11 @@ class Whitened(NamedTuple):
 
 
 @functools.lru_cache(maxsize=16)
-def bases(steps: tuple[float, ...]) -> Bases:
+def bases(steps: tuple[float, ...], every: int = 1) -> Bases:
     """Return what is fitted to curves with these steps."""
     times, shapes = np.asarray(steps), grid(steps)
     u = np.log1p(times)
-    return Bases(steps, u, backgrounds(times, COARSE), backgrounds(times, FINE), shapes, shapes.at(u))
+    return Bases(steps, every, u, backgrounds(times, COARSE)[::every], backgrounds(times, FINE), shapes, shapes.at(u))
 
 
 def floors(curves: np.ndarray) -> np.ndarray:
@@ -131,19 +135,19 @@ def _remaining(
 
 
 @functools.lru_cache(maxsize=128)
-def _smooth(steps: tuple[float, ...], kind: int, *, fine: bool) -> Whitened:
-    basis = bases(steps)
+def _smooth(steps: tuple[float, ...], every: int, kind: int, *, fine: bool) -> Whitened:
+    basis = bases(steps, every)
     return whiten(design(basis.fine if fine else basis.coarse, np.empty((0, len(steps)))), KINDS[kind])
 
 
 @functools.lru_cache(maxsize=16)
-def _candidates(steps: tuple[float, ...], kind: int) -> tuple[np.ndarray, np.ndarray]:
+def _candidates(steps: tuple[float, ...], every: int, kind: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the sums of squares of the whitened transitions of the grid, and their part in the backgrounds."""
     # Whitened transitions exist a part at a time: all of them, for each kind of noise, would take the most memory.
-    noise, transitions = KINDS[kind], bases(steps).transitions
+    noise, transitions = KINDS[kind], bases(steps, every).transitions
     parts = np.array_split(transitions, len(transitions) // PART + 1)
     size = np.concatenate([(noise.whitened(part) ** 2).sum(-1) for part in parts])
-    return size, noise.transposed(_smooth(steps, kind, fine=False).columns) @ transitions.T
+    return size, noise.transposed(_smooth(steps, every, kind, fine=False).columns) @ transitions.T
 
 
 def smooth_fits(curves: np.ndarray, basis: Bases, floor: np.ndarray, others: np.ndarray | None = None) -> Fits:
@@ -152,7 +156,7 @@ def smooth_fits(curves: np.ndarray, basis: Bases, floor: np.ndarray, others: np.
     columns = design(basis.fine, beside)
 
     def fit(part: np.ndarray, kind: int) -> Squares:
-        whitened = _smooth(basis.steps, kind, fine=True).beside(beside)
+        whitened = _smooth(basis.steps, basis.every, kind, fine=True).beside(beside)
         values = KINDS[kind].whitened(part)
         squares = ((values**2).sum(-1) - (whitened.inside(values) ** 2).sum(1)).clip(min=0)
         return squares.min(0), squares.argmin(0), np.zeros(len(part), int)
@@ -172,8 +176,8 @@ def transition_fits(
     columns = design(basis.coarse, beside)
 
     def fit(part: np.ndarray, kind: int) -> Squares:
-        noise, whitened = KINDS[kind], _smooth(basis.steps, kind, fine=False).beside(beside)
-        size, within = _candidates(basis.steps, kind)
+        noise, whitened = KINDS[kind], _smooth(basis.steps, basis.every, kind, fine=False).beside(beside)
+        size, within = _candidates(basis.steps, basis.every, kind)
         if len(beside):
             # One product of matrices: of a stack of single rows numpy makes as many slow ones.
             others = noise.transposed(whitened.columns[:, 2:])

@@ -19,6 +19,9 @@ MOST, ADDITIONS = 4, 8
 CORRELATED, MOVES = 0.4, 3
 """Correlation from which several transitions at once are tried, and how often one is moved beside the others."""
 
+THINNED = 3
+"""One in so many backgrounds is tried with several at once: beside these it matters little, and costs most."""
+
 FURTHER = 0.2
 """Part of the level at which a further transition of a curve is added."""
 
@@ -112,15 +115,15 @@ class _Search:
 
         Several are tried where the noise seems correlated, and taken where they are significant at a level.
         """
-        chosen, places, stack = [shape], [shape], self._stack()
+        chosen, places, stack, thin = [shape], [shape], self._stack(), bases(self.basis.steps, THINNED)
         if max(null.correlation[0], one.correlation[0]) < CORRELATED:
             return chosen, p
         for number, ratio in TOGETHER.items():
             likelihood, best, correlation = -np.inf, places, 0.0
             for _ in range(MOVES):
                 others = places[-number + 1 :]
-                beside = np.concatenate([stack, self.basis.transitions[others]])
-                fits = transition_fits(self.curve[None], self.basis, self.floor, one.kind, beside)
+                beside = np.concatenate([stack, thin.transitions[others]])
+                fits = transition_fits(self.curve[None], thin, self.floor, one.kind, beside)
                 places = [*others, int(fits.shape[0])]
                 if fits.likelihood[0] > likelihood:
                     likelihood, best, correlation = float(fits.likelihood[0]), places, float(fits.correlation[0])
