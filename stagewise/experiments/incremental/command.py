@@ -27,7 +27,7 @@ def make(
     """Run what a figure shows, draw it, print its numbers beside the paper's and where all is; return the picture's.
 
     Args:
-        figure: one of FIGURES, or of FLOWS: "10", or "theorems" for Theorems 3 and 4.
+        figure: one of FIGURES, or of FLOWS: "10", or "theorems" for Theorems 3 and 4; "4l" is "4L".
         folder: where the runs go, which the figures of a setting share; None takes runs/incremental/SETTING.
         setting: "small" or "paper".
         seeds: of everything; None takes those of `recipes.seeds_of`.
@@ -38,7 +38,10 @@ def make(
     Raises:
         ValueError: there is no such figure or setting, or a run folder belongs to another recipe.
     """
-    folder = folder or Path("runs/incremental") / setting
+    known = {name.lower(): name for name in (*FIGURES, *FLOWS)}
+    if figure.lower() not in known:
+        raise ValueError(f"there is no figure {figure} here; there are {', '.join(known.values())}")
+    figure, folder = known[figure.lower()], folder or Path("runs/incremental") / setting
     if figure in FLOWS:
         result = FLOWS[figure]()
     else:

@@ -9,6 +9,23 @@ from stagewise.experiments.incremental import command
 from stagewise.experiments.incremental.recipes import FIGURES
 
 
+def test_a_figure_has_its_name_in_small_letters_too_and_an_unknown_one_names_all(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[str] = []
+
+    def run_figure(figure: str, *_: object, **__: object) -> None:
+        asked.append(figure)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "run_figure", run_figure)
+    with pytest.raises(KeyboardInterrupt):
+        command.make("4l", tmp_path)
+    assert asked == ["4L"]
+    with pytest.raises(ValueError, match="no figure 4 here; there are 1, 2, 3, 4L, 4R, 5, "):
+        command.make("4", tmp_path)
+
+
 @pytest.mark.slow
 def test_a_figure_is_written_where_it_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = command.make("10", tmp_path / "new")
