@@ -17,8 +17,13 @@ from stagewise.plot.colours import ordered_colours
 from stagewise.sweeping import grid, sweep
 from stagewise.table import select
 
-LARGEST = 512
-"""Of T * d in the small grid where T and d are not given: one larger run takes as long as half of the others."""
+LARGEST = 1024
+"""Of T * d in the small grid where T and d are not given: the larger runs would take longer than all of these."""
+
+LONG = 32
+"""Least T / B of the published runs without repetition: the law is fitted to these alone as well."""
+
+TERMS = ("T / B", "d")
 
 LAW = "0.76 d^1.29 (T/B)^.80 (R2 .995)"
 
@@ -28,7 +33,7 @@ def figure_3(request: FigureRequest) -> Result:
     copied, special = _settings(request), _special(request)
     runs = regression_runs(request, [*copied, *special])
     plain, shared = runs[runs["p"] == 0], runs[(runs["B"] == 1) & (runs["T"] == runs["T"].min())]
-    law = law_of(plain, ("T / B", "d"))
+    law = law_of(plain, TERMS)
     figure, (left, middle, right) = panels(3)
     first = [each for each in copied if (each["n_copies"], each["seed"]) == (copied[0]["n_copies"], copied[0]["seed"])]
     draw_losses(left, first, ("n_positions", "d"))
@@ -38,6 +43,10 @@ def figure_3(request: FigureRequest) -> Result:
     rows = [
         *law_numbers("T_plateau(T / B, d), steps to loss .1", LAW, law, f"{request.setting} grid"),
         *law_numbers("the same, T and B apart", "-", law_of(plain, ("T", "B", "d"))),
+        *law_numbers(f"the same, T / B of at least {LONG}", "-", law_of(plain[plain["T"] >= LONG * plain["B"]], TERMS)),
+        *law_numbers(
+            "the same, steps to loss .4", "-", law_of(plain.assign(lo=plain["lo_80"], hi=plain["hi_80"]), TERMS)
+        ),
     ]
     for row in plain.query("T == 32 and d == 16 and B == 1").to_dict("records"):
         within = f"({row['lo']:g}, {row['hi']:g}]"

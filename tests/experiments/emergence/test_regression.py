@@ -16,6 +16,12 @@ def test_the_small_grid_leaves_out_what_is_too_large(tmp_path: Path) -> None:
     assert cells == {(T, d) for T in axes["T"] for d in axes["d"] if T * d <= LARGEST}
 
 
+def test_the_small_grid_has_16_to_128_positions_a_copy_as_the_published_law_has(tmp_path: Path) -> None:
+    settings = _settings(FigureRequest(tmp_path, "small", axes_of(3, "small", {})))
+    ratios = [each["n_positions"] / each["n_copies"] for each in settings]
+    assert (min(ratios), max(ratios)) == (16, 128)
+
+
 def test_every_run_has_its_budget_and_some_fifty_checkpoints(tmp_path: Path) -> None:
     for each in _settings(FigureRequest(tmp_path, "small", axes_of(3, "small", {}))):
         assert each["budget"] == regression_budget(each["n_positions"], each["d"], each["n_copies"])
