@@ -1,27 +1,26 @@
 """Figures 3, 11 and 12 of the emergence of sparse attention: the paper's transformer on sparse regression."""
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
 
 from stagewise.checkpoints.run_folder import read_table
+from stagewise.detection.power_law import PowerLaw
 from stagewise.experiments.emergence.grids import FigureRequest
 from stagewise.experiments.emergence.numbers import law_numbers, law_of, mean_times, ratio_number
 from stagewise.experiments.emergence.panels import draw_curves, draw_law, finish, log_log, panels
 from stagewise.experiments.emergence.recipes import regression_budget, regression_recipe
 from stagewise.experiments.emergence.runs import run_path, run_regression, trained_on
-from stagewise.experiments.published import Result, number, table_of
+from stagewise.experiments.published import Result, bounds, number, table_of
 from stagewise.plot.colours import ordered_colours
 from stagewise.sweeping import grid, sweep
 from stagewise.table import select
 
 LARGEST = 1024
 """Of T * d in the small grid where T and d are not given: the larger runs would take longer than all of these."""
-
-LONG = 32
-"""Least T / B of the published runs without repetition: the law is fitted to these alone as well."""
 
 TERMS = ("T / B", "d")
 
@@ -43,7 +42,7 @@ def figure_3(request: FigureRequest) -> Result:
     rows = [
         *law_numbers("T_plateau(T / B, d), steps to loss .1", LAW, law, f"{request.setting} grid"),
         *law_numbers("the same, T and B apart", "-", law_of(plain, ("T", "B", "d"))),
-        *law_numbers(f"the same, T / B of at least {LONG}", "-", law_of(plain[plain["T"] >= LONG * plain["B"]], TERMS)),
+        *_by_range(plain),
         *law_numbers(
             "the same, steps to loss .4", "-", law_of(plain.assign(lo=plain["lo_80"], hi=plain["hi_80"]), TERMS)
         ),
@@ -162,6 +161,17 @@ def _special(request: FigureRequest) -> list[dict[str, Any]]:
         for seed in request.axes["seed"]
         if p > 0 and (request.setting == "paper" or T * d <= LARGEST // 2)
     ]
+
+
+def _by_range(runs: pd.DataFrame) -> list[dict[str, str]]:
+    """Return the exponent of T / B between each two that follow in the grid: where it is a power law they agree."""
+    rows, ratios = [], runs["T"] / runs["B"]
+    for low, high in pairwise(sorted(ratios.unique())):
+        law = law_of(runs[ratios.isin((low, high))], TERMS)
+        if isinstance(law, PowerLaw) and TERMS[0] in law.terms:
+            within, at = bounds(law.lo[1], law.hi[1]), law.exponent(TERMS[0])
+            rows.append(number(f"exponent of T / B between {low:g} and {high:g}", ".80", f"{at:.2f}", within))
+    return rows
 
 
 def _by_share(ax: Axes, runs: pd.DataFrame) -> None:
