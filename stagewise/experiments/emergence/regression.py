@@ -4,13 +4,14 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
 from stagewise.checkpoints.run_folder import read_table
 from stagewise.detection.power_law import PowerLaw
 from stagewise.experiments.emergence.grids import FigureRequest
-from stagewise.experiments.emergence.numbers import law_numbers, law_of, mean_times, ratio_number
+from stagewise.experiments.emergence.numbers import law_numbers, law_of, mean_times, published_exponent, ratio_number
 from stagewise.experiments.emergence.panels import draw_curves, draw_law, finish, log_log, panels
 from stagewise.experiments.emergence.recipes import regression_budget, regression_recipe
 from stagewise.experiments.emergence.runs import run_path, run_regression, trained_on
@@ -43,6 +44,7 @@ def figure_3(request: FigureRequest) -> Result:
         *law_numbers("T_plateau(T / B, d), steps to loss .1", LAW, law, f"{request.setting} grid"),
         *law_numbers("the same, T and B apart", "-", law_of(plain, ("T", "B", "d"))),
         *_by_range(plain),
+        *_over_the_law(plain),
         *law_numbers(
             "the same, steps to loss .4", "-", law_of(plain.assign(lo=plain["lo_80"], hi=plain["hi_80"]), TERMS)
         ),
@@ -164,13 +166,26 @@ def _special(request: FigureRequest) -> list[dict[str, Any]]:
 
 
 def _by_range(runs: pd.DataFrame) -> list[dict[str, str]]:
-    """Return the exponent of T / B between each two that follow in the grid: where it is a power law they agree."""
-    rows, ratios = [], runs["T"] / runs["B"]
-    for low, high in pairwise(sorted(ratios.unique())):
-        law = law_of(runs[ratios.isin((low, high))], TERMS)
-        if isinstance(law, PowerLaw) and TERMS[0] in law.terms:
-            within, at = bounds(law.lo[1], law.hi[1]), law.exponent(TERMS[0])
-            rows.append(number(f"exponent of T / B between {low:g} and {high:g}", ".80", f"{at:.2f}", within))
+    """Return each exponent between each two sizes that follow in the grid: of a power law these agree."""
+    rows = []
+    for i, term in enumerate(TERMS):
+        sizes = np.asarray(runs.eval(term), float)
+        for low, high in pairwise(np.unique(sizes)):
+            law = law_of(runs[(sizes == low) | (sizes == high)], TERMS)
+            if isinstance(law, PowerLaw) and law.terms == TERMS:
+                within = bounds(law.lo[1 + i], law.hi[1 + i])
+                what = f"exponent of {term} between {low:g} and {high:g}"
+                rows.append(number(what, published_exponent(LAW, term), f"{law.exponents[i]:.2f}", within))
+    return rows
+
+
+def _over_the_law(runs: pd.DataFrame) -> list[dict[str, str]]:
+    """Return the least and the largest ratio of a time to that of the published law, for each number of copies."""
+    rows = []
+    for B, times in runs[runs["hi"] < float("inf")].groupby("B"):
+        ratios = (times["lo"] + times["hi"]) / 2 / _published(times["T"], times["d"], B)
+        words = f"{ratios.min():.2f} to {ratios.max():.2f}"
+        rows.append(number(f"steps over those of the law, B = {B}", "1", words, remark=f"{len(times)} runs"))
     return rows
 
 
@@ -197,9 +212,14 @@ def _speed_ups(runs: pd.DataFrame) -> list[dict[str, str]]:
 def _time_row(row: Mapping[Any, Any], suffix: str = "", by: str = "B") -> dict[str, str]:
     level = ".4" if suffix else ".1"
     what = f"steps to loss {level}, T = {row['T']}, d = {row['d']}, {by} = {row[by]:g}, seed {row['seed']}"
-    law = 0.76 * row["d"] ** 1.29 * (row["T"] / row["B"]) ** 0.80
+    law = _published(row["T"], row["d"], row["B"])
     lo, hi = row[f"lo{suffix}"], row[f"hi{suffix}"]
     return number(what, "-" if suffix else f"{law:.0f} (the law)", _middle({"lo": lo, "hi": hi}), f"({lo:g}, {hi:g}]")
+
+
+def _published(T: Any, d: Any, B: Any) -> Any:
+    """Return the steps to loss .1 of the published law, of numbers or columns."""
+    return 0.76 * d**1.29 * (T / B) ** 0.80
 
 
 def _middle(row: Mapping[Any, Any]) -> str:

@@ -41,4 +41,6 @@ def test_a_bent_law_has_another_exponent_in_each_range() -> None:
     assert [(row["quantity"], row["ours"]) for row in rows] == [
         ("exponent of T / B between 16 and 32", "1.00"),
         ("exponent of T / B between 32 and 64", "2.00"),
+        ("exponent of d between 8 and 16", "1.00"),
+        ("exponent of d between 16 and 32", "1.00"),
     ]
