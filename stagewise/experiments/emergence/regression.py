@@ -1,24 +1,29 @@
 """Figures 3, 11 and 12 of the emergence of sparse attention: the paper's transformer on sparse regression."""
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
 from stagewise.checkpoints.run_folder import read_table
+from stagewise.detection.power_law import PowerLaw
 from stagewise.experiments.emergence.grids import FigureRequest
-from stagewise.experiments.emergence.numbers import law_numbers, law_of, mean_times, ratio_number
+from stagewise.experiments.emergence.numbers import law_numbers, law_of, mean_times, published_exponent, ratio_number
 from stagewise.experiments.emergence.panels import draw_curves, draw_law, finish, log_log, panels
 from stagewise.experiments.emergence.recipes import regression_budget, regression_recipe
 from stagewise.experiments.emergence.runs import run_path, run_regression, trained_on
-from stagewise.experiments.published import Result, number, table_of
+from stagewise.experiments.published import Result, bounds, number, table_of
 from stagewise.plot.colours import ordered_colours
 from stagewise.sweeping import grid, sweep
 from stagewise.table import select
 
-LARGEST = 512
-"""Of T * d in the small grid where T and d are not given: one larger run takes as long as half of the others."""
+LARGEST = 1024
+"""Of T * d in the small grid where T and d are not given: the larger runs would take longer than all of these."""
+
+TERMS = ("T / B", "d")
 
 LAW = "0.76 d^1.29 (T/B)^.80 (R2 .995)"
 
@@ -28,7 +33,7 @@ def figure_3(request: FigureRequest) -> Result:
     copied, special = _settings(request), _special(request)
     runs = regression_runs(request, [*copied, *special])
     plain, shared = runs[runs["p"] == 0], runs[(runs["B"] == 1) & (runs["T"] == runs["T"].min())]
-    law = law_of(plain, ("T / B", "d"))
+    law = law_of(plain, TERMS)
     figure, (left, middle, right) = panels(3)
     first = [each for each in copied if (each["n_copies"], each["seed"]) == (copied[0]["n_copies"], copied[0]["seed"])]
     draw_losses(left, first, ("n_positions", "d"))
@@ -38,6 +43,11 @@ def figure_3(request: FigureRequest) -> Result:
     rows = [
         *law_numbers("T_plateau(T / B, d), steps to loss .1", LAW, law, f"{request.setting} grid"),
         *law_numbers("the same, T and B apart", "-", law_of(plain, ("T", "B", "d"))),
+        *_by_range(plain),
+        *_over_the_law(plain),
+        *law_numbers(
+            "the same, steps to loss .4", "-", law_of(plain.assign(lo=plain["lo_80"], hi=plain["hi_80"]), TERMS)
+        ),
     ]
     for row in plain.query("T == 32 and d == 16 and B == 1").to_dict("records"):
         within = f"({row['lo']:g}, {row['hi']:g}]"
@@ -155,6 +165,30 @@ def _special(request: FigureRequest) -> list[dict[str, Any]]:
     ]
 
 
+def _by_range(runs: pd.DataFrame) -> list[dict[str, str]]:
+    """Return each exponent between each two sizes that follow in the grid: of a power law these agree."""
+    rows = []
+    for i, term in enumerate(TERMS):
+        sizes = np.asarray(runs.eval(term), float)
+        for low, high in pairwise(np.unique(sizes)):
+            law = law_of(runs[(sizes == low) | (sizes == high)], TERMS)
+            if isinstance(law, PowerLaw) and law.terms == TERMS:
+                within = bounds(law.lo[1 + i], law.hi[1 + i])
+                what = f"exponent of {term} between {low:g} and {high:g}"
+                rows.append(number(what, published_exponent(LAW, term), f"{law.exponents[i]:.2f}", within))
+    return rows
+
+
+def _over_the_law(runs: pd.DataFrame) -> list[dict[str, str]]:
+    """Return the least and the largest ratio of a time to that of the published law, for each number of copies."""
+    rows = []
+    for B, times in runs[runs["hi"] < float("inf")].groupby("B"):
+        ratios = (times["lo"] + times["hi"]) / 2 / _published(times["T"], times["d"], B)
+        words = f"{ratios.min():.2f} to {ratios.max():.2f}"
+        rows.append(number(f"steps over those of the law, B = {B}", "1", words, remark=f"{len(times)} runs"))
+    return rows
+
+
 def _by_share(ax: Axes, runs: pd.DataFrame) -> None:
     """Draw the plateau (steps to loss .4, where the interval ends) against d, a colour a share p."""
     colours = ordered_colours(sorted(runs["p"].unique()))
@@ -178,9 +212,14 @@ def _speed_ups(runs: pd.DataFrame) -> list[dict[str, str]]:
 def _time_row(row: Mapping[Any, Any], suffix: str = "", by: str = "B") -> dict[str, str]:
     level = ".4" if suffix else ".1"
     what = f"steps to loss {level}, T = {row['T']}, d = {row['d']}, {by} = {row[by]:g}, seed {row['seed']}"
-    law = 0.76 * row["d"] ** 1.29 * (row["T"] / row["B"]) ** 0.80
+    law = _published(row["T"], row["d"], row["B"])
     lo, hi = row[f"lo{suffix}"], row[f"hi{suffix}"]
     return number(what, "-" if suffix else f"{law:.0f} (the law)", _middle({"lo": lo, "hi": hi}), f"({lo:g}, {hi:g}]")
+
+
+def _published(T: Any, d: Any, B: Any) -> Any:
+    """Return the steps to loss .1 of the published law, of numbers or columns."""
+    return 0.76 * d**1.29 * (T / B) ** 0.80
 
 
 def _middle(row: Mapping[Any, Any]) -> str:
