@@ -12,8 +12,8 @@ from stagewise.detection.law_terms import NoLaw as NoLaw
 from stagewise.detection.law_terms import column, decided_design, design_of, positive, terms_of
 from stagewise.table import LEVEL
 
-SHIFT = 1e-4
-"""Step of a numerical derivative in log time."""
+STEP = 3e-3
+"""Step of a numerical derivative, in deviations of log times from their law."""
 
 ROUNDING = 1e-15
 """Narrowest interval of the normal distribution, in log probability, that float64 still distinguishes from none."""
@@ -171,14 +171,14 @@ def _maximise(
     # Where a law passes through every interval the likelihood grows as s falls: s is then one interval's.
     floor = math.log(float(np.median((upper - lower)[seen & np.isfinite(lower)])) / math.sqrt(12))
     if estimate[-1] > floor:
-        return estimate, _inverse(_curvature(loss, estimate))
+        return estimate, _inverse(_curvature(loss, estimate, design, math.exp(estimate[-1])))
 
     def at_floor(coefficients: np.ndarray) -> float:
         return loss(np.array([*coefficients, floor]))
 
     estimate = _minimum(at_floor, start)
     covariance = np.zeros((len(estimate) + 1,) * 2)
-    covariance[:-1, :-1] = _inverse(_curvature(at_floor, estimate))
+    covariance[:-1, :-1] = _inverse(_curvature(at_floor, estimate, design, math.exp(floor)))
     return np.array([*estimate, floor]), covariance
 
 
@@ -192,11 +192,12 @@ def _clustered(
 ) -> np.ndarray:
     """Return the covariance where runs of a group share what the law leaves: the sandwich of summed scores."""
 
-    def mass(shift: float) -> np.ndarray:
-        fitted, scale = design @ estimate[:-1] + shift, math.exp(estimate[-1])
-        return _log_mass((lower - fitted) / scale, (upper - fitted) / scale)
+    fitted, scale = design @ estimate[:-1], math.exp(estimate[-1])
 
-    slopes = (mass(SHIFT) - mass(-SHIFT)) / (2 * SHIFT)
+    def mass(shift: float) -> np.ndarray:
+        return _log_mass((lower - fitted) / scale - shift, (upper - fitted) / scale - shift)
+
+    slopes = (mass(STEP) - mass(-STEP)) / (2 * STEP * scale)
     scores = np.zeros((groups.max() + 1, len(estimate)))
     np.add.at(scores[:, :-1], groups, slopes[:, None] * design)
     return np.asarray(covariance @ scores.T @ scores @ covariance)
@@ -206,8 +207,7 @@ def _minimum(loss: Callable[[np.ndarray], float], start: np.ndarray) -> np.ndarr
     solved = optimize.minimize(
         loss, start, method="Nelder-Mead", options={"maxiter": 20_000, "maxfev": 20_000, "xatol": 1e-8, "fatol": 1e-10}
     )
-    minimum: np.ndarray = solved.x
-    return minimum
+    return np.asarray(solved.x)
 
 
 def _log_mass(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -219,10 +219,10 @@ def _log_mass(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return mass
 
 
-def _curvature(loss: Callable[[np.ndarray], float], at: np.ndarray, step: float = 1e-3) -> np.ndarray:
-    """Return the Hessian by central differences; log times are of order one, so one step serves all."""
-    n = len(at)
-    unit = step * np.eye(n)
+def _curvature(loss: Callable[[np.ndarray], float], at: np.ndarray, design: np.ndarray, scale: float) -> np.ndarray:
+    """Return the Hessian by central differences, of steps that move log times by a small part of their scale."""
+    steps = np.append(STEP * scale / np.abs(design).max(0), STEP)[: len(at)]
+    n, unit = len(at), np.diag(steps)
     result = np.empty((n, n))
     for i in range(n):
         for j in range(n):
@@ -230,7 +230,7 @@ def _curvature(loss: Callable[[np.ndarray], float], at: np.ndarray, step: float 
                 loss(at + unit[i] + unit[j]) - loss(at + unit[i] - unit[j])
                 - loss(at - unit[i] + unit[j]) + loss(at - unit[i] - unit[j])
             )  # fmt: skip
-            result[i, j] = corners / (4 * step**2)
+            result[i, j] = corners / (4 * steps[i] * steps[j])
     return result
 
 

@@ -93,6 +93,15 @@ def test_a_law_that_passes_through_every_interval_is_as_sharp_as_the_intervals()
     assert (law.hi[2] - law.lo[2]) / (2 * 1.96) == pytest.approx(error / math.sqrt(information), rel=0.02)
 
 
+@pytest.mark.parametrize("width", [0.05, 0.01, 1e-3, 1e-5])
+def test_times_known_to_any_width_decide_an_exact_law(width: float) -> None:
+    runs = pd.DataFrame([(d, T) for d in (8, 16, 32) for T in (32, 64, 128)], columns=["d", "T"])
+    steps = 0.76 * runs["d"] ** 1.29 * runs["T"] ** 0.8
+    law = fit_interval_censored(runs.assign(lo=steps * (1 - width), hi=steps * (1 + width)), "d, T")
+    assert law.exponents == pytest.approx((1.29, 0.8), abs=width)
+    assert 0 < law.hi[1] - law.lo[1] < 3 * width
+
+
 def test_a_first_interval_from_zero_is_used() -> None:
     runs = runs_of(noise=0.1)
     wide = runs.assign(lo=np.where(runs["time"] < 100, 0.0, runs["time"] * 0.9), hi=runs["time"] * 1.1)
