@@ -16,7 +16,7 @@ from torch import Tensor
 from stagewise.intervention import AblateHead, AblateMLP, Ablation, Edit, RestrictContext, first_layer
 from stagewise.models.edits import Replacement, mlp_hook
 from stagewise.models.lean_attention import Heads, attend, project
-from stagewise.models.lean_reading import lean_weights
+from stagewise.models.lean_reading import covers, lean_weights
 from stagewise.models.lean_weights import Layer, LeanWeights
 from stagewise.models.model import Model
 from stagewise.models.queries import Queries
@@ -131,8 +131,8 @@ def agreeing_weights(
 ) -> LeanWeights | None:
     """Return the weights for the lean pass if it gives the model's own predictions and z's; None if it does not.
 
-    Tried on the first sequences: a model that computes with anything that the lean pass does not know, or in
-    another way, differs, and is run with hooks instead.
+    Its config is read, and the pass tried on the first sequences: a model that computes with anything that the lean
+    pass does not know, or in another way, differs, and is run with hooks instead.
 
     Args:
         model: with a checkpoint's weights.
@@ -142,7 +142,7 @@ def agreeing_weights(
         regression: whether predictions are outputs.
     """
     weights = lean_weights(model, clean)
-    if weights is None:
+    if weights is None or not covers(model):
         return None
     with torch.inference_mode():
         expected = predictions[:TRIED]

@@ -13,6 +13,32 @@ from stagewise.models.lean_weights import ACTIVATIONS, Layer, LeanWeights, Mlp, 
 from stagewise.models.model import Model
 from stagewise.models.wrapping import is_bridge
 
+_WITHOUT: Mapping[str, Any] = {
+    **{"attention_dir": "causal", "num_experts": None, "clip_qkv": None, "rotary_base_local": None},
+    **{"rotary_scaling_factor": 1.0, "load_in_4bit": False},
+    **dict.fromkeys(["use_qk_norm", "use_normalization_before_and_after", "use_logn_attn"], False),
+    **dict.fromkeys(["use_NTK_by_parts_rope", "use_yarn_rope", "use_dynamic_ntk_rope", "use_attention_sinks"], False),
+}
+"""Config fields of models made from a config that the lean pass does not compute with, and what they must be."""
+
+
+def covers(model: Model) -> bool:
+    """Whether the lean pass computes with all that the model's config asks for, as far as configs say it.
+
+    A comparison of predictions may miss the rest: a norm of queries where the compared sequences repeat one token,
+    ALiBi where its slopes are small, values that are clipped in later sequences alone.
+    """
+    cfg: Any = model.cfg
+    if cfg.positional_embedding_type == "alibi":
+        return False
+    if not is_bridge(model) or native.is_native(model):
+        return all(getattr(cfg, field, value) == value for field, value in _WITHOUT.items())
+    config: Any = model.original_model.config
+    clipped = (getattr(each, "clip_qkv", None) for each in (config, getattr(config, "attn_config", None)))
+    attentions = [block.attn.original_component for block in model.blocks]
+    normed = (getattr(each, name, None) for each in attentions for name in ("q_norm", "k_norm"))
+    return all(part is None for part in (*clipped, *normed))
+
 
 def lean_weights(model: Model, clean: Mapping[str, Tensor], *, mlps: bool = True) -> LeanWeights | None:
     """Read a model's weights for the lean pass; None where some part of it is of no kind that it knows.

@@ -9,10 +9,14 @@ import torch
 from torch import Tensor
 
 from stagewise import models
+from stagewise.architecture import Architecture
 from stagewise.intervention import AblateHead, AblateMLP, Edit, RestrictContext
 from stagewise.models import lean
 from stagewise.models.edits import replacement
 from stagewise.models.lean_reading import rotary_hooks
+from stagewise.models.wrapping import wrapped
+from tests.models.conftest import CONFIG, HOOKED, ROTARY
+from tests.models.small_families import family_of
 
 SAME = 1e-5
 """Sums of float32 numbers of order one in another order."""
@@ -86,6 +90,32 @@ def test_an_mlp_without_its_heads_z_starts_from_the_residual_stream(subject: Cal
     passes = lean.LeanPass(weights, clean, scored_of(one.tokens, False), functools.partial(replacement, clean=clean))
     predicted = weights.unembedded(passes.residual(edit)).log_softmax(-1)
     torch.testing.assert_close(predicted, one.edited(edit)[passes.scored], atol=SAME, rtol=SAME)
+
+
+UNSEEN = {
+    "norm of queries": {**ROTARY, "use_qk_norm": True},
+    "slopes": {"positional_embedding_type": "alibi"},
+    "clipped queries": {**ROTARY, "clip_qkv": 50.0},
+    "both directions": {**ROTARY, "attention_dir": "bidirectional"},
+}
+"""Configs whose effect is not to be seen on sequences that repeat one token."""
+
+
+@pytest.mark.skipif(not HOOKED, reason="native bridges refuse these fields")
+@pytest.mark.parametrize("config", UNSEEN.values(), ids=UNSEEN)
+def test_what_the_first_sequences_do_not_show_is_read_from_the_config(config: dict[str, Any]) -> None:
+    model = models.build(Architecture({**CONFIG, **config}))
+    log_probs, clean = models.clean_pass(model, torch.ones(2, 3).long(), {"blocks.0.hook_resid_pre"})
+    assert lean.agreeing_weights(model, clean, log_probs) is None
+
+
+def test_a_bridge_that_clips_only_large_values_is_refused() -> None:
+    olmo = family_of("olmo").small()
+    olmo.config.clip_qkv = 1e3
+    bridge = wrapped(olmo)
+    tokens = torch.arange(8).view(2, 4)
+    log_probs, clean = models.clean_pass(bridge, tokens, {"blocks.0.hook_resid_pre"} | rotary_hooks(bridge))
+    assert lean.agreeing_weights(bridge, clean, log_probs) is None
 
 
 def test_a_model_whose_mlps_write_something_else_than_they_show_is_refused(subject: Callable[..., Any]) -> None:
