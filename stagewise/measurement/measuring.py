@@ -3,10 +3,10 @@
 import concurrent.futures
 import contextlib
 import dataclasses
-import functools
 import pickle
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Generator, Iterator, Mapping
 from functools import cached_property
@@ -214,8 +214,19 @@ def _measure_in_worker(path: Path, step: int) -> Part:
     return measurement.rows_of(measurement.read(step))
 
 
-@functools.lru_cache(maxsize=1)
+class _Here(threading.local):
+    """What a thread measures: a model holds one checkpoint at a time, so that threads cannot share it."""
+
+    path: Path | None = None
+    measurement: Measurement | None = None
+
+
+_HERE = _Here()
+
+
 def _opened(path: Path) -> Measurement:
-    """Read what this process measures, once."""
-    measurement: Measurement = pickle.loads(path.read_bytes())
+    """Read what this thread measures, once."""
+    if _HERE.measurement is None or _HERE.path != path:
+        _HERE.path, _HERE.measurement = path, pickle.loads(path.read_bytes())
+    measurement: Measurement = _HERE.measurement
     return measurement

@@ -57,6 +57,25 @@ def test_any_executor_does(folder: Path) -> None:
     pd.testing.assert_frame_equal(table, measure(series, PROBES, BATCH, progress=False))
 
 
+MEETING = threading.Barrier(2, timeout=60)
+
+
+class MeetsAnother(HeadAblation):
+    """Runs its edited passes while another checkpoint is measured too."""
+
+    def read(self, view: View) -> list[Reading]:
+        MEETING.wait()
+        return super().read(view)
+
+
+def test_threads_give_the_rows_of_one(folder: Path) -> None:
+    series = open_series(folder)
+    with concurrent.futures.ThreadPoolExecutor(2) as executor:
+        table = measure(series, [MeetsAnother(kinds=("mean",))], BATCH, progress=False, executor=executor)
+    expected = measure(series, [HeadAblation(kinds=("mean",))], BATCH, progress=False)
+    pd.testing.assert_frame_equal(table.drop(columns="probe"), expected.drop(columns="probe"))
+
+
 def test_what_only_this_process_can_read_is_refused_by_others() -> None:
     made, lock = minimal(TASK.d_vocab, TASK.n_ctx, 2), threading.Lock()
 
