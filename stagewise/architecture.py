@@ -13,6 +13,9 @@ from stagewise.init import AbstractInit, Config, GaussianInit, InitialWeights, S
 
 SIZES = dict.fromkeys(("n_layers", "d_model", "d_head", "n_ctx", "d_vocab"), Count) | {"n_heads": Count | Literal[-1]}
 
+RUNTIME = {"device", "dtype", "torch_dtype", "seed", "n_devices"}
+"""Fields of a config that say how it was run, not what it is."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Architecture:

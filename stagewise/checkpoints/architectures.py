@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from stagewise import models
-from stagewise.architecture import Architecture
+from stagewise.architecture import RUNTIME, Architecture
 from stagewise.checkpoints.json_files import read_json
 from stagewise.models.huggingface import described
 
@@ -17,9 +17,6 @@ TAKEN = (
     "the name of a model that TransformerLens knows"
 )
 """What `architecture_from` takes, in messages."""
-
-RUNTIME = {"device", "dtype", "torch_dtype", "seed", "n_devices"}
-"""Fields of a config that say how it was run, not what it is."""
 
 
 def architecture_from(given: Any) -> Architecture:

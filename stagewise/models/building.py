@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from stagewise.architecture import Architecture
+from stagewise.architecture import RUNTIME, Architecture
 from stagewise.init import AbstractInit
 from stagewise.models import huggingface, native
 from stagewise.models.model import Bridge, Model
@@ -119,13 +119,16 @@ def _native(config: Mapping[str, Any]) -> Bridge:
 def described(model: Any) -> Architecture:
     """Return the architecture of a model in memory: a HookedTransformer, a bridge, or a Hugging Face model.
 
+    Whatever number type its weights have, a model of this architecture computes in float32.
+
     Raises:
         ValueError: it is none of these.
     """
     if native.is_native(model):
         return Architecture(native.described(model.cfg))
     if hasattr(model, "hook_dict") and not is_bridge(model):
-        return Architecture(model.cfg.to_dict())
+        fields = model.cfg.to_dict().items()
+        return Architecture({name: value for name, value in fields if name not in RUNTIME})
     config: Any = getattr(getattr(model, "original_model", model), "config", None)
     if not hasattr(config, "to_dict"):
         raise ValueError(

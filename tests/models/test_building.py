@@ -12,6 +12,7 @@ import torch
 
 from stagewise import architecture, models
 from stagewise.architecture import Architecture, OneHotInit
+from stagewise.checkpoints.architectures import architecture_from
 from stagewise.init import AbstractInit, Config, GaussianInit, InitialWeights, Shapes, WithoutPositions
 
 SAME = 1e-5
@@ -168,6 +169,14 @@ def test_without_positions_needs_learned_ones() -> None:
 def test_a_whole_config_of_a_transformer_lens_model_builds() -> None:
     whole = models.build(Architecture({**CONFIG, "n_layers": 1})).cfg.to_dict()
     assert models.build(Architecture(whole)).cfg.to_dict() == whole
+
+
+@pytest.mark.skipif(not HOOKED, reason="native bridges refuse the field")
+def test_a_model_in_half_precision_is_measured_in_float32_as_its_config_is() -> None:
+    half = models.build(Architecture({**CONFIG, "n_layers": 1, "dtype": torch.bfloat16, "seed": 3}))
+    assert {weight.dtype for weight in models.weights(half).values()} == {torch.bfloat16}
+    assert models.described(half) == architecture_from(half.cfg)
+    assert {weight.dtype for weight in models.weights(models.build(models.described(half))).values()} == {torch.float32}
 
 
 @pytest.mark.parametrize(
