@@ -20,6 +20,7 @@ from stagewise.checkpoints.training_state import is_complete, resume, save
 from stagewise.init import by_pattern, check_trained_here, matching
 from stagewise.loss import training_loss
 from stagewise.models.clamps import Clamps, targets
+from stagewise.models.devices import check_device
 from stagewise.models.fused import training_pass
 from stagewise.recipe import Recipe, TrainPlan
 
@@ -235,8 +236,7 @@ def _shown(
 
 
 def _check_device(device: str, dtype: str) -> None:
-    if torch.device(device).type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f'torch sees no CUDA device here, got device = "{device}": train on "cpu"')
+    check_device(device)
     if dtype not in (dtypes := typing.get_args(Dtype)):
         raise ValueError(f"dtype is one of {', '.join(dtypes)}, got {dtype!r}")
 

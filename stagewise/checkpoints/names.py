@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Callable
-from typing import NamedTuple
+from operator import index
+from typing import Any, NamedTuple
 
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
 
@@ -40,6 +41,21 @@ class Coordinates(NamedTuple):
 
 Parse = Callable[[str], Coordinates | int | None]
 """From a name to its coordinates, or just its step, or None for a name that is no checkpoint."""
+
+
+def whole(step: Any) -> int:
+    """Return a step as a number of Python's.
+
+    Raises:
+        ValueError: it is no whole number from 0 to `LARGEST`.
+    """
+    try:
+        number = -1 if isinstance(step, bool) else index(step)
+    except TypeError:
+        number = -1
+    if not 0 <= number <= LARGEST:
+        raise ValueError(f"a step is a whole number of optimiser updates, got {step!r}")
+    return number
 
 
 def parse(name: str) -> Coordinates | None:

@@ -15,7 +15,7 @@ from stagewise.architecture import Architecture
 from stagewise.checkpoints.digest import file_digest, short_digest
 from stagewise.checkpoints.hub import Hub
 from stagewise.checkpoints.hub_revisions import on_hub
-from stagewise.checkpoints.names import Coordinates, Parse, seed_of
+from stagewise.checkpoints.names import Coordinates, Parse, seed_of, whole
 from stagewise.checkpoints.one_each import REPOSITORY, expanded, one_each
 from stagewise.checkpoints.run_folder import METRICS, RUN, checkpoint_file, read_checkpoint, read_plan, read_run
 from stagewise.checkpoints.sources import Entry, Source, architecture_of, in_folder, in_memory, tokens_of
@@ -50,6 +50,7 @@ class CheckpointSeries:
     def __post_init__(self) -> None:
         if not self.steps:
             raise ValueError(f"the series {self.name!r} has no checkpoints")
+        object.__setattr__(self, "steps", tuple(map(whole, self.steps)))
         if list(self.steps) != sorted(set(self.steps)):
             raise ValueError(f"the steps of a series ascend, each once; got {self.steps}")
 
@@ -117,7 +118,8 @@ def open_series(
     Raises:
         FileNotFoundError: there are no checkpoints, or one is missing in the middle of a run folder.
         OSError: the hub does not answer.
-        ValueError: two checkpoints of one step, several branches, a missing step, or no config of the models.
+        ValueError: two checkpoints of one step, several branches, a missing step, none at all, a step that is no whole
+            number, or no config of the models.
     """
     origin = find(source, classes, parse=parse, hub=hub)
     if origin.promised and (missing := sorted(set(origin.promised) - {entry.at.step for entry in origin.entries})):
@@ -191,6 +193,8 @@ def _chosen(source: Source, branch: str | None, steps: Iterable[int] | None) -> 
         )
         raise ValueError(f"{source.name} has no step {unknown[0]}; its steps are {span}")
     entries = tuple(entry for entry in entries if entry.at.step in requested)
+    if not entries:
+        raise ValueError(f"no checkpoints of {source.name}: {'`steps` names none' if available else 'it has none'}")
     labels: dict[int, str] = {}
     for entry in entries:
         if (step := entry.at.step) in labels:

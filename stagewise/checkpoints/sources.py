@@ -12,7 +12,7 @@ from stagewise.architecture import Architecture
 from stagewise.checkpoints.architectures import CONFIG, architecture_from, asked_for
 from stagewise.checkpoints.digest import digest, file_digest
 from stagewise.checkpoints.json_files import read_json
-from stagewise.checkpoints.names import Coordinates, Parse, coordinates, parse, parse_file
+from stagewise.checkpoints.names import Coordinates, Parse, coordinates, parse, parse_file, whole
 from stagewise.checkpoints.weight_files import ENDINGS, Contents, State, files_of, read
 
 TRAINER = "trainer_state.json"
@@ -162,10 +162,10 @@ def _beside(path: Path) -> dict[str, Any] | None:
 
 def in_memory(given: Sequence[tuple[int, Any]], name: str) -> Source:
     """Take (step, model) pairs: HookedTransformers, bridges, Hugging Face models, or just their weights by name."""
-    loads = [(step, partial(_weights_of, model)) for step, model in given]
+    loads = [(whole(step), partial(_weights_of, model)) for step, model in given]
     entries = tuple(
-        Entry(f"item {index}", Coordinates(step), load, partial(_hash, load))
-        for index, (step, load) in enumerate(loads)
+        Entry(f"item {number}", Coordinates(step), load, partial(_hash, load))
+        for number, (step, load) in enumerate(loads)
     )
     built = [model for _, model in given if not isinstance(model, Mapping)]
     return Source(name, entries, models.described(built[0]) if built else None, ordered=True)

@@ -14,6 +14,7 @@ from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.intervention import AblateHead, Ablation, Attribution, Edit, PatchEdge, ablations
 from stagewise.loss import Effect, mean_scored, prediction_loss
+from stagewise.measurement.inputs import checked_readings
 from stagewise.measurement.passes import Measured
 from stagewise.measurement.rows import merge
 from stagewise.models import Model, gradients, lean
@@ -175,7 +176,7 @@ class Slices:
         read = {}
         for probe in self.probes:
             name, start = type(probe).__name__, time.perf_counter()
-            read[name] = probe.read(view)
+            read[name] = checked_readings(probe, probe.read(view), len(batch))
             seconds[name] += time.perf_counter() - start
         return read
 

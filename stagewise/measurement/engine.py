@@ -20,6 +20,7 @@ from stagewise.measurement.parts import join, join_into, rows_of
 from stagewise.measurement.passes import default_memory, slices
 from stagewise.measurement.printed_table import Table
 from stagewise.measurement.provenance import provenance
+from stagewise.models.devices import check_device
 from stagewise.probe import AbstractProbe
 from stagewise.table import declare, tidy
 from stagewise.task import Batch
@@ -62,7 +63,7 @@ def measure(
         folder: where to keep each checkpoint's rows, from which an interrupted measurement resumes; rows of another
             batch, of other probes, or of another version of their code are not reused.
         save: where to write the table too, as Parquet.
-        resamples: bootstrap resamples of the batch's sequences, for the 95 % intervals.
+        resamples: bootstrap resamples of the batch's sequences, for the 95 % intervals; 0 gives none.
         device: where to run the model.
         memory: bytes that the passes of a slice may take, or those of a single sequence where it takes more; None
             takes a quarter of what is free, a sixth of a gigabyte at most.
@@ -72,10 +73,12 @@ def measure(
         progress: show a bar.
 
     Raises:
-        ValueError: a probe asks for what the batch or the model does not have, or a kind of probe comes twice.
+        ValueError: a probe asks for what the batch or the model does not have, or a kind of probe comes twice; there is
+            no such device; memory or workers are less than one, or resamples less than zero.
     """
     several = [series] if isinstance(series, CheckpointSeries) else list(series)
-    _check(several, probes, batch, workers)
+    _check(several, probes, batch)
+    _check_resources(device, memory, workers, resamples)
     memory = default_memory(device) // workers if memory is None else memory
     written: list[Path] = []
     with tempfile.TemporaryDirectory() as scratch:
@@ -96,10 +99,12 @@ def measure(
         return table
 
 
-def _check(several: Sequence[CheckpointSeries], probes: Sequence[AbstractProbe], batch: Batch, workers: int) -> None:
+def _check(several: Sequence[CheckpointSeries], probes: Sequence[AbstractProbe], batch: Batch) -> None:
     """Refuse what no table could tell apart, and what the models cannot read."""
     if not probes:
         raise ValueError("there is nothing to measure: give at least one probe")
+    if others := [each for each in probes if not isinstance(each, AbstractProbe)]:
+        raise ValueError(f"probes are instances, as in [Loss(), AttentionTo()], got {others[0]!r}")
     names = [type(probe).__name__ for probe in probes]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(f"give one probe of a kind, their rows share its name: {', '.join(twice)} came twice")
@@ -108,8 +113,16 @@ def _check(several: Sequence[CheckpointSeries], probes: Sequence[AbstractProbe],
     for one in several:
         edits = [edit for probe in probes for edit in probe.edits(one.architecture)]
         check_batch(batch, one.architecture, edits, f"the series {one.name}")
+
+
+def _check_resources(device: str, memory: int | None, workers: int, resamples: int) -> None:
+    check_device(device)
     if workers < 1:
         raise ValueError(f"a measurement needs at least one worker, got {workers}")
+    if memory is not None and memory < 1:
+        raise ValueError(f"memory is a number of bytes, 1 for slices of one sequence, or None; got {memory}")
+    if resamples < 0:
+        raise ValueError(f"resamples are a number, 0 for no intervals, got {resamples}")
 
 
 def _across(

@@ -1,13 +1,15 @@
-"""What a measurement refuses before any pass, and what it marks: batches, edits and weights that give no number."""
+"""What a measurement refuses, and what it marks: batches, edits, readings and weights that give no number."""
 
 import warnings
 from collections.abc import Iterable
+from typing import Any
 
 import pandas as pd
 
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.weight_files import State, not_finite
 from stagewise.intervention import Edit, ablations
+from stagewise.probe import AbstractProbe, Reading
 from stagewise.task import Batch
 
 WEIGHTS, NOT_FINITE = "Weights", "not_finite"
@@ -40,6 +42,24 @@ def check_batch(batch: Batch, architecture: Architecture, edits: Iterable[Edit],
             f"{' and '.join(sorted(kinds))} ablation replaces an output by that of other sequences, and the "
             'batch has one: give at least two, or ablate by "zero"'
         )
+
+
+def checked_readings(probe: AbstractProbe, given: Any, sequences: int) -> list[Reading]:
+    """Return what a probe read of so many sequences.
+
+    Raises:
+        ValueError: it is no list of readings, or a reading is of another number of sequences.
+    """
+    name, readings = type(probe).__name__, list(given) if isinstance(given, Iterable) else []
+    if not isinstance(given, Iterable) or not all(isinstance(each, Reading) for each in readings):
+        raise ValueError(f"{name}.read returns a list of readings, got {type(given).__name__}")
+    for each in readings:
+        if each.per_sequence and len(each.values) != sequences:
+            raise ValueError(
+                f"{name} reads {each.quantity!r} of {len(each.values)} sequences, and `view.batch` has {sequences}: "
+                'the axis "batch" holds one value a sequence'
+            )
+    return readings
 
 
 def unmeasured(state: State, where: str) -> pd.DataFrame | None:

@@ -174,7 +174,7 @@ class OnDemand(Mapping[Key, Value]):
 
     def __getitem__(self, request: Key) -> Value:
         if request not in self._requests:
-            raise KeyError(request)
+            raise KeyError(f"{request}: a probe lists what it asks for, in `edits` or in `attributions`")
         if request not in self._done:
             self._done[request] = self._run(request)
         return self._done[request]

@@ -63,7 +63,7 @@ def columns(reading: Reading, weights: np.ndarray, quantity: Quantity | None = N
 
     Args:
         reading: of one checkpoint.
-        weights: from `bootstrap_weights`, [resample, sequence].
+        weights: from `bootstrap_weights`, [resample, sequence]; none give no intervals.
         quantity: what the values are, as the probe declares it.
     """
     if _holds_maps(reading):
@@ -77,7 +77,8 @@ def columns(reading: Reading, weights: np.ndarray, quantity: Quantity | None = N
     else:
         names = names[1:]
         n = len(values)
-        resampled = statistic((weights @ values.reshape(n, -1)).reshape(-1, *values.shape[1:]))
+        if len(weights):
+            resampled = statistic((weights @ values.reshape(n, -1)).reshape(-1, *values.shape[1:]))
         values = statistic(values.mean(0))
     value = np.asarray(values)
     entries = LabelledArray(" ".join(names), value, reading.quantity, reading.labels).columns()

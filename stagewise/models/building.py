@@ -10,6 +10,7 @@ import torch
 from stagewise.architecture import RUNTIME, Architecture
 from stagewise.init import AbstractInit
 from stagewise.models import huggingface, native
+from stagewise.models.devices import check_device
 from stagewise.models.model import Bridge, Model
 from stagewise.models.vector_inputs import accept_vectors, native_accepts_vectors
 from stagewise.models.weights import parameters, put, shapes
@@ -26,8 +27,9 @@ def build(architecture: Architecture, seed: int = 0, device: str | torch.device 
     for a Hugging Face architecture a TransformerBridge, with eager attention.
 
     Raises:
-        ValueError: TransformerLens refuses the config; the message holds its reason.
+        ValueError: TransformerLens refuses the config, and the message holds its reason; or there is no such device.
     """
+    check_device(device)
     if architecture.huggingface is not None:
         return wrapped(huggingface.fresh(architecture, seed)).to(device, print_details=False)
     generator = torch.Generator().manual_seed(seed)

@@ -1,8 +1,10 @@
 """Names of checkpoints: every pattern seen in the wild, and what is no checkpoint."""
 
+import numpy as np
 import pytest
+import torch
 
-from stagewise.checkpoints.names import Coordinates, coordinates, parse, parse_file
+from stagewise.checkpoints.names import LARGEST, Coordinates, coordinates, parse, parse_file, whole
 
 NAMES = {
     "step1000": Coordinates(1000),
@@ -43,3 +45,15 @@ def test_a_parser_of_ones_own_may_return_just_the_step() -> None:
     assert coordinates("e3", lambda name: 100 * int(name[1:])) == Coordinates(300)
     assert coordinates("e3", lambda name: Coordinates(3, 9)) == Coordinates(3, 9)
     assert coordinates("e3", lambda name: None) is None
+
+
+@pytest.mark.parametrize("step", [3, np.int64(3), torch.tensor(3)], ids=str)
+def test_a_step_of_any_whole_type_is_a_number(step: object) -> None:
+    assert type(whole(step)) is int
+    assert whole(step) == 3
+
+
+@pytest.mark.parametrize("step", [-1, 0.5, 1.0, "7", None, True, torch.tensor(0.5), LARGEST + 1], ids=str)
+def test_what_counts_no_updates_is_no_step(step: object) -> None:
+    with pytest.raises(ValueError, match=r"a step is a whole number of optimiser updates, got"):
+        whole(step)

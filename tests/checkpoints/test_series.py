@@ -3,7 +3,9 @@
 import os
 import shutil
 from pathlib import Path
+from typing import Any, cast
 
+import numpy as np
 import pytest
 import torch
 
@@ -12,6 +14,7 @@ from stagewise.checkpoints.run_folder import checkpoint_file
 from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.recipe import Recipe
 from stagewise.training import train
+from tests.conftest import unchecked_types
 
 MODEL = architecture.minimal(3, 4)
 
@@ -62,6 +65,23 @@ def test_a_slice_of_nothing_is_refused() -> None:
 def test_steps_ascend_each_once(steps: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="the steps of a series ascend, each once"):
         in_memory(*steps)
+
+
+def test_steps_are_whole_numbers() -> None:
+    state, five, text = {"step": torch.tensor(0)}, cast(Any, np.int64(5)), cast(Any, "5")
+    with unchecked_types():
+        with pytest.raises(ValueError, match=r"a step is a whole number of optimiser updates, got '5'"):
+            open_series([(text, state)], architecture=MODEL)
+        opened = open_series([(five, state), (7, state)], architecture=MODEL)
+    assert opened.steps == (5, 7)
+    assert opened.load(5) is state
+
+
+def test_no_checkpoints_are_no_series(small_folder: Path) -> None:
+    with pytest.raises(ValueError, match="no checkpoints of models in memory: it has none"):
+        open_series([], architecture=MODEL)
+    with pytest.raises(ValueError, match=r"no checkpoints of .*: `steps` names none"):
+        open_series(small_folder, steps=[])
 
 
 def test_an_unknown_step_names_the_nearest() -> None:

@@ -29,6 +29,7 @@ from stagewise.probes import (
     RestrictedContextKL,
 )
 from stagewise.task import Batch
+from tests.conftest import unchecked_types
 
 FLOAT32 = 1e-6
 """Means of losses of order one."""
@@ -195,6 +196,39 @@ def test_one_checkpoint_is_in_memory_at_a_time(series_of: Make, batch: Batch) ->
 def test_nothing_to_measure_is_refused(series_of: Make, batch: Batch) -> None:
     with pytest.raises(ValueError, match="nothing to measure: give at least one probe"):
         measure(series_of(), [], batch, progress=False)
+
+
+@pytest.mark.parametrize(
+    ("resources", "message"),
+    [
+        ({"memory": 0}, "memory is a number of bytes, .* got 0"),
+        ({"memory": -1}, "memory is a number of bytes, .* got -1"),
+        ({"resamples": -1}, "resamples are a number, 0 for no intervals, got -1"),
+        ({"device": "gpu"}, 'torch sees no device "gpu" here'),
+    ],
+    ids=str,
+)
+def test_resources_that_are_none_are_refused(
+    resources: dict[str, Any], message: str, series_of: Make, batch: Batch
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        measure(series_of(), [Loss()], batch, progress=False, **resources)
+
+
+def test_without_resamples_there_are_no_intervals(series_of: Make, batch: Batch) -> None:
+    probes = [Loss(), HeadAblation(matched=True)]
+    bare, whole = (measure(series_of(), probes, batch, resamples=each, progress=False) for each in (0, 5))
+    interval = ["lo", "hi", "n", "resamples"]
+    assert bool(bare[interval].isna().all(axis=None))
+    pd.testing.assert_frame_equal(bare.drop(columns=interval), whole.drop(columns=interval))
+
+
+def test_a_class_in_place_of_a_probe_is_refused(series_of: Make, batch: Batch) -> None:
+    with (
+        unchecked_types(),
+        pytest.raises(ValueError, match=r"probes are instances, as in \[Loss\(\), .*\], got <class .*\.Loss'>"),
+    ):
+        measure(series_of(), [Loss], batch, progress=False)  # type: ignore[list-item]
 
 
 def test_a_sequence_without_scored_positions_is_refused(series_of: Make, batch: Batch) -> None:

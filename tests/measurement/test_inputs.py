@@ -5,7 +5,9 @@ import torch
 
 from stagewise.architecture import full
 from stagewise.intervention import AblateHead, RestrictContext
-from stagewise.measurement.inputs import NOT_FINITE, check_batch, unmeasured
+from stagewise.measurement.inputs import NOT_FINITE, check_batch, checked_readings, unmeasured
+from stagewise.probe import Reading
+from stagewise.probes import Loss
 from stagewise.task import Batch
 
 FULL = full(5, 4, n_heads=2, d_model=8, d_mlp=6)
@@ -60,3 +62,23 @@ def test_a_checkpoint_that_is_not_finite_is_marked_and_named(value: float) -> No
         marker = unmeasured(state, "step 3")
     assert marker is not None
     assert marker[["quantity", "value"]].values.tolist() == [[NOT_FINITE, 1.0]]
+
+
+def test_readings_may_come_one_after_the_other() -> None:
+    readings = [Reading("batch", torch.zeros(2), "loss"), Reading("layer", torch.zeros(3), "norm")]
+    assert checked_readings(Loss(), iter(readings), 2) == readings
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (Reading("batch", torch.zeros(2), "loss"), r"Loss\.read returns a list of readings, got Reading"),
+        (None, r"Loss\.read returns a list of readings, got NoneType"),
+        ([torch.zeros(2)], r"Loss\.read returns a list of readings, got list"),
+        ([Reading("batch", torch.zeros(3), "loss")], r"Loss reads 'loss' of 3 sequences, and `view\.batch` has 2"),
+    ],
+    ids=str,
+)
+def test_what_is_no_reading_of_the_batch_is_refused_by_the_probes_name(given: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        checked_readings(Loss(), given, 2)
