@@ -11,7 +11,8 @@ import platform
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -58,7 +59,7 @@ def grid(**axes: Sequence[Any]) -> list[dict[str, Any]]:
 
 def sweep(
     function: Callable[..., Mapping[str, Any]],
-    settings: Sequence[Mapping[str, Any]],
+    settings: Iterable[Mapping[str, Any]],
     folder: str | Path,
     executor: AbstractExecutor | None = None,
     *,
@@ -89,10 +90,12 @@ def sweep(
         progress: show a bar, with the time left, or report that all runs are done.
 
     Raises:
-        ValueError: no settings, settings with different names, two that are the same, or no workers.
+        ValueError: no settings, settings with different names, two that are the same, a function without a name, or no
+            workers.
         RunsFailed: some failed; the others are finished and kept, and the message names those that failed.
     """
-    _check(settings)
+    settings = list(settings)
+    _check(function, settings)
     if workers < 1:
         raise ValueError(f"a sweep needs at least one worker, got {workers}")
     paths = [Path(folder) / results / f"{_identity(function, setting)}.json" for setting in settings]
@@ -152,7 +155,7 @@ def _run(
             waiting -= done
             for future in done:
                 path, setting = futures[future]
-                if (reason := future.exception()) is not None:
+                if (reason := future.exception() or _not_plain(future.result())) is not None:
                     failed.append(f"{dict(setting)}: {type(reason).__name__}: {reason}")
                     continue
                 record = {"function": _name(function), "setting": describe(setting), "result": dict(future.result())}
@@ -167,6 +170,15 @@ def _run(
             f"{len(failed)} of {len(missing)} runs failed; the others are kept, and the same call repeats only these "
             "again:\n  " + "\n  ".join(failed)
         )
+
+
+def _not_plain(result: Any) -> Exception | None:
+    """Return why a result cannot be kept, None where it can."""
+    try:
+        json.dumps(dict(result))
+    except (TypeError, ValueError) as reason:
+        return TypeError(f"a run returns named results that JSON can hold, got {result!r:.200} ({reason})")
+    return None
 
 
 def _finished(waiting: set[Any]) -> set[Any]:
@@ -186,15 +198,19 @@ def _call(function: Callable[..., Mapping[str, Any]], setting: Mapping[str, Any]
     return function(**setting)
 
 
-def _check(settings: Sequence[Mapping[str, Any]]) -> None:
+def _check(function: Callable[..., object], settings: Sequence[Mapping[str, Any]]) -> None:
     if not settings:
         raise ValueError("a sweep needs at least one setting")
     names = {tuple(sorted(setting)) for setting in settings}
     if len(names) > 1:
         raise ValueError(f"all settings of a sweep have the same names; there are {', '.join(map(str, sorted(names)))}")
-    described = [json.dumps(describe(setting), sort_keys=True) for setting in settings]
-    if twice := [text for text in dict.fromkeys(described) if described.count(text) > 1]:
-        raise ValueError(f"the setting {twice[0]} comes {described.count(twice[0])} times: give seeds to repeat a run")
+    described = {_identity(function, setting): json.dumps(describe(setting)) for setting in settings}
+    counts = Counter(_identity(function, setting) for setting in settings)
+    if twice := [identity for identity, count in counts.items() if count > 1]:
+        raise ValueError(
+            f"the setting {described[twice[0]]} comes {counts[twice[0]]} times: give seeds to repeat a run; equal "
+            "numbers, as 1, 1.0 and True, are one"
+        )
 
 
 def _identity(function: Callable[..., object], setting: Mapping[str, Any]) -> str:
@@ -202,7 +218,10 @@ def _identity(function: Callable[..., object], setting: Mapping[str, Any]) -> st
 
 
 def _name(function: Callable[..., object]) -> str:
-    return f"{function.__module__}.{function.__qualname__}"
+    name = getattr(function, "__qualname__", "<lambda>")
+    if name.endswith("<lambda>"):
+        raise ValueError(f"the function of a sweep has a name, by which its results are found again; got {function!r}")
+    return f"{function.__module__}.{name}"
 
 
 def _start_worker(environment: Mapping[str, str]) -> None:

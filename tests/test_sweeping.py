@@ -1,6 +1,7 @@
 """Sweeps: every setting once, results kept whole, and nothing lost when one fails or all is killed."""
 
 import concurrent.futures
+import functools
 import importlib
 import json
 import logging
@@ -12,7 +13,9 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -70,6 +73,30 @@ def test_a_failed_run_loses_no_other_and_is_tried_again(tmp_path: Path, threads:
     assert calls(tmp_path) == ["1", "2", "2", "3"]
 
 
+def counted(x: int) -> Any:
+    """Return what JSON can hold, but for two x."""
+    return {1: None, 2: {"count": np.int64(2)}}.get(x, {"count": x})
+
+
+def test_a_result_that_json_cannot_hold_loses_no_other(tmp_path: Path, threads: concurrent.futures.Executor) -> None:
+    with pytest.raises(RunsFailed, match=r"(?s)2 of 5 runs failed.*'x': [12].*named results that JSON can hold, got"):
+        sweep(counted, grid(x=range(5)), tmp_path, threads, progress=False)
+    assert len(list((tmp_path / "results").glob("*.json"))) == 3
+
+
+def test_settings_may_come_one_after_the_other(tmp_path: Path, threads: concurrent.futures.Executor) -> None:
+    frame = sweep(counted, ({"x": x} for x in (3, 4)), tmp_path, threads, progress=False)
+    assert frame["count"].tolist() == [3, 4]
+
+
+@pytest.mark.parametrize("function", [lambda x: {"x": x}, functools.partial(counted, 3)], ids=["lambda", "partial"])
+def test_a_function_without_a_name_is_refused(
+    function: Any, tmp_path: Path, threads: concurrent.futures.Executor
+) -> None:
+    with pytest.raises(ValueError, match="the function of a sweep has a name, by which its results are found again"):
+        sweep(function, [{"x": 1}], tmp_path, threads, progress=False)
+
+
 def test_a_result_file_says_what_it_is_of(tmp_path: Path, threads: concurrent.futures.Executor) -> None:
     sweep(record, grid(folder=[str(tmp_path)], x=[4]), tmp_path, threads, progress=False)
     (path,) = (tmp_path / "results").glob("*.json")
@@ -118,6 +145,8 @@ def test_a_killed_sweep_keeps_what_it_finished_and_goes_on(
 def test_settings_that_cannot_be_told_apart_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="comes 2 times: give seeds to repeat a run"):
         sweep(record, [{"x": 1}, {"x": 1}], tmp_path)
+    with pytest.raises(ValueError, match=r"comes 2 times.* 1, 1.0 and True, are one"):
+        sweep(record, [{"x": 1}, {"x": True}], tmp_path)
     with pytest.raises(ValueError, match="all settings of a sweep have the same names"):
         sweep(record, [{"x": 1}, {"y": 1}], tmp_path)
     with pytest.raises(ValueError, match="at least one setting"):
