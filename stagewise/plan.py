@@ -149,7 +149,8 @@ class TrainPlan:
         if self.clip is not None and not self.clip > 0:
             raise ValueError(f"clip must be positive, or None for no clipping, got {self.clip}")
         if outside := sorted(step for step in save if not 0 <= step <= self.steps):
-            raise ValueError(f"saves lie between step 0 and step {self.steps} (`steps`), got {outside}")
+            more = f" and {len(outside) - 3} others" if len(outside) > 3 else ""
+            raise ValueError(f"saves lie between step 0 and step {self.steps} (`steps`), got {outside[:3]}{more}")
         object.__setattr__(self, "save", tuple(sorted({0, self.steps, *map(int, save)})))
         if late := [clamp for clamp in self.clamps or () if clamp.start >= self.steps]:
             raise ValueError(f"a clamp starts before step {self.steps}, the last one (`steps`), got {late[0].start}")

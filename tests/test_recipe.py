@@ -97,6 +97,7 @@ def test_schedules_of_numpy_numbers_can_be_written() -> None:
         ({"steps": 0}, r"TrainPlan.steps: expected a whole number of at least 1, got 0"),
         ({"batch_size": 0}, "TrainPlan.batch_size: expected a whole number of at least 1, got 0"),
         ({"steps": 9, "save": [10]}, r"saves lie between step 0 and step 9 \(`steps`\), got \[10\]"),
+        ({"steps": 9, "save": range(10, 20)}, r"step 9 .* got \[10, 11, 12\] and 7 others"),
         ({"save": [-1]}, r"saves lie between step 0 .* got \[-1\]"),
         ({"clip": 0.0}, "clip must be positive, or None for no clipping, got 0.0"),
         ({"clip": -1.0}, "clip must be positive"),
