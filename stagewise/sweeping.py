@@ -123,6 +123,9 @@ def sweep(
 def worker_pool(workers: int) -> Iterator[concurrent.futures.Executor]:
     """Yield processes of one thread each; they end when this one is killed, and an error here does not wait for them.
 
+    In a process that is a worker itself it waits for what runs: its end would come before they are told theirs, and
+    both would wait for ever.
+
     It is an executor like any other: pass it to several sweeps, and the processes start once.
 
     Args:
@@ -134,7 +137,7 @@ def worker_pool(workers: int) -> Iterator[concurrent.futures.Executor]:
     try:
         yield pool
     except BaseException:
-        pool.shutdown(wait=False, cancel_futures=True)
+        pool.shutdown(wait=multiprocessing.parent_process() is not None, cancel_futures=True)
         raise
     pool.shutdown()
 
@@ -156,7 +159,8 @@ def _run(
             for future in done:
                 path, setting = futures[future]
                 if (reason := future.exception() or _not_plain(future.result())) is not None:
-                    failed.append(f"{dict(setting)}: {type(reason).__name__}: {reason}")
+                    shown = ", ".join(f"{name!r}: {value!r:.100}" for name, value in setting.items())
+                    failed.append(f"{{{shown}}}: {type(reason).__name__}: {reason}")
                     continue
                 record = {"function": _name(function), "setting": describe(setting), "result": dict(future.result())}
                 write_json(path, record)

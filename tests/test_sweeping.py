@@ -20,7 +20,7 @@ import pytest
 import torch
 
 from stagewise.recipe import Seeds
-from stagewise.sweeping import RunsFailed, grid, sweep
+from stagewise.sweeping import RunsFailed, grid, sweep, worker_pool
 
 ROOT = Path(__file__).parents[1]
 
@@ -82,6 +82,44 @@ def test_a_result_that_json_cannot_hold_loses_no_other(tmp_path: Path, threads: 
     with pytest.raises(RunsFailed, match=r"(?s)2 of 5 runs failed.*'x': [12].*named results that JSON can hold, got"):
         sweep(counted, grid(x=range(5)), tmp_path, threads, progress=False)
     assert len(list((tmp_path / "results").glob("*.json"))) == 3
+
+
+def begin(path: str) -> None:
+    """Leave a file, and work on for a while."""
+    Path(path).touch()
+    time.sleep(2)
+
+
+def fails_beside_another(path: str) -> dict[str, int]:
+    """Fail while a process of one's own works."""
+    with worker_pool(1) as pool:
+        pool.submit(begin, path)
+        while not Path(path).exists():
+            time.sleep(0.01)
+        raise ZeroDivisionError("beside another")
+
+
+ENDS = """
+from pathlib import Path
+from stagewise.sweeping import RunsFailed, sweep
+from tests.test_sweeping import fails_beside_another
+try:
+    sweep(fails_beside_another, [{{"path": {folder!r} + "/begun"}}], Path({folder!r}), workers=1, progress=False)
+except RunsFailed as failed:
+    print(failed)
+"""
+
+
+@pytest.mark.slow
+def test_a_run_that_fails_beside_processes_of_its_own_ends(tmp_path: Path) -> None:
+    code = [sys.executable, "-c", ENDS.format(folder=str(tmp_path))]
+    done = subprocess.run(code, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert "ZeroDivisionError: beside another" in done.stdout
+
+
+def test_a_run_that_failed_is_named_in_a_line(tmp_path: Path, threads: concurrent.futures.Executor) -> None:
+    with pytest.raises(RunsFailed, match=r"\{'x': \[0, 1, 2, .{90}, 'folder': 'here'\}: TypeError"):
+        sweep(counted, [{"x": [*range(999)], "folder": "here"}], tmp_path, threads, progress=False)
 
 
 def test_settings_may_come_one_after_the_other(tmp_path: Path, threads: concurrent.futures.Executor) -> None:
