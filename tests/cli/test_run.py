@@ -19,7 +19,7 @@ def call(*arguments: str) -> tuple[int, str]:
 def test_a_figure_that_there_is_none_of_is_named_with_those_that_there_are(tmp_path: Path) -> None:
     code, printed = call("run", "incremental", "--figure", "99", "--folder", str(tmp_path / "none"), "--quiet")
     assert code == 2
-    assert "there are recipes of the figures 1, 2, 3, 4L, 4R, 5, 6, 7, 8, 9, 11, 12" in printed
+    assert "there is no figure 99 here; there are 1, 2, 3, 4L, 4R, 5, 6, 7, 8, 9, 11, 12" in printed
     assert not (tmp_path / "none").exists()
 
 
