@@ -182,3 +182,12 @@ def test_a_mistyped_folder_is_named_as_one_too(tmp_path: Path) -> None:
     hub = {"endpoint": "http://127.0.0.1:9", "cache": tmp_path}
     with pytest.raises(ConnectionError, match="there is no folder runs/none here, and as a repository: "):
         open_series("runs/none", hub=hub)
+
+
+def test_models_by_their_steps_are_taken_in_the_order_of_the_steps() -> None:
+    states = {step: {"step": torch.tensor(step)} for step in (30, 0, 4)}
+    series = open_series(states, architecture=MODEL)
+    assert series.steps == (0, 4, 30)
+    assert [int(state["step"]) for _, state in series] == [0, 4, 30]
+    with pytest.raises(ValueError, match="ascend"):
+        open_series(list(states.items()), architecture=MODEL)
