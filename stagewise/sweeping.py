@@ -95,10 +95,11 @@ def sweep(
         RunsFailed: some failed; the others are finished and kept, and the message names those that failed.
     """
     settings = list(settings)
-    _check(function, settings)
+    identities = [_identity(function, setting) for setting in settings]
+    _check(settings, identities)
     if workers < 1:
         raise ValueError(f"a sweep needs at least one worker, got {workers}")
-    paths = [Path(folder) / results / f"{_identity(function, setting)}.json" for setting in settings]
+    paths = [Path(folder) / results / f"{identity}.json" for identity in identities]
     missing = [(path, setting) for path, setting in zip(paths, settings, strict=True) if not path.exists()]
     if not missing and progress:
         print(f"{Path(folder).name}: all {len(paths)} runs are there, nothing is run again", file=sys.stderr)
@@ -202,18 +203,18 @@ def _call(function: Callable[..., Mapping[str, Any]], setting: Mapping[str, Any]
     return function(**setting)
 
 
-def _check(function: Callable[..., object], settings: Sequence[Mapping[str, Any]]) -> None:
+def _check(settings: Sequence[Mapping[str, Any]], identities: Sequence[str]) -> None:
     if not settings:
         raise ValueError("a sweep needs at least one setting")
     names = {tuple(sorted(setting)) for setting in settings}
     if len(names) > 1:
         raise ValueError(f"all settings of a sweep have the same names; there are {', '.join(map(str, sorted(names)))}")
-    described = {_identity(function, setting): json.dumps(describe(setting)) for setting in settings}
-    counts = Counter(_identity(function, setting) for setting in settings)
-    if twice := [identity for identity, count in counts.items() if count > 1]:
+    identity, times = Counter(identities).most_common(1)[0]
+    if times > 1:
+        setting = json.dumps(describe(settings[identities.index(identity)]))
         raise ValueError(
-            f"the setting {described[twice[0]]} comes {counts[twice[0]]} times: give seeds to repeat a run; equal "
-            "numbers, as 1, 1.0 and True, are one"
+            f"the setting {setting} comes {times} times: give seeds to repeat a run; equal numbers, as 1, 1.0 and "
+            "True, are one"
         )
 
 

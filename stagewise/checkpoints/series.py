@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -161,14 +162,13 @@ def find(
     """
     if isinstance(source, str) and not Path(source).exists() and len(names := expanded(source)) > 1:
         return one_each(names, parse, hub)
-    ordered = not isinstance(source, Mapping)
     if isinstance(source, Mapping):
-        source = list(source.items())
+        source = sorted(((whole(step), model) for step, model in source.items()), key=itemgetter(0))
     if not isinstance(source, str | Path):
         places = [item for item in source if isinstance(item, str | Path)]
         if places and len(places) == len(source):
             return one_each(places, parse, hub)
-        given = in_memory([item for item in source if not isinstance(item, str | Path)], "models in memory", ordered)
+        given = in_memory([item for item in source if not isinstance(item, str | Path)], "models in memory")
         ends = [(entry.at.step, entry.digest()) for entry in (*given.entries[:1], *given.entries[-1:])]
         return dataclasses.replace(given, identity=f"{len(given.entries)} models {short_digest(ends)}")
     if isinstance(source, str) and not Path(source).exists() and re.fullmatch(REPOSITORY, source):

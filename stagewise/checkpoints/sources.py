@@ -4,7 +4,6 @@ import dataclasses
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -161,14 +160,9 @@ def _beside(path: Path) -> dict[str, Any] | None:
     return read_json(path) if path.exists() else None
 
 
-def in_memory(given: Sequence[tuple[int, Any]], name: str, ordered: bool = True) -> Source:
-    """Take (step, model) pairs: HookedTransformers, bridges, Hugging Face models, or just their weights by name.
-
-    They stay in their order where they are `ordered` by their author, as in a list; else they are taken by their steps.
-    """
+def in_memory(given: Sequence[tuple[int, Any]], name: str) -> Source:
+    """Take (step, model) pairs: HookedTransformers, bridges, Hugging Face models, or just their weights by name."""
     loads = [(whole(step), partial(_weights_of, model)) for step, model in given]
-    if not ordered:
-        loads.sort(key=itemgetter(0))
     entries = tuple(
         Entry(f"item {number}", Coordinates(step), load, partial(_hash, load))
         for number, (step, load) in enumerate(loads)

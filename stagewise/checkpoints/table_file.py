@@ -47,11 +47,8 @@ class TableFile:
             steps: the checkpoints; None for all.
             arrays: of `table.ARRAYS`, those to read too.
         """
-        columns, asked = [name for name in self.names if name not in ARRAYS or name in arrays], self._stretches
-        if names is not None:
-            asked = asked[asked["probe"].isin(names) | (asked["probe"] + "." + asked["quantity"]).isin(names)]
-        if steps is not None:
-            asked = asked[asked["step"].isin(steps)]
+        columns = [name for name in self.names if name not in ARRAYS or name in arrays]
+        asked = chosen(self._stretches, names, steps)
         with self._open() as file:
             groups = [
                 _rows(file.read_row_group(number, columns, use_threads=False), stretches)
@@ -96,6 +93,13 @@ class TableFile:
         pa.default_memory_pool().release_unused()  # it would keep what it took for the row groups
         frame.attrs = (self._schema.pandas_metadata or {}).get("attributes", {})
         return frame
+
+
+def chosen(rows: pd.DataFrame, names: Collection[str] | None, steps: Collection[int] | None) -> pd.DataFrame:
+    """Return the rows of a frame with a table's keys that `TableFile.read` would, by the same names and steps."""
+    if names is not None:
+        rows = rows[rows["probe"].isin(names) | (rows["probe"] + "." + rows["quantity"]).isin(names)]
+    return rows if steps is None else rows[rows["step"].isin(steps)]
 
 
 def _starts(group: pa.Table) -> np.ndarray:

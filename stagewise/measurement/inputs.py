@@ -50,8 +50,9 @@ def checked_readings(probe: AbstractProbe, given: Any, sequences: int) -> list[R
     Raises:
         ValueError: it is no list of readings, or a reading is of another number of sequences.
     """
-    name, readings = type(probe).__name__, list(given) if isinstance(given, Iterable) else []
-    if not isinstance(given, Iterable) or not all(isinstance(each, Reading) for each in readings):
+    name = type(probe).__name__
+    readings: list[Any] = list(given) if isinstance(given, Iterable) else [None]
+    if not all(isinstance(each, Reading) for each in readings):
         raise ValueError(f"{name}.read returns a list of readings, got {type(given).__name__}")
     for each in readings:
         if each.per_sequence and len(each.values) != sequences:

@@ -24,7 +24,7 @@ from stagewise.checkpoints.run_folder import (
     table_file,
     write,
 )
-from stagewise.checkpoints.table_file import TableFile
+from stagewise.checkpoints.table_file import TableFile, chosen
 from stagewise.detection.frames import families
 from stagewise.detection.home import LOSSES, Home, home_of_run
 from stagewise.detection.lineage import Lineage, lineage_of
@@ -75,8 +75,7 @@ class Measured(NamedTuple):
         whole = self.table if self.whole is None else self.whole
         if isinstance(whole, TableFile):
             return self._replace(table=whole.read(names, steps, arrays), whole=whole)
-        rows = whole["probe"].isin(names) | (whole["probe"] + "." + whole["quantity"]).isin(names)
-        return self._replace(table=whole[rows if steps is None else rows & whole["step"].isin(steps)], whole=whole)
+        return self._replace(table=chosen(whole, names, steps), whole=whole)
 
     @property
     def home(self) -> Home | None:
