@@ -29,15 +29,14 @@ PROBE = b"\0" * 2**16
 
 
 def write(path: Path, save: Callable[[Path], object]) -> Path:
-    """Write a file under a temporary name of its own, sync it, list its checksum and rename it.
+    """Write a file in a temporary folder of its own, sync it, list its checksum and move it to its place.
 
-    The file is complete, or as it was before. The temporary one is opened exclusively: no link is followed.
+    The file is complete, or as it was before. No link is followed, and its mode is what the process's umask leaves.
 
     Raises:
         OSError: it could not be written; the message says whether the disk is full or the folder read-only.
     """
     with _in_its_place(path) as partial:
-        os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666))
         save(partial)
         _settle(partial, path)
     return path
@@ -66,25 +65,42 @@ def write_folder(path: Path, save: Callable[[Path], object]) -> Path:
 
 
 @contextlib.contextmanager
-def _in_its_place(path: Path) -> Iterator[Path]:
-    """Give a temporary name and rename what was written under it; after any error remove it, and say the reason."""
-    partial = _partial(path)
+def scratch(path: Path) -> Iterator[Path]:
+    """Give a temporary folder beside a path, for what will have its name; it goes at the end.
+
+    Whatever libraries write there beside a file goes with it (safetensors has temporary files of its own). What killed
+    processes of this machine left of that name is removed first.
+    """
+    folder = _partial(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _remove_leftovers(path)
+    folder.mkdir()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _remove_leftovers(path)
-        yield partial
-        os.replace(partial, path)
-    except BaseException as reason:
-        explained = _explained(reason, path, partial / "probe" if partial.is_dir() else partial)
+        yield folder
+    finally:
         with contextlib.suppress(OSError):
-            _remove(partial)
-        if explained is not None:
-            raise explained from reason
-        raise
+            _remove(folder)
+
+
+@contextlib.contextmanager
+def _in_its_place(path: Path) -> Iterator[Path]:
+    """Give a temporary place and move what was written there; after any error remove it, and say the reason."""
+    with contextlib.ExitStack() as stack:
+        place = None
+        try:
+            place = stack.enter_context(scratch(path)) / path.name
+            yield place
+            os.replace(place, path)
+        except BaseException as reason:
+            explained = _explained(reason, path, place)
+            if explained is not None:
+                raise explained from reason
+            raise
 
 
 def _settle(written: Path, path: Path) -> None:
-    """Sync a written file, and list its checksum under the path that it will have."""
+    """Give a written file the mode of a new one, sync it, and list its checksum under the path that it will have."""
+    written.chmod(written.parent.stat().st_mode & 0o666)  # safetensors closes its files to everybody else
     with open(written, "rb+") as file:
         os.fsync(file.fileno())
     checksums.record(path, file_sha256(written))
@@ -123,7 +139,7 @@ def _is_running(process: int) -> bool:
     return True
 
 
-def _explained(reason: BaseException, path: Path, partial: Path) -> OSError | None:
+def _explained(reason: BaseException, path: Path, place: Path | None) -> OSError | None:
     """Return the error that says what the system refused, None where the reason is another."""
     if not isinstance(reason, Exception):
         return None
@@ -131,7 +147,7 @@ def _explained(reason: BaseException, path: Path, partial: Path) -> OSError | No
         code = reason.errno
     else:  # libraries in Rust write the system's number into the text
         named = re.search(r"\(os error (\d+)\)", str(reason))
-        code = int(named[1]) if named else _refusal(partial)
+        code = int(named[1]) if named else _refusal(place)
     if code in FULL or os.strerror(errno.ENOSPC) in str(reason):
         what = "the disk is full" if code != errno.EFBIG else "the system allows no larger file"
         return OSError(
@@ -146,13 +162,15 @@ def _explained(reason: BaseException, path: Path, partial: Path) -> OSError | No
     return None
 
 
-def _refusal(partial: Path) -> int | None:
+def _refusal(place: Path | None) -> int | None:
     """Return why the system takes no more of a file, None if it does: libraries hide the reason in errors of their own.
 
     safetensors has the system's message in its own error; torch's writer loses it.
     """
+    if place is None:
+        return None
     try:
-        with open(partial, "ab") as file:
+        with open(place / "probe" if place.is_dir() else place, "ab") as file:
             file.write(PROBE)
             file.flush()
             os.fsync(file.fileno())

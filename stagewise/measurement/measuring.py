@@ -5,7 +5,6 @@ import contextlib
 import dataclasses
 import pickle
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Generator, Iterator, Mapping
@@ -22,6 +21,7 @@ from stagewise import models
 from stagewise.checkpoints.digest import short_digest
 from stagewise.checkpoints.run_folder import write
 from stagewise.checkpoints.series import CheckpointSeries, State
+from stagewise.checkpoints.writing import scratch
 from stagewise.measurement.checkpoint import Checkpoint, Plan, readings
 from stagewise.measurement.forecast import Cost, forecast
 from stagewise.measurement.inputs import unmeasured
@@ -30,6 +30,9 @@ from stagewise.models import Model
 from stagewise.sweeping import worker_pool
 from stagewise.table import Columns, tidy
 from stagewise.task import Batch
+
+MEASUREMENT = "measurement.pickle"
+"""What several processes measure, while they do."""
 
 
 class Part(NamedTuple):
@@ -168,9 +171,9 @@ def _parts(
         return
     with contextlib.ExitStack() as stack:
         pool = executor or stack.enter_context(worker_pool(workers))
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=_existing(measurement.folder))))
-        (folder / "measurement.pickle").write_bytes(_pickled(measurement))
-        futures = [pool.submit(_measure_in_worker, folder / "measurement.pickle", step) for step in steps]
+        path = stack.enter_context(scratch(measurement.folder / MEASUREMENT)) / MEASUREMENT
+        path.write_bytes(_pickled(measurement))
+        futures = [pool.submit(_measure_in_worker, path, step) for step in steps]
         try:
             yield (future.result() for future in futures)
         finally:
@@ -191,11 +194,6 @@ def _read_ahead(measurement: Measurement) -> Generator[Weights]:
             ahead = reader.submit(measurement.read, following)
             yield weights
         yield ahead.result()
-
-
-def _existing(folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
 
 
 def _pickled(measurement: Measurement) -> bytes:

@@ -1,6 +1,7 @@
 """Files are whole or not there, no link is followed, and one process at a time holds a folder."""
 
 import errno
+import functools
 import json
 import os
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from stagewise.checkpoints import writing
 from stagewise.checkpoints.checksums import LIST, is_intact, listed
@@ -84,10 +86,9 @@ def test_json_comes_back(tmp_path: Path) -> None:
 def test_a_planted_link_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "secret").write_text("untouched")
     monkeypatch.setattr("secrets.token_hex", lambda _: "guessed")
-    write(tmp_path / "file", lambda partial: (tmp_path / "name").write_text(partial.name))
-    (tmp_path / (tmp_path / "name").read_text()).symlink_to(tmp_path / "secret")
+    writing._partial(tmp_path / "file").symlink_to(tmp_path)
     with pytest.raises(FileExistsError):
-        write(tmp_path / "file", lambda partial: partial.write_text("overwritten"))
+        write(tmp_path / "file", lambda partial: partial.with_name("secret").write_text("overwritten"))
     assert (tmp_path / "secret").read_text() == "untouched"
 
 
@@ -103,17 +104,42 @@ def test_a_link_in_the_place_of_a_file_is_replaced_and_not_followed(tmp_path: Pa
     assert (tmp_path / "secret").read_text() == "untouched"
 
 
+def of_process(path: Path, process: int) -> Path:
+    """Return a folder as a process that writes this path has it."""
+    name = writing._partial(path).name.replace(f"-{os.getpid()}-", f"-{process}-")
+    (path.with_name(name) / "deeper").mkdir(parents=True)
+    return path.with_name(name)
+
+
 def test_what_a_killed_process_left_is_removed_and_what_a_living_one_writes_is_not(tmp_path: Path) -> None:
-    names: list[str] = []
-    write(tmp_path / "file", lambda partial: names.append(partial.name) or partial.write_text(""))  # type: ignore[func-returns-value]
-    mine = tmp_path / names[0]
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    left = tmp_path / names[0].replace(str(os.getpid()), str(ended.pid))
-    mine.touch()
-    left.touch()
+    mine, left = (of_process(tmp_path / "file", process) for process in (os.getpid(), ended.pid))
     write(tmp_path / "file", lambda partial: partial.write_text(""))
     assert (mine.exists(), left.exists()) == (True, False)
+
+
+def test_what_a_library_leaves_beside_its_file_goes_too(tmp_path: Path) -> None:
+    def save(partial: Path) -> None:
+        partial.with_name(".tmp-of-a-library").write_text("left")
+        partial.write_text("whole")
+
+    write(tmp_path / "file", save)
+    assert sorted(file.name for file in tmp_path.iterdir()) == [LIST, "file"]
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o002, 0o077])
+def test_a_written_file_is_as_open_as_any_other(umask: int, tmp_path: Path) -> None:
+    before = os.umask(umask)
+    try:
+        save = functools.partial(save_file, {"weights": torch.zeros(2)})
+        paths = [
+            write(tmp_path / "file", save),
+            write_folder(tmp_path / "new", lambda new: save(new / "file")) / "file",
+        ]
+    finally:
+        os.umask(before)
+    assert [path.stat().st_mode & 0o777 for path in paths] == [0o666 & ~umask] * 2
 
 
 def test_a_second_writer_hears_who_is_first(tmp_path: Path) -> None:
@@ -149,7 +175,6 @@ def test_a_new_folder_in_which_nothing_was_written_is_not_left(tmp_path: Path) -
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
 def test_a_disk_that_is_full_is_called_so_whatever_a_library_says(tmp_path: Path) -> None:
     def save(partial: Path) -> None:
-        partial.unlink()
         partial.symlink_to("/dev/full")
         torch.save({"weights": torch.zeros(10**5)}, partial)
 
@@ -203,9 +228,6 @@ def test_a_link_in_the_place_of_a_folder_is_replaced_and_not_followed(tmp_path: 
 def test_a_folder_that_a_killed_process_left_is_removed(tmp_path: Path) -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    left = writing._partial(tmp_path / "new")
-    left = left.with_name(left.name.replace(f"-{os.getpid()}-", f"-{ended.pid}-"))
-    left.mkdir()
-    (left / "file").write_text("half")
+    of_process(tmp_path / "new", ended.pid)
     write_folder(tmp_path / "new", lambda partial: (partial / "file").write_text("whole"))
     assert [file.name for file in tmp_path.iterdir()] == ["new"]

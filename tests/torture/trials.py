@@ -143,7 +143,8 @@ def ended(run: Callable[[], None], before: Callable[[], None] = lambda: None) ->
 def contents(folder: Path) -> dict[str, bytes]:
     """Return what a run folder holds, but for what need not be the same."""
     files = (path for path in folder.rglob("*") if path.is_file() and path.name not in UNSTABLE)
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files if path.suffix != ".partial"}
+    named = {path.relative_to(folder).as_posix(): path for path in files}
+    return {name: path.read_bytes() for name, path in named.items() if ".partial/" not in name}
 
 
 def differing(folder: Path, reference: dict[str, bytes]) -> list[str]:
