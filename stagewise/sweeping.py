@@ -71,7 +71,8 @@ def sweep(
     """Call `function(**setting)` for every setting and return a row a setting: its values, then the results.
 
     Each result is written to the folder atomically when its run ends; a sweep that was killed runs only what is
-    missing. A setting may hold anything that run.json may: numbers, tuples, or a `Recipe`.
+    missing. A setting may hold anything that run.json may: numbers, tuples, or a `Recipe`. A result that is named like
+    a setting is in the column `NAME_result`.
 
     Args:
         function: from a setting's values to named results that JSON can hold. It must be at the top of a module, so
@@ -117,20 +118,18 @@ def sweep(
             with worker_pool(min(workers, len(missing))) as pool:
                 _run(function, missing, pool, bar, cost)
     records = [read_json(path, "delete it: the same call does this run again") for path in paths]
-    return pd.DataFrame([{**setting, **each["result"]} for setting, each in zip(settings, records, strict=True)])
+    found = pd.DataFrame([each["result"] for each in records])
+    return pd.DataFrame(settings).merge(found, left_index=True, right_index=True, suffixes=("", "_result"))
 
 
 @contextlib.contextmanager
 def worker_pool(workers: int) -> Iterator[concurrent.futures.Executor]:
-    """Yield processes of one thread each; they end when this one is killed, and an error here does not wait for them.
+    """Yield so many processes of one thread each; they end when this one is killed, and an error here does not wait for them.
 
     In a process that is a worker itself it waits for what runs: its end would come before they are told theirs, and
     both would wait for ever.
 
     It is an executor like any other: pass it to several sweeps, and the processes start once.
-
-    Args:
-        workers: how many.
     """
     from stagewise.models.process import start_method  # its room imports torch
 

@@ -84,6 +84,18 @@ def test_a_result_that_json_cannot_hold_loses_no_other(tmp_path: Path, threads: 
     assert len(list((tmp_path / "results").glob("*.json"))) == 3
 
 
+def halved(x: int) -> dict[str, Any]:
+    """Return a result that is named like the setting."""
+    return {"x": x / 2, "y": [x]}
+
+
+def test_a_result_named_like_a_setting_is_beside_it(
+    tmp_path: Path, threads: concurrent.futures.Executor
+) -> None:
+    table = sweep(halved, grid(x=[1, 2]), tmp_path, threads, progress=False)
+    assert table.to_dict("list") == {"x": [1, 2], "x_result": [0.5, 1.0], "y": [[1], [2]]}
+
+
 def begin(path: str) -> None:
     """Leave a file, and work on for a while."""
     Path(path).touch()

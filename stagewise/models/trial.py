@@ -122,6 +122,8 @@ def _mlps_are_left_out(model: Model, tokens: Tensor) -> bool:
 
 def _contexts_do_what_they_say(model: Model, tokens: Tensor) -> bool:
     """Try restricted contexts; return whether their effect could be seen."""
+    if getattr(model.cfg, "attention_dir", "causal") != "causal":
+        raise _refusal(model, RestrictContext, "its queries attend to later positions, which have no last c among them")
     pattern, values = "blocks.0.attn.hook_pattern", "blocks.0.attn.hook_v"
     edit = (RestrictContext(tokens.shape[1]),)
     outputs, clean = clean_pass(model, tokens, {*hooks_for(model, edit), pattern, values}, regression=True)

@@ -143,6 +143,13 @@ def test_a_context_of_another_length_is_found_out(
         models.check_edits(one.built, [RestrictContext], one.tokens)
 
 
+def test_a_model_that_reads_both_ways_has_no_last_positions() -> None:
+    config = {"n_layers": 1, "n_heads": 2, "d_model": 8, "d_head": 4, "n_ctx": 6, "d_vocab": 5, "attn_only": True}
+    built = models.build(Architecture({**config, "attention_dir": "bidirectional"}))
+    with pytest.raises(ValueError, match=r"RestrictContext does not do .*: its queries attend to later positions"):
+        models.check_edits(built, [RestrictContext], torch.zeros(1, 6, dtype=torch.int64))
+
+
 def test_a_sink_whose_mass_a_context_would_drop_stays() -> None:
     """Half of all attention goes into a sink: the context of all positions must change nothing."""
     pattern = torch.rand(2, 3, 5, 5).tril().softmax(-1).tril()
