@@ -124,7 +124,7 @@ def sweep(
 
 @contextlib.contextmanager
 def worker_pool(workers: int) -> Iterator[concurrent.futures.Executor]:
-    """Yield so many processes of one thread each; they end when this one is killed, and an error here does not wait for them.
+    """Yield so many processes of one thread each; they end when this one is killed, and no error waits for them.
 
     In a process that is a worker itself it waits for what runs: its end would come before they are told theirs, and
     both would wait for ever.

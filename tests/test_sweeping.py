@@ -89,9 +89,7 @@ def halved(x: int) -> dict[str, Any]:
     return {"x": x / 2, "y": [x]}
 
 
-def test_a_result_named_like_a_setting_is_beside_it(
-    tmp_path: Path, threads: concurrent.futures.Executor
-) -> None:
+def test_a_result_named_like_a_setting_is_beside_it(tmp_path: Path, threads: concurrent.futures.Executor) -> None:
     table = sweep(halved, grid(x=[1, 2]), tmp_path, threads, progress=False)
     assert table.to_dict("list") == {"x": [1, 2], "x_result": [0.5, 1.0], "y": [[1], [2]]}
 
