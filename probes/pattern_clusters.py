@@ -11,6 +11,9 @@ import torch
 from stagewise.loss import mean_scored
 from stagewise.probe import AbstractPatternProbe, Quantity, Reading, View
 
+SILHOUETTE_MEMORY = 4
+"""Megabytes of distances that are held at a time."""
+
 SILHOUETTE_FLOOR = 0.25
 """Below it there is no substantial structure: Kaufman and Rousseeuw (1990), Finding Groups in Data, table 4."""
 
@@ -85,6 +88,7 @@ class PatternClusters(AbstractPatternProbe):
 
 def _cluster(points: np.ndarray, max_clusters: int) -> tuple[np.ndarray, dict[int, float]]:
     """Return each point's cluster, numbered by first appearance, and the silhouette of each number tried."""
+    from sklearn import config_context
     from sklearn.cluster import KMeans
     from sklearn.metrics import silhouette_score
 
@@ -94,9 +98,11 @@ def _cluster(points: np.ndarray, max_clusters: int) -> tuple[np.ndarray, dict[in
         for k in range(2, min(max_clusters, distinct, len(points) - 1) + 1)
     }
     sample = min(len(points), SILHOUETTE_SAMPLE)
-    silhouettes = {
-        k: float(silhouette_score(points, labels, sample_size=sample, random_state=0)) for k, labels in tried.items()
-    }
+    with config_context(working_memory=SILHOUETTE_MEMORY):
+        silhouettes = {
+            k: float(silhouette_score(points, labels, sample_size=sample, random_state=0))
+            for k, labels in tried.items()
+        }
     best = max(silhouettes, key=silhouettes.__getitem__, default=1)
     if silhouettes.get(best, 0.0) < SILHOUETTE_FLOOR:
         return np.zeros(len(points), dtype=int), silhouettes

@@ -47,10 +47,14 @@ class Sketch(NamedTuple):
 
 def sketched(state: Mapping[str, Tensor]) -> dict[str, Sketch]:
     """Return the sketch of each weight. Equal weights have equal sketches, in any run of the program."""
-    return {name: _sketch(weight.detach()) for name, weight in state.items()}
+    # One block for all: many small ones that are kept among large ones that are not would scatter the heap.
+    block = np.empty((len(state), NUMBERS), dtype=np.float32)
+    return {
+        name: _sketch(weight.detach(), numbers) for (name, weight), numbers in zip(state.items(), block, strict=True)
+    }
 
 
-def _sketch(weight: Tensor) -> Sketch:
+def _sketch(weight: Tensor, numbers: np.ndarray) -> Sketch:
     real = torch.view_as_real(weight) if weight.is_complex() else weight
     flat = real.to("cpu", torch.float32).reshape(-1).contiguous()
     sample = flat[:: max(1, len(flat) // SAMPLE)]
@@ -59,8 +63,10 @@ def _sketch(weight: Tensor) -> Sketch:
     norm = float(torch.linalg.vector_norm(flat))
     if not math.isfinite(norm):  # an entry is not, or the squares of large ones are too large
         norm = float(torch.linalg.vector_norm(flat.double()))
+    kept = numbers[: len(flat)]
+    kept[:] = project(flat)
     return Sketch(
-        project(flat),
+        kept,
         norm,
         len(flat),
         len(flat) - int(torch.count_nonzero(flat)),

@@ -27,6 +27,9 @@ class TableFile:
 
     path: Path
 
+    def __len__(self) -> int:
+        return int(pq.read_metadata(self.path).num_rows)
+
     @property
     def names(self) -> list[str]:
         """Its columns."""

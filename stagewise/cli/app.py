@@ -124,7 +124,7 @@ def measure(
     """Run the default probes, and further ones, on every checkpoint of a run folder or any source; write the table."""
     with reported_errors():
         one_thread()
-        from stagewise.checkpoints.run_folder import RUN, TABLE, read_table
+        from stagewise.checkpoints.run_folder import RUN, TABLE, table_file
 
         how = measuring(probe, only, without, workers, memory, quiet)
         if not (text or tokens) and (folder := Path(source)).joinpath(RUN).exists():
@@ -138,11 +138,11 @@ def measure(
 
             series, task = _opened(source, architecture, own_task, (tokens, relation or (), text, tokenizer))
             folder = out or folder_of(series)
-            faults, _ = measured(series, folder, task=task, **how)
+            faults = measured(series, folder, task=task, **how)[0]
             if (home := home_in(folder)) is not None:
                 print(home)
             print(faults)
-        print(f"{len(read_table(folder))} rows: {folder / TABLE}")
+        print(f"{len(table_file(folder))} rows: {folder / TABLE}")
 
 
 @app.command()

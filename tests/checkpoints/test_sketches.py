@@ -79,3 +79,9 @@ def test_any_type_has_a_sketch(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("shape", [(), (0,), (0, 0), (1,)])
 def test_an_empty_weight_and_a_number_have_a_sketch(shape: tuple[int, ...]) -> None:
     assert sketched({"w": torch.ones(shape)})["w"].size == math.prod(shape)
+
+
+def test_what_is_kept_of_a_checkpoint_lies_together() -> None:
+    kept = sketched({"weight": torch.randn(300, 20), "bias": torch.randn(7)})
+    assert [len(one.numbers) for one in kept.values()] == [NUMBERS, 7]
+    assert len({id(one.numbers.base) for one in kept.values()}) == 1

@@ -63,6 +63,10 @@ def test_a_part_is_what_pandas_would_choose(names: list[str] | None, steps: list
     assert set(part) == present - set(ARRAYS)
 
 
+def test_its_length_is_its_rows(file: TableFile) -> None:
+    assert len(file) == len(file.read()) == sum(len(rows(step)) for step in (0, 5, 10))
+
+
 def test_arrays_are_read_where_they_are_asked_for(file: TableFile) -> None:
     maps = file.read(["Maps"], [5], ["map"])
     assert maps_in(maps).tolist() == [[[5, 5], [5, 5]], [[6, 6], [6, 6]]]
