@@ -100,7 +100,8 @@ def _in_its_place(path: Path) -> Iterator[Path]:
 
 def _settle(written: Path, path: Path) -> None:
     """Give a written file the mode of a new one, sync it, and list its checksum under the path that it will have."""
-    written.chmod(written.parent.stat().st_mode & 0o666)  # safetensors closes its files to everybody else
+    with contextlib.suppress(OSError):  # of a file system without modes
+        written.chmod(written.parent.stat().st_mode & 0o666)  # safetensors closes its files to everybody else
     with open(written, "rb+") as file:
         os.fsync(file.fileno())
     checksums.record(path, file_sha256(written))

@@ -138,7 +138,7 @@ def measure(
 
             series, task = _opened(source, architecture, own_task, (tokens, relation or (), text, tokenizer))
             folder = out or folder_of(series)
-            faults = measured(series, folder, task=task, **how)[0]
+            faults = measured(series, folder, task=task, **how)[0]  # and not its table, which would be kept
             if (home := home_in(folder)) is not None:
                 print(home)
             print(faults)

@@ -142,6 +142,14 @@ def test_a_written_file_is_as_open_as_any_other(umask: int, tmp_path: Path) -> N
     assert [path.stat().st_mode & 0o777 for path in paths] == [0o666 & ~umask] * 2
 
 
+def test_a_file_system_without_modes_is_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(path: Path, mode: int) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(path))
+
+    monkeypatch.setattr(Path, "chmod", refused)
+    assert write(tmp_path / "file", lambda partial: partial.write_text("whole")).read_text() == "whole"
+
+
 def test_a_second_writer_hears_who_is_first(tmp_path: Path) -> None:
     with held(tmp_path / "run", "trains"):
         with (
