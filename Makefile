@@ -18,7 +18,7 @@ MODEL_TESTS := tests/models tests/measurement $(addprefix tests/probes/test_, \
 
 .PHONY: demo test test-tl4 slow bench torture calibrate check format docs
 demo: $(READY)
-	$(BIN)/stagewise run markov
+	$(BIN)/stagewise run markov --workers 2
 
 test: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(CHECKS)

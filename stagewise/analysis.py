@@ -28,6 +28,7 @@ from stagewise.measurement.provenance import analysis_record, provenance
 from stagewise.probe import AbstractProbe
 from stagewise.probes.default_probes import Probes as Probes
 from stagewise.probes.default_probes import chosen_probes
+from stagewise.processes import readers
 from stagewise.recipe import Recipe
 from stagewise.reporting.example import write_example
 from stagewise.reporting.measured import write_batch
@@ -87,9 +88,10 @@ def run(
         device, progress = resources.get("device", "cpu"), resources.get("progress", True)
         series = train(recipe, folder, progress=progress, device=device, dtype=dtype)
     table = measure_run(recipe, folder, probes=probes, extra_probes=extra_probes, **resources)
-    stages = stages_of(table, folder=folder)
-    write_example(folder, series, stages, recipe.task, device=device)
-    return Analysis(series, None, table, stages, report(folder))
+    with readers(resources.get("workers", 1), len(table)) as pool:
+        stages = stages_of(table, folder=folder, executor=pool)
+        write_example(folder, series, stages, recipe.task, device=device)
+        return Analysis(series, None, table, stages, report(folder, executor=pool))
 
 
 def measure_run(
@@ -184,9 +186,11 @@ def analyse(
     task = own_task(series, tokens, relations, choices.pop("text", None), choices.pop("tokenizer", None))
     choices["task"] = task or choices.get("task")
     faults, table = measured(series, folder, **cast(Measured, choices))
-    home, stages = home_of_run(run_folder.read_record(folder), table), stages_of(table, folder=folder)
-    write_example(folder, series, stages, choices["task"], choices.get("batch"), choices.get("device", "cpu"))
-    return Analysis(series, faults, table, stages, report(folder), home)
+    home = home_of_run(run_folder.read_record(folder), table)
+    with readers(choices.get("workers", 1), len(table)) as pool:
+        stages = stages_of(table, folder=folder, executor=pool)
+        write_example(folder, series, stages, choices["task"], choices.get("batch"), choices.get("device", "cpu"))
+        return Analysis(series, faults, table, stages, report(folder, executor=pool), home)
 
 
 def _analyse_seeds(seeds: Sequence[CheckpointSeries], folder: str | Path | None, choices: Choices) -> SeedReport:

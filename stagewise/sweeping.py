@@ -1,18 +1,14 @@
 """Sweeps: one function over many settings, in parallel processes, resumable, a result file a setting."""
 
 import concurrent.futures
-import contextlib
 import itertools
 import json
-import multiprocessing
-import multiprocessing.connection
 import os
 import platform
 import sys
-import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -22,6 +18,7 @@ from tqdm.auto import tqdm
 from stagewise.checkpoints.digest import short_digest
 from stagewise.checkpoints.json_files import read_json
 from stagewise.checkpoints.run_folder import write_json
+from stagewise.processes import take_one_thread, worker_pool
 from stagewise.recipe import describe
 
 WORKERS = 2
@@ -79,11 +76,12 @@ def sweep(
             that another process finds it, and is part of a result's identity by its name.
         settings: keyword arguments, the same names in each.
         folder: holds the folder of the results.
-        executor: anything with the `concurrent.futures` interface, which its owner shuts down: a `worker_pool` that
-            several sweeps share, threads, or a cluster's: `distributed.Client(...).get_executor()`, whose runs on a
-            lost worker begin again on another, or a `submitit.AutoExecutor`. Function, values and results are pickled
-            for another process or machine, where torch takes one thread unless OMP_NUM_THREADS says otherwise;
-            results are written here. None takes `workers` processes of one thread each.
+        executor: anything with the `concurrent.futures` interface, which its owner shuts down: a
+            `processes.worker_pool` that several sweeps share, threads, or a cluster's:
+            `distributed.Client(...).get_executor()`, whose runs on a lost worker begin again on another, or a
+            `submitit.AutoExecutor`. Function, values and results are pickled for another process or machine, where
+            torch takes one thread unless OMP_NUM_THREADS says otherwise; results are written here. None takes
+            `workers` processes of one thread each.
         workers: how many processes, where no executor is given.
         cost: about how long a setting's run takes, in any unit; the time left is estimated from it.
         results: the name of their folder. Where run folders lie beside it, one with a leading dot is none of a shell's
@@ -120,26 +118,6 @@ def sweep(
     records = [read_json(path, "delete it: the same call does this run again") for path in paths]
     found = pd.DataFrame([each["result"] for each in records])
     return pd.DataFrame(settings).merge(found, left_index=True, right_index=True, suffixes=("", "_result"))
-
-
-@contextlib.contextmanager
-def worker_pool(workers: int) -> Iterator[concurrent.futures.Executor]:
-    """Yield so many processes of one thread each; they end when this one is killed, and no error waits for them.
-
-    In a process that is a worker itself it waits for what runs: its end would come before they are told theirs, and
-    both would wait for ever.
-
-    It is an executor like any other: pass it to several sweeps, and the processes start once.
-    """
-    from stagewise.models.process import start_method  # its room imports torch
-
-    pool = concurrent.futures.ProcessPoolExecutor(workers, start_method(), _start_worker, (dict(os.environ),))
-    try:
-        yield pool
-    except BaseException:
-        pool.shutdown(wait=multiprocessing.parent_process() is not None, cancel_futures=True)
-        raise
-    pool.shutdown()
 
 
 def _run(
@@ -198,7 +176,7 @@ def _finished(waiting: set[Any]) -> set[Any]:
 def _call(function: Callable[..., Mapping[str, Any]], setting: Mapping[str, Any], home: tuple[str, int]) -> Any:
     """Call the function, in another process than the sweep's own with one thread."""
     if (platform.node(), os.getpid()) != home and "OMP_NUM_THREADS" not in os.environ:
-        _take_one_thread()
+        take_one_thread()
     return function(**setting)
 
 
@@ -226,23 +204,3 @@ def _name(function: Callable[..., object]) -> str:
     if name.endswith("<lambda>"):
         raise ValueError(f"the function of a sweep has a name, by which its results are found again; got {function!r}")
     return f"{function.__module__}.{name}"
-
-
-def _start_worker(environment: Mapping[str, str]) -> None:
-    os.environ.update(environment)  # which may have changed since the server started that workers are copies of
-    _take_one_thread()
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _take_one_thread() -> None:
-    from stagewise.models.process import one_thread  # imports torch
-
-    one_thread()
-
-
-def _end_with_parent() -> None:
-    # A worker whose sweep was killed would otherwise continue to write into a run that the next sweep resumes.
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        multiprocessing.connection.wait([parent.sentinel])
-        os._exit(1)

@@ -148,7 +148,7 @@ def test_a_checkpoint_that_does_not_fit_stops_it_and_names_the_step(folder: Path
 def test_the_default_probes_run_on_a_native_run_too(
     small_run: CheckpointSeries, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stagewise.analysis.report", lambda folder: folder / "report.html")
+    monkeypatch.setattr("stagewise.analysis.report", lambda folder, **_: folder / "report.html")
     analysis = stagewise.analyse(small_run, tmp_path, progress=False)
     assert analysis.table["step"].drop_duplicates().tolist() == list(small_run.steps)
 

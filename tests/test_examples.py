@@ -40,7 +40,7 @@ def test_the_markov_examples_draw_their_figures_of_one_run(tmp_path: Path, monke
     for name in ("overview", "restricted_context"):
         figure = example(name)(tmp_path / "run", steps=6, batch_size=8, save=(0, 2, 4, 6))
         assert figure.read_bytes().startswith(b"\x89PNG")
-        monkeypatch.setattr("stagewise.analysis.report", lambda folder: folder / "report.html")  # once is enough
+        monkeypatch.setattr("stagewise.analysis.report", lambda folder, **_: folder / "report.html")  # once is enough
 
 
 @pytest.mark.slow  # five to nine small runs; tests/experiments/test_intervening.py has the smaller form
@@ -83,7 +83,9 @@ def test_a_model_under_transformers_trainer_gets_its_report(tmp_path: Path) -> N
 def test_the_share_of_windows_that_repeat_is_drawn(
     tmp_path: Path, letters: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stagewise.analysis.report", lambda folder: folder / "report.html")  # drawn by `stagewise run`
+    monkeypatch.setattr(
+        "stagewise.analysis.report", lambda folder, **_: folder / "report.html"
+    )  # drawn by `stagewise run`
     sizes = {"data": letters, "tokenizer": "plain", "vocab_size": None, "length": 16, "steps": 6}
     figure = example("wikitext")(tmp_path, shares=(0.0, 0.5), **sizes)
     assert figure.read_bytes().startswith(b"\x89PNG")

@@ -12,6 +12,7 @@ LAYERS: tuple[set[str], ...] = (
     {"architecture", "attention", "fields", "init", "intervention", "loss", "plan", "probe", "recipe", "task"},
     {"models"},
     {"checkpoints"},
+    {"processes"},
     {"sweeping"},
     {"training"},
     {"theory", "tasks", "probes"},

@@ -114,7 +114,7 @@ def hub(
 def few_probes(monkeypatch: pytest.MonkeyPatch) -> None:
     """What takes the default probes takes two, and reports of one run are left out; the slow suite has all of it."""
     monkeypatch.setattr("stagewise.probes.default_probes.default_probes", lambda *known: [Loss(), AttentionTo()])
-    monkeypatch.setattr("stagewise.analysis.report", lambda folder: folder / "report.html")
+    monkeypatch.setattr("stagewise.analysis.report", lambda folder, **_: folder / "report.html")
 
 
 def trainer() -> Any:

@@ -19,8 +19,9 @@ import numpy as np
 import pytest
 import torch
 
+from stagewise.processes import worker_pool
 from stagewise.recipe import Seeds
-from stagewise.sweeping import RunsFailed, grid, sweep, worker_pool
+from stagewise.sweeping import RunsFailed, grid, sweep
 
 ROOT = Path(__file__).parents[1]
 

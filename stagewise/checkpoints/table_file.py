@@ -15,6 +15,9 @@ from stagewise.table import ARRAYS, KEYS, check_columns, conformed
 PLACE = ["group", "start", "stop"]
 """Where rows lie in a file: their row group, the first of them in it, and the first behind them."""
 
+SMALL = 50_000
+"""Rows of a table that is read once: without its arrays it takes ten megabytes."""
+
 
 @dataclasses.dataclass(frozen=True)
 class TableFile:
@@ -50,6 +53,18 @@ class TableFile:
             steps: the checkpoints; None for all.
             arrays: of `table.ARRAYS`, those to read too.
         """
+        if not arrays and len(self) <= SMALL:
+            rows = chosen(self._numbers, names, steps).reset_index(drop=True)
+            return rows.drop(columns=[name for name in rows if name not in KEYS and rows[name].isna().all()])
+        return self._read(names, steps, arrays)
+
+    @functools.cached_property
+    def _numbers(self) -> pd.DataFrame:
+        return self._read(None, None, ())
+
+    def _read(
+        self, names: Collection[str] | None, steps: Collection[int] | None, arrays: Collection[str]
+    ) -> pd.DataFrame:
         columns = [name for name in self.names if name not in ARRAYS or name in arrays]
         asked = chosen(self._stretches, names, steps)
         with self._open() as file:

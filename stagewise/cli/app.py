@@ -170,6 +170,7 @@ def report(
             print(report_on_seeds(sources, out, opened, how, anew=bool(text or tokens)))
             return
         from stagewise.checkpoints.run_folder import RUN, TABLE
+        from stagewise.processes import cores
         from stagewise.reporting.page import report as write_report
 
         folder = Path(source)
@@ -187,7 +188,7 @@ def report(
 
             recipe = recipe_in(folder, tasks=own_task or ())
             measure_run(recipe, folder, **measuring(None, only, without, workers, memory, quiet))
-        print(write_report(folder))
+        print(write_report(folder, workers=cores()))
 
 
 def _opened(

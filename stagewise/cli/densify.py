@@ -49,6 +49,7 @@ def densify(
         from stagewise.cli.recipes import recipe_in
         from stagewise.detection.stages import stages_of
         from stagewise.experiments import densifying
+        from stagewise.processes import cores
         from stagewise.reporting.page import report
 
         recipe = recipe_in(folder, tasks=own_task or ())
@@ -69,4 +70,4 @@ def densify(
         finer = stages_of(folder)
         for window in finer.windows if finer is not None else ():
             print(f"now: {window}")
-        print(f"report: {report(folder)}")
+        print(f"report: {report(folder, workers=cores())}")

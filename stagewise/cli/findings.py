@@ -12,10 +12,13 @@ def stages(source: Origin, as_json: AsJson = False) -> None:
         from stagewise.checkpoints.run_folder import table_file
         from stagewise.detection.home import home_in
         from stagewise.detection.stages import stages_of
+        from stagewise.processes import cores, readers
 
         folder = measured_folder(source)
-        run = next(iter(table_file(folder).outline["run"]), "")
-        show(stages_of(folder), as_json, run, home_in(folder))
+        file = table_file(folder)
+        with readers(cores(), len(file)) as executor:
+            found = stages_of(folder, executor=executor)
+        show(found, as_json, next(iter(file.outline["run"]), ""), home_in(folder))
 
 
 def lineage(source: Origin, as_json: AsJson = False) -> None:

@@ -44,6 +44,7 @@ def intervene(
         from stagewise.checkpoints.run_folder import TABLE
         from stagewise.cli.recipes import recipe_in
         from stagewise.experiments import intervening
+        from stagewise.processes import cores
         from stagewise.reporting.page import report
 
         chosen = {"out": hold_out, "weights": freeze, "pattern": keep_pattern, "uniform": uniform, "relation": attend}
@@ -58,7 +59,7 @@ def intervene(
         for _, row in rows[rows["step"] == start].iterrows():
             print(intervening.in_words(row))
         if (folder / TABLE).exists():
-            print(f"report: {report(folder)}")
+            print(f"report: {report(folder, workers=cores())}")
 
 
 def clamps_of(heads: Mapping[Any, Sequence[str]], start: int) -> "list[ClampHead]":

@@ -1,5 +1,6 @@
 """Onsets in a table of scores: which head began what, when, against the null that every curve is smooth, with noise."""
 
+import concurrent.futures
 import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -30,11 +31,19 @@ TYPES = {
 }
 """Columns that follow the probe, the quantity and the axes, with their types."""
 
+AT_ONCE = 32
+"""Curves that are searched in one go, by whichever process."""
+
 Causes = Mapping[str, int | float]
 """Name of what happened to a run -> its step, as in {"the learning-rate drop": 3000}."""
 
 
-def find_onsets(table: pd.DataFrame, criteria: StageCriteria = DEFAULT, causes: Causes | None = None) -> pd.DataFrame:
+def find_onsets(
+    table: pd.DataFrame,
+    criteria: StageCriteria = DEFAULT,
+    causes: Causes | None = None,
+    executor: concurrent.futures.Executor | None = None,
+) -> pd.DataFrame:
     """Decide for every score of a table whether it has an onset, and when; a curve may have several.
 
     Followed are the quantities for which the table declares up or down as progress: those of the library's probes,
@@ -49,6 +58,7 @@ def find_onsets(table: pd.DataFrame, criteria: StageCriteria = DEFAULT, causes: 
         table: of one run, from `measure`.
         criteria: the thresholds.
         causes: steps at which something was done to the run; a transition there is named, and is no onset.
+        executor: whose processes search; None searches here. The onsets are the same.
 
     Returns a row a transition, the first one first, and one for each curve without any: its `probe`, its `quantity` and
     its labels on every axis; the `verdict` (`OnsetVerdict`); whether it is an `onset`, and a `transient` one, half of
@@ -63,7 +73,9 @@ def find_onsets(table: pd.DataFrame, criteria: StageCriteria = DEFAULT, causes: 
     """
     curves = followed(table)
     candidates = [
-        (curve, *one) for curve, found in zip(curves, _searched(curves, criteria), strict=True) for one in _each(found)
+        (curve, *one)
+        for curve, found in zip(curves, _searched(curves, criteria, executor), strict=True)
+        for one in _each(found)
     ]
     adjusted = iter(_adjusted([p for _, _, p in candidates if p is not None]))
     decided = [(curve, one, p, None if p is None else float(next(adjusted))) for curve, one, p in candidates]
@@ -76,18 +88,19 @@ def find_onsets(table: pd.DataFrame, criteria: StageCriteria = DEFAULT, causes: 
     return onsets.sort_values("t50", kind="stable", ignore_index=True)
 
 
-def _searched(curves: Sequence[Curve], criteria: StageCriteria) -> list[Found | None]:
-    """Search the curves that share their steps together; None for those that cannot be judged."""
+def _searched(
+    curves: Sequence[Curve], criteria: StageCriteria, executor: concurrent.futures.Executor | None
+) -> list[Found | None]:
+    """Search the curves, those that share their steps together; None for those that cannot be judged."""
     results: list[Found | None] = [None] * len(curves)
     groups: dict[bytes, list[int]] = {}
     for i, curve in enumerate(curves):
         if np.isfinite(_values(curve)).all() and len(curve.rows) >= criteria.fewest and np.ptp(_values(curve)) > 0:
             groups.setdefault(curve.steps.tobytes(), []).append(i)
-    for places in groups.values():
-        same = [curves[i] for i in places]
-        values = np.stack([_values(curve) for curve in same])
-        resamples = functools.partial(_resamples_of, same)
-        found = find_transitions(same[0].steps, values, resamples, criteria.false_discoveries)
+    asked = [group[i : i + AT_ONCE] for group in groups.values() for i in range(0, len(group), AT_ONCE)]
+    search = functools.partial(_search, alpha=criteria.false_discoveries)
+    jobs = ([_read(curves[i]) for i in places] for places in asked)
+    for places, found in zip(asked, executor.map(search, jobs) if executor else map(search, jobs), strict=True):
         for i, one in zip(places, found, strict=True):
             results[i] = one
     return results
@@ -99,16 +112,27 @@ def _each(found: Found | None) -> list[tuple[Transition | None, float | None]]:
     return [(one, one.p_value) for one in found.transitions] or [(None, found.p_value)]
 
 
-def _values(curve: Curve) -> np.ndarray:
-    return curve.rows["value"].to_numpy(float)
+def _read(curve: Curve) -> pd.DataFrame:
+    """Return the rows of a curve with what a search reads of them, and no more for another process to be sent."""
+    return curve.rows[[name for name in ("step", "value", "resamples") if name in curve.rows]]
 
 
-def _resamples_of(curves: Sequence[Curve], number: int) -> np.ndarray | None:
+def _search(curves: Sequence[pd.DataFrame], alpha: float) -> list[Found]:
+    """Search curves that share their steps."""
+    values = np.stack([rows["value"].to_numpy(float) for rows in curves])
+    return find_transitions(curves[0]["step"].to_numpy(float), values, functools.partial(_resamples_of, curves), alpha)
+
+
+def _resamples_of(curves: Sequence[pd.DataFrame], number: int) -> np.ndarray | None:
     """Return a curve in every resample of the probe batch: [resample, step]."""
-    rows = curves[number].rows
+    rows = curves[number]
     if "resamples" in rows and rows["resamples"].notna().all():
         return np.stack(rows["resamples"].to_list()).T.astype(float)
     return None
+
+
+def _values(curve: Curve) -> np.ndarray:
+    return curve.rows["value"].to_numpy(float)
 
 
 def _adjusted(p_values: Sequence[float]) -> Iterable[float]:

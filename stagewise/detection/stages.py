@@ -1,5 +1,6 @@
 """The stages of a run: found in its table, described in words, saved beside it and read from there."""
 
+import concurrent.futures
 import dataclasses
 import os
 import warnings
@@ -107,6 +108,7 @@ def find_stages(
     references: Sequence[str] | None = None,
     criteria: StageCriteria = DEFAULT,
     causes: Causes | None = None,
+    executor: concurrent.futures.Executor | None = None,
 ) -> Stages:
     """Find the stages of one run in the KL to its nested references; in the onsets of its scores if it has none.
 
@@ -129,6 +131,7 @@ def find_stages(
         criteria: the thresholds; the numbers named here are their defaults.
         causes: steps at which something was done to the run, as {"the learning-rate drop": 3000}; an onset or a
             boundary there is none.
+        executor: whose processes look for the onsets; None looks for them here.
 
     Raises:
         ValueError: no such rows, several runs, or fewer than four checkpoints with references.
@@ -145,7 +148,7 @@ def find_stages(
     nested = tuple(references or ())
     if not nested and len(named := nested_references(table)) > 1:
         nested = named
-    onsets, events = find_onsets(table, criteria, causes), head_events(table, criteria)
+    onsets, events = find_onsets(table, criteria, causes, executor), head_events(table, criteria)
     if nested:
         points = turning_points(table, nested, criteria, causes)
         rows = reference_stages(table, nested, points, events)
@@ -161,7 +164,11 @@ def find_stages(
 
 
 def stages_of(
-    source: str | Path | pd.DataFrame, criteria: StageCriteria | None = None, *, folder: str | Path | None = None
+    source: str | Path | pd.DataFrame,
+    criteria: StageCriteria | None = None,
+    *,
+    folder: str | Path | None = None,
+    executor: concurrent.futures.Executor | None = None,
 ) -> Stages | None:
     """Return the stages of a measured run: those saved beside its table if they belong to it, else found and saved.
 
@@ -171,6 +178,7 @@ def stages_of(
         source: a run folder, or its table.
         criteria: the thresholds; None takes those of the saved stages, and the defaults where none are saved.
         folder: where the table lies, if it is handed over itself; None reads and saves nothing.
+        executor: as in `find_stages`.
 
     Returns None where the table can show none: fewer than four checkpoints, or neither references nor scores.
 
@@ -192,7 +200,7 @@ def stages_of(
     criteria = criteria or DEFAULT
     if not _shows_stages(table, criteria):
         return None
-    stages = find_stages(table, criteria=criteria, causes=causes)
+    stages = find_stages(table, criteria=criteria, causes=causes, executor=executor)
     if folder is not None and os.access(folder, os.W_OK):
         stages.save(folder)
     return stages

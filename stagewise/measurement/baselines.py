@@ -1,5 +1,6 @@
 """Separately trained restricted-context models: their recipes, their training, and their use as references."""
 
+import concurrent.futures
 import contextlib
 import dataclasses
 import math
@@ -16,8 +17,8 @@ from stagewise.architecture import resized
 from stagewise.checkpoints import run_folder
 from stagewise.checkpoints.json_files import read_json
 from stagewise.checkpoints.series import CheckpointSeries, open_series
+from stagewise.processes import worker_pool
 from stagewise.recipe import Recipe
-from stagewise.sweeping import worker_pool
 from stagewise.task import AbstractTask, Batch
 from stagewise.tasks.windows import Windows, window_positions, window_scored
 from stagewise.training import train
@@ -95,13 +96,18 @@ def baselines_beside(recipe: Recipe, folder: Path, contexts: Sequence[int]) -> I
     if not contexts:
         yield
         return
-    with worker_pool(1) as pool:
-        baselines = [
+
+    def begin() -> list[concurrent.futures.Future[Path]]:
+        return [
             pool.submit(train_restricted, restricted_recipe(recipe, context), folder / FOLDER / str(context))
             for context in contexts
         ]
+
+    # A thread waits until the first worker has imported torch, and not this one, which imports as much meanwhile.
+    with worker_pool(1) as pool, concurrent.futures.ThreadPoolExecutor(1) as thread:
+        begun = thread.submit(begin)
         yield
-        for baseline in baselines:
+        for baseline in begun.result():
             baseline.result()
 
 

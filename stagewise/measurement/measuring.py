@@ -27,7 +27,7 @@ from stagewise.measurement.forecast import Cost, forecast
 from stagewise.measurement.inputs import unmeasured
 from stagewise.measurement.rows import bootstrap_weights, columns, tidy_columns
 from stagewise.models import Model
-from stagewise.sweeping import worker_pool
+from stagewise.processes import worker_pool
 from stagewise.table import Columns, tidy
 from stagewise.task import Batch
 

@@ -4,6 +4,7 @@ A section reads its own rows from the table on disk and drops them when it is ma
 largest section, not of the table.
 """
 
+import concurrent.futures
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -119,12 +120,15 @@ class Known(NamedTuple):
     references: Sequence[str]
 
 
-def read_measured(folder: Path, classes: Iterable[type] = ()) -> Measured:
+def read_measured(
+    folder: Path, classes: Iterable[type] = (), executor: concurrent.futures.Executor | None = None
+) -> Measured:
     """Read a measured run, find its stages, and know where relations lie: from a record of its batch, or its task.
 
     Args:
         folder: of the run.
         classes: tasks of one's own that may occur in its record.
+        executor: whose processes find the stages; None finds them here.
 
     Raises:
         FileNotFoundError: the folder holds no run, or no table.
@@ -137,10 +141,10 @@ def read_measured(folder: Path, classes: Iterable[type] = ()) -> Measured:
     metrics, repeated, interventions = (
         read_parquet(folder / name, fix) if (folder / name).exists() else None for name, fix in fixes.items()
     )
-    known, example = known_of(run, classes), folder / EXAMPLE
+    known, example, stages = known_of(run, classes), folder / EXAMPLE, stages_of(folder, executor=executor)
     one = read_json(example, f"delete {example} to report without it") if example.exists() else None
     return Measured(
-        run, metrics, file.outline, stages_of(folder), known.relations, known.first_query, repeated, known.references,
+        run, metrics, file.outline, stages, known.relations, known.first_query, repeated, known.references,
         file, lineage_of(folder), interventions, one,
     )  # fmt: skip
 

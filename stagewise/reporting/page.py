@@ -1,22 +1,25 @@
 """The report: one HTML file that says in which stages the heads learned what they do, and shows why."""
 
+import concurrent.futures
+import functools
 import html
 import importlib.resources
 import string
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import matplotlib.style
 
-from stagewise.checkpoints.run_folder import REPORT, write
+from stagewise.checkpoints.run_folder import REPORT, table_file, write
 from stagewise.detection.home import CAVEAT, Home
+from stagewise.processes import readers
 from stagewise.reporting.figure import LOOK, figure_html
 from stagewise.reporting.finding import finding, headline
 from stagewise.reporting.html import Page
 from stagewise.reporting.measured import Measured, read_measured
 from stagewise.reporting.prose import run_in_words, title
-from stagewise.reporting.section import Blocks, Section
+from stagewise.reporting.section import Section
 from stagewise.reporting.sections import LAST, SECTIONS
 from stagewise.reporting.sections.generic import generic_sections
 from stagewise.reporting.viewer import json_script, stage_of
@@ -51,7 +54,13 @@ $steps
 )
 
 
-def report(folder: str | Path, classes: Iterable[type] = ()) -> Page:
+def report(
+    folder: str | Path,
+    classes: Iterable[type] = (),
+    *,
+    workers: int = 1,
+    executor: concurrent.futures.Executor | None = None,
+) -> Page:
     """Write the report of a measured run: `report.html`, which needs no other file and no network.
 
     The drawings are also written to `figures/`. A section appears where the table holds what it shows; a probe
@@ -60,37 +69,54 @@ def report(folder: str | Path, classes: Iterable[type] = ()) -> Page:
     Args:
         folder: of the run.
         classes: tasks of one's own that may occur in its record: they are rebuilt to know where relations lie.
+        workers: processes, at most, that find the stages, where they are not saved, and draw the sections of a large
+            table. The page is the same.
+        executor: in place of these processes; its workers see the folder.
 
     Raises:
         FileNotFoundError: the folder holds no run, or no table.
+        ValueError: workers are less than one.
 
     Returns the path of the HTML file, which a notebook shows as the page.
     """
     folder = Path(folder)
-    measured = read_measured(folder, classes)
-    home = measured.home
-    foreign = home is not None and home.foreign
-    origin = f"{measured.origin}. {CAVEAT}" if foreign else measured.origin
-    with matplotlib.style.context(["default", LOOK]):
-        bodies = {
-            section: (f'<p class="caveat">{CAVEAT}.</p>\n' if foreign and section.of_batch else "")
-            + "\n".join(block if isinstance(block, str) else figure_html(block, folder, origin) for block in blocks)
-            for section, blocks in filled_sections(measured)
-        }
+    with readers(workers, len(table_file(folder)), executor) as pool:
+        measured = read_measured(folder, classes, pool)
+        home = measured.home
+        draw = functools.partial(section_html, measured, folder, home is not None and home.foreign)
+        each: Callable[..., Iterable[str]] = pool.map if pool else map
+        bodies = dict(filled_sections(measured, draw, each))
     page = _page(measured, bodies, home)
     return Page(write(folder / REPORT, lambda partial: partial.write_text(page, encoding="utf8")))
 
 
-def filled_sections(measured: Measured) -> Iterator[tuple[Section, Blocks]]:
-    """Yield the sections that a run has, in their order, with what they show: one at a time, for its memory."""
+Filled = TypeVar("Filled")
+
+
+def filled_sections(
+    measured: Measured, fill: Callable[[Section], Filled], each: Callable[..., Iterable[Filled]] = map
+) -> Iterator[tuple[Section, Filled]]:
+    """Yield the sections that a run has, in their order, each filled: by `map` one at a time, for its memory."""
     shown: list[str] = []
-    for section in SECTIONS:
-        if blocks := section.blocks(measured):
+    for section, filled in zip(SECTIONS, each(fill, SECTIONS), strict=True):
+        if filled:
             shown += section.needs
-            yield section, blocks
-    for section in (*generic_sections(measured, shown), *LAST):
-        if blocks := section.blocks(measured):
-            yield section, blocks
+            yield section, filled
+    others = (*generic_sections(measured, shown), *LAST)
+    yield from ((section, filled) for section, filled in zip(others, each(fill, others), strict=True) if filled)
+
+
+def section_html(measured: Measured, folder: Path, foreign: bool, section: Section) -> str:
+    """Return what a section shows of a run as HTML, its figures written to the folder too; nothing if nothing."""
+    with matplotlib.style.context(["default", LOOK]):
+        origin = f"{measured.origin}. {CAVEAT}" if foreign else measured.origin
+        shown = [
+            block if isinstance(block, str) else figure_html(block, folder, origin)
+            for block in section.blocks(measured)
+        ]
+    if shown and foreign and section.of_batch:
+        shown.insert(0, f'<p class="caveat">{CAVEAT}.</p>')
+    return "\n".join(shown)
 
 
 class Part(NamedTuple):

@@ -5,7 +5,7 @@ import html
 import importlib.util
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +24,9 @@ VIEWER_VALUES = 1_300_000
 
 SIDE = 32
 """Rows and columns of a map in the viewer; longer ones are shown in blocks."""
+
+READ = 2**22
+"""Attention values that are read from the table at once."""
 
 STEPS = 24
 """Checkpoints that the viewer goes over at least, before heads are left out."""
@@ -46,12 +49,12 @@ def viewer(measured: Measured, stages: Stages | None) -> str:
     """
     rows = measured.only(MAPS).table
     heads, everywhere = heads_in(rows), sorted(int(step) for step in rows["step"].unique())
-    first = _maps(measured, everywhere[0])
+    first = next(_maps(measured, everywhere[:1]))
     block = math.ceil(first.shape[-1] / SIDE)
     cells = _in_blocks(first, block)[0].size
     shown = min(len(heads), max(VIEWER_VALUES // (cells * min(STEPS, len(everywhere))), 1))
     steps = _thinned(everywhere, max(VIEWER_VALUES // (cells * shown), 1))
-    maps = np.stack([_in_bytes(_in_blocks(_maps(measured, step), block)) for step in steps])
+    maps = np.stack([_in_bytes(_in_blocks(maps, block)) for maps in _maps(measured, steps, max(READ // first.size, 1))])
     places = moved_most(maps, shown)
     colours = head_colours(rows)
     data = {
@@ -82,9 +85,12 @@ def _left_out(steps: int, all_steps: int, shown: int, heads: int, block: int) ->
     return f"<p>{' '.join(parts)}</p>" if parts else ""
 
 
-def _maps(measured: Measured, step: int) -> np.ndarray:
-    """Return the maps of all heads at one step, [head, query, key]."""
-    return patterns(measured.only(MAPS, [step], ["map"]).table, step, None)
+def _maps(measured: Measured, steps: Sequence[int], at_once: int = 1) -> Iterator[np.ndarray]:
+    """Yield the maps of all heads at each step, [head, query, key]; so many steps are read at once."""
+    for start in range(0, len(steps), at_once):
+        some = steps[start : start + at_once]
+        table = measured.only(MAPS, some, ["map"]).table
+        yield from (patterns(table, step, None) for step in some)
 
 
 def _in_blocks(maps: np.ndarray, block: int) -> np.ndarray:
@@ -176,13 +182,16 @@ def _of_example(example: Mapping[str, Any] | None, chosen: Sequence[int]) -> Sho
 def _of_means(measured: Measured, steps: Sequence[int], chosen: Sequence[int]) -> Shown:
     """Return the mean attention at some steps, by position."""
     heads = heads_in(measured.only(MAPS).table)
-    ends = np.stack([_maps(measured, step) for step in (steps[0], steps[-1])])
+    ends = np.stack([*_maps(measured, [steps[0], steps[-1]])])
     size = ends[0, 0].size
     places = moved_most(ends, CIRCUITSVIS_VALUES // (size * len(chosen)))
     if not places:
         return Shown([], [], {}, f"<p>A map holds {size:,} values: too many to show here with circuitsvis.</p>")
     left_out = "" if len(places) == len(heads) else f" The {len(places)} of {len(heads)} heads that moved most."
-    attention = {step: _maps(measured, step)[places].astype(float).round(DIGITS).tolist() for step in chosen}
+    attention = {
+        step: maps[places].astype(float).round(DIGITS).tolist()
+        for step, maps in zip(chosen, _maps(measured, chosen), strict=True)
+    }
     positions = [str(position) for position in range(ends.shape[-1])]
     names = [head_label(*heads[place]) for place in places]
     return Shown(positions, names, attention, f"<p>Mean attention, by position.{left_out}</p>")

@@ -29,8 +29,10 @@ def rows(step: int) -> pd.DataFrame:
     return tidy([frame.assign(**keys) for frame in frames])
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> TableFile:
+@pytest.fixture(params=["small", "large"])
+def file(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TableFile:
+    """A file that is read once, and one of which only the rows asked for are."""
+    monkeypatch.setattr("stagewise.checkpoints.table_file.SMALL", 100 if request.param == "small" else 0)
     parts = [tmp_path / f"{step}.parquet" for step in (0, 5, 10)]
     for part in parts:
         rows(int(part.stem)).to_parquet(part, index=False)

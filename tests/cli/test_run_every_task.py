@@ -72,7 +72,7 @@ def test_every_task_of_the_command_line_is_run() -> None:
 def test_a_run_measures_every_kind(
     task: str, letters: str, tokenizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stagewise.analysis.report", lambda folder: folder / "report.html")
+    monkeypatch.setattr("stagewise.analysis.report", lambda folder, **_: folder / "report.html")
     call("run", task, "--folder", str(tmp_path / "run"), *sizes(task, letters, tokenizer))
     assert set(read_table(tmp_path / "run")["probe"]) >= KINDS.keys() - LACKING.get(task, set())
 
@@ -114,7 +114,7 @@ def test_a_run_on_text_ends_in_a_report_with_every_kind(letters: str, tmp_path: 
 def test_restricted_context_models_are_an_option_of_every_task_of_tokens(
     contexts: list[str], letters: str, tokenizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stagewise.analysis.report", lambda folder: folder / "report.html")
+    monkeypatch.setattr("stagewise.analysis.report", lambda folder, **_: folder / "report.html")
     options = [each for each in sizes("recall", letters, tokenizer) if each != "--no-restricted"]
     call("run", "recall", "--folder", str(tmp_path / "run"), *options, *(contexts or ["--restricted"]))
     references = read_table(tmp_path / "run")["reference"].dropna().unique().tolist()

@@ -9,6 +9,7 @@ import pytest
 from stagewise.detection.criteria import StageCriteria
 from stagewise.detection.onsets import find_onsets
 from stagewise.detection.verdicts import OnsetVerdict
+from tests.fixtures.runs import AtOnce
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
@@ -160,6 +161,16 @@ def test_a_curve_that_is_not_finite_is_named_and_the_others_go_on() -> None:
     rows = find_onsets(scores(curves)).set_index("head")
     assert rows.loc[0, "reason"] == f"is not finite at step {STEPS[10]}"
     assert rows.loc[1, "onset"]
+
+
+def test_other_processes_find_the_same_onsets(monkeypatch: pytest.MonkeyPatch) -> None:
+    curves = 0.05 + 0.7 * np.array([sigmoid(at) for at in (100, 200, 400)] + [0 * STEPS] * 4)
+    curves[5, 10] = np.nan
+    table = scores(curves)
+    table["resamples"] = [value + np.linspace(0, 0.01, 20) for value in table["value"]]
+    whole = find_onsets(table)
+    monkeypatch.setattr("stagewise.detection.onsets.AT_ONCE", 2)
+    pd.testing.assert_frame_equal(find_onsets(table, executor=AtOnce()), whole)
 
 
 def test_resamples_of_the_batch_widen_the_interval() -> None:

@@ -38,7 +38,7 @@ def folder(text: str, few_sequences: None, tmp_path_factory: pytest.TempPathFact
     """Where a short run lies, without its report: drawing takes seconds."""
     path = tmp_path_factory.mktemp("runs") / "wikitext"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("stagewise.analysis.report", lambda folder: folder / "report.html")
+        patch.setattr("stagewise.analysis.report", lambda folder, **_: folder / "report.html")
         result = CliRunner().invoke(app, ["run", "wikitext", "--data", text, "--folder", str(path), *SIZES])
     assert result.exit_code == 0, result.output
     assert result.output.strip() == f"report: {path / 'report.html'}"
@@ -88,7 +88,7 @@ def test_the_gap_is_the_loss_less_the_law(folder: Path) -> None:
 
 
 def test_a_rerun_trains_and_measures_nothing_again(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stagewise.analysis.report", lambda folder: folder / "report.html")
+    monkeypatch.setattr("stagewise.analysis.report", lambda folder, **_: folder / "report.html")
     made = {path: path.stat().st_mtime_ns for path in folder.rglob("*.safetensors")}
     made |= {path: path.stat().st_mtime_ns for path in (folder / "tables" / "parts").rglob("step-*.parquet")}
     assert len(made) == 3 * 5

@@ -3,6 +3,7 @@
 import html
 import json
 import re
+import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,13 @@ import pytest
 
 from stagewise.checkpoints.run_folder import METRICS, RUN, TABLE
 from stagewise.detection.home import CAVEAT
-from stagewise.detection.stages import find_stages
+from stagewise.detection.stages import STAGES, find_stages
 from stagewise.recipe import describe
 from stagewise.reporting.measured import Measured, read_measured
 from stagewise.reporting.page import filled_sections, report
 from stagewise.reporting.sections import LAST, SECTIONS
 from stagewise.tasks import MarkovChain
+from tests.fixtures.runs import AtOnce
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
@@ -127,6 +129,23 @@ def test_the_same_run_gives_the_same_bytes(page: str, folder: Path) -> None:
     assert (folder / "figures" / "stages.svg").read_bytes() == drawing
 
 
+@pytest.mark.slow
+def test_other_processes_find_the_same_stages_and_draw_the_same_page(page: str, folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / "run")
+    (tmp_path / "run" / STAGES).unlink()
+    again = report(tmp_path / "run", executor=AtOnce())
+    assert again.read_text(encoding="utf8") == page
+    drawings = [
+        {path.name: path.read_bytes() for path in (one / "figures").iterdir()} for one in (folder, again.parent)
+    ]
+    assert drawings[0] == drawings[1]
+
+
+def test_a_report_without_workers_is_refused(folder: Path) -> None:
+    with pytest.raises(ValueError, match="give at least one worker, got 0"):
+        report(folder, workers=0)
+
+
 def test_sections_without_rows_are_left_out_and_named(tmp_path: Path, table: pd.DataFrame) -> None:
     folder = save(tmp_path / "run", table[table["probe"] == "AttentionEntropy"])
     text = report(folder).read_text(encoding="utf8")
@@ -183,7 +202,8 @@ def test_one_profile_does_not_hide_what_was_not_measured(tmp_path: Path, table: 
 
 def test_what_a_section_lacks_the_rows_for_is_drawn_by_itself(table: pd.DataFrame) -> None:
     rows = table[table["probe"].isin(["Accuracy", "Loss"])]
-    made = dict(filled_sections(Measured({}, None, rows, None, {}, 0)))
+    measured = Measured({}, None, rows, None, {}, 0)
+    made = dict(filled_sections(measured, lambda section: section.blocks(measured)))
     assert [section.title for section in made] == ["The stages", "Accuracy", "Settings, versions, seeds"]
 
 

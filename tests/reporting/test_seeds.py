@@ -56,7 +56,7 @@ def test_one_run_is_no_seeds(folders: list[Path], tmp_path: Path) -> None:
 def test_series_of_several_seeds_are_analysed_into_one_report(
     small_run: CheckpointSeries, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stagewise.analysis.report", lambda folder: folder / "report.html")  # of each seed
+    monkeypatch.setattr("stagewise.analysis.report", lambda folder, **_: folder / "report.html")  # of each seed
     seeds = [dataclasses.replace(small_run, name=f"seed-{seed}", source=None) for seed in range(2)]
     found = analyse(seeds, tmp_path, probes=[Loss()], progress=False)
     assert found.report == tmp_path / "report.html"

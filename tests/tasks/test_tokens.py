@@ -83,7 +83,7 @@ def test_tokens_are_measured_from_the_command_line(
 def test_a_batch_of_ones_own_is_recorded_as_one(
     small_run: CheckpointSeries, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stagewise.analysis.report", lambda folder: folder / "report.html")
+    monkeypatch.setattr("stagewise.analysis.report", lambda folder, **_: folder / "report.html")
     batch = Batch.from_tokens(torch.randint(4, (6, 4), generator=GENERATOR), {"two back": two_back})
     analysis = stagewise.analyse(small_run, tmp_path, batch=batch, probes=[Loss(), AttentionTo()], progress=False)
     assert analysis.table["relation"].dropna().unique().tolist() == ["two back"]

@@ -19,8 +19,8 @@ from stagewise.experiments.incremental.shared_baselines import shared_baseline
 from stagewise.experiments.incremental.summary import run_numbers
 from stagewise.measurement.baselines import link_baselines
 from stagewise.measurement.engine import measure
+from stagewise.processes import worker_pool
 from stagewise.recipe import Recipe
-from stagewise.sweeping import worker_pool
 from stagewise.tasks import MarkovChain
 from stagewise.training import train
 

@@ -31,12 +31,16 @@ def emergence_section(measured: Measured) -> Blocks:
     return [*blocks, Plot("emergence", {"": plot.emergence(table)}, table, CAPTION)]
 
 
+def _may_emerge(measured: Measured) -> bool:
+    return measured.has_relations and not measured.has("Loss.squared_error")
+
+
 SECTION = Section(
     "emergence",
     "What emerged",
     emergence_section,
     ("Accuracy.accuracy", "AttentionTo.along"),
     every=True,
-    applies=lambda measured: measured.has_relations and not measured.has("Loss.squared_error"),
+    applies=_may_emerge,
     reads=tuple(".".join(pair) for pair in QUANTITIES.values()),
 )

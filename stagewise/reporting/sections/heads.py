@@ -69,10 +69,14 @@ def _changes(measured: Measured) -> Blocks:
     return [CHANGES, html_table(["head", "from", "to", "between steps"], changes)]
 
 
+def _may_attend(measured: Measured) -> bool:
+    return measured.has_relations
+
+
 SECTION = Section(
     "heads",
     "What each head attends to",
     heads_section,
     ("AttentionTo", "HeadSpecialisation"),
-    applies=lambda measured: measured.has_relations,
+    applies=_may_attend,
 )

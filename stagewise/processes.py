@@ -1,0 +1,89 @@
+"""Worker processes: those that run models, and those that only read tables, which start without torch."""
+
+import concurrent.futures
+import contextlib
+import multiprocessing
+import multiprocessing.connection
+import os
+import threading
+from collections.abc import Iterator, Mapping
+
+ROWS = 100_000
+"""Of a table, for each process that reads it: some ten seconds of a report, and two to start."""
+
+
+@contextlib.contextmanager
+def worker_pool(workers: int, *, models: bool = True) -> Iterator[concurrent.futures.Executor]:
+    """Yield so many processes; they end when this one is killed, and no error waits for them.
+
+    In a process that is a worker itself it waits for what runs: its end would come before they are told theirs, and
+    both would wait for ever.
+
+    It is an executor like any other: pass it to several sweeps, and the processes start once.
+
+    Args:
+        workers: how many.
+        models: whether they run models: then each takes one thread, and starts from a server that has imported what
+            they need, where there are such.
+    """
+    if models:
+        from stagewise.models.process import start_method  # its room imports torch
+
+        context = start_method()
+    else:
+        context = multiprocessing.get_context("spawn")
+    pool = concurrent.futures.ProcessPoolExecutor(workers, context, _start_worker, (dict(os.environ), models))
+    try:
+        yield pool
+    except BaseException:
+        pool.shutdown(wait=multiprocessing.parent_process() is not None, cancel_futures=True)
+        raise
+    pool.shutdown()
+
+
+@contextlib.contextmanager
+def readers(
+    workers: int, rows: int, executor: concurrent.futures.Executor | None = None
+) -> Iterator[concurrent.futures.Executor | None]:
+    """Yield processes that read a table of so many rows: no more than workers, nor than pay for the time they start in.
+
+    An executor is yielded as it is; None where this process does it alone.
+
+    Raises:
+        ValueError: workers are less than one.
+    """
+    if workers < 1:
+        raise ValueError(f"give at least one worker, got {workers}")
+    workers = min(workers, rows // ROWS)
+    if executor is not None or workers < 2:
+        yield executor
+        return
+    with worker_pool(workers, models=False) as pool:
+        yield pool
+
+
+def cores() -> int:
+    """Return how many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def take_one_thread() -> None:
+    """Set torch, which it imports, to one thread."""
+    from stagewise.models.process import one_thread
+
+    one_thread()
+
+
+def _start_worker(environment: Mapping[str, str], models: bool) -> None:
+    os.environ.update(environment)  # which may have changed since the server started that workers are copies of
+    if models:
+        take_one_thread()
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    # A worker whose sweep was killed would otherwise continue to write into a run that the next sweep resumes.
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        multiprocessing.connection.wait([parent.sentinel])
+        os._exit(1)

@@ -1,0 +1,63 @@
+"""Worker processes: without torch where they only read, as many as pay, ended with what they work for."""
+
+import concurrent.futures
+import subprocess
+import sys
+
+import pytest
+
+from stagewise.processes import ROWS, cores, readers, worker_pool
+from tests.fixtures.runs import AtOnce
+
+IMPORTED = "'torch' in __import__('sys').modules"
+
+
+def test_processes_that_read_tables_start_without_torch() -> None:
+    with worker_pool(1, models=False) as pool:
+        assert not pool.submit(eval, IMPORTED).result()
+
+
+@pytest.mark.slow
+def test_processes_that_run_models_have_imported_torch_and_take_one_thread() -> None:
+    with worker_pool(1) as pool:
+        assert pool.submit(eval, IMPORTED).result()
+        assert pool.submit(eval, "__import__('torch').get_num_threads()").result() == 1
+
+
+@pytest.mark.parametrize(
+    ("workers", "rows", "started"), [(1, 9 * ROWS, None), (4, 2 * ROWS - 1, None), (4, 2 * ROWS, 2), (2, 9 * ROWS, 2)]
+)
+def test_no_more_processes_read_a_table_than_pay(
+    workers: int, rows: int, started: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[int] = []
+
+    def start(workers: int, models: bool) -> concurrent.futures.Executor:
+        assert not models
+        begun.append(workers)
+        return AtOnce()
+
+    monkeypatch.setattr("stagewise.processes.worker_pool", start)
+    with readers(workers, rows) as executor:
+        assert (executor is None) == (started is None)
+    assert begun == ([] if started is None else [started])
+
+
+def test_an_executor_of_ones_own_reads_any_table() -> None:
+    own = AtOnce()
+    with readers(1, 0, own) as executor:
+        assert executor is own
+
+
+def test_no_worker_at_all_is_refused() -> None:
+    with pytest.raises(ValueError, match="give at least one worker, got 0"), readers(0, ROWS):
+        pass
+
+
+def test_there_is_a_core() -> None:
+    assert cores() >= 1
+
+
+def test_the_module_does_not_import_torch() -> None:
+    code = "import sys, stagewise.processes; sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
