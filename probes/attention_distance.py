@@ -6,7 +6,6 @@ from typing import ClassVar
 
 import torch
 
-from stagewise.loss import mean_scored
 from stagewise.probe import AbstractPatternProbe, Quantity, Reading, View
 
 
@@ -32,7 +31,7 @@ class AttentionDistance(AbstractPatternProbe):
 
     def read(self, view: View) -> list[Reading]:
         """Return `distance` in tokens by layer and head."""
-        patterns = view.patterns
+        patterns = view.queries.patterns
         positions = torch.arange(patterns.shape[-1], device=patterns.device, dtype=patterns.dtype)
-        distance = positions - patterns @ positions
-        return [Reading("batch layer head", mean_scored(distance, view.batch.scored), "distance")]
+        distance = view.queries.position - patterns @ positions
+        return [Reading("batch layer head", view.queries.mean(distance), "distance")]

@@ -6,7 +6,6 @@ from typing import ClassVar
 
 import torch
 
-from stagewise.loss import mean_scored
 from stagewise.probe import AbstractPatternProbe, Quantity, Reading, View
 
 
@@ -31,5 +30,5 @@ class AttentionEntropy(AbstractPatternProbe):
 
     def read(self, view: View) -> list[Reading]:
         """Return `entropy` in nats by layer and head."""
-        entropy = torch.special.entr(view.patterns).sum(-1)
-        return [Reading("batch layer head", mean_scored(entropy, view.batch.scored), "entropy")]
+        entropy = torch.special.entr(view.queries.patterns).sum(-1)
+        return [Reading("batch layer head", view.queries.mean(entropy), "entropy")]

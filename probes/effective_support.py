@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Mapping
 from typing import ClassVar
 
-from stagewise.loss import mean_scored
 from stagewise.probe import AbstractPatternProbe, Quantity, Reading, View
 
 
@@ -28,5 +27,5 @@ class EffectiveSupport(AbstractPatternProbe):
 
     def read(self, view: View) -> list[Reading]:
         """Return `keys` by layer and head."""
-        support = 1 / view.patterns.square().sum(-1)
-        return [Reading("batch layer head", mean_scored(support, view.batch.scored), "keys")]
+        support = 1 / view.queries.patterns.square().sum(-1)
+        return [Reading("batch layer head", view.queries.mean(support), "keys")]

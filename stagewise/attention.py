@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -29,16 +29,41 @@ def mass_by_query(
     return torch.einsum("bhqk,brqk->brhq", pattern, relations.to(pattern.dtype))
 
 
-def offset_profile(
-    patterns: Patterns, scored: Bool[Tensor, "batch query"], max_offset: int
-) -> Float[Tensor, "batch layer head offset"]:
+class ScoredQueries(NamedTuple):
+    """The attention of the queries whose prediction is scored in some sequence: averages need no others.
+
+    Args:
+        patterns: of these queries.
+        scored: which of them each sequence's are.
+        position: of each.
+    """
+
+    patterns: Float[Tensor, "batch layer head row key"]
+    scored: Bool[Tensor, "batch row"]
+    position: Int[Tensor, " row"]
+
+    @classmethod
+    def of(cls, patterns: Patterns, scored: Bool[Tensor, "batch query"]) -> "ScoredQueries":
+        """Take them from the patterns of all queries, the last of as many positions as there are keys."""
+        n_query, n_key = patterns.shape[-2:]
+        rows = scored.any(0).nonzero()[:, 0]
+        if len(rows) < n_query:
+            patterns, scored = patterns[..., rows, :], scored[:, rows]
+        return cls(patterns, scored, rows + n_key - n_query)
+
+    def mean(self, values: Float[Tensor, "batch layer head row"]) -> Float[Tensor, "batch layer head"]:
+        """Average values of the queries over those that are a sequence's own."""
+        return mean_scored(values, self.scored)
+
+
+def offset_profile(queries: ScoredQueries, max_offset: int) -> Float[Tensor, "batch layer head offset"]:
     """Return the attention at offset = query - key, for offsets 0 to max_offset, averaged over the scored queries."""
-    n_query, n_key = patterns.shape[-2:]
-    key = torch.arange(n_key - n_query, n_key)[:, None] - torch.arange(max_offset + 1)
-    key = key.to(patterns.device)
+    patterns, scored, position = queries
+    key = position[:, None] - torch.arange(max_offset + 1, device=patterns.device)
     index = key.clamp(min=0).expand(*patterns.shape[:-2], -1, -1)
-    by_offset = torch.where(key >= 0, patterns.gather(-1, index), 0.0)
-    return mean_scored(by_offset.transpose(-1, -2), scored)
+    left_out = (key < 0) | ~scored[..., None]
+    by_offset = patterns.gather(-1, index).masked_fill_(left_out[:, None, None], 0.0)
+    return by_offset.sum(-2) / scored.sum(-1)[:, None, None, None]
 
 
 def on_same_token(patterns: Patterns, tokens: Int[Tensor, "batch key"]) -> Patterns:

@@ -13,7 +13,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stagewise.architecture import Architecture
-from stagewise.attention import AbstractReadout, Circuits, mass_by_query, offset_profile, pattern_hooks_of
+from stagewise.attention import (
+    AbstractReadout,
+    Circuits,
+    ScoredQueries,
+    mass_by_query,
+    offset_profile,
+    pattern_hooks_of,
+)
 from stagewise.intervention import Attribution, Edit
 from stagewise.loss import EditedPass as EditedPass
 from stagewise.loss import Effect as Effect
@@ -116,6 +123,11 @@ class View:
         return torch.stack([self.activations[name] for name in pattern_hooks(self.architecture)], dim=1)
 
     @cached_property
+    def queries(self) -> ScoredQueries:
+        """The attention of the queries that are scored, for an `AbstractPatternProbe` that averages over them."""
+        return ScoredQueries.of(self.patterns, self.batch.scored)
+
+    @cached_property
     def masses(self) -> Mapping[str, Float[Tensor, "batch layer head query"]]:
         """The attention that falls on each relation's keys, in [0, 1], for an `AbstractPatternProbe`."""
         names = list(self.batch.relations)
@@ -128,7 +140,7 @@ class View:
     @cached_property
     def offsets(self) -> Float[Tensor, "batch layer head offset"]:
         """The attention at each offset = query - key, over the scored queries, for an `AbstractPatternProbe`."""
-        return offset_profile(self.patterns, self.batch.scored, self.patterns.shape[-1] - 1)
+        return offset_profile(self.queries, self.patterns.shape[-1] - 1)
 
 
 def pattern_hooks(architecture: Architecture) -> tuple[str, ...]:

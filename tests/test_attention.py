@@ -6,7 +6,7 @@ import torch
 
 from stagewise import models
 from stagewise.architecture import Architecture
-from stagewise.attention import Circuits, mass_by_query, offset_profile
+from stagewise.attention import Circuits, ScoredQueries, mass_by_query, offset_profile
 
 FLOAT32 = 1e-6
 """Sums of a few float32 numbers below one."""
@@ -37,7 +37,7 @@ def test_mass_on_a_relation_is_the_sum_over_its_keys() -> None:
 
 @pytest.mark.parametrize("farthest", [0, 2, LENGTH - 1])
 def test_an_offset_is_the_query_minus_the_key(farthest: int) -> None:
-    profile = offset_profile(PATTERNS, SCORED, farthest)
+    profile = offset_profile(ScoredQueries.of(PATTERNS, SCORED), farthest)
     assert profile.shape == (BATCH, LAYERS, HEADS, farthest + 1)
     for b, layer, head, offset in torch.ones(profile.shape).nonzero().tolist():
         keys = [[query - offset] if query >= offset else [] for query in range(LENGTH)]
@@ -46,7 +46,7 @@ def test_an_offset_is_the_query_minus_the_key(farthest: int) -> None:
 
 
 def test_the_whole_profile_holds_all_the_attention() -> None:
-    total = offset_profile(PATTERNS, SCORED, LENGTH - 1).sum(-1)
+    total = offset_profile(ScoredQueries.of(PATTERNS, SCORED), LENGTH - 1).sum(-1)
     torch.testing.assert_close(total, torch.ones(BATCH, LAYERS, HEADS), atol=FLOAT32, rtol=0)
 
 

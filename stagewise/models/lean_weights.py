@@ -4,15 +4,32 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-_TANH = partial(F.gelu, approximate="tanh")
+
+def _relu(x: Tensor) -> Tensor:
+    return F.relu(x, inplace=not torch.is_grad_enabled())
+
+
+def _silu(x: Tensor) -> Tensor:
+    return F.silu(x, inplace=not torch.is_grad_enabled())
+
+
+def _gelu(x: Tensor, approximate: str = "none") -> Tensor:
+    if torch.is_grad_enabled():
+        return F.gelu(x, approximate=approximate)
+    activated: Tensor = torch.ops.aten.gelu_(x, approximate=approximate)
+    return activated
+
+
 ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
-    **{"relu": F.relu, "gelu": F.gelu, "silu": F.silu},
-    **dict.fromkeys(["gelu_new", "gelu_fast", "gelu_pytorch_tanh"], _TANH),
+    **{"relu": _relu, "gelu": _gelu, "silu": _silu},
+    **dict.fromkeys(["gelu_new", "gelu_fast", "gelu_pytorch_tanh"], partial(_gelu, approximate="tanh")),
 }
+"""In place where no gradient is asked for: a second tensor of that size is what an activation costs most."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
