@@ -66,8 +66,8 @@ def run(
 ) -> Analysis:
     """Train, probe every checkpoint, find the stages and write `report.html`.
 
-    Restricted-context models train beside the full one in another process. What a killed run had finished is not done
-    again.
+    Restricted-context models train beside the full one, as many at once as there are workers. What a killed run had
+    finished is not done again.
 
     Args:
         recipe: of any task.
@@ -84,7 +84,7 @@ def run(
     folder = Path(folder)
     contexts = chosen_contexts(recipe, restricted)
     run_folder.claim(folder, recipe)
-    with baselines_beside(recipe, folder, contexts):
+    with baselines_beside(recipe, folder, contexts, resources.get("workers", 1)):
         device, progress = resources.get("device", "cpu"), resources.get("progress", True)
         series = train(recipe, folder, progress=progress, device=device, dtype=dtype)
     table = measure_run(recipe, folder, probes=probes, extra_probes=extra_probes, **resources)

@@ -91,8 +91,8 @@ def chosen_contexts(recipe: Recipe, restricted: Contexts) -> tuple[int, ...]:
 
 
 @contextlib.contextmanager
-def baselines_beside(recipe: Recipe, folder: Path, contexts: Sequence[int]) -> Iterator[None]:
-    """Train the baselines of a run folder in another process, during the `with` block."""
+def baselines_beside(recipe: Recipe, folder: Path, contexts: Sequence[int], workers: int = 1) -> Iterator[None]:
+    """Train the baselines of a run folder in other processes, so many at once, during the `with` block."""
     if not contexts:
         yield
         return
@@ -104,7 +104,7 @@ def baselines_beside(recipe: Recipe, folder: Path, contexts: Sequence[int]) -> I
         ]
 
     # A thread waits until the first worker has imported torch, and not this one, which imports as much meanwhile.
-    with worker_pool(1) as pool, concurrent.futures.ThreadPoolExecutor(1) as thread:
+    with worker_pool(min(workers, len(contexts))) as pool, concurrent.futures.ThreadPoolExecutor(1) as thread:
         begun = thread.submit(begin)
         yield
         for baseline in begun.result():
