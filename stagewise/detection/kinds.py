@@ -1,5 +1,6 @@
 """Kinds of attention at every checkpoint: groups of heads with one pattern, followed from checkpoint to checkpoint."""
 
+import itertools
 from typing import NamedTuple
 
 import numpy as np
@@ -42,6 +43,10 @@ LEFT = 0.45
 
 CROSSING = 10
 """Checkpoints within which kinds may exchange their patterns gradually; then heads have changed places, not kinds."""
+
+
+LAST = 5
+"""Patterns of a kind before a crossing, of which one must be near for the kind not to have left its own."""
 
 
 SLOWEST = 0.8
@@ -149,19 +154,25 @@ def kinds_of(readings: Readings) -> Kinds:
 
 def _renamed(past: list[dict[int, np.ndarray]], size: int, limit: float) -> dict[int, int]:
     """Return kinds that have by now left their own pattern for that of another kind CROSSING checkpoints ago."""
-    earlier, now = past[max(len(past) - 1 - CROSSING, 0)], past[-1]
+    then = max(len(past) - 1 - CROSSING, 0)
+    earlier, now = past[then], past[-1]
     gaps = np.array([[now[a] - earlier[b] for b in earlier] for a in now])
     squares = (gaps[..., :size] ** 2).sum(-1)
     rows, columns = linear_sum_assignment((gaps**2).sum(-1))
     own, other, names = list(now), list(earlier), dict[int, int]()
     for row, column in zip(rows, columns, strict=True):
         a, b = own[row], other[column]
-        left = a not in earlier or squares[row, other.index(a)] > limit
-        if a != b and left and squares[row, column] <= limit:
+        if a != b and squares[row, column] <= limit and _left(past[: then + 1], a, now[a], size, limit):
             names[a] = b
     while taken := [a for a, b in names.items() if b in now and b not in names]:
         del names[taken[0]]
     return names
+
+
+def _left(past: list[dict[int, np.ndarray]], kind: int, centre: np.ndarray, size: int, limit: float) -> bool:
+    """Whether a kind is far from its own last patterns: the very last may be of heads half-way to other places."""
+    own = itertools.islice((of[kind] for of in reversed(past) if kind in of), LAST)
+    return all(float(((centre - each)[:size] ** 2).sum()) > limit for each in own)
 
 
 def _rename(labels: np.ndarray, past: list[dict[int, np.ndarray]], names: dict[int, int]) -> None:

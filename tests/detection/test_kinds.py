@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from stagewise.detection.kinds import kinds_of, readings_of
-from tests.detection.profiles import profile_rows
+from tests.detection.profiles import OFFSETS, profile_rows
 
 
 def labels_of(rows: pd.DataFrame) -> np.ndarray:
@@ -26,6 +26,19 @@ def test_a_kind_is_its_pattern_even_where_heads_exchange_theirs_gradually() -> N
     labels = labels_of(rows.assign(value=(1 - way) * rows["value"] + way * there))
     assert (labels[0] == [0, 1, 2]).all()
     assert (labels[-1] == [1, 0, 2]).all()
+
+
+def test_no_kind_takes_the_name_of_heads_that_were_half_way_to_other_places() -> None:
+    """Three heads go round; half-way one of them is like none, and later the kinds that stay come a little closer."""
+    rows = profile_rows([[1, 4, 6, None]] * 15 + [[4, 6, 1, None]] * 20)
+    values = rows["value"].to_numpy().reshape(35, 4, OFFSETS).copy()
+    way = np.array([0.3, 0.37, 0.3, 0])[:, None]
+    values[15] = (1 - way) * values[14] + way * values[16]
+    blur = (0.02 * np.arange(-16, 19)).clip(0, 0.2)[:, None, None]
+    values[:, :3] = (1 - blur) * values[:, :3] + blur / OFFSETS
+    labels = labels_of(rows.assign(value=values.ravel()))
+    assert (labels[:15] == [0, 1, 2, 3]).all()
+    assert (labels[16:] == [1, 2, 0, 3]).all()
 
 
 def test_what_a_head_writes_decides_between_kinds_that_cross() -> None:
