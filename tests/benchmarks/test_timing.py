@@ -1,11 +1,12 @@
 """The harness of the bench: medians of ratios, the right clock, memory of a process of its own."""
 
+import sys
 import time
 from collections.abc import Callable
 
 import pytest
 
-from tests.benchmarks.timing import Pair, Row, Spent, peak_memory, ratio, spent, timed_in_turn
+from tests.benchmarks.timing import Pair, Row, Spent, peak_memory, peak_of_command, ratio, spent, timed_in_turn
 
 
 def test_a_ratio_is_the_median_over_pairs_not_that_of_medians() -> None:
@@ -42,3 +43,9 @@ def hundred_megabytes() -> Callable[[], object]:
 def test_peak_memory_counts_what_the_work_held_beyond_its_preparation() -> None:
     memory = peak_memory(hundred_megabytes)
     assert 95e6 < memory.peak - memory.prepared < 130e6
+
+
+def test_the_memory_of_a_command_is_that_of_all_its_processes() -> None:
+    hold = "b'x' * 100_000_000; import time; time.sleep(1)"
+    code = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {f'held = {hold}'!r}]); held = {hold}"
+    assert 200e6 < peak_of_command(sys.executable, "-c", code) < 300e6

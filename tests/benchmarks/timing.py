@@ -1,16 +1,23 @@
 """Two ways to do the same work, timed in turn in one process; ratios, and peak memory in processes of their own."""
 
 import concurrent.futures
+import contextlib
 import dataclasses
 import multiprocessing
 import os
 import re
 import resource
 import statistics
+import subprocess
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
+
+import psutil
+
+SAMPLED = 0.05
+"""Seconds between two looks at the memory of a command."""
 
 PAIRS = 7
 """How often both sides are timed, where a row does not say."""
@@ -149,6 +156,31 @@ def peak_memory(side: Side) -> Memory:
     """Run a side once in a fresh process (Linux) and return what memory it held."""
     with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), one_thread) as pool:
         return pool.submit(_memory_of, side).result()
+
+
+def peak_of_command(*command: str) -> int:
+    """Run a command and return the bytes that it and its workers held at most; what they share counts once (Linux)."""
+    peak = 0
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as started:
+        root = psutil.Process(started.pid)
+        while started.poll() is None:
+            peak = max(peak, sum(map(_proportional, (root, *_children(root)))))
+            time.sleep(SAMPLED)
+    if started.returncode:
+        raise subprocess.CalledProcessError(started.returncode, command)
+    return peak
+
+
+def _children(process: psutil.Process) -> list[psutil.Process]:
+    with contextlib.suppress(psutil.Error):  # it has just ended
+        return process.children(recursive=True)
+    return []
+
+
+def _proportional(process: psutil.Process) -> int:
+    with contextlib.suppress(psutil.Error):
+        return int(process.memory_full_info().pss)
+    return 0
 
 
 def one_thread() -> None:
