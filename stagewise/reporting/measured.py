@@ -128,12 +128,13 @@ def read_measured(
     Args:
         folder: of the run.
         classes: tasks of one's own that may occur in its record.
-        executor: whose processes find the stages; None finds them here.
+        executor: whose processes find the stages and the lineage; None finds them here.
 
     Raises:
         FileNotFoundError: the folder holds no run, or no table.
     """
     run, file = read_record(folder), table_file(folder)
+    begun = None if executor is None else executor.submit(lineage_of, folder)
     if (folder / BATCH).exists():
         run[RECORDED] = read_json(folder / BATCH, f"measure again, with `stagewise measure {folder}`")
     fixes = {METRICS: "delete it to report without the training loss", REPEATED: "measure it anew"}
@@ -143,9 +144,10 @@ def read_measured(
     )
     known, example, stages = known_of(run, classes), folder / EXAMPLE, stages_of(folder, executor=executor)
     one = read_json(example, f"delete {example} to report without it") if example.exists() else None
+    lineage = lineage_of(folder) if begun is None else begun.result()
     return Measured(
         run, metrics, file.outline, stages, known.relations, known.first_query, repeated, known.references,
-        file, lineage_of(folder), interventions, one,
+        file, lineage, interventions, one,
     )  # fmt: skip
 
 

@@ -172,9 +172,10 @@ def peak_of_command(*command: str) -> int:
 
 
 def _children(process: psutil.Process) -> list[psutil.Process]:
+    children: list[psutil.Process] = []
     with contextlib.suppress(psutil.Error):  # it has just ended
-        return process.children(recursive=True)
-    return []
+        children = process.children(recursive=True)
+    return children
 
 
 def _proportional(process: psutil.Process) -> int:
