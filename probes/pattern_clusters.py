@@ -25,9 +25,10 @@ SILHOUETTE_SAMPLE = 2000
 class PatternClusters(AbstractPatternProbe):
     """Heads of all checkpoints clustered by their attention as a function of relative offset and of relation.
 
-    A head's `profile` is its mean mass at each offset up to `max_offset` and on each relation. Square roots of the
-    masses are clustered (k-means), so that distances are Hellinger's. The number of clusters, from 2 to
-    `max_clusters`, is the one with the largest mean silhouette; if that stays below 0.25 there is one cluster.
+    A head's `profile` is its mean mass at each offset up to `max_offset` and on each relation, but for one that has the
+    name of such an offset. Square roots of the masses are clustered (k-means), so that distances are Hellinger's. The
+    number of clusters, from 2 to `max_clusters`, is the one with the largest mean silhouette; if that stays below 0.25
+    there is one cluster.
 
     Over the series it adds, at each step, the `cluster` of every head, numbered by first appearance; and at the last
     step the mean `centroid` profile of each cluster and the `silhouette` of each number of clusters tried.
@@ -60,10 +61,11 @@ class PatternClusters(AbstractPatternProbe):
         farthest = batch.tokens.shape[1] - 1
         last = farthest if self.max_offset is None else min(self.max_offset, farthest)
         offsets = view.offsets[..., : last + 1]
-        relations = [mean_scored(mass, batch.scored)[..., None] for mass in view.masses.values()]
-        features = [f"offset {k}" for k in range(last + 1)] + list(batch.relations)
-        profile = torch.cat([offsets, *relations], -1)
-        return [Reading("batch layer head feature", profile, "profile", {"feature": features})]
+        features = [f"offset {k}" for k in range(last + 1)]
+        relations = [name for name in batch.relations if name not in features]  # one may be an offset itself
+        masses = [mean_scored(view.masses[name], batch.scored)[..., None] for name in relations]
+        profile = torch.cat([offsets, *masses], -1)
+        return [Reading("batch layer head feature", profile, "profile", {"feature": [*features, *relations]})]
 
     def across(self, table: pd.DataFrame) -> pd.DataFrame:
         """Return the rows of `cluster`, `centroid` and `silhouette`."""

@@ -102,6 +102,14 @@ def test_profiles_hold_offsets_and_relations(view_of: Callable[..., View], looki
     assert reading.values[0, 0, 0].tolist() == [0, 0, 1]
 
 
+def test_a_relation_that_is_an_offset_is_no_second_feature(view_of: Callable[..., View], looking_back: Maker) -> None:
+    relation = torch.ones(LENGTH, LENGTH).tril(-2).triu(-2).bool()
+    view = view_of(looking_back(LENGTH, 2).expand(2, 1, 1, -1, -1), {"offset 2": relation, "back 2": relation}, LATE)
+    (reading,) = PatternClusters(max_offset=2).read(view)
+    assert list(reading.labels["feature"]) == ["offset 0", "offset 1", "offset 2", "back 2"]
+    assert reading.values[0, 0, 0].tolist() == [0, 0, 1, 1]
+
+
 def test_clustering_the_same_table_twice_gives_the_same_rows(table_of: Callable[..., pd.DataFrame]) -> None:
     planted = [[2, 1, 0], [1, 1, 0], [2, 2, 2]]
     pd.testing.assert_frame_equal(
