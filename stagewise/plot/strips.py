@@ -118,6 +118,10 @@ def _number_run(ax: Axes, start: float, end: float, row: int, label: int) -> Non
         ax.text(middle, row, str(label), transform=at, ha="center", va="center", fontsize=8.5)
 
 
+LEVEL = 16
+"""Columns of the mean profiles beside which names of relations have room on a line; with more they are slanted."""
+
+
 def centroids(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
     """Draw the mean profile of each cluster: its attention mass at each offset and on each relation.
 
@@ -134,6 +138,9 @@ def centroids(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
     ax.set_yticks(np.arange(len(wide)) + 0.5, [f"cluster {float(label):g}" for label in wide.index])
     if relations := [i for i, name in enumerate(features) if not name.startswith("offset ")]:
         ax.axvline(relations[0], color="#333333", linewidth=1.2)
+        if len(features) > LEVEL:
+            for label in ax.get_xticklabels()[relations[0] :]:
+                label.set(rotation=-30, ha="left", rotation_mode="anchor")
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     ax.set_xlabel("offset (positions back), then relations")
