@@ -61,9 +61,8 @@ def offset_profile(queries: ScoredQueries, max_offset: int) -> Float[Tensor, "ba
     patterns, scored, position = queries
     key = position[:, None] - torch.arange(max_offset + 1, device=patterns.device)
     index = key.clamp(min=0).expand(*patterns.shape[:-2], -1, -1)
-    left_out = (key < 0) | ~scored[..., None]
-    by_offset = patterns.gather(-1, index).masked_fill_(left_out[:, None, None], 0.0)
-    return by_offset.sum(-2) / scored.sum(-1)[:, None, None, None]
+    by_offset = patterns.gather(-1, index).masked_fill_(key < 0, 0.0)
+    return mean_scored(by_offset.mT, scored)
 
 
 def on_same_token(patterns: Patterns, tokens: Int[Tensor, "batch key"]) -> Patterns:

@@ -1,6 +1,7 @@
 """The section on what each head attends to: its mass on each relation, the specialisation of all, their changes."""
 
 import html
+import operator
 
 from stagewise import plot
 from stagewise.detection.head_labels import head_labels
@@ -69,14 +70,10 @@ def _changes(measured: Measured) -> Blocks:
     return [CHANGES, html_table(["head", "from", "to", "between steps"], changes)]
 
 
-def _may_attend(measured: Measured) -> bool:
-    return measured.has_relations
-
-
 SECTION = Section(
     "heads",
     "What each head attends to",
     heads_section,
     ("AttentionTo", "HeadSpecialisation"),
-    applies=_may_attend,
+    applies=operator.attrgetter("has_relations"),
 )
