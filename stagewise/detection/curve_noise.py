@@ -36,9 +36,9 @@ class Noise(NamedTuple):
 
     def whitened(self, curves: np.ndarray) -> np.ndarray:
         """Return curves [..., step] under the linear map that makes this noise white, of one level."""
-        result = curves / _deviation(self.growth, curves.shape[-1])
-        result[..., 1:] -= self.correlation * result[..., :-1]
-        result[..., 1:] /= np.sqrt(1 - self.correlation**2)
+        here, before = _factors(self, curves.shape[-1])
+        result = here * curves
+        result[..., 1:] -= before * curves[..., :-1]
         return np.asarray(result)
 
     def transposed(self, curves: np.ndarray) -> np.ndarray:
@@ -46,15 +46,22 @@ class Noise(NamedTuple):
 
         What is whitened times what is whitened is this of the one times the other as it is.
         """
-        result = curves.copy()
-        result[..., 1:] /= np.sqrt(1 - self.correlation**2)
-        result[..., :-1] -= self.correlation * result[..., 1:]
-        return np.asarray(result / _deviation(self.growth, curves.shape[-1]))
+        here, before = _factors(self, curves.shape[-1])
+        result = here * curves
+        result[..., :-1] -= before * curves[..., 1:]
+        return np.asarray(result)
 
 
 WHITE = Noise(0.0, 0.0)
 KINDS = tuple(Noise(correlation, growth) for correlation in CORRELATIONS for growth in GROWTHS)
 """The kinds of noise that are tried."""
+
+
+@functools.lru_cache(maxsize=512)
+def _factors(noise: Noise, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return by what whitening multiplies each value, [step], and the one before it, [step - 1]."""
+    inverse, innovation = 1 / _deviation(noise.growth, n), 1 / np.sqrt(1 - noise.correlation**2)
+    return inverse * np.append(1.0, np.full(n - 1, innovation)), noise.correlation * innovation * inverse[:-1]
 
 
 @functools.lru_cache(maxsize=512)
@@ -76,13 +83,19 @@ def log_likelihood(
 
 def likelihoods(residuals: np.ndarray, floor: np.ndarray) -> np.ndarray:
     """Return the likelihood of each kind of noise for rows of residuals: [kind, curve]."""
-    n, correlation = residuals.shape[-1], np.array(CORRELATIONS)[:, None, None]
-    level = residuals / np.stack([_deviation(growth, n) for growth in GROWTHS])[:, None]
-    # The sum of squares of whitened rows, for all correlations from the same four sums.
+    correlation = np.array([noise.correlation for noise in KINDS])[:, None]
+    return log_likelihood(whitened_squares(residuals) + floor, residuals.shape[-1], correlation)
+
+
+def whitened_squares(curves: np.ndarray) -> np.ndarray:
+    """Return the sum of squares of curves [curve, step] that each kind of noise has whitened: [kind, curve]."""
+    correlation = np.array(CORRELATIONS)[:, None, None]
+    level = curves / np.stack([_deviation(growth, curves.shape[-1]) for growth in GROWTHS])[:, None]
+    # For all correlations from the same four sums.
     first, later, former = level[..., 0] ** 2, (level[..., 1:] ** 2).sum(-1), (level[..., :-1] ** 2).sum(-1)
     along = (level[..., 1:] * level[..., :-1]).sum(-1)
     squares = first + (later - 2 * correlation * along + correlation**2 * former) / (1 - correlation**2)
-    return log_likelihood(squares + floor, n, correlation).reshape(len(KINDS), -1)
+    return np.asarray(squares.reshape(len(KINDS), -1))
 
 
 def without_outliers(curves: np.ndarray) -> np.ndarray:

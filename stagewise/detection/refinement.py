@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stagewise.detection.curve_noise import KINDS, Noise, log_likelihood
-from stagewise.detection.scan import COLLINEAR, Bases, design, scanned, whiten
+from stagewise.detection.scan import COLLINEAR, Bases, Whitened, design, scanned, whiten
 from stagewise.detection.shapes import AFTER, BEFORE, RAMP, WIDEST, Shapes, joined
 from stagewise.table import LEVEL
 
@@ -78,6 +78,10 @@ class Context(NamedTuple):
     others: np.ndarray
     floor: float
 
+    def beside(self, backgrounds: np.ndarray, noise: Noise) -> Whitened:
+        """Return backgrounds [background, step] beside the other transitions, whitened."""
+        return whiten(backgrounds, self.others, noise)
+
 
 def refine(context: Context, shape: Shapes, kind: int) -> Refined:
     """Return the posterior of a transition's shape on a grid around it, with a flat prior in place and log width."""
@@ -85,29 +89,29 @@ def refine(context: Context, shape: Shapes, kind: int) -> Refined:
     span = 3.0
     nearby = around(shape, basis.u, span)
     nearby = nearby.take(np.arange(0, nearby.number, THINNED))
-    columns = _likely(context, design(basis.fine, context.others), nearby, KINDS[kind])
-    noises = _plausible(context, columns[0], shape)
+    backgrounds = _likely(context, nearby, KINDS[kind])
+    columns = design(backgrounds[0], context.others)
+    noises = _plausible(context, columns, shape)
     for _ in range(ROUNDS):
         shapes = around(shape, basis.u, span)
-        weights = _weights(context, columns, shapes, noises)
+        weights = _weights(context, backgrounds, shapes, noises)
         shape = shapes.take([int(weights.argmax())])
         effective = 1 / (weights**2).sum()
         if effective > CONCENTRATED:
             break
         span /= 2.0 if effective > CONCENTRATED / 4 else 3.0
-    if (excess := _excess(context, columns[0], shape, noises[0])) > 1:
+    if (excess := _excess(context, columns, shape, noises[0])) > 1:
         shapes = around(shape, basis.u, min(span * np.sqrt(excess), 3.0))
-        weights = _weights(context, columns, shapes, noises, TEMPER / excess)
+        weights = _weights(context, backgrounds, shapes, noises, TEMPER / excess)
     return Refined(shape, shapes, weights, excess)
 
 
 def resampled(context: Context, refined: Refined, kind: int, resamples: np.ndarray) -> np.ndarray:
     """Return how far resamples of the batch [resample, step] move the three times: [resample, part]."""
-    columns = design(context.basis.fine, context.others)
-    noise = KINDS[kind]
-    total = scanned(context.curve[None], whiten(columns, noise), refined.best.at(context.basis.u))[0, :, 0]
-    whitened = whiten(columns[[int(total.argmin())]], noise)
-    squares = scanned(resamples, whitened, refined.shapes.at(context.basis.u))[:, 0] + context.floor
+    fine, noise = context.basis.fine, KINDS[kind]
+    total = scanned(context.curve[None], context.beside(fine, noise), refined.best.at(context.basis.u))[0, :, 0]
+    columns = context.beside(fine[[int(total.argmin())]], noise)
+    squares = scanned(resamples, columns, refined.shapes.at(context.basis.u))[:, 0] + context.floor
     weights = _normalised(-0.5 * TEMPER * _freedom(context) * np.log(squares))
     times = weights @ refined.shapes.times()
     return np.asarray(times - times.mean(0))
@@ -138,11 +142,12 @@ def around(shape: Shapes, u: np.ndarray, span: float) -> Shapes:
     return both.take(np.flatnonzero(inside)) if inside.any() else shape
 
 
-def _likely(context: Context, columns: np.ndarray, shapes: Shapes, noise: Noise) -> np.ndarray:
-    """Return the backgrounds that are most likely with any of some shapes, the likeliest first."""
-    squares = scanned(context.curve[None], whiten(columns, noise), shapes.at(context.basis.u))[0] + context.floor
+def _likely(context: Context, shapes: Shapes, noise: Noise) -> np.ndarray:
+    """Return the backgrounds that are most likely with any of some shapes, the likeliest first: [background, step]."""
+    fine, values = context.basis.fine, shapes.at(context.basis.u)
+    squares = scanned(context.curve[None], context.beside(fine, noise), values)[0] + context.floor
     weights = np.exp(-0.5 * _freedom(context) * np.log(squares / squares.min()))
-    return np.asarray(columns[np.argsort(-weights.sum(1))[:BACKGROUNDS]])
+    return np.asarray(fine[np.argsort(-weights.sum(1))[:BACKGROUNDS]])
 
 
 def _plausible(context: Context, columns: np.ndarray, shape: Shapes) -> list[Noise]:
@@ -202,12 +207,12 @@ def _restricted(curve: np.ndarray, stack: np.ndarray, floor: float) -> np.ndarra
 
 
 def _weights(
-    context: Context, columns: np.ndarray, shapes: Shapes, noises: list[Noise], temper: float = TEMPER
+    context: Context, backgrounds: np.ndarray, shapes: Shapes, noises: list[Noise], temper: float = TEMPER
 ) -> np.ndarray:
     values, n = shapes.at(context.basis.u), len(context.basis.u)
     logs = []
     for noise in noises:
-        squares = scanned(context.curve[None], whiten(columns, noise), values)[0] + context.floor
+        squares = scanned(context.curve[None], context.beside(backgrounds, noise), values)[0] + context.floor
         logs.append(log_likelihood(squares, n, noise.correlation, _freedom(context)))
     return np.asarray(_normalised(temper * np.stack(logs).reshape(-1, shapes.number)[None]).sum((0, 1)))
 

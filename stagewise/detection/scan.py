@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stagewise.detection.curve_noise import KINDS, WHITE, Noise, likelihoods, log_likelihood
+from stagewise.detection.curve_noise import KINDS, WHITE, Noise, likelihoods, log_likelihood, whitened_squares
 from stagewise.detection.shapes import Shapes, backgrounds, grid
 
 COARSE, FINE = 2, 6
@@ -16,10 +16,13 @@ FLOOR = 3e-3
 """Deviation of what no smooth model explains, as a part of the range of a curve."""
 
 PART = 512
-"""Transitions that are whitened at a time."""
+"""Transitions whose squares are summed at a time."""
 
 COLLINEAR = 1e-3
 """Least part of a transition that its background does not explain already."""
+
+EXPLAINED = 1e-6
+"""Part of a column's length below which the others explain it."""
 
 Squares = tuple[np.ndarray, np.ndarray, np.ndarray]
 """Of each curve: the sum of whitened squares that the best fit leaves, its background, its transition."""
@@ -55,27 +58,46 @@ class Fits(NamedTuple):
 
 
 class Whitened(NamedTuple):
-    """Orthonormal columns of each background with its offset and others, whitened: [background, column, step]."""
+    """Orthonormal whitened columns: those that all backgrounds share, and what each background has outside them.
+
+    Shared are the offset and other transitions, [column, step]; each background has one column of its own,
+    [background, step], which is 0 where the shared ones explain it.
+    """
 
     noise: Noise
-    columns: np.ndarray
-
-    def inside(self, curves: np.ndarray) -> np.ndarray:
-        """Return what the columns explain of whitened curves: [background, column, curve]."""
-        return np.asarray(self.columns @ curves.T)
+    shared: np.ndarray
+    own: np.ndarray
 
     def beside(self, others: np.ndarray) -> "Whitened":
-        """Return them with further columns [column, step], the same for each background."""
+        """Return them with further shared columns [column, step]."""
         if not len(others):
             return self
-        rows = self.columns
+        shared = self.shared
         for other in self.noise.whitened(others):
-            row = np.broadcast_to(other, (len(rows), 1, len(other)))
-            for _ in range(2):
-                row = row - (row @ rows.swapaxes(1, 2)) @ rows
-            length = np.sqrt((row**2).sum(-1, keepdims=True))
-            rows = np.concatenate([rows, row / np.where(length > 0, length, 1.0)], axis=1)
-        return Whitened(self.noise, rows)
+            shared = np.concatenate([shared, _outside(other[None], shared)])
+        return Whitened(self.noise, shared, _outside(self.own, shared[len(self.shared) :]))
+
+    def remaining(self, values: np.ndarray) -> np.ndarray:
+        """Return the squares of whitened curves outside the columns: [curve, background]."""
+        shared = (values**2).sum(-1) - ((values @ self.shared.T) ** 2).sum(-1)
+        return np.asarray(shared[:, None] - (values @ self.own.T) ** 2)
+
+
+class Within(NamedTuple):
+    """Whitened transitions within whitened columns.
+
+    Their parts in the shared columns, [column, transition], and in each background's own, [background, transition];
+    their sums of squares, [transition].
+    """
+
+    shared: np.ndarray
+    own: np.ndarray
+    size: np.ndarray
+
+    def outside(self) -> np.ndarray:
+        """Return their squares outside the columns, infinite where these explain one: [background, transition]."""
+        outside = (self.size - (self.shared**2).sum(0)) - self.own**2
+        return np.where(outside > COLLINEAR * self.size, outside, np.inf)
 
 
 @functools.lru_cache(maxsize=16)
@@ -92,77 +114,92 @@ def floors(curves: np.ndarray) -> np.ndarray:
 
 
 def design(background: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Return each background with an offset and the other columns: [background, column, step]."""
-    ones = np.ones((len(background), 1, background.shape[-1]))
-    repeated = np.broadcast_to(others, (len(background), *others.shape))
-    return np.concatenate([ones, background[:, None], repeated], axis=1)
+    """Return a background [step] with an offset and the other columns: [column, step]."""
+    return np.concatenate([np.ones((1, len(background))), background[None], others])
 
 
-def whiten(columns: np.ndarray, noise: Noise) -> Whitened:
-    """Return columns [background, column, step] whitened and made orthonormal (Gram and Schmidt, twice)."""
-    rows = np.array(noise.whitened(columns))
-    for i in range(rows.shape[1]):
-        for _ in range(2):
-            for j in range(i):
-                rows[:, i] -= (rows[:, i] * rows[:, j]).sum(-1, keepdims=True) * rows[:, j]
-        length = np.sqrt((rows[:, i] ** 2).sum(-1, keepdims=True))
-        rows[:, i] /= np.where(length > 0, length, 1.0)
-    return Whitened(noise, rows)
+def whiten(backgrounds: np.ndarray, others: np.ndarray, noise: Noise) -> Whitened:
+    """Return backgrounds [background, step] beside an offset and others [column, step], whitened and orthonormal."""
+    steps = backgrounds.shape[-1]
+    offset = _outside(noise.whitened(np.ones((1, steps))), np.empty((0, steps)))
+    return Whitened(noise, offset, _outside(noise.whitened(backgrounds), offset)).beside(others)
 
 
-def scanned(curves: np.ndarray, whitened: Whitened, transitions: np.ndarray) -> np.ndarray:
+def _outside(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Return what rows have outside orthonormal columns, to length one, or 0 (Gram and Schmidt, twice)."""
+    rest = rows
+    for _ in range(2):
+        rest = rest - (rest @ columns.T) @ columns
+    length, size = (np.sqrt((part**2).sum(-1, keepdims=True)) for part in (rest, rows))
+    return np.asarray(rest / np.where(length > EXPLAINED * size, length, np.inf))
+
+
+def scanned(curves: np.ndarray, columns: Whitened, transitions: np.ndarray) -> np.ndarray:
     """Return the squares that remain with each background and each transition: [curve, background, transition]."""
-    candidates, values = whitened.noise.whitened(transitions), whitened.noise.whitened(curves)
-    within = whitened.inside(candidates)
-    return _remaining(values, whitened, _own((candidates**2).sum(-1), within), values @ candidates.T, within)
-
-
-def _own(size: np.ndarray, within: np.ndarray) -> np.ndarray:
-    """Return the squares of transitions outside the columns, infinite where these explain them: [background, ...]."""
-    own = size - np.einsum("bct, bct -> bt", within, within)
-    return np.where(own > COLLINEAR * size, own, np.inf)
+    candidates, values = columns.noise.whitened(transitions), columns.noise.whitened(curves)
+    within = Within(columns.shared @ candidates.T, columns.own @ candidates.T, (candidates**2).sum(-1))
+    return _remaining(values, columns, values @ candidates.T, within, within.outside())
 
 
 def _remaining(
-    values: np.ndarray, whitened: Whitened, own: np.ndarray, along: np.ndarray, within: np.ndarray
+    values: np.ndarray, columns: Whitened, along: np.ndarray, within: Within, outside: np.ndarray
 ) -> np.ndarray:
-    """Return what `scanned` does, from the transitions' own squares, and their products with curves and columns."""
-    inside = whitened.inside(values)
-    rest = (values**2).sum(-1) - (inside**2).sum(1)
-    gain = along[None] - inside.swapaxes(1, 2) @ within
+    """Return what `scanned` does, from the products of curves and transitions, [curve, transition]."""
+    beside = along - (values @ columns.shared.T) @ within.shared
+    gain = (values @ columns.own.T)[..., None] * within.own
+    np.subtract(beside[:, None], gain, out=gain)
+    gain *= gain
+    gain /= outside
     # Rounding can leave less than nothing of a curve that is fitted exactly.
-    return np.asarray((rest[..., None] - gain**2 / own[:, None]).clip(min=0).swapaxes(0, 1))
+    squares = np.subtract(columns.remaining(values)[..., None], gain, out=gain)
+    return np.asarray(squares.clip(min=0, out=squares))
 
 
 @functools.lru_cache(maxsize=128)
 def _smooth(steps: tuple[float, ...], every: int, kind: int, *, fine: bool) -> Whitened:
     basis = bases(steps, every)
-    return whiten(design(basis.fine if fine else basis.coarse, np.empty((0, len(steps)))), KINDS[kind])
+    return whiten(basis.fine if fine else basis.coarse, _none(basis), KINDS[kind])
 
 
 @functools.lru_cache(maxsize=16)
-def _candidates(steps: tuple[float, ...], every: int, kind: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the sums of squares of the whitened transitions of the grid, and their part in the backgrounds."""
-    # Whitened transitions exist a part at a time: all of them, for each kind of noise, would take the most memory.
-    noise, transitions = KINDS[kind], bases(steps, every).transitions
+def _sizes(steps: tuple[float, ...]) -> np.ndarray:
+    """Return the sums of squares of the transitions of the grid, whitened: [kind, transition]."""
+    transitions = bases(steps).transitions
     parts = np.array_split(transitions, len(transitions) // PART + 1)
-    size = np.concatenate([(noise.whitened(part) ** 2).sum(-1) for part in parts])
-    return size, noise.transposed(_smooth(steps, every, kind, fine=False).columns) @ transitions.T
+    return np.concatenate([whitened_squares(part) for part in parts], axis=1)
+
+
+@functools.lru_cache(maxsize=32)
+def _in_backgrounds(steps: tuple[float, ...], every: int, kind: int) -> np.ndarray:
+    """Return the parts of the whitened transitions of the grid in the coarse backgrounds: [background, transition]."""
+    own = _smooth(steps, every, kind, fine=False).own
+    return np.asarray(KINDS[kind].transposed(own) @ bases(steps, every).transitions.T)
+
+
+def _within(basis: Bases, kind: int, columns: Whitened) -> Within:
+    """Return the transitions of the grid within columns, the coarse backgrounds' beside others."""
+    smooth, transitions = _smooth(basis.steps, basis.every, kind, fine=False), basis.transitions
+    shared = columns.noise.transposed(columns.shared) @ transitions.T
+    # A background's column is that beside the offset alone, less the others' parts, over the length that is left.
+    length = (smooth.own * columns.own).sum(-1, keepdims=True)
+    own = _in_backgrounds(basis.steps, basis.every, kind) - (smooth.own @ columns.shared.T) @ shared
+    return Within(shared, own / np.where(length > 0, length, np.inf), _sizes(basis.steps)[kind])
 
 
 def smooth_fits(curves: np.ndarray, basis: Bases, floor: np.ndarray, others: np.ndarray | None = None) -> Fits:
     """Fit curves [curve, step] by the best background, without a further transition but the others."""
     beside = _none(basis) if others is None else others
-    columns = design(basis.fine, beside)
 
     def fit(part: np.ndarray, kind: int) -> Squares:
-        whitened = _smooth(basis.steps, basis.every, kind, fine=True).beside(beside)
-        values = KINDS[kind].whitened(part)
-        squares = ((values**2).sum(-1) - (whitened.inside(values) ** 2).sum(1)).clip(min=0)
-        return squares.min(0), squares.argmin(0), np.zeros(len(part), int)
+        columns = _smooth(basis.steps, basis.every, kind, fine=True).beside(beside)
+        squares = columns.remaining(KINDS[kind].whitened(part)).clip(min=0)
+        return squares.min(1), squares.argmin(1), np.zeros(len(part), int)
+
+    def fitted(b: int, _: int) -> np.ndarray:
+        return design(basis.fine[b], beside)
 
     white = np.full(len(curves), KINDS.index(WHITE))
-    return _best(curves, floor, [white], 3, fit, lambda b, _: columns[b])
+    return _best(curves, floor, [white], 3, fit, fitted)
 
 
 def transition_fits(
@@ -173,28 +210,22 @@ def transition_fits(
     It starts at white noise, too, since a transition left out looks like correlation.
     """
     beside = _none(basis) if others is None else others
-    columns = design(basis.coarse, beside)
 
     def fit(part: np.ndarray, kind: int) -> Squares:
-        noise, whitened = KINDS[kind], _smooth(basis.steps, basis.every, kind, fine=False).beside(beside)
-        size, within = _candidates(basis.steps, basis.every, kind)
-        if len(beside):
-            # One product of matrices: of a stack of single rows numpy makes as many slow ones.
-            others = noise.transposed(whitened.columns[:, 2:])
-            inside = others.reshape(-1, others.shape[-1]) @ basis.transitions.T
-            within = np.concatenate([within, inside.reshape(*others.shape[:2], -1)], axis=1)
-        own, best = _own(size, within), []
+        noise, columns = KINDS[kind], _smooth(basis.steps, basis.every, kind, fine=False).beside(beside)
+        within, best = _within(basis, kind, columns), []
+        outside = within.outside()
         for curve in part:
             values = noise.whitened(curve[None])
             along = noise.transposed(values) @ basis.transitions.T
-            squares = _remaining(values, whitened, own, along, within)[0]
+            squares = _remaining(values, columns, along, within, outside)[0]
             place = int(squares.argmin())
             best.append((squares.flat[place], *divmod(place, squares.shape[1])))
         squares, background, shape = (np.array(column) for column in zip(*best, strict=True))
         return squares, background, shape
 
     def fitted(b: int, s: int) -> np.ndarray:
-        return np.concatenate([columns[b], basis.transitions[s][None]])
+        return np.concatenate([design(basis.coarse[b], beside), basis.transitions[s][None]])
 
     white = np.full(len(curves), KINDS.index(WHITE))
     return _best(curves, floor, [kind, white], 2, fit, fitted)

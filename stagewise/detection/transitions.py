@@ -193,7 +193,7 @@ class _Search:
     def _describe(self, j: int, full: Fits, resamples: np.ndarray | None) -> Transition:
         others, n = self._stack(j), len(self.curve)
         noise = KINDS[int(full.kind[0])]
-        columns = np.concatenate([design(self.basis.fine[full.background], others)[0], self.shapes[j].at(self.basis.u)])
+        columns = np.concatenate([design(self.basis.fine[full.background[0]], others), self.shapes[j].at(self.basis.u)])
         weights = coefficients(self.curve, columns, noise)
         residual = noise.whitened(self.curve - weights @ columns)
         shifts = None if resamples is None else resampled(self.context(j), self.fits[j], int(full.kind[0]), resamples)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stagewise.detection.curve_noise import KINDS, Noise
+from stagewise.detection.curve_noise import KINDS, Noise, log_likelihood
 from stagewise.detection.scan import bases, coefficients, design, floors, scanned, smooth_fits, transition_fits, whiten
 
 STEPS = tuple(np.arange(0.0, 1200, 40).tolist())
@@ -14,20 +14,32 @@ GENERATOR = np.random.default_rng(0)
 def test_the_squares_left_are_those_of_a_regression_on_all_columns() -> None:
     noise, other = Noise(0.4, 0.0), BASIS.transitions[[5]]
     curve, transitions = GENERATOR.standard_normal(len(STEPS)), BASIS.transitions[[20, 40]]
-    columns = design(BASIS.coarse[:3], other)
-    squares = scanned(curve[None], whiten(columns, noise), transitions)[0]
+    squares = scanned(curve[None], whiten(BASIS.coarse[:3], other, noise), transitions)[0]
     for b in range(3):
         for s in range(2):
-            stack = np.concatenate([columns[b], transitions[[s]]])
+            stack = np.concatenate([design(BASIS.coarse[b], other), transitions[[s]]])
             residual = noise.whitened(curve - coefficients(curve, stack, noise) @ stack)
             assert squares[b, s] == pytest.approx((residual**2).sum())
 
 
-def test_a_column_beside_the_others_is_as_if_it_had_been_there() -> None:
-    noise, other = Noise(0.7, 1.2), BASIS.transitions[[9]]
-    together = whiten(design(BASIS.coarse[:3], other), noise)
-    later = whiten(design(BASIS.coarse[:3], other[:0]), noise).beside(other)
-    assert np.abs(later.columns) == pytest.approx(np.abs(together.columns), abs=1e-9)
+def test_the_grids_fit_beside_others_is_that_of_a_scan_of_all_its_transitions() -> None:
+    others, curve = BASIS.transitions[[9, 33]], GENERATOR.standard_normal((1, len(STEPS)))
+    fit = transition_fits(curve, BASIS, floors(curve), np.array([KINDS.index(Noise(0.7, 1.2))]), others)
+    noise = KINDS[fit.kind[0]]
+    squares = scanned(curve, whiten(BASIS.coarse, others, noise), BASIS.transitions)[0]
+    likelihood = log_likelihood(squares + floors(curve), len(STEPS), noise.correlation)
+    assert fit.likelihood[0] == pytest.approx(likelihood.max())
+    assert likelihood[fit.background[0], fit.shape[0]] == pytest.approx(likelihood.max())
+
+
+def test_a_background_or_transition_that_is_there_already_explains_no_more() -> None:
+    other = BASIS.transitions[[9]]
+    columns = whiten(np.concatenate([BASIS.coarse[:2], other]), other, KINDS[0])
+    assert (columns.own[2] == 0).all()
+    curve = GENERATOR.standard_normal((1, len(STEPS)))
+    squares = scanned(curve, columns, BASIS.transitions[[9, 30]])[0]
+    assert squares[:, 0] == pytest.approx(columns.remaining(KINDS[0].whitened(curve))[0])
+    assert (squares[:2, 1] < squares[:2, 0]).all()
 
 
 def test_a_planted_transition_is_the_best_fit_and_a_smooth_curve_needs_none() -> None:
