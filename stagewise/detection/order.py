@@ -59,17 +59,22 @@ def curves(table: pd.DataFrame, kind: Kind) -> Iterator[tuple[str, pd.DataFrame]
 
 def events(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> list[Event]:
     """List when each curve came half-way to its last value, in order; where it moved by `growth` or more."""
-    moved = []
+    found = []
+    for kind, name, rows in moved(table, criteria):
+        steps, values = rows["step"].to_numpy(), rows["value"].to_numpy()
+        half = (float(values[0]) + float(values[-1])) / 2
+        interval = emergence_interval(steps, values, half, "down" if kind == "loss" else "up")
+        found.append(Event(kind, name, half, interval))
+    return sorted(found, key=lambda event: event.interval)
+
+
+def moved(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> Iterator[tuple[Kind, str, pd.DataFrame]]:
+    """Yield the curves that came `growth` or more further, with their kind and name."""
     for kind in QUANTITIES:
         for name, rows in curves(table, kind):
-            steps, values = rows["step"].to_numpy(), rows["value"].to_numpy()
-            first, last = float(values[0]), float(values[-1])
-            growth = 1 - last / first if kind == "loss" else last - first
-            if growth >= criteria.growth:
-                half = (first + last) / 2
-                interval = emergence_interval(steps, values, half, "down" if kind == "loss" else "up")
-                moved.append(Event(kind, name, half, interval))
-    return sorted(moved, key=lambda event: event.interval)
+            first, last = (float(rows["value"].iloc[place]) for place in (0, -1))
+            if (1 - last / first if kind == "loss" else last - first) >= criteria.growth:
+                yield kind, name, rows
 
 
 def rise_of(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> Rise | None:

@@ -44,10 +44,11 @@ DIGITS = 4
 def viewer(measured: Measured, stages: Stages | None) -> str:
     """Return the viewer of the mean attention over training as HTML; its script is `report.js`.
 
+    The table of what was measured holds the rows of the mean patterns, and no others.
     Values are rounded to 1/255. What the page cannot hold is left out, and the page says so: long maps are shown in
     blocks, then heads whose attention moved least are left out, then checkpoints, evenly.
     """
-    rows = measured.only(MAPS).table
+    rows = measured.table
     heads, everywhere = heads_in(rows), sorted(int(step) for step in rows["step"].unique())
     first = next(_maps(measured, everywhere[:1]))
     block = math.ceil(first.shape[-1] / SIDE)
@@ -146,9 +147,10 @@ def circuitsvis_view(measured: Measured) -> tuple[str, str]:
 
     They show one sequence with its tokens as text where there is one that was written for these boundaries, else mean
     attention by position. The script is the package's own, whole: it works without a network. Of many heads those are
-    shown whose attention moved most; of many boundaries the first ones.
+    shown whose attention moved most; of many boundaries the first ones. The table of what was measured holds the rows
+    of the mean patterns, and no others.
     """
-    steps = sorted(int(step) for step in measured.only(MAPS).table["step"].unique())
+    steps = sorted(int(step) for step in measured.table["step"].unique())
     chosen = boundary_checkpoints(steps, measured.stages)
     shown = _of_example(measured.example, chosen) or _of_means(measured, steps, chosen)
     if not shown.heads:
@@ -181,7 +183,7 @@ def _of_example(example: Mapping[str, Any] | None, chosen: Sequence[int]) -> Sho
 
 def _of_means(measured: Measured, steps: Sequence[int], chosen: Sequence[int]) -> Shown:
     """Return the mean attention at some steps, by position."""
-    heads = heads_in(measured.only(MAPS).table)
+    heads = heads_in(measured.table)
     ends = np.stack([*_maps(measured, [steps[0], steps[-1]])])
     size = ends[0, 0].size
     places = moved_most(ends, CIRCUITSVIS_VALUES // (size * len(chosen)))
