@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from concurrent.futures import BrokenExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -125,6 +126,13 @@ def reported_errors() -> Iterator[None]:
         raise typer.Exit(130) from None
     except (ValueError, TypeError, OSError, FloatingPointError) as error:
         print(f"stagewise: {error}", file=sys.stderr)
+        raise typer.Exit(2) from None
+    except BrokenExecutor:
+        print(
+            "stagewise: the system ended a worker process, most often for want of memory; what it had finished stays: "
+            "run the same command again, with fewer --workers if it has that option",
+            file=sys.stderr,
+        )
         raise typer.Exit(2) from None
     except (MemoryError, RuntimeError) as error:
         if not isinstance(error, MemoryError) and not re.search(TOO_LARGE, str(error)):

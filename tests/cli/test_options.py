@@ -1,6 +1,7 @@
 """What the commands share: contexts, errors in a line, stages on the screen."""
 
 import json
+import signal
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,7 @@ import typer
 
 from stagewise.cli.options import read_contexts, read_memory, reported_errors, show
 from stagewise.detection.stages import find_stages
+from stagewise.processes import worker_pool
 
 
 @pytest.mark.parametrize("restricted", [None, True])
@@ -82,6 +84,13 @@ def test_too_little_memory_is_called_so(error: Exception, capsys: pytest.Capture
         raise error
     assert end.value.exit_code == 2
     assert capsys.readouterr().err.startswith("stagewise: there is not enough memory; make the model or the batch")
+
+
+def test_a_worker_that_the_system_ended_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit) as end, reported_errors(), worker_pool(1, models=False) as pool:
+        pool.submit(signal.raise_signal, signal.SIGKILL).result()
+    assert end.value.exit_code == 2
+    assert capsys.readouterr().err.startswith("stagewise: the system ended a worker process, most often for want of")
 
 
 def test_an_error_that_nothing_explains_stays_one() -> None:
