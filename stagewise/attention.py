@@ -157,6 +157,15 @@ def pattern_hooks_of(n_layers: int) -> tuple[str, ...]:
     return tuple(f"blocks.{layer}.attn.hook_pattern" for layer in range(n_layers))
 
 
+def z_hook(layer: int) -> str:
+    """Name the output of a layer's heads, [batch pos head d_head], which W_O maps into the residual stream.
+
+    >>> z_hook(2)
+    'blocks.2.attn.hook_z'
+    """
+    return f"blocks.{layer}.attn.hook_z"
+
+
 def residual_hooks_of(n_layers: int) -> tuple[str, ...]:
     """Name the residual stream in front of every layer, and behind the last one."""
     before = (f"blocks.{layer}.hook_resid_pre" for layer in range(n_layers))

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from stagewise import models
 from stagewise.architecture import Architecture
+from stagewise.attention import z_hook
 from stagewise.intervention import AblateHead, Ablation, Attribution, Edit, PatchEdge, ablations
 from stagewise.loss import Effect, mean_scored, prediction_loss
 from stagewise.measurement.inputs import checked_readings
@@ -148,7 +149,7 @@ class Slices:
             self.hooks |= gradients.hooks_for_attribution(self.model)
             for layer in range(architecture.n_layers):  # the heads on top are ablated too
                 self.hooks |= models.hooks_for(self.model, (AblateHead(layer, 0),))
-            replaced |= {gradients.INPUT, *map(_z, range(architecture.n_layers))}
+            replaced |= {gradients.INPUT, *map(z_hook, range(architecture.n_layers))}
         self.mean, self.last = self._of_all(replaced) if len(parts) > 1 else ({}, [])
         self.lean: LeanWeights | None = None
         self.pass_of_all: tuple[Measured, View] | None = None
@@ -207,14 +208,10 @@ class Slices:
         def replaced(part: Ablation) -> Tensor:
             if not isinstance(part, AblateHead) or part.kind != "resample":
                 return replacement(part, clean, self.mean)
-            z = clean[_z(part.layer)][:, :, part.head]
-            return directed(part, z, torch.cat([self.last[number - 1][_z(part.layer)][:, :, part.head], z[:-1]]))
+            z = clean[z_hook(part.layer)][:, :, part.head]
+            return directed(part, z, torch.cat([self.last[number - 1][z_hook(part.layer)][:, :, part.head], z[:-1]]))
 
         return replaced
-
-
-def _z(layer: int) -> str:
-    return f"blocks.{layer}.attn.hook_z"
 
 
 def joined(parts: Sequence[Batch]) -> Batch:

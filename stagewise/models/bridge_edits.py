@@ -10,6 +10,7 @@ from einops import einsum
 from jaxtyping import Float
 from torch import Tensor
 
+from stagewise.attention import z_hook
 from stagewise.intervention import AblateHead, AblateMLP, Edit, RestrictContext, first_layer
 from stagewise.models.edits import Replacement, ablate, by_head, in_context, mlp_hook, restrict_pattern, restrict_scores
 from stagewise.models.model import Bridge, Hook, Model
@@ -55,7 +56,7 @@ def _ablations(bridge: Bridge, edit: Edit, replacement: Replacement) -> list[Hoo
     hooks: list[Hook] = []
     for part in edit:
         if isinstance(part, AblateHead):
-            name = f"blocks.{part.layer}.attn.hook_z"
+            name = z_hook(part.layer)
             hooks.append((name, lambda z, hook, part=part: ablate(z, part.head, replacement(part), bridge.cfg.n_heads)))
         elif isinstance(part, AblateMLP):
             name = mlp_hook(part.layer)
@@ -101,11 +102,11 @@ def _inject(bridge: Bridge, tokens: Tensor, hooks: list[Hook], context: int) -> 
         pattern, values, _ = _attention(bridge, tokens, layer, [*others, *written])
         z = weighted(restrict_pattern(pattern, context), values)
         for name, change in hooks:
-            if name == f"blocks.{layer}.attn.hook_z":
+            if name == z_hook(layer):
                 changed = change(z, hook=None)
                 assert changed is not None
                 z = changed
-        written.append(_put(f"blocks.{layer}.attn.hook_z", z))
+        written.append(_put(z_hook(layer), z))
     return [*others, *written]
 
 

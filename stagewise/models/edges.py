@@ -13,6 +13,7 @@ from einops import rearrange
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from stagewise.attention import z_hook
 from stagewise.intervention import AblateHead, AttributeEdges, PatchEdge
 from stagewise.loss import ScoredPredictions
 from stagewise.models.edits import Replacement
@@ -74,9 +75,7 @@ def edges(
     x = activations[INPUT].clone()
     n_layers, n_heads = len(weights.layers), weights.n_heads
     changes = {
-        (layer, head): (
-            replacement(AblateHead(layer, head, "mean")) - activations[f"blocks.{layer}.attn.hook_z"][:, :, head]
-        )
+        (layer, head): (replacement(AblateHead(layer, head, "mean")) - activations[z_hook(layer)][:, :, head])
         @ weights.layers[layer].W_O[head]
         for layer in range(n_layers - 1)
         for head in range(n_heads)
@@ -115,7 +114,7 @@ def patched(
     start, moved = min(edge.layer for edge in edit), dict[int, list[Moved]]()
     for edge in edit:
         source = edge.source
-        z = activations[f"blocks.{source.layer}.attn.hook_z"][:, :, source.head]
+        z = activations[z_hook(source.layer)][:, :, source.head]
         change = (replacement(source) - z) @ weights.layers[source.layer].W_O[source.head]
         moved.setdefault(edge.layer, []).append((COPIES.index(edge.by), edge.head, change))
     return _last(weights, activations[f"blocks.{start}.hook_resid_pre"], start, moved)[scored]

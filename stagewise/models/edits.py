@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from stagewise.attention import z_hook
 from stagewise.intervention import AblateHead, AblateMLP, Ablation
 from stagewise.task import derive_seed
 
@@ -76,7 +77,7 @@ def replacement(
     if isinstance(part, AblateMLP):
         written = clean[mlp_hook(part.layer)]
         return torch.zeros_like(written[:1]) if part.kind == "zero" else _mean(written, mean, mlp_hook(part.layer))
-    return directed(part, clean[f"blocks.{part.layer}.attn.hook_z"][:, :, part.head], _ablated(part, clean, mean))
+    return directed(part, clean[z_hook(part.layer)][:, :, part.head], _ablated(part, clean, mean))
 
 
 def directed(

@@ -13,6 +13,7 @@ from einops import rearrange
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from stagewise.attention import z_hook
 from stagewise.intervention import AblateHead, AttributeHeads
 from stagewise.loss import ScoredPredictions
 from stagewise.models.edits import Replacement, by_head
@@ -32,7 +33,7 @@ ByLayer = list[Float[Tensor, "batch pos head d_head"]]
 
 def hooks_for_attribution(model: Model) -> set[str]:
     """Name the activations of the clean pass that an attribution reads."""
-    return {INPUT, *map(_z, range(model.cfg.n_layers))} | rotary_hooks(model)
+    return {INPUT, *map(z_hook, range(model.cfg.n_layers))} | rotary_hooks(model)
 
 
 def attributed(
@@ -57,7 +58,7 @@ def attributed(
     every = [gradients(each) for each in (*inputs, None)]
     estimates = []
     for layer, of_layer in enumerate(zip(*every, strict=True)):
-        gradient, z = torch.stack(of_layer).mean(0), clean[_z(layer)]
+        gradient, z = torch.stack(of_layer).mean(0), clean[z_hook(layer)]
         for head in range(z.shape[2]):
             change = replacement(AblateHead(layer, head, kind)) - z[:, :, head]
             estimates.append((change * gradient[:, :, head]).sum((1, 2)))
@@ -84,7 +85,7 @@ def by_model(
         recorded[name] = z if z.requires_grad else z.detach().clone().requires_grad_()
         return recorded[name]
 
-    names = [_z(layer) for layer in range(model.cfg.n_layers)]
+    names = [z_hook(layer) for layer in range(model.cfg.n_layers)]
     hooks: list[Any] = [(name, partial(record, name)) for name in names]
     if x is not None:
         hooks.append((INPUT, lambda activation, hook: x))
@@ -144,7 +145,3 @@ def without_gradients_of_weights(model: Model) -> Iterator[None]:
     finally:
         for parameter in trained:
             parameter.requires_grad_(True)
-
-
-def _z(layer: int) -> str:
-    return f"blocks.{layer}.attn.hook_z"

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from jaxtyping import Float
 from torch import Tensor
 
+from stagewise.attention import z_hook
 from stagewise.intervention import AblateHead, AblateMLP, Edit, Intervention, RestrictContext, first_layer
 from stagewise.models.edits import Replacement, ablate, mlp_hook, restrict_scores
 from stagewise.models.model import Hook, Model
@@ -40,4 +41,4 @@ def hooks(model: Model, part: Intervention, replacement: Replacement) -> list[Ho
     if isinstance(part, AblateMLP):
         return [(mlp_hook(part.layer), lambda written, hook: replacement(part).expand_as(written))]
     assert isinstance(part, AblateHead), "edges are patched by `edges.patched`"
-    return [(f"blocks.{part.layer}.attn.hook_z", lambda z, hook: ablate(z, part.head, replacement(part), z.shape[2]))]
+    return [(z_hook(part.layer), lambda z, hook: ablate(z, part.head, replacement(part), z.shape[2]))]

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from stagewise.attention import z_hook
 from stagewise.intervention import AblateHead, AblateMLP, Ablation, Edit, RestrictContext, first_layer
 from stagewise.models.edits import Replacement, mlp_hook
 from stagewise.models.lean_attention import Heads, attend, project
@@ -59,7 +60,7 @@ class LeanPass:
         x = self.clean[f"blocks.{start}.hook_resid_pre"]
         for number in range(start, last + 1):
             ablated = [part for part in edit if isinstance(part, AblateHead) and part.layer == number]
-            queries, z_name = self._queries(number), f"blocks.{number}.attn.hook_z"
+            queries, z_name = self._queries(number), z_hook(number)
             if number == start and context is None and z_name in self.clean:
                 here, z, written = self._clean_layer(number)
                 written = written + self._change(number, ablated, z)
@@ -94,7 +95,7 @@ class LeanPass:
         """Return what a layer's attention adds to in the clean pass, its heads' z, and what it writes."""
         if number not in self._clean_layers:
             self._clean_layers.clear()  # edits come layer by layer
-            x, z = (self.clean[f"blocks.{number}.{hook}"] for hook in ("hook_resid_pre", "attn.hook_z"))
+            x, z = self.clean[f"blocks.{number}.hook_resid_pre"], self.clean[z_hook(number)]
             queries = self._queries(number)
             z = z if queries is None else queries.take(z)
             self._clean_layers[number] = self._entering(number, x), z, write(self.weights.layers[number], z)
@@ -152,7 +153,7 @@ def agreeing_weights(
                 z = attend(layer, project(weights, number, x, None), None, None)
                 before = middle(weights, number, x, write(layer, z))
                 added = added_by_mlp(weights, number, x if weights.parallel else before)
-                for name, one in ((f"blocks.{number}.attn.hook_z", z), (mlp_hook(number), added)):
+                for name, one in ((z_hook(number), z), (mlp_hook(number), added)):
                     if one is not None and name in clean and not _agree(one, clean[name][:TRIED]):
                         return None
                 x = before if added is None else before + added

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from stagewise.attention import Circuits, circuits_of
+from stagewise.attention import Circuits, circuits_of, z_hook
 from stagewise.intervention import AblateMLP, Edit, Intervention, PatchEdge, RestrictContext, ablations, first_layer
 from stagewise.models import bridge_edits, hooked_edits
 from stagewise.models.edits import Replacement, by_head, mlp_hook, read_for
@@ -54,7 +54,7 @@ def clean_pass(
 def _absent(model: Model, unknown: Sequence[str]) -> str:
     """Say which hooks a model does not have, and why where its layers are of another kind."""
     start = f"{name_of(model)} has no hook {', '.join(unknown)}"
-    headless = [str(k) for k in range(model.cfg.n_layers) if f"blocks.{k}.attn.hook_z" not in model.hook_dict]
+    headless = [str(k) for k in range(model.cfg.n_layers) if z_hook(k) not in model.hook_dict]
     if headless and all(name.startswith("blocks.") for name in unknown):
         more = f" and {len(headless) - 3} others" if len(headless) > 3 else ""
         return f"{start}: TransformerLens shows no attention heads in layer {', '.join(headless[:3])}{more}"

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from stagewise.attention import z_hook
 from stagewise.intervention import AblateHead, AblateMLP, Ablation, RestrictContext
 from stagewise.models.bridge_edits import values_by_key, weighted
 from stagewise.models.edits import mlp_hook, restrict_pattern
@@ -73,7 +74,7 @@ def _ablations_do_what_they_say(model: Model, tokens: Tensor) -> bool:
         return False
     seen = True
     for layer in range(n_layers):
-        z = clean[f"blocks.{layer}.attn.hook_z"]
+        z = clean[z_hook(layer)]
         every = tuple(AblateHead(layer, head) for head in range(n_heads))
         run = partial(edited_pass, model, clean=clean, regression=True, tokens=tokens)
         itself = partial(run, every, replacement=partial(_of_head, z))
