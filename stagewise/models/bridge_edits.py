@@ -15,12 +15,10 @@ from stagewise.intervention import AblateHead, AblateMLP, Edit, RestrictContext,
 from stagewise.models.edits import Replacement, ablate, by_head, in_context, mlp_hook, restrict_pattern, restrict_scores
 from stagewise.models.model import Bridge, Hook, Model
 from stagewise.models.native import is_native, logits_from
+from stagewise.models.rounding import same
 from stagewise.models.wrapping import name_of
 
 Route = Literal["mask", "scores", "pattern", "z"]
-
-SAME = 1e-4
-"""Relative difference of z and pattern times v that sums in another order explain."""
 
 _ROUTES: WeakKeyDictionary[Any, Route] = WeakKeyDictionary()
 
@@ -133,16 +131,16 @@ def _test_routes(bridge: Bridge) -> Route:
     tokens = (torch.arange(length, device=device) % bridge.cfg.d_vocab)[None]
     layers = range(bridge.cfg.n_layers)
     clean = [_attention(bridge, tokens, layer, []) for layer in layers]
-    if not all(_same(weighted(pattern, values), z) for pattern, values, z in clean):
+    if not all(same(weighted(pattern, values), z) for pattern, values, z in clean):
         raise ValueError(
             f"the heads of {name_of(bridge)} are not pattern times values, so their context "
             "cannot be restricted: leave the probes that ask for RestrictContext out, as by --without"
         )
-    if any(_same(_repeated(values, z.shape[2]), z) for _, values, z in clean):
+    if any(same(_repeated(values, z.shape[2]), z) for _, values, z in clean):
         return "z"  # the test cannot tell a live edit from a dead one
     if is_native(bridge):  # its scores are dead, and a pattern can underflow within the context
         results = [_attention(bridge, tokens, layer, [], **_mask(tokens, 1)) for layer in layers]
-        if all(_same(_repeated(values, z.shape[2]), z) for _, values, z in results):
+        if all(same(_repeated(values, z.shape[2]), z) for _, values, z in results):
             return "mask"
     restrictions: dict[Route, Callable[[Tensor], Tensor]] = {
         "scores": lambda scores: restrict_scores(scores, 1),
@@ -154,7 +152,7 @@ def _test_routes(bridge: Bridge) -> Route:
             (f"blocks.{k}.attn.hook_{name}", lambda x, hook, restrict=restrict: restrict(x)) for k in layers
         ]
         results = [_attention(bridge, tokens, layer, edit) for layer in layers]
-        if all(_same(_repeated(values, z.shape[2]), z) for _, values, z in results):
+        if all(same(_repeated(values, z.shape[2]), z) for _, values, z in results):
             return candidate
     return "z"
 
@@ -200,7 +198,3 @@ def _repeated(
 ) -> Float[Tensor, "batch key head d_head"]:
     """Give every query head its values; under grouped-query attention several share them."""
     return values.repeat_interleave(n_heads // values.shape[2], 2)
-
-
-def _same(one: Tensor, other: Tensor) -> bool:
-    return one.shape == other.shape and bool((one - other).abs().max() <= SAME * other.abs().max())

@@ -21,9 +21,7 @@ from stagewise.models.lean_reading import covers, lean_weights
 from stagewise.models.lean_weights import Layer, LeanWeights
 from stagewise.models.model import Model
 from stagewise.models.queries import Queries
-
-SAME = 1e-4
-"""Difference from the model's own log-probabilities, over their spread, that sums in another order explain."""
+from stagewise.models.rounding import same
 
 TRIED = 2
 """Sequences on which every checkpoint's lean pass is compared with its own."""
@@ -154,18 +152,14 @@ def agreeing_weights(
                 before = middle(weights, number, x, write(layer, z))
                 added = added_by_mlp(weights, number, x if weights.parallel else before)
                 for name, one in ((z_hook(number), z), (mlp_hook(number), added)):
-                    if one is not None and name in clean and not _agree(one, clean[name][:TRIED]):
+                    if one is not None and name in clean and not same(one, clean[name][:TRIED]):
                         return None
                 x = before if added is None else before + added
             logits = weights.unembedded(x)
         except RuntimeError:  # shapes that do not fit
             return None
         found = logits if regression else logits.log_softmax(-1)
-    return weights if _agree(found, expected) else None
-
-
-def _agree(one: Tensor, other: Tensor) -> bool:
-    return one.shape == other.shape and bool((one - other).abs().max() <= SAME * other.abs().max())
+    return weights if same(found, expected) else None
 
 
 def behind(weights: LeanWeights, number: int, x: Tensor, written: Tensor) -> Tensor:

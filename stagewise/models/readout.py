@@ -7,10 +7,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from stagewise.models.lean import SAME
 from stagewise.models.lean_reading import lean_weights
 from stagewise.models.lean_weights import LeanWeights, Norm
 from stagewise.models.model import Model
+from stagewise.models.rounding import same
 from stagewise.models.wrapping import name_of
 
 
@@ -102,7 +102,7 @@ def readout(
     with torch.inference_mode():
         logits = found.logits(clean[last_residual(len(weights.layers))][:1])
         own = logits if regression else logits.log_softmax(-1)
-        if not bool((own - predictions[:1]).abs().max() <= SAME * predictions[:1].abs().max()):
+        if not same(own, predictions[:1]):
             raise ValueError(
                 f"the final norm and unembedding of {name_of(model)}, as they are read here, do not give its own "
                 f"predictions: {advice}"

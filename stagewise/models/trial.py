@@ -20,13 +20,11 @@ from stagewise.models.edits import mlp_hook, restrict_pattern
 from stagewise.models.held_attention import released
 from stagewise.models.model import Model
 from stagewise.models.passes import clean_pass, edited_pass, has_mlp, hooks_for
+from stagewise.models.rounding import SAME, same
 from stagewise.models.wrapping import is_bridge, name_of, trial_tokens
 
 POSITIONS = 8
 """Positions of the sequence on which edits are tried."""
-
-SAME = 1e-4
-"""Difference over the largest entry that sums in another order explain."""
 
 ALIVE = 1e-2
 """Part of what attention writes that has to depend on its heads for an edit's effect to be seen."""
@@ -79,13 +77,13 @@ def _ablations_do_what_they_say(model: Model, tokens: Tensor) -> bool:
         run = partial(edited_pass, model, clean=clean, regression=True, tokens=tokens)
         itself = partial(run, every, replacement=partial(_of_head, z))
         unedited = _written(model, layer, itself)  # some modules add the residual stream
-        if not _same(itself(), outputs):
+        if not same(itself(), outputs):
             raise _refusal(model, AblateHead, f"heads of layer {layer} replaced by themselves change the predictions")
         for edit in (every, every[layer % n_heads :][:1]):
             rest = z.clone()
             rest[:, :, [part.head for part in edit]] = 0
             change = _mapped(model, layer, rest) - _mapped(model, layer, z)
-            if not _same(_written(model, layer, partial(run, edit)), unedited + change, of=unedited):
+            if not same(_written(model, layer, partial(run, edit)), unedited + change, of=unedited):
                 fault = f"without some heads, attention of layer {layer} does not write what is left"
                 raise _refusal(model, AblateHead, fault)
         whole, bias = _mapped(model, layer, z), _mapped(model, layer, torch.zeros_like(z))
@@ -110,7 +108,7 @@ def _mlps_are_left_out(model: Model, tokens: Tensor) -> bool:
         added, block = clean[mlp_hook(layer)], model.blocks[layer]
         run = partial(edited_pass, model, (AblateMLP(layer),), clean, regression=True, tokens=tokens)
         itself = partial(run, replacement=lambda part, added=added: added)
-        if not _same(itself(), outputs):
+        if not same(itself(), outputs):
             raise _refusal(model, AblateMLP, f"the MLP of layer {layer} replaced by itself changes the predictions")
         with_mlp, without = _output(block, itself), _output(block, run)
         left = (with_mlp - added - without).abs().max()
@@ -131,7 +129,7 @@ def _contexts_do_what_they_say(model: Model, tokens: Tensor) -> bool:
     if not bool(outputs.isfinite().all()):
         return False
     whole = edited_pass(model, edit, clean, regression=True, tokens=tokens)
-    if not _same(whole, outputs):
+    if not same(whole, outputs):
         raise _refusal(model, RestrictContext, "a context of all positions changes the predictions")
     two = (RestrictContext(2),)
     written = _written(model, 0, partial(edited_pass, model, two, clean, tokens=tokens))
@@ -139,9 +137,9 @@ def _contexts_do_what_they_say(model: Model, tokens: Tensor) -> bool:
     v = values_by_key(model, 0, clean[values])
     z, of_two = (weighted(each, v) for each in (clean[pattern], restrict_pattern(clean[pattern], 2)))
     change = _mapped(model, 0, of_two) - _mapped(model, 0, z)
-    if not _same(written, unedited + change):
+    if not same(written, unedited + change):
         raise _refusal(model, RestrictContext, "a context of two positions is not attention restricted to two")
-    return not _same(written, unedited)
+    return not same(written, unedited)
 
 
 _LAWS: Mapping[Kind, Callable[[Model, Tensor], bool]] = {
@@ -179,12 +177,6 @@ def _mapped(model: Model, layer: int, z: Float[Tensor, "1 pos head d_head"]) -> 
             return F.linear(z.flatten(2), attention.W_O.flatten(0, 1).T, attention.b_O)
         output: Tensor = attention.o.original_component(z.flatten(2))
         return output
-
-
-def _same(one: Tensor, other: Tensor, of: Tensor | None = None) -> bool:
-    """Whether two are equal to rounding, of their own size or that of a tensor whose parts cancelled in them."""
-    size = other.abs().max() if of is None else torch.maximum(other.abs().max(), of.abs().max())
-    return one.shape == other.shape and bool((one - other).abs().max() <= SAME * size)
 
 
 def _refusal(model: Model, kind: Kind, fault: str) -> ValueError:
