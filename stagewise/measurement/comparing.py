@@ -1,7 +1,7 @@
 """Checkpoints of one series compared: what they represent alike, and which subspaces their heads use."""
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,7 @@ from stagewise.checkpoints.weight_files import not_finite
 from stagewise.measurement.inputs import check_batch, unmeasured
 from stagewise.measurement.positions import Positions
 from stagewise.measurement.printed_table import Table
-from stagewise.measurement.rows import tidy_columns
+from stagewise.measurement.rows import checkpoint_labels, tidy_columns
 from stagewise.measurement.similarity import linear_cka, principal_angles
 from stagewise.models import Model
 from stagewise.table import Columns, Quantity, declare
@@ -88,7 +88,7 @@ def compare_checkpoints(
         current = _represented(model, series.architecture, state, batch, chosen)
         for compared, other in (("previous checkpoint", previous), ("last checkpoint", last)):
             if other is not None:
-                labels = {**labels_of(series, step), "compared": compared}
+                labels = {**checkpoint_labels(series, step), "compared": compared}
                 blocks += [
                     {**labels, **block}
                     for block in (*_alignments(current, other, chosen.sequence), *_angles(current, other))
@@ -97,12 +97,6 @@ def compare_checkpoints(
     table = Table(tidy_columns(blocks))
     declare(table, QUANTITIES)
     return table
-
-
-def labels_of(series: CheckpointSeries, step: int) -> dict[str, Any]:
-    """Return what every row of a checkpoint says of it: run and step, and tokens and seed where they are known."""
-    known = {"run": series.name, "step": step, "tokens": series.tokens.get(step), "seed": series.seed}
-    return {name: label for name, label in known.items() if label is not None}
 
 
 def _last_finite(series: CheckpointSeries) -> int:

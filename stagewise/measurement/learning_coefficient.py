@@ -11,11 +11,10 @@ from tqdm.auto import tqdm
 from stagewise import models
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.loss import training_loss
-from stagewise.measurement.comparing import labels_of
 from stagewise.measurement.inputs import check_batch, unmeasured
 from stagewise.measurement.langevin import DEFAULT, Coefficient, Loss, Sampler, local_learning_coefficient
 from stagewise.measurement.printed_table import Table
-from stagewise.measurement.rows import tidy_columns
+from stagewise.measurement.rows import checkpoint_labels, tidy_columns
 from stagewise.models import Model
 from stagewise.models.restrictions import of_head, trained
 from stagewise.table import Columns, Quantity, declare
@@ -75,7 +74,7 @@ def learning_coefficients(
             continue
         models.load(model, state)
         named = trained(model)
-        labels = {**labels_of(series, step), "probe": "LearningCoefficient"}
+        labels = {**checkpoint_labels(series, step), "probe": "LearningCoefficient"}
         whole = local_learning_coefficient(loss, list(named.values()), n, sampler)
         blocks += [
             {**labels, "quantity": "whole_model", **_row(whole)},

@@ -25,8 +25,9 @@ from stagewise.checkpoints.writing import scratch
 from stagewise.measurement.checkpoint import Checkpoint, Plan, readings
 from stagewise.measurement.forecast import Cost, forecast
 from stagewise.measurement.inputs import unmeasured
-from stagewise.measurement.rows import bootstrap_weights, columns, tidy_columns
+from stagewise.measurement.rows import bootstrap_weights, checkpoint_labels, columns, tidy_columns
 from stagewise.models import Model
+from stagewise.probe import AbstractProbe, Reading
 from stagewise.processes import worker_pool
 from stagewise.table import Columns, tidy
 from stagewise.task import Batch
@@ -95,25 +96,28 @@ class Measurement:
         return Part(weights.part, Cost(weights.seconds + time.perf_counter() - start, of_probes))
 
     def _rows(self, step: int, state: State) -> tuple[pd.DataFrame, Mapping[str, float]]:
-        series, plan = self.series, self.plan
+        """Return a checkpoint's rows, and each probe's seconds; of weights that are not finite the row that says so."""
+        where, labels = f"step {step} of {self.series.name!r}", checkpoint_labels(self.series, step)
         try:
             models.load(self._model, state)
         except ValueError as reason:
             fix = "`stagewise audit` lists what differs; `steps=` leaves it out"
-            raise ValueError(f"step {step} of {series.name!r}: {reason}. {fix}") from reason
-        marker = unmeasured(state, f"step {step} of {series.name!r}")
-        known = {"run": series.name, "step": step, "tokens": series.tokens.get(step), "seed": series.seed}
-        labels: dict[str, Any] = {name: label for name, label in known.items() if label is not None}
+            raise ValueError(f"{where}: {reason}. {fix}") from reason
+        marker = unmeasured(state, where)
         if marker is not None:
             return tidy([marker.assign(**labels)]), {}
-        blocks: list[Columns] = []
-        found = readings(plan, Checkpoint(self._model, step, state))
-        for probe in plan.probes:
-            for reading in found.of[type(probe).__name__]:
-                block = columns(reading, self._bootstrap, probe.quantities.get(reading.quantity))
-                nested = _of_references(block, plan.parts[0])
-                blocks.append({**block, **nested, **labels, "probe": type(probe).__name__})
-        return tidy_columns(blocks), dict(found.seconds)
+        read = readings(self.plan, Checkpoint(self._model, step, state))
+        blocks = [
+            {**self._block(probe, reading), **labels}
+            for probe in self.plan.probes
+            for reading in read.of[type(probe).__name__]
+        ]
+        return tidy_columns(blocks), dict(read.seconds)
+
+    def _block(self, probe: AbstractProbe, reading: Reading) -> Columns:
+        """Return the rows of a reading, of references with their rank and their context."""
+        block = columns(reading, self._bootstrap, probe.quantities.get(reading.quantity))
+        return {**block, **_of_references(block, self.plan.parts[0]), "probe": type(probe).__name__}
 
     def __getstate__(self) -> dict[str, Any]:
         # Each process builds the model, and draws the resamples, anew.

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.probe import Reading
 from stagewise.table import LEVEL, Columns, LabelledArray, Quantity, in_order, type_of
 
@@ -115,6 +116,12 @@ def _map_rows(reading: Reading) -> Columns:
     cells = reading.values.detach().to("cpu").float().flatten(-2).numpy()
     maps = LabelledArray(others, np.full(cells.shape[:-1], np.nan), reading.quantity, reading.labels).columns()
     return {**maps, "map": _as_objects(cells.reshape(-1, cells.shape[-1]))}
+
+
+def checkpoint_labels(series: CheckpointSeries, step: int) -> dict[str, Any]:
+    """Return what every row of a checkpoint says of it: run and step, and tokens and seed where they are known."""
+    known = {"run": series.name, "step": step, "tokens": series.tokens.get(step), "seed": series.seed}
+    return {name: label for name, label in known.items() if label is not None}
 
 
 def tidy_columns(blocks: Sequence[Columns]) -> pd.DataFrame:

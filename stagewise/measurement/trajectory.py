@@ -10,11 +10,10 @@ from tqdm.auto import tqdm
 from stagewise import models
 from stagewise.checkpoints.series import CheckpointSeries, State
 from stagewise.checkpoints.sketches import project
-from stagewise.measurement.comparing import labels_of
 from stagewise.measurement.inputs import check_batch, unmeasured
 from stagewise.measurement.positions import Positions
 from stagewise.measurement.printed_table import Table
-from stagewise.measurement.rows import tidy_columns
+from stagewise.measurement.rows import checkpoint_labels, tidy_columns
 from stagewise.table import Quantity, declare
 from stagewise.task import Batch
 
@@ -75,10 +74,10 @@ def trajectory(
     names = [f"PC{number}" for number in range(1, positions.shape[1] + 1)]
     quantity = {"probe": "Trajectory", "component": names}
     blocks = [
-        {**labels_of(series, step), **quantity, "quantity": "position", "value": row}
+        {**checkpoint_labels(series, step), **quantity, "quantity": "position", "value": row}
         for step, row in zip(steps, positions, strict=True)
     ]
-    blocks.append({**labels_of(series, steps[-1]), **quantity, "quantity": "explained", "value": explained})
+    blocks.append({**checkpoint_labels(series, steps[-1]), **quantity, "quantity": "explained", "value": explained})
     table = Table(tidy_columns(blocks))
     declare(table, QUANTITIES)
     return table

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from stagewise.measurement.rows import bootstrap_weights, rows
+from stagewise.architecture import minimal
+from stagewise.checkpoints.series import CheckpointSeries
+from stagewise.measurement.rows import bootstrap_weights, checkpoint_labels, rows
 from stagewise.probe import Reading
 from stagewise.table import Quantity, maps_in
 
@@ -114,6 +116,13 @@ def test_a_map_of_some_positions_only_is_a_row_a_cell(shape: tuple[int, ...], ke
 def test_a_batch_of_one_sequence_has_an_interval_of_no_width() -> None:
     row = rows(Reading("batch", torch.tensor([3.0]), "mass"), bootstrap_weights(1, 10)).iloc[0]
     assert (row["lo"], row["value"], row["hi"], row["n"]) == (3, 3, 3, 1)
+
+
+def test_a_checkpoint_is_labelled_with_what_is_known_of_it() -> None:
+    made = minimal(d_vocab=5, n_ctx=4)
+    series = CheckpointSeries("run", made, (0, 10), lambda step: {}, tokens={10: 640}, seed=3)
+    assert checkpoint_labels(series, 10) == {"run": "run", "step": 10, "tokens": 640, "seed": 3}
+    assert checkpoint_labels(series, 0) == {"run": "run", "step": 0, "seed": 3}
 
 
 def test_resamples_are_kept_of_what_onsets_and_stages_are_found_in_whatever_its_size() -> None:
