@@ -68,23 +68,26 @@ class Readings(NamedTuple):
 
 def readings(plan: Plan, checkpoint: Checkpoint) -> Readings:
     """Return what each probe reads at a checkpoint."""
-    sliced, seconds = (
-        [probe for probe in plan.probes if type(probe).__name__ not in plan.whole],
-        defaultdict[str, float](float),
-    )
+    sliced = [probe for probe in plan.probes if type(probe).__name__ not in plan.whole]
+    seconds = defaultdict[str, float](float)
     slices = Slices(plan, sliced, plan.parts, checkpoint)
-    found = _of_slices(slices, seconds)
-    if missing := [probe for probe in plan.probes if type(probe).__name__ not in found]:
+    by_kind = _of_slices(slices, seconds)
+    if missing := [probe for probe in plan.probes if type(probe).__name__ not in by_kind]:
         plan.whole.update(type(probe).__name__ for probe in missing)
-        found |= _of_slices(Slices(plan, missing, [joined(plan.parts)], checkpoint), seconds)
+        by_kind |= _of_slices(Slices(plan, missing, [joined(plan.parts)], checkpoint), seconds)
     for probe in plan.probes:
         name, start = type(probe).__name__, time.perf_counter()
-        if edits := tuple(dict.fromkeys(probe.further_edits(found[name]))):
-            change, kl = (reading.values.unbind(1) for reading in slices.read_further(FurtherEdits(edits)))
-            effects = dict(zip(edits, map(Effect, change, kl), strict=True))
-            found[name] = [*found[name], *probe.further_readings(found[name], effects)]
+        if edits := tuple(dict.fromkeys(probe.further_edits(by_kind[name]))):
+            further = probe.further_readings(by_kind[name], _effects(edits, slices))
+            by_kind[name] = [*by_kind[name], *further]
             seconds[name] += time.perf_counter() - start
-    return Readings({type(probe).__name__: found[type(probe).__name__] for probe in plan.probes}, seconds)
+    return Readings({type(probe).__name__: by_kind[type(probe).__name__] for probe in plan.probes}, seconds)
+
+
+def _effects(edits: tuple[Edit, ...], slices: "Slices") -> dict[Edit, Effect]:
+    """Return what each edit does to every sequence of the batch."""
+    change, kl = (reading.values.unbind(1) for reading in slices.read_further(FurtherEdits(edits)))
+    return dict(zip(edits, map(Effect, change, kl), strict=True))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,18 +111,21 @@ class FurtherEdits(AbstractProbe):
 
 def _of_slices(slices: "Slices", seconds: defaultdict[str, float]) -> dict[str, list[Reading]]:
     """Return the readings of those probes whose readings of slices add up; count the time of each."""
-    parts = slices.parts
-    read = [slices.read(number, seconds) for number in range(len(parts))]
-    sizes, found = [len(part) for part in parts], {}
-    for name in read[0]:
-        each = [of_slice[name] for of_slice in read]
-        if len({len(one) for one in each}) == 1:
-            merged = [merge(one, sizes) for one in zip(*each, strict=True)]
-            if len(parts) == 1:
-                found[name] = each[0]
-            elif None not in merged:
-                found[name] = [reading for reading in merged if reading is not None]
-    return found
+    sizes = [len(part) for part in slices.parts]
+    read = [slices.read(number, seconds) for number in range(len(sizes))]
+    if len(read) == 1:
+        return read[0]
+    merged = {name: _merged([of_slice[name] for of_slice in read], sizes) for name in read[0]}
+    return {name: whole for name, whole in merged.items() if whole is not None}
+
+
+def _merged(of_slices: Sequence[Sequence[Reading]], sizes: Sequence[int]) -> list[Reading] | None:
+    """Return a probe's readings of all sequences from those of each slice; None if only the whole batch gives them."""
+    if len({len(readings) for readings in of_slices}) > 1:
+        return None
+    merged = [merge(parts, sizes) for parts in zip(*of_slices, strict=True)]
+    whole = [reading for reading in merged if reading is not None]
+    return whole if len(whole) == len(merged) else None
 
 
 class Slices:

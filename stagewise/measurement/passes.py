@@ -55,8 +55,10 @@ def slices(batch: Batch, architecture: Architecture, memory: int, backward: bool
     """
     needed = len(batch) * _bytes(batch, architecture, backward)
     number = min(len(batch), max(1, -(-needed // memory)))
-    edges = [len(batch) * k // number for k in range(number + 1)]
-    return [batch[start:stop] for start, stop in itertools.pairwise(edges)] if number > 1 else [batch]
+    if number == 1:
+        return [batch]
+    bounds = [len(batch) * k // number for k in range(number + 1)]
+    return [batch[start:stop] for start, stop in itertools.pairwise(bounds)]
 
 
 def _bytes(batch: Batch, architecture: Architecture, backward: bool) -> int:
@@ -139,30 +141,33 @@ class Measured:
         return LeanPass(self.weights.fold(), self.activations, self.batch.scored, self.replacement)
 
     def _blocks(self, edit: Edit) -> Iterator[Float[Tensor, "row token"]]:
-        """Yield what the edited pass predicts at the scored positions, a block of rows at a time."""
+        """Return what the edited pass predicts at the scored positions, a block of rows at a time."""
         patches = [part for part in edit if isinstance(part, PatchEdge)]
         if patches and len(patches) < len(edit):
             raise ValueError("edges are patched by themselves: an edit with a `PatchEdge` holds nothing else")
         if patches:
             weights = edges.check(self.weights)
             residual = edges.patched(weights, self.activations, self.replacement, patches, self.batch.scored)
-        elif (passes := self._lean_pass) is None:
-            predictions = models.edited_pass(
-                self.model, edit, self.activations, regression=self.batch.is_regression,
-                replacement=self.replacement, tokens=self.batch.tokens,
-            )  # fmt: skip
-            yield predictions[self.batch.scored]
-            return
-        else:
-            weights, residual = passes.weights, passes.residual(edit)
-        rows = max(1, BLOCK // (4 * weights.W_U.shape[1]))
-        for start in range(0, len(residual), rows):
-            yield weights.unembedded(residual[start : start + rows])
+            return _unembedded(weights, residual)
+        if self._lean_pass is not None:
+            return _unembedded(self._lean_pass.weights, self._lean_pass.residual(edit))
+        predictions = models.edited_pass(
+            self.model, edit, self.activations, regression=self.batch.is_regression,
+            replacement=self.replacement, tokens=self.batch.tokens,
+        )  # fmt: skip
+        return iter([predictions[self.batch.scored]])
 
     def _predictions(self, edit: Edit) -> Float[Tensor, "scored token"]:
         with torch.inference_mode():
             predictions = torch.cat(list(self._blocks(edit)))
         return predictions if self.batch.is_regression else predictions.log_softmax(-1)
+
+
+def _unembedded(weights: LeanWeights, residual: Float[Tensor, "scored sum"]) -> Iterator[Float[Tensor, "row token"]]:
+    """Yield the predictions of rows of the last residual stream, a block at a time."""
+    rows = max(1, BLOCK // (4 * weights.W_U.shape[1]))
+    for start in range(0, len(residual), rows):
+        yield weights.unembedded(residual[start : start + rows])
 
 
 class OnDemand(Mapping[Key, Value]):
