@@ -20,8 +20,8 @@ from stagewise.plot.quantities import quantity_of
 from stagewise.reporting.figure import LOOK, Plot, figure_html, identifier
 from stagewise.reporting.html import Page, inline
 from stagewise.reporting.page import Part, page_html
-from stagewise.reporting.prose import count, html_table, in_words, interval, number, settings_rows, stage_rows
-from stagewise.reporting.several import Several, capital, read_several
+from stagewise.reporting.prose import capital, count, html_table, in_words, interval, number, settings_rows, stage_rows
+from stagewise.reporting.several import Several, read_several
 from stagewise.table import head_label, select
 
 STAGES = ("run", "stage", "from step", "to step", "what happened")

@@ -6,7 +6,7 @@ from stagewise.detection.from_onsets import NO_STAGES, too_few
 from stagewise.detection.home import Home
 from stagewise.detection.stages import Stages
 from stagewise.detection.words import half_way
-from stagewise.reporting.prose import count, interval
+from stagewise.reporting.prose import capital, count, interval
 
 HEADS = ("AttentionTo", "OffsetProfile", "HeadSpecialisation")
 """Probes whose onsets say what a head does: they are named first."""
@@ -39,9 +39,9 @@ def finding(stages: Stages | None, home: Home | None = None) -> str:
 
 def _told(stages: Stages | None) -> str:
     if stages is None:
-        return f"{_sentence(NO_STAGES)} Their curves are below."
+        return f"{capital(NO_STAGES)}. Their curves are below."
     if not stages.from_references and (unknown := too_few(stages.onsets, stages.criteria)):
-        return f"{_sentence(unknown)} Their curves are below."
+        return f"{capital(unknown)}. Their curves are below."
     if len(stages.table) == 1:
         return "The whole run is one stage: nothing in it parts from noise or a smooth curve. Why not, is said below."
     starts = [
@@ -65,7 +65,3 @@ def _main(stages: Stages) -> str:
 
 def _listed(onsets: pd.DataFrame) -> str:
     return "; ".join(f"{row['words']}, step {half_way(row)}" for row in onsets.to_dict("records"))
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}."

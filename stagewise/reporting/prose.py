@@ -57,6 +57,15 @@ def in_words(name: str) -> str:
     return words[0].upper() + words[1:]
 
 
+def capital(text: str) -> str:
+    """Return text as the beginning of a sentence.
+
+    >>> capital("KL falls"), capital("a head rises"), capital("")
+    ('KL falls', 'A head rises', '')
+    """
+    return text[:1].upper() + text[1:]
+
+
 def run_in_words(run: Mapping[str, Any], table: pd.DataFrame) -> str:
     """Say in a paragraph what was trained on what, for how long, and what was measured; HTML."""
     recipe = run.get("recipe", {})
@@ -126,7 +135,7 @@ def _measurement(table: pd.DataFrame) -> str:
 def stages_in_words(stages: Stages) -> str:
     """Return the stage table as sentences, and where there is one stage only, why; HTML."""
     if not stages.from_references and (unknown := too_few(stages.onsets, stages.criteria)):
-        return f"<p><strong>{html.escape(unknown[:1].upper() + unknown[1:])}.</strong></p>"
+        return f"<p><strong>{html.escape(capital(unknown))}.</strong></p>"
     lines = [f"<li>{html.escape(line)}</li>" for line in stages.words().splitlines()]
     if len(stages.table) > 1:
         return f'<ol class="sentences">{"".join(lines)}</ol>'

@@ -22,8 +22,8 @@ from stagewise.plot.quantities import quantity_of
 from stagewise.reporting.figure import LOOK, Plot, figure_html, identifier
 from stagewise.reporting.html import Page, inline
 from stagewise.reporting.page import Part, page_html
-from stagewise.reporting.prose import count, html_table, in_words, number, stage_rows
-from stagewise.reporting.several import Several, capital, first_foreign, read_several
+from stagewise.reporting.prose import capital, count, html_table, in_words, number, stage_rows
+from stagewise.reporting.several import Several, first_foreign, read_several
 from stagewise.table import head_label, select
 
 EVENTS = ("what", "seeds", "step, mean over seeds", "another seed", "sd between seeds, log steps")

@@ -68,11 +68,6 @@ def first_foreign(homes: Sequence[Home | None]) -> Home | None:
     return next((home for home in homes if home is not None and home.foreign), None)
 
 
-def capital(text: str) -> str:
-    """Return text as the beginning of a sentence."""
-    return text[:1].upper() + text[1:]
-
-
 def _names(folders: Sequence[Path]) -> tuple[str, ...]:
     names = [str(table_file(folder).outline["run"].iloc[0]) for folder in folders]
     return tuple(names if len(set(names)) == len(names) else (folder.as_posix() for folder in folders))

@@ -12,7 +12,7 @@ from stagewise.plot.generic import COLOURED, GREYS, PANELS, finite_rows, kind_of
 from stagewise.plot.quantities import axes_of, quantity_of
 from stagewise.reporting.figure import Plot, identifier
 from stagewise.reporting.measured import Measured
-from stagewise.reporting.prose import in_words
+from stagewise.reporting.prose import capital, in_words
 from stagewise.reporting.section import Blocks, Section
 from stagewise.table import Quantity, select
 
@@ -57,7 +57,7 @@ def probe_section(measured: Measured, probe: str, quantities: Sequence[str]) -> 
         rows, finite = select(table, probe, name), finite_rows(table, probe, name)
         what = quantity_of(table, probe, name)
         if finite.empty:
-            blocks.append(f"<p>{html.escape(_capital(what.label))} is not finite at any checkpoint.</p>")
+            blocks.append(f"<p>{html.escape(capital(what.label))} is not finite at any checkpoint.</p>")
             continue
         figure = plot.quantity(table, probe, name, measured.stages)
         file = f"{identifier(in_words(probe)).lower()}-{number}-{identifier(name)}"
@@ -76,7 +76,7 @@ def caption(rows: pd.DataFrame, what: Quantity, stages: Stages | None = None) ->
     axes = [name for name in axes_of(rows) if name != "layer" or "head" not in rows]
     by = f"; by {_listed(axes)}" if axes else ""
     progress = DIRECTION.get(what.progress or "", "")
-    return f"{_capital(what.label)}{unit}{_bounds(what)}{by}. {progress}{_drawn(rows)}{_shaded(rows, stages)}".strip()
+    return f"{capital(what.label)}{unit}{_bounds(what)}{by}. {progress}{_drawn(rows)}{_shaded(rows, stages)}".strip()
 
 
 def _bounds(what: Quantity) -> str:
@@ -110,10 +110,6 @@ def _shaded(rows: pd.DataFrame, stages: Stages | None) -> str:
     if stages is None or len(stages.table) < 2 or kind_of(rows) in ("profiles", "images"):
         return ""
     return "Shaded: the stages." if kind_of(rows) == "lines" else "Dashed: where stages begin."
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def _listed(names: Sequence[str]) -> str:
