@@ -14,17 +14,14 @@ import pandas as pd
 from stagewise import plot
 from stagewise.checkpoints.run_folder import REPORT, read_record, write
 from stagewise.detection.comparison import Comparison, compare_stages, later
-from stagewise.detection.home import CAVEAT
 from stagewise.detection.roles import paired_roles
-from stagewise.plot.quantities import quantity_of
 from stagewise.reporting.figure import LOOK, Plot, figure_html, identifier
 from stagewise.reporting.html import Page, inline
 from stagewise.reporting.page import Part, page_html
-from stagewise.reporting.prose import capital, count, html_table, in_words, interval, number, settings_rows, stage_rows
-from stagewise.reporting.several import Several, read_several
+from stagewise.reporting.prose import capital, count, html_table, interval, number, settings_rows
+from stagewise.reporting.several import FOREIGN, Several, curve_title, read_several, stages_of_each, with_caveat
 from stagewise.table import head_label, select
 
-STAGES = ("run", "stage", "from step", "to step", "what happened")
 ROLES = (
     "The heads of the second run beside those of the first that do the same over training. A distance near 0 is a sure "
     "pair; near 1 another head would do as well."
@@ -136,8 +133,7 @@ def _page(runs: Several, settings: pd.DataFrame, comparison: Comparison, parts: 
     numbers = (f"{name} has {count(len(one), 'stage')}" for name, one in zip(runs.names, runs.stages, strict=True))
     finding = f"{', '.join(numbers)}. {capital(comparison.words().splitlines()[0])}."
     if runs.foreign:
-        headline, finding = "The probe batch is foreign to these models", f"Of one run: {runs.foreign}"
-        parts = [part._replace(body=f'<p class="caveat">{CAVEAT}.</p>\n{part.body}') for part in parts]
+        headline, finding, parts = FOREIGN, f"Of one run: {runs.foreign}", with_caveat(parts)
     return page_html(
         name=" and ".join(runs.names),
         headline=headline,
@@ -157,18 +153,16 @@ def _parts(
     events = [_event_row(row) for row in comparison.events.to_dict("records")]
     body = html_table(["what", *runs.names, "in the second run"], events) + EVENTS if events else NOTHING
     yield Part("events", "What came when", body)
-    stages = [[one.run, *row[:3], row[-1]] for one in runs.stages for row in stage_rows(one)]
-    yield Part("stages", "The stages of each run", html_table(STAGES, stages))
+    yield Part("stages", "The stages of each run", stages_of_each("run", runs.stages))
     if len(comparison.roles):
         yield Part("roles", "Heads by their roles", f"<p>{ROLES}</p>{_heads(comparison.roles, runs.names)}")
     for probe, name in table[["probe", "quantity"]].drop_duplicates().itertuples(index=False):
         of = select(table, probe, name)
         if of["run"].nunique() == 2 and of["value"].notna().any():
-            title = f"{capital(quantity_of(table, probe, name).label)} ({in_words(probe).lower()})"
             shown = identifier(f"{probe}-{name}")
             caption = CURVES.format(*map(html.escape, runs.names))
             figure = Plot(f"compared-{shown}", {"": plot.compared(table, probe, name)}, of, caption)
-            yield Part(f"curve-{shown.lower()}", title, figure_html(figure, out))
+            yield Part(f"curve-{shown.lower()}", curve_title(table, probe, name), figure_html(figure, out))
 
 
 def _event_row(row: dict[Any, Any]) -> list[object]:

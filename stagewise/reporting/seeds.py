@@ -12,18 +12,25 @@ import pandas as pd
 from stagewise import plot
 from stagewise.checkpoints.run_folder import REPORT, write
 from stagewise.detection import seed_words
-from stagewise.detection.home import CAVEAT, Home, qualified, warned
+from stagewise.detection.home import Home, qualified, warned
 from stagewise.detection.pooled import FEWEST
 from stagewise.detection.replicates import Replicates, replicates_of
 from stagewise.detection.roles import head_roles
 from stagewise.detection.stages import Stages
 from stagewise.plot.over_seeds import bands_of
-from stagewise.plot.quantities import quantity_of
 from stagewise.reporting.figure import LOOK, Plot, figure_html, identifier
 from stagewise.reporting.html import Page, inline
 from stagewise.reporting.page import Part, page_html
-from stagewise.reporting.prose import capital, count, html_table, in_words, number, stage_rows
-from stagewise.reporting.several import Several, first_foreign, read_several
+from stagewise.reporting.prose import capital, count, html_table, number
+from stagewise.reporting.several import (
+    FOREIGN,
+    Several,
+    curve_title,
+    first_foreign,
+    read_several,
+    stages_of_each,
+    with_caveat,
+)
 from stagewise.table import head_label, select
 
 EVENTS = ("what", "seeds", "step, mean over seeds", "another seed", "sd between seeds, log steps")
@@ -31,10 +38,9 @@ INTERVALS = (
     "<p>In brackets: Student's 95&nbsp;% interval over seeds, and beside it that of another seed. Of fewer than four "
     "seeds, and where such an interval would leave the run, the range of the seeds is given instead.</p>"
 )
-STAGES = ("seed", "stage", "from step", "to step", "what happened")
 ROLES = "The heads of the seeds are aligned by what they do over training; a role has the name of a head of one seed. "
 CURVES = "The mean over seeds; the band is {}, thin lines are the seeds. "
-BANDS = "their range", "its 95&nbsp;% t interval over seeds"
+RANGE, INTERVAL = "their range", "its 95&nbsp;% t interval over seeds"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -102,8 +108,7 @@ def _page(seeds: Several, replicates: Replicates, table: pd.DataFrame, out: Path
     headline = f"{spread} stages in each seed, {count(recurring, 'event')} in half of them or more"
     finding = f"{len(stages)} seeds have {spread} stages each. {capital(first)}."
     if foreign := seeds.foreign:
-        headline, finding = "The probe batch is foreign to these models", f"Of one seed: {foreign}"
-        parts = [part._replace(body=f'<p class="caveat">{CAVEAT}.</p>\n{part.body}') for part in parts]
+        headline, finding, parts = FOREIGN, f"Of one seed: {foreign}", with_caveat(parts)
     return page_html(
         name=f"{len(stages)} seeds",
         headline=headline,
@@ -124,13 +129,12 @@ def _parts(stages: Sequence[Stages], replicates: Replicates, table: pd.DataFrame
         "What recurs over seeds",
         f'{events}{INTERVALS}<h3>In which order</h3><ul class="sentences">{lines}</ul>',
     )
-    rows = [[one.run, *row[:3], row[-1]] for one in stages for row in stage_rows(one)]
-    yield Part("stages", "The stages of each seed", html_table(STAGES, rows))
+    yield Part("stages", "The stages of each seed", stages_of_each("seed", stages))
     if len(replicates.roles):
         yield Part("roles", "Heads by their roles", f"<p>{ROLES}</p>{_roles(replicates.roles)}")
     for (probe, name), figure in _figures(table):
-        title = f"{capital(quantity_of(table, probe, name).label)} ({in_words(probe).lower()})"
-        yield Part(f"curve-{identifier(f'{probe}-{name}').lower()}", title, figure_html(figure, out))
+        place = f"curve-{identifier(f'{probe}-{name}').lower()}"
+        yield Part(place, curve_title(table, probe, name), figure_html(figure, out))
 
 
 def _event_row(row: dict[Any, Any]) -> list[object]:
@@ -159,5 +163,5 @@ def _figures(table: pd.DataFrame) -> Iterator[tuple[tuple[str, str], Plot]]:
         if rows["run"].nunique() < table["run"].nunique() or not rows["value"].notna().any() or not bands_of(rows):
             continue
         panel = {"": plot.over_seeds(table, probe, name)}
-        caption = CURVES.format(BANDS[rows["run"].nunique() >= FEWEST])
+        caption = CURVES.format(INTERVAL if rows["run"].nunique() >= FEWEST else RANGE)
         yield (probe, name), Plot(f"seeds-{identifier(f'{probe}-{name}')}", panel, rows, caption)

@@ -1,18 +1,24 @@
 """Several measured runs, read for a page on all of them: their names, their evidence, their stages, their heads."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
 
 from stagewise.checkpoints.run_folder import table_file
-from stagewise.detection.home import Home, home_in
+from stagewise.detection.home import CAVEAT, Home, home_in
 from stagewise.detection.roles import with_roles
 from stagewise.detection.scores import evidence, quantities_of
 from stagewise.detection.stages import Stages, stages_of
+from stagewise.plot.quantities import quantity_of
+from stagewise.reporting.page import Part
+from stagewise.reporting.prose import capital, html_table, in_words, stage_rows
 from stagewise.table import declare
+
+FOREIGN = "The probe batch is foreign to these models"
+"""Headline of a page on runs where it is so of one."""
 
 
 class Several(NamedTuple):
@@ -48,6 +54,27 @@ class Several(NamedTuple):
         for one in self.tables:
             declare(table, quantities_of(one))
         return table
+
+
+def stages_of_each(label: str, stages: Sequence[Stages]) -> str:
+    """Return the stages of several runs as one HTML table, behind a column for the run's name.
+
+    Args:
+        label: of that column, as "run" or "seed".
+        stages: of each run.
+    """
+    rows = [[one.run, *row[:3], row[-1]] for one in stages for row in stage_rows(one)]
+    return html_table((label, "stage", "from step", "to step", "what happened"), rows)
+
+
+def curve_title(table: pd.DataFrame, probe: str, name: str) -> str:
+    """Name the section of a curve: what it shows, and the probe that measured it."""
+    return f"{capital(quantity_of(table, probe, name).label)} ({in_words(probe).lower()})"
+
+
+def with_caveat(parts: Iterable[Part]) -> list[Part]:
+    """Return the sections of a page, each below the sentence that the batch is foreign to a model."""
+    return [part._replace(body=f'<p class="caveat">{CAVEAT}.</p>\n{part.body}') for part in parts]
 
 
 def read_several(folders: Sequence[Path]) -> Several:

@@ -1,13 +1,16 @@
 """Several measured runs: every one has a name of its own, and stages."""
 
+import re
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from stagewise.checkpoints.run_folder import TABLE, write
+from stagewise.detection.home import CAVEAT
 from stagewise.detection.roles import head_roles
-from stagewise.reporting.several import first_foreign, read_several
+from stagewise.reporting.page import Part
+from stagewise.reporting.several import first_foreign, read_several, stages_of_each, with_caveat
 
 
 @pytest.fixture
@@ -33,6 +36,20 @@ def test_aligned_rows_have_roles_in_place_of_indices(folders: list[Path]) -> Non
     pd.testing.assert_series_equal(
         first.sort_values(keys)["value"], second.sort_values(keys)["value"], check_index=False
     )
+
+
+def test_the_stages_of_each_run_stand_behind_its_name(folders: list[Path]) -> None:
+    runs = read_several(folders)
+    names = re.findall(r'<td[^>]* data-column="run">([^<]+)</td>', stages_of_each("run", runs.stages))
+    assert names == [one.run for one in runs.stages for _ in range(len(one))]
+
+
+def test_every_section_below_a_caveat_keeps_its_place_and_its_body() -> None:
+    parts = [Part("a", "A", "<p>one</p>"), Part("b", "B", "<p>two</p>")]
+    for before, after in zip(parts, with_caveat(parts), strict=True):
+        assert (after.identifier, after.title) == (before.identifier, before.title)
+        assert after.body.endswith(before.body)
+        assert CAVEAT in after.body.removesuffix(before.body)
 
 
 def test_a_run_without_scores_is_refused(one_onset: pd.DataFrame, tmp_path: Path) -> None:
