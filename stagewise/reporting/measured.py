@@ -34,6 +34,12 @@ from stagewise.detection.stages import Stages, stages_of
 if TYPE_CHECKING:
     from stagewise.task import Batch
 
+RECORDED = "batch"
+"""Key under which the record of a run describes its probe batch, where `write_batch` wrote it: see `batch_record`."""
+
+PROVENANCE = "provenance"
+"""Key in that description, of what decided the measurement beside its probes."""
+
 SEQUENCES = 4
 """Sequences of a task to inspect: a relation at other positions in one of them is not outlined in a map."""
 
@@ -107,7 +113,7 @@ class Measured(NamedTuple):
         return bool(self.references) or ("reference" in self.table and bool(self.table["reference"].notna().any()))
 
     def families(self) -> dict[str, list[str]]:
-        """Return the references that KL was measured to, as `table.families` sorts them; none without such rows."""
+        """Return the references that KL was measured to, sorted by `detection.frames.families`; none without rows."""
         rows = self.only(["KLToReference.kl"]).table
         return families(rows) if len(rows) else {}
 
@@ -137,25 +143,26 @@ def read_measured(
     begun = None if executor is None else executor.submit(lineage_of, folder)
     if (folder / BATCH).exists():
         run[RECORDED] = read_json(folder / BATCH, f"measure again, with `stagewise measure {folder}`")
-    fixes = {METRICS: "delete it to report without the training loss", REPEATED: "measure it anew"}
-    fixes[INTERVENTIONS] = "delete it, and run `stagewise intervene` again"
-    metrics, repeated, interventions = (
-        read_parquet(folder / name, fix) if (folder / name).exists() else None for name, fix in fixes.items()
-    )
-    known, example, stages = known_of(run, classes), folder / EXAMPLE, stages_of(folder, executor=executor)
-    one = read_json(example, f"delete {example} to report without it") if example.exists() else None
-    lineage = lineage_of(folder) if begun is None else begun.result()
+    known, example = known_of(run, classes), folder / EXAMPLE
     return Measured(
-        run, metrics, file.outline, stages, known.relations, known.first_query, repeated, known.references,
-        file, lineage, interventions, one,
-    )  # fmt: skip
+        run=run,
+        metrics=_rows_if_any(folder / METRICS, "delete it to report without the training loss"),
+        table=file.outline,
+        stages=stages_of(folder, executor=executor),
+        relations=known.relations,
+        first_query=known.first_query,
+        repeated=_rows_if_any(folder / REPEATED, "measure it anew"),
+        references=known.references,
+        whole=file,
+        lineage=lineage_of(folder) if begun is None else begun.result(),
+        interventions=_rows_if_any(folder / INTERVENTIONS, "delete it, and run `stagewise intervene` again"),
+        example=read_json(example, f"delete {example} to report without it") if example.exists() else None,
+    )
 
 
-PROVENANCE = "provenance"
-"""Key in that description, of what decided the measurement beside its probes."""
-
-RECORDED = "batch"
-"""Key under which the record of a run describes its probe batch, where `write_batch` wrote it: see `batch_record`."""
+def _rows_if_any(path: Path, fix: str) -> pd.DataFrame | None:
+    """Return the rows of a file, None where there is none; `fix` says what to do about a damaged one."""
+    return read_parquet(path, fix) if path.exists() else None
 
 
 def batch_record(batch: "Batch", provenance: Mapping[str, Any] | None = None) -> dict[str, Any]:

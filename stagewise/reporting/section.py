@@ -53,10 +53,12 @@ class Section:
 
     def blocks(self, measured: Measured) -> Blocks:
         """Return what the section shows of a run; nothing where what it needs was not measured."""
-        measured_names = [measured.has(name) for name in self.needs]
-        enough = not measured_names or (all(measured_names) if self.every else any(measured_names))
-        names = self.reads or self.needs
-        return self.make(measured.only(names) if names else measured) if enough else []
+        if not self.needs:
+            return self.make(measured.only(self.reads) if self.reads else measured)
+        enough = all if self.every else any
+        if not enough(measured.has(name) for name in self.needs):
+            return []
+        return self.make(measured.only(self.reads or self.needs))
 
     @property
     def missing(self) -> str:

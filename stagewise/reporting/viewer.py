@@ -155,22 +155,22 @@ def circuitsvis_view(measured: Measured) -> tuple[str, str]:
     shown = _of_example(measured.example, chosen) or _of_means(measured, steps, chosen)
     if not shown.heads:
         return shown.note, ""
-    views, calls = [], []
-    for number, step in enumerate(chosen):
-        last = number == len(chosen) - 1
-        name = "circuitsvis" if last else f"circuitsvis-{number}"
-        arguments = {
-            "attention": shown.attention[step], "attentionHeadNames": shown.heads, "tokens": shown.tokens
-        }  # fmt: skip
-        which = "the end" if last else f"the end of stage {number + 1}"
-        summary = f"<summary>Step {step}, {which}</summary>"
-        views.append(
-            f'<details class="circuitsvis"{" open" if last else ""}>{summary}<div id="{name}"></div></details>'
-        )
-        text = json.dumps(arguments).replace("<", "\\u003c")
-        calls.append(f'CircuitsVis.render("{name}", CircuitsVis.AttentionHeads, {text});')
-    scripts = "".join(f"<script>{call}</script>" for call in calls)
-    return shown.note + "".join(views), f"<script>{_circuitsvis_script()}</script>{scripts}"
+    *boundaries, end = chosen
+    views = [
+        *(_view(shown, step, f"circuitsvis-{i}", f"the end of stage {i + 1}") for i, step in enumerate(boundaries)),
+        _view(shown, end, "circuitsvis", "the end", is_open=True),
+    ]
+    places, calls = zip(*views, strict=True)
+    return shown.note + "".join(places), f"<script>{_circuitsvis_script()}</script>{''.join(calls)}"
+
+
+def _view(shown: Shown, step: int, name: str, which: str, *, is_open: bool = False) -> tuple[str, str]:
+    """Return the place of circuitsvis's view of a step, and the script that fills it; the last one is open."""
+    arguments = {"attention": shown.attention[step], "attentionHeadNames": shown.heads, "tokens": shown.tokens}
+    text = json.dumps(arguments).replace("<", "\\u003c")
+    summary = f"<summary>Step {step}, {which}</summary>"
+    place = f'<details class="circuitsvis"{" open" if is_open else ""}>{summary}<div id="{name}"></div></details>'
+    return place, f'<script>CircuitsVis.render("{name}", CircuitsVis.AttentionHeads, {text});</script>'
 
 
 def _of_example(example: Mapping[str, Any] | None, chosen: Sequence[int]) -> Shown | None:
@@ -210,7 +210,9 @@ def _circuitsvis_script() -> str:
     # Not imported: circuitsvis imports torch, and its script is a file beside its code.
     package = importlib.util.find_spec("circuitsvis")
     if package is None or package.origin is None:
-        raise ModuleNotFoundError("circuitsvis is not installed, whose script shows the last checkpoint in the report")
+        raise ModuleNotFoundError(
+            "circuitsvis is not installed, whose script shows attention in the report: `pip install circuitsvis`"
+        )
     library = (Path(package.origin).parent / "dist" / "cdn" / "iife.js").read_text(encoding="utf8")
     return library.split("//# sourceMappingURL")[0].replace("</script", "<\\/script")
 

@@ -28,24 +28,29 @@ from stagewise.reporting.sections import (
     weights,
 )
 
-SECTIONS: tuple[Section, ...] = tuple(
-    module.SECTION
-    for module in (
-        *(audit, text, stages, onsets, emergence, evidence, heads, lineage, maps, checkpoints, last_checkpoint),
-        *(
-            context,
-            trained_context,
-            ablation,
-            interventions,
-            clusters,
-            values,
-            entropy,
-            copying,
-            profiles,
-            weights,
-            head_scores,
-        ),
-    )
+SECTIONS: tuple[Section, ...] = (
+    audit.SECTION,
+    text.SECTION,
+    stages.SECTION,
+    onsets.SECTION,
+    emergence.SECTION,
+    evidence.SECTION,
+    heads.SECTION,
+    lineage.SECTION,
+    maps.SECTION,
+    checkpoints.SECTION,
+    last_checkpoint.SECTION,
+    context.SECTION,
+    trained_context.SECTION,
+    ablation.SECTION,
+    interventions.SECTION,
+    clusters.SECTION,
+    values.SECTION,
+    entropy.SECTION,
+    copying.SECTION,
+    profiles.SECTION,
+    weights.SECTION,
+    head_scores.SECTION,
 )
 """What is shown of the table."""
 

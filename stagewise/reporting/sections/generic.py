@@ -83,7 +83,9 @@ def _bounds(what: Quantity) -> str:
     lo, hi = what.range
     if lo is not None and hi is not None:
         return f", from {lo:g} to {hi:g}"
-    return f", at least {lo:g}" if lo is not None else f", at most {hi:g}" if hi is not None else ""
+    if lo is not None:
+        return f", at least {lo:g}"
+    return "" if hi is None else f", at most {hi:g}"
 
 
 def _drawn(rows: pd.DataFrame) -> str:

@@ -73,7 +73,9 @@ def _rows(measured: Measured) -> pd.DataFrame:
 
 def _caption(measured: Measured, stages: Stages | None) -> str:
     families = measured.families()
-    caption = "" if not families else NESTED if families["nested"] else OTHERS
+    caption = ""
+    if families:
+        caption = NESTED if families["nested"] else OTHERS
     if stages is not None and stages.from_references:
         caption += SEVERAL if len(stages.table) > 1 else ONE
     return caption + RIBBONS
