@@ -41,7 +41,7 @@ from stagewise.cli.options import (
     one_thread,
     reported_errors,
 )
-from stagewise.cli.places import report_on_seeds
+from stagewise.cli.places import measure_run_folder, report_on_seeds
 from stagewise.cli.recipes import Choice, recipe_in, recipe_of
 from stagewise.cli.run import run_app
 from stagewise.cli.sweep import sweep
@@ -128,10 +128,7 @@ def measure(
 
         how = measuring(probe, only, without, workers, memory, quiet)
         if not (text or tokens) and (folder := Path(source)).joinpath(RUN).exists():
-            from stagewise.analysis import measure_run
-
-            recipe = recipe_in(folder, tasks=own_task or ())
-            measure_run(recipe, folder, **how)
+            measure_run_folder(folder, own_task or (), how)
         else:
             from stagewise.analysis import folder_of, measured
             from stagewise.detection.home import home_in
@@ -164,10 +161,10 @@ def report(
     """Write report.html and its figures anew; measure first where a source was not measured. Of several, one report."""
     with reported_errors():
         source, data = sources[0], (tokens, relation or (), text, tokenizer)
+        how = functools.partial(measuring, None, only, without, workers, memory, quiet)  # imports torch
         if len(sources) > 1:
-            how = measuring(None, only, without, workers, memory, quiet)
             opened = functools.partial(_opened, architecture=architecture, own=own_task, data=data)
-            print(report_on_seeds(sources, out, opened, how, anew=bool(text or tokens)))
+            print(report_on_seeds(sources, out, opened, how(), own=own_task or (), anew=bool(text or tokens)))
             return
         from stagewise.checkpoints.run_folder import RUN, TABLE
         from stagewise.processes import cores
@@ -180,14 +177,10 @@ def report(
             from stagewise.analysis import analyse
 
             series, task = _opened(source, architecture, own_task, data)
-            print(analyse(series, out, task=task, **measuring(None, only, without, workers, memory, quiet)))
+            print(analyse(series, out, task=task, **how()))
             return
         if not measured:
-            one_thread()
-            from stagewise.analysis import measure_run
-
-            recipe = recipe_in(folder, tasks=own_task or ())
-            measure_run(recipe, folder, **measuring(None, only, without, workers, memory, quiet))
+            measure_run_folder(folder, own_task or (), how())
         print(write_report(folder, workers=cores()))
 
 

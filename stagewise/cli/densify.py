@@ -53,8 +53,11 @@ def densify(
         from stagewise.reporting.page import report
 
         recipe = recipe_in(folder, tasks=own_task or ())
-        stages = None if between else stages_of(folder)
-        windows = [densifying.window_of(folder, between)] if between else stages.windows if stages is not None else []
+        if between:
+            windows = [densifying.window_of(folder, between)]
+        else:
+            stages = stages_of(folder)
+            windows = [] if stages is None else stages.windows
         if not windows:
             print(f"no boundary of {folder} has an interval to make narrower: nothing to do, or give --between")
             return

@@ -19,6 +19,7 @@ def report_on_seeds(
     opened: "Callable[[str], tuple[CheckpointSeries, AbstractTask | None]]",
     how: Mapping[str, Any],
     *,
+    own: Sequence[str] = (),
     anew: bool = False,
 ) -> "SeedReport":
     """Write one report on several runs or sources.
@@ -28,11 +29,12 @@ def report_on_seeds(
         out: where the report goes; None takes a folder in `runs/` after the first source.
         opened: opens a source, with the task that it is measured on.
         how: the options of measuring.
+        own: tasks that the records of run folders name, as module:Class.
         anew: whether data of one's own are given: then runs that were measured on their task are measured on these.
     """
     from stagewise.reporting.seeds import report_seeds
 
-    folders = [_measured(source, opened, how, anew) for source in sources]
+    folders = [_measured(source, opened, how, own, anew) for source in sources]
     return report_seeds(folders, out or Path("runs", f"{Path(sources[0]).name}-and-{len(sources) - 1}-more"))
 
 
@@ -40,6 +42,7 @@ def _measured(
     source: str,
     opened: "Callable[[str], tuple[CheckpointSeries, AbstractTask | None]]",
     how: Mapping[str, Any],
+    own: Sequence[str],
     anew: bool,
 ) -> Path:
     """Return the folder of a source's table; measure it first where there is none."""
@@ -48,16 +51,30 @@ def _measured(
     folder = Path(source)
     if (folder / TABLE).exists() and not anew:
         return folder
-    one_thread()
-    from stagewise.analysis import analyse, folder_of, measure_run
-
     if (folder / RUN).exists() and not anew:
-        measure_run(recipe_in(folder), folder, **how)
+        measure_run_folder(folder, own, how)
         return folder
+    one_thread()
+    from stagewise.analysis import analyse, folder_of
+
     series, task = opened(source)
     folder = folder_of(series)
     analyse(series, folder, task=task, **how)
     return folder
+
+
+def measure_run_folder(folder: Path, own: Sequence[str], how: Mapping[str, Any]) -> None:
+    """Measure a run on its own task.
+
+    Args:
+        folder: of the run.
+        own: tasks that its record names, as module:Class.
+        how: the options of measuring.
+    """
+    one_thread()
+    from stagewise.analysis import measure_run
+
+    measure_run(recipe_in(folder, tasks=own), folder, **how)
 
 
 def measured_folder(source: str) -> Path:

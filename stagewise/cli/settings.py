@@ -103,7 +103,7 @@ def _names(part: Any) -> list[str]:
 def _type_of(part: Any, key: str, name: str) -> Any:
     if isinstance(part, Mapping):  # of a model config any field can be set, those that are there to their own type
         known = part.get(name)
-        return typing.Any if known is None else typing.Any if isinstance(known, Mapping | tuple) else type(known)
+        return typing.Any if known is None or isinstance(known, Mapping | tuple) else type(known)
     hints = field_types(type(part))
     if name not in hints:
         raise ValueError(f"--set {key}: the recipe has no such field; there are {', '.join(sorted(hints))}")

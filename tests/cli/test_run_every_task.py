@@ -177,3 +177,14 @@ def test_elsewhere_it_says_what_to_pass(own: tuple[Path, str], tmp_path: Path) -
     assert "--task module:ModularAddition on the command line" in str(it.value)
     shutil.copy(OWN, tmp_path / "moved.py")
     call_in(tmp_path, "measure", str(folder), "--task", "moved:ModularAddition", "--only", "Loss", "--quiet")
+
+
+def test_runs_of_several_seeds_are_measured_on_the_task_that_is_named(own: tuple[Path, str], tmp_path: Path) -> None:
+    shutil.copy(OWN, tmp_path / "moved.py")
+    for name in ("a", "b"):
+        folder = own[0] / "runs" / "mine-ModularAddition"
+        shutil.copytree(folder, tmp_path / name, ignore=shutil.ignore_patterns("tables"))
+    few = ["--only", "KLToReference", "--only", "Loss", "--quiet"]
+    printed = call_in(tmp_path, "report", "a", "b", "--task", "moved:ModularAddition", *few)
+    assert "over 2 seeds:" in printed
+    assert set(read_table(tmp_path / "b")["probe"]) == {"KLToReference", "Loss"}
