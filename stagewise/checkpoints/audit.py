@@ -43,13 +43,13 @@ def audit(source: Source, *, weights: bool = True, deep: Deep | None = None) -> 
         ValueError: the batch does not fit the models.
     """
     entries = source.entries
-    unread = list(_of_hashes(source))
-    findings = [*_of_steps(source), *_of_records(source), *unread, *_of_configs(source)]
+    of_files = list(_of_hashes(source))
+    findings = [*_of_steps(source), *_of_records(source), *of_files, *_of_configs(source)]
     notes: list[Finding] = []
-    lost = {one.checkpoints for one in unread if one.kind in (Kind.NO_WEIGHTS, Kind.DAMAGED)}
+    lost = {one.checkpoints for one in of_files if one.kind in (Kind.NO_WEIGHTS, Kind.DAMAGED)}
     readable = [entry for entry in entries if (entry.label,) not in lost]
     if weights:
-        of_weights = list(weight_faults(source, readable, {one.steps for one in unread}))
+        of_weights = list(weight_faults(source, readable, {one.steps for one in of_files}))
         notes = [one for one in of_weights if one.kind is Kind.RATE_JUMP]
         findings += [one for one in of_weights if one.kind is not Kind.RATE_JUMP]
     if deep is not None:
@@ -58,11 +58,11 @@ def audit(source: Source, *, weights: bool = True, deep: Deep | None = None) -> 
 
 
 def _of_steps(source: Source) -> Iterator[Finding]:
+    """Yield steps out of order, repeated or missing, branch by branch, and those that a run should have saved."""
     for branch in sorted({entry.at.branch for entry in source.entries}):
         entries = [entry for entry in source.entries if entry.at.branch == branch]
-        for before, after in pairwise(entries) if source.ordered else ():
-            if after.at.step < before.at.step:
-                yield at_entry(Kind.OUT_OF_ORDER, after, other_step=before.at.step)
+        if source.ordered:
+            yield from _out_of_order(entries)
         by_step: dict[int, list[str]] = {}
         for entry in entries:
             by_step.setdefault(entry.at.step, []).append(entry.label)
@@ -70,10 +70,17 @@ def _of_steps(source: Source) -> Iterator[Finding]:
             if len(labels) > 1:
                 yield Finding(Kind.REPEATED_STEP, (step,), tuple(labels), branch)
         steps = sorted(by_step)
-        for step in sorted(set(source.promised) - set(steps)) if source.promised else missing_steps(steps):
+        missing = sorted(set(source.promised) - set(steps)) if source.promised else missing_steps(steps)
+        for step in missing:
             yield Finding(Kind.MISSING_STEP, (step,), branch=branch)
     for step in source.lost:
         yield Finding(Kind.MISSING_STEP, (step,), reason="the run was trained beyond it")
+
+
+def _out_of_order(entries: Sequence[Entry]) -> Iterator[Finding]:
+    for before, after in pairwise(entries):
+        if after.at.step < before.at.step:
+            yield at_entry(Kind.OUT_OF_ORDER, after, other_step=before.at.step)
 
 
 def _of_records(source: Source) -> Iterator[Finding]:
@@ -92,16 +99,26 @@ def _of_records(source: Source) -> Iterator[Finding]:
         if all(type(number) is int and number > 0 for number in plan):
             planned.append((int(plan[0]), int(plan[1])))  # type: ignore[arg-type]
     yield from other_steps(steps, "its trainer_state.json")
-    yield from _of_plan(source, Counter(planned).most_common(1))
+    if planned:
+        last, every = Counter(planned).most_common(1)[0][0]
+        yield from _of_plan(source, last, every)
 
 
-def _of_plan(source: Source, planned: Sequence[tuple[tuple[int, int], int]]) -> Iterator[Finding]:
-    """Yield the last steps that Trainer meant to save: every so many, or, where it saved others too, the last one."""
+def _of_plan(source: Source, last: int, every: int) -> Iterator[Finding]:
+    """Yield the last steps that Trainer meant to save: every so many, or, where it saved others too, the last one.
+
+    Args:
+        source: of checkpoints that Trainer saved.
+        last: the step that it meant to train to.
+        every: updates from one save to the next.
+    """
     steps = {entry.at.step for entry in source.entries}
-    for (last, every), _ in planned:
-        regular = all(step % every == 0 for step in steps)
-        due = range(max(steps) + every, last + 1, every) if regular else [last] * (max(steps) < last)
-        for step in due if len(steps) > 1 else ():
+    if len(steps) < 2:
+        return
+    saved_others = any(step % every for step in steps)
+    due = [last] if saved_others else range(max(steps) + every, last + 1, every)
+    for step in due:
+        if step > max(steps):
             why = f"training was planned to step {last}; it was interrupted, or the checkpoint is gone"
             yield Finding(Kind.MISSING_STEP, (step,), reason=why)
 

@@ -13,6 +13,9 @@ from stagewise.checkpoints.sources import TRAINER
 from stagewise.checkpoints.weight_files import WHOLE
 from stagewise.checkpoints.writing import write_folder
 
+LIGHTNING = ("lightning.pytorch", "pytorch_lightning")
+"""The two names of one library; a program uses one of them."""
+
 Numbers = Callable[[Any], Mapping[str, float]]
 """What is watched: a function of the model as it is, as `measurement.while_training.watched` makes one of probes."""
 
@@ -51,10 +54,6 @@ class Watch:
         if far or before is None:
             self.last = now
         return far
-
-
-LIGHTNING = ("lightning.pytorch", "pytorch_lightning")
-"""The two names of one library; a program uses one of them."""
 
 
 def save_on(steps: Iterable[int], watch: Numbers | None = None, every: int = 10, by: float = 0.1) -> Any:
@@ -138,10 +137,10 @@ def save_on_lightning(
             self.saved = trainer.global_step - 1
             if trainer.global_step == 0:
                 self.save(trainer, pl_module)
-                watched.moved(_part(pl_module, part), 0)
+                watched.moved(part_of(pl_module, part), 0)
 
         def on_train_batch_end(self, trainer: Any, pl_module: Any, *_: Any) -> None:
-            moved = watched.moved(_part(pl_module, part), trainer.global_step)
+            moved = watched.moved(part_of(pl_module, part), trainer.global_step)
             if moved or any(self.saved < step <= trainer.global_step for step in schedule):
                 self.save(trainer, pl_module)
 
@@ -150,14 +149,16 @@ def save_on_lightning(
 
         def save(self, trainer: Any, pl_module: Any) -> None:
             """Save this step, unless it is saved already."""
-            step, self.saved = self.saved, trainer.global_step
-            if trainer.is_global_zero and step < trainer.global_step:
-                _save(_part(pl_module, part), root / f"checkpoint-{self.saved}", self.saved)
+            step = trainer.global_step
+            if trainer.is_global_zero and step > self.saved:
+                _save(part_of(pl_module, part), root / f"checkpoint-{step}", step)
+            self.saved = step
 
     return SaveOn()
 
 
-def _part(module: Any, part: str | None) -> Any:
+def part_of(module: Any, part: str | None) -> Any:
+    """Return the attribute of a LightningModule that holds the model; None for the module itself."""
     return getattr(module, part) if part else module
 
 

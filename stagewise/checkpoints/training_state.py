@@ -44,7 +44,7 @@ def is_complete(folder: Path, plan: TrainPlan) -> bool:
 
 def _files_up_to(folder: Path, plan: TrainPlan, step: int) -> list[Path]:
     """Return the checkpoints up to a step, and the metrics."""
-    saved = (run_folder.checkpoint_file(folder, each) for each in plan.saved_steps if each <= step)
+    saved = (run_folder.checkpoint_file(folder, each) for each in _early(plan, step))
     return [*saved, folder / run_folder.METRICS]
 
 
@@ -138,7 +138,12 @@ def resume(
 
 def state_steps(folder: Path) -> list[int]:
     """Return the steps of a run at which the state of its optimiser is kept, in order."""
-    return sorted(int(path.stem.removeprefix("step-")) for path in (folder / run_folder.STATES).glob("step-*.pt"))
+    return _steps_in(folder / run_folder.STATES, ".pt")
+
+
+def _steps_in(folder: Path, suffix: str) -> list[int]:
+    """Return the steps that files of a folder are named by, in order."""
+    return sorted(int(path.stem.removeprefix("step-")) for path in folder.glob(f"step-*{suffix}"))
 
 
 def rewind(
@@ -178,24 +183,23 @@ def branch(folder: Path, new: Path, plan: TrainPlan, step: int) -> int:
 
     Returns the step from which the other one trains; 0 where no state was kept.
     """
-    kept = [each for each in state_steps(folder) if each <= step and set(_early(plan, each)) <= set(_saved(folder))]
+    saved = set(_steps_in(folder / "checkpoints", ".safetensors"))
+    kept = [each for each in state_steps(folder) if each <= step and saved.issuperset(_early(plan, each))]
+    start = kept[-1] if kept else 0
     if not kept or (new / run_folder.RESUME).exists():
-        return kept[-1] if kept else 0
-    for each in _early(plan, kept[-1]):
+        return start
+    for each in _early(plan, start):
         _copy(run_folder.checkpoint_file(folder, each), run_folder.checkpoint_file(new, each))
     metrics = read_parquet(folder / run_folder.METRICS, AGAIN)
-    earlier = metrics[metrics["step"] < kept[-1]]
+    earlier = metrics[metrics["step"] < start]
     run_folder.write(new / run_folder.METRICS, lambda partial: earlier.to_parquet(partial, index=False))
-    _copy(run_folder.state_file(folder, kept[-1]), new / run_folder.RESUME)
-    return kept[-1]
+    _copy(run_folder.state_file(folder, start), new / run_folder.RESUME)
+    return start
 
 
 def _early(plan: TrainPlan, step: int) -> list[int]:
+    """Return the steps that a plan saves up to one of them."""
     return [each for each in plan.saved_steps if each <= step]
-
-
-def _saved(folder: Path) -> list[int]:
-    return [int(path.stem.removeprefix("step-")) for path in (folder / "checkpoints").glob("step-*.safetensors")]
 
 
 def _copy(source: Path, target: Path) -> None:

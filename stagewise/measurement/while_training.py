@@ -7,7 +7,7 @@ import pandas as pd
 import torch
 
 from stagewise.checkpoints.series import open_series
-from stagewise.checkpoints.trainer_callbacks import Numbers, lightning
+from stagewise.checkpoints.trainer_callbacks import Numbers, lightning, part_of
 from stagewise.measurement.engine import measure
 from stagewise.probe import AbstractProbe
 from stagewise.table import KEYS, VALUES, head_label
@@ -116,8 +116,7 @@ def measure_on_lightning(
 
         def on_train_batch_end(self, trainer: Any, pl_module: Any, *_: Any) -> None:
             if trainer.global_step in schedule and trainer.is_global_zero:
-                model = getattr(pl_module, part) if part else pl_module
-                values = measured_now(model, trainer.global_step, probes, batch)
+                values = measured_now(part_of(pl_module, part), trainer.global_step, probes, batch)
                 for logger in trainer.loggers:
                     logger.log_metrics(values, trainer.global_step)
 
