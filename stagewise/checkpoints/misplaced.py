@@ -1,5 +1,6 @@
 """Checkpoints that hold each other's weights: exchanging the two makes the path of the series shorter."""
 
+import math
 from collections.abc import Sequence
 from itertools import combinations
 
@@ -90,7 +91,7 @@ def all_distances(common: WeightPath) -> np.ndarray:
     numbers = numbers - numbers.mean(0)
     if numbers.shape[1] > NUMBERS:
         signs = np.random.default_rng(0).choice([-1.0, 1.0], numbers.shape[1])
-        width = -(-numbers.shape[1] // NUMBERS) * NUMBERS
+        width = math.ceil(numbers.shape[1] / NUMBERS) * NUMBERS
         folded = np.pad(numbers * signs, ((0, 0), (0, width - numbers.shape[1])))
         numbers = folded.reshape(len(numbers), -1, NUMBERS).sum(1)
     squares = (numbers**2).sum(1)

@@ -88,7 +88,7 @@ def project(flat: Tensor) -> np.ndarray:
     """
     if len(flat) <= NUMBERS:
         return flat.numpy().copy()
-    rows = -(-len(flat) // PERIOD)
+    rows = math.ceil(len(flat) / PERIOD)
     signs, row_signs = _signs(PERIOD, 0), _signs(rows, 1)
     whole = len(flat) // PERIOD
     summed = torch.zeros(PERIOD)

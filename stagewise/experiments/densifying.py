@@ -1,5 +1,6 @@
 """Finer checkpoints where they tell most: a run is replayed from its nearest state, with the same data and bits."""
 
+import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -188,7 +189,7 @@ def steps_within(
     reaches = [window.reach[: max(last - window.reach.start, 0)] for window in windows]
     if checkpoints < 1:
         raise ValueError(f"a densification makes at least one new checkpoint, got {checkpoints}")
-    distance = max(1, -(-sum(map(len, reaches)) // checkpoints)) if every is None else every
+    distance = max(1, math.ceil(sum(map(len, reaches)) / checkpoints)) if every is None else every
     return frozenset(step for reach in reaches for step in linear(distance, reach.stop, reach.start))
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import math
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import cached_property, partial
@@ -54,7 +55,7 @@ def slices(batch: Batch, architecture: Architecture, memory: int, backward: bool
         backward: whether gradients are computed too, for which the activations of all layers are kept.
     """
     needed = len(batch) * _bytes(batch, architecture, backward)
-    number = min(len(batch), max(1, -(-needed // memory)))
+    number = min(len(batch), max(1, math.ceil(needed / memory)))
     if number == 1:
         return [batch]
     bounds = [len(batch) * k // number for k in range(number + 1)]

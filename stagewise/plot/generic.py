@@ -1,5 +1,6 @@
 """Any quantity of any probe over training: a line for each combination of labels, or a map where an axis is long."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Literal
 
@@ -167,7 +168,7 @@ def _map(ax: Axes, wide: pd.DataFrame, limits: tuple[float, float]) -> QuadMesh:
         cmap=SCALE, vmin=limits[0], vmax=limits[1], rasterized=wide.size > VECTOR_CELLS, edgecolor="face",
         linewidth=0.2,
     )  # fmt: skip
-    every = -(-len(wide) // TICKS)
+    every = math.ceil(len(wide) / TICKS)
     ax.set_yticks(range(0, len(wide), every), [f"{label:g}" for label in wide.index[::every]])
     ax.set_ylim(len(wide) - 0.5, -0.5)
     return mesh
@@ -179,8 +180,9 @@ def _images(rows: pd.DataFrame, what: Quantity, words: Words) -> Figure:
     images, axes = maps_in(last), axes_of(rows)
     moved = np.abs(images - maps_in(first)).mean((1, 2)) if len(first) == len(last) else np.zeros(len(last))
     chosen = np.sort(np.argsort(-moved, kind="stable")[:PANELS])
-    figure = Figure(figsize=(7.6, 2.6 * -(-len(chosen) // 3)), layout="constrained")
-    grid = list(figure.subplots(-(-len(chosen) // 3), 3, squeeze=False).flat)
+    down = math.ceil(len(chosen) / 3)
+    figure = Figure(figsize=(7.6, 2.6 * down), layout="constrained")
+    grid = list(figure.subplots(down, 3, squeeze=False).flat)
     limits = dict(zip(("vmin", "vmax"), (float(images[chosen].min()), float(images[chosen].max())), strict=True))
     for place, ax in zip(chosen, grid, strict=False):
         image = ax.imshow(images[place], cmap=SCALE, interpolation="none", **limits)

@@ -1,5 +1,6 @@
 """Curves of heads over training: attention, specialisation, entropy, what they write, any score of theirs."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
@@ -50,7 +51,7 @@ def all_head_masses(table: pd.DataFrame, stages: Stages | None = None, columns: 
     """
     heads = heads_in(select(table, "AttentionTo", "mass"))
     across = min(columns, len(heads))
-    down = -(-len(heads) // across)
+    down = math.ceil(len(heads) / across)
     figure = Figure(figsize=(3.8 * across, 2.7 * down), layout="constrained")
     grid = figure.subplots(down, across, squeeze=False).flat
     for (layer, head), ax in zip(heads, grid, strict=False):
@@ -153,23 +154,29 @@ def head_curves(table: pd.DataFrame, batch: str) -> dict[str, Axes]:
         table: with `AttentionTo` rows.
         batch: what they were measured on, for the titles.
     """
-    panels, threshold = {}, DEFAULT.named
+    ylabel = quantity_of(table, "AttentionTo", "mass").axis
+    panels = {}
     for kind, relation in KINDS.items():
-        rows = select(table, "AttentionTo", "along", relation=relation)
-        ax = new_axes(None, 3.8, 2.7)
-        set_step_axis(ax, rows["step"])
-        ax.axhline(threshold, color="#888888", linewidth=0.8, linestyle=":", label="_threshold")
-        largest = rows.groupby(["layer", "head"])["value"].max()
-        for i, (head, line) in enumerate(by_head(rows).items()):
-            named = largest[head] >= min(threshold / 2, largest.max())
-            label = head_label(*head) if named else f"_{head_label(*head)}"
-            curve(ax, line, label, head_colours(rows)[head], marker(i))
-        label = quantity_of(table, "AttentionTo", "mass").axis
-        ax.set(xlabel="optimiser step", ylabel=label, ylim=(0, 1.1 * max(threshold, rows["value"].max())))
+        ax = _curves_of_all_heads(select(table, "AttentionTo", "along", relation=relation), DEFAULT.named)
+        ax.set(xlabel="optimiser step", ylabel=ylabel)
         ax.set_title(f"{kind}: {batch}", loc="left", fontsize=10)
         label_ends(ax)
         panels[f"{kind} {batch}"] = ax
     return panels
+
+
+def _curves_of_all_heads(rows: pd.DataFrame, threshold: float) -> Axes:
+    """Draw a line a head; those that come to half of the threshold, or none does, the largest, are labelled."""
+    ax = new_axes(None, 3.8, 2.7)
+    set_step_axis(ax, rows["step"])
+    ax.axhline(threshold, color="#888888", linewidth=0.8, linestyle=":", label="_threshold")
+    largest, colours = rows.groupby(["layer", "head"])["value"].max(), head_colours(rows)
+    for i, (head, line) in enumerate(by_head(rows).items()):
+        is_labelled = largest[head] >= min(threshold / 2, largest.max())
+        label = head_label(*head) if is_labelled else f"_{head_label(*head)}"
+        curve(ax, line, label, colours[head], marker(i))
+    ax.set_ylim(0, 1.1 * max(threshold, rows["value"].max()))
+    return ax
 
 
 def by_head(rows: pd.DataFrame) -> Mapping[Head, pd.DataFrame]:

@@ -8,7 +8,15 @@ from matplotlib.collections import LineCollection
 from stagewise.detection.lineage import Lineage
 from stagewise.detection.stages import Stages
 from stagewise.plot.colours import HEADS, head_colours, ink
-from stagewise.plot.step_axis import LABEL_LEFT, LABEL_SIZE, new_axes, set_step_axis, shade_stages, spread
+from stagewise.plot.step_axis import (
+    LABEL_LEFT,
+    LABEL_SIZE,
+    new_axes,
+    set_step_axis,
+    shade_stages,
+    size_in_points,
+    spread,
+)
 from stagewise.table import head_label
 
 GAP = 0.9
@@ -98,7 +106,7 @@ def _name_beds(ax: Axes, bottoms: dict[int, float], kinds: pd.DataFrame) -> None
     low, high = sorted(ax.get_ylim())
     middles = [bottoms[row["kind"]] + (row["heads"] - 1) / 2 for row in kinds.to_dict("records")]
     places = [(high - middle) / (high - low) for middle in middles]
-    height = ax.get_window_extent().height / ax.figure.dpi * 72
+    _, height = size_in_points(ax)
     for i, (place, row) in enumerate(
         zip(spread(places, 1.2 * LABEL_SIZE / height), kinds.to_dict("records"), strict=True)
     ):

@@ -1,6 +1,5 @@
 """The picture of onsets: every score that was followed, those with an onset in colour, with the interval of t50."""
 
-import itertools
 from collections.abc import Hashable, Mapping
 from typing import Any
 
@@ -63,12 +62,12 @@ def _panel(ax: Axes, table: pd.DataFrame, rows: pd.DataFrame, stages: Stages) ->
     others = rows[~line_of.isin(line_of[with_onset.index]) & ~line_of.duplicated()]
     moved = (others["after"] - others["before"]).abs().fillna(0).nlargest(GREYS)
     groups = list(with_onset.groupby(line_of[with_onset.index], sort=False))
-    lines = iter(curves_of(table, pd.concat([others.loc[moved.index], *(own[:1] for _, own in groups)])))
-    for line in itertools.islice(lines, len(moved)):
+    curves = curves_of(table, pd.concat([others.loc[moved.index], *(own[:1] for _, own in groups)]))
+    for line in curves[: len(moved)]:
         ax.plot(line["step"], line["value"], color=GREY, linewidth=0.9, label="_without", zorder=1)
     first = rows.iloc[0]
     quantity = quantity_of(table, str(first["probe"]), str(first["quantity"]))
-    for i, ((name, own), line) in enumerate(zip(groups, lines, strict=True)):
+    for i, ((name, own), line) in enumerate(zip(groups, curves[len(moved) :], strict=True)):
         head = own.iloc[0]
         colour = "#222222" if pd.isna(head["head"]) else colours[int(head["layer"]), int(head["head"])]
         curve(ax, line, str(name) or quantity.label, colour, marker(i))

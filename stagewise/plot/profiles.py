@@ -1,5 +1,7 @@
 """Profiles over positions or offsets at a few checkpoints, first to last: loss by position, attention by distance."""
 
+import math
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -39,7 +41,7 @@ def offset_profiles(table: pd.DataFrame, heads: list[Head]) -> Figure:
     """
     rows, label = select(table, "OffsetProfile", "mass"), quantity_of(table, "OffsetProfile", "mass").axis
     across = min(COLUMNS, len(heads))
-    down = -(-len(heads) // across)
+    down = math.ceil(len(heads) / across)
     figure = Figure(figsize=(2.6 * across + 0.9, 2.1 * down), layout="constrained")
     grid = list(figure.subplots(down, across, squeeze=False, sharey=True).flat)
     top = min(1.05 * rows["value"].max(), 1)

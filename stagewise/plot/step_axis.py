@@ -82,7 +82,7 @@ def set_step_axis(ax: Axes, steps: Sequence[int] | pd.Series | np.ndarray) -> No
 
 def _with_room(ax: Axes, ticks: Sequence[int]) -> list[int]:
     """Leave out ticks whose labels would touch; the first and the last stay."""
-    width = ax.get_window_extent().width / ax.figure.dpi * 72
+    width, _ = size_in_points(ax)
     *others, last = ticks
     spaced = [others[0]]
     for tick in others[1:]:
@@ -149,7 +149,7 @@ def label_ends(ax: Axes) -> None:
         return
     ax.set_ylim(ax.get_ylim())
     ends = [_end(ax, line) for line in lines]
-    height = ax.get_window_extent().height / ax.figure.dpi * 72
+    _, height = size_in_points(ax)
     heights = spread(ends, 1.2 * LABEL_SIZE / height)
     for line, label_height in zip(lines, heights, strict=True):
         ax.text(
@@ -178,6 +178,12 @@ def spread(places: Sequence[float], gap: float) -> list[float]:
     positions = np.empty(len(places))
     positions[order] = moved
     return [float(position) for position in positions]
+
+
+def size_in_points(ax: Axes) -> tuple[float, float]:
+    """Return the width and the height of axes in points, of which an inch has 72."""
+    extent = ax.get_window_extent()
+    return extent.width / ax.figure.dpi * 72, extent.height / ax.figure.dpi * 72
 
 
 def _end(ax: Axes, line: Line2D) -> float:

@@ -1,6 +1,7 @@
 """Strips of heads over training, whose values are colours: what ablation does, and clusters of attention patterns."""
 
 import itertools
+import math
 
 import numpy as np
 import pandas as pd
@@ -22,6 +23,9 @@ VECTOR_CELLS = 3000
 
 LABELLED = 36
 """Heads whose names fit beside a matrix."""
+
+ON_A_LINE = 16
+"""Columns of the mean profiles beside which names of relations have room on a line; with more they are slanted."""
 
 CLUSTER_COLOURS = ("#c6dbef", "#fdd0a2", "#c7e9c0", "#dadaeb", "#f6c7c1", "#e3d6b8", "#d9d9d9", "#bfe5e2")
 """Light enough for the cluster's number to be read on them."""
@@ -118,10 +122,6 @@ def _number_run(ax: Axes, start: float, end: float, row: int, label: int) -> Non
         ax.text(middle, row, str(label), transform=at, ha="center", va="center", fontsize=8.5)
 
 
-LEVEL = 16
-"""Columns of the mean profiles beside which names of relations have room on a line; with more they are slanted."""
-
-
 def centroids(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
     """Draw the mean profile of each cluster: its attention mass at each offset and on each relation.
 
@@ -138,7 +138,7 @@ def centroids(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
     ax.set_yticks(np.arange(len(wide)) + 0.5, [f"cluster {float(label):g}" for label in wide.index])
     if relations := [i for i, name in enumerate(features) if not name.startswith("offset ")]:
         ax.axvline(relations[0], color="#333333", linewidth=1.2)
-        if len(features) > LEVEL:
+        if len(features) > ON_A_LINE:
             for label in ax.get_xticklabels()[relations[0] :]:
                 label.set(rotation=-30, ha="left", rotation_mode="anchor")
     ax.tick_params(length=0)
@@ -167,7 +167,7 @@ def _by_head(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _finish_strip(ax: Axes, wide: pd.DataFrame, stages: Stages | None) -> None:
     over_cells(ax, wide.columns.to_numpy(), stages)
-    every = -(-len(wide) // LABELLED)
+    every = math.ceil(len(wide) / LABELLED)
     named = list(wide.index[::every])
     ax.set_yticks(range(0, len(wide), every), [head_label(*head) for head in named])
     ax.set_ylim(len(wide) - 0.5, -0.5)
