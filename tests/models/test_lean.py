@@ -1,5 +1,6 @@
 """The lean pass gives what hooks give, on every kind of model that it agrees with, and refuses the others."""
 
+import copy
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -75,9 +76,10 @@ def test_a_model_that_computes_something_else_is_refused(subject: Callable[..., 
     one = subject("LN and MLP", 2)
     log_probs, clean = models.clean_pass(one.built, one.tokens, {"blocks.0.hook_resid_pre"})
     assert lean.agreeing_weights(one.built, clean, log_probs) is not None
-    one.built.hook_dict["blocks.1.hook_mlp_out"].add_perma_hook(lambda x, hook: 1.01 * x)
-    log_probs, clean = models.clean_pass(one.built, one.tokens, {"blocks.0.hook_resid_pre"})
-    assert lean.agreeing_weights(one.built, clean, log_probs) is None
+    changed = copy.deepcopy(one.built)  # other tests share the model itself
+    changed.hook_dict["blocks.1.hook_mlp_out"].add_perma_hook(lambda x, hook: 1.01 * x)
+    log_probs, clean = models.clean_pass(changed, one.tokens, {"blocks.0.hook_resid_pre"})
+    assert lean.agreeing_weights(changed, clean, log_probs) is None
 
 
 def test_an_mlp_without_its_heads_z_starts_from_the_residual_stream(subject: Callable[..., Any]) -> None:
@@ -128,7 +130,10 @@ def test_a_model_whose_mlps_write_something_else_than_they_show_is_refused(subje
 
 def test_a_model_whose_heads_are_changed_in_between_is_refused(subject: Callable[..., Any]) -> None:
     one = subject("attention only", 2)
-    one.built.hook_dict["blocks.1.attn.hook_z"].add_perma_hook(lambda z, hook: z.flip(2))
     names = {"blocks.0.hook_resid_pre", "blocks.1.attn.hook_z"}
     log_probs, clean = models.clean_pass(one.built, one.tokens, names)
-    assert lean.agreeing_weights(one.built, clean, log_probs) is None
+    assert lean.agreeing_weights(one.built, clean, log_probs) is not None
+    changed = copy.deepcopy(one.built)  # other tests share the model itself
+    changed.hook_dict["blocks.1.attn.hook_z"].add_perma_hook(lambda z, hook: z.flip(2))
+    log_probs, clean = models.clean_pass(changed, one.tokens, names)
+    assert lean.agreeing_weights(changed, clean, log_probs) is None
