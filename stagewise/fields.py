@@ -41,7 +41,8 @@ def check_fields(part: Any) -> None:
         ValueError: the message names the field, what it takes and what came.
     """
     for name, hint in field_types(type(part)).items():
-        object.__setattr__(part, name, value := checked(getattr(part, name), hint, f"{type(part).__name__}.{name}"))
+        value = checked(getattr(part, name), hint, f"{type(part).__name__}.{name}")
+        object.__setattr__(part, name, value)
         if dataclasses.is_dataclass(value) and not hasattr(value, "__post_init__"):  # as an initialisation
             check_fields(value)
 

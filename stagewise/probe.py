@@ -114,7 +114,8 @@ class View:
     @cached_property
     def readout(self) -> AbstractReadout:
         """The way from the residual stream to the predictions, of any model kind, checked to give its own."""
-        assert self.find_readout is not None, "a view by hand has no model"
+        if self.find_readout is None:
+            raise ValueError("a view made by hand has no model to read out: give it a readout, by `find_readout`")
         return self.find_readout()
 
     @cached_property

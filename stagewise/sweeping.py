@@ -149,7 +149,7 @@ def _run(
             future.cancel()
     if failed:
         raise RunsFailed(
-            f"{len(failed)} of {len(missing)} runs failed; the others are kept, and the same call repeats only these "
+            f"{len(failed)} of {len(missing)} runs failed; the others are kept, and the same call runs only these "
             "again:\n  " + "\n  ".join(failed)
         )
 

@@ -200,7 +200,9 @@ def type_of(name: str) -> str:
         return "int64" if name == "step" else "str"
     if name in NUMBERS:
         return "Int64" if name == "n" else "float64"
-    return "object" if name in ARRAYS else "Int64" if name in WHOLE else "string"
+    if name in ARRAYS:
+        return "object"
+    return "Int64" if name in WHOLE else "string"
 
 
 def select(table: pd.DataFrame, probe: str, quantity: str | None = None, **axes: object) -> pd.DataFrame:

@@ -98,7 +98,8 @@ class Training(NamedTuple):
 def prepare(recipe: Recipe, device: str = "cpu", dtype: Dtype = "float32") -> Training:
     """Build the model of a recipe and what trains it; the errors are those of `train`."""
     check_trained_here(recipe.architecture.init)
-    _check_device(device, dtype)
+    check_device(device)
+    _check_dtype(dtype)
     plan = recipe.plan
     model = models.build(recipe.architecture, plan.seeds.init, device)
     optimiser = _optimiser(model, plan)
@@ -235,8 +236,7 @@ def _shown(
             yield step
 
 
-def _check_device(device: str, dtype: str) -> None:
-    check_device(device)
+def _check_dtype(dtype: str) -> None:
     if dtype not in (dtypes := typing.get_args(Dtype)):
         raise ValueError(f"dtype is one of {', '.join(dtypes)}, got {dtype!r}")
 

@@ -51,6 +51,11 @@ def test_a_probe_asks_for_nothing_by_default(two_layers: Architecture) -> None:
     assert not list(Silent().edits(two_layers))
 
 
+def test_a_view_by_hand_says_that_it_has_no_model_to_read_out() -> None:
+    with pytest.raises(ValueError, match="give it a readout, by `find_readout`"):
+        _ = example_view([[[1.0]]]).readout
+
+
 def test_names_asked_for_or_all() -> None:
     there = {"a": torch.zeros(1), "b": torch.zeros(1)}
     assert chosen(None, there, "relation") == ["a", "b"]

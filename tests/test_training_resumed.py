@@ -102,7 +102,7 @@ from pathlib import Path
 from stagewise import architecture, models
 from stagewise.recipe import Recipe, TrainPlan
 from stagewise.tasks import MarkovChain
-from stagewise.training import _check_device, train
+from stagewise.training import train
 
 def fsync(descriptor):
     global left

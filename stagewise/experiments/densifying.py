@@ -78,10 +78,10 @@ def densify(
         FileNotFoundError: the folder holds no run.
         BlockingIOError: another process trains there.
     """
-    window = window_of(folder := Path(folder), between)
-    return densify_steps(
-        folder, linear(every, window.stop, window.start), recipe=recipe, progress=progress, device=device, dtype=dtype
-    )
+    folder = Path(folder)
+    window = window_of(folder, between)
+    steps = linear(every, window.stop, window.start)
+    return densify_steps(folder, steps, recipe=recipe, progress=progress, device=device, dtype=dtype)
 
 
 def window_of(folder: Path, between: tuple[int, int]) -> Window:

@@ -88,7 +88,9 @@ def averages(figure: str, summary: pd.DataFrame) -> list[dict[str, str]]:
         if seeds == 1 and f"{quantity}_lo" in summary:
             lo, hi = summary.loc[summary["variant"] == variant, [f"{quantity}_lo", f"{quantity}_hi"]].iloc[0]
         ours = f"{each['mean']:.3g}" if n else "never"
-        remark = "" if seeds == 1 else f"{n} of {seeds} seeds" if n < seeds else f"{seeds} seeds"
+        remark = ""
+        if seeds > 1:
+            remark = f"{n} of {seeds} seeds" if n < seeds else f"{seeds} seeds"
         rows.append(number(f"{variant}: {QUANTITIES[quantity]}", published, ours, bounds(max(lo, 0), hi), remark))
     return rows
 

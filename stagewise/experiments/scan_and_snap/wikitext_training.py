@@ -128,9 +128,9 @@ def train_baseline(
     bar = tqdm(steps, initial=state.step, total=setting.steps, disable=not progress, desc=folder.name, unit="minibatch")
     for step in bar:
         state = state._replace(step=step)
-        for update in metrics[-1:]:
-            state.losses.append(update["loss"])
-            state.norms.append(update["gradient_norm"])
+        if metrics:  # none before the first update
+            state.losses.append(metrics[-1]["loss"])
+            state.norms.append(metrics[-1]["gradient_norm"])
         if step in looks and step not in state.seen:
             state.seen[step] = looks[step](model)
         if step in saved:

@@ -104,11 +104,17 @@ def loss_in_words(table: pd.DataFrame) -> str:
     for name in N_GRAMS:
         gap = select(table, "LossAgainstReferences", "gap", reference=name, step=step).iloc[0]
         other = select(table, "LossAgainstReferences", "cross_entropy", reference=name, step=step)["value"].iloc[0]
-        side = "below" if gap["hi"] < 0 else "above" if gap["lo"] > 0 else "not distinguishable from"
         parts.append(
-            f"{side} the {name} model's {other:.2f} ({gap['value']:+.2f} [{gap['lo']:+.2f}, {gap['hi']:+.2f}])"
+            f"{_side(gap)} the {name} model's {other:.2f} ({gap['value']:+.2f} [{gap['lo']:+.2f}, {gap['hi']:+.2f}])"
         )
     return f"At step {step} the loss on held-out text is {loss['value']:.2f} nats a token: {', '.join(parts)}."
+
+
+def _side(gap: pd.Series) -> str:
+    """Say on which side of zero a difference surely lies."""
+    if gap["hi"] < 0:
+        return "below"
+    return "above" if gap["lo"] > 0 else "not distinguishable from"
 
 
 SECTION = Section(
