@@ -81,9 +81,10 @@ def test_a_hugging_face_model_is_saved_with_its_config(tmp_path: Path, hugging_f
 
 
 def test_any_other_module_is_saved_whole(tmp_path: Path) -> None:
-    fit(hooked, save_on_lightning({2}, tmp_path), max_steps=2)
-    series = open_series(tmp_path, architecture=CONFIG)
-    assert all(name.startswith("net.") for name in series.weights(2))
+    module = fit(hooked, save_on_lightning({2}, tmp_path), max_steps=2)
+    saved, own = open_series(tmp_path, architecture=CONFIG).weights(2), module.state_dict()
+    assert {f"net.{name}" for name in model.weights(module.net)} <= saved.keys() <= own.keys()
+    assert all(torch.equal(weight, own[name]) for name, weight in saved.items())
 
 
 def climbing(at: int, rate: float) -> Callable[[Any], dict[str, float]]:
