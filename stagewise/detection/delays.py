@@ -24,11 +24,19 @@ LOSSES = (("Loss", "cross_entropy"), ("Loss", "squared_error"))
 
 
 class Transition(NamedTuple):
-    """Something that comes: what, and the level that a curve reaches then, from which side."""
+    """Something that comes.
+
+    Args:
+        what: in words.
+        level: that a curve reaches then.
+        direction: from which side it does.
+        relation: that a head attends to then; None where the loss falls.
+    """
 
     what: str
     level: float
     direction: Direction
+    relation: str | None = None
 
 
 class Delay(NamedTuple):
@@ -59,9 +67,9 @@ def transitions(table: pd.DataFrame, start: int) -> list[Transition]:
     found = []
     for relation, curve in _attention(table, ()).items():
         first, most = float(curve[0, 0]), float(curve[0].max())
-        what = Transition(f"a head attends to {relation}", first + HALF * (most - first), "up")
-        if most - first >= LEAST and crossing(steps, curve[0], what.level).lo >= start:
-            found.append(what)
+        half = first + HALF * (most - first)
+        if most - first >= LEAST and crossing(steps, curve[0], half).lo >= start:
+            found.append(Transition(f"a head attends to {relation}", half, "up", relation))
     for curve in _loss(table):
         here, last = float(curve[0, steps <= start][-1]), float(curve[0, -1])
         if last < here:
@@ -107,10 +115,10 @@ def _times(table: pd.DataFrame, transition: Transition, start: int, without: Col
     every = np.sort(table["step"].unique()).astype(float)
     since = every >= every[every <= start][-1]  # what was reached before, and lost again, is no transition after it
     steps, sign = every[since], 1.0 if transition.direction == "up" else -1.0
-    if transition.direction == "up":
-        curves = _attention(table, without)[transition.what.removeprefix("a head attends to ")]
-    else:
+    if transition.relation is None:
         (curves,) = _loss(table)
+    else:
+        curves = _attention(table, without)[transition.relation]
     signed = [sign * curve[since] for curve in curves]
     intervals = [crossing(steps, curve, sign * transition.level) for curve in signed]
     between = [
@@ -128,7 +136,9 @@ def _attention(table: pd.DataFrame, without: Collection[Head]) -> dict[str, np.n
     result: dict[str, np.ndarray] = {}
     for quantity in ("mass", "along"):  # where a relation starts somewhere in every sequence, along all of it
         rows = table[(table["probe"] == "AttentionTo") & (table["quantity"] == quantity)]
-        for relation, of_relation in rows.groupby("relation", sort=False) if len(rows) else ():
+        if rows.empty:
+            continue
+        for relation, of_relation in rows.groupby("relation", sort=False):
             curves = [
                 _draws(of_relation[(of_relation["layer"] == layer) & (of_relation["head"] == head)])
                 for layer, head in heads_in(of_relation)
