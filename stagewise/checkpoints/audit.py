@@ -151,9 +151,12 @@ def _of_configs(source: Source) -> Iterator[Finding]:
         except (ValueError, OSError) as reason:
             yield unread(source, entry, reason)
             continue
-        (without if config is None else read).append(entry)
-        if config is not None:
+        if config is None:
+            without.append(entry)
+        else:
+            read.append(entry)
             configs.append({key: value for key, value in config.items() if key not in VOLATILE})
-    for entry in without if len(read) > len(without) else ():
-        yield at_entry(Kind.OTHER_CONFIG, entry)
+    if len(read) > len(without):
+        for entry in without:
+            yield at_entry(Kind.OTHER_CONFIG, entry)
     yield from unusual(Kind.OTHER_CONFIG, read, configs)

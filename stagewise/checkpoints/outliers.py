@@ -156,7 +156,10 @@ def flipped(path: WeightPath) -> Iterator[Deviation]:
     away = likeness < FLIPPED
     inner = away[:-1] & away[1:]
     rows = [int(row) + 1 for row in np.flatnonzero(inner)]
-    rows += [0] * bool(away[0] and not inner[0]) + [len(path) - 1] * bool(away[-1] and not inner[-1])
+    if away[0] and not inner[0]:
+        rows.append(0)
+    if away[-1] and not inner[-1]:
+        rows.append(len(path) - 1)
     for row in rows:
         neighbours = [k for k in (row - 1, row + 1) if 0 <= k < len(path)]
         away_by, usual = norm(path.numbers[neighbours] - path.numbers[row]).max(), np.median(path.strides())

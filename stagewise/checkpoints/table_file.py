@@ -123,8 +123,10 @@ def chosen(rows: pd.DataFrame, names: Collection[str] | None, steps: Collection[
 def _starts(group: pa.Table) -> np.ndarray:
     """Return the rows that differ from the one before in a key."""
     changes = np.zeros(len(group), dtype=bool)
-    changes[:1] = True
-    for name in KEYS if len(group) else ():
+    if not len(group):
+        return np.flatnonzero(changes)
+    changes[0] = True
+    for name in KEYS:
         column = group[name].combine_chunks()
         codes = (column.indices if pa.types.is_dictionary(column.type) else column).to_numpy(zero_copy_only=False)
         changes[1:] |= codes[1:] != codes[:-1]

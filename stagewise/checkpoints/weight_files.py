@@ -71,7 +71,9 @@ def files_of(folder: Path) -> tuple[Path, ...]:
     names = chosen_files(path.name for path in folder.iterdir())
     if not names:
         raise FileNotFoundError(f"{folder} holds no weights: expected one of {', '.join(WHOLE + INDEX)}")
-    for index in INDEX if names[0] not in WHOLE else ():
+    if names[0] in WHOLE:
+        return tuple(folder / name for name in names)
+    for index in INDEX:
         if (folder / index).exists() and (missing := sorted(_indexed(folder / index) - set(names))):
             raise FileNotFoundError(f"{folder / index} names {missing[0]}, which is not there")
     return tuple(folder / name for name in names)

@@ -71,6 +71,7 @@ def densify(
         densifying.densify_steps(folder, steps, recipe=recipe, progress=not quiet, **how)
         measure_run(recipe, folder, **measuring(None, only, without, workers, memory, quiet))
         finer = stages_of(folder)
-        for window in finer.windows if finer is not None else ():
-            print(f"now: {window}")
+        if finer is not None:
+            for window in finer.windows:
+                print(f"now: {window}")
         print(f"report: {report(folder, workers=cores())}")

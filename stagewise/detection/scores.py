@@ -88,7 +88,9 @@ def has_scores(table: pd.DataFrame) -> bool:
 def _followed(table: pd.DataFrame) -> Iterator[Curve]:
     quantities, probes = quantities_of(table), set(table["probe"].unique())
     for probe, by_name in quantities.items():
-        for name, quantity in by_name.items() if probe in probes else ():
+        if probe not in probes:
+            continue
+        for name, quantity in by_name.items():
             if quantity.progress is not None:
                 curves = _curves(table, probe, name, quantity)
                 yield from fixed_offsets(table, curves) if (probe, name) == PEAK else curves

@@ -200,7 +200,9 @@ class Slices:
         """Return the mean of activations over all sequences [1 pos ...], and each slice's last one."""
         names, total = sorted(names), dict[str, Tensor]()
         last: list[Mapping[str, Tensor]] = []
-        for batch in self.parts if names else ():
+        if not names:
+            return total, last
+        for batch in self.parts:
             _, clean = models.clean_pass(self.model, batch.tokens, names, regression=batch.is_regression)
             total = {name: total.get(name, 0) + each.sum(0, keepdim=True) for name, each in clean.items()}
             last.append({name: each[-1:].clone() for name, each in clean.items()})

@@ -105,8 +105,9 @@ def run_sweep(
 def _run_beside_each_other(
     sweep: Sequence[Run], folder: Path, cache: Path | None, workers: int, progress: bool
 ) -> None:
-    for run in sweep if cache is not None else ():  # two processes must not train the same baseline
-        _link_shared(run.recipe, folder / run.folder, cache, progress)
+    if cache is not None:  # two processes must not train the same baseline
+        for run in sweep:
+            _link_shared(run.recipe, folder / run.folder, cache, progress)
     recipes = {folder / run.folder: run.recipe for run in sweep}
     with worker_pool(workers) as pool:
         futures = [pool.submit(run_recipe, recipe, path, progress=False) for path, recipe in recipes.items()]
