@@ -52,8 +52,7 @@ class AblateHead:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if self.layer < 0 or self.head < 0:
-            raise ValueError(f"layers and heads count from 0, got L{self.layer}H{self.head}")
+        _check_head(self.layer, self.head)
         if self.direction is not None and self.direction < 0:
             raise ValueError(f"the seed of a direction is not negative, got {self.direction}")
 
@@ -111,8 +110,7 @@ class PatchEdge:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if self.layer < 0 or self.head < 0:
-            raise ValueError(f"layers and heads count from 0, got L{self.layer}H{self.head}")
+        _check_head(self.layer, self.head)
         if self.source.layer >= self.layer:
             raise ValueError(f"a head of layer {self.layer} reads earlier layers, not layer {self.source.layer}")
 
@@ -135,17 +133,15 @@ class AttributeHeads:
         steps: gradients that are averaged; 1 takes that of the clean pass.
 
     Raises:
-        ValueError: an unknown kind, or less than one step.
+        ValueError: an unknown kind, or steps that are no whole number from 1 on.
     """
 
     kind: Literal["zero", "mean"] = "mean"
     steps: int = 1
 
     def __post_init__(self) -> None:
-        if self.kind not in ("zero", "mean"):
-            raise ValueError(f'kind must be "zero" or "mean", got {self.kind!r}')
-        if self.steps < 1:
-            raise ValueError(f"an attribution takes at least one step, got {self.steps}")
+        check_fields(self)
+        _check_steps(self.steps)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -161,15 +157,15 @@ class AttributeEdges:
         exact: whether each edge is patched by itself, a pass each, in place of the estimate.
 
     Raises:
-        ValueError: less than one step.
+        ValueError: steps that are no whole number from 1 on.
     """
 
     steps: int = 1
     exact: bool = False
 
     def __post_init__(self) -> None:
-        if self.steps < 1:
-            raise ValueError(f"an attribution takes at least one step, got {self.steps}")
+        check_fields(self)
+        _check_steps(self.steps)
 
 
 Ablation = AblateHead | AblateMLP
@@ -181,6 +177,16 @@ Attribution = AttributeHeads | AttributeEdges
 
 Edit = tuple[Intervention, ...]
 """What one pass changes: all of these together."""
+
+
+def _check_head(layer: int, head: int) -> None:
+    if layer < 0 or head < 0:
+        raise ValueError(f"layers and heads count from 0, got L{layer}H{head}")
+
+
+def _check_steps(steps: int) -> None:
+    if steps < 1:
+        raise ValueError(f"an attribution takes at least one step, got {steps}")
 
 
 def ablations(edit: Edit) -> list[Ablation]:

@@ -2,7 +2,14 @@
 
 import pytest
 
-from stagewise.intervention import AblateHead, AblateMLP, RestrictContext
+from stagewise.intervention import (
+    AblateHead,
+    AblateMLP,
+    AttributeEdges,
+    AttributeHeads,
+    PatchEdge,
+    RestrictContext,
+)
 
 
 @pytest.mark.parametrize("context", [0, -1])
@@ -15,6 +22,25 @@ def test_a_context_keeps_at_least_the_query(context: int) -> None:
 def test_layers_and_heads_count_from_zero(layer: int, head: int) -> None:
     with pytest.raises(ValueError, match=f"count from 0, got L{layer}H{head}"):
         AblateHead(layer, head)
+
+
+@pytest.mark.parametrize("head", [(-1, 0), (1, -1)])
+def test_heads_that_read_edges_count_from_zero(head: tuple[int, int]) -> None:
+    with pytest.raises(ValueError, match=f"count from 0, got L{head[0]}H{head[1]}"):
+        PatchEdge(*head, "Q", AblateHead(0, 0))
+
+
+@pytest.mark.parametrize("kind", [AttributeHeads, AttributeEdges])
+def test_an_attribution_takes_whole_steps(kind: type[AttributeHeads | AttributeEdges]) -> None:
+    with pytest.raises(ValueError, match="takes at least one step, got 0"):
+        kind(steps=0)
+    with pytest.raises(ValueError, match=rf"{kind.__name__}\.steps: expected a whole number, got 1.5"):
+        kind(steps=1.5)  # type: ignore[arg-type]
+
+
+def test_an_attribution_of_an_unknown_kind_is_refused() -> None:
+    with pytest.raises(ValueError, match=r'AttributeHeads\.kind: expected "zero" or "mean", got .resample'):
+        AttributeHeads("resample")  # type: ignore[arg-type]
 
 
 def test_layers_of_mlps_count_from_zero() -> None:

@@ -79,7 +79,8 @@ def entropy_by_rates(cells: pd.DataFrame) -> Figure:
                 linewidth=1.3, markersize=5, label=f"{eta_z:g}",
             )  # fmt: skip
         ax.set_xscale("log")
-        ax.set_xticks(ticks := sorted(rows["ratio"].unique()), [str(ratio) for ratio in ticks])
+        ratios = sorted(rows["ratio"].unique())
+        ax.set_xticks(ratios, [str(ratio) for ratio in ratios])
         ax.set_xticks([], minor=True)
         ax.set_title(f"K = {rows['num_next'].iloc[0]} classes", loc="left", fontsize=10)
         ax.set_xlabel("eta_Y / eta_Z")

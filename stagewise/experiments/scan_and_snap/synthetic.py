@@ -135,10 +135,10 @@ def figure_6_runs(
     entropies, recalls = [], []
     streams = list(itertools.product(n_queries, seeds))
     for n, seed in tqdm(streams, disable=not progress, desc="Figure 6", unit="stream"):
-        task = syn_medium(n)
+        task, limits = syn_medium(n), THRESHOLDS[n]
         pairs, z = final_scores(n, seed, published)
         entropy = distinct_entropy(task, attention_by_class(task, z)).tolist()
-        above = recall(task, z, limits := THRESHOLDS[n]).tolist()
+        above = recall(task, z, limits).tolist()
         for i, rates in enumerate(pairs):
             cell = (n, task.n_classes, rates.z, round(rates.y / rates.z))
             entropies.append((*cell, seed, entropy[i]))
