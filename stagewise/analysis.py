@@ -126,7 +126,7 @@ def run_batch(recipe: Recipe, folder: Path) -> Batch:
     return with_baselines(batch, trained_baselines(folder))
 
 
-class Measured(Resources, total=False):
+class MeasureChoices(Resources, total=False):
     """Arguments of `measured` by these names: on what, and what, is measured."""
 
     task: AbstractTask | None
@@ -135,7 +135,7 @@ class Measured(Resources, total=False):
     extra_probes: Sequence[AbstractProbe]
 
 
-class Choices(Measured, total=False):
+class Choices(MeasureChoices, total=False):
     """Arguments of `analyse` by these names: those, and files of one's own to measure on."""
 
     tokens: str | Path | None
@@ -185,7 +185,7 @@ def analyse(
     tokens, relations = choices.pop("tokens", None), choices.pop("relations", ())
     task = own_task(series, tokens, relations, choices.pop("text", None), choices.pop("tokenizer", None))
     choices["task"] = task or choices.get("task")
-    faults, table = measured(series, folder, **cast(Measured, choices))
+    faults, table = measured(series, folder, **cast(MeasureChoices, choices))
     home = home_of_run(run_folder.read_record(folder), table)
     with readers(choices.get("workers", 1), len(table)) as pool:
         stages = stages_of(table, folder=folder, executor=pool)
@@ -241,4 +241,5 @@ def folder_of(series: CheckpointSeries | Source) -> Path:
 
 
 def _sequences(architecture: Architecture, positions: int, most: int, numbers: int) -> int:
+    """Return how many sequences a probe batch has: those whose predictions are so many numbers, from 8 up to `most`."""
     return max(8, min(most, numbers // (positions * int(architecture.config["d_vocab"]))))

@@ -16,7 +16,7 @@ from stagewise.attention import z_hook
 from stagewise.intervention import AblateHead, Ablation, Attribution, Edit, PatchEdge, ablations
 from stagewise.loss import Effect, mean_scored, prediction_loss
 from stagewise.measurement.inputs import checked_readings
-from stagewise.measurement.passes import Measured
+from stagewise.measurement.passes import SlicePasses
 from stagewise.measurement.rows import merge
 from stagewise.models import Model, gradients, lean
 from stagewise.models.edits import Replacement, directed, read_for, replacement
@@ -158,7 +158,7 @@ class Slices:
             replaced |= {gradients.INPUT, *map(z_hook, range(architecture.n_layers))}
         self.mean, self.last = self._of_all(replaced) if len(parts) > 1 else ({}, [])
         self.lean: LeanWeights | None = None
-        self.pass_of_all: tuple[Measured, View] | None = None
+        self.passes_of_all: tuple[SlicePasses, View] | None = None
 
     def read(self, number: int, seconds: defaultdict[str, float]) -> dict[str, list[Reading]]:
         """Return the readings of every probe on one slice; count the time of each."""
@@ -171,15 +171,23 @@ class Slices:
                 kinds = {type(part) for edit in self.edits for part in edit if not isinstance(part, PatchEdge)}
                 models.check_edits(self.model, kinds | ({AblateHead} if self.attributions else set()), batch.tokens)
         replaced = self._replacement(number, activations)
-        measured = Measured(
+        passes = SlicePasses(
             self.model, batch, log_probs, activations, replaced, self.lean, self.mean.get(gradients.INPUT)
         )
         view = View(
-            self.checkpoint.step, self.plan.architecture, batch, log_probs, activations, measured.edited(self.edits),
-            self.checkpoint.weights, self.circuits, measured.attributed(self.attributions), measured.readout,
-        )  # fmt: skip
+            self.checkpoint.step,
+            self.plan.architecture,
+            batch,
+            log_probs,
+            activations,
+            weights=self.checkpoint.weights,
+            circuits=self.circuits,
+            edited=passes.edited(self.edits),
+            attributed=passes.attributed(self.attributions),
+            find_readout=passes.readout,
+        )
         if self.attributions and len(self.parts) == 1:
-            self.pass_of_all = measured, view
+            self.passes_of_all = passes, view
         read = {}
         for probe in self.probes:
             name, start = type(probe).__name__, time.perf_counter()
@@ -188,11 +196,11 @@ class Slices:
         return read
 
     def read_further(self, probe: FurtherEdits) -> list[Reading]:
-        """Return the effects of further edits: from the pass that is there where it is of all sequences, or anew."""
-        if self.pass_of_all is not None:
-            measured, view = self.pass_of_all
+        """Return the effects of further edits: from the passes of all sequences where they are kept, or anew."""
+        if self.passes_of_all is not None:
+            passes, view = self.passes_of_all
             if all(models.hooks_for(self.model, edit) <= view.activations.keys() for edit in probe.chosen):
-                return probe.read(dataclasses.replace(view, edited=measured.edited(probe.chosen)))
+                return probe.read(dataclasses.replace(view, edited=passes.edited(probe.chosen)))
         anew = Slices(self.plan, [probe], self.parts, self.checkpoint)
         return _of_slices(anew, defaultdict(float))[type(probe).__name__]
 

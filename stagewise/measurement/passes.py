@@ -72,7 +72,7 @@ def _bytes(batch: Batch, architecture: Architecture, backward: bool) -> int:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Measured:
+class SlicePasses:
     """One checkpoint's passes on one slice.
 
     Args:

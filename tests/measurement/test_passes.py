@@ -9,7 +9,7 @@ from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.init import GaussianInit
 from stagewise.intervention import AblateHead, Edit, PatchEdge
-from stagewise.measurement.passes import ENOUGH, Measured, OnDemand, default_memory, slices
+from stagewise.measurement.passes import ENOUGH, OnDemand, SlicePasses, default_memory, slices
 from stagewise.models import lean
 from stagewise.models.edits import replacement
 from stagewise.models.lean_weights import LeanWeights
@@ -84,7 +84,7 @@ def test_weights_are_folded_once_by_the_first_edit_that_needs_them(
     log_probs, clean = models.clean_pass(model, batch.tokens, hooks)
     weights = lean.agreeing_weights(model, clean, log_probs)
     by_weights, by_hooks = (
-        Measured(model, batch, log_probs, clean, partial(replacement, clean=clean), each) for each in (weights, None)
+        SlicePasses(model, batch, log_probs, clean, partial(replacement, clean=clean), each) for each in (weights, None)
     )
     assert by_weights.edited([edge])[edge].kl.abs().max() > 0
     assert folded == []
