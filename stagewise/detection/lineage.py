@@ -191,13 +191,15 @@ def _events(
         return diffuse and bool(of.any()) and near(readings.patterns[t][of].mean(0), start, readings.extra)
 
     for t, move in moves_of(labels, is_start):
+        heads = [head_label(*readings.heads[head]) for head in move.heads]
         yield {
             "event": move.event,
-            **{"before": _spaced(move.before), "after": _spaced(move.after)},
-            "heads": " ".join(head_label(*readings.heads[head]) for head in move.heads),
+            "before": _spaced(move.before),
+            "after": _spaced(move.after),
+            "heads": " ".join(heads),
             "last_step_before": int(readings.steps[t - 1]),
             "first_step_after": int(readings.steps[t]),
-            "words": lineage_words.event(move, [head_label(*readings.heads[head]) for head in move.heads], name_of),
+            "words": lineage_words.event(move, heads, name_of),
         }
 
 

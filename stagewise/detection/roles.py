@@ -100,20 +100,20 @@ def with_roles(frame: pd.DataFrame, roles: pd.DataFrame) -> pd.DataFrame:
 
 def _pairs_of_layer(runs: dict[str, pd.DataFrame], heads: Sequence[Sequence[Head]]) -> list[dict[str, object]]:
     """Return the rows of `paired_roles` for one layer, of which either run may have no heads."""
-    first, second = heads
+    (first_run, second_run), (first, second) = runs, heads
     pairs = _paired(runs, heads) if first and second else []
+    distances = {head: apart for head, _, apart in pairs}
+    counterparts = {other: (head[1], apart) for head, other, apart in pairs}
     more = itertools.count(max((number for _, number in first), default=-1) + 1)
-    role = {head: number for (_, number), head, _ in pairs}
-    role |= {head: next(more) for head in second if head not in role}
-    distance = {place: apart for i, j, apart in pairs for place in ((0, i), (1, j))}
-    return [
-        {
-            **{"run": name, "layer": head[0], "head": head[1], "role": role[head] if of_second else head[1]},
-            "distance": distance.get((of_second, head), np.nan),
-        }
-        for of_second, (name, of_run) in enumerate(zip(runs, heads, strict=True))
-        for head in of_run
-    ]
+    rows = [_role(first_run, head, head[1], distances.get(head, np.nan)) for head in first]
+    for head in second:
+        role, apart = counterparts[head] if head in counterparts else (next(more), np.nan)
+        rows.append(_role(second_run, head, role, apart))
+    return rows
+
+
+def _role(run: str, head: Head, role: int, distance: float) -> dict[str, object]:
+    return {"run": run, "layer": head[0], "head": head[1], "role": role, "distance": distance}
 
 
 def _paired(runs: dict[str, pd.DataFrame], heads: Sequence[Sequence[Head]]) -> list[tuple[Head, Head, float]]:
@@ -138,10 +138,7 @@ def _roles_of_layer(runs: dict[str, pd.DataFrame], heads: Sequence[Head]) -> lis
     apart = np.linalg.norm(means[:, None] - means, axis=-1)[np.triu_indices(len(heads), 1)]
     scale = float(apart.mean()) if len(apart) and apart.mean() > 0 else 1.0
     return [
-        {
-            **{"run": name, "layer": heads[place][0], "head": heads[place][1], "role": heads[role][1]},
-            "distance": float(np.linalg.norm(points[i][place] - means[role])) / scale,
-        }
+        _role(name, heads[place], heads[role][1], float(np.linalg.norm(points[i][place] - means[role])) / scale)
         for i, name in enumerate(runs)
         for role, place in enumerate(order[i])
     ]

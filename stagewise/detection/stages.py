@@ -96,8 +96,12 @@ class Stages(InWords):
         from stagewise.checkpoints.run_folder import write_json
 
         written = {
-            **{"code": code(), "digest": self.digest, "run": self.run, "references": list(self.references)},
-            **{"criteria": dataclasses.asdict(self.criteria), "causes": dict(self.causes)},
+            "code": code(),
+            "digest": self.digest,
+            "run": self.run,
+            "references": list(self.references),
+            "criteria": dataclasses.asdict(self.criteria),
+            "causes": dict(self.causes),
             **{name: plain(getattr(self, name)) for name in FRAMES},
         }
         return write_json(Path(folder) / STAGES, written)
