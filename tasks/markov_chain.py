@@ -84,15 +84,8 @@ class MarkovChain(AbstractTask):
             )
         if self.n_sequences is not None and self.n_sequences < 1:
             raise ValueError(f"n_sequences must be positive, or None for fresh data, got {self.n_sequences}")
-        if self.lag_weights is not None and {len(self.lag_weights)} != set(self.spans):
-            raise ValueError(
-                f"lag_weights needs a weight for every lag of a group: {len(self.lag_weights)} given, "
-                f"spans are {self.spans}"
-            )
-        if self.lag_weights is not None and not (min(self.lag_weights) >= 0 and sum(self.lag_weights) > 0):
-            raise ValueError(
-                f"lag_weights are normalised to sum to one: none negative, not all 0, got {self.lag_weights}"
-            )
+        if self.lag_weights is not None:
+            _check_lag_weights(self.lag_weights, self.spans)
         if self.features == "frobenius" and len(self.spans) > self.d_vocab**2:
             raise ValueError(
                 f"there are at most d_vocab^2 = {self.d_vocab**2} matrices orthogonal to each other, {len(self.spans)} "
@@ -170,8 +163,9 @@ class MarkovChain(AbstractTask):
     def _group_logits(self, context: Int[Tensor, "row lag"]) -> Float[Tensor, "group row token"]:
         logits = []
         for matrix, lags in zip(_feature_matrices(self), self.groups, strict=True):
-            alpha = torch.tensor(self.lag_weights or (1.0,) * len(lags))
+            alpha = torch.ones(len(lags))
             if self.lag_weights is not None:
+                alpha = torch.tensor(self.lag_weights)
                 alpha = alpha / alpha.sum()
             tokens = context[:, lags.start - 1 : lags.stop - 1]
             logits.append(torch.einsum("i,nid->nd", alpha, matrix.T[tokens]))
@@ -181,6 +175,15 @@ class MarkovChain(AbstractTask):
         query, key = torch.arange(self.n_ctx)[:, None], torch.arange(self.n_ctx)[None]
         lag = query + 1 - key
         return (lag >= lags.start) & (lag < lags.stop)
+
+
+def _check_lag_weights(weights: tuple[float, ...], spans: tuple[int, ...]) -> None:
+    if {len(weights)} != set(spans):
+        raise ValueError(
+            f"lag_weights needs a weight for every lag of a group: {len(weights)} given, spans are {spans}"
+        )
+    if min(weights) < 0 or not sum(weights) > 0:
+        raise ValueError(f"lag_weights are normalised to sum to one: none negative, not all 0, got {weights}")
 
 
 @lru_cache(maxsize=32)
