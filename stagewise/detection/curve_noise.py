@@ -109,7 +109,9 @@ def without_outliers(curves: np.ndarray) -> np.ndarray:
     away = curves - _running_median(curves)
     moves = 1.4826 * np.median(np.abs(np.diff(curves, axis=-1)), axis=-1, keepdims=True)
     spread = median_abs_deviation(away[:, LONGEST:-LONGEST], axis=-1, scale="normal")[:, None]
-    limit = STANDS_OUT * np.maximum(moves, spread)
+    usual = np.maximum(moves, spread)
+    rest = np.array([[_of_those_that_move(row)] for row in away[:, LONGEST:-LONGEST]])
+    limit = STANDS_OUT * np.where(usual > 0, usual, rest)
     suspects = np.abs(away) > limit
     # On a steep part a spike moves the median of its neighbours, too: taken again, it has a line in place of the spike.
     middle = _running_median(_bridged(curves, suspects))
@@ -121,6 +123,15 @@ def without_outliers(curves: np.ndarray) -> np.ndarray:
     )
     cleaned[:, -2:] = np.where(steady & (np.abs(cleaned[:, -2:] - level) > limit), level, cleaned[:, -2:])
     return cleaned
+
+
+def _of_those_that_move(away: np.ndarray) -> float:
+    """Return the deviation of a curve that is at its running median mostly, as an accuracy of 0 is: where it is not.
+
+    What two outliers make is no noise.
+    """
+    nonzero = np.abs(away[away != 0])
+    return 1.4826 * float(np.median(nonzero)) if len(nonzero) > 2 * LONGEST else 0.0
 
 
 def _running_median(curves: np.ndarray) -> np.ndarray:

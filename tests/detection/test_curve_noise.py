@@ -61,3 +61,18 @@ def test_a_spike_on_a_steep_part_leaves_nothing(at: int, width: int) -> None:
 def test_levels_of_noise_average_to_one_in_the_logarithm_and_grow() -> None:
     levels = [Noise(0.0, 2.4).level(place) for place in (0.0, 0.5, 1.0)]
     assert np.log(levels) == pytest.approx([-1.2, 0.0, 1.2])
+
+
+def test_where_most_checkpoints_are_equal_noise_at_the_others_stays() -> None:
+    g = np.random.default_rng(0)
+    risen = np.where(np.arange(60) < 40, 0.0, g.binomial(50, 0.7, 60) / 50)
+    cleaned = without_outliers(risen[None])[0]
+    assert (cleaned != risen).sum() <= 2
+    assert cleaned[40:].std() == pytest.approx(risen[40:].std(), rel=0.15)
+
+
+@pytest.mark.parametrize("length", [1, 2, 3])
+def test_a_spike_on_a_constant_is_taken_out(length: int) -> None:
+    spike = np.full(60, 0.3)
+    spike[20 : 20 + length] = 0.9
+    assert without_outliers(spike[None])[0].tolist() == [0.3] * 60
