@@ -83,6 +83,20 @@ def column(runs: pd.DataFrame, name: str) -> np.ndarray:
     return runs[name].to_numpy(float)
 
 
+def settings_of(runs: pd.DataFrame, name: str) -> np.ndarray:
+    """Return the setting of each run as a number from 0 on, in the order in which they come.
+
+    Raises:
+        ValueError: there is no such column, or a run has no setting.
+    """
+    if name not in runs:
+        raise ValueError(f"the runs have no column {name!r}; they have {', '.join(map(str, runs))}")
+    groups: np.ndarray = pd.factorize(runs[name])[0]
+    if (groups < 0).any():
+        raise ValueError(f"each run needs a setting: {name} is missing in row {int(np.argmax(groups < 0))}")
+    return groups
+
+
 def positive(values: np.ndarray, name: str) -> np.ndarray:
     """Return the values, all of which have a logarithm.
 

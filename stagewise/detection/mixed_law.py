@@ -7,12 +7,15 @@ import numpy as np
 import pandas as pd
 from scipy import optimize, stats
 
-from stagewise.detection.law_terms import NoLaw, column, decided_design, design_of, positive, terms_of
+from stagewise.detection.law_terms import NoLaw, column, decided_design, design_of, positive, settings_of, terms_of
 from stagewise.detection.power_law import PowerLaw, law_of
 from stagewise.table import LEVEL
 
-RATIOS = (1e-4, 1e3)
-"""Variance between settings over that between seeds of one: where it is searched; below there is none."""
+RATIOS = (1e-4, 1e6)
+"""Variance between settings over that between seeds of one: where it is searched; below there is none between settings,
+and from SAME on, in logarithms, none between seeds."""
+
+SAME = float(np.log(1e5))
 
 DECIDED = 2.0
 """Standard errors by which a law predicts worse than the best one where it is decided against."""
@@ -69,7 +72,7 @@ def fit_mixed(runs: pd.DataFrame, law: str, settings: str, time: str = "time") -
     """
     terms = terms_of(law)
     design, target = decided_design(runs, terms), np.log(positive(column(runs, time), time))
-    groups = pd.factorize(runs[settings])[0]
+    groups = settings_of(runs, settings)
     number, k = int(groups.max()) + 1, design.shape[1]
     if number <= k or number == len(runs):
         raise NoLaw(
@@ -84,6 +87,9 @@ def fit_mixed(runs: pd.DataFrame, law: str, settings: str, time: str = "time") -
     best = float(optimize.minimize_scalar(loss, bounds=(low, high), method="bounded").x)
     ratio = float(np.exp(best)) if loss(best) < loss(low) else 0.0
     _, coefficients, unscaled, variance = _restricted(design, target, groups, ratio)
+    if best > SAME:
+        # Seeds of a setting whose times are the same, as to a checkpoint, are one observation, not several.
+        variance *= (len(runs) - k) / (number - k)
     freedom, covariance = number - k, variance * unscaled
     margin = stats.t.ppf((1 + LEVEL) / 2, freedom) * np.sqrt(np.diag(covariance))
     r_squared = 1 - ((target - design @ coefficients) ** 2).sum() / ((target - target.mean()) ** 2).sum()

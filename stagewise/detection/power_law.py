@@ -9,7 +9,7 @@ import pandas as pd
 from scipy import optimize, stats
 
 from stagewise.detection.law_terms import NoLaw as NoLaw
-from stagewise.detection.law_terms import column, decided_design, design_of, positive, terms_of
+from stagewise.detection.law_terms import column, decided_design, design_of, positive, settings_of, terms_of
 from stagewise.table import LEVEL
 
 STEP = 3e-3
@@ -145,7 +145,7 @@ def fit_interval_censored(
     number = int(seen.sum())
     known = covariance[-1, -1] == 0  # s is then the resolution of the times, and not estimated
     if settings is not None:
-        groups = pd.factorize(runs[settings])[0]
+        groups = settings_of(runs, settings)
         covariance, number = _clustered(design, *bounds, estimate, covariance, groups), len(set(groups[seen]))
         known = False
     freedom = math.inf if known else max(number - design.shape[1], 1)

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from stagewise.detection.mixed_law import compare_laws, fit_mixed
-from stagewise.detection.power_law import NoLaw, fit_log_linear
+from stagewise.detection.power_law import NoLaw, fit_interval_censored, fit_log_linear
 
 
 def runs_of(between: float, within: float = 0.1, settings: int = 8, seeds: int = 4, seed: int = 0) -> pd.DataFrame:
@@ -51,3 +51,21 @@ def test_the_planted_law_is_the_best_and_a_wrong_one_is_worse() -> None:
 def test_settings_of_one_seed_each_are_refused() -> None:
     with pytest.raises(NoLaw, match="several seeds in some, got 8 settings and 8 runs"):
         fit_mixed(runs_of(0.1, seeds=1), "T, d", "setting")
+
+
+@pytest.mark.parametrize("within", [0.0, 1e-9])
+def test_seeds_with_the_same_time_are_one_observation_of_their_setting(within: float) -> None:
+    runs = runs_of(0.3, within=within)
+    mixed = fit_mixed(runs, "T, d", "setting")
+    one_each = fit_log_linear(runs.groupby("setting").first(), "T, d")
+    assert mixed.law.lo == pytest.approx(one_each.lo, rel=1e-3)
+    assert mixed.law.hi == pytest.approx(one_each.hi, rel=1e-3)
+
+
+def test_a_run_without_a_setting_is_refused_with_its_row() -> None:
+    runs = runs_of(0.3).astype({"setting": float})
+    runs.loc[5, "setting"] = np.nan
+    with pytest.raises(ValueError, match="setting is missing in row 5"):
+        fit_mixed(runs, "T, d", "setting")
+    with pytest.raises(ValueError, match="setting is missing in row 5"):
+        fit_interval_censored(runs.assign(lo=runs["time"], hi=1.1 * runs["time"]), "T, d", settings="setting")
