@@ -34,7 +34,7 @@ def rejection(one: Transition, p_adjusted: float, criteria: StageCriteria, cause
     if one.share(criteria.local) < criteria.share:
         return OnsetVerdict.GRADUAL
     if one.prominence < criteria.stands_out:
-        return OnsetVerdict.COMMON
+        return OnsetVerdict.LATE if one.following < criteria.preceding else OnsetVerdict.COMMON
     if one.correlation >= criteria.slow and one.walk < criteria.walk:
         return OnsetVerdict.WANDERS
     if p_adjusted >= criteria.false_discoveries:

@@ -91,9 +91,12 @@ def _of_nested(curves: Curves, criteria: StageCriteria, causes: Causes) -> list[
     previous: Turn | None = None
     stage = 0
     # One curve tells its noise's correlation from few checkpoints; all of them were measured on the same models.
-    rates = [rate_of(curve) for curve in curves.values() if has_tail(curve)]
+    rates = [rate_of(curve) for curve in curves.values() if _not_finite_at(curve) is None and has_tail(curve)]
     rate = float(np.median(rates)) if len(rates) > 1 else 0.0
     for name, curve in curves.items():
+        if (step := _not_finite_at(curve, curves[complete])) is not None:
+            records.append(_unjudged(name, curve, step))
+            continue
         lowest = turn(curve, criteria, rate=rate)
         slow = slowdown(curves[complete], lowest.lo, lowest.hi, criteria)
         verdict = _verdict(lowest, slow, previous, criteria)
@@ -133,12 +136,27 @@ def _of_others(curves: Curves, boundaries: pd.DataFrame, criteria: StageCriteria
     """Return the records of the other curves; one that has its minimum near a boundary corroborates it."""
     records = []
     for name, curve in curves.items():
+        if (step := _not_finite_at(curve)) is not None:
+            records.append(_unjudged(name, curve, step))
+            continue
         lowest = turn(curve, criteria)
         against = lowest.rejection(criteria)
         stage = None if against else _stage_ended_near(lowest, boundaries, criteria.nearby)
         near = TurnVerdict.ELSEWHERE if stage is None else TurnVerdict.CORROBORATES
         records.append(_record(name, lowest, against or near, stage))
     return records
+
+
+def _not_finite_at(*curves: pd.DataFrame) -> int | None:
+    """Return the first step at which one of the curves is not finite, None where all are."""
+    steps = [int(step) for curve in curves for step in curve.loc[~np.isfinite(curve["value"]), "step"]]
+    return min(steps, default=None)
+
+
+def _unjudged(name: str, curve: pd.DataFrame, step: int) -> dict[str, Any]:
+    unknown = dict.fromkeys(("value", "fall", "rise", "p_value"), float("nan"))
+    lowest = Turn(step, step, step, start=float(curve["value"].iloc[0]), **unknown)
+    return _record(name, lowest, TurnVerdict.NOT_FINITE, None)
 
 
 def _record(name: str, lowest: Turn, verdict: TurnVerdict, stage: int | None) -> dict[str, Any]:
@@ -173,7 +191,7 @@ def _fall_times(curve: pd.DataFrame, start: int, end: int) -> dict[str, float]:
     part = curve[curve["step"].between(start, end)]
     steps, values = part["step"].to_numpy(float), part["value"].to_numpy(float)
     fallen = values[0] - np.minimum.accumulate(values)
-    if fallen[-1] <= 0:
+    if not fallen[-1] > 0:  # not a number where KL is not finite
         return dict.fromkeys(TIMES, float("nan"))
     return {
         name: round(crossing_step(steps, fallen, share * fallen[-1]), 1)

@@ -32,7 +32,8 @@ class Transition(NamedTuple):
     `times` are u = log(1 + step) of t10, t50 and t90, each with its 95 % interval: [part, (median, lo, hi)]; `before`
     and `after` are levels of the fit, `noise` the deviation of the innovations there. `prominence` is the speed in the
     transition over the faster one before and after it, in value per step; `net` the change of the whole fit over it, as
-    a part of `size`: another transition at the same time may undo it; `preceding` counts the checkpoints up to t10.
+    a part of `size`: another transition at the same time may undo it; `preceding` counts the checkpoints up to t10,
+    `following` those from t90 on.
     `correlation` is that of the noise between checkpoints. `walk` holds the change from t10 to t90 against a random
     walk with the curve's own steps: in deviations of what that makes in as many checkpoints, beyond the largest that is
     expected in any stretch as long.
@@ -47,6 +48,7 @@ class Transition(NamedTuple):
     prominence: float
     net: float
     preceding: int
+    following: int
     correlation: float
     walk: float
     shape: Shapes
@@ -217,6 +219,7 @@ class _Search:
             prominence(u, weights[1] * columns[1], size, self.shapes[j]),
             float(np.diff(np.interp(times[[0, 2], 0], u, weights @ columns))[0] / way) if way else 0.0,
             int((u <= times[0, 0]).sum()),
+            int((u >= times[2, 0]).sum()),
             noise.correlation,
             self._walk(times, after - before),
             self.shapes[j],

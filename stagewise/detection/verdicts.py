@@ -24,6 +24,9 @@ class TurnVerdict(StrEnum):
     OUT_OF_ORDER = "out of order"
     """Has its minimum, within the errors of both, no later than the reference before it."""
 
+    NOT_FINITE = "not finite"
+    """Cannot be judged: it, or the complete reference, has a value that is missing or infinite."""
+
     NOT_APPROACHED = "not approached"
     """Falls by too small a part of its start."""
 
@@ -71,6 +74,9 @@ class OnsetVerdict(StrEnum):
 
     EARLY = "early"
     """It begins with the run: what was there before is not known."""
+
+    LATE = "late"
+    """It lasts until the run ends, and is no faster than before: whether it would slow down is not known."""
 
     SPIKE = "spike"
     """It is seen at three checkpoints or fewer."""

@@ -23,6 +23,7 @@ TURNS = {
     TurnVerdict.PASSED: "is only passed: the model neither came close nor paused (learning slows to {slowdown:.0%})",
     TurnVerdict.OUT_OF_ORDER: "has its minimum, within its error, no later than the reference before it",
     TurnVerdict.NOT_APPROACHED: "is not approached: it falls by {fall:.2g} of {start:.2g} nats before its minimum",
+    TurnVerdict.NOT_FINITE: "cannot be judged: KL to it, or to the complete reference, is not finite at step {step}",
     TurnVerdict.NO_RISE: "has no turning point: it rises by less than {criteria.depth:.0%} of its fall",
     TurnVerdict.NOISE: "has no turning point: noise alone could cause such a rise",
     TurnVerdict.OVERFITS: "turns up with the complete reference: overfitting, which ends no stage",
@@ -37,6 +38,7 @@ NO_ONSETS = {
     OnsetVerdict.SMALL: "moves by {size}, less than {criteria.smallest:g}",
     OnsetVerdict.NOISE: "moves by {size}: noise of {noise:.2g} could cause that",
     OnsetVerdict.EARLY: "moves from the start of the run on: what it did before is not known",
+    OnsetVerdict.LATE: "moves until the end of the run: whether it slows down after that is not known",
     OnsetVerdict.SPIKE: "moves at three checkpoints at most",
     OnsetVerdict.GRADUAL: "moves gradually: {share:.0%} of the way within a ratio of {criteria.local:g} in steps",
     OnsetVerdict.COMMON: "moves no faster than before or after",
@@ -51,7 +53,7 @@ GROUPS = {
     "moved gradually, as at other times, or at one checkpoint": (
         *(OnsetVerdict.GRADUAL, OnsetVerdict.COMMON, OnsetVerdict.SPIKE),
     ),
-    "moved from the start on": (OnsetVerdict.EARLY,),
+    "moved from the start on, or until the end": (OnsetVerdict.EARLY, OnsetVerdict.LATE),
     "may be smooth": (OnsetVerdict.STEADY,),
     "may wander": (OnsetVerdict.WANDERS,),
     "coincides with a known cause": (OnsetVerdict.COINCIDES,),
@@ -122,10 +124,10 @@ def head_events(events: pd.DataFrame) -> list[str]:
 
 def onset(row: Row, quantity: Quantity, criteria: StageCriteria = DEFAULT) -> str:
     """Say what began in a row of `find_onsets`, with its levels."""
-    labels, after = labels_of(row), row["after"]
-    further = ", not over yet" if np.isinf(row["t90_hi"]) else ""
-    further = f", back to {_two(row['last'])}" if row["transient"] else further
-    way = f"({_two(row['before'])} -> {_two(after)}{further})"
+    labels, after, change = labels_of(row), row["after"], abs(row["after"] - row["before"])
+    open_end = ", not over yet" if np.isinf(row["t90_hi"]) else ""
+    end = f", back to {_level(row['last'], change)}" if row["transient"] else open_end
+    way = f"({_level(row['before'], change)} -> {_level(after, change)}{end})"
     curve = curve_label(labels)
     if (after < row["before"]) == (quantity.progress == "up"):
         phrase = f"{quantity.label} {'falls' if after < row['before'] else 'rises'} {way}"
@@ -161,8 +163,9 @@ def head(row: Row) -> str:
     return head_label(int(row["layer"]), int(row["head"]))
 
 
-def _two(value: float) -> str:
-    return f"{round(value, 2) + 0.0:.2f}"  # no minus before a zero
+def _level(value: float, change: float) -> str:
+    digits = 2 if change >= 0.1 or change == 0 else 1 - int(np.floor(np.log10(change)))
+    return format(round(value, digits) + 0.0, ".2f" if digits == 2 else ".12g")  # no minus before a zero
 
 
 def no_onset(row: Row, criteria: StageCriteria = DEFAULT) -> str:

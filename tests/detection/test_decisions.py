@@ -13,7 +13,7 @@ from stagewise.detection.verdicts import OnsetVerdict
 
 SHAPE = Shapes(np.array([5.0]), np.array([0.1]), np.array([0.0]))
 TIMES = SHAPE.times()[0][:, None] + np.array([[0.0, -0.1, 0.1]])
-ONE = Transition(0.6, TIMES, 0.1, 0.7, 1e-6, 0.01, 10.0, 1.0, 20, 0.0, 9.0, SHAPE)
+ONE = Transition(0.6, TIMES, 0.1, 0.7, 1e-6, 0.01, 10.0, 1.0, 20, 20, 0.0, 9.0, SHAPE)
 
 
 def test_a_transition_that_meets_every_criterion_is_an_onset() -> None:
@@ -30,6 +30,7 @@ def test_a_transition_that_meets_every_criterion_is_an_onset() -> None:
         ({"noise": 0.5}, OnsetVerdict.NOISE),
         ({"shape": SHAPE._replace(width=np.array([2.0]))}, OnsetVerdict.GRADUAL),
         ({"prominence": 1.1}, OnsetVerdict.COMMON),
+        ({"prominence": 1.1, "following": 2}, OnsetVerdict.LATE),
     ],
 )
 def test_what_a_transition_lacks_is_the_verdict(change: dict[str, object], verdict: OnsetVerdict) -> None:

@@ -190,3 +190,13 @@ def test_several_values_of_kl_at_a_step_are_refused() -> None:
     rows = table(three_stages())
     with pytest.raises(ValueError, match=r"KL to A\*_1 has several values at step 30"):
         find_stages(pd.concat([rows, rows[rows["step"] == 30]]))
+
+
+@pytest.mark.parametrize(("name", "unjudged"), [("A*_1", 1), ("A*_1:3", 3)])
+def test_kl_that_is_not_finite_is_not_judged_and_said_to_be_so(name: str, unjudged: int) -> None:
+    curves = three_stages(noise=0.005)
+    curves[name][STEPS >= 600] = np.nan
+    points = find_stages(table(curves)).turning_points
+    assert (points["verdict"] == TurnVerdict.NOT_FINITE).sum() == unjudged
+    assert not points.loc[points["verdict"] == TurnVerdict.NOT_FINITE, "boundary"].any()
+    assert points.set_index("reference")["reason"][name].endswith("is not finite at step 600")

@@ -10,7 +10,7 @@ from stagewise.detection.criteria import StageCriteria
 from stagewise.detection.verdicts import OnsetVerdict, TurnVerdict
 from stagewise.table import Quantity
 
-POINT = {"cause": "the drop at step 3", "fall": 1.0, "start": 2.0, "slowdown": 0.9, "ends_stage": 1}
+POINT = {"step": 3, "cause": "the drop at step 3", "fall": 1.0, "start": 2.0, "slowdown": 0.9, "ends_stage": 1}
 SCORE = {
     **{"probe": "AttentionTo", "quantity": "mass", "relation": "induction", "layer": 0, "head": 3},
     **{"verdict": "onset", "transient": False, "before": 0.05, "after": 0.7, "last": 0.7, "t90_hi": 300.0},
@@ -80,6 +80,15 @@ def test_a_head_with_a_relation_has_words_of_its_own(row: dict[str, Any], senten
 def test_an_onset_is_called_what_its_quantity_says(labels: dict[str, Any], quantity: Quantity, sentence: str) -> None:
     row = {"probe": "P", "quantity": "q", **labels, "verdict": "onset", "transient": False, "t90_hi": 1.0}
     assert words.onset({**row, "before": 3.0, "after": 1.0, "last": 1.0}, quantity) == sentence
+
+
+def test_the_levels_of_a_small_change_have_the_digits_that_show_it() -> None:
+    small = {**SCORE, "before": 1e-7, "after": 7e-7, "last": 1e-7, "transient": True}
+    assert (
+        words.onset(small, MASS)
+        == "L0H3 attends more to what followed the token before (1e-07 -> 7e-07, back to 1e-07)"
+    )
+    assert words.onset({**SCORE, "before": 5.0, "after": 5.04}, MASS).endswith("(5 -> 5.04)")
 
 
 def test_heads_that_did_the_same_are_said_together() -> None:
