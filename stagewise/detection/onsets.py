@@ -169,17 +169,17 @@ def _record(
     curve: Curve, number: int, one: Transition, against: OnsetVerdict | None, p: float, adjusted: float, cause: str,
     criteria: StageCriteria,
 ) -> dict[str, Any]:  # fmt: skip
-    values, last = _values(curve), np.log1p(curve.steps[-1])
+    values, last, within = _values(curve), np.log1p(curve.steps[-1]), curve.within
     lost = (one.after - values[-1]) * np.sign(one.size) >= criteria.back * abs(one.after - one.before)
     record = {
         **_identity(curve, against or OnsetVerdict.ONSET),
         "transient": against is None and bool(lost),
-        **{"before": one.before, "after": one.after, "last": float(values[-1])},
+        **{"before": within(one.before), "after": within(one.after), "last": float(values[-1])},
         **{"p_value": p, "p_adjusted": adjusted, "noise": one.noise, "share": one.share(criteria.local)},
         **{"prominence": one.prominence, "transition": number, "cause": cause},
     }
     if (
-        against is OnsetVerdict.SMALL
+        against in (OnsetVerdict.SMALL, OnsetVerdict.SPIKE)
         and abs((move := moved(values, criteria)).after - move.before) >= criteria.smallest
     ):
         # The curve as a whole moves, and no part of it faster than the rest.

@@ -44,6 +44,11 @@ class Curve(NamedTuple):
         """Its checkpoints."""
         return self.rows["step"].to_numpy(float)
 
+    def within(self, level: float) -> float:
+        """Return the possible value that is closest to a level that was estimated."""
+        lo, hi = self.declared.range
+        return float(np.clip(level, -np.inf if lo is None else lo, np.inf if hi is None else hi))
+
     @property
     def upwards(self) -> pd.DataFrame:
         """Its rows, turned over where down is progress."""

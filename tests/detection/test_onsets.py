@@ -236,3 +236,30 @@ def test_a_table_without_scores_has_no_onsets_but_their_columns() -> None:
     none = find_onsets(scores(np.zeros((1, len(STEPS)))).assign(probe="MeanPattern"))
     assert none.empty
     assert {"probe", "relation", "layer", "head", "verdict", "t50", "words"} <= set(none)
+
+
+@pytest.mark.parametrize("steps", [np.linspace(0, 3000, 60), STEPS.astype(float)])
+def test_a_decay_without_noise_is_not_said_to_have_moved_at_three_checkpoints(steps: np.ndarray) -> None:
+    loss = pd.DataFrame({"step": steps, "value": 1 + 3 * (1 + steps / 20) ** -0.4})
+    (row,) = find_onsets(loss.assign(run="run", probe="Loss", quantity="cross_entropy")).to_dict("records")
+    assert not row["onset"]
+    assert row["verdict"] != OnsetVerdict.SPIKE
+
+
+def test_an_accuracy_of_one_with_rare_misses_has_no_onset() -> None:
+    steps = np.concatenate([[0], 2.0 ** np.arange(10), np.arange(1000.0, 143001, 1000)])
+    frames = [
+        pd.DataFrame({"step": steps, "value": 1 - np.random.default_rng(seed).binomial(50, 0.004, len(steps)) / 50})
+        for seed in range(20)
+    ]
+    rows = pd.concat([frame.assign(head=head) for head, frame in enumerate(frames)])
+    table = rows.assign(run="run", probe="AttentionTo", quantity="mass", relation="induction", layer=0)
+    assert not find_onsets(table)["onset"].any()
+
+
+def test_the_levels_of_an_onset_are_possible_values() -> None:
+    g = np.random.default_rng(1)
+    curves = np.array([(1.1 * sigmoid(at) - 0.05).clip(0, 1) for at in (60, 150, 300, 600)])
+    onsets = find_onsets(scores((curves + 0.02 * g.standard_normal(curves.shape)).clip(0, 1), noise=0))
+    assert onsets["onset"].all()
+    assert onsets[["before", "after"]].stack().between(0, 1).all()
