@@ -1,5 +1,6 @@
 """Stages of a run that has no reference solutions: between the onsets whose intervals do not overlap."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -73,4 +74,5 @@ def _groups(onsets: pd.DataFrame) -> list[pd.DataFrame]:
 
 
 def _edge(group: pd.DataFrame, last: int) -> Edge:
-    return round(group["t50"].median()), int(group["t50_lo"].min()), int(min(group["t50_hi"].max(), last))
+    lo, hi = math.floor(group["t50_lo"].min()), math.ceil(min(group["t50_hi"].max(), last))
+    return round(group["t50"].median()), lo, hi

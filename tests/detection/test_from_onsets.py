@@ -42,3 +42,10 @@ def test_without_any_onset_all_is_one_stage(attention: pd.DataFrame) -> None:
     never = find_onsets(attention[attention["head"] == 0])
     (row,) = onset_stages(never, 0, 3000)
     assert (row["start"], row["end"], row["summary"]) == (0, 3000, "no onset in 1 score")
+
+
+def test_the_interval_of_a_boundary_between_two_steps_is_rounded_outwards() -> None:
+    times = {"t10": 3.2, "t50": 3.7, "t90": 4.0, "t50_lo": 3.4, "t50_hi": 3.9}
+    row = {"onset": True, "words": "it rises", "probe": "Own", "quantity": "q", "before": 0.0, "after": 1.0, **times}
+    _, late = onset_stages(pd.DataFrame([row]), 0, 20)
+    assert (late["start_lo"], late["start"], late["start_hi"]) == (3, 4, 4)
