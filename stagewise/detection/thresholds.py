@@ -9,6 +9,8 @@ import pandas as pd
 from stagewise.detection.monotone_crossing import monotone_crossing
 from stagewise.table import select
 
+NOT_FINITE = "that run diverged, or misses that value: leave the step out"
+
 
 class Interval(NamedTuple):
     """Steps (lo, hi]: still short of the threshold at `lo`, past it at `hi`. Censored: hi = inf, lo the last step."""
@@ -100,7 +102,7 @@ def emergence_interval(
     if len(steps) == 0 or len(steps) != len(values) or (np.diff(steps) <= 0).any():
         raise ValueError(f"a curve needs one value a step, steps ascending; got {len(steps)} and {len(values)}")
     if not np.isfinite(values).all():
-        raise ValueError(f"the curve is not finite at step {steps[~np.isfinite(values)][0]}: that run diverged")
+        raise ValueError(f"the curve is not finite at step {steps[~np.isfinite(values)][0]}: {NOT_FINITE}")
     sign = 1.0 if direction == "up" else -1.0
     place = monotone_crossing(sign * np.asarray(values, float), sign * threshold)
     if place.best == 0:

@@ -23,6 +23,7 @@ def test_fewer_than_three_checkpoints_show_no_noise() -> None:
 def test_smoothing_keeps_straight_lines_and_the_ends() -> None:
     line = np.array([[1.0, 2.0, 3.0, 4.0], [5.0, 5.0, 5.0, 5.0]])
     assert smoothed(line).tolist() == line.tolist()
+    assert smoothed(np.full(5, 0.37)).tolist() == [0.37] * 5
     assert smoothed(np.array([9.0, 0.0, 0.0, 6.0])).tolist() == [9, 3, 2, 6]
 
 

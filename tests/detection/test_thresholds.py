@@ -52,6 +52,11 @@ def test_a_run_that_diverged_says_where() -> None:
         emergence_interval(np.array([0, 10]), np.array([0.5, math.nan]), 0.1, "down")
 
 
+def test_a_missing_value_is_not_said_to_have_diverged_for_sure() -> None:
+    with pytest.raises(ValueError, match="at step 10: that run diverged, or misses that value"):
+        emergence_interval(np.array([0, 10, 20]), np.array([0.0, np.nan, 1.0]), 0.5)
+
+
 def test_several_rows_a_step_ask_for_a_choice() -> None:
     table = pd.concat([table_of({"a": [0.1, 0.9]}), table_of({"a": [0.1, 0.2]}, layer=1)])
     with pytest.raises(ValueError, match="choose a value of layer"):
