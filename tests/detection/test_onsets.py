@@ -246,17 +246,6 @@ def test_a_decay_without_noise_is_not_said_to_have_moved_at_three_checkpoints(st
     assert row["verdict"] != OnsetVerdict.SPIKE
 
 
-def test_an_accuracy_of_one_with_rare_misses_has_no_onset() -> None:
-    steps = np.concatenate([[0], 2.0 ** np.arange(10), np.arange(1000.0, 143001, 1000)])
-    frames = [
-        pd.DataFrame({"step": steps, "value": 1 - np.random.default_rng(seed).binomial(50, 0.004, len(steps)) / 50})
-        for seed in range(20)
-    ]
-    rows = pd.concat([frame.assign(head=head) for head, frame in enumerate(frames)])
-    table = rows.assign(run="run", probe="AttentionTo", quantity="mass", relation="induction", layer=0)
-    assert not find_onsets(table)["onset"].any()
-
-
 def test_the_levels_of_an_onset_are_possible_values() -> None:
     g = np.random.default_rng(1)
     curves = np.array([(1.1 * sigmoid(at) - 0.05).clip(0, 1) for at in (60, 150, 300, 600)])
