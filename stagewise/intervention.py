@@ -1,7 +1,7 @@
 """Edits of a forward pass, as data: a probe requests them, `measure` plans the passes, `models` runs them."""
 
 import dataclasses
-from typing import Literal
+from typing import ClassVar, Literal
 
 from stagewise.fields import check_fields
 
@@ -159,6 +159,8 @@ class AttributeEdges:
     Raises:
         ValueError: steps that are no whole number from 1 on.
     """
+
+    kind: ClassVar[Literal["mean"]] = "mean"
 
     steps: int = 1
     exact: bool = False

@@ -71,7 +71,9 @@ class Batch:
     @classmethod
     def from_tokens(
         cls,
-        tokens: Int[Tensor, "batch length"] | Int[np.ndarray, "batch length"] | Sequence[Sequence[int]],
+        tokens: Int[Tensor, "batch length"]
+        | Int[np.ndarray, "batch length"]
+        | Sequence[Sequence[int] | Int[Tensor, " _"]],
         relations: Relations = RELATIONS,
         scored: Bool[Tensor, "batch pos"] | None = None,
     ) -> "Batch":
@@ -84,13 +86,14 @@ class Batch:
             scored: which predictions count; None for all.
 
         Raises:
-            ValueError: an unknown relation, or one that returns no such mask; sequences of fewer than two tokens.
+            ValueError: an unknown relation, or one that returns no such mask; sequences of fewer than two tokens, or of
+                several lengths.
 
         >>> own = {"previous token": "previous token", "three back": lambda tokens: torch.ones(1, 5, 5).tril(-3).bool()}
         >>> list(Batch.from_tokens(torch.tensor([[4, 7, 4, 7, 4, 7]]), own).relations)
         ['previous token', 'three back']
         """
-        tokens = torch.as_tensor(tokens)
+        tokens = _of_one_length(tokens)
         if len(shape := tuple(tokens.shape)) != 2 or shape[1] < 2:
             raise ValueError(f"sequences [batch, pos] have two tokens at least, the last one to predict; got {shape}")
         seen, targets = tokens[:, :-1].long(), tokens[:, 1:].long()
@@ -160,6 +163,19 @@ class Batch:
         """
         both, known = {**references, **self.references}, {**self.contexts, **(contexts or {})}
         return dataclasses.replace(self, references=both, nested=self.nested_references, contexts=known)
+
+
+def _of_one_length(tokens: Tensor | np.ndarray | Sequence[Sequence[int] | Tensor]) -> Tensor:
+    if isinstance(tokens, Tensor | np.ndarray):
+        return torch.as_tensor(tokens)
+    rows = [torch.as_tensor(row) for row in tokens]
+    lengths = sorted({row.numel() for row in rows})
+    if len(lengths) > 1:
+        raise ValueError(
+            f"sequences have one length, got {lengths[0]} to {lengths[-1]} tokens: shorten them, or pad them behind "
+            "with any token and give `scored`, False where that is the one to predict"
+        )
+    return torch.stack(rows) if rows else torch.empty(0)
 
 
 def chosen(requested: Iterable[str] | None, available: Mapping[str, Tensor], kind: str) -> list[str]:

@@ -160,3 +160,12 @@ def test_sequences_of_ones_own_are_a_tensor_an_array_or_lists() -> None:
     assert all(batch.targets.tolist() == [[2, 3], [2, 1]] for batch in batches)
     with pytest.raises(ValueError, match=r"two tokens at least, the last one to predict; got \(2, 1\)"):
         Batch.from_tokens([[1], [2]])
+
+
+def test_sequences_of_several_lengths_are_refused_with_the_way_to_pad_them() -> None:
+    with pytest.raises(ValueError, match=r"one length, got 2 to 3 tokens: .* pad them behind .* give `scored`"):
+        Batch.from_tokens([[1, 2, 3], [4, 5]])
+    rows = [torch.tensor([1, 2, 3]), torch.tensor([3, 2, 1])]
+    assert Batch.from_tokens(rows).targets.tolist() == [[2, 3], [2, 1]]
+    with pytest.raises(ValueError, match=r"got \(0,\)"):
+        Batch.from_tokens([])

@@ -12,9 +12,11 @@ from torch import Tensor
 from stagewise.checkpoints.weight_files import load_file
 
 NAMES = ("input_ids", "tokens")
-"""What sequences are called in a file with several tensors or columns; LABELS are the targets that count."""
+"""What sequences are called in a file with several tensors or columns; LABELS are the targets that count, MASK is
+0 at padding."""
 
 LABELS = "labels"
+MASK = "attention_mask"
 IGNORED = -100
 """The label of a position that does not count, as PyTorch's cross-entropy has it."""
 
@@ -35,7 +37,8 @@ def read_sequences(path: str | Path, longest: int) -> Sequences:
 
     Args:
         path: a tensor or an array, alone or named `input_ids` or `tokens`, with `labels` where some positions do not
-            count (-100); or a folder of `datasets` with such columns.
+            count (-100), and `attention_mask` where some are padding (0), which is left out; or a folder of `datasets`
+            with such columns.
         longest: tokens that a sequence has at most.
 
     Raises:
@@ -49,6 +52,8 @@ def read_sequences(path: str | Path, longest: int) -> Sequences:
     name = next((name for name in NAMES if name in found), next(iter(found)) if len(found) == 1 else None)
     if name is None:
         raise ValueError(f"{path} holds {', '.join(map(repr, found)) or 'nothing'}: call the tokens 'input_ids'")
+    if MASK in found and name != MASK:
+        found = _without_padding(found, path)
     labels = found.get(LABELS) if name != LABELS else None
     length = _length(found[name], longest, path)
     tokens = _rows(found[name], length, path)
@@ -72,7 +77,18 @@ def _data_set(folder: Path) -> dict[str, Any]:
     loaded = datasets.load_from_disk(str(folder))
     if isinstance(loaded, datasets.DatasetDict):
         raise ValueError(f"{folder} holds the parts {', '.join(loaded)}: give one, as in {folder / next(iter(loaded))}")
-    return {name: loaded[name] for name in (*NAMES, LABELS) if name in loaded.column_names}
+    return {name: loaded[name] for name in (*NAMES, LABELS, MASK) if name in loaded.column_names}
+
+
+def _without_padding(found: dict[str, Any], path: Path) -> dict[str, Any]:
+    kept = [np.asarray(row, dtype=bool) for row in found[MASK]]
+    if all(row.all() for row in kept):
+        return found
+    columns = {name: [np.asarray(row) for row in found[name]] for name in (*NAMES, LABELS) if name in found}
+    for name, rows in columns.items():
+        if [row.shape for row in rows] != [row.shape for row in kept]:
+            raise ValueError(f"{path} holds {MASK} of other sizes than {name}: it has a number for every token")
+    return {name: [row[of] for row, of in zip(rows, kept, strict=True)] for name, rows in columns.items()}
 
 
 def _length(rows: Any, longest: int, path: Path) -> int:

@@ -112,7 +112,8 @@ def _check(several: Sequence[CheckpointSeries], probes: Sequence[AbstractProbe],
         raise ValueError(f"several series need a name each; got {', '.join(one.name for one in several) or 'none'}")
     for one in several:
         edits = [edit for probe in probes for edit in probe.edits(one.architecture)]
-        check_batch(batch, one.architecture, edits, f"the series {one.name}")
+        attributions = [each for probe in probes for each in probe.attributions(one.architecture)]
+        check_batch(batch, one.architecture, edits, f"the series {one.name}", attributions)
 
 
 def _check_resources(device: str, memory: int | None, workers: int, resamples: int) -> None:

@@ -8,7 +8,7 @@ import pandas as pd
 
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.weight_files import State, not_finite
-from stagewise.intervention import Edit, ablations
+from stagewise.intervention import Attribution, Edit, ablations
 from stagewise.probe import AbstractProbe, Reading
 from stagewise.task import Batch
 
@@ -16,7 +16,13 @@ WEIGHTS, NOT_FINITE = "Weights", "not_finite"
 """Probe and quantity of the row that marks a checkpoint with nan or infinity: how many of its weights hold any."""
 
 
-def check_batch(batch: Batch, architecture: Architecture, edits: Iterable[Edit], of: str = "the model") -> None:
+def check_batch(
+    batch: Batch,
+    architecture: Architecture,
+    edits: Iterable[Edit],
+    of: str = "the model",
+    attributions: Iterable[Attribution] = (),
+) -> None:
     """Refuse a batch that the models of a series cannot read, or whose edited passes would not say what they claim.
 
     Args:
@@ -24,6 +30,7 @@ def check_batch(batch: Batch, architecture: Architecture, edits: Iterable[Edit],
         architecture: of the models.
         edits: all passes that the probes ask for.
         of: what the models are called in the message.
+        attributions: all estimates from gradients that the probes ask for.
 
     Raises:
         ValueError: ids that are no tokens, more positions than the model has, a sequence without a scored position, or
@@ -36,8 +43,8 @@ def check_batch(batch: Batch, architecture: Architecture, edits: Iterable[Edit],
         raise ValueError(
             f"sequences {', '.join(map(str, unscored))} of the batch have no scored position: leave them out"
         )
-    kinds = {part.kind for edit in edits for part in ablations(edit)} - {"zero"}
-    if len(batch) < 2 and kinds:
+    kinds = {part.kind for edit in edits for part in ablations(edit)} | {each.kind for each in attributions}
+    if len(batch) < 2 and (kinds := kinds - {"zero"}):
         raise ValueError(
             f"{' and '.join(sorted(kinds))} ablation replaces an output by that of other sequences, and the "
             'batch has one: give at least two, or ablate by "zero"'

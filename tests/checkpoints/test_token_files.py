@@ -52,6 +52,33 @@ def test_labels_of_a_training_come_with_the_tokens(tmp_path: Path) -> None:
     assert found.labels.tolist() == labels
 
 
+@pytest.mark.parametrize("ending", [".pt", ""])
+def test_padding_is_left_out_on_either_side(ending: str, tmp_path: Path) -> None:
+    columns = {
+        "input_ids": [[0, 0, 5, 6, 7], [8, 9, 8, 0, 0], [1, 2, 3, 4, 0]],
+        "attention_mask": [[0, 0, 1, 1, 1], [1, 1, 1, 0, 0], [1, 1, 1, 1, 0]],
+        "labels": [[IGNORED, IGNORED, IGNORED, 6, 7], [8, 9, 8, IGNORED, IGNORED], [1, 2, 3, 4, IGNORED]],
+    }
+    path = tmp_path / f"padded{ending}"
+    if ending:
+        torch.save({name: torch.tensor(rows) for name, rows in columns.items()}, path)
+    else:
+        import datasets
+
+        datasets.Dataset.from_dict(columns).save_to_disk(str(path))
+    tokens, labels = read_sequences(path, 9)
+    assert tokens.tolist() == [[5, 6, 7], [8, 9, 8], [1, 2, 3]]
+    assert labels is not None
+    assert labels.tolist() == [[IGNORED, 6, 7], [8, 9, 8], [1, 2, 3]]
+
+
+def test_a_mask_of_another_size_is_refused(tmp_path: Path) -> None:
+    masked = {"input_ids": torch.tensor(ROWS), "attention_mask": torch.tensor([[1, 0]] * 3)}
+    torch.save(masked, tmp_path / "t.pt")
+    with pytest.raises(ValueError, match="attention_mask of other sizes than input_ids"):
+        read_sequences(tmp_path / "t.pt", 9)
+
+
 @pytest.mark.parametrize(
     ("rows", "message"),
     [

@@ -132,7 +132,7 @@ def test_a_probe_may_patch_edges_in_slices_too(series: CheckpointSeries) -> None
 
 
 def test_edges_are_patched_by_the_models_own_parameters_and_by_themselves(series: CheckpointSeries) -> None:
-    with pytest.raises(ValueError, match="in models that the lean pass covers"):
+    with pytest.raises(ValueError, match="computes with something beside the usual: ALiBi"):
         measured(series, [Patched()], by_hooks=True)
 
     class Mixed(Patched):

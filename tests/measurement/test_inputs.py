@@ -3,11 +3,14 @@
 import pytest
 import torch
 
+from stagewise import models
 from stagewise.architecture import full
+from stagewise.checkpoints.series import open_series
 from stagewise.intervention import AblateHead, RestrictContext
+from stagewise.measurement.engine import measure
 from stagewise.measurement.inputs import NOT_FINITE, check_batch, checked_readings, unmeasured
 from stagewise.probe import Reading
-from stagewise.probes import Loss
+from stagewise.probes import EdgeAttribution, HeadAttribution, Loss
 from stagewise.task import Batch
 
 FULL = full(5, 4, n_heads=2, d_model=8, d_mlp=6)
@@ -28,6 +31,15 @@ def test_a_batch_that_fits_is_taken() -> None:
 def test_one_sequence_is_no_batch_to_average_over(kind: str) -> None:
     with pytest.raises(ValueError, match=rf"{kind} ablation replaces .* of other sequences, and the batch has one"):
         check_batch(batch(1), FULL, [(AblateHead(0, 0), AblateHead(0, 1, kind))])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("probe", [HeadAttribution(), EdgeAttribution(exact=False)])
+def test_one_sequence_has_no_mean_to_attribute_to(probe: HeadAttribution | EdgeAttribution) -> None:
+    two_layers = full(5, 4, n_layers=2, n_heads=2, d_model=8, d_mlp=6)
+    with pytest.raises(ValueError, match=r"mean ablation replaces .* of other sequences, and the batch has one"):
+        measure(open_series([(0, models.build(two_layers))]), [probe], batch(1))
+    kinds = HeadAttribution("zero").attributions(two_layers)
+    check_batch(batch(1), two_layers, [], attributions=kinds)
 
 
 @pytest.mark.parametrize(

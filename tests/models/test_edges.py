@@ -110,7 +110,7 @@ def test_integrated_gradients_of_one_step_are_those_of_the_clean_pass() -> None:
 
 
 def test_a_model_whose_heads_get_no_inputs_of_their_own_is_refused() -> None:
-    with pytest.raises(ValueError, match="leave EdgeAttribution out for this model"):
+    with pytest.raises(ValueError, match="Leave EdgeAttribution out for this model"):
         edges.check(None)
 
 

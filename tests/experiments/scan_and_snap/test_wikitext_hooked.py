@@ -136,7 +136,7 @@ def test_another_config_is_refused() -> None:
     [
         (DirectLogitAttribution(), "hooks that stay with this model change its residual stream"),
         (MLPAblation(), "AblateMLP does not do on the model what it says"),
-        (EdgeAttribution(), "edges between heads are patched and attributed in models that the lean pass covers"),
+        (EdgeAttribution(), "edges between heads are computed anew from the weights, and this model"),
     ],
     ids=lambda value: type(value).__name__,
 )
