@@ -118,7 +118,7 @@ def in_folder(folder: Path, how: Parse | None = None) -> Source:
     if not entries:
         raise FileNotFoundError(
             f"{folder} is not a run folder: there is no run.json in it, and there are neither checkpoint-N folders nor "
-            f"{', '.join(ENDINGS)} files with a step in their names in it"
+            f"{', '.join(ENDINGS)} files with a step in their names in it; `open_series(..., parse=...)` reads others"
         )
     name = Path(os.path.abspath(folder)).name  # "." has no name of its own
     ordered = sorted(entries, key=lambda entry: (entry.at.branch, entry.at.step, entry.label))

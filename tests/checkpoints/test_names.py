@@ -33,12 +33,25 @@ def test_other_names_are_no_checkpoints(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "step"), [("model_300", 300), ("SoLU_2L_v10_000300", 300), ("step-00000012", 12), ("7", 7)]
+    ("name", "step"),
+    [
+        ("model_300", 300),
+        ("model.300", 300),
+        ("run-1-300", 300),
+        ("SoLU_2L_v10_000300", 300),
+        ("step-00000012", 12),
+        ("7", 7),
+    ],
 )
 def test_a_files_step_is_the_number_at_its_end(name: str, step: int) -> None:
     found = parse_file(name)
     assert found is not None
     assert found.step == step
+
+
+@pytest.mark.parametrize("name", ["epoch=3-val_loss=0.52", "step-100-loss-2.31", "v1.0", "model_2024-01-31"])
+def test_decimals_and_days_at_the_end_of_a_files_name_are_no_steps(name: str) -> None:
+    assert parse_file(name) is None
 
 
 def test_a_parser_of_ones_own_may_return_just_the_step() -> None:
