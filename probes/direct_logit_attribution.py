@@ -22,7 +22,8 @@ class DirectLogitAttribution(AbstractProbe):
     is no part of it: see `HeadAttribution`.
 
     Raises:
-        ValueError: a regression, whose targets are no tokens.
+        ValueError: a regression, whose targets are no tokens; or a model that multiplies or normalises what attention
+            writes in a way that is not known here, as Granite and OLMo 2 do.
 
     Source: Elhage et al. (2021), A Mathematical Framework for Transformer Circuits,
     transformer-circuits.pub/2021/framework.

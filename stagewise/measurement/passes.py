@@ -103,7 +103,8 @@ class SlicePasses:
         """Return the model's final norm and unembedding: from the weights of the lean pass, or read and checked."""
         if self.weights is not None:
             return Readout(self.weights)
-        return readout(self.model, self.activations, self.log_probs, regression=self.batch.is_regression)
+        regression, tokens = self.batch.is_regression, self.batch.tokens
+        return readout(self.model, self.activations, self.log_probs, regression=regression, tokens=tokens)
 
     def attributed(self, requests: Iterable[Attribution]) -> "OnDemand[Attribution, Tensor]":
         """Return the estimates from gradients, each computed when it is asked for, and once."""

@@ -7,9 +7,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from stagewise.models.lean import middle, write
 from stagewise.models.lean_reading import lean_weights
 from stagewise.models.lean_weights import LeanWeights, Norm
 from stagewise.models.model import Model
+from stagewise.models.passes import clean_pass
 from stagewise.models.rounding import same
 from stagewise.models.wrapping import name_of
 
@@ -21,10 +23,13 @@ class Readout:
     Args:
         weights: of the model.
         is_sum: whether the residual stream is the sum of what layers write, as hooks on it that stay with a model undo.
+        adds_heads: whether attention adds what its output projection makes of z, and nothing multiplies or normalises
+            it that is not known here.
     """
 
     weights: LeanWeights
     is_sum: bool = True
+    adds_heads: bool = True
 
     def logits(self, residual: Float[Tensor, "*axes model"]) -> Float[Tensor, "*axes token"]:
         """Return the logits (or outputs) of residual vectors, as if the last layer had left them: the logit lens."""
@@ -54,7 +59,16 @@ class Readout:
         return (linear(self.weights.ln_final, part, residual) * directions).sum(-1)
 
     def written(self, layer: int, z: Float[Tensor, "*axes head d_head"]) -> Float[Tensor, "*axes head model"]:
-        """Return what each head of a layer writes into the residual stream, without the bias of attention."""
+        """Return what each head of a layer writes into the residual stream, without the bias of attention.
+
+        Raises:
+            ValueError: what attention adds to the residual stream is not what its heads write.
+        """
+        if not self.adds_heads:
+            raise ValueError(
+                "this model multiplies or normalises what attention writes in a way that is not known here, so that "
+                "what a head adds to a logit cannot be read: leave DirectLogitAttribution out, as by --without"
+            )
         of = self.weights.layers[layer]
         each = torch.einsum("...hd,hdm->...hm", z, of.W_O)
         if of.ln1_post is None:
@@ -81,6 +95,7 @@ def readout(
     predictions: Float[Tensor, "batch pos token"],
     *,
     regression: bool = False,
+    tokens: Int[Tensor, "batch pos"] | Float[Tensor, "batch pos feature"] | None = None,
 ) -> Readout:
     """Return a model's readout, checked by its effect: from behind the last layer it gives the model's own predictions.
 
@@ -89,6 +104,8 @@ def readout(
         clean: activations of its clean pass, that behind the last layer among them.
         predictions: of the clean pass, log-probabilities (nats) or the outputs of a regression.
         regression: whether predictions are outputs.
+        tokens: of the clean pass, on the first of which what heads write is held to what attention adds; None holds
+            nothing.
 
     Raises:
         ValueError: the model's end is of no kind that is known here, or does not give its predictions.
@@ -98,7 +115,8 @@ def readout(
     if weights is None:
         raise ValueError(f"the final norm and unembedding of {name_of(model)} are of no known kind: {advice}")
     changed = any(point.fwd_hooks for name, point in model.hook_dict.items() if ".hook_resid_" in name)
-    found = Readout(weights, is_sum=not changed)
+    adds_heads = tokens is None or changed or _adds_heads(model, weights, tokens[:1])
+    found = Readout(weights, not changed, adds_heads)
     with torch.inference_mode():
         logits = found.logits(clean[last_residual(len(weights.layers))][:1])
         own = logits if regression else logits.log_softmax(-1)
@@ -108,6 +126,20 @@ def readout(
                 f"predictions: {advice}"
             )
     return found
+
+
+def _adds_heads(model: Model, weights: LeanWeights, tokens: Tensor) -> bool:
+    """Whether the residual stream between attention and MLP, where the model shows it, is what was read makes it."""
+    layers = [n for n in range(len(weights.layers)) if f"blocks.{n}.hook_resid_mid" in model.hook_dict]
+    hooks = ("hook_resid_pre", "attn.hook_z", "hook_resid_mid")
+    _, clean = clean_pass(model, tokens, {f"blocks.{n}.{hook}" for n in layers for hook in hooks}, regression=True)
+    for number in layers:
+        x, z, shown = (clean[f"blocks.{number}.{hook}"] for hook in hooks)
+        with torch.inference_mode():
+            computed = middle(weights, number, x, write(weights.layers[number], z))
+        if not same(computed, shown):
+            return False
+    return True
 
 
 def last_residual(n_layers: int) -> str:

@@ -19,6 +19,7 @@ from stagewise.models.wrapping import wrapped
 from stagewise.probes import DirectLogitAttribution, LogitLens, Loss
 from stagewise.table import select
 from stagewise.tasks import RepeatedTokens
+from tests.models.small_families import family_of
 
 FLOAT32 = 2e-4
 """Logits of order ten in float32, sums in another order."""
@@ -139,3 +140,14 @@ def test_measured_the_lens_of_the_last_layer_has_the_models_loss_and_no_divergen
     assert select(table, "LogitLens", "kl", layer=2)["value"].abs().max() < FLOAT32
     assert select(table, "LogitLens", "kl", layer=0)["value"].min() > FLOAT32
     assert math.isfinite(select(table, "DirectLogitAttribution", "head")["value"].sum())
+
+
+@pytest.mark.parametrize(("family", "fields"), [("granite", {"residual_multiplier": 0.5}), ("olmo2", {})])
+def test_heads_whose_output_is_changed_on_its_way_are_not_attributed_directly(
+    family: str, fields: dict[str, float]
+) -> None:
+    one = family_of(family)
+    series = open_series([(0, one._replace(fields={**one.fields, **fields}).small())])
+    with pytest.raises(ValueError, match="multiplies or normalises what attention writes"):
+        measure(series, [DirectLogitAttribution()], TOKENS)
+    assert select(measure(series, [LogitLens()], TOKENS), "LogitLens", "kl")["value"].iloc[-1] < FLOAT32
