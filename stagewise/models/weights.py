@@ -55,17 +55,23 @@ def average_over_heads(model: Model, names: Iterable[str], parted: Collection[He
         gradient.copy_(native.unhooked(name, mean, model.cfg) if is_native else mean)
 
 
+def _saved_buffers(model: nn.Module) -> dict[str, Tensor]:
+    state = model.state_dict()
+    return {name: buffer for name, buffer in model.named_buffers() if name in state}
+
+
 def weights(model: Model | nn.Module) -> dict[str, Tensor]:
     """Copy a model's parameters, without its constant masks; a Hugging Face model's by its own names.
 
-    The keys that heads are held at belong to them.
+    The keys that heads are held at belong to them, and the buffers that a Hugging Face model saves beside them.
     """
     if is_bridge(model) and not native.is_native(model):
         return {name: weight.detach().clone() for name, weight in whole_state(model).items()}
     if native.is_native(model):
         named = native.weights(model)
     else:
-        named = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+        kept = _saved_buffers(model) if isinstance(model, nn.Module) and not hasattr(model, "cfg") else {}
+        named = {name: weight.detach().clone() for name, weight in (dict(model.named_parameters()) | kept).items()}
     return named | held_attention.saved(model)
 
 

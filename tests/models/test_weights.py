@@ -11,6 +11,7 @@ from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.init import GaussianInit
 from stagewise.models.weights import average_over_heads, shapes
+from tests.models.small_families import family_of
 
 SAME = 1e-5
 """Log-probabilities of order one, sums in another order."""
@@ -143,3 +144,12 @@ def test_shapes_are_those_of_the_copies() -> None:
     built = build()
     assert shapes(built) == {name: weight.shape for name, weight in models.weights(built).items()}
     assert shapes(built)["blocks.0.attn.W_Q"] == (3, 12, 4)
+
+
+def test_a_hugging_face_model_in_memory_keeps_the_buffers_that_it_saves() -> None:
+    model = family_of("apertus").small()
+    named = models.weights(model)
+    assert {name for name in named if name.endswith(".act_fn.beta")} == {
+        f"model.layers.{k}.mlp.act_fn.beta" for k in (0, 1)
+    }
+    models.load(models.build(models.described(model)), named)
