@@ -20,6 +20,9 @@ LOSS_PARTS = {"half-way": HALF, "nine tenths of the way": 0.9}
 LEAST = 0.1
 """Attention that some head must gain for there to be a transition."""
 
+LEAST_FALL = 0.01
+"""Part of the whole fall of the loss that must be left: below it a converged loss creeps on, and no transition comes."""
+
 LOSSES = (("Loss", "cross_entropy"), ("Loss", "squared_error"))
 
 
@@ -57,7 +60,7 @@ def transitions(table: pd.DataFrame, start: int) -> list[Transition]:
 
     A head attends to a relation when the largest attention of any head has come half-way from its first to its
     largest value. The loss falls when it is half-way, or nine tenths of the way, from its value at the step to its
-    last.
+    last, where at least a hundredth of its whole fall is left at the step.
 
     Args:
         table: of one run, with rows of `AttentionTo` or `Loss`.
@@ -72,7 +75,7 @@ def transitions(table: pd.DataFrame, start: int) -> list[Transition]:
             found.append(Transition(f"a head attends to {relation}", half, "up", relation))
     for curve in _loss(table):
         here, last = float(curve[0, steps <= start][-1]), float(curve[0, -1])
-        if last < here:
+        if last < here and here - last >= LEAST_FALL * (float(curve[0].max()) - last):
             for words, part in LOSS_PARTS.items():
                 found.append(Transition(f"the loss falls {words} to its end", here + part * (last - here), "down"))
     return found
@@ -180,12 +183,16 @@ def delay_in_words(value: float, lo: float, hi: float) -> str:
     ('45 [30, 60] steps later', '0 [..., 3] steps later')
     >>> delay_in_words(math.inf, 190.0, math.inf), delay_in_words(math.inf, -6.0, math.inf)
     ('no more, or more than 190 steps later', 'no more, or from 6 steps earlier on')
+    >>> delay_in_words(math.inf, 0.0, math.inf)
+    'no more, or at the same step at the earliest'
     """
     if math.isfinite(value):
         return f"{value:z.0f} [{end_in_words(lo)}, {end_in_words(hi)}] steps later"
     if math.isinf(lo):
         return "no more, or at any step"
-    return f"no more, or {f'more than {lo:.0f} steps later' if lo > 0 else f'from {-lo:z.0f} steps earlier on'}"
+    if round(lo) == 0:
+        return "no more, or at the same step at the earliest"
+    return f"no more, or {f'more than {lo:.0f} steps later' if lo > 0 else f'from {-lo:.0f} steps earlier on'}"
 
 
 def end_in_words(steps: int | float) -> str:

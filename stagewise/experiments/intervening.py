@@ -238,6 +238,11 @@ def in_words(row: "pd.Series[Any]") -> str:
     >>> row = {"layer": 0, "head": 1, "kind": "out", "step": 120, "control": "head", "transition": "the loss falls"}
     >>> in_words(pd.Series({**row, "value": 45.0, "lo": 30.0, "hi": 60.0}))
     'L0H1 out from 120 (head): the loss falls 45 [30, 60] steps later'
+    >>> in_words(pd.Series({**row, "transition": "a head attends to I(2)", "value": 45.0, "lo": 30.0, "hi": 60.0}))
+    'L0H1 out from 120 (head): another head attends to I(2) 45 [30, 60] steps later'
     """
+    what = str(row["transition"])
+    if row["kind"] in SILENT:
+        what = re.sub("^a head ", "another head ", what)
     name = f"{held_in_words(row.to_dict())} from {row['step']} ({row['control']})"
-    return f"{name}: {row['transition']} {delay_in_words(row['value'], row['lo'], row['hi'])}"
+    return f"{name}: {what} {delay_in_words(row['value'], row['lo'], row['hi'])}"

@@ -18,6 +18,9 @@ SCALE = "PuOr_r"
 DARK = 0.6
 """Part of the largest delay from which on a cell is dark."""
 
+WIDE = 16
+"""Letters of a column's name in a line."""
+
 BESIDE = 0.06
 """Distance between the delays of two seeds."""
 
@@ -25,7 +28,7 @@ BESIDE = 0.06
 def interventions(rows: pd.DataFrame, ax: Axes | None = None) -> Axes:
     """Draw the delays of interventions, optimiser steps: a row a transition, a column a head that was held.
 
-    A cell holds the delay with its 95 % interval; "> n" where the transition came no more within the run.
+    Columns are in the order of steps and heads, of each step its kicks last. A cell holds the delay with its 95 % interval; "> n" where the transition came no more within the run.
 
     Args:
         rows: as `experiments.intervening.intervene` returns them.
@@ -36,7 +39,12 @@ def interventions(rows: pd.DataFrame, ax: Axes | None = None) -> Axes:
     """
     if rows.empty:
         raise ValueError("there are no interventions to draw: `stagewise intervene FOLDER --hold-out L0H0 --from STEP`")
-    named = rows.assign(column=[f"{held_in_words(row)}\nfrom {row['step']}" for row in rows.to_dict("records")])
+    ordered = rows.assign(kick=rows["kind"] == "kick").sort_values(["step", "kick", "layer", "head"], kind="stable")
+    named = ordered.assign(
+        column=[
+            f"{textwrap.fill(held_in_words(row), WIDE)}\nfrom {row['step']}" for row in ordered.to_dict("records")
+        ]
+    )
     columns, names = list(dict.fromkeys(named["column"])), list(dict.fromkeys(named["transition"]))
     value, lo, hi = (
         named.pivot(index="transition", columns="column", values=end)

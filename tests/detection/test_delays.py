@@ -53,6 +53,13 @@ def test_what_came_before_the_start_is_no_transition() -> None:
     assert (half.level, most.level) == pytest.approx((0.5, 0.1), abs=1e-6)  # from one to zero
 
 
+def test_a_converged_loss_that_creeps_on_has_no_transition() -> None:
+    creeping = curves(100, loss=100)
+    assert transitions(creeping, 110)  # seven hundredths of the fall are left
+    assert float(creeping["value"].iloc[-10]) > float(creeping["value"].iloc[-1])
+    assert transitions(creeping, 150) == []
+
+
 def test_what_never_comes_is_later_than_the_last_step() -> None:
     (attention, *_) = delays(curves(100), curves(700), 50)
     assert (math.isinf(attention.value), math.isinf(attention.hi)) == (True, True)

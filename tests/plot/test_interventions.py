@@ -32,6 +32,12 @@ def test_a_head_that_is_held_at_a_relation_is_named_with_it() -> None:
     assert names == ["L0H1 on I(2)\nfrom 120", "L0H2 kick\nfrom 120"]
 
 
+def test_columns_go_by_step_and_head_with_the_kicks_of_a_step_last() -> None:
+    mixed = rows().assign(kind=["kick", "kick", "out"])
+    names = [label.get_text() for label in interventions(pd.concat([mixed.assign(step=250), mixed])).get_xticklabels()]
+    assert names == [f"{name}\nfrom {step}" for step in (120, 250) for name in ("L0H2 out", "L0H1 kick")]
+
+
 def test_nothing_to_draw_is_refused() -> None:
     with pytest.raises(ValueError, match="no interventions to draw"):
         interventions(rows().iloc[:0])
