@@ -39,6 +39,12 @@ BATCH = ("task.", "plan.seeds.evaluation", "batch")
 
 NONE = "–"  # noqa: RUF001
 
+NO_SETTINGS = ("audit", "causes")
+"""Entries of a record that say what was found out about a run, not how it was made."""
+
+LISTED = 20
+"""Settings that are printed; all are on the page."""
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ComparisonReport:
@@ -57,8 +63,11 @@ class ComparisonReport:
     report: Path
 
     def __str__(self) -> str:
-        differ = "\n".join(f"{row.setting}: {row.first}, {row.second}" for row in self.settings.itertuples())
-        return f"{differ or 'the recipes are the same'}\n{self.comparison}\nreport: {self.report}"
+        lines = [f"{row.setting}: {row.first}, {row.second}" for row in self.settings[:LISTED].itertuples()]
+        if more := len(self.settings) - len(lines):
+            lines.append(f"and {count(more, 'other setting')}, in the report")
+        differ = "\n".join(lines or ["the recipes are the same"])
+        return f"{differ}\n{self.comparison}\nreport: {self.report}"
 
     def _repr_html_(self) -> str:
         return inline(self.report)
@@ -106,10 +115,19 @@ def told_apart(first: Path, second: Path) -> tuple[str, str]:
 def differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> pd.DataFrame:
     """Return in what two records differ, as text: `setting`, `first`, `second`; a dash for what one does not have.
 
+    What both have comes first. What was found out about a run, its audit say, is no setting.
+
     >>> differing({"recipe": {"plan": {"steps": 900}}}, {"recipe": {"plan": {"steps": 600}}}).to_numpy().tolist()
     [['plan.steps', '900', '600']]
     """
-    return pd.DataFrame(list(_differing(first, second, "")), columns=["setting", "first", "second"])
+    settings = ({name: of[name] for name in of if name not in NO_SETTINGS} for of in (first, second))
+    rows = sorted(_differing(*settings, ""), key=lambda row: NONE in row)
+    return pd.DataFrame(rows, columns=["setting", "first", "second"])
+
+
+def in_both(settings: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of `differing` of what both records have."""
+    return settings[(settings[["first", "second"]] != NONE).all(axis=1)]
 
 
 def _differing(first: Mapping[str, Any], second: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str, str]]:
@@ -129,7 +147,7 @@ def _in_short(value: Any) -> str:
 
 def _page(runs: Several, settings: pd.DataFrame, comparison: Comparison, parts: list[Part]) -> str:
     shared = comparison.shared
-    headline = f"{count(len(settings), 'setting')} apart, {count(len(shared), 'event')} in both"
+    headline = f"{count(len(in_both(settings)), 'setting')} apart, {count(len(shared), 'event')} in both"
     numbers = (f"{name} has {count(len(one), 'stage')}" for name, one in zip(runs.names, runs.stages, strict=True))
     finding = f"{', '.join(numbers)}. {capital(comparison.words().splitlines()[0])}."
     if runs.foreign:
@@ -148,8 +166,7 @@ def _page(runs: Several, settings: pd.DataFrame, comparison: Comparison, parts: 
 def _parts(
     runs: Several, settings: pd.DataFrame, comparison: Comparison, table: pd.DataFrame, out: Path
 ) -> Iterator[Part]:
-    rows = settings.to_numpy().tolist()
-    yield Part("settings", "What differs", html_table(["setting", *runs.names], rows) if rows else SAME)
+    yield Part("settings", "What differs", _settings_html(settings, runs.names) if len(settings) else SAME)
     events = [_event_row(row) for row in comparison.events.to_dict("records")]
     body = html_table(["what", *runs.names, "in the second run"], events) + EVENTS if events else NOTHING
     yield Part("events", "What came when", body)
@@ -163,6 +180,18 @@ def _parts(
             caption = CURVES.format(*map(html.escape, runs.names))
             figure = Plot(f"compared-{shown}", {"": plot.compared(table, probe, name)}, of, caption)
             yield Part(f"curve-{shown.lower()}", curve_title(table, probe, name), figure_html(figure, out))
+
+
+def _settings_html(settings: pd.DataFrame, names: Sequence[str]) -> str:
+    """Return what both records have as a table, and what one alone has, as the defaults that it spells out, folded."""
+    both = in_both(settings)
+    alone, columns = settings.drop(both.index), ["setting", *names]
+    table = html_table(columns, both.to_numpy().tolist()) if len(both) else ""
+    if alone.empty:
+        return table
+    summary = f"{count(len(alone), 'setting')} that one record alone has"
+    folded = html_table(columns, alone.to_numpy().tolist())
+    return f"{table}<details><summary>{summary}</summary>{folded}</details>"
 
 
 def _event_row(row: dict[Any, Any]) -> list[object]:

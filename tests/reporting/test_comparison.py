@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from stagewise.checkpoints.json_files import read_json
 from stagewise.checkpoints.run_folder import RUN, TABLE, write, write_json
 from stagewise.cli.app import app
 from stagewise.detection.home import CAVEAT
@@ -34,6 +35,26 @@ def test_what_differs_is_named_and_only_that() -> None:
     rows = differing(first, second).to_numpy().tolist()
     assert rows == [["plan.save", "0, 9", "0, 4, 9"], ["task.a", "1", "–"], ["task.b", "–", "none"]]  # noqa: RUF001
     assert differing(first, first).empty
+
+
+def test_what_both_records_have_comes_first_and_an_audit_is_no_setting() -> None:
+    first = {"config": {"eps": 1e-5, "n_layers": 1}, "audit": {"name": "first"}, "causes": None}
+    second = {"config": {"n_layers": 2}}
+    rows = differing(first, second).to_numpy().tolist()
+    assert rows == [["config.n_layers", "1", "2"], ["config.eps", "1e-05", "–"]]  # noqa: RUF001
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_of_many_settings_a_screen_is_printed_and_those_of_one_record_are_folded(folders: list[Path]) -> None:
+    record = read_json(folders[0] / RUN)
+    record["recipe"]["task"] |= {f"field {i}": i for i in range(30)}
+    write_json(folders[0] / RUN, record)
+    comparison = compare(*folders, folders[0].parent / "out")
+    assert len(str(comparison).splitlines()) <= 35
+    assert "and 12 other settings, in the report" in str(comparison)
+    page = comparison.report.read_text(encoding="utf8")
+    assert "<summary>31 settings that one record alone has</summary>" in page
+    assert "1 setting apart" in page
 
 
 @pytest.mark.usefixtures("undrawn")
