@@ -37,6 +37,9 @@ REPEATED = "tables/repeated-tokens.parquet"
 """What was measured on repeated random tokens, beside a task's own probe batch."""
 
 INTERVENTIONS = "tables/interventions.parquet"
+COMPARISONS = "tables/comparisons.parquet"
+"""Checkpoints held against each other."""
+
 BATCH = "tables/batch.json"
 """What a report needs to know of the probe batch: where relations lie, which queries are scored, which references."""
 

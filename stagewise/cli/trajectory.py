@@ -1,4 +1,4 @@
-"""`stagewise trajectory`: the checkpoints of a run held against each other, as a table and two figures."""
+"""`stagewise trajectory`: the checkpoints of a run held against each other: a table, two figures, the report."""
 
 from functools import partial
 from pathlib import Path
@@ -20,11 +20,13 @@ def trajectory(
         one_thread()
         from stagewise import plot
         from stagewise.analysis import run_batch
-        from stagewise.checkpoints.run_folder import write
+        from stagewise.checkpoints.run_folder import COMPARISONS, TABLE, write
         from stagewise.checkpoints.series import open_series
         from stagewise.cli.recipes import recipe_in
         from stagewise.measurement.comparing import compare_checkpoints
         from stagewise.measurement.trajectory import trajectory
+        from stagewise.processes import cores
+        from stagewise.reporting.page import report
         from stagewise.table import declare, declared, tidy
 
         recipe = recipe_in(folder, tasks=own_task or ())
@@ -34,7 +36,7 @@ def trajectory(
         way = trajectory(series, batch, device=device, progress=not quiet)
         table = tidy([compared, way])
         declare(table, declared(compared) | declared(way))
-        print(f"{len(table)} rows: {write(folder / 'tables' / 'comparisons.parquet', table.to_parquet)}")
+        print(f"{len(table)} rows: {write(folder / COMPARISONS, table.to_parquet)}")
         to_last = compared[compared["compared"] == "last checkpoint"]
         whole = plot.trajectory(way).get_figure(root=True)
         assert whole is not None
@@ -44,3 +46,5 @@ def trajectory(
         }
         for name, figure in figures.items():
             print(write(folder / name, partial(figure.savefig, format="svg")))
+        if (folder / TABLE).exists():
+            print(f"report: {report(folder, workers=cores())}")

@@ -21,7 +21,7 @@ LEAST = 0.1
 """Attention that some head must gain for there to be a transition."""
 
 LEAST_FALL = 0.01
-"""Part of the whole fall of the loss that must be left: below it a converged loss creeps on, and no transition comes."""
+"""Part of the whole fall of the loss that must be left: with less a converged loss creeps on, and none comes."""
 
 LOSSES = (("Loss", "cross_entropy"), ("Loss", "squared_error"))
 

@@ -166,8 +166,8 @@ def _check_transitions(own: pd.DataFrame, start: int, series: CheckpointSeries) 
     if not transitions(own, start):
         raise ValueError(
             f"no transition of {series.name} comes after step {start}: up to its last checkpoint, step "
-            f"{series.steps[-1]}, its loss hardly falls any more, and no head begins to attend to a relation. Hold the head "
-            "from an earlier step on"
+            f"{series.steps[-1]}, its loss hardly falls any more, and no head begins to attend to a relation. Hold the "
+            "head from an earlier step on"
         )
 
 

@@ -28,7 +28,8 @@ BESIDE = 0.06
 def interventions(rows: pd.DataFrame, ax: Axes | None = None) -> Axes:
     """Draw the delays of interventions, optimiser steps: a row a transition, a column a head that was held.
 
-    Columns are in the order of steps and heads, of each step its kicks last. A cell holds the delay with its 95 % interval; "> n" where the transition came no more within the run.
+    Columns are in the order of steps and heads, of each step its kicks last. A cell holds the delay with its 95 %
+    interval; "> n" where the transition came no more within the run.
 
     Args:
         rows: as `experiments.intervening.intervene` returns them.
@@ -41,9 +42,7 @@ def interventions(rows: pd.DataFrame, ax: Axes | None = None) -> Axes:
         raise ValueError("there are no interventions to draw: `stagewise intervene FOLDER --hold-out L0H0 --from STEP`")
     ordered = rows.assign(kick=rows["kind"] == "kick").sort_values(["step", "kick", "layer", "head"], kind="stable")
     named = ordered.assign(
-        column=[
-            f"{textwrap.fill(held_in_words(row), WIDE)}\nfrom {row['step']}" for row in ordered.to_dict("records")
-        ]
+        column=[f"{textwrap.fill(held_in_words(row), WIDE)}\nfrom {row['step']}" for row in ordered.to_dict("records")]
     )
     columns, names = list(dict.fromkeys(named["column"])), list(dict.fromkeys(named["transition"]))
     value, lo, hi = (

@@ -17,6 +17,7 @@ from stagewise.checkpoints.json_files import read_json
 from stagewise.checkpoints.parquet_files import read_parquet
 from stagewise.checkpoints.run_folder import (
     BATCH,
+    COMPARISONS,
     EXAMPLE,
     INTERVENTIONS,
     METRICS,
@@ -59,6 +60,7 @@ class Measured(NamedTuple):
         whole: all that was measured, where the table is a part of it.
         lineage: None where the table has no patterns of heads.
         interventions: delays of transitions where heads were held, of runs that go on from this one's checkpoints.
+        comparisons: of checkpoints with each other, which are no measurements of one.
         example: what `example.write_example` wrote of one sequence.
     """
 
@@ -73,6 +75,7 @@ class Measured(NamedTuple):
     whole: pd.DataFrame | TableFile | None = None
     lineage: Lineage | None = None
     interventions: pd.DataFrame | None = None
+    comparisons: pd.DataFrame | None = None
     example: Mapping[str, Any] | None = None
 
     def only(
@@ -156,6 +159,7 @@ def read_measured(
         whole=file,
         lineage=lineage_of(folder) if begun is None else begun.result(),
         interventions=_rows_if_any(folder / INTERVENTIONS, "delete it, and run `stagewise intervene` again"),
+        comparisons=_rows_if_any(folder / COMPARISONS, "delete it, and run `stagewise trajectory` again"),
         example=read_json(example, f"delete {example} to report without it") if example.exists() else None,
     )
 

@@ -6,6 +6,7 @@ from stagewise.reporting.sections import (
     audit,
     checkpoints,
     clusters,
+    compared,
     context,
     copying,
     emergence,
@@ -51,6 +52,7 @@ SECTIONS: tuple[Section, ...] = (
     profiles.SECTION,
     weights.SECTION,
     head_scores.SECTION,
+    compared.SECTION,
 )
 """What is shown of the table."""
 

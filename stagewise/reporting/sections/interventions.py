@@ -9,9 +9,9 @@ DELAYS = (
     "How many optimiser steps later each transition came where a head was held in training from a step on, with its "
     "95 % interval; > n: it came no more, at least n steps later. out: the head writes nothing; weights, pattern: "
     "these stay as they were; uniform: it attends evenly; on a relation: it attends to that alone; kick: the control, "
-    "a push of the head's norm in a random direction. Attention of the head itself counts where only its weights or its "
-    "query and key weights are held. Look for a head that a transition waits for while it does not "
-    "wait for the controls."
+    "a push of the head's norm in a random direction. The held head's own attention counts only where its weights, or "
+    "its query and key weights, stay as they were. Look for a head that a transition waits for while it does not wait "
+    "for the controls."
 )
 
 
