@@ -126,6 +126,12 @@ def run_batch(recipe: Recipe, folder: Path) -> Batch:
     return with_baselines(batch, trained_baselines(folder))
 
 
+def series_batch(series: CheckpointSeries, task: AbstractTask | None = None) -> Batch:
+    """Return the fixed probe batch of a series that was trained elsewhere; None takes `RepeatedTokens` of its size."""
+    task = task or RepeatedTokens.for_model(series.architecture)
+    return task.probe_batch(_sequences(series.architecture, task.n_ctx, SEQUENCES, NUMBERS), seed=0).complete()
+
+
 class MeasureChoices(Resources, total=False):
     """Arguments of `measured` by these names: on what, and what, is measured."""
 
@@ -217,9 +223,7 @@ def measured(
     run_folder.claim_for(folder, source.identity or series.name)
     faults = audit(source, weights=not source.remote)
     given, task = batch is not None, task or RepeatedTokens.for_model(series.architecture)
-    if batch is None:
-        n = _sequences(series.architecture, task.n_ctx, SEQUENCES, NUMBERS)
-        batch = task.probe_batch(n, seed=0).complete()
+    batch = series_batch(series, task) if batch is None else batch
     chosen = chosen_probes(probes, extra_probes, series.architecture, batch, None if given else task)
     with run_folder.measuring(folder / "parts"):
         table = measure(series, chosen, batch, folder=folder / "parts", save=folder / TABLE, **resources)

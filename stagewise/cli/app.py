@@ -2,7 +2,7 @@
 
 import functools
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -10,7 +10,7 @@ from stagewise.cli.audit import audit
 from stagewise.cli.densify import densify
 from stagewise.cli.findings import compare, lineage, stages
 from stagewise.cli.intervene import intervene
-from stagewise.cli.names import only_task, run_folder_named
+from stagewise.cli.names import run_folder_named
 from stagewise.cli.options import (
     Config,
     Device,
@@ -41,15 +41,11 @@ from stagewise.cli.options import (
     one_thread,
     reported_errors,
 )
-from stagewise.cli.places import measure_run_folder, report_on_seeds
+from stagewise.cli.places import measure_run_folder, opened_source, report_on_seeds
 from stagewise.cli.recipes import Choice, recipe_in, recipe_of
 from stagewise.cli.run import run_app
 from stagewise.cli.sweep import sweep
 from stagewise.cli.trajectory import trajectory
-
-if TYPE_CHECKING:
-    from stagewise.checkpoints.series import CheckpointSeries
-    from stagewise.task import AbstractTask
 
 app = typer.Typer(
     help="In which stages did a model's attention heads learn what they do?",
@@ -133,7 +129,7 @@ def measure(
             from stagewise.analysis import folder_of, measured
             from stagewise.detection.home import home_in
 
-            series, task = _opened(source, architecture, own_task, (tokens, relation or (), text, tokenizer))
+            series, task = opened_source(source, architecture, own_task, (tokens, relation or (), text, tokenizer))
             folder = out or folder_of(series)
             faults = measured(series, folder, task=task, **how)[0]  # and not its table, which would be kept
             if (home := home_in(folder)) is not None:
@@ -163,7 +159,7 @@ def report(
         source, data = sources[0], (tokens, relation or (), text, tokenizer)
         how = functools.partial(measuring, None, only, without, workers, memory, quiet)  # imports torch
         if len(sources) > 1:
-            opened = functools.partial(_opened, architecture=architecture, own=own_task, data=data)
+            opened = functools.partial(opened_source, architecture=architecture, own=own_task, data=data)
             print(report_on_seeds(sources, out, opened, how(), own=own_task or (), anew=bool(text or tokens)))
             return
         from stagewise.checkpoints.run_folder import RUN, TABLE
@@ -176,20 +172,9 @@ def report(
             one_thread()
             from stagewise.analysis import analyse
 
-            series, task = _opened(source, architecture, own_task, data)
+            series, task = opened_source(source, architecture, own_task, data)
             print(analyse(series, out, task=task, **how()))
             return
         if not measured:
             measure_run_folder(folder, own_task or (), how())
         print(write_report(folder, workers=cores()))
-
-
-def _opened(
-    source: str, architecture: str | None, own: list[str] | None, data: tuple[Any, ...]
-) -> "tuple[CheckpointSeries, AbstractTask | None]":
-    """Open a source, with the task that it is measured on: one's own data, or one's own task."""
-    from stagewise.checkpoints.series import open_series
-    from stagewise.tasks.tokens import own_task
-
-    series = open_series(source, architecture=architecture)
-    return series, own_task(series, *data) or only_task(own)

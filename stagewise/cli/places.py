@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stagewise.cli.names import only_task
 from stagewise.cli.options import one_thread
 from stagewise.cli.recipes import recipe_in
 
@@ -89,3 +90,14 @@ def measured_folder(source: str) -> Path:
 
     elsewhere = folder_of(find(source))
     return elsewhere if (elsewhere / TABLE).exists() else folder
+
+
+def opened_source(
+    source: str, architecture: str | None, own: list[str] | None, data: tuple[Any, ...]
+) -> "tuple[CheckpointSeries, AbstractTask | None]":
+    """Open a source, with the task that it is measured on: one's own data, or one's own task."""
+    from stagewise.checkpoints.series import open_series
+    from stagewise.tasks.tokens import own_task
+
+    series = open_series(source, architecture=architecture)
+    return series, own_task(series, *data) or only_task(own)

@@ -2,26 +2,43 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from stagewise.cli.options import Device, OwnTask, Quiet, one_thread, reported_errors
+from stagewise.cli.options import (
+    Device,
+    ModelConfig,
+    Origin,
+    Out,
+    OwnTask,
+    Quiet,
+    RelationNames,
+    TextFiles,
+    TokenFile,
+    TokenizerName,
+    one_thread,
+    reported_errors,
+)
 
 
 def trajectory(
-    folder: Annotated[Path, typer.Argument(help="a run folder")],
+    source: Origin,
+    out: Out = None,
+    architecture: ModelConfig = None,
+    tokens: TokenFile = None,
+    relation: RelationNames = None,
+    text: TextFiles = None,
+    tokenizer: TokenizerName = None,
     own_task: OwnTask = None,
     device: Device = "cpu",
     quiet: Quiet = False,
 ) -> None:
-    """Compare a run's checkpoints with each other: representations, heads' subspaces, and the run's trajectory."""
+    """Compare the checkpoints of a run folder or any source: representations, heads' subspaces, and the trajectory."""
     with reported_errors():
         one_thread()
         from stagewise import plot
-        from stagewise.analysis import run_batch
-        from stagewise.checkpoints.run_folder import COMPARISONS, TABLE, write
+        from stagewise.analysis import folder_of, run_batch, series_batch
+        from stagewise.checkpoints.run_folder import COMPARISONS, RUN, TABLE, write
         from stagewise.checkpoints.series import open_series
+        from stagewise.cli.places import opened_source
         from stagewise.cli.recipes import recipe_in
         from stagewise.measurement.comparing import compare_checkpoints
         from stagewise.measurement.trajectory import trajectory
@@ -29,9 +46,13 @@ def trajectory(
         from stagewise.reporting.page import report
         from stagewise.table import declare, declared, tidy
 
-        recipe = recipe_in(folder, tasks=own_task or ())
-        series = open_series(folder, classes=[type(recipe.architecture.init)])
-        batch = run_batch(recipe, folder)
+        if not (text or tokens) and (folder := Path(source)).joinpath(RUN).exists():
+            recipe = recipe_in(folder, tasks=own_task or ())
+            series = open_series(folder, classes=[type(recipe.architecture.init)])
+            batch = run_batch(recipe, folder)
+        else:
+            series, task = opened_source(source, architecture, own_task, (tokens, relation or (), text, tokenizer))
+            batch, folder = series_batch(series, task), out or folder_of(series)
         compared = compare_checkpoints(series, batch, device=device, progress=not quiet)
         way = trajectory(series, batch, device=device, progress=not quiet)
         table = tidy([compared, way])

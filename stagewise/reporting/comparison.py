@@ -120,8 +120,8 @@ def differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> pd.DataFra
     >>> differing({"recipe": {"plan": {"steps": 900}}}, {"recipe": {"plan": {"steps": 600}}}).to_numpy().tolist()
     [['plan.steps', '900', '600']]
     """
-    settings = ({name: of[name] for name in of if name not in NO_SETTINGS} for of in (first, second))
-    rows = sorted(_differing(*settings, ""), key=lambda row: NONE in row)
+    one, other = ({name: of[name] for name in of if name not in NO_SETTINGS} for of in (first, second))
+    rows = sorted(_differing(one, other, ""), key=lambda row: NONE in row)
     return pd.DataFrame(rows, columns=["setting", "first", "second"])
 
 

@@ -26,7 +26,14 @@ def test_a_run_gets_a_table_and_two_figures(small_folder: Path, tmp_path: Path) 
         assert name in result.output
 
 
-def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
+def test_checkpoints_trained_elsewhere_are_compared_too(checkpoints: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    result = CliRunner().invoke(app, ["trajectory", str(checkpoints), "--out", str(out), "--quiet"])
+    assert result.exit_code == 0, result.output
+    assert set(pd.read_parquet(out / "tables" / "comparisons.parquet")["probe"]) >= {"LinearCKA", "Trajectory"}
+
+
+def test_a_folder_without_checkpoints_is_refused(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["trajectory", str(tmp_path)])
     assert result.exit_code != 0
-    assert "run.json" in result.output
+    assert "checkpoint" in result.output

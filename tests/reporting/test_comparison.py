@@ -46,10 +46,11 @@ def test_what_both_records_have_comes_first_and_an_audit_is_no_setting() -> None
 
 @pytest.mark.usefixtures("undrawn")
 def test_of_many_settings_a_screen_is_printed_and_those_of_one_record_are_folded(folders: list[Path]) -> None:
-    record = read_json(folders[0] / RUN)
+    first, second = folders
+    record = read_json(first / RUN)
     record["recipe"]["task"] |= {f"field {i}": i for i in range(30)}
-    write_json(folders[0] / RUN, record)
-    comparison = compare(*folders, folders[0].parent / "out")
+    write_json(first / RUN, record)
+    comparison = compare(first, second, first.parent / "out")
     assert len(str(comparison).splitlines()) <= 35
     assert "and 12 other settings, in the report" in str(comparison)
     page = comparison.report.read_text(encoding="utf8")

@@ -25,7 +25,7 @@ LOOK_FOR = {
     ),
 }
 WAY = (
-    "Where each checkpoint lies on the first two principal components of all of them, early ones light, late ones dark. "
+    "Where each checkpoint lies on the first two principal components of all, early ones light, late ones dark. "
     "Look for turns that come with a boundary of stages; turns alone are none, for a random walk has them too."
 )
 

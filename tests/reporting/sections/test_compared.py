@@ -3,6 +3,7 @@
 import shutil
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -14,6 +15,7 @@ from stagewise.measurement.trajectory import trajectory
 from stagewise.probes import Loss
 from stagewise.recipe import Recipe
 from stagewise.reporting.page import report
+from stagewise.table import Quantity, declare
 
 pytestmark = pytest.mark.usefixtures("few_sequences", "undrawn", "unchecked")
 TITLE = "Checkpoints held against each other"
@@ -28,6 +30,17 @@ def test_the_comparisons_of_a_run_are_in_its_report(small_folder: Path, small_re
     page = (folder / "report.html").read_text(encoding="utf8")
     for part in (TITLE, "Linear CKA of the residual stream", "Mean principal angle", "first two principal components"):
         assert part in page, part
+
+
+def test_rows_of_ones_own_are_shown_beside_them(small_folder: Path, small_recipe: Recipe, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(small_folder, tmp_path / "run"))
+    measure_run(small_recipe, folder, probes=[Loss()], progress=False)
+    rows = pd.DataFrame(
+        {"run": "run", "step": [0, 6], "probe": "LearningCoefficient", "quantity": "llc", "value": [0.5, 2.0]}
+    )
+    declare(rows, {"LearningCoefficient": {"llc": Quantity("local learning coefficient")}})
+    write(folder / COMPARISONS, rows.to_parquet)
+    assert "Local learning coefficient." in report(folder).read_text(encoding="utf8")
 
 
 def test_a_way_alone_is_shown_alone(small_folder: Path, small_recipe: Recipe, tmp_path: Path) -> None:
