@@ -39,8 +39,8 @@ def head_events(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> pd.Da
     or to another one that reaches 0.5 and leads by as much as lies between the two; what lasts less than two
     checkpoints (`dwell`) is passed over. From ten checkpoints on shares are running medians over three, and both
     thresholds move apart by three and a half deviations of the noise that is left in them, and so does the lead:
-    between them it cannot be told whether the head changed, and it keeps its name. A table without such rows has no
-    events.
+    between them it cannot be told whether the head changed, and it keeps its name. Checkpoints at which a share is no
+    number are left out. A table without such rows has no events.
 
     Source: the labels, dwell times and migrations follow the analysis released with Yüksel et al. (2026),
     arXiv:2602.19143; leaving later than entering (hysteresis) is this library's.
@@ -50,8 +50,11 @@ def head_events(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> pd.Da
     share = select(table, "HeadSpecialisation", "share")
     events = []
     for (layer, head), rows in share.groupby(["layer", "head"]):
-        labels = _labels(rows.pivot(index="step", columns="relation", values="value"), criteria)
-        labels = _long_enough(labels, criteria.dwell)
+        shares = rows.pivot(index="step", columns="relation", values="value")
+        shares = shares.dropna(axis="columns", how="all").dropna()
+        if shares.empty:
+            continue
+        labels = _long_enough(_labels(shares, criteria), criteria.dwell)
         for i in np.flatnonzero(labels.to_numpy()[1:] != labels.to_numpy()[:-1]):
             values = (layer, head, *labels.iloc[i : i + 2], *labels.index[i : i + 2])
             events.append(dict(zip(EVENTS, values, strict=True)))
@@ -63,8 +66,9 @@ def head_labels(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> pd.Da
 
     A head has a relation's name where its share is surely half (`enter`) or more, "diffuse" where all shares are surely
     less, and "cannot be told" otherwise: where the threshold lies within the error of its largest share, or where
-    another relation's share is within both errors of it. The error is the larger one of three and a half deviations
-    of the share's noise between checkpoints, from ten of them on, and of the 95 % interval over sequences.
+    another relation's share is within both errors of it, or where a share is no number. The error is the larger one of
+    three and a half deviations of the share's noise between checkpoints, from ten of them on, and of the 95 % interval
+    over sequences.
 
     Returns a row a head and checkpoint: its `label`, the largest `share`, and its `lead` over the second one. A table
     without such rows has none.
@@ -78,9 +82,8 @@ def head_labels(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> pd.Da
     for (layer, head), rows in share.groupby(["layer", "head"]):
         values = rows.pivot(index="step", columns="relation", values="value")
         half = (rows.assign(half=(rows["hi"] - rows["lo"]) / 2)).pivot(index="step", columns="relation", values="half")
-        margin = (
-            APART * noise(values.to_numpy(float).T) if len(values) >= criteria.fewest else np.zeros(values.shape[1])
-        )
+        known = values.dropna().to_numpy(float)
+        margin = APART * noise(known.T) if len(known) >= criteria.fewest else np.zeros(values.shape[1])
         frames.append(
             _told(values, np.maximum(half.fillna(0.0).to_numpy(float), margin), criteria).assign(
                 layer=int(str(layer)), head=int(str(head))
@@ -100,6 +103,7 @@ def _told(shares: pd.DataFrame, error: np.ndarray, criteria: StageCriteria) -> p
     names = np.array([str(name) for name in shares.columns], dtype=object)[top]
     named = (largest - of_top >= criteria.enter) & leads
     labels = np.where(named, names, np.where(largest + of_top < criteria.enter, DIFFUSE, UNDECIDED))
+    labels[np.isnan(values).any(axis=1)] = UNDECIDED
     return pd.DataFrame({"step": shares.index, "label": labels, "share": largest, "lead": lead})
 
 

@@ -29,6 +29,15 @@ def test_a_head_that_moves_for_good_is_one_event_between_two_checkpoints() -> No
     }
 
 
+@pytest.mark.parametrize("checkpoints", [2, 8])
+def test_a_share_that_is_no_number_hides_no_change(checkpoints: int) -> None:
+    table = shares([0.9] * checkpoints + [float("nan")] + [0.1] * checkpoints)
+    (event,) = head_events(table).to_dict("records")
+    assert (event["last_step_before"], event["first_step_after"]) == (checkpoints - 1, checkpoints + 1)
+    assert head_labels(table).query(f"label == '{UNDECIDED}'")["step"].tolist() == [checkpoints]
+    assert head_events(shares([float("nan")] * 4)).empty
+
+
 def test_a_visit_of_one_checkpoint_is_no_event() -> None:
     assert head_events(shares([0.9, 0.9, 0.2, 0.9, 0.9, 0.9])).empty
 
