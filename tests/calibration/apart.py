@@ -58,6 +58,11 @@ def _saturating(g: Generator, t: np.ndarray) -> np.ndarray:
     return g.binomial(64, 0.02 + 0.97 * (1 - np.exp(-part(t) * g.uniform(3, 30)))) / 64
 
 
+def _one_by_one(g: Generator, t: np.ndarray) -> np.ndarray:
+    learnt = np.exp(g.uniform(np.log1p(t[1]), np.log1p(t[-1]), 50))
+    return np.asarray((1 + t >= learnt[:, None]).mean(0))
+
+
 NULLS: dict[str, Maker] = {
     "power law of two exponents": _broken_power,
     "exponential growth to the end": lambda g, t: 0.1 + 0.6 * np.exp(g.uniform(2, 5) * (part(t) - 1)) + _white(g, t),
@@ -66,6 +71,8 @@ NULLS: dict[str, Maker] = {
     "saturating accuracy of 64 answers": _saturating,
     "parabola over the run": lambda g, t: 0.5 + (part(t) - g.uniform(0.3, 0.7)) ** 2 + _white(g, t),
     "drift with noise of t2": lambda g, t: 0.3 + 0.2 * part(t) + 0.02 * g.standard_t(2, len(t)),
+    "accuracy of 64 answers, saturated": lambda g, t: g.binomial(64, 0.999, len(t)) / 64,
+    "50 fixed questions, learnt one by one": _one_by_one,
 }
 
 
@@ -144,16 +151,24 @@ PLANTED: dict[str, Callable[[Generator, np.ndarray], Planted]] = {
 }
 
 
+def _way(one: np.ndarray) -> np.ndarray:
+    """Return a curve from 0 to 1."""
+    return np.asarray((one - one.min()) / np.ptp(one))
+
+
 def _answers(g: Generator, one: np.ndarray) -> np.ndarray:
-    way = (one - one.min()) / np.ptp(one)
-    return np.asarray(g.binomial(64, 0.02 + 0.96 * way) / 64)
+    return np.asarray(g.binomial(64, 0.02 + 0.96 * _way(one)) / 64)
 
 
 VALUES: dict[str, Callable[[Generator, np.ndarray], np.ndarray]] = {
     "20 times": lambda g, one: 0.1 + RISE * one + RISE / 20 * g.standard_normal(len(one)),
     "64 answers": _answers,
+    "50 answers, none right before": lambda g, one: g.binomial(50, 0.8 * _way(one)) / 50,
+    "50 fixed questions": lambda g, one: (_way(one)[:, None] >= g.random(50)).mean(1),
+    "clipped at 0 and 1": lambda g, one: (_way(one) + 0.05 * g.standard_normal(len(one))).clip(0, 1),
 }
-"""How a planted curve is seen: with white noise, or as the share of right ones among 64 answers."""
+"""How a planted curve is seen: with white noise, clipped or not, or as the share of right ones among drawn or fixed
+questions."""
 
 BOUNDARIES = {"two references turn at one step": 1, "Gompertz falls": 2}
 """Name -> how many boundaries it has."""
