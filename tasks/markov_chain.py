@@ -177,7 +177,7 @@ class MarkovChain(AbstractTask):
         return (lag >= lags.start) & (lag < lags.stop)
 
 
-def _check_lag_weights(weights: tuple[float, ...], spans: tuple[int, ...]) -> None:
+def _check_lag_weights(weights: tuple[int | float, ...], spans: tuple[int, ...]) -> None:
     if {len(weights)} != set(spans):
         raise ValueError(
             f"lag_weights needs a weight for every lag of a group: {len(weights)} given, spans are {spans}"
