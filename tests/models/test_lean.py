@@ -1,8 +1,8 @@
 """The lean pass gives what hooks give, on every kind of model that it agrees with, and refuses the others."""
 
-import copy
+import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -72,14 +72,24 @@ def test_lean_passes_equal_those_with_hooks(any_kind: str, ragged: bool, subject
             torch.testing.assert_close(predicted, expected[name], atol=SAME, rtol=SAME, msg=name)
 
 
+@contextlib.contextmanager
+def changed(model: Any, name: str, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
+    """Change what a hook point passes on, and no longer: other tests share the model."""
+    point = model.hook_dict[name]
+    point.add_perma_hook(lambda activation, hook: change(activation))
+    try:
+        yield
+    finally:
+        point.remove_hooks(including_permanent=True)
+
+
 def test_a_model_that_computes_something_else_is_refused(subject: Callable[..., Any]) -> None:
     one = subject("LN and MLP", 2)
     log_probs, clean = models.clean_pass(one.built, one.tokens, {"blocks.0.hook_resid_pre"})
     assert lean.agreeing_weights(one.built, clean, log_probs) is not None
-    changed = copy.deepcopy(one.built)  # other tests share the model itself
-    changed.hook_dict["blocks.1.hook_mlp_out"].add_perma_hook(lambda x, hook: 1.01 * x)
-    log_probs, clean = models.clean_pass(changed, one.tokens, {"blocks.0.hook_resid_pre"})
-    assert lean.agreeing_weights(changed, clean, log_probs) is None
+    with changed(one.built, "blocks.1.hook_mlp_out", lambda x: 1.01 * x):
+        log_probs, clean = models.clean_pass(one.built, one.tokens, {"blocks.0.hook_resid_pre"})
+        assert lean.agreeing_weights(one.built, clean, log_probs) is None
 
 
 def test_an_mlp_without_its_heads_z_starts_from_the_residual_stream(subject: Callable[..., Any]) -> None:
@@ -133,7 +143,6 @@ def test_a_model_whose_heads_are_changed_in_between_is_refused(subject: Callable
     names = {"blocks.0.hook_resid_pre", "blocks.1.attn.hook_z"}
     log_probs, clean = models.clean_pass(one.built, one.tokens, names)
     assert lean.agreeing_weights(one.built, clean, log_probs) is not None
-    changed = copy.deepcopy(one.built)  # other tests share the model itself
-    changed.hook_dict["blocks.1.attn.hook_z"].add_perma_hook(lambda z, hook: z.flip(2))
-    log_probs, clean = models.clean_pass(changed, one.tokens, names)
-    assert lean.agreeing_weights(changed, clean, log_probs) is None
+    with changed(one.built, "blocks.1.attn.hook_z", lambda z: z.flip(2)):
+        log_probs, clean = models.clean_pass(one.built, one.tokens, names)
+        assert lean.agreeing_weights(one.built, clean, log_probs) is None

@@ -19,6 +19,7 @@ from stagewise.models.wrapping import wrapped
 from stagewise.probes import DirectLogitAttribution, LogitLens, Loss
 from stagewise.table import select
 from stagewise.tasks import RepeatedTokens
+from tests.models.conftest import HOOKED
 from tests.models.small_families import family_of
 
 FLOAT32 = 2e-4
@@ -142,7 +143,13 @@ def test_measured_the_lens_of_the_last_layer_has_the_models_loss_and_no_divergen
     assert math.isfinite(select(table, "DirectLogitAttribution", "head")["value"].sum())
 
 
-@pytest.mark.parametrize(("family", "fields"), [("granite", {"residual_multiplier": 0.5}), ("olmo2", {})])
+POST_NORMS = pytest.mark.skipif(not HOOKED, reason="transformer-lens 4 shows no norm in front of OLMo2's attention")
+
+
+@pytest.mark.parametrize(
+    ("family", "fields"),
+    [("granite", {"residual_multiplier": 0.5}), pytest.param("olmo2", {}, marks=POST_NORMS)],
+)
 def test_heads_whose_output_is_changed_on_its_way_are_not_attributed_directly(
     family: str, fields: dict[str, float]
 ) -> None:
