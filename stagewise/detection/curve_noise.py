@@ -16,6 +16,9 @@ GROWTHS = (0.0, -1.2, 1.2, -2.4, 2.4)
 LONGEST = 3
 """Checkpoints that an outlier lasts at most."""
 
+NORMAL = 1.4826
+"""Deviation of normal noise over the median of its sizes."""
+
 STANDS_OUT = 4.5
 """Deviations of the noise from which a value that returns within LONGEST checkpoints is an outlier."""
 
@@ -107,11 +110,12 @@ def without_outliers(curves: np.ndarray) -> np.ndarray:
     if curves.shape[-1] < 2 * size:
         return curves
     away = curves - _running_median(curves)
-    moves = 1.4826 * np.median(np.abs(np.diff(curves, axis=-1)), axis=-1, keepdims=True)
+    moves = NORMAL * np.median(np.abs(np.diff(curves, axis=-1)), axis=-1, keepdims=True)
     spread = median_abs_deviation(away[:, LONGEST:-LONGEST], axis=-1, scale="normal")[:, None]
     usual = np.maximum(moves, spread)
-    rest = np.array([[_of_those_that_move(row)] for row in away[:, LONGEST:-LONGEST]])
-    limit = STANDS_OUT * np.where(usual > 0, usual, rest)
+    for row in np.flatnonzero(usual == 0):
+        usual[row] = _of_those_that_move(away[row, LONGEST:-LONGEST])
+    limit = STANDS_OUT * usual
     suspects = np.abs(away) > limit
     # On a steep part a spike moves the median of its neighbours, too: taken again, it has a line in place of the spike.
     middle = _running_median(_bridged(curves, suspects))
@@ -131,7 +135,7 @@ def _of_those_that_move(away: np.ndarray) -> float:
     What two outliers make is no noise.
     """
     nonzero = np.abs(away[away != 0])
-    return 1.4826 * float(np.median(nonzero)) if len(nonzero) > 2 * LONGEST else 0.0
+    return NORMAL * float(np.median(nonzero)) if len(nonzero) > 2 * LONGEST else 0.0
 
 
 def _running_median(curves: np.ndarray) -> np.ndarray:

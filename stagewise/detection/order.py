@@ -60,7 +60,7 @@ def curves(table: pd.DataFrame, kind: Kind) -> Iterator[tuple[str, pd.DataFrame]
 def events(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> list[Event]:
     """List when each curve came half-way to its last value, in order; where it moved by `growth` or more."""
     found = []
-    for kind, name, rows in moved(table, criteria):
+    for kind, name, rows in moved_curves(table, criteria):
         steps, values = rows["step"].to_numpy(), rows["value"].to_numpy()
         half = (float(values[0]) + float(values[-1])) / 2
         interval = emergence_interval(steps, values, half, "down" if kind == "loss" else "up")
@@ -68,7 +68,7 @@ def events(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> list[Event
     return sorted(found, key=lambda event: event.interval)
 
 
-def moved(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> Iterator[tuple[Kind, str, pd.DataFrame]]:
+def moved_curves(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> Iterator[tuple[Kind, str, pd.DataFrame]]:
     """Yield the curves that came `growth` or more further, with their kind and name."""
     for kind in QUANTITIES:
         for name, rows in curves(table, kind):

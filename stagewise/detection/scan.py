@@ -1,5 +1,6 @@
 """A scan for one more transition: the likelihood of every transition of a grid over every smooth background."""
 
+import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -83,7 +84,8 @@ class Whitened(NamedTuple):
         return np.asarray(shared[:, None] - (values @ self.own.T) ** 2)
 
 
-class Within(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Within:
     """Whitened transitions within whitened columns.
 
     Their parts in the shared columns, [column, transition], and in each background's own, [background, transition];
@@ -94,8 +96,9 @@ class Within(NamedTuple):
     own: np.ndarray
     size: np.ndarray
 
+    @functools.cached_property
     def outside(self) -> np.ndarray:
-        """Return their squares outside the columns, infinite where these explain one: [background, transition]."""
+        """Their squares outside the columns, infinite where these explain one: [background, transition]."""
         outside = (self.size - (self.shared**2).sum(0)) - self.own**2
         return np.where(outside > COLLINEAR * self.size, outside, np.inf)
 
@@ -138,18 +141,16 @@ def scanned(curves: np.ndarray, columns: Whitened, transitions: np.ndarray) -> n
     """Return the squares that remain with each background and each transition: [curve, background, transition]."""
     candidates, values = columns.noise.whitened(transitions), columns.noise.whitened(curves)
     within = Within(columns.shared @ candidates.T, columns.own @ candidates.T, (candidates**2).sum(-1))
-    return _remaining(values, columns, values @ candidates.T, within, within.outside())
+    return _remaining(values, columns, values @ candidates.T, within)
 
 
-def _remaining(
-    values: np.ndarray, columns: Whitened, along: np.ndarray, within: Within, outside: np.ndarray
-) -> np.ndarray:
+def _remaining(values: np.ndarray, columns: Whitened, along: np.ndarray, within: Within) -> np.ndarray:
     """Return what `scanned` does, from the products of curves and transitions, [curve, transition]."""
     beside = along - (values @ columns.shared.T) @ within.shared
     gain = (values @ columns.own.T)[..., None] * within.own
     np.subtract(beside[:, None], gain, out=gain)
     gain *= gain
-    gain /= outside
+    gain /= within.outside
     # Rounding can leave less than nothing of a curve that is fitted exactly.
     squares = np.subtract(columns.remaining(values)[..., None], gain, out=gain)
     return np.asarray(squares.clip(min=0, out=squares))
@@ -214,11 +215,10 @@ def transition_fits(
     def fit(part: np.ndarray, kind: int) -> Squares:
         noise, columns = KINDS[kind], _smooth(basis.steps, basis.every, kind, fine=False).beside(beside)
         within, best = _within(basis, kind, columns), []
-        outside = within.outside()
         for curve in part:
             values = noise.whitened(curve[None])
             along = noise.transposed(values) @ basis.transitions.T
-            squares = _remaining(values, columns, along, within, outside)[0]
+            squares = _remaining(values, columns, along, within)[0]
             place = int(squares.argmin())
             best.append((squares.flat[place], *divmod(place, squares.shape[1])))
         squares, background, shape = (np.array(column) for column in zip(*best, strict=True))

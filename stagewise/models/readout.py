@@ -1,7 +1,8 @@
 """What the residual stream says: the final norm and unembedding, and what each head writes, of any model kind."""
 
 import dataclasses
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 
 import torch
 from jaxtyping import Float, Int
@@ -23,13 +24,13 @@ class Readout:
     Args:
         weights: of the model.
         is_sum: whether the residual stream is the sum of what layers write, as hooks on it that stay with a model undo.
-        adds_heads: whether attention adds what its output projection makes of z, and nothing multiplies or normalises
-            it that is not known here.
+        adds_heads: tells whether attention adds what its output projection makes of z, and nothing multiplies or
+            normalises it that is not known here; called where heads are read.
     """
 
     weights: LeanWeights
     is_sum: bool = True
-    adds_heads: bool = True
+    adds_heads: Callable[[], bool] = lambda: True
 
     def logits(self, residual: Float[Tensor, "*axes model"]) -> Float[Tensor, "*axes token"]:
         """Return the logits (or outputs) of residual vectors, as if the last layer had left them: the logit lens."""
@@ -64,7 +65,7 @@ class Readout:
         Raises:
             ValueError: what attention adds to the residual stream is not what its heads write.
         """
-        if not self.adds_heads:
+        if not self.adds_heads():
             raise ValueError(
                 "this model multiplies or normalises what attention writes in a way that is not known here, so that "
                 "what a head adds to a logit cannot be read: leave DirectLogitAttribution out, as by --without"
@@ -115,8 +116,10 @@ def readout(
     if weights is None:
         raise ValueError(f"the final norm and unembedding of {name_of(model)} are of no known kind: {advice}")
     changed = any(point.fwd_hooks for name, point in model.hook_dict.items() if ".hook_resid_" in name)
-    adds_heads = tokens is None or changed or _adds_heads(model, weights, tokens[:1])
-    found = Readout(weights, not changed, adds_heads)
+    found = Readout(weights, is_sum=not changed)
+    if tokens is not None and not changed:
+        adds_heads = functools.partial(_adds_heads, model, weights, tokens[:1])
+        found = dataclasses.replace(found, adds_heads=functools.cache(adds_heads))
     with torch.inference_mode():
         logits = found.logits(clean[last_residual(len(weights.layers))][:1])
         own = logits if regression else logits.log_softmax(-1)

@@ -5,7 +5,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from stagewise.detection.order import QUANTITIES, Kind, Rise, curves, moved, rise_of
+from stagewise.detection.order import QUANTITIES, Kind, Rise, curves, moved_curves, rise_of
 from stagewise.plot.colours import OKABE_ITO, marker
 from stagewise.plot.quantities import quantity_of
 from stagewise.plot.step_axis import curve, label_ends, new_axes
@@ -31,7 +31,7 @@ def emergence(table: pd.DataFrame) -> Figure:
         panels[0].set(ylabel=_axis(table, "loss"), ylim=(0, None))
     rise(table, panels[bool(loss)])
     if weights:
-        _several(panels[-1], weights, {name for _, name, _ in moved(table)})
+        _several(panels[-1], weights, {name for _, name, _ in moved_curves(table)})
         panels[-1].set(ylabel=_axis(table, "weights"))
     for ax in panels:
         _shade(ax, rise_of(table))
@@ -56,7 +56,7 @@ def rise(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
     if not attention or not accuracy:
         raise ValueError("the table needs rows of Accuracy and of AttentionTo: measure with both probes")
     ax = new_axes(ax)
-    _several(ax, attention, {name for _, name, _ in moved(table)})
+    _several(ax, attention, {name for _, name, _ in moved_curves(table)})
     curve(ax, accuracy["accuracy"], "accuracy", "#000000")
     ax.set(xlabel="optimiser step", ylabel="attention, accuracy", ylim=(0, 1), xlim=(0, int(table["step"].max())))
     ax.spines[["top", "right"]].set_visible(False)

@@ -2,7 +2,7 @@
 
 from stagewise.reporting.measured import Measured
 from stagewise.reporting.section import Blocks, Section, never_missing
-from stagewise.reporting.viewer import viewer
+from stagewise.reporting.viewer import MAPS, viewer
 
 
 def viewer_section(measured: Measured) -> Blocks:
@@ -10,4 +10,4 @@ def viewer_section(measured: Measured) -> Blocks:
     return [viewer(measured, measured.stages)]
 
 
-SECTION = Section("checkpoints", "Every checkpoint", viewer_section, ("MeanPattern.attention",), applies=never_missing)
+SECTION = Section("checkpoints", "Every checkpoint", viewer_section, MAPS, applies=never_missing)

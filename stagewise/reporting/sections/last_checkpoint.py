@@ -2,7 +2,7 @@
 
 from stagewise.reporting.measured import Measured
 from stagewise.reporting.section import Blocks, Section, never_missing
-from stagewise.reporting.viewer import circuitsvis_view
+from stagewise.reporting.viewer import MAPS, circuitsvis_view
 
 CIRCUITSVIS = "<p>Attention as circuitsvis shows it. Click on a head to enlarge it, point at a token to follow it.</p>"
 
@@ -16,6 +16,6 @@ SECTION = Section(
     "last-checkpoint",
     "Each boundary in circuitsvis",
     circuitsvis_section,
-    ("MeanPattern.attention",),
+    MAPS,
     applies=never_missing,
 )
