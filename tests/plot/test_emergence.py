@@ -13,6 +13,14 @@ def test_loss_accuracy_and_attention_share_their_steps_on_one_page(emerging: pd.
     assert len(emergence(emerging[emerging["probe"] != "Loss"]).axes) == 1
 
 
+def test_the_step_axis_is_logarithmic_where_checkpoints_are_not_evenly_spaced(emerging: pd.DataFrame) -> None:
+    crowded = emerging.assign(step=emerging["step"] ** 2)
+    assert [ax.get_xscale() for ax in emergence(emerging).axes] == ["linear", "linear"]
+    assert [ax.get_xscale() for ax in emergence(crowded).axes] == ["symlog", "symlog"]
+    assert [ax.get_xlabel() for ax in emergence(crowded).axes] == ["", "optimiser step (log scale; linear near 0)"]
+    assert rise(crowded).get_xscale() == "symlog"
+
+
 def test_only_what_emerged_is_named_in_the_drawing(emerging: pd.DataFrame) -> None:
     labels = [str(line.get_label()) for line in rise(emerging).get_lines()]
     assert [label for label in labels if not label.startswith("_")] == ["L0H0, value to key", "accuracy"]
