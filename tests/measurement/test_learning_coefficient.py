@@ -12,7 +12,7 @@ from stagewise.architecture import Architecture
 from stagewise.checkpoints.series import CheckpointSeries, State, open_series
 from stagewise.init import GaussianInit
 from stagewise.measurement.langevin import Sampler, local_learning_coefficient
-from stagewise.measurement.learning_coefficient import _loss_of, learning_coefficients
+from stagewise.measurement.learning_coefficient import learning_coefficients
 from stagewise.table import declared, select
 from stagewise.task import Batch
 from stagewise.tasks import MarkovChain
