@@ -13,6 +13,9 @@ from stagewise.plot.step_axis import curve, label_ends, new_axes, set_step_axis
 DRAWN = 40
 """Curves of a panel, of more those that moved most; the others are in the table."""
 
+NAMED = 12
+"""Names beside a panel, of more curves that rose those that moved most."""
+
 
 def emergence(table: pd.DataFrame) -> Figure:
     """Draw loss, accuracy with attention, and weights, one above the other on one step axis.
@@ -47,8 +50,8 @@ def emergence(table: pd.DataFrame) -> Figure:
 def rise(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
     """Draw accuracy, and attention along each relation by head, over training.
 
-    The step axis is that of `emergence`. Of many curves those that moved most are drawn. Only those that rose are
-    named, at the line's end: call `label_ends` once the axis has its final width.
+    The step axis is that of `emergence`. Of many curves those that moved most are drawn. Of those that rose
+    `NAMED` are named, at their ends: call `label_ends` once the axis has its final width.
 
     Raises:
         ValueError: the table has no `Accuracy` or no `AttentionTo` rows.
@@ -82,11 +85,11 @@ def _axis(table: pd.DataFrame, kind: Kind) -> str:
 
 def _several(ax: Axes, lines: dict[str, pd.DataFrame], named: set[str]) -> None:
     moved = {name: float(np.ptp(rows["value"])) for name, rows in lines.items()}
-    most = set(sorted(moved, key=lambda name: -moved[name])[:DRAWN])
+    most = sorted(moved, key=lambda name: -moved[name])[:DRAWN]
+    labelled = [name for name in most if name in named][:NAMED]
     for i, (name, rows) in enumerate(lines.items()):
-        if name not in most:
-            continue
-        curve(ax, rows, name if name in named else f"_{name}", OKABE_ITO[i % len(OKABE_ITO)], marker(i))
+        if name in most:
+            curve(ax, rows, name if name in labelled else f"_{name}", OKABE_ITO[i % len(OKABE_ITO)], marker(i))
 
 
 def _shade(ax: Axes, rose: Rise | None) -> None:
