@@ -60,7 +60,7 @@ def restrict_pattern(pattern: Float[Tensor, "*axes query key"], context: int) ->
 def replacement(
     part: Ablation, clean: Mapping[str, Tensor], mean: Mapping[str, Tensor] | None = None
 ) -> Float[Tensor, "#batch pos written"]:
-    """Return what a head's z is replaced by: zeros, its clean mean, the next sequence's, or a factor's mean.
+    """Return what a head's z is replaced by: zeros, its clean mean, the previous sequence's, or a factor's mean.
 
     What an MLP writes is replaced by zeros, or by its clean mean.
 
