@@ -46,6 +46,7 @@ if HOOKED:
         "parallel": {"parallel_attn_mlp": True},
         "as GPT-NeoX": {**ROTARY, "d_head": 8, "rotary_dim": 4, "parallel_attn_mlp": True, "act_fn": "gelu"},
         "experts": {"num_experts": 2, "experts_per_token": 1, "gated_mlp": True},
+        "norms behind too": {"normalization_type": "RMS", "use_normalization_before_and_after": True},
         "local attention": {"use_local_attn": True, "window_size": 5, "attn_types": ["local", "global", "local"]},
     }
 BRIDGED = ("GPT2", "GPTNeoX", "Llama", "Gemma2", "GPTJ")
