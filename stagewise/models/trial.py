@@ -135,7 +135,8 @@ def _contexts_do_what_they_say(model: Model, tokens: Tensor) -> bool:
     few = (RestrictContext(context),)
     written = _written(model, 0, partial(edited_pass, model, few, clean, tokens=tokens))
     unedited = _written(model, 0, partial(edited_pass, model, edit, clean, tokens=tokens))
-    v = values_by_key(model, 0, clean[values])
+    clip = None if is_bridge(model) else getattr(model.cfg, "clip_qkv", None)  # behind the hook of a HookedTransformer
+    v = values_by_key(model, 0, clean[values] if clip is None else clean[values].clamp(-clip, clip))
     z, of_few = (weighted(each, v) for each in (clean[pattern], restrict_pattern(clean[pattern], context)))
     change = _mapped(model, 0, of_few) - _mapped(model, 0, z)
     if not same(written, unedited + change):
