@@ -80,6 +80,9 @@ any_kind = _each([*CONFIGS, *BRIDGED, *ALSO])
 kind = _each([each for each in (*CONFIGS, *BRIDGED) if each not in NO_REFERENCE])
 kind_or_more = _each([each for each in (*CONFIGS, *BRIDGED, *ALSO) if each not in NO_REFERENCE])
 config_kind = _each(CONFIGS)
+added_as_written = _each([each for each in CONFIGS if each != "norms behind too"])
+"""What attention writes is what it adds to the residual stream."""
+
 plain_config_kind = _each([each for each in CONFIGS if each not in NO_REFERENCE])
 bridged_kind = _each(BRIDGED)
 truncated_kind = _each([each for each in TRUNCATED if each in CONFIGS])
