@@ -135,11 +135,11 @@ class ScoredPredictions:
                 losses.append(squared_error(block, targets))
                 divergences.append(squared_error(expected, block))
             else:
-                log_probs = block.log_softmax(-1)  # logits far from zero would leave few digits to a difference
-                losses.append(-log_probs.gather(-1, targets[:, None])[:, 0])
-                cross = torch.linalg.vecdot(expected, log_probs)
+                found = block.log_softmax(-1)
+                losses.append(-found.gather(-1, targets[:, None])[:, 0])
+                cross = torch.linalg.vecdot(expected, found)
                 if bool(cross.isnan().any()):  # 0 * -inf: a token that both exclude has no part in the sum
-                    cross = torch.linalg.vecdot(expected, log_probs.masked_fill(expected == 0, 0.0))
+                    cross = torch.linalg.vecdot(expected, found.masked_fill(expected == 0, 0.0))
                 divergences.append(self.negative_entropy[rows] - cross)
         return self._mean(torch.cat(losses)), self._mean(torch.cat(divergences))
 
