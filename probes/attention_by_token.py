@@ -19,7 +19,7 @@ class AttentionByToken(AbstractPatternProbe):
         rows: how many scored queries to show, from the first sequence on.
 
     Raises:
-        ValueError: fewer than one row.
+        ValueError: fewer than one row, or input vectors, which are no tokens.
 
     Source: Tian et al. (2023), arXiv:2305.16380, Eqn 5 and Figures 4 and 5.
 
@@ -35,6 +35,8 @@ class AttentionByToken(AbstractPatternProbe):
         "attention": Quantity("attention by token", range=(0, 1)),
     }
 
+    of_all_sequences: ClassVar[bool] = True
+
     rows: int = 16
 
     def __post_init__(self) -> None:
@@ -44,7 +46,7 @@ class AttentionByToken(AbstractPatternProbe):
     def read(self, view: View) -> list[Reading]:
         """Return `attention` by layer, head, row and token; without interval."""
         attention, sequence = scored_rows(view.patterns, view.batch.scored, self.rows)
-        tokens, index = view.batch.tokens[sequence].unique(return_inverse=True)  # type: ignore[no-untyped-call]
+        tokens, index = view.batch.token_ids("AttentionByToken")[sequence].unique(return_inverse=True)  # type: ignore[no-untyped-call]
         by_token = attention.new_zeros(*attention.shape[:3], len(tokens))
         by_token.scatter_add_(-1, index.expand_as(attention), attention)
         labels = {"row": range(len(sequence)), "token": tokens.tolist()}

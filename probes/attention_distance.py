@@ -33,5 +33,5 @@ class AttentionDistance(AbstractPatternProbe):
         """Return `distance` in tokens by layer and head."""
         patterns = view.queries.patterns
         positions = torch.arange(patterns.shape[-1], device=patterns.device, dtype=patterns.dtype)
-        distance = view.queries.position - patterns @ positions
+        distance = view.queries.position * patterns.sum(-1) - patterns @ positions  # a sink leaves less than one
         return [Reading("batch layer head", view.queries.mean(distance), "distance")]

@@ -40,6 +40,8 @@ class AttentionFreezing(AbstractPatternProbe):
         "change": Quantity("change of attention", range=(0, 1)),
     }
 
+    of_all_sequences: ClassVar[bool] = True
+
     rows: int = 16
 
     def __post_init__(self) -> None:

@@ -19,7 +19,7 @@ class Copying(AbstractProbe):
       that was never trained to predict these positions may lose more there, which is no gain.
 
     Raises:
-        ValueError: every position is scored, so that there is nothing to compare with.
+        ValueError: every position is scored, so that there is nothing to compare with; or a regression.
 
     Source: the repeated random sequences of Olsson et al. (2022), arXiv:2209.11895; the two numbers are this
     library's.
@@ -38,6 +38,8 @@ class Copying(AbstractProbe):
     def read(self, view: View) -> list[Reading]:
         """Return `accuracy` and `gain`."""
         batch = view.batch
+        if batch.is_regression:
+            raise ValueError("a regression has no tokens to copy: measure Loss instead")
         if bool(batch.scored.all(1).any()):
             raise ValueError("Copying compares scored with other positions; this batch has sequences without others")
         correct = (view.log_probs.argmax(-1) == batch.targets).to(view.log_probs.dtype)

@@ -147,7 +147,7 @@ def _of_maps(architecture: Architecture, batch: Batch) -> list[AbstractProbe]:
 def _of_weights(architecture: Architecture, batch: Batch, task: AbstractTask | None) -> list[AbstractProbe]:
     """Return the probes of the weights: what heads copy and attend to, how they compose, what they write."""
     config, chosen = architecture.config, list[AbstractProbe]()
-    if not batch.is_regression:
+    if not batch.is_regression and architecture.n_outputs == config["d_vocab"]:
         chosen.append(OVCopying())
     kind = (architecture.huggingface or {}).get("model_type")
     if kind in LEARNED or (kind is None and config.get("positional_embedding_type", "standard") == "standard"):
@@ -155,7 +155,7 @@ def _of_weights(architecture: Architecture, batch: Batch, task: AbstractTask | N
     if architecture.n_layers > 1:
         chosen.append(Composition())
     features = {} if task is None else dict(task.value_features())
-    sizes = (int(config.get("d_vocab_out") or config["d_vocab"]), int(config["d_vocab"]))
+    sizes = (architecture.n_outputs, int(config["d_vocab"]))
     readable = architecture.huggingface is None and config.get("normalization_type", "LN") is None
     if features and readable and all(tuple(matrix.shape) == sizes for matrix in features.values()):
         chosen.append(ValueAlignment(features))

@@ -4,6 +4,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import ClassVar
 
+import torch
+
 from stagewise.probe import AbstractPatternProbe, Quantity, Reading, View
 
 
@@ -11,7 +13,9 @@ from stagewise.probe import AbstractPatternProbe, Quantity, Reading, View
 class EffectiveSupport(AbstractPatternProbe):
     """Effective number of keys of the scored queries, by layer and head: from 1, a single key, to all keys.
 
-        keys(l, h) = mean_q 1 / sum_k A_qk^2
+        keys(l, h) = mean_q (sum_k A_qk)^2 / sum_k A_qk^2
+
+    Where an attention sink takes a share of a query, this is of the rest; where it takes all, 0.
 
     Source: the inverse Simpson index; Hill (1973), Diversity and evenness: a unifying notation, Ecology 54, N_2.
 
@@ -22,10 +26,13 @@ class EffectiveSupport(AbstractPatternProbe):
     """
 
     quantities: ClassVar[Mapping[str, Quantity]] = {
-        "keys": Quantity("effective number of keys", range=(1, None)),
+        "keys": Quantity("effective number of keys", range=(0, None)),
     }
 
     def read(self, view: View) -> list[Reading]:
         """Return `keys` by layer and head."""
-        support = 1 / view.queries.patterns.square().sum(-1)
+        patterns = view.queries.patterns
+        total = patterns.sum(-1, keepdim=True).clamp(min=torch.finfo(patterns.dtype).tiny)
+        squares = (patterns / total).square().sum(-1)
+        support = torch.where(squares > 0, 1 / squares, 0.0)
         return [Reading("batch layer head", view.queries.mean(support), "keys")]

@@ -28,7 +28,7 @@ class GrowthFactor(AbstractProbe):
         relation: whose tokens to follow.
 
     Raises:
-        ValueError: the batch has no such relation, or none of its keys before a scored query.
+        ValueError: the batch has no such relation, or none of its keys before a scored query; or input vectors.
 
     Source: Tian et al. (2023), arXiv:2305.16380, Theorem 3.
 
@@ -45,6 +45,8 @@ class GrowthFactor(AbstractProbe):
         "growth": Quantity("growth of the attention score", range=(0, None)),
     }
 
+    of_all_sequences: ClassVar[bool] = True
+
     relation: str = "distinct"
 
     def hooks(self, architecture: Architecture) -> Iterable[str]:
@@ -60,7 +62,9 @@ class GrowthFactor(AbstractProbe):
             raise ValueError(f"no scored query of the batch has a key of the relation {name!r}: nothing to follow")
         scores = torch.stack([view.activations[hook] for hook in _score_hooks(view.architecture)], 1)
         followed = scores[sequence, :, :, query, key]
-        tokens, index, times = batch.tokens[sequence, key].unique(return_inverse=True, return_counts=True)  # type: ignore[no-untyped-call]
+        tokens, index, times = batch.token_ids("GrowthFactor")[sequence, key].unique(
+            return_inverse=True, return_counts=True
+        )  # type: ignore[no-untyped-call]
         total = followed.new_zeros(len(tokens), *followed.shape[1:]).index_add_(0, index, followed)
         mean = rearrange(total / times[:, None, None], "token layer head -> layer head token")
         return [Reading("layer head token", mean, "score", {"token": tokens.tolist()})]

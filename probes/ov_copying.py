@@ -20,6 +20,9 @@ class OVCopying(AbstractCircuitProbe):
     non-zero eigenvalues are those of W_O (W_U W_E) W_V, a d_head x d_head matrix: no matrix has tokens x tokens
     entries. Normalisation is left out. A head whose map is zero has 0.
 
+    Raises:
+        ValueError: the model predicts other tokens than it reads.
+
     Source: Elhage et al. (2021), A Mathematical Framework for Transformer Circuits, "Summarizing OV/QK Matrices" and
     the copying statistic of its eigenvalues.
 
@@ -39,6 +42,12 @@ class OVCopying(AbstractCircuitProbe):
 
     def read_circuits(self, circuits: Circuits) -> list[Reading]:
         """Return `copying` by layer and head."""
+        if circuits.W_U.shape[1] != circuits.W_E.shape[0]:
+            read, written = circuits.W_E.shape[0], circuits.W_U.shape[1]
+            raise ValueError(
+                f"OVCopying follows tokens to their own logits: this model reads {read} tokens and predicts {written} "
+                "others. Leave it out"
+            )
         through_vocabulary = circuits.W_U @ circuits.W_E
         eigenvalues = (circuits.OV @ through_vocabulary).eigenvalues
         size = eigenvalues.abs().sum(-1)

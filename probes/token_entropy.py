@@ -24,7 +24,7 @@ class TokenEntropy(AbstractPatternProbe):
         relations: names of the batch's relations; None for all.
 
     Raises:
-        ValueError: the batch has no such relation.
+        ValueError: the batch has no such relation, or input vectors, which are no tokens.
 
     Source: Tian et al. (2023), arXiv:2305.16380, Figure 6, which has the distinct tokens renormalised. Deviation:
     on sampled sequences a token's share is the one of the sequence; a `population_batch` has the paper's.
@@ -46,14 +46,15 @@ class TokenEntropy(AbstractPatternProbe):
     def read(self, view: View) -> list[Reading]:
         """Return `entropy` in nats by layer, head and what it is `among`: all tokens, and each relation's."""
         batch, patterns = view.batch, view.patterns
+        ids = batch.token_ids("TokenEntropy")
         names = chosen(self.relations, batch.relations, "relation") if batch.relations or self.relations else []
         # sum_l c_l log c_l is sum_k A_k log c_(x_k): each key of a token carries its part.
-        entropies = [_entropy(patterns, on_same_token(patterns, batch.tokens))]
+        entropies = [_entropy(patterns, on_same_token(patterns, ids))]
         for name in names:
             keys = batch.relations[name][:, None, None].to(patterns.dtype)
             mass = (patterns * keys).sum(-1, keepdim=True).clamp(min=torch.finfo(patterns.dtype).tiny)
             share = patterns * keys / mass
-            entropies.append(_entropy(share, on_same_token(share, batch.tokens)))
+            entropies.append(_entropy(share, on_same_token(share, ids)))
         values = torch.stack([mean_scored(entropy, batch.scored) for entropy in entropies], -1)
         return [Reading("batch layer head among", values, "entropy", {"among": ["all", *names]})]
 

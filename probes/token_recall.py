@@ -25,7 +25,7 @@ class TokenRecall(AbstractPatternProbe):
 
     Raises:
         ValueError: a threshold is outside (0, 1), the batch has no such relation, or a scored query has none of its
-            keys.
+            keys; or input vectors, which are no tokens.
 
     Source: Tian et al. (2023), arXiv:2305.16380, Figures 11 and 12.
 
@@ -51,12 +51,13 @@ class TokenRecall(AbstractPatternProbe):
     def read(self, view: View) -> list[Reading]:
         """Return `recall` in [0, 1] by layer, head and threshold."""
         batch = view.batch
+        ids = batch.token_ids("TokenRecall")
         (name,) = chosen((self.relation,), batch.relations, "relation")
-        weight = batch.relations[name] * once_a_token(batch.tokens)[:, None]
+        weight = batch.relations[name] * once_a_token(ids)[:, None]
         n_tokens = weight.sum(-1)
         if empty := ((n_tokens == 0) & batch.scored).sum().item():
             raise ValueError(f"{empty} scored queries have no key of the relation {name!r}: nothing to recall")
-        attention = on_same_token(view.patterns, batch.tokens)
+        attention = on_same_token(view.patterns, ids)
         pattern = "batch layer head query key, batch query key -> batch layer head query"
         shares = [einsum((attention > t).float(), weight.float(), pattern) for t in self.thresholds]
         recall = [mean_scored(share / n_tokens.clamp(min=1e-9)[:, None, None], batch.scored) for share in shares]

@@ -56,6 +56,16 @@ class Architecture:
         return int(self.config["d_model"] // self.config["d_head"]) if n_heads == -1 else n_heads
 
     @property
+    def n_outputs(self) -> int:
+        """Number of tokens, or of a regression numbers, that it predicts: d_vocab where none, or -1, is given.
+
+        >>> full(5, 4).n_outputs, Architecture({**full(5, 4).config, "d_vocab_out": 3}).n_outputs
+        (5, 3)
+        """
+        given = int(self.config.get("d_vocab_out") or -1)
+        return int(self.config["d_vocab"]) if given == -1 else given
+
+    @property
     def bos(self) -> int | None:
         """The token that a text begins with, if the config names one of its own tokens."""
         named = (self.huggingface or {}).get("bos_token_id")

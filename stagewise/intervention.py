@@ -34,9 +34,9 @@ class RestrictContext:
 class AblateHead:
     """One head's output z replaced: by zero, by its batch mean at each position, or by another sequence's.
 
-    Resampling takes the next sequence of the batch, so that every sequence's output is replaced. "pattern" and "values"
-    replace one factor of z = pattern x values by its batch mean, at each query and key, and leave the other as it is:
-    what is lost is what the head knows of where to look, or of what is there.
+    Resampling takes the previous sequence of the batch, the first one the last, so that every sequence's output is
+    replaced. "pattern" and "values" replace one factor of z = pattern x values by its batch mean, at each query and
+    key, and leave the other as it is: what is lost is what the head knows of where to look, or of what is there.
 
     With a `direction`, the seed of a random one, the output is not replaced but moved as far in that direction: a
     control of the same size.

@@ -155,6 +155,9 @@ class AbstractProbe(abc.ABC):
     quantities: ClassVar[Mapping[str, Quantity]] = {}
     """A description of each quantity of `read` and `across`; one without is shown by its name."""
 
+    of_all_sequences: ClassVar[bool] = False
+    """Whether it is given the whole batch at once from the start: what it reads, or refuses, is of no slice."""
+
     def hooks(self, architecture: Architecture) -> Iterable[str]:
         """Name the activations that it reads; none by default."""
         return ()

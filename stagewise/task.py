@@ -130,10 +130,22 @@ class Batch:
         """Raise ValueError for ids that are no tokens, or targets that are none of the `outputs` (None: tokens too)."""
         for name, ids, n in (("token", self.tokens, d_vocab), ("target", self.targets, outputs or d_vocab)):
             if not ids.is_floating_point() and len(wrong := ids[(ids < 0) | (ids >= n)]):
+                advice = "take the tokenizer that it was trained with, or a task of its size"
+                if name == "target" and int(wrong[0]) < 0:
+                    advice = "put any token where no prediction counts, and False in `scored`"
                 raise ValueError(
-                    f"the batch holds {name} {int(wrong[0])}, and {of} has {n} tokens, counted from 0: take the "
-                    "tokenizer that it was trained with, or a task of its size"
+                    f"the batch holds {name} {int(wrong[0])}, and {of} has {n} tokens, counted from 0: {advice}"
                 )
+
+    def token_ids(self, reader: str) -> Int[Tensor, "batch pos"]:
+        """Return the tokens for what tells them apart.
+
+        Raises:
+            ValueError: they are input vectors; the message names the reader.
+        """
+        if self.tokens.is_floating_point():
+            raise ValueError(f"{reader} tells tokens apart, and this batch holds input vectors: leave it out")
+        return self.tokens
 
     def complete(self) -> "Batch":
         """Return the sequences with a scored prediction and a query of every relation; all if there are none.

@@ -107,8 +107,7 @@ def prepare(recipe: Recipe, device: str = "cpu", dtype: Dtype = "float32") -> Tr
     clamps = Clamps(model, held, targets(recipe.task, held))
     rates = [group["lr"] for group in optimiser.param_groups]
     example = recipe.task.sample(8, plan.seeds.data).to(device)
-    config = recipe.architecture.config
-    example.check_ids(config["d_vocab"], outputs=max(config.get("d_vocab_out") or 0, 0) or None)
+    example.check_ids(recipe.architecture.config["d_vocab"], outputs=recipe.architecture.n_outputs)
     # Chosen on the initial weights, before any are loaded: a resumed run must take the same pass as the first one.
     forward = training_pass(model, example.tokens, example.scored, plan.batch_size)
     # The last bits of vectors differ between machines.

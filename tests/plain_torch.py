@@ -25,13 +25,17 @@ def plain(
         window = min(context, cfg["window_size"]) if local else context
         silent = without[1] if without is not None and without[0] == layer else None
         shift = positions if kind == "shortformer" else 0
-        attended = attention(here, cfg, norm(here, cfg, "ln1", x), shift, window, silent)
+        attended = behind(here, cfg, "ln1_post", attention(here, cfg, norm(here, cfg, "ln1", x), shift, window, silent))
         between = x if cfg.get("parallel_attn_mlp") else x + attended
         x = x + attended
         if not cfg.get("attn_only"):
-            x = x + mlp(here, cfg, norm(here, cfg, "ln2", between))
+            x = x + behind(here, cfg, "ln2_post", mlp(here, cfg, norm(here, cfg, "ln2", between)))
     logits = norm(state, cfg, "ln_final", x) @ state["unembed.W_U"] + state["unembed.b_U"]
     return capped(logits, cfg.get("output_logits_soft_cap")).log_softmax(-1)
+
+
+def behind(here: dict[str, Tensor], cfg: dict[str, Any], name: str, written: Tensor) -> Tensor:
+    return norm(here, cfg, name, written) if cfg.get("use_normalization_before_and_after") else written
 
 
 def norm(here: dict[str, Tensor], cfg: dict[str, Any], name: str, x: Tensor) -> Tensor:

@@ -5,7 +5,14 @@ import math
 import pytest
 import torch
 
-from stagewise.loss import cross_entropy, divergence, kl_divergence, mean_scored, prediction_loss
+from stagewise.loss import (
+    ScoredPredictions,
+    cross_entropy,
+    divergence,
+    kl_divergence,
+    mean_scored,
+    prediction_loss,
+)
 
 FLOAT32 = 1e-6
 """Sums of a few float32 numbers of order one."""
@@ -72,3 +79,13 @@ def test_the_loss_and_the_divergence_of_vectors_are_those_of_gaussians_of_unit_v
     torch.testing.assert_close(divergence(P, Q, regression=True), of_distributions(one, other))
     constant = 5 / 2 * math.log(2 * math.pi)
     torch.testing.assert_close(prediction_loss(P, Q), -one.log_prob(Q) - constant)
+
+
+def test_logits_far_from_zero_are_compared_as_their_probabilities() -> None:
+    logits = (torch.randn(6, 4, 50, generator=torch.Generator().manual_seed(3)) * 8).round() / 8  # exact beside 512
+    targets, scored = torch.zeros(6, 4, dtype=torch.int64), torch.ones(6, 4, dtype=torch.bool)
+    clean = ScoredPredictions.of(logits.log_softmax(-1), targets, scored)
+    loss, kl = clean.compare([(logits + 512).flatten(0, 1)])
+    expected = cross_entropy(logits.log_softmax(-1), targets).mean(1)
+    torch.testing.assert_close(loss, expected, atol=FLOAT32, rtol=0.0)
+    torch.testing.assert_close(kl, torch.zeros(6), atol=FLOAT32, rtol=0.0)

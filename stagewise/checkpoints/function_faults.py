@@ -54,7 +54,7 @@ def function_faults(
     Raises:
         ValueError: the batch has tokens or positions that the models do not have, or the models cannot be built.
     """
-    batch.check_ids(architecture.config["d_vocab"], f"the series {source.name}")
+    batch.check_ids(architecture.config["d_vocab"], f"the series {source.name}", architecture.n_outputs)
     model = models.build(architecture)
     computed = [one for entry in entries if (one := compute(model, entry, batch)) is not None]
     for branch in sorted({one.entry.at.branch for one in computed}):

@@ -68,6 +68,8 @@ class Readings(NamedTuple):
 
 def readings(plan: Plan, checkpoint: Checkpoint) -> Readings:
     """Return what each probe reads at a checkpoint."""
+    if len(plan.parts) > 1:
+        plan.whole.update(type(probe).__name__ for probe in plan.probes if probe.of_all_sequences)
     sliced = [probe for probe in plan.probes if type(probe).__name__ not in plan.whole]
     seconds = defaultdict[str, float](float)
     slices = Slices(plan, sliced, plan.parts, checkpoint)
@@ -116,7 +118,16 @@ def _of_slices(slices: "Slices", seconds: defaultdict[str, float]) -> dict[str, 
     if len(read) == 1:
         return read[0]
     merged = {name: _merged([of_slice[name] for of_slice in read], sizes) for name in read[0]}
+    of_passes = {type(probe).__name__ for probe in slices.probes if _reads_passes(probe, slices.plan.architecture)}
+    for name in of_passes:  # readings of passes can be the same in every slice by chance
+        if not all(reading.per_sequence or reading.means for reading in read[0][name]):
+            merged[name] = None
     return {name: whole for name, whole in merged.items() if whole is not None}
+
+
+def _reads_passes(probe: AbstractProbe, architecture: Architecture) -> bool:
+    """Whether a probe asks for activations, edited passes or gradients: what it reads is not of the weights alone."""
+    return any(any(True for _ in each(architecture)) for each in (probe.hooks, probe.edits, probe.attributions))
 
 
 def _merged(of_slices: Sequence[Sequence[Reading]], sizes: Sequence[int]) -> list[Reading] | None:

@@ -13,6 +13,7 @@ import pandas as pd
 from stagewise.checkpoints.digest import short_digest
 from stagewise.checkpoints.run_folder import write, write_json
 from stagewise.checkpoints.series import CheckpointSeries
+from stagewise.intervention import AttributeEdges, PatchEdge
 from stagewise.measurement.checkpoint import Plan
 from stagewise.measurement.inputs import check_batch
 from stagewise.measurement.measuring import Measurement, measure_steps, write_part
@@ -77,7 +78,7 @@ def measure(
             no such device; memory or workers are less than one, or resamples less than zero.
     """
     several = [series] if isinstance(series, CheckpointSeries) else list(series)
-    _check(several, probes, batch)
+    _check(several, probes, batch, by_hooks)
     _check_resources(device, memory, workers, resamples)
     memory = default_memory(device) // workers if memory is None else memory
     written: list[Path] = []
@@ -99,7 +100,9 @@ def measure(
         return table
 
 
-def _check(several: Sequence[CheckpointSeries], probes: Sequence[AbstractProbe], batch: Batch) -> None:
+def _check(
+    several: Sequence[CheckpointSeries], probes: Sequence[AbstractProbe], batch: Batch, by_hooks: bool = False
+) -> None:
     """Refuse what no table could tell apart, and what the models cannot read."""
     if not probes:
         raise ValueError("there is nothing to measure: give at least one probe")
@@ -114,6 +117,9 @@ def _check(several: Sequence[CheckpointSeries], probes: Sequence[AbstractProbe],
         edits = [edit for probe in probes for edit in probe.edits(one.architecture)]
         attributions = [each for probe in probes for each in probe.attributions(one.architecture)]
         check_batch(batch, one.architecture, edits, f"the series {one.name}", attributions)
+        edges = [part for edit in edits for part in edit if isinstance(part, PatchEdge)]
+        if by_hooks and (edges or any(isinstance(each, AttributeEdges) for each in attributions)):
+            raise ValueError("by_hooks: edges between heads are computed from the weights alone: leave one of both out")
 
 
 def _check_resources(device: str, memory: int | None, workers: int, resamples: int) -> None:

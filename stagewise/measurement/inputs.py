@@ -33,10 +33,12 @@ def check_batch(
         attributions: all estimates from gradients that the probes ask for.
 
     Raises:
-        ValueError: ids that are no tokens, more positions than the model has, a sequence without a scored position, or
-            one sequence alone, of which the mean and the other sequence are itself.
+        ValueError: ids that are no tokens, vectors, references or relations of another size, more positions than the
+            model has, a sequence without a scored position, or one sequence alone, of which the mean and the other
+            sequence are itself.
     """
-    batch.check_ids(architecture.config["d_vocab"], of)
+    batch.check_ids(architecture.config["d_vocab"], of, architecture.n_outputs)
+    _check_widths(batch, architecture, of)
     if (length := batch.tokens.shape[1]) > (n_ctx := architecture.config["n_ctx"]):
         raise ValueError(f"the batch has {length} positions, and {of} has {n_ctx}: shorten it")
     if unscored := (~batch.scored.any(1)).nonzero()[:, 0].tolist():
@@ -49,6 +51,20 @@ def check_batch(
             f"{' and '.join(sorted(kinds))} ablation replaces an output by that of other sequences, and the "
             'batch has one: give at least two, or ablate by "zero"'
         )
+
+
+def _check_widths(batch: Batch, architecture: Architecture, of: str) -> None:
+    """Refuse numbers at a position that are not as many as the model reads, predicts or attends to."""
+    vectors = batch.tokens.is_floating_point()
+    sizes = [("its input vectors", batch.tokens, int(architecture.config["d_vocab"]))] if vectors else []
+    sizes += [("its targets", batch.targets, architecture.n_outputs)] if batch.is_regression else []
+    sizes += [(f"its reference {name!r}", each, architecture.n_outputs) for name, each in batch.references.items()]
+    length = batch.tokens.shape[1]
+    sizes += [(f"its relation {name!r}", each, length) for name, each in batch.relations.items()]
+    for what, values, size in sizes:
+        if values.shape[2:] != (size,):
+            expected, got = (*batch.tokens.shape[:2], size), tuple(values.shape)
+            raise ValueError(f"the batch does not fit {of}: {what} should be of the shape {expected}, got {got}")
 
 
 def checked_readings(probe: AbstractProbe, given: Any, sequences: int) -> list[Reading]:

@@ -65,10 +65,9 @@ def slices(batch: Batch, architecture: Architecture, memory: int, backward: bool
 def _bytes(batch: Batch, architecture: Architecture, backward: bool) -> int:
     """Estimate the bytes that one sequence takes at most: predictions, attention, and the residual stream."""
     length, config = batch.tokens.shape[1], architecture.config
-    outputs = int(config.get("d_vocab_out") or config["d_vocab"])
     attention = 4 * architecture.n_layers * architecture.n_heads * length
     stream = ((KEPT if backward else 3) * architecture.n_layers + 16) * int(config["d_model"])
-    return 4 * length * (4 * outputs + attention + stream)
+    return 4 * length * (4 * architecture.n_outputs + attention + stream)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

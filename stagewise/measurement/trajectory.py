@@ -105,9 +105,7 @@ def _in_predictions(
     series: CheckpointSeries, batch: Batch, device: str, progress: bool
 ) -> Iterator[tuple[int, Float[np.ndarray, " number"]]]:
     check_batch(batch, series.architecture, (), f"the series {series.name}")
-    config = series.architecture.config
-    outputs = int(config.get("d_vocab_out") or config["d_vocab"])
-    chosen = Positions.of(batch, max(1, NUMBERS // (outputs * len(series))))
+    chosen = Positions.of(batch, max(1, NUMBERS // (series.architecture.n_outputs * len(series))))
     model = models.build(series.architecture, device=device)
     for step, state in _finite(series, progress):
         models.load(model, state)

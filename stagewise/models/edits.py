@@ -43,13 +43,8 @@ def restrict_pattern(pattern: Float[Tensor, "*axes query key"], context: int) ->
         ValueError: the mass within the context underflowed, so that nothing is left to renormalise; or a row has more
             than one, and is no softmax.
     """
-    inside = pattern * in_context(pattern.shape[-2], pattern.shape[-1], context, pattern.device)
-    sink, total = 1 - pattern.sum(-1, keepdim=True), inside.sum(-1, keepdim=True)
-    if bool((sink < -ROUNDING).any()):
-        raise ValueError(f"the rows of an attention pattern sum to one at most, got {1 - sink.min().item():.4g}")
-    has_sinks = bool((sink > ROUNDING).any())
-    total = total + sink if has_sinks else total
-    if not bool((total > (ROUNDING if has_sinks else 0)).all()):
+    inside, total, least = _within(pattern, context)
+    if not bool((total > least).all()):
         raise ValueError(
             f"some query puts all its attention outside the last {context} positions, to float32's last digit: "
             "its restricted pattern cannot be computed by renormalising. Take a larger context"
@@ -57,10 +52,31 @@ def restrict_pattern(pattern: Float[Tensor, "*axes query key"], context: int) ->
     return inside / total
 
 
+def leaves_attention(pattern: Float[Tensor, "*axes query key"], context: int) -> bool:
+    """Whether every query keeps some attention within the context, by which a pattern can be renormalised.
+
+    >>> leaves_attention(torch.eye(3), 1), leaves_attention(torch.eye(3)[[0, 0, 0]], 2)
+    (True, False)
+    """
+    _, total, least = _within(pattern, context)
+    return bool((total > least).all())
+
+
+def _within(pattern: Tensor, context: int) -> tuple[Tensor, Tensor, float]:
+    """Return the pattern within the context, what its rows are divided by, and what these must exceed."""
+    inside = pattern * in_context(pattern.shape[-2], pattern.shape[-1], context, pattern.device)
+    sink, total = 1 - pattern.sum(-1, keepdim=True), inside.sum(-1, keepdim=True)
+    if bool((sink < -ROUNDING).any()):
+        raise ValueError(f"the rows of an attention pattern sum to one at most, got {1 - sink.min().item():.4g}")
+    if bool((sink > ROUNDING).any()):
+        return inside, total + sink, ROUNDING
+    return inside, total, 0.0
+
+
 def replacement(
     part: Ablation, clean: Mapping[str, Tensor], mean: Mapping[str, Tensor] | None = None
 ) -> Float[Tensor, "#batch pos written"]:
-    """Return what a head's z is replaced by: zeros, its clean mean, the next sequence's, or a factor's mean.
+    """Return what a head's z is replaced by: zeros, its clean mean, the previous sequence's, or a factor's mean.
 
     What an MLP writes is replaced by zeros, or by its clean mean.
 

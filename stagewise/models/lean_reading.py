@@ -16,7 +16,7 @@ from stagewise.models.wrapping import is_bridge
 _WITHOUT: Mapping[str, Any] = {
     **{"attention_dir": "causal", "num_experts": None, "clip_qkv": None, "rotary_base_local": None},
     **{"rotary_scaling_factor": 1.0, "load_in_4bit": False},
-    **dict.fromkeys(["use_qk_norm", "use_normalization_before_and_after", "use_logn_attn"], False),
+    **dict.fromkeys(["use_qk_norm", "use_logn_attn"], False),
     **dict.fromkeys(["use_NTK_by_parts_rope", "use_yarn_rope", "use_dynamic_ntk_rope", "use_attention_sinks"], False),
 }
 """Config fields of models made from a config that the lean pass does not compute with, and what they must be."""
@@ -97,6 +97,7 @@ def _layer_of_config(model: Model, weights: Mapping[str, Tensor], layer: int, ml
     columns = [rearrange(block[f"attn.{prefix}W_{name}"], "head m d -> m (head d)") for prefix, name in letters]
     shifts = [block[f"attn.{prefix}b_{name}"].flatten() for prefix, name in letters]
     kind, mlp = cfg.normalization_type, None
+    after = kind if getattr(cfg, "use_normalization_before_and_after", False) else None
     if mlps and not cfg.attn_only:
         W_in, b_in, W_out, b_out = (block[f"mlp.{part}"] for part in ("W_in", "b_in", "W_out", "b_out"))
         mlp = Mlp(ACTIVATIONS[cfg.act_fn], W_in, b_in, W_out, b_out, block.get("mlp.W_gate"))
@@ -110,6 +111,8 @@ def _layer_of_config(model: Model, weights: Mapping[str, Tensor], layer: int, ml
         1 / float(divided),
         None if mlp is None else _norm_of_config(block, "ln2", kind, cfg.eps),
         mlp,
+        None if after is None else _norm_of_config(block, "ln1_post", after, cfg.eps),
+        None if after is None or mlp is None else _norm_of_config(block, "ln2_post", after, cfg.eps),
         rotary=_rotary_of_config(cfg, cfg.rotary_adjacent_pairs) if cfg.positional_embedding_type == "rotary" else None,
         window=cfg.window_size if getattr(cfg, "use_local_attn", False) and cfg.attn_types[layer] == "local" else None,
         held=held_keys(model).get(layer),

@@ -8,11 +8,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from stagewise.attention import z_hook
+from stagewise.models.edits import mlp_hook
 from stagewise.models.lean import middle, write
 from stagewise.models.lean_reading import lean_weights
 from stagewise.models.lean_weights import LeanWeights, Norm
 from stagewise.models.model import Model
-from stagewise.models.passes import clean_pass
+from stagewise.models.passes import clean_pass, has_mlp
 from stagewise.models.rounding import same
 from stagewise.models.wrapping import name_of
 
@@ -132,17 +134,25 @@ def readout(
 
 
 def _adds_heads(model: Model, weights: LeanWeights, tokens: Tensor) -> bool:
-    """Whether the residual stream between attention and MLP, where the model shows it, is what was read makes it."""
-    layers = [n for n in range(len(weights.layers)) if f"blocks.{n}.hook_resid_mid" in model.hook_dict]
-    hooks = ("hook_resid_pre", "attn.hook_z", "hook_resid_mid")
-    _, clean = clean_pass(model, tokens, {f"blocks.{n}.{hook}" for n in layers for hook in hooks}, regression=True)
-    for number in layers:
-        x, z, shown = (clean[f"blocks.{number}.{hook}"] for hook in hooks)
+    """Whether the residual stream behind attention, without what the MLP adds, is what was read makes it."""
+    behind = [_behind_attention(model, number) for number in range(len(weights.layers))]
+    hooks = {f"blocks.{n}.{hook}" for n in range(len(behind)) for hook in ("hook_resid_pre", "attn.hook_z")}
+    _, clean = clean_pass(model, tokens, hooks.union(*behind), regression=True)
+    for number, (stream, *added) in enumerate(behind):
+        x, z = clean[f"blocks.{number}.hook_resid_pre"], clean[z_hook(number)]
         with torch.inference_mode():
             computed = middle(weights, number, x, write(weights.layers[number], z))
-        if not same(computed, shown):
+            shown = clean[stream] - sum(clean[name] for name in added)
+        if not same(computed, shown, of=clean[stream]):
             return False
     return True
+
+
+def _behind_attention(model: Model, layer: int) -> tuple[str, ...]:
+    """Name the residual stream behind a layer's attention; where its MLP is beside it, that behind both, and it."""
+    if (between := f"blocks.{layer}.hook_resid_mid") in model.hook_dict:
+        return (between,)
+    return f"blocks.{layer}.hook_resid_post", *([mlp_hook(layer)] if has_mlp(model, layer) else [])
 
 
 def last_residual(n_layers: int) -> str:

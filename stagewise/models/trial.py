@@ -16,7 +16,7 @@ from torch import Tensor
 from stagewise.attention import z_hook
 from stagewise.intervention import AblateHead, AblateMLP, Ablation, RestrictContext
 from stagewise.models.bridge_edits import values_by_key, weighted
-from stagewise.models.edits import mlp_hook, restrict_pattern
+from stagewise.models.edits import leaves_attention, mlp_hook, restrict_pattern
 from stagewise.models.held_attention import released
 from stagewise.models.model import Model
 from stagewise.models.passes import clean_pass, edited_pass, has_mlp, hooks_for
@@ -39,10 +39,10 @@ def check_edits(
 ) -> None:
     """Check by its effect that each kind of edit does on this model what it says; each is tried once.
 
-    A context of all positions changes nothing. A context of two is, in the first layer, its own pattern restricted to
-    two. Heads replaced by themselves change nothing; all heads replaced by zero leave attention to write its bias, one
-    head leaves it to write what the others do. An MLP replaced by itself changes nothing; without it its layer leaves
-    the residual stream as it was less what the MLP added.
+    A context of all positions changes nothing. A context of two, or of as many as leave every query some attention, is
+    in the first layer its own pattern restricted to them. Heads replaced by themselves change nothing; all heads
+    replaced by zero leave attention to write its bias, one head leaves it to write what the others do. An MLP replaced
+    by itself changes nothing; without it its layer leaves the residual stream as it was less what the MLP added.
 
     Args:
         model: with the weights of a checkpoint, in which attention should write something: what cannot be seen on
@@ -131,14 +131,16 @@ def _contexts_do_what_they_say(model: Model, tokens: Tensor) -> bool:
     whole = edited_pass(model, edit, clean, regression=True, tokens=tokens)
     if not same(whole, outputs):
         raise _refusal(model, RestrictContext, "a context of all positions changes the predictions")
-    two = (RestrictContext(2),)
-    written = _written(model, 0, partial(edited_pass, model, two, clean, tokens=tokens))
+    context = next((few for few in range(2, tokens.shape[1] + 1) if leaves_attention(clean[pattern], few)), 2)
+    few = (RestrictContext(context),)
+    written = _written(model, 0, partial(edited_pass, model, few, clean, tokens=tokens))
     unedited = _written(model, 0, partial(edited_pass, model, edit, clean, tokens=tokens))
-    v = values_by_key(model, 0, clean[values])
-    z, of_two = (weighted(each, v) for each in (clean[pattern], restrict_pattern(clean[pattern], 2)))
-    change = _mapped(model, 0, of_two) - _mapped(model, 0, z)
+    clip = None if is_bridge(model) else getattr(model.cfg, "clip_qkv", None)  # behind the hook of a HookedTransformer
+    v = values_by_key(model, 0, clean[values] if clip is None else clean[values].clamp(-clip, clip))
+    z, of_few = (weighted(each, v) for each in (clean[pattern], restrict_pattern(clean[pattern], context)))
+    change = _mapped(model, 0, of_few) - _mapped(model, 0, z)
     if not same(written, unedited + change):
-        raise _refusal(model, RestrictContext, "a context of two positions is not attention restricted to two")
+        raise _refusal(model, RestrictContext, f"a context of {context} positions is not attention restricted to them")
     return not same(written, unedited)
 
 

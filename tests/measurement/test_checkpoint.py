@@ -15,8 +15,8 @@ from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.init import GaussianInit
 from stagewise.intervention import AblateHead, Edit, PatchEdge
 from stagewise.measurement.engine import measure
-from stagewise.probe import AbstractProbe, Quantity, Reading, View
-from stagewise.probes import HeadAblation, MLPAblation, RestrictedContextKL
+from stagewise.probe import AbstractPatternProbe, AbstractProbe, Quantity, Reading, View
+from stagewise.probes import AttentionFreezing, GrowthFactor, HeadAblation, MLPAblation, RestrictedContextKL
 from stagewise.probes.default_probes import default_probes
 from stagewise.tasks import RepeatedTokens
 
@@ -111,6 +111,36 @@ def test_a_probe_of_the_whole_batch_is_given_the_whole_batch() -> None:
         assert largest == pytest.approx(-torch.min(log_probs).item(), abs=SAME)
 
 
+def test_slices_that_are_all_the_same_are_not_the_whole_batch() -> None:
+    """Uniform attention of the last query: the same in every sequence, of which each is a row."""
+    made = Architecture({**SIZES, "act_fn": "relu"}, GaussianInit(stds={"*.W_Q": 0.0}))
+    series = CheckpointSeries("run", made, (3,), lambda step: models.weights(models.build(made, seed=step)))
+    last = dataclasses.replace(TASK.probe_batch(4, seed=0), scored=torch.arange(17).expand(4, 17) == 16)
+    table = measure(series, [OwnPattern(), AttentionFreezing()], last, memory=1, resamples=0, progress=False)
+    assert len(table.query("probe == 'OwnPattern'")) == 4
+    assert table.query("probe == 'AttentionFreezing'")["row"].nunique() == 4
+
+
+@dataclasses.dataclass(frozen=True)
+class OwnPattern(AbstractPatternProbe):
+    """The attention of the first head's last query to itself, a row a sequence."""
+
+    def read(self, view: View) -> list[Reading]:
+        own = view.patterns[:, 0, 0, -1, -1]
+        return [Reading("row", own, "own", {"row": range(len(own))})]
+
+
+def test_a_slice_without_a_key_to_follow_does_not_stop_a_growth_factor() -> None:
+    made = Architecture({**SIZES, "act_fn": "relu"}, GaussianInit(0.4))
+    series = CheckpointSeries("run", made, (3,), lambda step: models.weights(models.build(made, seed=step)))
+    whole = TASK.probe_batch(4, seed=0)
+    one = {"one": (torch.arange(4) == 2)[:, None, None] & torch.eye(17, dtype=torch.bool)}
+    batch = dataclasses.replace(whole, relations=one)
+    tables = [measure(series, [GrowthFactor("one")], batch, memory=memory, progress=False) for memory in (1, 2**30)]
+    assert len(tables[0]) > 0
+    assert_same(*tables)
+
+
 @dataclasses.dataclass(frozen=True)
 class Patched(AbstractProbe):
     """The effect of edges, as a probe of one's own asks for it."""
@@ -132,7 +162,7 @@ def test_a_probe_may_patch_edges_in_slices_too(series: CheckpointSeries) -> None
 
 
 def test_edges_are_patched_by_the_models_own_parameters_and_by_themselves(series: CheckpointSeries) -> None:
-    with pytest.raises(ValueError, match="computes with something beside the usual: ALiBi"):
+    with pytest.raises(ValueError, match="edges between heads are computed from the weights alone: leave one of both"):
         measured(series, [Patched()], by_hooks=True)
 
     class Mixed(Patched):

@@ -1,10 +1,12 @@
 """What a measurement refuses before any pass, and what it marks."""
 
+import dataclasses
+
 import pytest
 import torch
 
 from stagewise import models
-from stagewise.architecture import full
+from stagewise.architecture import Architecture, full
 from stagewise.checkpoints.series import open_series
 from stagewise.intervention import AblateHead, RestrictContext
 from stagewise.measurement.engine import measure
@@ -48,7 +50,7 @@ def test_one_sequence_has_no_mean_to_attribute_to(probe: HeadAttribution | EdgeA
         ({"low": -1}, "the batch holds token -1, and the series has 5 tokens, counted from 0"),
         ({"high": 5}, "the batch holds token 5, and the series has 5 tokens"),
         ({"target": 5}, "the batch holds target 5"),
-        ({"target": -100}, "the batch holds target -100"),
+        ({"target": -100}, "the batch holds target -100, .*: put any token where no prediction counts, and False"),
         ({"length": 5}, "the batch has 5 positions, and the series has 4: shorten it"),
     ],
     ids=str,
@@ -56,6 +58,28 @@ def test_one_sequence_has_no_mean_to_attribute_to(probe: HeadAttribution | EdgeA
 def test_a_batch_that_the_models_cannot_read_is_refused(given: dict[str, int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         check_batch(batch(**given), FULL, [], "the series")
+
+
+def test_targets_are_the_tokens_that_the_model_predicts() -> None:
+    more, fewer = (Architecture({**FULL.config, "d_vocab_out": outputs}) for outputs in (8, 3))
+    check_batch(batch(target=7), more, [])
+    with pytest.raises(ValueError, match="the batch holds target 4, and the model has 3 tokens"):
+        check_batch(batch(target=4), fewer, [])
+
+
+def test_parts_of_a_batch_that_are_of_another_size_are_named() -> None:
+    uniform, mask = torch.zeros(2, 4, 6).log_softmax(-1), torch.ones(2, 4, 5, dtype=torch.bool)
+    wrong = {
+        r"its reference 'padded' should be of the shape \(2, 4, 5\), got \(2, 4, 6\)": {
+            "references": {"padded": uniform}
+        },
+        r"its relation 'cut' should be of the shape \(2, 4, 4\), got \(2, 4, 5\)": {"relations": {"cut": mask}},
+        r"its targets should be of the shape \(2, 4, 5\), got \(2, 4, 3\)": {"targets": torch.zeros(2, 4, 3)},
+        r"its input vectors should be of the shape \(2, 4, 5\), got \(2, 4, 1\)": {"tokens": torch.zeros(2, 4, 1)},
+    }
+    for message, part in wrong.items():
+        with pytest.raises(ValueError, match=message):
+            check_batch(dataclasses.replace(batch(), **part), FULL, [])  # type: ignore[arg-type]
 
 
 def test_a_sequence_without_a_scored_position_is_named() -> None:

@@ -46,6 +46,7 @@ if HOOKED:
         "parallel": {"parallel_attn_mlp": True},
         "as GPT-NeoX": {**ROTARY, "d_head": 8, "rotary_dim": 4, "parallel_attn_mlp": True, "act_fn": "gelu"},
         "experts": {"num_experts": 2, "experts_per_token": 1, "gated_mlp": True},
+        "norms behind too": {"normalization_type": "RMS", "use_normalization_before_and_after": True},
         "local attention": {"use_local_attn": True, "window_size": 5, "attn_types": ["local", "global", "local"]},
     }
 BRIDGED = ("GPT2", "GPTNeoX", "Llama", "Gemma2", "GPTJ")
@@ -79,6 +80,9 @@ any_kind = _each([*CONFIGS, *BRIDGED, *ALSO])
 kind = _each([each for each in (*CONFIGS, *BRIDGED) if each not in NO_REFERENCE])
 kind_or_more = _each([each for each in (*CONFIGS, *BRIDGED, *ALSO) if each not in NO_REFERENCE])
 config_kind = _each(CONFIGS)
+added_as_written = _each([each for each in CONFIGS if each != "norms behind too"])
+"""What attention writes is what it adds to the residual stream."""
+
 plain_config_kind = _each([each for each in CONFIGS if each not in NO_REFERENCE])
 bridged_kind = _each(BRIDGED)
 truncated_kind = _each([each for each in TRUNCATED if each in CONFIGS])

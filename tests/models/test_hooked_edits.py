@@ -86,16 +86,16 @@ def test_attention_far_outside_the_context_can_still_be_cut_away(subject: Make) 
     torch.testing.assert_close(one.edited((RestrictContext(1),)), expected, atol=CUT, rtol=0)
 
 
-def test_ablating_every_head_leaves_the_output_bias_of_attention(config_kind: str, subject: Make) -> None:
-    one = subject(config_kind, 2)
+def test_ablating_every_head_leaves_the_output_bias_of_attention(added_as_written: str, subject: Make) -> None:
+    one = subject(added_as_written, 2)
     edit = tuple(AblateHead(1, head) for head in range(4))
     expected = one.hooked("blocks.1.hook_attn_out", lambda x: one.built.blocks[1].attn.b_O.expand_as(x).detach())
     torch.testing.assert_close(one.edited(edit), expected, atol=SAME, rtol=0)
 
 
 @pytest.mark.parametrize(("layer", "head"), [(0, 0), (0, 2), (1, 1)])
-def test_ablating_a_head_subtracts_what_it_writes(config_kind: str, layer: int, head: int, subject: Make) -> None:
-    one = subject(config_kind, 2)
+def test_ablating_a_head_subtracts_what_it_writes(added_as_written: str, layer: int, head: int, subject: Make) -> None:
+    one = subject(added_as_written, 2)
     _, cache = one.built.run_with_cache(one.tokens)
     written = (cache[f"blocks.{layer}.attn.hook_z"][:, :, head] @ one.built.blocks[layer].attn.W_O[head]).detach()
     expected = one.hooked(f"blocks.{layer}.hook_attn_out", lambda x: x - written)

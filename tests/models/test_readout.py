@@ -114,6 +114,36 @@ def test_what_heads_write_is_what_attention_adds_to_the_stream(
     torch.testing.assert_close(written, added, atol=FLOAT32, rtol=FLOAT32)
 
 
+BEHIND = {"MLP after it": {}, "MLP beside it": {"parallel_attn_mlp": True}, "no MLP": {"attn_only": True}}
+
+
+@pytest.mark.skipif(not HOOKED, reason="native bridges refuse these fields")
+@pytest.mark.parametrize("change", BEHIND.values(), ids=BEHIND)
+def test_a_norm_behind_attention_scales_what_each_head_writes(change: dict[str, Any]) -> None:
+    fields = {**SIZES, **change, "normalization_type": "RMS", "use_normalization_before_and_after": True}
+    model = models.build(Architecture(fields, GaussianInit(0.3)))
+    attention, norm = model.blocks[0].attn, model.blocks[0].ln1_post
+    with torch.no_grad():
+        norm.w.mul_(torch.linspace(0.5, 2.0, 16))
+        _, log_probs, found, _ = passed(model)
+        z = found["blocks.0.attn.hook_z"]
+        each = torch.einsum("bphd,hdm->bphm", z, attention.W_O)
+        size = (each.sum(2) + attention.b_O).square().mean(-1).add(norm.eps).sqrt()
+    read = readout(model, found, log_probs, tokens=TOKENS.tokens)
+    torch.testing.assert_close(read.written(0, z), each * norm.w / size[..., None, None], atol=FLOAT32, rtol=FLOAT32)
+
+
+@pytest.mark.skipif(not HOOKED, reason="native bridges refuse these fields")
+@pytest.mark.parametrize("change", BEHIND.values(), ids=BEHIND)
+def test_what_changes_attentions_output_unseen_is_not_attributed_directly(change: dict[str, Any]) -> None:
+    model = models.build(Architecture({**SIZES, **change}, GaussianInit(0.3)))
+    model.hook_dict["blocks.1.hook_attn_out"].add_perma_hook(lambda x, hook: 0.5 * x)
+    _, log_probs, found, _ = passed(model)
+    read = readout(model, found, log_probs, tokens=TOKENS.tokens)
+    with pytest.raises(ValueError, match="multiplies or normalises what attention writes"):
+        read.written(0, found["blocks.0.attn.hook_z"])
+
+
 def test_an_end_that_does_not_give_the_predictions_is_refused(hugging_face: Callable[..., nn.Module]) -> None:
     model = made("LN", hugging_face)
     _, log_probs, found, _ = passed(model)

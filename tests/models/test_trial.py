@@ -12,6 +12,7 @@ from stagewise.architecture import Architecture
 from stagewise.init import LinearInit
 from stagewise.intervention import AblateHead, AblateMLP, RestrictContext
 from stagewise.models import bridge_edits, edits, hooked_edits, passes, trial
+from stagewise.models.wrapping import trial_tokens
 
 Make = Callable[..., Any]
 KINDS = (AblateHead, AblateMLP, RestrictContext)
@@ -119,8 +120,8 @@ def test_a_model_that_reads_its_tokens_again_is_found_out_if_it_is_given_others(
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        (lambda n, context: context + 1, "a context of two positions is not attention restricted to two"),
-        (lambda n, context: n if context == n else 1, "a context of two positions is not attention restricted to two"),
+        (lambda n, context: context + 1, "a context of 2 positions is not attention restricted to them"),
+        (lambda n, context: n if context == n else 1, "a context of 2 positions is not attention restricted to them"),
         (lambda n, context: context - 1, "a context of all positions changes the predictions"),
     ],
     ids=["too long", "too short", "never whole"],
@@ -141,6 +142,15 @@ def test_a_context_of_another_length_is_found_out(
         monkeypatch.setattr(bridge_edits, "_mask", lambda t, context: mask(t, change(t.shape[1], context)))
     with pytest.raises(ValueError, match=fault):
         models.check_edits(one.built, [RestrictContext], one.tokens)
+
+
+def test_attention_that_is_all_elsewhere_is_tried_with_a_context_that_leaves_some(subject: Make) -> None:
+    one = subject("LN and MLP", 2, 10.0)
+    tokens = trial_tokens(one.built.cfg.d_vocab, 8)
+    _, clean = models.clean_pass(one.built, tokens, {"blocks.0.attn.hook_pattern"})
+    assert not edits.leaves_attention(clean["blocks.0.attn.hook_pattern"], 2)
+    models.check_edits(one.built, [RestrictContext], one.tokens)
+    assert trial._TRIED[one.built] == {RestrictContext}
 
 
 def test_a_model_that_reads_both_ways_has_no_last_positions() -> None:

@@ -26,3 +26,9 @@ def test_attention_on_several_keys_has_their_mean_distance(view_of: Callable[...
     pattern = torch.tensor([[1.0, 0, 0], [0.5, 0.5, 0], [0.25, 0.5, 0.25]]).expand(1, 1, 1, 3, 3)
     (reading,) = AttentionDistance().read(view_of(pattern))
     torch.testing.assert_close(reading.values, torch.full((1, 1, 1), (0 + 0.5 + (0.25 * 2 + 0.5)) / 3))
+
+
+def test_what_a_sink_takes_is_at_no_distance(view_of: Callable[..., View]) -> None:
+    pattern = torch.tensor([[0.0, 0, 0], [0.0, 0, 0], [0.25, 0, 0.25]]).expand(1, 1, 1, 3, 3)
+    (reading,) = AttentionDistance().read(view_of(pattern))
+    torch.testing.assert_close(reading.values, torch.full((1, 1, 1), (0 + 0 + 0.25 * 2) / 3))

@@ -34,3 +34,10 @@ def test_a_gain_is_over_a_guess_where_a_model_is_worse_than_that(copying_view: C
 def test_copying_needs_positions_to_compare_with(view_of: Callable[..., View]) -> None:
     with pytest.raises(ValueError, match="this batch has sequences without others"):
         Copying().read(view_of(torch.ones(2, 1, 1, 4, 4)))
+
+
+def test_a_regression_has_no_tokens_to_copy(view_of: Callable[..., View]) -> None:
+    view = view_of(torch.ones(2, 1, 1, 4, 4))
+    batch = dataclasses.replace(view.batch, targets=torch.zeros(2, 4, 3), scored=torch.arange(4).expand(2, 4) == 3)
+    with pytest.raises(ValueError, match="a regression has no tokens to copy"):
+        Copying().read(dataclasses.replace(view, batch=batch))

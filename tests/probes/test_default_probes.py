@@ -6,12 +6,13 @@ from collections.abc import Callable
 import pytest
 import torch
 
+from stagewise import models
 from stagewise.architecture import Architecture, full, minimal
 from stagewise.checkpoints.series import open_series
 from stagewise.measurement.engine import measure
 from stagewise.probes import HeadAblation, HeadAttribution, MeanPattern, RestrictedContextKL, ValueAlignment
 from stagewise.probes.default_probes import default_probes
-from stagewise.task import AbstractTask
+from stagewise.task import AbstractTask, Batch
 from stagewise.tasks import AssociativeRecall, MarkovChain, RepeatedTokens, SequenceClasses, SparseRegression
 
 KINDS = {"AttentionTo", "RestrictedContextKL", "HeadAblation", "PatternClusters"}
@@ -131,3 +132,15 @@ def test_nothing_is_left_out_because_a_model_is_large() -> None:
     assert small[HeadAblation] == HeadAblation()
     assert small[MeanPattern] == MeanPattern()
     assert large[MeanPattern] == MeanPattern(20)  # 144 maps of 20 positions are 57,600 numbers
+
+
+@pytest.mark.parametrize("outputs", [3, 20])
+def test_a_model_that_predicts_other_tokens_than_it_reads_is_measured(outputs: int) -> None:
+    config = {**full(12, 8, n_heads=2, d_model=8).config, "d_vocab_out": outputs}
+    tokens = torch.randint(12, (4, 8), generator=torch.Generator().manual_seed(0))
+    targets, scored = tokens % outputs + max(0, outputs - 12), torch.ones(4, 8, dtype=torch.bool)
+    batch = Batch(tokens, targets, scored, {"itself": torch.eye(8, dtype=torch.bool).expand(4, 8, 8)})
+    series = open_series([(0, models.build(Architecture(config)))])
+    chosen = default_probes(series.architecture, batch)
+    table = measure(series, chosen, batch, resamples=0, progress=False)
+    assert set(table["probe"]) == {type(probe).__name__ for probe in chosen} >= {"Loss", "HeadAblation", "QKOffset"}

@@ -27,3 +27,10 @@ def test_only_scored_queries_count(view_of: Callable[..., View]) -> None:
     pattern = torch.tensor([[1.0, 0, 0], [0.5, 0.5, 0], [0.5, 0.25, 0.25]]).expand(1, 1, 1, 3, 3)
     (reading,) = EffectiveSupport().read(view_of(pattern, scored=torch.tensor([[False, False, True]])))
     torch.testing.assert_close(reading.values, torch.full((1, 1, 1), 1 / (1 / 4 + 1 / 16 + 1 / 16)))
+
+
+def test_what_a_sink_takes_is_no_key(view_of: Callable[..., View]) -> None:
+    pattern = torch.tensor([[0.0, 0, 0], [0.1, 0, 0], [1e-30, 1e-30, 0]]).view(1, 1, 1, 3, 3)
+    for query, keys in enumerate((0.0, 1.0, 2.0)):
+        (reading,) = EffectiveSupport().read(view_of(pattern, scored=torch.arange(3)[None] == query))
+        torch.testing.assert_close(reading.values, torch.full((1, 1, 1), keys))

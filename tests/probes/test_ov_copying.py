@@ -77,3 +77,9 @@ def per_head(kind: str, state: dict[str, Tensor]) -> tuple[list[Tensor], list[Te
     return [shared[head // 2] for head in range(4)], [
         part.T for part in state["model.layers.1.self_attn.o_proj.weight"].split(8, 1)
     ]
+
+
+def test_tokens_without_logits_of_their_own_are_refused(sizes: dict[str, Any]) -> None:
+    made = models.circuits(models.build(Architecture({**sizes, "d_vocab_out": 3})))
+    with pytest.raises(ValueError, match="this model reads 11 tokens and predicts 3 others"):
+        OVCopying().read_circuits(made)

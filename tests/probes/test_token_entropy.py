@@ -7,11 +7,14 @@ from collections.abc import Callable
 import pytest
 import torch
 
+from stagewise.architecture import full
+from stagewise.checkpoints.series import open_series
 from stagewise.experiments.scan_and_snap.yz_hooked import series_of
 from stagewise.experiments.scan_and_snap.yz_model import YZ, zeros
 from stagewise.measurement.engine import measure
-from stagewise.probe import View
-from stagewise.probes import TokenEntropy
+from stagewise.models import build
+from stagewise.probe import AbstractProbe, View
+from stagewise.probes import AttentionByToken, GrowthFactor, TokenEntropy, TokenRecall
 from stagewise.table import select
 from stagewise.task import Batch
 from stagewise.tasks import syn_small
@@ -72,3 +75,14 @@ def test_an_unknown_relation_is_refused() -> None:
     batch = syn_small().population_batch()
     with pytest.raises(ValueError, match="the batch has no relation 'rare'; it has 'distinct', 'common'"):
         measure(series_of("run", [(0, zeros(1, 34))], 156), [TokenEntropy(("rare",))], batch, progress=False)
+
+
+@pytest.mark.parametrize(
+    "probe", [AttentionByToken(), GrowthFactor("itself"), TokenEntropy(), TokenRecall((0.5,), "itself")]
+)
+def test_a_probe_that_tells_tokens_apart_refuses_input_vectors(probe: AbstractProbe) -> None:
+    itself, last = {"itself": torch.eye(3, dtype=torch.bool).expand(2, -1, -1)}, torch.ones(2, 3, dtype=torch.bool)
+    vectors = Batch(torch.zeros(2, 3, 5), torch.zeros(2, 3, 5), last, itself)
+    series = open_series([(0, build(full(5, 3, n_heads=2, d_model=8)))])
+    with pytest.raises(ValueError, match=f"{type(probe).__name__} tells tokens apart, and this batch holds input vec"):
+        measure(series, [probe], vectors, progress=False)
