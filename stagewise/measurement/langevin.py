@@ -1,6 +1,8 @@
 """How degenerate a loss is around some parameters: its local learning coefficient, by Langevin dynamics."""
 
+import contextlib
 import dataclasses
+import importlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any, NamedTuple
@@ -31,6 +33,8 @@ class Sampler:
         burn_in: steps before them.
         chains: how many, each from the checkpoint.
         localization: g: how strongly the chain is pulled back; directions of curvature below g / (n beta) count less.
+            In a flat direction it takes some 2 n beta / (step_size g) steps until a chain stays where it is: with a
+            weaker pull, and as many steps, chains drift.
         inverse_temperature: n beta; None for n / log n.
         sequences: of the batch that are drawn anew for each step; None for all.
         seed: of noise and draws.
@@ -46,7 +50,7 @@ class Sampler:
     draws: Count = 400
     burn_in: Natural = 200
     chains: Count = 4
-    localization: NotNegative = 1.0
+    localization: NotNegative = 100.0
     inverse_temperature: Annotated[float, Range(1e-12, math.inf)] | None = None
     sequences: Count | None = None
     seed: Natural = 0
@@ -117,44 +121,69 @@ def local_learning_coefficient(
     Specialization of Attention Heads via the Refined Local Learning Coefficient, arXiv:2410.02984. The sampler is
     devinterp's.
     """
-    start = [parameter.detach().clone() for parameter in parameters]
     with torch.no_grad():
         least = float(loss(None))
     traces = []
-    for chain in range(sampler.chains):
-        try:
-            traces.append(list(_chain(loss, parameters, masks, sampler, n, chain)))
-        finally:
-            _put(parameters, start)
+    for number in range(sampler.chains):
+        with restored(parameters):
+            traces.append(list(chain(loss, parameters, masks, sampler, n, number)))
+        check_converged(traces[-1], sampler)
     excess = sampler.temperature_of(n) * (np.array(traces) - least)
-    if not np.isfinite(excess).all():
-        raise ValueError(
-            f"a chain diverged: step_size = {sampler.step_size:g} is too large for the curvature of this loss. Take a "
-            "tenth of it, and more draws"
-        )
     half = sampler.draws // 2
     drift = excess[:, half:].mean() - excess[:, :half].mean() if half else 0.0
     return Coefficient(excess.mean(1), float(drift))
 
 
-def _put(parameters: Sequence[Tensor], values: Sequence[Tensor]) -> None:
-    with torch.no_grad():
-        for parameter, value in zip(parameters, values, strict=True):
-            parameter.copy_(value)
-            parameter.grad = None
+def check_devinterp() -> None:
+    """Refuse where the sampler is missing.
 
-
-def _chain(
-    loss: Loss, parameters: Sequence[Tensor], masks: Sequence[Tensor] | None, sampler: Sampler, n: int, chain: int
-) -> Iterator[float]:
-    """Move the parameters, and yield the loss at each draw."""
+    Raises:
+        ImportError: devinterp is not installed.
+    """
     try:
-        from devinterp.optim import SGMCMC
+        importlib.import_module("devinterp.optim")
     except ImportError as reason:
         raise ImportError("there is no devinterp: `pip install 'stagewise[llc]'`") from reason
 
+
+def check_converged(losses: Sequence[float], sampler: Sampler) -> None:
+    """Refuse a chain whose loss is not finite.
+
+    Raises:
+        ValueError: the chain diverged.
+    """
+    if not np.isfinite(losses).all():
+        raise ValueError(
+            f"a chain diverged: step_size = {sampler.step_size:g} is too large for the curvature of this loss. Take a "
+            "tenth of it, and more draws"
+        )
+
+
+@contextlib.contextmanager
+def restored(parameters: Sequence[Tensor]) -> Iterator[None]:
+    """Give the parameters the values that they had back at the end, without gradients."""
+    start = [parameter.detach().clone() for parameter in parameters]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for parameter, value in zip(parameters, start, strict=True):
+                parameter.copy_(value)
+                parameter.grad = None
+
+
+def chain(
+    loss: Loss, parameters: Sequence[Tensor], masks: Sequence[Tensor] | None, sampler: Sampler, n: int, number: int
+) -> Iterator[float]:
+    """Move the parameters along a chain, and yield the loss at each draw.
+
+    The arguments are those of `local_learning_coefficient`, and the number of the chain, from which its noise is drawn.
+    """
+    check_devinterp()
+    from devinterp.optim import SGMCMC
+
     device, temperature = parameters[0].device, sampler.temperature_of(n)
-    noise, draw = (torch.Generator(on).manual_seed(sampler.seed + chain) for on in (device, torch.device("cpu")))
+    noise, draw = (torch.Generator(on).manual_seed(sampler.seed + number) for on in (device, torch.device("cpu")))
     groups: list[dict[str, Any]] = [{"params": [parameter]} for parameter in parameters]
     for group, mask in zip(groups, masks or (), strict=masks is not None):
         group["mask"] = mask

@@ -1,6 +1,7 @@
 """Learning coefficients that are known: of quadratic, degenerate and singular losses."""
 
 import math
+import sys
 from collections.abc import Callable
 
 import numpy as np
@@ -19,7 +20,8 @@ WITHIN = 0.10
 def estimate(loss: Callable[[], Tensor], *parameters: Tensor, n: int = 1000, **settings: float | int) -> Coefficient:
     for parameter in parameters:
         parameter.requires_grad_()
-    sampler = Sampler(**{"step_size": 0.1, "draws": 1500, "burn_in": 150, "chains": 3, **settings})  # type: ignore[arg-type]
+    known = {"step_size": 0.1, "draws": 1500, "burn_in": 150, "chains": 3, "localization": 1.0}
+    sampler = Sampler(**{**known, **settings})  # type: ignore[arg-type]
     return local_learning_coefficient(lambda draw: loss(), parameters, n, sampler)
 
 
@@ -85,7 +87,7 @@ def test_what_a_mask_leaves_out_stays_and_does_not_count() -> None:
         seen.append(weights.detach().clone())
         return weights.square().sum() / 2
 
-    sampler = Sampler(step_size=0.1, draws=1500, burn_in=150, chains=3)
+    sampler = Sampler(step_size=0.1, draws=1500, burn_in=150, chains=3, localization=1.0)
     found = local_learning_coefficient(loss, [weights], 1000, sampler, [mask])
     assert found.mean == pytest.approx(6 / 2, rel=WITHIN)
     moved = torch.stack(seen)
@@ -143,3 +145,28 @@ def test_one_chain_has_no_interval_and_the_temperature_is_what_is_given() -> Non
     assert Sampler(inverse_temperature=7.0).temperature_of(1000) == 7
     with pytest.raises(ValueError, match=r"Sampler\.draws: expected a whole number of at least 1, got 0"):
         Sampler(draws=0)
+
+
+def test_a_stronger_pull_brings_chains_to_rest_sooner() -> None:
+    """In flat directions: a quadratic whose curvature is a hundredth of the pull."""
+    drifts = []
+    for localization in (1.0, 100.0):
+        weights = torch.zeros(40)
+        curvature = localization / 100 / Sampler().temperature_of(1000)
+        found = estimate(
+            lambda weights=weights, curvature=curvature: curvature * weights.square().sum() / 2,  # type: ignore[misc]
+            weights,
+            step_size=0.02,
+            draws=400,
+            burn_in=200,
+            localization=localization,
+        )
+        drifts.append(found.drift / found.mean)
+    assert drifts[0] > 2 * abs(drifts[1])
+
+
+def test_without_devinterp_nothing_is_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "devinterp.optim", None)
+    weights = torch.zeros(3)
+    with pytest.raises(ImportError, match=r"pip install 'stagewise\[llc\]'"):
+        estimate(lambda: weights.square().sum(), weights)
