@@ -68,6 +68,7 @@ def llc(
         from stagewise import plot
         from stagewise.checkpoints.run_folder import COEFFICIENTS, SAMPLED, TABLE, write
         from stagewise.cli.places import opened_with_batch
+        from stagewise.detection.home import caution, home_in
         from stagewise.detection.stages import stages_of
         from stagewise.detection.unsettled import unsettled, unsettled_in_words
         from stagewise.measurement.learning_coefficient import learning_coefficients
@@ -84,12 +85,13 @@ def llc(
         table = learning_coefficients(
             series, batch, sampler, heads=heads, folder=kept, device=device, progress=not quiet
         )
+        measured = (folder / TABLE).exists()
+        print(caution(home_in(folder)) if measured else "", end="")
         for line in lines(table):
             print(line)
         if words := unsettled_in_words(unsettled(table)):
             print(words)
         print(f"{len(table)} rows: {write(folder / COEFFICIENTS, table.to_parquet)}")
-        measured = (folder / TABLE).exists()
         figure = plot.learning_coefficients(table, stages_of(folder) if measured else None)
         print(write(folder / "learning-coefficients.svg", partial(figure.savefig, format="svg")))
         if measured:

@@ -14,10 +14,16 @@ from scipy.stats import t as student
 from torch import Tensor
 
 from stagewise.fields import Count, Natural, NotNegative, Range, check_fields
+from stagewise.loss import training_loss
 from stagewise.table import LEVEL
+from stagewise.task import Batch
 
 Loss = Callable[[torch.Generator | None], Float[Tensor, ""]]
 """The mean loss of all samples (None), or of some that are drawn by the generator."""
+
+
+Predict = Callable[[Tensor, Tensor], Tensor]
+"""From tokens, and which predictions are scored, to these."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,11 +133,29 @@ def local_learning_coefficient(
     for number in range(sampler.chains):
         with restored(parameters):
             traces.append(list(chain(loss, parameters, masks, sampler, n, number)))
-        check_converged(traces[-1], sampler)
+        check_stable(sampler.temperature_of(n) * (np.array(traces[-1]) - least), counted(parameters, masks), sampler)
     excess = sampler.temperature_of(n) * (np.array(traces) - least)
     half = sampler.draws // 2
     drift = excess[:, half:].mean() - excess[:, :half].mean() if half else 0.0
     return Coefficient(excess.mean(1), float(drift))
+
+
+def loss_of(predict: Predict, batch: Batch, sequences: int) -> Loss:
+    """Return the loss of a model on a batch, or on so many of its sequences, drawn anew.
+
+    Args:
+        predict: from tokens, and which predictions are scored, to these.
+        batch: whose scored predictions count.
+        sequences: how many are drawn where a generator is given.
+    """
+
+    def loss(draw: torch.Generator | None) -> Tensor:
+        part = batch
+        if draw is not None and sequences < len(batch):
+            part = batch[torch.randperm(len(batch), generator=draw)[:sequences].to(batch.tokens.device)]
+        return training_loss(predict(part.tokens, part.scored), part.targets[part.scored])
+
+    return loss
 
 
 def check_devinterp() -> None:
@@ -146,13 +170,24 @@ def check_devinterp() -> None:
         raise ImportError("there is no devinterp: `pip install 'stagewise[llc]'`") from reason
 
 
-def check_converged(losses: Sequence[float], sampler: Sampler) -> None:
-    """Refuse a chain whose loss is not finite.
+def counted(parameters: Sequence[Tensor], masks: Sequence[Tensor] | None = None) -> int:
+    """Return how many numbers are sampled."""
+    return sum(each.numel() for each in parameters) if masks is None else sum(int(mask.sum()) for mask in masks)
+
+
+def check_stable(excess: Float[np.ndarray, " draw"], size: int, sampler: Sampler) -> None:
+    """Refuse a chain that left for ever higher losses, finite or not.
+
+    Args:
+        excess: n beta (L(w) - L(w*)) of each draw. Of a minimum its mean is at most half the number of parameters:
+            twice as much is none that a sampler could have found there.
+        size: the number of parameters that are sampled.
+        sampler: whose step size is named.
 
     Raises:
         ValueError: the chain diverged.
     """
-    if not np.isfinite(losses).all():
+    if not (np.isfinite(excess).all() and excess.mean() <= size):
         raise ValueError(
             f"a chain diverged: step_size = {sampler.step_size:g} is too large for the curvature of this loss. Take a "
             "tenth of it, and more draws"

@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
@@ -20,7 +20,6 @@ from stagewise.checkpoints.digest import short_digest
 from stagewise.checkpoints.json_files import read_json
 from stagewise.checkpoints.run_folder import measuring, write_json
 from stagewise.checkpoints.series import CheckpointSeries, State
-from stagewise.loss import training_loss
 from stagewise.measurement.forecast import in_words
 from stagewise.measurement.inputs import check_batch
 from stagewise.measurement.langevin import (
@@ -28,9 +27,11 @@ from stagewise.measurement.langevin import (
     Loss,
     Sampler,
     chain,
-    check_converged,
     check_devinterp,
+    check_stable,
+    counted,
     local_learning_coefficient,
+    loss_of,
     restored,
 )
 from stagewise.models import Model
@@ -41,12 +42,10 @@ from stagewise.table import Head, head_label
 from stagewise.task import Batch
 
 TRIED = 30
-"""Updates of the last checkpoint that are tried for the time that one takes, or as many as fit into `SECONDS`."""
+"""Updates of the first and of the last checkpoint that are tried for the time that one takes, or as many as fit into
+`SECONDS` each: most chains that diverge do it there."""
 
-SECONDS = 10.0
-
-Predict = Callable[[Tensor, Tensor], Tensor]
-"""From tokens, and which predictions are scored, to these."""
+SECONDS = 5.0
 
 MINUTE = 60.0
 """Seconds from which on a time is said in minutes."""
@@ -116,7 +115,7 @@ class Sampling:
         return self.sampler.chains * (self.sampler.burn_in + self.sampler.draws)
 
     def cost(self) -> Cost:
-        """Return what is left to do, after a few updates of the last checkpoint that say how long one takes.
+        """Return what is left to do, after a few updates of two checkpoints that say how long one takes.
 
         Raises:
             ValueError: the chain diverged.
@@ -163,8 +162,14 @@ class Sampling:
                 bar.update()
             return self._loss(draw)
 
-        try:
+        with self._named(step, part):
             return local_learning_coefficient(loss, named, self._samples, self.sampler, masks)
+
+    @contextlib.contextmanager
+    def _named(self, step: int, part: Head | None) -> Iterator[None]:
+        """Say in an error of a chain where it started."""
+        try:
+            yield
         except ValueError as reason:
             raise ValueError(f"step {step} of {self.series.name!r}, {_name(part)}: {reason}") from reason
 
@@ -177,19 +182,24 @@ class Sampling:
         return [named[name] for name in masks], [mask.to(self.device) for mask in masks.values()]
 
     def _seconds(self) -> float:
-        """Return how long an update takes: of the whole model at the last checkpoint."""
-        models.load(self._model, self.series.load(self.series.steps[-1]))
-        parameters, _ = self._of(None)
+        """Return how long an update takes: of the whole model at the first and at the last checkpoint."""
         trial = dataclasses.replace(self.sampler, burn_in=0, draws=TRIED)
-        losses, times = list[float](), [time.perf_counter()]
-        with restored(parameters):
-            for loss in chain(self._loss, parameters, None, trial, self._samples, 0):
-                losses.append(loss)
-                times.append(time.perf_counter())
-                if times[-1] - times[0] > SECONDS:
-                    break
-        check_converged(losses, self.sampler)
-        return float(np.median(np.diff(times)))
+        parameters, _ = self._of(None)
+        taken = list[float]()
+        for step in {self.series.steps[0], self.series.steps[-1]}:
+            models.load(self._model, self.series.load(step))
+            losses, times = list[float](), [time.perf_counter()]
+            with restored(parameters):
+                for loss in chain(self._loss, parameters, None, trial, self._samples, 0):
+                    losses.append(loss)
+                    times.append(time.perf_counter())
+                    if times[-1] - times[0] > SECONDS:
+                        break
+            excess = self.sampler.temperature_of(self._samples) * (np.array(losses) - losses[0])
+            with self._named(step, None):
+                check_stable(excess, counted(parameters), self.sampler)
+            taken += np.diff(times).tolist()
+        return float(np.median(taken))
 
     def _is_kept(self, step: int, part: Head | None) -> bool:
         return self._kept is not None and any(self._kept.glob(f"{_stem(step, part)}-*.json"))
@@ -216,24 +226,6 @@ class Sampling:
             return None
         code = [version("stagewise"), version("devinterp"), self.device]
         return self.folder / short_digest([self.series.name, self.series.architecture, self.batch, self.sampler, code])
-
-
-def loss_of(predict: Predict, batch: Batch, sequences: int) -> Loss:
-    """Return the loss of a model on a batch, or on so many of its sequences, drawn anew.
-
-    Args:
-        predict: from tokens, and which predictions are scored, to these.
-        batch: whose scored predictions count.
-        sequences: how many are drawn where a generator is given.
-    """
-
-    def loss(draw: torch.Generator | None) -> Tensor:
-        part = batch
-        if draw is not None and sequences < len(batch):
-            part = batch[torch.randperm(len(batch), generator=draw)[:sequences].to(batch.tokens.device)]
-        return training_loss(predict(part.tokens, part.scored), part.targets[part.scored])
-
-    return loss
 
 
 def _read(path: Path) -> Coefficient:

@@ -11,9 +11,8 @@ from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.series import CheckpointSeries, State, open_series
 from stagewise.init import GaussianInit
-from stagewise.measurement.langevin import Sampler, local_learning_coefficient
+from stagewise.measurement.langevin import Sampler, local_learning_coefficient, loss_of
 from stagewise.measurement.learning_coefficient import learning_coefficients
-from stagewise.measurement.sampling import loss_of
 from stagewise.table import declared, select
 from stagewise.task import Batch
 from stagewise.tasks import MarkovChain

@@ -11,9 +11,9 @@ from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.series import CheckpointSeries, State
 from stagewise.init import GaussianInit
-from stagewise.measurement.langevin import Coefficient, Loss, Sampler, local_learning_coefficient
+from stagewise.measurement.langevin import Coefficient, Loss, Sampler, local_learning_coefficient, loss_of
 from stagewise.measurement.learning_coefficient import learning_coefficients
-from stagewise.measurement.sampling import Cost, Sampling, loss_of
+from stagewise.measurement.sampling import Cost, Sampling
 from stagewise.models import Model
 from stagewise.tasks import MarkovChain
 
@@ -110,7 +110,9 @@ def test_the_trial_leaves_the_weights_and_refuses_a_step_too_large() -> None:
     assert torch.equal(models.weights(how._model)["embed.W_E"], STATES[2]["embed.W_E"])
     steep = [{**state, "unembed.W_U": 1e18 * state["unembed.W_U"]} for state in STATES]
     run = dataclasses.replace(RUN, load=lambda step: steep[step])
-    with pytest.raises(ValueError, match=r"a chain diverged: step_size = 1e\+10 is too large"):
+    with pytest.raises(
+        ValueError, match=r"step 0 of 'run', the whole model: a chain diverged: step_size = 1e\+10 is too large"
+    ):
         Sampling(run, BATCH, dataclasses.replace(SHORT, step_size=1e10)).cost()
 
 
