@@ -39,6 +39,17 @@ def test_heads_have_a_panel_of_their_own_those_that_moved_most() -> None:
     assert named == {f"L0H{head}" for head in range(2, HEADS + 2)}
 
 
+def test_far_below_zero_the_axis_ends() -> None:
+    rows = table(0)
+    first = (rows["step"] == 0) & (rows["quantity"] == "whole_model")
+    rows.loc[first, ["value", "lo", "hi"]] = [-90.0, -95.0, -85.0]
+    (ax,) = plot.learning_coefficients(rows).axes
+    assert ax.get_ylim() == pytest.approx((-0.5 * 21, 1.1 * 21))
+    rows.loc[rows["quantity"] == "whole_model", ["value", "lo", "hi"]] = [-90.0, -95.0, -85.0]
+    (ax,) = plot.learning_coefficients(rows).axes
+    assert ax.get_ylim()[0] < -95
+
+
 def test_a_table_without_coefficients_is_refused() -> None:
     with pytest.raises(ValueError, match="LearningCoefficient"):
         plot.learning_coefficients(table(0).assign(probe="Loss"))
