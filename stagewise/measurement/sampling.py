@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import inspect
 import itertools
 import time
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from stagewise.checkpoints.digest import short_digest
 from stagewise.checkpoints.json_files import read_json
 from stagewise.checkpoints.run_folder import measuring, write_json
 from stagewise.checkpoints.series import CheckpointSeries, State
+from stagewise.measurement import langevin
 from stagewise.measurement.forecast import in_words
 from stagewise.measurement.inputs import check_batch
 from stagewise.measurement.langevin import (
@@ -224,7 +226,7 @@ class Sampling:
         """The folder of this sampling, named by the hash of everything that determines it but the weights."""
         if self.folder is None:
             return None
-        code = [version("stagewise"), version("devinterp"), self.device]
+        code = [version("stagewise"), version("devinterp"), inspect.getsource(langevin), self.device]
         return self.folder / short_digest([self.series.name, self.series.architecture, self.batch, self.sampler, code])
 
 

@@ -137,3 +137,12 @@ def test_some_sequences_are_drawn_by_the_generator() -> None:
         loss(draw)
     assert [len(each) for each in seen] == [16, 5, 5]
     assert not torch.equal(seen[1], seen[2])
+
+
+def test_what_another_version_of_the_sampler_gave_is_not_taken(
+    tmp_path: Path, sampled: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learning_coefficients(RUN[:1], BATCH, SHORT, folder=tmp_path, progress=False)
+    monkeypatch.setattr("stagewise.measurement.sampling.inspect.getsource", lambda module: "another version")
+    learning_coefficients(RUN[:1], BATCH, SHORT, folder=tmp_path, progress=False)
+    assert len(sampled) == 2
