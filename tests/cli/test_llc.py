@@ -3,6 +3,7 @@
 import shutil
 import sys
 from pathlib import Path
+from typing import get_type_hints
 
 import pandas as pd
 import pytest
@@ -11,7 +12,8 @@ from typer.testing import CliRunner
 from stagewise.analysis import measure_run
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.cli.app import app
-from stagewise.cli.llc import spread
+from stagewise.cli.llc import llc, spread
+from stagewise.measurement.langevin import DEFAULT
 from stagewise.probes import Loss
 from stagewise.recipe import Recipe
 from stagewise.table import declared
@@ -119,3 +121,9 @@ def test_checkpoints_are_spread_evenly_with_both_ends(small_run: CheckpointSerie
     assert spread(small_run, 2).steps == (0, 6)
     assert spread(small_run, 3).steps in ((0, 2, 6), (0, 4, 6))
     assert spread(small_run, 9).steps == small_run.steps
+
+
+@pytest.mark.parametrize("name", ["step_size", "localization", "draws", "burn_in", "chains"])
+def test_the_defaults_in_the_help_are_the_samplers(name: str) -> None:
+    (option,) = get_type_hints(llc, include_extras=True)[name].__metadata__
+    assert option.help.endswith(f"; {getattr(DEFAULT, name):g} if not given")
