@@ -135,12 +135,12 @@ class ScoredPredictions:
                 losses.append(squared_error(block, targets))
                 divergences.append(squared_error(expected, block))
             else:
-                total = block.logsumexp(-1)
-                losses.append(total - block.gather(-1, targets[:, None])[:, 0])
-                cross = torch.linalg.vecdot(expected, block)
+                found = block.log_softmax(-1)
+                losses.append(-found.gather(-1, targets[:, None])[:, 0])
+                cross = torch.linalg.vecdot(expected, found)
                 if bool(cross.isnan().any()):  # 0 * -inf: a token that both exclude has no part in the sum
-                    cross = torch.linalg.vecdot(expected, block.masked_fill(expected == 0, 0.0))
-                divergences.append(self.negative_entropy[rows] + total - cross)
+                    cross = torch.linalg.vecdot(expected, found.masked_fill(expected == 0, 0.0))
+                divergences.append(self.negative_entropy[rows] - cross)
         return self._mean(torch.cat(losses)), self._mean(torch.cat(divergences))
 
     def loss(self, logits: Float[Tensor, "scored token"]) -> Float[Tensor, " batch"]:

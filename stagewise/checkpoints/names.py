@@ -2,24 +2,29 @@
 
 import re
 from collections.abc import Callable
+from decimal import Decimal
 from operator import index
 from typing import Any, NamedTuple
 
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
 
+STEP = r"step[-_]?(?P<step>\d+)(?P<scale>[kKmM]?)"
+BRANCH, TOKENS = r"(?:(?P<branch>.+?)[-_])?", r"(?P<tokens>\d+(?:\.\d+)?)"
+
 PATTERNS: tuple[tuple[str, str], ...] = (
-    (r"(?:(?P<branch>.+?)[-_])?step[-_]?(?P<step>\d+)(?P<kilo>[kK]?)", "step1000, stage1-step-40000, seed_0-step_20k"),
+    (rf"{BRANCH}{STEP}", "step1000, stage1-step-40000, seed_0-step_20k"),
     (
-        r"(?:(?P<branch>.+?)[-_])?step[-_]?(?P<step>\d+)(?P<kilo>[kK]?)[-_]tokens?[-_]?(?P<tokens>\d+)(?P<unit>[KMBT]?)",
-        "stage1-step101000-tokens424B, step-480k-token-1007B",
+        rf"{BRANCH}{STEP}[-_]tokens?[-_]?{TOKENS}(?P<unit>[KMBTkmbt]?)",
+        "stage1-step101000-tokens424B, step-480k-token-1007B, step-1195k-token-2.5T",
     ),
+    (rf"{BRANCH}{STEP}[-_]{TOKENS}(?P<unit>[BTbt])", "TinyLlama-1.1B-intermediate-step-240k-503b"),
     (
-        r"(?:(?P<branch>.+?)[-_])?(?:checkpoint|ckpt|iter)[-_]?(?P<step>\d+)(?P<kilo>[kK]?)",
-        "checkpoint-1000, checkpoint_0050000",
+        rf"{BRANCH}(?:checkpoint|ckpt|iter)[-_]?(?P<step>\d+)(?P<scale>[kKmM]?)",
+        "checkpoint-1000, checkpoint_0050000, ckpt_1M",
     ),
     (r"(?:.+-)?epoch=\d+-step=(?P<step>\d+)(?:-v\d+)?", "epoch=3-step=400, as Lightning writes"),
 )
-"""Regular expression and examples. Each has `step`; `branch`, `kilo`, `tokens` and `unit` where it needs them."""
+"""Regular expression and examples. Each has `step`; `branch`, `scale`, `tokens` and `unit` where it needs them."""
 
 LARGEST = 2**63 - 1
 """The largest step that a table can hold; a larger number in a name is no step."""
@@ -66,8 +71,8 @@ def parse(name: str) -> Coordinates | None:
 
     >>> parse("stage1-step101000-tokens424B")
     Coordinates(step=101000, tokens=424000000000, branch='stage1')
-    >>> parse("step-480k-token-1007B").step
-    480000
+    >>> parse("TinyLlama-1.1B-intermediate-step-1195k-token-2.5T")
+    Coordinates(step=1195000, tokens=2500000000000, branch='TinyLlama-1.1B-intermediate')
     >>> parse("main") is None and parse("checkpoint-100000000000000000000") is None
     True
     """
@@ -75,8 +80,8 @@ def parse(name: str) -> Coordinates | None:
         if match := re.fullmatch(pattern, name):
             groups = match.groupdict()
             tokens = groups.get("tokens")
-            seen = None if tokens is None else int(tokens) * UNITS[groups.get("unit") or ""]
-            step = int(groups["step"]) * (1000 if groups.get("kilo") else 1)
+            seen = None if tokens is None else int(Decimal(tokens) * UNITS[(groups.get("unit") or "").upper()])
+            step = int(groups["step"]) * UNITS[(groups.get("scale") or "").upper()]
             return Coordinates(step, seen, groups.get("branch") or "") if max(step, seen or 0) <= LARGEST else None
     return None
 

@@ -236,7 +236,10 @@ def table_file(folder: Path) -> TableFile:
     """
     file = TableFile(folder / TABLE)
     if not file.path.exists():
-        raise FileNotFoundError(f"{file.path} is not there: measure the run first, with `stagewise measure {folder}`")
+        fix = f"measure the run first, with `stagewise measure {folder}`"
+        if any(folder.glob("*/settings.json")):
+            fix = "rows lie there for `measure` to resume from; `analyse(..., folder=...)` writes what a report reads"
+        raise FileNotFoundError(f"{file.path} is not there: {fix}")
     with parquet_faults(file.path, f"measure it anew, with `stagewise measure {folder}`"):
         names = file.names
     if "reference" in names and "nested" not in names:

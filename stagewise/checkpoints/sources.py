@@ -13,7 +13,7 @@ from stagewise.checkpoints.architectures import CONFIG, architecture_from, asked
 from stagewise.checkpoints.digest import digest, file_digest
 from stagewise.checkpoints.json_files import read_json
 from stagewise.checkpoints.names import Coordinates, Parse, coordinates, parse, parse_file, whole
-from stagewise.checkpoints.weight_files import ENDINGS, Contents, State, files_of, read
+from stagewise.checkpoints.weight_files import ENDINGS, Contents, State, config_in, files_of, read
 
 TRAINER = "trainer_state.json"
 TOKENS = "num_input_tokens_seen"
@@ -33,6 +33,7 @@ class Entry:
         record: reads what the trainer wrote beside the weights, None if it wrote nothing.
         read: reads the weights with the step that is saved in their file, where the source can.
         commit: says which commit of a repository it is, where it lies in one: the name of a revision may move.
+        within: reads the config that is saved in the file of the weights, which takes as long as the weights.
     """
 
     label: str
@@ -43,6 +44,7 @@ class Entry:
     record: Callable[[], Mapping[str, Any] | None] = dataclasses.field(repr=False, default=lambda: None)
     read: Callable[[], Contents] | None = dataclasses.field(repr=False, default=None)
     commit: Callable[[], str] = dataclasses.field(repr=False, default=lambda: "")
+    within: Callable[[], Mapping[str, Any] | None] = dataclasses.field(repr=False, default=lambda: None)
 
     def contents(self) -> Contents:
         """Read the weights, and the step that is saved with them if there is one."""
@@ -152,6 +154,7 @@ def of_file(path: Path, at: Coordinates) -> Entry:
         digest=lambda: file_digest([path]),
         config=lambda: _beside(path.parent / CONFIG),
         read=lambda: read([path]),
+        within=lambda: config_in(path),
     )
 
 
@@ -180,7 +183,7 @@ def _hash(load: Callable[[], State]) -> str:
 
 
 def architecture_of(source: Source, given: Any) -> Architecture:
-    """Return the architecture of a source's models: the given one, the source's own, or that of the first config.
+    """Return the architecture of a source's models: the given one, the source's own, or that of the first checkpoint.
 
     Raises:
         ValueError: none of these exists, or what is given is no architecture.
@@ -189,7 +192,7 @@ def architecture_of(source: Source, given: Any) -> Architecture:
         return architecture_from(given)
     if source.architecture is not None:
         return source.architecture
-    config = source.entries[0].config() if source.entries else None
+    config = source.entries[0].config() or source.entries[0].within() if source.entries else None
     if config is None:
         raise ValueError(asked_for(source.name))
     return architecture_from(config)

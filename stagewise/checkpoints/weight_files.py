@@ -16,6 +16,7 @@ from torch import Tensor
 
 from stagewise.checkpoints import checksums
 from stagewise.checkpoints.json_files import read_json
+from stagewise.checkpoints.nanogpt import as_gpt2, config_of, is_nanogpt
 from stagewise.checkpoints.pickles import NotOnlyWeightsError, refusal, spoilt_record
 from stagewise.models import CONSTANTS
 
@@ -141,7 +142,17 @@ def _read_one(path: Path) -> Contents:
         if kind := _unusable(weight):
             raise ValueError(f"{path} holds {name} {kind}: convert it to float32. Or leave its step out")
     steps = [whole[key] for key in STEPS if key in whole and type(whole[key]) is int]
-    return Contents(_unwrapped(loaded, LIGHTNING in whole), steps[0] if steps else None)
+    weights = _unwrapped(loaded, LIGHTNING in whole)
+    return Contents(as_gpt2(weights) if is_nanogpt(weights) else weights, steps[0] if steps else None)
+
+
+def config_in(path: Path) -> dict[str, Any] | None:
+    """Read the config that a training script saved in the file of the weights itself, None where it saved none.
+
+    Raises:
+        ValueError: the file is damaged, or its config is of a model that is not known.
+    """
+    return None if path.suffix == ".safetensors" else config_of(load_file(path), path)
 
 
 def _unusable(weight: Tensor) -> str:

@@ -41,6 +41,11 @@ class Heads:
         """Before any key is hidden."""
         return capped(self.q @ self.k.mT * self.scale, self.cap)
 
+    @cached_property
+    def values(self) -> Float[Tensor, "batch head key d_head"]:
+        """Laid out as products read them, once for all passes."""
+        return self.v.contiguous()
+
 
 def project(weights: LeanWeights, number: int, x: Float[Tensor, "batch pos model"], queries: Queries | None) -> Heads:
     """Return what a layer attends with, queries at the given positions alone (None for all)."""
@@ -72,7 +77,7 @@ def attend(
             z = F.scaled_dot_product_attention(q, k, v, attn_mask=seen, scale=heads.scale)
         else:
             scores = heads.scores if layer.held is None else evenly(heads.scores, _held(layer.held, length, queries))
-            z = scores.masked_fill(~seen, -math.inf).softmax(-1) @ v
+            z = scores.masked_fill(~seen, -math.inf).softmax(-1) @ heads.values
     return rearrange(z, "batch head query d_head -> batch query head d_head")
 
 
@@ -95,10 +100,10 @@ def _projected(weights: LeanWeights, layer: Layer, x: Tensor, queries: Queries |
 
 def _seen(
     length: int, queries: Queries | None, context: int | None, device: torch.device
-) -> Bool[Tensor, "query key"] | Bool[Tensor, "batch 1 query key"]:
+) -> Bool[Tensor, "query key"] | Bool[Tensor, "#batch 1 query key"]:
     """Return the keys that each query attends to."""
     key = torch.arange(length, device=device)
-    query = key[:, None] if queries is None else queries.index[:, None, :, None]
+    query = key[:, None] if queries is None else queries.distinct[:, None, :, None]
     seen = key <= query
     return seen if context is None else seen & (key > query - context)
 

@@ -1,6 +1,7 @@
 """The positions whose predictions count, as queries of the last layer: nothing else of it need be computed."""
 
 import dataclasses
+from functools import cached_property
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -27,6 +28,12 @@ class Queries:
         index = scored.to(torch.int8).argsort(dim=1, descending=True, stable=True)[:, :most]
         real = torch.arange(most, device=scored.device) < counts[:, None]
         return cls(torch.where(real, index, 0), None if bool(real.all()) else real)
+
+    @cached_property
+    def distinct(self) -> Int[Tensor, "#batch query"]:
+        """Their index, of one sequence where all have the same."""
+        first = self.index[:1]
+        return first if bool((self.index == first).all()) else self.index
 
     def take(self, x: Float[Tensor, "#batch pos *axes"]) -> Float[Tensor, "batch query *axes"]:
         """Return the values at these positions; one sequence's values stand for all."""

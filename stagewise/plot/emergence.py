@@ -8,14 +8,19 @@ from matplotlib.figure import Figure
 from stagewise.detection.order import QUANTITIES, Kind, Rise, curves, moved_curves, rise_of
 from stagewise.plot.colours import OKABE_ITO, marker
 from stagewise.plot.quantities import quantity_of
-from stagewise.plot.step_axis import curve, label_ends, new_axes
+from stagewise.plot.step_axis import curve, label_ends, new_axes, set_step_axis
 
 DRAWN = 40
 """Curves of a panel, of more those that moved most; the others are in the table."""
 
+NAMED = 12
+"""Names beside a panel, of more curves that rose those that moved most."""
+
 
 def emergence(table: pd.DataFrame) -> Figure:
     """Draw loss, accuracy with attention, and weights, one above the other on one step axis.
+
+    It is linear where checkpoints are evenly spaced, as in the source, and logarithmic where they are not.
 
     Raises:
         ValueError: the table has no `Accuracy` or no `AttentionTo` rows.
@@ -35,17 +40,18 @@ def emergence(table: pd.DataFrame) -> Figure:
         panels[-1].set(ylabel=_axis(table, "weights"))
     for ax in panels:
         _shade(ax, rise_of(table))
-        ax.set(xlim=(0, int(table["step"].max())), xlabel="optimiser step" if ax is panels[-1] else "")
-        ax.spines[["top", "right"]].set_visible(False)
+        _set_steps(ax, table)
         label_ends(ax)
+    for ax in panels[:-1]:
+        ax.set_xlabel("")
     return figure
 
 
 def rise(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
-    """Draw accuracy, and attention along each relation by head, over training; on a linear step axis.
+    """Draw accuracy, and attention along each relation by head, over training.
 
-    Of many curves those that moved most are drawn. Only curves that rose are named, at the line's end: call
-    `label_ends` once the axis has its final width.
+    The step axis is that of `emergence`. Of many curves those that moved most are drawn. Of those that rose
+    `NAMED` are named, at their ends: call `label_ends` once the axis has its final width.
 
     Raises:
         ValueError: the table has no `Accuracy` or no `AttentionTo` rows.
@@ -58,9 +64,19 @@ def rise(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
     ax = new_axes(ax)
     _several(ax, attention, {name for _, name, _ in moved_curves(table)})
     curve(ax, accuracy["accuracy"], "accuracy", "#000000")
-    ax.set(xlabel="optimiser step", ylabel="attention, accuracy", ylim=(0, 1), xlim=(0, int(table["step"].max())))
-    ax.spines[["top", "right"]].set_visible(False)
+    ax.set(ylabel="attention, accuracy", ylim=(0, 1))
+    _set_steps(ax, table)
     return ax
+
+
+def _set_steps(ax: Axes, table: pd.DataFrame) -> None:
+    steps = np.unique(table["step"])
+    gaps = np.diff(steps)[:-1]  # a run's last checkpoint may come sooner
+    if len(gaps) and gaps.max() > 2 * gaps.min():
+        set_step_axis(ax, steps)
+        return
+    ax.set(xlabel="optimiser step", xlim=(0, int(steps[-1])))
+    ax.spines[["top", "right"]].set_visible(False)
 
 
 def _axis(table: pd.DataFrame, kind: Kind) -> str:
@@ -69,11 +85,11 @@ def _axis(table: pd.DataFrame, kind: Kind) -> str:
 
 def _several(ax: Axes, lines: dict[str, pd.DataFrame], named: set[str]) -> None:
     moved = {name: float(np.ptp(rows["value"])) for name, rows in lines.items()}
-    most = set(sorted(moved, key=lambda name: -moved[name])[:DRAWN])
+    most = sorted(moved, key=lambda name: -moved[name])[:DRAWN]
+    labelled = [name for name in most if name in named][:NAMED]
     for i, (name, rows) in enumerate(lines.items()):
-        if name not in most:
-            continue
-        curve(ax, rows, name if name in named else f"_{name}", OKABE_ITO[i % len(OKABE_ITO)], marker(i))
+        if name in most:
+            curve(ax, rows, name if name in labelled else f"_{name}", OKABE_ITO[i % len(OKABE_ITO)], marker(i))
 
 
 def _shade(ax: Axes, rose: Rise | None) -> None:

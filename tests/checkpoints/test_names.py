@@ -19,6 +19,10 @@ NAMES = {
     "seed_0-step_20k": Coordinates(20_000, None, "seed_0"),
     "iter_500": Coordinates(500),
     "ckpt-7": Coordinates(7),
+    "ckpt_1M": Coordinates(10**6),
+    "TinyLlama-1.1B-intermediate-step-240k-503b": Coordinates(240_000, 503 * 10**9, "TinyLlama-1.1B-intermediate"),
+    "step-715k-1.5T": Coordinates(715_000, 1500 * 10**9),
+    "step-1195k-token-2.5T": Coordinates(1_195_000, 2500 * 10**9),
 }
 
 
@@ -27,7 +31,9 @@ def test_a_known_pattern_is_read(name: str) -> None:
     assert parse(name) == NAMES[name]
 
 
-@pytest.mark.parametrize("name", ["main", "v1.0", "step", "footstep", "step10-final", "fp16", "refs/pr/1", ""])
+@pytest.mark.parametrize(
+    "name", ["main", "v1.0", "step", "footstep", "step10-final", "step10-3", "fp16", "refs/pr/1", ""]
+)
 def test_other_names_are_no_checkpoints(name: str) -> None:
     assert parse(name) is None
 

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from stagewise.plot.emergence import emergence, rise
+from stagewise.plot.emergence import NAMED, emergence, rise
 
 
 def test_loss_accuracy_and_attention_share_their_steps_on_one_page(emerging: pd.DataFrame) -> None:
@@ -13,9 +13,27 @@ def test_loss_accuracy_and_attention_share_their_steps_on_one_page(emerging: pd.
     assert len(emergence(emerging[emerging["probe"] != "Loss"]).axes) == 1
 
 
+def test_the_step_axis_is_logarithmic_where_checkpoints_are_not_evenly_spaced(emerging: pd.DataFrame) -> None:
+    crowded = emerging.assign(step=emerging["step"] ** 2)
+    assert [ax.get_xscale() for ax in emergence(emerging).axes] == ["linear", "linear"]
+    assert [ax.get_xscale() for ax in emergence(crowded).axes] == ["symlog", "symlog"]
+    assert [ax.get_xlabel() for ax in emergence(crowded).axes] == ["", "optimiser step (log scale; linear near 0)"]
+    assert rise(crowded).get_xscale() == "symlog"
+
+
 def test_only_what_emerged_is_named_in_the_drawing(emerging: pd.DataFrame) -> None:
     labels = [str(line.get_label()) for line in rise(emerging).get_lines()]
     assert [label for label in labels if not label.startswith("_")] == ["L0H0, value to key", "accuracy"]
+
+
+def test_of_many_heads_that_rose_those_that_rose_most_are_named(emerging: pd.DataFrame) -> None:
+    rows = emerging[emerging["probe"] == "AttentionTo"]
+    heads = [rows.assign(head=head, value=rows["value"] * (1 - 0.01 * head)) for head in range(2 * NAMED)]
+    others = emerging[emerging["probe"] != "AttentionTo"]
+    labels = [str(line.get_label()) for line in rise(pd.concat([others, *heads])).get_lines()]
+    named = [label for label in labels if not label.startswith("_")]
+    assert named == [*(f"L0H{head}, value to key" for head in range(NAMED)), "accuracy"]
+    assert len(labels) > len(named)
 
 
 def test_a_drawing_without_its_probes_says_what_to_measure(emerging: pd.DataFrame) -> None:

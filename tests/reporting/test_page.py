@@ -187,6 +187,13 @@ def test_a_folder_without_a_table_says_what_to_run(tmp_path: Path) -> None:
         report(tmp_path)
 
 
+def test_a_folder_that_a_measurement_resumes_from_says_what_reports_it(tmp_path: Path) -> None:
+    (tmp_path / "3348e212d1aed678").mkdir()
+    (tmp_path / "3348e212d1aed678" / "settings.json").write_text("{}")
+    with pytest.raises(FileNotFoundError, match=r"`analyse\(\.\.\., folder=\.\.\.\)` writes what a report reads"):
+        report(tmp_path)
+
+
 def test_relations_are_outlined_where_the_task_is_known(page: str, tmp_path: Path, table: pd.DataFrame) -> None:
     folder = save(tmp_path / "run", table[table["probe"] == "MeanPattern"])
     assert "Outlined: where each relation lies" in page

@@ -5,7 +5,7 @@ import html
 from stagewise import plot
 from stagewise.detection import head_words
 from stagewise.detection.order import QUANTITIES, events, rise_of
-from stagewise.plot.emergence import DRAWN
+from stagewise.plot.emergence import DRAWN, NAMED
 from stagewise.reporting.figure import Plot
 from stagewise.reporting.measured import Measured
 from stagewise.reporting.prose import html_table
@@ -16,7 +16,7 @@ CAPTION = (
     "relation; where it was measured, the cosine of what each head's weights write with a feature. Look for a plateau, "
     "for the attention that rises with the accuracy, and for weights that moved long before. Shaded: the accuracy's "
     "rise from a tenth to nine tenths. Ribbons: 95&nbsp;% intervals over the probe batch. "
-    f"Of more than {DRAWN} curves those that moved most are drawn; all are in the table."
+    f"Of more than {DRAWN} curves those that moved most are drawn, at most {NAMED} of them named; all are in the table."
 )
 
 
