@@ -39,13 +39,14 @@ SMALL = {
     "run": ["--steps", "4", "--heads", "2", "--layers", "1", "--set", "plan.batch_size=8", "--set", "plan.save=[2]"],
     "train": ["--steps", "4"],
     "intervene": ["--from", "2"],
+    "llc": ["--checkpoints", "2", "--burn-in", "1", "--draws", "2", "--chains", "2"],
 }
 """Command -> options that make it small; those of the page stay."""
 
 PUBLIC = "EleutherAI/pythia-70m"
 """The repository of the hub that pages name."""
 
-WITH_BARS = {"run", "train", "report", "measure"}
+WITH_BARS = {"run", "train", "report", "measure", "llc"}
 NOT_RUN = {"pre-commit": "it writes into the repository", "pip": "it needs the network"}
 """Program that a page calls -> why no test runs it."""
 

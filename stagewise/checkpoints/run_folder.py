@@ -40,6 +40,10 @@ INTERVENTIONS = "tables/interventions.parquet"
 COMPARISONS = "tables/comparisons.parquet"
 """Checkpoints held against each other."""
 
+COEFFICIENTS = "tables/learning-coefficients.parquet"
+SAMPLED = "tables/sampled"
+"""Local learning coefficients of checkpoints: the table, and each one, from which an interrupted sampling resumes."""
+
 BATCH = "tables/batch.json"
 """What a report needs to know of the probe batch: where relations lie, which queries are scored, which references."""
 

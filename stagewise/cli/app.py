@@ -10,6 +10,7 @@ from stagewise.cli.audit import audit
 from stagewise.cli.densify import densify
 from stagewise.cli.findings import compare, lineage, stages
 from stagewise.cli.intervene import intervene
+from stagewise.cli.llc import llc
 from stagewise.cli.names import run_folder_named
 from stagewise.cli.options import (
     Config,
@@ -54,7 +55,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(run_app, name="run")
-for command in (audit, stages, lineage, compare, trajectory, densify, intervene, sweep):
+for command in (audit, stages, lineage, compare, trajectory, llc, densify, intervene, sweep):
     app.command()(command)
 
 

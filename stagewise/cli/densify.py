@@ -46,13 +46,13 @@ def densify(
     with reported_errors():
         one_thread()
         from stagewise.analysis import measure_run
-        from stagewise.cli.recipes import recipe_in
+        from stagewise.cli.recipes import recipe_of_run
         from stagewise.detection.stages import stages_of
         from stagewise.experiments import densifying
         from stagewise.processes import cores
         from stagewise.reporting.page import report
 
-        recipe = recipe_in(folder, tasks=own_task or ())
+        recipe = recipe_of_run(folder, own_task or (), "densify replays")
         if between:
             windows = [densifying.window_of(folder, between)]
         else:
@@ -64,7 +64,11 @@ def densify(
         steps = densifying.steps_within(windows, densifying.last_step(folder), budget, every)
         for window in windows:
             print(window)
-        print(densifying.cost(folder, steps))
+        cost = densifying.cost(folder, steps)
+        if not cost.checkpoints:
+            print("all these steps are saved already: nothing to do, or give --between or a smaller --every")
+            return
+        print(cost)
         if dry:
             return
         how: Any = {"device": device, "dtype": dtype}

@@ -42,16 +42,16 @@ def intervene(
     with reported_errors():
         one_thread()
         from stagewise.checkpoints.run_folder import TABLE
-        from stagewise.cli.recipes import recipe_in
+        from stagewise.cli.recipes import recipe_of_run
         from stagewise.experiments import intervening
         from stagewise.processes import cores
         from stagewise.reporting.page import report
 
         chosen = {"out": hold_out, "weights": freeze, "pattern": keep_pattern, "uniform": uniform, "relation": attend}
-        recipe = recipe_in(folder, tasks=own_task or ())
+        recipe = recipe_of_run(folder, own_task or (), "intervene goes on with")
         clamps = clamps_of({kind: heads or () for kind, heads in chosen.items()}, start)
         runs, updates = intervening.updates(folder, clamps, recipe, controls=controls)
-        print(f"{runs} runs are trained from step {start} on, {updates} updates in all")
+        print(f"{runs} {'run is' if runs == 1 else 'runs are'} trained from step {start} on, {updates} updates in all")
         if dry:
             return
         how: Any = {"controls": controls, "progress": not quiet, "device": device, "dtype": dtype}

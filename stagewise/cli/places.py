@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stagewise.cli.names import only_task
 from stagewise.cli.options import one_thread
@@ -11,7 +11,7 @@ from stagewise.cli.recipes import recipe_in
 if TYPE_CHECKING:
     from stagewise.checkpoints.series import CheckpointSeries
     from stagewise.reporting.seeds import SeedReport
-    from stagewise.task import AbstractTask
+    from stagewise.task import AbstractTask, Batch
 
 
 def report_on_seeds(
@@ -101,3 +101,41 @@ def opened_source(
 
     series = open_series(source, architecture=architecture)
     return series, own_task(series, *data) or only_task(own)
+
+
+class Opened(NamedTuple):
+    """The checkpoints of a source, the probe batch that they are measured on, and the folder of their tables."""
+
+    series: "CheckpointSeries"
+    batch: "Batch"
+    folder: Path
+
+
+def opened_with_batch(
+    source: str, out: Path | None, architecture: str | None, own: list[str] | None, data: tuple[Any, ...]
+) -> Opened:
+    """Open a source on the probe batch that `measure` measures it on: a run on that of its own task.
+
+    Args:
+        source: a run folder, or what `open_series` opens.
+        out: the folder of the tables of another source than a run; None takes one in `runs/`.
+        architecture: what the models are, where no config lies beside them.
+        own: a task of one's own, as module:Class.
+        data: tokens, relations, text and tokenizer, as `tasks.tokens.own_task` takes them.
+
+    Raises:
+        ValueError: the folder holds the measurements of another source.
+    """
+    from stagewise.analysis import folder_of, run_batch, series_batch
+    from stagewise.checkpoints.run_folder import RUN, claim_for
+    from stagewise.checkpoints.series import open_series
+
+    tokens, _, text, _ = data
+    if not (text or tokens) and (folder := Path(source)).joinpath(RUN).exists():
+        recipe = recipe_in(folder, tasks=own or ())
+        series = open_series(folder, classes=[type(recipe.architecture.init)])
+        return Opened(series, run_batch(recipe, folder), folder)
+    series, task = opened_source(source, architecture, own, data)
+    batch, folder = series_batch(series, task), out or folder_of(series)
+    claim_for(folder, series.source.identity if series.source else series.name)
+    return Opened(series, batch, folder)

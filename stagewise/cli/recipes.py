@@ -61,6 +61,28 @@ def recipe_of(task: str, choice: Choice) -> "Recipe":
     return changed(recipe, {**_of_training(choice), **values}, [*task_classes(), cls])
 
 
+def recipe_of_run(folder: Path, tasks: Sequence[str], verb: str) -> "Recipe":
+    """Return the recipe of a run folder, for a command that trains.
+
+    Args:
+        folder: the run folder.
+        tasks: classes from elsewhere that run.json names, as module:Class.
+        verb: what the command does, as in "densify replays".
+
+    Raises:
+        FileNotFoundError: the folder holds no run of this library.
+        ValueError: as `recipe_in`.
+    """
+    from stagewise.checkpoints.run_folder import RUN
+
+    if folder.is_dir() and not (folder / RUN).exists():
+        raise FileNotFoundError(
+            f"{folder} is not a run folder: there is no {RUN} in it, and {verb} a training by the recipe there. Of "
+            "checkpoints trained elsewhere `stagewise report`, `trajectory` and `llc` say what they show"
+        )
+    return recipe_in(folder, tasks=tasks)
+
+
 def recipe_in(folder: Path, choice: Choice = AS_IT_IS, tasks: Sequence[str] = ()) -> "Recipe":
     """Return the recipe of a run folder, or of a record alone, changed by the options.
 

@@ -1,7 +1,6 @@
 """`stagewise trajectory`: the checkpoints of a run held against each other: a table, two figures, the report."""
 
 from functools import partial
-from pathlib import Path
 
 from stagewise.cli.options import (
     Device,
@@ -35,24 +34,16 @@ def trajectory(
     with reported_errors():
         one_thread()
         from stagewise import plot
-        from stagewise.analysis import folder_of, run_batch, series_batch
-        from stagewise.checkpoints.run_folder import COMPARISONS, RUN, TABLE, write
-        from stagewise.checkpoints.series import open_series
-        from stagewise.cli.places import opened_source
-        from stagewise.cli.recipes import recipe_in
+        from stagewise.checkpoints.run_folder import COMPARISONS, TABLE, write
+        from stagewise.cli.places import opened_with_batch
         from stagewise.measurement.comparing import compare_checkpoints
         from stagewise.measurement.trajectory import trajectory
         from stagewise.processes import cores
         from stagewise.reporting.page import report
         from stagewise.table import declare, declared, tidy
 
-        if not (text or tokens) and (folder := Path(source)).joinpath(RUN).exists():
-            recipe = recipe_in(folder, tasks=own_task or ())
-            series = open_series(folder, classes=[type(recipe.architecture.init)])
-            batch = run_batch(recipe, folder)
-        else:
-            series, task = opened_source(source, architecture, own_task, (tokens, relation or (), text, tokenizer))
-            batch, folder = series_batch(series, task), out or folder_of(series)
+        data = (tokens, relation or (), text, tokenizer)
+        series, batch, folder = opened_with_batch(source, out, architecture, own_task, data)
         compared = compare_checkpoints(series, batch, device=device, progress=not quiet)
         way = trajectory(series, batch, device=device, progress=not quiet)
         table = tidy([compared, way])

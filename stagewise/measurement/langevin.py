@@ -1,6 +1,8 @@
 """How degenerate a loss is around some parameters: its local learning coefficient, by Langevin dynamics."""
 
+import contextlib
 import dataclasses
+import importlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any, NamedTuple
@@ -12,10 +14,16 @@ from scipy.stats import t as student
 from torch import Tensor
 
 from stagewise.fields import Count, Natural, NotNegative, Range, check_fields
+from stagewise.loss import training_loss
 from stagewise.table import LEVEL
+from stagewise.task import Batch
 
 Loss = Callable[[torch.Generator | None], Float[Tensor, ""]]
 """The mean loss of all samples (None), or of some that are drawn by the generator."""
+
+
+Predict = Callable[[Tensor, Tensor], Tensor]
+"""From tokens, and which predictions are scored, to these."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +39,8 @@ class Sampler:
         burn_in: steps before them.
         chains: how many, each from the checkpoint.
         localization: g: how strongly the chain is pulled back; directions of curvature below g / (n beta) count less.
+            In a flat direction it takes some 2 n beta / (step_size g) steps until a chain stays where it is: with a
+            weaker pull, and as many steps, chains drift.
         inverse_temperature: n beta; None for n / log n.
         sequences: of the batch that are drawn anew for each step; None for all.
         seed: of noise and draws.
@@ -46,7 +56,7 @@ class Sampler:
     draws: Count = 400
     burn_in: Natural = 200
     chains: Count = 4
-    localization: NotNegative = 1.0
+    localization: NotNegative = 100.0
     inverse_temperature: Annotated[float, Range(1e-12, math.inf)] | None = None
     sequences: Count | None = None
     seed: Natural = 0
@@ -117,44 +127,98 @@ def local_learning_coefficient(
     Specialization of Attention Heads via the Refined Local Learning Coefficient, arXiv:2410.02984. The sampler is
     devinterp's.
     """
-    start = [parameter.detach().clone() for parameter in parameters]
     with torch.no_grad():
         least = float(loss(None))
     traces = []
-    for chain in range(sampler.chains):
-        try:
-            traces.append(list(_chain(loss, parameters, masks, sampler, n, chain)))
-        finally:
-            _put(parameters, start)
+    for number in range(sampler.chains):
+        with restored(parameters):
+            traces.append(list(chain(loss, parameters, masks, sampler, n, number)))
+        check_stable(sampler.temperature_of(n) * (np.array(traces[-1]) - least), counted(parameters, masks), sampler)
     excess = sampler.temperature_of(n) * (np.array(traces) - least)
-    if not np.isfinite(excess).all():
-        raise ValueError(
-            f"a chain diverged: step_size = {sampler.step_size:g} is too large for the curvature of this loss. Take a "
-            "tenth of it, and more draws"
-        )
     half = sampler.draws // 2
     drift = excess[:, half:].mean() - excess[:, :half].mean() if half else 0.0
     return Coefficient(excess.mean(1), float(drift))
 
 
-def _put(parameters: Sequence[Tensor], values: Sequence[Tensor]) -> None:
-    with torch.no_grad():
-        for parameter, value in zip(parameters, values, strict=True):
-            parameter.copy_(value)
-            parameter.grad = None
+def loss_of(predict: Predict, batch: Batch, sequences: int) -> Loss:
+    """Return the loss of a model on a batch, or on so many of its sequences, drawn anew.
+
+    Args:
+        predict: from tokens, and which predictions are scored, to these.
+        batch: whose scored predictions count.
+        sequences: how many are drawn where a generator is given.
+    """
+
+    def loss(draw: torch.Generator | None) -> Tensor:
+        part = batch
+        if draw is not None and sequences < len(batch):
+            part = batch[torch.randperm(len(batch), generator=draw)[:sequences].to(batch.tokens.device)]
+        return training_loss(predict(part.tokens, part.scored), part.targets[part.scored])
+
+    return loss
 
 
-def _chain(
-    loss: Loss, parameters: Sequence[Tensor], masks: Sequence[Tensor] | None, sampler: Sampler, n: int, chain: int
-) -> Iterator[float]:
-    """Move the parameters, and yield the loss at each draw."""
+def check_devinterp() -> None:
+    """Refuse where the sampler is missing.
+
+    Raises:
+        ImportError: devinterp is not installed.
+    """
     try:
-        from devinterp.optim import SGMCMC
+        importlib.import_module("devinterp.optim")
     except ImportError as reason:
         raise ImportError("there is no devinterp: `pip install 'stagewise[llc]'`") from reason
 
+
+def counted(parameters: Sequence[Tensor], masks: Sequence[Tensor] | None = None) -> int:
+    """Return how many numbers are sampled."""
+    return sum(each.numel() for each in parameters) if masks is None else sum(int(mask.sum()) for mask in masks)
+
+
+def check_stable(excess: Float[np.ndarray, " draw"], size: int, sampler: Sampler) -> None:
+    """Refuse a chain that left for ever higher losses, finite or not.
+
+    Args:
+        excess: n beta (L(w) - L(w*)) of each draw. Of a minimum its mean is at most half the number of parameters:
+            twice as much is none that a sampler could have found there.
+        size: the number of parameters that are sampled.
+        sampler: whose step size is named.
+
+    Raises:
+        ValueError: the chain diverged.
+    """
+    if not (np.isfinite(excess).all() and excess.mean() <= size):
+        raise ValueError(
+            f"a chain diverged: step_size = {sampler.step_size:g} is too large for the curvature of this loss. Take a "
+            "tenth of it, and more draws"
+        )
+
+
+@contextlib.contextmanager
+def restored(parameters: Sequence[Tensor]) -> Iterator[None]:
+    """Give the parameters the values that they had back at the end, without gradients."""
+    start = [parameter.detach().clone() for parameter in parameters]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for parameter, value in zip(parameters, start, strict=True):
+                parameter.copy_(value)
+                parameter.grad = None
+
+
+def chain(
+    loss: Loss, parameters: Sequence[Tensor], masks: Sequence[Tensor] | None, sampler: Sampler, n: int, number: int
+) -> Iterator[float]:
+    """Move the parameters along a chain, and yield the loss at each draw.
+
+    The arguments are those of `local_learning_coefficient`, and the number of the chain, from which its noise is drawn.
+    """
+    check_devinterp()
+    from devinterp.optim import SGMCMC
+
     device, temperature = parameters[0].device, sampler.temperature_of(n)
-    noise, draw = (torch.Generator(on).manual_seed(sampler.seed + chain) for on in (device, torch.device("cpu")))
+    noise, draw = (torch.Generator(on).manual_seed(sampler.seed + number) for on in (device, torch.device("cpu")))
     groups: list[dict[str, Any]] = [{"params": [parameter]} for parameter in parameters]
     for group, mask in zip(groups, masks or (), strict=masks is not None):
         group["mask"] = mask

@@ -2,21 +2,17 @@
 
 import math
 from collections.abc import Mapping
+from pathlib import Path
 
 import pandas as pd
-import torch
-from torch import Tensor
 from tqdm.auto import tqdm
 
-from stagewise import models
 from stagewise.checkpoints.series import CheckpointSeries
-from stagewise.loss import training_loss
-from stagewise.measurement.inputs import check_batch, unmeasured
-from stagewise.measurement.langevin import DEFAULT, Coefficient, Loss, Sampler, local_learning_coefficient
+from stagewise.measurement.inputs import unmeasured
+from stagewise.measurement.langevin import DEFAULT, Coefficient, Sampler
 from stagewise.measurement.printed_table import Table
 from stagewise.measurement.rows import checkpoint_labels, tidy_columns
-from stagewise.models import Model
-from stagewise.models.restrictions import of_head, trained
+from stagewise.measurement.sampling import Sampling
 from stagewise.table import Columns, Quantity, declare
 from stagewise.task import Batch
 
@@ -26,6 +22,7 @@ QUANTITIES = {
         "whole_model": Quantity(LABEL),
         "of_head": Quantity(f"{LABEL} of the head's weights"),
         "drift": Quantity(f"change of the {LABEL} within the chains"),
+        "drift_of_head": Quantity(f"change of the {LABEL} of the head's weights within the chains"),
     },
 }
 """What `learning_coefficients` measures, by the name that stands in the column `probe`."""
@@ -37,6 +34,7 @@ def learning_coefficients(
     sampler: Sampler = DEFAULT,
     *,
     heads: bool = False,
+    folder: str | Path | None = None,
     device: str = "cpu",
     progress: bool = True,
 ) -> pd.DataFrame:
@@ -44,7 +42,7 @@ def learning_coefficients(
 
     `whole_model`, and with `heads` also `of_head` by layer and head: of the loss on the batch's scored predictions, the
     samples, when all trained weights are sampled, or one head's with all others as they are. Intervals are over chains.
-    `drift` says how far the chains of the whole model still move: see `Coefficient`. A checkpoint takes chains *
+    `drift` and `drift_of_head` say how far the chains still move: see `Coefficient`. A checkpoint takes chains *
     (burn_in + draws) steps of training, and as many for each head: choose checkpoints, as by `series[::8]`. Compare
     what was sampled alike: the height depends on the sampler and on the batch.
 
@@ -53,8 +51,10 @@ def learning_coefficients(
         batch: the fixed probe batch; more of it stands better for the loss in general.
         sampler: how weights are sampled.
         heads: whether to sample each head by itself too.
+        folder: where to keep each coefficient, from which an interrupted sampling resumes; those of another batch or
+            sampler are not reused.
         device: where to run the model.
-        progress: show a bar.
+        progress: show a bar of the updates.
 
     Raises:
         ImportError: devinterp is not installed.
@@ -62,28 +62,21 @@ def learning_coefficients(
 
     Source: `local_learning_coefficient`.
     """
-    check_batch(batch, series.architecture, (), f"the series {series.name}")
-    model, batch = models.build(series.architecture, device=device), batch.to(device)
-    n, architecture = int(batch.scored.sum()), series.architecture
-    loss, blocks = _loss_of(model, batch, sampler), list[Columns]()
-    chosen = [(i, j) for i in range(architecture.n_layers) for j in range(architecture.n_heads)] if heads else []
-    for layer, head in chosen[:1]:
-        of_head(model, layer, head)  # raises where heads are not told apart, before anything is sampled
-    for step, state in tqdm(series, disable=not progress, desc=f"{series.name}: sampled", unit="checkpoint"):
-        if unmeasured(state, f"step {step} of {series.name!r}") is not None:
-            continue
-        models.load(model, state)
-        named = trained(model)
-        labels = {**checkpoint_labels(series, step), "probe": "LearningCoefficient"}
-        whole = local_learning_coefficient(loss, list(named.values()), n, sampler)
-        blocks += [
-            {**labels, "quantity": "whole_model", **_row(whole)},
-            {**labels, "quantity": "drift", "value": [whole.drift]},
-        ]
-        for layer, head in chosen:
-            masks = {name: mask for name, mask in of_head(model, layer, head).items() if name in named}
-            one = local_learning_coefficient(loss, [named[name] for name in masks], n, sampler, list(masks.values()))
-            blocks.append({**labels, "quantity": "of_head", "layer": layer, "head": head, **_row(one)})
+    sampling = Sampling(series, batch, sampler, heads, None if folder is None else Path(folder), device)
+    blocks = list[Columns]()
+    total, words = len(series) * len(sampling.parts) * sampling.updates, f"{series.name}: sampled"
+    with sampling.held(), tqdm(total=total, disable=not progress, desc=words, unit="update") as bar:
+        for step, state in series:
+            if unmeasured(state, f"step {step} of {series.name!r}") is not None:
+                continue
+            labels = {**checkpoint_labels(series, step), "probe": "LearningCoefficient"}
+            for part, found in sampling.coefficients(step, state, bar):
+                of = {"layer": part[0], "head": part[1]} if part else {}
+                names = ("of_head", "drift_of_head") if part else ("whole_model", "drift")
+                blocks.append({**labels, **of, "quantity": names[0], **_row(found)})
+                blocks.append({**labels, **of, "quantity": names[1], "value": [found.drift]})
+    if not blocks:
+        raise ValueError(f"all checkpoints of {series.name!r} hold nan or infinity: there is nothing to sample")
     table = Table(tidy_columns(blocks))
     declare(table, QUANTITIES)
     return table
@@ -92,15 +85,3 @@ def learning_coefficients(
 def _row(found: Coefficient) -> Mapping[str, list[float]]:
     lo, hi = found.interval or (math.nan, math.nan)
     return {"value": [found.mean], "lo": [lo], "hi": [hi], "n": [len(found.chains)]}
-
-
-def _loss_of(model: Model, batch: Batch, sampler: Sampler) -> Loss:
-    """Return the loss of a model on a batch, or on some of its sequences."""
-
-    def loss(draw: torch.Generator | None) -> Tensor:
-        part = batch
-        if draw is not None and sampler.sequences is not None and sampler.sequences < len(batch):
-            part = batch[torch.randperm(len(batch), generator=draw)[: sampler.sequences].to(batch.tokens.device)]
-        return training_loss(model(part.tokens)[part.scored], part.targets[part.scored])
-
-    return loss

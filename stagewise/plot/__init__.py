@@ -9,6 +9,7 @@ from stagewise.plot.compared import compared as compared
 from stagewise.plot.curves import loss_curve as loss_curve
 from stagewise.plot.curves import scalars as scalars
 from stagewise.plot.curves import training_loss as training_loss
+from stagewise.plot.degeneracy import learning_coefficients as learning_coefficients
 from stagewise.plot.early_warning import early_warning as early_warning
 from stagewise.plot.emergence import emergence as emergence
 from stagewise.plot.emergence import rise as rise

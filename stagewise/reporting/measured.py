@@ -17,6 +17,7 @@ from stagewise.checkpoints.json_files import read_json
 from stagewise.checkpoints.parquet_files import read_parquet
 from stagewise.checkpoints.run_folder import (
     BATCH,
+    COEFFICIENTS,
     COMPARISONS,
     EXAMPLE,
     INTERVENTIONS,
@@ -61,6 +62,7 @@ class Measured(NamedTuple):
         lineage: None where the table has no patterns of heads.
         interventions: delays of transitions where heads were held, of runs that go on from this one's checkpoints.
         comparisons: of checkpoints with each other, which are no measurements of one.
+        coefficients: local learning coefficients of the checkpoints.
         example: what `example.write_example` wrote of one sequence.
     """
 
@@ -76,6 +78,7 @@ class Measured(NamedTuple):
     lineage: Lineage | None = None
     interventions: pd.DataFrame | None = None
     comparisons: pd.DataFrame | None = None
+    coefficients: pd.DataFrame | None = None
     example: Mapping[str, Any] | None = None
 
     def only(
@@ -160,6 +163,7 @@ def read_measured(
         lineage=lineage_of(folder) if begun is None else begun.result(),
         interventions=_rows_if_any(folder / INTERVENTIONS, "delete it, and run `stagewise intervene` again"),
         comparisons=_rows_if_any(folder / COMPARISONS, "delete it, and run `stagewise trajectory` again"),
+        coefficients=_rows_if_any(folder / COEFFICIENTS, "delete it, and run `stagewise llc` again"),
         example=read_json(example, f"delete {example} to report without it") if example.exists() else None,
     )
 

@@ -67,3 +67,16 @@ def test_a_run_without_boundaries_has_nothing_to_densify(run: Path) -> None:
 def test_what_would_densify_nothing_is_refused(wrong: list[str], message: str, run: Path) -> None:
     result = CliRunner().invoke(app, ["densify", str(run), *wrong])
     assert (result.exit_code, message in " ".join(result.output.split())) == (2, True)
+
+
+def test_steps_that_are_saved_already_are_nothing_to_do(run: Path) -> None:
+    before = (run / "tables" / "measurements.parquet").stat().st_mtime_ns
+    status, printed = call(str(run), "--between", "2", "5", "--every", "2")
+    assert (status, "all these steps are saved already: nothing to do" in " ".join(printed.split())) == (0, True)
+    assert (run / "tables" / "measurements.parquet").stat().st_mtime_ns == before
+
+
+def test_checkpoints_trained_elsewhere_have_no_recipe_to_replay(checkpoints: Path) -> None:
+    status, printed = call(str(checkpoints), "--between", "0", "2")
+    assert status == 2
+    assert "and densify replays a training by the recipe there. Of checkpoints" in " ".join(printed.split())

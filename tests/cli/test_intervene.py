@@ -57,3 +57,9 @@ def test_heads_are_named_and_what_is_no_head_is_refused(small_folder: Path) -> N
 def test_a_clamp_after_the_end_is_refused_before_its_cost(small_folder: Path) -> None:
     status, printed = call(str(small_folder), "--hold-out", "L0H1", "--from", "60", "--dry-run")
     assert (status, "a clamp starts before step 6, the last one" in printed) == (2, True)
+
+
+def test_checkpoints_trained_elsewhere_have_no_recipe_to_go_on_with(checkpoints: Path) -> None:
+    result = CliRunner().invoke(app, ["intervene", str(checkpoints), "--hold-out", "L0H1", "--from", "0"])
+    assert result.exit_code == 2
+    assert "and intervene goes on with a training by the recipe there" in " ".join(result.output.split())

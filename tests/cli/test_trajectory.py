@@ -37,3 +37,11 @@ def test_a_folder_without_checkpoints_is_refused(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["trajectory", str(tmp_path)])
     assert result.exit_code != 0
     assert "checkpoint" in result.output
+
+
+def test_the_folder_of_another_source_is_refused(checkpoints: Path, small_folder: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(small_folder, tmp_path / "run"))
+    result = CliRunner().invoke(app, ["trajectory", str(checkpoints), "--out", str(folder), "--quiet"])
+    assert result.exit_code == 2
+    assert "holds measurements of the run in it" in " ".join(result.output.split())
+    assert not (folder / "tables" / "comparisons.parquet").exists()

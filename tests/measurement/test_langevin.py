@@ -138,6 +138,13 @@ def test_a_step_too_large_is_refused() -> None:
         estimate(lambda: weights.square().sum() / 2, weights, step_size=5.0)
 
 
+def test_a_chain_that_leaves_with_finite_losses_is_refused_too() -> None:
+    """Of eight steps beyond the stable size: the loss is large by then, and finite."""
+    weights = torch.zeros(3)
+    with pytest.raises(ValueError, match="a chain diverged: step_size = 9 is too large"):
+        estimate(lambda: weights.square().sum() / 2, weights, step_size=9.0, draws=4, burn_in=4)
+
+
 def test_one_chain_has_no_interval_and_the_temperature_is_what_is_given() -> None:
     weights = torch.zeros(3)
     assert estimate(lambda: weights.square().sum(), weights, chains=1, draws=3).interval is None

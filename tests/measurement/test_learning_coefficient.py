@@ -11,7 +11,7 @@ from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.series import CheckpointSeries, State, open_series
 from stagewise.init import GaussianInit
-from stagewise.measurement.langevin import Sampler, local_learning_coefficient
+from stagewise.measurement.langevin import Sampler, local_learning_coefficient, loss_of
 from stagewise.measurement.learning_coefficient import learning_coefficients
 from stagewise.table import declared, select
 from stagewise.task import Batch
@@ -65,8 +65,9 @@ def test_of_the_output_bias_of_a_model_it_is_half_of_the_logits_that_count() -> 
     with torch.no_grad():
         named["unembed.W_U"].zero_()
         named["unembed.b_U"].zero_()
-    sampler = Sampler(step_size=0.8, draws=2000, burn_in=150, chains=2)
-    found = local_learning_coefficient(_loss_of(model, batch, sampler), [named["unembed.b_U"]], 10**5, sampler)
+    sampler = Sampler(step_size=0.8, draws=2000, burn_in=150, chains=2, localization=1.0)
+    loss = loss_of(lambda tokens, scored: model(tokens)[scored], batch, len(batch))
+    found = local_learning_coefficient(loss, [named["unembed.b_U"]], 10**5, sampler)
     assert found.mean == pytest.approx((4 - 1) / 2, rel=0.1)
 
 
@@ -104,3 +105,19 @@ def test_checkpoints_that_hold_nan_are_left_out() -> None:
     with pytest.warns(UserWarning, match="step 0 of 'run' holds nan"):
         table = learning_coefficients(series(broken, state), BATCH, SHORT, progress=False)
     assert set(table["step"]) == {1}
+
+
+def test_where_all_hold_nan_nothing_is_sampled() -> None:
+    state = models.weights(models.build(MADE))
+    broken = {**state, "unembed.W_U": state["unembed.W_U"] * float("nan")}
+    with (
+        pytest.warns(UserWarning, match="holds nan"),
+        pytest.raises(ValueError, match="all checkpoints of 'run' hold nan or infinity: there is nothing to sample"),
+    ):
+        learning_coefficients(series(broken), BATCH, SHORT, progress=False)
+
+
+def test_the_chains_of_heads_have_their_drift_too() -> None:
+    run = series(models.weights(models.build(MADE)))
+    table = learning_coefficients(run, BATCH, SHORT, heads=True, progress=False)
+    assert len(select(table, "LearningCoefficient", "drift_of_head")) == 2

@@ -9,6 +9,7 @@ from stagewise.reporting.sections import (
     compared,
     context,
     copying,
+    degeneracy,
     emergence,
     entropy,
     evidence,
@@ -53,6 +54,7 @@ SECTIONS: tuple[Section, ...] = (
     weights.SECTION,
     head_scores.SECTION,
     compared.SECTION,
+    degeneracy.SECTION,
 )
 """What is shown of the table."""
 

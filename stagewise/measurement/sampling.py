@@ -1,0 +1,243 @@
+"""The sampling around the checkpoints of a series: what it costs, and each coefficient kept when it is there."""
+
+import contextlib
+import dataclasses
+import inspect
+import itertools
+import time
+from collections.abc import Iterator
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from tqdm.auto import tqdm
+
+from stagewise import models
+from stagewise.checkpoints.digest import short_digest
+from stagewise.checkpoints.json_files import read_json
+from stagewise.checkpoints.run_folder import measuring, write_json
+from stagewise.checkpoints.series import CheckpointSeries, State
+from stagewise.measurement import langevin
+from stagewise.measurement.forecast import in_words
+from stagewise.measurement.inputs import check_batch
+from stagewise.measurement.langevin import (
+    Coefficient,
+    Loss,
+    Sampler,
+    chain,
+    check_devinterp,
+    check_stable,
+    counted,
+    local_learning_coefficient,
+    loss_of,
+    restored,
+)
+from stagewise.models import Model
+from stagewise.models.devices import check_device
+from stagewise.models.fused import training_pass
+from stagewise.models.restrictions import of_head, trained
+from stagewise.table import Head, head_label
+from stagewise.task import Batch
+
+TRIED = 30
+"""Updates of the first and of the last checkpoint that are tried for the time that one takes, or as many as fit into
+`SECONDS` each: most chains that diverge do it there."""
+
+SECONDS = 5.0
+
+MINUTE = 60.0
+"""Seconds from which on a time is said in minutes."""
+
+
+class Cost(NamedTuple):
+    """What a sampling takes: checkpoints, coefficients that are not there yet, updates, and seconds of an update."""
+
+    checkpoints: int
+    coefficients: int
+    updates: int
+    seconds: float
+
+    def __str__(self) -> str:
+        if not self.coefficients:
+            return "all coefficients are there already"
+        left = self.updates * self.seconds
+        time_left = "less than a minute" if left < MINUTE else f"about {in_words(left)}"
+        return (
+            f"{self.coefficients} coefficients of {self.checkpoints} checkpoints are sampled in {self.updates} "
+            f"updates: {time_left}"
+        )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Sampling:
+    """What is sampled of each checkpoint of a series, and where it is kept.
+
+    Args:
+        series: the checkpoints.
+        batch: the fixed probe batch.
+        sampler: how weights are sampled.
+        heads: whether each head is sampled by itself too.
+        folder: where each coefficient goes; None keeps none.
+        device: where to run the model.
+
+    Raises:
+        ImportError: devinterp is not installed.
+        ValueError: the models cannot read the batch, there is no such device, or heads of a bridge around a Hugging
+            Face model.
+    """
+
+    series: CheckpointSeries
+    batch: Batch
+    sampler: Sampler
+    heads: bool = False
+    folder: Path | None = None
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        check_devinterp()
+        check_device(self.device)
+        check_batch(self.batch, self.series.architecture, (), f"the series {self.series.name}")
+        for layer, head in filter(None, self.parts[1:2]):
+            of_head(self._model, layer, head)  # raises where heads are not told apart, before anything is sampled
+
+    @property
+    def parts(self) -> list[Head | None]:
+        """The whole model, None, and where heads are sampled each layer and head."""
+        made = self.series.architecture
+        heads = itertools.product(range(made.n_layers), range(made.n_heads)) if self.heads else ()
+        return [None, *heads]
+
+    @property
+    def updates(self) -> int:
+        """Updates of a coefficient."""
+        return self.sampler.chains * (self.sampler.burn_in + self.sampler.draws)
+
+    def cost(self) -> Cost:
+        """Return what is left to do, after a few updates of two checkpoints that say how long one takes.
+
+        Raises:
+            ValueError: the chain diverged.
+        """
+        missing = [step for step in self.series.steps for part in self.parts if not self._is_kept(step, part)]
+        seconds = self._seconds() if missing else 0.0
+        return Cost(len(set(missing)), len(missing), len(missing) * self.updates, seconds)
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the folder of what is kept, rid of what is damaged: that is sampled again."""
+        with contextlib.nullcontext() if self._kept is None else measuring(self._kept):
+            yield
+
+    def coefficients(self, step: int, state: State, bar: "tqdm[Any]") -> Iterator[tuple[Head | None, Coefficient]]:
+        """Yield the coefficient of each part of a checkpoint, from the folder where it is there already.
+
+        Args:
+            step: of the checkpoint.
+            state: its weights.
+            bar: of the updates.
+
+        Raises:
+            ValueError: a chain diverged.
+        """
+        models.load(self._model, state)
+        digest = "" if self._kept is None else short_digest(state)
+        for part in self.parts:
+            path = None if self._kept is None else self._kept / f"{_stem(step, part)}-{digest}.json"
+            if path is not None and path.exists():
+                bar.update(self.updates)
+                yield part, _read(path)
+                continue
+            found = self._sampled(step, part, bar)
+            if path is not None:
+                write_json(path, {"chains": found.chains.tolist(), "drift": found.drift})
+            yield part, found
+
+    def _sampled(self, step: int, part: Head | None, bar: "tqdm[Any]") -> Coefficient:
+        named, masks = self._of(part)
+
+        def loss(draw: torch.Generator | None) -> Tensor:
+            if torch.is_grad_enabled():  # and not the checkpoint's own loss, which comes first
+                bar.update()
+            return self._loss(draw)
+
+        with self._named(step, part):
+            return local_learning_coefficient(loss, named, self._samples, self.sampler, masks)
+
+    @contextlib.contextmanager
+    def _named(self, step: int, part: Head | None) -> Iterator[None]:
+        """Say in an error of a chain where it started."""
+        try:
+            yield
+        except ValueError as reason:
+            raise ValueError(f"step {step} of {self.series.name!r}, {_name(part)}: {reason}") from reason
+
+    def _of(self, part: Head | None) -> tuple[list[Tensor], list[Tensor] | None]:
+        """Return the parameters of a part that training changes, and masks of its numbers in them."""
+        named = trained(self._model)
+        if part is None:
+            return list(named.values()), None
+        masks = {name: mask for name, mask in of_head(self._model, *part).items() if name in named}
+        return [named[name] for name in masks], [mask.to(self.device) for mask in masks.values()]
+
+    def _seconds(self) -> float:
+        """Return how long an update takes: of the whole model at the first and at the last checkpoint."""
+        trial = dataclasses.replace(self.sampler, burn_in=0, draws=TRIED)
+        parameters, _ = self._of(None)
+        taken = list[float]()
+        for step in {self.series.steps[0], self.series.steps[-1]}:
+            models.load(self._model, self.series.load(step))
+            losses, times = list[float](), [time.perf_counter()]
+            with restored(parameters):
+                for loss in chain(self._loss, parameters, None, trial, self._samples, 0):
+                    losses.append(loss)
+                    times.append(time.perf_counter())
+                    if times[-1] - times[0] > SECONDS:
+                        break
+            excess = self.sampler.temperature_of(self._samples) * (np.array(losses) - losses[0])
+            with self._named(step, None):
+                check_stable(excess, counted(parameters), self.sampler)
+            taken += np.diff(times).tolist()
+        return float(np.median(taken))
+
+    def _is_kept(self, step: int, part: Head | None) -> bool:
+        return self._kept is not None and any(self._kept.glob(f"{_stem(step, part)}-*.json"))
+
+    @cached_property
+    def _samples(self) -> int:
+        return int(self.batch.scored.sum())
+
+    @cached_property
+    def _model(self) -> Model:
+        return models.build(self.series.architecture, device=self.device)
+
+    @cached_property
+    def _loss(self) -> Loss:
+        batch = self.batch.to(self.device)
+        size = min(self.sampler.sequences or len(batch), len(batch))
+        few = batch[:8]  # on which the fused pass of training is tried
+        return loss_of(training_pass(self._model, few.tokens, few.scored, size).predict, batch, size)
+
+    @cached_property
+    def _kept(self) -> Path | None:
+        """The folder of this sampling, named by the hash of everything that determines it but the weights."""
+        if self.folder is None:
+            return None
+        code = [version("stagewise"), version("devinterp"), inspect.getsource(langevin), self.device]
+        return self.folder / short_digest([self.series.name, self.series.architecture, self.batch, self.sampler, code])
+
+
+def _read(path: Path) -> Coefficient:
+    found = read_json(path, "delete it, and the same call samples it again")
+    return Coefficient(np.array(found["chains"]), found["drift"])
+
+
+def _stem(step: int, part: Head | None) -> str:
+    return f"step-{step:08d}-{'whole' if part is None else head_label(*part)}"
+
+
+def _name(part: Head | None) -> str:
+    return "the whole model" if part is None else head_label(*part)
