@@ -8,22 +8,15 @@ import pytest
 import torch
 
 from stagewise import models
-from stagewise.architecture import Architecture
 from stagewise.checkpoints.series import CheckpointSeries, State
-from stagewise.init import GaussianInit
 from stagewise.measurement.langevin import Coefficient, Loss, Sampler, local_learning_coefficient, loss_of
 from stagewise.measurement.learning_coefficient import learning_coefficients
 from stagewise.measurement.sampling import Cost, Sampling
 from stagewise.models import Model
-from stagewise.tasks import MarkovChain
+from tests.fixtures.sampled import BATCH, MADE, SHORT, TASK
 
 pytest.importorskip("devinterp")
 
-TASK = MarkovChain(d_vocab=4, spans=(1, 1), length=6)
-BATCH = TASK.probe_batch(16, seed=0)
-SIZES = {"n_layers": 1, "n_heads": 2, "d_model": 8, "d_head": 4, "n_ctx": TASK.n_ctx, "d_vocab": 4}
-MADE = Architecture({**SIZES, "attn_only": True, "normalization_type": None}, GaussianInit(0.5))
-SHORT = Sampler(draws=4, burn_in=2, chains=2, step_size=0.01)
 STATES = [models.weights(models.build(MADE, seed=seed)) for seed in range(3)]
 RUN = CheckpointSeries("run", MADE, (0, 1, 2), lambda step: STATES[step])
 
