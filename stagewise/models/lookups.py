@@ -75,8 +75,9 @@ def attended_by_tables(
     of_positions = scores[vocabulary + first :] + F.pad(causal_mask(queries, keys, x), (vocabulary, 0))[:, None]
     by_symbol = _embedding(tokens[:, first:], scores[:vocabulary]) + of_positions
     n_heads = by_symbol.shape[2]
-    at_tokens = by_symbol[..., :vocabulary].gather(-1, tokens[:, None, None].expand(-1, queries, n_heads, -1))
-    scores = at_tokens + by_symbol[..., vocabulary:]
+    # Two slices would each have a gradient of the whole, filled with zeros, and their sum.
+    of_tokens, of_places = by_symbol.split([vocabulary, keys], -1)
+    scores = of_tokens.gather(-1, tokens[:, None, None].expand(-1, queries, n_heads, -1)) + of_places
     if held is not None:
         scores = evenly(scores, of_last(held, queries, keys).transpose(0, 1))
     pattern = scores.softmax(-1)
