@@ -76,7 +76,7 @@ def attended_by_tables(
     by_symbol = _embedding(tokens[:, first:], scores[:vocabulary]) + of_positions
     n_heads = by_symbol.shape[2]
     # Two slices would each have a gradient of the whole, filled with zeros, and their sum.
-    of_tokens, of_places = by_symbol.split([vocabulary, keys], -1)
+    of_tokens, of_places = by_symbol.split_with_sizes([vocabulary, keys], -1)
     scores = of_tokens.gather(-1, tokens[:, None, None].expand(-1, queries, n_heads, -1)) + of_places
     if held is not None:
         scores = evenly(scores, of_last(held, queries, keys).transpose(0, 1))
