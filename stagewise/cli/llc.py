@@ -44,10 +44,7 @@ def llc(
     own_task: OwnTask = None,
     checkpoints: Annotated[int, typer.Option(help="how many, spread evenly over those that there are")] = 24,
     heads: Annotated[bool, typer.Option("--heads", help="of each head's weights by themselves, too")] = False,
-    step_size: Annotated[
-        float | None,
-        typer.Option(help="length of a step; 0.02 if not given"),
-    ] = None,
+    step_size: Annotated[float | None, typer.Option(help="length of a step; 0.02 if not given")] = None,
     localization: Annotated[float | None, typer.Option(help="pull back to the checkpoint; 100 if not given")] = None,
     draws: Annotated[int | None, typer.Option(help="steps of a chain that are averaged; 400 if not given")] = None,
     burn_in: Annotated[int | None, typer.Option(help="steps of a chain before them; 200 if not given")] = None,

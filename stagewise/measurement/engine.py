@@ -100,9 +100,7 @@ def measure(
         return table
 
 
-def _check(
-    several: Sequence[CheckpointSeries], probes: Sequence[AbstractProbe], batch: Batch, by_hooks: bool = False
-) -> None:
+def _check(several: Sequence[CheckpointSeries], probes: Sequence[AbstractProbe], batch: Batch, by_hooks: bool) -> None:
     """Refuse what no table could tell apart, and what the models cannot read."""
     if not probes:
         raise ValueError("there is nothing to measure: give at least one probe")

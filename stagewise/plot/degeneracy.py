@@ -16,7 +16,6 @@ PROBE = "LearningCoefficient"
 HEADS = 12
 """Heads that are drawn: those whose coefficient moved most."""
 
-
 BELOW = 0.5
 """Of the largest coefficient: an axis goes no farther below 0, where a coefficient is of no minimum."""
 
