@@ -46,7 +46,15 @@ def config_of(saved: Any, path: Path) -> dict[str, Any] | None:
             "the model is with `architecture`"
         )
     sizes = {name: arguments[of] for of, name in SIZES.items()}
-    return {"model_type": "gpt2", "activation_function": "gelu", "architectures": ["GPT2LMHeadModel"], **sizes}
+    kind = {"model_type": "gpt2", "activation_function": "gelu", "architectures": ["GPT2LMHeadModel"]}
+    return {**kind, "tie_word_embeddings": _tied(saved.get("model")), **sizes}
+
+
+def _tied(weights: Any) -> bool:
+    """Whether the unembedding is the embedding, as in nanoGPT's own model; names may begin with a prefix."""
+    named = weights.items() if isinstance(weights, Mapping) else ()
+    ends = [each for name, each in named if str(name).endswith(("transformer.wte.weight", "lm_head.weight"))]
+    return all(torch.equal(ends[0], other) for other in ends[1:])
 
 
 def as_gpt2(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:

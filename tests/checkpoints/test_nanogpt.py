@@ -84,6 +84,16 @@ def test_a_series_needs_no_config_and_predicts_what_nanogpt_does(tmp_path: Path,
         torch.testing.assert_close(predicted, computed(state).log_softmax(-1), atol=1e-5, rtol=1e-5)
 
 
+def test_an_unembedding_of_its_own_is_read(tmp_path: Path) -> None:
+    state = {**weights(0, bias=False), "lm_head.weight": weights(1, bias=False)["lm_head.weight"]}
+    save(tmp_path / "ckpt_0.pt", state, 0, prefix="_orig_mod.")
+    series = open_series(tmp_path)
+    model = models.build(series.architecture)
+    models.load(model, series.weights(0))
+    predicted, _ = models.clean_pass(model, TOKENS, hooks=())
+    torch.testing.assert_close(predicted, computed(state).log_softmax(-1), atol=1e-5, rtol=1e-5)
+
+
 def test_a_variant_of_nanogpt_is_refused_by_the_name_of_what_it_adds(tmp_path: Path) -> None:
     save(tmp_path / "ckpt_0.pt", weights(0, bias=False), 0, use_rmsnorm=True)
     with pytest.raises(ValueError, match=r"ckpt_0.pt: its model_args name use_rmsnorm, which nanoGPT's model does not"):
