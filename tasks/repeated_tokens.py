@@ -142,19 +142,15 @@ class RepeatedTokens(AbstractTask):
     def references(self, batch: Batch) -> dict[str, Float[Tensor, "batch pos token"]]:
         """Return (nats) the uniform distribution, that over the sequence's tokens, and the copy, where scored.
 
-        Elsewhere they hold the uniform distribution.
+        Elsewhere the copy holds the uniform distribution. The first two hold one row for all positions of a sequence.
         """
         n, width = batch.tokens.shape
         uniform = torch.tensor(-math.log(self.d_vocab)).expand(n, width, self.d_vocab)
         of_sequence = torch.full((n, self.d_vocab), -torch.inf)
         of_sequence.scatter_(1, batch.tokens[:, self._shift : self._second], -math.log(self.length))
         copy = torch.full_like(uniform, -torch.inf).scatter_(2, batch.targets[..., None], 0.0)
-        scored = batch.scored[..., None]
-        return {
-            "uniform": uniform,
-            "tokens of the sequence": torch.where(scored, of_sequence[:, None], uniform),
-            "copy": torch.where(scored, copy, uniform),
-        }
+        copy[~batch.scored] = -math.log(self.d_vocab)
+        return {"uniform": uniform, "tokens of the sequence": of_sequence[:, None].expand_as(uniform), "copy": copy}
 
     def _relations(self, lags: Int[Tensor, "batch 1"]) -> dict[str, Bool[Tensor, "batch query key"]]:
         query, key = torch.arange(self.n_ctx)[:, None], torch.arange(self.n_ctx)[None]
