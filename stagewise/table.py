@@ -237,6 +237,23 @@ def head_label(layer: int, head: int) -> str:
     return f"L{layer}H{head}"
 
 
+def heads_in_words(n_layers: int, n_heads: int) -> str:
+    """Say how many heads a model has.
+
+    >>> heads_in_words(1, 2)
+    '1 layer of 2 heads'
+    """
+    layers, heads = ("" if n == 1 else "s" for n in (n_layers, n_heads))
+    return f"{n_layers} layer{layers} of {n_heads} head{heads}"
+
+
+def check_head(layer: int, head: int, n_layers: int, n_heads: int, of: str = "the model") -> None:
+    """Raise ValueError for a head that a model of so many layers and heads a layer does not have."""
+    if not (0 <= layer < n_layers and 0 <= head < n_heads):
+        has = heads_in_words(n_layers, n_heads)
+        raise ValueError(f"there is no head {head_label(layer, head)}: {of} has {has}, counted from 0")
+
+
 Head = tuple[int, int]
 """Layer and head."""
 

@@ -22,6 +22,7 @@ from stagewise.checkpoints.run_folder import METRICS, RUN, checkpoint_file, read
 from stagewise.checkpoints.sources import Entry, Source, architecture_of, in_folder, in_memory, tokens_of
 from stagewise.checkpoints.weight_files import State as State
 from stagewise.recipe import rebuild
+from stagewise.table import heads_in_words
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +74,7 @@ class CheckpointSeries:
 
     def __repr__(self) -> str:
         span = f"{len(self)} checkpoints, steps {self.steps[0]} to {self.steps[-1]}"
-        heads = f"{self.architecture.n_layers} layers of {self.architecture.n_heads} heads"
+        heads = heads_in_words(self.architecture.n_layers, self.architecture.n_heads)
         return f"CheckpointSeries({self.name!r}: {span}; {heads})"
 
     def weights(self, step: int) -> State:

@@ -23,7 +23,7 @@ from stagewise.plan import ClampHead
 from stagewise.probe import AbstractProbe
 from stagewise.probes import AttentionTo, Loss
 from stagewise.recipe import Recipe
-from stagewise.table import Head, head_label, tidy
+from stagewise.table import Head, check_head, head_label, tidy
 from stagewise.task import Batch
 from stagewise.training import Dtype, train
 
@@ -115,11 +115,7 @@ def _chosen(clamps: Sequence[ClampHead], series: CheckpointSeries, recipe: Recip
     targets(recipe.task, clamps)
     dataclasses.replace(recipe.plan, clamps=tuple(clamps))  # raises where one starts too late
     for clamp in clamps:
-        if not (clamp.layer < made.n_layers and clamp.head < made.n_heads):
-            raise ValueError(
-                f"there is no head {head_label(clamp.layer, clamp.head)}: {series.name} has {made.n_layers} layers of "
-                f"{made.n_heads} heads, counted from 0"
-            )
+        check_head(clamp.layer, clamp.head, made.n_layers, made.n_heads, series.name)
     runs = {clamp: Clamped(clamp) for clamp in clamps}
     for one in (each for clamp in clamps for each in _with_controls(clamp, series, controls)):
         runs.setdefault(one.clamp, one)  # a control that is asked for itself is one run

@@ -14,7 +14,7 @@ from stagewise.models.model import Model
 from stagewise.models.weights import parameters
 from stagewise.models.wrapping import is_bridge
 from stagewise.plan import ClampHead
-from stagewise.table import Head
+from stagewise.table import Head, check_head
 from stagewise.task import AbstractTask
 
 QUERIES, KEYS, VALUES = ("W_Q", "b_Q"), ("W_K", "b_K"), ("W_V", "b_V")
@@ -176,10 +176,6 @@ def _check(model: Model, clamp: ClampHead) -> None:
         raise ValueError(
             "clamps hold the heads of models of a HookedTransformerConfig, and this is a Hugging Face model"
         )
-    if not (clamp.layer < cfg.n_layers and clamp.head < cfg.n_heads):
-        raise ValueError(
-            f"there is no head L{clamp.layer}H{clamp.head} to clamp: the model has {cfg.n_layers} layers of "
-            f"{cfg.n_heads} heads, counted from 0"
-        )
+    check_head(clamp.layer, clamp.head, cfg.n_layers, cfg.n_heads)
     if clamp.kind == "uniform" and cfg.positional_embedding_type in ("alibi", "relative_positional_bias"):
         raise ValueError("scores of ALiBi are not even where queries are zero: clamp another way than uniform")

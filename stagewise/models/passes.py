@@ -17,6 +17,7 @@ from stagewise.models.edits import replacement as clean_replacement
 from stagewise.models.lean_reading import rotary_hooks
 from stagewise.models.model import Model
 from stagewise.models.wrapping import is_bridge, name_of
+from stagewise.table import check_head
 
 Z = r"blocks\.\d+\.attn\.hook_z"
 """Names of what the heads of a layer write before it is mapped into the residual stream."""
@@ -124,11 +125,8 @@ def _check(model: Model, part: Intervention) -> None:
     if isinstance(part, AblateMLP):
         if not has_mlp(model, part.layer):
             raise ValueError(f"layer {part.layer} of {name_of(model)} has no MLP whose output could be replaced")
-    elif part.layer >= model.cfg.n_layers or part.head >= model.cfg.n_heads:
-        raise ValueError(
-            f"there is no head L{part.layer}H{part.head}: the model has {model.cfg.n_layers} layers "
-            f"of {model.cfg.n_heads} heads, counted from 0"
-        )
+    else:
+        check_head(part.layer, part.head, model.cfg.n_layers, model.cfg.n_heads)
 
 
 def has_mlp(model: Model, layer: int) -> bool:

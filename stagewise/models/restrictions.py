@@ -8,6 +8,7 @@ from stagewise.models import native
 from stagewise.models.model import Model
 from stagewise.models.weights import parameters, shapes
 from stagewise.models.wrapping import is_bridge, name_of
+from stagewise.table import check_head
 
 PARTS = ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V")
 """A head's weights; those of shared keys and values belong to every head that shares them."""
@@ -41,8 +42,7 @@ def of_head(model: Model, layer: int, head: int) -> dict[str, Bool[Tensor, "..."
     cfg, is_native = model.cfg, native.is_native(model)
     if is_bridge(model) and not is_native:
         raise ValueError(f"the weights of single heads of {name_of(model)} are not told apart: take the whole model")
-    if not (0 <= layer < cfg.n_layers and 0 <= head < cfg.n_heads):
-        raise ValueError(f"there is no head L{layer}H{head}: {cfg.n_layers} layers of {cfg.n_heads} heads")
+    check_head(layer, head, cfg.n_layers, cfg.n_heads)
     shared = cfg.n_heads // (cfg.n_key_value_heads or cfg.n_heads)
     masks = {}
     for name, shape in shapes(model).items():

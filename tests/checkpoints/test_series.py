@@ -93,7 +93,7 @@ def test_an_unknown_step_names_the_nearest() -> None:
 
 
 def test_a_series_says_what_it_is() -> None:
-    assert repr(in_memory(0, 5, 9)[0]) == "CheckpointSeries('run': 3 checkpoints, steps 0 to 9; 1 layers of 3 heads)"
+    assert repr(in_memory(0, 5, 9)[0]) == "CheckpointSeries('run': 3 checkpoints, steps 0 to 9; 1 layer of 3 heads)"
 
 
 def test_a_notebook_shows_the_series_and_its_steps() -> None:

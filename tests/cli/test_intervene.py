@@ -45,7 +45,7 @@ def test_heads_are_named_and_what_is_no_head_is_refused(small_folder: Path) -> N
         with pytest.raises(ValueError, match="as in"):
             clamps_of({"out": heads}, 5)
     status, printed = call(str(small_folder), "--hold-out", "L9H0", "--from", "2", "--quiet")
-    assert (status, "there is no head L9H0: small has 1 layers of 2 heads" in printed) == (2, True)
+    assert (status, "there is no head L9H0: small has 1 layer of 2 heads" in printed) == (2, True)
     status, printed = call(str(small_folder), "--attend", "L0H0=I(7)", "--from", "2", "--quiet")
     assert (status, "no relation 'I(7)' to hold a head at; those that it can be are 'I(1)', 'I(2)'" in printed) == (
         2,

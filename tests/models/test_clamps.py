@@ -155,7 +155,7 @@ def stop_at(step: int) -> object:
 
 
 def test_a_head_that_the_model_does_not_have_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"no head L2H0 to clamp: the model has 2 layers of 2 heads"):
+    with pytest.raises(ValueError, match=r"no head L2H0: the model has 2 layers of 2 heads"):
         trained(tmp_path, ClampHead(2, 0, 3))
     assert not tmp_path.joinpath("run.json").exists()
 

@@ -44,7 +44,7 @@ def test_the_heads_of_a_layer_have_all_of_its_attention_but_the_output_bias(subj
 
 
 def test_a_head_that_is_not_there_and_a_model_of_other_names_are_refused(subject: Callable[..., Any]) -> None:
-    with pytest.raises(ValueError, match="there is no head L0H4: 2 layers of 4 heads"):
+    with pytest.raises(ValueError, match="there is no head L0H4: the model has 2 layers of 4 heads"):
         of_head(subject("LN and MLP", 2).built, 0, 4)
     with pytest.raises(ValueError, match="single heads of GPT2LMHeadModel are not told apart"):
         of_head(subject("GPT2").built, 0, 0)
