@@ -1,24 +1,41 @@
 """`stagewise stages`, `lineage` and `compare`: what the tables of measured runs or sources show."""
 
 import json
+from collections.abc import Sequence
 
-from stagewise.cli.options import AsJson, Origin, Out, reported_errors, show
+from stagewise.cli.options import AsJson, Origin, Out, Seeds, as_data, records, reported_errors, show
 from stagewise.cli.places import measured_folder
 
 
-def stages(source: Origin, as_json: AsJson = False) -> None:
-    """Find the stages in the table of a measured run or source and print them."""
+def stages(sources: Seeds, as_json: AsJson = False) -> None:
+    """Find the stages in the table of a measured run or source and print them; of several seeds, what recurs too."""
     with reported_errors():
+        if len(sources) > 1:
+            _stages_of_seeds(sources, as_json)
+            return
         from stagewise.checkpoints.run_folder import table_file
         from stagewise.detection.home import home_in
         from stagewise.detection.stages import stages_of
         from stagewise.processes import cores, readers
 
-        folder = measured_folder(source)
+        folder = measured_folder(sources[0])
         file = table_file(folder)
         with readers(cores(), len(file)) as executor:
             found = stages_of(folder, executor=executor)
         show(found, as_json, next(iter(file.outline["run"]), ""), home_in(folder))
+
+
+def _stages_of_seeds(sources: Sequence[str], as_json: bool) -> None:
+    from stagewise.reporting.several import over_seeds, read_several, seeds_in_words
+
+    seeds = read_several([measured_folder(source) for source in sources])
+    replicates, _ = over_seeds(seeds)
+    if not as_json:
+        print(seeds_in_words(seeds.stages, replicates, seeds.homes))
+        return
+    each = [as_data(one, home=home) for one, home in zip(seeds.stages, seeds.homes, strict=True)]
+    over = {name: records(getattr(replicates, name)) for name in ("findings", "events", "order", "roles")}
+    print(json.dumps({"seeds": each, "over_seeds": over}, indent=2))
 
 
 def lineage(source: Origin, as_json: AsJson = False) -> None:

@@ -15,6 +15,8 @@ import typer
 from stagewise.cli.names import chooser, probe_named
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from stagewise.detection.home import Home
     from stagewise.detection.stages import Stages
 
@@ -24,6 +26,10 @@ Origin = Annotated[
 Origins = Annotated[
     list[str],
     typer.Argument(metavar="SOURCE...", help="a source as of the other commands; several seeds for one report on all"),
+]
+Seeds = Annotated[
+    list[str],
+    typer.Argument(metavar="SOURCE...", help="a measured source as of the other commands; several seeds to compare"),
 ]
 TextFiles = Annotated[
     list[Path] | None,
@@ -202,17 +208,29 @@ def measuring(
     }
 
 
+FRAMES = ("table", "turning_points", "events", "onsets")
+"""Of `Stages`, what JSON shows."""
+
+
 def show(stages: "Stages | None", as_json: bool, run: str = "", home: "Home | None" = None) -> None:
     """Print stages in words, or as JSON, with what is known of the probe batch; None where the table can show none."""
-    parts = ("table", "turning_points", "events", "onsets")
     if not as_json:
         from stagewise.detection.from_onsets import NO_STAGES
         from stagewise.detection.home import warned
 
         print(warned(NO_STAGES if stages is None else str(stages), home))
         return
-    data = {
-        name: [] if stages is None else json.loads(getattr(stages, name).to_json(orient="records")) for name in parts
-    }
+    print(json.dumps(as_data(stages, run, home), indent=2))
+
+
+def as_data(stages: "Stages | None", run: str = "", home: "Home | None" = None) -> dict[str, Any]:
+    """Return stages as plain data, a list of rows a frame."""
+    frames = {name: [] if stages is None else records(getattr(stages, name)) for name in FRAMES}
     batch = None if home is None else home.plain
-    print(json.dumps({"run": run if stages is None else stages.run, "probe_batch": batch, **data}, indent=2))
+    return {"run": run if stages is None else stages.run, "probe_batch": batch, **frames}
+
+
+def records(frame: "pd.DataFrame") -> list[dict[str, Any]]:
+    """Return the rows of a frame as plain data; what is missing or infinite is null."""
+    rows: list[dict[str, Any]] = json.loads(frame.to_json(orient="records"))
+    return rows

@@ -13,6 +13,7 @@ from stagewise.detection.delays import end_in_words
 from stagewise.detection.frames import InWords, typed
 from stagewise.detection.replicates import replicates_of
 from stagewise.detection.stages import Stages
+from stagewise.table import Quantities
 
 EVENTS = {
     **{"event": "str", "kind": "str"},
@@ -55,7 +56,9 @@ class Comparison(InWords):
         return self.events[self.events["later"].notna()]
 
 
-def compare_stages(first: Stages, second: Stages, roles: pd.DataFrame) -> Comparison:
+def compare_stages(
+    first: Stages, second: Stages, roles: pd.DataFrame, quantities: Quantities | None = None
+) -> Comparison:
     """Align the boundaries and onsets of two runs: by what they are, heads by their roles.
 
     Where a curve has several onsets of one direction, those nearest to each other in log(1 + step) correspond.
@@ -64,11 +67,12 @@ def compare_stages(first: Stages, second: Stages, roles: pd.DataFrame) -> Compar
         first: of the run that the other one is compared with.
         second: of that other run; the names of the runs must differ.
         roles: from `paired_roles` of both tables together.
+        quantities: of both tables, which say what begins; what is not among them goes by its probe and quantity.
 
     Raises:
         ValueError: both runs have one name.
     """
-    findings = replicates_of([first, second], roles).findings
+    findings = replicates_of([first, second], roles, quantities).findings
     pairs = (pair for _, rows in findings.groupby("unnumbered", sort=False) for pair in _pairs(rows, first.run))
     events = typed(map(_event_of, pairs), EVENTS)
     order = events["step"].fillna(events["other"]).argsort(kind="stable")

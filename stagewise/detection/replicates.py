@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,10 @@ from stagewise.detection.frames import InWords, from_plain, load, plain, typed
 from stagewise.detection.noise import QUANTILE
 from stagewise.detection.pooled import FEWEST, pooled
 from stagewise.detection.roles import ROLES, head_roles, with_roles
-from stagewise.detection.scores import labels_of
+from stagewise.detection.scores import labels_of, quantities_of
+from stagewise.detection.seed_words import Change
 from stagewise.detection.stages import Stages, find_stages
-from stagewise.table import LEVEL
+from stagewise.table import LEVEL, Quantities
 
 REPLICATES = "replicates.json"
 """Where the findings over seeds are, in the folder of a report on several runs."""
@@ -105,15 +107,19 @@ def find_replicates(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> R
         ValueError: what `find_stages` and `head_roles` refuse.
     """
     of_runs = [rows for _, rows in table.groupby("run", sort=False)]
-    return replicates_of([find_stages(rows, criteria=criteria) for rows in of_runs], head_roles(table))
+    found = [find_stages(rows, criteria=criteria) for rows in of_runs]
+    return replicates_of(found, head_roles(table), quantities_of(table))
 
 
-def replicates_of(found: Sequence[Stages], roles: pd.DataFrame | None = None) -> Replicates:
+def replicates_of(
+    found: Sequence[Stages], roles: pd.DataFrame | None = None, quantities: Quantities | None = None
+) -> Replicates:
     """Align the stages of several runs, found already, and return their distribution over runs.
 
     Args:
         found: the stages of each run; their names must differ.
         roles: from `head_roles` of the runs' tables together; None takes heads by their indices.
+        quantities: of the runs' tables, which say what begins; what is not among them goes by its probe and quantity.
 
     Raises:
         ValueError: none, or two of one name.
@@ -122,9 +128,10 @@ def replicates_of(found: Sequence[Stages], roles: pd.DataFrame | None = None) ->
     if not names or len(set(names)) < len(names):
         raise ValueError(f"replicates need runs of different names, got {', '.join(names) or 'none'}: rename their run")
     roles = typed([], ROLES) if roles is None else roles
+    of_runs = [_changes(one, roles[roles["run"] == one.run] if len(roles) else roles) for one in found]
+    named = seed_words.changes(dict.fromkeys(change for rows in of_runs for change, _ in rows), quantities or {})
     findings = typed(
-        (row for one in found for row in _of_run(one, roles[roles["run"] == one.run] if len(roles) else roles)),
-        FINDINGS,
+        (row for one, rows in zip(found, of_runs, strict=True) for row in _of_run(one, rows, named)), FINDINGS
     )
     last = max((int(one.table["end"].max()) for one in found), default=0)
     events = typed((_event(rows, len(names), last) for _, rows in findings.groupby("event", sort=False)), EVENTS)
@@ -147,22 +154,33 @@ def load_replicates(folder: str | Path) -> Replicates:
     return load(Path(folder) / REPLICATES, f"save what `find_replicates` returns into {folder} first", build)
 
 
-def _of_run(found: Stages, roles: pd.DataFrame) -> Iterator[dict[str, Any]]:
+def _changes(found: Stages, roles: pd.DataFrame) -> list[tuple[Change, dict[str, float]]]:
+    """Return what began in a run, and when with its interval, in order of time."""
+    if found.onsets.empty:
+        return []
+    onsets = with_roles(found.onsets[found.onsets["onset"]], roles).sort_values("t50", kind="stable")
+    return [
+        (
+            Change(row["probe"], row["quantity"], tuple(labels_of(row).items()), bool(row["after"] >= row["before"])),
+            {"step": row["t50"], "lo": row["t50_lo"], "hi": row["t50_hi"]},
+        )
+        for row in onsets.to_dict("records")
+    ]
+
+
+def _of_run(
+    found: Stages, changes: Sequence[tuple[Change, dict[str, float]]], named: Mapping[Change, str]
+) -> Iterator[dict[str, Any]]:
     for row in found.turning_points.to_dict("records"):
         if row["boundary"]:
             event = f"end of the stage of {row['reference']}"
             times = {name: row[name] for name in ("step", "lo", "hi")}
             yield {"run": found.run, "event": event, "unnumbered": event, "kind": "boundary", **times}
-    if found.onsets.empty:
-        return
-    onsets = with_roles(found.onsets[found.onsets["onset"]], roles).sort_values("t50", kind="stable")
-    numbers: dict[tuple[str, bool], int] = {}
-    for row in onsets.to_dict("records"):
-        curve, up = seed_words.curve(row, labels_of(row)), bool(row["after"] >= row["before"])
-        numbers[curve, up] = numbers.get((curve, up), 0) + 1
-        event, unnumbered = (seed_words.onset(curve, number, up=up) for number in (numbers[curve, up], 1))
-        times = {"step": row["t50"], "lo": row["t50_lo"], "hi": row["t50_hi"]}
-        yield {"run": found.run, "event": event, "unnumbered": unnumbered, "kind": "onset", **times}
+    numbers = Counter[Change]()
+    for change, times in changes:
+        numbers[change] += 1
+        event = seed_words.numbered(named[change], numbers[change])
+        yield {"run": found.run, "event": event, "unnumbered": named[change], "kind": "onset", **times}
 
 
 def _event(rows: pd.DataFrame, runs: int, last: int) -> dict[str, Any]:

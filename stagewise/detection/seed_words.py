@@ -1,33 +1,45 @@
 """Findings over seeds in words: the part of `words` on replicates."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import pandas as pd
 
-from stagewise.detection.words import LISTED, Row, curve_label
+from stagewise.detection.words import LISTED, Row, change
+from stagewise.table import Quantities, Quantity
 
 SURE = 0.05
 """The p-value below which one event is said to come before another one."""
 
 
-def curve(row: Row, labels: Mapping[str, Any]) -> str:
-    """Name the curve of an onset, by its role where it is a head's.
+class Change(NamedTuple):
+    """What onsets of several runs are aligned by: a curve, with a head's role for its index, and a direction."""
 
-    >>> curve({"probe": "AttentionTo", "quantity": "along"}, {"layer": 1, "head": 2, "relation": "induction"})
-    'L1H2, relation induction: AttentionTo along'
+    probe: str
+    quantity: str
+    labels: tuple[tuple[str, Any], ...]
+    up: bool
+
+
+def changes(found: Iterable[Change], quantities: Quantities) -> dict[Change, str]:
+    """Name changes, each another way: where two would have one name, by their probes and quantities too."""
+    names = {one: change(dict(one.labels), _quantity(one, quantities), up=one.up) for one in found}
+    times = Counter(names.values())
+    return {one: name if times[name] == 1 else f"{name} ({one.probe} {one.quantity})" for one, name in names.items()}
+
+
+def _quantity(one: Change, quantities: Quantities) -> Quantity:
+    return quantities.get(one.probe, {}).get(one.quantity) or Quantity(f"{one.probe} {one.quantity}")
+
+
+def numbered(name: str, number: int) -> str:
+    """Name one of several changes of a curve in one direction: the first has no number.
+
+    >>> numbered("the loss falls", 2)
+    'the loss falls (number 2)'
     """
-    of = f"{row['probe']} {row['quantity']}"
-    return f"{label}: {of}" if (label := curve_label(labels)) else of
-
-
-def onset(curve_name: str, number: int, *, up: bool) -> str:
-    """Name an onset: the first rise of a curve has no number.
-
-    >>> onset("Loss cross_entropy", 2, up=False)
-    'Loss cross_entropy falls (number 2)'
-    """
-    return f"{curve_name} {'rises' if up else 'falls'}" + (f" (number {number})" if number > 1 else "")
+    return name + (f" (number {number})" if number > 1 else "")
 
 
 def events(frame: pd.DataFrame, runs: int) -> list[str]:

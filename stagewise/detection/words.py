@@ -124,21 +124,36 @@ def head_events(events: pd.DataFrame) -> list[str]:
 
 def onset(row: Row, quantity: Quantity, criteria: StageCriteria = DEFAULT) -> str:
     """Say what began in a row of `find_onsets`, with its levels."""
-    labels, after, change = labels_of(row), row["after"], abs(row["after"] - row["before"])
+    labels, after, size = labels_of(row), row["after"], abs(row["after"] - row["before"])
     open_end = ", not over yet" if np.isinf(row["t90_hi"]) else ""
-    end = f", back to {_level(row['last'], change)}" if row["transient"] else open_end
-    way = f"({_level(row['before'], change)} -> {_level(after, change)}{end})"
-    curve = curve_label(labels)
-    if (after < row["before"]) == (quantity.progress == "up"):
-        phrase = f"{quantity.label} {'falls' if after < row['before'] else 'rises'} {way}"
-        return f"{curve}: {phrase}" if curve else phrase
+    end = f", back to {_level(row['last'], size)}" if row["transient"] else open_end
+    way = f"({_level(row['before'], size)} -> {_level(after, size)}{end})"
+    up = bool(after >= row["before"])
+    if up and after >= criteria.most and _is_attention(labels, quantity):
+        return f"{head(labels)} becomes {_attended(labels)[0]} {way}"
+    return f"{change(labels, quantity, up=up)} {way}"
+
+
+def change(labels: Row, quantity: Quantity, *, up: bool) -> str:
+    """Say that a curve rises or falls, or what begins with that.
+
+    >>> change({"layer": 1, "head": 2, "relation": "induction"}, Quantity("mass", "", (0, 1), "up"), up=True)
+    'L1H2 attends more to what followed the token before'
+    >>> change({"position": 7}, Quantity("loss", "nats", progress="down"), up=False)
+    'position 7: loss falls'
+    """
     if _is_attention(labels, quantity):
-        name, target = HEADS.get(labels["relation"], (f"the head of {labels['relation']}", labels["relation"]))
-        return f"{head(labels)} {f'becomes {name}' if after >= criteria.most else f'attends more to {target}'} {way}"
-    if quantity.onset:
-        return f"{curve} {quantity.onset} {way}".lstrip()
-    phrase = f"{quantity.label} {'falls' if quantity.progress == 'down' else 'rises'} {way}"
+        return f"{head(labels)} attends {'more' if up else 'less'} to {_attended(labels)[1]}"
+    curve = curve_label(labels)
+    if quantity.onset and up == (quantity.progress != "down"):
+        return f"{curve} {quantity.onset}".lstrip()
+    phrase = f"{quantity.label} {'rises' if up else 'falls'}"
     return f"{curve}: {phrase}" if curve else phrase
+
+
+def _attended(labels: Row) -> tuple[str, str]:
+    relation = labels["relation"]
+    return HEADS.get(relation, (f"the head of {relation}", relation))
 
 
 def _is_attention(labels: Row, quantity: Quantity) -> bool:

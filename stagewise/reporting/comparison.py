@@ -15,6 +15,7 @@ from stagewise import plot
 from stagewise.checkpoints.run_folder import REPORT, read_record, write
 from stagewise.detection.comparison import Comparison, compare_stages, later
 from stagewise.detection.roles import paired_roles
+from stagewise.detection.scores import quantities_of
 from stagewise.reporting.figure import LOOK, Plot, figure_html, identifier
 from stagewise.reporting.html import Page, inline
 from stagewise.reporting.page import Part, page_html
@@ -91,8 +92,8 @@ def compare(first: str | Path, second: str | Path, out: str | Path | None = None
     out = Path("runs", "-against-".join(told_apart(*places))) if out is None else Path(out)
     runs, settings = read_several(places), differing(*map(read_record, places))
     roles = paired_roles(runs.whole)
-    of_first, of_second = runs.stages
-    comparison, table = compare_stages(of_first, of_second, roles), runs.aligned(roles)
+    table, (of_first, of_second) = runs.aligned(roles), runs.stages
+    comparison = compare_stages(of_first, of_second, roles, quantities_of(table))
     with matplotlib.style.context(["default", LOOK]):
         parts = list(_parts(runs, settings, comparison, table, out))
     page = _page(runs, settings, comparison, parts)

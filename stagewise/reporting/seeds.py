@@ -12,10 +12,9 @@ import pandas as pd
 from stagewise import plot
 from stagewise.checkpoints.run_folder import REPORT, write
 from stagewise.detection import seed_words
-from stagewise.detection.home import Home, qualified, warned
+from stagewise.detection.home import Home
 from stagewise.detection.pooled import FEWEST
-from stagewise.detection.replicates import Replicates, replicates_of
-from stagewise.detection.roles import head_roles
+from stagewise.detection.replicates import Replicates
 from stagewise.detection.stages import Stages
 from stagewise.plot.over_seeds import bands_of
 from stagewise.reporting.figure import LOOK, Plot, figure_html, identifier
@@ -26,8 +25,9 @@ from stagewise.reporting.several import (
     FOREIGN,
     Several,
     curve_title,
-    first_foreign,
+    over_seeds,
     read_several,
+    seeds_in_words,
     stages_of_each,
     with_caveat,
 )
@@ -62,10 +62,7 @@ class SeedReport:
     homes: tuple[Home | None, ...] = ()
 
     def __str__(self) -> str:
-        homes = self.homes or (None,) * len(self.stages)
-        each = "\n".join(f"{one.run}\n{warned(str(one), home)}" for one, home in zip(self.stages, homes, strict=True))
-        over = qualified(str(self.replicates), first_foreign(homes))
-        return f"{each}\nover {count(len(self.stages), 'seed')}:\n{over}\nreport: {self.report}"
+        return f"{seeds_in_words(self.stages, self.replicates, self.homes)}\nreport: {self.report}"
 
     def _repr_html_(self) -> str:
         return inline(self.report)
@@ -86,9 +83,7 @@ def report_seeds(folders: Sequence[str | Path], out: str | Path) -> SeedReport:
     if len(places) < 2:
         raise ValueError(f"seeds side by side are two runs or more, got {', '.join(map(str, places)) or 'none'}")
     seeds = read_several(places)
-    roles = head_roles(seeds.whole)
-    replicates = replicates_of(seeds.stages, roles)
-    aligned = seeds.aligned(roles)
+    replicates, aligned = over_seeds(seeds)
     replicates.save(out)
     page = _page(seeds, replicates, aligned, out)
     written = write(out / REPORT, lambda partial: partial.write_text(page, encoding="utf8"))

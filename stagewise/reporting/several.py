@@ -8,13 +8,14 @@ from typing import NamedTuple
 import pandas as pd
 
 from stagewise.checkpoints.run_folder import table_file
-from stagewise.detection.home import CAVEAT, Home, home_in
-from stagewise.detection.roles import with_roles
+from stagewise.detection.home import CAVEAT, Home, home_in, qualified, warned
+from stagewise.detection.replicates import Replicates, replicates_of
+from stagewise.detection.roles import head_roles, with_roles
 from stagewise.detection.scores import evidence, quantities_of
 from stagewise.detection.stages import Stages, stages_of
 from stagewise.plot.quantities import quantity_of
 from stagewise.reporting.page import Part
-from stagewise.reporting.prose import capital, html_table, in_words, stage_rows
+from stagewise.reporting.prose import capital, count, html_table, in_words, stage_rows
 from stagewise.table import declare
 
 FOREIGN = "The probe batch is foreign to these models"
@@ -88,6 +89,25 @@ def read_several(folders: Sequence[Path]) -> Several:
     tables = (_read(folder).assign(run=name) for folder, name in zip(folders, names, strict=True))
     stages = (_stages(folder, name) for folder, name in zip(folders, names, strict=True))
     return Several(names, tuple(tables), tuple(stages), tuple(map(home_in, folders)))
+
+
+def over_seeds(seeds: Several) -> tuple[Replicates, pd.DataFrame]:
+    """Return what recurs in runs that differ in their seeds, and the rows of all with roles in place of heads.
+
+    Raises:
+        ValueError: the runs' heads differ.
+    """
+    roles = head_roles(seeds.whole)
+    aligned = seeds.aligned(roles)
+    return replicates_of(seeds.stages, roles, quantities_of(aligned)), aligned
+
+
+def seeds_in_words(stages: Sequence[Stages], replicates: Replicates, homes: Sequence[Home | None] = ()) -> str:
+    """Say the stages of each seed and what recurs over them; with the caveat where the batch is foreign to one."""
+    homes = homes or (None,) * len(stages)
+    each = "\n".join(f"{one.run}\n{warned(str(one), home)}" for one, home in zip(stages, homes, strict=True))
+    over = qualified(str(replicates), first_foreign(homes))
+    return f"{each}\nover {count(len(stages), 'seed')}:\n{over}"
 
 
 def first_foreign(homes: Sequence[Home | None]) -> Home | None:

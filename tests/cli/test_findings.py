@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -44,3 +45,19 @@ def test_what_a_foreign_batch_shows_stands_below_a_line_that_says_so(foreign: Pa
     data = json.loads(call("stages", str(foreign), "--json")[1])
     assert (data["probe_batch"]["foreign"], data["probe_batch"]["verdict"]) == (True, "rises")
     assert len(data["table"]) == 2
+
+
+def test_of_several_seeds_what_recurs_is_said_in_words_and_as_data(one_onset: pd.DataFrame, tmp_path: Path) -> None:
+    seeds = [str(tmp_path / name) for name in ("a", "b")]
+    for seed in seeds:
+        path = Path(seed, TABLE)
+        path.parent.mkdir(parents=True)
+        one_onset.assign(run=Path(seed).name).to_parquet(path)
+    code, printed = call("stages", *seeds)
+    assert code == 0
+    assert printed.startswith("a\nstage 1, ")
+    assert "over 2 seeds:\nL0H0 attends more to the previous token: in 2 of 2 seeds, at step " in printed
+    data = json.loads(call("stages", *seeds, "--json")[1])
+    assert [seed["run"] for seed in data["seeds"]] == ["a", "b"]
+    [event] = data["over_seeds"]["events"]
+    assert (event["event"], event["seeds"]) == ("L0H0 attends more to the previous token", 2)

@@ -12,6 +12,7 @@ from stagewise.detection.replicates import FRAMES, Replicates, _event, find_repl
 from stagewise.detection.stages import Stages, find_stages
 
 EARLY, LATE = (100, 130, 170, 200), (500, 420, 600, 450)
+LATER = "attends more to what followed the token before"
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +34,7 @@ def found(step_up: Callable[..., pd.DataFrame]) -> Replicates:
 
 def test_events_are_aligned_by_role_and_have_the_planted_times(found: Replicates) -> None:
     assert found.events["seeds"].tolist() == [4, 3]
-    assert found.events["event"].str.contains("rises").all()
+    assert [event[5:] for event in found.events["event"]] == ["attends more to the previous token", LATER]
     planted = [np.expm1(np.log1p(times).mean()) for times in (EARLY, LATE[:3])]
     assert found.events["step"].to_numpy() == pytest.approx(planted, rel=0.03)
     assert (found.events["new_lo"] < found.events["lo"]).all()

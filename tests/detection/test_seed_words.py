@@ -3,6 +3,8 @@
 import pandas as pd
 
 from stagewise.detection import seed_words
+from stagewise.detection.seed_words import Change
+from stagewise.table import Quantity
 
 
 def test_an_event_says_in_how_many_seeds_and_when() -> None:
@@ -47,3 +49,33 @@ def test_an_order_that_cannot_be_told_is_said_to_be_so() -> None:
 def test_no_event_is_said_too() -> None:
     nothing = pd.DataFrame({"recurs": pd.Series([], dtype=bool)})
     assert seed_words.events(nothing, 3) == ["nothing recurs in half of the 3 seeds"]
+
+
+ATTENTION = Quantity("attention mass", range=(0, 1), progress="up")
+TO_ONE = (("layer", 0), ("head", 1), ("relation", "I(1)"))
+
+
+def test_a_change_is_named_by_what_began() -> None:
+    loss = Change("Loss", "cross_entropy", (), up=False)
+    fall, foreign = (
+        Change("AttentionTo", "mass", TO_ONE, up=False),
+        Change("Mine", "score", (("position", 3),), up=True),
+    )
+    quantities = {
+        "Loss": {"cross_entropy": Quantity("loss", "nats", progress="down", onset="the loss falls")},
+        "AttentionTo": {"mass": ATTENTION},
+    }
+    assert seed_words.changes([loss, loss, fall, foreign], quantities) == {
+        loss: "the loss falls",
+        fall: "L0H1 attends less to I(1)",
+        foreign: "position 3: Mine score rises",
+    }
+
+
+def test_two_curves_of_one_name_are_told_apart() -> None:
+    both = [Change(probe, "mass", TO_ONE, up=True) for probe in ("AttentionTo", "Mine")]
+    names = seed_words.changes(both, {probe: {"mass": ATTENTION} for probe in ("AttentionTo", "Mine")})
+    assert list(names.values()) == [
+        "L0H1 attends more to I(1) (AttentionTo mass)",
+        "L0H1 attends more to I(1) (Mine mass)",
+    ]

@@ -72,8 +72,8 @@ def test_a_head_with_a_relation_has_words_of_its_own(row: dict[str, Any], senten
     [
         ({}, Quantity("loss", progress="down", onset="the loss falls"), "the loss falls (3.00 -> 1.00)"),
         ({}, Quantity("rank", progress="down"), "rank falls (3.00 -> 1.00)"),
-        ({"layer": 1, "head": 2}, Quantity("x", onset="copies"), "L1H2 copies (3.00 -> 1.00)"),
-        ({"layer": 1, "head": 2, "feature": "a"}, Quantity("cosine"), "L1H2, feature a: cosine rises (3.00 -> 1.00)"),
+        ({"layer": 1, "head": 2}, Quantity("x", progress="down", onset="copies"), "L1H2 copies (3.00 -> 1.00)"),
+        ({"layer": 1, "head": 2, "feature": "a"}, Quantity("cosine"), "L1H2, feature a: cosine falls (3.00 -> 1.00)"),
         ({"layer": 1}, Quantity("rank", progress="up"), "layer 1: rank falls (3.00 -> 1.00)"),
     ],
 )
