@@ -47,10 +47,15 @@ def check_fields(part: Any) -> None:
             check_fields(value)
 
 
-def field_types(cls: type) -> dict[str, Any]:
+def field_types(cls: type) -> Mapping[str, Any]:
     """Return the annotation of each field of a dataclass."""
-    hints = typing.get_type_hints(cls, include_extras=True) if dataclasses.is_dataclass(cls) else {}
-    return {field.name: hints[field.name] for field in (dataclasses.fields(cls) if hints else ())}
+    if cls not in _TYPES:
+        hints = typing.get_type_hints(cls, include_extras=True) if dataclasses.is_dataclass(cls) else {}
+        _TYPES[cls] = {field.name: hints[field.name] for field in (dataclasses.fields(cls) if hints else ())}
+    return _TYPES[cls]
+
+
+_TYPES: dict[type, dict[str, Any]] = {}
 
 
 def checked(value: Any, hint: Any, key: str, *, described: bool = False) -> Any:

@@ -16,7 +16,7 @@ from stagewise.attention import z_hook
 from stagewise.intervention import AblateHead, Ablation, Attribution, Edit, PatchEdge, ablations
 from stagewise.loss import Effect, mean_scored, prediction_loss
 from stagewise.measurement.inputs import checked_readings
-from stagewise.measurement.passes import SlicePasses
+from stagewise.measurement.passes import SlicePasses, cut
 from stagewise.measurement.rows import merge
 from stagewise.models import Model, gradients, lean
 from stagewise.models.edits import Replacement, directed, read_for, replacement
@@ -33,16 +33,23 @@ class Plan:
     Args:
         architecture: of the models.
         probes: what to measure.
-        parts: the batch, in slices.
+        batch: what to measure on.
+        slices: how many it goes through in.
         by_hooks: whether edited passes are run with hooks even where the lean pass agrees.
         whole: the kinds of probes that need the whole batch at once, as they are found.
     """
 
     architecture: Architecture
     probes: Sequence[AbstractProbe]
-    parts: Sequence[Batch]
+    batch: Batch
+    slices: int = 1
     by_hooks: bool = False
     whole: set[str] = dataclasses.field(default_factory=set)
+
+    @property
+    def parts(self) -> list[Batch]:
+        """The slices; not a field, since a process that is sent one is sent all memory of the batch with it."""
+        return cut(self.batch, self.slices)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -68,7 +75,7 @@ class Readings(NamedTuple):
 
 def readings(plan: Plan, checkpoint: Checkpoint) -> Readings:
     """Return what each probe reads at a checkpoint."""
-    if len(plan.parts) > 1:
+    if plan.slices > 1:
         plan.whole.update(type(probe).__name__ for probe in plan.probes if probe.of_all_sequences)
     sliced = [probe for probe in plan.probes if type(probe).__name__ not in plan.whole]
     seconds = defaultdict[str, float](float)
@@ -76,7 +83,7 @@ def readings(plan: Plan, checkpoint: Checkpoint) -> Readings:
     by_kind = _of_slices(slices, seconds)
     if missing := [probe for probe in plan.probes if type(probe).__name__ not in by_kind]:
         plan.whole.update(type(probe).__name__ for probe in missing)
-        by_kind |= _of_slices(Slices(plan, missing, [joined(plan.parts)], checkpoint), seconds)
+        by_kind |= _of_slices(Slices(plan, missing, [plan.batch], checkpoint), seconds)
     for probe in plan.probes:
         name, start = type(probe).__name__, time.perf_counter()
         if edits := tuple(dict.fromkeys(probe.further_edits(by_kind[name]))):
@@ -239,18 +246,3 @@ class Slices:
             return directed(part, z, torch.cat([self.last[number - 1][z_hook(part.layer)][:, :, part.head], z[:-1]]))
 
         return replaced
-
-
-def joined(parts: Sequence[Batch]) -> Batch:
-    """Return the batch that consecutive slices were cut from."""
-    first = parts[0]
-    if len(parts) == 1:
-        return first
-    return dataclasses.replace(
-        first,
-        tokens=torch.cat([part.tokens for part in parts]),
-        targets=torch.cat([part.targets for part in parts]),
-        scored=torch.cat([part.scored for part in parts]),
-        relations={name: torch.cat([part.relations[name] for part in parts]) for name in first.relations},
-        references={name: torch.cat([part.references[name] for part in parts]) for name in first.references},
-    )

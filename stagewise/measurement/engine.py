@@ -18,7 +18,7 @@ from stagewise.measurement.checkpoint import Plan
 from stagewise.measurement.inputs import check_batch
 from stagewise.measurement.measuring import Measurement, measure_steps, write_part
 from stagewise.measurement.parts import join, join_into, rows_of
-from stagewise.measurement.passes import default_memory, slices
+from stagewise.measurement.passes import default_memory, slices_needed
 from stagewise.measurement.printed_table import Table
 from stagewise.measurement.provenance import provenance
 from stagewise.models.devices import check_device
@@ -87,8 +87,8 @@ def measure(
             temporary = Path(scratch, str(number))
             rows = temporary if folder is None else _parts(Path(folder), one, probes, batch, resamples, by_hooks)
             backward = any(list(probe.attributions(one.architecture)) for probe in probes)
-            cut = slices(batch.to(device), one.architecture, memory, backward)
-            plan = Plan(one.architecture, probes, cut, by_hooks)
+            slices = slices_needed(batch, one.architecture, memory, backward)
+            plan = Plan(one.architecture, probes, batch.to(device), slices, by_hooks)
             parts = measure_steps(Measurement(one, plan, rows, resamples, device), workers, executor, progress)
             written += [*parts, *_across(one, parts, probes, temporary)]
         quantities = {type(probe).__name__: dict(probe.quantities) for probe in probes}

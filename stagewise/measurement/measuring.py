@@ -58,7 +58,7 @@ class Measurement:
 
     Args:
         series: the checkpoints.
-        plan: probes, and the slices of the batch.
+        plan: probes, and the batch.
         folder: where each checkpoint's rows go.
         resamples: bootstrap resamples of the sequences.
         device: where to run the model.
@@ -76,7 +76,7 @@ class Measurement:
 
     @cached_property
     def _bootstrap(self) -> np.ndarray:
-        return bootstrap_weights(sum(map(len, self.plan.parts)), self.resamples)
+        return bootstrap_weights(len(self.plan.batch), self.resamples)
 
     def read(self, step: int) -> Weights:
         """Read a checkpoint's weights, and name the file of its rows by them."""
@@ -117,7 +117,7 @@ class Measurement:
     def _block(self, probe: AbstractProbe, reading: Reading) -> Columns:
         """Return the rows of a reading, of references with their rank and their context."""
         block = columns(reading, self._bootstrap, probe.quantities.get(reading.quantity))
-        return {**block, **_of_references(block, self.plan.parts[0]), "probe": type(probe).__name__}
+        return {**block, **_of_references(block, self.plan.batch), "probe": type(probe).__name__}
 
     def __getstate__(self) -> dict[str, Any]:
         # Each process builds the model, and draws the resamples, anew.

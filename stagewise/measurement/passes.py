@@ -45,8 +45,8 @@ def default_memory(device: str | torch.device = "cpu") -> int:
     return min(ENOUGH, free // 4)
 
 
-def slices(batch: Batch, architecture: Architecture, memory: int, backward: bool = False) -> list[Batch]:
-    """Cut the batch into slices of about equal size, each of which takes at most `memory` bytes, or is one sequence.
+def slices_needed(batch: Batch, architecture: Architecture, memory: int, backward: bool = False) -> int:
+    """Return into how many slices a batch is cut: each takes at most `memory` bytes, or is one sequence.
 
     Args:
         batch: what to cut.
@@ -55,7 +55,11 @@ def slices(batch: Batch, architecture: Architecture, memory: int, backward: bool
         backward: whether gradients are computed too, for which the activations of all layers are kept.
     """
     needed = len(batch) * _bytes(batch, architecture, backward)
-    number = min(len(batch), max(1, math.ceil(needed / memory)))
+    return min(len(batch), max(1, math.ceil(needed / memory)))
+
+
+def cut(batch: Batch, number: int) -> list[Batch]:
+    """Return a batch in a number of slices of about equal size, which share its memory."""
     if number == 1:
         return [batch]
     bounds = [len(batch) * k // number for k in range(number + 1)]

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from stagewise import models
 from stagewise.architecture import Architecture
-from stagewise.measurement.passes import default_memory, slices
+from stagewise.measurement.passes import cut, default_memory, slices_needed
 from stagewise.models import Model
 from stagewise.task import Batch
 
@@ -49,7 +49,8 @@ class Positions:
         names, start = list(hooks), 0
         predictions, activations = list[Tensor](), {name: list[Tensor]() for name in names}
         device = next(model.parameters()).device
-        for part in slices(batch.to(device), architecture, default_memory(device)):
+        batch = batch.to(device)
+        for part in cut(batch, slices_needed(batch, architecture, default_memory(device))):
             here = (self.sequence >= start) & (self.sequence < start + len(part))
             rows = (self.sequence[here] - start).to(device), self.position[here].to(device)
             log_probs, clean = models.clean_pass(model, part.tokens, names, regression=part.is_regression)

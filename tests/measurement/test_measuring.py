@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import dataclasses
+import pickle
 import threading
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import torch
 
 from stagewise.architecture import minimal
 from stagewise.checkpoints.series import CheckpointSeries, State, open_series
+from stagewise.measurement.checkpoint import Plan
 from stagewise.measurement.engine import measure
 from stagewise.plan import linear
 from stagewise.probe import AbstractProbe, Reading, View
@@ -128,3 +130,9 @@ def test_the_next_checkpoint_is_read_while_one_is_measured(folder: Path) -> None
     ahead = dataclasses.replace(series, load=load)
     table = measure(ahead, [WaitsForTheNext(asked)], BATCH, progress=False)
     assert list(table["step"]) == list(series.steps)
+
+
+def test_what_workers_are_handed_holds_the_batch_once() -> None:
+    architecture = minimal(TASK.d_vocab, TASK.n_ctx, 2)
+    whole, sliced = (len(pickle.dumps(Plan(architecture, PROBES, BATCH, slices))) for slices in (1, 6))
+    assert sliced == whole

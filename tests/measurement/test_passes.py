@@ -9,7 +9,7 @@ from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.init import GaussianInit
 from stagewise.intervention import AblateHead, Edit, PatchEdge
-from stagewise.measurement.passes import ENOUGH, OnDemand, SlicePasses, default_memory, slices
+from stagewise.measurement.passes import ENOUGH, OnDemand, SlicePasses, cut, default_memory, slices_needed
 from stagewise.models import lean
 from stagewise.models.edits import replacement
 from stagewise.models.lean_weights import LeanWeights
@@ -26,12 +26,12 @@ def batch() -> Batch:
 
 
 def test_a_budget_that_suffices_leaves_the_batch_whole(batch: Batch) -> None:
-    assert slices(batch, SIZES, 2**30) == [batch]
+    assert cut(batch, slices_needed(batch, SIZES, 2**30)) == [batch]
 
 
 @pytest.mark.parametrize("memory", [1, 10_000, 30_000])
 def test_slices_are_of_about_equal_size_and_make_up_the_batch(batch: Batch, memory: int) -> None:
-    parts = slices(batch, SIZES, memory)
+    parts = cut(batch, slices_needed(batch, SIZES, memory))
     sizes = [len(part) for part in parts]
     assert max(sizes) - min(sizes) <= 1
     assert torch.equal(torch.cat([part.tokens for part in parts]), batch.tokens)
@@ -40,7 +40,7 @@ def test_slices_are_of_about_equal_size_and_make_up_the_batch(batch: Batch, memo
 
 
 def test_less_memory_makes_more_slices_to_one_sequence_each(batch: Batch) -> None:
-    numbers = [len(slices(batch, SIZES, memory)) for memory in (2**30, 30_000, 10_000, 1)]
+    numbers = [slices_needed(batch, SIZES, memory) for memory in (2**30, 30_000, 10_000, 1)]
     assert numbers == sorted(numbers)
     assert numbers[0] == 1
     assert numbers[1] > 1
