@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from stagewise.detection.mixed_law import compare_laws as compare_laws
     from stagewise.detection.mixed_law import fit_mixed as fit_mixed
     from stagewise.detection.onsets import find_onsets as find_onsets
+    from stagewise.detection.own_curves import curves as curves
     from stagewise.detection.power_law import PowerLaw as PowerLaw
     from stagewise.detection.power_law import fit_interval_censored as fit_interval_censored
     from stagewise.detection.power_law import fit_log_linear as fit_log_linear

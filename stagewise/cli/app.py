@@ -165,9 +165,10 @@ def report(
             return
         from stagewise.checkpoints.run_folder import RUN, TABLE
         from stagewise.processes import cores
+        from stagewise.reporting.logged import is_log, logged_folder
         from stagewise.reporting.page import report as write_report
 
-        folder = Path(source)
+        folder = logged_folder(source, out) if is_log(source) else Path(source)
         run, measured = (folder / RUN).exists(), (folder / TABLE).exists()
         if text or tokens or not (run or measured):
             one_thread()

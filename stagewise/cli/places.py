@@ -48,7 +48,10 @@ def _measured(
 ) -> Path:
     """Return the folder of a source's table; measure it first where there is none."""
     from stagewise.checkpoints.run_folder import RUN, TABLE
+    from stagewise.reporting.logged import is_log, logged_folder
 
+    if is_log(source):
+        return logged_folder(source)
     folder = Path(source)
     if (folder / TABLE).exists() and not anew:
         return folder
@@ -79,9 +82,15 @@ def measure_run_folder(folder: Path, own: Sequence[str], how: Mapping[str, Any])
 
 
 def measured_folder(source: str) -> Path:
-    """Return where the table of a source lies: in its own folder, or where `measure` and `report` write it."""
-    from stagewise.checkpoints.run_folder import RUN, TABLE
+    """Return where the table of a source lies: in its own folder, or where `measure` and `report` write it.
 
+    The curves of a file become a table first.
+    """
+    from stagewise.checkpoints.run_folder import RUN, TABLE
+    from stagewise.reporting.logged import is_log, logged_folder
+
+    if is_log(source):
+        return logged_folder(source)
     folder = Path(source)
     if (folder / TABLE).exists() or (folder / RUN).exists() or not any(folder.glob("*")):
         return folder
@@ -97,8 +106,11 @@ def opened_source(
 ) -> "tuple[CheckpointSeries, AbstractTask | None]":
     """Open a source, with the task that it is measured on: one's own data, or one's own task."""
     from stagewise.checkpoints.series import open_series
+    from stagewise.reporting.logged import is_log
     from stagewise.tasks.tokens import own_task
 
+    if is_log(source):
+        raise ValueError(f"{source} holds curves and no checkpoints: `stagewise report {source}` shows them")
     series = open_series(source, architecture=architecture)
     return series, own_task(series, *data) or only_task(own)
 

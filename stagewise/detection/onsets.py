@@ -16,6 +16,7 @@ from stagewise.detection.frames import typed
 from stagewise.detection.scores import Curve, followed
 from stagewise.detection.transitions import Found, Transition, find_transitions
 from stagewise.detection.verdicts import OnsetVerdict
+from stagewise.table import check_columns
 
 AXES = ("relation", "layer", "head")
 """Axes that a frame of onsets has, whether or not a curve has labels on them; others come after these."""
@@ -69,8 +70,10 @@ def find_onsets(
     against one. What a curve does not have is missing.
 
     Raises:
-        ValueError: an axis of the table has the name of one of these columns, or a curve several values at a step.
+        ValueError: no table of measurements, one with an axis named like one of these columns, or a curve with several
+            values at a step.
     """
+    check_columns(table.columns, "what is given")
     curves = followed(table)
     candidates = [
         (curve, *one)

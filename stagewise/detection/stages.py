@@ -159,7 +159,8 @@ def find_stages(
     elif onsets.empty:
         raise ValueError(
             "the table has neither KL to nested references (KLToReference) nor scores that onsets are looked for in: "
-            f"measure AttentionTo, Copying, InContextLearning or Loss; it has {probes}"
+            f"measure AttentionTo, Copying, InContextLearning or Loss; it has {probes}. `stagewise.curves` makes "
+            "a table of curves that were logged elsewhere"
         )
     else:
         points = typed([], POINTS)

@@ -15,7 +15,7 @@ from stagewise.plot.colours import GREY, HEADS, head_colours, marker
 from stagewise.plot.curves import BLACK, prepared
 from stagewise.plot.profiles import profile
 from stagewise.plot.quantities import axes_of, escaped, labels_in_words, quantity_of, set_value_axis
-from stagewise.plot.step_axis import cell_edges, curve, label_ends, new_axes
+from stagewise.plot.step_axis import ALONE, cell_edges, curve, label_ends, new_axes
 from stagewise.plot.strips import SCALE, VECTOR_CELLS, over_cells
 from stagewise.table import Quantity, heads_in, maps_in, select
 
@@ -143,7 +143,7 @@ def _colours(lines: Sequence[Curve], rows: pd.DataFrame) -> list[str]:
 def _label(text: str) -> str:
     # matplotlib takes a label that begins with an underscore for a hidden one.
     short = text if len(text) <= LABEL else f"{text[: LABEL - 1]}…"
-    return escaped(f" {short}" if short.startswith("_") else short or "_all")
+    return escaped(f" {short}" if short.startswith("_") else short or ALONE)
 
 
 def _maps(rows: pd.DataFrame, what: Quantity, axis: str, stages: Stages | None, words: Words) -> Figure:

@@ -18,6 +18,9 @@ from stagewise.plot.colours import ink
 SHADES = ("#eceef4", "#f9f9fb")
 """Odd and even stages."""
 
+ALONE = "_all"
+"""Label, which matplotlib hides, of the only curve of its axes: what the axis says names it."""
+
 LABEL_SIZE = 9
 """Points."""
 

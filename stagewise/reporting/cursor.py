@@ -11,6 +11,8 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from stagewise.plot.step_axis import ALONE
+
 POINTS = 72
 """An inch has, and an SVG of matplotlib counts in them."""
 
@@ -45,7 +47,11 @@ def _on_steps(figure: Figure) -> Iterator[Axes]:
 
 def _curves(ax: Axes) -> list[Line2D]:
     lines = [line for line in ax.get_lines() if len(np.asarray(line.get_xdata())) > 1]
-    return [line for line in lines if not str(line.get_label()).startswith("_")][:CURVES]
+    return [line for line in lines if line.get_label() == ALONE or not str(line.get_label()).startswith("_")][:CURVES]
+
+
+def _name(line: Line2D, ax: Axes) -> str:
+    return ax.get_ylabel() if line.get_label() == ALONE else str(line.get_label())
 
 
 def _described(figure: Figure, number: int, ax: Axes) -> dict[str, Any]:
@@ -55,7 +61,7 @@ def _described(figure: Figure, number: int, ax: Axes) -> dict[str, Any]:
     curves = [
         [
             f"axes{number}-curve{i}",
-            str(line.get_label()),
+            _name(line, ax),
             to_hex(line.get_color()),
             [float(x) for x in np.asarray(line.get_xdata(), dtype=float)],
             [float(f"{y:.{DIGITS}g}") if np.isfinite(y) else None for y in np.asarray(line.get_ydata(), dtype=float)],

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from stagewise.detection.from_onsets import too_few
+from stagewise.detection.own_curves import LOGGED
 from stagewise.detection.stages import Stages
 
 LISTED = 12
@@ -123,6 +124,9 @@ def _plan(plan: Mapping[str, Any]) -> str:
 
 def _measurement(table: pd.DataFrame) -> str:
     first, last = table["step"].min(), table["step"].max()
+    if set(table["probe"]) == {LOGGED}:
+        logged = count(table["quantity"].nunique(), "curve")
+        return f"{logged}, logged from step {first} to step {last}; intervals are 95 % from the noise of each curve."
     checkpoints = count(table["step"].nunique(), "checkpoint")
     probes = count(table["probe"].nunique(), "probe")
     sequences = f" of {table['n'].max()} sequences" if table["n"].notna().any() else ""

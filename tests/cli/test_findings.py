@@ -61,3 +61,21 @@ def test_of_several_seeds_what_recurs_is_said_in_words_and_as_data(one_onset: pd
     assert [seed["run"] for seed in data["seeds"]] == ["a", "b"]
     [event] = data["over_seeds"]["events"]
     assert (event["event"], event["seeds"]) == ("L0H0 attends more to the previous token", 2)
+
+
+def test_a_file_of_curves_has_stages_and_a_report_and_is_not_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    steps = range(0, 2000, 50)
+    log = pd.DataFrame({"step": steps, "accuracy": [0.1 + 0.8 * (step > 900) + step / 1e6 for step in steps]})
+    log.to_csv("mine.csv", index=False)
+    code, printed = call("stages", "mine.csv")
+    assert (code, "accuracy rises (0.10 -> 0.90)" in printed) == (0, True)
+    code, printed = call("report", "mine.csv", "--out", "page")
+    assert (code, printed.strip()) == (0, "page/report.html")
+    code, printed = call("measure", "mine.csv")
+    assert (code, "mine.csv holds curves and no checkpoints: `stagewise report mine.csv` shows them" in printed) == (
+        2,
+        True,
+    )

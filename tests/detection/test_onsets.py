@@ -107,7 +107,7 @@ def test_what_rises_and_falls_again_is_a_transient_onset() -> None:
     assert row["transient"]
     assert not fall["transient"]
     assert fall["t50_lo"] <= 600 <= fall["t50_hi"]
-    assert "falls (0.7" in fall["words"]
+    assert "attends less to what followed the token before (0.7" in fall["words"]
     assert row["t50_lo"] <= 100 <= row["t50_hi"]
     assert "back to 0.13" in row["words"]
 

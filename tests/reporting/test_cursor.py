@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
-from stagewise.plot.step_axis import set_step_axis
+from stagewise.plot.step_axis import ALONE, set_step_axis
 from stagewise.reporting.cursor import cursor_attribute, name_curves
 from stagewise.reporting.figure import svg
 from stagewise.reporting.page import report
@@ -51,6 +51,16 @@ def figure() -> Figure:
     upper.plot([0, 10, 100], [1.0, 0.5, float("nan")], label="L0H1", color="#112233")
     upper.plot([0, 100], [0, 1], label="_hidden")
     return figure
+
+
+def test_a_curve_alone_is_named_by_its_axis() -> None:
+    figure = Figure()
+    ax = figure.subplots()
+    set_step_axis(ax, [100])
+    ax.plot([0, 100], [0.5, 1.0], label=ALONE, color="#112233")
+    ax.set_ylabel("loss, nats")
+    axes = json.loads(html.unescape(cursor_attribute(figure).split('"')[1]))
+    assert axes[0]["curves"] == [["axes0-curve0", "loss, nats", "#112233", [0, 100], [0.5, 1.0]]]
 
 
 def test_axes_have_their_place_and_their_curves(figure: Figure) -> None:

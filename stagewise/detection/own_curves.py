@@ -1,0 +1,121 @@
+"""Curves that a training of one's own logged, as a table that stages and onsets are found in."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from stagewise.table import Quantity, declare, tidy
+
+LOGGED = "Logged"
+"""What stands in the place of a probe."""
+
+FILES = (".csv", ".parquet", ".jsonl", ".json")
+"""Endings of files of curves."""
+
+STEPS = ("step", "steps", "global_step", "trainer/global_step", "_step", "iteration", "iter")
+"""What tools call the column of steps, in lower case."""
+
+CLOCKS = ("epoch", "wall time", "_timestamp", "_runtime", "total_flos")
+"""Columns that time a training, in lower case: no curves."""
+
+TIMED = ("_runtime", "_per_second")
+"""Ends of the names of such columns."""
+
+ENDS = 5
+"""A curve goes up if the mean of this part of its values is larger at its end than at its start: a fifth."""
+
+
+def curves(
+    source: str | Path | pd.DataFrame | Mapping[str, Sequence[float]], steps: str | None = None, run: str | None = None
+) -> pd.DataFrame:
+    """Return logged curves as a table, for `find_stages`, `find_onsets`, `find_replicates` and plots.
+
+    Args:
+        source: a column of steps and a column a curve, as a frame, a mapping or a file: .csv, .parquet, .jsonl, .json,
+            or the `trainer_state.json` of transformers' Trainer. What a curve has no value of at a step is missing.
+            Text, times and epochs are left out.
+        steps: the column of steps; None for "step", or what tools call it.
+        run: the name of the run; None takes the file's.
+
+    Returns the rows of `measure`'s tables, with "Logged" for the probe and a quantity a column; what a curve does over
+    the run, up or down, counts as its progress.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: a file that holds no columns, no column of steps, steps that are no whole numbers, or no curves.
+
+    >>> table = curves({"step": [0, 10, 20, 30, 40], "accuracy": [0.1, 0.1, 0.5, 0.9, 0.9]})
+    >>> table[["step", "quantity", "value"]].iloc[2].tolist()
+    [20, 'accuracy', 0.5]
+    """
+    if isinstance(source, str | Path):
+        run = _name_of(Path(source)) if run is None else run
+        frame = _read(Path(source))
+    else:
+        frame = pd.DataFrame(source)
+    at = _steps(frame, steps)
+    rows, declared = [], {}
+    for name in frame.columns.drop(at):
+        values = frame[name]
+        if _is_clock(str(name)) or not pd.api.types.is_numeric_dtype(values) or not values.notna().any():
+            continue
+        curve = pd.DataFrame({"step": frame[at], "value": values.astype(float)}).dropna().sort_values("step")
+        curve["step"] = _whole(curve["step"], at)
+        rows.append(curve.assign(run="run" if run is None else run, probe=LOGGED, quantity=str(name)))
+        declared[str(name)] = Quantity(str(name), progress="up" if _rises(curve["value"].to_numpy()) else "down")
+    if not rows:
+        raise ValueError(f"no column holds numbers beside {at!r}; there are {', '.join(map(str, frame.columns))}")
+    table = tidy(rows)
+    declare(table, {LOGGED: declared})
+    return table
+
+
+def _name_of(path: Path) -> str:
+    return path.parent.resolve().name if path.name == "trainer_state.json" else path.stem
+
+
+def _read(path: Path) -> pd.DataFrame:
+    try:
+        if path.suffix == ".parquet":
+            return pd.read_parquet(path)
+        if path.suffix == ".jsonl":
+            return pd.read_json(path, lines=True)
+        if path.suffix != ".json":
+            return pd.read_csv(path)
+        held: Any = json.loads(path.read_text(encoding="utf8"))
+        return pd.DataFrame(held.get("log_history", held) if isinstance(held, Mapping) else held)
+    except (ValueError, TypeError) as reason:  # pandas', pyarrow's and json's
+        raise ValueError(f"{path} holds no columns of curves that can be read: {reason}") from reason
+
+
+def _steps(frame: pd.DataFrame, asked: str | None) -> Any:
+    names = {str(name): name for name in frame.columns}
+    if asked is not None and asked in names:
+        return names[asked]
+    if asked is None:
+        lower = {name.lower(): column for name, column in names.items()}
+        known = [lower[name] for name in STEPS if name in lower]
+        if known:
+            return known[0]
+    wanted = "of steps" if asked is None else repr(asked)
+    raise ValueError(f"there is no column {wanted} (`steps` names it); there are {', '.join(names) or 'none'}")
+
+
+def _is_clock(name: str) -> bool:
+    return name.lower() in (*CLOCKS, *STEPS) or name.lower().endswith(TIMED)
+
+
+def _whole(steps: pd.Series, name: Any) -> pd.Series:
+    values = pd.to_numeric(steps, errors="coerce").to_numpy(float)
+    if not (np.isfinite(values).all() and (values == np.round(values)).all() and (values >= 0).all()):
+        raise ValueError(f"steps are whole numbers, from 0 on; the column {name!r} holds others: `steps` names another")
+    return pd.Series(values.astype(np.int64), index=steps.index)
+
+
+def _rises(values: np.ndarray) -> bool:
+    part = max(1, len(values) // ENDS)
+    return bool(values[-part:].mean() > values[:part].mean())

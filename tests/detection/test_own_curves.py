@@ -1,0 +1,112 @@
+"""Curves that were logged elsewhere: read from frames and files, by the files that other tools write."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from stagewise.detection.onsets import find_onsets
+from stagewise.detection.own_curves import LOGGED, curves
+from stagewise.detection.scores import quantities_of
+from stagewise.detection.stages import find_stages
+
+STEPS = np.arange(0, 3000, 50)
+RISE = 0.05 + 0.9 / (1 + np.exp(-(STEPS - 1000) / 60)) + 0.01 * np.random.default_rng(0).standard_normal(len(STEPS))
+LOG = pd.DataFrame({"Step": STEPS, "accuracy": RISE, "loss": 3 - RISE, "note": "text", "epoch": STEPS / 100})
+
+WRITE: dict[str, Callable[[Path], Any]] = {
+    "log.csv": lambda path: LOG.to_csv(path, index=False),
+    "log.parquet": LOG.to_parquet,
+    "log.jsonl": lambda path: LOG.to_json(path, orient="records", lines=True),
+    "log.json": lambda path: path.write_text(json.dumps(LOG.to_dict("list"))),
+}
+
+
+@pytest.mark.parametrize("name", WRITE)
+def test_a_file_gives_the_curves_of_its_columns_of_numbers(name: str, tmp_path: Path) -> None:
+    WRITE[name](tmp_path / name)
+    pd.testing.assert_frame_equal(curves(tmp_path / name), curves(LOG, run="log"))
+
+
+def test_stages_and_onsets_are_found_in_them() -> None:
+    table = curves(LOG)
+    assert table["run"].unique().tolist() == ["run"]
+    assert {name: one.progress for name, one in quantities_of(table)[LOGGED].items()} == {
+        "accuracy": "up",
+        "loss": "down",
+    }
+    onsets = find_onsets(table)
+    assert onsets["onset"].tolist() == [True, True]
+    assert ((onsets["t50_lo"] <= 1000) & (onsets["t50_hi"] >= 1000)).all()
+    second = find_stages(table).table["summary"].iloc[1]
+    assert "accuracy rises (0.05 -> 0.95)" in second
+    assert "loss falls (2.95 -> 2.05)" in second
+
+
+def test_curves_may_have_steps_of_their_own() -> None:
+    sparse = LOG["loss"].where(STEPS % 100 == 0)
+    table = curves(LOG.assign(loss=sparse))
+    assert table.groupby("quantity")["step"].size().to_dict() == {"accuracy": 60, "loss": 30}
+    assert find_onsets(table)["onset"].tolist() == [True, True]
+
+
+@pytest.mark.parametrize("steps", [None, "tokens"])
+def test_the_column_of_steps_is_known_or_named(steps: str | None) -> None:
+    table = curves({"global_step": [0, 1, 2], "tokens": [0, 64, 128], "loss": [3.0, 2.0, 1.0]}, steps)
+    of_loss = table[table["quantity"] == "loss"]
+    assert of_loss["step"].tolist() == ([0, 1, 2] if steps is None else [0, 64, 128])
+
+
+@pytest.mark.parametrize(
+    ("source", "steps", "reason"),
+    [
+        ({"x": [0, 1], "loss": [1.0, 2.0]}, None, "there is no column of steps .`steps` names it.; there are x, loss"),
+        ({"step": [0, 1], "loss": [1.0, 2.0]}, "tokens", "there is no column 'tokens'"),
+        ({"step": [0.5, 1], "loss": [1.0, 2.0]}, None, "steps are whole numbers, from 0 on"),
+        ({"step": [0, 1], "note": ["a", "b"]}, None, "no column holds numbers beside 'step'; there are step, note"),
+    ],
+)
+def test_what_holds_no_curves_is_refused(source: dict[str, list[Any]], steps: str | None, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        curves(source, steps)
+
+
+@pytest.mark.parametrize(("name", "text"), [("log.csv", ""), ("log.json", "{"), ("log.json", "3"), ("log.jsonl", "{")])
+def test_a_file_without_columns_is_refused_by_its_name(name: str, text: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ValueError, match=f"{name} holds no columns of curves"):
+        curves(tmp_path / name)
+
+
+def test_the_log_of_trainer_is_read(tmp_path: Path, hugging_face: Callable[..., Any]) -> None:
+    from transformers import Trainer, TrainingArguments
+
+    model = hugging_face("GPT2")
+    data = [{name: list(range(1, 7)) for name in ("input_ids", "labels")}] * 8
+    arguments = TrainingArguments(
+        str(tmp_path), max_steps=6, logging_steps=1, eval_strategy="steps", eval_steps=3, save_steps=6, use_cpu=True,
+        report_to=[], disable_tqdm=True,
+    )  # fmt: skip
+    Trainer(model, arguments, train_dataset=data, eval_dataset=data).train()
+    table = curves(tmp_path / "checkpoint-6" / "trainer_state.json")
+    steps = {name: rows["step"].tolist() for name, rows in table.groupby("quantity")}
+    assert steps["loss"] == [1, 2, 3, 4, 5, 6]
+    assert steps["eval_loss"] == [3, 6]
+    assert steps.keys() == {"loss", "eval_loss", "grad_norm", "learning_rate"}
+
+
+def test_the_log_of_lightning_is_read(tmp_path: Path) -> None:
+    loggers = pytest.importorskip("lightning.pytorch.loggers", reason="Lightning is not installed")
+    logger = loggers.CSVLogger(tmp_path, flush_logs_every_n_steps=1)
+    for step in range(4):
+        logger.log_metrics({"train_loss": 3.0 - step, "epoch": 0}, step)
+        if step % 2:
+            logger.log_metrics({"val_loss": 4.0 - step}, step)
+    logger.save()
+    table = curves(Path(logger.log_dir, "metrics.csv"))
+    steps = {name: rows["step"].tolist() for name, rows in table.groupby("quantity")}
+    assert steps == {"train_loss": [0, 1, 2, 3], "val_loss": [1, 3]}

@@ -1,0 +1,67 @@
+"""Files of curves have a folder, and so stages and a report; a jump of the learning rate is a cause, no onset."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from stagewise.checkpoints.run_folder import read_record
+from stagewise.detection.stages import stages_of
+from stagewise.reporting.logged import is_log, logged_folder
+from stagewise.reporting.page import report
+
+STEPS = np.arange(0, 6000, 100)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """An accuracy that rises at 1500, and a loss that falls where the learning rate drops."""
+    generator = np.random.default_rng(0)
+    dropped = STEPS >= 4000
+    accuracy = 0.05 + 0.9 / (1 + np.exp(-(STEPS - 1500) / 100)) + 0.01 * generator.standard_normal(len(STEPS))
+    loss = 2 - 0.5 * dropped + 0.01 * generator.standard_normal(len(STEPS))
+    columns = {"step": STEPS, "accuracy": accuracy, "loss": loss, "learning_rate": np.where(dropped, 1e-4, 1e-3)}
+    path = tmp_path / "mine.csv"
+    pd.DataFrame(columns).to_csv(path, index=False)
+    return path
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_file_has_stages_and_a_report(log: Path, tmp_path: Path) -> None:
+    folder = logged_folder(log, tmp_path / "out")
+    stages = stages_of(folder)
+    assert stages is not None
+    onsets = stages.onsets.set_index("quantity")
+    assert onsets.loc["accuracy", "verdict"] == "onset"
+    assert onsets.loc["loss", "reason"] == "coincides with the learning rate's drop to 0.0001 at step 3950"
+    assert read_record(folder)["causes"] == {"the learning rate's drop to 0.0001": 3950}
+    page = report(folder).read_text(encoding="utf8")
+    assert "3 curves, logged from step 0 to step 5900" in page
+    assert "accuracy rises" in page
+
+
+def test_a_folder_of_another_file_is_not_written_over(log: Path, tmp_path: Path) -> None:
+    folder = logged_folder(log, tmp_path / "out")
+    assert logged_folder(log, folder) == folder
+    other = tmp_path / "other.csv"
+    other.write_text(log.read_text())
+    with pytest.raises(ValueError, match=r"holds measurements of .*mine.csv, not of .*other.csv"):
+        logged_folder(other, folder)
+
+
+def test_files_of_one_name_have_folders_of_their_own(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    again = tmp_path / "again" / log.name
+    again.parent.mkdir()
+    again.write_text(log.read_text())
+    assert len({logged_folder(path) for path in (log, again)}) == 2
+
+
+def test_only_files_of_columns_are_logs(log: Path, tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").touch()
+    assert [is_log(path) for path in (log, tmp_path, tmp_path / "model.safetensors", "missing.csv")] == [
+        *(True, False, False, False)
+    ]
