@@ -25,6 +25,12 @@ CLOCKS = ("epoch", "wall time", "_timestamp", "_runtime", "total_flos")
 TIMED = ("_runtime", "_per_second")
 """Ends of the names of such columns."""
 
+BANDS = ("__MIN", "__MAX")
+"""Ends of the names of columns that Weights & Biases exports beside a curve: its smoothing's extremes."""
+
+INDEX = "Unnamed: 0"
+"""What pandas calls the index of a frame that it wrote to a file."""
+
 ENDS = 5
 """A curve goes up if the mean of this part of its values is larger at its end than at its start: a fifth."""
 
@@ -37,7 +43,7 @@ def curves(
     Args:
         source: a column of steps and a column a curve, as a frame, a mapping or a file: .csv, .parquet, .jsonl, .json,
             or the `trainer_state.json` of transformers' Trainer. What a curve has no value of at a step is missing.
-            Text, times and epochs are left out.
+            Text, times, epochs, and the extremes that Weights & Biases exports beside a curve are left out.
         steps: the column of steps; None for "step", or what tools call it.
         run: the name of the run; None takes the file's.
 
@@ -61,7 +67,7 @@ def curves(
     rows, declared = [], {}
     for name in frame.columns.drop(at):
         values = frame[name]
-        if _is_clock(str(name)) or not pd.api.types.is_numeric_dtype(values) or not values.notna().any():
+        if not (_is_curve(str(name)) and pd.api.types.is_numeric_dtype(values) and values.notna().any()):
             continue
         curve = pd.DataFrame({"step": frame[at], "value": values.astype(float)}).dropna().sort_values("step")
         curve["step"] = _whole(curve["step"], at)
@@ -105,8 +111,9 @@ def _steps(frame: pd.DataFrame, asked: str | None) -> Any:
     raise ValueError(f"there is no column {wanted} (`steps` names it); there are {', '.join(names) or 'none'}")
 
 
-def _is_clock(name: str) -> bool:
-    return name.lower() in (*CLOCKS, *STEPS) or name.lower().endswith(TIMED)
+def _is_curve(name: str) -> bool:
+    times = name.lower() in (*CLOCKS, *STEPS) or name.lower().endswith(TIMED)
+    return not times and name != INDEX and not name.endswith(BANDS)
 
 
 def _whole(steps: pd.Series, name: Any) -> pd.Series:

@@ -47,6 +47,14 @@ def test_stages_and_onsets_are_found_in_them() -> None:
     assert "loss falls (2.95 -> 2.05)" in second
 
 
+def test_what_else_tools_write_is_no_curve(tmp_path: Path) -> None:
+    exported = LOG.rename(columns={"accuracy": "swift-sun-3 - accuracy"})
+    beside = {f"swift-sun-3 - accuracy__{end}": RISE for end in ("MIN", "MAX")}
+    others = {"_runtime": STEPS, "_timestamp": STEPS, "train_samples_per_second": RISE, "Wall time": STEPS}
+    exported.assign(**beside, **others).to_csv(tmp_path / "log.csv")  # with the frame's index
+    assert curves(tmp_path / "log.csv")["quantity"].unique().tolist() == ["swift-sun-3 - accuracy", "loss"]
+
+
 def test_curves_may_have_steps_of_their_own() -> None:
     sparse = LOG["loss"].where(STEPS % 100 == 0)
     table = curves(LOG.assign(loss=sparse))
