@@ -12,6 +12,9 @@ from stagewise.architecture import Architecture
 from stagewise.intervention import AblateHead, AttributeHeads, Edit
 from stagewise.probe import AbstractProbe, Effect, Quantity, Reading, View
 
+RESOLUTION = 1e-7
+"""Nats to which the change of a loss in float32 is known: what differs by less has one rank."""
+
 
 @dataclasses.dataclass(frozen=True)
 class HeadAttribution(AbstractProbe):
@@ -21,7 +24,7 @@ class HeadAttribution(AbstractProbe):
     replaces it and L a sequence's mean loss over its scored positions: one backward pass for all heads. It is exact
     only where the loss is linear in z. How far it can be trusted is measured: the heads with the largest estimates, by
     size, are ablated one by one, and `rank_correlation` is Spearman's of both changes over these heads; no row where
-    either change is the same for all of them. The matched control of an ablation is `HeadAblation`'s.
+    either change is the same for all of them, within rounding. The matched control of an ablation is `HeadAblation`'s.
 
     Args:
         kind: what replaces z: "mean" (over the batch, at each position) or "zero".
@@ -87,18 +90,18 @@ class HeadAttribution(AbstractProbe):
             labels = {"layer": [layer], "head": [ablated[number][1] for number in chosen]}
             further.append(Reading("batch layer head", exact[:, None, chosen], "exact_change", labels))
         both = torch.stack([estimated, exact], 1)
-        if bool((both.mean(0).amax(-1) > both.mean(0).amin(-1)).all()):
+        if bool((both.mean(0).amax(-1) - both.mean(0).amin(-1) > RESOLUTION).all()):
             further.append(Reading("batch", both, "rank_correlation", statistic=spearman))
         return further
 
 
 def spearman(pairs: np.ndarray) -> np.ndarray:
-    """Return Spearman's rank correlation of pairs of curves [..., 2, entry]; 0 where one of them is constant.
+    """Return Spearman's rank correlation of changes [..., 2, entry], nats; 0 where all of one are within `RESOLUTION`.
 
     >>> spearman(np.array([[[1.0, 2.0, 3.0], [10.0, 20.0, 15.0]], [[1.0, 2.0, 3.0], [0.0, 0.0, 0.0]]]))
     array([0.5, 0. ])
     """
-    ranks = rankdata(pairs, axis=-1)
+    ranks = rankdata(np.round(pairs / RESOLUTION), axis=-1)
     centred = ranks - ranks.mean(-1, keepdims=True)
     norms = np.sqrt((centred**2).sum(-1)).prod(-1)
     products = centred.prod(-2).sum(-1)

@@ -119,6 +119,13 @@ def test_spearmans_correlation_is_scipys() -> None:
     np.testing.assert_allclose(spearman(pairs), expected)
 
 
+def test_rounding_is_not_ranked() -> None:
+    changes = np.array([0.0, 0.1, 0.2, 0.3, 0.4])
+    rounding = 1e-8 * np.random.default_rng(0).standard_normal((2, 5))
+    assert spearman(np.stack([changes, rounding[0]])) == 0
+    assert spearman(np.stack([changes + rounding[0], changes + rounding[1]])) == pytest.approx(1)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [({"steps": 0}, "at least one step, got 0"), ({"top": 1}, "two heads or more, got top=1")],
