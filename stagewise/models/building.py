@@ -24,7 +24,8 @@ def build(architecture: Architecture, seed: int = 0, device: str | torch.device 
     """Build the model with the architecture's own initialisation, without touching the global generator.
 
     A HookedTransformer; on transformer-lens 4, which has none, a native TransformerBridge with the same parameters;
-    for a Hugging Face architecture a TransformerBridge, with eager attention.
+    for a Hugging Face architecture a TransformerBridge, with eager attention. It computes in float32, whatever number
+    type the config ran in; a HookedTransformer in float64 where the config says that.
 
     Raises:
         ValueError: TransformerLens refuses the config, and the message holds its reason; or there is no such device.
@@ -32,11 +33,13 @@ def build(architecture: Architecture, seed: int = 0, device: str | torch.device 
     check_device(device)
     if architecture.huggingface is not None:
         return wrapped(huggingface.fresh(architecture, seed)).to(device, print_details=False)
-    generator = torch.Generator().manual_seed(seed)
+    generator, config = torch.Generator().manual_seed(seed), dict(architecture.config)
+    if config.get("dtype") != torch.float64:
+        config.pop("dtype", None)
     try:
-        _check_fields(architecture.config)
+        _check_fields(config)
         with torch.random.fork_rng(devices=[]):
-            model = _hooked(architecture.config) if has_hooked_transformer() else _native(architecture.config)
+            model = _hooked(config) if has_hooked_transformer() else _native(config)
     except MemoryError:
         raise
     except Exception as reason:  # of any kind, by the field that is wrong

@@ -33,7 +33,7 @@ NOT_IN_4: dict[str, dict[str, Any]] = {
     "scores scaled by layer": {"scale_attn_by_inverse_layer_idx": True},
     "norm of queries and keys": {"use_qk_norm": True},
     "results of heads": {"use_attn_result": True},
-    "half precision": {"dtype": torch.bfloat16},
+    "double precision": {"dtype": torch.float64},
     "scaled rotary": {"positional_embedding_type": "rotary", "use_NTK_by_parts_rope": True},
 }
 
@@ -171,9 +171,9 @@ def test_a_whole_config_of_a_transformer_lens_model_builds() -> None:
     assert models.build(Architecture(whole)).cfg.to_dict() == whole
 
 
-@pytest.mark.skipif(not HOOKED, reason="native bridges refuse the field")
+@pytest.mark.skipif(not HOOKED, reason="native bridges have no such config")
 def test_a_model_in_half_precision_is_measured_in_float32_as_its_config_is() -> None:
-    half = models.build(Architecture({**CONFIG, "n_layers": 1, "dtype": torch.bfloat16, "seed": 3}))
+    half = models.build(Architecture({**CONFIG, "n_layers": 1, "seed": 3})).to(torch.bfloat16)
     assert {weight.dtype for weight in models.weights(half).values()} == {torch.bfloat16}
     assert models.described(half) == architecture_from(half.cfg)
     assert {weight.dtype for weight in models.weights(models.build(models.described(half))).values()} == {torch.float32}
@@ -201,3 +201,10 @@ def test_a_config_that_makes_no_model_is_refused_in_a_line(
     with pytest.raises(ValueError, match=message) as refused:
         models.build(Architecture({**sizes, **change}, init))
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, "bfloat16", None])
+def test_a_model_that_ran_in_half_precision_is_computed_in_single(dtype: object) -> None:
+    sizes = {"n_layers": 1, "d_model": 8, "n_heads": 2, "d_head": 4, "n_ctx": 6, "d_vocab": 5}
+    model = models.build(Architecture({**sizes, "dtype": dtype}))
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
