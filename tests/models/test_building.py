@@ -173,7 +173,7 @@ def test_a_whole_config_of_a_transformer_lens_model_builds() -> None:
 
 @pytest.mark.skipif(not HOOKED, reason="native bridges have no such config")
 def test_a_model_in_half_precision_is_measured_in_float32_as_its_config_is() -> None:
-    half = models.build(Architecture({**CONFIG, "n_layers": 1, "seed": 3})).to(torch.bfloat16)
+    half = models.build(Architecture({**CONFIG, "n_layers": 1, "seed": 3})).to(torch.bfloat16)  # type: ignore[arg-type]  # takes both
     assert {weight.dtype for weight in models.weights(half).values()} == {torch.bfloat16}
     assert models.described(half) == architecture_from(half.cfg)
     assert {weight.dtype for weight in models.weights(models.build(models.described(half))).values()} == {torch.float32}
