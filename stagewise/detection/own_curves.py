@@ -31,6 +31,13 @@ BANDS = ("__MIN", "__MAX")
 INDEX = "Unnamed: 0"
 """What pandas calls the index of a frame that it wrote to a file."""
 
+MOST = 400
+"""Values of a curve; of one that has more, neighbouring ones are averaged."""
+
+GROWTH, FINER = 0.03, 10
+"""So many are averaged, as a part of those before them; and how many times fewer at the start than at the end: the
+deviation of their noise shrinks by the root of that, and more could be taken for an onset."""
+
 ENDS = 5
 """A curve goes up if the mean of this part of its values is larger at its end than at its start: a fifth."""
 
@@ -43,7 +50,8 @@ def curves(
     Args:
         source: a column of steps and a column a curve, as a frame, a mapping or a file: .csv, .parquet, .jsonl, .json,
             or the `trainer_state.json` of transformers' Trainer. What a curve has no value of at a step is missing.
-            Text, times, epochs, and the extremes that Weights & Biases exports beside a curve are left out.
+            Text, times, epochs, and the extremes that Weights & Biases exports beside a curve are left out. Of a curve
+            with more than 400 values neighbouring ones are averaged, fewer at its start than at its end.
         steps: the column of steps; None for "step", or what tools call it.
         run: the name of the run; None takes the file's.
 
@@ -71,7 +79,7 @@ def curves(
             continue
         curve = pd.DataFrame({"step": frame[at], "value": values.astype(float)}).dropna().sort_values("step")
         curve["step"] = _whole(curve["step"], at)
-        rows.append(curve.assign(run="run" if run is None else run, probe=LOGGED, quantity=str(name)))
+        rows.append(_averaged(curve).assign(run="run" if run is None else run, probe=LOGGED, quantity=str(name)))
         declared[str(name)] = Quantity(str(name), progress="up" if _rises(curve["value"].to_numpy()) else "down")
     if not rows:
         raise ValueError(f"no column holds numbers beside {at!r}; there are {', '.join(map(str, frame.columns))}")
@@ -121,6 +129,17 @@ def _whole(steps: pd.Series, name: Any) -> pd.Series:
     if not (np.isfinite(values).all() and (values == np.round(values)).all() and (values >= 0).all()):
         raise ValueError(f"steps are whole numbers, from 0 on; the column {name!r} holds others: `steps` names another")
     return pd.Series(values.astype(np.int64), index=steps.index)
+
+
+def _averaged(curve: pd.DataFrame) -> pd.DataFrame:
+    n = len(curve)
+    if n <= MOST:
+        return curve
+    largest, edges = 2 * n / MOST, [0.0]
+    while edges[-1] < n:
+        edges.append(edges[-1] + min(max(largest / FINER, GROWTH * edges[-1]), largest))
+    means = curve.groupby(np.searchsorted(edges, np.arange(n), side="right")).mean()
+    return means.assign(step=means["step"].round().astype(np.int64))
 
 
 def _rises(values: np.ndarray) -> bool:

@@ -62,6 +62,26 @@ def test_curves_may_have_steps_of_their_own() -> None:
     assert find_onsets(table)["onset"].tolist() == [True, True]
 
 
+@pytest.mark.parametrize("at", [100, 40_000])
+def test_a_log_of_every_step_is_averaged_and_keeps_its_onset(at: int) -> None:
+    steps = np.arange(50_000)
+    falls = 3 - 2 / (1 + np.exp(-(np.log1p(steps) - np.log1p(at)) / 0.1))
+    noise = 0.1 * np.random.default_rng(0).standard_normal(len(steps))
+    table = curves({"step": steps, "loss": falls + noise})
+    assert len(table) <= 400
+    assert table["step"].is_unique
+    assert np.abs(table["value"].to_numpy() - falls[table["step"].to_numpy()]).max() < 0.1
+    (onset,) = find_onsets(table).to_dict("records")
+    assert onset["onset"]
+    assert abs(np.log1p(onset["t50"]) - np.log1p(at)) < 0.05
+
+
+def test_noise_that_was_averaged_is_no_onset() -> None:
+    noise = 0.1 * np.random.default_rng(0).standard_normal((6, 50_000))
+    table = curves({"step": np.arange(50_000), **{f"loss {i}": 3 + each for i, each in enumerate(noise)}})
+    assert not find_onsets(table)["onset"].any()
+
+
 @pytest.mark.parametrize("steps", [None, "tokens"])
 def test_the_column_of_steps_is_known_or_named(steps: str | None) -> None:
     table = curves({"global_step": [0, 1, 2], "tokens": [0, 64, 128], "loss": [3.0, 2.0, 1.0]}, steps)
