@@ -43,7 +43,9 @@ ENDS = 5
 
 
 def curves(
-    source: str | Path | pd.DataFrame | Mapping[str, Sequence[float]], steps: str | None = None, run: str | None = None
+    source: str | Path | pd.DataFrame | Mapping[str, Sequence[Any] | np.ndarray],
+    steps: str | None = None,
+    run: str | None = None,
 ) -> pd.DataFrame:
     """Return logged curves as a table, for `find_stages`, `find_onsets`, `find_replicates` and plots.
 
