@@ -23,6 +23,9 @@ TAILS = (0.5, 1.0, 2.0)
 BEFORE, AFTER = 2, 3
 """The least number of checkpoints before and after the middle of a transition: fewer are an outlier at an end."""
 
+PLACES = 400
+"""Middles of transitions in the search, but for twice as many at most."""
+
 POWERS = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
 """Exponents of backgrounds that grow as a power of the step."""
 
@@ -78,10 +81,14 @@ def joined(parts: list[Shapes]) -> Shapes:
 
 @functools.lru_cache(maxsize=16)
 def grid(steps: tuple[float, ...]) -> Shapes:
-    """Return the transitions of the search, between all neighbouring checkpoints that have enough on either side."""
+    """Return the transitions of the search, between all neighbouring checkpoints that have enough on either side.
+
+    Of many checkpoints not between all: a search takes time and memory in their number times that of places.
+    """
     u = np.log1p(np.asarray(steps))
-    gaps = np.arange(BEFORE - 1, len(u) - AFTER)
-    middle, spacing = (u[1:] + u[:-1])[gaps] / 2, np.diff(u)[gaps]
+    every = max(1, (len(u) - BEFORE - AFTER) // PLACES)
+    gaps = np.arange(BEFORE - 1, len(u) - AFTER)[::every]
+    middle, spacing = (u[1:] + u[:-1])[gaps] / 2, every * np.diff(u)[gaps]
     parts = []
     for width in WIDTHS:
         # A wide transition needs fewer places.

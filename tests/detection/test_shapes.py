@@ -1,8 +1,10 @@
 """Shapes of transitions and backgrounds: their times are where they have made each part of their way."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from stagewise.detection.onsets import find_onsets
 from stagewise.detection.shapes import AFTER, PARTS, RAMP, Shapes, backgrounds, grid, joined
 
 ONE_OF_EACH = Shapes(np.array([5.0, 5.0, 5.0]), np.array([0.2, 0.3, 0.1]), np.array([0.0, RAMP, 1.5]))
@@ -47,3 +49,19 @@ def test_a_run_that_starts_late_has_backgrounds_that_change() -> None:
     values = backgrounds(np.arange(5000.0, 20001, 250), 6)
     assert np.isfinite(values).all()
     assert np.ptp(values, axis=1) == pytest.approx(1)
+
+
+def test_the_grid_of_many_checkpoints_has_no_more_places_than_that_of_some() -> None:
+    sizes = [len(grid(tuple(range(n))).middle) for n in (400, 800, 1600, 6400)]
+    assert sizes[0] < sizes[1]
+    assert max(sizes[2:]) <= sizes[1]
+
+
+def test_a_jump_between_two_of_many_checkpoints_is_found() -> None:
+    steps = np.arange(2400)
+    values = 0.2 + 0.6 * (steps > 1001) + 0.05 * np.random.default_rng(0).standard_normal(len(steps))
+    table = pd.DataFrame({"run": "run", "step": steps, "probe": "Accuracy", "quantity": "accuracy", "value": values})
+    (onset,) = find_onsets(table).to_dict("records")
+    assert onset["onset"]
+    assert onset["t50_lo"] <= 1001.5 <= onset["t50_hi"]
+    assert 1000.5 <= onset["t50"] <= 1002.5
