@@ -71,7 +71,9 @@ def test_every_command_of_a_row_is_one(cells: list[str]) -> None:
 def options(paper: str) -> set[str]:
     """The options of a paper's command."""
     run = typer.main.get_command(app).commands["run"]  # type: ignore[attr-defined]
-    return {option for parameter in run.commands[paper].params for option in parameter.opts}
+    return {
+        option for parameter in run.commands[paper].params for option in (*parameter.opts, *parameter.secondary_opts)
+    }
 
 
 @pytest.mark.parametrize(

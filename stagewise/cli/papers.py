@@ -26,8 +26,9 @@ def run_incremental(
         int | None, typer.Option(help="how many, from 0 on; if not given 3, at the paper's size 1 of all but Figure 1")
     ] = None,
     restricted: Annotated[
-        bool, typer.Option("--restricted", help="train restricted-context models to compare with; 3 and 5 always do")
-    ] = False,
+        bool | None,
+        typer.Option(help="whether to train restricted-context models to compare with; if not given 3 and 5 do"),
+    ] = None,
     workers: Annotated[int, typer.Option(help="processes, of one thread each")] = 1,
     quiet: Quiet = False,
 ) -> None:
@@ -39,7 +40,7 @@ def run_incremental(
         if every == (figure is not None):
             raise ValueError("give a figure, as in --figure 1, or --all for every one of them")
         if figure is None:
-            if seeds is not None or restricted:
+            if seeds is not None or restricted is not None:
                 raise ValueError("--all has the seeds and the restricted-context models of each figure: give neither")
             command.make_all(setting, folder, workers=workers, progress=not quiet)
             return

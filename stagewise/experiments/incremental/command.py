@@ -20,7 +20,7 @@ def make(
     setting: str = "small",
     seeds: Sequence[int] | None = None,
     *,
-    restricted: bool = False,
+    restricted: bool | None = None,
     workers: int = 1,
     progress: bool = True,
 ) -> Path:
@@ -31,7 +31,7 @@ def make(
         folder: where the runs go, which the figures of a setting share; None takes runs/incremental/SETTING.
         setting: "small" or "paper".
         seeds: of everything; None takes those of `recipes.seeds_of`.
-        restricted: whether to train restricted-context baselines where the figure shows none.
+        restricted: whether to train restricted-context baselines; None trains them where the figure shows them.
         workers: processes, of one thread each.
         progress: show bars.
 

@@ -10,6 +10,7 @@ from stagewise import plot
 from stagewise.checkpoints.run_folder import table_file
 from stagewise.detection.frames import families
 from stagewise.experiments.incremental.compare import compare
+from stagewise.experiments.incremental.numbers import has_trained
 from stagewise.experiments.incremental.recipes import FIGURES
 from stagewise.reporting.measured import Measured, read_measured
 from stagewise.table import heads_in, select
@@ -41,7 +42,8 @@ def draw(figure: str, measured: Mapping[str, Measured], summary: pd.DataFrame) -
     """
     kind = FIGURES[figure].kind
     if kind == "compare":
-        return compare({name: run.table for name, run in measured.items()}, summary, best=figure == "5")
+        best = figure == "5" and all(has_trained(run.table) for run in measured.values())
+        return compare({name: run.table for name, run in measured.items()}, summary, best=best)
     return {"stages": stages, "curves": curves, "maps": maps, "heads": heads}[kind](measured)
 
 

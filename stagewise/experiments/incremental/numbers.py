@@ -47,7 +47,7 @@ def figure_numbers(
             rows += kl_rows(figure, name, run)
         if kind in ("stages", "maps", "heads"):
             rows += head_rows(figure, name, run)
-        if figure == "3":
+        if figure == "3" and has_trained(run.table):
             rows.append(context_row(name, run.table))
     if kind == "heads":
         sizes = {row["run"]: variants(setting, row["seed"])[row["variant"]] for row in summary.to_dict("records")}
@@ -134,6 +134,11 @@ def owners(masses: pd.DataFrame) -> list[str]:
         largest = _largest(own)
         words.append(f"{head_label(layer, head)} {largest['relation']} {largest['value']:.2f}")
     return words
+
+
+def has_trained(table: pd.DataFrame) -> bool:
+    """Whether a table has KL to models that were trained on a restricted context."""
+    return bool(families(select(table, "KLToReference", "kl"))["trained"])
 
 
 def context_row(name: str, table: pd.DataFrame) -> dict[str, str]:

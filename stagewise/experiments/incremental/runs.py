@@ -121,7 +121,7 @@ def run_figure(
     setting: str = "small",
     seeds: Sequence[int] | None = None,
     *,
-    restricted: bool = False,
+    restricted: bool | None = None,
     workers: int = 1,
     progress: bool = True,
 ) -> pd.DataFrame:
@@ -132,7 +132,7 @@ def run_figure(
         folder: holds the run folders; figures of one setting share it, and so the runs that they have in common.
         setting: "small" or "paper".
         seeds: of everything; None takes those of `seeds_of`.
-        restricted: whether to train the shared baselines where the figure does not show them.
+        restricted: whether to train the shared baselines; None trains them where the figure shows them.
         workers: processes, of one thread each.
         progress: show bars.
 
@@ -140,7 +140,7 @@ def run_figure(
         ValueError: there is no such figure or setting, or a run folder belongs to another recipe.
     """
     sweep = runs(figure, setting, seeds if seeds is not None else seeds_of(figure, setting))
-    baselines = restricted or FIGURES[figure].restricted
+    baselines = FIGURES[figure].restricted if restricted is None else restricted
     summary = run_sweep(sweep, folder, restricted=baselines, workers=workers, progress=progress)
     path = Path(folder) / f"summary-{figure}.csv"
     run_folder.write(path, lambda partial: summary.to_csv(partial, index=False))

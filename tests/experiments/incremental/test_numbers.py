@@ -81,7 +81,10 @@ def test_the_offset_is_the_lowest_value_of_the_head_of_the_first_group() -> None
     assert (share["ours"], product["remark"]) == ("-0.50", "step 0")
 
 
-@pytest.mark.parametrize(("figure", "expected"), [("1", {"size", "KL to A", "heads'"}), ("2", {"size", "heads'"})])
+@pytest.mark.parametrize(
+    ("figure", "expected"),
+    [("1", {"size", "KL to A", "heads'"}), ("2", {"size", "heads'"}), ("3", {"size", "KL to A"})],
+)
 def test_a_figure_has_the_rows_of_its_kind(figure: str, expected: set[str]) -> None:
     kl: list[dict[str, object]] = [
         {"run": "a", "step": 5, "probe": "KLToReference", "quantity": "kl", "reference": f"A*_1:{k}", "nested": k,
