@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -18,6 +18,9 @@ FILES = (".csv", ".parquet", ".jsonl", ".json")
 
 STEPS = ("step", "steps", "global_step", "trainer/global_step", "_step", "iteration", "iter")
 """What tools call the column of steps, in lower case."""
+
+RATES = ("learning_rate", "lr")
+"""What tools call the learning rate, in lower case: what was done to a run, and no progress of its."""
 
 CLOCKS = ("epoch", "wall time", "_timestamp", "_runtime", "total_flos")
 """Columns that time a training, in lower case: no curves."""
@@ -58,7 +61,7 @@ def curves(
         run: the name of the run; None takes the file's.
 
     Returns the rows of `measure`'s tables, with "Logged" for the probe and a quantity a column; what a curve does over
-    the run, up or down, counts as its progress.
+    the run, up or down, counts as its progress; a learning rate makes none.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -82,7 +85,7 @@ def curves(
         curve = pd.DataFrame({"step": frame[at], "value": values.astype(float)}).dropna().sort_values("step")
         curve["step"] = _whole(curve["step"], at)
         rows.append(_averaged(curve).assign(run="run" if run is None else run, probe=LOGGED, quantity=str(name)))
-        declared[str(name)] = Quantity(str(name), progress="up" if _rises(curve["value"].to_numpy()) else "down")
+        declared[str(name)] = Quantity(str(name), progress=_progress(str(name), curve["value"].to_numpy()))
     if not rows:
         raise ValueError(f"no column holds numbers beside {at!r}; there are {', '.join(map(str, frame.columns))}")
     table = tidy(rows)
@@ -144,6 +147,8 @@ def _averaged(curve: pd.DataFrame) -> pd.DataFrame:
     return means.assign(step=means["step"].round().astype(np.int64))
 
 
-def _rises(values: np.ndarray) -> bool:
+def _progress(name: str, values: np.ndarray) -> Literal["up", "down"] | None:
+    if name.lower() in RATES:
+        return None
     part = max(1, len(values) // ENDS)
-    return bool(values[-part:].mean() > values[:part].mean())
+    return "up" if values[-part:].mean() > values[:part].mean() else "down"

@@ -7,10 +7,7 @@ import pandas as pd
 from stagewise.checkpoints.causes import of_log
 from stagewise.checkpoints.digest import short_digest
 from stagewise.checkpoints.run_folder import ANALYSIS, TABLE, claim_for, write, write_json
-from stagewise.detection.own_curves import FILES, curves
-
-RATES = ("learning_rate", "lr")
-"""Curves whose jumps are what was done to a run, not what it did."""
+from stagewise.detection.own_curves import FILES, RATES, curves
 
 NO_BATCH = {"relations": {}, "size": [], "first_query": 0, "references": []}
 

@@ -35,6 +35,7 @@ def test_a_file_has_stages_and_a_report(log: Path, tmp_path: Path) -> None:
     onsets = stages.onsets.set_index("quantity")
     assert onsets.loc["accuracy", "verdict"] == "onset"
     assert onsets.loc["loss", "reason"] == "coincides with the learning rate's drop to 0.0001 at step 3950"
+    assert "learning_rate" not in onsets.index
     assert read_record(folder)["causes"] == {"the learning rate's drop to 0.0001": 3950}
     page = report(folder).read_text(encoding="utf8")
     assert "3 curves, logged from step 0 to step 5900" in page
