@@ -76,14 +76,16 @@ def curves(
         frame = _read(Path(source))
     else:
         frame = pd.DataFrame(source)
+    frame = frame if frame.index.name is None else frame.reset_index()
     at = _steps(frame, steps)
     rows, declared = [], {}
     for name in frame.columns.drop(at):
         values = frame[name]
         if not (_is_curve(str(name)) and pd.api.types.is_numeric_dtype(values) and values.notna().any()):
             continue
-        curve = pd.DataFrame({"step": frame[at], "value": values.astype(float)}).dropna().sort_values("step")
+        curve = pd.DataFrame({"step": frame[at], "value": values.astype(float)}).dropna()
         curve["step"] = _whole(curve["step"], at)
+        curve = curve.sort_values("step")
         rows.append(_averaged(curve).assign(run="run" if run is None else run, probe=LOGGED, quantity=str(name)))
         declared[str(name)] = Quantity(str(name), progress=_progress(str(name), curve["value"].to_numpy()))
     if not rows:

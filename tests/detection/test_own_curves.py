@@ -55,6 +55,13 @@ def test_what_else_tools_write_is_no_curve(tmp_path: Path) -> None:
     assert curves(tmp_path / "log.csv")["quantity"].unique().tolist() == ["swift-sun-3 - accuracy", "loss"]
 
 
+def test_steps_may_be_the_index_and_in_any_order() -> None:
+    expected = curves(LOG)
+    indexed = LOG.rename(columns={"Step": "step"}).set_index("step").iloc[::-1]
+    pd.testing.assert_frame_equal(curves(indexed), expected)
+    pd.testing.assert_frame_equal(curves(LOG.assign(Step=STEPS.astype(str))), expected)
+
+
 def test_curves_may_have_steps_of_their_own() -> None:
     sparse = LOG["loss"].where(STEPS % 100 == 0)
     table = curves(LOG.assign(loss=sparse))
