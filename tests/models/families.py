@@ -89,7 +89,7 @@ def tried(family: Family, by_hooks: bool = False) -> dict[str, Outcome]:
             architecture = models.described(plain)
             built = models.build(architecture)
             models.load(built, plain.state_dict())
-            plan = Plan(architecture, [Predictions(edits)], [batch], by_hooks)
+            plan = Plan(architecture, [Predictions(edits)], batch, by_hooks=by_hooks)
             read = readings(plan, Checkpoint(built, 0, {})).of["Predictions"][0]
         except ValueError as reason:
             outcomes[name] = Outcome(None, str(reason))
