@@ -52,7 +52,7 @@ def test_a_run_that_starts_late_has_backgrounds_that_change() -> None:
 
 
 def test_the_grid_of_many_checkpoints_has_no_more_places_than_that_of_some() -> None:
-    sizes = [len(grid(tuple(range(n))).middle) for n in (400, 800, 1600, 6400)]
+    sizes = [len(grid(tuple(map(float, range(n)))).middle) for n in (400, 800, 1600, 6400)]
     assert sizes[0] < sizes[1]
     assert max(sizes[2:]) <= sizes[1]
 
