@@ -47,15 +47,16 @@ def check_fields(part: Any) -> None:
             check_fields(value)
 
 
+_TYPES: dict[type, dict[str, Any]] = {}
+"""What `field_types` found, by class: annotations are resolved once."""
+
+
 def field_types(cls: type) -> Mapping[str, Any]:
     """Return the annotation of each field of a dataclass."""
     if cls not in _TYPES:
         hints = typing.get_type_hints(cls, include_extras=True) if dataclasses.is_dataclass(cls) else {}
         _TYPES[cls] = {field.name: hints[field.name] for field in (dataclasses.fields(cls) if hints else ())}
     return _TYPES[cls]
-
-
-_TYPES: dict[type, dict[str, Any]] = {}
 
 
 def checked(value: Any, hint: Any, key: str, *, described: bool = False) -> Any:

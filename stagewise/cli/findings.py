@@ -26,6 +26,7 @@ def stages(sources: Seeds, as_json: AsJson = False) -> None:
 
 
 def _stages_of_seeds(sources: Sequence[str], as_json: bool) -> None:
+    from stagewise.detection.replicates import FRAMES
     from stagewise.reporting.several import over_seeds, read_several, seeds_in_words
 
     seeds = read_several([measured_folder(source) for source in sources])
@@ -34,7 +35,7 @@ def _stages_of_seeds(sources: Sequence[str], as_json: bool) -> None:
         print(seeds_in_words(seeds.stages, replicates, seeds.homes))
         return
     each = [as_data(one, home=home) for one, home in zip(seeds.stages, seeds.homes, strict=True)]
-    over = {name: records(getattr(replicates, name)) for name in ("findings", "events", "order", "roles")}
+    over = {name: records(getattr(replicates, name)) for name in FRAMES}
     print(json.dumps({"seeds": each, "over_seeds": over}, indent=2))
 
 

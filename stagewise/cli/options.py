@@ -208,10 +208,6 @@ def measuring(
     }
 
 
-FRAMES = ("table", "turning_points", "events", "onsets")
-"""Of `Stages`, what JSON shows."""
-
-
 def show(stages: "Stages | None", as_json: bool, run: str = "", home: "Home | None" = None) -> None:
     """Print stages in words, or as JSON, with what is known of the probe batch; None where the table can show none."""
     if not as_json:
@@ -225,6 +221,8 @@ def show(stages: "Stages | None", as_json: bool, run: str = "", home: "Home | No
 
 def as_data(stages: "Stages | None", run: str = "", home: "Home | None" = None) -> dict[str, Any]:
     """Return stages as plain data, a list of rows a frame."""
+    from stagewise.detection.stages import FRAMES
+
     frames = {name: [] if stages is None else records(getattr(stages, name)) for name in FRAMES}
     batch = None if home is None else home.plain
     return {"run": run if stages is None else stages.run, "probe_batch": batch, **frames}

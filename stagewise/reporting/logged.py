@@ -10,6 +10,7 @@ from stagewise.checkpoints.run_folder import ANALYSIS, TABLE, claim_for, write, 
 from stagewise.detection.own_curves import FILES, RATES, curves
 
 NO_BATCH = {"relations": {}, "size": [], "first_query": 0, "references": []}
+"""What `measured.batch_record` would say of a batch, where there is none; a record has it as `measured.RECORDED`."""
 
 
 def is_log(source: str | Path) -> bool:
