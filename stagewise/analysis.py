@@ -1,5 +1,6 @@
 """Everything in one call: `run` a recipe from training to report, `analyse` checkpoints that are there already."""
 
+import concurrent.futures
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Unpack, cast, overload
@@ -28,7 +29,7 @@ from stagewise.measurement.provenance import analysis_record, provenance
 from stagewise.probe import AbstractProbe
 from stagewise.probes.default_probes import Probes as Probes
 from stagewise.probes.default_probes import chosen_probes
-from stagewise.processes import readers
+from stagewise.processes import several
 from stagewise.recipe import Recipe
 from stagewise.reporting.example import write_example
 from stagewise.reporting.measured import write_batch
@@ -66,8 +67,8 @@ def run(
 ) -> Analysis:
     """Train, probe every checkpoint, find the stages and write `report.html`.
 
-    Restricted-context models train beside the full one, as many at once as there are workers. What a killed run had
-    finished is not done again.
+    Restricted-context models train beside the full one, as many at once as there are workers, and the same processes
+    measure, find the stages and draw. What a killed run had finished is not done again.
 
     Args:
         recipe: of any task.
@@ -84,11 +85,11 @@ def run(
     folder = Path(folder)
     contexts = chosen_contexts(recipe, restricted)
     run_folder.claim(folder, recipe)
-    with baselines_beside(recipe, folder, contexts, resources.get("workers", 1)):
-        device, progress = resources.get("device", "cpu"), resources.get("progress", True)
-        series = train(recipe, folder, progress=progress, device=device, dtype=dtype)
-    table = measure_run(recipe, folder, probes=probes, extra_probes=extra_probes, **resources)
-    with readers(resources.get("workers", 1), len(table)) as pool:
+    device, progress = resources.get("device", "cpu"), resources.get("progress", True)
+    with several(resources.get("workers", 1)) as pool:
+        with baselines_beside(recipe, folder, contexts, pool):
+            series = train(recipe, folder, progress=progress, device=device, dtype=dtype)
+        table = measure_run(recipe, folder, probes=probes, extra_probes=extra_probes, executor=pool, **resources)
         stages = stages_of(table, folder=folder, executor=pool)
         write_example(folder, series, stages, recipe.task, device=device)
         return Analysis(series, None, table, stages, report(folder, executor=pool))
@@ -100,17 +101,18 @@ def measure_run(
     *,
     probes: Probes = None,
     extra_probes: Sequence[AbstractProbe] = (),
+    executor: concurrent.futures.Executor | None = None,
     **resources: Unpack[Resources],
 ) -> pd.DataFrame:
     """Measure every checkpoint of a run folder and write its table; an interrupted measurement resumes.
 
-    The arguments are those of `run`.
+    The arguments are those of `run`, the executor that of `measure`.
     """
     batch, parts = run_batch(recipe, folder), folder / "tables" / "parts"
     series = open_series(folder, classes=[type(recipe.architecture.init)])
     chosen = chosen_probes(probes, extra_probes, recipe.architecture, batch, recipe.task)
     with run_folder.measuring(parts):
-        table = measure(series, chosen, batch, folder=parts, save=folder / TABLE, **resources)
+        table = measure(series, chosen, batch, folder=parts, save=folder / TABLE, executor=executor, **resources)
     write_batch(folder, batch, provenance(batch, resources.get("device", "cpu")))
     return table
 
@@ -191,9 +193,9 @@ def analyse(
     tokens, relations = choices.pop("tokens", None), choices.pop("relations", ())
     task = own_task(series, tokens, relations, choices.pop("text", None), choices.pop("tokenizer", None))
     choices["task"] = task or choices.get("task")
-    faults, table = measured(series, folder, **cast(MeasureChoices, choices))
-    home = home_of_run(run_folder.read_record(folder), table)
-    with readers(choices.get("workers", 1), len(table)) as pool:
+    with several(choices.get("workers", 1)) as pool:
+        faults, table = measured(series, folder, executor=pool, **cast(MeasureChoices, choices))
+        home = home_of_run(run_folder.read_record(folder), table)
         stages = stages_of(table, folder=folder, executor=pool)
         write_example(folder, series, stages, choices["task"], choices.get("batch"), choices.get("device", "cpu"))
         return Analysis(series, faults, table, stages, report(folder, executor=pool), home)
@@ -216,6 +218,7 @@ def measured(
     batch: Batch | None = None,
     probes: Probes = None,
     extra_probes: Sequence[AbstractProbe] = (),
+    executor: concurrent.futures.Executor | None = None,
     **resources: Unpack[Resources],
 ) -> tuple[Audit, pd.DataFrame]:
     """Audit and measure as `analyse` does, without stages and report, and write both results."""
@@ -226,7 +229,8 @@ def measured(
     batch = series_batch(series, task) if batch is None else batch
     chosen = chosen_probes(probes, extra_probes, series.architecture, batch, None if given else task)
     with run_folder.measuring(folder / "parts"):
-        table = measure(series, chosen, batch, folder=folder / "parts", save=folder / TABLE, **resources)
+        parts = folder / "parts"
+        table = measure(series, chosen, batch, folder=parts, save=folder / TABLE, executor=executor, **resources)
     device, identity = resources.get("device", "cpu"), source.identity or series.name
     write_batch(folder, batch, provenance(batch, device))
     write_json(folder / ANALYSIS, analysis_record(series, identity, None if given else task, batch, faults))

@@ -41,6 +41,16 @@ def worker_pool(workers: int, *, models: bool = True) -> Iterator[concurrent.fut
     pool.shutdown()
 
 
+def several(workers: int) -> contextlib.AbstractContextManager[concurrent.futures.Executor | None]:
+    """Return the pool of so many processes that run models; None for one, whose work is done in this process.
+
+    Raises:
+        ValueError: workers are less than one.
+    """
+    _check(workers)
+    return worker_pool(workers) if workers > 1 else contextlib.nullcontext()
+
+
 @contextlib.contextmanager
 def readers(
     workers: int, rows: int, executor: concurrent.futures.Executor | None = None
@@ -52,14 +62,18 @@ def readers(
     Raises:
         ValueError: workers are less than one.
     """
-    if workers < 1:
-        raise ValueError(f"give at least one worker, got {workers}")
+    _check(workers)
     workers = min(workers, rows // ROWS)
     if executor is not None or workers < 2:
         yield executor
         return
     with worker_pool(workers, models=False) as pool:
         yield pool
+
+
+def _check(workers: int) -> None:
+    if workers < 1:
+        raise ValueError(f"give at least one worker, got {workers}")
 
 
 def cores() -> int:

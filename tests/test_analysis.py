@@ -1,5 +1,6 @@
 """Everything in one call, on checkpoints that transformers' Trainer wrote."""
 
+import concurrent.futures
 import json
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from stagewise.measurement.engine import measure
 from stagewise.probes import AttentionTo, Loss
 from stagewise.reporting.page import report
 from stagewise.tasks import RepeatedTokens
+from tests.fixtures.runs import AtOnce
 
 pytestmark = pytest.mark.usefixtures("undrawn", "unchecked")
 
@@ -116,6 +118,28 @@ def test_a_second_call_takes_up_what_was_measured(folder: Path, tmp_path: Path) 
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "parts").rglob("step-*.parquet")} == files
     pd.testing.assert_frame_equal(first.table.drop(columns="resamples"), again.table.drop(columns="resamples"))
     assert again.stages is None
+
+
+def test_several_workers_are_one_pool_for_everything_and_give_the_same(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[tuple[int, bool]] = []
+
+    def start(workers: int, models: bool = True) -> concurrent.futures.Executor:
+        begun.append((workers, models))
+        return AtOnce()
+
+    for module in ("processes", "measurement.measuring"):
+        monkeypatch.setattr(f"stagewise.{module}.worker_pool", start)
+    several, alone = (
+        stagewise.analyse(
+            open_series(folder), tmp_path / str(workers), probes=[Loss()], progress=False, workers=workers
+        )
+        for workers in (2, 1)
+    )
+    assert begun == [(2, True)]
+    assert several.report.read_text(encoding="utf8") == alone.report.read_text(encoding="utf8")
+    pd.testing.assert_frame_equal(several.table.drop(columns="resamples"), alone.table.drop(columns="resamples"))
 
 
 def test_what_the_audit_found_stands_in_the_report(folder: Path, tmp_path: Path) -> None:

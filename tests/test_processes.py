@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from stagewise.processes import ROWS, cores, readers, worker_pool
+from stagewise.processes import ROWS, cores, readers, several, worker_pool
 from tests.fixtures.runs import AtOnce
 
 IMPORTED = "'torch' in __import__('sys').modules"
@@ -52,6 +52,14 @@ def test_an_executor_of_ones_own_reads_any_table() -> None:
 def test_no_worker_at_all_is_refused() -> None:
     with pytest.raises(ValueError, match="give at least one worker, got 0"), readers(0, ROWS):
         pass
+
+
+@pytest.mark.usefixtures("no_workers")
+def test_one_worker_is_this_process_and_more_are_a_pool() -> None:
+    with several(1) as alone, several(2) as pool:
+        assert (alone, type(pool)) == (None, AtOnce)
+    with pytest.raises(ValueError, match="give at least one worker, got 0"):
+        several(0)
 
 
 def test_there_is_a_core() -> None:

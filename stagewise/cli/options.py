@@ -149,10 +149,11 @@ def reported_errors() -> Iterator[None]:
 
 
 def one_thread() -> None:
-    """Take one thread, and keep freed memory: `models.process`."""
+    """Take one thread, keep freed memory, and import what runs models: `models.process`."""
     from stagewise.models import process  # imports torch
 
     process.one_thread()
+    process.import_libraries()
 
 
 def read_contexts(restricted: bool | None, contexts: str | None) -> "bool | tuple[int, ...] | None":

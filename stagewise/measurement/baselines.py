@@ -91,8 +91,10 @@ def chosen_contexts(recipe: Recipe, restricted: Contexts) -> tuple[int, ...]:
 
 
 @contextlib.contextmanager
-def baselines_beside(recipe: Recipe, folder: Path, contexts: Sequence[int], workers: int = 1) -> Iterator[None]:
-    """Train the baselines of a run folder in other processes, so many at once, during the `with` block."""
+def baselines_beside(
+    recipe: Recipe, folder: Path, contexts: Sequence[int], executor: concurrent.futures.Executor | None = None
+) -> Iterator[None]:
+    """Train the baselines of a run folder in other processes, without an executor in one, during the `with` block."""
     if not contexts:
         yield
         return
@@ -104,7 +106,8 @@ def baselines_beside(recipe: Recipe, folder: Path, contexts: Sequence[int], work
         ]
 
     # A thread waits until the first worker has imported torch, and not this one, which imports as much meanwhile.
-    with worker_pool(min(workers, len(contexts))) as pool, concurrent.futures.ThreadPoolExecutor(1) as thread:
+    processes = worker_pool(1) if executor is None else contextlib.nullcontext(executor)
+    with processes as pool, concurrent.futures.ThreadPoolExecutor(1) as thread:
         begun = thread.submit(begin)
         yield
         for baseline in begun.result():

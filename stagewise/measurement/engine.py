@@ -69,7 +69,8 @@ def measure(
         memory: bytes that the passes of a slice may take, or those of a single sequence where it takes more; None
             takes a quarter of what is free, a sixth of a gigabyte at most.
         workers: processes of one thread, each with a checkpoint at a time. The rows are the same, in the same order.
-        executor: in place of these processes, as in `sweeping.sweep`; its workers see the folder.
+        executor: in place of these processes, as in `sweeping.sweep`; its workers see the folder. How many it has is
+            said by `workers`, for the memory and for what the measurement will take.
         by_hooks: run every edited pass with TransformerLens's hooks, even where lean passes give the same numbers.
         progress: show a bar.
 

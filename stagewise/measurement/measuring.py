@@ -149,7 +149,7 @@ def measure_steps(
     Raises:
         ValueError: a series that other processes cannot open, since reading it needs what only this process has.
     """
-    series, plan, said = measurement.series, measurement.plan, not progress or executor is not None
+    series, plan, said = measurement.series, measurement.plan, not progress or (executor is not None and workers == 1)
     steps, workers, paths = series.steps, min(workers, len(series.steps)), list[Path]()
     bar = tqdm(total=len(steps), disable=not progress, desc=f"{series.name}: probes", unit="checkpoint")
     with bar, _parts(measurement, workers, executor) as parts:

@@ -21,6 +21,7 @@ from stagewise.probes import HeadAblation, Loss
 from stagewise.recipe import Recipe, TrainPlan
 from stagewise.tasks import MarkovChain
 from stagewise.training import train
+from tests.fixtures.runs import AtOnce
 
 TASK = MarkovChain(d_vocab=4, spans=(1, 1), length=4)
 BATCH = TASK.probe_batch(6, seed=0)
@@ -101,6 +102,9 @@ def test_what_the_others_take_is_said_once_after_the_first(
     assert said(progress=False, resamples=10) == 0
     assert said(resamples=20) == 1
     assert said(resamples=20) == 0  # all rows are there
+    with AtOnce() as executor:
+        assert said(resamples=30, executor=executor) == 0  # of how many processes is not known
+        assert said(resamples=40, executor=executor, workers=2) == 1
 
 
 def test_no_workers_are_refused(folder: Path) -> None:

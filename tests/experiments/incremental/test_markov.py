@@ -69,7 +69,7 @@ def test_a_short_run_writes_everything_and_a_second_call_reuses_it(
     assert (tmp_path / "run" / "report.html").stat().st_size > 0
     weights = sorted(tmp_path.rglob("step-*.safetensors"))
     written = [path.stat().st_mtime_ns for path in weights]
-    monkeypatch.setattr("stagewise.analysis.report", lambda folder: folder / "report.html")  # drawn once is enough
+    monkeypatch.setattr("stagewise.analysis.report", lambda folder, **_: folder / "report.html")  # drawn once is enough
     second = markov.run(recipe, tmp_path / "run", restricted=preset == "minimal", progress=False)
     assert [path.stat().st_mtime_ns for path in weights] == written
     pd.testing.assert_frame_equal(first.table, second.table)
