@@ -1,6 +1,7 @@
 """What the model loses without each head."""
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, get_args, get_type_hints
@@ -165,6 +166,7 @@ class HeadAblation(AbstractProbe):
         return {quantity: rearrange(effect, pattern, kind=n_kinds) for quantity, effect in effects.items()}
 
 
+@functools.cache
 def _edit(layer: int, head: int, kind: str, direction: int | None = None) -> Edit:
     return (AblateHead(layer, head, kind, direction),)  # type: ignore[arg-type]  # checked in __post_init__
 

@@ -117,8 +117,9 @@ def _medium() -> tuple[RepeatedTokens, CheckpointSeries]:
 
 
 def fresh_series(architecture: Architecture, steps: tuple[int, ...] = (0,)) -> CheckpointSeries:
-    """Return a series whose checkpoints are fresh models, each of its own seed."""
-    return CheckpointSeries("run", architecture, steps, functools.partial(_fresh, architecture))
+    """Return a series of fresh models, each of its own seed, in memory, as the plain script's is."""
+    states = {step: _fresh(architecture, step) for step in steps}
+    return CheckpointSeries("run", architecture, steps, states.__getitem__)
 
 
 def _fresh(architecture: Architecture, step: int) -> State:
