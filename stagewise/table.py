@@ -79,6 +79,9 @@ class Quantity:
 Quantities = dict[str, dict[str, Quantity]]
 """Probe -> quantity -> its description."""
 
+WEIGHTS = "Weights"
+"""In the place of a probe, in the row of a checkpoint whose weights are not finite."""
+
 DECLARED = "quantities"
 """Key of a table's `attrs` that holds its `Quantities`, in memory and in Parquet: as one JSON text, since pandas copies
 attrs deeply at every step, and a dictionary of dictionaries takes milliseconds each time."""
@@ -86,8 +89,10 @@ attrs deeply at every step, and a dictionary of dictionaries takes milliseconds 
 
 def declare(table: pd.DataFrame, quantities: Quantities) -> None:
     """Add descriptions of quantities to a table, beside those that it has."""
-    plain = {probe: {name: dataclasses.asdict(one) for name, one in of.items()} for probe, of in quantities.items()}
-    table.attrs[DECLARED] = json.dumps({**json.loads(table.attrs.get(DECLARED, "{}")), **plain})
+    known: dict[str, dict[str, Any]] = json.loads(table.attrs.get(DECLARED, "{}"))
+    for probe, by_name in quantities.items():
+        known.setdefault(probe, {}).update({name: dataclasses.asdict(one) for name, one in by_name.items()})
+    table.attrs[DECLARED] = json.dumps(known)
 
 
 def declared(table: pd.DataFrame) -> Quantities:

@@ -98,7 +98,8 @@ def test_a_table_carries_the_quantities_of_every_probe_that_was_declared() -> No
     loss, score = Quantity("loss", "nats", (0, None), progress="down"), Quantity("score", range=(-1, 1))
     declare(table, {"Loss": {"cross_entropy": loss}})
     declare(table, {"OVCopying": {"copying": score}})
-    assert declared(table) == {"Loss": {"cross_entropy": loss}, "OVCopying": {"copying": score}}
+    declare(table, {"Loss": {"excess": score}})
+    assert declared(table) == {"Loss": {"cross_entropy": loss, "excess": score}, "OVCopying": {"copying": score}}
 
 
 def test_a_table_made_by_hand_declares_nothing() -> None:

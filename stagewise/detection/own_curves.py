@@ -1,6 +1,7 @@
 """Curves that a training of one's own logged, as a table that stages and onsets are found in."""
 
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -8,6 +9,8 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from stagewise.detection.event_files import is_events, read_events
+from stagewise.detection.scores import check_steps
 from stagewise.table import Quantity, declare, tidy
 
 LOGGED = "Logged"
@@ -20,7 +23,7 @@ STEPS = ("step", "steps", "global_step", "trainer/global_step", "_step", "iterat
 """What tools call the column of steps, in lower case."""
 
 RATES = ("learning_rate", "lr")
-"""What tools call the learning rate, in lower case: what was done to a run, and no progress of its."""
+"""What tools call the learning rate, in lower case."""
 
 CLOCKS = ("epoch", "wall time", "_timestamp", "_runtime", "total_flos")
 """Columns that time a training, in lower case: no curves."""
@@ -54,9 +57,11 @@ def curves(
 
     Args:
         source: a column of steps and a column a curve, as a frame, a mapping or a file: .csv, .parquet, .jsonl, .json,
-            or the `trainer_state.json` of transformers' Trainer. What a curve has no value of at a step is missing.
-            Text, times, epochs, and the extremes that Weights & Biases exports beside a curve are left out. Of a curve
-            with more than 400 values neighbouring ones are averaged, fewer at its start than at its end.
+            or the `trainer_state.json` of transformers' Trainer; or TensorBoard's event files, one or a folder. What a
+            curve has no value of at a step is missing. Text, times, epochs, and the extremes that Weights & Biases
+            exports beside a curve are left out. Of steps that a resumed run logged again the later values count, with
+            a warning. Of a curve with more than 400 values neighbouring ones are averaged, fewer at its start than at
+            its end.
         steps: the column of steps; None for "step", or what tools call it.
         run: the name of the run; None takes the file's.
 
@@ -65,7 +70,9 @@ def curves(
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: a file that holds no columns, no column of steps, steps that are no whole numbers, or no curves.
+        ImportError: event files without TensorBoard.
+        ValueError: a file that holds no columns, no column of steps, steps that are no whole numbers, several values at
+            a step that no resumed run explains, or no curves.
 
     >>> table = curves({"step": [0, 10, 20, 30, 40], "accuracy": [0.1, 0.1, 0.5, 0.9, 0.9]})
     >>> table["value"].tolist()
@@ -85,7 +92,8 @@ def curves(
             continue
         curve = pd.DataFrame({"step": frame[at], "value": values.astype(float)}).dropna()
         curve["step"] = _whole(curve["step"], at)
-        curve = curve.sort_values("step")
+        curve = _resumed(curve, str(name)).sort_values("step")
+        check_steps(curve, str(name))
         rows.append(_averaged(curve).assign(run="run" if run is None else run, probe=LOGGED, quantity=str(name)))
         declared[str(name)] = Quantity(str(name), progress=_progress(str(name), curve["value"].to_numpy()))
     if not rows:
@@ -95,11 +103,20 @@ def curves(
     return table
 
 
+def is_log(source: str | Path) -> bool:
+    """Whether a source is a file of curves, or a folder of event files."""
+    source = Path(source)
+    return is_events(source) or (source.suffix in FILES and source.is_file())
+
+
 def _name_of(path: Path) -> str:
-    return path.parent.resolve().name if path.name == "trainer_state.json" else path.stem
+    folder = path.is_dir() or is_events(path) or path.name == "trainer_state.json"
+    return (path if path.is_dir() else path.parent).resolve().name if folder else path.stem
 
 
 def _read(path: Path) -> pd.DataFrame:
+    if is_events(path):
+        return read_events(path)
     try:
         if path.suffix == ".parquet":
             return pd.read_parquet(path)
@@ -127,8 +144,14 @@ def _steps(frame: pd.DataFrame, asked: str | None) -> Any:
 
 
 def _is_curve(name: str) -> bool:
-    times = name.lower() in (*CLOCKS, *STEPS) or name.lower().endswith(TIMED)
+    last = name.lower().rpartition("/")[2]
+    times = last in (*CLOCKS, *STEPS) or last.endswith(TIMED)
     return not times and name != INDEX and not name.endswith(BANDS)
+
+
+def is_rate(name: str) -> bool:
+    """Whether a curve is a learning rate, as "train/learning_rate" or "lr-AdamW": done to a run, no progress of its."""
+    return any(part in RATES or part.startswith("lr-") for part in name.lower().split("/"))
 
 
 def _whole(steps: pd.Series, name: Any) -> pd.Series:
@@ -136,6 +159,20 @@ def _whole(steps: pd.Series, name: Any) -> pd.Series:
     if not (np.isfinite(values).all() and (values == np.round(values)).all() and (values >= 0).all()):
         raise ValueError(f"steps are whole numbers, from 0 on; the column {name!r} holds others: `steps` names another")
     return pd.Series(values.astype(np.int64), index=steps.index)
+
+
+def _resumed(curve: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Return a curve without what was logged before a run was resumed at an earlier step: from that step on."""
+    steps = curve["step"].to_numpy()
+    if not curve["step"].duplicated().any():  # in whatever order
+        return curve
+    lowest_later = np.append(np.minimum.accumulate(steps[::-1])[::-1][1:], np.iinfo(np.int64).max)
+    kept = steps < lowest_later
+    if not kept[0] or (np.diff(steps) >= 0).all():  # another run, or two values of one
+        return curve
+    again = f"{name} was logged again from step {steps[~kept].min()} on, as by a resumed run"
+    warnings.warn(f"{again}: {(~kept).sum()} earlier values are left out", stacklevel=3)
+    return curve[kept]
 
 
 def _averaged(curve: pd.DataFrame) -> pd.DataFrame:
@@ -150,7 +187,7 @@ def _averaged(curve: pd.DataFrame) -> pd.DataFrame:
 
 
 def _progress(name: str, values: np.ndarray) -> Literal["up", "down"] | None:
-    if name.lower() in RATES:
+    if is_rate(name):
         return None
     part = max(1, len(values) // ENDS)
     return "up" if values[-part:].mean() > values[:part].mean() else "down"

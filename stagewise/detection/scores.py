@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import itertools
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -10,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from stagewise.detection.criteria import DEFAULT
-from stagewise.table import KEYS, VALUES, Quantities, Quantity, declared, select
+from stagewise.table import KEYS, VALUES, WEIGHTS, Quantities, Quantity, declared, select
 
 NO_AXES = {*KEYS, *VALUES, "tokens", "seed", "nested"}
 """Columns that do not distinguish the curves of one run."""
@@ -64,10 +65,17 @@ def followed(table: pd.DataFrame) -> list[Curve]:
     """Return the curves of a table to search for onsets, one for each combination of labels on their axes.
 
     A curve that another quantity of its probe replaces (`Quantity.unless`) is left out where the table has that one.
+    Probes of which the table does not say what their numbers are are left out too, with a warning.
 
     Raises:
         ValueError: a curve has several values at a step.
     """
+    if unknown := sorted(set(table["probe"].unique()) - quantities_of(table).keys() - {WEIGHTS}):
+        warnings.warn(
+            f"the table does not say what the numbers of {', '.join(unknown)} are, as after pandas' `concat` of tables "
+            "that differ in it: they are left out; `table.declare` tells it",
+            stacklevel=3,
+        )
     curves = list(_followed(table))
     for curve in curves:
         check_steps(curve.rows, f"{curve.probe}.{curve.quantity}")

@@ -10,10 +10,11 @@ from stagewise.architecture import Architecture
 from stagewise.checkpoints.weight_files import State, not_finite
 from stagewise.intervention import Attribution, Edit, ablations
 from stagewise.probe import AbstractProbe, Reading
+from stagewise.table import WEIGHTS
 from stagewise.task import Batch
 
-WEIGHTS, NOT_FINITE = "Weights", "not_finite"
-"""Probe and quantity of the row that marks a checkpoint with nan or infinity: how many of its weights hold any."""
+NOT_FINITE = "not_finite"
+"""Quantity of the row that marks a checkpoint with nan or infinity: how many of its weights hold any."""
 
 
 def check_batch(

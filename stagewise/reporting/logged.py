@@ -7,15 +7,11 @@ import pandas as pd
 from stagewise.checkpoints.causes import of_log
 from stagewise.checkpoints.digest import short_digest
 from stagewise.checkpoints.run_folder import ANALYSIS, TABLE, claim_for, write, write_json
-from stagewise.detection.own_curves import FILES, RATES, curves
+from stagewise.detection.own_curves import curves, is_rate
+from stagewise.detection.own_curves import is_log as is_log
 
 NO_BATCH = {"relations": {}, "size": [], "first_query": 0, "references": []}
 """What `measured.batch_record` would say of a batch, where there is none; a record has it as `measured.RECORDED`."""
-
-
-def is_log(source: str | Path) -> bool:
-    """Whether a source is a file of curves."""
-    return Path(source).suffix in FILES and Path(source).is_file()
 
 
 def logged_folder(source: str | Path, folder: str | Path | None = None) -> Path:
@@ -41,7 +37,9 @@ def logged_folder(source: str | Path, folder: str | Path | None = None) -> Path:
 
 
 def _causes(table: pd.DataFrame) -> dict[str, int]:
-    rates = table[table["quantity"].str.lower().isin(RATES)]
-    return of_log(
-        {"step": int(step), "learning_rate": rate} for step, rate in zip(rates["step"], rates["value"], strict=True)
-    )
+    causes: dict[str, int] = {}
+    for name, rates in table.groupby("quantity"):
+        if is_rate(str(name)):
+            pairs = zip(rates["step"], rates["value"], strict=True)
+            causes |= of_log({"step": int(step), "learning_rate": rate} for step, rate in pairs)
+    return causes

@@ -62,6 +62,29 @@ def test_steps_may_be_the_index_and_in_any_order() -> None:
     pd.testing.assert_frame_equal(curves(LOG.assign(Step=STEPS.astype(str))), expected)
 
 
+@pytest.mark.parametrize("every", [50, 1])
+def test_of_what_a_resumed_run_logged_again_the_later_values_count(every: int) -> None:
+    steps, again = np.arange(0, 1500, every), np.arange(1000, 3000, every)
+    log = pd.DataFrame({"step": [*steps, *again], "loss": [*(0 * steps), *(0 * again + 1)]})
+    with pytest.warns(UserWarning, match=rf"loss was logged again from step 1000 on.*{500 // every} earlier values"):
+        table = curves(log)
+    apart = table[(table["step"] - 1000).abs() > 10]  # values on both sides of it are averaged
+    assert apart["value"].tolist() == (apart["step"] >= 1000).astype(float).tolist()
+
+
+@pytest.mark.parametrize("steps", [[0, 10, 20, 0, 10, 20], [0, 10, 10, 20], [20, 10, 10, 0], [*range(500)] * 2])
+def test_several_values_at_a_step_are_refused_where_no_resumed_run_explains_them(steps: list[int]) -> None:
+    with pytest.raises(ValueError, match=r"loss has several values at step \d+: take one run"):
+        curves({"step": steps, "loss": np.arange(len(steps))})
+
+
+def test_a_learning_rate_is_no_progress_whatever_it_is_called() -> None:
+    names = ("lr", "learning_rate", "train/learning_rate", "lr-AdamW/pg1", "loss")
+    table = curves({"step": [0, 1, 2], **{name: [3.0, 2.0, 1.0] for name in names}, "train/epoch": [0, 1, 2]})
+    progress = {name: one.progress for name, one in quantities_of(table)[LOGGED].items()}
+    assert progress == {**dict.fromkeys(names), "loss": "down"}
+
+
 def test_curves_may_have_steps_of_their_own() -> None:
     sparse = LOG["loss"].where(STEPS % 100 == 0)
     table = curves(LOG.assign(loss=sparse))

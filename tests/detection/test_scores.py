@@ -31,6 +31,14 @@ def lens(step_up: Curves) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
+def test_tables_that_lost_what_their_numbers_are_are_warned_of(lens: pd.DataFrame) -> None:
+    tables = [lens.assign(probe="Mine", run=name) for name in ("one", "other")]
+    for table in tables:
+        declare(table, {"Mine": {"rank": Quantity(f"rank of {table['run'].iloc[0]}", progress="up")}})
+    with pytest.warns(UserWarning, match=r"does not say what the numbers of Mine are, as after pandas' `concat`"):
+        assert find_onsets(pd.concat(tables)).empty
+
+
 def test_a_probe_of_ones_own_is_followed_on_its_own_axes(lens: pd.DataFrame) -> None:
     onsets = find_onsets(declaring(lens, rank=Quantity("rank", progress="up")))
     assert len(onsets) == 4
