@@ -67,7 +67,7 @@ class ComparisonReport:
         lines = [f"{row.setting}: {row.first}, {row.second}" for row in self.settings[:LISTED].itertuples()]
         if more := len(self.settings) - len(lines):
             lines.append(f"and {count(more, 'other setting')}, in the report")
-        differ = "\n".join(lines or ["the recipes are the same"])
+        differ = "\n".join(lines or ["no setting that is recorded of both differs"])
         return f"{differ}\n{self.comparison}\nreport: {self.report}"
 
     def _repr_html_(self) -> str:
