@@ -32,7 +32,9 @@ def test_a_looked_up_product_is_that_of_the_embedded_sequence() -> None:
 def test_attention_by_tables_is_that_of_projected_positions(queries: int) -> None:
     weights = {f"W_{name}": normal(2, 7, 3, seed=ord(name)) for name in "QKV"}
     weights |= {f"b_{name}": normal(2, 3, seed=ord(name) + 1) for name in "QKV"}
-    write, x = normal(2, 3, 5, seed=6), normal(3, queries, 5, seed=7)
+    write, x = normal(2, 3, 5, seed=6).requires_grad_(), normal(3, queries, 5, seed=7)
+    for weight in weights.values():
+        weight.requires_grad_()
     rows = torch.cat([W_E, POSITIONS])
     q, k, v = (
         torch.einsum("bpm,hmd->bhpd", W_E[TOKENS] + POSITIONS, weights[f"W_{name}"]) + weights[f"b_{name}"][:, None]
@@ -41,9 +43,12 @@ def test_attention_by_tables_is_that_of_projected_positions(queries: int) -> Non
     later = torch.ones(6, 6, dtype=torch.bool).triu(1)
     pattern = (q @ k.transpose(-1, -2) / 1.3).masked_fill(later, -torch.inf).softmax(-1)
     expected = x + torch.einsum("bhqk,bhkd,hdo->bqo", pattern, v, write)[:, 6 - queries :]
-    torch.testing.assert_close(
-        attended_by_tables(x, rows, TOKENS, weights, write, 1.3), expected, atol=FLOAT32, rtol=FLOAT32
-    )
+    found = attended_by_tables(x, rows, TOKENS, weights, write, 1.3)
+    torch.testing.assert_close(found, expected, atol=FLOAT32, rtol=FLOAT32)
+    of_each = [write, *weights.values()]
+    gradients = (torch.autograd.grad((each**2).mean(), of_each) for each in (found, expected))
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other, atol=FLOAT32, rtol=10 * FLOAT32)
 
 
 def chosen(architecture: Architecture, batch_size: int = 512, **change: Any) -> str:
