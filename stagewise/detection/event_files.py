@@ -26,13 +26,12 @@ def read_events(source: Path) -> pd.DataFrame:
     A row holds one value.
 
     Raises:
-        ImportError: there is no TensorBoard.
-        ValueError: it holds no scalars.
+        ValueError: it holds no scalars, or TensorBoard is not installed.
     """
     try:
         from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
     except ImportError as reason:
-        raise ImportError("there is no TensorBoard: `pip install 'stagewise[tensorboard]'`") from reason
+        raise ValueError(f"{source} is read by TensorBoard: `pip install 'stagewise[tensorboard]'`") from reason
     held: Any = EventAccumulator(str(source), size_guidance=EVERYTHING).Reload()
     tags = held.Tags()
     scalars = {tag: [(each.step, each.value) for each in held.Scalars(tag)] for tag in tags["scalars"]}

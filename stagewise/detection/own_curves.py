@@ -70,9 +70,8 @@ def curves(
 
     Raises:
         FileNotFoundError: there is no such file.
-        ImportError: event files without TensorBoard.
-        ValueError: a file that holds no columns, no column of steps, steps that are no whole numbers, several values at
-            a step that no resumed run explains, or no curves.
+        ValueError: a file that holds no columns, event files without TensorBoard, no column of steps, steps that are no
+            whole numbers, several values at a step that no resumed run explains, or no curves.
 
     >>> table = curves({"step": [0, 10, 20, 30, 40], "accuracy": [0.1, 0.1, 0.5, 0.9, 0.9]})
     >>> table["value"].tolist()

@@ -98,5 +98,5 @@ def test_files_without_scalars_and_a_machine_without_tensorboard_are_said(
         return found(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", missing)
-    with pytest.raises(ImportError, match=r"stagewise\[tensorboard\]"):
+    with pytest.raises(ValueError, match=r"read by TensorBoard: `pip install 'stagewise\[tensorboard\]'"):
         read_events(tmp_path)
