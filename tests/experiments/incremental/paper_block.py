@@ -1,9 +1,9 @@
-"""Why Figures 2, 3 and 8 come sooner here: the paper's full transformer in plain torch, one difference at a time.
+"""Why Figures 2 and 3 come sooner here: the paper's full transformer in plain torch, one difference at a time.
 
-    python -m tests.experiments.incremental.paper_block [--reversed | --widest-last] [NAME ...]
+    python -m tests.experiments.incremental.paper_block [--widest-last | --narrowest-last] [NAME ...]
 
-A block takes five minutes of a core. The task is that of Figure 3; of Figure 8, where the group farthest back counts
-most, and is the narrowest; or that with the widest group there.
+A block takes five minutes of a core. The task is that of Figure 3, or one where the group farthest back counts most, as
+in Figure 8: the widest of the three or the narrowest.
 
 The paper's block has its norms behind attention and MLP, a dropout of .1, no biases in attention, and weights that
 start from Xavier's scale or orthogonal. TransformerLens's has its norms in front and no dropout; its weights start
@@ -26,7 +26,7 @@ WIDTH, HEADS, HIDDEN = 255, 3, 64
 BATCH, STEPS, EVERY, SEQUENCES = 800, 460, 10, 200
 DROPOUT = 0.1
 
-TASKS = {"--reversed": (8, 4, 2), "--widest-last": (2, 4, 8)}
+TASKS = {"--widest-last": (2, 4, 8), "--narrowest-last": (8, 4, 2)}
 """Widths of the groups, from the nearest on, where the one farthest back counts most."""
 
 
