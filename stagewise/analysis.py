@@ -228,8 +228,8 @@ def measured(
     given, task = batch is not None, task or RepeatedTokens.for_model(series.architecture)
     batch = series_batch(series, task) if batch is None else batch
     chosen = chosen_probes(probes, extra_probes, series.architecture, batch, None if given else task)
-    with run_folder.measuring(folder / "parts"):
-        parts = folder / "parts"
+    parts = folder / "parts"
+    with run_folder.measuring(parts):
         table = measure(series, chosen, batch, folder=parts, save=folder / TABLE, executor=executor, **resources)
     device, identity = resources.get("device", "cpu"), source.identity or series.name
     write_batch(folder, batch, provenance(batch, device))

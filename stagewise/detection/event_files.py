@@ -23,7 +23,7 @@ def is_events(source: Path) -> bool:
 def read_events(source: Path) -> pd.DataFrame:
     """Return the scalars of an event file, or of those of a folder: a column `step` and a column a tag.
 
-    A row holds one value.
+    Tags that were logged at the same steps share their rows.
 
     Raises:
         ValueError: it holds no scalars, or TensorBoard is not installed.
@@ -38,7 +38,10 @@ def read_events(source: Path) -> pd.DataFrame:
     scalars |= {tag: _values(held.Tensors(tag)) for tag in tags["tensors"] if _is_scalar(held.SummaryMetadata(tag))}
     if not scalars:
         raise ValueError(f"{source} holds no scalars of TensorBoard's")
-    return pd.concat([pd.DataFrame(values, columns=["step", tag]) for tag, values in scalars.items()])
+    together: dict[tuple[int, ...], dict[str, list[float]]] = {}
+    for tag, values in scalars.items():
+        together.setdefault(tuple(step for step, _ in values), {})[tag] = [value for _, value in values]
+    return pd.concat([pd.DataFrame({**columns, "step": steps}) for steps, columns in together.items()])
 
 
 def _is_scalar(metadata: Any) -> bool:

@@ -109,8 +109,10 @@ def is_log(source: str | Path) -> bool:
 
 
 def _name_of(path: Path) -> str:
-    folder = path.is_dir() or is_events(path) or path.name == "trainer_state.json"
-    return (path if path.is_dir() else path.parent).resolve().name if folder else path.stem
+    if path.is_dir():
+        return path.resolve().name
+    named_alike = is_events(path) or path.name == "trainer_state.json"
+    return path.parent.resolve().name if named_alike else path.stem
 
 
 def _read(path: Path) -> pd.DataFrame:

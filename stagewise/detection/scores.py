@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import itertools
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -70,13 +70,14 @@ def followed(table: pd.DataFrame) -> list[Curve]:
     Raises:
         ValueError: a curve has several values at a step.
     """
-    if unknown := sorted(set(table["probe"].unique()) - quantities_of(table).keys() - {WEIGHTS}):
+    quantities, probes = quantities_of(table), set(table["probe"].unique())
+    if unknown := sorted(probes - quantities.keys() - {WEIGHTS}):
         warnings.warn(
             f"the table does not say what the numbers of {', '.join(unknown)} are, as after pandas' `concat` of tables "
             "that differ in it: they are left out; `table.declare` tells it",
             stacklevel=3,
         )
-    curves = list(_followed(table))
+    curves = list(_followed(table, quantities, probes))
     for curve in curves:
         check_steps(curve.rows, f"{curve.probe}.{curve.quantity}")
     return curves
@@ -95,11 +96,10 @@ def check_steps(rows: pd.DataFrame, name: str) -> None:
 
 def has_scores(table: pd.DataFrame) -> bool:
     """Whether the table has any curve to search for onsets."""
-    return any(True for _ in _followed(table))
+    return any(True for _ in _followed(table, quantities_of(table), set(table["probe"].unique())))
 
 
-def _followed(table: pd.DataFrame) -> Iterator[Curve]:
-    quantities, probes = quantities_of(table), set(table["probe"].unique())
+def _followed(table: pd.DataFrame, quantities: Quantities, probes: Collection[str]) -> Iterator[Curve]:
     for probe, by_name in quantities.items():
         if probe not in probes:
             continue

@@ -95,8 +95,9 @@ def _columns(parts: Sequence[Path]) -> list[str]:
 
 def _frames(parts: Sequence[Path], columns: Sequence[str]) -> Iterator[pd.DataFrame]:
     """Yield the rows of all parts in order, those of small ones together."""
-    numbers = [8 * len(columns) * pq.read_metadata(part).num_rows for part in parts]  # and arrays, as in the file
-    starts = np.cumsum([0, *(size + part.stat().st_size for size, part in zip(numbers, parts, strict=True))])[:-1]
+    # Numbers, and arrays as in the file.
+    sizes = [8 * len(columns) * pq.read_metadata(part).num_rows + part.stat().st_size for part in parts]
+    starts = np.cumsum([0, *sizes])[:-1]
     for _, group in itertools.groupby(zip(starts // AT_ONCE, parts, strict=True), key=lambda each: each[0]):
         yield _together([part for _, part in group], columns)
 
