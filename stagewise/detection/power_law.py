@@ -15,6 +15,9 @@ from stagewise.table import LEVEL
 STEP = 3e-3
 """Step of a numerical derivative, in deviations of log times from their law."""
 
+MOST_DECIDED = 0.95
+"""Part of itself, at most, that a setting is taken to decide of a law: of one that decides all, no error is seen."""
+
 ROUNDING = 1e-15
 """Narrowest interval of the normal distribution, in log probability, that float64 still distinguishes from none."""
 
@@ -110,8 +113,9 @@ def fit_interval_censored(
     s is at least the standard deviation of a uniform distribution in the median interval, the resolution of the times.
     Intervals are Wald's, from the curvature of the likelihood, times n / (n - k) in the variance, since the likelihood
     takes s too small, with quantiles of Student's t; n counts the runs with a known time, k the numbers fitted. With a
-    column of settings, runs of one setting are one observation for that: the errors are clustered by it, and n counts
-    settings. R^2 is var(log law) / (var(log law) + s^2).
+    column of settings, runs of one setting are one observation for that: the errors are clustered by it (Bell and
+    McCaffrey, 2002), quantiles are of as many degrees of freedom as there are settings less k, and no interval is
+    narrower than without. R^2 is var(log law) / (var(log law) + s^2).
 
     Args:
         runs: a row a run: the law's columns, `lo` and `hi`, as `emergence_times` gives them.
@@ -122,7 +126,8 @@ def fit_interval_censored(
             says; None takes all runs as independent.
 
     Raises:
-        NoLaw: every run is censored, too few are not, or those that are not do not vary in a term.
+        NoLaw: every run is censored, too few are not, those that are not do not vary in a term, or they are of no more
+            settings than numbers to fit.
         ValueError: what `fit_log_linear` refuses; times that are no intervals.
     """
     terms = terms_of(law)
@@ -142,16 +147,26 @@ def fit_interval_censored(
     estimate, covariance = _maximise(design, *bounds, seen)
     fitted = design @ estimate[:-1]
     r_squared = fitted.var() / (fitted.var() + np.exp(2 * estimate[-1]))
-    number = int(seen.sum())
-    known = covariance[-1, -1] == 0  # s is then the resolution of the times, and not estimated
+    number, k = int(seen.sum()), design.shape[1]
+    if covariance[-1, -1] == 0:  # s is then the resolution of the times, and not estimated
+        errors = _margin(covariance, math.inf)
+    else:
+        errors = _margin(covariance * number / max(number - k, 1), max(number - k, 1))
     if settings is not None:
         groups = settings_of(runs, settings)
-        covariance, number = _clustered(design, *bounds, estimate, covariance, groups), len(set(groups[seen]))
-        known = False
-    freedom = math.inf if known else max(number - design.shape[1], 1)
-    widened = 1.0 if known else number / freedom
-    errors = np.sqrt(np.diag(covariance)[:-1] * widened) * stats.t.ppf((1 + LEVEL) / 2, freedom)
+        if (number := len(set(groups[seen]))) <= k:
+            raise NoLaw(
+                f"a law of {law} has {k} numbers to fit: errors clustered by {settings} need more settings with a "
+                f"known time than that, got {number}"
+            )
+        clustered = _clustered(design, *bounds, estimate, covariance, groups)
+        errors = np.maximum(errors, _margin(clustered, number - k))
     return law_of(terms, estimate[:-1], errors, float(r_squared), len(runs), int((~seen).sum()))
+
+
+def _margin(covariance: np.ndarray, freedom: int | float) -> np.ndarray:
+    """Return what lies on either side of coefficients in 95 %, by Student's t with these degrees of freedom."""
+    return np.asarray(np.sqrt(np.diag(covariance)[:-1]) * stats.t.ppf((1 + LEVEL) / 2, freedom))
 
 
 def _maximise(
@@ -190,16 +205,23 @@ def _clustered(
     covariance: np.ndarray,
     groups: np.ndarray,
 ) -> np.ndarray:
-    """Return the covariance where runs of a group share what the law leaves: the sandwich of summed scores."""
+    """Return the covariance where runs of a group share what the law leaves: the sandwich of summed scores.
 
+    A group that decides much of the law leaves little there: scores are divided by the root of what it does not decide.
+
+    Source: Bell and McCaffrey (2002), Bias reduction in standard errors for linear regression with multi-stage samples.
+    """
     fitted, scale = design @ estimate[:-1], math.exp(estimate[-1])
 
     def mass(shift: float) -> np.ndarray:
         return _log_mass((lower - fitted) / scale - shift, (upper - fitted) / scale - shift)
 
-    slopes = (mass(STEP) - mass(-STEP)) / (2 * STEP * scale)
-    scores = np.zeros((groups.max() + 1, len(estimate)))
+    before, here, after = (mass(shift) for shift in (-STEP, 0.0, STEP))
+    slopes, bends = (after - before) / (2 * STEP * scale), (2 * here - before - after) / (STEP * scale) ** 2
+    scores, decided = np.zeros((groups.max() + 1, len(estimate))), np.zeros(groups.max() + 1)
     np.add.at(scores[:, :-1], groups, slopes[:, None] * design)
+    np.add.at(decided, groups, bends * ((design @ covariance[:-1, :-1]) * design).sum(1))
+    scores /= np.sqrt(1 - decided.clip(0, MOST_DECIDED))[:, None]
     return np.asarray(covariance @ scores.T @ scores @ covariance)
 
 

@@ -79,7 +79,24 @@ def test_seeds_of_a_setting_that_share_their_noise_are_one_observation() -> None
         )
     )
     assert naive == pytest.approx(alone / math.sqrt(6), rel=0.15)
-    assert clustered == pytest.approx(alone, rel=0.35)
+    assert clustered == pytest.approx(alone, rel=0.2)
+
+
+def test_settings_that_do_not_decide_the_error_are_refused() -> None:
+    runs = pd.DataFrame({"d": np.repeat([8, 16], 6)}).assign(
+        lo=lambda runs: 3.0 * runs["d"], hi=lambda runs: 4 * runs["d"]
+    )
+    assert fit_interval_censored(runs, "d").exponent("d") == pytest.approx(1)
+    with pytest.raises(NoLaw, match="a law of d has 2 numbers to fit: errors clustered by d need more settings"):
+        fit_interval_censored(runs, "d", settings="d")
+
+
+def test_seeds_whose_times_agree_say_no_more_than_the_resolution() -> None:
+    seeds = pd.DataFrame({"d": np.repeat([4.0, 8.0, 16.0, 32.0], 3)})
+    seeds = seeds.assign(lo=3 * seeds["d"], hi=4 * seeds["d"])
+    alone, clustered = fit_interval_censored(seeds, "d"), fit_interval_censored(seeds, "d", settings="d")
+    assert clustered.lo[1] == pytest.approx(alone.lo[1])
+    assert clustered.hi[1] - clustered.lo[1] > 0.1
 
 
 def test_a_law_that_passes_through_every_interval_is_as_sharp_as_the_intervals() -> None:

@@ -18,6 +18,8 @@ Bounds = tuple[int | float, int | float]
 def law_of(runs: pd.DataFrame, terms: Sequence[str]) -> PowerLaw | NoLaw:
     """Fit a law of those terms that vary over the runs, or return why there is none.
 
+    Runs that agree in all columns of the terms are seeds of one setting, by which the errors are clustered.
+
     Args:
         runs: a row a run: the columns of the terms, `lo` and `hi` (steps).
         terms: expressions over the columns.
@@ -25,8 +27,12 @@ def law_of(runs: pd.DataFrame, terms: Sequence[str]) -> PowerLaw | NoLaw:
     varying = [term for term in terms if len(np.unique(np.asarray(runs.eval(term), dtype=float))) > 1]
     if not varying:
         return NoLaw(f"no law: nothing of {', '.join(terms)} varies over {len(runs)} runs")
+    columns = [name for name in runs if re.search(rf"\b{name}\b", " ".join(terms))]
+    groups = runs.groupby(columns, sort=False).ngroup()
     try:
-        return fit_interval_censored(runs, ", ".join(varying))
+        return fit_interval_censored(
+            runs.assign(setting=groups), ", ".join(varying), settings="setting" if groups.duplicated().any() else None
+        )
     except NoLaw as reason:
         return NoLaw(f"no law: {reason}")
 

@@ -38,6 +38,9 @@ EARLY_THRESHOLD = 0.8
 LEARNED = 0.2
 """Share of ln N_tokens below which every batch's loss lies, between three checkpoints, when recall is learned."""
 
+REGRESSED = 0.1
+"""The same of a regression, of the loss of answering zero."""
+
 TRAINED_ON = "training-distribution.parquet"
 """A run's first probe on sequences with the repetition of its training, beside its table."""
 
@@ -71,22 +74,24 @@ def trained_recall(runs: str, *, progress: bool = False, **parameters: Any) -> p
     recipe = recall_recipe(**parameters)
     folder = run_path("recall", runs, **parameters)
     large = parameters.get("setting") == "paper"
-    repeating = parameters.get("n_copies", 1) > 1 or parameters.get("p", 0) > 0
-    log = until_learned(recipe) if large and not repeating else None
+    ends = large and _training_batch(recipe) is None
+    log = until_below(LEARNED * math.log(recipe.task.d_vocab), recipe) if ends else None
     return measured(recipe, folder, recall_probes(recipe), keep_weights=not large, log=log, progress=progress)
 
 
 def run_regression(runs: str, **parameters: Any) -> Mapping[str, float]:
     """Train and measure one regression model in a folder of its own under `runs`; return its emergence times.
 
-    Returns `lo, hi` at a fifth of the plateau's loss and `lo_80, hi_80` at four fifths (steps).
+    Returns `lo, hi` at a fifth of the plateau's loss and `lo_80, hi_80` at four fifths (steps). Training ends once the
+    regression is learned; with repetition, which the test sequences lack, it takes its whole budget.
     """
     recipe = regression_recipe(**parameters)
     folder = run_path("regression", runs, **parameters)
-    table = measured(recipe, folder, [Loss(), AttentionTo()], keep_weights=False)
     batch = _probe_batch(recipe)
     answers = batch.targets[batch.scored]
     of_zero = training_loss(torch.zeros_like(answers), answers).item()
+    log = until_below(REGRESSED * of_zero, recipe) if _training_batch(recipe) is None else None
+    table = measured(recipe, folder, [Loss(), AttentionTo()], keep_weights=False, log=log)
     bounds: dict[str, float] = {}
     for suffix, share in (("", REGRESSION_THRESHOLD), ("_80", EARLY_THRESHOLD)):
         times = emergence_times(table, "Loss", "squared_error", share * of_zero, "down")
@@ -123,14 +128,14 @@ def measured(
     """Train into a run folder and measure every checkpoint, or read what was measured there before.
 
     Wide models take gigabytes a run: without `keep_weights` their checkpoints go once they are measured. Training
-    ends where its log raises `RecallLearned`.
+    ends where its log raises `Learned`.
     """
     if (folder / run_folder.TABLE).exists():
         run_folder.claim(folder, recipe)
         return run_folder.read_table(folder)
     try:
         series = train(recipe, folder, log=log, progress=progress)
-    except RecallLearned:
+    except Learned:
         series = open_series(folder)
     if (batch := _training_batch(recipe)) is not None:
         measure(series, [type(probes[0])()], batch, save=folder / TRAINED_ON, progress=progress)
@@ -141,19 +146,19 @@ def measured(
     return table
 
 
-class RecallLearned(Exception):  # noqa: N818 nothing is wrong
+class Learned(Exception):  # noqa: N818 nothing is wrong
     """There is nothing left to learn."""
 
 
-def until_learned(recipe: Recipe) -> Log:
-    """Return the log of a training of recall that raises `RecallLearned` once it is: see `LEARNED`."""
+def until_below(level: float, recipe: Recipe) -> Log:
+    """Return a log that raises `Learned` once all losses between three checkpoints lie below a level."""
     saved = sorted(recipe.plan.saved_steps)
     losses: deque[float] = deque(maxlen=2 * (saved[1] - saved[0]))
 
     def log(metrics: Metrics) -> None:
         losses.append(float(metrics["loss"]))
-        if len(losses) == losses.maxlen and max(losses) < LEARNED * math.log(recipe.task.d_vocab):
-            raise RecallLearned
+        if len(losses) == losses.maxlen and max(losses) < level:
+            raise Learned
 
     return log
 

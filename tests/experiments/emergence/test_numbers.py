@@ -5,7 +5,7 @@ import math
 import pandas as pd
 import pytest
 
-from stagewise.detection.power_law import NoLaw, PowerLaw
+from stagewise.detection.power_law import NoLaw, PowerLaw, fit_interval_censored
 from stagewise.experiments.emergence.numbers import law_numbers, law_of, mean_times, ratio_number
 
 
@@ -33,6 +33,18 @@ def test_where_there_is_no_law_the_reason_is_given(frame: pd.DataFrame, reason: 
     found = law_of(frame, ["n_tokens", "n_pairs"])
     assert isinstance(found, NoLaw)
     assert str(found).startswith(reason)
+
+
+def test_seeds_of_one_setting_are_no_further_settings() -> None:
+    apart = [1.0, 1.3, 0.8, 1.1, 0.9]
+    pairs = [4, 8, 16, 32, 64]
+    once = runs(pairs).assign(lo=[100.0 * n * by for n, by in zip(pairs, apart, strict=True)])
+    once = once.assign(hi=1.05 * once["lo"])
+    seeds = pd.concat([once] * 4, ignore_index=True)
+    law, naive = law_of(seeds, ["n_tokens", "n_pairs"]), fit_interval_censored(seeds, "n_pairs")
+    assert isinstance(law, PowerLaw)
+    assert law == fit_interval_censored(seeds, "n_pairs", settings="n_pairs")
+    assert law.hi[1] - law.lo[1] > 1.5 * (naive.hi[1] - naive.lo[1])
 
 
 def test_a_law_is_a_row_and_a_row_an_exponent_with_its_interval() -> None:

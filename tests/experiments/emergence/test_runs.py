@@ -7,21 +7,21 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from stagewise.checkpoints import run_folder
 from stagewise.checkpoints.checksums import LIST
 from stagewise.checkpoints.writing import LOCK
-from stagewise.detection.power_law import PowerLaw
+from stagewise.detection.power_law import fit_interval_censored
 from stagewise.experiments.emergence import runs
-from stagewise.experiments.emergence.numbers import law_of
 from stagewise.experiments.emergence.recipes import recall_recipe
 from stagewise.experiments.emergence.runs import (
-    RecallLearned,
+    Learned,
     measured,
     run_path,
     run_recall,
     run_regression,
     trained_on,
     trained_recall,
-    until_learned,
+    until_below,
 )
 from stagewise.probes import Accuracy
 from stagewise.table import select
@@ -37,20 +37,29 @@ def test_a_short_recall_run_is_censored_and_kept(tmp_path: Path) -> None:
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
 
 
-def test_a_run_ends_two_checkpoints_after_recall_is_learned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_ends_two_checkpoints_after_its_losses_lie_below_a_level(tmp_path: Path) -> None:
     recipe = recall_recipe(4, 16, budget=1000)
-    monkeypatch.setattr(runs, "LEARNED", math.inf)
-    table = measured(recipe, tmp_path / "learned", [Accuracy()], log=until_learned(recipe))
+    table = measured(recipe, tmp_path / "learned", [Accuracy()], log=until_below(math.inf, recipe))
     assert table["step"].unique().tolist() == [0, 50]
 
 
+@pytest.mark.parametrize(("n_copies", "last"), [(1, 1), (2, 8)])
+def test_a_regression_without_repetition_ends_once_it_is_learned(
+    n_copies: int, last: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "REGRESSED", math.inf)
+    parameters = {"n_positions": 4, "d": 2, "n_copies": n_copies, "budget": 8, "every": 1}
+    assert math.isinf(run_regression(str(tmp_path), **parameters)["hi"])
+    assert run_folder.read_table(run_path("regression", tmp_path, **parameters))["step"].max() == last
+
+
 def test_a_loss_that_comes_back_is_not_learned() -> None:
-    log = until_learned(recall_recipe(4, 16, budget=1000))
+    log = until_below(0.5, recall_recipe(4, 16, budget=1000))
     for step in range(1000):
         log({"step": step, "loss": 0.01 if step % 50 else 1.0})
     for step in range(1000, 1050):
         log({"step": step, "loss": 0.01})
-    with pytest.raises(RecallLearned):
+    with pytest.raises(Learned):
         log({"step": 1050, "loss": 0.01})
 
 
@@ -103,9 +112,8 @@ def test_recall_rises_abruptly_after_its_plateau(recall_runs: pd.DataFrame) -> N
 
 @pytest.mark.slow
 def test_more_pairs_take_longer_by_a_power(recall_runs: pd.DataFrame) -> None:
-    law = law_of(recall_runs.query("n_copies == 1"), ["n_pairs"])
+    law = fit_interval_censored(recall_runs.query("n_copies == 1"), "n_pairs")
     print(f"check 10: {law}")
-    assert isinstance(law, PowerLaw)
     assert 1.4 <= law.exponent("n_pairs") <= 2.2
 
 
