@@ -54,14 +54,16 @@ def run_scan_and_snap(
         Path | None, typer.Option(help="where to write; runs/scan-and-snap/figure-N if not given")
     ] = None,
     setting: Annotated[str, typer.Option(help="7, 10: small, for minutes of a core, or paper")] = "small",
-    seeds: Annotated[int | None, typer.Option(help="number of seeds of figures 5, 6, 10, 11 and 12")] = None,
+    seeds: Annotated[int | None, typer.Option(help="number of seeds of figures 5, 6, 7, 10, 11 and 12")] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="6, 11, 12 with new seeds in place of the replay")] = False,
     data: Annotated[str | None, typer.Option(help="7, 10: folder of WikiText-2; the hub if not given")] = None,
     steps: Annotated[int | None, typer.Option(help="7, 10: minibatches")] = None,
     layers: Annotated[int | None, typer.Option(help="7: layers, 1 for its upper row, 3 for its lower one")] = None,
     checkpoints: Annotated[
         int | None,
-        typer.Option(help="7, 10: checkpoints of a run at most, 47 MB each; 12 of 7 and none of 10 if not given"),
+        typer.Option(
+            help="7 (of its first seed), 10: checkpoints of a run at most, 47 MB each; 12 and none if not given"
+        ),
     ] = None,
     quiet: Quiet = False,
 ) -> None:
@@ -77,27 +79,28 @@ def run_scan_and_snap(
 
 
 def run_wikitext_baseline(
-    folder: Annotated[Path, typer.Option(help="where to write; an interrupted run in it resumes")] = Path(
+    folder: Annotated[Path, typer.Option(help="where to write, a folder a seed; an interrupted run resumes")] = Path(
         "runs/wikitext-baseline"
     ),
     data: Annotated[str | None, typer.Option(help="folder of WikiText-2; the hub if not given")] = None,
     layers: Annotated[int, typer.Option(help="number of layers")] = 1,
     rate: Annotated[float, typer.Option(help="Adam's learning rate")] = 1e-3,
     steps: Annotated[int, typer.Option(help="minibatches")] = 1000,
-    seed: Annotated[int, typer.Option(help="of the weights, as published, and of dropout")] = 1,
+    seeds: Annotated[int, typer.Option(help="how many, from 1 on, of the weights, as published, and of dropout")] = 1,
     checkpoints: Annotated[int, typer.Option(help="at most, 47 MB each, for `stagewise report`; 0 for none")] = 12,
     quiet: Quiet = False,
 ) -> None:
-    """Train the WikiText model of Scan and Snap's released code by Adam; ten minutes of one core."""
+    """Train the WikiText model of Scan and Snap's released code by Adam; ten minutes of one core a seed."""
     with reported_errors():
         one_thread()
-        from stagewise.experiments.scan_and_snap.wikitext_trajectory import trajectory
+        from stagewise.experiments.published import show
+        from stagewise.experiments.scan_and_snap.wikitext_trajectory import trajectories
 
-        settings: dict[str, Any] = {"n_layers": layers, "rate": rate, "steps": steps, "seed": seed, "data": data}
-        print(trajectory(folder, **settings, checkpoints=checkpoints, progress=not quiet))
-        print(f"table: {folder / 'trajectory.csv'}")
+        settings: dict[str, Any] = {"n_layers": layers, "rate": rate, "steps": steps, "seeds": seeds, "data": data}
+        result = trajectories(folder, **settings, checkpoints=checkpoints, progress=not quiet)
+        show(result, folder / "wikitext-baseline")
         if checkpoints:
-            print(f"checkpoints: `stagewise report {folder}` measures them")
+            print(f"checkpoints: `stagewise report {folder / 'seed=1'}` measures them")
 
 
 def run_emergence(

@@ -73,6 +73,16 @@ def mean_over(values: Sequence[float] | np.ndarray) -> Mean:
     return Mean(mean, mean - half, mean + half)
 
 
+def over_seeds(quantity: str, published: str, values: Sequence[float] | np.ndarray) -> dict[str, str]:
+    """Return a row of the mean of some seeds' values, with its interval.
+
+    >>> over_seeds("loss, nats", "0.5", [0.5, 0.6])["ours"]
+    '0.550'
+    """
+    mean, lo, hi = mean_over(values)
+    return number(quantity, published, f"{mean:.3f}", bounds(lo, hi), f"{len(values)} seeds" if len(values) > 1 else "")
+
+
 def table_of(rows: Sequence[dict[str, str]]) -> pd.DataFrame:
     """Return rows of `number` as the table that is printed and written."""
     return pd.DataFrame(list(rows), columns=list(COLUMNS))

@@ -9,7 +9,7 @@ from jaxtyping import Int
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from stagewise.experiments.published import Result, bounds, mean_over, number, table_of, write_csv
+from stagewise.experiments.published import Result, over_seeds, table_of, write_csv
 from stagewise.experiments.scan_and_snap.wikitext_model import Baseline, blocks, columns
 from stagewise.experiments.scan_and_snap.wikitext_recipe import baseline_recipe, basic_english
 from stagewise.experiments.scan_and_snap.wikitext_training import COLUMNS, Setting, train_baseline
@@ -28,7 +28,7 @@ class Size(NamedTuple):
 
 
 SIZES = {
-    "small": Size((1.0, 3.0, 5.0), 1, 150, 10),
+    "small": Size((1.0, 3.0, 5.0), 3, 150, 10),
     "paper": Size((1.0, 2.0, 3.0, 4.0, 5.0), 5, 2929, None),
 }
 """A pass over the text is 2,929 minibatches; how many passes the paper made is not recorded."""
@@ -91,9 +91,8 @@ def text_entropy(model: Baseline, rows: Int[Tensor, "row column"], n_blocks: int
 
 
 def _row(rate: Any, own: pd.DataFrame, steps: int) -> dict[str, str]:
-    mean, lo, hi = mean_over(own["entropy"].to_numpy())
     what = f"entropy of attention at rate {rate:g} after {steps} minibatches, nats"
-    return number(what, "falls with the rate, axis 0 to 2.0", f"{mean:.3f}", bounds(lo, hi), f"{len(own)} seeds")
+    return over_seeds(what, "falls with the rate, axis 0 to 2.0", own["entropy"].to_numpy())
 
 
 def _draw(table: pd.DataFrame, steps: int) -> Figure:

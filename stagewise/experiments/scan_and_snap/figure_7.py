@@ -11,13 +11,16 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from stagewise.checkpoints import run_folder
-from stagewise.experiments.published import Result, number, table_of, write_csv
+from stagewise.experiments.published import Result, over_seeds, table_of, write_csv
 from stagewise.experiments.scan_and_snap.published import BLOCK_LOSS, PROBE_MAPS
 from stagewise.experiments.scan_and_snap.wikitext_model import BLOCK, PROBE, Baseline, columns, text_loss
 from stagewise.experiments.scan_and_snap.wikitext_recipe import CHECKPOINTS, baseline_recipe, basic_english
 from stagewise.experiments.scan_and_snap.wikitext_training import COLUMNS, Setting, train_baseline
 
 RATE, FFN_RATE, DROPOUT = 5.0, 10.0, 0.3
+
+SEEDS = 3
+"""Runs of the figure, where no other number is asked for."""
 
 BLOCKS = 101
 """First blocks of the text, over which the notebook sums the loss that it prints."""
@@ -29,57 +32,65 @@ def figure_7(
     data: str | None = None,
     steps: int = 1500,
     n_layers: int = 1,
+    seeds: int = SEEDS,
     checkpoints: int = CHECKPOINTS,
     progress: bool = True,
 ) -> Result:
     """Train one layer, or several, on WikiText-2 by SGD and draw the lowest layer's attention on the probe sequence.
 
-    Writes `probe.csv` (`step, entropy, largest, change, loss`) and `maps.npz` (`steps`, `attention`). One layer takes
-    about fifteen minutes of one core; an interrupted run resumes. Its checkpoints make the folder one that can be
-    measured and reported on.
+    Writes `probe.csv` (`seed, step, entropy, largest, change, loss`), and of seed 1, which is drawn, `maps.npz`
+    (`steps`, `attention`). A seed of one layer takes about fifteen minutes of one core, each in a folder of its own; an
+    interrupted run resumes. Seed 1's checkpoints make its folder one that can be measured and reported on.
 
     Args:
         folder: where to write.
         data: folder of the text; see `WikiText`.
         steps: minibatches; the maps are drawn at 0, 1/3, 2/3 and all of them.
         n_layers: 1 is the paper's upper row, 3 its lower one.
-        checkpoints: how many are saved at most, 47 MB each; 0 saves none.
+        seeds: how many, from 1 on.
+        checkpoints: how many of seed 1 are saved at most, 47 MB each; 0 saves none.
         progress: show a bar.
 
     Raises:
         ValueError: fewer than three minibatches.
 
-    Source: Tian et al. (2023), arXiv:2305.16380, Figure 7, with the settings of its notebook: seed 1 here, the
-    notebook's is not known; its probe is the same place of the text, rows 3500 to 3534 of the first column.
+    Source: Tian et al. (2023), arXiv:2305.16380, Figure 7, with the settings of its notebook, whose seed is not known;
+    its probe is the same place of the text, rows 3500 to 3534 of the first column.
     """
     if steps < 3:
         raise ValueError(f"figure 7 shows four moments: steps must be at least 3, got {steps}")
     task = basic_english(data)
     rows = columns(task.corpus().ids["train"], COLUMNS)
     moments = [steps * part // 3 for part in range(4)]
-    setting = Setting("sgd", RATE, FFN_RATE, steps, DROPOUT, n_layers)
     looks = dict.fromkeys(moments, lambda model: look(model, rows))
-    recipe = baseline_recipe(setting, task, checkpoints)
-    _, seen = train_baseline(setting, rows, task.d_vocab, looks, folder, recipe=recipe, progress=progress)
-    maps = {step: seen[step]["attention"].numpy() for step in moments}
-    table = _describe(maps, [seen[step]["loss"] for step in moments])
+    maps: dict[int, dict[int, np.ndarray]] = {}
+    tables = []
+    for seed in range(1, 1 + seeds):
+        setting = Setting("sgd", RATE, FFN_RATE, steps, DROPOUT, n_layers, seed)
+        recipe = baseline_recipe(setting, task, checkpoints if seed == 1 else 0)
+        run = folder / f"seed={seed}"
+        _, seen = train_baseline(setting, rows, task.d_vocab, looks, run, recipe=recipe, progress=progress)
+        maps[seed] = {step: seen[step]["attention"].numpy() for step in moments}
+        tables.append(_describe(maps[seed], [seen[step]["loss"] for step in moments]).assign(seed=seed))
+    table = pd.concat(tables)[["seed", *tables[0].columns[:-1]]]
     write_csv(folder / "probe.csv", table)
-    _write_maps(folder / "maps.npz", maps)
-    return Result(draw_maps(maps), table_of(probe_rows(table, n_layers)))
+    _write_maps(folder / "maps.npz", maps[1])
+    return Result(draw_maps(maps[1]), table_of(probe_rows(table, n_layers)))
 
 
 def probe_rows(table: pd.DataFrame, n_layers: int = 1) -> list[dict[str, str]]:
-    """Return entropy, largest weight and loss at each moment, beside the published ones of one layer."""
+    """Return the mean entropy, largest weight and loss over seeds at each moment, beside what is published."""
     rows = []
-    for moment in table.to_dict("records"):
-        step = int(moment["step"])
+    for step in table["step"].unique().tolist():
+        own = table[table["step"] == step]
         entropy, largest = PROBE_MAPS.get(step, ("-", "-")) if n_layers == 1 else ("-", "-")
         loss = BLOCK_LOSS.get(step, "-") if n_layers == 1 else "-"
-        rows += [
-            number(f"entropy of the probe map at minibatch {step}, nats", entropy, f"{moment['entropy']:.3f}"),
-            number(f"mean largest weight at minibatch {step}", largest, f"{moment['largest']:.3f}"),
-            number(f"loss on the first 101 blocks at minibatch {step}, nats", loss, f"{moment['loss']:.3f}"),
-        ]
+        for what, published, name in (
+            (f"entropy of the probe map at minibatch {step}, nats", entropy, "entropy"),
+            (f"mean largest weight at minibatch {step}", largest, "largest"),
+            (f"loss on the first 101 blocks at minibatch {step}, nats", loss, "loss"),
+        ):
+            rows.append(over_seeds(what, published, own[name].to_numpy()))
     return rows
 
 

@@ -14,14 +14,14 @@ from stagewise.experiments.scan_and_snap.theory_figures import figure_3, figure_
 
 FIGURES = ("3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "theorems")
 
-SEEDED = {"5": 1, "6": 2, "10": 1, "11": 2, "12": 2}
+SEEDED = {"5": 1, "6": 2, "7": 1, "10": 1, "11": 2, "12": 2}
 """The least number of seeds of the figures that take any."""
 
 REPLAYED, TEXT = ("6", "11", "12"), ("7", "10")
 """Figures whose published seeds are replayed, and those that train on WikiText."""
 
 STEPS = {"small": 300, "paper": 1500}
-"""Minibatches of figure 7: three minutes of one core, or fifteen."""
+"""Minibatches of figure 7: three minutes of one core a seed, or fifteen."""
 
 
 def draw(
@@ -42,12 +42,12 @@ def draw(
     Args:
         figure: one of FIGURES: "3" to "12", or "theorems" for Theorems 1 to 3.
         folder: where to write: `figure-N.png`, `.svg` and `.csv`, and the tables of the figure.
-        seeds: how many, for figures 5 (20 by default), 6, 11, 12 (10) and 10.
+        seeds: how many, for figures 5 (20 by default), 6, 11, 12 (10), 7 (3) and 10 (3, or 5 at the paper's size).
         fresh: figures 6, 11 and 12 with new seeds in place of the published ones.
         data: the folder of text of figures 7 and 10; see `WikiText`.
         steps: minibatches of figures 7 and 10 in place of the setting's.
         layers: of figure 7: 1 by default, the paper's upper row; 3 is its lower row.
-        checkpoints: of each run of figures 7 and 10, 47 MB each: 12 of figure 7 by default, none of figure 10.
+        checkpoints: of figure 7's first run and each of figure 10's, 47 MB each: 12 of figure 7 by default, else none.
         setting: of figures 7 and 10: "small" for minutes of a core, or "paper".
         progress: show bars.
 
@@ -57,6 +57,7 @@ def draw(
     _check(figure, seeds, fresh, data, steps, layers, checkpoints, setting)
     of_text: dict[str, Any] = {"data": data, "progress": progress}
     of_text |= {} if checkpoints is None else {"checkpoints": checkpoints}
+    of_text |= {} if seeds is None else {"seeds": seeds}
     chosen = range(1, 1 + (seeds or len(experiment.SEEDS)))
     makers: dict[str, Callable[[], Result]] = {
         "3": figure_3,
@@ -66,7 +67,7 @@ def draw(
         "7": lambda: figure_7(folder, steps=steps or STEPS[setting], n_layers=layers or 1, **of_text),
         "8": figure_8,
         "9": figure_9,
-        "10": lambda: figure_10(folder, setting, steps=steps, seeds=seeds, **of_text),
+        "10": lambda: figure_10(folder, setting, steps=steps, **of_text),
         "11": lambda: figure_recall(folder, (1, 3), seeds=chosen, published=not fresh, progress=progress),
         "12": lambda: figure_recall(folder, (5, 10), seeds=chosen, published=not fresh, progress=progress),
         "theorems": figure_theorems,
@@ -92,7 +93,8 @@ def _check(
         raise ValueError(f'the setting is "small" or "paper", got {setting!r}')
     if seeds is not None and seeds < SEEDED.get(figure, seeds + 1):
         raise ValueError(
-            f"figures 5 and 10 take a seed or more, 6, 11 and 12 two or more, the others none; got {seeds} of {figure}"
+            "figures 5, 7 and 10 take a seed or more, 6, 11 and 12 two or more, the others none; "
+            f"got {seeds} of {figure}"
         )
     if fresh and figure not in REPLAYED:
         raise ValueError(f"only figures {', '.join(REPLAYED)} have fresh seeds to compare with, got figure {figure}")

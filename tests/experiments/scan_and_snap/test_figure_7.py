@@ -14,11 +14,12 @@ pytestmark = pytest.mark.usefixtures("unchecked")
 
 @pytest.mark.slow
 def test_it_writes_the_maps_and_what_they_say(letters: str, tmp_path: Path) -> None:
-    result = figure_7(tmp_path, data=letters, steps=6, progress=False)
-    table = pd.read_csv(tmp_path / "probe.csv")
-    assert table["step"].tolist() == [0, 2, 4, 6]
+    result = figure_7(tmp_path, data=letters, steps=6, seeds=2, progress=False)
+    both = pd.read_csv(tmp_path / "probe.csv")
+    assert both[["seed", "step"]].to_numpy().tolist() == [[seed, step] for seed in (1, 2) for step in (0, 2, 4, 6)]
     entropies = result.numbers[result.numbers["quantity"].str.startswith("entropy")]["ours"]
-    assert entropies.astype(float).tolist() == pytest.approx(table["entropy"].tolist(), abs=1e-3)
+    assert entropies.astype(float).tolist() == pytest.approx(both.groupby("step")["entropy"].mean().tolist(), abs=1e-3)
+    table = both[both["seed"] == 1]
     saved = np.load(tmp_path / "maps.npz")
     maps = dict(zip(saved["steps"].tolist(), saved["attention"], strict=True))
     for step, entropy, largest in table[["step", "entropy", "largest"]].itertuples(index=False):
@@ -28,7 +29,8 @@ def test_it_writes_the_maps_and_what_they_say(letters: str, tmp_path: Path) -> N
         assert np.mean(rows) == pytest.approx(entropy, abs=1e-4)
         assert attention.max(1).mean() == pytest.approx(largest, abs=1e-5)
     assert len(result.figure.axes) == 5
-    assert open_series(tmp_path).steps == (0, 1, 2, 3, 4, 5, 6)
+    assert open_series(tmp_path / "seed=1").steps == (0, 1, 2, 3, 4, 5, 6)
+    assert not (tmp_path / "seed=2" / "checkpoints").exists()
 
 
 def test_the_published_maps_stand_beside_those_of_one_layer_alone() -> None:
