@@ -120,13 +120,22 @@ def without_outliers(curves: np.ndarray) -> np.ndarray:
     # On a steep part a spike moves the median of its neighbours, too: taken again, it has a line in place of the spike.
     middle = _running_median(_bridged(curves, suspects))
     cleaned = np.where(suspects & (np.abs(curves - middle) > limit), middle, curves)
-    # Whether two values at the end begin a new level or are outliers cannot be told.
-    level, steady = (
-        np.median(cleaned[:, -5:-2], -1, keepdims=True),
-        np.ptp(cleaned[:, -5:-2], -1, keepdims=True) < limit,
-    )
-    cleaned[:, -2:] = np.where(steady & (np.abs(cleaned[:, -2:] - level) > limit), level, cleaned[:, -2:])
-    return cleaned
+    return _without_last(cleaned, limit)
+
+
+def _without_last(curves: np.ndarray, limit: np.ndarray) -> np.ndarray:
+    """Return curves whose last two values have the level of the three before, where these are steady, and they far off.
+
+    Whether two values at the end begin a new level or are outliers cannot be told, unless they lie where the three
+    before lead, or farther in the direction in which these clearly moved.
+    """
+    before, last = curves[:, -5:-2], curves[:, -2:]
+    level, move = np.median(before, -1, keepdims=True), before[:, -1:] - before[:, :1]
+    away = last - level
+    led = np.abs(away - move * np.array([1.0, 1.5])) <= limit
+    farther = (away * move > 0) & (np.abs(move) > limit / 2)
+    out = (np.ptp(before, -1, keepdims=True) < limit) & (np.abs(away) > limit) & ~led & ~farther
+    return np.concatenate([curves[:, :-2], np.where(out, level, last)], axis=1)
 
 
 def _of_those_that_move(away: np.ndarray) -> float:

@@ -1,5 +1,7 @@
 """Noise about a curve: whitened, told apart by its likelihood, cleared of outliers."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -76,3 +78,26 @@ def test_a_spike_on_a_constant_is_taken_out(length: int) -> None:
     spike = np.full(60, 0.3)
     spike[20 : 20 + length] = 0.9
     assert without_outliers(spike[None])[0].tolist() == [0.3] * 60
+
+
+@pytest.mark.parametrize("early", [0.03, 0.08])
+@pytest.mark.parametrize("shape", [lambda t: (t / 3000) ** 1.2, lambda t: -t / 3000, lambda t: t**2 / 9e6])
+def test_growth_that_is_steepest_at_the_end_of_a_log_spaced_run_stays(
+    shape: Callable[[np.ndarray], np.ndarray], early: float
+) -> None:
+    steps = np.concatenate([[0.0], np.geomspace(1, 3000, 59)])
+    noise = np.geomspace(early, 0.005, 60) * np.random.default_rng(0).standard_normal((20, 60))
+    curves = shape(steps) + noise
+    assert without_outliers(curves)[:, -2:].tolist() == curves[:, -2:].tolist()
+
+
+@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize("size", [-0.5, 0.5])
+def test_one_or_two_far_values_at_the_end_of_a_steady_curve_have_its_level(number: int, size: float) -> None:
+    curve = 0.3 + 0.02 * np.random.default_rng(0).standard_normal(60)
+    curve[-number:] += size
+    cleaned = without_outliers(curve[None])[0]
+    assert np.abs(cleaned[-number:] - 0.3).max() < 0.1
+    assert cleaned[:-number].tolist() == curve[:-number].tolist()
+    curve[-3] += size
+    assert without_outliers(curve[None])[0, -3:].tolist() == curve[-3:].tolist()
