@@ -65,6 +65,7 @@ def run_scan_and_snap(
             help="7 (of its first seed), 10: checkpoints of a run at most, 47 MB each; 12 and none if not given"
         ),
     ] = None,
+    workers: Annotated[int, typer.Option(help="7, 10: processes, of one thread each")] = 1,
     quiet: Quiet = False,
 ) -> None:
     """Make a figure of Scan and Snap, and print the published numbers beside ours."""
@@ -74,7 +75,7 @@ def run_scan_and_snap(
 
         folder = folder or Path(f"runs/scan-and-snap/figure-{figure}")
         chosen: dict[str, Any] = {"seeds": seeds, "fresh": fresh, "data": data, "steps": steps, "layers": layers}
-        chosen["checkpoints"] = checkpoints
+        chosen |= {"checkpoints": checkpoints, "workers": workers}
         figures.draw(figure, folder, setting=setting, **chosen, progress=not quiet)
 
 
@@ -88,6 +89,7 @@ def run_wikitext_baseline(
     steps: Annotated[int, typer.Option(help="minibatches")] = 1000,
     seeds: Annotated[int, typer.Option(help="how many, from 1 on, of the weights, as published, and of dropout")] = 1,
     checkpoints: Annotated[int, typer.Option(help="at most, 47 MB each, for `stagewise report`; 0 for none")] = 12,
+    workers: Annotated[int, typer.Option(help="processes, of one thread each")] = 1,
     quiet: Quiet = False,
 ) -> None:
     """Train the WikiText model of Scan and Snap's released code by Adam; ten minutes of one core a seed."""
@@ -97,7 +99,8 @@ def run_wikitext_baseline(
         from stagewise.experiments.scan_and_snap.wikitext_trajectory import trajectories
 
         settings: dict[str, Any] = {"n_layers": layers, "rate": rate, "steps": steps, "seeds": seeds, "data": data}
-        result = trajectories(folder, **settings, checkpoints=checkpoints, progress=not quiet)
+        settings |= {"checkpoints": checkpoints, "workers": workers}
+        result = trajectories(folder, **settings, progress=not quiet)
         show(result, folder / "wikitext-baseline")
         if checkpoints:
             print(f"checkpoints: `stagewise report {folder / 'seed=1'}` measures them")

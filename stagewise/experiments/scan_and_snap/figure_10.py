@@ -1,5 +1,6 @@
 """Scan and Snap's Figure 10: the entropy of attention on WikiText by the learning rate of plain SGD."""
 
+import functools
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ from torch import Tensor
 from stagewise.experiments.published import Result, over_seeds, table_of, write_csv
 from stagewise.experiments.scan_and_snap.wikitext_model import Baseline, blocks, columns
 from stagewise.experiments.scan_and_snap.wikitext_recipe import baseline_recipe, basic_english
-from stagewise.experiments.scan_and_snap.wikitext_training import COLUMNS, Setting, train_baseline
+from stagewise.experiments.scan_and_snap.wikitext_training import COLUMNS, Setting, train_baseline, train_each
 from stagewise.plot.colours import OKABE_ITO
 
 VALIDATION_COLUMNS = 10
@@ -42,6 +43,7 @@ def figure_10(
     steps: int | None = None,
     seeds: int | None = None,
     checkpoints: int = 0,
+    workers: int = 1,
     progress: bool = True,
 ) -> Result:
     """Train one layer by SGD at several rates and seeds, and draw its attention's entropy on the validation text.
@@ -55,26 +57,50 @@ def figure_10(
         steps: minibatches in place of the setting's.
         seeds: how many in place of the setting's, from 1 on.
         checkpoints: how many each run saves at most, 47 MB each: then its folder can be measured and reported on.
+        workers: processes that train at the same time.
         progress: show a bar.
 
     Source: Tian et al. (2023), arXiv:2305.16380, Figure 10: one rate for all weights; its values are not recorded.
     """
     size = SIZES[setting]
-    task = basic_english(data)
-    corpus = task.corpus()
-    rows = columns(corpus.ids["train"], COLUMNS)
-    held_out = columns(corpus.ids["validation"], VALIDATION_COLUMNS)
-    n_steps, records = steps or size.steps, []
-    for rate in size.rates:
-        for seed in range(1, 1 + (seeds or size.seeds)):
-            training = Setting("sgd", rate, steps=n_steps, seed=seed)
-            looks = {n_steps: lambda model: {"entropy": text_entropy(model, held_out, size.blocks)}}
-            run, recipe = folder / f"rate={rate:g}-seed={seed}", baseline_recipe(training, task, checkpoints)
-            _, seen = train_baseline(training, rows, task.d_vocab, looks, run, recipe=recipe, progress=progress)
-            records.append({"rate": rate, "seed": seed, "entropy": seen[n_steps]["entropy"]})
-    table = pd.DataFrame(records)
+    n_steps = steps or size.steps
+    runs = [(rate, seed) for rate in size.rates for seed in range(1, 1 + (seeds or size.seeds))]
+    train = functools.partial(
+        _entropy,
+        folder=folder,
+        data=data,
+        steps=n_steps,
+        n_blocks=size.blocks,
+        checkpoints=checkpoints,
+        progress=progress and workers == 1,
+    )
+    entropies = train_each(train, runs, workers, progress=progress)
+    table = pd.DataFrame(runs, columns=["rate", "seed"]).assign(entropy=entropies)
     write_csv(folder / "entropy.csv", table)
     return Result(_draw(table, n_steps), table_of([_row(rate, own, n_steps) for rate, own in table.groupby("rate")]))
+
+
+def _entropy(
+    run: tuple[float, int],
+    *,
+    folder: Path,
+    data: str | None,
+    steps: int,
+    n_blocks: int | None,
+    checkpoints: int,
+    progress: bool,
+) -> float:
+    """Train at a rate from a seed, and return the entropy of attention on the validation text at the end."""
+    rate, seed = run
+    task = basic_english(data)
+    ids = task.corpus().ids
+    rows, held_out = columns(ids["train"], COLUMNS), columns(ids["validation"], VALIDATION_COLUMNS)
+    setting = Setting("sgd", rate, steps=steps, seed=seed)
+    looks = {steps: lambda model: text_entropy(model, held_out, n_blocks)}
+    path, recipe = folder / f"rate={rate:g}-seed={seed}", baseline_recipe(setting, task, checkpoints)
+    _, seen = train_baseline(setting, rows, task.d_vocab, looks, path, recipe=recipe, progress=progress)
+    entropy: float = seen[steps]
+    return entropy
 
 
 @torch.inference_mode()

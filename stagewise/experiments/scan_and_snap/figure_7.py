@@ -1,5 +1,7 @@
 """Scan and Snap's Figure 7: the attention of one training sequence of WikiText as a one-layer model trains by SGD."""
 
+import functools
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from stagewise.experiments.published import Result, over_seeds, table_of, write_
 from stagewise.experiments.scan_and_snap.published import BLOCK_LOSS, PROBE_MAPS
 from stagewise.experiments.scan_and_snap.wikitext_model import BLOCK, PROBE, Baseline, columns, text_loss
 from stagewise.experiments.scan_and_snap.wikitext_recipe import CHECKPOINTS, baseline_recipe, basic_english
-from stagewise.experiments.scan_and_snap.wikitext_training import COLUMNS, Setting, train_baseline
+from stagewise.experiments.scan_and_snap.wikitext_training import COLUMNS, Setting, train_baseline, train_each
 
 RATE, FFN_RATE, DROPOUT = 5.0, 10.0, 0.3
 
@@ -34,6 +36,7 @@ def figure_7(
     n_layers: int = 1,
     seeds: int = SEEDS,
     checkpoints: int = CHECKPOINTS,
+    workers: int = 1,
     progress: bool = True,
 ) -> Result:
     """Train one layer, or several, on WikiText-2 by SGD and draw the lowest layer's attention on the probe sequence.
@@ -49,6 +52,7 @@ def figure_7(
         n_layers: 1 is the paper's upper row, 3 its lower one.
         seeds: how many, from 1 on.
         checkpoints: how many of seed 1 are saved at most, 47 MB each; 0 saves none.
+        workers: processes that train at the same time.
         progress: show a bar.
 
     Raises:
@@ -59,23 +63,36 @@ def figure_7(
     """
     if steps < 3:
         raise ValueError(f"figure 7 shows four moments: steps must be at least 3, got {steps}")
+    runs = range(1, 1 + seeds)
+    train = functools.partial(
+        _looked_at,
+        folder=folder,
+        data=data,
+        steps=steps,
+        n_layers=n_layers,
+        checkpoints=checkpoints,
+        progress=progress and workers == 1,
+    )
+    seen = dict(zip(runs, train_each(train, runs, workers, progress=progress), strict=True))
+    maps = {step: each["attention"].numpy() for step, each in seen[1].items()}
+    table = pd.concat([_describe(each).assign(seed=seed) for seed, each in seen.items()])
+    table = table[["seed", *table.columns[:-1]]]
+    write_csv(folder / "probe.csv", table)
+    _write_maps(folder / "maps.npz", maps)
+    return Result(draw_maps(maps), table_of(probe_rows(table, n_layers)))
+
+
+def _looked_at(
+    seed: int, *, folder: Path, data: str | None, steps: int, n_layers: int, checkpoints: int, progress: bool
+) -> dict[int, Any]:
+    """Train from a seed; return what `look` sees at the moments of the figure, by minibatch."""
     task = basic_english(data)
     rows = columns(task.corpus().ids["train"], COLUMNS)
-    moments = [steps * part // 3 for part in range(4)]
-    looks = dict.fromkeys(moments, lambda model: look(model, rows))
-    maps: dict[int, dict[int, np.ndarray]] = {}
-    tables = []
-    for seed in range(1, 1 + seeds):
-        setting = Setting("sgd", RATE, FFN_RATE, steps, DROPOUT, n_layers, seed)
-        recipe = baseline_recipe(setting, task, checkpoints if seed == 1 else 0)
-        run = folder / f"seed={seed}"
-        _, seen = train_baseline(setting, rows, task.d_vocab, looks, run, recipe=recipe, progress=progress)
-        maps[seed] = {step: seen[step]["attention"].numpy() for step in moments}
-        tables.append(_describe(maps[seed], [seen[step]["loss"] for step in moments]).assign(seed=seed))
-    table = pd.concat(tables)[["seed", *tables[0].columns[:-1]]]
-    write_csv(folder / "probe.csv", table)
-    _write_maps(folder / "maps.npz", maps[1])
-    return Result(draw_maps(maps[1]), table_of(probe_rows(table, n_layers)))
+    looks = dict.fromkeys((steps * part // 3 for part in range(4)), lambda model: look(model, rows))
+    setting = Setting("sgd", RATE, FFN_RATE, steps, DROPOUT, n_layers, seed)
+    recipe = baseline_recipe(setting, task, checkpoints if seed == 1 else 0)
+    run = folder / f"seed={seed}"
+    return train_baseline(setting, rows, task.d_vocab, looks, run, recipe=recipe, progress=progress).seen
 
 
 def probe_rows(table: pd.DataFrame, n_layers: int = 1) -> list[dict[str, str]]:
@@ -114,14 +131,15 @@ def draw_maps(maps: dict[int, np.ndarray]) -> Figure:
     return figure
 
 
-def _describe(maps: dict[int, np.ndarray], losses: list[float]) -> pd.DataFrame:
+def _describe(seen: Mapping[int, Mapping[str, Any]]) -> pd.DataFrame:
     """Row entropy (nats), largest weight, change since the panel before, loss on the first blocks of the text."""
     rows: list[tuple[Any, ...]] = []
     before: np.ndarray | None = None
-    for (step, attention), loss in zip(maps.items(), losses, strict=True):
+    for step, each in seen.items():
+        attention = each["attention"].numpy()
         entropy = -(attention * np.log(attention, where=attention > 0, out=np.zeros_like(attention))).sum(1).mean()
         change = np.nan if before is None else np.abs(attention - before).sum(1).mean() / 2  # an empty cell
-        rows.append((step, entropy, attention.max(1).mean(), change, loss))
+        rows.append((step, entropy, attention.max(1).mean(), change, each["loss"]))
         before = attention
     return pd.DataFrame(rows, columns=["step", "entropy", "largest", "change", "loss"])
 

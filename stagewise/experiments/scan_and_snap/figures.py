@@ -35,6 +35,7 @@ def draw(
     layers: int | None = None,
     checkpoints: int | None = None,
     setting: str = "small",
+    workers: int = 1,
     progress: bool = True,
 ) -> Result:
     """Make one of the figures in a folder, and print its numbers beside the published ones.
@@ -49,13 +50,14 @@ def draw(
         layers: of figure 7: 1 by default, the paper's upper row; 3 is its lower row.
         checkpoints: of figure 7's first run and each of figure 10's, 47 MB each: 12 of figure 7 by default, else none.
         setting: of figures 7 and 10: "small" for minutes of a core, or "paper".
+        workers: processes of figures 7 and 10 that train at the same time; the others are one process.
         progress: show bars.
 
     Raises:
         ValueError: an unknown figure, or a setting that it does not have.
     """
     _check(figure, seeds, fresh, data, steps, layers, checkpoints, setting)
-    of_text: dict[str, Any] = {"data": data, "progress": progress}
+    of_text: dict[str, Any] = {"data": data, "workers": workers, "progress": progress}
     of_text |= {} if checkpoints is None else {"checkpoints": checkpoints}
     of_text |= {} if seeds is None else {"seeds": seeds}
     chosen = range(1, 1 + (seeds or len(experiment.SEEDS)))

@@ -2,9 +2,9 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import pandas as pd
 import torch
@@ -18,6 +18,7 @@ from stagewise.checkpoints.digest import short_digest
 from stagewise.checkpoints.training_state import save_weights
 from stagewise.experiments.scan_and_snap.wikitext_hooked import hooked_weights
 from stagewise.experiments.scan_and_snap.wikitext_model import BLOCK, Baseline
+from stagewise.processes import several
 from stagewise.recipe import Recipe
 from stagewise.task import TRAINING, derive_seed
 from stagewise.training import Metrics, descend
@@ -25,6 +26,9 @@ from stagewise.training import Metrics, descend
 SETTINGS = "baseline.json"
 CLIP, COLUMNS = 0.5, 20
 """Largest norm of the gradient; columns of text that are read side by side."""
+
+Run = TypeVar("Run")
+Result = TypeVar("Result")
 
 Look = Callable[[Baseline], Any]
 """What is measured of a model at a step: plain numbers, lists or tensors, so that they can be saved."""
@@ -138,6 +142,17 @@ def train_baseline(
         if step in looks or step in saved or step % save_every == 0:
             _save(folder, state, model, optimiser)
     return Trained(state.losses, state.seen)
+
+
+def train_each(train: Callable[[Run], Result], runs: Sequence[Run], workers: int, *, progress: bool) -> list[Result]:
+    """Return what each run's training gives, in their order; several processes show one bar for all of them.
+
+    Raises:
+        ValueError: workers are less than one.
+    """
+    with several(min(workers, len(runs))) as pool:
+        trained = pool.map(train, runs) if pool else map(train, runs)
+        return list(tqdm(trained, total=len(runs), disable=not progress or pool is None, unit="run"))
 
 
 def block(rows: Int[Tensor, "row column"], step: int) -> tuple[Tensor, Tensor]:

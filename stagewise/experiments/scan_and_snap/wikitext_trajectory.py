@@ -1,5 +1,6 @@
 """The recorded WikiText trajectories: validation loss and probe entropy over training by Adam."""
 
+import functools
 import itertools
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +13,7 @@ from stagewise.experiments.published import Result, number, over_seeds, table_of
 from stagewise.experiments.scan_and_snap.published import BASELINE, BASELINE_START
 from stagewise.experiments.scan_and_snap.wikitext_model import columns, probe_entropy, text_loss
 from stagewise.experiments.scan_and_snap.wikitext_recipe import CHECKPOINTS, baseline_recipe, basic_english
-from stagewise.experiments.scan_and_snap.wikitext_training import COLUMNS, Setting, train_baseline
+from stagewise.experiments.scan_and_snap.wikitext_training import COLUMNS, Setting, train_baseline, train_each
 from stagewise.plot.colours import OKABE_ITO
 
 ENTROPY_EVERY = 100
@@ -28,7 +29,15 @@ RECORDED = (1, 1e-3, 1000)
 
 
 def trajectories(
-    folder: Path, *, seeds: int = 1, n_layers: int = 1, rate: float = 1e-3, steps: int = 1000, **settings: Any
+    folder: Path,
+    *,
+    seeds: int = 1,
+    n_layers: int = 1,
+    rate: float = 1e-3,
+    steps: int = 1000,
+    workers: int = 1,
+    progress: bool = True,
+    **settings: Any,
 ) -> Result:
     """Train the model by Adam from several seeds, draw its loss and entropy, and compare them with the recorded ones.
 
@@ -38,6 +47,8 @@ def trajectories(
         n_layers: of the model.
         rate: Adam's learning rate.
         steps: minibatches.
+        workers: processes that train at the same time.
+        progress: show a bar.
         settings: the others of `trajectory`.
 
     Raises:
@@ -46,7 +57,9 @@ def trajectories(
     if seeds < 1:
         raise ValueError(f"seeds count from 1: take at least one, got {seeds}")
     each: dict[str, Any] = {"n_layers": n_layers, "rate": rate, "steps": steps, **settings}
-    tables = {seed: trajectory(folder / f"seed={seed}", seed=seed, **each) for seed in range(1, 1 + seeds)}
+    train = functools.partial(_of_seed, folder, each | {"progress": progress and workers == 1})
+    runs = range(1, 1 + seeds)
+    tables = dict(zip(runs, train_each(train, runs, workers, progress=progress), strict=True))
     recorded = BASELINE if (n_layers, rate, steps) == RECORDED else ("-", "-")
     return Result(_draw(tables), table_of(_rows(tables, recorded, BASELINE_START if n_layers == 1 else {})))
 
@@ -91,6 +104,10 @@ def trajectory(
     table = _table(losses, {step: seen[step] for step in steps_seen})
     write_csv(folder / "trajectory.csv", table)
     return table
+
+
+def _of_seed(folder: Path, settings: Mapping[str, Any], seed: int) -> pd.DataFrame:
+    return trajectory(folder / f"seed={seed}", seed=seed, **settings)
 
 
 def _table(losses: list[float], seen: dict[int, dict[str, Any]]) -> pd.DataFrame:

@@ -27,6 +27,15 @@ def test_every_rate_has_its_run_and_its_row(letters: str, tmp_path: Path) -> Non
         assert (series.steps, series.architecture.n_heads) == ((0, 1), 1)
 
 
+@pytest.mark.slow
+def test_two_processes_give_the_same_numbers(letters: str, tmp_path: Path) -> None:
+    one, two = (
+        figure_10(tmp_path / str(workers), data=letters, steps=1, seeds=2, workers=workers, progress=False).numbers
+        for workers in (1, 2)
+    )
+    pd.testing.assert_frame_equal(one, two)
+
+
 def test_the_entropy_of_uniform_attention_is_that_of_the_mean_over_positions() -> None:
     model = Baseline(8)
     with torch.no_grad():
