@@ -16,6 +16,9 @@ GROWTHS = (0.0, -1.2, 1.2, -2.4, 2.4)
 LONGEST = 3
 """Checkpoints that an outlier lasts at most."""
 
+DEPENDENT = 1e-6
+"""Part of the largest square, in the directions of columns, below which the others explain a direction."""
+
 NORMAL = 1.4826
 """Deviation of normal noise over the median of its sizes."""
 
@@ -88,6 +91,27 @@ def likelihoods(residuals: np.ndarray, floor: np.ndarray) -> np.ndarray:
     """Return the likelihood of each kind of noise for rows of residuals: [kind, curve]."""
     correlation = np.array([noise.correlation for noise in KINDS])[:, None]
     return log_likelihood(whitened_squares(residuals) + floor, residuals.shape[-1], correlation)
+
+
+def restricted_likelihoods(curve: np.ndarray, columns: np.ndarray, floor: float) -> np.ndarray:
+    """Return the restricted (residual) log likelihood of each kind of noise beside columns [column, step]: [kind].
+
+    Fitting columns takes up slow noise, which the likelihood of the residuals alone takes for none.
+
+    Source: Patterson and Thompson (1971), Recovery of inter-block information when block sizes are unequal.
+    """
+    rows = np.concatenate([columns, curve[None]])
+    whitened = np.stack([noise.whitened(rows) for noise in KINDS])
+    products = whitened @ whitened.swapaxes(1, 2)
+    sizes, vectors = np.linalg.eigh(products[:, :-1, :-1])
+    kept = sizes > DEPENDENT * sizes[:, -1:]
+    sizes = np.where(kept, sizes, 1.0)
+    along = (vectors.swapaxes(1, 2) @ products[:, :-1, -1:])[..., 0]
+    squares = products[:, -1, -1] - (kept * along**2 / sizes).sum(-1)
+    n, freedom = len(curve), (len(curve) - kept.sum(-1)).clip(min=3)
+    correlation = np.array([noise.correlation for noise in KINDS])
+    likelihood = log_likelihood(squares.clip(min=0) + floor, n, correlation, freedom)
+    return np.asarray(likelihood - 0.5 * np.log(sizes).sum(-1))
 
 
 def whitened_squares(curves: np.ndarray) -> np.ndarray:

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stagewise.detection.curve_noise import KINDS, Noise, log_likelihood
-from stagewise.detection.scan import COLLINEAR, Bases, Whitened, design, scanned, whiten
+from stagewise.detection.curve_noise import KINDS, Noise, log_likelihood, restricted_likelihoods
+from stagewise.detection.scan import Bases, Whitened, design, scanned, whiten
 from stagewise.detection.shapes import AFTER, BEFORE, RAMP, WIDEST, Shapes, joined
 from stagewise.table import LEVEL
 
@@ -153,7 +153,7 @@ def _likely(context: Context, shapes: Shapes, noise: Noise) -> np.ndarray:
 def _plausible(context: Context, columns: np.ndarray, shape: Shapes) -> list[Noise]:
     """Return the kinds of noise that the residuals allow, by the restricted likelihood: fitting hides correlation."""
     stack = np.concatenate([columns, shape.at(context.basis.u), _slopes(shape, context.basis.u)])
-    restricted = _restricted(context.curve, stack, context.floor)
+    restricted = restricted_likelihoods(context.curve, stack, context.floor)
     order = np.argsort(-restricted)[:MOST_NOISES]
     return [KINDS[k] for k in order if restricted[k] > restricted.max() - PLAUSIBLE]
 
@@ -188,22 +188,6 @@ def _excess(context: Context, columns: np.ndarray, shape: Shapes, noise: Noise) 
     weights = slopes**2
     sizes = weights.sum(1)
     return float((weights[sizes > 0] @ squares / sizes[sizes > 0] / squares.mean()).max(initial=1.0))
-
-
-def _restricted(curve: np.ndarray, stack: np.ndarray, floor: float) -> np.ndarray:
-    """Return the restricted (residual) log likelihood of each kind of noise beside columns [column, step]: [kind]."""
-    rows = np.concatenate([stack, curve[None]])
-    whitened = np.stack([noise.whitened(rows) for noise in KINDS])
-    products = whitened @ whitened.swapaxes(1, 2)
-    sizes, vectors = np.linalg.eigh(products[:, :-1, :-1])
-    kept = sizes > COLLINEAR**2 * sizes[:, -1:]
-    sizes = np.where(kept, sizes, 1.0)
-    along = (vectors.swapaxes(1, 2) @ products[:, :-1, -1:])[..., 0]
-    squares = products[:, -1, -1] - (kept * along**2 / sizes).sum(-1)
-    n, freedom = len(curve), (len(curve) - kept.sum(-1)).clip(min=3)
-    correlation = np.array([noise.correlation for noise in KINDS])
-    likelihood = log_likelihood(squares.clip(min=0) + floor, n, correlation, freedom)
-    return np.asarray(likelihood - 0.5 * np.log(sizes).sum(-1))
 
 
 def _weights(

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from stagewise.detection.criteria import DEFAULT, StageCriteria
+from stagewise.detection.curve_noise import KINDS, restricted_likelihoods, without_outliers
 from stagewise.detection.noise import correlated_noise, correlation, monotone, noise, smoothed
 from stagewise.detection.uneven import noise_like, thinned
 from stagewise.detection.verdicts import TurnVerdict
@@ -16,6 +17,13 @@ DEGREE, FINE = 4, 401
 
 TAIL = 12
 """Checkpoints from the lowest one on that are enough to tell how far noise is correlated."""
+
+LONG, BENDS, EACH = 25, 12, 4
+"""Checkpoints from the lowest one on from which this is told by a likelihood, beside a polynomial of at most so high a
+degree: one for so many checkpoints."""
+
+FLOOR = 1e-6
+"""Deviation, as a part of the range, that is added to what this polynomial leaves, which may be nothing."""
 
 VALLEY = 0.1
 """Part of a valley's depth up to which it is fitted."""
@@ -67,11 +75,19 @@ def has_tail(curve: pd.DataFrame) -> bool:
 def rate_of(curve: pd.DataFrame) -> float:
     """Return how far a curve's noise is correlated between checkpoints, from its lowest one on, if that is enough.
 
-    Before the minimum a curve bends while it falls, which looks like correlation.
+    Before the minimum a curve bends while it falls, which looks like correlation. Where many follow it a polynomial
+    takes the bends of the rise.
     """
-    values = thinned(curve)["value"].to_numpy(float)
+    coarse = thinned(curve)
+    steps, values = coarse["step"].to_numpy(float), coarse["value"].to_numpy(float)
     t = int(smoothed(values).argmin())
-    return float(correlation(values[t:] if len(values) - t >= TAIL else values))
+    n = len(values) - t
+    if n < LONG:
+        return float(correlation(values[t:] if n >= TAIL else values))
+    bends = _polynomials(np.log1p(steps[t:]), min(BENDS, n // EACH))
+    floor = n * (FLOOR * np.ptp(values)) ** 2 + np.finfo(float).tiny
+    likelihoods = restricted_likelihoods(without_outliers(values[None])[0, t:], bends.T, floor)
+    return max(KINDS[int(likelihoods.argmax())].correlation, 0.0)
 
 
 def turn(curve: pd.DataFrame, criteria: StageCriteria = DEFAULT, seed: int = 0, rate: float = 0.0) -> Turn:
@@ -128,8 +144,7 @@ def _minimum(
     inside = curve["step"].between(steps[valley.start], steps[valley.stop - 1]).to_numpy()
     all_steps, within = curve["step"].to_numpy(float), curve["value"].to_numpy(float)[inside]
     u = np.log1p(all_steps[inside])
-    place = 2 * (u - u[0]) / (u[-1] - u[0]) - 1
-    columns, fine = (np.polynomial.chebyshev.chebvander(x, DEGREE) for x in (place, np.linspace(-1, 1, FINE)))
+    columns, fine = _polynomials(u, DEGREE), _polynomials(np.linspace(u[0], u[-1], FINE), DEGREE)
     fit = columns @ np.linalg.lstsq(columns, within, rcond=None)[0]
     residual, shape = within - fit, (criteria.simulations, len(u))
     if len(within) > valley.stop - valley.start:
@@ -145,6 +160,11 @@ def _minimum(
     places = np.interp(np.array([middle, *np.quantile(lowest, [tail, 1 - tail])]), [0, FINE - 1], u[[0, -1]])
     step, lo, hi = np.expm1(places).clip(all_steps[0], all_steps[-1])  # the first step may come back a little smaller
     return _enclosed(all_steps, step, lo, hi)
+
+
+def _polynomials(u: np.ndarray, degree: int) -> np.ndarray:
+    """Return Chebyshev's polynomials up to a degree on ascending points: [point, degree]."""
+    return np.polynomial.chebyshev.chebvander(2 * (u - u[0]) / (u[-1] - u[0]) - 1, degree)
 
 
 def _enclosed(steps: np.ndarray, step: float, lo: float, hi: float) -> tuple[int, int, int]:

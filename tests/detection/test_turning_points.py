@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 from stagewise.detection.criteria import StageCriteria
-from stagewise.detection.turning_points import from_first_peak, slowdown, turn
+from stagewise.detection.noise import correlated_noise
+from stagewise.detection.turning_points import from_first_peak, rate_of, slowdown, turn
 from stagewise.detection.verdicts import TurnVerdict
 
 STEPS = np.arange(0, 600, 10)
@@ -18,6 +19,19 @@ def curve(values: np.ndarray) -> pd.DataFrame:
 
 
 VALLEY = curve(np.abs(STEPS - 300) / 300 + 0.5 + NOISE)
+
+
+@pytest.mark.parametrize(("rate", "least", "most"), [(0.0, 0.0, 0.2), (0.5, 0.4, 0.7), (0.9, 0.8, 1.0)])
+def test_the_correlation_of_noise_is_told_beside_a_rise_that_bends(rate: float, least: float, most: float) -> None:
+    u = np.log1p(STEPS)
+    shape = 2.0 - 1.8 / (1 + np.exp(-(u - 3.0) / 0.1)) + 0.8 / (1 + np.exp(-(u - 5.5) / 0.1))
+    draws = correlated_noise(np.random.default_rng(0), 0.01, rate, (20, len(STEPS)))
+    assert least <= np.median([rate_of(curve(shape + noise)) for noise in draws]) <= most
+
+
+def test_an_exact_curve_has_a_correlation_too() -> None:
+    assert 0 <= rate_of(curve(np.abs(STEPS - 150) / 300.0)) < 1
+    assert 0 <= rate_of(curve(np.minimum(STEPS, 0.0))) < 1
 
 
 def test_a_valley_has_its_lowest_point_in_the_interval_and_its_depths() -> None:
