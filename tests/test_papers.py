@@ -87,8 +87,9 @@ def test_every_number_of_a_row_stands_in_what_its_command_wrote(cells: list[str]
     written: set[float] = set()
     for paper, rest in COMMAND.findall(cells[-1]):
         size = "-paper" if "--setting paper" in rest else ""
-        for figure in FIGURE.findall(rest):
-            table = pd.read_csv(NUMBERS / paper / f"figure-{figure}{size}.csv", dtype=str, keep_default_na=False)
+        figures = [f"{paper}/figure-{figure}{size}" for figure in FIGURE.findall(rest)]
+        for name in figures or [paper]:
+            table = pd.read_csv(NUMBERS / f"{name}.csv", dtype=str, keep_default_na=False)
             written |= values(" ; ".join(table[["quantity", "ours", "interval", "remark"]].to_numpy().ravel().tolist()))
     assert [number for number in quoted if float(number) not in written] == []
 
