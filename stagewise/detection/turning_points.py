@@ -19,8 +19,8 @@ TAIL = 12
 """Checkpoints from the lowest one on that are enough to tell how far noise is correlated."""
 
 LONG, BENDS, EACH = 25, 12, 4
-"""Checkpoints from the lowest one on from which this is told by a likelihood, beside a polynomial of at most so high a
-degree: one for so many checkpoints."""
+"""Checkpoints from the lowest one on from which the correlation is told by a likelihood, beside a polynomial of at most
+so high a degree, and of at most one for so many checkpoints."""
 
 FLOOR = 1e-6
 """Deviation, as a part of the range, that is added to what this polynomial leaves, which may be nothing."""
