@@ -74,7 +74,7 @@ def trained_recall(runs: str, *, progress: bool = False, **parameters: Any) -> p
     recipe = recall_recipe(**parameters)
     folder = run_path("recall", runs, **parameters)
     large = parameters.get("setting") == "paper"
-    ends = large and _training_batch(recipe) is None
+    ends = large and not _repeats(recipe)
     log = until_below(LEARNED * math.log(recipe.task.d_vocab), recipe) if ends else None
     return measured(recipe, folder, recall_probes(recipe), keep_weights=not large, log=log, progress=progress)
 
@@ -90,7 +90,7 @@ def run_regression(runs: str, **parameters: Any) -> Mapping[str, float]:
     batch = _probe_batch(recipe)
     answers = batch.targets[batch.scored]
     of_zero = training_loss(torch.zeros_like(answers), answers).item()
-    log = until_below(REGRESSED * of_zero, recipe) if _training_batch(recipe) is None else None
+    log = None if _repeats(recipe) else until_below(REGRESSED * of_zero, recipe)
     table = measured(recipe, folder, [Loss(), AttentionTo()], keep_weights=False, log=log)
     bounds: dict[str, float] = {}
     for suffix, share in (("", REGRESSION_THRESHOLD), ("_80", EARLY_THRESHOLD)):
@@ -137,8 +137,8 @@ def measured(
         series = train(recipe, folder, log=log, progress=progress)
     except Learned:
         series = open_series(folder)
-    if (batch := _training_batch(recipe)) is not None:
-        measure(series, [type(probes[0])()], batch, save=folder / TRAINED_ON, progress=progress)
+    if _repeats(recipe):
+        measure(series, [type(probes[0])()], _training_batch(recipe), save=folder / TRAINED_ON, progress=progress)
     table = measure(series, probes, _probe_batch(recipe), save=folder / run_folder.TABLE, progress=progress)
     if not keep_weights:
         shutil.rmtree(folder / "checkpoints")
@@ -169,11 +169,15 @@ def trained_on(folder: Path) -> pd.DataFrame:
     return pd.read_parquet(path) if path.exists() else run_folder.read_table(folder)
 
 
-def _training_batch(recipe: Recipe) -> Batch | None:
-    """Return fresh sequences with the repetition of training, or None where the test is the same."""
+def _repeats(recipe: Recipe) -> bool:
+    """Whether sequences repeat in training, which those of the test do not."""
     task: Any = recipe.task
-    if task.p == 0 and task.n_copies == 1:
-        return None
+    return bool(task.n_copies > 1 or task.p > 0)
+
+
+def _training_batch(recipe: Recipe) -> Batch:
+    """Return fresh sequences with the repetition of training."""
+    task: Any = recipe.task
     return cast(Batch, task.sample(_n_probed(task), derive_seed(recipe.plan.seeds.evaluation, EVALUATION)))
 
 

@@ -72,7 +72,6 @@ def figure_10(
         steps=n_steps,
         n_blocks=size.blocks,
         checkpoints=checkpoints,
-        progress=progress and workers == 1,
     )
     entropies = train_each(train, runs, workers, progress=progress)
     table = pd.DataFrame(runs, columns=["rate", "seed"]).assign(entropy=entropies)

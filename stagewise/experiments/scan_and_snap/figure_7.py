@@ -71,7 +71,6 @@ def figure_7(
         steps=steps,
         n_layers=n_layers,
         checkpoints=checkpoints,
-        progress=progress and workers == 1,
     )
     seen = dict(zip(runs, train_each(train, runs, workers, progress=progress), strict=True))
     maps = {step: each["attention"].numpy() for step, each in seen[1].items()}

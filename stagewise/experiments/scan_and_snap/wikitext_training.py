@@ -1,6 +1,7 @@
 """Training of Scan and Snap's WikiText model: a killed run resumes with the bits of one never killed."""
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -27,7 +28,6 @@ SETTINGS = "baseline.json"
 CLIP, COLUMNS = 0.5, 20
 """Largest norm of the gradient; columns of text that are read side by side."""
 
-Run = TypeVar("Run")
 Result = TypeVar("Result")
 
 Look = Callable[[Baseline], Any]
@@ -144,14 +144,17 @@ def train_baseline(
     return Trained(state.losses, state.seen)
 
 
-def train_each(train: Callable[[Run], Result], runs: Sequence[Run], workers: int, *, progress: bool) -> list[Result]:
-    """Return what each run's training gives, in their order; several processes show one bar for all of them.
+def train_each(train: Callable[..., Result], runs: Sequence[Any], workers: int, *, progress: bool) -> list[Result]:
+    """Return what `train(run, progress=...)` gives of each run, in their order.
+
+    One process shows a bar for each run, several show one for all of them.
 
     Raises:
         ValueError: workers are less than one.
     """
     with several(min(workers, len(runs))) as pool:
-        trained = pool.map(train, runs) if pool else map(train, runs)
+        one = functools.partial(train, progress=progress and pool is None)
+        trained = pool.map(one, runs) if pool else map(one, runs)
         return list(tqdm(trained, total=len(runs), disable=not progress or pool is None, unit="run"))
 
 

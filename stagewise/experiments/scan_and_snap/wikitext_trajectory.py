@@ -57,7 +57,7 @@ def trajectories(
     if seeds < 1:
         raise ValueError(f"seeds count from 1: take at least one, got {seeds}")
     each: dict[str, Any] = {"n_layers": n_layers, "rate": rate, "steps": steps, **settings}
-    train = functools.partial(_of_seed, folder, each | {"progress": progress and workers == 1})
+    train = functools.partial(_of_seed, folder, each)
     runs = range(1, 1 + seeds)
     tables = dict(zip(runs, train_each(train, runs, workers, progress=progress), strict=True))
     recorded = BASELINE if (n_layers, rate, steps) == RECORDED else ("-", "-")
@@ -106,8 +106,8 @@ def trajectory(
     return table
 
 
-def _of_seed(folder: Path, settings: Mapping[str, Any], seed: int) -> pd.DataFrame:
-    return trajectory(folder / f"seed={seed}", seed=seed, **settings)
+def _of_seed(folder: Path, settings: Mapping[str, Any], seed: int, *, progress: bool) -> pd.DataFrame:
+    return trajectory(folder / f"seed={seed}", seed=seed, **settings, progress=progress)
 
 
 def _table(losses: list[float], seen: dict[int, dict[str, Any]]) -> pd.DataFrame:
