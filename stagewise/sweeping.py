@@ -1,6 +1,7 @@
 """Sweeps: one function over many settings, in parallel processes, resumable, a result file a setting."""
 
 import concurrent.futures
+import functools
 import itertools
 import json
 import os
@@ -10,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import pandas as pd
 from tqdm.auto import tqdm
@@ -18,8 +19,10 @@ from tqdm.auto import tqdm
 from stagewise.checkpoints.digest import short_digest
 from stagewise.checkpoints.json_files import read_json
 from stagewise.checkpoints.run_folder import write_json
-from stagewise.processes import take_one_thread, worker_pool
+from stagewise.processes import several, take_one_thread, worker_pool
 from stagewise.recipe import describe
+
+Result = TypeVar("Result")
 
 WORKERS = 2
 """Processes where no executor is given."""
@@ -118,6 +121,20 @@ def sweep(
     records = [read_json(path, "delete it: the same call does this run again") for path in paths]
     found = pd.DataFrame([each["result"] for each in records])
     return pd.DataFrame(settings).merge(found, left_index=True, right_index=True, suffixes=("", "_result"))
+
+
+def run_each(run: Callable[..., Result], cases: Sequence[Any], workers: int, *, progress: bool) -> list[Result]:
+    """Return what `run(case, progress=...)` gives of each case, in their order; what is kept of a case it keeps itself.
+
+    One process shows a bar for each run, several show one for all of them.
+
+    Raises:
+        ValueError: workers are less than one.
+    """
+    with several(min(workers, len(cases))) as pool:
+        one = functools.partial(run, progress=progress and pool is None)
+        results = pool.map(one, cases) if pool else map(one, cases)
+        return list(tqdm(results, total=len(cases), disable=not progress or pool is None, unit="run"))
 
 
 def _run(

@@ -13,8 +13,9 @@ from torch import Tensor
 from stagewise.experiments.published import Result, over_seeds, table_of, write_csv
 from stagewise.experiments.scan_and_snap.wikitext_model import Baseline, blocks, columns
 from stagewise.experiments.scan_and_snap.wikitext_recipe import baseline_recipe, basic_english
-from stagewise.experiments.scan_and_snap.wikitext_training import COLUMNS, Setting, train_baseline, train_each
+from stagewise.experiments.scan_and_snap.wikitext_training import COLUMNS, Setting, train_baseline
 from stagewise.plot.colours import OKABE_ITO
+from stagewise.sweeping import run_each
 
 VALIDATION_COLUMNS = 10
 
@@ -73,7 +74,7 @@ def figure_10(
         n_blocks=size.blocks,
         checkpoints=checkpoints,
     )
-    entropies = train_each(train, runs, workers, progress=progress)
+    entropies = run_each(train, runs, workers, progress=progress)
     table = pd.DataFrame(runs, columns=["rate", "seed"]).assign(entropy=entropies)
     write_csv(folder / "entropy.csv", table)
     return Result(_draw(table, n_steps), table_of([_row(rate, own, n_steps) for rate, own in table.groupby("rate")]))

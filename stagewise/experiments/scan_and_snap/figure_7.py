@@ -17,7 +17,8 @@ from stagewise.experiments.published import Result, over_seeds, table_of, write_
 from stagewise.experiments.scan_and_snap.published import BLOCK_LOSS, PROBE_MAPS
 from stagewise.experiments.scan_and_snap.wikitext_model import BLOCK, PROBE, Baseline, columns, text_loss
 from stagewise.experiments.scan_and_snap.wikitext_recipe import CHECKPOINTS, baseline_recipe, basic_english
-from stagewise.experiments.scan_and_snap.wikitext_training import COLUMNS, Setting, train_baseline, train_each
+from stagewise.experiments.scan_and_snap.wikitext_training import COLUMNS, Setting, train_baseline
+from stagewise.sweeping import run_each
 
 RATE, FFN_RATE, DROPOUT = 5.0, 10.0, 0.3
 
@@ -72,7 +73,7 @@ def figure_7(
         n_layers=n_layers,
         checkpoints=checkpoints,
     )
-    seen = dict(zip(runs, train_each(train, runs, workers, progress=progress), strict=True))
+    seen = dict(zip(runs, run_each(train, runs, workers, progress=progress), strict=True))
     maps = {step: each["attention"].numpy() for step, each in seen[1].items()}
     table = pd.concat([_describe(each).assign(seed=seed) for seed, each in seen.items()])
     table = table[["seed", *table.columns[:-1]]]

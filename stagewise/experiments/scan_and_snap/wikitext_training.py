@@ -1,11 +1,10 @@
 """Training of Scan and Snap's WikiText model: a killed run resumes with the bits of one never killed."""
 
 import dataclasses
-import functools
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 import torch
@@ -19,7 +18,6 @@ from stagewise.checkpoints.digest import short_digest
 from stagewise.checkpoints.training_state import save_weights
 from stagewise.experiments.scan_and_snap.wikitext_hooked import hooked_weights
 from stagewise.experiments.scan_and_snap.wikitext_model import BLOCK, Baseline
-from stagewise.processes import several
 from stagewise.recipe import Recipe
 from stagewise.task import TRAINING, derive_seed
 from stagewise.training import Metrics, descend
@@ -27,8 +25,6 @@ from stagewise.training import Metrics, descend
 SETTINGS = "baseline.json"
 CLIP, COLUMNS = 0.5, 20
 """Largest norm of the gradient; columns of text that are read side by side."""
-
-Result = TypeVar("Result")
 
 Look = Callable[[Baseline], Any]
 """What is measured of a model at a step: plain numbers, lists or tensors, so that they can be saved."""
@@ -142,20 +138,6 @@ def train_baseline(
         if step in looks or step in saved or step % save_every == 0:
             _save(folder, state, model, optimiser)
     return Trained(state.losses, state.seen)
-
-
-def train_each(train: Callable[..., Result], runs: Sequence[Any], workers: int, *, progress: bool) -> list[Result]:
-    """Return what `train(run, progress=...)` gives of each run, in their order.
-
-    One process shows a bar for each run, several show one for all of them.
-
-    Raises:
-        ValueError: workers are less than one.
-    """
-    with several(min(workers, len(runs))) as pool:
-        one = functools.partial(train, progress=progress and pool is None)
-        trained = pool.map(one, runs) if pool else map(one, runs)
-        return list(tqdm(trained, total=len(runs), disable=not progress or pool is None, unit="run"))
 
 
 def block(rows: Int[Tensor, "row column"], step: int) -> tuple[Tensor, Tensor]:

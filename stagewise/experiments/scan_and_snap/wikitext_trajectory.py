@@ -13,8 +13,9 @@ from stagewise.experiments.published import Result, number, over_seeds, table_of
 from stagewise.experiments.scan_and_snap.published import BASELINE, BASELINE_START
 from stagewise.experiments.scan_and_snap.wikitext_model import columns, probe_entropy, text_loss
 from stagewise.experiments.scan_and_snap.wikitext_recipe import CHECKPOINTS, baseline_recipe, basic_english
-from stagewise.experiments.scan_and_snap.wikitext_training import COLUMNS, Setting, train_baseline, train_each
+from stagewise.experiments.scan_and_snap.wikitext_training import COLUMNS, Setting, train_baseline
 from stagewise.plot.colours import OKABE_ITO
+from stagewise.sweeping import run_each
 
 ENTROPY_EVERY = 100
 """Minibatches between two looks at the probe sequence's attention; the validation loss takes a minute."""
@@ -59,7 +60,7 @@ def trajectories(
     each: dict[str, Any] = {"n_layers": n_layers, "rate": rate, "steps": steps, **settings}
     train = functools.partial(_of_seed, folder, each)
     runs = range(1, 1 + seeds)
-    tables = dict(zip(runs, train_each(train, runs, workers, progress=progress), strict=True))
+    tables = dict(zip(runs, run_each(train, runs, workers, progress=progress), strict=True))
     recorded = BASELINE if (n_layers, rate, steps) == RECORDED else ("-", "-")
     return Result(_draw(tables), table_of(_rows(tables, recorded, BASELINE_START if n_layers == 1 else {})))
 
