@@ -54,9 +54,11 @@ class ParticipationRatio(AbstractProbe):
 
 def products_of(vectors: Float[Tensor, "*axes vector d"], sequences: int) -> Float[Tensor, "*axes row column"]:
     """Return the mean products of vectors over so many sequences, from which `participation_ratio` is read."""
-    # With a one beside them, the products of the vectors hold their number and their sum too: slices add up.
-    with_one = torch.cat([vectors, torch.ones_like(vectors[..., :1])], -1).double()
-    return with_one.mT @ with_one / sequences
+    # As if each had a one beside it: the products hold the vectors' number and their sum too, and slices add up.
+    vectors = vectors.double()
+    total, number = vectors.sum(-2, keepdim=True), vectors.new_full((*vectors.shape[:-2], 1, 1), vectors.shape[-2])
+    upper = torch.cat([vectors.mT @ vectors, total.mT], -1)
+    return torch.cat([upper, torch.cat([total, number], -1)], -2) / sequences
 
 
 def participation_ratio(products: np.ndarray) -> np.ndarray:

@@ -13,14 +13,14 @@ from torch import Tensor
 from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.attention import z_hook
-from stagewise.intervention import AblateHead, Ablation, Attribution, Edit, PatchEdge, ablations
+from stagewise.intervention import AblateHead, Ablation, Attribution, Edit, PatchEdge, RestrictContext, ablations
 from stagewise.loss import Effect, mean_scored, prediction_loss
 from stagewise.measurement.inputs import checked_readings
 from stagewise.measurement.passes import SlicePasses, cut
 from stagewise.measurement.rows import merge
 from stagewise.models import Model, gradients, lean
 from stagewise.models.edits import Replacement, directed, read_for, replacement
-from stagewise.models.lean_reading import rotary_hooks
+from stagewise.models.lean_reading import rotary_hooks, shown_hooks
 from stagewise.models.lean_weights import LeanWeights
 from stagewise.probe import AbstractCircuitProbe, AbstractProbe, Reading, View
 from stagewise.task import Batch
@@ -165,6 +165,8 @@ class Slices:
             self.hooks |= models.hooks_for(self.model, edit)
         if edits:
             self.hooks |= {gradients.INPUT} | rotary_hooks(self.model)
+        if any(isinstance(part, RestrictContext) for edit in edits for part in edit):
+            self.hooks |= {*(shown_hooks(self.model) or ())}
         replaced = {name for edit in edits for part in ablations(edit) for name in read_for(part)}
         self.attributions: list[Attribution] = list(
             dict.fromkeys(request for probe in probes for request in probe.attributions(architecture))

@@ -16,7 +16,7 @@ from torch import Tensor
 from stagewise.attention import z_hook
 from stagewise.intervention import AblateHead, AblateMLP, Ablation, Edit, RestrictContext, first_layer
 from stagewise.models.edits import Replacement, mlp_hook
-from stagewise.models.lean_attention import Heads, attend, project
+from stagewise.models.lean_attention import Heads, attend, project, shown
 from stagewise.models.lean_reading import covers, lean_weights
 from stagewise.models.lean_weights import Layer, LeanWeights
 from stagewise.models.model import Model
@@ -87,7 +87,9 @@ class LeanPass:
     @cached_property
     def _first(self) -> tuple[Tensor, Heads]:
         """The first layer in the clean pass: restricted contexts differ only in the keys that are seen."""
-        return self._before(0, self.clean["blocks.0.hook_resid_pre"])
+        x = self.clean["blocks.0.hook_resid_pre"]
+        heads = shown(self.weights, self.clean, self._queries(0))
+        return self._before(0, x) if heads is None else (self._entering(0, x), heads)
 
     def _clean_layer(self, number: int) -> tuple[Tensor, Tensor, Tensor]:
         """Return what a layer's attention adds to in the clean pass, its heads' z, and what it writes."""

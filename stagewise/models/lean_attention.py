@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from functools import cached_property
 
 import torch
@@ -57,6 +58,20 @@ def project(weights: LeanWeights, number: int, x: Float[Tensor, "batch pos model
         if queries is not None:
             cos, sin = (table[queries.index][:, None] for table in (cos, sin))
         q = turned_by(q, cos, sin, weights.adjacent)
+    return _heads(weights, layer, q, k, v)
+
+
+def shown(weights: LeanWeights, clean: Mapping[str, Tensor], queries: Queries | None) -> Heads | None:
+    """Return what the first layer attends with in the clean pass; None where that does not show it."""
+    if weights.shown is None or not clean.keys() >= set(weights.shown):
+        return None
+    q, k, v = (clean[name] for name in weights.shown)
+    q = q if queries is None else queries.take(q)
+    q, k, v = (rearrange(each, "batch pos head d_head -> batch head pos d_head") for each in (q, k, v))
+    return _heads(weights, weights.layers[0], q, k, v)
+
+
+def _heads(weights: LeanWeights, layer: Layer, q: Tensor, k: Tensor, v: Tensor) -> Heads:
     if weights.n_kv_heads < weights.n_heads:
         k, v = (each.repeat_interleave(weights.n_heads // weights.n_kv_heads, 1) for each in (k, v))
     return Heads(q, k, v, layer.scale, weights.score_cap)

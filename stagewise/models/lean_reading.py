@@ -64,6 +64,17 @@ def rotary_hooks(model: Model) -> set[str]:
     return {name for name in model.hook_dict if name.endswith((".attn.hook_cos", ".attn.hook_sin"))}
 
 
+def shown_hooks(model: Model) -> tuple[str, str, str] | None:
+    """Name the hooks of queries, keys and values in the first layer, which no restricted context changes.
+
+    None of a bridge, whose hooks of these names are other things: before positions turn them, or of all heads in one.
+    """
+    if is_bridge(model):
+        return None
+    turned = "rot_" if model.cfg.positional_embedding_type == "rotary" else ""
+    return (f"blocks.0.attn.hook_{turned}q", f"blocks.0.attn.hook_{turned}k", "blocks.0.attn.hook_v")
+
+
 def _of_config(model: Model, mlps: bool) -> LeanWeights:
     """Read a HookedTransformer, or the native bridge that has its parameters."""
     cfg: Any = model.cfg
@@ -86,6 +97,7 @@ def _of_config(model: Model, mlps: bool) -> LeanWeights:
         _cap(cfg.output_logits_soft_cap),
         bool(cfg.rotary_adjacent_pairs),
         weights["pos_embed.W_pos"] if shortformer else None,
+        shown=shown_hooks(model),
     )
 
 

@@ -95,7 +95,7 @@ class Layer:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LeanWeights:
-    """All that the lean pass reads of a model."""
+    """All that the lean pass reads of a model; `shown` names the clean pass's q, k and v of the first layer."""
 
     layers: Sequence[Layer]
     n_heads: int
@@ -110,6 +110,7 @@ class LeanWeights:
     adjacent: bool = False
     shortformer: Float[Tensor, "pos model"] | None = None
     folded: bool = False
+    shown: tuple[str, str, str] | None = None
 
     def fold(self) -> "LeanWeights":
         """Return the same function with the unembedding inside the last layer: heads write logits.
