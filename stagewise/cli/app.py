@@ -42,7 +42,7 @@ from stagewise.cli.options import (
     one_thread,
     reported_errors,
 )
-from stagewise.cli.places import measure_run_folder, opened_source, report_on_seeds
+from stagewise.cli.places import each_run, measure_run_folder, opened_source, report_on_seeds
 from stagewise.cli.recipes import Choice, recipe_in, recipe_of
 from stagewise.cli.run import run_app
 from stagewise.cli.sweep import sweep
@@ -157,7 +157,10 @@ def report(
 ) -> None:
     """Write report.html and its figures anew; measure first where a source was not measured. Of several, one report."""
     with reported_errors():
-        source, data = sources[0], (tokens, relation or (), text, tokenizer)
+        runs = each_run(sources, out)
+        if len(runs) > len(sources) == 1:
+            out = Path(runs[0]).parent
+        sources, source, data = runs, runs[0], (tokens, relation or (), text, tokenizer)
         how = functools.partial(measuring, None, only, without, workers, memory, quiet)  # imports torch
         if len(sources) > 1:
             opened = functools.partial(opened_source, architecture=architecture, own=own_task, data=data)
@@ -165,10 +168,9 @@ def report(
             return
         from stagewise.checkpoints.run_folder import RUN, TABLE
         from stagewise.processes import cores
-        from stagewise.reporting.logged import is_log, logged_folder
         from stagewise.reporting.page import report as write_report
 
-        folder = logged_folder(source, out) if is_log(source) else Path(source)
+        folder = Path(source)
         run, measured = (folder / RUN).exists(), (folder / TABLE).exists()
         if text or tokens or not (run or measured):
             one_thread()

@@ -4,12 +4,13 @@ import json
 from collections.abc import Sequence
 
 from stagewise.cli.options import AsJson, Origin, Out, Seeds, as_data, records, reported_errors, show
-from stagewise.cli.places import measured_folder
+from stagewise.cli.places import each_run, measured_folder
 
 
 def stages(sources: Seeds, as_json: AsJson = False) -> None:
     """Find the stages in the table of a measured run or source and print them; of several seeds, what recurs too."""
     with reported_errors():
+        sources = each_run(sources)
         if len(sources) > 1:
             _stages_of_seeds(sources, as_json)
             return

@@ -14,6 +14,15 @@ if TYPE_CHECKING:
     from stagewise.task import AbstractTask, Batch
 
 
+def each_run(sources: Sequence[str], out: Path | None = None) -> list[str]:
+    """Return the sources, files of curves as the folders of their runs; those of the only source in `out`."""
+    from stagewise.reporting.logged import is_log, logged_folders
+
+    place = out if len(sources) == 1 else None
+    runs = ([*map(str, logged_folders(each, place))] if is_log(each) else [each] for each in sources)
+    return [run for of_source in runs for run in of_source]
+
+
 def report_on_seeds(
     sources: Sequence[str],
     out: Path | None,
@@ -48,10 +57,7 @@ def _measured(
 ) -> Path:
     """Return the folder of a source's table; measure it first where there is none."""
     from stagewise.checkpoints.run_folder import RUN, TABLE
-    from stagewise.reporting.logged import is_log, logged_folder
 
-    if is_log(source):
-        return logged_folder(source)
     folder = Path(source)
     if (folder / TABLE).exists() and not anew:
         return folder

@@ -2,7 +2,7 @@
 
 import json
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,7 +16,7 @@ from stagewise.table import Quantity, declare, tidy
 LOGGED = "Logged"
 """What stands in the place of a probe."""
 
-FILES = (".csv", ".parquet", ".jsonl", ".json")
+FILES = (".csv", ".tsv", ".parquet", ".jsonl", ".json")
 """Endings of files of curves."""
 
 STEPS = ("step", "steps", "global_step", "trainer/global_step", "_step", "iteration", "iter")
@@ -25,7 +25,22 @@ STEPS = ("step", "steps", "global_step", "trainer/global_step", "_step", "iterat
 RATES = ("learning_rate", "lr")
 """What tools call the learning rate, in lower case."""
 
-CLOCKS = ("epoch", "wall time", "_timestamp", "_runtime", "total_flos")
+RUNS = ("run", "run_id", "run id", "run_name", "seed", "trial", "experiment")
+"""What columns are called that tell runs apart, in lower case."""
+
+OF_RUN = " - "
+"""Between the names of run and curve, in the columns that Weights & Biases exports."""
+
+MOSTLY = 0.5
+"""Part of a run's span from which on it lies beside another, and does not continue it."""
+
+NAMES = ("metric", "name", "key", "tag", "variable", "quantity", "curve")
+"""What the column of the curves' names is called in a log of a row a value, in lower case."""
+
+VALUE = "value"
+"""What the column of the values is called there, in lower case."""
+
+CLOCKS = ("epoch", "wall time", "timestamp", "_timestamp", "_runtime", "total_flos")
 """Columns that time a training, in lower case: no curves."""
 
 TIMED = ("_runtime", "_per_second")
@@ -56,14 +71,16 @@ def curves(
     """Return logged curves as a table, for `find_stages`, `find_onsets`, `find_replicates` and plots.
 
     Args:
-        source: a column of steps and a column a curve, as a frame, a mapping or a file: .csv, .parquet, .jsonl, .json,
-            or the `trainer_state.json` of transformers' Trainer; or TensorBoard's event files, one or a folder. What a
+        source: a column of steps and a column a curve, as a frame, a mapping or a file: .csv, .tsv, .parquet, .jsonl,
+            .json, or the `trainer_state.json` of transformers' Trainer; or TensorBoard's event files, one or a folder.
+            Or a row a value: a column "metric" (or what tools call it) and one "value" beside the steps. What a
             curve has no value of at a step is missing. Text, times, epochs, and the extremes that Weights & Biases
             exports beside a curve are left out. Of steps that a resumed run logged again the later values count, with
             a warning. Of a curve with more than 400 values neighbouring ones are averaged, fewer at its start than at
-            its end.
+            its end. Where runs lie beside each other a column "run", "seed" or the like tells them apart, or names
+            "RUN - CURVE", as Weights & Biases exports them.
         steps: the column of steps; None for "step", or what tools call it.
-        run: the name of the run; None takes the file's.
+        run: the name of the run; None takes the file's. Of several runs each has that of its column.
 
     Returns the rows of `measure`'s tables, with "Logged" for the probe and a quantity a column; what a curve does over
     the run, up or down, counts as its progress; a learning rate makes none.
@@ -78,28 +95,79 @@ def curves(
     [0.1, 0.1, 0.5, 0.9, 0.9]
     """
     if isinstance(source, str | Path):
-        run = _name_of(Path(source)) if run is None else run
+        run = name_of(Path(source)) if run is None else run
         frame = _read(Path(source))
     else:
         frame = pd.DataFrame(source)
-    frame = frame if frame.index.name is None else frame.reset_index()
+    frame = frame.reset_index(drop=frame.index.name is None)
     at = _steps(frame, steps)
     rows, declared = [], {}
-    for name in frame.columns.drop(at):
-        values = frame[name]
-        if not (_is_curve(str(name)) and pd.api.types.is_numeric_dtype(values) and values.notna().any()):
-            continue
-        curve = pd.DataFrame({"step": frame[at], "value": values.astype(float)}).dropna()
-        curve["step"] = _whole(curve["step"], at)
-        curve = _resumed(curve, str(name)).sort_values("step")
-        check_steps(curve, str(name))
-        rows.append(_averaged(curve).assign(run="run" if run is None else run, probe=LOGGED, quantity=str(name)))
-        declared[str(name)] = Quantity(str(name), progress=_progress(str(name), curve["value"].to_numpy()))
+    for name, curve in _curves(_a_row_a_value(frame, at), at):
+        for label, part in _by_run(curve, "run" if run is None else run):
+            part = _resumed(part, name).sort_values("step")
+            check_steps(part, name)
+            rows.append(_averaged(part).assign(run=label, probe=LOGGED, quantity=name))
+        values = curve.sort_values("step", kind="stable")["value"].to_numpy()
+        declared[name] = Quantity(name, progress=_progress(name, values))
     if not rows:
         raise ValueError(f"no column holds numbers beside {at!r}; there are {', '.join(map(str, frame.columns))}")
     table = tidy(rows)
     declare(table, {LOGGED: declared})
     return table
+
+
+def _a_row_a_value(frame: pd.DataFrame, at: Any) -> pd.DataFrame:
+    """Turn columns called "RUN - CURVE", as Weights & Biases exports several runs, into a row a value."""
+    columns = [name for name in frame.columns.drop(at) if _is_curve(str(name))]
+    of = {name: str(name).rpartition(OF_RUN) for name in columns}
+    if len({run for run, _, _ in of.values()}) < 2 or not all(mark for _, mark, _ in of.values()):
+        return frame
+    parts = [
+        pd.DataFrame({at: frame[at], "run": run, NAMES[0]: curve, VALUE: frame[name]})
+        for name, (run, _, curve) in of.items()
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+def _curves(frame: pd.DataFrame, at: Any) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield the name of each curve and its `step`, its `value`, and the `run` where a column tells runs apart."""
+    lower = {str(name).lower(): name for name in frame.columns}
+    named, value = (next((lower[name] for name in known if name in lower), None) for known in (NAMES, [VALUE]))
+    runs = next((lower[name] for name in RUNS if name in lower and frame[lower[name]].nunique() > 1), None)
+    if named is not None and value is not None and not pd.api.types.is_numeric_dtype(frame[named]):
+        parts = [(str(name), rows[value], rows) for name, rows in frame.groupby(named, sort=False)]
+    else:
+        parts = [(str(name), frame[name], frame) for name in frame.columns.drop(at)]
+    for name, values, rows in parts:
+        if not (_is_curve(name) and pd.api.types.is_numeric_dtype(values) and values.notna().any()):
+            continue
+        curve = pd.DataFrame({"step": rows[at], "value": values.astype(float)}).dropna()
+        curve["step"] = _whole(curve["step"], at)
+        yield name, curve if runs is None else curve.assign(run=_labels(rows.loc[curve.index, runs], runs))
+
+
+def _labels(runs: pd.Series, name: Any) -> pd.Series:
+    """Name runs by their column's text, or by its name and number."""
+    if pd.api.types.is_numeric_dtype(runs):
+        return runs.map(lambda number: f"{name}={number:g}")
+    return runs.astype(str)
+
+
+def _by_run(curve: pd.DataFrame, name: str) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield the curve in each run; all of it where the runs follow each other, as those of one that was resumed."""
+    if "run" in curve and _beside(curve.groupby("run")["step"].agg(["min", "max"])):
+        for label, rows in curve.groupby("run", sort=False):
+            yield str(label), rows[["step", "value"]]
+    else:
+        yield name, curve[["step", "value"]]
+
+
+def _beside(spans: pd.DataFrame) -> bool:
+    """Whether any run has most of its span where others do that began before it, or with it and last longer."""
+    spans = spans.sort_values(["min", "max"], ascending=[True, False])
+    length = spans["max"] - spans["min"]
+    shared = (spans["max"].cummax().shift() - spans["min"]).clip(upper=length)
+    return bool((shared > MOSTLY * length).any())
 
 
 def is_log(source: str | Path) -> bool:
@@ -108,7 +176,8 @@ def is_log(source: str | Path) -> bool:
     return is_events(source) or (source.suffix in FILES and source.is_file())
 
 
-def _name_of(path: Path) -> str:
+def name_of(path: Path) -> str:
+    """Name a run by its file, or by the folder of one that many runs have."""
     if path.is_dir():
         return path.resolve().name
     named_alike = is_events(path) or path.name == "trainer_state.json"
@@ -124,11 +193,19 @@ def _read(path: Path) -> pd.DataFrame:
         if path.suffix == ".jsonl":
             return pd.read_json(path, lines=True)
         if path.suffix != ".json":
-            return pd.read_csv(path)
+            return _separated(path)
         held: Any = json.loads(path.read_text(encoding="utf8"))
         return pd.DataFrame(held.get("log_history", held) if isinstance(held, Mapping) else held)
     except (ValueError, TypeError) as reason:  # pandas', pyarrow's and json's
         raise ValueError(f"{path} holds no columns of curves that can be read: {reason}") from reason
+
+
+def _separated(path: Path) -> pd.DataFrame:
+    """Read columns that a comma, a tab or a semicolon separates."""
+    with path.open(encoding="utf8") as file:
+        header, values = file.readline(), file.readline()
+    separator = max(",\t;", key=header.count)
+    return pd.read_csv(path, sep=separator, decimal="," if separator != "," and "," in values else ".")
 
 
 def _steps(frame: pd.DataFrame, asked: str | None) -> Any:
@@ -145,9 +222,9 @@ def _steps(frame: pd.DataFrame, asked: str | None) -> Any:
 
 
 def _is_curve(name: str) -> bool:
-    last = name.lower().rpartition("/")[2]
-    times = last in (*CLOCKS, *STEPS) or last.endswith(TIMED)
-    return not times and name != INDEX and not name.endswith(BANDS)
+    last = name.lower().rpartition(OF_RUN)[2].rpartition("/")[2]
+    beside = last in (*CLOCKS, *STEPS, *RUNS) or last.endswith(TIMED)
+    return not beside and name != INDEX and not name.endswith(BANDS)
 
 
 def is_rate(name: str) -> bool:

@@ -1,5 +1,7 @@
 """Curves that a training of one's own logged, in a folder whose stages and report are those of any measured run."""
 
+import functools
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -7,33 +9,54 @@ import pandas as pd
 from stagewise.checkpoints.causes import of_log
 from stagewise.checkpoints.digest import short_digest
 from stagewise.checkpoints.run_folder import ANALYSIS, TABLE, claim_for, write, write_json
-from stagewise.detection.own_curves import curves, is_rate
+from stagewise.detection.own_curves import curves, is_rate, name_of
 from stagewise.detection.own_curves import is_log as is_log
 
 NO_BATCH = {"relations": {}, "size": [], "first_query": 0, "references": []}
 """What `measured.batch_record` would say of a batch, where there is none; a record has it as `measured.RECORDED`."""
 
 
-def logged_folder(source: str | Path, folder: str | Path | None = None) -> Path:
+NO_FILE_NAME = r'[\\/:*?"<>|]'
+"""Characters that names of files have on no system."""
+
+
+def logged_folders(source: str | Path, folder: str | Path | None = None) -> list[Path]:
     """Write the curves of a file as the table of a folder, with the jumps of a logged learning rate as known causes.
 
     Args:
         source: a file, as `curves` takes it.
-        folder: None takes one in `runs/`, after the file.
+        folder: None takes one in `runs/`, after the file. Of several runs each has a folder in it, by its name.
 
     Raises:
         FileNotFoundError: there is no such file.
         ValueError: it holds no curves, or the folder the measurements of another source.
 
-    Returns the folder.
+    Returns the folders, one a run.
     """
     table, identity = curves(source), str(Path(source).resolve())
-    name = f"curves-{table['run'].iloc[0]}-{short_digest(identity)[:8]}"
-    folder = Path("runs", name) if folder is None else Path(folder)
-    claim_for(folder, identity)
-    write(folder / TABLE, lambda partial: table.to_parquet(partial, index=False))
-    write_json(folder / ANALYSIS, {"recipe": {}, "causes": _causes(table), "batch": NO_BATCH})
-    return folder
+    runs = [(str(run), rows) for run, rows in table.groupby("run", sort=False)]
+    name = f"curves-{name_of(Path(source))}-{short_digest(identity)[:8]}"
+    whole = Path("runs", name) if folder is None else Path(folder)
+    folders = [whole if len(runs) == 1 else whole / re.sub(NO_FILE_NAME, "-", run) for run, _ in runs]
+    for path, (run, rows) in zip(folders, runs, strict=True):
+        rows.attrs = table.attrs
+        claim_for(path, identity if len(runs) == 1 else f"{identity}, {run}")
+        write(path / TABLE, functools.partial(rows.to_parquet, index=False))
+        write_json(path / ANALYSIS, {"recipe": {}, "causes": _causes(rows), "batch": NO_BATCH})
+    return folders
+
+
+def logged_folder(source: str | Path) -> Path:
+    """Write the curves of one run as `logged_folders` does, and return their folder.
+
+    Raises:
+        ValueError: the file holds several runs, or what `logged_folders` refuses.
+    """
+    first, *others = logged_folders(source)
+    if others:
+        names = ", ".join(each.name for each in (first, *others))
+        raise ValueError(f"{source} holds several runs ({names}): `stagewise report {source}` is on all of them")
+    return first
 
 
 def _causes(table: pd.DataFrame) -> dict[str, int]:

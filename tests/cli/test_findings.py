@@ -74,6 +74,12 @@ def test_a_file_of_curves_has_stages_and_a_report_and_is_not_measured(
     assert (code, "accuracy rises (0.10 -> 0.90)" in printed) == (0, True)
     code, printed = call("report", "mine.csv", "--out", "page")
     assert (code, printed.strip()) == (0, "page/report.html")
+    seeds = pd.concat([log.assign(seed=seed, accuracy=log["accuracy"].shift(seed).bfill()) for seed in range(3)])
+    seeds.to_csv("seeds.csv", index=False)
+    code, printed = call("stages", "seeds.csv")
+    assert (code, "accuracy rises: in 3 of 3 seeds" in printed) == (0, True)
+    code, printed = call("report", "seeds.csv", "--out", "seeds")
+    assert (code, printed.splitlines()[-1]) == (0, "report: seeds/report.html")
     code, printed = call("measure", "mine.csv")
     assert (code, "mine.csv holds curves and no checkpoints: `stagewise report mine.csv` shows them" in printed) == (
         2,

@@ -11,6 +11,7 @@ import pytest
 
 from stagewise.detection.onsets import find_onsets
 from stagewise.detection.own_curves import LOGGED, curves
+from stagewise.detection.replicates import find_replicates
 from stagewise.detection.scores import quantities_of
 from stagewise.detection.stages import find_stages
 
@@ -53,6 +54,51 @@ def test_what_else_tools_write_is_no_curve(tmp_path: Path) -> None:
     others = {"_runtime": STEPS, "_timestamp": STEPS, "train_samples_per_second": RISE, "Wall time": STEPS}
     exported.assign(**beside, **others).to_csv(tmp_path / "log.csv")  # with the frame's index
     assert curves(tmp_path / "log.csv")["quantity"].unique().tolist() == ["swift-sun-3 - accuracy", "loss"]
+
+
+@pytest.mark.parametrize(("separator", "decimal"), [("\t", "."), (";", "."), (";", ","), ("\t", ",")])
+def test_columns_may_be_separated_otherwise(separator: str, decimal: str, tmp_path: Path) -> None:
+    for name in ("log.tsv", "log.csv"):
+        LOG.to_csv(tmp_path / name, sep=separator, decimal=decimal, index=False)
+        pd.testing.assert_frame_equal(curves(tmp_path / name), curves(LOG, run="log"))
+
+
+@pytest.mark.parametrize("names", ["metric", "Key", "variable"])
+def test_a_log_may_have_a_row_a_value(names: str) -> None:
+    rows = LOG.melt(["Step"], ["accuracy", "loss"], var_name=names, value_name="Value")
+    pd.testing.assert_frame_equal(curves(rows.assign(timestamp=1.7e9)), curves(LOG))
+
+
+SEEDS = {3: LOG, 1: LOG.assign(accuracy=np.concatenate([RISE[:7], RISE[:-7]])).iloc[:40]}
+
+
+@pytest.mark.parametrize("way", ["columns", "values", "Weights & Biases"])
+def test_runs_beside_each_other_are_told_apart(way: str) -> None:
+    frame = pd.concat([log.assign(seed=seed) for seed, log in SEEDS.items()])
+    if way == "values":
+        frame = frame.melt(["Step", "seed"], ["accuracy", "loss"], var_name="metric")
+    if way == "Weights & Biases":
+        wide = [
+            log.set_index("Step").add_prefix(f"seed={seed} - ").drop(columns=f"seed={seed} - note")
+            for seed, log in SEEDS.items()
+        ]
+        extremes = {f"seed=3 - loss__{end}": RISE for end in ("MIN", "MAX")}
+        frame = pd.concat(wide, axis=1).assign(**extremes, **{"seed=3 - _step": STEPS}).reset_index()
+    table = curves(frame)
+    assert table["run"].unique().tolist() == ["seed=3", "seed=1"]
+    for seed, log in SEEDS.items():
+        own = table[table["run"] == f"seed={seed}"].reset_index(drop=True)
+        pd.testing.assert_frame_equal(own, curves(log, run=f"seed={seed}"))
+    assert set(find_replicates(table).events["event"]) == {"accuracy rises", "loss falls"}
+
+
+def test_runs_that_follow_each_other_are_one_that_was_resumed_or_no_runs() -> None:
+    resumed = pd.concat([LOG[:40].assign(run_id="a"), LOG[30:].assign(run_id="b")])
+    with pytest.warns(UserWarning, match="was logged again from step 1500 on, .*: 10 earlier values") as warned:
+        table = curves(resumed)
+    assert [str(each.message).split()[0] for each in warned] == ["accuracy", "loss"]
+    pd.testing.assert_frame_equal(table, curves(LOG))
+    pd.testing.assert_frame_equal(curves(LOG.assign(seed=range(len(LOG)))), curves(LOG))  # drawn anew at every step
 
 
 def test_steps_may_be_the_index_and_in_any_order() -> None:

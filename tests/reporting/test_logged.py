@@ -8,7 +8,7 @@ import pytest
 
 from stagewise.checkpoints.run_folder import read_record
 from stagewise.detection.stages import stages_of
-from stagewise.reporting.logged import is_log, logged_folder
+from stagewise.reporting.logged import is_log, logged_folder, logged_folders
 from stagewise.reporting.page import report
 
 STEPS = np.arange(0, 6000, 100)
@@ -29,7 +29,7 @@ def log(tmp_path: Path) -> Path:
 
 @pytest.mark.usefixtures("undrawn")
 def test_a_file_has_stages_and_a_report(log: Path, tmp_path: Path) -> None:
-    folder = logged_folder(log, tmp_path / "out")
+    [folder] = logged_folders(log, tmp_path / "out")
     stages = stages_of(folder)
     assert stages is not None
     onsets = stages.onsets.set_index("quantity")
@@ -43,12 +43,25 @@ def test_a_file_has_stages_and_a_report(log: Path, tmp_path: Path) -> None:
 
 
 def test_a_folder_of_another_file_is_not_written_over(log: Path, tmp_path: Path) -> None:
-    folder = logged_folder(log, tmp_path / "out")
-    assert logged_folder(log, folder) == folder
+    [folder] = logged_folders(log, tmp_path / "out")
+    assert logged_folders(log, folder) == [folder] == [tmp_path / "out"]
     other = tmp_path / "other.csv"
     other.write_text(log.read_text())
     with pytest.raises(ValueError, match=r"holds measurements of .*mine.csv, not of .*other.csv"):
-        logged_folder(other, folder)
+        logged_folders(other, folder)
+
+
+def test_each_run_of_a_file_has_a_folder(log: Path, tmp_path: Path) -> None:
+    one = pd.read_csv(log)
+    file = tmp_path / "seeds.csv"
+    pd.concat([one.assign(run="lr/1"), one.assign(run="lr/2", learning_rate=1e-3)]).to_csv(file, index=False)
+    folders = logged_folders(file, tmp_path / "out")
+    assert folders == [tmp_path / "out" / "lr-1", tmp_path / "out" / "lr-2"]
+    assert [len(read_record(folder)["causes"]) for folder in folders] == [1, 0]
+    found = [stages_of(folder) for folder in folders]
+    assert [stages.onsets["onset"].sum() for stages in found if stages is not None] == [1, 2]
+    with pytest.raises(ValueError, match=r"seeds.csv holds several runs \(lr-1, lr-2\): `stagewise report "):
+        logged_folder(file)
 
 
 def test_files_of_one_name_have_folders_of_their_own(
