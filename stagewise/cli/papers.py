@@ -106,6 +106,33 @@ def run_wikitext_baseline(
             print(f"checkpoints: `stagewise report {folder / 'seed=1'}` measures them")
 
 
+def run_wikitext_repetition(
+    folder: Annotated[Path, typer.Option(help="where to write, a folder a run; an interrupted run resumes")] = Path(
+        "runs/wikitext-repetition"
+    ),
+    data: Annotated[str | None, typer.Option(help="folder of WikiText-2; the hub if not given")] = None,
+    share: Annotated[
+        list[float] | None,
+        typer.Option(
+            help="of training windows that repeat an excerpt; may come again; 0, 0.1, 0.2, 0.3, 0.5 if not given"
+        ),
+    ] = None,
+    steps: Annotated[int, typer.Option(help="optimiser updates of a run")] = 5000,
+    seeds: Annotated[int, typer.Option(help="how many, from 0 on")] = 3,
+    workers: Annotated[int, typer.Option(help="processes, of one thread each")] = 1,
+    quiet: Quiet = False,
+) -> None:
+    """Train small transformers on WikiText-2 by the share of windows that repeat; eight minutes of one core a run."""
+    with reported_errors():
+        one_thread()
+        from stagewise.experiments.published import show
+        from stagewise.experiments.wikitext_repetition import SHARES, repetition
+
+        settings: dict[str, Any] = {"seeds": seeds, "workers": workers, "steps": steps, "data": data}
+        result = repetition(folder, shares=share or SHARES, **settings, progress=not quiet)
+        show(result, folder / "wikitext-repetition")
+
+
 def run_emergence(
     figure: Annotated[
         int, typer.Option(help="1, 2, 6 to 10: the toy model; 3, 11 to 15: regression; 4, 5, 16, 17: recall")
@@ -142,5 +169,6 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "incremental": run_incremental,
     "scan-and-snap": run_scan_and_snap,
     "wikitext-baseline": run_wikitext_baseline,
+    "wikitext-repetition": run_wikitext_repetition,
     "emergence": run_emergence,
 }
