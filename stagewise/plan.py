@@ -57,8 +57,8 @@ class ClampHead:
 
     - "out": the head writes nothing: W_O is zero, and its other weights stay as they are.
     - "weights": all its weights stay as they are.
-    - "pattern": W_Q, b_Q, W_K and b_K stay as they are. In a first layer whose embeddings do not train this freezes the
-      attention pattern itself; elsewhere what the head reads moves on.
+    - "pattern": W_Q, b_Q, W_K and b_K stay as they are. In a first layer whose embeddings, norms and shared keys do not
+      train this freezes the attention pattern itself; elsewhere what the head reads moves on.
     - "uniform": it attends evenly to all keys: W_Q and b_Q are zero, W_K and b_K stay as they are.
     - "relation": its attention pattern is that of a relation of the task: each query's mass lies evenly on the keys
       that the relation marks and the query sees. Where there are none, it attends as its query and key weights say;

@@ -41,6 +41,7 @@ def train(
     device: str = "cpu",
     dtype: Dtype = "float32",
     log: Log | None = None,
+    until: int | None = None,
 ) -> CheckpointSeries:
     """Train a recipe, saving checkpoints and metrics in `folder`, and return the series.
 
@@ -54,6 +55,7 @@ def train(
         dtype: of matrix products. Weights, their updates and reductions are in float32 either way; under "bfloat16"
             torch's autocast chooses what is taken in which.
         log: called with the step, the loss and the gradient norm of every update, as `wandb.log` can be.
+        until: the step to end at for now, one that is saved; the same call without it goes on.
 
     Raises:
         ValueError: there is no such device or dtype here; another command trains such a model; the folder holds a run
@@ -69,7 +71,7 @@ def train(
         if is_complete(folder, recipe.plan):
             return open_series(folder, classes=[type(recipe.architecture.init)])
     with run_folder.held(folder, "trains"):
-        return _train(recipe, folder, progress, device, dtype, log)
+        return _train(recipe, folder, progress, device, dtype, log, recipe.plan.steps if until is None else until)
 
 
 class Training(NamedTuple):
@@ -132,18 +134,19 @@ def prepare(recipe: Recipe, device: str = "cpu", dtype: Dtype = "float32") -> Tr
 
 
 def _train(
-    recipe: Recipe, folder: Path, progress: bool, device: str, dtype: Dtype, log: Log | None
+    recipe: Recipe, folder: Path, progress: bool, device: str, dtype: Dtype, log: Log | None, stop: int
 ) -> CheckpointSeries:
-    plan, training = recipe.plan, prepare(recipe, device, dtype)
+    plan = recipe.plan
+    if stop not in plan.saved_steps:
+        raise ValueError(f"`until` is a step that the plan saves, up to {plan.steps}; got {stop}")
+    training = prepare(recipe, device, dtype)
     run_folder.claim(folder, recipe)
     start, metrics = resume(folder, plan, training.model, training.optimiser, training.way)
-    if start == plan.steps:
+    if start >= stop:
         return open_series(folder, classes=[type(recipe.architecture.init)])
     states = plan.state_steps(sum(each.numel() for each in training.model.parameters()))
     try:
-        for step in _shown(
-            training.steps(start, plan.steps, metrics), start, plan.steps, folder.name, progress, metrics, log
-        ):
+        for step in _shown(training.steps(start, stop, metrics), start, stop, folder.name, progress, metrics, log):
             if step in plan.saved_steps:
                 _check_model(step, training.model, training.loss_at)
                 save(folder, step, training.model, training.optimiser, metrics, training.way, replayed=step in states)

@@ -11,7 +11,7 @@ import torch
 
 from stagewise import models as model
 from stagewise.checkpoints.checksums import LIST, listed
-from stagewise.checkpoints.run_folder import METRICS, RESUME, RUN, STATES
+from stagewise.checkpoints.run_folder import METRICS, RESUME, RUN, STATES, checkpoint_file, is_finished
 from stagewise.checkpoints.series import open_series
 from stagewise.checkpoints.writing import LOCK
 from stagewise.recipe import Recipe
@@ -45,6 +45,20 @@ def test_a_finished_run_is_opened_and_not_trained_again(
     monkeypatch.setattr(Interruptible, "stop_at", 0)
     assert train(RECIPES["adamw full"], folder, progress=False).steps == (0, 3, 5, 8)
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == times
+
+
+def test_a_run_goes_so_far_for_now_and_on_with_the_same_bits(finished: dict[str, Path], tmp_path: Path) -> None:
+    recipe = RECIPES["adamw full"]
+    assert train(recipe, tmp_path, progress=False, until=5).steps == (0, 3, 5)
+    assert train(recipe, tmp_path, progress=False, until=3).steps == (0, 3, 5)
+    assert not is_finished(tmp_path)
+    train(recipe, tmp_path, progress=False)
+    for step in (0, 3, 5, 8):
+        assert (
+            checkpoint_file(tmp_path, step).read_bytes() == checkpoint_file(finished["adamw full"], step).read_bytes()
+        )
+    with pytest.raises(ValueError, match="`until` is a step that the plan saves, up to 8; got 4"):
+        train(recipe, tmp_path / "other", progress=False, until=4)
 
 
 def test_only_the_heads_of_the_minimal_model_move(finished: dict[str, Path]) -> None:

@@ -45,12 +45,12 @@ def audit(source: Source, *, weights: bool = True, deep: Deep | None = None) -> 
     entries = source.entries
     of_files = list(_of_hashes(source))
     findings = [*_of_steps(source), *_of_records(source), *of_files, *_of_configs(source)]
-    notes: list[Finding] = []
+    notes = [*_unfinished(source)]
     lost = {one.checkpoints for one in of_files if one.kind in (Kind.NO_WEIGHTS, Kind.DAMAGED)}
     readable = [entry for entry in entries if (entry.label,) not in lost]
     if weights:
         of_weights = list(weight_faults(source, readable, {one.steps for one in of_files}))
-        notes = [one for one in of_weights if one.kind is Kind.RATE_JUMP]
+        notes += [one for one in of_weights if one.kind is Kind.RATE_JUMP]
         findings += [one for one in of_weights if one.kind is not Kind.RATE_JUMP]
     if deep is not None:
         findings += function_faults(source, readable, deep.architecture, deep.batch)
@@ -81,6 +81,13 @@ def _out_of_order(entries: Sequence[Entry]) -> Iterator[Finding]:
     for before, after in pairwise(entries):
         if after.at.step < before.at.step:
             yield at_entry(Kind.OUT_OF_ORDER, after, other_step=before.at.step)
+
+
+def _unfinished(source: Source) -> Iterator[Finding]:
+    """Yield how far a run has come that ends before the last step of its plan."""
+    last = max((entry.at.step for entry in source.entries), default=None)
+    if last is not None and source.planned is not None and last < source.planned:
+        yield Finding(Kind.UNFINISHED, (last,), other_step=source.planned)
 
 
 def _of_records(source: Source) -> Iterator[Finding]:

@@ -52,6 +52,8 @@ class Kind(enum.StrEnum):
     """From this checkpoint on the series goes on from unrelated weights."""
     RATE_JUMP = "change of rate"
     """From here on weights move faster or slower, as where the learning rate jumps. No fault."""
+    UNFINISHED = "unfinished"
+    """The run has not come to its last step. No fault."""
     OTHER_SHAPES = "other shapes"
     """Names or shapes differ from most checkpoints'."""
     OTHER_TYPES = "other types"
@@ -105,7 +107,8 @@ class Audit:
         weights: whether the weights were read, or only names, hashes and configs.
         findings: the faults, kind by kind.
         ignored: names that were not recognised as checkpoints.
-        notes: what is no fault, and may be of interest: where the weights' rate of change jumps.
+        notes: what is no fault, and may be of interest: where the weights' rate of change jumps, how far a run that is
+            not finished has come.
     """
 
     name: str
@@ -163,6 +166,8 @@ def sentence(finding: Finding) -> str:
     match finding.kind:
         case Kind.MISSING_STEP:
             return f"{step} is missing" + (f": {finding.reason}" if finding.reason else "")
+        case Kind.UNFINISHED:
+            return f"the run has come to {step} of {other}"
         case Kind.REPEATED_STEP:
             return f"{step}: {labels}"
         case Kind.OUT_OF_ORDER:

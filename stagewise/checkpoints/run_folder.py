@@ -6,6 +6,7 @@ torch is imported where weights are read: stages and reports come from tables al
 import contextlib
 import importlib.metadata
 import platform
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -219,6 +220,25 @@ def is_finished(folder: Path) -> bool:
         ValueError: its record is not readable.
     """
     return checkpoint_file(folder, read_plan(folder)["steps"]).exists()
+
+
+def saved_steps(folder: Path) -> list[int]:
+    """Return the steps whose weights lie in a run folder, in order."""
+    return steps_in(checkpoint_file(folder, 0).parent, ".safetensors")
+
+
+def steps_in(folder: Path, suffix: str) -> list[int]:
+    """Return the steps that files of a folder are named by, in order."""
+    names = (re.fullmatch(r"step-(\d+)", file.stem) for file in folder.glob(f"step-*{suffix}"))
+    return sorted(int(match[1]) for match in names if match)
+
+
+def unfinished(folder: Path) -> str | None:
+    """Say how far a run has come that is not finished; None of one that is, and of a folder without a run's record."""
+    if not (folder / RUN).exists() or is_finished(folder):
+        return None
+    steps = saved_steps(folder)
+    return f"the run has come to step {steps[-1]} of {read_plan(folder)['steps']}" if steps else None
 
 
 def read_table(folder: Path) -> pd.DataFrame:

@@ -18,7 +18,15 @@ from stagewise.checkpoints.hub import Hub
 from stagewise.checkpoints.hub_revisions import on_hub
 from stagewise.checkpoints.names import Coordinates, Parse, seed_of, whole
 from stagewise.checkpoints.one_each import REPOSITORY, expanded, one_each
-from stagewise.checkpoints.run_folder import METRICS, RUN, checkpoint_file, read_checkpoint, read_plan, read_run
+from stagewise.checkpoints.run_folder import (
+    METRICS,
+    RUN,
+    checkpoint_file,
+    read_checkpoint,
+    read_plan,
+    read_run,
+    saved_steps,
+)
 from stagewise.checkpoints.sources import Entry, Source, architecture_of, in_folder, in_memory, tokens_of
 from stagewise.checkpoints.weight_files import State as State
 from stagewise.recipe import rebuild
@@ -221,8 +229,7 @@ def _one_branch(source: Source, branch: str | None) -> tuple[Entry, ...]:
 
 def _in_run(folder: Path, classes: Iterable[type]) -> Source:
     recorded = read_run(folder)["recipe"]
-    files = (folder / "checkpoints").glob("step-*.safetensors")
-    saved = {int(match[1]) for file in files if (match := re.fullmatch(r"step-(\d+)\.safetensors", file.name))}
+    saved = saved_steps(folder)
     if not saved:
         raise FileNotFoundError(f"{folder} holds no checkpoints yet: train it first, with the same recipe")
     name = Path(os.path.abspath(folder)).name  # "." has no name of its own
@@ -233,12 +240,13 @@ def _in_run(folder: Path, classes: Iterable[type]) -> Source:
             partial(read_checkpoint, folder, step),
             partial(file_digest, [checkpoint_file(folder, step)]),
         )
-        for step in sorted(saved)
+        for step in saved
     ]
-    planned = read_plan(folder)["save"]
-    promised = tuple(step for step in planned if step <= max(saved))
-    lost = tuple(step for step in planned if max(saved) < step <= _updates(folder))
-    return Source(name, tuple(entries), rebuild(recorded.get("architecture"), classes), promised, lost)
+    plan = read_plan(folder)
+    promised = tuple(step for step in plan["save"] if step <= saved[-1])
+    lost = tuple(step for step in plan["save"] if saved[-1] < step <= _updates(folder))
+    architecture = rebuild(recorded.get("architecture"), classes)
+    return Source(name, tuple(entries), architecture, promised, lost, planned=plan["steps"])
 
 
 def _updates(folder: Path) -> int:

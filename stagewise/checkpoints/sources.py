@@ -66,6 +66,7 @@ class Source:
         remote: whether reading weights downloads them.
         beside: finds a file that belongs to all checkpoints, as their tokenizer; None where there is none.
         identity: by which two sources of one name are told apart: a folder's path, a repository; "" if it has none.
+        planned: the last step that a run is to come to, where its plan says so.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Source:
     remote: bool = False
     beside: Callable[[str], Path | None] = dataclasses.field(repr=False, default=lambda name: None)
     identity: str = ""
+    planned: int | None = None
 
     def log(self) -> list[Mapping[str, Any]]:
         """Return what transformers' Trainer logged until the last checkpoint; nothing where that is not to be read."""

@@ -138,12 +138,7 @@ def resume(
 
 def state_steps(folder: Path) -> list[int]:
     """Return the steps of a run at which the state of its optimiser is kept, in order."""
-    return _steps_in(folder / run_folder.STATES, ".pt")
-
-
-def _steps_in(folder: Path, suffix: str) -> list[int]:
-    """Return the steps that files of a folder are named by, in order."""
-    return sorted(int(path.stem.removeprefix("step-")) for path in folder.glob(f"step-*{suffix}"))
+    return run_folder.steps_in(folder / run_folder.STATES, ".pt")
 
 
 def rewind(
@@ -183,7 +178,7 @@ def branch(folder: Path, new: Path, plan: TrainPlan, step: int) -> int:
 
     Returns the step from which the other one trains; 0 where no state was kept.
     """
-    saved = set(_steps_in(folder / "checkpoints", ".safetensors"))
+    saved = set(run_folder.saved_steps(folder))
     kept = [each for each in state_steps(folder) if each <= step and saved.issuperset(_early(plan, each))]
     start = kept[-1] if kept else 0
     if not kept or (new / run_folder.RESUME).exists():

@@ -14,7 +14,7 @@ def stages(sources: Seeds, as_json: AsJson = False) -> None:
         if len(sources) > 1:
             _stages_of_seeds(sources, as_json)
             return
-        from stagewise.checkpoints.run_folder import table_file
+        from stagewise.checkpoints.run_folder import table_file, unfinished
         from stagewise.detection.home import home_in
         from stagewise.detection.stages import stages_of
         from stagewise.processes import cores, readers
@@ -23,6 +23,8 @@ def stages(sources: Seeds, as_json: AsJson = False) -> None:
         file = table_file(folder)
         with readers(cores(), len(file)) as executor:
             found = stages_of(folder, executor=executor)
+        if not as_json and (ends := unfinished(folder)):
+            print(f"{ends}: what comes later is not seen")
         show(found, as_json, next(iter(file.outline["run"]), ""), home_in(folder))
 
 

@@ -41,7 +41,7 @@ def intervene(
     """Train on from a checkpoint with a head held, and say how much later each transition comes, beside controls."""
     with reported_errors():
         one_thread()
-        from stagewise.checkpoints.run_folder import TABLE
+        from stagewise.checkpoints.run_folder import TABLE, unfinished
         from stagewise.cli.recipes import recipe_of_run
         from stagewise.experiments import intervening
         from stagewise.processes import cores
@@ -51,6 +51,8 @@ def intervene(
         recipe = recipe_of_run(folder, own_task or (), "intervene goes on with")
         clamps = clamps_of({kind: heads or () for kind, heads in chosen.items()}, start)
         runs, updates = intervening.updates(folder, clamps, recipe, controls=controls)
+        if ends := unfinished(folder):
+            print(f"{ends}, and is compared up to there")
         print(f"{runs} {'run is' if runs == 1 else 'runs are'} trained from step {start} on, {updates} updates in all")
         if dry:
             return

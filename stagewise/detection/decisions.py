@@ -23,7 +23,7 @@ class Move(NamedTuple):
 
 def rejection(one: Transition, p_adjusted: float, criteria: StageCriteria, cause: str = "") -> OnsetVerdict | None:
     """Return why a transition is no onset; None where it is one."""
-    if min(abs(one.size), abs(one.after - one.before)) < criteria.smallest:
+    if min(abs(one.size), abs(one.change)) < criteria.smallest:
         return OnsetVerdict.SMALL
     if one.net < criteria.lasting:
         return OnsetVerdict.SPIKE

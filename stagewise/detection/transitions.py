@@ -30,7 +30,9 @@ class Transition(NamedTuple):
     """A change of level, `size`, that a smooth background does not explain.
 
     `times` are u = log(1 + step) of t10, t50 and t90, each with its 95 % interval: [part, (median, lo, hi)]; `before`
-    and `after` are levels of the fit, `noise` the deviation of the innovations there. `prominence` is the speed in the
+    is the level of the fit at t10 without it, `after` that at t90 had the other transitions stayed as at t10: where
+    several overlap each has its own part of the way. `change` is that of the whole fit over it, the others' included.
+    `noise` is the deviation of the innovations there. `prominence` is the speed in the
     transition over the faster one before and after it, in value per step; `net` the change of the whole fit over it, as
     a part of `size`: another transition at the same time may undo it; `preceding` counts the checkpoints up to t10,
     `following` those from t90 on.
@@ -43,6 +45,7 @@ class Transition(NamedTuple):
     times: np.ndarray
     before: float
     after: float
+    change: float
     p_value: float
     noise: float
     prominence: float
@@ -200,12 +203,12 @@ class _Search:
         residual = noise.whitened(self.curve - weights @ columns)
         shifts = None if resamples is None else resampled(self.context(j), self.fits[j], int(full.kind[0]), resamples)
         times = self.fits[j].quantiles(self.basis.u, shifts)
-        size, beside = float(weights[-1]), weights[:-1] @ columns[:-1]
-        u = self.basis.u
-        before = float(np.interp(times[0, 0], u, beside))
-        after = float(np.interp(times[2, 0], u, beside)) + size
-        if times[2, 0] > u[-1]:
-            after = float(weights @ columns[:, -1])
+        size, u, whole = float(weights[-1]), self.basis.u, weights @ columns
+        smooth, beside = (weights[:part] @ columns[:part] for part in (2, -1))
+        before, aside = (float(np.interp(times[0, 0], u, level)) for level in (beside, beside - smooth))
+        ended = times[2, 0] <= u[-1]
+        after = float(np.interp(times[2, 0], u, smooth) + size if ended else (smooth + size * columns[-1])[-1]) + aside
+        change = float(np.interp(times[2, 0], u, beside) + size if ended else whole[-1]) - before
         way = size * float(np.diff(np.interp(times[[0, 2], 0], u, columns[-1]))[0])
         variance = self.fits[j].excess * (residual**2).sum() / max(n - 4 - len(self.shapes), 3)
         deviation = float(np.sqrt(variance)) * noise.level(float(np.interp(times[1, 0], u, np.linspace(0, 1, n))))
@@ -214,14 +217,15 @@ class _Search:
             times,
             before,
             after,
+            change,
             self._p_value(full, j),
             deviation,
             prominence(u, weights[1] * columns[1], size, self.shapes[j]),
-            float(np.diff(np.interp(times[[0, 2], 0], u, weights @ columns))[0] / way) if way else 0.0,
+            float(np.diff(np.interp(times[[0, 2], 0], u, whole))[0] / way) if way else 0.0,
             int((u <= times[0, 0]).sum()),
             int((u >= times[2, 0]).sum()),
             noise.correlation,
-            self._walk(times, after - before),
+            self._walk(times, change),
             self.shapes[j],
         )
 

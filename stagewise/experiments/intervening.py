@@ -64,6 +64,7 @@ def intervene(
     probe batch, and resampled together. A delay is the difference of the steps at which a head attends to a relation,
     or the loss has fallen half-way or nine tenths of the way: see `detection.delays`. The controls are the same clamp
     on another head, the one whose values have the nearest norm, and a kick of the head's norm in a random direction.
+    A run that is not finished is compared up to its last checkpoint.
     What was done before is not done again; all delays of a run folder are kept in one table, which its report shows.
 
     Args:
@@ -107,7 +108,7 @@ def updates(folder: Path, clamps: Sequence[ClampHead], recipe: Recipe, *, contro
     """Return how many runs an intervention trains at most, and how many updates they have in all."""
     series = open_series(folder, classes=[type(recipe.architecture.init)])
     runs = _chosen(clamps, series, recipe, controls)
-    return len(runs), sum(recipe.plan.steps - one.clamp.start for one in runs)
+    return len(runs), sum(series.steps[-1] - one.clamp.start for one in runs)
 
 
 def _chosen(clamps: Sequence[ClampHead], series: CheckpointSeries, recipe: Recipe, controls: bool) -> list[Clamped]:
@@ -116,6 +117,10 @@ def _chosen(clamps: Sequence[ClampHead], series: CheckpointSeries, recipe: Recip
     dataclasses.replace(recipe.plan, clamps=tuple(clamps))  # raises where one starts too late
     for clamp in clamps:
         check_head(clamp.layer, clamp.head, made.n_layers, made.n_heads, series.name)
+        if clamp.start >= (last := series.steps[-1]):
+            raise ValueError(
+                f"{series.name} has come to step {last}: hold the head from an earlier one on than {clamp.start}"
+            )
     runs = {clamp: Clamped(clamp) for clamp in clamps}
     for one in (each for clamp in clamps for each in _with_controls(clamp, series, controls)):
         runs.setdefault(one.clamp, one)  # a control that is asked for itself is one run
@@ -170,7 +175,7 @@ def _check_transitions(own: pd.DataFrame, start: int, series: CheckpointSeries) 
 def _paired(
     folder: Path, recipe: Recipe, one: Clamped, series: CheckpointSeries, progress: bool, device: str, dtype: Dtype
 ) -> CheckpointSeries:
-    """Train the run with the clamp, from the newest state before it; it is saved where the other one is."""
+    """Train the run with the clamp, from the newest state before it; it is saved where the other one is, and as far."""
     new = folder / FOLDER / one.name
     # One that is there was saved where the other one was then: what that has gained since is replayed.
     save = run_folder.read_plan(new)["save"] if (new / run_folder.RUN).exists() else series.steps
@@ -178,7 +183,8 @@ def _paired(
     clamped = dataclasses.replace(recipe, plan=plan)
     run_folder.claim(new, clamped)
     branch(folder, new, plan, one.clamp.start)
-    paired = train(clamped, new, progress=progress, device=device, dtype=dtype)
+    until = min(step for step in plan.saved_steps if step >= series.steps[-1])
+    paired = train(clamped, new, progress=progress, device=device, dtype=dtype, until=until)
     _check_bits(series, paired, one.clamp.start)
     if set(series.steps) <= set(paired.steps):
         return paired

@@ -45,8 +45,9 @@ def check(weights: LeanWeights | None) -> LeanWeights:
     if weights is None or weights.shortformer is not None or any(layer.ln1_post for layer in weights.layers):
         raise ValueError(
             "edges between heads are computed anew from the weights, and this model computes with something beside the "
-            "usual: ALiBi or shortformer positions, norms of queries and keys or behind attention, experts, or what "
-            "its family alone has. Leave EdgeAttribution out for this model, as by --without"
+            "usual: ALiBi or shortformer positions, attention in both directions or in windows, norms of queries and "
+            "keys, behind attention or inside an MLP, experts, or what its family alone has. Leave EdgeAttribution out "
+            "for this model, as by --without"
         )
     return weights
 

@@ -23,7 +23,7 @@ def trajectory(table: pd.DataFrame, stages: Stages | None = None, ax: Axes | Non
     Both axes have one scale, so that lengths are distances.
 
     Args:
-        table: from `trajectory`, of one run and at least two components.
+        table: from `trajectory`, of one run. Two checkpoints have one component: they lie on a line.
         stages: of the run, whose boundaries are named in place of other steps.
         ax: where to draw.
 
@@ -32,7 +32,7 @@ def trajectory(table: pd.DataFrame, stages: Stages | None = None, ax: Axes | Non
     """
     rows = select(table, "Trajectory", "position")
     wide = rows.pivot_table(index="step", columns="component", values="value")
-    steps, points = wide.index.to_numpy(), wide[["PC1", "PC2"]].to_numpy(float)
+    steps, points = wide.index.to_numpy(), wide.reindex(columns=["PC1", "PC2"], fill_value=0.0).to_numpy(float)
     explained = select(table, "Trajectory", "explained").set_index("component")["value"]
     ax = new_axes(ax, 7.0, 3.4)
     ax.plot(points[:, 0], points[:, 1], color=GREY, linewidth=1.0, zorder=1)
@@ -42,7 +42,7 @@ def trajectory(table: pd.DataFrame, stages: Stages | None = None, ax: Axes | Non
             step_label(int(steps[number])), points[number], xytext=(3, 7), textcoords="offset points", fontsize=8.5
         )
     for name, which in (("PC1", "x"), ("PC2", "y")):
-        ax.set(**{f"{which}label": f"{name}, {explained[name]:.0%} of the variance"})
+        ax.set(**{f"{which}label": f"{name}, {explained.get(name, 0.0):.0%} of the variance"})
     ax.set_aspect("equal", adjustable="datalim")
     ax.spines[["top", "right"]].set_visible(False)
     return ax

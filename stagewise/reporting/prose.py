@@ -74,7 +74,7 @@ def run_in_words(run: Mapping[str, Any], table: pd.DataFrame) -> str:
     sentences = [
         _model(architecture.get("config", {}), architecture.get("init") or {}),
         _task(recipe.get("task", {})),
-        _plan(recipe.get("plan", {})),
+        _plan(recipe.get("plan", {}), int(table["step"].max())),
         _measurement(table),
     ]
     return " ".join(html.escape(sentence) for sentence in sentences if sentence)
@@ -111,13 +111,14 @@ def _task(task: Mapping[str, Any]) -> str:
     return f"The task is {task['type']}" + (f" ({', '.join(parameters)})." if parameters else ".")
 
 
-def _plan(plan: Mapping[str, Any]) -> str:
+def _plan(plan: Mapping[str, Any], last: int) -> str:
     if not {"steps", "batch_size", "optimiser", "learning_rate"} <= plan.keys():
         return ""
     optimiser = {"adamw": "AdamW", "sgd": "SGD"}.get(plan["optimiser"], plan["optimiser"])
     edges = [f"{name} over {plan[field]} steps, " for field, name in EDGES.items() if plan.get(field)]
+    trained = "was trained for" if last >= plan["steps"] else f"was seen up to step {last} of"
     return (
-        f"It was trained for {plan['steps']} steps of {plan['batch_size']} sequences with {optimiser}, "
+        f"It {trained} {plan['steps']} steps of {plan['batch_size']} sequences with {optimiser}, "
         f"learning rate {plan['learning_rate']:g}, {''.join(edges)}weight decay {plan.get('weight_decay', 0):g}."
     )
 

@@ -13,6 +13,8 @@ from safetensors.torch import load_file, save_file
 from stagewise.checkpoints.audit import audit
 from stagewise.checkpoints.findings import Kind
 from stagewise.checkpoints.series import find
+from stagewise.recipe import Recipe
+from stagewise.training import train
 from tests.checkpoints.audited import STEPS, WEIGHTS, audited, poisoned, rewrite
 
 pytestmark = pytest.mark.usefixtures("unchecked")
@@ -134,7 +136,7 @@ def test_steps_out_of_order_are_found_in_a_list() -> None:
 
 
 def test_every_kind_of_fault_is_planted_somewhere() -> None:
-    elsewhere = {"out of order", "not only weights", "change of rate", "outlying function"}
+    elsewhere = {"out of order", "not only weights", "change of rate", "outlying function", "unfinished"}
     assert set(Kind) == {*FAULTS, *elsewhere}
 
 
@@ -144,6 +146,17 @@ def test_a_run_folder_misses_what_its_plan_promised(small_folder: Path, tmp_path
     (folder / "checkpoints" / "step-00000002.safetensors").unlink()
     (finding,) = audited(folder).findings
     assert (finding.kind, finding.steps) == ("missing step", (2,))
+
+
+def test_how_far_an_unfinished_run_has_come_is_noted(small_recipe: Recipe, tmp_path: Path) -> None:
+    assert train(small_recipe, tmp_path, progress=False, until=2).steps[-1] == 2
+    found = audited(tmp_path)
+    assert found.clean
+    assert [(note.kind, note.message) for note in found.notes] == [
+        ("unfinished", f"the run has come to step 2 of {small_recipe.plan.steps}")
+    ]
+    train(small_recipe, tmp_path, progress=False)
+    assert audited(tmp_path).notes == ()
 
 
 def test_the_hubs_hashes_find_identical_weights_without_downloading_any(

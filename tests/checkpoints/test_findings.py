@@ -38,6 +38,7 @@ FINDINGS = {
     "a: from here on weights move 10 times as far between checkpoints as before": Finding(
         Kind.RATE_JUMP, (8,), ("a",), other_step=4, times=10.0
     ),
+    "the run has come to step 8 of 32": Finding(Kind.UNFINISHED, (8,), other_step=32),
     "a: u is (3,), usually (4,), and 1 more": Finding(
         Kind.OTHER_SHAPES, (8,), ("a",), differences={"u": ((3,), (4,)), "v": (None, (4,))}
     ),

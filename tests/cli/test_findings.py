@@ -11,6 +11,8 @@ from stagewise.checkpoints.run_folder import TABLE, write
 from stagewise.cli.app import app
 from stagewise.detection.home import CAVEAT
 from stagewise.detection.lineage import find_lineage
+from stagewise.recipe import Recipe
+from stagewise.training import train
 from tests.detection.profiles import profile_rows
 
 
@@ -45,6 +47,19 @@ def test_what_a_foreign_batch_shows_stands_below_a_line_that_says_so(foreign: Pa
     data = json.loads(call("stages", str(foreign), "--json")[1])
     assert (data["probe_batch"]["foreign"], data["probe_batch"]["verdict"]) == (True, "rises")
     assert len(data["table"]) == 2
+
+
+def test_of_a_run_that_is_not_finished_it_is_said_how_far_it_has_come(
+    one_onset: pd.DataFrame, small_recipe: Recipe, tmp_path: Path
+) -> None:
+    train(small_recipe, tmp_path, progress=False, until=2)
+    write(tmp_path / TABLE, lambda partial: one_onset.to_parquet(partial, index=False))
+    first, *lines = call("stages", str(tmp_path))[1].splitlines()
+    assert first == f"the run has come to step 2 of {small_recipe.plan.steps}: what comes later is not seen"
+    assert lines[0].startswith("stage 1, ")
+    assert json.loads(call("stages", str(tmp_path), "--json")[1])["table"]
+    train(small_recipe, tmp_path, progress=False)
+    assert call("stages", str(tmp_path))[1].splitlines() == lines
 
 
 def test_of_several_seeds_what_recurs_is_said_in_words_and_as_data(one_onset: pd.DataFrame, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from stagewise.detection.verdicts import OnsetVerdict
 
 SHAPE = Shapes(np.array([5.0]), np.array([0.1]), np.array([0.0]))
 TIMES = SHAPE.times()[0][:, None] + np.array([[0.0, -0.1, 0.1]])
-ONE = Transition(0.6, TIMES, 0.1, 0.7, 1e-6, 0.01, 10.0, 1.0, 20, 20, 0.0, 9.0, SHAPE)
+ONE = Transition(0.6, TIMES, 0.1, 0.7, 0.6, 1e-6, 0.01, 10.0, 1.0, 20, 20, 0.0, 9.0, SHAPE)
 
 
 def test_a_transition_that_meets_every_criterion_is_an_onset() -> None:

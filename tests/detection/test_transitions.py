@@ -69,3 +69,18 @@ def test_the_noise_of_a_transition_is_that_where_it_is() -> None:
     (found,) = find_transitions(STEPS, (0.6 * sigmoid(600) + 0.6 * sigmoid(2300) + noise)[None])
     early, late = (one.noise for one in found.transitions)
     assert early < 0.03 < late
+
+
+def test_transitions_that_overlap_have_each_its_own_part_of_the_way() -> None:
+    fine = np.linspace(0, 3000, 120)
+    u = np.log1p(fine)
+    parts = [0.3 / (1 + np.exp(-(u - np.log1p(900)) / 0.25)), 0.5 / (1 + np.exp(-(u - np.log1p(1000)) / 0.02))]
+    curve = 0.1 + sum(parts) + 0.003 * np.random.default_rng(0).standard_normal(len(fine))
+    (found,) = find_transitions(fine, curve[None])
+    wide, sharp = sorted(found.transitions, key=lambda one: abs(one.size))
+    early, late = np.interp(wide.times[[0, 2], 0], u, curve)
+    assert wide.times[0, 0] < sharp.times[0, 0] < sharp.times[2, 0] < wide.times[2, 0]
+    assert wide.change == pytest.approx(late - early, abs=0.15)
+    for one, size in ((wide, 0.3), (sharp, 0.5)):
+        assert one.size == pytest.approx(size, abs=0.06)
+        assert one.after - one.before == pytest.approx(one.size, abs=0.06)

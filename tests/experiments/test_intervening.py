@@ -45,6 +45,21 @@ def intervened(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_an_unfinished_run_is_compared_as_far_as_it_has_come(intervened: Path, tmp_path: Path) -> None:
+    train(RECIPE, tmp_path, progress=False, until=24)
+    assert updates(tmp_path, [CLAMP], RECIPE, controls=False) == (1, 8)
+    intervene(tmp_path, [CLAMP], controls=False, progress=False)
+    paired = tmp_path / FOLDER / Clamped(CLAMP).name
+    assert open_series(paired).steps[-1] == 24
+    with pytest.raises(ValueError, match=r"has come to step 24: hold the head from an earlier one on than 24"):
+        intervene(tmp_path, [ClampHead(0, 1, 24)], progress=False)
+    train(RECIPE, tmp_path, progress=False)
+    intervene(tmp_path, [CLAMP], controls=False, progress=False)
+    for step in PLAN.saved_steps:
+        same = checkpoint_file(intervened / FOLDER / Clamped(CLAMP).name, step)
+        assert checkpoint_file(paired, step).read_bytes() == same.read_bytes()
+
+
 @pytest.mark.parametrize("clamp", [CLAMP, ATTENDING], ids=lambda clamp: clamp.kind)
 def test_the_paired_run_starts_from_the_state_before_the_clamp_and_is_the_run_up_to_it(
     clamp: ClampHead, intervened: Path, tmp_path: Path

@@ -29,6 +29,13 @@ def test_the_way_is_drawn_in_the_order_of_the_steps_on_one_scale() -> None:
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("PC1, 80% of the variance", "PC2, 20% of the variance")
 
 
+def test_two_checkpoints_lie_on_a_line() -> None:
+    table = way([(-1.0, 0.0), (1.0, 0.0)])
+    ax = plot.trajectory(table[table["component"] == "PC1"])
+    assert np.asarray(ax.get_lines()[0].get_xydata()).tolist() == [[-1.0, 0.0], [1.0, 0.0]]
+    assert ax.get_ylabel() == "PC2, 0% of the variance"
+
+
 def test_steps_are_written_at_about_equal_distances_along_the_way() -> None:
     crowded = [(x, 0.0) for x in (*np.linspace(0, 0.1, 50), *np.linspace(1, 7, 7))]
     named = [int(text.get_text()) for text in plot.trajectory(way(crowded)).texts]

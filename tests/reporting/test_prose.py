@@ -27,6 +27,8 @@ def test_the_run_is_described_whatever_its_record_holds(table: pd.DataFrame) -> 
         table,
     )
     assert words.startswith("It was trained for 9 steps of 4 sequences with SGD, learning rate 0.1")
+    unfinished = {"recipe": {"plan": {"steps": 601, "batch_size": 4, "optimiser": "sgd", "learning_rate": 0.1}}}
+    assert run_in_words(unfinished, table).startswith("It was seen up to step 600 of 601 steps of 4 sequences with SGD")
     plan = {"steps": 9, "batch_size": 4, "optimiser": "adamw", "learning_rate": 0.1, "warmup": 3, "cooldown": 2}
     warmed = run_in_words({"recipe": {"plan": plan}}, table)
     assert "learning rate 0.1, warm-up over 3 steps, cool-down over 2 steps, weight decay 0." in warmed
