@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -13,7 +14,7 @@ from stagewise.detection.delays import end_in_words
 from stagewise.detection.frames import InWords, typed
 from stagewise.detection.replicates import replicates_of
 from stagewise.detection.stages import Stages
-from stagewise.table import Quantities
+from stagewise.table import Quantities, head_label
 
 EVENTS = {
     **{"event": "str", "kind": "str"},
@@ -21,6 +22,9 @@ EVENTS = {
     **dict.fromkeys(("later", "later_lo", "later_hi"), "float64"),
 }
 """Columns of the frame of events of two runs, with their types."""
+
+SURE = 0.5
+"""Distance up to which a pair of heads is sure: half of that between heads that are no pair."""
 
 LISTED = 10
 """Events that are put into words; all are in the frame."""
@@ -35,7 +39,8 @@ class Comparison(InWords):
         events: a row an event: the `event` in words and its `kind` ("boundary" or "onset"), its `step` in the first run
             with its 95 % interval (`lo`, `hi`) and in the second one (`other`, `other_lo`, `other_hi`); how many steps
             `later` it came in the second, and between which numbers, if both intervals hold (`later_lo`, `later_hi`).
-            What one of the runs does not have is missing.
+            What one of the runs does not have is missing. A head goes by its name in the first run, and where it has
+            another one in the second, or the pair is not sure, by that too.
         roles: the head of each run that has each role, as `paired_roles` returns them.
     """
 
@@ -75,8 +80,29 @@ def compare_stages(
     findings = replicates_of([first, second], roles, quantities).findings
     pairs = (pair for _, rows in findings.groupby("unnumbered", sort=False) for pair in _pairs(rows, first.run))
     events = typed(map(_event_of, pairs), EVENTS)
+    events["event"] = [_of_both(event, roles, second.run) for event in events["event"]]
     order = events["step"].fillna(events["other"]).argsort(kind="stable")
     return Comparison((first.run, second.run), events.iloc[order].reset_index(drop=True), roles)
+
+
+def _of_both(event: str, roles: pd.DataFrame, second: str) -> str:
+    """Name the heads of an event, which are roles, by what they are called in the second run too."""
+    rows = roles.to_dict("records")
+    here = {(row["layer"], row["role"]): row for row in rows if row["run"] == second}
+    shared = {(row["layer"], row["role"]) for row in rows if row["run"] != second}
+
+    def named(match: re.Match[str]) -> str:
+        role = (int(match[1]), int(match[2]))
+        if role not in here:
+            return match[0]
+        other, sure = head_label(role[0], here[role]["head"]), not here[role]["distance"] > SURE
+        if role not in shared:
+            return f"{other} of {second}"
+        if sure:
+            return match[0] if other == match[0] else f"{match[0]} (in {second} {other})"
+        return f"{match[0]} (in {second} perhaps {other})"
+
+    return re.sub(r"\bL(\d+)H(\d+)\b", named, event)
 
 
 Finding = dict[Any, Any]

@@ -36,6 +36,7 @@ def test_an_event_of_both_runs_is_later_by_the_planted_steps(runs: tuple[pd.Data
     first, second = map(find_stages, runs)
     found = compare_stages(first, second, paired_roles(pd.concat(runs, ignore_index=True)))
     [row] = found.shared.to_dict("records")
+    assert "L0H0 (in second L0H1), " in row["event"]
     assert "previous token" in row["event"]
     assert row["later_lo"] <= 300 <= row["later_hi"]
     assert row["later_lo"] > 0
@@ -45,6 +46,21 @@ def test_an_event_of_both_runs_is_later_by_the_planted_steps(runs: tuple[pd.Data
     [last] = found.words().splitlines()[1:]
     assert last.endswith(f": at step {alone['step'].item():.0f} in first, not in second")
     assert f"{row['later']:.0f} [{row['later_lo']:.0f}, {row['later_hi']:.0f}] steps later" in found.words()
+
+
+def test_heads_have_their_names_in_both_runs_and_pairs_that_are_not_sure_are_said_to_be(step_up: StepUp) -> None:
+    of = {"probe": "AttentionTo", "quantity": "mass", "layer": 0, "relation": "induction"}
+    both = [
+        pd.concat([step_up(at, by=0.7, head=head, **of) for head, at in enumerate(times)]).assign(run=name)
+        for name, times in (("first", (130, 600)), ("second", (130, 600, 1200)))
+    ]
+    roles = paired_roles(pd.concat(both))
+    found = compare_stages(*map(find_stages, both), roles)
+    assert [event.partition(",")[0] for event in found.events["event"]] == ["L0H0", "L0H1", "L0H2 of second"]
+    moved = roles.assign(distance=[float("nan"), float("nan"), 0.9, 0.1, float("nan")])
+    found = compare_stages(*map(find_stages, both), moved)
+    assert found.events["event"].iloc[0].startswith("L0H0 (in second perhaps L0H0), ")
+    assert found.events["event"].iloc[1].startswith("L0H1, ")
 
 
 def test_the_other_order_turns_the_signs(runs: tuple[pd.DataFrame, pd.DataFrame]) -> None:
