@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from stagewise.checkpoints.run_folder import read_table
+from stagewise.analysis import measure_run
+from stagewise.checkpoints.run_folder import REPORT, read_table
 from stagewise.detection.crossings import Crossing, crossings
 from stagewise.detection.head_kinds import KINDS, head_onsets
 from stagewise.detection.words import Row, half_way, head
@@ -20,6 +21,7 @@ from stagewise.plot.n_grams import N_GRAMS
 from stagewise.plot.step_axis import curve, label_ends, set_step_axis
 from stagewise.sweeping import grid, run_each
 from stagewise.table import select
+from stagewise.training import train
 
 SHARES = (0.0, 0.1, 0.2, 0.3, 0.5)
 
@@ -74,7 +76,11 @@ def repetition(
 
 def _table(case: Mapping[str, Any], *, folder: Path, sizes: Mapping[str, Any], progress: bool) -> pd.DataFrame:
     path = folder / f"repeating={case['repeating']:g}-seed{case['seed']}"
-    wikitext.run(wikitext.recipe(**case, **sizes), path, progress=progress)
+    recipe = wikitext.recipe(**case, **sizes)
+    if (path / REPORT).exists():
+        train(recipe, path, progress=progress)  # which refuses a run of another recipe
+        return measure_run(recipe, path, progress=progress)
+    wikitext.run(recipe, path, progress=progress)
     return read_table(path)
 
 

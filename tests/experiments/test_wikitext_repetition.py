@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.checkpoints.run_folder import read_table
+from stagewise.checkpoints.run_folder import REPORT, read_table
 from stagewise.experiments import wikitext_repetition
 from stagewise.experiments.wikitext_repetition import repetition
 from stagewise.table import select
@@ -114,6 +114,10 @@ def test_runs_lie_in_folders_of_their_own_and_are_not_made_twice(
     assert of(result.numbers, "loss in the end, ", "50%") == f"{loss:.3f}"
     made = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.safetensors")}
     assert made
+    for share in ("0", "0.5"):
+        (tmp_path / f"repeating={share}-seed0" / REPORT).touch()  # that it has been drawn
     again = repetition(tmp_path, shares=(0.0, 0.5), seeds=1, progress=False, **sizes)
     pd.testing.assert_frame_equal(again.numbers, result.numbers)
     assert {path: path.stat().st_mtime_ns for path in made} == made
+    with pytest.raises(ValueError, match="another recipe"):
+        repetition(tmp_path, shares=(0.0, 0.5), seeds=1, progress=False, **{**sizes, "steps": 5})
