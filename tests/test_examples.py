@@ -80,18 +80,6 @@ def test_a_model_under_transformers_trainer_gets_its_report(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_the_share_of_windows_that_repeat_is_drawn(
-    tmp_path: Path, letters: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        "stagewise.analysis.report", lambda folder, **_: folder / "report.html"
-    )  # drawn by `stagewise run`
-    sizes = {"data": letters, "tokenizer": "plain", "vocab_size": None, "length": 16, "steps": 6}
-    figure = example("wikitext")(tmp_path, shares=(0.0, 0.5), **sizes)
-    assert figure.read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.mark.slow
 def test_the_checkpoints_of_a_hub_repository_get_their_report(
     tmp_path: Path, local_hub: Callable[..., Any], saved: Callable[..., dict[str, bytes]]
 ) -> None:

@@ -25,19 +25,13 @@ KNOWN = {
 COMMAND = re.compile(r"`stagewise run ([\w-]+)((?: --[\w-]+(?: [^-`\s]\S*)?)*)`")
 FIGURE = re.compile(r"--figure (\w+)")
 NUMBER = re.compile(r"(?<![\w.])-?(?:\d+\.?\d*|\.\d+)(?:e-?\d+)?")
-NOT_MADE_AGAIN = "Measured earlier"
-"""Heading of the rows whose runs take hours, and whose CSV is not beside the documents."""
 
 
-def rows() -> list[tuple[str, list[str]]]:
-    """Every row of a table with a command in its last cell, with the heading that it stands under."""
-    heading, found = "", []
-    for line in (ROOT / "PAPERS.md").read_text(encoding="utf8").splitlines():
-        heading = line.lstrip("# ") if line.startswith("#") else heading
-        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
-        if cells and COMMAND.search(cells[-1]):
-            found.append((heading, cells))
-    return found
+def rows() -> list[list[str]]:
+    """The cells of every row of a table with a command in its last one."""
+    lines = (ROOT / "PAPERS.md").read_text(encoding="utf8").splitlines()
+    of_lines = ([cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines)
+    return [cells for cells in of_lines if cells and COMMAND.search(cells[-1])]
 
 
 ROWS = rows()
@@ -48,7 +42,7 @@ def values(text: str) -> set[float]:
 
 
 def test_every_figure_of_every_paper_has_a_row() -> None:
-    asked = {(paper, figure) for _, cells in ROWS for paper, rest in COMMAND.findall(cells[-1])
+    asked = {(paper, figure) for cells in ROWS for paper, rest in COMMAND.findall(cells[-1])
              for figure in FIGURE.findall(rest)}  # fmt: skip
     missing = [
         f"{paper} {figure}"
@@ -58,7 +52,7 @@ def test_every_figure_of_every_paper_has_a_row() -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize("cells", [cells for _, cells in ROWS], ids=lambda cells: " ".join(cells[:2])[:60])
+@pytest.mark.parametrize("cells", ROWS, ids=lambda cells: " ".join(cells[:2])[:60])
 def test_every_command_of_a_row_is_one(cells: list[str]) -> None:
     for paper, rest in COMMAND.findall(cells[-1]):
         figures = FIGURE.findall(rest)
@@ -76,9 +70,7 @@ def options(paper: str) -> set[str]:
     }
 
 
-@pytest.mark.parametrize(
-    "cells", [cells for heading, cells in ROWS if heading != NOT_MADE_AGAIN], ids=lambda cells: " ".join(cells[:2])[:60]
-)
+@pytest.mark.parametrize("cells", ROWS, ids=lambda cells: " ".join(cells[:2])[:60])
 def test_every_number_of_a_row_stands_in_what_its_command_wrote(cells: list[str]) -> None:
     quoted = NUMBER.findall(cells[3])
     if not quoted:
@@ -95,6 +87,6 @@ def test_every_number_of_a_row_stands_in_what_its_command_wrote(cells: list[str]
 
 
 def test_a_row_without_numbers_has_no_verdict() -> None:
-    unjudged = ("measured earlier", "not run here", "the flow is solved")
-    judged = [cells[:2] for _, cells in ROWS if cells[3] == "\N{EN DASH}" and not cells[4].startswith(unjudged)]
+    unjudged = ("not run here", "the flow is solved")
+    judged = [cells[:2] for cells in ROWS if cells[3] == "\N{EN DASH}" and not cells[4].startswith(unjudged)]
     assert judged == []

@@ -133,9 +133,8 @@ def _without_first(table: pd.DataFrame, onsets: pd.DataFrame) -> str:
     found = _named(onsets, "induction")
     if found is None:
         return "none"
-    place = {"kind": "mean", "layer": found["layer"], "head": found["head"]}
-    rows = select(table, "HeadAblation", "loss_change", **place)
-    last = rows[rows["control"].isna()].iloc[-1] if "control" in rows else rows.iloc[-1]
+    place = {"kind": "mean", "layer": found["layer"], "head": found["head"], "control": "head"}
+    last = select(table, "HeadAblation", "loss_change", **place).iloc[-1]
     return f"{last['value']:+.3f} [{last['lo']:+.3f}, {last['hi']:+.3f}]"
 
 

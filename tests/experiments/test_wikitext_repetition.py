@@ -38,7 +38,7 @@ def planted(case: Mapping[str, Any], *, folder: Path, sizes: Mapping[str, Any], 
         frames.append(rows("LossAgainstReferences", "gap", np.full(len(STEPS), i - 1.0 + seed), reference=name))
         frames.append(rows("KLToReference", "kl", 1 + i - STEPS / 100 * i, reference=name))
     effect = rows("HeadAblation", "loss_change", np.full(len(STEPS), -0.25), kind="mean", layer=1, head=2)
-    frames.append(effect.assign(lo=-0.3, hi=-0.2))
+    frames.append(effect.assign(lo=-0.3, hi=-0.2, control="head"))
     frames.append(effect.assign(value=9.0, control="random head"))
     return pd.concat(frames, ignore_index=True)
 
