@@ -25,8 +25,8 @@ from stagewise.intervention import Attribution, Edit
 from stagewise.loss import EditedPass as EditedPass
 from stagewise.loss import Effect as Effect
 from stagewise.loss import ScoredPredictions
+from stagewise.table import NO_AXES, check_axes, check_labels
 from stagewise.table import Quantity as Quantity
-from stagewise.table import check_axes, check_labels
 from stagewise.task import Batch
 from stagewise.task import chosen as chosen
 
@@ -66,6 +66,14 @@ class Reading:
     means: bool = False
 
     def __post_init__(self) -> None:
+        names = self.axes.split()
+        if taken := [name for name in names if name in NO_AXES or names.count(name) > 1]:
+            raise ValueError(f"an axis is called {taken[0]!r}, as a column or another axis is: rename it")
+        for name, entries in self.labels.items():
+            if len(set(entries)) < len(entries):
+                raise ValueError(
+                    f"axis {name!r} of {self.quantity!r} has a label twice: {', '.join(map(str, entries))}"
+                )
         if self.statistic is not None and not self.per_sequence and not self.means:
             raise ValueError(f'a statistic is of batch means: axes must start with "batch", got {self.axes!r}')
         if self.statistic is None:

@@ -21,6 +21,9 @@ ARRAYS = ["resamples", "map"]
 """Columns of arrays: the values in resamples of the batch, and a map's cells, query after query."""
 
 VALUES = [*NUMBERS, *ARRAYS]
+NO_AXES = {*KEYS, *VALUES, "tokens", "seed", "nested"}
+"""Columns that are no axes: they do not tell the curves of one run apart."""
+
 WHOLE = {
     *("tokens", "layer", "head", "offset", "position", "query", "key", "context"),
     *("cluster", "n_clusters", "row", "token", "seed", "nested"),

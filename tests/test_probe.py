@@ -32,6 +32,18 @@ def test_an_axis_without_labels_is_refused() -> None:
         Reading("layer relation context", torch.zeros(2, 2, 2), "mass")
 
 
+@pytest.mark.parametrize("axes", ["batch step", "value", "seed", "tokens layer", "layer layer"])
+def test_an_axis_is_called_as_no_column_is(axes: str) -> None:
+    values = torch.zeros(*(2 for _ in axes.split()))
+    with pytest.raises(ValueError, match=r"an axis is called .*, as a column or another axis is"):
+        Reading(axes, values, "x", {name: [0, 1] for name in axes.split()})
+
+
+def test_a_label_comes_once() -> None:
+    with pytest.raises(ValueError, match="axis 'feature' of 'x' has a label twice: a, a"):
+        Reading("feature", torch.zeros(2), "x", {"feature": ["a", "a"]})
+
+
 def test_a_statistic_needs_a_batch() -> None:
     with pytest.raises(ValueError, match="axes must start with \"batch\", got 'layer'"):
         Reading("layer", torch.zeros(2), "share", statistic=lambda mean: mean)

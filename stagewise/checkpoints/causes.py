@@ -48,10 +48,12 @@ def of_log(history: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     numbers = [(step, rate) for step, rate in pairs if isinstance(step, int) and isinstance(rate, int | float)]
     steps, rates = np.array(sorted(numbers), float).reshape(-1, 2).T
     changes = np.diff(rates)
-    found = {}
+    found: dict[str, int] = {}
     for i in range(1, len(changes) - 1):
         around = max(abs(changes[i - 1]), abs(changes[i + 1]))
         if abs(changes[i]) > max(ABRUPT * around, LARGE * max(rates[i], rates[i + 1])):
             kind = "drop" if changes[i] < 0 else "rise"
-            found[f"the learning rate's {kind} to {rates[i + 1]:g}"] = round((steps[i] + steps[i + 1]) / 2)
+            name = f"the learning rate's {kind} to {rates[i + 1]:g}"
+            again = sum(each.partition(" (")[0] == name for each in found)
+            found[f"{name} (number {again + 1})" if again else name] = round((steps[i] + steps[i + 1]) / 2)
     return found

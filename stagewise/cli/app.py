@@ -159,7 +159,7 @@ def report(
     with reported_errors():
         runs = each_run(sources, out)
         if len(runs) > len(sources) == 1:
-            out = Path(runs[0]).parent
+            out = Path(runs[0]).parents[1]
         sources, source, data = runs, runs[0], (tokens, relation or (), text, tokenizer)
         how = functools.partial(measuring, None, only, without, workers, memory, quiet)  # imports torch
         if len(sources) > 1:

@@ -11,6 +11,9 @@ from stagewise.detection.noise import noise, smoothed
 from stagewise.detection.transitions import Transition
 from stagewise.detection.verdicts import OnsetVerdict
 
+AHEAD = 1
+"""Gaps between checkpoints before the one that a transition's first tenth lies in, in which its cause may lie."""
+
 
 class Move(NamedTuple):
     """The largest change of a curve's level, up or down, its noise, and why it is no onset."""
@@ -42,10 +45,15 @@ def rejection(one: Transition, p_adjusted: float, criteria: StageCriteria, cause
     return OnsetVerdict.COINCIDES if cause else None
 
 
-def coincidence(one: Transition, causes: Mapping[str, int | float]) -> str:
-    """Return the first cause with its step that lies in a transition or in the interval of its middle; else nothing."""
-    (early, *_), (_, lo, hi), (late, *_) = one.times
-    return cause_within(causes, np.expm1(min(lo, early)), np.expm1(max(hi, late)))
+def coincidence(one: Transition, causes: Mapping[str, int | float], steps: np.ndarray) -> str:
+    """Return the first cause with its step that lies in a transition, or in the intervals around it; else nothing.
+
+    What a cause does is seen later: a gap before that of t10, or as long as from t10 to t50, are near enough.
+    """
+    (early, begins, _), (middle, lo, hi), (late, *_) = one.times
+    u = np.log1p(steps)
+    ahead = u[max(int(np.searchsorted(u, early, side="right")) - 1 - AHEAD, 0)]
+    return cause_within(causes, np.expm1(min(lo, begins, ahead, 2 * early - middle)), np.expm1(max(hi, late)))
 
 
 def cause_within(causes: Mapping[str, int | float], lo: int | float, hi: int | float) -> str:

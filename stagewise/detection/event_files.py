@@ -13,17 +13,19 @@ EVERYTHING = {"scalars": 0, "tensors": 0}
 
 
 def is_events(source: Path) -> bool:
-    """Whether a source is an event file, or a folder of nothing but files with one among them."""
+    """Whether a source is an event file, a folder of files with one among them, or one of such folders, a run each."""
     if source.is_file():
         return NAMED in source.name
     inside = list(source.iterdir()) if source.is_dir() else []
-    return any(NAMED in each.name for each in inside) and all(each.is_file() for each in inside)
+    within = [each for each in inside if each.is_dir()]
+    return any(NAMED in each.name or each in within for each in inside) and all(map(is_events, within))
 
 
 def read_events(source: Path) -> pd.DataFrame:
     """Return the scalars of an event file, or of those of a folder: a column `step` and a column a tag.
 
-    Tags that were logged at the same steps share their rows.
+    Tags that were logged at the same steps share their rows. Folders in a folder are runs: a column `run` names them,
+    and the files beside them by the folder's own name.
 
     Raises:
         ValueError: it holds no scalars, or TensorBoard is not installed.
@@ -32,7 +34,22 @@ def read_events(source: Path) -> pd.DataFrame:
         from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
     except ImportError as reason:
         raise ValueError(f"{source} is read by TensorBoard: `pip install 'stagewise[tensorboard]'`") from reason
-    held: Any = EventAccumulator(str(source), size_guidance=EVERYTHING).Reload()
+    within = sorted(each for each in source.iterdir() if each.is_dir()) if source.is_dir() else []
+    if within:
+        beside = any(each.is_file() and NAMED in each.name for each in source.iterdir())
+        tables = [_scalars(source, EventAccumulator).assign(run=source.resolve().name)] if beside else []
+        return pd.concat([*tables, *(_of_run(folder, source) for folder in within)])
+    return _scalars(source, EventAccumulator)
+
+
+def _of_run(folder: Path, source: Path) -> pd.DataFrame:
+    """Return the scalars of a run's folder; of folders in it, by their way from the source."""
+    table = read_events(folder)
+    return table.assign(run=str(folder.relative_to(source)) if "run" not in table else f"{folder.name}/" + table["run"])
+
+
+def _scalars(source: Path, accumulator: Any) -> pd.DataFrame:
+    held: Any = accumulator(str(source), size_guidance=EVERYTHING).Reload()
     tags = held.Tags()
     scalars = {tag: [(each.step, each.value) for each in held.Scalars(tag)] for tag in tags["scalars"]}
     scalars |= {tag: _values(held.Tensors(tag)) for tag in tags["tensors"] if _is_scalar(held.SummaryMetadata(tag))}

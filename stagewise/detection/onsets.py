@@ -156,16 +156,25 @@ def _records(
     curve: Curve, transitions: Sequence[Sequence[Any]], criteria: StageCriteria, causes: Causes
 ) -> list[dict[str, Any]]:
     """Return a record an onset; where there is none, one of the largest transition, or of what the curve did."""
-    decided = []
+    decided: list[tuple[Transition, OnsetVerdict | None, float, float, str]] = []
     for one, p, adjusted in transitions:
         if one is not None:
-            cause = coincidence(one, causes)
+            cause = coincidence(one, causes, curve.steps)
+            if not cause and decided and _goes_on(one, decided[-1][0], curve.steps):
+                cause = decided[-1][-1]
             decided.append((one, rejection(one, adjusted, criteria, cause), p, adjusted, cause))
     onsets = [one for one in decided if one[1] is None] or sorted(decided, key=lambda one: -abs(one[0].size))[:1]
     if onsets:
         return [_record(curve, number, *one, criteria) for number, one in enumerate(onsets, start=1)]
     ((_, p, adjusted),) = transitions
     return [_still(curve, p, adjusted, criteria)]
+
+
+def _goes_on(one: Transition, before: Transition, steps: np.ndarray) -> bool:
+    """Whether a transition continues the one before it: in its direction, from the first checkpoint after its end on."""
+    u = np.log1p(steps)
+    end = u[min(int(np.searchsorted(u, before.times[2, 0], side="right")), len(u) - 1)]
+    return bool(one.size * before.size > 0 and one.times[0, 0] <= end)
 
 
 def _record(

@@ -60,7 +60,7 @@ GROWTH, FINER = 0.03, 10
 deviation of their noise shrinks by the root of that, and more could be taken for an onset."""
 
 ENDS = 5
-"""A curve goes up if the mean of this part of its values is larger at its end than at its start: a fifth."""
+"""A curve goes up if the median of this part of its values is larger at its end than at its start: a fifth."""
 
 
 def curves(
@@ -117,49 +117,71 @@ def curves(
 
 
 def _a_row_a_value(frame: pd.DataFrame, at: Any) -> pd.DataFrame:
-    """Turn columns called "RUN - CURVE", as Weights & Biases exports several runs, into a row a value."""
-    columns = [name for name in frame.columns.drop(at) if _is_curve(str(name))]
-    of = {name: str(name).rpartition(OF_RUN) for name in columns}
-    if len({run for run, _, _ in of.values()}) < 2 or not all(mark for _, mark, _ in of.values()):
+    """Turn columns called "RUN - CURVE", as Weights & Biases exports several runs, into a row a value.
+
+    Either name may hold " - " itself: of both ways to part them, that by which each run has each curve. What is called
+    otherwise belongs to every run.
+    """
+    columns = [str(name) for name in frame.columns.drop(at) if _is_curve(str(name))]
+    ways = [
+        {name: part(name, OF_RUN) for name in columns if OF_RUN in name} for part in (str.rpartition, str.partition)
+    ]
+    of = next((way for way in ways if _is_complete(way)), ways[0])
+    runs = list(dict.fromkeys(run for run, _, _ in of.values()))
+    if len(runs) < 2:
         return frame
+    of_run = [(run, curve, name) for name, (run, _, curve) in of.items()]
+    of_all = [(run, name, name) for name in columns if name not in of for run in runs]
     parts = [
         pd.DataFrame({at: frame[at], "run": run, NAMES[0]: curve, VALUE: frame[name]})
-        for name, (run, _, curve) in of.items()
+        for run, curve, name in (*of_run, *of_all)
+        if pd.api.types.is_numeric_dtype(frame[name])
     ]
     return pd.concat(parts, ignore_index=True)
 
 
+def _is_complete(way: Mapping[str, tuple[str, str, str]]) -> bool:
+    runs, curves = ({names[place] for names in way.values()} for place in (0, 2))
+    return len(runs) > 1 and len(runs) * len(curves) == len(way)
+
+
 def _curves(frame: pd.DataFrame, at: Any) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Yield the name of each curve and its `step`, its `value`, and the `run` where a column tells runs apart."""
+    """Yield the name of each curve and its `step`, its `value`, and the `run` where runs lie beside each other."""
     lower = {str(name).lower(): name for name in frame.columns}
+    runs = next((lower[name] for name in RUNS if name in lower and frame[lower[name]].nunique(dropna=False) > 1), None)
+    if runs is not None:
+        labels = _labels(frame[runs], runs)
+        spans = pd.to_numeric(frame[at], errors="coerce").groupby(labels).agg(["min", "max"])
+        frame, runs = frame.assign(**{str(runs): labels}), runs if _beside(spans) else None
     named, value = (next((lower[name] for name in known if name in lower), None) for known in (NAMES, [VALUE]))
-    runs = next((lower[name] for name in RUNS if name in lower and frame[lower[name]].nunique() > 1), None)
-    if named is not None and value is not None and not pd.api.types.is_numeric_dtype(frame[named]):
+    numbers = [name for name in frame.columns.drop(at) if pd.api.types.is_numeric_dtype(frame[name])]
+    if named is not None and named not in numbers and [name for name in numbers if _is_curve(str(name))] == [value]:
         parts = [(str(name), rows[value], rows) for name, rows in frame.groupby(named, sort=False)]
     else:
-        parts = [(str(name), frame[name], frame) for name in frame.columns.drop(at)]
+        parts = [(str(name), frame[name], frame) for name in numbers]
     for name, values, rows in parts:
-        if not (_is_curve(name) and pd.api.types.is_numeric_dtype(values) and values.notna().any()):
+        if not (_is_curve(name) and values.notna().any()):
             continue
         curve = pd.DataFrame({"step": rows[at], "value": values.astype(float)}).dropna()
         curve["step"] = _whole(curve["step"], at)
-        yield name, curve if runs is None else curve.assign(run=_labels(rows.loc[curve.index, runs], runs))
+        yield name, curve if runs is None else curve.assign(run=rows.loc[curve.index, runs])
 
 
 def _labels(runs: pd.Series, name: Any) -> pd.Series:
     """Name runs by their column's text, or by its name and number."""
-    if pd.api.types.is_numeric_dtype(runs):
-        return runs.map(lambda number: f"{name}={number:g}")
-    return runs.astype(str)
+    labels = (
+        runs.map(lambda number: f"{name}={number:.15g}") if pd.api.types.is_numeric_dtype(runs) else runs.astype(str)
+    )
+    return labels.where(runs.notna(), f"no {name}")
 
 
 def _by_run(curve: pd.DataFrame, name: str) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Yield the curve in each run; all of it where the runs follow each other, as those of one that was resumed."""
-    if "run" in curve and _beside(curve.groupby("run")["step"].agg(["min", "max"])):
+    """Yield the curve in each run, all of it where there is one."""
+    if "run" in curve:
         for label, rows in curve.groupby("run", sort=False):
             yield str(label), rows[["step", "value"]]
     else:
-        yield name, curve[["step", "value"]]
+        yield name, curve
 
 
 def _beside(spans: pd.DataFrame) -> bool:
@@ -191,12 +213,14 @@ def _read(path: Path) -> pd.DataFrame:
         if path.suffix == ".parquet":
             return pd.read_parquet(path)
         if path.suffix == ".jsonl":
-            return pd.read_json(path, lines=True)
+            lines = path.read_text(encoding="utf8").splitlines()
+            return pd.json_normalize([json.loads(line) for line in lines if line.strip()], sep="/")
         if path.suffix != ".json":
             return _separated(path)
         held: Any = json.loads(path.read_text(encoding="utf8"))
-        return pd.DataFrame(held.get("log_history", held) if isinstance(held, Mapping) else held)
-    except (ValueError, TypeError) as reason:  # pandas', pyarrow's and json's
+        held = held.get("log_history", held) if isinstance(held, Mapping) else held
+        return pd.DataFrame(held) if isinstance(held, Mapping) else pd.json_normalize(held, sep="/")
+    except (ValueError, TypeError, NotImplementedError) as reason:  # pandas', pyarrow's and json's
         raise ValueError(f"{path} holds no columns of curves that can be read: {reason}") from reason
 
 
@@ -267,5 +291,6 @@ def _averaged(curve: pd.DataFrame) -> pd.DataFrame:
 def _progress(name: str, values: np.ndarray) -> Literal["up", "down"] | None:
     if is_rate(name):
         return None
-    part = max(1, len(values) // ENDS)
-    return "up" if values[-part:].mean() > values[:part].mean() else "down"
+    finite = values[np.isfinite(values)]
+    part = max(1, len(finite) // ENDS)
+    return "up" if len(finite) and np.median(finite[-part:]) > np.median(finite[:part]) else "down"

@@ -11,11 +11,7 @@ import numpy as np
 import pandas as pd
 
 from stagewise.detection.criteria import DEFAULT
-from stagewise.table import KEYS, VALUES, WEIGHTS, Quantities, Quantity, declared, select
-
-NO_AXES = {*KEYS, *VALUES, "tokens", "seed", "nested"}
-"""Columns that do not distinguish the curves of one run."""
-
+from stagewise.table import NO_AXES, WEIGHTS, Quantities, Quantity, declared, select
 
 COMPARED = ("KLToReference", "RestrictedContextKL", "HeadSpecialisation")
 """Probes that stages and their words are read from, beside those with scores that are followed."""

@@ -89,6 +89,7 @@ class Stages(InWords):
             lines += ["no separate stages:", *(f"  {line}" for line in why)]
             began = words.began(self.onsets) if self.from_references else []
             lines += ["onsets of scores:", *(f"  {line}" for line in began)] if began else []
+        lines += words.not_judged(self.onsets)
         return "\n".join(lines)
 
     def save(self, folder: str | Path) -> Path:

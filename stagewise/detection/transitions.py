@@ -31,7 +31,8 @@ class Transition(NamedTuple):
 
     `times` are u = log(1 + step) of t10, t50 and t90, each with its 95 % interval: [part, (median, lo, hi)]; `before`
     is the level of the fit at t10 without it, `after` that at t90 had the other transitions stayed as at t10: where
-    several overlap each has its own part of the way. `change` is that of the whole fit over it, the others' included.
+    several overlap each has its own part of the way. Both lie within what the whole fit reaches.
+    `change` is that of the whole fit over it, the others' included.
     `noise` is the deviation of the innovations there. `prominence` is the speed in the
     transition over the faster one before and after it, in value per step; `net` the change of the whole fit over it, as
     a part of `size`: another transition at the same time may undo it; `preceding` counts the checkpoints up to t10,
@@ -208,6 +209,7 @@ class _Search:
         before, aside = (float(np.interp(times[0, 0], u, level)) for level in (beside, beside - smooth))
         ended = times[2, 0] <= u[-1]
         after = float(np.interp(times[2, 0], u, smooth) + size if ended else (smooth + size * columns[-1])[-1]) + aside
+        start, stop = (float(level) for level in np.clip((before, after), whole.min(), whole.max()))
         change = float(np.interp(times[2, 0], u, beside) + size if ended else whole[-1]) - before
         way = size * float(np.diff(np.interp(times[[0, 2], 0], u, columns[-1]))[0])
         variance = self.fits[j].excess * (residual**2).sum() / max(n - 4 - len(self.shapes), 3)
@@ -215,8 +217,8 @@ class _Search:
         return Transition(
             size,
             times,
-            before,
-            after,
+            start,
+            stop,
             change,
             self._p_value(full, j),
             deviation,

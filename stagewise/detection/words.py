@@ -221,6 +221,15 @@ def no_onsets(onsets: pd.DataFrame) -> list[str]:
     return [*lines, *([f"and {len(onsets) - SHOWN} others"] if len(onsets) > SHOWN else [])]
 
 
+def not_judged(onsets: pd.DataFrame) -> list[str]:
+    """Say of which scores nothing is known, since they are not finite somewhere; nothing where that is said already."""
+    if onsets.empty or not onsets["onset"].any():
+        return []
+    rows = onsets[onsets["verdict"] == OnsetVerdict.NOT_FINITE].to_dict("records")
+    lines = [f"{_score(row)} cannot be judged: it {row['reason']}" for row in rows[:SHOWN]]
+    return [*lines, *([f"and {len(rows) - SHOWN} others"] if len(rows) > SHOWN else [])]
+
+
 def _score(row: Row) -> str:
     labels = labels_of(row)
     if labels.keys() == {"layer", "head", "relation"}:

@@ -20,12 +20,16 @@ NO_FILE_NAME = r'[\\/:*?"<>|]'
 """Characters that names of files have on no system."""
 
 
+LONGEST = 80
+"""Characters of a run's name that its folder has."""
+
+
 def logged_folders(source: str | Path, folder: str | Path | None = None) -> list[Path]:
     """Write the curves of a file as the table of a folder, with the jumps of a logged learning rate as known causes.
 
     Args:
         source: a file, as `curves` takes it.
-        folder: None takes one in `runs/`, after the file. Of several runs each has a folder in it, by its name.
+        folder: None takes one in `runs/`, after the file. Of several runs each has a folder in its `runs`, by its name.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -37,13 +41,23 @@ def logged_folders(source: str | Path, folder: str | Path | None = None) -> list
     runs = [(str(run), rows) for run, rows in table.groupby("run", sort=False)]
     name = f"curves-{name_of(Path(source))}-{short_digest(identity)[:8]}"
     whole = Path("runs", name) if folder is None else Path(folder)
-    folders = [whole if len(runs) == 1 else whole / re.sub(NO_FILE_NAME, "-", run) for run, _ in runs]
+    folders = [whole if len(runs) == 1 else whole / "runs" / _file_name(run) for run, _ in runs]
     for path, (run, rows) in zip(folders, runs, strict=True):
         rows.attrs = table.attrs
         claim_for(path, identity if len(runs) == 1 else f"{identity}, {run}")
         write(path / TABLE, functools.partial(rows.to_parquet, index=False))
         write_json(path / ANALYSIS, {"recipe": {}, "causes": _causes(rows), "batch": NO_BATCH})
     return folders
+
+
+def _file_name(run: str) -> str:
+    """Name a folder by its run; by a hash besides where the run's name is none for a folder.
+
+    >>> _file_name("seed=1"), _file_name("lr/1")
+    ('seed=1', 'lr-1-6da1f3')
+    """
+    name = re.sub(NO_FILE_NAME, "-", run).strip(". ")[:LONGEST]
+    return name if name == run else f"{name}-{short_digest(run)[:6]}".lstrip("-")
 
 
 def logged_folder(source: str | Path) -> Path:

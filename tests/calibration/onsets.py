@@ -37,7 +37,7 @@ def alone(steps: np.ndarray, curves: np.ndarray, causes: dict[str, float] | None
         adjusted = false_discovery_control([one.p_value for one in found.transitions]) if found.transitions else ()
         rows = []
         for one, p in zip(found.transitions, adjusted, strict=True):
-            if rejection(one, float(p), DEFAULT, coincidence(one, causes or {})) is None:
+            if rejection(one, float(p), DEFAULT, coincidence(one, causes or {}, steps)) is None:
                 times = np.expm1(np.where(one.times < u[-1], one.times, np.inf))
                 names = (name + end for name in TIMES for end in ("", "_lo", "_hi"))
                 rows.append(dict(zip(names, times.ravel(), strict=True)) | {"t50": np.expm1(one.times[1, 0])})

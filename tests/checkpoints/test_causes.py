@@ -1,6 +1,7 @@
 """What was done to a run: jumps of its learning rate are named, schedules that change steadily are not."""
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +40,18 @@ def test_a_jump_is_named_between_the_entries_around_it(name: str, factor: float,
     ((cause, step),) = of_log(logged(rates)).items()
     assert cause.startswith(f"the learning rate's {kind} to ")
     assert step == 990
+
+
+def test_every_restart_of_a_schedule_is_named() -> None:
+    def rate(step: int) -> float:
+        return 5e-4 * (1 + math.cos(math.pi * (step % 1000) / 1000))
+
+    history = [{"step": step, "learning_rate": rate(step)} for step in range(0, 3500, 50)]
+    assert of_log(history) == {
+        "the learning rate's rise to 0.001": 975,
+        "the learning rate's rise to 0.001 (number 2)": 1975,
+        "the learning rate's rise to 0.001 (number 3)": 2975,
+    }
 
 
 def test_a_log_without_rates_has_no_cause() -> None:

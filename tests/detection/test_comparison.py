@@ -55,10 +55,11 @@ def test_heads_have_their_names_in_both_runs_and_pairs_that_are_not_sure_are_sai
         for name, times in (("first", (130, 600)), ("second", (130, 600, 1200)))
     ]
     roles = paired_roles(pd.concat(both))
-    found = compare_stages(*map(find_stages, both), roles)
+    first, second = map(find_stages, both)
+    found = compare_stages(first, second, roles)
     assert [event.partition(",")[0] for event in found.events["event"]] == ["L0H0", "L0H1", "L0H2 of second"]
     moved = roles.assign(distance=[float("nan"), float("nan"), 0.9, 0.1, float("nan")])
-    found = compare_stages(*map(find_stages, both), moved)
+    found = compare_stages(first, second, moved)
     assert found.events["event"].iloc[0].startswith("L0H0 (in second perhaps L0H0), ")
     assert found.events["event"].iloc[1].startswith("L0H1, ")
 

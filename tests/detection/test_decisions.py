@@ -12,6 +12,7 @@ from stagewise.detection.transitions import Transition
 from stagewise.detection.verdicts import OnsetVerdict
 
 SHAPE = Shapes(np.array([5.0]), np.array([0.1]), np.array([0.0]))
+STEPS = np.arange(0, 2000, 10)
 TIMES = SHAPE.times()[0][:, None] + np.array([[0.0, -0.1, 0.1]])
 ONE = Transition(0.6, TIMES, 0.1, 0.7, 0.6, 1e-6, 0.01, 10.0, 1.0, 20, 20, 0.0, 9.0, SHAPE)
 
@@ -44,8 +45,11 @@ def test_a_large_p_value_and_a_known_cause_are_against_it() -> None:
 
 
 def test_a_cause_coincides_within_the_transition_only() -> None:
-    assert coincidence(ONE, {"early": 10, "the drop": 150}) == "the drop at step 150"
-    assert not coincidence(ONE, {"late": 1000})
+    for steps, before in ((STEPS, 95), (STEPS[::4], 45)):  # it is seen later, and no sooner than at a checkpoint
+        assert coincidence(ONE, {"shortly before": before}, steps)
+        assert not coincidence(ONE, {"long before": before - 15}, steps)
+    assert coincidence(ONE, {"early": 10, "the drop": 150}, STEPS) == "the drop at step 150"
+    assert not coincidence(ONE, {"late": 1000}, STEPS)
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,18 @@ def test_the_scalars_of_a_folder_or_a_file_are_curves(write: Callable[[Path], No
         assert table["value"].tolist() == pytest.approx([3 - step / 100 for step in STEPS])
 
 
+def test_folders_in_a_folder_are_runs(tmp_path: Path) -> None:
+    for place in ("a", "more/b"):
+        by_torch(tmp_path / "log" / place)
+    assert is_log(tmp_path / "log")
+    assert curves(tmp_path / "log")["run"].unique().tolist() == ["a", "more/b"]
+    by_torch(tmp_path / "log")  # as add_scalars leaves folders beside its file
+    assert curves(tmp_path / "log")["run"].unique().tolist() == ["log", "a", "more/b"]
+    (tmp_path / "log" / "checkpoints").mkdir()
+    (tmp_path / "log" / "checkpoints" / "last.ckpt").touch()
+    assert not is_log(tmp_path / "log")
+
+
 def test_the_log_of_trainer_is_read_but_for_its_clocks(tmp_path: Path, hugging_face: Callable[..., Any]) -> None:
     from torch.utils.tensorboard import SummaryWriter
     from transformers import Trainer, TrainingArguments

@@ -8,6 +8,7 @@ import pytest
 
 from stagewise.detection.criteria import StageCriteria
 from stagewise.detection.onsets import find_onsets
+from stagewise.detection.own_curves import curves
 from stagewise.detection.verdicts import OnsetVerdict
 from tests.fixtures.runs import AtOnce
 
@@ -253,3 +254,13 @@ def test_the_levels_of_an_onset_are_possible_values() -> None:
     assert onsets["onset"].all()
     assert onsets["before"].ge(0).all()
     assert onsets["after"].le(1).all()
+
+
+@pytest.mark.parametrize("time", [20, 50, 100, 400])
+def test_a_fall_that_follows_the_drop_of_the_learning_rate_is_its(time: int) -> None:
+    steps = np.arange(0, 6001, 50)
+    fall = 0.6 * np.where(steps >= 3000, 1 - np.exp(-(steps - 3000) / time), 0)
+    loss = 2 - fall + 0.005 * np.random.default_rng(time).standard_normal(len(steps))
+    onsets = find_onsets(curves({"step": steps, "loss": loss}), causes={"the drop": 2975})
+    assert onsets["reason"].tolist() == ["coincides with the drop at step 2975"]
+    assert find_onsets(curves({"step": steps, "loss": loss}), causes={"a restart": 2500})["onset"].any()

@@ -92,6 +92,61 @@ def test_runs_beside_each_other_are_told_apart(way: str) -> None:
     assert set(find_replicates(table).events["event"]) == {"accuracy rises", "loss falls"}
 
 
+def test_a_curve_of_one_run_alone_is_that_runs() -> None:
+    frame = pd.concat([LOG.assign(run=name, once=RISE if name == "a" else np.nan) for name in ("a", "b")])
+    table = curves(frame)
+    assert table.groupby("run")["quantity"].unique().map(sorted).to_dict() == {
+        "a": ["accuracy", "loss", "once"],
+        "b": ["accuracy", "loss"],
+    }
+
+
+@pytest.mark.parametrize("seeds", [[1234567, 1234568], [20261123, 20261124]])
+def test_long_numbers_tell_runs_apart(seeds: list[int]) -> None:
+    frame = pd.concat([LOG.assign(seed=seed, Step=STEPS + number) for number, seed in enumerate(seeds)])
+    assert curves(frame)["run"].unique().tolist() == [f"seed={seed}" for seed in seeds]
+
+
+def test_a_run_without_a_name_is_one(tmp_path: Path) -> None:
+    pd.concat([LOG.assign(run=name) for name in ("None", "dropout")]).to_csv(tmp_path / "log.csv", index=False)
+    assert curves(tmp_path / "log.csv")["run"].unique().tolist() == ["no run", "dropout"]
+
+
+@pytest.mark.parametrize(
+    ("runs", "names"), [(["x", "y"], ["accuracy - top1", "loss"]), (["lr - 1", "lr - 2"], ["accuracy", "loss"])]
+)
+def test_dashes_may_be_in_the_names_that_weights_and_biases_exports(runs: list[str], names: list[str]) -> None:
+    wide = {f"{run} - {name}": RISE for run in runs for name in names}
+    table = curves(pd.DataFrame({"Step": STEPS, **wide, "shared": RISE}))
+    assert table["run"].unique().tolist() == runs
+    assert table["quantity"].unique().tolist() == [*names, "shared"]
+
+
+def test_a_curve_called_value_beside_others_is_no_row_a_value() -> None:
+    table = curves({"step": STEPS, "name": ["x"] * len(STEPS), "value": RISE, "loss": 3 - RISE})
+    assert table["quantity"].unique().tolist() == ["value", "loss"]
+
+
+@pytest.mark.parametrize("odd", [np.inf, -np.inf, 1e6, -1e6])
+@pytest.mark.parametrize("place", [0, 5, -3])
+def test_one_value_does_not_turn_a_curves_progress_round(odd: float, place: int) -> None:
+    values = RISE.copy()
+    values[place] = odd
+    assert quantities_of(curves({"step": STEPS, "a": values}))[LOGGED]["a"].progress == "up"
+
+
+def test_a_curve_that_is_not_finite_is_said_to_be_left_out_of_the_stages() -> None:
+    found = find_stages(curves(LOG.assign(accuracy=np.where(STEPS == 400, np.inf, RISE))))
+    assert found.words().splitlines()[-1] == "Logged accuracy cannot be judged: it is not finite at step 400"
+
+
+def test_what_lines_of_json_hold_within_each_other_are_curves(tmp_path: Path) -> None:
+    lines = [{"step": int(step), "eval": {"accuracy": value}} for step, value in zip(STEPS, RISE, strict=True)]
+    for name, text in (("log.jsonl", "\n".join(map(json.dumps, lines))), ("log.json", json.dumps(lines))):
+        (tmp_path / name).write_text(text)
+        assert curves(tmp_path / name)["quantity"].unique().tolist() == ["eval/accuracy"]
+
+
 def test_runs_that_follow_each_other_are_one_that_was_resumed_or_no_runs() -> None:
     resumed = pd.concat([LOG[:40].assign(run_id="a"), LOG[30:].assign(run_id="b")])
     with pytest.warns(UserWarning, match="was logged again from step 1500 on, .*: 10 earlier values") as warned:

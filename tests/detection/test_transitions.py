@@ -71,6 +71,21 @@ def test_the_noise_of_a_transition_is_that_where_it_is() -> None:
     assert early < 0.03 < late
 
 
+@pytest.mark.parametrize("noise", [0.0, 0.001, 0.01])
+def test_levels_lie_within_those_of_the_curve(noise: float) -> None:
+    few = np.arange(20) * 100 + 99
+    falls = np.arange(121) * 50
+    draw = np.random.default_rng(0)
+    for steps, curve, levels in (
+        (few, 0.2 + 0.7 / (1 + np.exp(-(few - 500) / 20)), (0.2, 0.9)),
+        (falls, 2 - 0.6 * np.where(falls >= 3000, 1 - np.exp(-(falls - 3000) / 200), 0), (2.0, 1.4)),
+    ):
+        (found,) = find_transitions(steps, (curve + noise * draw.standard_normal(len(steps)))[None])
+        for one in found.transitions:
+            assert min(levels) - 4 * noise - 0.02 <= min(one.before, one.after)
+            assert max(one.before, one.after) <= max(levels) + 4 * noise + 0.02
+
+
 def test_transitions_that_overlap_have_each_its_own_part_of_the_way() -> None:
     fine = np.linspace(0, 3000, 120)
     u = np.log1p(fine)

@@ -50,7 +50,7 @@ def rows(probe: str, quantity: str, values: np.ndarray, **axes: Any) -> pd.DataF
 @pytest.fixture
 def numbers(monkeypatch: pytest.MonkeyPatch) -> pd.DataFrame:
     monkeypatch.setattr(wikitext_repetition, "_table", planted)
-    monkeypatch.setattr(wikitext_repetition.wikitext, "recipe", lambda **_: None)
+    monkeypatch.setattr("stagewise.experiments.wikitext.recipe", lambda **_: None)
     result = repetition(Path(), shares=(0.0, 0.3), seeds=2, progress=False)
     assert [len(ax.lines) for ax in result.figure.axes] == [2, 2]
     return result.numbers
@@ -108,7 +108,7 @@ def test_runs_lie_in_folders_of_their_own_and_are_not_made_twice(
     letters: str, few_sequences: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("stagewise.analysis.report", lambda folder, **_: folder / "report.html")
-    sizes = {"data": letters, "tokenizer": "plain", "vocab_size": None, "length": 16, "steps": 6}
+    sizes: dict[str, Any] = {"data": letters, "tokenizer": "plain", "vocab_size": None, "length": 16, "steps": 6}
     result = repetition(tmp_path, shares=(0.0, 0.5), seeds=1, progress=False, **sizes)
     loss = select(read_table(tmp_path / "repeating=0.5-seed0"), "Loss", "cross_entropy")["value"].iloc[-1]
     assert of(result.numbers, "loss in the end, ", "50%") == f"{loss:.3f}"

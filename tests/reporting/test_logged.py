@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.checkpoints.run_folder import read_record
+from stagewise.checkpoints.run_folder import TABLE, read_record
 from stagewise.detection.stages import stages_of
 from stagewise.reporting.logged import is_log, logged_folder, logged_folders
 from stagewise.reporting.page import report
@@ -54,14 +54,24 @@ def test_a_folder_of_another_file_is_not_written_over(log: Path, tmp_path: Path)
 def test_each_run_of_a_file_has_a_folder(log: Path, tmp_path: Path) -> None:
     one = pd.read_csv(log)
     file = tmp_path / "seeds.csv"
-    pd.concat([one.assign(run="lr/1"), one.assign(run="lr/2", learning_rate=1e-3)]).to_csv(file, index=False)
+    pd.concat([one.assign(run="small"), one.assign(run="large", learning_rate=1e-3)]).to_csv(file, index=False)
     folders = logged_folders(file, tmp_path / "out")
-    assert folders == [tmp_path / "out" / "lr-1", tmp_path / "out" / "lr-2"]
+    assert folders == [tmp_path / "out" / "runs" / "small", tmp_path / "out" / "runs" / "large"]
     assert [len(read_record(folder)["causes"]) for folder in folders] == [1, 0]
     found = [stages_of(folder) for folder in folders]
     assert [stages.onsets["onset"].sum() for stages in found if stages is not None] == [1, 2]
-    with pytest.raises(ValueError, match=r"seeds.csv holds several runs \(lr-1, lr-2\): `stagewise report "):
+    with pytest.raises(ValueError, match=r"seeds.csv holds several runs \(small, large\): `stagewise report "):
         logged_folder(file)
+
+
+def test_the_folder_of_a_run_lies_in_that_of_its_file_whatever_its_name_is(log: Path, tmp_path: Path) -> None:
+    names = ["..", ".", "lr/1", "lr:1", "report.html", "tables", "x" * 300, "../../up", "ü b"]
+    file = tmp_path / "seeds.csv"
+    pd.concat([pd.read_csv(log).iloc[:5].assign(run=name) for name in names]).to_csv(file, index=False)
+    folders = logged_folders(file, tmp_path / "out")
+    assert len(set(folders)) == len(names)
+    assert all((folder / TABLE).exists() and folder.parent == tmp_path / "out" / "runs" for folder in folders)
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"runs"}
 
 
 def test_files_of_one_name_have_folders_of_their_own(
