@@ -171,7 +171,7 @@ def _records(
 
 
 def _goes_on(one: Transition, before: Transition, steps: np.ndarray) -> bool:
-    """Whether a transition continues the one before it: in its direction, from the first checkpoint after its end on."""
+    """Whether a transition continues the one before it: in its direction, by the first checkpoint after its end."""
     u = np.log1p(steps)
     end = u[min(int(np.searchsorted(u, before.times[2, 0], side="right")), len(u) - 1)]
     return bool(one.size * before.size > 0 and one.times[0, 0] <= end)
