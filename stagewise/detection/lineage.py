@@ -160,7 +160,7 @@ def lineage_of(folder: str | Path) -> Lineage | None:
 
 def _rows(table: pd.DataFrame) -> pd.DataFrame:
     names = [f"{probe}.{quantity}" for probe, quantity in (*PATTERNS, *OUTPUTS)]
-    return table[(table["probe"] + "." + table["quantity"]).isin(names)]
+    return table[(table["probe"].astype("str") + "." + table["quantity"].astype("str")).isin(names)]
 
 
 def _names(readings: Readings, labels: np.ndarray, criteria: StageCriteria) -> pd.DataFrame:

@@ -146,7 +146,7 @@ def evidence(table: pd.DataFrame) -> list[str]:
 
 def rows_of_evidence(table: pd.DataFrame) -> pd.DataFrame:
     """Return the rows that stages are found in."""
-    return table[(table["probe"] + "." + table["quantity"]).isin(evidence(table))]
+    return table[(table["probe"].astype("str") + "." + table["quantity"].astype("str")).isin(evidence(table))]
 
 
 def curves_of(table: pd.DataFrame, onsets: pd.DataFrame) -> list[pd.DataFrame]:

@@ -36,6 +36,11 @@ def both(references: pd.DataFrame, attention: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([references, attention], ignore_index=True)
 
 
+def test_columns_of_text_may_be_categories(both: pd.DataFrame) -> None:
+    text = dict.fromkeys(("run", "probe", "quantity", "reference", "relation"), "category")
+    assert_equal(find_stages(both.astype(text)), find_stages(both))
+
+
 @pytest.fixture
 def folder(both: pd.DataFrame, tmp_path: Path) -> Path:
     write(tmp_path / TABLE, both.to_parquet)
