@@ -54,7 +54,7 @@ def _file_name(run: str) -> str:
     """Name a folder by its run; by a hash besides where the run's name is none for a folder.
 
     >>> _file_name("seed=1"), _file_name("lr/1")
-    ('seed=1', 'lr-1-6da1f3')
+    ('seed=1', 'lr-1-c3c1dd')
     """
     name = re.sub(NO_FILE_NAME, "-", run).strip(". ")[:LONGEST]
     return name if name == run else f"{name}-{short_digest(run)[:6]}".lstrip("-")
