@@ -22,6 +22,10 @@ MANY = 256
 FINE = 1e-3
 """Nor one of a type with at least this precision."""
 
+NEGLIGIBLE = 1e-6
+"""A weight whose norm is below this part of the largest one's is moved by rounding alone, as the biases of keys are,
+whose gradient is zero: it may stand still or come back."""
+
 FIRST_UPDATE = (0, 1)
 """The steps whose weights may be the same: a learning rate that warms up from zero changes nothing at first."""
 
@@ -72,7 +76,10 @@ def stale(
 ) -> list[Copy]:
     """Return checkpoints of which a part of the weights, a shard or a layer, is another's, bit by bit."""
     shared: dict[tuple[int, int], list[tuple[str, float]]] = {}
+    largest = max((float(path.norms.max()) for path in paths), default=0.0)
     for path in paths:
+        if float(path.norms.max()) < NEGLIGIBLE * largest:
+            continue
         of_weight = [sketches[row][path.name] for row in path.rows]
         for first, second in _repetitions(path, of_weight):
             at = int(path.rows[first]), int(path.rows[second])

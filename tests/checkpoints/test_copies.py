@@ -35,6 +35,14 @@ def test_a_copy_that_differs_by_rounding_is_found(at: int, of: int) -> None:
     assert 0 < found.apart < 1e-3
 
 
+@pytest.mark.parametrize(("scale", "found"), [(1.0, 1), (1e-8, 0)])
+def test_a_weight_that_rounding_alone_moves_may_come_back(scale: float, found: int) -> None:
+    checkpoints = series("walk")
+    small = [scale * checkpoint["w0"] for checkpoint in checkpoints]
+    small[7] = small[4]
+    assert len(stale_in([{**one, "b_K": small[i]} for i, one in enumerate(checkpoints)])) == found
+
+
 def test_a_path_that_slows_down_to_nothing_has_no_copies() -> None:
     start, direction = torch.randn(2, 30, 40)
     checkpoints = [{"w": start + (1 - 0.5**step) * direction} for step in range(14)]

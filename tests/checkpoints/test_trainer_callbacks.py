@@ -39,7 +39,7 @@ def fit(make: Callable[[], Any], callback: Any, optimisers: int = 1, **arguments
                     optimiser.step()
             return loss
 
-    data = torch.utils.data.TensorDataset(torch.randint(5, (10, 6)))
+    data = torch.utils.data.TensorDataset(torch.randint(5, (10, 6), generator=torch.Generator().manual_seed(0)))
     quiet = dict.fromkeys(("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False)
     trainer = pl.Trainer(**quiet, accelerator="cpu", callbacks=[callback], **arguments)
     module = Trained()
