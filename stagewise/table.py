@@ -231,6 +231,11 @@ def select(table: pd.DataFrame, probe: str, quantity: str | None = None, **axes:
     return rows.loc[:, rows.notna().any() | rows.columns.isin([*KEYS, NUMBERS[0]])].sort_values("step", kind="stable")
 
 
+def rows_named(table: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
+    """Return the rows of some quantities, each named as "AttentionTo.mass"; columns of text may be categories."""
+    return table[(table["probe"].astype("str") + "." + table["quantity"].astype("str")).isin(list(names))]
+
+
 def maps_in(rows: pd.DataFrame) -> np.ndarray:
     """Return the maps of rows that hold a map each, as those of `MeanPattern` do, [row, query, key]."""
     cells = np.stack(rows["map"].to_list())

@@ -15,7 +15,7 @@ from stagewise.detection.criteria import DEFAULT, StageCriteria
 from stagewise.detection.frames import InWords, code, digest, from_plain, load, plain, typed
 from stagewise.detection.kinds import OUTPUTS, PATTERNS, Readings, has_patterns, kinds_of, near, readings_of
 from stagewise.detection.moves import moves_of, without_passing, without_short
-from stagewise.table import head_label
+from stagewise.table import head_label, rows_named
 
 LINEAGE = "tables/lineage.json"
 """Where the lineage of a run folder is, beside the table that it was found in."""
@@ -160,7 +160,7 @@ def lineage_of(folder: str | Path) -> Lineage | None:
 
 def _rows(table: pd.DataFrame) -> pd.DataFrame:
     names = [f"{probe}.{quantity}" for probe, quantity in (*PATTERNS, *OUTPUTS)]
-    return table[(table["probe"].astype("str") + "." + table["quantity"].astype("str")).isin(names)]
+    return rows_named(table, names)
 
 
 def _names(readings: Readings, labels: np.ndarray, criteria: StageCriteria) -> pd.DataFrame:

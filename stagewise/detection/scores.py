@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from stagewise.detection.criteria import DEFAULT
-from stagewise.table import NO_AXES, WEIGHTS, Quantities, Quantity, declared, select
+from stagewise.table import NO_AXES, WEIGHTS, Quantities, Quantity, declared, rows_named, select
 
 COMPARED = ("KLToReference", "RestrictedContextKL", "HeadSpecialisation")
 """Probes that stages and their words are read from, beside those with scores that are followed."""
@@ -146,7 +146,7 @@ def evidence(table: pd.DataFrame) -> list[str]:
 
 def rows_of_evidence(table: pd.DataFrame) -> pd.DataFrame:
     """Return the rows that stages are found in."""
-    return table[(table["probe"].astype("str") + "." + table["quantity"].astype("str")).isin(evidence(table))]
+    return rows_named(table, evidence(table))
 
 
 def curves_of(table: pd.DataFrame, onsets: pd.DataFrame) -> list[pd.DataFrame]:

@@ -25,7 +25,7 @@ STEPS = {"minimal": 200, "full": 60}
 
 GOAL = 4.0
 
-FEW, AGREE = 10, 1e-3
+FEW, AGREE = 20, 1e-3
 """Steps after which both ways agree, and the norm of the weights' difference over that of their change at most: float32
 sums come in another order, which Adam and training enlarge."""
 
