@@ -5,12 +5,10 @@ from typing import NamedTuple
 import numpy as np
 
 from stagewise.detection.curve_noise import KINDS, Noise, log_likelihood, restricted_likelihoods
+from stagewise.detection.patches import Points, around, closer, points
 from stagewise.detection.scan import Bases, Whitened, design, scanned, whiten
-from stagewise.detection.shapes import AFTER, BEFORE, RAMP, WIDEST, Shapes, joined
+from stagewise.detection.shapes import Shapes
 from stagewise.table import LEVEL
-
-PLACES, WIDTHS, TAILS = 17, 9, 7
-"""Points of a local grid."""
 
 CONCENTRATED = 25
 """Shapes among which the likelihood is spread, effectively, where a grid is fine enough."""
@@ -21,8 +19,8 @@ TEMPER = 0.65
 BACKGROUNDS, THINNED = 8, 7
 """Backgrounds that are kept beside a transition; one in so many shapes decides which."""
 
-ROUNDS = 5
-"""Grids at most, each around the best shape of the one before."""
+FINER = (1, 1, 1, 2, 4)
+"""How fine each grid is, at most as many of them, each closer around what is likely than the one before."""
 
 PLAUSIBLE, MOST_NOISES = 2.0, 6
 """Kinds of noise whose log likelihood falls short of the best by less are taken into account, so many at most."""
@@ -33,20 +31,17 @@ LEAST_FREE = 0.05
 MARGIN = 0.1
 """What is added to either side of an interval, in spacings of checkpoints."""
 
-NARROWEST = 0.03
-"""The narrowest logistic, in spacings of checkpoints; what is narrower looks the same."""
-
 
 class Refined(NamedTuple):
     """The most likely shape, and shapes around it with their weights, which sum to one.
 
-    `excess` is the variance of the noise at the transition over that of the whole curve, 1 or more.
+    `area` is the logarithm of what each of these stands for, by their place and the logarithm of their width.
     """
 
     best: Shapes
     shapes: Shapes
     weights: np.ndarray
-    excess: float = 1.0
+    area: np.ndarray
 
     def quantiles(self, u: np.ndarray, shifts: np.ndarray | None = None) -> np.ndarray:
         """Return the median and the 95 % interval of u at t10, t50 and t90: [part, (median, lo, hi)].
@@ -85,25 +80,26 @@ class Context(NamedTuple):
 
 def refine(context: Context, shape: Shapes, kind: int) -> Refined:
     """Return the posterior of a transition's shape on a grid around it, with a flat prior in place and log width."""
-    basis = context.basis
-    span = 3.0
-    nearby = around(shape, basis.u, span)
-    nearby = nearby.take(np.arange(0, nearby.number, THINNED))
-    backgrounds = _likely(context, nearby, KINDS[kind])
+    u, patches = context.basis.u, around(shape, context.basis.u)
+    grid = points(patches, u)
+    if not grid.shapes.number:
+        return Refined(shape, shape, np.ones(1), np.zeros(1))
+    backgrounds = _likely(context, grid.shapes.take(np.arange(0, grid.shapes.number, THINNED)), KINDS[kind])
     columns = design(backgrounds[0], context.others)
     noises = _plausible(context, columns, shape)
-    for _ in range(ROUNDS):
-        shapes = around(shape, basis.u, span)
-        weights = _weights(context, backgrounds, shapes, noises)
-        shape = shapes.take([int(weights.argmax())])
-        effective = 1 / (weights**2).sum()
-        if effective > CONCENTRATED:
+    near, finer = patches, 1
+    for finer in FINER:
+        grid = points(near, u, finer)
+        weights = _weights(context, backgrounds, grid, noises)
+        shape = grid.shapes.take([int((weights / np.exp(grid.area)).argmax())])
+        if 1 / (weights**2).sum() > CONCENTRATED:
             break
-        span /= 2.0 if effective > CONCENTRATED / 4 else 3.0
+        near = closer(near, grid, weights, finer)
     if (excess := _excess(context, columns, shape, noises[0])) > 1:
-        shapes = around(shape, basis.u, min(span * np.sqrt(excess), 3.0))
-        weights = _weights(context, backgrounds, shapes, noises, TEMPER / excess)
-    return Refined(shape, shapes, weights, excess)
+        near = [one.wider(np.sqrt(excess), whole) for one, whole in zip(near, patches, strict=True)]
+        grid = points(near, u, finer)
+        weights = _weights(context, backgrounds, grid, noises, TEMPER / excess)
+    return Refined(shape, grid.shapes, weights, grid.area)
 
 
 def resampled(context: Context, refined: Refined, kind: int, resamples: np.ndarray) -> np.ndarray:
@@ -112,34 +108,9 @@ def resampled(context: Context, refined: Refined, kind: int, resamples: np.ndarr
     total = scanned(context.curve[None], context.beside(fine, noise), refined.best.at(context.basis.u))[0, :, 0]
     columns = context.beside(fine[[int(total.argmin())]], noise)
     squares = scanned(resamples, columns, refined.shapes.at(context.basis.u))[:, 0] + context.floor
-    weights = _normalised(-0.5 * TEMPER * _freedom(context) * np.log(squares))
+    weights = _normalised(-0.5 * TEMPER * _freedom(context) * np.log(squares) + refined.area)
     times = weights @ refined.shapes.times()
     return np.asarray(times - times.mean(0))
-
-
-def around(shape: Shapes, u: np.ndarray, span: float) -> Shapes:
-    """Return logistics, ramps and abrupt onsets around a shape, within so many widths or spacings of it."""
-    early, half, late = shape.times()[0]
-    spacing = float(np.interp(half, (u[1:] + u[:-1]) / 2, np.diff(u)))
-    narrowest, abrupt = NARROWEST * spacing, shape.tail[0] > 0
-    width = float(np.clip((late - early) / 4.4, narrowest, WIDEST))
-    exponent = shape.tail[0] if abrupt else np.clip(2.2 / (late - early), 0.3, 6)
-    start = shape.middle[0] if abrupt else early
-    reach = span * max(spacing / 2, width) * np.linspace(-1, 1, PLACES)
-    widths = np.clip(width * 2.0 ** np.linspace(-span, span, WIDTHS), narrowest, 1.2 * WIDEST)
-    tails = np.clip(exponent * 2.0 ** np.linspace(-span, span, TAILS), 0.25, 8)
-    middles, widths = (part.ravel() for part in np.meshgrid(half + reach, np.unique(widths)))
-    starts, tails = (part.ravel() for part in np.meshgrid(start + reach, np.unique(tails)))
-    both = joined(
-        [
-            Shapes(middles, widths, np.zeros(len(middles))),
-            Shapes(middles, 2.75 * widths, np.full(len(middles), RAMP)),
-            Shapes(starts, np.full(len(starts), width), tails),
-        ]
-    )
-    halves = both.times()[:, 1]
-    inside = (halves >= u[BEFORE - 1]) & (halves <= u[-AFTER])
-    return both.take(np.flatnonzero(inside)) if inside.any() else shape
 
 
 def _likely(context: Context, shapes: Shapes, noise: Noise) -> np.ndarray:
@@ -191,14 +162,14 @@ def _excess(context: Context, columns: np.ndarray, shape: Shapes, noise: Noise) 
 
 
 def _weights(
-    context: Context, backgrounds: np.ndarray, shapes: Shapes, noises: list[Noise], temper: float = TEMPER
+    context: Context, backgrounds: np.ndarray, grid: Points, noises: list[Noise], temper: float = TEMPER
 ) -> np.ndarray:
-    values, n = shapes.at(context.basis.u), len(context.basis.u)
+    values, n = grid.shapes.at(context.basis.u), len(context.basis.u)
     logs = []
     for noise in noises:
         squares = scanned(context.curve[None], context.beside(backgrounds, noise), values)[0] + context.floor
         logs.append(log_likelihood(squares, n, noise.correlation, _freedom(context)))
-    return np.asarray(_normalised(temper * np.stack(logs).reshape(-1, shapes.number)[None]).sum((0, 1)))
+    return np.asarray(_normalised((temper * np.concatenate(logs) + grid.area)[None])[0].sum(0))
 
 
 def _normalised(logs: np.ndarray) -> np.ndarray:

@@ -204,11 +204,17 @@ def smooth_fits(curves: np.ndarray, basis: Bases, floor: np.ndarray, others: np.
 
 
 def transition_fits(
-    curves: np.ndarray, basis: Bases, floor: np.ndarray, kind: np.ndarray, others: np.ndarray | None = None
+    curves: np.ndarray,
+    basis: Bases,
+    floor: np.ndarray,
+    kind: np.ndarray,
+    others: np.ndarray | None = None,
+    barred: np.ndarray | None = None,
 ) -> Fits:
     """Fit curves by the best background and transition, beside the others; the search for the noise starts at a kind.
 
-    It starts at white noise, too, since a transition left out looks like correlation.
+    It starts at white noise, too, since a transition left out looks like correlation. Those transitions of the grid
+    that are barred, [transition], are passed over; some are not.
     """
     beside = _none(basis) if others is None else others
 
@@ -219,6 +225,8 @@ def transition_fits(
             values = noise.whitened(curve[None])
             along = noise.transposed(values) @ basis.transitions.T
             squares = _remaining(values, columns, along, within)[0]
+            if barred is not None:
+                squares[:, barred] = np.inf
             place = int(squares.argmin())
             best.append((squares.flat[place], *divmod(place, squares.shape[1])))
         squares, background, shape = (np.array(column) for column in zip(*best, strict=True))

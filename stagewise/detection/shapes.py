@@ -8,8 +8,11 @@ import numpy as np
 PARTS = (0.1, 0.5, 0.9)
 """The parts of a transition whose times are reported: t10, t50 and t90."""
 
-RAMP = -1.0
-"""Stands for the exponent of a ramp, which has none."""
+RAMP, IN_STEPS, RAMP_IN_STEPS = -1.0, -2.0, -3.0
+"""Stand for the exponent of a ramp, and of a logistic and a ramp in the step itself, which have none."""
+
+WIDEST_IN_STEPS = 0.36
+"""The widest logistic in the step, as a part of its middle; a ramp with its times begins with the run."""
 
 WIDEST = 0.6
 """The widest logistic of the search, in e-folds: 10 to 90 % in 2.6 e-folds, a little above one decade."""
@@ -22,6 +25,10 @@ TAILS = (0.5, 1.0, 2.0)
 
 BEFORE, AFTER = 2, 3
 """The least number of checkpoints before and after the middle of a transition: fewer are an outlier at an end."""
+
+APART = 2
+"""Gaps between checkpoints by which the halves of two transitions of a curve differ at least: nearer ones are one,
+whose shape is none of those that are fitted."""
 
 PLACES = 400
 """Middles of transitions in the search, but for twice as many at most."""
@@ -36,9 +43,10 @@ DECAYS, FINE_DECAYS = (0.5, 1.0), (0.2, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0)
 class Shapes(NamedTuple):
     """Transitions from 0 to 1: a logistic where `tail` is 0, a ramp where it is RAMP, else an abrupt onset.
 
-    All are functions of u = log(1 + step). `middle` is the half of a logistic or ramp, or the place of an abrupt onset,
-    which approaches its level as the step to the power -`tail`; `width` is that of a logistic, or half of a ramp's, in
-    e-folds: [shape].
+    They are functions of u = log(1 + step), but for IN_STEPS and RAMP_IN_STEPS, a logistic and a ramp in the step.
+    `middle` is the half of a logistic or ramp, or the place of an abrupt onset, which approaches its level as the step
+    to the power -`tail`; `width` is that of a logistic, or half of a ramp's, in e-folds, or as a part of 1 + the step
+    at its middle: [shape].
     """
 
     middle: np.ndarray
@@ -57,7 +65,8 @@ class Shapes(NamedTuple):
     def at(self, u: np.ndarray) -> np.ndarray:
         """Return their values: [shape, u]."""
         values = u - self.middle[:, None]
-        abrupt, ramp = self.tail > 0, self.tail == RAMP
+        values[self._in_steps] = np.expm1(values[self._in_steps])
+        abrupt, ramp = self.tail > 0, self._ramp
         logistic = ~(abrupt | ramp)
         values[abrupt] = -np.expm1(-self.tail[abrupt, None] * values[abrupt].clip(min=0))
         values[ramp] = (0.5 + values[ramp] / (2 * self.width[ramp, None])).clip(0, 1)
@@ -70,13 +79,37 @@ class Shapes(NamedTuple):
         abrupt = -np.log1p(-parts) / np.where(self.tail > 0, self.tail, 1.0)[:, None]
         logistic = np.log(parts / (1 - parts)) * self.width[:, None]
         ramp = (2 * parts - 1) * self.width[:, None]
-        way = np.select([self.tail[:, None] > 0, self.tail[:, None] == RAMP], [abrupt, ramp], logistic)
+        way = np.select([self.tail[:, None] > 0, self._ramp[:, None]], [abrupt, ramp], logistic)
+        way[self._in_steps] = np.log1p(way[self._in_steps])
         return np.asarray(self.middle[:, None] + way)
+
+    @property
+    def _ramp(self) -> np.ndarray:
+        return np.isin(self.tail, (RAMP, RAMP_IN_STEPS))
+
+    @property
+    def _in_steps(self) -> np.ndarray:
+        return np.isin(self.tail, (IN_STEPS, RAMP_IN_STEPS))
 
 
 def joined(parts: list[Shapes]) -> Shapes:
     """Return all of them as one."""
     return Shapes(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def alike(shapes: Shapes, one: Shapes, u: np.ndarray) -> np.ndarray:
+    """Return which shapes cannot be told from one: their halves are near, or each in the middle of the other: [shape].
+
+    Args:
+        shapes: in any number.
+        one: a single shape.
+        u: log(1 + step) of the checkpoints.
+    """
+    (early, half, late), (first, middle, last) = (
+        np.interp(part.times().T, u, np.arange(len(u))) for part in (shapes, one)
+    )
+    within = (early <= middle) & (middle <= late) & (first <= half) & (half <= last)
+    return np.asarray((abs(half - middle) < APART) | within)
 
 
 @functools.lru_cache(maxsize=16)
@@ -109,9 +142,9 @@ def backgrounds(steps: np.ndarray, a_decade: int) -> np.ndarray:
     """Return smooth backgrounds on [0, 1], each to be used with a free offset: [background, step].
 
     Powers t^p, log(1 + t / s), (1 + t / s)^-p, exp(-t / s); the time s runs over the steps of the run, so many to a
-    decade.
+    decade, from half the first one on.
     """
-    last, first = steps[-1], max(1.0, steps[-1] / 1e4) / 2
+    last, first = steps[-1], max(1.0, min(steps[-1] / 1e4, steps[1])) / 2
     number = max(3, round(a_decade * np.log10(2 * last / first)))
     scaled = steps / np.geomspace(first, 2 * last, number)[:, None]
     powers = np.array(POWERS) if a_decade < 5 else np.linspace(0.2, 2.0, 19)

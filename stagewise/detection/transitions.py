@@ -1,5 +1,6 @@
 """The transitions of curves over training: how many, when each has made 10, 50 and 90 % of its way, how certain."""
 
+import itertools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -11,13 +12,16 @@ from stagewise.detection.likelihood_ratio import TOGETHER, p_value
 from stagewise.detection.prominence import POINTS, prominence
 from stagewise.detection.refinement import Context, Refined, refine, resampled
 from stagewise.detection.scan import Bases, Fits, bases, coefficients, design, floors, smooth_fits, transition_fits
-from stagewise.detection.shapes import Shapes
+from stagewise.detection.shapes import Shapes, alike
 
 MOST, ADDITIONS = 4, 8
 """Transitions of one curve that are looked for, and how often one is added: it may make an earlier one superfluous."""
 
 CORRELATED, MOVES = 0.4, 3
 """Correlation from which several transitions at once are tried, and how often one is moved beside the others."""
+
+SHARP = 0.4
+"""E-folds from t10 to t90 of the widest transition from which several at once are searched, beside the best one."""
 
 THINNED = 3
 """One in so many backgrounds is tried with several at once: beside these it matters little, and costs most."""
@@ -92,13 +96,14 @@ def find_transitions(
     p = p_value(2 * (one.likelihood - null.likelihood), len(steps), one.correlation)
     results = []
     for i, curve in enumerate(clean):
-        search, start = _Search(curve, basis, floor[[i]], alpha), [int(one.shape[i])]
+        search, single = _Search(curve, basis, floor[[i]], alpha), int(one.shape[i])
+        several = [single]
         if p[i] > alpha / 50:
-            start, p[i] = search.together(start[0], _row(null, i), _row(one, i), float(p[i]), alpha)
+            several, p[i] = search.together(single, _row(null, i), _row(one, i), float(p[i]), alpha)
         if p[i] > alpha:
             results.append(Found((), float(p[i])))
             continue
-        search.run(start, int(one.kind[i]))
+        search.run(single, several, int(one.kind[i]))
         results.append(Found(search.transitions(resamples(i)), float(p[i])))
     return results
 
@@ -121,27 +126,33 @@ class _Search:
 
         Several are tried where the noise seems correlated, and taken where they are significant at a level.
         """
-        chosen, places, stack, thin = [shape], [shape], self._stack(), bases(self.basis.steps, THINNED)
+        chosen, stack, thin = [shape], self._stack(), bases(self.basis.steps, THINNED)
         if max(null.correlation[0], one.correlation[0]) < CORRELATED:
             return chosen, p
+        early, _, late = thin.shapes.times().T
+        # A wide transition stands for all that are left; one of them alone may lead to the others.
+        sharp = transition_fits(self.curve[None], thin, self.floor, one.kind, stack, late - early > SHARP)
+        starts = [[shape], [int(sharp.shape[0])]]
         for number, ratio in TOGETHER.items():
-            likelihood, best, correlation = -np.inf, places, 0.0
-            for _ in range(MOVES):
-                others = places[-number + 1 :]
-                beside = np.concatenate([stack, thin.transitions[others]])
-                fits = transition_fits(self.curve[None], thin, self.floor, one.kind, beside)
-                places = [*others, int(fits.shape[0])]
-                if fits.likelihood[0] > likelihood:
-                    likelihood, best, correlation = float(fits.likelihood[0]), places, float(fits.correlation[0])
-            places = best
+            likelihood, best, correlation = -np.inf, starts[0], 0.0
+            for start in starts:
+                places = start
+                for _ in range(MOVES):
+                    others = places[-number + 1 :]
+                    beside = np.concatenate([stack, thin.transitions[others]])
+                    fits = transition_fits(self.curve[None], thin, self.floor, one.kind, beside)
+                    places = [*others, int(fits.shape[0])]
+                    if fits.likelihood[0] > likelihood:
+                        likelihood, best, correlation = float(fits.likelihood[0]), places, float(fits.correlation[0])
+            starts = [best]
             of_several = float(p_value(2 * (likelihood - null.likelihood[0]) / ratio, len(self.curve), correlation))
             if of_several < min(p, level):
-                chosen, p = places, of_several
+                chosen, p = best, of_several
         return chosen, p
 
-    def run(self, start: list[int], kind: int) -> None:
-        """Begin with these transitions of the grid, and add what is significant beside them."""
-        self._add(start, kind)
+    def run(self, single: int, several: list[int], kind: int) -> None:
+        """Begin with a transition of the grid, or several, and add what is significant beside them."""
+        self._add(single, several, kind)
         for _ in range(ADDITIONS):
             room, level = MOST - len(self.shapes), FURTHER * self.alpha
             if room == 0:
@@ -149,22 +160,60 @@ class _Search:
             stack = self._stack()
             without = smooth_fits(self.curve[None], self.basis, self.floor, stack)
             self.kind = int(without.kind[0])
-            more = transition_fits(self.curve[None], self.basis, self.floor, without.kind, stack)
-            shapes, statistic = [int(more.shape[0])], 2 * (more.likelihood - without.likelihood)[0]
-            p = float(p_value(statistic, len(self.curve), more.correlation[0]))
+            best = more = transition_fits(self.curve[None], self.basis, self.floor, without.kind, stack)
+            barred = self._barred()
+            if barred[more.shape[0]] and not barred.all():
+                best = transition_fits(self.curve[None], self.basis, self.floor, without.kind, stack, barred)
+            single, statistic = int(best.shape[0]), 2 * (best.likelihood - without.likelihood)[0]
+            several, p = [single], float(p_value(statistic, len(self.curve), best.correlation[0]))
             if p > level:
-                shapes, p = self.together(shapes[0], without, more, p, level)
-            if p > level:
+                several, p = self.together(int(more.shape[0]), without, more, p, level)
+            if p > level or not self._add(single, several[:room], int(best.kind[0])):
                 return
-            self._add(shapes[:room], int(more.kind[0]))
 
-    def _add(self, shapes: list[int], kind: int) -> None:
+    def _barred(self) -> np.ndarray:
+        """Return which transitions of the grid cannot be told from those of the curve."""
+        return np.asarray(np.any([alike(self.basis.shapes, one, self.basis.u) for one in self.shapes], axis=0))
+
+    def _add(self, single: int, several: list[int], kind: int) -> bool:
+        """Add a transition of the grid, or several where it alone says less; whether all are told from each other.
+
+        On the grid two may fit better than one of a width between those of the grid: both are refined first.
+        """
+        before, apart = list(self.shapes), self._take([single], kind)
+        if several == [single]:
+            return apart
+        alone, (shapes, fits, likelihood) = apart, (self.shapes, self.fits, self._full().likelihood)
+        self.shapes = before
+        apart, full = self._take(several, kind), self._full()
+        statistic = 2 * (full.likelihood - likelihood)[0] / TOGETHER.get(len(several) - 1, 1.0)
+        if p_value(statistic, len(self.curve), full.correlation[0]) > self.alpha:
+            self.shapes, self.fits = shapes, fits
+            return alone
+        return apart
+
+    def _take(self, shapes: list[int], kind: int) -> bool:
+        """Take transitions of the grid, and leave out what is superfluous then; whether all are told apart."""
         self.kind = kind
-        self.shapes += [self.basis.shapes.take([shape]) for shape in shapes]
+        self.shapes = self.shapes + [self.basis.shapes.take([shape]) for shape in shapes]
         self._refine(1 if len(self.shapes) == 1 else 2)
+        apart = True
+        while (pair := self._pair()) is not None:
+            apart = False
+            del self.shapes[max(pair, key=self._p_values().__getitem__)]
+            self._refine(1)
         while len(self.shapes) > 2 and (weakest := self._weakest()) is not None:
             del self.shapes[weakest]
             self._refine(1)
+        return apart
+
+    def _full(self) -> Fits:
+        return smooth_fits(self.curve[None], self.basis, self.floor, self._stack())
+
+    def _pair(self) -> tuple[int, int] | None:
+        """Return two transitions that cannot be told from each other."""
+        pairs = itertools.combinations(range(len(self.shapes)), 2)
+        return next((pair for pair in pairs if alike(*(self.shapes[j] for j in pair), self.basis.u).any()), None)
 
     def _refine(self, rounds: int) -> None:
         for _ in range(rounds):
@@ -175,9 +224,12 @@ class _Search:
 
     def _weakest(self) -> int | None:
         """Return a transition that later ones have made superfluous."""
-        full = smooth_fits(self.curve[None], self.basis, self.floor, self._stack())
-        p = [self._p_value(full, j) for j in range(len(self.shapes))]
+        p = self._p_values()
         return int(np.argmax(p)) if max(p) > FURTHER * self.alpha else None
+
+    def _p_values(self) -> list[float]:
+        full = self._full()
+        return [self._p_value(full, j) for j in range(len(self.shapes))]
 
     def _p_value(self, full: Fits, j: int) -> float:
         without = smooth_fits(self.curve[None], self.basis, self.floor, self._stack(j))
@@ -192,7 +244,7 @@ class _Search:
         return Context(self.curve, self.basis, self._stack(j), float(self.floor[0]))
 
     def transitions(self, resamples: np.ndarray | None) -> tuple[Transition, ...]:
-        full = smooth_fits(self.curve[None], self.basis, self.floor, self._stack())
+        full = self._full()
         found = [self._describe(j, full, resamples) for j in range(len(self.shapes))]
         return tuple(sorted(found, key=lambda one: float(one.times[1, 0])))
 
@@ -212,7 +264,7 @@ class _Search:
         start, stop = (float(level) for level in np.clip((before, after), whole.min(), whole.max()))
         change = float(np.interp(times[2, 0], u, beside) + size if ended else whole[-1]) - before
         way = size * float(np.diff(np.interp(times[[0, 2], 0], u, columns[-1]))[0])
-        variance = self.fits[j].excess * (residual**2).sum() / max(n - 4 - len(self.shapes), 3)
+        variance = (residual**2).sum() / max(n - 4 - len(self.shapes), 3)
         deviation = float(np.sqrt(variance)) * noise.level(float(np.interp(times[1, 0], u, np.linspace(0, 1, n))))
         return Transition(
             size,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from stagewise.detection.curve_noise import KINDS, WHITE
-from stagewise.detection.refinement import Context, Refined, around, refine, resampled
+from stagewise.detection.refinement import Context, Refined, refine, resampled
 from stagewise.detection.scan import bases
 from stagewise.detection.shapes import Shapes
 
@@ -49,23 +49,16 @@ def test_resamples_that_move_the_transition_move_its_times() -> None:
     assert np.ptp(fit.quantiles(BASIS.u, shifts)[1, 1:]) > np.ptp(fit.quantiles(BASIS.u)[1, 1:])
 
 
-def test_shapes_around_one_have_their_middles_within_the_run() -> None:
-    halves = around(START, BASIS.u, 3.0).times()[:, 1]
-    assert halves.min() >= BASIS.u[1]
-    assert halves.max() <= BASIS.u[-3]
-
-
 def test_noise_that_is_larger_at_the_transition_makes_wider_intervals() -> None:
     generator, near = np.random.default_rng(1), np.abs(BASIS.u - TRUE.middle[0]) < 0.6
-    fits = []
+    widths = []
     for level in (np.where(near, 0.06, 0.004), np.full(len(STEPS), 0.02)):
         draws = level * generator.standard_normal((12, len(STEPS)))
         curves = 0.1 + 0.6 * TRUE.at(BASIS.u) + draws
-        of_level = [refine(Context(curve, BASIS, np.empty((0, len(STEPS))), 1e-6), START, KIND) for curve in curves]
-        fits.append([(one.excess, np.ptp(one.quantiles(BASIS.u)[1, 1:])) for one in of_level])
-    (here, wide), (everywhere, narrow) = np.mean(fits, axis=1)
-    assert here > 2 * everywhere
-    assert wide > 1.5 * narrow
+        fits = [refine(Context(curve, BASIS, np.empty((0, len(STEPS))), 1e-6), START, KIND) for curve in curves]
+        widths.append(np.mean([np.ptp(one.quantiles(BASIS.u)[1, 1:]) for one in fits]))
+    here, everywhere = widths
+    assert here > 1.5 * everywhere
 
 
 def test_an_accuracy_of_few_answers_is_covered_though_its_noise_is_largest_half_way() -> None:
@@ -74,4 +67,16 @@ def test_an_accuracy_of_few_answers_is_covered_though_its_noise_is_largest_half_
         curve = generator.binomial(64, 0.02 + 0.96 * TRUE.at(BASIS.u)[0]) / 64
         times = refine(Context(curve, BASIS, np.empty((0, len(STEPS))), 1e-6), START, KIND).quantiles(BASIS.u)
         held += ((times[:, 1] <= TRUE.times()[0]) & (TRUE.times()[0] <= times[:, 2])).tolist()
+    assert np.mean(held) >= COVERED
+
+
+def test_a_logistic_in_the_step_is_covered_though_its_place_and_width_go_together() -> None:
+    steps, generator, held = np.arange(150.0) * 20, np.random.default_rng(0), []
+    basis, middle = bases(tuple(steps.tolist())), 0.3 * steps[-1]
+    start = Shapes(np.log1p([middle * 1.1]), np.array([0.3]), np.array([0.0]))
+    clean = 1 / (1 + np.exp(-(steps - middle) / (0.08 * steps[-1])))
+    for _ in range(10):
+        curve = clean + 0.02 * generator.standard_normal(len(steps))
+        middles = refine(Context(curve, basis, np.empty((0, len(steps))), 1e-6), start, KIND).quantiles(basis.u)[1]
+        held.append(middles[1] <= np.log1p(middle) <= middles[2])
     assert np.mean(held) >= COVERED

@@ -5,12 +5,24 @@ import pandas as pd
 import pytest
 
 from stagewise.detection.onsets import find_onsets
-from stagewise.detection.shapes import AFTER, PARTS, RAMP, Shapes, backgrounds, grid, joined
+from stagewise.detection.shapes import (
+    AFTER,
+    IN_STEPS,
+    PARTS,
+    RAMP,
+    RAMP_IN_STEPS,
+    Shapes,
+    alike,
+    backgrounds,
+    grid,
+    joined,
+)
 
-ONE_OF_EACH = Shapes(np.array([5.0, 5.0, 5.0]), np.array([0.2, 0.3, 0.1]), np.array([0.0, RAMP, 1.5]))
+TAILS = [0.0, RAMP, 1.5, IN_STEPS, RAMP_IN_STEPS]
+ONE_OF_EACH = Shapes(np.full(5, 5.0), np.array([0.2, 0.3, 0.1, 0.05, 0.3]), np.array(TAILS))
 
 
-@pytest.mark.parametrize("which", range(3))
+@pytest.mark.parametrize("which", range(len(TAILS)))
 def test_the_times_of_a_shape_are_where_it_has_made_each_part_of_its_way(which: int) -> None:
     shape = ONE_OF_EACH.take([which])
     (times,) = shape.times()
@@ -32,8 +44,21 @@ def test_the_grid_has_checkpoints_on_either_side_of_every_middle() -> None:
     assert middles.max() < steps[-AFTER]
 
 
+def test_shapes_are_told_apart_by_two_checkpoints_or_more_and_by_what_lies_between_their_times() -> None:
+    steps = np.arange(60.0) * 50
+    u = np.log1p(steps)
+
+    def logistics(*shapes: tuple[float, float]) -> Shapes:
+        places, widths = np.array(shapes).T
+        return Shapes(np.interp(places, np.arange(60), u), widths, np.zeros(len(shapes)))
+
+    sharp = logistics((30, 0.01), (31.5, 0.01), (32.5, 0.01), (30, 0.5), (36, 0.5))
+    assert alike(sharp, logistics((30, 0.01)), u).tolist() == [True, True, False, True, False]
+    assert alike(sharp, logistics((33, 0.5)), u).tolist() == [False, True, True, True, True]
+
+
 def test_shapes_are_joined_in_order() -> None:
-    assert joined([ONE_OF_EACH, ONE_OF_EACH.take([0])]).tail.tolist() == [0.0, RAMP, 1.5, 0.0]
+    assert joined([ONE_OF_EACH, ONE_OF_EACH.take([0])]).tail.tolist() == [*TAILS, 0.0]
 
 
 def test_backgrounds_are_smooth_monotone_and_span_zero_to_one() -> None:
@@ -43,6 +68,12 @@ def test_backgrounds_are_smooth_monotone_and_span_zero_to_one() -> None:
         assert ((moves >= 0).all(1) | (moves <= 0).all(1)).all()
         assert (values.min(1) == 0).all()
         assert (values.max(1) == 1).all()
+
+
+def test_the_backgrounds_of_a_long_run_that_starts_with_short_steps_change_as_early() -> None:
+    steps = np.append(0, 2.0 ** np.arange(18))
+    logarithm = np.log1p(steps) / np.log1p(steps[-1])
+    assert np.abs(backgrounds(steps, 6) - logarithm).max(1).min() < 0.01
 
 
 def test_a_run_that_starts_late_has_backgrounds_that_change() -> None:
