@@ -103,12 +103,15 @@ def points(patches: list[Patch], u: np.ndarray, finer: int = 1) -> Points:
     return Points(shapes.take(kept), area[numbers[kept]], numbers[kept], inside)
 
 
-def closer(patches: list[Patch], grid: Points, weights: np.ndarray, finer: int) -> list[Patch]:
-    """Return the patches of the points that are likely, each by its own; the weights are those of the grid."""
+def closer(patches: list[Patch], grid: Points, weights: np.ndarray, finer: int, least: float) -> list[Patch]:
+    """Return the patches of the points that are likely, each by its own, without patches that weigh less than asked.
+
+    The weights are those of the grid.
+    """
     of_all = np.zeros(len(grid.inside))
     of_all[grid.inside] = weights
-    parts = np.split(of_all, len(patches))
-    return [patch.closer(part, finer) if part.max() > 0 else patch for patch, part in zip(patches, parts, strict=True)]
+    parts = zip(patches, np.split(of_all, len(patches)), strict=True)
+    return [patch.closer(part, finer) if part.max() > 0 else patch for patch, part in parts if part.sum() >= least]
 
 
 def around(shape: Shapes, u: np.ndarray) -> list[Patch]:

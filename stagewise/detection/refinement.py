@@ -22,6 +22,9 @@ BACKGROUNDS, THINNED = 8, 7
 FINER = (1, 1, 1, 2, 4)
 """How fine each grid is, at most as many of them, each closer around what is likely than the one before."""
 
+NEGLIGIBLE = (0.0, 1e-4, 1e-4, 1e-4, 1e-4)
+"""Weight below which a family is left out after each grid: on the first one none may have come close yet."""
+
 PLAUSIBLE, MOST_NOISES = 2.0, 6
 """Kinds of noise whose log likelihood falls short of the best by less are taken into account, so many at most."""
 
@@ -88,15 +91,16 @@ def refine(context: Context, shape: Shapes, kind: int) -> Refined:
     columns = design(backgrounds[0], context.others)
     noises = _plausible(context, columns, shape)
     near, finer = patches, 1
-    for finer in FINER:
+    for least, finer in zip(NEGLIGIBLE, FINER, strict=True):
         grid = points(near, u, finer)
         weights = _weights(context, backgrounds, grid, noises)
         shape = grid.shapes.take([int((weights / np.exp(grid.area)).argmax())])
         if 1 / (weights**2).sum() > CONCENTRATED:
             break
-        near = closer(near, grid, weights, finer)
+        near = closer(near, grid, weights, finer, least)
     if (excess := _excess(context, columns, shape, noises[0])) > 1:
-        near = [one.wider(np.sqrt(excess), whole) for one, whole in zip(near, patches, strict=True)]
+        whole = {patch.tail: patch for patch in patches}
+        near = [one.wider(np.sqrt(excess), whole[one.tail]) for one in near]
         grid = points(near, u, finer)
         weights = _weights(context, backgrounds, grid, noises, TEMPER / excess)
     return Refined(shape, grid.shapes, weights, grid.area)

@@ -130,20 +130,25 @@ class _Search:
         if max(null.correlation[0], one.correlation[0]) < CORRELATED:
             return chosen, p
         early, _, late = thin.shapes.times().T
-        # A wide transition stands for all that are left; one of them alone may lead to the others.
-        sharp = transition_fits(self.curve[None], thin, self.floor, one.kind, stack, late - early > SHARP)
-        starts = [[shape], [int(sharp.shape[0])]]
+        starts, wide = [[shape]], late - early > SHARP
+        if wide[shape]:
+            # It stands for all that are left; one of them may lead to the others.
+            sharp = transition_fits(self.curve[None], thin, self.floor, one.kind, stack, wide)
+            starts.append([int(sharp.shape[0])])
         for number, ratio in TOGETHER.items():
             likelihood, best, correlation = -np.inf, starts[0], 0.0
             for start in starts:
-                places = start
+                places, settled = start, 0
                 for _ in range(MOVES):
                     others = places[-number + 1 :]
                     beside = np.concatenate([stack, thin.transitions[others]])
                     fits = transition_fits(self.curve[None], thin, self.floor, one.kind, beside)
-                    places = [*others, int(fits.shape[0])]
+                    before, places = places, [*others, int(fits.shape[0])]
                     if fits.likelihood[0] > likelihood:
                         likelihood, best, correlation = float(fits.likelihood[0]), places, float(fits.correlation[0])
+                    settled = settled + 1 if sorted(places) == sorted(before) else 0
+                    if settled == number - 1:
+                        break
             starts = [best]
             of_several = float(p_value(2 * (likelihood - null.likelihood[0]) / ratio, len(self.curve), correlation))
             if of_several < min(p, level):
@@ -157,11 +162,8 @@ class _Search:
             room, level = MOST - len(self.shapes), FURTHER * self.alpha
             if room == 0:
                 return
-            stack = self._stack()
-            without = smooth_fits(self.curve[None], self.basis, self.floor, stack)
-            self.kind = int(without.kind[0])
+            stack, without, barred = self._stack(), self._full(), self._barred()
             best = more = transition_fits(self.curve[None], self.basis, self.floor, without.kind, stack)
-            barred = self._barred()
             if barred[more.shape[0]] and not barred.all():
                 best = transition_fits(self.curve[None], self.basis, self.floor, without.kind, stack, barred)
             single, statistic = int(best.shape[0]), 2 * (best.likelihood - without.likelihood)[0]
@@ -180,10 +182,10 @@ class _Search:
 
         On the grid two may fit better than one of a width between those of the grid: both are refined first.
         """
-        before, apart = list(self.shapes), self._take([single], kind)
+        before, alone = list(self.shapes), self._take([single], kind)
         if several == [single]:
-            return apart
-        alone, (shapes, fits, likelihood) = apart, (self.shapes, self.fits, self._full().likelihood)
+            return alone
+        shapes, fits, likelihood = self.shapes, self.fits, self._full().likelihood
         self.shapes = before
         apart, full = self._take(several, kind), self._full()
         statistic = 2 * (full.likelihood - likelihood)[0] / TOGETHER.get(len(several) - 1, 1.0)

@@ -28,10 +28,11 @@ def test_a_patch_closes_in_on_what_is_likely_and_on_its_neighbours() -> None:
     grid = points(patches, U)
     near = (abs(grid.shapes.middle - SHAPE.middle) < 0.1) & (grid.patch == 0)
     weights = near / near.sum()
-    first, *rest = closer(patches, grid, weights, 1)
+    first, *rest = closer(patches, grid, weights, 1, 0.0)
     assert first.places[0] < SHAPE.middle[0] - 0.1 < SHAPE.middle[0] + 0.1 < first.places[1]
     assert first.area < patches[0].area / 2
     assert rest == patches[1:]
+    assert closer(patches, grid, weights, 1, 1e-4) == [first]
 
 
 def test_a_patch_that_is_made_wider_stays_within_another() -> None:
