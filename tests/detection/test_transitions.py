@@ -2,7 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
+from stagewise.detection.criteria import DEFAULT
+from stagewise.detection.decisions import rejection
 from stagewise.detection.transitions import find_transitions
 from tests.calibration.cases import NOISES, SMOOTH, checkpoints, logistic
 from tests.calibration.onsets import generator
@@ -99,3 +102,29 @@ def test_transitions_that_overlap_have_each_its_own_part_of_the_way() -> None:
     for one, size in ((wide, 0.3), (sharp, 0.5)):
         assert one.size == pytest.approx(size, abs=0.06)
         assert one.after - one.before == pytest.approx(one.size, abs=0.06)
+
+
+LAST = 3000.0
+IN_STEPS = {
+    "logistic": lambda x: 1 / (1 + np.exp(-x)),
+    "normal": lambda x: norm.cdf(x / 1.2),
+    "ramp": lambda x: np.clip(0.5 + x / 4, 0, 1),
+    "saturating": lambda x: -np.expm1(-(x + np.log(2)).clip(min=0)),
+}
+"""Transitions in the step itself, by (step - middle) / width; half of the way is made at the middle."""
+
+
+@pytest.mark.parametrize("name", IN_STEPS)
+@pytest.mark.parametrize("number", [20, 60, 150])
+@pytest.mark.parametrize("middle", [0.3, 0.5, 0.7])
+@pytest.mark.parametrize("width", [0.01, 0.03])
+def test_an_exact_rise_in_the_step_is_one_onset_where_it_is(
+    name: str, number: int, middle: float, width: float
+) -> None:
+    steps = np.linspace(0, LAST, number)
+    (found,) = find_transitions(steps, 0.1 + 0.6 * IN_STEPS[name]((steps / LAST - middle) / width)[None])
+    (one,) = (one for one in found.transitions if rejection(one, one.p_value, DEFAULT) is None)
+    half, spacing = np.expm1(one.times[1]), LAST / (number - 1)
+    assert one.size == pytest.approx(0.6, abs=0.05)
+    assert abs(half[0] - middle * LAST) < 0.5 * spacing
+    assert half[1] - 0.3 * spacing <= middle * LAST <= half[2] + 0.3 * spacing
