@@ -215,7 +215,7 @@ class _Search:
     def _pair(self) -> tuple[int, int] | None:
         """Return two transitions that cannot be told from each other."""
         pairs = itertools.combinations(range(len(self.shapes)), 2)
-        return next((pair for pair in pairs if alike(*(self.shapes[j] for j in pair), self.basis.u).any()), None)
+        return next(((a, b) for a, b in pairs if alike(self.shapes[a], self.shapes[b], self.basis.u).any()), None)
 
     def _refine(self, rounds: int) -> None:
         for _ in range(rounds):
