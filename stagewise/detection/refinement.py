@@ -28,6 +28,9 @@ NEGLIGIBLE = (0.0, 1e-4, 1e-4, 1e-4, 1e-4)
 PLAUSIBLE, MOST_NOISES = 2.0, 6
 """Kinds of noise whose log likelihood falls short of the best by less are taken into account, so many at most."""
 
+PART, RESAMPLES = 2048, 16
+"""Shapes, and resamples of the batch, held against a curve at a time: memory does not grow with their number."""
+
 LEAST_FREE = 0.05
 """Part of a checkpoint that a fit leaves free, at least: the residual of one that decides the fit tells nothing."""
 
@@ -111,10 +114,13 @@ def resampled(context: Context, refined: Refined, kind: int, resamples: np.ndarr
     fine, noise = context.basis.fine, KINDS[kind]
     total = scanned(context.curve[None], context.beside(fine, noise), refined.best.at(context.basis.u))[0, :, 0]
     columns = context.beside(fine[[int(total.argmin())]], noise)
-    squares = scanned(resamples, columns, refined.shapes.at(context.basis.u))[:, 0] + context.floor
-    weights = _normalised(-0.5 * TEMPER * _freedom(context) * np.log(squares) + refined.area)
-    times = weights @ refined.shapes.times()
-    return np.asarray(times - times.mean(0))
+    values, freedom, times = refined.shapes.at(context.basis.u), _freedom(context), refined.shapes.times()
+    parts = []
+    for part in np.array_split(resamples, len(resamples) // RESAMPLES + 1):
+        squares = scanned(part, columns, values)[:, 0] + context.floor
+        parts.append(_normalised(-0.5 * TEMPER * freedom * np.log(squares) + refined.area) @ times)
+    moved = np.concatenate(parts)
+    return np.asarray(moved - moved.mean(0))
 
 
 def _likely(context: Context, shapes: Shapes, noise: Noise) -> np.ndarray:
@@ -168,12 +174,16 @@ def _excess(context: Context, columns: np.ndarray, shape: Shapes, noise: Noise) 
 def _weights(
     context: Context, backgrounds: np.ndarray, grid: Points, noises: list[Noise], temper: float = TEMPER
 ) -> np.ndarray:
-    values, n = grid.shapes.at(context.basis.u), len(context.basis.u)
-    logs = []
-    for noise in noises:
-        squares = scanned(context.curve[None], context.beside(backgrounds, noise), values)[0] + context.floor
-        logs.append(log_likelihood(squares, n, noise.correlation, _freedom(context)))
-    return np.asarray(_normalised((temper * np.concatenate(logs) + grid.area)[None])[0].sum(0))
+    number, n, freedom = grid.shapes.number, len(context.basis.u), _freedom(context)
+    columns, parts = [context.beside(backgrounds, noise) for noise in noises], []
+    for chosen in np.array_split(np.arange(number), number // PART + 1):
+        values = grid.shapes.take(chosen).at(context.basis.u)
+        squares = [scanned(context.curve[None], beside, values)[0] + context.floor for beside in columns]
+        parts.append(
+            [log_likelihood(part, n, noise.correlation, freedom) for part, noise in zip(squares, noises, strict=True)]
+        )
+    logs = np.concatenate(parts, axis=-1).reshape(-1, number)
+    return np.asarray(_normalised((temper * logs + grid.area)[None])[0].sum(0))
 
 
 def _normalised(logs: np.ndarray) -> np.ndarray:
