@@ -58,14 +58,13 @@ class Refined(NamedTuple):
             u: log(1 + step) of the checkpoints.
             shifts: what resamples of the batch add to each: [resample, part].
         """
-        tail, times = (1 - LEVEL) / 2, self.shapes.times()
-        moved = times[None] + (np.zeros((1, 3)) if shifts is None else shifts)[:, None]
-        weights = np.tile(self.weights, len(moved)) / len(moved)
-        rows = []
-        for part in moved.reshape(-1, 3).T:
-            order = np.argsort(part)
-            below = np.cumsum(weights[order]) - weights[order] / 2
-            middle, lo, hi = np.interp([0.5, tail, 1 - tail], below, part[order])
+        tail, shifts = (1 - LEVEL) / 2, np.zeros((1, 3)) if shifts is None else shifts
+        weights, rows = self.weights / len(shifts), []
+        for times, moves in zip(self.shapes.times().T, shifts.T, strict=True):
+            moved = (moves[:, None] + times).ravel()
+            order = np.argsort(moved)
+            each = weights[order % len(times)]
+            middle, lo, hi = np.interp([0.5, tail, 1 - tail], np.cumsum(each) - each / 2, moved[order])
             margin = MARGIN * np.interp(middle, (u[1:] + u[:-1]) / 2, np.diff(u))
             rows.append((middle, lo - margin, hi + margin))
         return np.array(rows)
