@@ -74,7 +74,7 @@ def find_onsets(
             values at a step.
     """
     check_columns(table.columns, "what is given")
-    curves = followed(table)
+    curves = followed(table, criteria)
     candidates = [
         (curve, *one)
         for curve, found in zip(curves, _searched(curves, criteria, executor), strict=True)
@@ -217,7 +217,7 @@ def _still(curve: Curve, p: float | None, adjusted: float | None, criteria: Stag
     record = {
         **_identity(curve, OnsetVerdict.FEW_CHECKPOINTS if len(values) < criteria.fewest else move.verdict),
         **{"before": move.before, "after": move.after, "last": float(values[-1]), "noise": move.noise},
-        **{"p_value": 1.0 if p is None else p, "p_adjusted": 1.0 if adjusted is None else adjusted},
+        **{"p_value": p, "p_adjusted": adjusted},
     }
     return {**record, "reason": words.no_onset(record, criteria)}
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from stagewise.detection.criteria import DEFAULT
+from stagewise.detection.criteria import DEFAULT, StageCriteria
 from stagewise.table import NO_AXES, WEIGHTS, Quantities, Quantity, declared, rows_named, select
 
 COMPARED = ("KLToReference", "RestrictedContextKL", "HeadSpecialisation")
@@ -32,11 +32,6 @@ class Curve(NamedTuple):
     declared: Quantity
 
     @property
-    def sign(self) -> int:
-        """1 where up is progress, -1 where down is."""
-        return -1 if self.declared.progress == "down" else 1
-
-    @property
     def steps(self) -> np.ndarray:
         """Its checkpoints."""
         return self.rows["step"].to_numpy(float)
@@ -46,22 +41,16 @@ class Curve(NamedTuple):
         lo, hi = self.declared.range
         return float(np.clip(level, -np.inf if lo is None else lo, np.inf if hi is None else hi))
 
-    @property
-    def upwards(self) -> pd.DataFrame:
-        """Its rows, turned over where down is progress."""
-        if self.sign == 1:
-            return self.rows
-        turned = {name: -self.rows[name] for name in ("value", "resamples") if name in self.rows}
-        if {"lo", "hi"} <= set(self.rows):
-            turned |= {"lo": -self.rows["hi"], "hi": -self.rows["lo"]}
-        return self.rows.assign(**turned)
 
-
-def followed(table: pd.DataFrame) -> list[Curve]:
+def followed(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> list[Curve]:
     """Return the curves of a table to search for onsets, one for each combination of labels on their axes.
 
     A curve that another quantity of its probe replaces (`Quantity.unless`) is left out where the table has that one.
     Probes of which the table does not say what their numbers are are left out too, with a warning.
+
+    Args:
+        table: of one run, from `measure`.
+        criteria: of them `named` counts, the attention from which a head at a fixed offset is followed.
 
     Raises:
         ValueError: a curve has several values at a step.
@@ -73,7 +62,7 @@ def followed(table: pd.DataFrame) -> list[Curve]:
             "that differ in it: they are left out; `table.declare` tells it",
             stacklevel=3,
         )
-    curves = list(_followed(table, quantities, probes))
+    curves = list(_followed(table, quantities, probes, criteria))
     for curve in curves:
         check_steps(curve.rows, f"{curve.probe}.{curve.quantity}")
     return curves
@@ -90,22 +79,24 @@ def check_steps(rows: pd.DataFrame, name: str) -> None:
         raise ValueError(f"{name} has several values at step {step}: take one run, and of each step the last one")
 
 
-def has_scores(table: pd.DataFrame) -> bool:
+def has_scores(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> bool:
     """Whether the table has any curve to search for onsets."""
-    return any(True for _ in _followed(table, quantities_of(table), set(table["probe"].unique())))
+    return any(True for _ in _followed(table, quantities_of(table), set(table["probe"].unique()), criteria))
 
 
-def _followed(table: pd.DataFrame, quantities: Quantities, probes: Collection[str]) -> Iterator[Curve]:
+def _followed(
+    table: pd.DataFrame, quantities: Quantities, probes: Collection[str], criteria: StageCriteria
+) -> Iterator[Curve]:
     for probe, by_name in quantities.items():
         if probe not in probes:
             continue
         for name, quantity in by_name.items():
             if quantity.progress is not None:
                 curves = _curves(table, probe, name, quantity)
-                yield from fixed_offsets(table, curves) if (probe, name) == PEAK else curves
+                yield from fixed_offsets(table, curves, criteria.named) if (probe, name) == PEAK else curves
 
 
-def fixed_offsets(table: pd.DataFrame, curves: Iterable[Curve]) -> Iterator[Curve]:
+def fixed_offsets(table: pd.DataFrame, curves: Iterable[Curve], named: float) -> Iterator[Curve]:
     """Yield the peaks over offsets of heads that once had as much attention there as a name takes, with the offset.
 
     Left out are heads whose peak a relation of the table names already, as "previous token" names offset 1.
@@ -116,7 +107,7 @@ def fixed_offsets(table: pd.DataFrame, curves: Iterable[Curve]) -> Iterator[Curv
         masses.setdefault((labels["layer"], labels["head"]), []).append(rows["value"].to_numpy(float))
     for curve in curves:
         values = curve.rows["value"].to_numpy(float)
-        high = values >= DEFAULT.named
+        high = values >= named
         known = masses.get((curve.labels["layer"], curve.labels["head"]), [])
         if not high.any() or any(
             len(mass) == len(high) and np.abs(mass - values)[high].max() < ALIKE for mass in known
@@ -153,6 +144,9 @@ def curves_of(table: pd.DataFrame, onsets: pd.DataFrame) -> list[pd.DataFrame]:
     """Return the curve that each row of `find_onsets` is about, in the order of its steps.
 
     The table is split once a quantity, not searched once a curve: the time is linear in their number.
+
+    Raises:
+        ValueError: the table lacks one of them.
     """
     pairs = onsets[["probe", "quantity"]].drop_duplicates().itertuples(index=False)
     curves = {
@@ -160,9 +154,13 @@ def curves_of(table: pd.DataFrame, onsets: pd.DataFrame) -> list[pd.DataFrame]:
         for probe, name in pairs
         for labels, rows in _split(table, probe, name)
     }
-    return [
-        curves[row["probe"], row["quantity"], frozenset(labels_of(row).items())] for row in onsets.to_dict("records")
-    ]
+    chosen = []
+    for row in onsets.to_dict("records"):
+        labels = labels_of(row)
+        if (name := (row["probe"], row["quantity"], frozenset(labels.items()))) not in curves:
+            raise ValueError(f"the table has no curve of {row['probe']}.{row['quantity']} {labels}")
+        chosen.append(curves[name])
+    return chosen
 
 
 def labels_of(row: Mapping[Any, Any]) -> dict[str, Any]:

@@ -1,11 +1,9 @@
 """A second opinion on onsets: change points of straight lines, by another method and another library."""
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 
-from stagewise.detection.scores import Curve, followed, labels_of
+from stagewise.detection.scores import curves_of
 
 PARAMETERS = 3
 """Of each further segment: offset, slope, and where it begins."""
@@ -32,21 +30,13 @@ def second_opinion(table: pd.DataFrame, onsets: pd.DataFrame) -> pd.DataFrame:
     Source: Truong, Oudre, Vayatis (2020), Selective review of offline change point detection methods, Signal Processing
     167, and its library ruptures; Fryzlewicz (2014), arXiv:1411.0858, for binary segmentation.
     """
-    curves = {_identity(curve.probe, curve.quantity, curve.labels): curve for curve in followed(table)}
-    said = [_contested(curves, row) if row["onset"] else None for row in onsets.to_dict("records")]
-    return onsets.assign(contested=pd.array(said, dtype="boolean"))
-
-
-def _identity(probe: str, quantity: str, labels: dict[str, Any]) -> tuple[object, ...]:
-    return probe, quantity, tuple(sorted(labels.items()))
-
-
-def _contested(curves: dict[tuple[object, ...], Curve], row: dict[Any, Any]) -> bool:
-    labels = dict(labels_of(row))
-    if (identity := _identity(row["probe"], row["quantity"], labels)) not in curves:
-        raise ValueError(f"the table has no curve of {row['probe']}.{row['quantity']} {labels}")
-    steps, values = curves[identity].steps, curves[identity].rows["value"].to_numpy(float)
-    return not breaks(steps, values, row["noise"], row["t10"], row["t90"])
+    chosen = onsets[onsets["onset"]]
+    contested = pd.Series(pd.NA, onsets.index, dtype="boolean")
+    contested[onsets["onset"]] = [
+        not breaks(curve["step"].to_numpy(float), curve["value"].to_numpy(float), row["noise"], row["t10"], row["t90"])
+        for curve, row in zip(curves_of(table, chosen), chosen.to_dict("records"), strict=True)
+    ]
+    return onsets.assign(contested=contested)
 
 
 def breaks(steps: np.ndarray, values: np.ndarray, noise: float, t10: float, t90: float) -> bool:

@@ -215,7 +215,7 @@ def stages_of(
 def _shows_stages(table: pd.DataFrame, criteria: StageCriteria) -> bool:
     if len(nested_references(table)) > 1:
         table = select(table, "KLToReference", "kl")
-    elif not has_scores(table):
+    elif not has_scores(table, criteria):
         return False
     return bool(table["step"].nunique() >= criteria.checkpoints)
 

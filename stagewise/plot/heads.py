@@ -147,17 +147,18 @@ def value_alignment(
     return finish(ax)
 
 
-def head_curves(table: pd.DataFrame, batch: str) -> dict[str, Axes]:
+def head_curves(table: pd.DataFrame, batch: str, named: float = DEFAULT.named) -> dict[str, Axes]:
     """Draw every head's mass over training, a panel a kind; where no head comes near `named`, the best one is labelled.
 
     Args:
         table: with `AttentionTo` rows.
         batch: what they were measured on, for the titles.
+        named: the mass from which a head has a kind's name.
     """
     ylabel = quantity_of(table, "AttentionTo", "mass").axis
     panels = {}
     for kind, relation in KINDS.items():
-        ax = _curves_of_all_heads(select(table, "AttentionTo", "along", relation=relation), DEFAULT.named)
+        ax = _curves_of_all_heads(select(table, "AttentionTo", "along", relation=relation), named)
         ax.set(xlabel="optimiser step", ylabel=ylabel)
         ax.set_title(f"{kind}: {batch}", loc="left", fontsize=10)
         label_ends(ax)

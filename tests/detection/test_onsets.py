@@ -192,6 +192,12 @@ def test_the_onset_is_the_verdict_and_its_numbers_are_in_the_row() -> None:
     assert (rows["p_adjusted"] >= rows["p_value"]).all()
 
 
+def test_what_was_not_tested_has_no_p_value() -> None:
+    rows = find_onsets(scores(0.05 + 0.7 * sigmoid(200)[None]).groupby("head").head(5))
+    assert rows["verdict"].tolist() == [OnsetVerdict.FEW_CHECKPOINTS]
+    assert rows[["p_value", "p_adjusted"]].isna().all(axis=None)
+
+
 @pytest.mark.parametrize(
     ("stricter", "verdict"),
     [

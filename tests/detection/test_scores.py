@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from stagewise.detection.criteria import StageCriteria
 from stagewise.detection.onsets import find_onsets
 from stagewise.detection.scores import curves_of, followed, has_scores, labels_of, quantities_of
 from stagewise.probes import Accuracy
@@ -72,6 +73,19 @@ def test_a_quantity_is_left_out_where_the_one_that_stands_for_it_has_the_same_la
     assert sorted((curve.quantity, curve.labels["head"]) for curve in followed(table)) == [("along", 1), ("mass", 0)]
 
 
+@pytest.mark.parametrize(("named", "heads"), [(0.2, [0]), (0.3, [])])
+def test_a_head_at_an_offset_is_followed_from_the_attention_that_the_criteria_name(
+    step_up: Curves, named: float, heads: list[int]
+) -> None:
+    of = {"probe": "OffsetProfile", "layer": 0, "head": 0}
+    peak = step_up(100, by=0.2, quantity="peak", **of)
+    table = pd.concat([peak, peak.assign(quantity="peak_offset", value=3.0)], ignore_index=True)
+    criteria = StageCriteria(named=named)
+    assert [curve.labels["head"] for curve in followed(table, criteria)] == heads
+    assert find_onsets(table, criteria)["head"].tolist() == heads
+    assert has_scores(table, criteria) == bool(heads)
+
+
 def test_labels_that_no_curve_of_a_run_differs_in_are_no_axes(step_up: Curves) -> None:
     table = step_up(100, probe="Accuracy", quantity="accuracy", seed=3)
     (curve,) = followed(table.assign(tokens=512 * table["step"]))
@@ -93,16 +107,6 @@ def test_an_axis_that_is_called_like_a_column_of_the_onsets_is_refused(lens: pd.
     table = declaring(lens.rename(columns={"feature": "noise"}), rank=Quantity("rank", progress="up"))
     with pytest.raises(ValueError, match="LogitLens has an axis 'noise', which is a column of the onsets"):
         find_onsets(table)
-
-
-def test_upwards_turns_a_falling_curve_and_its_interval_over(step_up: Curves) -> None:
-    table = step_up(100, probe="Loss", quantity="cross_entropy")
-    (curve,) = followed(table.assign(lo=table["value"] - 1, hi=table["value"] + 2))
-    upwards = curve.upwards
-    assert curve.sign == -1
-    assert np.allclose(upwards["value"], -table["value"])
-    assert (upwards["lo"] < upwards["value"]).all()
-    assert np.allclose(upwards["hi"] - upwards["value"], 1)
 
 
 def test_several_values_at_a_step_are_refused_with_the_step(lens: pd.DataFrame) -> None:

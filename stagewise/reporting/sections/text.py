@@ -28,7 +28,7 @@ N_GRAM_CURVES = (
 HEADS = (
     "Attention of each head to the token before, and to what followed the same token earlier: on held-out text, and on "
     "random tokens that come twice, where no knowledge of the language helps. Look for heads that rise, and which rise "
-    f"first. Dotted: the mass from which a head gets the name, {DEFAULT.named}, a convention."
+    "first. Dotted: the mass from which a head gets the name, {:g}, a convention."
 )
 REPEATING = (
     "{:.0%} of the training windows repeat an excerpt, which makes copying heads form earlier; the held-out text is "
@@ -63,13 +63,18 @@ def _heads(measured: Measured) -> Blocks:
     }
     if not tables:
         return []
-    onsets = {name: head_onsets(table) for name, table in tables.items()}
+    criteria = DEFAULT if measured.stages is None else measured.stages.criteria
+    onsets = {name: head_onsets(table, criteria) for name, table in tables.items()}
     last = int(measured.table["step"].max())
-    panels = {label: ax for name, table in tables.items() for label, ax in plot.head_curves(table, name).items()}
+    panels = {
+        label: ax
+        for name, table in tables.items()
+        for label, ax in plot.head_curves(table, name, criteria.named).items()
+    }
     shown = pd.concat([select(table, "AttentionTo", "along").assign(batch=name) for name, table in tables.items()])
     return [
         *(_paragraph(f"On {name}: {head_words.heads(rows, last)}") for name, rows in onsets.items()),
-        Plot("text-heads", panels, shown, HEADS),
+        Plot("text-heads", panels, shown, HEADS.format(criteria.named)),
         html_table(COLUMNS, [row for name, rows in onsets.items() for row in head_words.head_rows(rows, name)]),
     ]
 
