@@ -2,8 +2,10 @@
 
 import dataclasses
 import functools
+import json
 from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,6 +16,9 @@ from stagewise.table import ARRAYS, KEYS, check_columns, conformed
 
 PLACE = ["group", "start", "stop"]
 """Where rows lie in a file: their row group, the first of them in it, and the first behind them."""
+
+PROVENANCE = b"stagewise.provenance"
+"""Key in the metadata of a file of what decided its measurement: see `measurement.provenance`."""
 
 SMALL = 50_000
 """Rows of a table that is read once: without its arrays it takes ten megabytes."""
@@ -37,6 +42,12 @@ class TableFile:
     def names(self) -> list[str]:
         """Its columns."""
         return list(self._schema.names)
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """What decided the measurement; empty of a table that was written by something else."""
+        known: dict[str, Any] = json.loads((self._schema.metadata or {}).get(PROVENANCE, b"{}"))
+        return known
 
     @functools.cached_property
     def outline(self) -> pd.DataFrame:

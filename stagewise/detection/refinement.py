@@ -113,11 +113,13 @@ def resampled(context: Context, refined: Refined, kind: int, resamples: np.ndarr
     fine, noise = context.basis.fine, KINDS[kind]
     total = scanned(context.curve[None], context.beside(fine, noise), refined.best.at(context.basis.u))[0, :, 0]
     columns = context.beside(fine[[int(total.argmin())]], noise)
-    values, freedom, times = refined.shapes.at(context.basis.u), _freedom(context), refined.shapes.times()
-    parts = []
-    for part in np.array_split(resamples, len(resamples) // RESAMPLES + 1):
-        squares = scanned(part, columns, values)[:, 0] + context.floor
-        parts.append(_normalised(-0.5 * TEMPER * freedom * np.log(squares) + refined.area) @ times)
+    squares = np.empty((len(resamples), refined.shapes.number))
+    for chosen in _parts(refined.shapes):
+        values = refined.shapes.take(chosen).at(context.basis.u)
+        squares[:, chosen] = scanned(resamples, columns, values)[:, 0] + context.floor
+    freedom, times, parts = _freedom(context), refined.shapes.times(), []
+    for part in np.array_split(squares, len(squares) // RESAMPLES + 1):
+        parts.append(_normalised(-0.5 * TEMPER * freedom * np.log(part) + refined.area) @ times)
     moved = np.concatenate(parts)
     return np.asarray(moved - moved.mean(0))
 
@@ -173,16 +175,20 @@ def _excess(context: Context, columns: np.ndarray, shape: Shapes, noise: Noise) 
 def _weights(
     context: Context, backgrounds: np.ndarray, grid: Points, noises: list[Noise], temper: float = TEMPER
 ) -> np.ndarray:
-    number, n, freedom = grid.shapes.number, len(context.basis.u), _freedom(context)
+    n, freedom = len(context.basis.u), _freedom(context)
     columns, parts = [context.beside(backgrounds, noise) for noise in noises], []
-    for chosen in np.array_split(np.arange(number), number // PART + 1):
+    for chosen in _parts(grid.shapes):
         values = grid.shapes.take(chosen).at(context.basis.u)
         squares = [scanned(context.curve[None], beside, values)[0] + context.floor for beside in columns]
         parts.append(
             [log_likelihood(part, n, noise.correlation, freedom) for part, noise in zip(squares, noises, strict=True)]
         )
-    logs = np.concatenate(parts, axis=-1).reshape(-1, number)
+    logs = np.concatenate(parts, axis=-1).reshape(-1, grid.shapes.number)
     return np.asarray(_normalised((temper * logs + grid.area)[None])[0].sum(0))
+
+
+def _parts(shapes: Shapes) -> list[np.ndarray]:
+    return np.array_split(np.arange(shapes.number), shapes.number // PART + 1)
 
 
 def _normalised(logs: np.ndarray) -> np.ndarray:

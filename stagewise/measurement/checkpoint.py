@@ -25,6 +25,10 @@ from stagewise.models.lean_weights import LeanWeights
 from stagewise.probe import AbstractCircuitProbe, AbstractProbe, Reading, View
 from stagewise.task import Batch
 
+LEAN, HOOKS = "lean", "with hooks"
+"""Ways of edited passes: what an edit changes alone, where that is checked to give the model's numbers, or the model
+with TransformerLens's hooks."""
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Plan:
@@ -67,10 +71,12 @@ class Readings(NamedTuple):
     Args:
         of: what each probe read, by the name of its kind.
         seconds: how long each probe took, by the same names, the passes that it was the first to ask for included.
+        passes: the way of its edited passes, LEAN or HOOKS; empty where no probe asks for any.
     """
 
     of: dict[str, list[Reading]]
     seconds: defaultdict[str, float]
+    passes: str
 
 
 def readings(plan: Plan, checkpoint: Checkpoint) -> Readings:
@@ -80,17 +86,20 @@ def readings(plan: Plan, checkpoint: Checkpoint) -> Readings:
     sliced = [probe for probe in plan.probes if type(probe).__name__ not in plan.whole]
     seconds = defaultdict[str, float](float)
     slices = Slices(plan, sliced, plan.parts, checkpoint)
-    by_kind = _of_slices(slices, seconds)
+    by_kind, way = _of_slices(slices, seconds), slices.way
     if missing := [probe for probe in plan.probes if type(probe).__name__ not in by_kind]:
         plan.whole.update(type(probe).__name__ for probe in missing)
-        by_kind |= _of_slices(Slices(plan, missing, [plan.batch], checkpoint), seconds)
+        whole = Slices(plan, missing, [plan.batch], checkpoint)
+        by_kind |= _of_slices(whole, seconds)
+        way = way or whole.way
     for probe in plan.probes:
         name, start = type(probe).__name__, time.perf_counter()
         if edits := tuple(dict.fromkeys(probe.further_edits(by_kind[name]))):
             further = probe.further_readings(by_kind[name], _effects(edits, slices))
             by_kind[name] = [*by_kind[name], *further]
             seconds[name] += time.perf_counter() - start
-    return Readings({type(probe).__name__: by_kind[type(probe).__name__] for probe in plan.probes}, seconds)
+    of = {type(probe).__name__: by_kind[type(probe).__name__] for probe in plan.probes}
+    return Readings(of, seconds, way)
 
 
 def _effects(edits: tuple[Edit, ...], slices: "Slices") -> dict[Edit, Effect]:
@@ -178,6 +187,7 @@ class Slices:
             replaced |= {gradients.INPUT, *map(z_hook, range(architecture.n_layers))}
         self.mean, self.last = self._of_all(replaced) if len(parts) > 1 else ({}, [])
         self.lean: LeanWeights | None = None
+        self.way = ""
         self.passes_of_all: tuple[SlicePasses, View] | None = None
 
     def read(self, number: int, seconds: defaultdict[str, float]) -> dict[str, list[Reading]]:
@@ -187,6 +197,7 @@ class Slices:
         if number == 0 and (self.edits or self.attributions):
             if not self.plan.by_hooks:
                 self.lean = lean.agreeing_weights(self.model, activations, log_probs, regression=batch.is_regression)
+            self.way = HOOKS if self.lean is None else LEAN
             if self.lean is None:
                 kinds = {type(part) for edit in self.edits for part in edit if not isinstance(part, PatchEdge)}
                 models.check_edits(self.model, kinds | ({AblateHead} if self.attributions else set()), batch.tokens)

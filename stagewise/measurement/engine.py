@@ -17,7 +17,7 @@ from stagewise.intervention import AttributeEdges, PatchEdge
 from stagewise.measurement.checkpoint import Plan
 from stagewise.measurement.inputs import check_batch
 from stagewise.measurement.measuring import Measurement, measure_steps, write_part
-from stagewise.measurement.parts import join, join_into, rows_of
+from stagewise.measurement.parts import PASSES, join, join_into, passes_of, rows_of
 from stagewise.measurement.passes import default_memory, slices_needed
 from stagewise.measurement.printed_table import Table
 from stagewise.measurement.provenance import provenance
@@ -94,7 +94,8 @@ def measure(
             written += [*parts, *_across(one, parts, probes, temporary)]
         quantities = {type(probe).__name__: dict(probe.quantities) for probe in probes}
         if save is not None:
-            origin = provenance(batch, device)
+            passes = passes_of(written)
+            origin = {**provenance(batch, device), **({PASSES: passes} if passes else {})}
             write(Path(save), lambda partial: join_into(written, partial, quantities, origin))
         table = Table(join(written))
         declare(table, quantities)

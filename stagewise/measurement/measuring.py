@@ -3,6 +3,7 @@
 import concurrent.futures
 import contextlib
 import dataclasses
+import json
 import pickle
 import sys
 import threading
@@ -10,21 +11,26 @@ import time
 from collections.abc import Generator, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import cloudpickle
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 from tqdm.auto import tqdm
 
 from stagewise import models
 from stagewise.checkpoints.digest import short_digest
 from stagewise.checkpoints.run_folder import write
 from stagewise.checkpoints.series import CheckpointSeries, State
+from stagewise.checkpoints.table_file import PROVENANCE
 from stagewise.checkpoints.writing import scratch
-from stagewise.measurement.checkpoint import Checkpoint, Plan, readings
+from stagewise.measurement.checkpoint import HOOKS, Checkpoint, Plan, readings
 from stagewise.measurement.forecast import Cost, forecast
 from stagewise.measurement.inputs import unmeasured
+from stagewise.measurement.parts import PASSES
 from stagewise.measurement.rows import bootstrap_weights, checkpoint_labels, columns, tidy_columns
 from stagewise.models import Model
 from stagewise.probe import AbstractProbe, Reading
@@ -32,15 +38,24 @@ from stagewise.processes import worker_pool
 from stagewise.table import Columns, tidy
 from stagewise.task import Batch
 
+SLOWER = (
+    "edited passes run with TransformerLens's hooks, which takes several times as long: those of the library's own do "
+    "not give this model's numbers"
+)
+
 MEASUREMENT = "measurement.pickle"
 """What several processes measure, while they do."""
 
 
 class Part(NamedTuple):
-    """The file of a checkpoint's rows, and what they took; None where they were there already."""
+    """The file of a checkpoint's rows, what they took, and the way of its edited passes, as in `checkpoint.Readings`.
+
+    The cost is None, and the way empty, where the rows were there already.
+    """
 
     path: Path
     cost: Cost | None
+    passes: str = ""
 
 
 class Weights(NamedTuple):
@@ -91,12 +106,15 @@ class Measurement:
             return Part(weights.part, None)
         self._model  # noqa: B018 - built once, which is no checkpoint's cost
         start = time.perf_counter()
-        rows, of_probes = self._rows(weights.step, weights.state)
-        write_part(weights.part, rows)
-        return Part(weights.part, Cost(weights.seconds + time.perf_counter() - start, of_probes))
+        rows, of_probes, passes = self._rows(weights.step, weights.state)
+        write_part(weights.part, rows, {PASSES: passes} if passes else {})
+        return Part(weights.part, Cost(weights.seconds + time.perf_counter() - start, of_probes), passes)
 
-    def _rows(self, step: int, state: State) -> tuple[pd.DataFrame, Mapping[str, float]]:
-        """Return a checkpoint's rows, and each probe's seconds; of weights that are not finite the row that says so."""
+    def _rows(self, step: int, state: State) -> tuple[pd.DataFrame, Mapping[str, float], str]:
+        """Return a checkpoint's rows, each probe's seconds, and the way of its edited passes.
+
+        Of weights that are not finite the one row that marks them.
+        """
         where, labels = f"step {step} of {self.series.name!r}", checkpoint_labels(self.series, step)
         try:
             models.load(self._model, state)
@@ -105,14 +123,14 @@ class Measurement:
             raise ValueError(f"{where}: {reason}. {fix}") from reason
         marker = unmeasured(state, where)
         if marker is not None:
-            return tidy([marker.assign(**labels)]), {}
+            return tidy([marker.assign(**labels)]), {}, ""
         read = readings(self.plan, Checkpoint(self._model, step, state))
         blocks = [
             {**self._block(probe, reading), **labels}
             for probe in self.plan.probes
             for reading in read.of[type(probe).__name__]
         ]
-        return tidy_columns(blocks), dict(read.seconds)
+        return tidy_columns(blocks), dict(read.seconds), read.passes
 
     def _block(self, probe: AbstractProbe, reading: Reading) -> Columns:
         """Return the rows of a reading, of references with their rank and their context."""
@@ -124,9 +142,11 @@ class Measurement:
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
 
-def write_part(path: Path, frame: pd.DataFrame) -> Path:
-    """Write rows as Parquet."""
-    return write(path, lambda partial: frame.to_parquet(partial, index=False))
+def write_part(path: Path, frame: pd.DataFrame, origin: Mapping[str, str] = MappingProxyType({})) -> Path:
+    """Write rows as Parquet, with where they come from in the file's metadata."""
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    table = table.replace_schema_metadata({**table.schema.metadata, PROVENANCE: json.dumps(dict(origin))})
+    return write(path, lambda partial: pq.write_table(table, partial))
 
 
 def _of_references(block: Columns, batch: Batch) -> Columns:
@@ -144,7 +164,8 @@ def measure_steps(
 ) -> list[Path]:
     """Measure the checkpoints without rows so far; return the files of all rows, in the order of the steps.
 
-    After the first of them a line on standard error says what the others take, if that is more than a minute.
+    After the first of them a line on standard error says what the others take, if that is more than a minute, and
+    another one that its edited passes ran with hooks, if they did though nobody asked for that.
 
     Raises:
         ValueError: a series that other processes cannot open, since reading it needs what only this process has.
@@ -159,6 +180,8 @@ def measure_steps(
             if part.cost is None or said:
                 continue
             said, left = True, len(steps) - len(paths)
+            if part.passes == HOOKS and not plan.by_hooks:
+                bar.write(f"{series.name}: {SLOWER}", file=sys.stderr)
             if line := forecast(part.cost, left, workers, plan.probes, plan.architecture):
                 bar.write(f"{series.name}: {line}", file=sys.stderr)
     return paths

@@ -7,6 +7,7 @@ import mmap
 import os
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -18,13 +19,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from stagewise.checkpoints.parquet_files import parquet_faults
+from stagewise.checkpoints.table_file import PROVENANCE, TableFile
 from stagewise.table import ARRAYS, Quantities, conformed, declare, in_order, type_of
 
 MAPPED_ROWS = 20_000
 """A table of more rows is mapped from a file; a smaller one fits into a few megabytes."""
 
-PROVENANCE = b"stagewise.provenance"
-"""Key in a Parquet file's metadata of what decided a measurement: see `provenance.provenance`."""
+PASSES = "edited passes"
+"""Key in that of a checkpoint's rows: the way of its edited passes, as in `checkpoint.Readings`."""
 
 AT_ONCE = 2**20
 """Bytes that are read together: a frame costs milliseconds however few its rows are."""
@@ -74,6 +76,14 @@ def join_into(
 def rows_of(parts: Sequence[Path], probe: str) -> pd.DataFrame:
     """Return the rows of one probe from all parts."""
     return _together(parts, _columns(parts), probe)
+
+
+def passes_of(parts: Sequence[Path]) -> str:
+    """Say by which way the edited passes of all parts ran, by how many each where they differ; empty without any."""
+    ways = Counter(way for part in parts if (way := TableFile(part).provenance.get(PASSES)))
+    if len(ways) < 2:
+        return "".join(ways)
+    return ", ".join(f"{way} at {number} of {len(parts)} checkpoints" for way, number in ways.items())
 
 
 def _together(parts: Sequence[Path], columns: Sequence[str], probe: str | None = None) -> pd.DataFrame:

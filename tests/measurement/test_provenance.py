@@ -3,16 +3,21 @@
 import dataclasses
 import json
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
+import pytest
 import torch
 
 from stagewise.checkpoints.series import CheckpointSeries
+from stagewise.checkpoints.table_file import PROVENANCE, TableFile
 from stagewise.measurement.engine import measure
-from stagewise.measurement.parts import PROVENANCE
+from stagewise.measurement.measuring import SLOWER
+from stagewise.measurement.parts import PASSES
 from stagewise.measurement.provenance import git_revision, provenance
-from stagewise.probes import Loss
+from stagewise.models import has_hooked_transformer
+from stagewise.probes import HeadAblation, Loss
 from stagewise.task import Batch
 
 
@@ -45,3 +50,19 @@ def test_a_table_on_disk_says_where_it_comes_from(small_run: CheckpointSeries, t
     measure(small_run, [Loss()], batch, save=tmp_path / "table.parquet", progress=False)
     metadata = pq.read_schema(tmp_path / "table.parquet").metadata
     assert json.loads(metadata[PROVENANCE]) == provenance(batch)
+
+
+@pytest.mark.skipif(not has_hooked_transformer(), reason="native bridges refuse the slopes of ALiBi")
+def test_what_is_measured_with_hooks_says_so(
+    series_of: Callable[..., CheckpointSeries], batch: Batch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, slopes = tmp_path / "table.parquet", {"positional_embedding_type": "alibi"}
+    probes = [HeadAblation(kinds=("mean",))]
+    for ways, series in (("lean", [series_of()]), ("with hooks", [series_of(**slopes)])):
+        measure(series, probes, batch, save=path)
+        assert TableFile(path).provenance[PASSES] == ways
+        assert (SLOWER in capsys.readouterr().err) == (ways == "with hooks")
+    both = [series_of(), series_of((0,), "other", **slopes)]
+    measure(both, probes, batch, save=path, folder=tmp_path, progress=False)
+    measure(both, probes, batch, save=path, folder=tmp_path, progress=False)
+    assert TableFile(path).provenance[PASSES] == "lean at 3 of 4 checkpoints, with hooks at 1 of 4 checkpoints"

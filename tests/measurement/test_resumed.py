@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 
@@ -149,12 +151,12 @@ def test_a_longer_series_measures_its_new_steps_alone(
 def test_a_broken_write_leaves_no_part_behind(
     series_of: Make, batch: Batch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def to_parquet(self: pd.DataFrame, path: Path, **options: object) -> None:
+    def write_table(table: pa.Table, path: Path) -> None:
         path.write_bytes(b"half")
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(pd.DataFrame, "to_parquet", to_parquet)
+        patch.setattr(pq, "write_table", write_table)
         with pytest.raises(OSError, match="the disk is full"):
             measure(series_of(), [Loss()], batch, folder=tmp_path, progress=False)
     assert not [path for path in tmp_path.rglob("*") if "parquet" in path.name]
