@@ -1,8 +1,11 @@
-"""Figures of a measured table: table in, matplotlib axes out.
+"""Figures of a measured table: table in, matplotlib figure out.
 
-Every function takes the tidy table of one run, optionally its `stages` to shade and the `ax` to draw on, and
-returns the axes; without `ax` it makes a figure that no global state knows of (`ax.figure.savefig(...)`).
-`quantity` draws any quantity of any probe, one's own too.
+Most functions take the tidy table of one run; `over_seeds` and `compared` take that of several, and some the result
+that they draw, such as a `Lineage` or a `Forecast`. A function with an argument `ax` draws on these axes, or on new
+ones without it, and returns them. The others return the figure that they make, except `head_curves` (a dictionary
+of axes) and `attention_film` (the path of its file). Those with an argument `stages` shade them. pyplot knows none
+of the new figures: `ax.figure.savefig(...)` saves one. `quantity` draws any quantity of any probe, including one's
+own.
 """
 
 from stagewise.plot.compared import compared as compared
