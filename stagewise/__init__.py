@@ -82,6 +82,7 @@ if TYPE_CHECKING:
     from stagewise.detection.power_law import fit_log_linear as fit_log_linear
     from stagewise.detection.replicates import Replicates as Replicates
     from stagewise.detection.replicates import find_replicates as find_replicates
+    from stagewise.detection.replicates import load_replicates as load_replicates
     from stagewise.detection.second_opinion import second_opinion as second_opinion
     from stagewise.detection.stages import Stages as Stages
     from stagewise.detection.stages import find_stages as find_stages

@@ -3,6 +3,7 @@
 import ast
 import contextlib
 import inspect
+import pkgutil
 import re
 import shlex
 import typing
@@ -122,6 +123,25 @@ def test_every_page_is_in_the_menu() -> None:
     beside = {"index.md", "papers.md", "contributing.md", "changelog.md"}
     notebooks = {f"notebooks/{path.stem}.md" for path in (ROOT / "docs" / "notebooks").glob("*.ipynb")}
     assert menu == {page.name for page in (ROOT / "docs").glob("*.md")} | beside | notebooks
+
+
+def entries(title: str) -> list[str]:
+    """The entries below a title of docs/api.md, without that of a module."""
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf8")
+    section = page[page.index(f"## {title}") :]
+    return re.findall(r"^::: (\S+)$(?!\n +options)", section.partition("\n\n## ")[0], re.MULTILINE)
+
+
+def test_the_page_of_python_lists_what_the_package_and_its_figures_offer() -> None:
+    figures = [name for name, value in vars(plot).items() if inspect.isfunction(value)]
+    offered = {"What `import stagewise` offers": stagewise.__all__, "Figures: `stagewise.plot`": figures}
+    for title, names in offered.items():
+        assert sorted(entry.rpartition(".")[2] for entry in entries(title)) == sorted({*names} - {"plot"})
+
+
+def test_every_entry_of_the_page_of_python_is_there() -> None:
+    for entry in re.findall(r"^::: (\S+)$", (ROOT / "docs" / "api.md").read_text(encoding="utf8"), re.MULTILINE):
+        assert pkgutil.resolve_name(entry).__doc__
 
 
 def test_the_gallery_has_every_figure_that_a_command_makes() -> None:
