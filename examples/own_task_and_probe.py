@@ -1,6 +1,6 @@
 """A task and a probe of one's own; in the folder of a copy called mine.py, the command line does the rest:
 
-stagewise run mine:ModularAddition --probe mine:LogitLens
+stagewise run mine:ModularAddition --probe mine:AnswerMargin
 """
 
 import dataclasses
@@ -9,9 +9,8 @@ from typing import ClassVar
 
 import torch
 
-from stagewise import AbstractProbe, AbstractTask, Architecture, Batch, Reading, View
-from stagewise.loss import cross_entropy, mean_scored
-from stagewise.table import Quantity
+from stagewise import AbstractProbe, AbstractTask, Batch, Quantity, Reading, View
+from stagewise.loss import mean_scored
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,26 +60,14 @@ class ModularAddition(AbstractTask):
 
 
 @dataclasses.dataclass(frozen=True)
-class LogitLens(AbstractProbe):
-    """Loss (nats) of the residual stream after each layer, read by the final norm and the unembedding."""
+class AnswerMargin(AbstractProbe):
+    """Log-probability of the target less that of the best other token, in nats: positive where the answer leads."""
 
-    quantities: ClassVar = {"loss": Quantity("loss read after the layer", "nats", (0, None), progress="down")}
-
-    def hooks(self, architecture: Architecture) -> list[str]:
-        """Name the residual stream after every layer."""
-        return [f"blocks.{layer}.hook_resid_post" for layer in range(architecture.n_layers)]
+    quantities: ClassVar = {"margin": Quantity("margin of the answer", "nats", progress="up")}
 
     def read(self, view: View) -> list[Reading]:
-        """Return `loss` by layer."""
-        batch, losses = view.batch, []
-        for name in self.hooks(view.architecture):
-            logits = normed(view, view.activations[name]) @ view.weights["unembed.W_U"]
-            log_probs = (logits + view.weights.get("unembed.b_U", 0.0)).log_softmax(-1)
-            losses.append(mean_scored(cross_entropy(log_probs, batch.targets), batch.scored))
-        return [Reading("batch layer", torch.stack(losses, dim=1), "loss")]
-
-
-def normed(view: View, residual: torch.Tensor) -> torch.Tensor:
-    """Return the residual stream after the model's final LayerNorm."""
-    gain, bias = view.weights["ln_final.w"], view.weights["ln_final.b"]
-    return torch.nn.functional.layer_norm(residual, gain.shape, gain, bias)
+        """Return `margin`, averaged over the scored positions of each sequence."""
+        target = view.batch.targets[..., None]
+        others = view.log_probs.scatter(-1, target, -torch.inf).amax(-1)
+        margins = view.log_probs.gather(-1, target)[..., 0] - others
+        return [Reading("batch", mean_scored(margins, view.batch.scored), "margin")]

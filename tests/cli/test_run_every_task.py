@@ -1,6 +1,8 @@
 """`stagewise run TASK` ends in a report with every kind of finding, for each task and for one's own."""
 
 import json
+import math
+import runpy
 import shutil
 import sys
 from pathlib import Path
@@ -12,6 +14,7 @@ from stagewise.checkpoints.run_folder import read_run, read_table
 from stagewise.cli.app import app
 from stagewise.cli.names import TASKS
 from stagewise.cli.recipes import recipe_in
+from stagewise.probe import example_view
 
 pytestmark = pytest.mark.usefixtures("few_sequences", "unchecked")
 
@@ -128,7 +131,7 @@ def own(few_sequences: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[
     place = tmp_path_factory.mktemp("own")
     shutil.copy(OWN, place / "mine.py")
     sizes = ["--steps", "40", "--heads", "2", "--set", "plan.batch_size=16", "--set", "plan.save=[5,10,20,30]"]
-    printed = call_in(place, "run", "mine:ModularAddition", "--probe", "mine:LogitLens", *sizes, "--quiet")
+    printed = call_in(place, "run", "mine:ModularAddition", "--probe", "mine:AnswerMargin", *sizes, "--quiet")
     return place, printed
 
 
@@ -149,15 +152,21 @@ def test_a_task_and_a_probe_of_ones_own_get_everything(own: tuple[Path, str]) ->
     assert printed.startswith("stage 1, steps 0 to ")
     assert printed.splitlines()[-1] == "report: runs/mine-ModularAddition/report.html"
     table = read_table(folder)
-    assert set(table["probe"]) >= {*KINDS, "LogitLens", "HeadSpecialisation", "KLToReference"}
-    lens = table[table["probe"] == "LogitLens"].set_index(["step", "layer"])["value"]
+    assert set(table["probe"]) >= {*KINDS, "AnswerMargin", "HeadSpecialisation", "KLToReference"}
+    margin = table[table["probe"] == "AnswerMargin"].set_index("step")["value"]
     loss = table[table["probe"] == "Loss"].query("quantity == 'cross_entropy'").set_index("step")["value"]
-    assert lens.loc[40, 1] == pytest.approx(loss.loc[40], abs=1e-4)
+    assert (margin >= -loss).all()  # the best other token has a probability of 1 at most
     page = (folder / "report.html").read_text(encoding="utf8")
-    assert all(f">{title}</h2>" in page for title in [*KINDS.values(), "Logit lens", "What began when"])
-    drawn = (folder / "figures" / "logit-lens-1-loss.svg").read_text(encoding="utf8")
-    assert "loss read after the layer," in drawn
-    assert ">nats<" in drawn
+    assert all(f">{title}</h2>" in page for title in [*KINDS.values(), "Answer margin", "What began when"])
+    drawn = (folder / "figures" / "answer-margin-1-margin.svg").read_text(encoding="utf8")
+    assert "margin of the answer, nats" in drawn
+
+
+def test_the_margin_of_an_answer_is_its_lead_over_the_best_other_token() -> None:
+    probe = runpy.run_path(str(OWN))["AnswerMargin"]()
+    view = example_view(probs=[[0.2, 0.7, 0.1], [0.25, 0.25, 0.5]], targets=[0, 2])
+    (reading,) = probe.read(view)
+    assert reading.values.tolist() == pytest.approx([(math.log(0.2 / 0.7) + math.log(0.5 / 0.25)) / 2])
 
 
 def test_its_run_is_measured_anew_without_saying_where_it_comes_from(own: tuple[Path, str]) -> None:
