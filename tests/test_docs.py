@@ -21,6 +21,7 @@ from stagewise.experiments.emergence import figures as emergence
 from stagewise.experiments.incremental import recipes
 from stagewise.experiments.incremental.command import FLOWS
 from stagewise.experiments.scan_and_snap import figures as snap
+from stagewise.probes import default_probes
 
 ROOT = Path(__file__).parents[1]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
@@ -142,6 +143,14 @@ def test_the_page_of_python_lists_what_the_package_and_its_figures_offer() -> No
 def test_every_entry_of_the_page_of_python_is_there() -> None:
     for entry in re.findall(r"^::: (\S+)$", (ROOT / "docs" / "api.md").read_text(encoding="utf8"), re.MULTILINE):
         assert pkgutil.resolve_name(entry).__doc__
+
+
+def test_the_page_of_probes_names_the_default_ones() -> None:
+    page = (ROOT / "docs" / "probes.md").read_text(encoding="utf8")
+    rows = re.findall(r"^\| .*", page[page.index("## Default probes") :].partition("\n\n## ")[0], re.MULTILINE)
+    named = set(re.findall(r"`(\w+)`", "\n".join(rows)))
+    catalogue = {name for name, value in vars(probes).items() if isinstance(value, type)}
+    assert named == catalogue & vars(default_probes).keys()
 
 
 def test_the_gallery_has_every_figure_that_a_command_makes() -> None:
