@@ -135,7 +135,7 @@ def _counted(forecasts: list[tuple[Forecast, float]]) -> str:
 def main(words: list[str]) -> None:
     """Run the cases and print the table."""
     one_thread()
-    print("| forecast from | of the plateau seen | forecast over what came | width of the interval | covers |")
+    print("| forecast from | share of the plateau seen | forecast over true step | width of the interval | covers |")
     print("| --- | --- | --- | --- | --- |")
     for name, case in cases().items():
         if all(word in name for word in words):

@@ -127,7 +127,8 @@ def main(names: list[str]) -> None:
             worst = max([worst, *(one.difference or 0.0 for one in outcomes.values())])
             counts = [count + one.agrees for count, one in zip(counts, outcomes.values(), strict=True)]
             print(f"| {name} | {' | '.join(short(outcome) for outcome in outcomes.values())} |", flush=True)
-    print(f"\nAgree: {counts[0]} under ablation, {counts[1]} under a restricted context, to {worst:.0e} of the spread.")
+    agree = f"{counts[0]} families and variants agree under ablation, {counts[1]} under a restricted context"
+    print(f"\n{agree}, to {worst:.0e} of the spread.")
 
 
 if __name__ == "__main__":
