@@ -72,7 +72,7 @@ NULLS: dict[str, Maker] = {
     "parabola over the run": lambda g, t: 0.5 + (part(t) - g.uniform(0.3, 0.7)) ** 2 + _white(g, t),
     "drift with noise of t2": lambda g, t: 0.3 + 0.2 * part(t) + 0.02 * g.standard_t(2, len(t)),
     "accuracy of 64 answers, saturated": lambda g, t: g.binomial(64, 0.999, len(t)) / 64,
-    "50 fixed questions, learnt one by one": _one_by_one,
+    "50 fixed questions, learned one by one": _one_by_one,
 }
 
 
