@@ -1,8 +1,8 @@
 """Which head does a stage need, and what if a head is given its target? Heads held from a plateau on, over seeds.
 
-    python examples/needed_heads.py markov [FOLDER]   (a run a seed, and six that go on from it; two minutes a seed)
-    python examples/needed_heads.py recall [FOLDER]   (a run a seed, and eight that go on from it; four minutes a seed)
-    python examples/needed_heads.py given [FOLDER]    (a run a seed, and four that go on from it; three minutes a seed)
+    python examples/needed_heads.py markov [FOLDER]   (a run a seed, six that continue it; two minutes a seed)
+    python examples/needed_heads.py recall [FOLDER]   (a run a seed, eight that continue it; four minutes a seed)
+    python examples/needed_heads.py given [FOLDER]    (a run a seed, four that continue it; three minutes a seed)
 
 Of the first two each head is held out in turn; in the third, on the Markov chain, held at the relation that it attends
 to at the end of the undisturbed run.

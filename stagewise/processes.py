@@ -16,7 +16,7 @@ ROWS = 100_000
 def worker_pool(workers: int, *, models: bool = True) -> Iterator[concurrent.futures.Executor]:
     """Yield so many processes; they end when this one is killed, and no error waits for them.
 
-    In a process that is a worker itself it waits for what runs: its end would come before they are told theirs, and
+    In a process that is a worker itself it waits for what runs: its end would come before they learn theirs, and
     both would wait for ever.
 
     It is an executor like any other: pass it to several sweeps, and the processes start once.

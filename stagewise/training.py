@@ -55,7 +55,7 @@ def train(
         dtype: of matrix products. Weights, their updates and reductions are in float32 either way; under "bfloat16"
             torch's autocast chooses what is taken in which.
         log: called with the step, the loss and the gradient norm of every update, as `wandb.log` can be.
-        until: the step to end at for now, one that is saved; the same call without it goes on.
+        until: the step to end at for now, one that is saved; the same call without it resumes.
 
     Raises:
         ValueError: there is no such device or dtype here; another command trains such a model; the folder holds a run

@@ -49,7 +49,7 @@ class Kind(enum.StrEnum):
     OUTLYING_FUNCTION = "outlying function"
     """What the model computes lies far from the others' at this checkpoint alone, whatever its weights look like."""
     OTHER_RUN = "other run"
-    """From this checkpoint on the series goes on from unrelated weights."""
+    """From this checkpoint on the series continues from unrelated weights."""
     RATE_JUMP = "change of rate"
     """From here on weights move faster or slower, as where the learning rate jumps. No fault."""
     UNFINISHED = "unfinished"

@@ -1,4 +1,4 @@
-"""Where a series goes on from other weights, and where it starts to move faster or slower."""
+"""Where a series continues from other weights, and where it starts to move faster or slower."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -36,7 +36,7 @@ class Jump(NamedTuple):
 
 
 def breaks(common: WeightPath, paths: Sequence[WeightPath], steps: Sequence[int]) -> Iterator[Jump]:
-    """Yield the strides to unrelated weights, as of another run, after which the series goes on as before."""
+    """Yield the strides to unrelated weights, as of another run, after which the series continues as before."""
     rates, likeness = _rates(common, steps), cosines(paths, common)
     for i in range(1, len(rates) - 1):
         about = np.delete(rates[max(0, i - ABOUT) : i + ABOUT + 1], min(i, ABOUT))

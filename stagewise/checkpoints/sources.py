@@ -65,7 +65,7 @@ class Source:
         ordered: whether the entries were given in an order, as in a list.
         remote: whether reading weights downloads them.
         beside: finds a file that belongs to all checkpoints, as their tokenizer; None where there is none.
-        identity: by which two sources of one name are told apart: a folder's path, a repository; "" if it has none.
+        identity: by which two sources of one name are distinguished: a folder's path, a repository; "" if it has none.
         planned: the last step that a run is to come to, where its plan says so.
     """
 

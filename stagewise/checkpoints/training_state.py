@@ -207,7 +207,7 @@ _OTHER_WAYS = {
     "draws": "on a version of this library whose task drew other sequences from the same seed",
     "pass": "on a version of this library, or with a dtype, that takes sums in another order",
 }
-"""What makes an unfinished run go on with other bits, by the entry of its state that says so."""
+"""What makes an unfinished run resume with other bits, by the entry of its state that says so."""
 
 
 def _check_way(folder: Path, state: Mapping[str, object], way: Mapping[str, object], fix: str) -> None:

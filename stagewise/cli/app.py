@@ -69,7 +69,7 @@ def train(
     ] = None,
     folder: RunFolder = None,
     record: Annotated[
-        Path | None, typer.Option("--from", help="a run.json: make its run again in --folder, from this record alone")
+        Path | None, typer.Option("--from", help="a run.json: repeat its run in --folder, from this record alone")
     ] = None,
     preset: Preset = None,
     seed: Seed = None,
@@ -83,7 +83,7 @@ def train(
     dtype: DtypeName = "float32",
     quiet: Quiet = False,
 ) -> None:
-    """Train a preset of a task into a run folder, resume the run in a folder, or make a run again from its record."""
+    """Train a preset of a task into a run folder, resume the run in a folder, or repeat a run from its record."""
     with reported_errors():
         one_thread()
         from stagewise.training import train as train_recipe
@@ -118,7 +118,7 @@ def measure(
     memory: Memory = None,
     quiet: Quiet = False,
 ) -> None:
-    """Run the default probes, and further ones, on every checkpoint of a run folder or any source; write the table."""
+    """Run the default probes, and others, on every checkpoint of a run folder or any source; write the table."""
     with reported_errors():
         one_thread()
         from stagewise.checkpoints.run_folder import RUN, TABLE, table_file
@@ -155,7 +155,7 @@ def report(
     memory: Memory = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write report.html and its figures anew; measure first where a source was not measured. Of several, one report."""
+    """Write report.html and its figures; first measure a source that was not measured. Several give one report."""
     with reported_errors():
         runs = each_run(sources, out)
         if len(runs) > len(sources) == 1:

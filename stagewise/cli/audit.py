@@ -24,7 +24,7 @@ def audit(
     own_task: OwnTask = None,
     as_json: AsJson = False,
 ) -> None:
-    """Look for missing, repeated, damaged and outlying checkpoints; exit status 1 where something is wrong."""
+    """Look for missing, repeated, damaged and outlying checkpoints; exit status 1 if something is wrong."""
     with reported_errors():
         from stagewise.checkpoints.audit import audit as audit_source
         from stagewise.checkpoints.series import find

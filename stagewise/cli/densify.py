@@ -31,18 +31,18 @@ def densify(
     every: Annotated[
         int | None, typer.Option(help="steps from one checkpoint to the next; as the budget allows if not given")
     ] = None,
-    budget: Annotated[int, typer.Option(help="new checkpoints, about")] = 60,
+    budget: Annotated[int, typer.Option(help="number of new checkpoints, approximately")] = 60,
     own_task: OwnTask = None,
     device: Device = "cpu",
     dtype: DtypeName = "float32",
-    dry: Annotated[bool, typer.Option("--dry-run", help="say what it would cost, and do nothing")] = False,
+    dry: Annotated[bool, typer.Option("--dry-run", help="print what it would cost, and do nothing")] = False,
     only: Only = None,
     without: Without = None,
     workers: Workers = 1,
     memory: Memory = None,
     quiet: Quiet = False,
 ) -> None:
-    """Save more checkpoints of a run where its stages begin, the same bit by bit, measure them and report anew."""
+    """Save more checkpoints of a run where its stages begin, bit-identical, measure them and write the report again."""
     with reported_errors():
         one_thread()
         from stagewise.analysis import measure_run

@@ -8,7 +8,7 @@ from stagewise.cli.places import each_run, measured_folder
 
 
 def stages(sources: Seeds, as_json: AsJson = False) -> None:
-    """Find the stages in the table of a measured run or source and print them; of several seeds, what recurs too."""
+    """Find the stages in the table of a measured run or source and print them; of several seeds, also what recurs."""
     with reported_errors():
         sources = each_run(sources)
         if len(sources) > 1:
@@ -43,7 +43,7 @@ def _stages_of_seeds(sources: Sequence[str], as_json: bool) -> None:
 
 
 def lineage(source: Origin, as_json: AsJson = False) -> None:
-    """Follow the kinds of attention in the table of a measured run or source, and print how they come and go."""
+    """Follow the kinds of attention in the table of a measured run or source, and print how they change."""
     with reported_errors():
         from stagewise.detection.home import home_in, warned
         from stagewise.detection.lineage import lineage_of
@@ -59,7 +59,7 @@ def lineage(source: Origin, as_json: AsJson = False) -> None:
 
 
 def compare(first: Origin, second: Origin, out: Out = None) -> None:
-    """Write one page on two measured runs: what differs between their recipes, what came when, heads by their roles."""
+    """Write one page on two measured runs: what differs between their recipes, what happened when, heads by role."""
     with reported_errors():
         from stagewise.reporting.comparison import compare as compare_runs
 

@@ -1,4 +1,4 @@
-"""`stagewise intervene`: a run goes on from a checkpoint with a head held; what comes later, beside its controls."""
+"""`stagewise intervene`: a run continues from a checkpoint with a head held; what comes later, beside its controls."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -19,13 +19,13 @@ def intervene(
     folder: Annotated[Path, typer.Argument(help="a run folder")],
     start: Annotated[int, typer.Option("--from", help="the step from which on the head is held")],
     hold_out: Annotated[
-        Named, typer.Option("--hold-out", help="a head, as in L0H1, that writes nothing; may come again")
+        Named, typer.Option("--hold-out", help="a head, as in L0H1, that writes nothing; may be repeated")
     ] = None,
     freeze: Annotated[Named, typer.Option("--freeze", help="a head whose weights stay as they are")] = None,
     keep_pattern: Annotated[
         Named, typer.Option("--keep-pattern", help="a head whose query and key weights stay as they are")
     ] = None,
-    uniform: Annotated[Named, typer.Option("--uniform", help="a head that attends evenly")] = None,
+    uniform: Annotated[Named, typer.Option("--uniform", help="a head that attends uniformly")] = None,
     attend: Annotated[
         Named, typer.Option("--attend", help='a head and the relation that it attends to, as in "L0H1=I(2)"')
     ] = None,
@@ -35,10 +35,10 @@ def intervene(
     own_task: OwnTask = None,
     device: Device = "cpu",
     dtype: DtypeName = "float32",
-    dry: Annotated[bool, typer.Option("--dry-run", help="say what it would cost, and do nothing")] = False,
+    dry: Annotated[bool, typer.Option("--dry-run", help="print what it would cost, and do nothing")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train on from a checkpoint with a head held, and say how much later each transition comes, beside controls."""
+    """Continue a run from a checkpoint with a head held; print how much later each transition comes, and controls."""
     with reported_errors():
         one_thread()
         from stagewise.checkpoints.run_folder import TABLE, unfinished
@@ -48,7 +48,7 @@ def intervene(
         from stagewise.reporting.page import report
 
         chosen = {"out": hold_out, "weights": freeze, "pattern": keep_pattern, "uniform": uniform, "relation": attend}
-        recipe = recipe_of_run(folder, own_task or (), "intervene goes on with")
+        recipe = recipe_of_run(folder, own_task or (), "intervene continues with")
         clamps = clamps_of({kind: heads or () for kind, heads in chosen.items()}, start)
         runs, updates = intervening.updates(folder, clamps, recipe, controls=controls)
         if ends := unfinished(folder):

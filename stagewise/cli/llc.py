@@ -42,16 +42,18 @@ def llc(
     text: TextFiles = None,
     tokenizer: TokenizerName = None,
     own_task: OwnTask = None,
-    checkpoints: Annotated[int, typer.Option(help="how many, spread evenly over those that there are")] = 24,
-    heads: Annotated[bool, typer.Option("--heads", help="of each head's weights by themselves, too")] = False,
+    checkpoints: Annotated[int, typer.Option(help="number of checkpoints, spread evenly over the run")] = 24,
+    heads: Annotated[bool, typer.Option("--heads", help="sample the weights of each head by themselves too")] = False,
     step_size: Annotated[float | None, typer.Option(help="length of a step; 0.02 if not given")] = None,
     localization: Annotated[float | None, typer.Option(help="pull back to the checkpoint; 100 if not given")] = None,
     draws: Annotated[int | None, typer.Option(help="steps of a chain that are averaged; 400 if not given")] = None,
     burn_in: Annotated[int | None, typer.Option(help="steps of a chain before them; 200 if not given")] = None,
-    chains: Annotated[int | None, typer.Option(help="how many, each from the checkpoint; 4 if not given")] = None,
+    chains: Annotated[
+        int | None, typer.Option(help="number of chains, each from the checkpoint; 4 if not given")
+    ] = None,
     sequences: Annotated[int | None, typer.Option(help="drawn anew for each step; all if not given")] = None,
     device: Device = "cpu",
-    dry: Annotated[bool, typer.Option("--dry-run", help="say what it would cost, and do nothing")] = False,
+    dry: Annotated[bool, typer.Option("--dry-run", help="print what it would cost, and do nothing")] = False,
     quiet: Quiet = False,
 ) -> None:
     """Sample the local learning coefficient of a run folder or any source: how degenerate the loss is."""

@@ -25,15 +25,19 @@ Origin = Annotated[
 ]
 Origins = Annotated[
     list[str],
-    typer.Argument(metavar="SOURCE...", help="a source as of the other commands; several seeds for one report on all"),
+    typer.Argument(
+        metavar="SOURCE...", help="a source, as for the other commands; several seeds give one report on all"
+    ),
 ]
 Seeds = Annotated[
     list[str],
-    typer.Argument(metavar="SOURCE...", help="a measured source as of the other commands; several seeds to compare"),
+    typer.Argument(
+        metavar="SOURCE...", help="a measured source, as for the other commands; several seeds are compared"
+    ),
 ]
 TextFiles = Annotated[
     list[Path] | None,
-    typer.Option("--text", help="a file of text to measure on in place of repeated random tokens; may come again"),
+    typer.Option("--text", help="a file of text to measure on in place of repeated random tokens; may be repeated"),
 ]
 TokenFile = Annotated[
     str | None,
@@ -44,7 +48,9 @@ TokenFile = Annotated[
 ]
 RelationNames = Annotated[
     list[str] | None,
-    typer.Option("--relation", help='of --tokens: as "previous token", "offset 31" or module:function; may come again'),
+    typer.Option(
+        "--relation", help='of --tokens: as "previous token", "offset 31" or module:function; may be repeated'
+    ),
 ]
 TokenizerName = Annotated[
     str | None,
@@ -57,7 +63,7 @@ ModelConfig = Annotated[
     str | None,
     typer.Option(
         "--architecture",
-        help="what the models are, where no config.json lies beside them: a JSON file, or TransformerLens's name",
+        help="the architecture, where checkpoints have no config.json: a JSON file, or a name of TransformerLens",
     ),
 ]
 Out = Annotated[
@@ -71,9 +77,9 @@ Preset = Annotated[str | None, typer.Option(help="the recipe to start from; the 
 Seed = Annotated[
     int | None, typer.Option(help="of the task, the initial weights, the data and the evaluation; 0 if not given")
 ]
-Heads = Annotated[int | None, typer.Option(help="heads of a layer, where not the preset's")]
-Layers = Annotated[int | None, typer.Option(help="layers, where not the preset's")]
-Steps = Annotated[int | None, typer.Option(help="optimiser updates, where not the preset's")]
+Heads = Annotated[int | None, typer.Option(help="heads of each layer; the preset's if not given")]
+Layers = Annotated[int | None, typer.Option(help="layers; the preset's if not given")]
+Steps = Annotated[int | None, typer.Option(help="optimiser updates; the preset's if not given")]
 Config = Annotated[
     Path | None,
     typer.Option(help="JSON file with the fields of a HookedTransformerConfig, in place of the preset's"),
@@ -84,24 +90,26 @@ Settings = Annotated[
 ]
 OwnTask = Annotated[
     list[str] | None,
-    typer.Option("--task", help="module:Class of a task that is not of the catalogue, where run.json cannot find it"),
+    typer.Option("--task", help="module:Class of a task that is not in the catalogue, where run.json cannot find it"),
 ]
 MoreProbes = Annotated[
     list[str] | None,
-    typer.Option("--probe", help="a further probe: a name of the catalogue, or module:Class; may come again"),
+    typer.Option("--probe", help="an additional probe: a name of the catalogue, or module:Class; may be repeated"),
 ]
-Only = Annotated[list[str] | None, typer.Option("--only", help="of the default probes only this; may come again")]
-Without = Annotated[list[str] | None, typer.Option("--without", help="not this default probe; may come again")]
-Workers = Annotated[int, typer.Option("--workers", help="checkpoints that are measured at once, a process each")]
+Only = Annotated[list[str] | None, typer.Option("--only", help="only this one of the default probes; may be repeated")]
+Without = Annotated[list[str] | None, typer.Option("--without", help="leave out this default probe; may be repeated")]
+Workers = Annotated[
+    int, typer.Option("--workers", help="checkpoints that are measured at once, each in its own process")
+]
 Memory = Annotated[
     str | None,
-    typer.Option("--memory", help="what the passes of a slice of the batch may take, as in 512MB or 2GB"),
+    typer.Option("--memory", help="memory for the passes of a slice of the batch, as in 512MB or 2GB"),
 ]
 Restricted = Annotated[
     bool | None,
     typer.Option(
         "--restricted/--no-restricted",
-        help="train restricted-context models to compare with; where not given, if the task names contexts for them",
+        help="train restricted-context models for comparison; by default where the task names contexts for them",
     ),
 ]
 ContextList = Annotated[

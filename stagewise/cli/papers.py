@@ -15,7 +15,7 @@ def run_incremental(
         typer.Option(help="of the paper: 1 to 19, 4L, 4R, B; heads: the head-count sweep; theorems: 3 and 4"),
     ] = None,
     every: Annotated[
-        bool, typer.Option("--all", help="all figures, one after the other; resumes where it ended")
+        bool, typer.Option("--all", help="all figures, one after another; resumes where it stopped")
     ] = False,
     folder: Annotated[
         Path | None,
@@ -27,7 +27,7 @@ def run_incremental(
     ] = None,
     restricted: Annotated[
         bool | None,
-        typer.Option(help="whether to train restricted-context models to compare with; if not given 3 and 5 do"),
+        typer.Option(help="whether to train restricted-context models for comparison; by default for figures 3 and 5"),
     ] = None,
     workers: Annotated[int, typer.Option(help="processes, of one thread each")] = 1,
     quiet: Quiet = False,
@@ -80,9 +80,9 @@ def run_scan_and_snap(
 
 
 def run_wikitext_baseline(
-    folder: Annotated[Path, typer.Option(help="where to write, a folder a seed; an interrupted run resumes")] = Path(
-        "runs/wikitext-baseline"
-    ),
+    folder: Annotated[
+        Path, typer.Option(help="where to write, one folder for each seed; an interrupted run resumes")
+    ] = Path("runs/wikitext-baseline"),
     data: Annotated[str | None, typer.Option(help="folder of WikiText-2; the hub if not given")] = None,
     layers: Annotated[int, typer.Option(help="number of layers")] = 1,
     rate: Annotated[float, typer.Option(help="Adam's learning rate")] = 1e-3,
@@ -107,18 +107,18 @@ def run_wikitext_baseline(
 
 
 def run_wikitext_repetition(
-    folder: Annotated[Path, typer.Option(help="where to write, a folder a run; an interrupted run resumes")] = Path(
-        "runs/wikitext-repetition"
-    ),
+    folder: Annotated[
+        Path, typer.Option(help="where to write, one folder for each run; an interrupted run resumes")
+    ] = Path("runs/wikitext-repetition"),
     data: Annotated[str | None, typer.Option(help="folder of WikiText-2; the hub if not given")] = None,
     share: Annotated[
         list[float] | None,
         typer.Option(
-            help="of training windows that repeat an excerpt; may come again; 0, 0.1, 0.2, 0.3, 0.5 if not given"
+            help="share of windows with a repeated excerpt; may be given again; 0, 0.1, 0.2, 0.3, 0.5 if not given"
         ),
     ] = None,
     steps: Annotated[int, typer.Option(help="optimiser updates of a run")] = 5000,
-    seeds: Annotated[int, typer.Option(help="how many, from 0 on")] = 3,
+    seeds: Annotated[int, typer.Option(help="number of seeds, from 0 on")] = 3,
     workers: Annotated[int, typer.Option(help="processes, of one thread each")] = 1,
     quiet: Quiet = False,
 ) -> None:

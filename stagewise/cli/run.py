@@ -112,7 +112,7 @@ def run_wikitext(
     length: Annotated[int, typer.Option(help="positions of a window")] = 64,
     repeating: Annotated[
         float,
-        typer.Option(help="share of training windows that repeat an excerpt; 0 leaves the text unchanged"),
+        typer.Option(help="share of training windows with a repeated excerpt; 0 leaves the text unchanged"),
     ] = 0.3,
     steps: Annotated[int, typer.Option(help="optimiser updates")] = 5000,
     seed: Annotated[int, typer.Option(help="of the initial weights, the data and the evaluation")] = 0,

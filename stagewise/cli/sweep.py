@@ -36,12 +36,12 @@ def sweep(
     task: Annotated[str, typer.Argument(help="a task of the catalogue, or module:Class")],
     settings: Settings = None,
     folder: Annotated[
-        Path | None, typer.Option(help="holds the run folders; what is finished in it is not done again")
+        Path | None, typer.Option(help="holds the run folders; finished runs in it are not repeated")
     ] = None,
     workers: Annotated[int, typer.Option(help="processes, of one thread each")] = 2,
     executor: Annotated[
         str | None,
-        typer.Option(help="where the runs go in place of these: dask:ADDRESS, or submitit:slurm_partition=...,..."),
+        typer.Option(help="where the runs are executed: here, or dask:ADDRESS, or submitit:slurm_partition=...,..."),
     ] = None,
     preset: Preset = None,
     seed: Seed = None,

@@ -11,9 +11,9 @@ from stagewise.detection.criteria import DEFAULT, StageCriteria
 from stagewise.detection.onsets import TIMES
 from stagewise.detection.verdicts import OnsetVerdict
 
-NO_STAGES = "stages cannot be told: there are no scores over at least four checkpoints"
+NO_STAGES = "no stages can be found: there are no scores over at least four checkpoints"
 FEW = (
-    "stages cannot be told: with {checkpoints} checkpoints no onset can be distinguished from noise, which takes "
+    "no stages can be found: with {checkpoints} checkpoints no onset can be distinguished from noise, which takes "
     "{fewest} or more; save more of them (`trainer_callbacks.save_on`)"
 )
 

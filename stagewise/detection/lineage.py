@@ -78,7 +78,7 @@ def find_lineage(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> Line
     """Follow the kinds of attention pattern of one run from checkpoint to checkpoint.
 
     A kind is a group of heads, one or more, whose patterns (`PatternClusters.profile`, else attention by offset or by
-    relation) are alike; how they are grouped and followed is said in `kinds.kinds_of`. What lasts fewer than two
+    relation) are alike; `kinds.kinds_of` describes how they are grouped and followed. What lasts fewer than two
     checkpoints (`dwell`) is passed over, and so are kinds that are there for fewer than five, on the way to others.
     Between two checkpoints heads move from kind to kind:
 

@@ -11,7 +11,7 @@ QUANTILE = float(norm.ppf((1 + LEVEL) / 2))
 
 
 RATES = np.linspace(0, 0.95, 20)
-"""Correlations that are told apart."""
+"""Correlations that are distinguished."""
 
 
 def noise(curves: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ from stagewise.detection.words import LISTED, Row, change
 from stagewise.table import Quantities, Quantity
 
 SURE = 0.05
-"""The p-value below which one event is said to come before another one."""
+"""The p-value below which one event is reported to come before another one."""
 
 
 class Change(NamedTuple):

@@ -123,8 +123,8 @@ def find_stages(
     learns everything at once passes the truncated references too, at some distance and without a pause. What a
     boundary estimates is the step at which KL to that reference has its minimum; the other curves of the table with a
     minimum nearby (KL to models trained on a restricted context, and to the model itself with its context restricted)
-    corroborate it, and stand beside it. Where KL to the complete reference turns up as well, the model overfits, which
-    ends no stage.
+    corroborate it, and stand beside it. Where KL to the complete reference rises again as well, the model overfits,
+    which ends no stage.
 
     Without references, a stage starts where scores of heads or of the model have an onset: see `find_onsets`.
 

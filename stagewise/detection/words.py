@@ -26,7 +26,7 @@ TURNS = {
     TurnVerdict.NOT_FINITE: "cannot be judged: KL to it, or to the complete reference, is not finite at step {step}",
     TurnVerdict.NO_RISE: "has no turning point: it rises by less than {criteria.depth:.0%} of its fall",
     TurnVerdict.NOISE: "has no turning point: noise alone could cause such a rise",
-    TurnVerdict.OVERFITS: "turns up with the complete reference: overfitting, which ends no stage",
+    TurnVerdict.OVERFITS: "rises again with the complete reference: overfitting, which ends no stage",
     TurnVerdict.COINCIDES: "has its minimum at {cause}: it ends no stage",
     TurnVerdict.CORROBORATES: "has its minimum at the end of stage {ends_stage}",
     TurnVerdict.ELSEWHERE: "has its minimum away from every boundary",
@@ -241,14 +241,14 @@ def without_onset(onsets: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> st
     """Say how many scores have no onset, and why.
 
     >>> without_onset(pd.DataFrame({"verdict": ["onset", "small"]}))
-    '2 scores were followed, 1 of them without onset: 1 moved by less than 0.1 or its noise.'
+    '2 scores were examined, 1 of them without onset: 1 moved by less than 0.1 or its noise.'
     """
     if "transition" in onsets:
         onsets = onsets[onsets["transition"] == 1]
     against = onsets.loc[onsets["verdict"] != OnsetVerdict.ONSET, "verdict"]
     numbers = {words.format(criteria.smallest): against.isin(group).sum() for words, group in GROUPS.items()}
     counted = ", ".join(f"{number} {words}" for words, number in numbers.items() if number)
-    lead = f"{_scores(onsets)} {'was' if len(onsets) == 1 else 'were'} followed"
+    lead = f"{_scores(onsets)} {'was' if len(onsets) == 1 else 'were'} examined"
     return f"{lead}, {len(against)} of them without onset: {counted}." if counted else f"{lead}; all have an onset."
 
 

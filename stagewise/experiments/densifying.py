@@ -208,7 +208,7 @@ def _replay(folder: Path, replay: Replay, training: Training, bar: "tqdm[Any]") 
 
 
 def _check_bits(folder: Path, step: int, weights: State) -> None:
-    """Refuse to go on where a replay does not meet a checkpoint of the run."""
+    """Refuse to continue where a replay does not meet a checkpoint of the run."""
     recorded = run_folder.read_checkpoint(folder, step)
     if different := [name for name, weight in weights.items() if not torch.equal(weight.cpu(), recorded[name])]:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Which head a stage needs: a run goes on from one of its checkpoints with a head held, and is compared with itself."""
+"""Which head a stage needs: a run continues from a checkpoint with a head held, and is compared with itself."""
 
 import dataclasses
 import re
@@ -28,10 +28,10 @@ from stagewise.task import Batch
 from stagewise.training import Dtype, train
 
 FOLDER = "interventions"
-"""In a run folder: the folders of the runs that go on with a head held, named by it."""
+"""In a run folder: the folders of the runs that continue with a head held, named by it."""
 
 SILENT = ("out", "uniform", "relation")
-"""Kinds of clamps under which a head's attention says nothing of what is learnt: it is not counted as any head's."""
+"""Kinds of clamps under which a head's attention says nothing of what is learned: it is not counted as any head's."""
 
 
 class Clamped(NamedTuple):

@@ -1,4 +1,4 @@
-"""The picture of onsets: every score that was followed, those with an onset in colour, with the interval of t50."""
+"""The picture of onsets: every score that was examined, those with an onset in colour, with the interval of t50."""
 
 from collections.abc import Hashable, Mapping
 from typing import Any
@@ -34,7 +34,7 @@ def onset_curves(table: pd.DataFrame, stages: Stages) -> Figure:
         ValueError: the table has no scores that could have an onset.
     """
     if stages.onsets.empty:
-        raise ValueError("no score was followed: measure a quantity of which up or down is progress, as AttentionTo's")
+        raise ValueError("no score was examined: measure a quantity of which up or down is progress, as AttentionTo's")
     kinds = kinds_shown(stages.onsets)
     figure = Figure(figsize=(7.6, 2.4 * len(kinds)), layout="constrained")
     axes = figure.subplots(len(kinds), 1, squeeze=False)[:, 0]

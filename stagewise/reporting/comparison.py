@@ -24,13 +24,13 @@ from stagewise.reporting.several import FOREIGN, Several, curve_title, read_seve
 from stagewise.table import head_label, select
 
 ROLES = (
-    "The heads of the second run beside those of the first that do the same over training. A distance near 0 is a sure "
-    "pair; near 1 another head would do as well."
+    "The heads of the second run beside those of the first that do the same over training. A distance near 0 is a "
+    "certain pair; near 1 another head would match as well."
 )
 CURVES = "{}: solid; {}: dashed."
 EVENTS = (
-    "<p>In brackets: 95&nbsp;% intervals; how much later, if both intervals hold. That is what these two runs did: "
-    "what the setting does, several seeds of each would say.</p>"
+    "<p>In brackets: 95&nbsp;% intervals; how much later, if both intervals hold. This describes these two runs only: "
+    "the effect of a setting takes several seeds of each.</p>"
 )
 SAME = "<p>The records of both runs are the same.</p>"
 NOTHING = "<p>Neither run has a boundary or an onset.</p>"

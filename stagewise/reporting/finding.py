@@ -22,7 +22,7 @@ def headline(stages: Stages | None, home: Home | None = None) -> str:
     if stages is None:
         return "Measured over training"
     if not stages.from_references and too_few(stages.onsets, stages.criteria):
-        return "Too few checkpoints to tell stages"
+        return "Too few checkpoints to find stages"
     if len(stages.table) == 1:
         onsets = int(stages.onsets["onset"].sum()) if stages.from_references and len(stages.onsets) else 0
         return "No separate stages were found" + (f", but {count(onsets, 'onset')} of scores" if onsets else "")
@@ -30,7 +30,7 @@ def headline(stages: Stages | None, home: Home | None = None) -> str:
 
 
 def finding(stages: Stages | None, home: Home | None = None) -> str:
-    """Say the finding in two sentences: how many stages and when they part, and what happened above all."""
+    """Say the finding in two sentences: how many stages, when each begins, and what happened above all."""
     if home is not None and home.foreign:
         return str(home)
     told = _told(stages)
@@ -43,12 +43,14 @@ def _told(stages: Stages | None) -> str:
     if not stages.from_references and (unknown := too_few(stages.onsets, stages.criteria)):
         return f"{capital(unknown)}. Their curves are below."
     if len(stages.table) == 1:
-        return "The whole run is one stage: nothing in it parts from noise or a smooth curve. Why not, is said below."
+        return "The whole run is one stage: nothing in it differs from noise or a smooth curve. The reasons are below."
     starts = [
         interval(row["start"], row["start_lo"], row["start_hi"]) for row in stages.table.iloc[1:].to_dict("records")
     ]
     parted = f"at step {starts[0]}" if len(starts) == 1 else f"at steps {', '.join(starts[:-1])} and {starts[-1]}"
-    lead = f"Training went through {len(stages.table)} stages, which part {parted} (95 % intervals in brackets)."
+    lead = (
+        f"Training went through {len(stages.table)} stages, which are separated {parted} (95 % intervals in brackets)."
+    )
     return f"{lead} {_main(stages)}"
 
 

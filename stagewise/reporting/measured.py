@@ -60,7 +60,7 @@ class Measured(NamedTuple):
         references: names of the references of the task, where known.
         whole: all that was measured, where the table is a part of it.
         lineage: None where the table has no patterns of heads.
-        interventions: delays of transitions where heads were held, of runs that go on from this one's checkpoints.
+        interventions: delays of transitions where heads were held, of runs that continue from this one's checkpoints.
         comparisons: of checkpoints with each other, which are no measurements of one.
         coefficients: local learning coefficients of the checkpoints.
         example: what `example.write_example` wrote of one sequence.

@@ -39,7 +39,7 @@ class Section:
         every: whether it needs all of them; else one is enough.
         applies: whether it could be made of this run, if the probes were measured; if not, it is not listed as missing.
         reads: probes and quantities whose rows it is given, where these are others than it needs.
-        of_batch: whether what it shows depends on the probe batch: then a foreign one is said in it.
+        of_batch: whether what it shows depends on the probe batch: then a foreign one is reported in it.
     """
 
     identifier: str

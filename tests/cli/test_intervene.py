@@ -62,4 +62,4 @@ def test_a_clamp_after_the_end_is_refused_before_its_cost(small_folder: Path) ->
 def test_checkpoints_trained_elsewhere_have_no_recipe_to_go_on_with(checkpoints: Path) -> None:
     result = CliRunner().invoke(app, ["intervene", str(checkpoints), "--hold-out", "L0H1", "--from", "0"])
     assert result.exit_code == 2
-    assert "and intervene goes on with a training by the recipe there" in " ".join(result.output.split())
+    assert "and intervene continues with a training by the recipe there" in " ".join(result.output.split())

@@ -15,7 +15,7 @@ def test_two_sentences_say_when_stages_part_and_which_head_did_what(one_onset: p
     stages = find_stages(one_onset)
     assert headline(stages) == "2 stages were found"
     when, what = finding(stages).split(" (95 % intervals in brackets). ")
-    assert when.startswith("Training went through 2 stages, which part at step ")
+    assert when.startswith("Training went through 2 stages, which are separated at step ")
     assert what.startswith("Above all, L")
 
 
@@ -34,7 +34,7 @@ def test_a_batch_of_which_no_loss_was_measured_is_said_to_be_unknown(one_onset: 
 def test_few_checkpoints_cannot_tell(one_onset: pd.DataFrame) -> None:
     few = sorted(one_onset["step"].unique())[::8]
     stages = find_stages(one_onset[one_onset["step"].isin(few)])
-    assert headline(stages) == "Too few checkpoints to tell stages"
-    assert str(stages).startswith("stages cannot be told: with 5 checkpoints no onset can be distinguished from noise")
-    assert finding(stages).startswith("Stages cannot be told")
-    assert finding(None).startswith("Stages cannot be told: there are no scores over at least four checkpoints.")
+    assert headline(stages) == "Too few checkpoints to find stages"
+    assert str(stages).startswith("no stages can be found: with 5 checkpoints no onset can be distinguished from noise")
+    assert finding(stages).startswith("No stages can be found")
+    assert finding(None).startswith("No stages can be found: there are no scores over at least four checkpoints.")

@@ -21,12 +21,12 @@ LOOK_FOR = {
     ),
     "PrincipalAngles": (
         "Of the subspaces that each head reads and writes, from those of the last checkpoint. Where a head has as many "
-        "dimensions as the model, its subspaces are all of it and the angles are 0."
+        "dimensions as the model, its subspaces are the whole space and the angles are 0."
     ),
 }
 WAY = (
     "Where each checkpoint lies on the first two principal components of all, early ones light, late ones dark. "
-    "Look for turns that come with a boundary of stages; turns alone are none, for a random walk has them too."
+    "Look for turns at a boundary of stages; turns alone are not stages, since a random walk has them too."
 )
 
 

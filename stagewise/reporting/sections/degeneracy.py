@@ -8,10 +8,10 @@ from stagewise.reporting.section import Blocks, Section, never_missing
 
 LOOK_FOR = (
     "The local learning coefficient of the loss on the probe batch around each checkpoint, with 95 % intervals over "
-    "the chains: how fast the loss grows where the weights are shaken. More is less degenerate: more directions count. "
-    "Dashed: how far the chains still moved. Where training goes on fast, a chain finds lower losses, and the "
-    "coefficient is small or negative and has no such meaning (far below 0 it is in the table alone). Look for a level "
-    "that changes at a boundary of stages and stays; its height depends on the sampler and on the batch."
+    "the chains: how fast the loss grows when the weights are perturbed. A larger coefficient is less degenerate: more "
+    "directions matter. Dashed: how far the chains still moved. Where training still moves fast, a chain finds lower "
+    "losses, and the coefficient is small or negative and has no such meaning (far below 0 it is only in the table). "
+    "Look for a level that changes at a boundary of stages and stays; its height depends on the sampler and the batch."
 )
 HEADS = "Below: of each head's weights alone, all others as they are. "
 

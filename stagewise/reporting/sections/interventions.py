@@ -1,4 +1,4 @@
-"""The section on causes: how much later each transition came in runs that went on with a head held."""
+"""The section on causes: how much later each transition came in runs that continued with a head held."""
 
 from stagewise import plot
 from stagewise.reporting.figure import Plot
@@ -7,11 +7,11 @@ from stagewise.reporting.section import Blocks, Section, never_missing
 
 DELAYS = (
     "How many optimiser steps later each transition came where a head was held in training from a step on, with its "
-    "95 % interval; > n: it came no more, at least n steps later. out: the head writes nothing; weights, pattern: "
-    "these stay as they were; uniform: it attends evenly; on a relation: it attends to that alone; kick: the control, "
-    "a push of the head's norm in a random direction. The held head's own attention counts only where its weights, or "
-    "its query and key weights, stay as they were. Look for a head that a transition waits for while it does not wait "
-    "for the controls."
+    "95 % interval; > n: it no longer came, at least n steps later. out: the head writes nothing; weights, pattern: "
+    "these stay as they were; uniform: it attends uniformly; on a relation: it attends to that only; kick: the "
+    "control, a push of the head's norm in a random direction. The held head's own attention counts only where its "
+    "weights, or its query and key weights, stay as they were. Look for a head that a transition waits for while it "
+    "does not wait for the controls."
 )
 
 

@@ -9,8 +9,8 @@ from stagewise.reporting.prose import LISTED, html_table
 from stagewise.reporting.section import Blocks, Section, never_missing
 
 RIVER = (
-    "A line a head, in the bed of the kind that its attention pattern belongs to; a bed is as wide as it has heads. "
-    "Look for heads that leave a common bed, one after the other. Right: the kinds, by what they attend to most."
+    "One line for each head, in the bed of the kind of its attention pattern; the width of a bed is its number of "
+    "heads. Look for heads that leave a common bed, one after another. Right: the kinds, by what they attend to most."
 )
 NONE = "<p>No kind of attention is born, splits, merges, changes or dies in this run.</p>"
 

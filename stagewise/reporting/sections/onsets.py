@@ -15,8 +15,8 @@ from stagewise.reporting.prose import html_table, number
 from stagewise.reporting.section import Blocks, Section, never_missing
 
 ONSETS = (
-    "The scores that were followed; those with an onset in colour, the others grey, of many those that moved most. "
-    "Look for a level that was left within a threefold of steps, and for the order in which that happened. Bars: the "
+    "The scores that were examined: those with an onset in colour, the others in grey; of many, those that moved most. "
+    "Look for a level that was left while the step grew threefold, and for the order in which that happened. Bars: the "
     "95&nbsp;% interval of t50, with an arrow where the last checkpoint does not show the end of the rise. Ribbons: "
     "95&nbsp;% intervals over the batch."
 )

@@ -29,7 +29,7 @@ MASKED_FLOOR = 0.03
 """Nats that a context of all groups may cost: what leaks past the window before the last stage."""
 
 PARTIAL_FLOOR = 0.05
-"""Nats that a context of two groups may cost where the third is about to be learnt; these chains give 0.02 to 0.04."""
+"""Nats that a context of two groups may cost where the third is about to be learned; these chains give 0.02 to 0.04."""
 
 
 def short(recipe: Recipe, steps: int = 6) -> Recipe:

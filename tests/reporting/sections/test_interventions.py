@@ -27,4 +27,4 @@ def test_a_report_shows_the_interventions_of_its_run(small_folder: Path, small_r
     write(folder / INTERVENTIONS, lambda partial: rows.to_parquet(partial, index=False))
     page = report(folder).read_text(encoding="utf8")
     assert "Which head a stage needs" in page
-    assert "it came no more, at least n steps later" in page
+    assert "it no longer came, at least n steps later" in page
