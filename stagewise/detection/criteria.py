@@ -70,7 +70,7 @@ class StageCriteria:
 
     smallest: Number = 0.1
     """The least rise that counts: of a score in [0, 1], or in nats. A batch is foreign where the last loss is not below
-    that of a guess by as much: rows "at home" and "foreign"."""
+    that of a guess by as much: section "Foreign batches"."""
 
     local: Number = 3.0
     """An onset has at least `share` of its way within this ratio of steps."""

@@ -1,4 +1,4 @@
-"""Is a probe batch at home here? The loss of the models on it against that of a guess, and over training."""
+"""Is a probe batch foreign to a model? The loss of the models on it against that of a guess, and over training."""
 
 import dataclasses
 import enum
@@ -69,10 +69,10 @@ class Home:
 
     def __str__(self) -> str:
         if self.unknown:
-            return "Whether the probe batch is at home here is not known: no loss was measured (Loss)."
+            return "Whether the probe batch is foreign to this model is not known: no loss was measured (Loss)."
         if not self.foreign:
             return (
-                f"The probe batch is at home here: its loss goes from {self.first:.2f} to {self.last:.2f} nats, "
+                f"This model knows the probe batch: its loss goes from {self.first:.2f} to {self.last:.2f} nats, "
                 f"below the {self.guess:.2f} of a guess."
             )
         why = (
