@@ -31,7 +31,7 @@ def competitive_fixed_point(theory: TensorFactorisation) -> Heads:
     """Return where heads that start equal end: V_h = w A*_k / H on the group k of the largest block, s_h uniform on it.
 
     At a stationary point with equal heads v_k = m_k p_k / (H ||s||^2), with p_k the attention on group k, and
-    m_k^2 w_k = H^2 ||v||^2 ||s||^2 w_k for every group in the support: with different blocks there is one group.
+    m_k^2 w_k = H^2 ||v||^2 ||s||^2 for every group in the support: with different blocks there is one group.
     Reached only in the limit: see `leftover_mass`.
 
     Source: derived here, in place of Theorem 1 of Yüksel et al. (2026), arXiv:2602.19143.

@@ -59,6 +59,11 @@ class SparseAttention(AbstractPlateauFlow):
         return math.sqrt(self._logit_rate) * self.n_copies / (math.sqrt(self.d) * self.n_positions)
 
     @property
+    def mobility(self) -> tuple[float, ...]:
+        """1 of w, and r of Da: with free logits the gap goes down the loss at another pace than w."""
+        return 1.0, self._logit_rate
+
+    @property
     def _logit_rate(self) -> float:
         return 1.0 if self.logits == "tied" else 1 / self.n_copies + 1 / (self.n_positions - self.n_copies)
 

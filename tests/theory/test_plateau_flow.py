@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from stagewise.theory.cross_sample import CrossSampleRepetition
 from stagewise.theory.dynamics import solve
-from stagewise.theory.plateau_flow import hessian, plateau, plateau_of_descent
+from stagewise.theory.plateau_flow import AbstractPlateauFlow, hessian, plateau, plateau_of_descent
 from stagewise.theory.sparse_attention import SparseAttention
 
 FLOW = SparseAttention(512, 64)
@@ -25,12 +26,31 @@ def test_gradient_descent_at_a_small_rate_is_the_flow() -> None:
     assert plateau_of_descent(small, 0.01) == pytest.approx(plateau(small), rel=1e-3)
 
 
-def test_the_hessian_is_that_of_the_loss() -> None:
-    (w, gap), step = (3.0, 2.0), 1e-3
-    there, back = (
-        FLOW.loss((w + side * step, gap + step)) - FLOW.loss((w + side * step, gap - step)) for side in (1, -1)
-    )
-    assert hessian(FLOW, (w, gap))[0, 1] == pytest.approx((there - back) / (4 * step**2), rel=1e-4)
+FLOWS: list[AbstractPlateauFlow] = [
+    FLOW,
+    SparseAttention(128, 16, 4),
+    SparseAttention(128, 16, 4, "free"),
+    CrossSampleRepetition(128, 16, 0.2),
+]
+"""Of each kind, with logits that move as one parameter and logits that do not."""
+
+
+@pytest.mark.parametrize("flow", FLOWS, ids=str)
+def test_the_hessian_is_that_of_the_loss(flow: AbstractPlateauFlow) -> None:
+    state, step = np.array([3.0, 2.0, 1.0])[-len(flow.variables) :], 1e-3
+    moves = step * np.eye(len(state))
+    by_loss = [
+        [sum(a * b * flow.loss(state + a * one + b * other) for a in (1, -1) for b in (1, -1)) for other in moves]
+        for one in moves
+    ]
+    assert hessian(flow, state) == pytest.approx(np.array(by_loss) / (4 * step**2), rel=1e-3, abs=1e-8)
+
+
+@pytest.mark.parametrize("flow", FLOWS, ids=str)
+def test_the_velocity_goes_down_the_loss_at_the_variables_mobilities(flow: AbstractPlateauFlow) -> None:
+    state, step = np.array([3.0, 2.0, 1.0])[-len(flow.variables) :], 1e-5
+    slopes = [(flow.loss(state + move) - flow.loss(state - move)) / (2 * step) for move in step * np.eye(len(state))]
+    assert flow.velocity(state) == pytest.approx(-np.array(flow.mobility) * slopes, rel=1e-6)
 
 
 @pytest.mark.parametrize("find", [plateau, lambda flow, **kw: plateau_of_descent(flow, 10.0, **kw)])
