@@ -1,8 +1,10 @@
 """The theorems beside simulations: what the formulas say happens."""
 
+import dataclasses
+
 import pytest
 
-from stagewise.experiments.scan_and_snap.theorems import FAST, SLOW, decoder_errors, fates, gains, growth_rows
+from stagewise.experiments.scan_and_snap.theorems import FAST, SLOW, decoder_errors, fates, gains, growth, growth_rows
 from stagewise.theory.scan_and_snap import ScanAndSnap
 
 pytestmark = pytest.mark.usefixtures("unchecked")
@@ -31,6 +33,14 @@ def test_gains_grow_by_the_growth_factor_where_the_decoder_is_quasi_static(
     assert bool(ratio.min() < 0.7) is (rates == FAST)
 
 
-def test_the_growth_integral_is_the_solution_of_equation_13() -> None:
+@pytest.mark.parametrize("C_0", [1.0, 0.2, 5.0])
+def test_the_growth_integral_is_the_solution_of_equation_13(C_0: float) -> None:
+    theory, times = dataclasses.replace(PAPER, C_0=C_0), [50, 300, 700]
+    assert growth(theory, times) == pytest.approx(theory.growth_integral(times), rel=1e-5)
+
+
+def test_the_printed_formula_of_theorem_4_is_the_solution_for_one_constant_alone() -> None:
     for row in growth_rows():
-        assert float(row["ours"]) == pytest.approx(float(row["published"].split()[0]), rel=1e-3)
+        printed, corrected = (float(part.split()[0]) for part in row["published"].split("; "))
+        assert float(row["ours"]) == pytest.approx(corrected, abs=1e-3)
+        assert (printed == corrected) is ("C_0 = 1," in row["quantity"])
