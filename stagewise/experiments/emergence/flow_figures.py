@@ -10,7 +10,7 @@ from stagewise.experiments.emergence.panels import finish, panels
 from stagewise.experiments.published import Result, number, table_of
 from stagewise.plot.colours import OKABE_ITO, ordered_colours
 from stagewise.theory.cross_sample import CrossSampleRepetition
-from stagewise.theory.early_time import linearised
+from stagewise.theory.early_time import linearised, linearised_plateau
 from stagewise.theory.plateau_flow import plateau
 from stagewise.theory.sparse_attention import SparseAttention
 from stagewise.theory.trajectories import curvature, first_time, follow, landscape
@@ -70,6 +70,7 @@ def figure_7(request: FigureRequest) -> Result:
         number("rate * time until which w agrees within 3 %", "early", f"{within:.2f}"),
         number("rate * time of the plateau's end", "-", f"{flow.rate * plateau(flow):.3f}", remark="blow-up 1.253"),
         number("linearised over exact w, at the plateau's end", "-", _last_ratio(linear, path, plateau(flow))),
+        number("plateau of Equation 6 over the flow's", "1", f"{linearised_plateau(flow.rate) / plateau(flow):.2f}"),
     ]
     return Result(figure, table_of(rows))
 

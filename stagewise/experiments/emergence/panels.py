@@ -1,5 +1,6 @@
 """The panels that the figures of the emergence of sparse attention are put together from."""
 
+import math
 import textwrap
 from collections.abc import Sequence
 from typing import Any
@@ -9,22 +10,31 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from stagewise.detection.power_law import NoLaw, PowerLaw
-from stagewise.plot.colours import ordered_colours
+from stagewise.plot.colours import HEADS, marker, ordered_colours
 from stagewise.plot.power_law import collapse
 from stagewise.plot.step_axis import curve
 
+BESIDE = 3
+"""Panels beside each other whose text can be read on a page; of four two stand above two."""
+
+ORDERED = 4
+"""Curves whose shades from dark to light can be told apart; of more each has a colour and a marker."""
+
 
 def panels(n: int) -> tuple[Figure, list[Axes]]:
-    """Return a figure with n panels side by side."""
-    figure = Figure(figsize=(4.6 * n, 3.8), layout="constrained")
-    return figure, list(figure.subplots(1, n, squeeze=False)[0])
+    """Return a figure with n panels side by side, in two rows where one would be too wide."""
+    rows = 1 if n <= BESIDE else 2
+    columns = math.ceil(n / rows)
+    figure = Figure(figsize=(4.6 * columns, 3.8 * rows), layout="constrained")
+    return figure, list(figure.subplots(rows, columns, squeeze=False).flat[:n])
 
 
 def draw_curves(ax: Axes, curves: Sequence[tuple[str, pd.DataFrame]]) -> None:
-    """Draw labelled curves, [(label, rows of a table)], over a linear step axis, from dark to light."""
-    colours = ordered_colours([label for label, _ in curves])
-    for label, rows in curves:
-        curve(ax, rows, label, colours[label])
+    """Draw labelled curves, [(label, rows of a table)], over a linear step axis: a few from dark to light."""
+    few = len(curves) <= ORDERED
+    shades = ordered_colours([label for label, _ in curves])
+    for i, (label, rows) in enumerate(curves):
+        curve(ax, rows, label, shades[label] if few else HEADS[i % len(HEADS)], "" if few else marker(i))
     finish(ax, xlabel="optimiser step", xlim=(0, None))
 
 
@@ -46,6 +56,11 @@ def draw_law(
         return
     ax.set_axis_off()
     ax.text(0.5, 0.5, textwrap.fill(str(law), 38), ha="center", va="center", fontsize=9, transform=ax.transAxes)
+
+
+def put_above(ax: Axes, text: str) -> None:
+    """Write a line above the title of a panel: what it is of."""
+    ax.set_title("\n".join(filter(None, [text, ax.get_title()])), fontsize=9)
 
 
 def log_log(ax: Axes, sizes: pd.Series) -> None:

@@ -73,7 +73,8 @@ def figure_11(request: FigureRequest) -> Result:
     first = [each for each in settings if each["seed"] == settings[0]["seed"]]
     draw_losses(left, [each for each in first if each["n_copies"] == min(copies)], ("n_positions", "d"))
     draw_losses(right, [each for each in first if each["d"] == d], ("n_copies",))
-    for ax, title in ((left, f"B = {min(copies)}"), (right, f"T = {settings[0]['n_positions']}, d = {d}")):
+    size = f"T = {settings[0]['n_positions']}"
+    for ax, title in ((left, f"{size}, B = {min(copies)}"), (right, f"{size}, d = {d}")):
         ax.set_title(title, fontsize=9)
     return Result(figure, table_of([_time_row(row) for row in runs.to_dict("records")]))
 
@@ -96,8 +97,8 @@ def figure_12(request: FigureRequest) -> Result:
     curves = {f"p = {each['p']:g}": trained_on(run_path("regression", **each)) for each in first}
     draw_curves(left, [(label, select(table, "Loss", "squared_error")) for label, table in curves.items()])
     draw_losses(right, first, ("p",))
-    for ax, title in ((left, "on training sequences"), (right, "on test sequences, p = 0")):
-        finish(ax, title, ylabel="loss", ylim=(0, None))
+    for ax, title in ((left, "on training sequences"), (right, "on test sequences (p = 0)")):
+        finish(ax, f"T = {first[0]['n_positions']}, d = {first[0]['d']}, {title}", ylabel="loss", ylim=(0, None))
     rows = [_time_row(row, "_80", "p") for row in runs.to_dict("records")]
     return Result(figure, table_of([*rows, *_speed_ups(runs)]))
 
@@ -196,7 +197,7 @@ def _by_share(ax: Axes, runs: pd.DataFrame) -> None:
         line = rows.groupby("d")["hi_80"].mean()
         ax.plot(line.index, line, "o-", color=colours[p], label=f"p = {p:g}", markersize=4)
     log_log(ax, runs["d"])
-    finish(ax, "across samples, the shortest T", xlabel="d", ylabel="steps to loss .4")
+    finish(ax, f"across samples, T = {runs['T'].min():g}, B = 1", xlabel="d", ylabel="steps to loss .4")
 
 
 def _speed_ups(runs: pd.DataFrame) -> list[dict[str, str]]:

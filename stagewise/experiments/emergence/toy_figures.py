@@ -1,7 +1,7 @@
 """Figures 1 and 2 of the emergence of sparse attention: the toy model, its reduced flows, and their power laws."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from stagewise.detection.power_law import PowerLaw, fit_log_linear
 from stagewise.experiments.emergence.grids import FigureRequest
 from stagewise.experiments.emergence.numbers import law_numbers, law_of
-from stagewise.experiments.emergence.panels import draw_law, finish, log_log, panels
+from stagewise.experiments.emergence.panels import draw_law, finish, log_log, panels, put_above
 from stagewise.experiments.emergence.toy_attention import check_toy, run_toy
 from stagewise.experiments.published import Result, bounds, mean_over, number, table_of
 from stagewise.plot.colours import ordered_colours
@@ -26,6 +26,9 @@ LENGTHS = (256, 512, 1024, 2048, 4096)
 WIDTHS = (16, 32, 64, 128, 256)
 COPIES = (1, 2, 4, 8, 16)
 SHARES = (0.0, 0.1, 0.2, 0.4)
+
+SHARED = tuple((4096, d, p) for p in SHARES for d in WIDTHS)
+"""T, d and p of Figure 2 (right)."""
 
 SHOWN = 8000.0
 """Time up to which losses are drawn: past the plateaus of the flows shown."""
@@ -43,6 +46,8 @@ def figure_1(request: FigureRequest) -> Result:
     weights_and_attention(inside, path)
     collapse(descent, law, "d", "time (rate * steps)", middle)
     draw_law(right, runs, of_sgd, "d", "SGD steps")
+    put_above(middle, "gradient descent on the reduced loss")
+    put_above(right, "SGD on the model")
     flow = plateau(SparseAttention(512, 64))
     small = "smaller T and d" if request.setting == "small" else ""
     rows = [
@@ -62,12 +67,15 @@ def figure_2(request: FigureRequest) -> Result:
     of_ratio, of_share = fit_log_linear(tied, "T / B, d"), fit_log_linear(shared, "x")
     free = pd.DataFrame({"B": COPIES, "time": [plateau(SparseAttention(4096, 16, B, "free")) for B in COPIES]})
     copied, special = runs[runs["p"] == 0], runs[runs["B"] == 1]
+    flow = cross_sample_times(special[["T", "d", "p"]].drop_duplicates().itertuples(index=False, name=None))
     of_copies, of_special = law_of(copied, ("T", "d", "B")), law_of(special, ("x",))
     figure, (left, middle, right, last) = panels(4)
     plateaus(left, tied, "B", of_ratio, "reduced flow, tied logits, T = 4096")
     plateaus(middle, shared, "p", of_share, "reduced flow, across samples, T = 4096")
     draw_law(right, copied, of_copies, "B", "SGD steps")
     draw_law(last, special, of_special, "p", "SGD steps")
+    put_above(right, "SGD on the model, copies in the sequence")
+    put_above(last, "SGD on the model, repetition across samples")
     ratio = of_share.constant * (64**0.5 * 4096) ** of_share.exponents[0] / plateau(SparseAttention(4096, 64))
     rows = [
         *law_numbers("T_plateau(T / B, d), reduced flow, T = 4096", "1.51 (T/B)^.99 d^.49", of_ratio),
@@ -79,6 +87,7 @@ def figure_2(request: FigureRequest) -> Result:
         *law_numbers("T_plateau, x = sqrt(d) T / f(p, d), T = 4096", "2.15 x^1.02 (R2 .992)", of_share),
         number("that law at p = 0, d = 64 over the flow's own time", "1.99", f"{ratio:.2f}", remark="should be near 1"),
         *law_numbers("T_plateau of x, SGD on the model, B = 1", "as the flow", of_special),
+        *law_numbers("T_plateau of x, reduced flow at the sizes of these runs", "-", fit_log_linear(flow, "x")),
         *(sgd_over_flow(special[special["p"] == p], p) for p in sorted(special["p"].unique())),
     ]  # fmt: skip
     return Result(figure, table_of(rows))
@@ -112,9 +121,9 @@ def repetition_times() -> pd.DataFrame:
     return pd.DataFrame(runs, columns=["T", "d", "B", "time"])
 
 
-def cross_sample_times() -> pd.DataFrame:
-    """Return the plateau of the flow with a special vector in a share p, for the grid of Figure 2 (right)."""
-    flows = [CrossSampleRepetition(4096, d, p) for p in SHARES for d in WIDTHS]
+def cross_sample_times(sizes: Iterable[tuple[int, int, float]] = SHARED) -> pd.DataFrame:
+    """Return the plateau of the flow with a special vector in a share p, for sizes (T, d, p)."""
+    flows = [CrossSampleRepetition(int(T), int(d), float(p)) for T, d, p in sizes]
     rows = [(flow.n_positions, flow.d, flow.p, flow.speed_up, plateau(flow)) for flow in flows]
     return _with_x(pd.DataFrame(rows, columns=["T", "d", "p", "f", "time"]))
 

@@ -7,7 +7,7 @@ import pandas as pd
 
 from stagewise.experiments.emergence.grids import FigureRequest
 from stagewise.experiments.emergence.numbers import law_numbers, law_of, mean_times, ratio_number
-from stagewise.experiments.emergence.panels import draw_law, panels
+from stagewise.experiments.emergence.panels import draw_law, panels, put_above
 from stagewise.experiments.emergence.regression import draw_losses, regression_runs, regression_setting
 from stagewise.experiments.published import Result, table_of
 from stagewise.sweeping import grid
@@ -43,8 +43,9 @@ def figure_13(request: FigureRequest) -> Result:
     law = law_of(runs, ("T", "d", "n_layers", "n_heads"))
     figure, (left, right) = panels(2)
     draw_losses(left, _of_one_size(settings), ("n_layers", "n_heads"))
+    put_above(left, f"T = {settings[0]['n_positions']}, d = {settings[0]['d']}")
     draw_law(right, runs, law, "n_layers")
-    published = "1.03 d^1.27 T^.70 N_layers^.06 N_heads^.16 (R2 .995)"
+    published = "1.03 d^?.27 T^.70 N_layers^.06 N_heads^.16 (R2 .995)"  # a digit is not legible in the copies we read
     return Result(figure, table_of(law_numbers("T_plateau, steps to loss .1", published, law)))
 
 
@@ -80,7 +81,7 @@ def _each(
         own = runs[(runs[list(parameters)] == pd.Series(parameters)).all(axis=1)]
         law = law_of(own, ("T", "d"))
         draw_law(ax, own, law, "d")
-        ax.set_title(f"{name}\n{ax.get_title()}", fontsize=9)
+        put_above(ax, name)
         rows += law_numbers(f"{name}: steps to loss .1", published, law)
         parts[name] = own
     return Result(figure, table_of([*rows, *_compared(parts)]))

@@ -50,3 +50,20 @@ def test_a_logarithmic_axis_has_a_tick_at_every_size_and_no_other() -> None:
     log_log(ax, pd.Series([16, 64, 16, 32]))
     assert ax.get_xticks().tolist() == [16, 32, 64]
     assert ax.get_xticks(minor=True).tolist() == []
+
+
+@pytest.mark.parametrize(("n", "rows"), [(1, 1), (3, 1), (4, 2)])
+def test_more_than_three_panels_stand_in_two_rows(n: int, rows: int) -> None:
+    figure, axes = panels(n)
+    figure.draw_without_rendering()
+    assert len(axes) == n
+    assert len({round(ax.get_position().y0, 6) for ax in axes}) == rows
+
+
+@pytest.mark.parametrize("n", [3, 6, 9])
+def test_curves_of_a_panel_have_colours_of_their_own(n: int) -> None:
+    _, (ax,) = panels(1)
+    draw_curves(ax, [(f"{i}", pd.DataFrame({"step": [0, 1], "value": [0.0, i]})) for i in range(n)])
+    lines = ax.get_lines()
+    assert len({line.get_color() for line in lines}) == n
+    assert (len({line.get_marker() for line in lines}) == n) is (n > 4)
