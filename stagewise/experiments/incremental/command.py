@@ -27,7 +27,7 @@ def make(
     """Run what a figure shows, draw it, print its numbers beside the paper's and where all is; return the picture's.
 
     Args:
-        figure: one of FIGURES, or of FLOWS: "10", or "theorems" for Theorems 3 and 4; "4l" is "4L".
+        figure: one of FIGURES, or of FLOWS: "10", or "theorems", Proposition 1 and Theorems 1, 3, 4; "4l" is "4L".
         folder: where the runs go, which the figures of a setting share; None takes runs/incremental/SETTING.
         setting: "small" or "paper".
         seeds: of everything; None takes those of `recipes.seeds_of`.

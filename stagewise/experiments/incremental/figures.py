@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 from matplotlib.figure import Figure, SubFigure
+from matplotlib.patches import Patch
 
 from stagewise import plot
 from stagewise.checkpoints.run_folder import table_file
@@ -12,8 +13,9 @@ from stagewise.detection.frames import families
 from stagewise.experiments.incremental.compare import compare
 from stagewise.experiments.incremental.numbers import has_trained
 from stagewise.experiments.incremental.recipes import FIGURES
+from stagewise.plot.colours import head_colours
 from stagewise.reporting.measured import Measured, read_measured
-from stagewise.table import heads_in, select
+from stagewise.table import head_label, heads_in, select
 
 MAPS = 4
 """Maps of a run that fit beside each other."""
@@ -61,6 +63,7 @@ def stages(runs: Mapping[str, Measured]) -> Figure:
         plot.kl_curves(run.table, stages=run.stages, ax=curves)
         for step, ax in zip(ends, rest, strict=True):
             plot.attention_map(run.table, step, 0, run.relations, run.first_query, ax)
+    _name_heads(figure, runs)
     return figure
 
 
@@ -89,6 +92,7 @@ def maps(runs: Mapping[str, Measured]) -> Figure:
             plot.attention_map(run.table, step, layer, run.relations, run.first_query, ax)
         for ax in axes[len(steps) :]:
             ax.remove()
+    _name_heads(figure, runs)
     return figure
 
 
@@ -112,6 +116,13 @@ def _parts(names: Iterable[str], width: int | float, height: int | float) -> tup
     for part, title in zip(parts, titles, strict=True):
         part.suptitle(title, x=0.01, ha="left", fontsize=10)
     return figure, parts
+
+
+def _name_heads(figure: Figure, runs: Mapping[str, Measured]) -> None:
+    """Write above the maps which colour each head has in them."""
+    colours = max((head_colours(run.table) for run in runs.values()), key=len)
+    keys = [Patch(color=colour, label=head_label(*head)) for head, colour in colours.items()]
+    figure.legend(handles=keys, loc="outside upper right", ncols=len(keys), frameon=False, fontsize=9)
 
 
 def _ends(run: Measured) -> list[int]:

@@ -70,7 +70,7 @@ HEADS = {
     "16": ("-", "-", "overlapping bands, less canonical order"),
     "17": ("-", "-", "heads cover the overlapping bands"),
     "19": ("all on I(1)", "one on I(2)", "a head a group"),
-    "B": ("identical heads", "one on I(2)", "I(1) .69, I(2) .75, I(3) .9"),
+    "B": ("identical heads", "one on I(2)", "about .69, .75, .9"),
 }
 """Where the heads look in each stage, by figure."""
 
