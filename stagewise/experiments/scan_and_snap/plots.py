@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from stagewise.plot.colours import OKABE_ITO, marker, ordered_colours
 from stagewise.plot.step_axis import curve, label_ends, set_step_axis
@@ -109,6 +110,7 @@ def recall_by_threshold(cells: pd.DataFrame) -> Figure:
                     rows["threshold"], rows["recall_mean"], rows["recall_std"], color=colours[ratio], marker=marker(i),
                     markersize=3, linewidth=1.2, capsize=1.5, label=f"{ratio}",
                 )  # fmt: skip
+            ax.xaxis.set_major_locator(MaxNLocator(3))
             ax.set_title(f"K = {size}, eta_Z = {rate:g}", loc="left", fontsize=9)
             ax.spines[["top", "right"]].set_visible(False)
         line[0].set_ylabel("recall of distinct tokens")
