@@ -3,6 +3,7 @@
 import functools
 import re
 from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 import pytest
@@ -24,7 +25,9 @@ KNOWN = {
 }
 COMMAND = re.compile(r"`stagewise run ([\w-]+)((?: --[\w-]+(?: [^-`\s]\S*)?)*)`")
 FIGURE = re.compile(r"--figure (\w+)")
-NUMBER = re.compile(r"(?<![\w.])-?(?:\d+\.?\d*|\.\d+)(?:e-?\d+)?")
+LAYERS = re.compile(r"--layers (\d+)")
+NUMBER = re.compile(r"(?<![\w.])-?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?")
+WITH_INTERVAL = re.compile(rf"({NUMBER.pattern})(?: (?:in )?[\[(])({NUMBER.pattern}), \+?({NUMBER.pattern})\]")
 
 
 def rows() -> list[list[str]]:
@@ -35,10 +38,6 @@ def rows() -> list[list[str]]:
 
 
 ROWS = rows()
-
-
-def values(text: str) -> set[float]:
-    return {float(number) for number in NUMBER.findall(text)}
 
 
 def test_every_figure_of_every_paper_has_a_row() -> None:
@@ -70,20 +69,55 @@ def options(paper: str) -> set[str]:
     }
 
 
+class Line(NamedTuple):
+    """A line of a CSV: the numbers of its cells."""
+
+    quantity: list[str]
+    ours: list[str]
+    interval: list[str]
+    remark: list[str]
+
+
+def written(cell: str) -> list[Line]:
+    """The lines of what the commands of a row wrote."""
+    lines = []
+    for paper, rest in COMMAND.findall(cell):
+        size = "".join(f"-layers-{layers}" for layers in LAYERS.findall(rest)) + "-paper" * ("--setting paper" in rest)
+        for name in [f"{paper}/figure-{figure}{size}" for figure in FIGURE.findall(rest)] or [paper]:
+            table = pd.read_csv(NUMBERS / f"{name}.csv", dtype=str, keep_default_na=False)
+            lines += [Line(*map(NUMBER.findall, row)) for row in table[list(Line._fields)].to_numpy().tolist()]
+    return lines
+
+
+def stand_in(part: list[str], whole: list[str]) -> bool:
+    """Whether numbers stand among others, all of them and in their order."""
+    rest = iter(map(float, whole))
+    return all(any(number == other for other in rest) for number in map(float, part))
+
+
 @pytest.mark.parametrize("cells", ROWS, ids=lambda cells: " ".join(cells[:2])[:60])
 def test_every_number_of_a_row_stands_in_what_its_command_wrote(cells: list[str]) -> None:
+    """In a line that the row quotes: all numbers that it gives as ours, or in its remark, stand in the row in order."""
     quoted = NUMBER.findall(cells[3])
     if not quoted:
         assert cells[3] == "\N{EN DASH}"
         return
-    written: set[float] = set()
-    for paper, rest in COMMAND.findall(cells[-1]):
-        size = "-paper" if "--setting paper" in rest else ""
-        figures = [f"{paper}/figure-{figure}{size}" for figure in FIGURE.findall(rest)]
-        for name in figures or [paper]:
-            table = pd.read_csv(NUMBERS / f"{name}.csv", dtype=str, keep_default_na=False)
-            written |= values(" ; ".join(table[["quantity", "ours", "interval", "remark"]].to_numpy().ravel().tolist()))
-    assert [number for number in quoted if float(number) not in written] == []
+    known: set[float] = set()
+    for line in written(cells[-1]):
+        if any(part and stand_in(part, quoted) for part in (line.ours, line.remark)):
+            known |= {float(each) for part in line for each in part}
+    assert [number for number in quoted if float(number) not in known] == []
+
+
+@pytest.mark.parametrize("cells", ROWS, ids=lambda cells: " ".join(cells[:2])[:60])
+def test_an_interval_stands_beside_its_number(cells: list[str]) -> None:
+    lines = written(cells[-1])
+    for value, *interval in WITH_INTERVAL.findall(cells[3]):
+        at, within = float(value), list(map(float, interval))
+        assert any(
+            at in map(float, line.ours) and (list(map(float, line.interval)) == within or stand_in(interval, line.ours))
+            for line in lines
+        ), f"{value} {interval}"
 
 
 def test_a_row_without_numbers_has_no_verdict() -> None:
