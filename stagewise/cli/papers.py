@@ -12,7 +12,7 @@ from stagewise.cli.options import Quiet, one_thread, reported_errors
 def run_incremental(
     figure: Annotated[
         str | None,
-        typer.Option(help="of the paper: 1 to 19, 4L, 4R, B; heads: the head-count sweep; theorems: 3 and 4"),
+        typer.Option(help="of the paper: 1 to 19, 4L, 4R, B; heads: the head-count sweep; theorems: 1, 3, 4"),
     ] = None,
     every: Annotated[
         bool, typer.Option("--all", help="all figures, one after another; resumes where it stopped")

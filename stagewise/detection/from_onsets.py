@@ -66,11 +66,11 @@ def stage_row(number: int, start: Edge, end: Edge, times: dict[str, float], summ
 
 
 def _groups(onsets: pd.DataFrame) -> list[pd.DataFrame]:
-    """Split onsets, in their order, where the intervals of all earlier ones have ended."""
-    onsets = onsets.sort_values("t50", kind="stable")
+    """Split onsets where no interval lies: each group's, as one, begins after all earlier ones end."""
+    onsets = onsets.sort_values(["t50_lo", "t50"], kind="stable")
     known = onsets["t50_hi"].cummax().shift(fill_value=float("inf"))
     number = (onsets["t50_lo"] >= known).cumsum()
-    return [group for _, group in onsets.groupby(number)]
+    return [group.sort_values("t50", kind="stable") for _, group in onsets.groupby(number)]
 
 
 def _edge(group: pd.DataFrame, last: int) -> Edge:

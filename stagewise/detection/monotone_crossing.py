@@ -77,7 +77,10 @@ def _variance(values: np.ndarray, fit: np.ndarray, best: int) -> float:
     """Return the variance of the noise, of all checkpoints or of those near a place, as sums of neighbours have it."""
     residual = values - fit
     near = slice(max(best - AROUND, 0), best + AROUND)
-    whole = max(_of(residual, fit), _of(residual[near], fit[near]))
+    # An accuracy is quiet once it is near 1: beside what comes before the crossing that would halve the noise.
+    sides = [slice(near.start, best), slice(best, near.stop)]
+    parts = [slice(None), near, *(side for side in sides if len(values[side]) == AROUND)]
+    whole = max(_of(residual[part], fit[part]) for part in parts)
     if len(values[near]) >= AROUND:  # of fewer, second differences show the bends
         whole = max(whole, float(noise(values[near])) ** 2)
     size = float((residual**2).sum())
@@ -91,7 +94,8 @@ def _of(residual: np.ndarray, fit: np.ndarray) -> float:
 
 
 def _rising_part(values: np.ndarray, level: float) -> np.ndarray:
-    smooth = median_filter(values, size=WINDOW, mode="nearest") if len(values) >= WINDOW else values
+    # Mirrored at the ends, where the first value alone would be its own median.
+    smooth = median_filter(values, size=WINDOW, mode="mirror") if len(values) >= WINDOW else values
     past = np.flatnonzero(smooth >= level)
     if not len(past):
         return values

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy import stats
+from scipy.optimize import linear_sum_assignment
 
 from stagewise.detection import seed_words
 from stagewise.detection.criteria import DEFAULT, StageCriteria
@@ -62,8 +63,8 @@ class Replicates(InWords):
         runs: their names.
         findings: a row a run and event: the `event` in words, the same `unnumbered`, without its place among events of
             one score and direction, the `kind` ("boundary" or "onset"), its `step` in that run with its interval
-            (`lo`, `hi`). Boundaries are aligned by their reference, onsets by their score, its labels, direction, and
-            that place; heads by their roles.
+            (`lo`, `hi`). Boundaries are aligned by their reference, onsets by their score, its labels, direction and,
+            where runs have different numbers of them, by their times; heads by their roles.
         events: a row an event: in how many `seeds` it was found, whether it `recurs` in half of them or more, the
             `share` of all with Clopper and Pearson's interval; the geometric mean of 1 + `step` over seeds (less 1)
             with Student's t interval over seeds (`lo`, `hi`); the interval of one more seed (`new_lo`, `new_hi`); and
@@ -130,9 +131,8 @@ def replicates_of(
     roles = typed([], ROLES) if roles is None else roles
     of_runs = [_changes(one, roles[roles["run"] == one.run] if len(roles) else roles) for one in found]
     named = seed_words.changes(dict.fromkeys(change for rows in of_runs for change, _ in rows), quantities or {})
-    findings = typed(
-        (row for one, rows in zip(found, of_runs, strict=True) for row in _of_run(one, rows, named)), FINDINGS
-    )
+    numbered = zip(found, of_runs, _numbers(of_runs), strict=True)
+    findings = typed((row for one, rows, numbers in numbered for row in _of_run(one, rows, numbers, named)), FINDINGS)
     last = max((int(one.table["end"].max()) for one in found), default=0)
     events = typed((_event(rows, len(names), last) for _, rows in findings.groupby("event", sort=False)), EVENTS)
     events = events.sort_values("step", kind="stable", ignore_index=True)
@@ -169,18 +169,42 @@ def _changes(found: Stages, roles: pd.DataFrame) -> list[tuple[Change, dict[str,
 
 
 def _of_run(
-    found: Stages, changes: Sequence[tuple[Change, dict[str, float]]], named: Mapping[Change, str]
+    found: Stages,
+    changes: Sequence[tuple[Change, dict[str, float]]],
+    numbers: Sequence[int],
+    named: Mapping[Change, str],
 ) -> Iterator[dict[str, Any]]:
     for row in found.turning_points.to_dict("records"):
         if row["boundary"]:
             event = f"end of the stage of {row['reference']}"
             times = {name: row[name] for name in ("step", "lo", "hi")}
             yield {"run": found.run, "event": event, "unnumbered": event, "kind": "boundary", **times}
-    numbers = Counter[Change]()
-    for change, times in changes:
-        numbers[change] += 1
-        event = seed_words.numbered(named[change], numbers[change])
+    for (change, times), number in zip(changes, numbers, strict=True):
+        event = seed_words.numbered(named[change], number)
         yield {"run": found.run, "event": event, "unnumbered": named[change], "kind": "onset", **times}
+
+
+def _numbers(of_runs: Sequence[Sequence[tuple[Change, dict[str, float]]]]) -> list[list[int]]:
+    """Return for each run which change of its score and direction each of its changes is, counted from 1.
+
+    The runs with the most common number of them say when each one comes; those of any other run are assigned to these
+    by their times, so that one that is missing, or is seen besides, does not move the others. What is left over is
+    counted on.
+    """
+    numbers = [[0] * len(rows) for rows in of_runs]
+    for change in {change for rows in of_runs for change, _ in rows}:
+        places = [[i for i, (other, _) in enumerate(rows) if other == change] for rows in of_runs]
+        times = [np.log1p([rows[i][1]["step"] for i in at]) for rows, at in zip(of_runs, places, strict=True)]
+        counts = Counter(map(len, filter(len, places)))
+        usual = max(counts, key=lambda number: (counts[number], number))
+        typical = np.mean([each for each in times if len(each) == usual], axis=0)
+        for run, (at, own) in enumerate(zip(places, times, strict=True)):
+            chosen, slots = linear_sum_assignment(np.abs(own[:, None] - typical))
+            rest = itertools.count(usual + 1)
+            assigned = dict(zip(chosen.tolist(), (slots + 1).tolist(), strict=True))
+            for i, place in enumerate(at):
+                numbers[run][place] = assigned[i] if i in assigned else next(rest)
+    return numbers
 
 
 def _event(rows: pd.DataFrame, runs: int, last: int) -> dict[str, Any]:
@@ -205,10 +229,15 @@ def _ordered(findings: pd.DataFrame, events: Sequence[str]) -> Iterator[Mapping[
         if len(gaps) < 2:
             continue
         apart = pooled(gaps, np.zeros(len(gaps)))
-        test = stats.ttest_1samp(gaps, 0).pvalue if np.ptp(gaps) > 0 else float(gaps[0] == 0)
+        test = stats.ttest_1samp(gaps, 0).pvalue if np.ptp(gaps) > 0 else _of_signs(gaps)
         ratio = dict(zip(("ratio", "lo", "hi"), np.exp(apart[:3]).tolist(), strict=True))
         order = {"before": before, "after": after, "seeds": len(gaps), "p_value": float(test)}
         yield {**order, **_share(int((gaps > 0).sum()), len(gaps)), **ratio}
+
+
+def _of_signs(gaps: np.ndarray) -> float:
+    """Return the p-value of the sign test, where equal gaps have no variance to test against."""
+    return float(stats.binomtest(len(gaps), len(gaps)).pvalue) if gaps[0] else 1.0
 
 
 def _share(number: int, of: int) -> dict[str, float]:

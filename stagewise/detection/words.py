@@ -122,11 +122,17 @@ def head_events(events: pd.DataFrame) -> list[str]:
     return phrases
 
 
-def onset(row: Row, quantity: Quantity, criteria: StageCriteria = DEFAULT) -> str:
-    """Say what began in a row of `find_onsets`, with its levels."""
+def _open_end(row: Row, last: float) -> str:
+    """Say that a transition goes on at the end of a run, or that it may."""
+    if np.isfinite(row["t90_hi"]):
+        return ""
+    return ", not over yet" if row["t90"] >= last else ", perhaps not over yet"
+
+
+def onset(row: Row, quantity: Quantity, last: float, criteria: StageCriteria = DEFAULT) -> str:
+    """Say what began in a row of `find_onsets`, with its levels; the `last` step says whether it is over."""
     labels, after, size = labels_of(row), row["after"], abs(row["after"] - row["before"])
-    open_end = ", not over yet" if np.isinf(row["t90_hi"]) else ""
-    end = f", back to {_level(row['last'], size)}" if row["transient"] else open_end
+    end = f", back to {_level(row['last'], size)}" if row["transient"] else _open_end(row, last)
     way = f"({_level(row['before'], size)} -> {_level(after, size)}{end})"
     up = bool(after >= row["before"])
     if up and after >= criteria.most and _is_attention(labels, quantity):

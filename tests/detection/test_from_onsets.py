@@ -44,6 +44,13 @@ def test_without_any_onset_all_is_one_stage(attention: pd.DataFrame) -> None:
     assert (row["start"], row["end"], row["summary"]) == (0, 3000, "no onset in 1 score")
 
 
+def test_a_wide_interval_that_reaches_back_joins_what_it_overlaps() -> None:
+    times = {"t50": [100.0, 120, 125, 300], "t50_lo": [90.0, 112, 95, 290], "t50_hi": [110.0, 130, 180, 310]}
+    onsets = pd.DataFrame({"onset": True, "words": list("abcd"), "before": 0.0, "after": 1.0, **times})
+    rows = onset_stages(onsets.assign(probe="Own", quantity="q", t10=onsets["t50_lo"], t90=onsets["t50_hi"]), 0, 1000)
+    assert [(row["start_lo"], row["start"], row["start_hi"]) for row in rows[1:]] == [(90, 120, 180), (290, 300, 310)]
+
+
 def test_the_interval_of_a_boundary_between_two_steps_is_rounded_outwards() -> None:
     times = {"t10": 3.2, "t50": 3.7, "t90": 4.0, "t50_lo": 3.4, "t50_hi": 3.9}
     row = {"onset": True, "words": "it rises", "probe": "Own", "quantity": "q", "before": 0.0, "after": 1.0, **times}

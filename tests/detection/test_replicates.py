@@ -58,6 +58,25 @@ def test_the_order_holds_in_all_seeds_that_have_both(found: Replicates) -> None:
     assert "comes before" in found.words()
 
 
+def test_a_rise_that_one_seed_lacks_does_not_move_the_later_ones(step_up: Callable[..., pd.DataFrame]) -> None:
+    of = {"probe": "Accuracy", "quantity": "accuracy"}
+    frames = []
+    for seed, late in enumerate((800, 760, 850, 820, 790)):
+        rows, later = step_up(60 + seed, by=0.4 * (seed < 4), **of), step_up(late, by=0.4, noise=0.0, **of)
+        frames.append(rows.assign(value=rows["value"] + later["value"], run=f"seed {seed}"))
+    events = find_replicates(pd.concat(frames, ignore_index=True)).events
+    assert events["seeds"].tolist() == [4, 5]
+    assert events["least"].to_numpy() == pytest.approx([60, 760], rel=0.1)
+    assert events["most"].to_numpy() == pytest.approx([63, 850], rel=0.1)
+
+
+def test_equal_gaps_in_two_seeds_are_no_certainty(step_up: Callable[..., pd.DataFrame]) -> None:
+    of = {"probe": "AttentionTo", "quantity": "mass", "layer": 0, "relation": "induction"}
+    rows = pd.concat([step_up(at, head=head, **of) for head, at in enumerate((100, 500))])
+    (order,) = find_replicates(pd.concat([rows.assign(run=name) for name in "ab"])).order.to_dict("records")
+    assert order["p_value"] == 0.5  # two of two, by the sign test
+
+
 def test_boundaries_are_aligned_by_their_references(references: pd.DataFrame) -> None:
     runs = pd.concat([references.assign(run="a"), references.assign(run="b", step=references["step"] * 2)])
     events = find_replicates(runs).events

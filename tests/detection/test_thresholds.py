@@ -47,6 +47,11 @@ def test_a_curve_that_starts_past_its_threshold_is_no_emergence() -> None:
         emergence_times(table_of({"a": [0.1, 0.9]}), "Accuracy", "accuracy", 0.05)
 
 
+def test_a_first_value_that_stands_out_is_no_start_past_the_threshold() -> None:
+    values = np.array([0.52, *[0.1] * 9, *[0.9] * 10])
+    assert emergence_interval(10 * np.arange(20), values, 0.5) == (90, 100)
+
+
 def test_a_run_that_diverged_says_where() -> None:
     with pytest.raises(ValueError, match="not finite at step 10"):
         emergence_interval(np.array([0, 10]), np.array([0.5, math.nan]), 0.1, "down")

@@ -60,11 +60,18 @@ def test_scores_without_onset_are_counted_by_verdict_whatever_their_words_say() 
         ({"relation": "I(2)"}, "L0H3 becomes the head of I(2) (0.05 -> 0.70)"),
         ({"after": 0.4}, "L0H3 attends more to what followed the token before (0.05 -> 0.40)"),
         ({"transient": True, "last": 0.1}, "L0H3 becomes an induction head (0.05 -> 0.70, back to 0.10)"),
-        ({"t90_hi": float("inf")}, "L0H3 becomes an induction head (0.05 -> 0.70, not over yet)"),
+        (
+            {"t90": 100.0, "t90_hi": float("inf")},
+            "L0H3 becomes an induction head (0.05 -> 0.70, not over yet)",
+        ),
+        (
+            {"t90": 60.0, "t90_hi": float("inf")},
+            "L0H3 becomes an induction head (0.05 -> 0.70, perhaps not over yet)",
+        ),
     ],
 )
 def test_a_head_with_a_relation_has_words_of_its_own(row: dict[str, Any], sentence: str) -> None:
-    assert words.onset({**SCORE, **row}, MASS) == sentence
+    assert words.onset({**SCORE, **row}, MASS, last=100.0) == sentence
 
 
 @pytest.mark.parametrize(
@@ -79,16 +86,16 @@ def test_a_head_with_a_relation_has_words_of_its_own(row: dict[str, Any], senten
 )
 def test_an_onset_is_called_what_its_quantity_says(labels: dict[str, Any], quantity: Quantity, sentence: str) -> None:
     row = {"probe": "P", "quantity": "q", **labels, "verdict": "onset", "transient": False, "t90_hi": 1.0}
-    assert words.onset({**row, "before": 3.0, "after": 1.0, "last": 1.0}, quantity) == sentence
+    assert words.onset({**row, "before": 3.0, "after": 1.0, "last": 1.0}, quantity, last=100.0) == sentence
 
 
 def test_the_levels_of_a_small_change_have_the_digits_that_show_it() -> None:
     small = {**SCORE, "before": 1e-7, "after": 7e-7, "last": 1e-7, "transient": True}
     assert (
-        words.onset(small, MASS)
+        words.onset(small, MASS, last=100.0)
         == "L0H3 attends more to what followed the token before (1e-07 -> 7e-07, back to 1e-07)"
     )
-    assert words.onset({**SCORE, "before": 5.0, "after": 5.04}, MASS).endswith("(5 -> 5.04)")
+    assert words.onset({**SCORE, "before": 5.0, "after": 5.04}, MASS, last=100.0).endswith("(5 -> 5.04)")
 
 
 def test_heads_that_did_the_same_are_said_together() -> None:

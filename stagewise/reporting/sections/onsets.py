@@ -51,7 +51,7 @@ def onset_rows(onsets: pd.DataFrame) -> list[list[object]]:
             row["words"],
             number(row["t10"]),
             f"{number(row['t50'])} [{number(row['t50_lo'])}, {number(row['t50_hi'])}]".replace("inf]", "...]"),
-            number(row["t90"]) if np.isfinite(row["t90_hi"]) else "not over",
+            f"{number(row['t90'])}{'' if np.isfinite(row['t90_hi']) else ' or later'}",
             *(number(row[name]) for name in ("before", "after", "last")),
             f"{row['p_value']:.2g}",
         ]
