@@ -46,23 +46,30 @@ def rejection(one: Transition, p_adjusted: float, criteria: StageCriteria, cause
 
 
 def coincidence(one: Transition, causes: Mapping[str, int | float], steps: np.ndarray) -> str:
-    """Return the first cause with its step that lies in a transition, or in the intervals around it; else nothing.
+    """Return the cause with its step that may have begun a transition: the last one before t10; else nothing.
 
-    What a cause does is seen later: a gap before that of t10, or as long as from t10 to t50, are near enough.
+    What a cause does is seen later: a gap before that of t10, or as long as from t10 to t50, are near enough. What
+    happened when half of the way was made did not begin it: t50's interval is the end, t50 where that is open.
     """
-    (early, begins, _), (middle, lo, hi), (late, *_) = one.times
+    (early, begins, _), (middle, lo, hi), _ = one.times
     u = np.log1p(steps)
     ahead = u[max(int(np.searchsorted(u, early, side="right")) - 1 - AHEAD, 0)]
-    return cause_within(causes, np.expm1(min(lo, begins, ahead, 2 * early - middle)), np.expm1(max(hi, late)))
+    first, last = min(lo, begins, ahead, 2 * early - middle), hi if hi < u[-1] else middle
+    return cause_within(causes, np.expm1(first), np.expm1(last), np.expm1(early))
 
 
-def cause_within(causes: Mapping[str, int | float], lo: int | float, hi: int | float) -> str:
-    """Return the first cause with a step from `lo` to `hi`, with that step; else nothing.
+def cause_within(causes: Mapping[str, int | float], lo: int | float, hi: int | float, at: int | float) -> str:
+    """Return the cause with a step from `lo` to `hi`, with that step; else nothing.
 
-    >>> cause_within({"the learning rate's drop to 0.001": 3000}, 2900, 3100)
+    Of several the last one up to `at` is named, and of those after it the first.
+
+    >>> cause_within({"a restart": 2910, "the learning rate's drop to 0.001": 3000}, 2900, 3100, at=3000)
     "the learning rate's drop to 0.001 at step 3000"
     """
-    return next((f"{name} at step {step:g}" for name, step in causes.items() if lo <= step <= hi), "")
+    near = [
+        (step > at, abs(at - step), f"{name} at step {step:g}") for name, step in causes.items() if lo <= step <= hi
+    ]
+    return min(near, default=(False, 0, ""))[-1]
 
 
 def moved(values: np.ndarray, criteria: StageCriteria) -> Move:

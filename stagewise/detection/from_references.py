@@ -104,7 +104,7 @@ def _of_nested(curves: Curves, criteria: StageCriteria, causes: Causes) -> list[
             verdict = TurnVerdict.OVERFITS if lowest.rejection(criteria) is None else TurnVerdict.COMPLETE
         elif verdict.ends_stage and _further(curves[complete], lowest.step) < criteria.further:
             verdict = TurnVerdict.OVERFITS
-        cause = cause_within(causes, lowest.lo, lowest.hi)
+        cause = cause_within(causes, lowest.lo, lowest.hi, lowest.step)
         if verdict.ends_stage and cause:
             verdict = TurnVerdict.COINCIDES
         if verdict.ends_stage:

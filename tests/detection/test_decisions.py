@@ -52,6 +52,21 @@ def test_a_cause_coincides_within_the_transition_only() -> None:
     assert not coincidence(ONE, {"late": 1000}, STEPS)
 
 
+@pytest.mark.parametrize("hi", [0.1, 9.0])
+def test_what_happened_after_half_of_a_transition_did_not_begin_it(hi: float) -> None:
+    one = ONE._replace(times=TIMES + np.array([0, 0, hi - 0.1]))
+    half = float(np.expm1(one.times[1, 0]))
+    assert coincidence(one, {"a drop": half}, STEPS)
+    assert not coincidence(one, {"a drop": 1.15 * half}, STEPS)
+
+
+def test_of_several_causes_the_last_one_before_a_transition_is_named() -> None:
+    begins = float(np.expm1(TIMES[0, 0]))
+    causes = {"after": begins + 1, "long before": begins - 9, "before": begins - 5}
+    assert coincidence(ONE, causes, STEPS).startswith("before at step")
+    assert coincidence(ONE, {"later": begins + 9, "after": begins + 1}, STEPS).startswith("after at step")
+
+
 @pytest.mark.parametrize(
     ("values", "verdict"),
     [

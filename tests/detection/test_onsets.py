@@ -232,6 +232,14 @@ def test_an_onset_at_a_known_cause_is_named_and_does_not_count() -> None:
     assert row["reason"] == "coincides with the learning-rate drop at step 200"
 
 
+@pytest.mark.parametrize(("step", "onset"), [(2750, False), (3200, True)])
+def test_what_was_done_after_an_onset_does_not_dismiss_it(step: int, onset: bool) -> None:
+    steps = np.arange(0, 6000, 100)
+    rise = 0.1 + 0.8 / (1 + np.exp(-(steps - 3000) / 100))
+    noisy = rise + 0.02 * np.random.default_rng(0).standard_normal(len(steps))
+    assert find_onsets(curves({"step": steps, "score": noisy}), causes={"the drop": step})["onset"].tolist() == [onset]
+
+
 def test_what_is_transient_and_what_a_head_becomes_are_decided_by_the_criteria() -> None:
     table = scores(0.05 + 0.7 * (sigmoid(100) - 0.9 * sigmoid(600))[None])
     row, _ = find_onsets(table, StageCriteria(back=1.0, most=0.9)).to_dict("records")
