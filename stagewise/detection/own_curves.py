@@ -1,6 +1,8 @@
 """Curves that a training of one's own logged, as a table that stages and onsets are found in."""
 
+import itertools
 import json
+import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -22,8 +24,11 @@ FILES = (".csv", ".tsv", ".parquet", ".jsonl", ".json")
 STEPS = ("step", "steps", "global_step", "trainer/global_step", "_step", "iteration", "iter")
 """What tools call the column of steps, in lower case."""
 
-RATES = ("learning_rate", "lr")
-"""What tools call the learning rate, in lower case."""
+RATE, BETWEEN, WORDS = {"lr", "learning_rate", "learningrate"}, r"[._\s-]+", r"(?<=[a-z0-9])(?=[A-Z])"
+"""Words for the learning rate in a name, in lower case, and what lies between words: a sign, or a capital letter."""
+
+MEASURED = {"loss", "acc", "accuracy", "error", "perplexity", "ppl"}
+"""Words of names that a rate may stand in, too: "loss_lr_0.1" is a loss."""
 
 RUNS = ("run", "run_id", "run id", "run_name", "seed", "trial", "experiment")
 """What columns are called that tell runs apart, in lower case."""
@@ -252,8 +257,25 @@ def _is_curve(name: str) -> bool:
 
 
 def is_rate(name: str) -> bool:
-    """Whether a curve is a learning rate, as "train/learning_rate" or "lr-AdamW": done to a run, no progress of its."""
-    return any(part in RATES or part.startswith("lr-") for part in name.lower().split("/"))
+    """Whether a curve is a learning rate, which is done to a run, and no progress of its.
+
+    >>> [name for name in ("train/learning_rate", "lr-AdamW/pg1", "currentLR", "clr", "loss_lr_0.1") if is_rate(name)]
+    ['train/learning_rate', 'lr-AdamW/pg1', 'currentLR']
+    """
+    *folders, last = name.rpartition(OF_RUN)[2].split("/")
+    words = _words(last)
+    within = any(RATE & {folder.lower(), folder.lower().partition("-")[0]} for folder in folders)
+    return (within or _names_rate(words)) and not MEASURED & set(words)
+
+
+def _words(name: str) -> list[str]:
+    """Return the words of a name, in lower case, without the numbers at their ends."""
+    parts = re.split(BETWEEN, re.sub(WORDS, " ", name))
+    return [part.lower().rstrip("0123456789") for part in parts]
+
+
+def _names_rate(words: Sequence[str]) -> bool:
+    return bool(RATE & set(words)) or ("learning", "rate") in itertools.pairwise(words)
 
 
 def _whole(steps: pd.Series, name: Any) -> pd.Series:

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from stagewise.detection.onsets import find_onsets
-from stagewise.detection.own_curves import LOGGED, curves
+from stagewise.detection.own_curves import LOGGED, curves, is_rate
 from stagewise.detection.replicates import find_replicates
 from stagewise.detection.scores import quantities_of
 from stagewise.detection.stages import find_stages
@@ -184,6 +184,15 @@ def test_a_learning_rate_is_no_progress_whatever_it_is_called() -> None:
     table = curves({"step": [0, 1, 2], **{name: [3.0, 2.0, 1.0] for name in names}, "train/epoch": [0, 1, 2]})
     progress = {name: one.progress for name, one in quantities_of(table)[LOGGED].items()}
     assert progress == {**dict.fromkeys(names), "loss": "down"}
+
+
+RATES = "lr_0,train_lr,current_lr,optim.lr,learning rate,Learning Rate,learning-rate,lr_scheduler,learningRate,x/lr0"
+OTHERS = "clr,color,learning_curve,rate,lr/loss,loss_lr_0.1,learning/win rate,lrs - loss,lr - accuracy,lr_0.1/f1"
+
+
+def test_the_learning_rate_is_known_by_a_word_of_its_name() -> None:
+    assert [name for name in RATES.split(",") if not is_rate(name)] == []
+    assert [name for name in OTHERS.split(",") if is_rate(name)] == []
 
 
 def test_curves_may_have_steps_of_their_own() -> None:
