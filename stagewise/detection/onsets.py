@@ -13,6 +13,7 @@ from stagewise.detection import words
 from stagewise.detection.criteria import DEFAULT, StageCriteria
 from stagewise.detection.decisions import coincidence, moved, rejection
 from stagewise.detection.frames import typed
+from stagewise.detection.logged_causes import causes_in
 from stagewise.detection.scores import Curve, followed
 from stagewise.detection.transitions import Found, Transition, find_transitions
 from stagewise.detection.verdicts import OnsetVerdict
@@ -58,7 +59,8 @@ def find_onsets(
     Args:
         table: of one run, from `measure`.
         criteria: the thresholds.
-        causes: steps at which something was done to the run; a transition there is named, and is no onset.
+        causes: steps at which something was done to the run; a transition there is named, and is no onset. None takes
+            the changes of a logged learning rate in a table of `curves`.
         executor: whose processes search; None searches here. The onsets are the same.
 
     Returns a row a transition, the first one first, and one for each curve without any: its `probe`, its `quantity` and
@@ -74,6 +76,7 @@ def find_onsets(
             values at a step.
     """
     check_columns(table.columns, "what is given")
+    causes = causes_in(table) if causes is None else causes
     curves = followed(table, criteria)
     candidates = [
         (curve, *one)
@@ -85,7 +88,7 @@ def find_onsets(
     records = [
         record
         for curve in curves
-        for record in _records(curve, [rest for same, *rest in decided if same is curve], criteria, causes or {})
+        for record in _records(curve, [rest for same, *rest in decided if same is curve], criteria, causes)
     ]
     onsets = typed(records, {"probe": "str", "quantity": "str", **_axis_types(curves), **TYPES})
     return onsets.sort_values("t50", kind="stable", ignore_index=True)

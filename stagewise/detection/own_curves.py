@@ -111,7 +111,7 @@ def curves(
         for label, part in _by_run(curve, "run" if run is None else run):
             part = _resumed(part, name).sort_values("step")
             check_steps(part, name)
-            rows.append(_averaged(part).assign(run=label, probe=LOGGED, quantity=name))
+            rows.append(_averaged(part, is_rate(name)).assign(run=label, probe=LOGGED, quantity=name))
         values = curve.sort_values("step", kind="stable")["value"].to_numpy()
         declared[name] = Quantity(name, progress=_progress(name, values))
     if not rows:
@@ -299,14 +299,18 @@ def _resumed(curve: pd.DataFrame, name: str) -> pd.DataFrame:
     return curve[kept]
 
 
-def _averaged(curve: pd.DataFrame) -> pd.DataFrame:
+def _averaged(curve: pd.DataFrame, rate: bool) -> pd.DataFrame:
+    """Return means of neighbouring values where there are many; the last ones of a rate, whose jumps are to stay."""
     n = len(curve)
     if n <= MOST:
         return curve
     largest, edges = 2 * n / MOST, [0.0]
     while edges[-1] < n:
         edges.append(edges[-1] + min(max(largest / FINER, GROWTH * edges[-1]), largest))
-    means = curve.groupby(np.searchsorted(edges, np.arange(n), side="right")).mean()
+    parts = curve.groupby(np.searchsorted(edges, np.arange(n), side="right"))
+    if rate:
+        return parts.last()
+    means = parts.mean()
     return means.assign(step=means["step"].round().astype(np.int64))
 
 

@@ -16,6 +16,7 @@ from stagewise.detection.frames import InWords, code, digest, from_plain, load, 
 from stagewise.detection.from_onsets import onset_stages, too_few
 from stagewise.detection.from_references import POINTS, nested_references, reference_stages, turning_points
 from stagewise.detection.head_labels import head_events
+from stagewise.detection.logged_causes import causes_in
 from stagewise.detection.onsets import TIMES, Causes, find_onsets
 from stagewise.detection.scores import evidence, has_scores, rows_of_evidence
 from stagewise.detection.windows import Window, windows
@@ -135,7 +136,7 @@ def find_stages(
             table's column `nested`, and onsets where the table has fewer than two of these.
         criteria: the thresholds; the numbers named here are their defaults.
         causes: steps at which something was done to the run, as {"the learning-rate drop": 3000}; an onset or a
-            boundary there is none.
+            boundary there is none. None takes the changes of a logged learning rate in a table of `curves`.
         executor: whose processes look for the onsets; None looks for them here.
 
     Raises:
@@ -149,6 +150,7 @@ def find_stages(
         raise ValueError(f"find_stages takes one run at a time, the table has {runs}: find_replicates takes several")
     run = str(table["run"].iloc[0])
     probes = ", ".join(table["probe"].unique())
+    causes = causes_in(table) if causes is None else causes
     table = rows_of_evidence(table)
     nested = tuple(references or ())
     if not nested and len(named := nested_references(table)) > 1:
@@ -166,7 +168,7 @@ def find_stages(
     else:
         points = typed([], POINTS)
         rows = onset_stages(onsets, int(table["step"].min()), int(table["step"].max()))
-    return Stages(run, typed(rows, ROWS), points, events, onsets, nested, criteria, digest(table), causes or {})
+    return Stages(run, typed(rows, ROWS), points, events, onsets, nested, criteria, digest(table), causes)
 
 
 def stages_of(
@@ -178,7 +180,8 @@ def stages_of(
 ) -> Stages | None:
     """Return the stages of a measured run: those saved beside its table if they belong to it, else found and saved.
 
-    What the run's own record says was done to it (`checkpoints.causes`) is a cause.
+    What the run's own record says was done to it (`checkpoints.causes`) is a cause; where there is no folder, what a
+    logged learning rate in the table says.
 
     Args:
         source: a run folder, or its table.
@@ -200,8 +203,8 @@ def stages_of(
     else:
         file, folder = table_file(Path(source)), Path(source)
         table = file.read(evidence(file.outline), arrays=["resamples"])
-    causes = {} if folder is None else causes_of(folder)
-    if folder is not None and (saved := _saved(folder, table, criteria, causes)) is not None:
+    causes = None if folder is None else causes_of(folder)
+    if folder is not None and (saved := _saved(folder, table, criteria, causes or {})) is not None:
         return saved
     criteria = criteria or DEFAULT
     if not _shows_stages(table, criteria):

@@ -4,12 +4,10 @@ import functools
 import re
 from pathlib import Path
 
-import pandas as pd
-
-from stagewise.checkpoints.causes import of_log
 from stagewise.checkpoints.digest import short_digest
 from stagewise.checkpoints.run_folder import ANALYSIS, TABLE, claim_for, write, write_json
-from stagewise.detection.own_curves import curves, is_rate, name_of
+from stagewise.detection.logged_causes import causes_in
+from stagewise.detection.own_curves import curves, name_of
 from stagewise.detection.own_curves import is_log as is_log
 
 NO_BATCH = {"relations": {}, "size": [], "first_query": 0, "references": []}
@@ -25,7 +23,7 @@ LONGEST = 80
 
 
 def logged_folders(source: str | Path, folder: str | Path | None = None) -> list[Path]:
-    """Write the curves of a file as the table of a folder, with the jumps of a logged learning rate as known causes.
+    """Write the curves of a file as the table of a folder, with the changes of a logged learning rate as known causes.
 
     Args:
         source: a file, as `curves` takes it.
@@ -46,7 +44,7 @@ def logged_folders(source: str | Path, folder: str | Path | None = None) -> list
         rows.attrs = table.attrs
         claim_for(path, identity if len(runs) == 1 else f"{identity}, {run}")
         write(path / TABLE, functools.partial(rows.to_parquet, index=False))
-        write_json(path / ANALYSIS, {"recipe": {}, "causes": _causes(rows), "batch": NO_BATCH})
+        write_json(path / ANALYSIS, {"recipe": {}, "causes": causes_in(rows), "batch": NO_BATCH})
     return folders
 
 
@@ -71,12 +69,3 @@ def logged_folder(source: str | Path) -> Path:
         names = ", ".join(each.name for each in (first, *others))
         raise ValueError(f"{source} holds several runs ({names}): `stagewise report {source}` is on all of them")
     return first
-
-
-def _causes(table: pd.DataFrame) -> dict[str, int]:
-    causes: dict[str, int] = {}
-    for name, rates in table.groupby("quantity"):
-        if is_rate(str(name)):
-            pairs = zip(rates["step"], rates["value"], strict=True)
-            causes |= of_log({"step": int(step), "learning_rate": rate} for step, rate in pairs)
-    return causes
