@@ -1,4 +1,4 @@
-"""What was done to a run while it trained, by its own records: steps at which its learning rate changed abruptly."""
+"""What was done to a run while it trained, by its records: where its learning rate warmed up or changed abruptly."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -13,7 +13,13 @@ ABRUPT, LARGE = 3.0, 0.2
 much of the larger rate: warm-ups, linear decays and cosines change by about as much from one entry to the next."""
 
 
-def causes_of(folder: Path) -> dict[str, int]:
+WARM_UP = "the learning rate's warm-up"
+
+Cause = int | tuple[int, int]
+"""A step, or the first and the last one."""
+
+
+def causes_of(folder: Path) -> dict[str, Cause]:
     """Return what the record of a measured run names, as {"the learning rate's cool-down": 3000}; nothing without one.
 
     Raises:
@@ -23,20 +29,27 @@ def causes_of(folder: Path) -> dict[str, int]:
         record = run_folder.read_record(folder)
     except FileNotFoundError:
         return {}
-    return {**of_plan(record["recipe"].get("plan") or {}), **record.get("causes", {})}
+    causes = record.get("causes", {}).items()
+    logged = {name: (at[0], at[1]) if isinstance(at, list) else at for name, at in causes}
+    return {**of_plan(record["recipe"].get("plan") or {}), **logged}
 
 
-def of_plan(plan: Mapping[str, Any]) -> dict[str, int]:
-    """Return where a plan's rates begin to fall.
+def of_plan(plan: Mapping[str, Any]) -> dict[str, Cause]:
+    """Return where a plan's rates rise at first, and where they begin to fall.
 
     >>> of_plan({"steps": 4000, "warmup": 100, "cooldown": 1000})
-    {"the learning rate's cool-down": 3000}
+    {"the learning rate's warm-up": (0, 100), "the learning rate's cool-down": 3000}
     """
-    return {"the learning rate's cool-down": plan["steps"] - plan["cooldown"]} if plan.get("cooldown") else {}
+    causes: dict[str, Cause] = {}
+    if 1 < plan.get("warmup", 0) < plan["steps"]:
+        causes[WARM_UP] = (0, plan["warmup"])
+    if plan.get("cooldown"):
+        causes["the learning rate's cool-down"] = plan["steps"] - plan["cooldown"]
+    return causes
 
 
-def of_log(history: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    """Return the jumps of the learning rate in the log of a trainer, each half-way between the entries around it.
+def of_log(history: Iterable[Mapping[str, Any]]) -> dict[str, Cause]:
+    """Return the warm-up of the learning rate in the log of a trainer, and its jumps, half-way between two entries.
 
     Args:
         history: entries with `step` and `learning_rate`, as `log_history` of Trainer; others are left out.
@@ -46,10 +59,11 @@ def of_log(history: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     """
     pairs = [(one.get("step"), one.get("learning_rate")) for one in history]
     numbers = [(step, rate) for step, rate in pairs if isinstance(step, int) and isinstance(rate, int | float)]
-    steps, rates = np.array(sorted(numbers), float).reshape(-1, 2).T
+    steps, rates = np.array(sorted(set(numbers)), float).reshape(-1, 2).T
     changes = np.diff(rates)
-    found: dict[str, int] = {}
-    for i in range(1, len(changes) - 1):
+    warm = _warm_up(rates)
+    found: dict[str, Cause] = {WARM_UP: (0, int(steps[warm]))} if warm else {}
+    for i in range(max(1, warm), len(changes) - 1):
         around = max(abs(changes[i - 1]), abs(changes[i + 1]))
         if abs(changes[i]) > max(ABRUPT * around, LARGE * max(rates[i], rates[i + 1])):
             kind = "drop" if changes[i] < 0 else "rise"
@@ -57,3 +71,10 @@ def of_log(history: Iterable[Mapping[str, Any]]) -> dict[str, int]:
             again = sum(each.partition(" (")[0] == name for each in found)
             found[f"{name} (number {again + 1})" if again else name] = round((steps[i] + steps[i + 1]) / 2)
     return found
+
+
+def _warm_up(rates: np.ndarray) -> int:
+    """Return the entry at which rates that rise from the first one on, by a large part, stop to; 0 where none do."""
+    still = np.flatnonzero(~(np.diff(rates) > 0))
+    end = int(still[0]) if len(still) else 0
+    return end if end and rates[end] - rates[0] > LARGE * rates[end] else 0

@@ -1,12 +1,12 @@
 """Whether a transition counts as an onset, and what a curve did that has none."""
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from stagewise.detection.criteria import StageCriteria
 from stagewise.detection.curve_noise import without_outliers
+from stagewise.detection.known_causes import Causes, cause_during, cause_within
 from stagewise.detection.noise import noise, smoothed
 from stagewise.detection.transitions import Transition
 from stagewise.detection.verdicts import OnsetVerdict
@@ -45,31 +45,19 @@ def rejection(one: Transition, p_adjusted: float, criteria: StageCriteria, cause
     return OnsetVerdict.COINCIDES if cause else None
 
 
-def coincidence(one: Transition, causes: Mapping[str, int | float], steps: np.ndarray) -> str:
-    """Return the cause with its step that may have begun a transition: the last one before t10; else nothing.
+def coincidence(one: Transition, causes: Causes, steps: np.ndarray) -> str:
+    """Return the cause with its step that may have begun a transition, the last one before t10; else nothing.
 
     What a cause does is seen later: a gap before that of t10, or as long as from t10 to t50, are near enough. What
-    happened when half of the way was made did not begin it: t50's interval is the end, t50 where that is open.
+    happened when half of the way was made did not begin it: t50's interval is the end, t50 where that is open. In a
+    cause that lasts some steps lies what was half-way then.
     """
     (early, begins, _), (middle, lo, hi), _ = one.times
     u = np.log1p(steps)
     ahead = u[max(int(np.searchsorted(u, early, side="right")) - 1 - AHEAD, 0)]
     first, last = min(lo, begins, ahead, 2 * early - middle), hi if hi < u[-1] else middle
-    return cause_within(causes, np.expm1(first), np.expm1(last), np.expm1(early))
-
-
-def cause_within(causes: Mapping[str, int | float], lo: int | float, hi: int | float, at: int | float) -> str:
-    """Return the cause with a step from `lo` to `hi`, with that step; else nothing.
-
-    Of several the last one up to `at` is named, and of those after it the first.
-
-    >>> cause_within({"a restart": 2910, "the learning rate's drop to 0.001": 3000}, 2900, 3100, at=3000)
-    "the learning rate's drop to 0.001 at step 3000"
-    """
-    near = [
-        (step > at, abs(at - step), f"{name} at step {step:g}") for name, step in causes.items() if lo <= step <= hi
-    ]
-    return min(near, default=(False, 0, ""))[-1]
+    at_a_step = cause_within(causes, np.expm1(first), np.expm1(last), np.expm1(early))
+    return at_a_step or cause_during(causes, np.expm1(middle), steps.tolist())
 
 
 def moved(values: np.ndarray, criteria: StageCriteria) -> Move:

@@ -8,11 +8,11 @@ import pandas as pd
 
 from stagewise.detection import words
 from stagewise.detection.criteria import StageCriteria
-from stagewise.detection.decisions import cause_within
 from stagewise.detection.frames import families, typed
 from stagewise.detection.from_onsets import Edge, stage_row
+from stagewise.detection.known_causes import Causes, cause_during, cause_within
 from stagewise.detection.noise import smoothed
-from stagewise.detection.onsets import TIMES, Causes
+from stagewise.detection.onsets import TIMES
 from stagewise.detection.scores import check_steps
 from stagewise.detection.shapes import PARTS
 from stagewise.detection.thresholds import crossing_step
@@ -41,7 +41,8 @@ def turning_points(
 ) -> pd.DataFrame:
     """Return a row a curve: where KL to each reference has its minimum, whether a stage ends there, and why.
 
-    A minimum whose interval holds the step of a cause ends no stage: what was done to the run made the curve turn.
+    A minimum whose interval holds the step of a cause, or that lies in a cause that lasts some steps, ends no stage:
+    what was done to the run made the curve turn.
 
     First the nested references, in their order, then the other curves of the table, which may corroborate.
 
@@ -105,6 +106,7 @@ def _of_nested(curves: Curves, criteria: StageCriteria, causes: Causes) -> list[
         elif verdict.ends_stage and _further(curves[complete], lowest.step) < criteria.further:
             verdict = TurnVerdict.OVERFITS
         cause = cause_within(causes, lowest.lo, lowest.hi, lowest.step)
+        cause = cause or cause_during(causes, lowest.step, curve["step"].tolist())
         if verdict.ends_stage and cause:
             verdict = TurnVerdict.COINCIDES
         if verdict.ends_stage:

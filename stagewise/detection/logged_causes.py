@@ -1,14 +1,19 @@
 """What a logged learning rate says was done to its run: causes of what its curves do, in a table of `curves`."""
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from stagewise.detection.known_causes import Causes
 from stagewise.detection.own_curves import LOGGED, is_rate
 
+if TYPE_CHECKING:
+    from stagewise.checkpoints.causes import Cause
 
-def causes_in(table: pd.DataFrame) -> dict[str, int]:
-    """Return the jumps of the learning rates in a table of one run's logged curves, as `of_log` names them.
+
+def causes_in(table: pd.DataFrame) -> Causes:
+    """Return warm-ups and jumps of the learning rates in a table of one run's logged curves, as `of_log` does.
 
     Of rates that change alike, as those of groups of parameters, each change is named once.
 
@@ -19,7 +24,7 @@ def causes_in(table: pd.DataFrame) -> dict[str, int]:
     from stagewise.checkpoints.causes import of_log
 
     logged = table[table["probe"] == LOGGED]
-    causes: list[tuple[str, int]] = []
+    causes: list[tuple[str, Cause]] = []
     for name, rates in logged.groupby("quantity", observed=True):
         if is_rate(str(name)):
             pairs = zip(rates["step"].tolist(), rates["value"].tolist(), strict=True)
@@ -27,9 +32,9 @@ def causes_in(table: pd.DataFrame) -> dict[str, int]:
     return _named(dict.fromkeys(causes))
 
 
-def _named(causes: Iterable[tuple[str, int]]) -> dict[str, int]:
+def _named(causes: "Iterable[tuple[str, Cause]]") -> Causes:
     """Number causes of one name."""
-    named: dict[str, int] = {}
+    named: dict[str, Cause] = {}
     for name, step in causes:
         bare = name.partition(" (")[0]
         again = sum(each.partition(" (")[0] == bare for each in named)

@@ -2,7 +2,7 @@
 
 import concurrent.futures
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from stagewise.detection import words
 from stagewise.detection.criteria import DEFAULT, StageCriteria
 from stagewise.detection.decisions import coincidence, moved, rejection
 from stagewise.detection.frames import typed
+from stagewise.detection.known_causes import Causes, known
 from stagewise.detection.logged_causes import causes_in
 from stagewise.detection.scores import Curve, followed
 from stagewise.detection.transitions import Found, Transition, find_transitions
@@ -36,9 +37,6 @@ TYPES = {
 AT_ONCE = 8
 """Curves that are searched in one go, by whichever process: 32 would take 3 % less, and leave other processes idle."""
 
-Causes = Mapping[str, int | float]
-"""Name of what happened to a run -> its step, as in {"the learning-rate drop": 3000}."""
-
 
 def find_onsets(
     table: pd.DataFrame,
@@ -59,8 +57,9 @@ def find_onsets(
     Args:
         table: of one run, from `measure`.
         criteria: the thresholds.
-        causes: steps at which something was done to the run; a transition there is named, and is no onset. None takes
-            the changes of a logged learning rate in a table of `curves`.
+        causes: steps at which something was done to the run, or its first and last step, as {"the warm-up": (0, 500)};
+            a transition there is named, and is no onset. None takes the changes of a logged learning rate in a table of
+            `curves`.
         executor: whose processes search; None searches here. The onsets are the same.
 
     Returns a row a transition, the first one first, and one for each curve without any: its `probe`, its `quantity` and
@@ -76,7 +75,7 @@ def find_onsets(
             values at a step.
     """
     check_columns(table.columns, "what is given")
-    causes = causes_in(table) if causes is None else causes
+    causes = causes_in(table) if causes is None else known(causes)
     curves = followed(table, criteria)
     candidates = [
         (curve, *one)

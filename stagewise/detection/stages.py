@@ -16,8 +16,9 @@ from stagewise.detection.frames import InWords, code, digest, from_plain, load, 
 from stagewise.detection.from_onsets import onset_stages, too_few
 from stagewise.detection.from_references import POINTS, nested_references, reference_stages, turning_points
 from stagewise.detection.head_labels import head_events
+from stagewise.detection.known_causes import Causes, known
 from stagewise.detection.logged_causes import causes_in
-from stagewise.detection.onsets import TIMES, Causes, find_onsets
+from stagewise.detection.onsets import TIMES, find_onsets
 from stagewise.detection.scores import evidence, has_scores, rows_of_evidence
 from stagewise.detection.windows import Window, windows
 from stagewise.table import check_columns, select
@@ -54,7 +55,7 @@ class Stages(InWords):
         references: the nested references that the stages were found in, none where they were found in the onsets.
         criteria: the thresholds in use.
         digest: of the rows that they were found in.
-        causes: what was done to the run, with its step.
+        causes: what was done to the run, with its step, or its first and last one.
     """
 
     run: str
@@ -135,8 +136,9 @@ def find_stages(
         references: the nested references, the complete one last; None takes those that the task names, in the
             table's column `nested`, and onsets where the table has fewer than two of these.
         criteria: the thresholds; the numbers named here are their defaults.
-        causes: steps at which something was done to the run, as {"the learning-rate drop": 3000}; an onset or a
-            boundary there is none. None takes the changes of a logged learning rate in a table of `curves`.
+        causes: steps at which something was done to the run, as {"the learning-rate drop": 3000}, or its first and
+            last step, as {"the warm-up": (0, 500)}; an onset or a boundary there is none. None takes the changes of a
+            logged learning rate in a table of `curves`.
         executor: whose processes look for the onsets; None looks for them here.
 
     Raises:
@@ -150,7 +152,7 @@ def find_stages(
         raise ValueError(f"find_stages takes one run at a time, the table has {runs}: find_replicates takes several")
     run = str(table["run"].iloc[0])
     probes = ", ".join(table["probe"].unique())
-    causes = causes_in(table) if causes is None else causes
+    causes = causes_in(table) if causes is None else known(causes)
     table = rows_of_evidence(table)
     nested = tuple(references or ())
     if not nested and len(named := nested_references(table)) > 1:
@@ -234,7 +236,8 @@ def load_stages(folder: str | Path) -> Stages:
     def build(written: dict[str, Any]) -> Stages:
         return Stages(
             run=written["run"], references=tuple(written["references"]), criteria=StageCriteria(**written["criteria"]),
-            digest=written["digest"], causes=written["causes"], **{name: from_plain(written[name]) for name in FRAMES},
+            digest=written["digest"], causes=known(written["causes"]),
+            **{name: from_plain(written[name]) for name in FRAMES},
         )  # fmt: skip
 
     return load(Path(folder) / STAGES, f"find the stages first, with `stagewise stages {folder}`", build)

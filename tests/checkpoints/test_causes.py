@@ -28,16 +28,26 @@ def logged(rates: np.ndarray) -> list[dict[str, object]]:
     return [*entries, {"step": 40, "eval_loss": 1.0}, {"learning_rate": "high"}, {}]
 
 
+WARM_UP = {"warm-up, then constant": (0, 120), "warm-up, then linear decay": (0, 120)}
+
+
 @pytest.mark.parametrize("name", SCHEDULES)
-def test_a_schedule_that_changes_steadily_is_no_cause(name: str) -> None:
-    assert of_log(logged(SCHEDULES[name])) == {}
+def test_of_a_schedule_that_changes_steadily_the_warm_up_alone_is_a_cause(name: str) -> None:
+    causes = {"the learning rate's warm-up": WARM_UP[name]} if name in WARM_UP else {}
+    assert of_log(logged(SCHEDULES[name])) == causes
+
+
+def test_a_rate_that_rises_to_the_end_or_hardly_at_first_has_no_warm_up() -> None:
+    for rates in (np.linspace(0.1, 1, 100), np.minimum(1, np.linspace(0.9, 1.5, 100)), np.ones(100)):
+        assert of_log(logged(rates)) == {}
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
 @pytest.mark.parametrize(("factor", "kind"), [(0.1, "drop"), (0.5, "drop"), (3.0, "rise")])
 def test_a_jump_is_named_between_the_entries_around_it(name: str, factor: float, kind: str) -> None:
     rates = SCHEDULES[name] * np.where(STEPS >= 1000, factor, 1)
-    ((cause, step),) = of_log(logged(rates)).items()
+    *_, (cause, step) = of_log(logged(rates)).items()
+    assert len(of_log(logged(rates))) == 1 + (name in WARM_UP)
     assert cause.startswith(f"the learning rate's {kind} to ")
     assert step == 990
 
@@ -60,10 +70,11 @@ def test_a_log_without_rates_has_no_cause() -> None:
 
 def test_a_run_folder_names_its_cool_down_and_a_trainers_series_its_jumps(tmp_path: Path) -> None:
     assert causes_of(tmp_path) == {}
-    record = {"format": run_folder.FORMAT, "recipe": {"plan": {"steps": 50, "cooldown": 10}}}
+    record = {"format": run_folder.FORMAT, "recipe": {"plan": {"steps": 50, "cooldown": 10, "warmup": 5}}}
     (tmp_path / run_folder.RUN).write_text(json.dumps(record), encoding="utf8")
-    assert causes_of(tmp_path) == {"the learning rate's cool-down": 40}
+    assert causes_of(tmp_path) == {"the learning rate's warm-up": (0, 5), "the learning rate's cool-down": 40}
     (tmp_path / run_folder.RUN).unlink()
-    record = {"format": run_folder.FORMAT, "recipe": {}, "causes": {"the learning rate's drop to 0.1": 7}}
+    causes = {"the learning rate's warm-up": (0, 3), "the learning rate's drop to 0.1": 7}
+    record = {"format": run_folder.FORMAT, "recipe": {}, "causes": causes}
     (tmp_path / run_folder.ANALYSIS).write_text(json.dumps(record), encoding="utf8")
-    assert causes_of(tmp_path) == {"the learning rate's drop to 0.1": 7}
+    assert causes_of(tmp_path) == causes

@@ -240,6 +240,19 @@ def test_what_was_done_after_an_onset_does_not_dismiss_it(step: int, onset: bool
     assert find_onsets(curves({"step": steps, "score": noisy}), causes={"the drop": step})["onset"].tolist() == [onset]
 
 
+@pytest.mark.parametrize("seed", [0, 1, 3])
+def test_a_fall_while_the_learning_rate_warms_up_is_its(seed: int) -> None:
+    rate = np.minimum(np.arange(10_001) / 500, 1)
+    steps = np.linspace(0, 10_000, 200).astype(int)
+    loss = (2 + 7.5 * (1 + np.cumsum(rate) / 100) ** -0.4)[steps]
+    log = {"step": steps, "loss": loss + 0.03 * np.random.default_rng(seed).standard_normal(len(steps))}
+    assert find_onsets(curves(log), causes={})["onset"].tolist() == [True]
+    named = find_onsets(curves(log), causes={"the warm-up": (0, 500)})
+    assert named["reason"].tolist() == ["coincides with the warm-up, until step 500"]
+    logged = find_onsets(curves({**log, "lr": rate[steps]}))
+    assert logged["reason"].tolist() == ["coincides with the learning rate's warm-up, until step 502"]
+
+
 def test_what_is_transient_and_what_a_head_becomes_are_decided_by_the_criteria() -> None:
     table = scores(0.05 + 0.7 * (sigmoid(100) - 0.9 * sigmoid(600))[None])
     row, _ = find_onsets(table, StageCriteria(back=1.0, most=0.9)).to_dict("records")

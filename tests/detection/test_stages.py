@@ -65,6 +65,14 @@ def test_a_boundary_and_an_onset_where_something_was_done_to_the_run_are_none(bo
     assert stages.onsets["cause"].str.contains("the drop at step 500").sum() == 1
 
 
+def test_a_boundary_while_something_was_done_to_the_run_is_none(both: pd.DataFrame) -> None:
+    first = int(find_stages(both).turning_points["step"].iloc[0])
+    during = find_stages(both, causes={"the warm-up": (0, first)}).turning_points
+    assert during["cause"].tolist()[0] == f"the warm-up, until step {first}"
+    assert during["verdict"].iloc[0] == "coincides"
+    assert not (find_stages(both, causes={"the warm-up": (0, first // 4)}).turning_points["cause"] != "").any()
+
+
 def test_with_one_reference_stages_are_found_in_onsets(both: pd.DataFrame) -> None:
     stages = find_stages(both[both["reference"].isna() | (both["reference"] == "all")])
     assert not stages.from_references
@@ -134,13 +142,15 @@ def test_stages_of_a_folder_are_found_once(folder: Path, both: pd.DataFrame) -> 
 def test_what_the_record_of_a_folder_says_was_done_to_its_run_is_a_cause(folder: Path, both: pd.DataFrame) -> None:
     assert len(stages_of(folder) or ()) == 3
     first = int(find_stages(both).turning_points["step"].iloc[0])
-    plan = {"steps": 2 * first, "cooldown": first}
+    plan = {"steps": 2 * first, "cooldown": first, "warmup": 2}
     write_json(folder / RUN, {"format": FORMAT, "recipe": {"plan": plan}})
     stages = stages_of(folder)
     assert stages is not None
     why = stages.turning_points["reason"].iloc[0]
     assert why.endswith(f"has its minimum at the learning rate's cool-down at step {first}: it ends no stage")
-    assert load_stages(folder).causes == stages.causes == {"the learning rate's cool-down": first}
+    causes = {"the learning rate's warm-up": (0, 2), "the learning rate's cool-down": first}
+    assert load_stages(folder).causes == stages.causes == causes
+    assert_equal(stages_of(folder) or stages, stages)
 
 
 def test_stages_of_another_table_or_by_other_criteria_are_found_anew(folder: Path, both: pd.DataFrame) -> None:
