@@ -39,6 +39,9 @@ OF_RUN = " - "
 MOSTLY = 0.5
 """Part of a run's span from which on it lies beside another, and does not continue it."""
 
+SELDOM = 0.1
+"""Part of the values of a curve before which a log may go back to an earlier step, once at least, by resumed runs."""
+
 NAMES = ("metric", "name", "key", "tag", "variable", "quantity", "curve")
 """What the column of the curves' names is called in a log of a row a value, in lower case."""
 
@@ -80,10 +83,10 @@ def curves(
             .json, or the `trainer_state.json` of transformers' Trainer; or TensorBoard's event files, one or a folder.
             Or a row a value: a column "metric" (or what tools call it) and one "value" beside the steps. What a
             curve has no value of at a step is missing. Text, times, epochs, and the extremes that Weights & Biases
-            exports beside a curve are left out. Of steps that a resumed run logged again the later values count, with
-            a warning. Of a curve with more than 400 values neighbouring ones are averaged, fewer at its start than at
-            its end. Where runs lie beside each other a column "run", "seed" or the like tells them apart, or names
-            "RUN - CURVE", as Weights & Biases exports them.
+            exports beside a curve are left out. Where a log goes back to an earlier step, as a resumed run's does, the
+            later values count from there on, with a warning. Of a curve with more than 400 values neighbouring ones are
+            averaged, fewer at its start than at its end. Where runs lie beside each other a column "run", "seed" or the
+            like tells them apart, or names "RUN - CURVE", as Weights & Biases exports them.
         steps: the column of steps; None for "step", or what tools call it.
         run: the name of the run; None takes the file's. Of several runs each has that of its column.
 
@@ -288,15 +291,25 @@ def _whole(steps: pd.Series, name: Any) -> pd.Series:
 def _resumed(curve: pd.DataFrame, name: str) -> pd.DataFrame:
     """Return a curve without what was logged before a run was resumed at an earlier step: from that step on."""
     steps = curve["step"].to_numpy()
-    if not curve["step"].duplicated().any():  # in whatever order
+    if not (curve["step"].duplicated().any() or _goes_back(steps)):
         return curve
     lowest_later = np.append(np.minimum.accumulate(steps[::-1])[::-1][1:], np.iinfo(np.int64).max)
-    kept = steps < lowest_later
-    if not kept[0] or (np.diff(steps) >= 0).all():  # another run, or two values of one
+    kept, back = steps < lowest_later, np.diff(steps) < 0
+    if not kept[0] or not back.any():  # another run, or two values of one
         return curve
-    again = f"{name} was logged again from step {steps[~kept].min()} on, as by a resumed run"
+    again = f"{name} was logged again from step {steps[1:][back].min()} on, as by a resumed run"
     warnings.warn(f"{again}: {(~kept).sum()} earlier values are left out", stacklevel=3)
     return curve[kept]
+
+
+def _goes_back(steps: np.ndarray) -> bool:
+    """Whether steps go back among earlier ones, and seldom: what is in another order goes back often, parts beside."""
+    back = np.flatnonzero(np.diff(steps) < 0) + 1
+    if len(back) > max(1, SELDOM * len(steps)):
+        return False
+    parts = np.split(steps, back)
+    earlier = (steps[:at] for at in back)
+    return any(((one > part[0]) & (one < part[-1])).any() for one, part in zip(earlier, parts[1:], strict=True))
 
 
 def _averaged(curve: pd.DataFrame, rate: bool) -> pd.DataFrame:
