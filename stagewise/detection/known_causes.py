@@ -1,18 +1,40 @@
 """What was done to a run, at a step or over some steps, and which of it what a curve did coincides with."""
 
+import math
+import numbers
 from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+EXAMPLE = 'as {"the learning-rate drop": 3000, "the warm-up": (0, 500)}'
 
 Causes = Mapping[str, int | float | Sequence[int | float]]
 """Name of what happened to a run -> its step, as in {"the learning-rate drop": 3000}, or its first and its last one."""
 
 
 def known(causes: Causes) -> Causes:
-    """Return causes as they are compared with saved ones: first and last step as a pair.
+    """Return causes as they are saved and compared: plain numbers, first and last step as a pair.
+
+    Raises:
+        ValueError: no mapping from names to a step, or to a first and a last one.
 
     >>> known({"the learning rate's warm-up": [0, 500], "a restart": 3000})
     {"the learning rate's warm-up": (0, 500), 'a restart': 3000}
     """
-    return {name: tuple(at) if isinstance(at, Sequence) else at for name, at in causes.items()}
+    if not isinstance(causes, Mapping):
+        raise ValueError(f"causes are names with a step each, {EXAMPLE}; got {causes!r}")
+    return {name: _step(name, at) for name, at in causes.items()}
+
+
+def _step(name: str, at: Any) -> int | float | tuple[int | float, int | float]:
+    if isinstance(at, numbers.Real) and math.isfinite(at):
+        return int(at) if isinstance(at, numbers.Integral) else float(at)
+    if isinstance(at, list | tuple | np.ndarray) and len(at) == 2 and not isinstance(at[0], list | tuple | np.ndarray):
+        first, last = (_step(name, end) for end in at)
+        if not isinstance(first, tuple) and not isinstance(last, tuple) and first <= last:
+            return first, last
+    raise ValueError(f"the cause {name!r} takes a step, or its first and its last one, {EXAMPLE}; got {at!r}")
 
 
 def cause_within(causes: Causes, lo: int | float, hi: int | float, at: int | float) -> str:
