@@ -37,7 +37,7 @@ OF_RUN = " - "
 """Between the names of run and curve, in the columns that Weights & Biases exports."""
 
 MOSTLY = 0.5
-"""Part of a run's span from which on it lies beside another, and does not continue it."""
+"""Part of a run's span from which on it lies beside another, and does not continue it; of a column, that is numbers."""
 
 SELDOM = 0.1
 """Part of the values of a curve before which a log may go back to an earlier step, once at least, by resumed runs."""
@@ -83,10 +83,11 @@ def curves(
             .json, or the `trainer_state.json` of transformers' Trainer; or TensorBoard's event files, one or a folder.
             Or a row a value: a column "metric" (or what tools call it) and one "value" beside the steps. What a
             curve has no value of at a step is missing. Text, times, epochs, and the extremes that Weights & Biases
-            exports beside a curve are left out. Where a log goes back to an earlier step, as a resumed run's does, the
-            later values count from there on, with a warning. Of a curve with more than 400 values neighbouring ones are
-            averaged, fewer at its start than at its end. Where runs lie beside each other a column "run", "seed" or the
-            like tells them apart, or names "RUN - CURVE", as Weights & Biases exports them.
+            exports beside a curve are left out, with a warning where text stands among numbers. Where a log goes back
+            to an earlier step, as a resumed run's does, the later values count from there on, with a warning. Of a
+            curve with more than 400 values neighbouring ones are averaged, fewer at its start than at its end. Where
+            runs lie beside each other a column "run", "seed" or the like tells them apart, or names "RUN - CURVE", as
+            Weights & Biases exports them.
         steps: the column of steps; None for "step", or what tools call it.
         run: the name of the run; None takes the file's. Of several runs each has that of its column.
 
@@ -138,6 +139,8 @@ def _a_row_a_value(frame: pd.DataFrame, at: Any) -> pd.DataFrame:
     runs = list(dict.fromkeys(run for run, _, _ in of.values()))
     if len(runs) < 2:
         return frame
+    for name in of:
+        _warn_of_text(frame[name], name)
     of_run = [(run, curve, name) for name, (run, _, curve) in of.items()]
     of_all = [(run, name, name) for name in columns if name not in of for run in runs]
     parts = [
@@ -167,12 +170,23 @@ def _curves(frame: pd.DataFrame, at: Any) -> Iterator[tuple[str, pd.DataFrame]]:
         parts = [(str(name), rows[value], rows) for name, rows in frame.groupby(named, sort=False)]
     else:
         parts = [(str(name), frame[name], frame) for name in numbers]
+    for name in frame.columns.drop([at, *numbers]):
+        _warn_of_text(frame[name], str(name))
     for name, values, rows in parts:
         if not (_is_curve(name) and values.notna().any()):
             continue
         curve = pd.DataFrame({"step": rows[at], "value": values.astype(float)}).dropna()
         curve["step"] = _whole(curve["step"], at)
         yield name, curve if runs is None else curve.assign(run=rows.loc[curve.index, runs])
+
+
+def _warn_of_text(values: pd.Series, name: str) -> None:
+    """Name a column that is left out, though most of what it holds are numbers."""
+    values = values.dropna()
+    text = values[pd.to_numeric(values, errors="coerce").isna()]
+    if not pd.api.types.is_numeric_dtype(values) and _is_curve(name) and 0 < len(text) < (1 - MOSTLY) * len(values):
+        first = f"among its numbers is text, {text.iloc[0]!r} first"
+        warnings.warn(f"the column {name!r} is left out: {first}", stacklevel=4)
 
 
 def _labels(runs: pd.Series, name: Any) -> pd.Series:
@@ -250,7 +264,9 @@ def _steps(frame: pd.DataFrame, asked: str | None) -> Any:
         if known:
             return known[0]
     wanted = "of steps" if asked is None else repr(asked)
-    raise ValueError(f"there is no column {wanted} (`steps` names it); there are {', '.join(names) or 'none'}")
+    raise ValueError(
+        f"there is no column {wanted} (`steps` names it); there are {', '.join(names) or 'none'}"
+    )
 
 
 def _is_curve(name: str) -> bool:

@@ -135,6 +135,16 @@ def test_one_value_does_not_turn_a_curves_progress_round(odd: float, place: int)
     assert quantities_of(curves({"step": STEPS, "a": values}))[LOGGED]["a"].progress == "up"
 
 
+def test_a_column_that_is_left_out_for_a_word_in_it_is_named(tmp_path: Path) -> None:
+    LOG.assign(loss=LOG["loss"].astype(object).where(STEPS != 400, "-")).to_csv(tmp_path / "log.csv", index=False)
+    with pytest.warns(
+        UserWarning, match="the column 'loss' is left out: among its numbers is text, '-' first"
+    ) as warned:
+        table = curves(tmp_path / "log.csv")
+    assert len(warned) == 1
+    assert table["quantity"].unique().tolist() == ["accuracy"]
+
+
 def test_a_curve_that_is_not_finite_is_said_to_be_left_out_of_the_stages() -> None:
     found = find_stages(curves(LOG.assign(accuracy=np.where(STEPS == 400, np.inf, RISE))))
     assert found.words().splitlines()[-1] == "Logged accuracy cannot be judged: it is not finite at step 400"
@@ -252,7 +262,11 @@ def test_the_column_of_steps_is_known_or_named(steps: str | None) -> None:
 @pytest.mark.parametrize(
     ("source", "steps", "reason"),
     [
-        ({"x": [0, 1], "loss": [1.0, 2.0]}, None, "there is no column of steps .`steps` names it.; there are x, loss"),
+        (
+            {"x": [0, 1], "loss": [1.0, 2.0]},
+            None,
+            "there is no column of steps .`steps` names it.; there are x, loss",
+        ),
         ({"step": [0, 1], "loss": [1.0, 2.0]}, "tokens", "there is no column 'tokens'"),
         ({"step": [0.5, 1], "loss": [1.0, 2.0]}, None, "steps are whole numbers, from 0 on"),
         ({"step": [0, 1], "note": ["a", "b"]}, None, "no column holds numbers beside 'step'; there are step, note"),
