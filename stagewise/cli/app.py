@@ -33,6 +33,7 @@ from stagewise.cli.options import (
     Seed,
     Settings,
     Steps,
+    StepsColumn,
     TextFiles,
     TokenFile,
     TokenizerName,
@@ -143,6 +144,7 @@ def measure(
 def report(
     sources: Origins,
     out: Out = None,
+    steps: StepsColumn = None,
     architecture: ModelConfig = None,
     tokens: TokenFile = None,
     relation: RelationNames = None,
@@ -157,7 +159,7 @@ def report(
 ) -> None:
     """Write report.html and its figures; first measure a source that was not measured. Several give one report."""
     with reported_errors():
-        runs = each_run(sources, out)
+        runs = each_run(sources, out, steps)
         if len(runs) > len(sources) == 1:
             out = Path(runs[0]).parents[1]
         sources, source, data = runs, runs[0], (tokens, relation or (), text, tokenizer)

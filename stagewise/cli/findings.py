@@ -3,14 +3,14 @@
 import json
 from collections.abc import Sequence
 
-from stagewise.cli.options import AsJson, Origin, Out, Seeds, as_data, records, reported_errors, show
+from stagewise.cli.options import AsJson, Origin, Out, Seeds, StepsColumn, as_data, records, reported_errors, show
 from stagewise.cli.places import each_run, measured_folder
 
 
-def stages(sources: Seeds, as_json: AsJson = False) -> None:
+def stages(sources: Seeds, steps: StepsColumn = None, as_json: AsJson = False) -> None:
     """Find the stages in the table of a measured run or source and print them; of several seeds, also what recurs."""
     with reported_errors():
-        sources = each_run(sources)
+        sources = each_run(sources, steps=steps)
         if len(sources) > 1:
             _stages_of_seeds(sources, as_json)
             return

@@ -80,6 +80,10 @@ Seed = Annotated[
 Heads = Annotated[int | None, typer.Option(help="heads of each layer; the preset's if not given")]
 Layers = Annotated[int | None, typer.Option(help="layers; the preset's if not given")]
 Steps = Annotated[int | None, typer.Option(help="optimiser updates; the preset's if not given")]
+StepsColumn = Annotated[
+    str | None,
+    typer.Option("--steps", help='of a file of logged curves: the column of steps; "step" or the like if not given'),
+]
 Config = Annotated[
     Path | None,
     typer.Option(help="JSON file with the fields of a HookedTransformerConfig, in place of the preset's"),

@@ -14,12 +14,18 @@ if TYPE_CHECKING:
     from stagewise.task import AbstractTask, Batch
 
 
-def each_run(sources: Sequence[str], out: Path | None = None) -> list[str]:
-    """Return the sources, files of curves as the folders of their runs; those of the only source in `out`."""
+def each_run(sources: Sequence[str], out: Path | None = None, steps: str | None = None) -> list[str]:
+    """Return the sources, files of curves as the folders of their runs; those of the only source in `out`.
+
+    Raises:
+        ValueError: a column of steps is named, and no source holds curves; or what `curves` refuses.
+    """
     from stagewise.reporting.logged import is_log, logged_folders
 
+    if steps is not None and not any(map(is_log, sources)):
+        raise ValueError(f"--steps names a column of a file of logged curves; {', '.join(sources)} holds none")
     place = out if len(sources) == 1 else None
-    runs = ([*map(str, logged_folders(each, place))] if is_log(each) else [each] for each in sources)
+    runs = ([*map(str, logged_folders(each, place, steps))] if is_log(each) else [each] for each in sources)
     return [run for of_source in runs for run in of_source]
 
 

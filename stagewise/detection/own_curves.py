@@ -265,7 +265,7 @@ def _steps(frame: pd.DataFrame, asked: str | None) -> Any:
             return known[0]
     wanted = "of steps" if asked is None else repr(asked)
     raise ValueError(
-        f"there is no column {wanted} (`steps` names it); there are {', '.join(names) or 'none'}"
+        f"there is no column {wanted} (`steps`, or --steps, names it); there are {', '.join(names) or 'none'}"
     )
 
 

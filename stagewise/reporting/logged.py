@@ -22,12 +22,13 @@ LONGEST = 80
 """Characters of a run's name that its folder has."""
 
 
-def logged_folders(source: str | Path, folder: str | Path | None = None) -> list[Path]:
+def logged_folders(source: str | Path, folder: str | Path | None = None, steps: str | None = None) -> list[Path]:
     """Write the curves of a file as the table of a folder, with the changes of a logged learning rate as known causes.
 
     Args:
         source: a file, as `curves` takes it.
         folder: None takes one in `runs/`, after the file. Of several runs each has a folder in its `runs`, by its name.
+        steps: the column of steps, as `curves` takes it.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -35,7 +36,7 @@ def logged_folders(source: str | Path, folder: str | Path | None = None) -> list
 
     Returns the folders, one a run.
     """
-    table, identity = curves(source), str(Path(source).resolve())
+    table, identity = curves(source, steps), str(Path(source).resolve())
     runs = [(str(run), rows) for run, rows in table.groupby("run", sort=False)]
     name = f"curves-{name_of(Path(source))}-{short_digest(identity)[:8]}"
     whole = Path("runs", name) if folder is None else Path(folder)

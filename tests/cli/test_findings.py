@@ -89,6 +89,17 @@ def test_a_file_of_curves_has_stages_and_a_report_and_is_not_measured(
     assert (code, "accuracy rises (0.10 -> 0.90)" in printed) == (0, True)
     code, printed = call("report", "mine.csv", "--out", "page")
     assert (code, printed.strip()) == (0, "page/report.html")
+    log.rename(columns={"step": "epoch"}).to_csv("epochs.csv", index=False)
+    code, printed = call("stages", "epochs.csv")
+    assert (code, "no column of steps (`steps`, or --steps, names it); there are epoch, accuracy" in printed) == (
+        2,
+        True,
+    )
+    for verb, expected in (("stages", "accuracy rises (0.10 -> 0.90)"), ("report", "report.html")):
+        code, printed = call(verb, "epochs.csv", "--steps", "epoch")
+        assert (code, expected in printed) == (0, True)
+    code, printed = call("stages", "page", "--steps", "epoch")
+    assert (code, "--steps names a column of a file of logged curves; page holds none" in printed) == (2, True)
     seeds = pd.concat([log.assign(seed=seed, accuracy=log["accuracy"].shift(seed).bfill()) for seed in range(3)])
     seeds.to_csv("seeds.csv", index=False)
     code, printed = call("stages", "seeds.csv")

@@ -265,7 +265,7 @@ def test_the_column_of_steps_is_known_or_named(steps: str | None) -> None:
         (
             {"x": [0, 1], "loss": [1.0, 2.0]},
             None,
-            "there is no column of steps .`steps` names it.; there are x, loss",
+            "there is no column of steps .`steps`, or --steps, names it.; there are x, loss",
         ),
         ({"step": [0, 1], "loss": [1.0, 2.0]}, "tokens", "there is no column 'tokens'"),
         ({"step": [0.5, 1], "loss": [1.0, 2.0]}, None, "steps are whole numbers, from 0 on"),
