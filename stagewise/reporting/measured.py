@@ -113,11 +113,6 @@ class Measured(NamedTuple):
         """Whether the task is known to name relations that a head should attend to."""
         return bool(self.relations) or ("relation" in self.table and bool(self.table["relation"].notna().any()))
 
-    @property
-    def has_references(self) -> bool:
-        """Whether the task is known to have references."""
-        return bool(self.references) or ("reference" in self.table and bool(self.table["reference"].notna().any()))
-
     def families(self) -> dict[str, list[str]]:
         """Return the references that KL was measured to, sorted by `detection.frames.families`; none without rows."""
         rows = self.only(["KLToReference.kl"]).table

@@ -1,6 +1,7 @@
 """The figures of the emergence of sparse attention, from the command line to the picture, and what is refused."""
 
 import concurrent.futures
+import json
 import os
 import signal
 import subprocess
@@ -102,10 +103,9 @@ def test_a_grid_of_the_toy_model_survives_being_killed_twice(tmp_path: Path) -> 
 @pytest.mark.slow
 @pytest.mark.parametrize("figure", [1, 2])
 def test_a_sweep_of_sixty_toy_runs_follows_the_flow(figure: int, tmp_path: Path) -> None:
-    started = time.monotonic()
     result = emergence.run(figure, "small", tmp_path, progress=False)
-    results = list(tmp_path.rglob("results/*.json"))
-    print(f"figure {figure}: {len(results)} runs in {time.monotonic() - started:.0f} s")
-    assert len(results) >= 60
-    assert emergence.figure_path(tmp_path, figure, "small").stat().st_size > 10_000
-    assert not result.numbers["ours"].str.contains("nan|no law").any()
+    assert len(list(tmp_path.rglob("results/*.json"))) >= 60
+    rows = result.numbers.set_index("quantity")
+    assert not rows["ours"].str.contains("nan|no law").any()
+    lo, hi = json.loads(rows.loc["SGD steps over the flow's time, B = 1", "interval"])
+    assert lo <= 1 <= hi
