@@ -15,7 +15,6 @@ from stagewise.checkpoints.misplaced import exchanged
 from stagewise.checkpoints.outliers import Deviation, detours, end_growth, ends, flipped, foreign_ends, vanished
 from stagewise.checkpoints.sketches import Sketch, sketched
 from stagewise.checkpoints.sources import Entry, Source
-from stagewise.checkpoints.weight_files import State
 from stagewise.checkpoints.weight_path import WeightPath, common_path, paths_of
 
 ROUNDED = 0.99
@@ -54,7 +53,7 @@ def weight_faults(source: Source, entries: Sequence[Entry], known: set[tuple[int
     for entry in entries:
         try:
             weights, step = entry.contents()
-            sketch = sketched(_without_constants(weights))
+            sketch = sketched(models.without_constants(weights))
             del weights
         except (ValueError, OSError) as reason:
             yield unread(source, entry, reason)
@@ -73,15 +72,6 @@ def weight_faults(source: Source, entries: Sequence[Entry], known: set[tuple[int
         of_branch = [k for k, entry in enumerate(read) if entry.at.branch == branch]
         order = sorted(of_branch, key=lambda k: read[k].at.step)
         yield from path_faults(Checkpoints([read[k] for k in order], [sketches[k] for k in order]), known)
-
-
-def _without_constants(state: State) -> State:
-    """Leave out the buffers that a HookedTransformer's state dict holds: its `IGNORE` is minus infinity by design.
-
-    And the keys that clamps hold heads at, which no checkpoint before their start has.
-    """
-    constants = (*models.CONSTANTS, models.HELD_KEYS)
-    return {name: weight for name, weight in state.items() if not name.endswith(constants)}
 
 
 def _without_masks(sketches: Sequence[Mapping[str, Sketch]]) -> list[Mapping[str, Sketch]]:

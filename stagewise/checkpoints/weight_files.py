@@ -18,7 +18,7 @@ from stagewise.checkpoints import checksums
 from stagewise.checkpoints.json_files import read_json
 from stagewise.checkpoints.nanogpt import as_gpt2, config_of, is_nanogpt
 from stagewise.checkpoints.pickles import NotOnlyWeightsError, refusal, spoilt_record
-from stagewise.models import CONSTANTS
+from stagewise.models import without_constants
 
 State = Mapping[str, Tensor]
 
@@ -177,9 +177,8 @@ def not_finite(state: State) -> tuple[str, ...]:
     """Return the names of the weights that hold nan or infinity; a HookedTransformer's constant buffers may."""
     return tuple(
         name
-        for name, weight in state.items()
-        if not name.endswith(CONSTANTS)
-        and not bool((weight.float() if _is_float8(weight) else weight).isfinite().all())
+        for name, weight in without_constants(state).items()
+        if not bool((weight.float() if _is_float8(weight) else weight).isfinite().all())
     )
 
 

@@ -115,7 +115,8 @@ def _in_predictions(
 
 def _in_weights(series: CheckpointSeries, progress: bool) -> Iterator[tuple[int, Float[np.ndarray, " number"]]]:
     for step, state in _finite(series, progress):
-        flat = [state[name].float().flatten().cpu() for name in sorted(state) if state[name].is_floating_point()]
+        weights = models.without_constants(state)
+        flat = [weights[name].float().flatten().cpu() for name in sorted(weights) if weights[name].is_floating_point()]
         many = sum(map(len, flat)) * len(series) > NUMBERS
         yield step, np.concatenate([project(each) if many else each.numpy() for each in flat])
 

@@ -19,4 +19,5 @@ from stagewise.models.weights import average_over_heads as average_over_heads
 from stagewise.models.weights import load as load
 from stagewise.models.weights import parameters as parameters
 from stagewise.models.weights import weights as weights
+from stagewise.models.weights import without_constants as without_constants
 from stagewise.models.wrapping import is_bridge as is_bridge

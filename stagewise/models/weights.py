@@ -75,6 +75,18 @@ def weights(model: Model | nn.Module) -> dict[str, Tensor]:
     return named | held_attention.saved(model)
 
 
+def without_constants(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Leave out the buffers that a HookedTransformer's state dict holds: its `IGNORE` is minus infinity by design.
+
+    And the keys that clamps hold heads at, which no checkpoint before their start has.
+
+    >>> list(without_constants({"embed.W_E": torch.ones(3, 2), "blocks.0.attn.IGNORE": torch.tensor(-torch.inf)}))
+    ['embed.W_E']
+    """
+    constants = (*CONSTANTS, held_attention.HELD_KEYS)
+    return {name: weight for name, weight in state.items() if not name.endswith(constants)}
+
+
 def load(model: Model, state: Mapping[str, Tensor]) -> None:
     """Copy saved parameters into the model, in place, and hold the heads that a checkpoint holds, and no others.
 
@@ -87,8 +99,7 @@ def load(model: Model, state: Mapping[str, Tensor]) -> None:
     if is_bridge(model) and not native.is_native(model):
         _load_bridge(model, state)
         return
-    held, others = held_attention.read(state, model), (*CONSTANTS, held_attention.HELD_KEYS)
-    state = {name: weight for name, weight in state.items() if not name.endswith(others)}
+    held, state = held_attention.read(state, model), without_constants(state)
     if native.is_native_state(state):
         state = native.hooked_state(state, model.cfg)
     expected = shapes(model)

@@ -1,14 +1,16 @@
 """Trajectories of known shape: a line, a circle, a random walk; and those of series of models."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from stagewise import models
 from stagewise.architecture import minimal
-from stagewise.checkpoints.series import CheckpointSeries, State
+from stagewise.checkpoints.series import CheckpointSeries, State, open_series
 from stagewise.measurement import trajectory as module
 from stagewise.measurement.trajectory import principal_components, trajectory
 from stagewise.table import select
@@ -74,6 +76,17 @@ def test_weights_on_a_line_are_seen_on_one_component_in_the_order_of_the_steps()
     explained = select(table, "Trajectory", "explained")
     assert explained["value"].to_numpy() == pytest.approx([1, 0, 0], abs=1e-6)
     assert set(explained["step"]) == {4}
+
+
+@pytest.mark.skipif(not models.has_hooked_transformer(), reason="its state dict holds no such buffers")
+def test_buffers_of_a_hooked_transformers_own_state_dict_are_no_part_of_the_way(tmp_path: Path) -> None:
+    hooked = {step: models.build(MADE, seed=step) for step in range(4)}
+    for step, model in hooked.items():
+        torch.save(model.state_dict(), tmp_path / f"model_{step}.pt")
+    assert torch.load(tmp_path / "model_0.pt")["blocks.0.attn.IGNORE"].isneginf()
+    table = trajectory(open_series(tmp_path, architecture=MADE, name="run"), progress=False)
+    expected = trajectory(series({step: models.weights(model) for step, model in hooked.items()}), progress=False)
+    pd.testing.assert_frame_equal(table, expected)
 
 
 def test_distances_of_predictions_are_the_mean_over_positions() -> None:
