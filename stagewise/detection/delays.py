@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Float
 from scipy.stats import t
 
 from stagewise.detection.thresholds import Direction, crossing, crossing_step
@@ -31,13 +32,14 @@ class Transition(NamedTuple):
 
     Args:
         what: in words.
-        level: that a curve reaches then.
+        levels: that a curve reaches then, of the batch itself and of each resample, in which both runs share it; nan
+            where the loss of a resample does not fall, so that nothing is known of it.
         direction: from which side it does.
         relation: that a head attends to then; None where the loss falls.
     """
 
     what: str
-    level: float
+    levels: Float[np.ndarray, " draw"]
     direction: Direction
     relation: str | None = None
 
@@ -46,7 +48,8 @@ class Delay(NamedTuple):
     """How many steps later a transition comes.
 
     `value` is the difference of the two times between checkpoints; it lies within [lo, hi] in 95 % of the resamples of
-    the batch, whose ends are the checkpoints around both times. Where it does not come any more, value and hi are inf.
+    the batch, whose ends are the checkpoints around both times. In each the level to reach is that of the undisturbed
+    run there. Where it does not come any more, value and hi are inf.
     """
 
     what: str
@@ -60,7 +63,8 @@ def transitions(table: pd.DataFrame, start: int) -> list[Transition]:
 
     A head attends to a relation when the largest attention of any head has come half-way from its first to its
     largest value. The loss falls when it is half-way, or nine tenths of the way, from its value at the step to its
-    last, where at least a hundredth of its whole fall is left at the step.
+    last, where at least a hundredth of its whole fall is left at the step. So in each resample of the batch, too: what
+    moves its whole curve up or down moves the level with it. Which transitions there are, the batch itself says.
 
     Args:
         table: of one run, with rows of `AttentionTo` or `Loss`.
@@ -69,15 +73,16 @@ def transitions(table: pd.DataFrame, start: int) -> list[Transition]:
     steps = np.sort(table["step"].unique())
     found = []
     for relation, curve in _attention(table, ()).items():
-        first, most = float(curve[0, 0]), float(curve[0].max())
+        first, most = curve[:, 0], curve.max(1)
         half = first + HALF * (most - first)
-        if most - first >= LEAST and crossing(steps, curve[0], half).lo >= start:
+        if most[0] - first[0] >= LEAST and crossing(steps, curve[0], half[0]).lo >= start:
             found.append(Transition(f"a head attends to {relation}", half, "up", relation))
     for curve in _loss(table):
-        here, last = float(curve[0, steps <= start][-1]), float(curve[0, -1])
-        if last < here and here - last >= LEAST_FALL * (float(curve[0].max()) - last):
+        here, last = curve[:, steps <= start][:, -1], curve[:, -1]
+        if last[0] < here[0] and here[0] - last[0] >= LEAST_FALL * (curve[0].max() - last[0]):
             for words, part in LOSS_PARTS.items():
-                found.append(Transition(f"the loss falls {words} to its end", here + part * (last - here), "down"))
+                levels = np.where(last < here, here + part * (last - here), np.nan)
+                found.append(Transition(f"the loss falls {words} to its end", levels, "down"))
     return found
 
 
@@ -122,11 +127,13 @@ def _times(table: pd.DataFrame, transition: Transition, start: int, without: Col
         (curves,) = _loss(table)
     else:
         curves = _attention(table, without)[transition.relation]
-    signed = [sign * curve[since] for curve in curves]
-    intervals = [crossing(steps, curve, sign * transition.level) for curve in signed]
+    # A curve without resamples is the same in all of the other one's.
+    signed, levels = np.broadcast_arrays(sign * curves[:, since], sign * transition.levels[:, None])
+    draws = list(zip(signed, levels[:, 0], strict=True))
+    intervals = [crossing(steps, curve, level) for curve, level in draws]
     between = [
-        np.inf if interval.censored else crossing_step(steps, curve, sign * transition.level)
-        for curve, interval in zip(signed, intervals, strict=True)
+        np.inf if interval.censored else crossing_step(steps, curve, level)
+        for (curve, level), interval in zip(draws, intervals, strict=True)
     ]
     lo, hi = np.array(intervals).T
     return _Times(lo, hi, np.array(between))

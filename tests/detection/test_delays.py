@@ -46,11 +46,33 @@ def test_a_planted_delay_lies_in_its_interval_and_shared_noise_cancels(later: fl
     assert found["the loss falls nine tenths of the way to its end"].value == 0
 
 
+def shifted(time: float, offsets: np.ndarray) -> pd.DataFrame:
+    """The run in which a loss falls from one to zero, up or down as a whole in each resample, and noise of its own."""
+    table, noise = curves(1000, loss=time).query("probe == 'Loss'"), np.random.default_rng(int(time))
+    draws = [value + offsets + noise.normal(size=len(offsets)) * 0.002 for value in table["value"]]
+    return table.assign(resamples=draws)
+
+
+def test_resamples_that_move_both_losses_up_or_down_leave_the_interval_as_narrow_as_the_checkpoints() -> None:
+    offsets = np.random.default_rng(0).normal(size=200)  # as far as the whole fall
+    for found in delays(shifted(150, offsets), shifted(180, offsets), 50):
+        assert found.value == pytest.approx(30, abs=3)
+        assert 10 <= found.lo <= 30 <= found.hi <= 50
+
+
+def test_where_the_loss_of_many_resamples_does_not_fall_no_end_of_the_delay_is_known() -> None:
+    table = shifted(150, np.zeros(40))
+    rising = np.arange(40) < 10
+    table["resamples"] = [np.where(rising, 1 - each, each) for each in table["resamples"]]
+    half, _ = delays(table, table, 50)
+    assert (half.value, half.lo, half.hi) == (0, -math.inf, math.inf)
+
+
 def test_what_came_before_the_start_is_no_transition() -> None:
     half, most = transitions(curves(100), 120)
     assert half.what == "the loss falls half-way to its end"
     assert most.what == "the loss falls nine tenths of the way to its end"
-    assert (half.level, most.level) == pytest.approx((0.5, 0.1), abs=1e-6)  # from one to zero
+    assert (half.levels[0], most.levels[0]) == pytest.approx((0.5, 0.1), abs=1e-6)  # from one to zero
 
 
 def test_a_converged_loss_that_creeps_on_has_no_transition() -> None:
