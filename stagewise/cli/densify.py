@@ -31,7 +31,7 @@ def densify(
     every: Annotated[
         int | None, typer.Option(help="steps from one checkpoint to the next; as the budget allows if not given")
     ] = None,
-    budget: Annotated[int, typer.Option(help="number of new checkpoints, approximately")] = 60,
+    budget: Annotated[int, typer.Option(help="number of checkpoints that are added, approximately")] = 60,
     own_task: OwnTask = None,
     device: Device = "cpu",
     dtype: DtypeName = "float32",
@@ -46,6 +46,7 @@ def densify(
     with reported_errors():
         one_thread()
         from stagewise.analysis import measure_run
+        from stagewise.checkpoints.series import open_series
         from stagewise.cli.recipes import recipe_of_run
         from stagewise.detection.stages import stages_of
         from stagewise.experiments import densifying
@@ -61,12 +62,14 @@ def densify(
         if not windows:
             print(f"no boundary of {folder} has an interval to make narrower: nothing to do, or give --between")
             return
-        steps = densifying.steps_within(windows, densifying.last_step(folder), budget, every)
+        saved = open_series(folder).steps
+        steps = densifying.steps_within(windows, saved[-1], budget, every, saved)
         for window in windows:
             print(window)
         cost = densifying.cost(folder, steps)
         if not cost.checkpoints:
-            print("all these steps are saved already: nothing to do, or give --between or a smaller --every")
+            smaller = "" if every is None else " or a smaller --every"
+            print(f"all these steps are saved already: nothing to do, or give --between{smaller}")
             return
         print(cost)
         if dry:

@@ -1,7 +1,6 @@
 """Finer checkpoints where they tell most: a run is replayed from its nearest state, with the same data and bits."""
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -170,27 +169,47 @@ def cost(folder: Path, steps: Iterable[int]) -> Cost:
 
 
 def steps_within(
-    windows: Sequence[Window], last: int, checkpoints: int = CHECKPOINTS, every: int | None = None
+    windows: Sequence[Window],
+    last: int,
+    checkpoints: int = CHECKPOINTS,
+    every: int | None = None,
+    saved: Collection[int] = (),
 ) -> frozenset[int]:
-    """Return evenly spaced steps in the reach of all windows together, at most about so many.
+    """Return evenly spaced steps in the reach of all windows together, without those that are saved already.
+
+    They are as close together as the number of new checkpoints allows; none only where all of that reach are saved.
 
     Args:
         windows: of a run's boundaries.
         last: step of the run, which is saved.
-        checkpoints: how many, where `every` does not say how far apart.
+        checkpoints: how many new ones at most, where `every` does not say how far apart; one a window is always there.
         every: steps from one to the next.
+        saved: steps of the run.
 
     Raises:
         ValueError: less than one checkpoint, or less than one step between two.
 
     >>> sorted(steps_within([Window(80, 120), Window(30, 50)], last=100, checkpoints=4))
     [30, 40, 80, 90]
+    >>> sorted(steps_within([Window(80, 120), Window(30, 50)], last=100, checkpoints=4, saved={30, 40, 80, 90}))
+    [35, 45, 85, 95]
     """
     reaches = [window.reach[: max(last - window.reach.start, 0)] for window in windows]
     if checkpoints < 1:
         raise ValueError(f"a densification makes at least one new checkpoint, got {checkpoints}")
-    distance = max(1, math.ceil(sum(map(len, reaches)) / checkpoints)) if every is None else every
-    return frozenset(step for reach in reaches for step in linear(distance, reach.stop, reach.start))
+    if every is not None:
+        return _unsaved(reaches, every, saved)
+    fewest = _unsaved(reaches, 1, saved)
+    for distance in range(2, max(map(len, reaches), default=0) + 1):
+        if len(fewest) <= checkpoints:
+            break
+        # At a larger distance all may happen to be saved: that is no reason to stop.
+        fewest = min(fewest, _unsaved(reaches, distance, saved) or fewest, key=len)
+    return fewest
+
+
+def _unsaved(reaches: Iterable[range], every: int, saved: Collection[int]) -> frozenset[int]:
+    return frozenset(step for reach in reaches for step in linear(every, reach.stop, reach.start)).difference(saved)
 
 
 def _replay(folder: Path, replay: Replay, training: Training, bar: "tqdm[Any]") -> None:

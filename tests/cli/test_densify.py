@@ -76,6 +76,16 @@ def test_steps_that_are_saved_already_are_nothing_to_do(run: Path) -> None:
     assert (run / "tables" / "measurements.parquet").stat().st_mtime_ns == before
 
 
+def test_a_budget_is_of_new_checkpoints_and_every_step_is_saved_before_there_is_nothing_to_do(run: Path) -> None:
+    measured = ("--between", "1", "6", "--only", "Loss", "--quiet")
+    for budget, steps in (("1", (0, 1, 2, 4, 6)), ("2", (0, 1, 2, 3, 4, 5, 6))):
+        status, printed = call(str(run), *measured, "--budget", budget)
+        assert (status, f"{budget} checkpoints are added" in printed) == (0, True)
+        assert open_series(run).steps == steps
+    status, printed = call(str(run), *measured, "--budget", "1")
+    assert (status, "nothing to do, or give --between" in " ".join(printed.split())) == (0, True)
+
+
 def test_checkpoints_trained_elsewhere_have_no_recipe_to_replay(checkpoints: Path) -> None:
     status, printed = call(str(checkpoints), "--between", "0", "2")
     assert status == 2

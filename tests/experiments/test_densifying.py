@@ -1,8 +1,10 @@
 """Densifying: what a replay saves has the bits of a run that had saved it from the start."""
 
 import dataclasses
+import functools
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -130,6 +132,27 @@ def test_windows_are_filled_evenly_within_a_budget(checkpoints: int) -> None:
     assert steps_within(proposed, 130, every=1) == {*range(20, 130)}
 
 
+@pytest.mark.parametrize("checkpoints", [1, 2, 5, 20, 60, 1000])
+def test_a_larger_budget_never_adds_fewer_and_what_is_saved_does_not_count(checkpoints: int) -> None:
+    reach, saved = set(range(30, 150)), set(range(0, 200, 10))
+    within = functools.partial(steps_within, [Window(30, 150)], 200, saved=saved)
+    steps = within(checkpoints)
+    assert 1 <= len(steps) <= checkpoints
+    assert steps <= reach - saved
+    assert len(within(checkpoints + 1)) >= len(steps)
+    added = (set(range(30, 150, every)) - saved for every in range(1, 120))
+    assert steps == next(each for each in added if 1 <= len(each) <= checkpoints)
+
+
+def test_densifying_again_and_again_comes_to_every_step() -> None:
+    saved = set(range(0, 100, 20))
+    for _ in range(20):
+        steps = steps_within([Window(30, 75)], 100, 7, saved=saved)
+        assert bool(steps) == (not saved.issuperset(range(30, 75)))
+        saved |= steps
+    assert saved.issuperset(range(30, 75))
+
+
 def test_steps_of_ones_own_are_taken_as_they_are() -> None:
     assert steps_within([Window(5, 9)], 20, every=2) == {5, 7}
 
@@ -161,6 +184,6 @@ def test_a_run_that_has_not_come_to_its_end_is_densified_up_to_where_it_is(run: 
 
 
 @pytest.mark.parametrize(("budget", "message"), [({"checkpoints": 0}, "at least one new"), ({"every": 0}, "every=0")])
-def test_a_densification_of_nothing_is_refused(budget: dict[str, int], message: str) -> None:
+def test_a_densification_of_nothing_is_refused(budget: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         steps_within([Window(5, 9)], 20, **budget)
