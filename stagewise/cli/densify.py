@@ -9,10 +9,9 @@ from stagewise.cli.options import (
     Device,
     DtypeName,
     Memory,
-    Only,
+    MoreProbes,
     OwnTask,
     Quiet,
-    Without,
     Workers,
     measuring,
     one_thread,
@@ -36,8 +35,13 @@ def densify(
     device: Device = "cpu",
     dtype: DtypeName = "float32",
     dry: Annotated[bool, typer.Option("--dry-run", help="print what it would cost, and do nothing")] = False,
-    only: Only = None,
-    without: Without = None,
+    probe: MoreProbes = None,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", help="only this one of the table's probes; may be repeated")
+    ] = None,
+    without: Annotated[
+        list[str] | None, typer.Option("--without", help="leave out this probe of the table; may be repeated")
+    ] = None,
     workers: Workers = 1,
     memory: Memory = None,
     quiet: Quiet = False,
@@ -45,8 +49,9 @@ def densify(
     """Save more checkpoints of a run where its stages begin, bit-identical, measure them and write the report again."""
     with reported_errors():
         one_thread()
-        from stagewise.analysis import measure_run
+        from stagewise.analysis import measure_run, run_batch
         from stagewise.checkpoints.series import open_series
+        from stagewise.cli.names import chooser_again
         from stagewise.cli.recipes import recipe_of_run
         from stagewise.detection.stages import stages_of
         from stagewise.experiments import densifying
@@ -72,11 +77,15 @@ def densify(
             print(f"all these steps are saved already: nothing to do, or give --between{smaller}")
             return
         print(cost)
+        again = measuring(probe, None, None, workers, memory, quiet)
+        choose = chooser_again(folder, only or (), without or (), again["extra_probes"])
+        batch = run_batch(recipe, folder)
+        again["probes"] = choose(recipe.architecture, batch, recipe.task)  # it may refuse, and nothing is trained then
         if dry:
             return
         how: Any = {"device": device, "dtype": dtype}
         densifying.densify_steps(folder, steps, recipe=recipe, progress=not quiet, **how)
-        measure_run(recipe, folder, **measuring(None, only, without, workers, memory, quiet))
+        measure_run(recipe, folder, **again)
         finer = stages_of(folder)
         if finer is not None:
             for window in finer.windows:

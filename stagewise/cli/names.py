@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -131,13 +131,50 @@ def chooser(only: Sequence[str], without: Sequence[str]) -> "Callable[[Architect
 
     def choose(architecture: "Architecture", batch: "Batch", task: Any) -> "list[AbstractProbe]":
         chosen = {type(probe).__name__: probe for probe in default_probes(architecture, batch, task)}
-        if unknown := [name for name in (*only, *without) if name not in chosen]:
-            raise ValueError(
-                f"{unknown[0]} is none of the default probes here; they are {', '.join(chosen)}. --probe adds others"
-            )
+        _check_known((*only, *without), chosen)
         return [probe for name, probe in chosen.items() if name not in without and (not only or name in only)]
 
     return choose
+
+
+def chooser_again(
+    folder: Path, only: Sequence[str], without: Sequence[str], extra: "Sequence[AbstractProbe]"
+) -> "Callable[[Architecture, Batch, Any], list[AbstractProbe]]":
+    """Return a function that chooses what the table of a run folder was measured with, or as `chooser` without a table.
+
+    Args:
+        folder: of the run.
+        only: names of the probes to choose, of the table's or of the default ones; all of the table's if none.
+        without: names of probes to leave out.
+        extra: probes that are measured in addition: those of the table with their names are not made.
+
+    Raises:
+        ValueError: the table does not say what it was measured with; (when called) a name is no such probe, or a probe
+            of the table cannot be made anew.
+    """
+    from stagewise.measurement.recorded import made_anew, recorded_probes
+    from stagewise.probes.default_probes import default_probes
+
+    recorded = {name.rpartition(":")[2]: (name, words) for name, words in recorded_probes(folder).items()}
+    if not recorded:
+        return chooser(only, without)
+
+    def choose(architecture: "Architecture", batch: "Batch", task: Any) -> "list[AbstractProbe]":
+        default = {type(probe).__name__: probe for probe in default_probes(architecture, batch, task)}
+        _check_known((*only, *without), {**default, **recorded})
+        left_out = {*without, *(type(probe).__name__ for probe in extra)}
+        chosen = [name for name in only or recorded if name not in left_out]
+        again = dict(recorded[name] for name in chosen if name in recorded)
+        return [*made_anew(again, default.values()), *(default[name] for name in chosen if name not in recorded)]
+
+    return choose
+
+
+def _check_known(names: Sequence[str], known: Mapping[str, object]) -> None:
+    if unknown := [name for name in names if name not in known]:
+        raise ValueError(
+            f"{unknown[0]} is none of the default probes here; they are {', '.join(known)}. --probe adds others"
+        )
 
 
 def only_task(names: list[str] | None) -> "AbstractTask | None":

@@ -21,6 +21,7 @@ from stagewise.measurement.parts import PASSES, join, join_into, passes_of, rows
 from stagewise.measurement.passes import default_memory, slices_needed
 from stagewise.measurement.printed_table import Table
 from stagewise.measurement.provenance import provenance
+from stagewise.measurement.recorded import PROBES, in_words
 from stagewise.models.devices import check_device
 from stagewise.probe import AbstractProbe
 from stagewise.table import declare, tidy
@@ -95,7 +96,7 @@ def measure(
         quantities = {type(probe).__name__: dict(probe.quantities) for probe in probes}
         if save is not None:
             passes = passes_of(written)
-            origin = {**provenance(batch, device), **({PASSES: passes} if passes else {})}
+            origin = {**provenance(batch, device), PROBES: in_words(probes), **({PASSES: passes} if passes else {})}
             write(Path(save), lambda partial: join_into(written, partial, quantities, origin))
         table = Table(join(written))
         declare(table, quantities)

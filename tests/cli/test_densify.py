@@ -1,9 +1,12 @@
 """`stagewise densify`: says the cost, saves finer checkpoints, measures them and reports anew."""
 
+import dataclasses
 import shutil
 from pathlib import Path
 
+import pandas as pd
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from stagewise.analysis import measure_run
@@ -12,7 +15,8 @@ from stagewise.checkpoints.series import open_series
 from stagewise.cli.app import app
 from stagewise.detection.stages import Stages
 from stagewise.detection.windows import Window
-from stagewise.probes import Loss
+from stagewise.probe import AbstractProbe, Reading, View
+from stagewise.probes import LogitLens, Loss, QKOffset
 from stagewise.recipe import Recipe
 
 pytestmark = pytest.mark.usefixtures("few_sequences", "undrawn", "unchecked")
@@ -42,6 +46,47 @@ def test_new_checkpoints_are_measured_with_the_others(run: Path) -> None:
     assert open_series(run).steps == (0, 2, 3, 4, 5, 6)
     assert sorted(read_table(run)["step"].unique()) == [0, 2, 3, 4, 5, 6]
     assert "report: " in printed
+
+
+def test_what_the_table_holds_is_measured_again_with_its_parameters(run: Path, small_recipe: Recipe) -> None:
+    measure_run(small_recipe, run, probes=[Loss(), QKOffset(offset=2)], extra_probes=[LogitLens()], progress=False)
+    before = read_table(run)
+    status, printed = call(str(run), "--between", "3", "4", "--quiet")
+    assert status == 0, printed
+    after = read_table(run)
+    for name in ("Loss", "QKOffset", "LogitLens"):
+        assert after[after["probe"] == name]["step"].unique().tolist() == [0, 2, 3, 4, 6]
+    pd.testing.assert_frame_equal(after[after["step"] != 3].reset_index(drop=True), before)
+
+
+@dataclasses.dataclass(frozen=True)
+class Mine(AbstractProbe):
+    """A probe of one's own."""
+
+    number: float = 1.0
+
+    def read(self, view: View) -> list[Reading]:
+        return [Reading("batch", torch.full((len(view.batch),), self.number), "number")]
+
+
+def test_a_probe_of_ones_own_is_asked_for_before_anything_is_replayed(run: Path, small_recipe: Recipe) -> None:
+    measure_run(small_recipe, run, probes=[Loss(), Mine()], progress=False)
+    status, printed = call(str(run), "--between", "3", "4", "--quiet")
+    assert (status, "give --probe tests.cli.test_densify:Mine" in " ".join(printed.split())) == (2, True)
+    assert open_series(run).steps == (0, 2, 4, 6)
+    status, printed = call(str(run), "--between", "3", "4", "--quiet", "--probe", "tests.cli.test_densify:Mine")
+    assert status == 0, printed
+    assert read_table(run).query("step == 3")["probe"].unique().tolist() == ["Loss", "Mine"]
+
+
+def test_only_and_without_choose_of_the_table_and_the_default_probes(run: Path, small_recipe: Recipe) -> None:
+    measure_run(small_recipe, run, probes=[Loss(), Mine()], progress=False)
+    status, printed = call(str(run), "--between", "3", "4", "--quiet", "--without", "Mine")
+    assert (status, list(read_table(run)["probe"].unique())) == (0, ["Loss"])
+    status, printed = call(str(run), "--between", "5", "6", "--quiet", "--only", "Loss", "--only", "Accuracy")
+    assert (status, list(read_table(run)["probe"].unique())) == (0, ["Loss", "Accuracy"])
+    status, printed = call(str(run), "--between", "1", "2", "--quiet", "--only", "Mine")
+    assert (status, "Mine is none of the default probes here" in " ".join(printed.split())) == (2, True)
 
 
 def test_the_boundaries_of_the_stages_are_proposed(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

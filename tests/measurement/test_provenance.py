@@ -16,6 +16,7 @@ from stagewise.measurement.engine import measure
 from stagewise.measurement.measuring import SLOWER
 from stagewise.measurement.parts import PASSES
 from stagewise.measurement.provenance import git_revision, provenance
+from stagewise.measurement.recorded import PROBES
 from stagewise.models import has_hooked_transformer
 from stagewise.probes import HeadAblation, Loss
 from stagewise.task import Batch
@@ -49,7 +50,7 @@ def test_a_table_on_disk_says_where_it_comes_from(small_run: CheckpointSeries, t
     batch = Batch.from_tokens(torch.tensor([[1, 2, 3], [3, 2, 1]]))
     measure(small_run, [Loss()], batch, save=tmp_path / "table.parquet", progress=False)
     metadata = pq.read_schema(tmp_path / "table.parquet").metadata
-    assert json.loads(metadata[PROVENANCE]) == provenance(batch)
+    assert json.loads(metadata[PROVENANCE]) == {**provenance(batch), PROBES: {"Loss": "Loss()"}}
 
 
 @pytest.mark.skipif(not has_hooked_transformer(), reason="native bridges refuse the slopes of ALiBi")
