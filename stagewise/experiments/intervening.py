@@ -140,6 +140,8 @@ def _with_controls(clamp: ClampHead, series: CheckpointSeries, controls: bool) -
 def matched_head(weights: State, head: Head) -> Head | None:
     """Return the head of the same layer whose W_V W_O has the nearest norm; of another layer where it is alone.
 
+    Of grouped queries each head reads the values of its group; of a model without W_V it is W_O alone.
+
     Args:
         weights: of a checkpoint.
         head: its layer and number.
@@ -154,8 +156,9 @@ def matched_head(weights: State, head: Head) -> Head | None:
     norms: dict[Head, float] = {}
     layer = 0
     while (name := f"blocks.{layer}.attn.W_O") in weights:
-        W_O, W_V = weights[name].float(), weights.get(f"blocks.{layer}.attn.W_V")
-        written = W_O if W_V is None else W_V.float() @ W_O
+        W_O = weights[name].float()
+        values = [weights[own] for own in (f"blocks.{layer}.attn.{each}" for each in ("W_V", "_W_V")) if own in weights]
+        written = values[0].float().repeat_interleave(len(W_O) // len(values[0]), 0) @ W_O if values else W_O
         norms |= {(layer, number): float(norm) for number, norm in enumerate(written.flatten(1).norm(dim=1))}
         layer += 1
     others = [each for each in norms if each != head and each[0] == head[0]] or [each for each in norms if each != head]
