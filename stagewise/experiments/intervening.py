@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 import torch
 
+from stagewise import models
 from stagewise.analysis import run_batch
 from stagewise.checkpoints import run_folder
 from stagewise.checkpoints.run_folder import INTERVENTIONS
@@ -18,7 +19,7 @@ from stagewise.checkpoints.weight_files import State
 from stagewise.detection.delays import Delay, delay_in_words, delays, held_in_words, transitions
 from stagewise.experiments.densifying import densify_steps, recipe_at
 from stagewise.measurement.engine import measure
-from stagewise.models.clamps import targets
+from stagewise.models.clamps import Clamps, targets
 from stagewise.plan import ClampHead
 from stagewise.probe import AbstractProbe
 from stagewise.probes import AttentionTo, Loss
@@ -82,7 +83,8 @@ def intervene(
 
     Raises:
         ValueError: the model has no such head, the task no such relation, or the run holds clamps itself; no transition
-            comes after a clamp's start; or this version, device or number of threads gives other bits up to it.
+            comes after a clamp's start, or a kick there would move nothing; or this version, device or number of
+            threads gives other bits up to it.
         FileNotFoundError: the folder holds no run.
     """
     folder = Path(folder)
@@ -124,7 +126,23 @@ def _chosen(clamps: Sequence[ClampHead], series: CheckpointSeries, recipe: Recip
     runs = {clamp: Clamped(clamp) for clamp in clamps}
     for one in (each for clamp in clamps for each in _with_controls(clamp, series, controls)):
         runs.setdefault(one.clamp, one)  # a control that is asked for itself is one run
+    for one in runs.values():
+        if one.clamp.kind == "kick":
+            _check_kick(one, series)
     return list(runs.values())
+
+
+def _check_kick(one: Clamped, series: CheckpointSeries) -> None:
+    """Refuse a kick that would move nothing, where the weights that it moves are saved."""
+    if (start := one.clamp.start) not in series.steps:
+        return
+    model = models.build(series.architecture)
+    models.load(model, series.weights(start))
+    try:
+        Clamps(model, [one.clamp]).begin(start)
+    except ValueError as reason:
+        fix = "" if one.control == "head" else ", or leave the controls out (--no-controls, `controls=False`)"
+        raise ValueError(f"{reason}{fix}") from reason
 
 
 def _with_controls(clamp: ClampHead, series: CheckpointSeries, controls: bool) -> Iterator[Clamped]:

@@ -14,7 +14,7 @@ from stagewise.models.model import Model
 from stagewise.models.weights import parameters
 from stagewise.models.wrapping import is_bridge
 from stagewise.plan import ClampHead
-from stagewise.table import Head, check_head
+from stagewise.table import Head, check_head, head_label
 from stagewise.task import AbstractTask
 
 QUERIES, KEYS, VALUES = ("W_Q", "b_Q"), ("W_K", "b_K"), ("W_V", "b_V")
@@ -30,6 +30,9 @@ HELD = {
 
 ZERO = {"out": ("W_O",), "uniform": QUERIES}
 """By kind, those of them that are zero."""
+
+KICKED = ("W_O", "W_V", "_W_V")
+"""Parameters [head ...] of which a kick moves the first one that trains."""
 
 SAMPLE = 32
 """Sequences by which a relation is known to mark the same keys in all of them."""
@@ -70,7 +73,11 @@ class Clamps:
             _check(model, clamp)
 
     def begin(self, step: int) -> None:
-        """Take hold of the heads whose clamps start at this step, or have started before: after it was saved."""
+        """Take hold of the heads whose clamps start at this step, or have started before: after it was saved.
+
+        Raises:
+            ValueError: a kick that would move nothing.
+        """
         for clamp in self.clamps:
             if clamp.start <= step:
                 moved = range(self.model.cfg.n_heads) if clamp.kind == "kick" else [clamp.head]
@@ -118,16 +125,21 @@ class Clamps:
         held_attention.hold(self.model, held | {clamp.layer: keys})
 
     def _kick(self, clamp: ClampHead) -> None:
-        names = [f"blocks.{clamp.layer}.attn.{part}" for part in ("W_O", "W_V")]
-        name = next((each for each in names if parameters(self.model)[each].requires_grad), names[0])
-        parameter = parameters(self.model)[name]
+        named = parameters(self.model)
+        names = [name for part in KICKED if (name := f"blocks.{clamp.layer}.attn.{part}") in named]
+        name = next((each for each in names if named[each].requires_grad), names[0])
+        parameter = named[name]
         weights = self._by_head(name, parameter.data).clone()
+        size = weights[clamp.head * len(weights) // self.model.cfg.n_heads].norm()  # of shared values, its group's
+        if not size > 0:
+            raise ValueError(
+                f"a kick of {head_label(clamp.layer, clamp.head)} pushes by the norm of its {name.rpartition('.')[2]}, "
+                f"which is zero at step {clamp.start}: nothing would move. Start at a later step"
+            )
         generator = torch.Generator().manual_seed(10**6 * clamp.start + 10**3 * clamp.layer + clamp.head)
         # Entries that are exactly zero are no part of the model: the padding of a wired one.
         direction = torch.randn(weights.shape, generator=generator).to(weights) * (weights != 0)
-        norm = direction.norm()
-        if norm > 0:
-            weights += direction * (weights[clamp.head].norm() / norm)
+        weights += direction * (size / direction.norm())
         parameter.data.copy_(
             native.unhooked(name, weights, self.model.cfg) if native.is_native(self.model) else weights
         )

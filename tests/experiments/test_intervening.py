@@ -106,6 +106,22 @@ def test_the_matched_head_has_the_nearest_norm_and_is_of_another_layer_where_it_
     assert matched_head({"blocks.0.attn.W_O": one["blocks.0.attn.W_O"]}, (0, 0)) is None
 
 
+def test_a_kick_that_would_move_nothing_is_no_control_and_refused_before_anything_is_trained(tmp_path: Path) -> None:
+    silent = dataclasses.replace(RECIPE, architecture=with_silent_heads())
+    train(silent, tmp_path, progress=False, until=8)
+    with pytest.raises(ValueError, match=r"zero at step 0: .* Start at a later step, or leave the controls"):
+        intervene(tmp_path, [ClampHead(0, 1, 0)], progress=False)
+    with pytest.raises(ValueError, match=r"zero at step 0: nothing would move. Start at a later step$"):
+        updates(tmp_path, [ClampHead(0, 1, 0, "kick")], silent)
+    assert not (tmp_path / FOLDER).exists()
+    assert updates(tmp_path, [ClampHead(0, 1, 0)], silent, controls=False)[0] == 1
+
+
+def with_silent_heads() -> architecture.Architecture:
+    full = architecture.full(4, TASK.n_ctx, n_heads=2, d_model=8, d_mlp=6)
+    return dataclasses.replace(full, init=GaussianInit(stds={"*.W_O": 0.0}))
+
+
 def test_a_head_of_grouped_queries_is_matched_by_the_values_of_its_group() -> None:
     sizes = {"n_layers": 2, "n_heads": 4, "n_key_value_heads": 2, "d_model": 8, "d_head": 4, "n_ctx": 6, "d_vocab": 5}
     made = architecture.Architecture({**sizes, "act_fn": "relu"}, GaussianInit(0.4))

@@ -10,6 +10,7 @@ from torch import Tensor
 from stagewise import architecture, models
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.series import CheckpointSeries
+from stagewise.init import GaussianInit
 from stagewise.loss import training_loss
 from stagewise.measurement.engine import measure
 from stagewise.models import native
@@ -109,6 +110,24 @@ def test_a_kick_has_the_norm_of_the_head_and_leaves_padding_alone() -> None:
     change = models.weights(model)[name] - before[name]
     torch.testing.assert_close(change.norm(), before[name][1].norm())
     assert not change[before[name] == 0].any()
+
+
+def test_a_kick_of_a_head_that_writes_nothing_yet_is_refused() -> None:
+    made = dataclasses.replace(FULL, init=GaussianInit(stds={"*.W_O": 0.0}))
+    model = models.build(made)
+    with pytest.raises(ValueError, match=r"kick of L1H0 pushes by .* its W_O, which is zero at step 0.* later"):
+        Clamps(model, [ClampHead(1, 0, 0, "kick")]).begin(0)
+
+
+def test_a_kick_moves_the_values_that_heads_share_where_w_o_does_not_train() -> None:
+    model = models.build(ROTARY)
+    models.parameters(model)["blocks.1.attn.W_O"].requires_grad = False
+    before = models.weights(model)
+    Clamps(model, [ClampHead(1, 1, 5, "kick")]).begin(5)
+    after = models.weights(model)
+    change = after["blocks.1.attn._W_V"] - before["blocks.1.attn._W_V"]
+    torch.testing.assert_close(change.norm(), before["blocks.1.attn._W_V"][0].norm())
+    assert equal({name: after[name] for name in after if not name.endswith("1.attn._W_V")}, before)
 
 
 @pytest.mark.parametrize("kind", ["out", "kick"])
