@@ -176,12 +176,10 @@ def branch(folder: Path, new: Path, plan: TrainPlan, step: int) -> int:
         plan: of the other one.
         step: up to which the two are the same.
 
-    Returns the step from which the other one trains; 0 where no state was kept.
+    Returns the step from which the other one trains: see `branch_start`.
     """
-    saved = set(run_folder.saved_steps(folder))
-    kept = [each for each in state_steps(folder) if each <= step and saved.issuperset(_early(plan, each))]
-    start = kept[-1] if kept else 0
-    if not kept or (new / run_folder.RESUME).exists():
+    start = branch_start(folder, new, plan, step)
+    if not start or (new / run_folder.RESUME).exists():
         return start
     for each in _early(plan, start):
         _copy(run_folder.checkpoint_file(folder, each), run_folder.checkpoint_file(new, each))
@@ -190,6 +188,20 @@ def branch(folder: Path, new: Path, plan: TrainPlan, step: int) -> int:
     run_folder.write(new / run_folder.METRICS, lambda partial: earlier.to_parquet(partial, index=False))
     _copy(run_folder.state_file(folder, start), new / run_folder.RESUME)
     return start
+
+
+def branch_start(folder: Path, new: Path, plan: TrainPlan, step: int) -> int:
+    """Return the step from which a run that branches off another one trains: where it is itself, if it has begun.
+
+    Else the newest at a step or before it at which a state was kept; 0 where none was. The arguments are those of
+    `branch`.
+    """
+    if (new / run_folder.RESUME).exists():
+        reached = int(run_folder.read_resume(new / run_folder.RESUME)["step"])
+        return reached if all(file.exists() for file in _files_up_to(new, plan, reached)) else 0
+    saved = set(run_folder.saved_steps(folder))
+    kept = [each for each in state_steps(folder) if each <= step and saved.issuperset(_early(plan, each))]
+    return kept[-1] if kept else 0
 
 
 def _early(plan: TrainPlan, step: int) -> list[int]:

@@ -50,10 +50,10 @@ def intervene(
         chosen = {"out": hold_out, "weights": freeze, "pattern": keep_pattern, "uniform": uniform, "relation": attend}
         recipe = recipe_of_run(folder, own_task or (), "intervene continues with")
         clamps = clamps_of({kind: heads or () for kind, heads in chosen.items()}, start)
-        runs, updates = intervening.updates(folder, clamps, recipe, controls=controls)
+        cost = intervening.cost(folder, clamps, recipe, controls=controls)
         if ends := unfinished(folder):
             print(f"{ends}, and is compared up to there")
-        print(f"{runs} {'run is' if runs == 1 else 'runs are'} trained from step {start} on, {updates} updates in all")
+        print(cost)
         if dry:
             return
         how: Any = {"controls": controls, "progress": not quiet, "device": device, "dtype": dtype}

@@ -144,11 +144,20 @@ def planned(folder: Path, steps: Iterable[int]) -> list[Replay]:
     Raises:
         ValueError: a step that the run has not come to.
     """
-    saved, starts = open_series(folder).steps, [0, *state_steps(folder)]
-    replays: list[Replay] = []
+    saved = open_series(folder).steps
     missing = sorted(set(steps) - set(saved))
     if outside := [step for step in missing if not 0 <= step < saved[-1]]:
         raise ValueError(f"{folder} has come to step {saved[-1]}, and there is no step {outside[0]} in it to replay")
+    return replays_of(missing, saved, [0, *state_steps(folder)])
+
+
+def replays_of(missing: Iterable[int], saved: Sequence[int], starts: Sequence[int]) -> list[Replay]:
+    """Return the replays that save missing steps, in order, between those that are saved; what overlaps is one.
+
+    >>> replays_of([5, 6, 13], saved=[0, 4, 8, 12, 16], starts=[0, 4])
+    [Replay(start=4, stop=16, steps=(5, 6, 13))]
+    """
+    replays: list[Replay] = []
     for step in missing:
         start, stop = max(each for each in starts if each <= step), min(each for each in saved if each > step)
         if replays and start <= replays[-1].stop:

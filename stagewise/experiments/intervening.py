@@ -14,10 +14,10 @@ from stagewise.analysis import run_batch
 from stagewise.checkpoints import run_folder
 from stagewise.checkpoints.run_folder import INTERVENTIONS
 from stagewise.checkpoints.series import CheckpointSeries, open_series
-from stagewise.checkpoints.training_state import branch
+from stagewise.checkpoints.training_state import branch, branch_start
 from stagewise.checkpoints.weight_files import State
 from stagewise.detection.delays import Delay, delay_in_words, delays, held_in_words, transitions
-from stagewise.experiments.densifying import densify_steps, recipe_at
+from stagewise.experiments.densifying import densify_steps, recipe_at, replays_of
 from stagewise.measurement.engine import measure
 from stagewise.models.clamps import Clamps, targets
 from stagewise.plan import ClampHead
@@ -106,11 +106,43 @@ def intervene(
     return _kept(folder, tidy(blocks))
 
 
-def updates(folder: Path, clamps: Sequence[ClampHead], recipe: Recipe, *, controls: bool = True) -> tuple[int, int]:
-    """Return how many runs an intervention trains at most, and how many updates they have in all."""
+class Cost(NamedTuple):
+    """What an intervention takes: runs that are trained, their updates in all, and the earliest step of these."""
+
+    runs: int
+    updates: int
+    start: int
+
+    def __str__(self) -> str:
+        if not self.runs:
+            return "all runs are there already"
+        are = "run is" if self.runs == 1 else "runs are"
+        return f"{self.runs} {are} trained, from the state of step {self.start} on: {self.updates} updates in all"
+
+
+def cost(folder: Path, clamps: Sequence[ClampHead], recipe: Recipe, *, controls: bool = True) -> Cost:
+    """Return what an intervention takes, before anything is done; what was done before is not done again.
+
+    A run starts where the newest state before its clamp was kept, or where it was interrupted.
+
+    Raises:
+        ValueError: as `intervene`.
+    """
     series = open_series(folder, classes=[type(recipe.architecture.init)])
-    runs = _chosen(clamps, series, recipe, controls)
-    return len(runs), sum(series.steps[-1] - one.clamp.start for one in runs)
+    stretches = [_stretches(folder, recipe, one, series) for one in _chosen(clamps, series, recipe, controls)]
+    trained = [stretch for of_run in stretches for stretch in of_run]
+    updates = sum(stop - start for start, stop in trained)
+    return Cost(sum(map(bool, stretches)), updates, min((start for start, _ in trained), default=0))
+
+
+def _stretches(folder: Path, recipe: Recipe, one: Clamped, series: CheckpointSeries) -> list[tuple[int, int]]:
+    """Return from which step to which a paired run is trained or replayed."""
+    new, clamped, until = _clamped(folder, recipe, one, series)
+    start = branch_start(folder, new, clamped.plan, one.clamp.start)
+    saved = sorted({*run_folder.saved_steps(new), *(step for step in clamped.plan.saved_steps if step <= until)})
+    missing = [step for step in series.steps if step not in saved]
+    replays = [(each.start, each.stop) for each in replays_of(missing, saved, [0])]
+    return [*([(start, until)] if start < until else []), *replays]
 
 
 def _chosen(clamps: Sequence[ClampHead], series: CheckpointSeries, recipe: Recipe, controls: bool) -> list[Clamped]:
@@ -197,19 +229,24 @@ def _paired(
     folder: Path, recipe: Recipe, one: Clamped, series: CheckpointSeries, progress: bool, device: str, dtype: Dtype
 ) -> CheckpointSeries:
     """Train the run with the clamp, from the newest state before it; it is saved where the other one is, and as far."""
-    new = folder / FOLDER / one.name
-    # One that is there was saved where the other one was then: what that has gained since is replayed.
-    save = run_folder.read_plan(new)["save"] if (new / run_folder.RUN).exists() else series.steps
-    plan = dataclasses.replace(recipe.plan, clamps=(one.clamp,), save=save, states=())
-    clamped = dataclasses.replace(recipe, plan=plan)
+    new, clamped, until = _clamped(folder, recipe, one, series)
     run_folder.claim(new, clamped)
-    branch(folder, new, plan, one.clamp.start)
-    until = min(step for step in plan.saved_steps if step >= series.steps[-1])
+    branch(folder, new, clamped.plan, one.clamp.start)
     paired = train(clamped, new, progress=progress, device=device, dtype=dtype, until=until)
     _check_bits(series, paired, one.clamp.start)
     if set(series.steps) <= set(paired.steps):
         return paired
     return densify_steps(new, series.steps, recipe=clamped, progress=progress, device=device, dtype=dtype)
+
+
+def _clamped(folder: Path, recipe: Recipe, one: Clamped, series: CheckpointSeries) -> tuple[Path, Recipe, int]:
+    """Return the folder of the run with the clamp, its recipe, and the step up to which it is trained."""
+    new = folder / FOLDER / one.name
+    # One that is there was saved where the other one was then: what that has gained since is replayed.
+    save = run_folder.read_plan(new)["save"] if (new / run_folder.RUN).exists() else series.steps
+    plan = dataclasses.replace(recipe.plan, clamps=(one.clamp,), save=save, states=())
+    until = min(step for step in plan.saved_steps if step >= series.steps[-1])
+    return new, dataclasses.replace(recipe, plan=plan), until
 
 
 def _check_bits(series: CheckpointSeries, paired: CheckpointSeries, start: int) -> None:

@@ -20,8 +20,8 @@ def call(*arguments: str) -> tuple[int, str]:
 
 def test_the_cost_is_said_and_then_the_delays(small_folder: Path, tmp_path: Path) -> None:
     run = str(shutil.copytree(small_folder, tmp_path / "run"))
-    status, printed = call(run, "--hold-out", "L0H1", "--from", "2", "--dry-run")
-    assert (status, printed) == (0, "3 runs are trained from step 2 on, 12 updates in all")
+    status, printed = call(run, "--hold-out", "L0H1", "--from", "3", "--dry-run")
+    assert (status, printed) == (0, "3 runs are trained, from the state of step 2 on: 12 updates in all")
     assert not (tmp_path / "run" / "interventions").exists()
     status, printed = call(run, "--hold-out", "L0H1", "--from", "2", "--no-controls", "--quiet")
     assert status == 0, printed

@@ -12,7 +12,7 @@ from stagewise import architecture, models
 from stagewise.checkpoints.run_folder import INTERVENTIONS, checkpoint_file
 from stagewise.checkpoints.series import open_series
 from stagewise.experiments.densifying import densify
-from stagewise.experiments.intervening import FOLDER, Clamped, intervene, matched_head, updates
+from stagewise.experiments.intervening import FOLDER, Clamped, cost, intervene, matched_head
 from stagewise.init import GaussianInit
 from stagewise.plan import ClampHead, TrainPlan
 from stagewise.recipe import Recipe
@@ -48,14 +48,16 @@ def intervened(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_an_unfinished_run_is_compared_as_far_as_it_has_come(intervened: Path, tmp_path: Path) -> None:
     train(RECIPE, tmp_path, progress=False, until=24)
-    assert updates(tmp_path, [CLAMP], RECIPE, controls=False) == (1, 8)
+    assert cost(tmp_path, [CLAMP], RECIPE, controls=False) == (1, 24 - 8, 8)
     intervene(tmp_path, [CLAMP], controls=False, progress=False)
     paired = tmp_path / FOLDER / Clamped(CLAMP).name
     assert open_series(paired).steps[-1] == 24
     with pytest.raises(ValueError, match=r"has come to step 24: hold the head from an earlier one on than 24"):
         intervene(tmp_path, [ClampHead(0, 1, 24)], progress=False)
     train(RECIPE, tmp_path, progress=False)
+    assert cost(tmp_path, [CLAMP], RECIPE, controls=False) == (1, 32 - 24, 24)
     intervene(tmp_path, [CLAMP], controls=False, progress=False)
+    assert str(cost(tmp_path, [CLAMP], RECIPE, controls=False)) == "all runs are there already"
     for step in PLAN.saved_steps:
         same = checkpoint_file(intervened / FOLDER / Clamped(CLAMP).name, step)
         assert checkpoint_file(paired, step).read_bytes() == same.read_bytes()
@@ -94,10 +96,11 @@ def test_every_intervention_has_its_controls_and_stays_in_the_table(intervened: 
 
 
 def test_the_number_of_runs_and_updates_is_known_before(trained: Path) -> None:
-    assert updates(trained, [CLAMP], RECIPE) == (3, 3 * 16)
-    assert updates(trained, [CLAMP], RECIPE, controls=False) == (1, 16)
+    assert cost(trained, [CLAMP], RECIPE) == (3, 3 * (32 - 8), 8)  # the state of step 8, and none at 16
+    assert cost(trained, [CLAMP], RECIPE, controls=False) == (1, 32 - 8, 8)
+    assert cost(trained, [dataclasses.replace(CLAMP, start=7)], RECIPE) == (3, 3 * 32, 0)
     every = [dataclasses.replace(CLAMP, head=head) for head in range(3)]  # each is also the control of another
-    assert updates(trained, every, RECIPE) == (6, 6 * 16)
+    assert cost(trained, every, RECIPE) == (6, 6 * (32 - 8), 8)
 
 
 def test_the_matched_head_has_the_nearest_norm_and_is_of_another_layer_where_it_must_be() -> None:
@@ -112,9 +115,9 @@ def test_a_kick_that_would_move_nothing_is_no_control_and_refused_before_anythin
     with pytest.raises(ValueError, match=r"zero at step 0: .* Start at a later step, or leave the controls"):
         intervene(tmp_path, [ClampHead(0, 1, 0)], progress=False)
     with pytest.raises(ValueError, match=r"zero at step 0: nothing would move. Start at a later step$"):
-        updates(tmp_path, [ClampHead(0, 1, 0, "kick")], silent)
+        cost(tmp_path, [ClampHead(0, 1, 0, "kick")], silent)
     assert not (tmp_path / FOLDER).exists()
-    assert updates(tmp_path, [ClampHead(0, 1, 0)], silent, controls=False)[0] == 1
+    assert cost(tmp_path, [ClampHead(0, 1, 0)], silent, controls=False).runs == 1
 
 
 def with_silent_heads() -> architecture.Architecture:
@@ -152,7 +155,7 @@ def test_where_no_transition_comes_after_the_start_nothing_is_trained(trained: P
     recipe = dataclasses.replace(RECIPE, plan=dataclasses.replace(PLAN, cooldown=1, learning_rate=0.0))
     train(recipe, tmp_path / "still", progress=False)
     with pytest.raises(ValueError, match=r"no transition of still comes after step 16: up to .* step 32, its loss"):
-        intervene(tmp_path / "still", [CLAMP], progress=False)
+        intervene(tmp_path / "still", [CLAMP], controls=False, progress=False)
     assert [path.name for path in (tmp_path / "still" / FOLDER).iterdir()] == ["parts"]
 
 
@@ -160,6 +163,7 @@ def test_a_run_that_was_densified_since_is_compared_where_it_is_saved_now(interv
     run = Path(shutil.copytree(intervened, tmp_path / "run"))
     densify(run, (16, 24), 2, progress=False)
     before = pd.read_parquet(run / INTERVENTIONS)
+    assert cost(run, [CLAMP], RECIPE, controls=False) == (1, 24, 0)  # a paired run keeps no states
     after = intervene(run, [CLAMP], controls=False, progress=False)
     assert open_series(run / FOLDER / Clamped(CLAMP).name).steps == (0, 8, 16, 18, 20, 22, 24, 32)
     assert len(after) == len(before)
