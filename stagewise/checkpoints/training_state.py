@@ -222,8 +222,31 @@ _OTHER_WAYS = {
 """What makes an unfinished run resume with other bits, by the entry of its state that says so."""
 
 
+def check_way(folder: Path, way: Mapping[str, object], fix: str) -> None:
+    """Refuse to go on with a run in another way than its newest state was computed in; without any state there is none.
+
+    Args:
+        folder: of the run.
+        way: how this version computes: see `save`.
+        fix: advice where it does so in another way; the end of the message.
+
+    Raises:
+        ValueError: this version, or this dtype, would give other bits; or the file is damaged.
+    """
+    kept = [run_folder.state_file(folder, step) for step in state_steps(folder)]
+    newest = [path for path in (*kept, folder / run_folder.RESUME) if path.exists()]
+    if newest:
+        _check_way(folder, run_folder.read_resume(newest[-1], WITHOUT_STATE), way, fix)
+
+
 def _check_way(folder: Path, state: Mapping[str, object], way: Mapping[str, object], fix: str) -> None:
     recorded = {**way, "pass": None, **state}  # earlier versions recorded less
+    (here, dtype), (there, other) = (str(each["pass"]).rpartition(", ")[::2] for each in (way, recorded))
+    if here == there and dtype != other:
+        raise ValueError(
+            f"{folder} is trained in {other}, and in {dtype} it would be another run: give --dtype {other}, in Python "
+            f'dtype="{other}"'
+        )
     for name, reason in _OTHER_WAYS.items():
         if recorded[name] != way[name]:
             raise ValueError(f"{folder} was begun {reason}: {fix}")

@@ -14,7 +14,7 @@ from stagewise.analysis import run_batch
 from stagewise.checkpoints import run_folder
 from stagewise.checkpoints.run_folder import INTERVENTIONS
 from stagewise.checkpoints.series import CheckpointSeries, open_series
-from stagewise.checkpoints.training_state import branch, branch_start
+from stagewise.checkpoints.training_state import branch, branch_start, check_way
 from stagewise.checkpoints.weight_files import State
 from stagewise.detection.delays import Delay, delay_in_words, delays, held_in_words, transitions
 from stagewise.experiments.densifying import densify_steps, recipe_at, replays_of
@@ -26,7 +26,7 @@ from stagewise.probes import AttentionTo, Loss
 from stagewise.recipe import Recipe
 from stagewise.table import Head, check_head, head_label, tidy
 from stagewise.task import Batch
-from stagewise.training import Dtype, train
+from stagewise.training import Dtype, prepare, train
 
 FOLDER = "interventions"
 """In a run folder: the folders of the runs that continue with a head held, named by it."""
@@ -91,6 +91,7 @@ def intervene(
     recipe = recipe or recipe_at(folder)
     if recipe.plan.clamps:
         raise ValueError(f"{folder} is a run with heads held: intervene in the run that it is compared with")
+    check_way(folder, prepare(recipe, device, dtype).way, f"intervene with the versions in its {run_folder.RUN}")
     series = open_series(folder, classes=[type(recipe.architecture.init)])
     runs, batch = _chosen(clamps, series, recipe, controls), run_batch(recipe, folder)
     own = _measured(series, batch, folder / FOLDER / "parts", progress, device)

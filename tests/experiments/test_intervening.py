@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from stagewise import architecture, models
-from stagewise.checkpoints.run_folder import INTERVENTIONS, checkpoint_file
+from stagewise.checkpoints.run_folder import INTERVENTIONS, RESUME, STATES, checkpoint_file
 from stagewise.checkpoints.series import open_series
 from stagewise.experiments.densifying import densify
 from stagewise.experiments.intervening import FOLDER, Clamped, cost, intervene, matched_head
@@ -125,6 +125,14 @@ def with_silent_heads() -> architecture.Architecture:
     return dataclasses.replace(full, init=GaussianInit(stds={"*.W_O": 0.0}))
 
 
+def test_a_paired_run_with_other_bits_before_its_head_is_held_is_refused(tmp_path: Path) -> None:
+    train(RECIPE, tmp_path / "run", progress=False, dtype="bfloat16")
+    for path in (tmp_path / "run" / STATES, tmp_path / "run" / RESUME):  # nothing says in which dtype it was
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    with pytest.raises(ValueError, match=r"L0H1-out-16 has other bits of .* than run at step 8, .* with the dtype"):
+        intervene(tmp_path / "run", [CLAMP], controls=False, progress=False)
+
+
 def test_a_head_of_grouped_queries_is_matched_by_the_values_of_its_group() -> None:
     sizes = {"n_layers": 2, "n_heads": 4, "n_key_value_heads": 2, "d_model": 8, "d_head": 4, "n_ctx": 6, "d_vocab": 5}
     made = architecture.Architecture({**sizes, "act_fn": "relu"}, GaussianInit(0.4))
@@ -173,10 +181,11 @@ def test_a_run_that_was_densified_since_is_compared_where_it_is_saved_now(interv
     assert files[0] == files[1]
 
 
-def test_a_run_in_bfloat16_is_held_in_it_and_in_nothing_else(tmp_path: Path) -> None:
-    recipe = dataclasses.replace(RECIPE, plan=dataclasses.replace(PLAN, states=()))  # the paired run starts from step 0
+@pytest.mark.parametrize("states", [(), (8,)], ids=["from step 0", "from a state"])
+def test_a_run_in_bfloat16_is_held_in_it_and_in_nothing_else(states: tuple[int, ...], tmp_path: Path) -> None:
+    recipe = dataclasses.replace(RECIPE, plan=dataclasses.replace(PLAN, states=states))
     train(recipe, tmp_path / "run", progress=False, dtype="bfloat16")
-    with pytest.raises(ValueError, match=r"L0H1-out-16 has other bits of .* than run at step 8, .* with the dtype"):
+    with pytest.raises(ValueError, match=r"run is trained in bfloat16, .* give --dtype bfloat16, in Python dtype="):
         intervene(tmp_path / "run", [CLAMP], controls=False, progress=False)
-    shutil.rmtree(tmp_path / "run" / FOLDER)
+    assert not (tmp_path / "run" / FOLDER).exists()
     assert len(intervene(tmp_path / "run", [CLAMP], controls=False, progress=False, dtype="bfloat16"))
