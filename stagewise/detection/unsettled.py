@@ -43,13 +43,15 @@ def unsettled_in_words(found: Unsettled) -> str:
     ''
     >>> unsettled_in_words(Unsettled((90, 120), 3))[:66]
     'At 2 of 3 checkpoints the chains still moved (steps 90, 120): they'
+    >>> unsettled_in_words(Unsettled((90,), 3))[:67]
+    'At 1 of 3 checkpoints the chains still moved (step 90): they are no'
     """
     if not found.steps:
         return ""
     more = ", ..." if len(found.steps) > NAMED else ""
-    named = ", ".join(map(str, found.steps[:NAMED])) + more
+    named = f"step{'s' if len(found.steps) > 1 else ''} " + ", ".join(map(str, found.steps[:NAMED])) + more
     return (
-        f"At {len(found.steps)} of {found.checkpoints} checkpoints the chains still moved (steps {named}): they are "
+        f"At {len(found.steps)} of {found.checkpoints} checkpoints the chains still moved ({named}): they are "
         "not settled there, or the checkpoint is no minimum. Take a larger step size, a stronger localization or more "
         "steps before the draws, and see whether it stays."
     )
