@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib
+import sys
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -58,18 +59,18 @@ class Tokens(AbstractTask):
     @property
     def d_vocab(self) -> int:
         """The largest token of the file, and one: a model may have more."""
-        return int(self._sequences().tokens.max()) + 1
+        return int(self.read.tokens.max()) + 1
 
     @property
     def n_ctx(self) -> int:
         """Positions that a model sees."""
-        return self._sequences().tokens.shape[1] - 1
+        return self.read.tokens.shape[1] - 1
 
     def sample(self, n: int, seed: int) -> Batch:
         """Sample n different sequences, or as many as there are with a scored position."""
         if n < 1:
             raise ValueError(f"the number of sequences must be positive, got {n}")
-        tokens, labels = self._sequences()
+        tokens, labels = self.read.tokens, self.read.labels
         counted = torch.ones_like(tokens[:, 1:], dtype=torch.bool) if labels is None else labels[:, 1:] != IGNORED
         (usable,) = counted.any(1).nonzero(as_tuple=True)
         if not len(usable):
@@ -81,7 +82,9 @@ class Tokens(AbstractTask):
         """Return an empty dictionary: no partial solution is known."""
         return {}
 
-    def _sequences(self) -> Sequences:
+    @property
+    def read(self) -> Sequences:
+        """What was read of the file; it is read once."""
         return _read(self.file, self.length + 1)
 
     def _relation(self, name: str):  # type: ignore[no-untyped-def]  # a function of tokens
@@ -99,6 +102,8 @@ def _read(file: str, longest: int) -> Sequences:
 def tokens_task(series: CheckpointSeries, file: str, relations: tuple[str, ...] = ()) -> Tokens:
     """Return the sequences of a file that fit the models of a series, up to as many positions as these have.
 
+    A line on standard error says what of the file is cut or left out.
+
     Args:
         series: the models that read them.
         file: of tokens.
@@ -112,6 +117,8 @@ def tokens_task(series: CheckpointSeries, file: str, relations: tuple[str, ...] 
     task = Tokens(str(file), int(architecture.config["n_ctx"]), tuple(relations) or RELATIONS, architecture.bos)
     # Errors of the file are raised before any checkpoint is read.
     task.sample(1, seed=0).check_ids(int(architecture.config["d_vocab"]), f"the models of {series.name}")
+    if task.read.left_out:
+        print(f"{file}: {task.read.left_out}", file=sys.stderr)
     return task
 
 

@@ -24,16 +24,34 @@ FORMATS = ".pt, .npy, .safetensors, or a folder that `datasets.Dataset.save_to_d
 
 
 class Sequences(NamedTuple):
-    """Tokens [sequence, length], and at each the label that counts in training, if the file has any."""
+    """Sequences of one length, as they were read.
+
+    Args:
+        tokens: of each.
+        labels: at each token the label that counts in training, if the file has any.
+        rows: of the file; as many as sequences where one long row was divided.
+        longest: tokens of the longest row; of a sequence where one long row was divided.
+    """
 
     tokens: Int[Tensor, "sequence length"]
     labels: Int[Tensor, "sequence length"] | None
+    rows: int
+    longest: int
+
+    @property
+    def left_out(self) -> str:
+        """What was cut or left out of the file, in words; empty for nothing."""
+        n, length = self.tokens.shape
+        cut = f"rows of up to {self.longest} tokens are cut to the first {length}" if self.longest > length else ""
+        short = f"{self.rows - n} of {self.rows} rows are shorter than {length} tokens and left out"
+        return "; ".join(filter(None, (cut, short if self.rows > n else "")))
 
 
 def read_sequences(path: str | Path, longest: int) -> Sequences:
-    """Read sequences of tokens, none longer than `longest`; one long row of tokens is divided into such sequences.
+    """Read sequences of tokens, none longer than `longest`.
 
-    Of rows of several lengths those as long as half of them are, at least, are taken, up to that length.
+    One long row of tokens, [token] or [1, token], is divided into such sequences. Of rows of several lengths those as
+    long as half of them are, at least, are taken, up to that length.
 
     Args:
         path: a tensor or an array, alone or named `input_ids` or `tokens`, with `labels` where some positions do not
@@ -54,10 +72,13 @@ def read_sequences(path: str | Path, longest: int) -> Sequences:
         raise ValueError(f"{path} holds {', '.join(map(repr, found)) or 'nothing'}: call the tokens 'input_ids'")
     if MASK in found and name != MASK:
         found = _without_padding(found, path)
-    labels = found.get(LABELS) if name != LABELS else None
-    length = _length(found[name], longest, path)
-    tokens = _rows(found[name], length, path)
-    return Sequences(tokens, None if labels is None else _rows(labels, length, path))
+    values, labels = found[name], found.get(LABELS) if name != LABELS else None
+    if _is_one_long_row(values, longest):
+        values, labels = values[0], None if labels is None else labels[0]
+    length = _length(values, longest, path)
+    tokens = _rows(values, length, path)
+    lengths = _lengths(values) or [length] * len(tokens)
+    return Sequences(tokens, None if labels is None else _rows(labels, length, path), len(lengths), max(lengths))
 
 
 def _columns(path: Path) -> dict[str, Any]:
@@ -91,16 +112,25 @@ def _without_padding(found: dict[str, Any], path: Path) -> dict[str, Any]:
     return {name: [row[of] for row, of in zip(rows, kept, strict=True)] for name, rows in columns.items()}
 
 
+def _is_one_long_row(values: Any, longest: int) -> bool:
+    """Whether there is one row alone, as of `tokenizer(text, return_tensors="pt")`, longer than a sequence may be."""
+    return len(values) == 1 and (_are_rows(values) or getattr(values, "ndim", 1) == 2) and len(values[0]) > longest
+
+
 def _length(rows: Any, longest: int, path: Path) -> int:
     if (axes := getattr(rows, "ndim", 1)) not in (1, 2):
         raise ValueError(f"{path} holds an array of {axes} axes: tokens are [sequence, position] or one long row")
-    if axes == 2 or not _are_rows(rows):
-        whole = rows.shape[1] if axes == 2 else len(rows)
-    else:
-        whole = np.median([len(row) for row in rows])
+    whole = np.median(_lengths(rows) or [len(rows)])
     if (length := min(longest, int(whole))) < 2:
         raise ValueError(f"{path} holds no sequence of two tokens: it needs [sequence, position] or one long row")
     return length
+
+
+def _lengths(rows: Any) -> list[int]:
+    """Return the tokens of each row; nothing for one long row."""
+    if getattr(rows, "ndim", 1) == 2:
+        return [rows.shape[1]] * len(rows)
+    return [len(row) for row in rows] if _are_rows(rows) else []
 
 
 def _are_rows(values: Any) -> bool:

@@ -30,13 +30,46 @@ def written(path: Path, rows: Any) -> Path:
 
 @pytest.mark.parametrize("name", ["t.npy", "t.safetensors", "t.pt", "folder"])
 def test_every_format_gives_the_same_sequences(name: str, tmp_path: Path) -> None:
-    tokens, labels = read_sequences(written(tmp_path / name, ROWS), 3)
+    tokens, labels, *_ = read_sequences(written(tmp_path / name, ROWS), 3)
     assert (tokens.tolist(), labels) == ([row[:3] for row in ROWS], None)
 
 
 @pytest.mark.parametrize("name", ["t.npy", "t.pt", "t.safetensors"])
 def test_one_long_row_is_divided(name: str, tmp_path: Path) -> None:
     assert read_sequences(written(tmp_path / name, [*range(11)]), 4).tokens.tolist() == [[0, 1, 2, 3], [4, 5, 6, 7]]
+
+
+@pytest.mark.parametrize("name", ["t.npy", "t.pt", "t.safetensors", "folder"])
+def test_one_row_alone_is_divided_as_a_long_row_is(name: str, tmp_path: Path) -> None:
+    found = read_sequences(written(tmp_path / name, [[*range(11)]]), 4)
+    assert (found.tokens.tolist(), found.left_out) == ([[0, 1, 2, 3], [4, 5, 6, 7]], "")
+
+
+def test_what_a_tokenizer_returns_is_divided_with_its_mask_and_labels(tmp_path: Path) -> None:
+    tokens, mask = torch.arange(11)[None], torch.ones(1, 11, dtype=torch.int64)
+    mask[0, :2] = 0
+    torch.save({"input_ids": tokens, "attention_mask": mask, "labels": tokens}, tmp_path / "t.pt")
+    found = read_sequences(tmp_path / "t.pt", 4)
+    assert found.tokens.tolist() == [[2, 3, 4, 5], [6, 7, 8, 9]]
+    assert found.labels is not None
+    assert found.labels.tolist() == found.tokens.tolist()
+
+
+@pytest.mark.parametrize(
+    ("rows", "longest", "words"),
+    [
+        (ROWS, 4, ""),
+        (ROWS, 3, "rows of up to 4 tokens are cut to the first 3"),
+        ([[1, 2], [3, 4, 5], [6, 7, 8]], 9, "1 of 3 rows are shorter than 3 tokens and left out"),
+        (
+            [[1, 2], [3, 4, 5], [6, 7, 8, 9]],
+            9,
+            "rows of up to 4 tokens are cut to the first 3; 1 of 3 rows are shorter than 3 tokens and left out",
+        ),
+    ],
+)
+def test_what_is_cut_and_left_out_is_said(rows: Any, longest: int, words: str, tmp_path: Path) -> None:
+    assert read_sequences(written(tmp_path / "folder", rows), longest).left_out == words
 
 
 def test_rows_of_several_lengths_are_taken_where_they_are_long_enough(tmp_path: Path) -> None:
@@ -66,7 +99,7 @@ def test_padding_is_left_out_on_either_side(ending: str, tmp_path: Path) -> None
         import datasets
 
         datasets.Dataset.from_dict(columns).save_to_disk(str(path))
-    tokens, labels = read_sequences(path, 9)
+    tokens, labels, *_ = read_sequences(path, 9)
     assert tokens.tolist() == [[5, 6, 7], [8, 9, 8], [1, 2, 3]]
     assert labels is not None
     assert labels.tolist() == [[IGNORED, 6, 7], [8, 9, 8], [1, 2, 3]]

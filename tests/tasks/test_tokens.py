@@ -80,6 +80,14 @@ def test_tokens_are_measured_from_the_command_line(
     pd.testing.assert_series_equal(table["value"], expected["value"], rtol=1e-5)
 
 
+def test_rows_that_the_models_are_too_short_for_are_said_to_be_cut(
+    small_run: CheckpointSeries, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    torch.save(torch.zeros(2, 9, dtype=torch.int64), tmp_path / "t.pt")
+    own_task(small_run, tmp_path / "t.pt")
+    assert capsys.readouterr().err == f"{tmp_path / 't.pt'}: rows of up to 9 tokens are cut to the first 6\n"
+
+
 def test_a_batch_of_ones_own_is_recorded_as_one(
     small_run: CheckpointSeries, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
