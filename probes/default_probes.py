@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 import torch
 
@@ -72,7 +73,7 @@ def default_probes(architecture: Architecture, batch: Batch, task: AbstractTask 
     Every task gets head-specialisation scores, the KL to restricted contexts, head ablations with their controls, and
     clusters of attention patterns, whatever the size of the model; the others are there where the batch holds what they
     read. A model of many heads is ablated by the mean alone, with the estimates from gradients beside, and its maps are
-    those of the first positions.
+    those of the first positions. On one sequence alone, which is its own mean, heads are ablated by zero.
 
     Args:
         architecture: of the models.
@@ -86,7 +87,7 @@ def default_probes(architecture: Architecture, batch: Batch, task: AbstractTask 
     if len(batch.relations) > 1:
         chosen.append(HeadSpecialisation())
     chosen.append(PatternClusters(NEAR if batch.tokens.shape[1] > LONG else None))
-    chosen += _of_edits(architecture, _contexts(batch, task)) + _of_maps(architecture, batch)
+    chosen += _of_edits(architecture, batch, _contexts(batch, task)) + _of_maps(architecture, batch)
     return chosen + _of_weights(architecture, batch, task)
 
 
@@ -126,12 +127,13 @@ def _contexts(batch: Batch, task: AbstractTask | None) -> tuple[int, ...]:
     return tuple(sorted({1, *task.contexts, min(2 * last - previous, length)}))
 
 
-def _of_edits(architecture: Architecture, contexts: tuple[int, ...]) -> list[AbstractProbe]:
+def _of_edits(architecture: Architecture, batch: Batch, contexts: tuple[int, ...]) -> list[AbstractProbe]:
     """Return the probes of edited passes: of every head, whatever the size of the model."""
-    restricted = RestrictedContextKL(contexts)
+    restricted, alone = RestrictedContextKL(contexts), len(batch) == 1
     if architecture.n_layers * architecture.n_heads <= EVERY_KIND:
-        return [restricted, HeadAblation()]
-    return [restricted, HeadAblation(kinds=("mean",)), HeadAttribution()]
+        return [restricted, HeadAblation(kinds=("zero",)) if alone else HeadAblation()]
+    kind: Literal["zero", "mean"] = "zero" if alone else "mean"
+    return [restricted, HeadAblation(kinds=(kind,)), HeadAttribution(kind)]
 
 
 def _of_maps(architecture: Architecture, batch: Batch) -> list[AbstractProbe]:

@@ -50,7 +50,8 @@ def check_batch(
     if len(batch) < 2 and (kinds := kinds - {"zero"}):
         raise ValueError(
             f"{' and '.join(sorted(kinds))} ablation replaces an output by that of other sequences, and the "
-            'batch has one: give at least two, or ablate by "zero"'
+            'batch has one: give at least two, ablate by "zero", as HeadAblation(kinds=("zero",)), or leave out what '
+            "asks for it, as by --without HeadAblation"
         )
 
 

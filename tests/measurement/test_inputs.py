@@ -31,7 +31,10 @@ def test_a_batch_that_fits_is_taken() -> None:
 
 @pytest.mark.parametrize("kind", ["mean", "resample"])
 def test_one_sequence_is_no_batch_to_average_over(kind: str) -> None:
-    with pytest.raises(ValueError, match=rf"{kind} ablation replaces .* of other sequences, and the batch has one"):
+    with pytest.raises(
+        ValueError,
+        match=rf"{kind} ablation replaces .* of other sequences, and the batch has one.*--without HeadAblation",
+    ):
         check_batch(batch(1), FULL, [(AblateHead(0, 0), AblateHead(0, 1, kind))])  # type: ignore[arg-type]
 
 

@@ -91,6 +91,17 @@ def test_features_have_the_size_of_a_value_map(task: AbstractTask) -> None:
     assert all(tuple(matrix.shape) == (outputs, task.d_vocab) for matrix in task.value_features().values())
 
 
+@pytest.mark.parametrize("heads", [2, 20])
+def test_one_sequence_alone_is_measured_with_heads_ablated_by_zero(heads: int) -> None:
+    architecture = full(16, 12, n_layers=2, n_heads=heads, d_model=40)
+    batch = RepeatedTokens(16, 8).probe_batch(1, seed=0)
+    probes = default_probes(architecture, batch)
+    series = open_series([(0, models.build(architecture))])
+    table = measure(series, probes, batch, resamples=0, progress=False)
+    assert set(table["kind"].dropna()) == {"zero"}
+    assert {"HeadAttribution"} & set(table["probe"]) == ({"HeadAttribution"} if heads == 20 else set())
+
+
 @pytest.mark.parametrize(
     ("kind", "without"), [("GPT2", set()), ("GPTNeoX", {"QKOffset"}), ("Llama", {"QKOffset"}), ("Gemma2", {"QKOffset"})]
 )
