@@ -23,10 +23,11 @@ TRAINED_TO, SAVED_EVERY = "max_steps", "save_steps"
 
 
 class Deep(NamedTuple):
-    """What every checkpoint is run on: the models of the series, and one batch."""
+    """What every checkpoint is run on: the models of the series, one batch, and a device."""
 
     architecture: Architecture
     batch: Batch
+    device: str = "cpu"
 
 
 def audit(source: Source, *, weights: bool = True, deep: Deep | None = None) -> Audit:
@@ -53,7 +54,7 @@ def audit(source: Source, *, weights: bool = True, deep: Deep | None = None) -> 
         notes += [one for one in of_weights if one.kind is Kind.RATE_JUMP]
         findings += [one for one in of_weights if one.kind is not Kind.RATE_JUMP]
     if deep is not None:
-        findings += function_faults(source, readable, deep.architecture, deep.batch)
+        findings += function_faults(source, readable, deep.architecture, deep.batch, deep.device)
     return Audit(source.name, len(entries), weights, tuple(findings), source.ignored, tuple(notes))
 
 

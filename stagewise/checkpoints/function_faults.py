@@ -18,6 +18,7 @@ from stagewise.checkpoints.sources import Entry, Source
 from stagewise.checkpoints.weight_files import not_finite
 from stagewise.checkpoints.weight_path import paths_of
 from stagewise.loss import mean_scored, prediction_loss
+from stagewise.models.devices import check_device
 from stagewise.task import Batch
 
 PREDICTIONS = "predictions"
@@ -38,7 +39,7 @@ class Computed(NamedTuple):
 
 
 def function_faults(
-    source: Source, entries: Sequence[Entry], architecture: Architecture, batch: Batch
+    source: Source, entries: Sequence[Entry], architecture: Architecture, batch: Batch, device: str = "cpu"
 ) -> Iterator[Finding]:
     """Run each checkpoint once, and look for those whose function lies off the path of the others'.
 
@@ -50,12 +51,15 @@ def function_faults(
         entries: those that can be read.
         architecture: of the models.
         batch: the tokens on which they are run, and the targets of the loss.
+        device: where they are run.
 
     Raises:
-        ValueError: the batch has tokens or positions that the models do not have, or the models cannot be built.
+        ValueError: the batch has tokens or positions that the models do not have, the models cannot be built, or there
+            is no such device.
     """
+    check_device(device)
     batch.check_ids(architecture.config["d_vocab"], f"the series {source.name}", architecture.n_outputs)
-    model = models.build(architecture)
+    model, batch = models.build(architecture, device=device), batch.to(device)
     computed = [one for entry in entries if (one := compute(model, entry, batch)) is not None]
     for branch in sorted({one.entry.at.branch for one in computed}):
         of_branch = [one for one in computed if one.entry.at.branch == branch]
@@ -73,7 +77,7 @@ def compute(model: models.Model, entry: Entry, batch: Batch) -> Computed | None:
         return None
     predictions, _ = models.clean_pass(model, batch.tokens, (), regression=batch.is_regression)
     loss = float(mean_scored(prediction_loss(predictions, batch.targets), batch.scored).mean())
-    scored: Tensor = predictions[batch.scored]
+    scored: Tensor = predictions[batch.scored].cpu()
     with torch.inference_mode():
         numbers = scored.clone() if batch.is_regression else (scored / 2).exp()
     return Computed(entry, loss, sketched({PREDICTIONS: numbers})[PREDICTIONS])

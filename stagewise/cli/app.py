@@ -117,6 +117,7 @@ def measure(
     without: Without = None,
     workers: Workers = 1,
     memory: Memory = None,
+    device: Device = "cpu",
     quiet: Quiet = False,
 ) -> None:
     """Run the default probes, and others, on every checkpoint of a run folder or any source; write the table."""
@@ -124,7 +125,7 @@ def measure(
         one_thread()
         from stagewise.checkpoints.run_folder import RUN, TABLE, table_file
 
-        how = measuring(probe, only, without, workers, memory, quiet)
+        how = measuring(probe, only, without, workers, memory, quiet, device)
         if not (text or tokens) and (folder := Path(source)).joinpath(RUN).exists():
             measure_run_folder(folder, own_task or (), how)
         else:
@@ -155,6 +156,7 @@ def report(
     without: Without = None,
     workers: Workers = 1,
     memory: Memory = None,
+    device: Device = "cpu",
     quiet: Quiet = False,
 ) -> None:
     """Write report.html and its figures; first measure a source that was not measured. Several give one report."""
@@ -163,7 +165,7 @@ def report(
         if len(runs) > len(sources) == 1:
             out = Path(runs[0]).parents[1]
         sources, source, data = runs, runs[0], (tokens, relation or (), text, tokenizer)
-        how = functools.partial(measuring, None, only, without, workers, memory, quiet)  # imports torch
+        how = functools.partial(measuring, None, only, without, workers, memory, quiet, device)  # imports torch
         if len(sources) > 1:
             opened = functools.partial(opened_source, architecture=architecture, own=own_task, data=data)
             print(report_on_seeds(sources, out, opened, how(), own=own_task or (), anew=bool(text or tokens)))

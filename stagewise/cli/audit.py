@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stagewise.cli.names import only_task
-from stagewise.cli.options import AsJson, ModelConfig, Origin, OwnTask, reported_errors
+from stagewise.cli.options import AsJson, Device, ModelConfig, Origin, OwnTask, reported_errors
 from stagewise.cli.recipes import recipe_in
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ def audit(
     deep: Annotated[bool, typer.Option("--deep", help="run each checkpoint on one batch too, and compare")] = False,
     architecture: ModelConfig = None,
     own_task: OwnTask = None,
+    device: Device = "cpu",
     as_json: AsJson = False,
 ) -> None:
     """Look for missing, repeated, damaged and outlying checkpoints; exit status 1 if something is wrong."""
@@ -30,7 +31,7 @@ def audit(
         from stagewise.checkpoints.series import find
 
         checkpoints = find(source)
-        given = deep_of(source, checkpoints, architecture, own_task) if deep else None
+        given = deep_of(source, checkpoints, architecture, own_task, device) if deep else None
         weights = (deep or not checkpoints.remote) if weights is None else weights
         result = audit_source(checkpoints, weights=weights, deep=given)
         print(result.to_json() if as_json else result)
@@ -38,7 +39,9 @@ def audit(
         raise typer.Exit(1)
 
 
-def deep_of(source: str, checkpoints: "Source", architecture: str | None, own_task: list[str] | None) -> "Deep":
+def deep_of(
+    source: str, checkpoints: "Source", architecture: str | None, own_task: list[str] | None, device: str = "cpu"
+) -> "Deep":
     """Return what checkpoints are run on: their run's own task, the one that is named, or repeated random tokens."""
     from stagewise.checkpoints.audit import Deep
     from stagewise.checkpoints.run_folder import RUN
@@ -51,4 +54,4 @@ def deep_of(source: str, checkpoints: "Source", architecture: str | None, own_ta
     else:
         task = only_task(own_task) or RepeatedTokens.for_model(models)
     n = max(2, min(64, 2**22 // (task.n_ctx * int(models.config["d_vocab"]))))
-    return Deep(models, task.probe_batch(n, seed=0).complete())
+    return Deep(models, task.probe_batch(n, seed=0).complete(), device)

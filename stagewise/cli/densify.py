@@ -77,7 +77,7 @@ def densify(
             print(f"all these steps are saved already: nothing to do, or give --between{smaller}")
             return
         print(cost)
-        again = measuring(probe, None, None, workers, memory, quiet)
+        again = measuring(probe, None, None, workers, memory, quiet, device)
         choose = chooser_again(folder, only or (), without or (), again["extra_probes"])
         batch = run_batch(recipe, folder)
         again["probes"] = choose(recipe.architecture, batch, recipe.task)  # it may refuse, and nothing is trained then

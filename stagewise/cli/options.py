@@ -210,6 +210,7 @@ def measuring(
     workers: int,
     memory: str | None,
     quiet: bool,
+    device: str = "cpu",
 ) -> dict[str, Any]:
     """Return the options of measuring as the arguments of `analysis.run`."""
     return {
@@ -217,6 +218,7 @@ def measuring(
         "extra_probes": [probe_named(name) for name in probe or ()],
         "workers": workers,
         "memory": read_memory(memory),
+        "device": device,
         "progress": not quiet,
     }
 

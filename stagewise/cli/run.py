@@ -89,8 +89,7 @@ def run_task(
             recipe,
             folder or Path("runs", task.replace(":", "-")),
             restricted=read_contexts(restricted, contexts),
-            **measuring(probe, only, without, workers, memory, quiet or as_json),
-            device=device,
+            **measuring(probe, only, without, workers, memory, quiet or as_json, device),
             dtype=cast(Any, dtype),
         )
         show(analysis.stages, as_json, analysis.series.name)
@@ -124,6 +123,7 @@ def run_wikitext(
     contexts: ContextList = None,
     workers: Workers = 1,
     memory: Memory = None,
+    device: Device = "cpu",
     quiet: Quiet = False,
 ) -> None:
     """Train a small transformer on WikiText-2, probe every checkpoint, write the report; minutes of one core."""
@@ -138,7 +138,7 @@ def run_wikitext(
             changed(recipe, read_settings(settings or [])),
             folder,
             restricted=read_contexts(restricted, contexts),
-            **measuring(probe, only, without, workers, memory, quiet),
+            **measuring(probe, only, without, workers, memory, quiet, device),
         )
         print(f"report: {analysis.report}")
 

@@ -10,8 +10,10 @@ from stagewise.cli.executors import executor_named
 from stagewise.cli.options import (
     Config,
     ContextList,
+    Device,
     Heads,
     Layers,
+    Memory,
     Preset,
     Quiet,
     Restricted,
@@ -20,6 +22,7 @@ from stagewise.cli.options import (
     Steps,
     one_thread,
     read_contexts,
+    read_memory,
     reported_errors,
 )
 from stagewise.cli.recipes import Choice, recipe_of
@@ -51,6 +54,8 @@ def sweep(
     config: Config = None,
     restricted: Restricted = None,
     contexts: ContextList = None,
+    memory: Memory = None,
+    device: Device = "cpu",
     quiet: Quiet = False,
 ) -> None:
     """Run a task for every combination of values, as in --set plan.seeds.init=0,1,2 --set task.importance=1.0,1.5."""
@@ -66,9 +71,12 @@ def sweep(
             Choice(preset, seed, heads, layers, steps, config, [f"{k}={v}" for k, v in cell.items()]) for cell in cells
         ]
         recipes = [recipe_of(task, choice) for choice in choices]
-        baselines = read_contexts(restricted, contexts)
+        baselines, places = (
+            read_contexts(restricted, contexts),
+            _places(device, read_memory(memory), here=executor is None),
+        )
         runs = [
-            {"recipe": recipe, "folder": str(folder / _name(cell)), "restricted": baselines}
+            {"recipe": recipe, "folder": str(folder / _name(cell)), "restricted": baselines, **places}
             for recipe, cell in zip(recipes, cells, strict=True)
         ]
         try:
@@ -77,7 +85,7 @@ def sweep(
                 table = sweep_settings(run_one, runs, folder, pool, **how)
         except RunsFailed as failed:
             raise ValueError(str(failed)) from failed
-        table = table.drop(columns=["recipe", "restricted"])
+        table = table.drop(columns=["recipe", "restricted", *places])
         for number, axis in enumerate(cells[0]):
             table.insert(number, axis, [cell[axis] for cell in cells])
         write(folder / SUMMARY, lambda partial: table.to_csv(partial, index=False))
@@ -85,7 +93,26 @@ def sweep(
         print(f"table: {folder / SUMMARY}")
 
 
-def run_one(recipe: "Recipe", folder: str, restricted: bool | Sequence[int] | None) -> Mapping[str, Any]:
+def _places(device: str, memory: int | None, *, here: bool) -> dict[str, Any]:
+    """Return where runs are executed and in what; a default is not named, so that results from without it are found.
+
+    Raises:
+        ValueError: runs are executed here, and there is no such device.
+    """
+    from stagewise.models.devices import check_device
+
+    if here:
+        check_device(device)
+    return {**({} if device == "cpu" else {"device": device}), **({} if memory is None else {"memory": memory})}
+
+
+def run_one(
+    recipe: "Recipe",
+    folder: str,
+    restricted: bool | Sequence[int] | None,
+    device: str = "cpu",
+    memory: int | None = None,
+) -> Mapping[str, Any]:
     """Run one recipe into its folder; return its number of stages, its final loss and its boundaries.
 
     Raises:
@@ -94,7 +121,7 @@ def run_one(recipe: "Recipe", folder: str, restricted: bool | Sequence[int] | No
     from stagewise.experiments.presets import run
     from stagewise.table import select
 
-    analysis = run(recipe, folder, restricted=restricted, progress=False)
+    analysis = run(recipe, folder, restricted=restricted, device=device, memory=memory, progress=False)
     quantity = "squared_error" if recipe.task.sample(1, 0).is_regression else "cross_entropy"
     losses = select(analysis.table, "Loss", quantity).sort_values("step")["value"]
     stages = analysis.stages

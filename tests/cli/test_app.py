@@ -180,6 +180,13 @@ def test_a_source_that_is_none_is_a_line_and_writes_nothing(verb: str, tmp_path:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("command", [["measure"], ["report"], ["audit", "--deep"]])
+def test_a_device_that_is_not_there_is_refused(command: list[str], checkpoints: Path, tmp_path: Path) -> None:
+    out = [] if "--deep" in command else ["--out", str(tmp_path / "out")]
+    code, printed = call(*command, str(checkpoints), "--device", "nowhere", *out)
+    assert (code, 'torch sees no device "nowhere" here' in printed) == (2, True), printed
+
+
 def test_a_run_is_made_again_from_its_record_alone(small_folder: Path, tmp_path: Path) -> None:
     record = shutil.copy(small_folder / RUN, tmp_path / "of-a-colleague.json")
     code, printed = call("train", "--from", str(record), "--folder", str(tmp_path / "again"), "--quiet")

@@ -24,12 +24,13 @@ def sweep(folder: Path, *arguments: str) -> tuple[int, str]:
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_workers", "undrawn")
 def test_every_combination_has_its_run_and_its_row_and_is_not_run_again(tmp_path: Path) -> None:
-    axes = ["--set", "plan.seeds.init=0,1"]
+    axes = ["--set", "plan.seeds.init=0,1", "--memory", "1GB"]
     code, printed = sweep(tmp_path, *axes)
     assert code == 0, printed
     table = pd.read_csv(tmp_path / "summary.csv")
     assert table["plan.seeds.init"].tolist() == [0, 1]
     assert {"stages", "final loss", "boundaries", "folder"} <= set(table.columns)
+    assert not {"recipe", "restricted", "memory"} & set(table.columns)
     assert table["final loss"].nunique() == 2
     written = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.safetensors")}
     assert len({path.parent for path in written}) == 2
@@ -47,6 +48,8 @@ def test_every_combination_has_its_run_and_its_row_and_is_not_run_again(tmp_path
             ["--set", "plan.clip=1", "--set", "plan.clip=2"],
             "--set plan.clip is given twice: write all its values in one",
         ),
+        (["--device", "nowhere"], 'torch sees no device "nowhere" here'),
+        (["--memory", "2"], "--memory takes a size with its unit, as in 512MB or 2GB"),
         (["--set", "plan.clip"], "--set takes key=value,value,..., got 'plan.clip'"),
     ],
 )
