@@ -26,10 +26,10 @@ class AttentionProgress(AbstractPatternProbe):
 
         cosine(l, h) = mean_q  A_q . T_q / (|A_q| |T_q|),    progress(t) = (cosine(t) - cosine(0)) / (1 - cosine(0))
 
-    The mean is over the queries that have a target. Progress is 0 at the first checkpoint and 1 where the attention is
-    the target, whatever a diffuse head scores by chance; it is below 0 where a head moved away. A head that was on its
-    target from the start has 1. Unlike the attention mass on a relation, it also asks how the mass is shared among
-    the target's keys. The axis `relation` holds the target's name.
+    The mean is over the queries that have a target, and over the sequences in which there is one. Progress is 0 at the
+    first checkpoint and 1 where the attention is the target, whatever a diffuse head scores by chance; it is below 0
+    where a head moved away. A head that was on its target from the start has 1. Unlike the attention mass on a
+    relation, it also asks how the mass is shared among the target's keys. The axis `relation` holds the target's name.
 
     Args:
         targets: name -> attention [query key] of every sequence, rows without a target zero; None takes the
@@ -37,8 +37,7 @@ class AttentionProgress(AbstractPatternProbe):
         relations: names of the batch's relations, where no targets are given; None for all.
 
     Raises:
-        ValueError: both are given, a target of another size or below zero, no such relation, or a sequence without
-            any query that has a target.
+        ValueError: both are given, a target of another size, below zero or without any key, or no such relation.
 
     Source: similarity to an idealised attention pattern is common as a progress measure; the normalisation by the
     first checkpoint is this library's.
@@ -68,8 +67,12 @@ class AttentionProgress(AbstractPatternProbe):
     def read(self, view: View) -> list[Reading]:
         """Return `cosine` by layer, head and relation."""
         targets = {name: self._target(name, view.batch) for name in self._names(view.batch)}
-        cosines = [_cosine(view.patterns, target, name) for name, target in targets.items()]
-        return [Reading("batch layer head relation", torch.stack(cosines, -1), "cosine", {"relation": list(targets)})]
+        exists = view.having(list(targets)) if self.targets is None else None
+        cosines = torch.stack([_cosine(view.patterns, target) for target in targets.values()], -1)
+        if exists is not None:
+            cosines = torch.where(exists, cosines, 0.0)  # of no query there is no mean
+        labels = {"relation": list(targets)}
+        return [Reading("batch layer head relation", cosines, "cosine", labels, exists=exists)]
 
     def across(self, table: pd.DataFrame) -> pd.DataFrame:
         """Return `progress` by layer, head and relation; without interval."""
@@ -91,15 +94,15 @@ class AttentionProgress(AbstractPatternProbe):
                 f"the target {name!r} must be attention [query key] of {length} positions, none below zero; "
                 f"got {tuple(target.shape)}, smallest {target.min():g}"
             )
+        if not bool(target.any()):
+            raise ValueError(f"the target {name!r} is zero everywhere: no query has one, leave it out")
         return target.to(batch.scored.device).expand(len(batch), -1, -1)
 
 
 def _cosine(
-    patterns: Float[Tensor, "batch layer head query key"], target: Float[Tensor, "batch query key"], name: str
+    patterns: Float[Tensor, "batch layer head query key"], target: Float[Tensor, "batch query key"]
 ) -> Float[Tensor, "batch layer head"]:
     size = target.norm(dim=-1)
-    if empty := (size == 0).all(-1).nonzero()[:, 0].tolist():
-        raise ValueError(f"sequences {empty[:5]} have no query with a target {name!r}: leave them out")
     along = einsum(patterns, target, "batch layer head query key, batch query key -> batch layer head query")
     scale = patterns.norm(dim=-1) * size[:, None, None].clamp(min=torch.finfo(size.dtype).tiny)
     return mean_scored(along / scale, size > 0)

@@ -18,8 +18,8 @@ class AttentionTo(AbstractPatternProbe):
         along(l, h, r) = the same mean over {q : r(q) not empty}, wherever the relation starts
 
     `mass` is what a prediction reads. `along` also sees what earlier positions do: copying heads (value to key) and
-    previous-token heads, beside selection or induction heads (query to value). It exists for the relations that
-    start somewhere in every sequence.
+    previous-token heads, beside selection or induction heads (query to value). Both are means over the sequences in
+    which the relation starts somewhere; one that starts in none has no row.
 
     Args:
         relations: names of the batch's relations; None for all.
@@ -49,17 +49,12 @@ class AttentionTo(AbstractPatternProbe):
         """Return `mass` and `along` by layer, head and relation."""
         batch = view.batch
         names = chosen(self.relations, batch.relations, "relation")
-        queries = {name: batch.relations[name].any(-1) for name in names}
-        scored = {name: mean_scored(view.masses[name], batch.scored) for name in names}
-        along = {
-            name: mean_scored(view.masses[name], starts)
-            for name, starts in queries.items()
-            if bool(starts.any(-1).all())
-        }
+        axes, labels, exists = "batch layer head relation", {"relation": names}, view.having(names)
+        mass = torch.stack([mean_scored(view.masses[name], batch.scored) for name in names], -1)
+        along = torch.stack([mean_scored(view.masses[name], batch.relations[name].any(-1)) for name in names], -1)
+        if exists is not None:
+            along = torch.where(exists, along, 0.0)  # of no query there is no mean
         return [
-            Reading(
-                "batch layer head relation", torch.stack(list(masses.values()), -1), name, {"relation": list(masses)}
-            )
-            for name, masses in (("mass", scored), ("along", along))
-            if masses
+            Reading(axes, mass, "mass", labels, exists=exists),
+            Reading(axes, along, "along", labels, exists=exists),
         ]

@@ -1,6 +1,7 @@
 """Which relation each head attends to, and whether the heads compete for one or divide them."""
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -16,7 +17,8 @@ from stagewise.probe import AbstractPatternProbe, Quantity, Reading, View, chose
 class HeadSpecialisation(AbstractPatternProbe):
     """Each head's share of a set of relations, and two indices over all heads of the model, each in [0, 1].
 
-    With p_h(r) the head's mass on r divided by its mass on all the relations, R relations:
+    With p_h(r) the head's mass on r, over the sequences in which r starts, divided by its mass on all the relations, R
+    relations:
 
     - `share`: p_h(r); the largest is the head's top relation.
     - `top_share`: max_r p_h(r).
@@ -57,11 +59,12 @@ class HeadSpecialisation(AbstractPatternProbe):
         if len(names) < 2:
             raise ValueError(f"a head specialises among at least two relations, got {names}")
         masses = torch.stack([mean_scored(view.masses[name], batch.scored) for name in names], -1)
+        reading = functools.partial(Reading, values=masses, exists=view.having(names))
         return [
-            Reading("batch layer head relation", masses, "share", {"relation": names}, shares),
-            Reading("batch layer head", masses, "top_share", statistic=lambda mean: shares(mean).max(-1)),
-            Reading("batch", masses, "competition", statistic=competition),
-            Reading("batch", masses, "coverage", statistic=coverage),
+            reading("batch layer head relation", quantity="share", labels={"relation": names}, statistic=shares),
+            reading("batch layer head", quantity="top_share", statistic=lambda mean: shares(mean).max(-1)),
+            reading("batch", quantity="competition", statistic=competition),
+            reading("batch", quantity="coverage", statistic=coverage),
         ]
 
 

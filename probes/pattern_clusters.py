@@ -64,8 +64,10 @@ class PatternClusters(AbstractPatternProbe):
         features = [f"offset {k}" for k in range(last + 1)]
         relations = [name for name in batch.relations if name not in features]  # one may be an offset itself
         masses = [mean_scored(view.masses[name], batch.scored)[..., None] for name in relations]
-        profile = torch.cat([offsets, *masses], -1)
-        return [Reading("batch layer head feature", profile, "profile", {"feature": [*features, *relations]})]
+        profile, starts = torch.cat([offsets, *masses], -1), view.having(relations) if relations else None
+        exists = None if starts is None else torch.nn.functional.pad(starts, (len(features), 0), value=True)
+        labels = {"feature": [*features, *relations]}
+        return [Reading("batch layer head feature", profile, "profile", labels, exists=exists)]
 
     def across(self, table: pd.DataFrame) -> pd.DataFrame:
         """Return the rows of `cluster`, `centroid` and `silhouette`."""

@@ -56,7 +56,9 @@ class TokenEntropy(AbstractPatternProbe):
             share = patterns * keys / mass
             entropies.append(_entropy(share, on_same_token(share, ids)))
         values = torch.stack([mean_scored(entropy, batch.scored) for entropy in entropies], -1)
-        return [Reading("batch layer head among", values, "entropy", {"among": ["all", *names]})]
+        starts = view.having(names) if names else None
+        exists = None if starts is None else torch.nn.functional.pad(starts, (1, 0), value=True)
+        return [Reading("batch layer head among", values, "entropy", {"among": ["all", *names]}, exists=exists)]
 
 
 def _entropy(share: torch.Tensor, together: torch.Tensor) -> torch.Tensor:

@@ -1,7 +1,8 @@
 """Everything in one call: `run` a recipe from training to report, `analyse` checkpoints that are there already."""
 
 import concurrent.futures
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Unpack, cast, overload
 
@@ -25,6 +26,7 @@ from stagewise.measurement.baselines import (
     with_baselines,
 )
 from stagewise.measurement.engine import Resources, measure
+from stagewise.measurement.probe_batch import Drawn, drawn
 from stagewise.measurement.provenance import analysis_record, provenance
 from stagewise.probe import AbstractProbe
 from stagewise.probes.default_probes import Probes as Probes
@@ -108,7 +110,9 @@ def measure_run(
 
     The arguments are those of `run`, the executor that of `measure`.
     """
-    batch, parts = run_batch(recipe, folder), folder / "tables" / "parts"
+    batch, notes = _of_run(recipe, folder)
+    _tell(notes)
+    parts = folder / "tables" / "parts"
     series = open_series(folder, classes=[type(recipe.architecture.init)])
     chosen = chosen_probes(probes, extra_probes, recipe.architecture, batch, recipe.task)
     with run_folder.measuring(parts):
@@ -123,15 +127,28 @@ def run_batch(recipe: Recipe, folder: Path) -> Batch:
     Raises:
         FileNotFoundError: the folder refers to shared ones that are not there.
     """
+    return _of_run(recipe, folder).batch
+
+
+def _of_run(recipe: Recipe, folder: Path) -> Drawn:
     n = _sequences(recipe.architecture, recipe.task.n_ctx, RUN_SEQUENCES, RUN_NUMBERS)
-    batch = recipe.task.probe_batch(n, recipe.plan.seeds.evaluation).complete()
-    return with_baselines(batch, trained_baselines(folder))
+    batch, notes = drawn(recipe.task, n, recipe.plan.seeds.evaluation)
+    return Drawn(with_baselines(batch, trained_baselines(folder)), notes)
 
 
 def series_batch(series: CheckpointSeries, task: AbstractTask | None = None) -> Batch:
     """Return the fixed probe batch of a series that was trained elsewhere; None takes `RepeatedTokens` of its size."""
-    task = task or RepeatedTokens.for_model(series.architecture)
-    return task.probe_batch(_sequences(series.architecture, task.n_ctx, SEQUENCES, NUMBERS), seed=0).complete()
+    return _of_series(series, task or RepeatedTokens.for_model(series.architecture)).batch
+
+
+def _of_series(series: CheckpointSeries, task: AbstractTask) -> Drawn:
+    return drawn(task, _sequences(series.architecture, task.n_ctx, SEQUENCES, NUMBERS), seed=0)
+
+
+def _tell(notes: Iterable[str]) -> None:
+    """Say on how much of the data is measured: whatever is left out of it."""
+    for note in notes:
+        print(note, file=sys.stderr)
 
 
 class MeasureChoices(Resources, total=False):
@@ -226,7 +243,9 @@ def measured(
     run_folder.claim_for(folder, source.identity or series.name)
     faults = audit(source, weights=not source.remote)
     given, task = batch is not None, task or RepeatedTokens.for_model(series.architecture)
-    batch = series_batch(series, task) if batch is None else batch
+    if batch is None:
+        batch, notes = _of_series(series, task)
+        _tell(notes)
     chosen = chosen_probes(probes, extra_probes, series.architecture, batch, None if given else task)
     parts = folder / "parts"
     with run_folder.measuring(parts):

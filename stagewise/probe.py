@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from stagewise.architecture import Architecture
@@ -40,8 +40,9 @@ class Reading:
 
     Where the first axis is "batch", the values are one a sequence, of this one alone: the engine averages them, and
     resamples the sequences for the interval. A `statistic` is computed from the averages, in each resample anew; the
-    axes name its result. Without "batch" they are of all sequences together: unless they are `means`, the probe is
-    given the whole batch at once.
+    axes name its result. What does not exist in every sequence, as the attention to an earlier copy of a token where
+    no token comes twice, says so by `exists`: means and resampled means are over the other sequences. Without "batch"
+    values are of all sequences together: unless they are `means`, the probe is given the whole batch at once.
 
     Args:
         axes: names, separated by spaces, as in "batch layer head".
@@ -50,9 +51,12 @@ class Reading:
         labels: names of the entries of each axis, except layer and head.
         statistic: a function of the batch means; None is the mean itself.
         means: whether values without "batch" are means over the sequences, which slices of a large batch add up to.
+        exists: which values exist, batch first, sizes of 1 for axes that make no difference; None for all. What exists
+            in no sequence has no row.
 
     Raises:
-        ValueError: the axes do not fit the values, or a statistic has no batch and no means to be computed from.
+        ValueError: the axes do not fit the values, `exists` is of another size, or a statistic has no batch and no
+            means to be computed from.
 
     >>> Reading("layer head", torch.zeros(2, 3), "mass")
     Reading(mass: layer=2 head=3)
@@ -64,9 +68,15 @@ class Reading:
     labels: Mapping[str, Sequence[str | int]] = dataclasses.field(default_factory=dict)
     statistic: Statistic | None = None
     means: bool = False
+    exists: Bool[Tensor, "batch *axes"] | None = None
 
     def __post_init__(self) -> None:
         names = self.axes.split()
+        if self.exists is not None and not (self.per_sequence and _fits(self.exists.shape, self.values.shape)):
+            raise ValueError(
+                f"`exists` is of values [batch ...], of their sizes or 1; got {tuple(self.exists.shape)} of "
+                f"{tuple(self.values.shape)}, axes {self.axes!r}"
+            )
         if taken := [name for name in names if name in NO_AXES or names.count(name) > 1]:
             raise ValueError(f"an axis is called {taken[0]!r}, as a column or another axis is: rename it")
         for name, entries in self.labels.items():
@@ -89,6 +99,12 @@ class Reading:
     def __repr__(self) -> str:
         sizes = " ".join(f"{name}={size}" for name, size in zip(self.axes.split(), self.values.shape, strict=False))
         return f"Reading({self.quantity}: {sizes})"
+
+
+def _fits(sizes: Sequence[int], values: Sequence[int]) -> bool:
+    """Whether a tensor has one entry for each sequence, and for every other axis one for each value or one for all."""
+    pairs = list(zip(sizes, values, strict=False))
+    return len(sizes) == len(values) and sizes[0] == values[0] and all(size in (1, value) for size, value in pairs)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -145,6 +161,11 @@ class View:
         relations = torch.stack([self.batch.relations[name] for name in names], 1)
         layers = [mass_by_query(self.activations[name], relations) for name in pattern_hooks(self.architecture)]
         return dict(zip(names, torch.stack(layers, 2).unbind(1), strict=True))
+
+    def having(self, relations: Sequence[str]) -> Bool[Tensor, "batch 1 1 relation"] | None:
+        """Return which sequences each relation starts in, as `Reading.exists` takes it; None where all do in all."""
+        starts = torch.stack([self.batch.starts(name) for name in relations], -1)
+        return None if bool(starts.all()) else starts[:, None, None]
 
     @cached_property
     def offsets(self) -> Float[Tensor, "batch layer head offset"]:

@@ -147,15 +147,13 @@ class Batch:
             raise ValueError(f"{reader} tells tokens apart, and this batch holds input vectors: leave it out")
         return self.tokens
 
-    def complete(self) -> "Batch":
-        """Return the sequences with a scored prediction and a query of every relation; all if there are none.
+    def starts(self, relation: str) -> Bool[Tensor, " batch"]:
+        """Return in which sequences a relation starts: where some query has a key of it."""
+        return self.relations[relation].any(-1).any(-1)
 
-        Some windows of a text, for instance, hold no token twice, and so no key of the relation `duplicate token`.
-        """
-        complete = self.scored.any(1)
-        for mask in self.relations.values():
-            complete = complete & mask.any(-1).any(-1)
-        return self[complete] if bool(complete.any()) and not bool(complete.all()) else self
+    def with_relations(self, names: Iterable[str]) -> "Batch":
+        """Return the batch with these of its relations only."""
+        return dataclasses.replace(self, relations={name: self.relations[name] for name in names})
 
     @cached_property
     def nested_references(self) -> tuple[str, ...]:
@@ -236,6 +234,11 @@ class AbstractTask(abc.ABC):
     def as_text(self, tokens: Sequence[int]) -> list[str]:
         """Return how each token is written where a sequence is shown: its number, or its text."""
         return [str(token) for token in tokens]
+
+    @property
+    def available(self) -> int | None:
+        """How many different sequences it has to measure on; None for as many as are asked for."""
+        return None
 
     @property
     @abc.abstractmethod

@@ -73,6 +73,11 @@ class Text(AbstractTask):
         """Positions that a model sees."""
         return self.length
 
+    @property
+    def available(self) -> int:
+        """How many windows the text has."""
+        return len(self._windows())
+
     def sample(self, n: int, seed: int) -> Batch:
         """Sample n windows that do not overlap, or as many as there are."""
         if n < 1:

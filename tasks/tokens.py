@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from stagewise.checkpoints.series import CheckpointSeries
@@ -66,12 +66,16 @@ class Tokens(AbstractTask):
         """Positions that a model sees."""
         return self.read.tokens.shape[1] - 1
 
+    @property
+    def available(self) -> int:
+        """How many sequences of the file have a scored position."""
+        return int(self._counted().any(1).sum())
+
     def sample(self, n: int, seed: int) -> Batch:
         """Sample n different sequences, or as many as there are with a scored position."""
         if n < 1:
             raise ValueError(f"the number of sequences must be positive, got {n}")
-        tokens, labels = self.read.tokens, self.read.labels
-        counted = torch.ones_like(tokens[:, 1:], dtype=torch.bool) if labels is None else labels[:, 1:] != IGNORED
+        tokens, counted = self.read.tokens, self._counted()
         (usable,) = counted.any(1).nonzero(as_tuple=True)
         if not len(usable):
             raise ValueError(f"no label of {self.file} counts: all are {IGNORED}")
@@ -86,6 +90,10 @@ class Tokens(AbstractTask):
     def read(self) -> Sequences:
         """What was read of the file; it is read once."""
         return _read(self.file, self.length + 1)
+
+    def _counted(self) -> Bool[Tensor, "sequence pos"]:
+        tokens, labels = self.read.tokens, self.read.labels
+        return torch.ones_like(tokens[:, 1:], dtype=torch.bool) if labels is None else labels[:, 1:] != IGNORED
 
     def _relation(self, name: str):  # type: ignore[no-untyped-def]  # a function of tokens
         module, _, function = name.partition(":")

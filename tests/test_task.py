@@ -114,14 +114,13 @@ def test_added_references_come_before_the_complete_one() -> None:
     assert torch.equal(added.tokens, batch.tokens)
 
 
-def test_complete_sequences_have_a_scored_position_and_every_relation() -> None:
-    scored = torch.tensor([[True, False], [True, False], [False, False]])
+def test_a_relation_starts_where_some_query_has_a_key() -> None:
     back = torch.zeros(3, 2, 2, dtype=torch.bool)
     back[[0, 2], 1, 0] = True
-    batch = Batch(torch.tensor([[1, 2], [3, 4], [5, 6]]), torch.zeros(3, 2, dtype=torch.int64), scored, {"back": back})
-    assert batch.complete().tokens.tolist() == [[1, 2]]
-    assert batch[torch.tensor([0])].complete().tokens.tolist() == [[1, 2]]
-    assert len(batch[torch.tensor([1, 2])].complete()) == 2  # none is complete: all are kept
+    ids = torch.zeros(3, 2, dtype=torch.int64)
+    batch = Batch(ids, ids, ids == 0, {"back": back, "self": torch.eye(2).bool().expand(3, -1, -1)})
+    assert batch.starts("back").tolist() == [True, False, True]
+    assert list(batch.with_relations(["self"]).relations) == ["self"]
 
 
 def test_a_task_names_neither_contexts_nor_value_features_unless_it_says_so() -> None:

@@ -46,6 +46,7 @@ def deep_of(
     from stagewise.checkpoints.audit import Deep
     from stagewise.checkpoints.run_folder import RUN
     from stagewise.checkpoints.sources import architecture_of
+    from stagewise.measurement.probe_batch import usable
     from stagewise.tasks import RepeatedTokens
 
     models = architecture_of(checkpoints, architecture)
@@ -54,4 +55,4 @@ def deep_of(
     else:
         task = only_task(own_task) or RepeatedTokens.for_model(models)
     n = max(2, min(64, 2**22 // (task.n_ctx * int(models.config["d_vocab"]))))
-    return Deep(models, task.probe_batch(n, seed=0).complete(), device)
+    return Deep(models, usable(task.probe_batch(n, seed=0)), device)

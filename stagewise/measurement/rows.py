@@ -3,11 +3,12 @@
 import dataclasses
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import torch
+from jaxtyping import Float, Int
 
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.probe import Reading
@@ -41,12 +42,23 @@ def merge(parts: Sequence[Reading], sizes: Sequence[int]) -> Reading | None:
         if {name: list(entries) for name, entries in other.labels.items()} != labels:
             return None
     if first.per_sequence:
-        return dataclasses.replace(first, values=torch.cat([part.values for part in parts]))
+        return dataclasses.replace(first, values=torch.cat([part.values for part in parts]), exists=_exists(parts))
     if first.means:
         weighted = [size * part.values for size, part in zip(sizes, parts, strict=True)]
         return dataclasses.replace(first, values=torch.stack(weighted).sum(0) / sum(sizes))
     same = all(torch.equal(first.values, other.values) for other in others)
     return first if same else None  # the same in every slice: it reads the weights
+
+
+def _exists(parts: Sequence[Reading]) -> torch.Tensor | None:
+    """Return which values of all sequences exist, from those of slices; None where all do."""
+    known = [part.exists for part in parts if part.exists is not None]
+    if not known:
+        return None
+    sizes = torch.broadcast_shapes(*(each.shape[1:] for each in known))
+    everywhere = torch.ones((), dtype=torch.bool, device=known[0].device)
+    masks = [everywhere if part.exists is None else part.exists for part in parts]
+    return torch.cat([mask.expand(len(part.values), *sizes) for mask, part in zip(masks, parts, strict=True)])
 
 
 def rows(reading: Reading, weights: np.ndarray, quantity: Quantity | None = None) -> pd.DataFrame:
@@ -72,19 +84,15 @@ def columns(reading: Reading, weights: np.ndarray, quantity: Quantity | None = N
     names = reading.axes.split()
     values = reading.values.detach().to("cpu").double().numpy()
     statistic = reading.statistic or (lambda means: means)
-    resampled = None
     if not reading.per_sequence:
-        values = statistic(values)
-    else:
-        names = names[1:]
-        n = len(values)
-        if len(weights):
-            resampled = statistic((weights @ values.reshape(n, -1)).reshape(-1, *values.shape[1:]))
-        values = statistic(values.mean(0))
-    value = np.asarray(values)
-    entries = LabelledArray(" ".join(names), value, reading.quantity, reading.labels).columns()
-    if resampled is None:
-        return entries
+        return LabelledArray(" ".join(names), np.asarray(statistic(values)), reading.quantity, reading.labels).columns()
+    means = _means(reading, values, weights)
+    value = np.asarray(statistic(means.value))
+    entries = LabelledArray(" ".join(names[1:]), value, reading.quantity, reading.labels).columns()
+    n = _counts(reading, means.n)
+    if means.resampled is None:
+        return _existing(entries, n)
+    resampled = statistic(means.resampled)
     flat = resampled.reshape(len(resampled), -1)
     tail = (1 - LEVEL) / 2
     lo, hi = np.quantile(flat, (tail, 1 - tail), axis=0)
@@ -92,7 +100,56 @@ def columns(reading: Reading, weights: np.ndarray, quantity: Quantity | None = N
     bounds: dict[str, Any] = {"lo": np.minimum(lo, value.reshape(-1)), "hi": np.maximum(hi, value.reshape(-1)), "n": n}
     if set(reading.axes.split()) <= SCALAR or (quantity is not None and quantity.progress is not None):
         bounds["resamples"] = _as_objects(flat.T.astype(np.float32))
-    return {**entries, **bounds}
+    return _existing({**entries, **bounds}, n)
+
+
+class Means(NamedTuple):
+    """Means over the sequences that have a value: of all, of each resample, and how many these are.
+
+    What no sequence has is 0, for a statistic, as the attention on keys that are not there is.
+    """
+
+    value: Float[np.ndarray, " *axes"]
+    resampled: Float[np.ndarray, "resample *axes"] | None
+    n: Int[np.ndarray, " *axes"]
+
+
+def _means(reading: Reading, values: np.ndarray, weights: np.ndarray) -> Means:
+    """Average values [sequence ...] over those that exist; a resample without any of them has the mean of all."""
+    size, inner = len(values), values.shape[1:]
+    if reading.exists is None:
+        resampled = (weights @ values.reshape(size, -1)).reshape(-1, *inner) if len(weights) else None
+        return Means(values.mean(0), resampled, np.full(inner, size))
+    exists = np.broadcast_to(reading.exists.cpu().numpy(), values.shape)
+    values, n = np.where(exists, values, 0.0).reshape(size, -1), exists.sum(0)
+    mean = values.sum(0) / np.maximum(n.reshape(-1), 1)
+    if not len(weights):
+        return Means(mean.reshape(inner), None, n)
+    share = weights @ exists.reshape(size, -1).astype(float)
+    resampled = np.divide(weights @ values, share, out=np.tile(mean, (len(weights), 1)), where=share > 0)
+    return Means(mean.reshape(inner), resampled.reshape(-1, *inner), n)
+
+
+def _counts(reading: Reading, n: np.ndarray) -> np.ndarray | int:
+    """Return how many sequences each row is a mean over; of a statistic the fewest that enter it."""
+    if reading.exists is None:
+        return len(reading.values)
+    return int(n[n > 0].min(initial=len(reading.values))) if reading.statistic else n.reshape(-1)
+
+
+def _existing(block: Columns, n: np.ndarray | int) -> Columns:
+    """Return the rows of what some sequence has."""
+    if np.all(n):
+        return block
+    kept = np.flatnonzero(n)
+    return {
+        name: np.array(entries, dtype=object)[kept].tolist()
+        if isinstance(entries, tuple)
+        else entries[kept]
+        if isinstance(entries, np.ndarray)
+        else entries
+        for name, entries in block.items()
+    }
 
 
 def _as_objects(arrays: np.ndarray) -> np.ndarray:

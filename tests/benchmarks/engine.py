@@ -15,6 +15,7 @@ from stagewise.checkpoints.series import CheckpointSeries, State, open_series
 from stagewise.experiments.incremental import markov
 from stagewise.init import GaussianInit
 from stagewise.measurement.engine import measure
+from stagewise.measurement.probe_batch import usable
 from stagewise.plan import linear
 from stagewise.probe import AbstractProbe
 from stagewise.probes import Composition, HeadAblation, HeadAttribution, RestrictedContextKL
@@ -44,7 +45,7 @@ MAIN_JOB = 20
 def medium() -> Iterator[Row]:
     """4 layers of 8 heads, width 256: all default probes, all mean ablations and three restricted contexts."""
     task, series = _medium()
-    batch = task.probe_batch(SEQUENCES, 0).complete()
+    batch = usable(task.probe_batch(SEQUENCES, 0))
     probes = probes_with(series.architecture, batch, *EFFECTS)
     model = models.build(series.architecture, 0)
     check(measure(series, probes, batch, progress=False), probe(model, batch, CONTEXTS))
@@ -67,7 +68,7 @@ def main_job() -> Iterator[Row]:
     """The checkpoints of `stagewise run markov`: every edit by hooks over the lean passes."""
     recipe = markov.recipe("minimal")
     series = fresh_series(recipe.architecture, tuple(range(MAIN_JOB)))
-    batch = recipe.task.probe_batch(400, 0).complete()
+    batch = usable(recipe.task.probe_batch(400, 0))
     probes = default_probes(recipe.architecture, batch, recipe.task)
     ours, by_hooks = (
         functools.partial(measure, series, probes, batch, by_hooks=way, progress=False) for way in (False, True)
@@ -82,7 +83,7 @@ def workers() -> Iterator[Row]:
         architecture = full(VOCAB, task.n_ctx, n_layers=2, n_heads=4, d_model=64, d_mlp=256)
         plan = TrainPlan(steps=47, batch_size=8, save=linear(1, 47))
         train(Recipe(task, architecture, plan), Path(scratch), progress=False)
-        series, batch = open_series(scratch), task.probe_batch(SEQUENCES, 0).complete()
+        series, batch = open_series(scratch), usable(task.probe_batch(SEQUENCES, 0))
         probes = default_probes(architecture, batch, task)
         one, two = (functools.partial(measure, series, probes, batch, workers=n, progress=False) for n in (1, 2))
         pairs = timed_in_turn(one, two, 5)
@@ -93,13 +94,13 @@ def growth() -> Iterator[Row]:
     """Exponents of measuring time in checkpoints, in sequences, and in heads (without ablations)."""
     task = RepeatedTokens(VOCAB, length=24)
     small = full(VOCAB, task.n_ctx, n_layers=2, n_heads=4, d_model=32, d_mlp=64)
-    batch = task.probe_batch(32, 0).complete()
+    batch = usable(task.probe_batch(32, 0))
     probes = default_probes(small, batch, task)
     yield _exponent(
         "checkpoints, 12 to 400", (12, 50, 400), [(_series(small, n), probes, batch) for n in (12, 50, 400)]
     )
     sizes = (64, 256, 1024)
-    batches = [task.probe_batch(n, 0).complete() for n in sizes]
+    batches = [usable(task.probe_batch(n, 0)) for n in sizes]
     yield _exponent("sequences, 64 to 1024", sizes, [(_series(small, 2), probes, each) for each in batches])
     wide = {heads: _of_heads(task, heads) for heads in (8, 96, 384)}
     # The model of eight heads has one layer, and composition is of a layer with those below it.
@@ -150,7 +151,7 @@ def ours(series: CheckpointSeries, probes: Sequence[AbstractProbe], batch: Batch
 
 def _our_side() -> Work:
     task, series = _medium()
-    batch = task.probe_batch(SEQUENCES, 0).complete()
+    batch = usable(task.probe_batch(SEQUENCES, 0))
     probes = probes_with(series.architecture, batch, *EFFECTS)
     measure(series, probes, batch[:2], progress=False)
     return ours(series, probes, batch)
@@ -158,7 +159,7 @@ def _our_side() -> Work:
 
 def _plain_side() -> Work:
     task, series = _medium()
-    batch = task.probe_batch(SEQUENCES, 0).complete()
+    batch = usable(task.probe_batch(SEQUENCES, 0))
     model = models.build(series.architecture, 0)
     probe(model, batch[:2], CONTEXTS)
     return functools.partial(probe, model, batch, CONTEXTS)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from stagewise import models
 from stagewise.analysis import analyse
 from stagewise.checkpoints.series import CheckpointSeries
+from stagewise.measurement.probe_batch import usable
 from stagewise.models.huggingface import described
 from stagewise.probes import HeadAttribution
 from stagewise.task import Batch
@@ -72,7 +73,7 @@ def _series(*steps: int) -> CheckpointSeries:
 
 
 def _batch(times: int = 1) -> Batch:
-    return TASK.probe_batch(times * SEQUENCES, 0).complete()
+    return usable(TASK.probe_batch(times * SEQUENCES, 0))
 
 
 def _our_side(times: int = 1) -> Work:

@@ -8,7 +8,7 @@ import torch
 
 from stagewise.architecture import minimal
 from stagewise.checkpoints.series import CheckpointSeries
-from stagewise.measurement.rows import bootstrap_weights, checkpoint_labels, rows
+from stagewise.measurement.rows import bootstrap_weights, checkpoint_labels, merge, rows
 from stagewise.probe import Reading
 from stagewise.table import Quantity, maps_in
 
@@ -54,6 +54,48 @@ def test_intervals_are_percentiles_of_the_resampled_means() -> None:
         lo, hi = np.percentile(means, [2.5, 97.5])
         assert list(table.loc[head, ["lo", "hi"]]) == pytest.approx([lo, hi], abs=DOUBLE)
         np.testing.assert_allclose(sorted(table["resamples"][head]), means, rtol=1e-5, atol=1e-6)
+
+
+def test_what_does_not_exist_in_a_sequence_is_in_no_mean_and_no_resample() -> None:
+    values, exists = reading(3), torch.zeros(N, 3, dtype=torch.bool)
+    exists[:15, 0], exists[:, 1] = True, True
+    table = rows(Reading("batch head", values, "mass", exists=exists), WEIGHTS)
+    assert table[["head", "n"]].values.tolist() == [[0, 15], [1, N]]  # and no row of what is nowhere
+    few = values[:15, 0].numpy()
+    means = [(row[:15] @ few) / row[:15].sum() for row in WEIGHTS]
+    assert table["value"][0] == pytest.approx(few.mean(), abs=DOUBLE)
+    assert table.loc[0, ["lo", "hi"]].tolist() == pytest.approx(np.percentile(means, [2.5, 97.5]), abs=DOUBLE)
+    whole = rows(Reading("batch head", values, "mass"), WEIGHTS)
+    assert table.loc[1, ["value", "lo", "hi"]].tolist() == pytest.approx(whole.loc[1, ["value", "lo", "hi"]].tolist())
+
+
+def test_a_statistic_is_of_the_means_over_what_exists() -> None:
+    values, exists = reading(2), torch.arange(N)[:, None] < torch.tensor([10, N])
+    one = Reading("batch", values, "largest", statistic=lambda means: np.asarray(means.max(-1)), exists=exists)
+    row = rows(one, WEIGHTS).iloc[0]
+    assert row["value"] == pytest.approx(max(values[:10, 0].mean().item(), values[:, 1].mean().item()), abs=DOUBLE)
+    assert row["n"] == 10
+
+
+def test_a_resample_without_any_of_the_sequences_has_their_mean() -> None:
+    exists = (torch.arange(N) == 0)[:, None]
+    row = rows(Reading("batch head", reading(1), "mass", exists=exists), WEIGHTS).iloc[0]
+    assert row["lo"] == row["value"] == row["hi"] == reading(1)[0].item()
+
+
+def test_what_exists_is_put_together_from_slices() -> None:
+    values, exists = reading(2, 3), torch.rand(N, 1, 3, generator=torch.Generator().manual_seed(0)) < 0.5
+    exists[10:20] = True
+    axes, labels = "batch head relation", {"relation": ["a", "b", "c"]}
+    parts = [
+        Reading(axes, values[:10], "mass", labels, exists=exists[:10]),
+        Reading(axes, values[10:20], "mass", labels),
+        Reading(axes, values[20:], "mass", labels, exists=exists[20:]),
+    ]
+    merged = merge(parts, [10, 10, 20])
+    assert merged is not None
+    assert merged.exists is not None
+    assert torch.equal(merged.exists, exists)
 
 
 def test_intervals_cover_a_known_mean_at_about_their_rate() -> None:

@@ -57,7 +57,7 @@ def test_a_head_that_moves_away_has_negative_progress_and_one_that_was_there_has
     [
         (AttentionProgress({"mine": torch.ones(2, 2)}), r"'mine' must be attention .* of 5 positions"),
         (AttentionProgress({"mine": -torch.ones(5, 5)}), "none below zero"),
-        (AttentionProgress({"mine": torch.zeros(5, 5)}), "have no query with a target 'mine'"),
+        (AttentionProgress({"mine": torch.zeros(5, 5)}), "the target 'mine' is zero everywhere: no query has one"),
         (AttentionProgress(relations=("there",)), "no relation 'there'"),
     ],
 )

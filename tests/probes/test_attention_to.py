@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from stagewise.measurement.rows import bootstrap_weights, rows
 from stagewise.probe import Reading, View
 from stagewise.probes import AttentionTo
 from stagewise.tasks import MarkovChain
@@ -76,13 +77,18 @@ def test_a_previous_token_head_scores_one_along_the_previous_token(
     assert along.values[0, 0, :, 0].tolist() == pytest.approx([1, 0.25])
 
 
-def test_a_relation_without_a_query_in_some_sequence_is_not_read_along(view_of: Callable[..., View]) -> None:
-    somewhere = torch.zeros(3, 3, dtype=torch.bool)
-    somewhere[1, 0] = True
-    relations = {"none": torch.zeros(3, 3, dtype=torch.bool), "somewhere": somewhere}
-    mass, along = AttentionTo().read(view_of(torch.full((2, 1, 1, 3, 3), 1 / 3), relations))
-    assert list(mass.labels["relation"]) == ["none", "somewhere"]
-    assert list(along.labels["relation"]) == ["somewhere"]
+def test_a_relation_is_averaged_over_the_sequences_that_it_starts_in(view_of: Callable[..., View]) -> None:
+    one, none = torch.zeros(3, 3, 3, dtype=torch.bool), torch.zeros(3, 3, dtype=torch.bool)
+    one[1:, 1, 0] = True
+    patterns = torch.rand(3, 1, 1, 3, 3, generator=torch.Generator().manual_seed(0))
+    view = view_of(patterns, {"none": none, "one": one, "self": torch.eye(3).bool()})
+    mass, along = (rows(reading, bootstrap_weights(3, 50)) for reading in AttentionTo().read(view))
+    for table in (mass, along):
+        assert table[["relation", "n"]].to_numpy().tolist() == [["one", 2], ["self", 3]]
+    looked = patterns[1:, 0, 0, 1, 0].mean().item()
+    assert along["value"][0] == pytest.approx(looked, abs=FLOAT32)
+    assert mass["value"][0] == pytest.approx(looked / 3, abs=FLOAT32)
+    assert mass["value"][1] == pytest.approx(patterns[:, 0, 0].diagonal(dim1=1, dim2=2).mean().item(), abs=FLOAT32)
 
 
 @pytest.mark.parametrize(

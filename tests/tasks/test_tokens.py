@@ -13,6 +13,7 @@ from stagewise.checkpoints.run_folder import TABLE, read_record
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.cli.app import app
 from stagewise.measurement.engine import measure
+from stagewise.measurement.probe_batch import usable
 from stagewise.probes import AttentionTo, Loss
 from stagewise.task import Batch
 from stagewise.tasks.tokens import Tokens, own_task
@@ -72,11 +73,12 @@ def test_tokens_are_measured_from_the_command_line(
     ]
     result = CliRunner().invoke(app, [*map(str, arguments), "--only", "Loss", "--only", "AttentionTo"])
     assert result.exit_code == 0, result.output
+    assert "measured on 12 of 12 sequences" in result.stderr
     table = pd.read_parquet(tmp_path / "out" / TABLE)
     task = own_task(small_run, file, ["offset 2"])
     assert task is not None
     assert read_record(tmp_path / "out")["recipe"]["task"]["type"] == "Tokens"
-    expected = measure(small_run, [Loss(), AttentionTo()], task.probe_batch(64, 0).complete(), progress=False)
+    expected = measure(small_run, [Loss(), AttentionTo()], usable(task.probe_batch(64, 0)), progress=False)
     pd.testing.assert_series_equal(table["value"], expected["value"], rtol=1e-5)
 
 

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from stagewise.experiments.incremental import markov
 from stagewise.loss import kl_divergence
+from stagewise.measurement.probe_batch import usable
 from stagewise.recipe import Recipe
 
 WIDTH, HEADS, HIDDEN = 255, 3, 64
@@ -95,7 +96,7 @@ def curves(block: Block, recipe: Recipe) -> dict[str, list[float]]:
     """Train a block on a task, and return its KL to each truncated reference (nats) at every tenth step."""
     task, plan = recipe.task, recipe.plan
     data = task.sample(task.n_sequences or BATCH, plan.seeds.data)
-    probe = task.probe_batch(SEQUENCES, plan.seeds.evaluation).complete()
+    probe = usable(task.probe_batch(SEQUENCES, plan.seeds.evaluation))
     first = int(probe.scored.any(0).int().argmax())
     references = {name: probe.references[name][:, first:] for name in probe.nested_references}
     torch.manual_seed(plan.seeds.init)
