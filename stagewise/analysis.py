@@ -103,14 +103,15 @@ def measure_run(
     *,
     probes: Probes = None,
     extra_probes: Sequence[AbstractProbe] = (),
+    sequences: int | None = None,
     executor: concurrent.futures.Executor | None = None,
     **resources: Unpack[Resources],
 ) -> pd.DataFrame:
     """Measure every checkpoint of a run folder and write its table; an interrupted measurement resumes.
 
-    The arguments are those of `run`, the executor that of `measure`.
+    The arguments are those of `run`, the executor that of `measure`, and `sequences` that of `analyse`.
     """
-    batch, notes = _of_run(recipe, folder)
+    batch, notes = _of_run(recipe, folder, sequences)
     _tell(notes)
     parts = folder / "tables" / "parts"
     series = open_series(folder, classes=[type(recipe.architecture.init)])
@@ -130,9 +131,10 @@ def run_batch(recipe: Recipe, folder: Path) -> Batch:
     return _of_run(recipe, folder).batch
 
 
-def _of_run(recipe: Recipe, folder: Path) -> Drawn:
-    n = _sequences(recipe.architecture, recipe.task.n_ctx, RUN_SEQUENCES, RUN_NUMBERS)
-    batch, notes = drawn(recipe.task, n, recipe.plan.seeds.evaluation)
+def _of_run(recipe: Recipe, folder: Path, sequences: int | None = None) -> Drawn:
+    usual = _sequences(recipe.architecture, recipe.task.n_ctx, RUN_SEQUENCES, RUN_NUMBERS)
+    n, asked = (usual, False) if sequences is None else (sequences, True)
+    batch, notes = drawn(recipe.task, n, recipe.plan.seeds.evaluation, asked=asked)
     return Drawn(with_baselines(batch, trained_baselines(folder)), notes)
 
 
@@ -141,8 +143,9 @@ def series_batch(series: CheckpointSeries, task: AbstractTask | None = None) -> 
     return _of_series(series, task or RepeatedTokens.for_model(series.architecture)).batch
 
 
-def _of_series(series: CheckpointSeries, task: AbstractTask) -> Drawn:
-    return drawn(task, _sequences(series.architecture, task.n_ctx, SEQUENCES, NUMBERS), seed=0)
+def _of_series(series: CheckpointSeries, task: AbstractTask, sequences: int | None = None) -> Drawn:
+    usual = _sequences(series.architecture, task.n_ctx, SEQUENCES, NUMBERS)
+    return drawn(task, usual if sequences is None else sequences, seed=0, asked=sequences is not None)
 
 
 def _tell(notes: Iterable[str]) -> None:
@@ -156,6 +159,7 @@ class MeasureChoices(Resources, total=False):
 
     task: AbstractTask | None
     batch: Batch | None
+    sequences: int | None
     probes: Probes
     extra_probes: Sequence[AbstractProbe]
 
@@ -189,6 +193,8 @@ def analyse(
         folder: for the table and the report; None takes one in `runs/`, after the name of the series.
         task: whose probe batch is measured; None takes `RepeatedTokens` of the model's size.
         batch: any other probe batch, as `Batch.from_tokens` makes one.
+        sequences: how many of the task, the file of tokens or the text; None takes 64, and fewer of models with a
+            large vocabulary. More take more time, and no more memory than `memory` allows.
         tokens: a file of token sequences to measure on: `checkpoints.token_files.read_sequences`.
         relations: of these tokens, as "previous token", "offset 31" or "module:function"; none takes all five of
             `text.token_relations.RELATIONS`.
@@ -200,8 +206,8 @@ def analyse(
         resources: device, workers, memory and progress, as in `measure`.
 
     Raises:
-        ValueError: a checkpoint cannot be read or does not fit the model. Then only what lets a second
-            call resume is written.
+        ValueError: a checkpoint cannot be read or does not fit the model, in which case only what lets a second call
+            resume is written; or both a batch and a number of sequences.
         FileNotFoundError: there is no such text, or no tokenizer for it.
     """
     if not isinstance(series, CheckpointSeries):
@@ -233,18 +239,21 @@ def measured(
     *,
     task: AbstractTask | None = None,
     batch: Batch | None = None,
+    sequences: int | None = None,
     probes: Probes = None,
     extra_probes: Sequence[AbstractProbe] = (),
     executor: concurrent.futures.Executor | None = None,
     **resources: Unpack[Resources],
 ) -> tuple[Audit, pd.DataFrame]:
     """Audit and measure as `analyse` does, without stages and report, and write both results."""
+    if batch is not None and sequences is not None:
+        raise ValueError(f"the batch has {len(batch)} sequences: give either a batch or a number of sequences")
     source = series.source or by_hand(series.name, series.steps, series.load)
     run_folder.claim_for(folder, source.identity or series.name)
     faults = audit(source, weights=not source.remote)
     given, task = batch is not None, task or RepeatedTokens.for_model(series.architecture)
     if batch is None:
-        batch, notes = _of_series(series, task)
+        batch, notes = _of_series(series, task, sequences)
         _tell(notes)
     chosen = chosen_probes(probes, extra_probes, series.architecture, batch, None if given else task)
     parts = folder / "parts"

@@ -31,6 +31,7 @@ from stagewise.cli.options import (
     RelationNames,
     RunFolder,
     Seed,
+    SequenceCount,
     Settings,
     Steps,
     StepsColumn,
@@ -111,6 +112,7 @@ def measure(
     relation: RelationNames = None,
     text: TextFiles = None,
     tokenizer: TokenizerName = None,
+    sequences: SequenceCount = None,
     own_task: OwnTask = None,
     probe: MoreProbes = None,
     only: Only = None,
@@ -125,7 +127,7 @@ def measure(
         one_thread()
         from stagewise.checkpoints.run_folder import RUN, TABLE, table_file
 
-        how = measuring(probe, only, without, workers, memory, quiet, device)
+        how = {**measuring(probe, only, without, workers, memory, quiet, device), "sequences": sequences}
         if not (text or tokens) and (folder := Path(source)).joinpath(RUN).exists():
             measure_run_folder(folder, own_task or (), how)
         else:
@@ -151,6 +153,7 @@ def report(
     relation: RelationNames = None,
     text: TextFiles = None,
     tokenizer: TokenizerName = None,
+    sequences: SequenceCount = None,
     own_task: OwnTask = None,
     only: Only = None,
     without: Without = None,
@@ -165,7 +168,10 @@ def report(
         if len(runs) > len(sources) == 1:
             out = Path(runs[0]).parents[1]
         sources, source, data = runs, runs[0], (tokens, relation or (), text, tokenizer)
-        how = functools.partial(measuring, None, only, without, workers, memory, quiet, device)  # imports torch
+
+        def how() -> dict[str, Any]:
+            return {**measuring(None, only, without, workers, memory, quiet, device), "sequences": sequences}  # torch
+
         if len(sources) > 1:
             opened = functools.partial(opened_source, architecture=architecture, own=own_task, data=data)
             print(report_on_seeds(sources, out, opened, how(), own=own_task or (), anew=bool(text or tokens)))
@@ -175,7 +181,7 @@ def report(
         from stagewise.reporting.page import report as write_report
 
         folder = Path(source)
-        run, measured = (folder / RUN).exists(), (folder / TABLE).exists()
+        run, measured = (folder / RUN).exists(), (folder / TABLE).exists() and sequences is None
         if text or tokens or not (run or measured):
             one_thread()
             from stagewise.analysis import analyse

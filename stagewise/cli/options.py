@@ -59,6 +59,14 @@ TokenizerName = Annotated[
         help="of the text: a tokenizer.json, its folder or a hub repository; the series' own if not given",
     ),
 ]
+SequenceCount = Annotated[
+    int | None,
+    typer.Option(
+        "--sequences",
+        min=1,
+        help="how many sequences to measure on; if not given 64, of a run 400, and fewer with a large vocabulary",
+    ),
+]
 ModelConfig = Annotated[
     str | None,
     typer.Option(

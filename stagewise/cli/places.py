@@ -65,7 +65,7 @@ def _measured(
     from stagewise.checkpoints.run_folder import RUN, TABLE
 
     folder = Path(source)
-    if (folder / TABLE).exists() and not anew:
+    if (folder / TABLE).exists() and not anew and how.get("sequences") is None:
         return folder
     if (folder / RUN).exists() and not anew:
         measure_run_folder(folder, own, how)

@@ -10,6 +10,9 @@ FEWEST = 8
 """Sequences that a relation starts in at least, or half of all: the interval of a mean over fewer says little."""
 
 
+MORE = "`stagewise measure --sequences N`, or sequences=N in Python, takes more"
+
+
 class Drawn(NamedTuple):
     """A probe batch, and lines that say on how many sequences it measures, and which relations on fewer."""
 
@@ -17,19 +20,26 @@ class Drawn(NamedTuple):
     notes: tuple[str, ...]
 
 
-def drawn(task: AbstractTask, n: int, seed: int) -> Drawn:
+def drawn(task: AbstractTask, n: int, seed: int, *, asked: bool = False) -> Drawn:
     """Draw the probe batch of a task: sequences with a scored prediction, and relations that enough of them have.
 
     Args:
         task: of the models, or of one's own data.
         n: how many sequences.
         seed: of the draw.
+        asked: whether so many were asked for.
+
+    Raises:
+        ValueError: less than one sequence.
     """
+    if n < 1:
+        raise ValueError(f"a probe batch has at least one sequence, got sequences={n}")
     sample = task.probe_batch(n, seed)
     batch = usable(sample)
     notes = []
     if task.available is not None:
-        notes.append(f"measured on {len(batch)} of {task.available} sequences")
+        more = "" if asked or len(sample) >= task.available else f": {MORE}"
+        notes.append(f"measured on {len(batch)} of {task.available} sequences{more}")
     if len(batch) < len(sample):
         notes.append(f"{len(sample) - len(batch)} of {len(sample)} sequences have no scored prediction: left out")
     return Drawn(batch, (*notes, *_of_relations(sample[sample.scored.any(1)], batch.relations)))

@@ -9,7 +9,7 @@ import stagewise
 from stagewise import models
 from stagewise.architecture import full
 from stagewise.measurement.engine import measure
-from stagewise.measurement.probe_batch import FEWEST, drawn, usable
+from stagewise.measurement.probe_batch import FEWEST, MORE, drawn, usable
 from stagewise.probes import AttentionProgress, AttentionTo, HeadSpecialisation, Loss, PatternClusters
 from stagewise.task import Batch
 from stagewise.tasks.tokens import Tokens
@@ -43,6 +43,15 @@ def test_a_relation_of_too_few_sequences_is_left_out_and_said_to_be(tmp_path: Pa
     batch, notes = drawn(task_of(3, 200, tmp_path), 200, seed=0)
     assert (len(batch), list(batch.relations)) == (200, ["previous token", "first token", "self"])
     assert notes[1:] == ("'duplicate token' and 'induction' in 3 of 200 sequences: too few, left out",)
+
+
+def test_how_many_of_how_many_sequences_are_measured_is_said(tmp_path: Path) -> None:
+    task = task_of(20, 20, tmp_path)
+    assert drawn(task, 8, seed=0).notes == (f"measured on 8 of 20 sequences: {MORE}",)
+    assert drawn(task, 8, seed=0, asked=True).notes == ("measured on 8 of 20 sequences",)
+    assert drawn(task, 99, seed=0).notes == ("measured on 20 of 20 sequences",)
+    with pytest.raises(ValueError, match="at least one sequence, got sequences=0"):
+        drawn(task, 0, seed=0)
 
 
 @pytest.mark.parametrize(("repeats", "sequences"), [(FEWEST - 1, 20), (1, 3)])

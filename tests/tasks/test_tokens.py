@@ -1,5 +1,6 @@
 """Sequences of one's own as the probe batch: in memory, from a file, and on the command line."""
 
+import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -9,6 +10,7 @@ from torch import Tensor
 from typer.testing import CliRunner
 
 import stagewise
+from stagewise.analysis import measured
 from stagewise.checkpoints.run_folder import TABLE, read_record
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.cli.app import app
@@ -80,6 +82,33 @@ def test_tokens_are_measured_from_the_command_line(
     assert read_record(tmp_path / "out")["recipe"]["task"]["type"] == "Tokens"
     expected = measure(small_run, [Loss(), AttentionTo()], usable(task.probe_batch(64, 0)), progress=False)
     pd.testing.assert_series_equal(table["value"], expected["value"], rtol=1e-5)
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_as_many_sequences_are_measured_as_are_asked_for(
+    small_folder: Path, small_run: CheckpointSeries, file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, quick = ["--out", str(tmp_path / "out")], ["--only", "Loss", "--quiet"]
+    for command, number in (("measure", 3), ("report", 5)):
+        asked = [command, str(small_folder), "--tokens", str(file), "--sequences", str(number), *out, *quick]
+        result = CliRunner().invoke(app, asked)
+        assert result.exit_code == 0, result.output
+        assert f"measured on {number} of 12 sequences\n" in result.stderr
+        assert set(pd.read_parquet(tmp_path / "out" / TABLE)["n"]) == {number}
+    measured(
+        small_run, tmp_path / "python", task=own_task(small_run, file), sequences=7, probes=[Loss()], progress=False
+    )
+    assert "measured on 7 of 12 sequences" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="the batch has 2 sequences: give either a batch or a number of sequences"):
+        measured(small_run, tmp_path / "both", batch=Tokens(str(file)).sample(2, 0), sequences=7)
+
+
+def test_a_run_that_was_measured_is_measured_anew_on_more_sequences(small_folder: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(small_folder, tmp_path / "run")
+    for asked in ([], ["--sequences", "9"]):
+        result = CliRunner().invoke(app, ["report", str(run), *asked, "--only", "Loss", "--quiet"])
+        assert result.exit_code == 0, result.output
+    assert set(pd.read_parquet(run / TABLE)["n"]) == {9}
 
 
 def test_rows_that_the_models_are_too_short_for_are_said_to_be_cut(
