@@ -251,8 +251,9 @@ def measured(
     source = series.source or by_hand(series.name, series.steps, series.load)
     run_folder.claim_for(folder, source.identity or series.name)
     faults = audit(source, weights=not source.remote)
-    given, task = batch is not None, task or RepeatedTokens.for_model(series.architecture)
+    given = batch is not None
     if batch is None:
+        task = task or RepeatedTokens.for_model(series.architecture)
         batch, notes = _of_series(series, task, sequences)
         _tell(notes)
     chosen = chosen_probes(probes, extra_probes, series.architecture, batch, None if given else task)
@@ -278,4 +279,4 @@ def folder_of(series: CheckpointSeries | Source) -> Path:
 
 def _sequences(architecture: Architecture, positions: int, most: int, numbers: int) -> int:
     """Return how many sequences a probe batch has: those whose predictions are so many numbers, from 8 up to `most`."""
-    return max(8, min(most, numbers // (positions * int(architecture.config["d_vocab"]))))
+    return max(8, min(most, numbers // (positions * architecture.n_outputs)))

@@ -36,10 +36,12 @@ class RepeatedTokens(AbstractTask):
 
     Args:
         d_vocab: number of tokens of the model.
-        length: of the first part, at most d_vocab.
+        length: of the first part, at most d_vocab or n_outputs.
         again: length of the repeated stretch, at most `length`, for which every lag is the same; None takes the half.
         bos: a token to put first, where the models were trained with one; "first token" is then that one.
         n_sequences: size of the training set; None for fresh data at every step.
+        n_outputs: tokens that the model predicts, the first ones, where these are not all; random tokens are drawn from
+            them. None for d_vocab.
 
     Raises:
         ValueError: a parameter is out of range.
@@ -62,12 +64,16 @@ class RepeatedTokens(AbstractTask):
     again: int | None = None
     bos: int | None = None
     n_sequences: int | None = None
+    n_outputs: int | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if not 2 <= self.length <= self.d_vocab:
+        if self.n_outputs is not None and self.n_outputs < 2:
+            raise ValueError(f"n_outputs must be at least 2, or None for d_vocab; got {self.n_outputs}")
+        if not 2 <= self.length <= self._both:
+            name = "d_vocab" if self._both == self.d_vocab else "n_outputs"
             raise ValueError(
-                f"length must be between 2 and d_vocab = {self.d_vocab}, so that no token comes twice in the first "
+                f"length must be between 2 and {name} = {self._both}, so that no token comes twice in the first "
                 f"part; got {self.length}"
             )
         if self.again is not None and not 2 <= self.again <= self.length:
@@ -81,14 +87,25 @@ class RepeatedTokens(AbstractTask):
     def for_model(cls, architecture: Architecture) -> "RepeatedTokens":
         """Return the task of a model's size, after its BOS token if its config names one.
 
+        Raises:
+            ValueError: the model has too few positions, or tokens, for any of them to come again.
+
         >>> sizes = {"n_layers": 1, "d_model": 8, "d_head": 8, "n_ctx": 23, "d_vocab": 50}
         >>> RepeatedTokens.for_model(Architecture(sizes)).n_ctx
         23
         """
         d_vocab, n_ctx = int(architecture.config["d_vocab"]), int(architecture.config["n_ctx"])
-        has_bos = architecture.bos is not None
-        length = min(LONGEST, cls.longest(n_ctx, has_bos), d_vocab - has_bos)
-        return cls(d_vocab, length=length, bos=architecture.bos)
+        bos, n_outputs = architecture.bos, architecture.n_outputs
+        both = min(d_vocab, n_outputs)
+        tokens, longest = both - (bos is not None and bos < both), cls.longest(n_ctx, bos is not None)
+        if min(tokens, longest) < 2:
+            few = f"a context of {n_ctx}" if longest < 2 else f"{tokens} tokens that are read and predicted"
+            raise ValueError(
+                f"the default probe batch repeats random tokens, and the model has {few}, too few for that: measure on "
+                "sequences that it was trained on, by --tokens FILE, in Python batch=Batch.from_tokens(tokens)"
+            )
+        length = min(LONGEST, longest, tokens)
+        return cls(d_vocab, length=length, bos=bos, n_outputs=None if n_outputs == d_vocab else n_outputs)
 
     @staticmethod
     def longest(n_ctx: int, bos: bool = False) -> int:
@@ -104,6 +121,16 @@ class RepeatedTokens(AbstractTask):
     def n_ctx(self) -> int:
         """Positions that a model sees: the whole sequence less its last one."""
         return self._second + self._repeated - 1
+
+    @property
+    def _outputs(self) -> int:
+        """Tokens that are predicted."""
+        return self.d_vocab if self.n_outputs is None else self.n_outputs
+
+    @property
+    def _both(self) -> int:
+        """Tokens that are read and predicted."""
+        return min(self.d_vocab, self._outputs)
 
     @property
     def _repeated(self) -> int:
@@ -123,8 +150,8 @@ class RepeatedTokens(AbstractTask):
         if n < 1:
             raise ValueError(f"the number of sequences must be positive, got {n}")
         generator = torch.Generator().manual_seed(seed)
-        keys = torch.rand(n, self.d_vocab, generator=generator)
-        if self.bos is not None:
+        keys = torch.rand(n, self._both, generator=generator)
+        if self.bos is not None and self.bos < self._both:
             keys[:, self.bos] = -1.0
         first = keys.topk(self.length, dim=1).indices
         start = torch.randint(self.length - self._repeated + 1, (n, 1), generator=generator)
@@ -145,11 +172,11 @@ class RepeatedTokens(AbstractTask):
         Elsewhere the copy holds the uniform distribution. The first two hold one row for all positions of a sequence.
         """
         n, width = batch.tokens.shape
-        uniform = torch.tensor(-math.log(self.d_vocab)).expand(n, width, self.d_vocab)
-        of_sequence = torch.full((n, self.d_vocab), -torch.inf)
+        uniform = torch.tensor(-math.log(self._outputs)).expand(n, width, self._outputs)
+        of_sequence = torch.full((n, self._outputs), -torch.inf)
         of_sequence.scatter_(1, batch.tokens[:, self._shift : self._second], -math.log(self.length))
         copy = torch.full_like(uniform, -torch.inf).scatter_(2, batch.targets[..., None], 0.0)
-        copy[~batch.scored] = -math.log(self.d_vocab)
+        copy[~batch.scored] = -math.log(self._outputs)
         return {"uniform": uniform, "tokens of the sequence": of_sequence[:, None].expand_as(uniform), "copy": copy}
 
     def _relations(self, lags: Int[Tensor, "batch 1"]) -> dict[str, Bool[Tensor, "batch query key"]]:

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import stagewise
+from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.run_folder import ANALYSIS, TABLE
 from stagewise.checkpoints.series import CheckpointSeries, open_series
@@ -16,6 +17,7 @@ from stagewise.checkpoints.trainer_callbacks import save_on
 from stagewise.measurement.engine import measure
 from stagewise.probes import AttentionTo, Loss
 from stagewise.reporting.page import report
+from stagewise.task import Batch
 from stagewise.tasks import RepeatedTokens
 from tests.fixtures.runs import AtOnce
 
@@ -187,3 +189,11 @@ def test_the_batch_fits_the_model(d_vocab: int, n_ctx: int, bos: int | None, len
     task = RepeatedTokens.for_model(made)
     assert (task.length, task.bos) == (length, bos)
     assert task.n_ctx <= n_ctx
+
+
+def test_a_model_too_short_for_the_default_batch_is_analysed_on_ones_own(tmp_path: Path) -> None:
+    made = Architecture({"n_layers": 1, "d_model": 8, "d_head": 4, "n_ctx": 2, "d_vocab": 5, "attn_only": True})
+    series = open_series([(step, models.build(made, step)) for step in range(3)])
+    batch = Batch.from_tokens(torch.tensor([[1, 2, 3], [4, 0, 4]]))
+    analysis = stagewise.analyse(series, tmp_path, batch=batch, probes=[Loss()], progress=False)
+    assert set(analysis.table["n"]) == {2}

@@ -54,5 +54,5 @@ def deep_of(
         task = recipe_in(Path(source), tasks=own_task or ()).task
     else:
         task = only_task(own_task) or RepeatedTokens.for_model(models)
-    n = max(2, min(64, 2**22 // (task.n_ctx * int(models.config["d_vocab"]))))
+    n = max(2, min(64, 2**22 // (task.n_ctx * models.n_outputs)))
     return Deep(models, usable(task.probe_batch(n, seed=0)), device)

@@ -37,12 +37,15 @@ def write_example(
         folder: of the run.
         series: its checkpoints, of which a few are read.
         stages: whose boundaries are shown, beside the last checkpoint.
-        task: that draws the sequence and writes its tokens; None for `RepeatedTokens` of the model's size.
+        task: that draws the sequence and writes its tokens; None for `RepeatedTokens` of the model's size, or, with
+            a batch, for their numbers.
         batch: of one's own, in place of the task's.
         device: where to run the model.
     """
-    task = task or RepeatedTokens.for_model(series.architecture)
-    one = task.probe_batch(1, seed=0) if batch is None else batch[:1]
+    if batch is None:
+        task = task or RepeatedTokens.for_model(series.architecture)
+        batch = task.probe_batch(1, seed=0)
+    one = batch[:1]
     shown = boundary_checkpoints(series.steps, stages)
     steps = tuple(sorted({series.steps[0], *shown}))
     few = dataclasses.replace(series, steps=steps, source=series.source and series.source.only(steps))
@@ -50,8 +53,8 @@ def write_example(
     heads, maps = heads_in(table), np.stack([patterns(table, step, None) for step in steps])
     places = moved_most(maps[[0, -1]], CIRCUITSVIS_VALUES // (maps[0, 0].size * len(shown)))
     (tokens,) = one.tokens[:, : maps.shape[-1]]
-    vectors = tokens.is_floating_point()
-    words = [str(position) for position in range(len(tokens))] if vectors else task.as_text(tokens.tolist())
+    ids = list(range(len(tokens))) if tokens.is_floating_point() else tokens.tolist()
+    words = [str(each) for each in ids] if task is None or tokens.is_floating_point() else task.as_text(ids)
     rounded = maps[:, places].astype(float).round(DIGITS)
     page = {
         "tokens": words,

@@ -7,7 +7,9 @@ from collections.abc import Callable
 import pytest
 import torch
 
+from stagewise.architecture import Architecture
 from stagewise.loss import kl_divergence
+from stagewise.measurement.inputs import check_batch
 from stagewise.probe import View
 from stagewise.probes import AttentionTo
 from stagewise.tasks import RepeatedTokens
@@ -80,6 +82,33 @@ def test_the_copy_is_right_everywhere_and_the_sequences_tokens_are_log_length_aw
     torch.testing.assert_close(away, torch.full_like(away, math.log(6)))
 
 
+@pytest.mark.parametrize(("outputs", "bos"), [(9, None), (9, 10), (30, 3)])
+def test_models_that_predict_other_tokens_than_they_read_are_measured(outputs: int, bos: int | None) -> None:
+    sizes = {"n_layers": 1, "d_model": 8, "d_head": 4, "n_ctx": 12, "d_vocab": 12, "d_vocab_out": outputs}
+    named = None if bos is None else {"model_type": "gpt2", "bos_token_id": bos}
+    task = RepeatedTokens.for_model(Architecture({**sizes, "attn_only": True}, huggingface=named))
+    batch = task.probe_batch(20, seed=0)
+    assert int(batch.targets.max()) < min(12, outputs)
+    assert batch.references["uniform"][0, 0].tolist() == pytest.approx([-math.log(outputs)] * outputs)
+    for reference in batch.references.values():
+        torch.testing.assert_close(reference.exp().sum(-1), torch.ones(reference.shape[:2]))
+    check_batch(batch, Architecture({**sizes, "attn_only": True}), [])
+
+
+@pytest.mark.parametrize(
+    ("change", "few"),
+    [
+        ({"n_ctx": 1}, "a context of 1"),
+        ({"n_ctx": 2}, "a context of 2"),
+        ({"d_vocab_out": 1}, "1 tokens that are read and predicted"),
+    ],
+)
+def test_models_that_nothing_can_repeat_for_are_refused_with_advice(change: dict[str, int], few: str) -> None:
+    sizes = {"n_layers": 1, "d_model": 8, "d_head": 4, "n_ctx": 12, "d_vocab": 12, **change}
+    with pytest.raises(ValueError, match=f"the model has {few}, too few for that: .*--tokens FILE"):
+        RepeatedTokens.for_model(Architecture(sizes))
+
+
 def test_seeds_repeat() -> None:
     task = RepeatedTokens(d_vocab=20, length=6)
     assert torch.equal(task.sample(3, 5).tokens, task.sample(3, 5).tokens)
@@ -90,6 +119,8 @@ def test_seeds_repeat() -> None:
     ("change", "message"),
     [
         ({"length": 21}, "length must be between 2 and d_vocab = 20"),
+        ({"n_outputs": 5}, "length must be between 2 and n_outputs = 5"),
+        ({"n_outputs": 1}, "n_outputs must be at least 2, or None for d_vocab; got 1"),
         ({"again": 7}, "again must be between 2 and length = 6, got 7"),
         ({"again": 1}, "again must be between 2 and length = 6, got 1"),
         ({"length": 1}, "length must be between 2 and d_vocab = 20"),

@@ -103,6 +103,7 @@ def test_as_many_sequences_are_measured_as_are_asked_for(
         measured(small_run, tmp_path / "both", batch=Tokens(str(file)).sample(2, 0), sequences=7)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_run_that_was_measured_is_measured_anew_on_more_sequences(small_folder: Path, tmp_path: Path) -> None:
     run = shutil.copytree(small_folder, tmp_path / "run")
     for asked in ([], ["--sequences", "9"]):
