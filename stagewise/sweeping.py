@@ -45,7 +45,17 @@ class AbstractExecutor(Protocol):
 
 
 class RunsFailed(RuntimeError):  # noqa: N818 - named by what happened
-    """Some runs of a sweep failed; the others are kept."""
+    """Some runs of a sweep failed; the others are kept.
+
+    Args:
+        message: names those that failed.
+        finished: the table of the others, as `sweep` returns it, indexed by the number of the setting.
+    """
+
+    def __init__(self, message: str, finished: pd.DataFrame) -> None:
+        """Take the message, and keep the table."""
+        super().__init__(message)
+        self.finished = finished
 
 
 def grid(**axes: Sequence[Any]) -> list[dict[str, Any]]:
@@ -66,6 +76,7 @@ def sweep(
     workers: int = WORKERS,
     cost: Callable[[Mapping[str, Any]], int | float] = lambda _: 1,
     results: str = "results",
+    name: Callable[[Mapping[str, Any]], str] | None = None,
     progress: bool = True,
 ) -> pd.DataFrame:
     """Call `function(**setting)` for every setting and return a row a setting: its values, then the results.
@@ -89,6 +100,7 @@ def sweep(
         cost: about how long a setting's run takes, in any unit; the time left is estimated from it.
         results: the name of their folder. Where run folders lie beside it, one with a leading dot is none of a shell's
             `*`.
+        name: what the run of a setting is called where it failed; None writes its values, each cut to 100 characters.
         progress: show a bar, with the time left, or report that all runs are done.
 
     Raises:
@@ -114,13 +126,33 @@ def sweep(
         disable=not (missing and progress),
     ) as bar:
         if executor is not None:
-            _run(function, missing, executor, bar, cost)
+            failed = _run(function, missing, executor, bar, cost)
         elif missing:
             with worker_pool(min(workers, len(missing))) as pool:
-                _run(function, missing, pool, bar, cost)
-    records = [read_json(path, "delete it: the same call does this run again") for path in paths]
-    found = pd.DataFrame([each["result"] for each in records])
-    return pd.DataFrame(settings).merge(found, left_index=True, right_index=True, suffixes=("", "_result"))
+                failed = _run(function, missing, pool, bar, cost)
+        else:
+            failed = []
+    if failed:
+        lines = (f"{(name or _values)(setting)}: {type(reason).__name__}: {reason}" for setting, reason in failed)
+        raise RunsFailed(
+            f"{len(failed)} of {len(missing)} runs failed; the others are kept, and the same call runs only these "
+            "again:\n  " + "\n  ".join(lines),
+            _table(settings, paths),
+        )
+    return _table(settings, paths)
+
+
+def _table(settings: Sequence[Mapping[str, Any]], paths: Sequence[Path]) -> pd.DataFrame:
+    """Return the rows of the settings whose results are there, indexed by their number."""
+    done = [number for number, path in enumerate(paths) if path.exists()]
+    records = [read_json(paths[number], "delete it: the same call does this run again") for number in done]
+    found = pd.DataFrame([each["result"] for each in records], index=done)
+    given = pd.DataFrame([settings[number] for number in done], index=done)
+    return given.merge(found, left_index=True, right_index=True, suffixes=("", "_result"))
+
+
+def _values(setting: Mapping[str, Any]) -> str:
+    return f"{{{', '.join(f'{name!r}: {value!r:.100}' for name, value in setting.items())}}}"
 
 
 def run_each(run: Callable[..., Result], cases: Sequence[Any], workers: int, *, progress: bool) -> list[Result]:
@@ -143,10 +175,11 @@ def _run(
     executor: AbstractExecutor,
     bar: "tqdm[Any]",
     cost: Callable[[Mapping[str, Any]], int | float],
-) -> None:
+) -> list[tuple[Mapping[str, Any], BaseException]]:
+    """Run what is missing, and keep each result; return the settings that failed, and why."""
     home = (platform.node(), os.getpid())
     futures = {executor.submit(_call, function, setting, home): (path, setting) for path, setting in missing}
-    waiting, failed = set(futures), []
+    waiting, failed = set(futures), list[tuple[Mapping[str, Any], BaseException]]()
     try:
         while waiting:
             done = _finished(waiting)
@@ -154,8 +187,7 @@ def _run(
             for future in done:
                 path, setting = futures[future]
                 if (reason := future.exception() or _not_plain(future.result())) is not None:
-                    shown = ", ".join(f"{name!r}: {value!r:.100}" for name, value in setting.items())
-                    failed.append(f"{{{shown}}}: {type(reason).__name__}: {reason}")
+                    failed.append((setting, reason))
                     continue
                 record = {"function": _name(function), "setting": describe(setting), "result": dict(future.result())}
                 write_json(path, record)
@@ -164,11 +196,7 @@ def _run(
     finally:
         for future in waiting:
             future.cancel()
-    if failed:
-        raise RunsFailed(
-            f"{len(failed)} of {len(missing)} runs failed; the others are kept, and the same call runs only these "
-            "again:\n  " + "\n  ".join(failed)
-        )
+    return failed
 
 
 def _not_plain(result: Any) -> Exception | None:

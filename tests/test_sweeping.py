@@ -67,8 +67,9 @@ def test_results_of_another_folder_are_found_again_there(tmp_path: Path, threads
 def test_a_failed_run_loses_no_other_and_is_tried_again(tmp_path: Path, threads: concurrent.futures.Executor) -> None:
     (tmp_path / "broken").touch()
     settings = grid(folder=[str(tmp_path)], x=[1, 2, 3])
-    with pytest.raises(RunsFailed, match=r"(?s)1 of 3 runs failed.*'x': 2.*ZeroDivisionError: x is 2"):
+    with pytest.raises(RunsFailed, match=r"(?s)1 of 3 runs failed.*'x': 2.*ZeroDivisionError: x is 2") as failed:
         sweep(record, settings, tmp_path, threads, progress=False)
+    assert failed.value.finished["square"].to_dict() == {0: 1, 2: 9}
     (tmp_path / "broken").unlink()
     assert sweep(record, settings, tmp_path, threads, progress=False)["square"].tolist() == [1, 4, 9]
     assert calls(tmp_path) == ["1", "2", "2", "3"]
@@ -131,6 +132,12 @@ def test_a_run_that_fails_beside_processes_of_its_own_ends(tmp_path: Path) -> No
 def test_a_run_that_failed_is_named_in_a_line(tmp_path: Path, threads: concurrent.futures.Executor) -> None:
     with pytest.raises(RunsFailed, match=r"\{'x': \[0, 1, 2, .{90}, 'folder': 'here'\}: TypeError"):
         sweep(counted, [{"x": [*range(999)], "folder": "here"}], tmp_path, threads, progress=False)
+
+
+def test_a_run_that_failed_has_the_name_that_is_given(tmp_path: Path, threads: concurrent.futures.Executor) -> None:
+    with pytest.raises(RunsFailed, match=r"(?s)again:\n  number 2: TypeError: ") as failed:
+        sweep(counted, grid(x=[2]), tmp_path, threads, name="number {x}".format_map, progress=False)
+    assert failed.value.finished.empty
 
 
 def test_settings_may_come_one_after_the_other(tmp_path: Path, threads: concurrent.futures.Executor) -> None:

@@ -168,12 +168,15 @@ def find(
     Raises:
         FileNotFoundError: there are none.
         OSError: the hub does not answer.
+        ValueError: models without steps, or steps that are no whole numbers.
     """
     if isinstance(source, str) and not Path(source).exists() and len(names := expanded(source)) > 1:
         return one_each(names, parse, hub)
     if isinstance(source, Mapping):
         source = sorted(((whole(step), model) for step, model in source.items()), key=itemgetter(0))
     if not isinstance(source, str | Path):
+        if not isinstance(source, Iterable):
+            raise ValueError(f"a model in memory has a step: give [(step, model), ...]; got {type(source).__name__}")
         places = [item for item in source if isinstance(item, str | Path)]
         if places and len(places) == len(source):
             return one_each(places, parse, hub)

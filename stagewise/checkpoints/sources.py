@@ -166,7 +166,13 @@ def _beside(path: Path) -> dict[str, Any] | None:
 
 
 def in_memory(given: Sequence[tuple[int, Any]], name: str) -> Source:
-    """Take (step, model) pairs: HookedTransformers, bridges, Hugging Face models, or just their weights by name."""
+    """Take (step, model) pairs: HookedTransformers, bridges, Hugging Face models, or just their weights by name.
+
+    Raises:
+        ValueError: something else is given, or a step is no whole number.
+    """
+    if others := [item for item in given if not (isinstance(item, tuple | list) and len(item) == 2)]:
+        raise ValueError(f"a model in memory has a step: give [(step, model), ...]; got {type(others[0]).__name__}")
     loads = [(whole(step), partial(_weights_of, model)) for step, model in given]
     entries = tuple(
         Entry(f"item {number}", Coordinates(step), load, partial(_hash, load))

@@ -1,6 +1,7 @@
 """`stagewise sweep`: one task over a grid of settings, a run folder each, and a table of what came out."""
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,6 +29,8 @@ from stagewise.cli.options import (
 from stagewise.cli.recipes import Choice, recipe_of
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from stagewise.recipe import Recipe
 
 SUMMARY = "summary.csv"
@@ -81,16 +84,23 @@ def sweep(
         ]
         try:
             with executor_named(executor, folder) as pool:
-                how: Any = {"workers": workers, "results": RESULTS, "progress": not quiet}
-                table = sweep_settings(run_one, runs, folder, pool, **how)
+                how: Any = {"workers": workers, "results": RESULTS, "name": itemgetter("folder"), "progress": not quiet}
+                table = _by_axes(sweep_settings(run_one, runs, folder, pool, **how), cells)
         except RunsFailed as failed:
+            if len(failed.finished):
+                print(_by_axes(failed.finished, cells).to_string(index=False))
             raise ValueError(str(failed)) from failed
-        table = table.drop(columns=["recipe", "restricted", *places])
-        for number, axis in enumerate(cells[0]):
-            table.insert(number, axis, [cell[axis] for cell in cells])
         write(folder / SUMMARY, lambda partial: table.to_csv(partial, index=False))
         print(table.to_string(index=False))
         print(f"table: {folder / SUMMARY}")
+
+
+def _by_axes(table: "pd.DataFrame", cells: Sequence[Mapping[str, str]]) -> "pd.DataFrame":
+    """Return the rows of finished runs with the values of the axes in front, in place of the recipe."""
+    shown = table.drop(columns=["recipe", "restricted", "device", "memory"], errors="ignore")
+    for number, axis in enumerate(cells[0]):
+        shown.insert(number, axis, [cells[row][axis] for row in table.index])
+    return shown
 
 
 def _places(device: str, memory: int | None, *, here: bool) -> dict[str, Any]:

@@ -172,6 +172,12 @@ def test_what_is_no_model_is_refused() -> None:
         open_series([(0, 3)])
 
 
+@pytest.mark.parametrize("wrap", [lambda one: one, lambda one: [one, one], lambda one: [(0, one), one]])
+def test_models_without_steps_are_refused(wrap: Callable[[nn.Module], Any]) -> None:
+    with pytest.raises(ValueError, match=r"give \[\(step, model\), \.\.\.\]; got HookedTransformer"):
+        open_series(wrap(native(0)))
+
+
 @pytest.mark.parametrize("where", ["folder", "memory"])
 def test_an_encoder_is_refused_before_anything_is_measured(where: str, tmp_path: Path) -> None:
     from transformers import BertConfig, BertForMaskedLM

@@ -1,5 +1,6 @@
 """`stagewise sweep`: a run folder a setting, a table of all, nothing done twice."""
 
+import concurrent.futures
 import glob
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from stagewise.cli.app import app
+from stagewise.recipe import Recipe
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
@@ -38,6 +40,24 @@ def test_every_combination_has_its_run_and_its_row_and_is_not_run_again(tmp_path
     assert sorted(glob.glob(f"{tmp_path}/*/")) == [f"{folder}/" for folder in table["folder"]]
     assert sweep(tmp_path, *axes)[0] == 0
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.safetensors")} == written
+
+
+def squared(recipe: Recipe, folder: str, restricted: object) -> dict[str, int]:
+    if recipe.plan.seeds.init == 1:
+        raise ZeroDivisionError("too hot")
+    return {"stages": recipe.plan.seeds.init**2}
+
+
+def test_runs_that_finished_are_printed_and_those_that_failed_named_by_their_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stagewise.cli.sweep.run_one", squared)
+    monkeypatch.setattr("stagewise.sweeping.worker_pool", concurrent.futures.ThreadPoolExecutor)
+    code, printed = sweep(tmp_path, "--set", "plan.seeds.init=0,1,3")
+    (failed,) = [line for line in printed.splitlines() if "ZeroDivisionError: too hot" in line]
+    assert (code, failed.strip().startswith(f"{tmp_path}/"), "plan.seeds.init=1:" in failed) == (2, True, True), printed
+    finished = [line.split()[-1] for line in printed.splitlines() if line.split()[-1].isdecimal()]
+    assert finished == ["0", "9"]
 
 
 @pytest.mark.parametrize(
