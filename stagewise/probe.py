@@ -111,6 +111,11 @@ def _fits(sizes: Sequence[int], values: Sequence[int]) -> bool:
 class View:
     """One checkpoint, on all sequences of the batch or on some of them, as a probe sees it. Nothing may be changed.
 
+    Where the batch does not fit into memory a probe is given slices of it, one after the other, and what it reads of
+    each sequence is put together. A probe that compares sequences with each other, as with their mean, says
+    `of_all_sequences = True`, and is given all of them at once. Of a probe of one's own that does not say so this is
+    tried on a few sequences at each checkpoint.
+
     Args:
         step: optimiser updates so far.
         architecture: of the model.
@@ -185,7 +190,10 @@ class AbstractProbe(abc.ABC):
     """A description of each quantity of `read` and `across`; one without is shown by its name."""
 
     of_all_sequences: ClassVar[bool] = False
-    """Whether it is given the whole batch at once from the start: what it reads, or refuses, is of no slice."""
+    """Whether it is given the whole batch at once from the start: what it reads, or refuses, is of no slice.
+
+    To be set where values of a sequence depend on the other sequences, as on their mean or their largest value.
+    """
 
     def hooks(self, architecture: Architecture) -> Iterable[str]:
         """Name the activations that it reads; none by default."""

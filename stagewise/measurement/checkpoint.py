@@ -3,7 +3,7 @@
 import dataclasses
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -24,6 +24,13 @@ from stagewise.models.lean_reading import rotary_hooks, shown_hooks
 from stagewise.models.lean_weights import LeanWeights
 from stagewise.probe import AbstractCircuitProbe, AbstractProbe, Reading, View
 from stagewise.task import Batch
+
+FEW = 4
+"""Sequences on which a probe of one's own is tried at once, and in halves."""
+
+ROUNDING = 1e-4
+"""Part of the largest value by which passes on another number of sequences differ at most, in float32. Where a probe
+reads less than that, as a difference of large numbers, it gets all sequences without need."""
 
 LEAN, HOOKS = "lean", "with hooks"
 """Ways of edited passes: what an edit changes alone, where that is checked to give the model's numbers, or the model
@@ -83,6 +90,7 @@ def readings(plan: Plan, checkpoint: Checkpoint) -> Readings:
     """Return what each probe reads at a checkpoint."""
     if plan.slices > 1:
         plan.whole.update(type(probe).__name__ for probe in plan.probes if probe.of_all_sequences)
+        plan.whole.update(_of_no_slice(plan, checkpoint))
     sliced = [probe for probe in plan.probes if type(probe).__name__ not in plan.whole]
     seconds = defaultdict[str, float](float)
     slices = Slices(plan, sliced, plan.parts, checkpoint)
@@ -100,6 +108,42 @@ def readings(plan: Plan, checkpoint: Checkpoint) -> Readings:
             seconds[name] += time.perf_counter() - start
     of = {type(probe).__name__: by_kind[type(probe).__name__] for probe in plan.probes}
     return Readings(of, seconds, way)
+
+
+def _of_no_slice(plan: Plan, checkpoint: Checkpoint) -> Iterator[str]:
+    """Name the kinds of one's own probes whose readings of a few sequences are not those of their halves together.
+
+    What is computed across sequences would depend on the memory that is free. The library's own probes do not.
+    """
+    few = plan.batch[:FEW]
+    halves = cut(few, 2)
+    for probe in plan.probes:
+        name = type(probe).__name__
+        own = not type(probe).__module__.startswith("stagewise.probes.") and name not in plan.whole
+        if not own or isinstance(probe, AbstractCircuitProbe):
+            continue
+        try:
+            each = [
+                _of_slices(Slices(plan, [probe], parts, checkpoint), defaultdict(float)) for parts in ([few], halves)
+            ]
+        except (ValueError, RuntimeError):  # what it refuses of a few, it is asked of all
+            yield name
+            continue
+        if name not in each[1] or not _same(each[0][name], each[1][name]):
+            yield name
+
+
+def _same(readings: Sequence[Reading], others: Sequence[Reading]) -> bool:
+    return len(readings) == len(others) and all(map(_equal, readings, others))
+
+
+def _equal(one: Reading, other: Reading) -> bool:
+    """Whether two readings have the same values, within the rounding of passes on another number of sequences."""
+    if one.values.shape != other.values.shape:
+        return False
+    values, others = one.values.double(), other.values.double()
+    scale = float(values.nan_to_num().abs().max()) if values.numel() else 0.0
+    return torch.allclose(values, others, rtol=0.0, atol=ROUNDING * scale, equal_nan=True)
 
 
 def _effects(edits: tuple[Edit, ...], slices: "Slices") -> dict[Edit, Effect]:

@@ -122,6 +122,54 @@ def test_slices_that_are_all_the_same_are_not_the_whole_batch() -> None:
 
 
 @dataclasses.dataclass(frozen=True)
+class FromTheMean(AbstractProbe):
+    """How far a sequence's largest probability is from the mean of all sequences'."""
+
+    def read(self, view: View) -> list[Reading]:
+        largest = view.log_probs.exp().amax((1, 2))
+        return [Reading("batch", (largest - largest.mean()).abs(), "distance")]
+
+
+@dataclasses.dataclass(frozen=True)
+class Ranked(AbstractProbe):
+    """The rank of a sequence's loss among all, refused of too few."""
+
+    def read(self, view: View) -> list[Reading]:
+        if len(view.batch) < 4:
+            raise ValueError("too few sequences to rank")
+        return [Reading("batch", view.log_probs.sum((1, 2)).argsort().argsort().double(), "rank")]
+
+
+@dataclasses.dataclass(frozen=True)
+class OfEach(AbstractProbe):
+    """A number of each sequence by itself, and how many were seen at once."""
+
+    seen: ClassVar[list[int]] = []
+
+    def read(self, view: View) -> list[Reading]:
+        self.seen.append(len(view.batch))
+        return [Reading("batch", view.log_probs.exp().amax((1, 2)), "largest")]
+
+
+def test_probes_that_compare_sequences_give_the_same_numbers_whatever_memory_is_free() -> None:
+    made = Architecture({**SIZES, "act_fn": "relu"}, GaussianInit(0.4))
+    series = CheckpointSeries("run", made, (3, 4), lambda step: models.weights(models.build(made, seed=step)))
+    batch, probes = TASK.probe_batch(9, seed=0), [FromTheMean(), Ranked(), OfEach()]
+    tables = [measure(series, probes, batch, memory=memory, progress=False) for memory in (1, 2**18, 2**30)]
+    assert tables[0].query("probe == 'FromTheMean'")["value"].gt(1e-3).all()
+    assert_same(tables[0], tables[2])
+    assert_same(tables[1], tables[2])
+
+
+def test_a_probe_of_each_sequence_by_itself_is_read_in_slices() -> None:
+    made = Architecture({**SIZES, "act_fn": "relu"}, GaussianInit(0.4))
+    series = CheckpointSeries("run", made, (3,), lambda step: models.weights(models.build(made, seed=step)))
+    OfEach.seen.clear()
+    measure(series, [OfEach()], TASK.probe_batch(9, seed=0), memory=1, progress=False)
+    assert OfEach.seen == [4, 2, 2, *[1] * 9]
+
+
+@dataclasses.dataclass(frozen=True)
 class OwnPattern(AbstractPatternProbe):
     """The attention of the first head's last query to itself, a row a sequence."""
 
