@@ -55,7 +55,7 @@ def _exists(parts: Sequence[Reading]) -> torch.Tensor | None:
     known = [part.exists for part in parts if part.exists is not None]
     if not known:
         return None
-    sizes = torch.broadcast_shapes(*(each.shape[1:] for each in known))
+    sizes = np.broadcast_shapes(*(each.shape[1:] for each in known))
     everywhere = torch.ones((), dtype=torch.bool, device=known[0].device)
     masks = [everywhere if part.exists is None else part.exists for part in parts]
     return torch.cat([mask.expand(len(part.values), *sizes) for mask, part in zip(masks, parts, strict=True)])
