@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from stagewise.detection.known_causes import Causes
-from stagewise.detection.own_curves import LOGGED, is_rate
+from stagewise.detection.own_curves import LOGGED
+from stagewise.detection.rates import is_rate
 
 if TYPE_CHECKING:
     from stagewise.checkpoints.causes import Cause

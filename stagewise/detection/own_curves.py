@@ -1,8 +1,6 @@
 """Curves that a training of one's own logged, as a table that stages and onsets are found in."""
 
-import itertools
 import json
-import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,6 +10,8 @@ import numpy as np
 import pandas as pd
 
 from stagewise.detection.event_files import is_events, read_events
+from stagewise.detection.rates import OF_RUN, is_rate
+from stagewise.detection.resumed import resumed
 from stagewise.detection.scores import check_steps
 from stagewise.table import Quantity, declare, tidy
 
@@ -24,23 +24,11 @@ FILES = (".csv", ".tsv", ".parquet", ".jsonl", ".json")
 STEPS = ("step", "steps", "global_step", "trainer/global_step", "_step", "iteration", "iter")
 """What tools call the column of steps, in lower case."""
 
-RATE, BETWEEN, WORDS = {"lr", "learning_rate", "learningrate"}, r"[._\s-]+", r"(?<=[a-z0-9])(?=[A-Z])"
-"""Words for the learning rate in a name, in lower case, and what lies between words: a sign, or a capital letter."""
-
-MEASURED = {"loss", "acc", "accuracy", "error", "perplexity", "ppl"}
-"""Words of names that a rate may stand in, too: "loss_lr_0.1" is a loss."""
-
 RUNS = ("run", "run_id", "run id", "run_name", "seed", "trial", "experiment")
 """What columns are called that tell runs apart, in lower case."""
 
-OF_RUN = " - "
-"""Between the names of run and curve, in the columns that Weights & Biases exports."""
-
 MOSTLY = 0.5
 """Part of a run's span from which on it lies beside another, and does not continue it; of a column, that is numbers."""
-
-SELDOM = 0.1
-"""Part of the values of a curve before which a log may go back to an earlier step, once at least, by resumed runs."""
 
 NAMES = ("metric", "name", "key", "tag", "variable", "quantity", "curve")
 """What the column of the curves' names is called in a log of a row a value, in lower case."""
@@ -113,7 +101,7 @@ def curves(
     rows, declared = [], {}
     for name, curve in _curves(_a_row_a_value(frame, at), at):
         for label, part in _by_run(curve, "run" if run is None else run):
-            part = _resumed(part, name).sort_values("step")
+            part = resumed(part, name).sort_values("step")
             check_steps(part, name)
             rows.append(_averaged(part, is_rate(name)).assign(run=label, probe=LOGGED, quantity=name))
         values = curve.sort_values("step", kind="stable")["value"].to_numpy()
@@ -275,57 +263,11 @@ def _is_curve(name: str) -> bool:
     return not beside and name != INDEX and not name.endswith(BANDS)
 
 
-def is_rate(name: str) -> bool:
-    """Whether a curve is a learning rate, which is done to a run, and no progress of its.
-
-    >>> [name for name in ("train/learning_rate", "lr-AdamW/pg1", "currentLR", "clr", "loss_lr_0.1") if is_rate(name)]
-    ['train/learning_rate', 'lr-AdamW/pg1', 'currentLR']
-    """
-    *folders, last = name.rpartition(OF_RUN)[2].split("/")
-    words = _words(last)
-    within = any(RATE & {folder.lower(), folder.lower().partition("-")[0]} for folder in folders)
-    return (within or _names_rate(words)) and not MEASURED & set(words)
-
-
-def _words(name: str) -> list[str]:
-    """Return the words of a name, in lower case, without the numbers at their ends."""
-    parts = re.split(BETWEEN, re.sub(WORDS, " ", name))
-    return [part.lower().rstrip("0123456789") for part in parts]
-
-
-def _names_rate(words: Sequence[str]) -> bool:
-    return bool(RATE & set(words)) or ("learning", "rate") in itertools.pairwise(words)
-
-
 def _whole(steps: pd.Series, name: Any) -> pd.Series:
     values = pd.to_numeric(steps, errors="coerce").to_numpy(float)
     if not (np.isfinite(values).all() and (values == np.round(values)).all() and (values >= 0).all()):
         raise ValueError(f"steps are whole numbers, from 0 on; the column {name!r} holds others: `steps` names another")
     return pd.Series(values.astype(np.int64), index=steps.index)
-
-
-def _resumed(curve: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Return a curve without what was logged before a run was resumed at an earlier step: from that step on."""
-    steps = curve["step"].to_numpy()
-    if not (curve["step"].duplicated().any() or _goes_back(steps)):
-        return curve
-    lowest_later = np.append(np.minimum.accumulate(steps[::-1])[::-1][1:], np.iinfo(np.int64).max)
-    kept, back = steps < lowest_later, np.diff(steps) < 0
-    if not kept[0] or not back.any():  # another run, or two values of one
-        return curve
-    again = f"{name} was logged again from step {steps[1:][back].min()} on, as by a resumed run"
-    warnings.warn(f"{again}: {(~kept).sum()} earlier values are left out", stacklevel=3)
-    return curve[kept]
-
-
-def _goes_back(steps: np.ndarray) -> bool:
-    """Whether steps go back among earlier ones, and seldom: what is in another order goes back often, parts beside."""
-    back = np.flatnonzero(np.diff(steps) < 0) + 1
-    if len(back) > max(1, SELDOM * len(steps)):
-        return False
-    parts = np.split(steps, back)
-    earlier = (steps[:at] for at in back)
-    return any(((one > part[0]) & (one < part[-1])).any() for one, part in zip(earlier, parts[1:], strict=True))
 
 
 def _averaged(curve: pd.DataFrame, rate: bool) -> pd.DataFrame:

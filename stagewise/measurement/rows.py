@@ -141,15 +141,15 @@ def _existing(block: Columns, n: np.ndarray | int) -> Columns:
     """Return the rows of what some sequence has."""
     if np.all(n):
         return block
-    kept = np.flatnonzero(n)
-    return {
-        name: np.array(entries, dtype=object)[kept].tolist()
-        if isinstance(entries, tuple)
-        else entries[kept]
-        if isinstance(entries, np.ndarray)
-        else entries
-        for name, entries in block.items()
-    }
+    rows = np.flatnonzero(n)
+    return {name: _taken(entries, rows) for name, entries in block.items()}
+
+
+def _taken(entries: Any, rows: np.ndarray) -> Any:
+    """Return some rows of a column; what is one entry for all of them stays as it is."""
+    if isinstance(entries, tuple):
+        return np.array(entries, dtype=object)[rows].tolist()
+    return entries[rows] if isinstance(entries, np.ndarray) else entries
 
 
 def _as_objects(arrays: np.ndarray) -> np.ndarray:

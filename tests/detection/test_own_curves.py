@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from stagewise.detection.onsets import find_onsets
-from stagewise.detection.own_curves import LOGGED, curves, is_rate
+from stagewise.detection.own_curves import LOGGED, curves
 from stagewise.detection.replicates import find_replicates
 from stagewise.detection.scores import quantities_of
 from stagewise.detection.stages import find_stages
@@ -183,26 +183,6 @@ def test_of_what_a_resumed_run_logged_again_the_later_values_count(every: int) -
     assert apart["value"].tolist() == (apart["step"] >= 1000).astype(float).tolist()
 
 
-@pytest.mark.parametrize("starts", [[2025], [1525, 2510], [2999]])
-def test_a_resumed_run_need_not_log_at_the_same_steps(starts: list[int]) -> None:
-    parts = [np.arange(0, 3001, 50), *(np.arange(start, 4000, 50) for start in starts)]
-    log = pd.concat([pd.DataFrame({"step": steps, "loss": float(number)}) for number, steps in enumerate(parts)])
-    with pytest.warns(UserWarning, match=f"loss was logged again from step {starts[0]} on, as by a resumed run"):
-        table = curves(log)
-    resumed = np.searchsorted(starts, table["step"], side="right")
-    assert table["value"].tolist() == resumed.tolist()
-
-
-@pytest.mark.parametrize("order", ["descending", "shuffled", "parts", "ascending"])
-def test_a_log_in_another_order_is_no_resumed_run(order: str) -> None:
-    places = np.arange(len(LOG))
-    orders = {
-        "descending": places[::-1], "shuffled": np.random.default_rng(0).permutation(places),
-        "parts": np.r_[places[:20], places[40:], places[20:40]], "ascending": places,
-    }  # fmt: skip
-    pd.testing.assert_frame_equal(curves(LOG.iloc[orders[order]]), curves(LOG))
-
-
 @pytest.mark.parametrize("steps", [[0, 10, 20, 0, 10, 20], [0, 10, 10, 20], [20, 10, 10, 0], [*range(500)] * 2])
 def test_several_values_at_a_step_are_refused_where_no_resumed_run_explains_them(steps: list[int]) -> None:
     with pytest.raises(ValueError, match=r"loss has several values at step \d+: take one run"):
@@ -214,15 +194,6 @@ def test_a_learning_rate_is_no_progress_whatever_it_is_called() -> None:
     table = curves({"step": [0, 1, 2], **{name: [3.0, 2.0, 1.0] for name in names}, "train/epoch": [0, 1, 2]})
     progress = {name: one.progress for name, one in quantities_of(table)[LOGGED].items()}
     assert progress == {**dict.fromkeys(names), "loss": "down"}
-
-
-RATES = "lr_0,train_lr,current_lr,optim.lr,learning rate,Learning Rate,learning-rate,lr_scheduler,learningRate,x/lr0"
-OTHERS = "clr,color,learning_curve,rate,lr/loss,loss_lr_0.1,learning/win rate,lrs - loss,lr - accuracy,lr_0.1/f1"
-
-
-def test_the_learning_rate_is_known_by_a_word_of_its_name() -> None:
-    assert [name for name in RATES.split(",") if not is_rate(name)] == []
-    assert [name for name in OTHERS.split(",") if is_rate(name)] == []
 
 
 def test_curves_may_have_steps_of_their_own() -> None:
