@@ -107,5 +107,5 @@ def test_a_sweep_of_sixty_toy_runs_follows_the_flow(figure: int, tmp_path: Path)
     assert len(list(tmp_path.rglob("results/*.json"))) >= 60
     rows = result.numbers.set_index("quantity")
     assert not rows["ours"].str.contains("nan|no law").any()
-    lo, hi = json.loads(rows.loc["SGD steps over the flow's time, B = 1", "interval"])
+    lo, hi = json.loads(str(rows.loc["SGD steps over the flow's time, B = 1", "interval"]))
     assert lo <= 1 <= hi
