@@ -19,6 +19,7 @@ GIVEN: dict[str, Any] = {
 }
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_causes_are_saved_and_read_as_what_they_are() -> None:
     expected = {"a restart": 3000, "the warm-up": (0, 500), "a drop": 2.5, "a batch": (10, 20)}
     assert known(GIVEN) == known(json.loads(json.dumps(known(GIVEN)))) == expected
@@ -27,12 +28,14 @@ def test_causes_are_saved_and_read_as_what_they_are() -> None:
 @pytest.mark.parametrize(
     "at", ["3000", None, math.nan, math.inf, (1,), (1, 2, 3), (20, 10), (0, "9"), [[0, 1], [2, 3]]]
 )
+@pytest.mark.usefixtures("unchecked")
 def test_what_is_no_step_is_refused(at: Any) -> None:
     with pytest.raises(ValueError, match=r"^the cause 'x' takes a step, or its first and its last one, as .*; got "):
         find_onsets(curves({"step": range(9), "loss": range(9)}), causes={"x": at})
 
 
 @pytest.mark.parametrize("causes", [[3000], "a drop", 3000])
+@pytest.mark.usefixtures("unchecked")
 def test_what_names_no_steps_is_refused(causes: Any) -> None:
     with pytest.raises(ValueError, match=r"^causes are names with a step each, as .*; got "):
         find_onsets(curves({"step": range(9), "loss": range(9)}), causes=causes)
