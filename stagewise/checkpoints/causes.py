@@ -68,9 +68,18 @@ def of_log(history: Iterable[Mapping[str, Any]]) -> dict[str, Cause]:
         if abs(changes[i]) > max(ABRUPT * around, LARGE * max(rates[i], rates[i + 1])):
             kind = "drop" if changes[i] < 0 else "rise"
             name = f"the learning rate's {kind} to {rates[i + 1]:g}"
-            again = sum(each.partition(" (")[0] == name for each in found)
-            found[f"{name} (number {again + 1})" if again else name] = round((steps[i] + steps[i + 1]) / 2)
+            found[numbered(name, found)] = round((steps[i] + steps[i + 1]) / 2)
     return found
+
+
+def numbered(name: str, among: Iterable[str]) -> str:
+    """Return a name with its number among others of it, if there are any.
+
+    >>> numbered("a restart", ["a restart", "a restart (number 2)", "a drop"])
+    'a restart (number 3)'
+    """
+    again = sum(each.partition(" (")[0] == name for each in among)
+    return f"{name} (number {again + 1})" if again else name
 
 
 def _warm_up(rates: np.ndarray) -> int:

@@ -1,7 +1,8 @@
 """`stagewise densify`: a run replayed where its boundaries lie, with more checkpoints there, measured and reported."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,6 +18,9 @@ from stagewise.cli.options import (
     one_thread,
     reported_errors,
 )
+
+if TYPE_CHECKING:
+    from stagewise.detection.windows import Window
 
 
 def densify(
@@ -49,21 +53,16 @@ def densify(
     """Save more checkpoints of a run where its stages begin, bit-identical, measure them and write the report again."""
     with reported_errors():
         one_thread()
-        from stagewise.analysis import measure_run, run_batch
+        from stagewise.analysis import measure_run
         from stagewise.checkpoints.series import open_series
-        from stagewise.cli.names import chooser_again
+        from stagewise.cli.names import probes_again
         from stagewise.cli.recipes import recipe_of_run
-        from stagewise.detection.stages import stages_of
         from stagewise.experiments import densifying
         from stagewise.processes import cores
         from stagewise.reporting.page import report
 
         recipe = recipe_of_run(folder, own_task or (), "densify replays")
-        if between:
-            windows = [densifying.window_of(folder, between)]
-        else:
-            stages = stages_of(folder)
-            windows = [] if stages is None else stages.windows
+        windows = _windows(folder, between)
         if not windows:
             print(f"no boundary of {folder} has an interval to make narrower: nothing to do, or give --between")
             return
@@ -78,16 +77,24 @@ def densify(
             return
         print(cost)
         again = measuring(probe, None, None, workers, memory, quiet, device)
-        choose = chooser_again(folder, only or (), without or (), again["extra_probes"])
-        batch = run_batch(recipe, folder)
-        again["probes"] = choose(recipe.architecture, batch, recipe.task)  # it may refuse, and nothing is trained then
+        # These may be refused, and nothing is trained then.
+        again["probes"] = probes_again(recipe, folder, only or (), without or (), again["extra_probes"])
         if dry:
             return
         how: Any = {"device": device, "dtype": dtype}
         densifying.densify_steps(folder, steps, recipe=recipe, progress=not quiet, **how)
         measure_run(recipe, folder, **again)
-        finer = stages_of(folder)
-        if finer is not None:
-            for window in finer.windows:
-                print(f"now: {window}")
+        for window in _windows(folder):
+            print(f"now: {window}")
         print(f"report: {report(folder, workers=cores())}")
+
+
+def _windows(folder: Path, between: tuple[int, int] | None = None) -> "Sequence[Window]":
+    """Return the window that is given, else those that the stages of a run propose, the widest first."""
+    from stagewise.detection.stages import stages_of
+    from stagewise.experiments.densifying import window_of
+
+    if between:
+        return [window_of(folder, between)]
+    stages = stages_of(folder)
+    return [] if stages is None else stages.windows

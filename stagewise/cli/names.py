@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from stagewise.architecture import Architecture
     from stagewise.probe import AbstractProbe
+    from stagewise.recipe import Recipe
     from stagewise.task import AbstractTask, Batch
 
 TASKS = {
@@ -137,37 +138,36 @@ def chooser(only: Sequence[str], without: Sequence[str]) -> "Callable[[Architect
     return choose
 
 
-def chooser_again(
-    folder: Path, only: Sequence[str], without: Sequence[str], extra: "Sequence[AbstractProbe]"
-) -> "Callable[[Architecture, Batch, Any], list[AbstractProbe]]":
-    """Return a function that chooses what the table of a run folder was measured with, or as `chooser` without a table.
+def probes_again(
+    recipe: "Recipe", folder: Path, only: Sequence[str], without: Sequence[str], extra: "Sequence[AbstractProbe]"
+) -> "list[AbstractProbe]":
+    """Return the probes that the table of a run folder was measured with, or what `chooser` chooses without a table.
 
     Args:
+        recipe: of the run.
         folder: of the run.
         only: names of the probes to choose, of the table's or of the default ones; all of the table's if none.
         without: names of probes to leave out.
         extra: probes that are measured in addition: those of the table with their names are not made.
 
     Raises:
-        ValueError: the table does not say what it was measured with; (when called) a name is no such probe, or a probe
-            of the table cannot be made anew.
+        ValueError: the table does not say what it was measured with, a name is no such probe, or a probe of the table
+            cannot be made anew.
     """
+    from stagewise.analysis import run_batch
     from stagewise.measurement.recorded import made_anew, recorded_probes
     from stagewise.probes.default_probes import default_probes
 
     recorded = {name.rpartition(":")[2]: (name, words) for name, words in recorded_probes(folder).items()}
+    model, batch, task = recipe.architecture, run_batch(recipe, folder), recipe.task
     if not recorded:
-        return chooser(only, without)
-
-    def choose(architecture: "Architecture", batch: "Batch", task: Any) -> "list[AbstractProbe]":
-        default = {type(probe).__name__: probe for probe in default_probes(architecture, batch, task)}
-        _check_known((*only, *without), {**default, **recorded})
-        left_out = {*without, *(type(probe).__name__ for probe in extra)}
-        chosen = [name for name in only or recorded if name not in left_out]
-        again = dict(recorded[name] for name in chosen if name in recorded)
-        return [*made_anew(again, default.values()), *(default[name] for name in chosen if name not in recorded)]
-
-    return choose
+        return chooser(only, without)(model, batch, task)
+    default = {type(probe).__name__: probe for probe in default_probes(model, batch, task)}
+    _check_known((*only, *without), {**default, **recorded})
+    left_out = {*without, *(type(probe).__name__ for probe in extra)}
+    chosen = [name for name in only or recorded if name not in left_out]
+    again = dict(recorded[name] for name in chosen if name in recorded)
+    return [*made_anew(again, default.values()), *(default[name] for name in chosen if name not in recorded)]
 
 
 def _check_known(names: Sequence[str], known: Mapping[str, object]) -> None:

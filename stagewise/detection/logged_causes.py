@@ -1,6 +1,5 @@
 """What a logged learning rate says was done to its run: causes of what its curves do, in a table of `curves`."""
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -22,7 +21,7 @@ def causes_in(table: pd.DataFrame) -> Causes:
     >>> causes_in(curves({"step": range(0, 100, 10), "lr": [1e-3] * 5 + [1e-4] * 5}))
     {"the learning rate's drop to 0.0001": 45}
     """
-    from stagewise.checkpoints.causes import of_log
+    from stagewise.checkpoints.causes import numbered, of_log
 
     logged = table[table["probe"] == LOGGED]
     causes: list[tuple[str, Cause]] = []
@@ -30,14 +29,7 @@ def causes_in(table: pd.DataFrame) -> Causes:
         if is_rate(str(name)):
             pairs = zip(rates["step"].tolist(), rates["value"].tolist(), strict=True)
             causes += of_log({"step": step, "learning_rate": rate} for step, rate in pairs).items()
-    return _named(dict.fromkeys(causes))
-
-
-def _named(causes: "Iterable[tuple[str, Cause]]") -> Causes:
-    """Number causes of one name."""
     named: dict[str, Cause] = {}
-    for name, step in causes:
-        bare = name.partition(" (")[0]
-        again = sum(each.partition(" (")[0] == bare for each in named)
-        named[f"{bare} (number {again + 1})" if again else bare] = step
+    for name, step in dict.fromkeys(causes):
+        named[numbered(name.partition(" (")[0], named)] = step
     return named

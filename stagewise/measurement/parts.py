@@ -83,7 +83,7 @@ def passes_of(parts: Sequence[Path]) -> str:
     ways = Counter(way for part in parts if (way := TableFile(part).provenance.get(PASSES)))
     if len(ways) < 2:
         return "".join(ways)
-    return ", ".join(f"{way} at {number} of {len(parts)} checkpoints" for way, number in ways.items())
+    return ", ".join(f"{way} at {number} of {ways.total()} checkpoints" for way, number in ways.items())
 
 
 def _together(parts: Sequence[Path], columns: Sequence[str], probe: str | None = None) -> pd.DataFrame:

@@ -1,7 +1,7 @@
 """Emergence times of noisy accuracies: how often their interval holds the step at which the curve crosses a level."""
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -33,25 +33,21 @@ def jobs() -> Iterator[tuple[str, Job]]:
 def _emergence(width: float, spacing: str, repetitions: int) -> list[Row]:
     steps, rows = checkpoints(spacing, 60), []
     for noise, rate in NOISES.items():
-        g, covered, early = generator(f"emergence {width} {spacing} {noise}"), [], []
+        g, times = generator(f"emergence {width} {spacing} {noise}"), []
         for _ in range(5 * repetitions):
-            at = float(np.exp(g.uniform(np.log(300), np.log(1500))))
+            at = _planted(g)
             true = 0.02 + 0.96 * logistic(steps, at, width)
-            time = emergence_interval(steps, _measured(g, true, rate), 0.5)
-            covered.append(time.lo <= at <= time.hi)
-            early.append(time.hi < at)
-        title = f"sigmoid {width}, {noise}, {spacing} 60"
-        rows.append(share(f"emergence covered: {title}", covered, 0.92, "higher"))
-        rows.append(share(f"emergence too early: {title}", early, 0.05, "lower"))
+            times.append((at, emergence_interval(steps, _measured(g, true, rate), 0.5)))
+        rows += _rows(f"sigmoid {width}, {noise}, {spacing} 60", times)
     return rows
 
 
 def _near_chance(repetitions: int) -> list[Row]:
     steps, rows = checkpoints("lin", 60), []
     for (answers, chance), threshold in NEAR_CHANCE.items():
-        g, covered, early = generator(f"emergence {answers} {chance}"), [], []
+        g, times = generator(f"emergence {answers} {chance}"), []
         for _ in range(5 * repetitions):
-            at = float(np.exp(g.uniform(np.log(300), np.log(1500))))
+            at = _planted(g)
             # The middle of the rise lies behind the step at which it reaches the threshold.
             middle = np.expm1(np.log1p(at) + 0.05 * np.log((1 - threshold) / (threshold - chance)))
             true = chance + (1 - chance) * logistic(steps, float(middle), 0.05)
@@ -59,11 +55,8 @@ def _near_chance(repetitions: int) -> list[Row]:
                 time = emergence_interval(steps, g.binomial(answers, true) / answers, threshold)
             except ValueError:  # a plateau that seems to lie past the threshold is refused
                 time = Interval(np.inf, np.inf)
-            covered.append(time.lo <= at <= time.hi)
-            early.append(time.hi < at)
-        title = f"{answers} answers, chance {chance}, threshold {threshold}"
-        rows.append(share(f"emergence covered: {title}", covered, 0.92, "higher"))
-        rows.append(share(f"emergence too early: {title}", early, 0.05, "lower"))
+            times.append((at, time))
+        rows += _rows(f"{answers} answers, chance {chance}, threshold {threshold}", times)
     return rows
 
 
@@ -78,6 +71,21 @@ def _never(repetitions: int) -> list[Row]:
         ]
         rows.append(share(f"emergence of what levels off at {level}, threshold {threshold}", crossed, 0.05, "lower"))
     return rows
+
+
+def _planted(g: Generator) -> float:
+    """Draw the step at which a curve crosses its level."""
+    return float(np.exp(g.uniform(np.log(300), np.log(1500))))
+
+
+def _rows(title: str, times: Sequence[tuple[float, Interval]]) -> list[Row]:
+    """Return how often intervals hold the planted steps, and how often they end before them."""
+    covered = [time.lo <= at <= time.hi for at, time in times]
+    early = [time.hi < at for at, time in times]
+    return [
+        share(f"emergence covered: {title}", covered, 0.92, "higher"),
+        share(f"emergence too early: {title}", early, 0.05, "lower"),
+    ]
 
 
 def _measured(g: Generator, true: np.ndarray, rate: float | None) -> np.ndarray:
