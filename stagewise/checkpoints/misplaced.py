@@ -1,6 +1,5 @@
 """Checkpoints that hold each other's weights: exchanging the two makes the path of the series shorter."""
 
-import math
 from collections.abc import Sequence
 from itertools import combinations
 
@@ -87,13 +86,15 @@ def _gain(distances: np.ndarray, order: Sequence[int], i: int, j: int) -> float:
 
 def all_distances(common: WeightPath) -> np.ndarray:
     """Return the distances between all pairs of rows."""
-    numbers = common.numbers.astype(np.float64)
-    numbers = numbers - numbers.mean(0)
-    if numbers.shape[1] > NUMBERS:
-        signs = np.random.default_rng(0).choice([-1.0, 1.0], numbers.shape[1])
-        width = math.ceil(numbers.shape[1] / NUMBERS) * NUMBERS
-        folded = np.pad(numbers * signs, ((0, 0), (0, width - numbers.shape[1])))
-        numbers = folded.reshape(len(numbers), -1, NUMBERS).sum(1)
-    squares = (numbers**2).sum(1)
+    size = common.numbers.shape[1]
+    width = min(size, NUMBERS)
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], size)
+    numbers = np.zeros((len(common), width))
+    for start in range(0, size, width):  # a part at a time: a series has many checkpoints
+        part = common.numbers[:, start : start + width].astype(np.float64)
+        part -= part.mean(0)
+        part *= signs[start : start + width]
+        numbers[:, : part.shape[1]] += part
+    squares = np.einsum("ck,ck->c", numbers, numbers)
     distances: np.ndarray = np.sqrt(np.maximum(squares[:, None] + squares - 2 * numbers @ numbers.T, 0))
     return distances

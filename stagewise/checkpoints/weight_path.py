@@ -1,6 +1,7 @@
 """The path of a series through the space of weights: one weight's, and all weights' together."""
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -65,6 +66,8 @@ class WeightPath:
     def at(self, checkpoints: np.ndarray) -> "WeightPath":
         """Return the path through some of its checkpoints."""
         chosen = np.isin(self.rows, checkpoints)
+        if chosen.all():
+            return self
         parts = {name: getattr(self, name)[chosen] for name in ("rows", "numbers", "norms", "zeros")}
         return dataclasses.replace(self, **parts)
 
@@ -114,9 +117,9 @@ def common_path(paths: Sequence[WeightPath]) -> WeightPath | None:
     rows = moving[0].rows
     for path in moving:
         rows = np.intersect1d(rows, path.rows)
-    units = [_usual_stride(path) * np.sqrt(len(moving)) for path in moving]
-    parts = [path.numbers[np.isin(path.rows, rows)] / unit for path, unit in zip(moving, units, strict=True)]
-    numbers = np.concatenate(parts, axis=1).astype(np.float32)
+    units = [_usual_stride(path) * math.sqrt(len(moving)) for path in moving]
+    parts = [path.at(rows).numbers / unit for path, unit in zip(moving, units, strict=True)]
+    numbers = np.concatenate(parts, axis=1)
     size, precision = sum(path.size for path in moving), max(path.precision for path in moving)
     return WeightPath("", rows, numbers, norm(numbers), np.zeros(len(rows), dtype=int), size, precision)
 

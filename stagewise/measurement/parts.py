@@ -34,6 +34,9 @@ AT_ONCE = 2**20
 CELLS = pa.list_(pa.float32())
 """Type of a column of arrays."""
 
+ABSENT = -1
+"""Cells of a row without an array."""
+
 
 def join(parts: Sequence[Path], mapped_rows: int = MAPPED_ROWS) -> pd.DataFrame:
     """Return the rows of all parts as one table.
@@ -113,101 +116,102 @@ def _frames(parts: Sequence[Path], columns: Sequence[str]) -> Iterator[pd.DataFr
 
 
 def _mapped(parts: Sequence[Path], columns: Sequence[str]) -> pd.DataFrame:
-    """Write all rows into one file and map it: text and arrays as an Arrow stream, then each array of numbers.
+    """Write all rows into one file and map it: text as an Arrow stream, then each array of numbers.
 
     Arrow keeps a column in as many pieces as there are parts, and pandas would copy numbers into memory to join them.
     """
     kinds = _kinds(columns)
     with contextlib.ExitStack() as stack:
-        file, *files = (stack.enter_context(tempfile.TemporaryFile()) for _ in ("arrow", *kinds))
-        rows = _write(_frames(parts, columns), file, dict(zip(kinds, files, strict=True)))
-        starts = [_append(file, each) for each in files]
+        file, *files = (stack.enter_context(tempfile.TemporaryFile()) for _ in ("text", *kinds))
+        _write(_frames(parts, columns), file, dict(zip(kinds, files, strict=True)))
+        ranges = [_append(file, each) for each in files]
         content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
     numbers = {
-        name: np.frombuffer(content, kind, rows, start)
-        for (name, kind), start in zip(kinds.items(), starts, strict=True)
+        name: np.frombuffer(content, kind, (stop - start) // np.dtype(kind).itemsize, start)
+        for (name, kind), (start, stop) in zip(kinds.items(), ranges, strict=True)
     }
-    arrow = pa.ipc.open_stream(pa.py_buffer(content)).read_all()
-    return pd.DataFrame({name: _column(name, arrow, numbers) for name in columns}, copy=False)
+    text = pa.ipc.open_stream(pa.py_buffer(content)).read_all()
+    return pd.DataFrame({name: _column(name, text, numbers) for name in columns}, copy=False)
 
 
 def _kinds(columns: Sequence[str]) -> dict[str, str]:
-    """Return the type of each array of numbers: values, then a byte a row that says where whole ones are missing."""
-    whole = [name for name in columns if type_of(name) == "Int64"]
+    """Return the type of each array of numbers, the widest first, so that all are aligned.
+
+    Of a column of whole numbers a byte a row says where they are missing; one of arrays has the cells of all its rows,
+    and how many a row has.
+    """
+    arrays = [name for name in columns if name in ARRAYS]
     values = {name: "f8" if type_of(name) == "float64" else "i8" for name in columns if _is_number(name)}
-    return values | {_missing(name): "?" for name in whole}  # the single bytes last: all others stay aligned
+    lengths, cells = dict.fromkeys(map(_length, arrays), "i8"), dict.fromkeys(arrays, "f4")
+    return values | lengths | cells | {_missing(name): "?" for name in columns if type_of(name) == "Int64"}
 
 
 def _is_number(name: str) -> bool:
     return type_of(name) not in ("str", "string", "object")
 
 
+def _is_text(name: str) -> bool:
+    return name not in ARRAYS and not _is_number(name)
+
+
 def _missing(name: str) -> str:
     return f"{name}: missing"
 
 
-def _write(frames: Iterator[pd.DataFrame], file: IO[bytes], files: Mapping[str, IO[bytes]]) -> int:
-    """Write frame after frame, the numbers of each column into a file of their own; return how many rows there are."""
-    rows = 0
+def _length(name: str) -> str:
+    return f"{name}: cells of a row"
+
+
+def _write(frames: Iterator[pd.DataFrame], file: IO[bytes], files: Mapping[str, IO[bytes]]) -> None:
+    """Write frame after frame, the numbers of each column into a file of their own."""
     with contextlib.ExitStack() as stack:
         stream = None
         for frame in frames:
-            rows += len(frame)
-            text = _text(frame)
+            text = pa.table({name: pa.array(frame[name], pa.large_string()) for name in frame if _is_text(str(name))})
             stream = stream or stack.enter_context(pa.ipc.new_stream(file, text.schema))
             stream.write_table(text)
             for name, array in _numbers(frame):
                 files[name].write(array.tobytes())
-    return rows
-
-
-def _text(frame: pd.DataFrame) -> pa.Table:
-    """Return the text and the arrays of a frame."""
-    return pa.table(
-        {
-            name: pa.array(frame[name], CELLS if name in ARRAYS else pa.large_string())
-            for name in frame
-            if not _is_number(str(name))
-        }
-    )
 
 
 def _numbers(frame: pd.DataFrame) -> Iterator[tuple[str, np.ndarray]]:
-    """Return the numbers of a frame, and of whole ones where they are missing."""
+    """Return the numbers of a frame, by the names of `_kinds`."""
     for name in map(str, frame):
-        if type_of(name) == "Int64":
+        if name in ARRAYS:
+            arrays = frame[name].dropna()
+            yield _length(name), arrays.map(len).reindex(frame.index, fill_value=ABSENT).to_numpy("i8")
+            yield name, np.concatenate([np.empty(0, "f4"), *arrays]).astype("f4")
+        elif type_of(name) == "Int64":
             yield _missing(name), frame[name].isna().to_numpy()
             yield name, frame[name].to_numpy(dtype="i8", na_value=0)
         elif _is_number(name):
             yield name, frame[name].to_numpy()
 
 
-def _append(file: IO[bytes], other: IO[bytes]) -> int:
-    """Copy a file behind another, and return where it starts there."""
+def _append(file: IO[bytes], other: IO[bytes]) -> tuple[int, int]:
+    """Copy a file behind another, and return where it starts and stops there."""
     start = file.seek(0, os.SEEK_END)
     other.seek(0)
     shutil.copyfileobj(other, file)
     file.flush()
-    return start
+    return start, file.tell()
 
 
-def _column(name: str, arrow: pa.Table, numbers: Mapping[str, np.ndarray]) -> Any:
-    """Return what pandas holds as a column: nothing of it is read yet."""
+def _column(name: str, text: pa.Table, numbers: Mapping[str, np.ndarray]) -> Any:
+    """Return what pandas holds as a column: nothing of it is read yet, but for the lengths of arrays."""
     if name in ARRAYS:
-        return _views(arrow[name])
+        return _views(numbers[name], numbers[_length(name)])
     if type_of(name) == "Int64":
         return pd.arrays.IntegerArray(numbers[name], numbers[_missing(name)])
     kind: Any = pd.api.types.pandas_dtype(type_of(name))
-    return numbers[name] if _is_number(name) else kind.__from_arrow__(arrow[name])
+    return numbers[name] if _is_number(name) else kind.__from_arrow__(text[name])
 
 
-def _views(column: pa.ChunkedArray) -> np.ndarray:
+def _views(cells: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """Return a view of each row's array, nan where it has none."""
-    views = np.full(len(column), np.nan, dtype=object)
-    start = 0
-    for chunk in column.chunks:
-        offsets, values = chunk.offsets.to_numpy(), chunk.values.to_numpy()
-        for row in np.flatnonzero(chunk.is_valid().to_numpy(zero_copy_only=False)):
-            views[start + row] = values[offsets[row] : offsets[row + 1]]
-        start += len(chunk)
+    views = np.full(len(lengths), np.nan, dtype=object)
+    rows = np.flatnonzero(lengths != ABSENT)
+    stops = lengths[rows].cumsum()
+    for row, start, stop in zip(rows, stops - lengths[rows], stops, strict=True):
+        views[row] = cells[start:stop]
     return views
