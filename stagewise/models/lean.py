@@ -58,9 +58,9 @@ class LeanPass:
         x = self.clean[f"blocks.{start}.hook_resid_pre"]
         for number in range(start, last + 1):
             ablated = [part for part in edit if isinstance(part, AblateHead) and part.layer == number]
-            queries, z_name = self._queries(number), z_hook(number)
-            if number == start and context is None and z_name in self.clean:
-                here, z, written = self._clean_layer(number)
+            queries = self._queries(number)
+            if number == start and context is None:
+                here, z, written = self._clean_layer(number, shown=bool(ablated))
                 written = written + self._change(number, ablated, z)
             else:
                 here, heads = self._first if number == start == 0 else self._before(number, x)
@@ -91,18 +91,27 @@ class LeanPass:
         heads = shown(self.weights, self.clean, self._queries(0))
         return self._before(0, x) if heads is None else (self._entering(0, x), heads)
 
-    def _clean_layer(self, number: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Return what a layer's attention adds to in the clean pass, its heads' z, and what it writes."""
-        if number not in self._clean_layers:
+    def _clean_layer(self, number: int, shown: bool) -> tuple[Tensor, Tensor, Tensor]:
+        """Return what a layer's attention adds to in the clean pass, its heads' z, and what it writes.
+
+        An edit takes the z that the clean pass shows where it replaces some of it. An MLP's ablation computes it, even
+        where other edits have it shown: its bits would depend on who else asks.
+        """
+        if (number, shown) not in self._clean_layers:
             self._clean_layers.clear()  # edits come layer by layer
-            x, z = self.clean[f"blocks.{number}.hook_resid_pre"], self.clean[z_hook(number)]
-            queries = self._queries(number)
-            z = z if queries is None else queries.take(z)
-            self._clean_layers[number] = self._entering(number, x), z, write(self.weights.layers[number], z)
-        return self._clean_layers[number]
+            x, queries = self.clean[f"blocks.{number}.hook_resid_pre"], self._queries(number)
+            layer = self.weights.layers[number]
+            if shown:
+                here, z = self._entering(number, x), self.clean[z_hook(number)]
+                z = z if queries is None else queries.take(z)
+            else:
+                here, heads = self._before(number, x)
+                z = attend(layer, heads, queries, None)
+            self._clean_layers[number, shown] = here, z, write(layer, z)
+        return self._clean_layers[number, shown]
 
     @cached_property
-    def _clean_layers(self) -> dict[int, tuple[Tensor, Tensor, Tensor]]:
+    def _clean_layers(self) -> dict[tuple[int, bool], tuple[Tensor, Tensor, Tensor]]:
         return {}
 
     def _change(self, number: int, ablated: list[AblateHead], z: Tensor) -> Tensor:

@@ -24,6 +24,7 @@ from stagewise.probes import (
     KLToReference,
     Loss,
     MeanPattern,
+    MLPAblation,
     OffsetProfile,
     PatternClusters,
     RestrictedContextKL,
@@ -124,6 +125,15 @@ def test_a_probe_sees_the_same_numbers_alone_as_among_the_others(
     axes = [name for name in alone.columns if name != "resamples"]
     pd.testing.assert_frame_equal(alone[axes], among[axes], check_exact=True)
     assert among[among.columns.difference(alone.columns)].isna().all(axis=None)
+
+
+def test_an_mlp_is_ablated_to_the_same_bits_whether_or_not_others_ask_for_what_heads_write(
+    series_of: Make, batch: Batch
+) -> None:
+    alone = measure(series_of(), [MLPAblation()], batch, progress=False)
+    among = measure(series_of(), [MLPAblation(), HeadAblation()], batch, progress=False)
+    among = among[among["probe"] == "MLPAblation"]
+    assert list(among["value"]) == list(alone["value"])
 
 
 def test_loss_and_divergence_are_those_of_the_model_run_by_hand(series_of: Make, batch: Batch) -> None:
