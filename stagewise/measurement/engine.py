@@ -1,20 +1,18 @@
 """The shared-pass engine: every probe on every checkpoint, same batch, same code, only the weights vary."""
 
 import concurrent.futures
-import inspect
 import tempfile
 from collections.abc import Iterator, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import TypedDict
 
 import pandas as pd
 
-from stagewise.checkpoints.digest import short_digest
-from stagewise.checkpoints.run_folder import write, write_json
+from stagewise.checkpoints.run_folder import write
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.intervention import AttributeEdges, PatchEdge
 from stagewise.measurement.checkpoint import Plan
+from stagewise.measurement.earlier import parts_folder
 from stagewise.measurement.inputs import check_batch
 from stagewise.measurement.measuring import Measurement, measure_steps, write_part
 from stagewise.measurement.parts import PASSES, join, join_into, passes_of, rows_of
@@ -87,7 +85,7 @@ def measure(
     with tempfile.TemporaryDirectory() as scratch:
         for number, one in enumerate(several):
             temporary = Path(scratch, str(number))
-            rows = temporary if folder is None else _parts(Path(folder), one, probes, batch, resamples, by_hooks)
+            rows = temporary if folder is None else parts_folder(Path(folder), one, probes, batch, resamples, by_hooks)
             backward = any(list(probe.attributions(one.architecture)) for probe in probes)
             slices = slices_needed(batch, one.architecture, memory, backward)
             plan = Plan(one.architecture, probes, batch.to(device), slices, by_hooks)
@@ -144,34 +142,3 @@ def _across(
         if len(further := probe.across(rows_of(parts, name))):
             seed = {} if series.seed is None else {"seed": series.seed}
             yield write_part(folder / f"{name}.parquet", tidy([further.assign(**seed)]))
-
-
-def _parts(
-    folder: Path,
-    series: CheckpointSeries,
-    probes: Sequence[AbstractProbe],
-    batch: Batch,
-    resamples: int,
-    by_hooks: bool,
-) -> Path:
-    """Return the folder of this measurement, named by the hash of everything that determines it but the weights."""
-    code = [version("stagewise"), by_hooks, *map(_source, probes)]
-    order = batch.nested_references  # equal batches may order their references differently
-    parts = folder / short_digest([series.name, series.architecture, list(probes), batch, order, resamples, code])
-    settings = {
-        "run": series.name,
-        "probes": [repr(probe) for probe in probes],
-        "resamples": resamples,
-        "stagewise": version("stagewise"),
-    }
-    write_json(parts / "settings.json", settings)
-    return parts
-
-
-def _source(probe: AbstractProbe) -> str:
-    """Return the code of a probe's module: another version of it measures anew. Empty if it is in no file."""
-    module = inspect.getmodule(type(probe))
-    try:
-        return inspect.getsource(module or type(probe))
-    except (OSError, TypeError):
-        return ""
