@@ -1,24 +1,106 @@
-"""Which rows on disk are those of a measurement: its folder, named by all that decides them but the weights."""
+"""Rows that lie on disk already: those of the same measurement, and of others a probe at a time.
+
+A measurement has a folder of parts, a file a checkpoint, named by all that decides them but the weights, which are in
+the file's name. Its `settings.json` holds the key of each probe; a part says which columns each probe's rows have.
+"""
 
 import dataclasses
 import inspect
 import pickle
 import secrets
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import cloudpickle
+import pandas as pd
 
 from stagewise.checkpoints.digest import is_told, short_digest
+from stagewise.checkpoints.json_files import read_json
+from stagewise.checkpoints.parquet_files import parquet_faults
 from stagewise.checkpoints.run_folder import write_json
 from stagewise.checkpoints.series import CheckpointSeries
+from stagewise.checkpoints.table_file import TableFile
+from stagewise.measurement.parts import ANEW, rows_in
 from stagewise.probe import AbstractProbe
+from stagewise.table import conformed, in_order
 from stagewise.task import Batch
+
+SETTINGS = "settings.json"
+
+OF_PROBES = "of probes"
+"""Key in what a part records: the columns, and the way of the edited passes, of each probe's rows."""
 
 PROCESS = secrets.token_hex()
 """Of this process, in the identity of code and objects that no other process can be sure to have the same of."""
+
+
+class Rows(NamedTuple):
+    """A checkpoint's rows of some probes.
+
+    Args:
+        frame: the rows, in the order of the probes.
+        of: what a part records of each probe, by its name: the columns of its rows, and the way of its edited passes.
+    """
+
+    frame: pd.DataFrame
+    of: Mapping[str, Mapping[str, Any]]
+
+    @property
+    def passes(self) -> str:
+        """The way of the edited passes, as in `checkpoint.Readings`."""
+        return " and ".join(sorted({record["passes"] for record in self.of.values()} - {""}))
+
+
+def together(probes: Sequence[str], parts: Sequence[Rows]) -> Rows:
+    """Return rows as if they had been measured at once: their order, and that of the columns, is that of the probes."""
+    known = {name: record for part in parts for name, record in part.of.items()}
+    of = {name: known[name] for name in probes}
+    columns = in_order(column for record in of.values() for column in record["columns"])
+    rows = pd.concat([part.frame for part in parts], ignore_index=True)
+    order = rows["probe"].map({name: rank for rank, name in enumerate(probes)}).to_numpy().argsort(kind="stable")
+    return Rows(conformed(rows.iloc[order].reset_index(drop=True), columns), of)
+
+
+@dataclasses.dataclass(frozen=True)
+class Earlier:
+    """The folders of other measurements whose parts have rows that are this one's too, by the name of the probe."""
+
+    folders: Mapping[str, Sequence[Path]] = dataclasses.field(default_factory=dict)
+
+    def rows(self, part: str) -> list[Rows]:
+        """Return a checkpoint's rows of every probe that was measured, those of a file together.
+
+        Args:
+            part: name of the file of its rows, the same in every folder.
+
+        Raises:
+            ValueError: a file is damaged; the message names it.
+        """
+        records, chosen = dict[Path, Mapping[str, Any]](), dict[str, Path]()
+        for probe, folders in self.folders.items():
+            for path in (folder / part for folder in folders):
+                if path not in records:
+                    records[path] = _records(path) if path.exists() else {}
+                if probe in records[path]:
+                    chosen[probe] = path
+                    break
+        of_files = {path: [name for name in chosen if chosen[name] == path] for path in chosen.values()}
+        return [_rows(path, records[path], names) for path, names in of_files.items()]
+
+
+def _records(path: Path) -> Mapping[str, Any]:
+    with parquet_faults(path, ANEW):
+        records: Mapping[str, Any] = TableFile(path).provenance.get(OF_PROBES, {})
+    return records
+
+
+def _rows(path: Path, records: Mapping[str, Any], probes: Sequence[str]) -> Rows:
+    rows = rows_in(path)
+    return Rows(rows[rows["probe"].isin(probes)], {name: records[name] for name in probes})
 
 
 def parts_folder(
@@ -28,20 +110,34 @@ def parts_folder(
     batch: Batch,
     resamples: int,
     by_hooks: bool,
-) -> Path:
-    """Return the folder of this measurement, named by the hash of everything that determines it but the weights."""
-    code = [version("stagewise"), by_hooks, *map(_source, probes)]
-    fields = list(map(_fields, probes))
+) -> tuple[Path, Earlier]:
+    """Return the folder of this measurement's parts, and the other ones beside it that have rows of some probe.
+
+    Rows of other weights, another batch, another version of the package or of a probe's code are none of these.
+    """
     order = batch.nested_references  # equal batches may order their references differently
+    fields, sources = list(map(_fields, probes)), list(map(_source, probes))
+    code = [version("stagewise"), by_hooks, *sources]
     parts = folder / short_digest([series.name, series.architecture, fields, batch, order, resamples, code])
+    shared = short_digest([series.name, series.architecture, batch, order, resamples, version("stagewise"), by_hooks])
+    keys = {
+        type(probe).__name__: short_digest([shared, *own]) for probe, *own in zip(probes, fields, sources, strict=True)
+    }
+    others = {
+        path.parent: read_json(path, "delete it").get("keys", {})
+        for path in sorted(folder.glob(f"*/{SETTINGS}"))
+        if path.parent != parts
+    }
     settings = {
         "run": series.name,
         "probes": [repr(probe) for probe in probes],
         "resamples": resamples,
         "stagewise": version("stagewise"),
+        "keys": keys,
     }
-    write_json(parts / "settings.json", settings)
-    return parts
+    write_json(parts / SETTINGS, settings)
+    having = {name: [path for path, known in others.items() if known.get(name) == key] for name, key in keys.items()}
+    return parts, Earlier(having)
 
 
 def _fields(probe: AbstractProbe) -> object:
@@ -50,15 +146,16 @@ def _fields(probe: AbstractProbe) -> object:
 
 
 def _source(probe: AbstractProbe) -> str:
-    """Return the code of a probe's module, and of those of its base classes beyond the library: another version of it
-    measures anew. Code in no file, as in a notebook's cells, is told by its value.
+    """Return the code of a probe's module, and of those of its base classes beyond the library.
+
+    Another version of it measures anew. Code in no file, as in a notebook's cells, is told by its value.
     """
-    of_library = f"{AbstractProbe.__module__.partition('.')[0]}."
-    kinds = [
-        kind for kind in type(probe).__mro__[:-1] if kind is type(probe) or not kind.__module__.startswith(of_library)
-    ]
+    known = {AbstractProbe.__module__.partition(".")[0], *sys.stdlib_module_names}
+    bases = [base for base in type(probe).__mro__[1:] if base.__module__.partition(".")[0] not in known]
     try:
-        return "\n".join(dict.fromkeys(inspect.getsource(inspect.getmodule(kind) or kind) for kind in kinds))
+        return "\n".join(
+            dict.fromkeys(inspect.getsource(inspect.getmodule(kind) or kind) for kind in (type(probe), *bases))
+        )
     except (OSError, TypeError):
         return _by_value(type(probe))
 

@@ -12,7 +12,7 @@ from stagewise.checkpoints.run_folder import write
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.intervention import AttributeEdges, PatchEdge
 from stagewise.measurement.checkpoint import Plan
-from stagewise.measurement.earlier import parts_folder
+from stagewise.measurement.earlier import Earlier, parts_folder
 from stagewise.measurement.inputs import check_batch
 from stagewise.measurement.measuring import Measurement, measure_steps, write_part
 from stagewise.measurement.parts import PASSES, join, join_into, passes_of, rows_of
@@ -60,8 +60,9 @@ def measure(
         series: the checkpoints; the next one is read while one is measured. Of several series, one table.
         probes: what to measure.
         batch: the fixed probe batch.
-        folder: where to keep each checkpoint's rows, from which an interrupted measurement resumes; rows of another
-            batch, of other probes, or of another version of their code are not reused.
+        folder: where to keep each checkpoint's rows, from which an interrupted measurement resumes, and one of other
+            probes takes those of the probes that both have; rows of another batch, or of another version of a probe's
+            code, are not reused.
         save: where to write the table too, as Parquet.
         resamples: bootstrap resamples of the batch's sequences, for the 95 % intervals; 0 gives none.
         device: where to run the model.
@@ -85,11 +86,14 @@ def measure(
     with tempfile.TemporaryDirectory() as scratch:
         for number, one in enumerate(several):
             temporary = Path(scratch, str(number))
-            rows = temporary if folder is None else parts_folder(Path(folder), one, probes, batch, resamples, by_hooks)
+            rows, earlier = temporary, Earlier()
+            if folder is not None:
+                rows, earlier = parts_folder(Path(folder), one, probes, batch, resamples, by_hooks)
             backward = any(list(probe.attributions(one.architecture)) for probe in probes)
             slices = slices_needed(batch, one.architecture, memory, backward)
             plan = Plan(one.architecture, probes, batch.to(device), slices, by_hooks)
-            parts = measure_steps(Measurement(one, plan, rows, resamples, device), workers, executor, progress)
+            measurement = Measurement(one, plan, rows, resamples, device, earlier)
+            parts = measure_steps(measurement, workers, executor, progress)
             written += [*parts, *_across(one, parts, probes, temporary)]
         quantities = {type(probe).__name__: dict(probe.quantities) for probe in probes}
         if save is not None:

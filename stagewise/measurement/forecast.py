@@ -43,7 +43,7 @@ def forecast(
     checkpoints = "1 checkpoint" if left == 1 else f"{left} checkpoints"
     line = f"the other {checkpoints} take about {in_words(seconds)}"
     shares = {
-        type(probe).__name__: (cost.of_probes[type(probe).__name__] / cost.seconds, len(edits))
+        type(probe).__name__: (cost.of_probes.get(type(probe).__name__, 0.0) / cost.seconds, len(edits))
         for probe in probes
         if (edits := set(probe.edits(architecture)))
     }

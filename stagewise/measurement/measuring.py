@@ -3,6 +3,7 @@
 import concurrent.futures
 import contextlib
 import dataclasses
+import itertools
 import json
 import pickle
 import sys
@@ -22,12 +23,14 @@ import pyarrow.parquet as pq
 from tqdm.auto import tqdm
 
 from stagewise import models
+from stagewise.architecture import Architecture
 from stagewise.checkpoints.digest import short_digest
 from stagewise.checkpoints.run_folder import write
 from stagewise.checkpoints.series import CheckpointSeries, State
 from stagewise.checkpoints.table_file import PROVENANCE
 from stagewise.checkpoints.writing import scratch
 from stagewise.measurement.checkpoint import HOOKS, Checkpoint, Plan, readings
+from stagewise.measurement.earlier import OF_PROBES, Earlier, Rows, together
 from stagewise.measurement.forecast import Cost, forecast
 from stagewise.measurement.inputs import unmeasured
 from stagewise.measurement.parts import PASSES
@@ -35,7 +38,7 @@ from stagewise.measurement.rows import bootstrap_weights, checkpoint_labels, col
 from stagewise.models import Model
 from stagewise.probe import AbstractProbe, Reading
 from stagewise.processes import worker_pool
-from stagewise.table import Columns, tidy
+from stagewise.table import Columns, in_order, tidy
 from stagewise.task import Batch
 
 SLOWER = (
@@ -50,7 +53,7 @@ MEASUREMENT = "measurement.pickle"
 class Part(NamedTuple):
     """The file of a checkpoint's rows, what they took, and the way of its edited passes, as in `checkpoint.Readings`.
 
-    The cost is None, and the way empty, where the rows were there already.
+    The cost is None where the rows were there already.
     """
 
     path: Path
@@ -77,6 +80,7 @@ class Measurement:
         folder: where each checkpoint's rows go.
         resamples: bootstrap resamples of the sequences.
         device: where to run the model.
+        earlier: rows that need not be measured again.
     """
 
     series: CheckpointSeries
@@ -84,6 +88,7 @@ class Measurement:
     folder: Path
     resamples: int
     device: str
+    earlier: Earlier
 
     @cached_property
     def _model(self) -> Model:
@@ -101,20 +106,30 @@ class Measurement:
         return Weights(step, state, part, time.perf_counter() - start)
 
     def rows_of(self, weights: Weights) -> Part:
-        """Measure a checkpoint, unless its rows are there already."""
+        """Measure a checkpoint, but for the rows that are there already."""
         if weights.part.exists():
             return Part(weights.part, None)
-        self._model  # noqa: B018 - built once, which is no checkpoint's cost
-        start = time.perf_counter()
-        rows, of_probes, passes = self._rows(weights.step, weights.state)
-        write_part(weights.part, rows, {PASSES: passes} if passes else {})
-        return Part(weights.part, Cost(weights.seconds + time.perf_counter() - start, of_probes), passes)
+        names = [type(probe).__name__ for probe in self.plan.probes]
+        taken = self.earlier.rows(weights.part.name)
+        known = {name for rows in taken for name in rows.of}
+        if known == set(names):
+            rows, cost = together(names, taken), None
+        else:
+            self._model  # noqa: B018 - built once, which is no checkpoint's cost
+            start = time.perf_counter()
+            missing = [probe for probe in self.plan.probes if type(probe).__name__ not in known]
+            measured, of_probes = self._measured(dataclasses.replace(self.plan, probes=missing), weights)
+            rows = together(names, [*taken, measured]) if taken else measured
+            cost = Cost(weights.seconds + time.perf_counter() - start, of_probes)
+        write_part(weights.part, rows.frame, {PASSES: rows.passes, OF_PROBES: rows.of})
+        return Part(weights.part, cost, rows.passes)
 
-    def _rows(self, step: int, state: State) -> tuple[pd.DataFrame, Mapping[str, float], str]:
-        """Return a checkpoint's rows, each probe's seconds, and the way of its edited passes.
+    def _measured(self, plan: Plan, weights: Weights) -> tuple[Rows, Mapping[str, float]]:
+        """Return the rows of some probes at a checkpoint, and each probe's seconds.
 
         Of weights that are not finite the one row that marks them.
         """
+        step, state = weights.step, weights.state
         where, labels = f"step {step} of {self.series.name!r}", checkpoint_labels(self.series, step)
         try:
             models.load(self._model, state)
@@ -123,14 +138,20 @@ class Measurement:
             raise ValueError(f"{where}: {reason}. {fix}") from reason
         marker = unmeasured(state, where)
         if marker is not None:
-            return tidy([marker.assign(**labels)]), {}, ""
-        read = readings(self.plan, Checkpoint(self._model, step, state))
-        blocks = [
-            {**self._block(probe, reading), **labels}
-            for probe in self.plan.probes
-            for reading in read.of[type(probe).__name__]
-        ]
-        return tidy_columns(blocks), dict(read.seconds), read.passes
+            return Rows(tidy([marker.assign(**labels)]), {}), {}
+        read = readings(plan, Checkpoint(self._model, step, state))
+        blocks = {
+            type(probe).__name__: [{**self._block(probe, each), **labels} for each in read.of[type(probe).__name__]]
+            for probe in plan.probes
+        }
+        of = {
+            type(probe).__name__: {
+                "columns": in_order(itertools.chain(*blocks[type(probe).__name__])),
+                "passes": read.passes if _asks_for_passes(probe, plan.architecture) else "",
+            }
+            for probe in plan.probes
+        }
+        return Rows(tidy_columns([*itertools.chain(*blocks.values())]), of), dict(read.seconds)
 
     def _block(self, probe: AbstractProbe, reading: Reading) -> Columns:
         """Return the rows of a reading, of references with their rank and their context."""
@@ -142,11 +163,15 @@ class Measurement:
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
 
-def write_part(path: Path, frame: pd.DataFrame, origin: Mapping[str, str] = MappingProxyType({})) -> Path:
+def write_part(path: Path, frame: pd.DataFrame, origin: Mapping[str, object] = MappingProxyType({})) -> Path:
     """Write rows as Parquet, with where they come from in the file's metadata."""
     table = pa.Table.from_pandas(frame, preserve_index=False)
     table = table.replace_schema_metadata({**table.schema.metadata, PROVENANCE: json.dumps(dict(origin))})
     return write(path, lambda partial: pq.write_table(table, partial))
+
+
+def _asks_for_passes(probe: AbstractProbe, architecture: Architecture) -> bool:
+    return any(any(True for _ in each(architecture)) for each in (probe.edits, probe.attributions))
 
 
 def _of_references(block: Columns, batch: Batch) -> Columns:

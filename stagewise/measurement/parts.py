@@ -28,6 +28,9 @@ MAPPED_ROWS = 20_000
 PASSES = "edited passes"
 """Key in that of a checkpoint's rows: the way of its edited passes, as in `checkpoint.Readings`."""
 
+ANEW = "delete it, and the same call measures its checkpoint again"
+"""What to do with a part that is damaged."""
+
 AT_ONCE = 2**20
 """Bytes that are read together: a frame costs milliseconds however few its rows are."""
 
@@ -81,6 +84,11 @@ def rows_of(parts: Sequence[Path], probe: str) -> pd.DataFrame:
     return _together(parts, _columns(parts), probe)
 
 
+def rows_in(part: Path) -> pd.DataFrame:
+    """Return the rows of one part."""
+    return _together([part], _columns([part]))
+
+
 def passes_of(parts: Sequence[Path]) -> str:
     """Say by which way the edited passes of all parts ran, by how many each where they differ; empty without any."""
     ways = Counter(way for part in parts if (way := TableFile(part).provenance.get(PASSES)))
@@ -101,7 +109,7 @@ def _together(parts: Sequence[Path], columns: Sequence[str], probe: str | None =
 def _columns(parts: Sequence[Path]) -> list[str]:
     names: dict[str, None] = {}
     for part in parts:
-        with parquet_faults(part, "delete it, and the same call measures its checkpoint again"):
+        with parquet_faults(part, ANEW):
             names |= dict.fromkeys(pq.read_schema(part).names)
     return in_order(names)
 

@@ -7,16 +7,153 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 
+from stagewise.checkpoints.json_files import read_json
+from stagewise.checkpoints.run_folder import write_json
 from stagewise.checkpoints.series import CheckpointSeries
+from stagewise.checkpoints.table_file import TableFile
 from stagewise.measurement.engine import measure
+from stagewise.measurement.measuring import write_part
 from stagewise.probe import AbstractProbe, Reading, View
+from stagewise.probes import AttentionTo, HeadAblation, KLToReference, Loss, MeanPattern, PatternClusters
+from stagewise.table import ARRAYS
 from stagewise.task import Batch
+from tests.fixtures.runs import AtOnce
 
 Make = Callable[..., CheckpointSeries]
+
+
+def assert_same(one: pd.DataFrame, other: pd.DataFrame) -> None:
+    arrays = [name for name in ARRAYS if name in other]
+    pd.testing.assert_frame_equal(one.drop(columns=arrays), other.drop(columns=arrays), check_exact=True)
+    for name in arrays:
+        assert one[name].isna().tolist() == other[name].isna().tolist()
+        for own, its in zip(one[name].dropna(), other[name].dropna(), strict=True):
+            np.testing.assert_array_equal(own, its)
+
+
+EVERY = [Loss(), MeanPattern(), AttentionTo(), HeadAblation(), KLToReference(), PatternClusters(max_clusters=3)]
+NAMES = [type(probe).__name__ for probe in EVERY]
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often each probe has read the batch."""
+    count: Counter[str] = Counter()
+
+    def counted(name: str, read: Callable[..., list[Reading]]) -> Callable[..., list[Reading]]:
+        def counting(probe: AbstractProbe, view: View) -> list[Reading]:
+            count[name] += 1
+            return read(probe, view)
+
+        return counting
+
+    for probe in EVERY:
+        monkeypatch.setattr(type(probe), "read", counted(type(probe).__name__, type(probe).read))
+    return count
+
+
+@pytest.mark.parametrize("memory", [None, 1], ids=["at once", "in slices"])
+@pytest.mark.parametrize("first", [["AttentionTo", "Loss"], NAMES[::-1], ["HeadAblation"]], ids=" ".join)
+def test_only_what_earlier_ones_lack_is_measured_and_the_table_is_that_of_all_at_once(
+    first: list[str], memory: int | None, series_of: Make, batch: Batch, tmp_path: Path, reads: Counter[str]
+) -> None:
+    probes = [EVERY[NAMES.index(name)] for name in first]
+    measure(series_of(), probes, batch, folder=tmp_path, memory=memory, progress=False)
+    reads.clear()
+    table = measure(series_of(), EVERY, batch, folder=tmp_path, memory=memory, progress=False)
+    assert set(reads) == set(NAMES) - set(first)
+    assert_same(table, measure(series_of(), EVERY, batch, memory=memory, progress=False))
+
+
+def test_fewer_probes_measure_nothing_and_leave_no_column_of_the_others(
+    series_of: Make, batch: Batch, tmp_path: Path, reads: Counter[str]
+) -> None:
+    measure(series_of(), EVERY, batch, folder=tmp_path, progress=False)
+    reads.clear()
+    few, saved = [KLToReference(), Loss()], tmp_path / "few.parquet"
+    table = measure(series_of(), few, batch, folder=tmp_path, save=saved, progress=False)
+    assert not reads
+    assert_same(table, measure(series_of(), few, batch, progress=False))
+    assert "edited passes" not in TableFile(saved).provenance
+
+
+def test_rows_of_several_measurements_are_put_together_and_keep_the_way_of_their_passes(
+    series_of: Make, batch: Batch, tmp_path: Path, reads: Counter[str]
+) -> None:
+    for probe in EVERY:
+        measure(series_of(), [probe], batch, folder=tmp_path, progress=False)
+    reads.clear()
+    table = measure(series_of(), EVERY, batch, folder=tmp_path, save=tmp_path / "all.parquet", progress=False)
+    assert not reads
+    assert_same(table, measure(series_of(), EVERY, batch, progress=False))
+    assert TableFile(tmp_path / "all.parquet").provenance["edited passes"] == "lean"
+
+
+def test_other_processes_take_rows_up_too(series_of: Make, batch: Batch, tmp_path: Path, reads: Counter[str]) -> None:
+    measure(series_of(), [Loss()], batch, folder=tmp_path, progress=False)
+    reads.clear()
+    with AtOnce() as executor:
+        measure(series_of(), EVERY, batch, folder=tmp_path, executor=executor, progress=False)
+    assert reads["AttentionTo"] == 3
+    assert "Loss" not in reads
+
+
+@pytest.mark.parametrize("changed", [{"resamples": 7}, {"by_hooks": True}], ids=str)
+def test_rows_of_other_settings_are_not_taken_up(
+    changed: dict[str, Any], series_of: Make, batch: Batch, tmp_path: Path, reads: Counter[str]
+) -> None:
+    measure(series_of(), [Loss()], batch, folder=tmp_path, progress=False, **changed)
+    reads.clear()
+    measure(series_of(), EVERY[:3], batch, folder=tmp_path, progress=False)
+    assert reads["Loss"] == 3
+
+
+def test_what_an_earlier_version_left_serves_the_same_measurement_alone(
+    series_of: Make, batch: Batch, tmp_path: Path, reads: Counter[str]
+) -> None:
+    probes = [Loss(), AttentionTo()]
+    measure(series_of(), probes, batch, folder=tmp_path, progress=False)
+    (settings,) = tmp_path.glob("*/settings.json")
+    write_json(settings, {name: value for name, value in read_json(settings).items() if name != "keys"})
+    for part in settings.parent.glob("*.parquet"):
+        write_part(part, pd.read_parquet(part))
+    reads.clear()
+    measure(series_of(), probes, batch, folder=tmp_path, progress=False)
+    assert not reads
+    table = measure(series_of(), EVERY[:3], batch, folder=tmp_path, progress=False)
+    assert reads["Loss"] == 3
+    assert_same(table, measure(series_of(), EVERY[:3], batch, progress=False))
+
+
+def test_a_damaged_part_is_named(series_of: Make, batch: Batch, tmp_path: Path) -> None:
+    measure(series_of(), [Loss()], batch, folder=tmp_path, progress=False)
+    part = next(tmp_path.glob("*/step-00000005-*.parquet"))
+    part.write_bytes(part.read_bytes()[:-9])
+    with pytest.raises(ValueError, match=f"{part.name} .*delete it, and the same call measures its checkpoint again"):
+        measure(series_of(), EVERY, batch, folder=tmp_path, progress=False)
+
+
+def test_weights_that_are_not_finite_are_marked_among_rows_that_are_taken_up(
+    series_of: Make, batch: Batch, tmp_path: Path
+) -> None:
+    whole = series_of()
+
+    def load(step: int) -> dict[str, torch.Tensor]:
+        return {name: weight * (torch.nan if step == 5 else 1) for name, weight in whole.load(step).items()}
+
+    series = dataclasses.replace(whole, load=load)
+    for probes in ([Loss()], EVERY):
+        with pytest.warns(UserWarning, match="step 5 of 'run' holds nan"):
+            table = measure(series, probes, batch, folder=tmp_path, progress=False)
+        assert table.query("step == 5")["probe"].tolist() == ["Weights"]
+
 
 IN_A_CELL = """
 @dataclasses.dataclass(frozen=True)

@@ -95,7 +95,6 @@ CHANGES: dict[str, Callable[[Arguments], Arguments]] = {
     "scored": lambda a: {"batch": dataclasses.replace(a["batch"], scored=torch.ones(12, 6, dtype=torch.bool))},
     "probes": lambda a: {"probes": [Loss(), RestrictedContextKL((1, 3))]},
     "context of the same digits": lambda a: {"probes": [Loss(), RestrictedContextKL((12,))]},
-    "order of probes": lambda a: {"probes": a["probes"][::-1]},
     "resamples": lambda a: {"resamples": 7},
     "weights": lambda a: {"series": changed_weights(a["series"])},
     "architecture": lambda a: {
