@@ -59,7 +59,7 @@ def function_faults(
     """
     check_device(device)
     batch.check_ids(architecture.config["d_vocab"], f"the series {source.name}", architecture.n_outputs)
-    model, batch = models.build(architecture, device=device), batch.to(device)
+    model, batch = models.unloaded(architecture, device=device), batch.to(device)
     computed = [one for entry in entries if (one := compute(model, entry, batch)) is not None]
     for branch in sorted({one.entry.at.branch for one in computed}):
         of_branch = [one for one in computed if one.entry.at.branch == branch]

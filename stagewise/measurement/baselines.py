@@ -120,7 +120,7 @@ def restricted_log_probs(series: CheckpointSeries, batch: Batch) -> Float[Tensor
     Positions that are not scored hold the uniform distribution.
     """
     context, d_vocab = series.architecture.config["n_ctx"], series.architecture.config["d_vocab"]
-    model = models.build(series.architecture)
+    model = models.unloaded(series.architecture)
     models.load(model, series.weights(series.steps[-1]))
     log_probs = torch.full((*batch.tokens.shape, d_vocab), -math.log(d_vocab))
     at_once = max(1, NUMBERS // (batch.tokens.shape[1] * context * d_vocab))

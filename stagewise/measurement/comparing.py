@@ -77,7 +77,7 @@ def compare_checkpoints(
     """
     check_batch(batch, series.architecture, (), f"the series {series.name}")
     chosen = Positions.of(batch, positions)
-    model = models.build(series.architecture, device=device)
+    model = models.unloaded(series.architecture, device=device)
     end = _last_finite(series)
     previous, last = None, _represented(model, series.architecture, series.load(end), batch, chosen)
     blocks = list[Columns]()

@@ -92,7 +92,7 @@ class Measurement:
 
     @cached_property
     def _model(self) -> Model:
-        return models.build(self.series.architecture, device=self.device)
+        return models.unloaded(self.series.architecture, device=self.device)
 
     @cached_property
     def _bootstrap(self) -> np.ndarray:

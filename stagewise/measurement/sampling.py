@@ -212,7 +212,7 @@ class Sampling:
 
     @cached_property
     def _model(self) -> Model:
-        return models.build(self.series.architecture, device=self.device)
+        return models.unloaded(self.series.architecture, device=self.device)
 
     @cached_property
     def _loss(self) -> Loss:

@@ -106,7 +106,7 @@ def _in_predictions(
 ) -> Iterator[tuple[int, Float[np.ndarray, " number"]]]:
     check_batch(batch, series.architecture, (), f"the series {series.name}")
     chosen = Positions.of(batch, max(1, NUMBERS // (series.architecture.n_outputs * len(series))))
-    model = models.build(series.architecture, device=device)
+    model = models.unloaded(series.architecture, device=device)
     for step, state in _finite(series, progress):
         models.load(model, state)
         predictions, _ = chosen.read(model, series.architecture, batch)

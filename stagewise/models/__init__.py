@@ -14,6 +14,7 @@ from stagewise.models.passes import clean_pass as clean_pass
 from stagewise.models.passes import edited_pass as edited_pass
 from stagewise.models.passes import hooks_for as hooks_for
 from stagewise.models.trial import check_edits as check_edits
+from stagewise.models.undrawn import unloaded as unloaded
 from stagewise.models.weights import CONSTANTS as CONSTANTS
 from stagewise.models.weights import average_over_heads as average_over_heads
 from stagewise.models.weights import load as load
