@@ -31,8 +31,14 @@ WRAPPERS = ("model", "state_dict", "model_state_dict", "module")
 STEPS = ("global_step", "step", "iteration", "iter", "iter_num", "steps")
 """Keys under which they put the step."""
 
-WRAPPED = ("module.", "_orig_mod.")
-"""What data parallelism and compilation put before the names of all weights."""
+WRAPPED = "module."
+"""What data parallelism puts before the names of all weights."""
+
+INSIDE = re.compile(r"(_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\.")
+"""What compilation, sharding and recomputed activations put into names, at any depth."""
+
+AT_THE_TOP = ("unembed.W_U", "unembed.weight", "lm_head.weight", "embed_out.weight")
+"""Names that end a model's own: what stands before one of them is the attribute of a module that holds the model."""
 
 LIGHTNING = "pytorch-lightning_version"
 """The key that tells a checkpoint of Lightning, whose names begin with the attribute that holds the model."""
@@ -165,12 +171,14 @@ def _unusable(weight: Tensor) -> str:
 
 
 def _unwrapped(state: Mapping[str, Tensor], by_lightning: bool) -> dict[str, Tensor]:
-    """Return weights without the prefix that all of their names share because of how they were trained."""
-    attribute = next(iter(state)).split(".")[0] + "."
-    for prefix in (*((attribute,) if by_lightning else ()), *WRAPPED):
-        if all(name.startswith(prefix) for name in state):
-            state = {name.removeprefix(prefix): weight for name, weight in state.items()}
-    return dict(state)
+    """Return weights by the model's own names, without what its names share because of how it was trained."""
+    state = {INSIDE.sub("", name): weight for name, weight in state.items()}
+    while True:
+        prefix = next(iter(state)).split(".")[0] + "."
+        is_known = by_lightning or prefix == WRAPPED or any(prefix + name in state for name in AT_THE_TOP)
+        if not is_known or not all(name.startswith(prefix) for name in state):
+            return state
+        state, by_lightning = {name.removeprefix(prefix): weight for name, weight in state.items()}, False
 
 
 def not_finite(state: State) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """Sources of checkpoints: folders of files, Trainer folders, models in memory."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -249,8 +250,28 @@ def test_checkpoints_of_lightning_are_a_series(tmp_path: Path) -> None:
     torch.testing.assert_close(other(tokens), module.net(tokens))
 
 
-@pytest.mark.parametrize("prefix", ["module.", "_orig_mod."])
+@pytest.mark.parametrize("prefix", ["module.", "_orig_mod.", "_orig_mod.module.", "model.", "net._orig_mod."])
 def test_names_that_a_wrapper_put_a_prefix_before_are_read(prefix: str, tmp_path: Path) -> None:
     state = model.weights(native(1))
     torch.save({prefix + name: weight for name, weight in state.items()}, tmp_path / "m1.pt")
     assert open_series(tmp_path, architecture=CONFIG).weights(1).keys() == state.keys()
+
+
+@pytest.mark.parametrize("prefix", ["model.", "_orig_mod.model."])
+def test_so_are_those_of_a_hugging_face_model_whose_own_prefix_stays(
+    prefix: str, tmp_path: Path, hugging_face: Callable[..., Any]
+) -> None:
+    module = hugging_face("Llama")
+    own = {name: weight for name, weight in module.state_dict().items() if name != "lm_head.weight"}
+    torch.save({prefix + name: weight for name, weight in module.state_dict().items()}, tmp_path / "m0.pt")
+    torch.save(own, tmp_path / "m1.pt")  # of tied weights no head is saved
+    series = open_series(tmp_path, architecture=module.config)
+    assert series.weights(0).keys() == module.state_dict().keys()
+    assert series.weights(1).keys() == own.keys()
+
+
+def test_names_of_a_model_whose_layers_are_compiled_each_are_read(tmp_path: Path) -> None:
+    state = model.weights(native(1))
+    compiled = {re.sub(r"(blocks\.\d\.)", r"\1_orig_mod.", name): weight for name, weight in state.items()}
+    torch.save(compiled, tmp_path / "m1.pt")
+    assert compiled.keys() != state.keys() == open_series(tmp_path, architecture=CONFIG).weights(1).keys()
