@@ -26,11 +26,11 @@ def unloaded(architecture: Architecture, device: str | torch.device = "cpu") -> 
     Raises:
         ValueError: as `build`.
     """
-    with _Repeating():
+    with _Repeating():  # type: ignore[no-untyped-call]  # torch's modes are not annotated
         return build(architecture, device=device)
 
 
-class _Repeating(TorchDispatchMode):
+class _Repeating(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Draws the first numbers of large tensors, and repeats them."""
 
     def __torch_dispatch__(
