@@ -212,11 +212,15 @@ class Calls(AbstractProbe):
         return [Reading("batch", torch.full((len(view.batch),), self.function()), "number")]
 
 
+def constant(number: float) -> Callable[[], float]:
+    return lambda: number
+
+
 def test_functions_that_lie_at_one_address_one_after_the_other_are_two(
     value_of: Callable[[AbstractProbe], float],
 ) -> None:
     numbers = [float(number) for number in range(8)]
-    assert [value_of(Calls(lambda number=number: number)) for number in numbers] == numbers
+    assert [value_of(Calls(constant(number))) for number in numbers] == numbers
 
 
 class Plain(AbstractProbe):

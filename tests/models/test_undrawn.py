@@ -1,6 +1,7 @@
 """A model for weights that are loaded: afterwards it is the one that was drawn, to the bit, in all that it holds."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -33,7 +34,7 @@ def held(model: models.Model) -> dict[str, Tensor]:
 
     Fused queries, keys and values are left out, which a bridge computes with in parts, and has no file of.
     """
-    module = getattr(model, "original_model", model)
+    module: Any = getattr(model, "original_model", model)
     whole = {**dict(module.named_parameters()), **dict(module.named_buffers()), **model.state_dict()}
     return {name: weight for name, weight in whole.items() if ".qkv." not in name}
 
