@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import cloudpickle
 import pandas as pd
 
-from stagewise.checkpoints.digest import is_told, short_digest
+from stagewise.checkpoints.digest import SHORT, is_told, short_digest
 from stagewise.checkpoints.json_files import read_json
 from stagewise.checkpoints.parquet_files import parquet_faults
 from stagewise.checkpoints.run_folder import write_json
@@ -124,8 +124,8 @@ def parts_folder(
         type(probe).__name__: short_digest([shared, *own]) for probe, *own in zip(probes, fields, sources, strict=True)
     }
     others = {
-        path.parent: read_json(path, "delete it").get("keys", {})
-        for path in sorted(folder.glob(f"*/{SETTINGS}"))
+        path.parent: read_json(path, f"delete {path.parent}: its rows are measured again").get("keys", {})
+        for path in sorted(folder.glob(f"{'[0-9a-f]' * SHORT}/{SETTINGS}"))
         if path.parent != parts
     }
     settings = {

@@ -132,6 +132,14 @@ def test_what_an_earlier_version_left_serves_the_same_measurement_alone(
     assert_same(table, measure(series_of(), EVERY[:3], batch, progress=False))
 
 
+def test_files_of_other_programs_that_are_called_settings_are_left_alone(
+    series_of: Make, batch: Batch, tmp_path: Path
+) -> None:
+    (tmp_path / "editor").mkdir()
+    (tmp_path / "editor" / "settings.json").write_text("[1, 2]  // of an editor")
+    measure(series_of((3,)), [Loss()], batch, folder=tmp_path, progress=False)
+
+
 def test_a_damaged_part_is_named(series_of: Make, batch: Batch, tmp_path: Path) -> None:
     measure(series_of(), [Loss()], batch, folder=tmp_path, progress=False)
     part = next(tmp_path.glob("*/step-00000005-*.parquet"))
