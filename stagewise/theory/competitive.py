@@ -34,9 +34,18 @@ def competitive_fixed_point(theory: TensorFactorisation) -> Heads:
     m_k^2 w_k = H^2 ||v||^2 ||s||^2 for every group in the support: with different blocks there is one group.
     Reached only in the limit: see `leftover_mass`.
 
+    Raises:
+        ValueError: two groups have the largest block: heads share them for ever.
+
     Source: derived here, in place of Theorem 1 of Yüksel et al. (2026), arXiv:2602.19143.
     """
-    first = int(block_norms(theory).argmax())
+    norms = block_norms(theory)
+    first = int(norms.argmax())
+    if np.isclose(norms, norms[first]).sum() > 1:
+        raise ValueError(
+            f"two groups have the largest block, so that heads choose neither: strengths={theory.strengths}, "
+            f"widths={theory.widths}"
+        )
     width = theory.widths[first]
     values = np.zeros((theory.n_heads, len(theory.widths)))
     values[:, first] = theory.strengths[first] * width / theory.n_heads
@@ -54,11 +63,24 @@ def leftover_mass(theory: TensorFactorisation, time: int | float) -> Float[np.nd
     m_k = 0. It falls as a power of time, not exponentially, which is why later groups can grow at all.
 
     Args:
-        theory: with groups of one position.
+        theory: of the natural flow, with groups of one position.
         time: since the start.
+
+    Raises:
+        ValueError: another flow, or wider groups.
 
     Source: derived here.
     """
+    check_single_positions(theory)
     strengths = np.asarray(theory.strengths)
     with np.errstate(divide="ignore"):
         return np.asarray(theory.n_heads / ((strengths.max() ** 2 - strengths**2) * time))
+
+
+def check_single_positions(theory: TensorFactorisation) -> None:
+    """Raise ValueError where a theory is not of the natural flow with groups of one position."""
+    if theory.flow != "natural" or set(theory.widths) != {1}:
+        raise ValueError(
+            "this is derived for the natural flow with groups of one position, got "
+            f"flow={theory.flow!r}, widths={theory.widths}"
+        )

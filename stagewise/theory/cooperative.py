@@ -5,6 +5,7 @@ import math
 import numpy as np
 from jaxtyping import Float
 
+from stagewise.theory.competitive import check_single_positions
 from stagewise.theory.tensor_factorisation import TensorFactorisation
 
 
@@ -44,11 +45,18 @@ def onset_growth(theory: TensorFactorisation, time: int | float, group: int = 1)
     not the time itself: the early phase adds an offset.
 
     Args:
-        theory: with groups of one position, the most important first.
+        theory: of the natural flow, with groups of one position, the most important first.
         time: since the start.
         group: which group, counted from 0; not the first.
 
+    Raises:
+        ValueError: another flow, wider groups, no such group, or one that is not weaker than the first.
+
     Source: derived here.
     """
-    first, strength = theory.strengths[0], theory.strengths[group]
+    check_single_positions(theory)
+    first = theory.strengths[0]
+    if not 0 < group < len(theory.strengths) or theory.strengths[group] >= first:
+        raise ValueError(f"group {group} must be one, from 0 on, that is weaker than the first: {theory}")
+    strength = theory.strengths[group]
     return 2 * strength * math.sqrt(theory.n_heads * time / (first**2 - strength**2))

@@ -54,6 +54,8 @@ def solve(
     at = np.asarray(times, dtype=float)
     if at.ndim != 1 or not at.size or at[0] < 0 or np.any(np.diff(at) <= 0):
         raise ValueError(f"times must ascend, none negative, got {times}")
+    if at[-1] == 0:
+        return np.asarray(theory.initial_state(), dtype=float)[None]
     method, rtol, atol = theory.solver
     solution = solve_ivp(
         lambda _, state: theory.velocity(state),

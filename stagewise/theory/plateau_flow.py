@@ -26,6 +26,10 @@ class AbstractPlateauFlow(AbstractReducedDynamics):
 
     solver = ("LSODA", 1e-9, 1e-12)
     variables: tuple[str, ...]
+    """Names of the entries of a state."""
+
+    n_copies: int = 1
+    """B, how many tokens of a sequence are relevant."""
 
     @property
     @abc.abstractmethod
@@ -60,9 +64,8 @@ class AbstractPlateauFlow(AbstractReducedDynamics):
 
     def curves(self, states: np.ndarray) -> dict[str, list[LabelledArray]]:
         """Return the test loss, the attention on all relevant tokens together, and each variable as `Theory`."""
-        copies = getattr(self, "n_copies", 1)
         loss = np.array([self.test_loss(state) for state in states])
-        mass = np.array([[copies * self.attention(state)] for state in states])
+        mass = np.array([[self.n_copies * self.attention(state)] for state in states])
         variables = zip(self.variables, states.T, strict=True)
         return {
             "Loss": [LabelledArray("time", loss, "squared_error")],
@@ -135,13 +138,12 @@ def hessian(dynamics: AbstractPlateauFlow, state: State) -> np.ndarray:
     mobility = np.asarray(dynamics.mobility)
     columns = []
     for i in range(len(state)):
-        there, back = list(state), list(state)
-        there[i] += NUDGE
-        back[i] -= NUDGE
-        columns.append(np.subtract(dynamics.velocity(back), dynamics.velocity(there)) / (2 * NUDGE * mobility))
+        above, below = list(state), list(state)
+        above[i] += NUDGE
+        below[i] -= NUDGE
+        columns.append(np.subtract(dynamics.velocity(below), dynamics.velocity(above)) / (2 * NUDGE * mobility))
     raw = np.stack(columns)
-    symmetric: np.ndarray = (raw + raw.T) / 2
-    return symmetric
+    return np.asarray((raw + raw.T) / 2)
 
 
 def _check_threshold(dynamics: AbstractPlateauFlow, threshold: float) -> None:

@@ -47,3 +47,14 @@ def test_leftover_attention_falls_as_the_inverse_of_time() -> None:
     assert attention[0, 1] == pytest.approx(0.0044, rel=0.1)
     np.testing.assert_allclose(attention[1, 1:3], leftover_mass(theory, 2000)[1:], rtol=0.05)
     np.testing.assert_allclose(attention[1, 3:], 3 / (1.7**4 * 2000), rtol=0.05)
+
+
+def test_blocks_of_one_size_have_no_winner() -> None:
+    with pytest.raises(ValueError, match=r"two groups have the largest block.*strengths=\(2\.0, 1\.0\).*\(1, 4\)"):
+        competitive_fixed_point(TensorFactorisation((2.0, 1.0), (1, 4)))
+
+
+@pytest.mark.parametrize("theory", [TensorFactorisation((2.0, 1.0), (1, 3)), TensorFactorisation(flow="logit")])
+def test_leftover_attention_is_refused_where_it_was_not_derived(theory: TensorFactorisation) -> None:
+    with pytest.raises(ValueError, match="natural flow with groups of one position"):
+        leftover_mass(theory, 100.0)

@@ -62,6 +62,20 @@ def test_the_most_important_group_left_grows_fastest() -> None:
     assert rates.argsort().tolist() == [2, 1, 0]
 
 
+@pytest.mark.parametrize("theory", [TensorFactorisation((2.0, 1.0), (1, 3)), TensorFactorisation(flow="logit")])
+def test_onset_growth_is_refused_where_it_was_not_derived(theory: TensorFactorisation) -> None:
+    with pytest.raises(ValueError, match="natural flow with groups of one position"):
+        onset_growth(theory, 100.0)
+
+
+@pytest.mark.parametrize(
+    ("strengths", "group"), [((1.0, 1.0), 1), ((1.0, 2.0), 1), ((2.0, 1.0), 0), ((2.0, 1.0), 2), ((2.0, 1.0), -1)]
+)
+def test_onset_growth_is_of_a_group_weaker_than_the_first(strengths: tuple[float, float], group: int) -> None:
+    with pytest.raises(ValueError, match=rf"group {group} .*weaker than the first.*strengths"):
+        onset_growth(TensorFactorisation(strengths, (1, 1)), 100.0, group)
+
+
 @pytest.mark.slow
 def test_the_root_of_the_second_time_rises_with_the_logarithm_of_the_noise() -> None:
     noises = np.array([1e-4, 1e-6, 1e-8, 1e-10, 1e-12])

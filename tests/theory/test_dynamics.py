@@ -41,6 +41,11 @@ def test_the_solution_is_the_closed_one() -> None:
     np.testing.assert_allclose(solve(Decay(), times), expected, rtol=1e-5)
 
 
+def test_the_solution_at_the_start_alone_is_the_initial_state() -> None:
+    np.testing.assert_array_equal(solve(Decay(), [0.0]), [[1.0, 1.0]])
+    assert select(predict(Decay(), [0]), "Loss", "squared_error")["value"].tolist() == [2.0]
+
+
 def test_a_prediction_has_the_rows_of_a_measured_table() -> None:
     table = predict(Decay(), [0, 10, 40], rate=0.1, run="decay")
     assert list(table.columns[: len(KEYS)]) == KEYS
