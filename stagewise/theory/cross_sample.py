@@ -38,19 +38,30 @@ class CrossSampleRepetition(AbstractPlateauFlow):
     variables = ("w~", "w", "Da")
 
     def __post_init__(self) -> None:
-        if self.n_positions < 2 or self.d < 2:
-            raise ValueError(f"n_positions and d must be at least 2, got {self.n_positions} and {self.d}")
+        if self.n_positions < 2 or self.d < 1:
+            raise ValueError(f"n_positions must be at least 2 and d positive, got {self.n_positions} and {self.d}")
         if not 0 <= self.p <= 1:
             raise ValueError(f"p is a share of the sequences, between 0 and 1; got {self.p}")
 
     @property
     def speed_up(self) -> float:
-        """f = sqrt(p^2 d + (1 - p)^2), by which the linearised flow is faster than without repetition."""
+        """f = sqrt(p^2 d + (1 - p)^2), by which the flow is faster than without repetition, as published.
+
+        To leading order in d: see `linear_speed_up`.
+        """
         return math.sqrt(self.p**2 * self.d + (1 - self.p) ** 2)
 
     @property
+    def linear_speed_up(self) -> float:
+        """sqrt(d (s~^2 + (d - 1) s^2)) = sqrt(p^2 d + 1 - p^2), that of the flow's linear terms.
+
+        It has the product 2 p (1 - p), which the published f leaves out: 6 % at d = 64, p = 0.1. Derived here.
+        """
+        return math.sqrt(self.p**2 * self.d + 1 - self.p**2)
+
+    @property
     def rate(self) -> float:
-        """Growth rate of the linearised flow: f / (sqrt(d) T)."""
+        """Growth rate of the linearised flow, as published: f / (sqrt(d) T)."""
         return self.speed_up / (math.sqrt(self.d) * self.n_positions)
 
     def attention(self, state: State) -> float:

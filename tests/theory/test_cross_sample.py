@@ -46,12 +46,26 @@ def test_the_first_curvatures_are_zero_and_plus_and_minus_the_rate() -> None:
     assert curvatures / flow.rate == pytest.approx([-1, 0, 1], abs=0.02)
 
 
+@pytest.mark.parametrize("p", [0.0, 0.1, 0.4, 1.0])
+def test_the_linear_speed_up_is_that_of_the_first_curvatures(p: float) -> None:
+    flow = CrossSampleRepetition(4096, 64, p)
+    least, _, largest = np.linalg.eigvalsh(hessian(flow, (0.0, 0.0, 0.0)))
+    assert np.sqrt(-least * largest) * np.sqrt(64) * 4096 == pytest.approx(flow.linear_speed_up, rel=1e-3)
+    assert flow.linear_speed_up**2 - flow.speed_up**2 == pytest.approx(2 * p * (1 - p))
+
+
 @pytest.mark.parametrize("p", [-0.1, 1.5])
 def test_a_share_outside_zero_to_one_is_refused(p: float) -> None:
     with pytest.raises(ValueError, match=f"between 0 and 1; got {p}"):
         CrossSampleRepetition(64, 16, p)
 
 
-def test_a_single_position_or_dimension_is_refused() -> None:
-    with pytest.raises(ValueError, match="must be at least 2, got 64 and 1"):
-        CrossSampleRepetition(64, 1)
+def test_in_one_dimension_the_special_vector_makes_no_difference() -> None:
+    one = plateau(SparseAttention(64, 1))
+    assert [plateau(CrossSampleRepetition(64, 1, p)) for p in (0.0, 0.5)] == pytest.approx([one, one], rel=1e-4)
+
+
+@pytest.mark.parametrize(("n_positions", "d"), [(1, 4), (64, 0)])
+def test_a_single_position_or_no_dimension_is_refused(n_positions: int, d: int) -> None:
+    with pytest.raises(ValueError, match=f"at least 2.*d positive, got {n_positions} and {d}"):
+        CrossSampleRepetition(n_positions, d)

@@ -23,6 +23,13 @@ def test_the_landscape_is_that_of_the_published_size() -> None:
     assert ours(figure_6, "T_plateau(T=256, d=64)") == "2694.8"
 
 
+def test_the_way_through_the_landscape_bends_by_few_degrees_from_one_time_to_the_next() -> None:
+    way = np.asarray(figure_6(REQUEST).figure.axes[0].lines[0].get_xydata())
+    w, gap = np.diff(way / way.max(0), axis=0)[:-1].T
+    steps = np.hypot(w, gap) > 1e-3  # of a shorter one none sees the direction
+    assert np.abs(np.diff(np.unwrap(np.arctan2(gap, w)[steps]))).max() < np.radians(8)
+
+
 def test_the_linearised_flow_holds_for_the_first_part_of_the_plateau() -> None:
     assert 0.5 < float(ours(figure_7, "rate * time until which w agrees")) < 1.2533
 
