@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -62,6 +62,16 @@ def published_exponent(law: str, term: str) -> str:
     name = re.escape(term.replace(" ", ""))
     match = re.search(rf"(?<![\w/]){name}\)?\^(-?\d*\.\d+)", law, re.IGNORECASE)
     return match[1] if match else ""
+
+
+def published_time(law: str, sizes: Mapping[str, Any]) -> Any:
+    """Return what a law as it is written gives for a size, or a column of them, of each of its terms.
+
+    >>> round(published_time("0.76 d^1.29 (T/B)^.80 (R2 .995)", {"d": 16, "T / B": 32}))
+    435
+    """
+    constant, *_ = law.split()
+    return float(constant) * math.prod(size ** float(published_exponent(law, term)) for term, size in sizes.items())
 
 
 def ratio_number(what: str, published: str, slow: Bounds, fast: Bounds) -> dict[str, str]:

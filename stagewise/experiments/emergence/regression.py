@@ -11,7 +11,14 @@ from matplotlib.axes import Axes
 from stagewise.checkpoints.run_folder import read_table
 from stagewise.detection.power_law import PowerLaw
 from stagewise.experiments.emergence.grids import FigureRequest
-from stagewise.experiments.emergence.numbers import law_numbers, law_of, mean_times, published_exponent, ratio_number
+from stagewise.experiments.emergence.numbers import (
+    law_numbers,
+    law_of,
+    mean_times,
+    published_exponent,
+    published_time,
+    ratio_number,
+)
 from stagewise.experiments.emergence.panels import draw_curves, draw_law, finish, log_log, panels
 from stagewise.experiments.emergence.recipes import regression_budget, regression_recipe
 from stagewise.experiments.emergence.runs import run_path, run_regression, trained_on
@@ -220,7 +227,7 @@ def _time_row(row: Mapping[Any, Any], suffix: str = "", by: str = "B") -> dict[s
 
 def _published(T: Any, d: Any, B: Any) -> Any:
     """Return the steps to loss .1 of the published law, of numbers or columns."""
-    return 0.76 * d**1.29 * (T / B) ** 0.80
+    return published_time(LAW, {"T / B": T / B, "d": d})
 
 
 def _middle(row: Mapping[Any, Any]) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from stagewise.experiments.emergence.grids import FigureRequest
-from stagewise.experiments.emergence.numbers import law_numbers, law_of, mean_times, ratio_number
+from stagewise.experiments.emergence.numbers import law_numbers, law_of, mean_times, published_time, ratio_number
 from stagewise.experiments.emergence.panels import draw_law, panels, put_above
 from stagewise.experiments.emergence.regression import draw_losses, regression_runs, regression_setting
 from stagewise.experiments.published import Result, table_of
@@ -84,18 +84,21 @@ def _each(
         put_above(ax, name)
         rows += law_numbers(f"{name}: steps to loss .1", published, law)
         parts[name] = own
-    return Result(figure, table_of([*rows, *_compared(parts)]))
+    laws = {name: law for name, (_, law) in variants.items()}
+    return Result(figure, table_of([*rows, *_compared(parts, laws)]))
 
 
-def _compared(parts: Mapping[str, pd.DataFrame]) -> list[dict[str, str]]:
-    """Return how many times later the first variant comes than each other one, size by size."""
+def _compared(parts: Mapping[str, pd.DataFrame], laws: Mapping[str, str]) -> list[dict[str, str]]:
+    """Return how many times later the first variant comes than each other one, size by size, beside its law's."""
     times = {name: mean_times(runs, ("T", "d")) for name, runs in parts.items()}
     first, *others = times
-    return [
-        ratio_number(f"steps of {first} over {other}, T = {T}, d = {d}", "-", slow, times[other][T, d])
-        for other in others
-        for (T, d), slow in times[first].items()
-    ]
+    rows = []
+    for other in others:
+        for (T, d), slow in times[first].items():
+            by_law, by_other = (published_time(laws[name], {"T": T, "d": d}) for name in (first, other))
+            what = f"steps of {first} over {other}, T = {T}, d = {d}"
+            rows.append(ratio_number(what, f"{by_law / by_other:.2f} (the laws)", slow, times[other][T, d]))
+    return rows
 
 
 def _of_one_size(settings: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

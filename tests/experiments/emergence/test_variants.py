@@ -45,6 +45,8 @@ def test_variants_of_the_task_and_optimiser_are_those_that_they_say() -> None:
 
 def test_two_variants_are_compared_size_by_size() -> None:
     slow = pd.DataFrame({"T": [8, 16], "d": 4, "lo": [90, 190], "hi": [110, 210]})
-    rows = variants._compared({"SGD": slow, "Adam": slow.assign(lo=slow["lo"] / 10, hi=slow["hi"] / 10)})
+    laws = {"SGD": "6.0 d^1.5 T^1.0", "Adam": "1.5 d^1.0 T^.5"}
+    rows = variants._compared({"SGD": slow, "Adam": slow.assign(lo=slow["lo"] / 10, hi=slow["hi"] / 10)}, laws)
     assert [row["quantity"] for row in rows] == [f"steps of SGD over Adam, T = {T}, d = 4" for T in (8, 16)]
     assert [float(row["ours"]) for row in rows] == pytest.approx([10, 10], abs=0.01)
+    assert [row["published"] for row in rows] == [f"{8 * T**0.5:.2f} (the laws)" for T in (8, 16)]
