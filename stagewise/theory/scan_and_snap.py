@@ -28,8 +28,8 @@ class ScanAndSnap(AbstractReducedDynamics):
 
     - Eqn 124 (and 14) omit -(1/4) ln C_0: from B(0) = 0 the integral is B = (1/4) ln(1 + 4 Gamma / C_0). The paper's
       e^{4B} = C_0 + 4 Gamma agrees for C_0 = 1 only. `growth_integral` has the corrected form.
-    - Remark 1 (overlap rho acts as the rate (1 - rho) eta_Y) needs K = M. With K << M the decoder follows h at the
-      rate eta_Y itself, so the rates here are never scaled by an overlap.
+    - Remark 1 (overlap rho acts as the rate (1 - rho) eta_Y) needs K = M. With K << M the decoder follows h at nearly
+      the rate eta_Y itself, so the rates here are never scaled by an overlap.
     - Eqn 10 sums over classes without the sampling weight 1/K that h(t/K) has; the mean over a batch has it, and
       scales of z then differ by K.
     - Joint training does not reach Theorem 4's growth: its factor xi is tiny where the softmax puts its mass on

@@ -41,7 +41,7 @@ def draw(
     """Make one of the figures in a folder, and print its numbers beside the published ones.
 
     Args:
-        figure: one of FIGURES: "3" to "12", or "theorems" for Theorems 1 to 4.
+        figure: one of FIGURES: "3" to "12", or "theorems" for Theorems 1 to 4, Lemma 1, Remark 1.
         folder: where to write: `figure-N.png`, `.svg` and `.csv`, and the tables of the figure.
         seeds: how many, for figures 5 (20 by default), 6, 11, 12 (10), 7 (3) and 10 (3, or 5 at the paper's size).
         fresh: figures 6, 11 and 12 with new seeds in place of the published ones.

@@ -8,11 +8,12 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from scipy.integrate import solve_ivp
+from scipy.special import softmax
 from torch import Tensor
 
 from stagewise.experiments.published import bounds, number
 from stagewise.experiments.scan_and_snap.published import DECODER
-from stagewise.experiments.scan_and_snap.yz_model import YZ, Counts, attention, forward, step, zeros
+from stagewise.experiments.scan_and_snap.yz_model import YZ, Counts, attention, count, forward, step, zeros
 from stagewise.tasks import SequenceClasses, syn_small
 from stagewise.theory.scan_and_snap import ScanAndSnap, growth_bounds, growth_factor, relative_gain
 
@@ -26,6 +27,10 @@ SLOW, FAST = (4.0, 0.04, 1.1), (0.2, 0.2, 2.3)
 """Rates of Y and Z, and the growth factor to go to: a decoder that is quasi-static, and one that is not."""
 
 
+OVERLAP = 0.33
+"""f_n . f_n' of the classes of Remark 1."""
+
+
 class Gains(NamedTuple):
     """How attention grew: chi of the dominant distinct token, r(t) / (r(0) chi) by token, and the bounds of Eqn 12."""
 
@@ -35,8 +40,22 @@ class Gains(NamedTuple):
 
 
 def rows() -> list[dict[str, str]]:
-    """Return every theorem's numbers."""
-    return [*decoder_rows(), *fate_rows(), *gain_rows(), *growth_rows()]
+    """Return every theorem's numbers, and those of Lemma 1 and Remark 1."""
+    return [*gradient_rows(), *decoder_rows(), *overlap_rows(), *fate_rows(), *gain_rows(), *growth_rows()]
+
+
+def gradient_rows() -> list[dict[str, str]]:
+    """Return Lemma 1: how far its gradients are from autograd's, of weights drawn at random."""
+    task, generator = syn_small(), torch.Generator().manual_seed(0)
+    counts = count(task.sample(16, seed=0), task.d_vocab, torch.float64)
+    drawn = torch.randn(2, 1, task.d_vocab, task.d_vocab, generator=generator, dtype=torch.float64)
+    weights = YZ(*drawn.requires_grad_().unbind())
+    likelihood = forward(weights, counts).gather(-1, counts.label[..., None]).mean()
+    by_autograd = torch.autograd.grad(likelihood, weights)
+    with torch.no_grad():
+        pairs = zip(step(weights, counts).ascent, by_autograd, strict=True)
+        apart = max(float((closed - other).abs().max()) for closed, other in pairs)
+    return [number("Lemma 1: largest difference of its gradients from autograd's", "0", f"{apart:.0e}")]
 
 
 def decoder_errors(times: tuple[int, ...]) -> dict[int, float]:
@@ -58,6 +77,30 @@ def decoder_rows() -> list[dict[str, str]]:
         number(f"Theorem 1: 1 - alpha at t = {time}", f"{formula[time]:.4f} (formula)", f"{error:.4f}")
         for time, error in decoder_errors(tuple(DECODER)).items()
     ]
+
+
+def overlapping_error(M: int, K: int, overlap: float) -> float:
+    """Return 1 - alpha_nn at t = 20 K of a decoder of K classes with f_n . f_n' = overlap, at the rate of `PAPER`.
+
+    Followed in W = F^T Y, of which row n holds the logits of class n: W' = eta_Y / K F^T F (E - alpha).
+    """
+    overlaps = np.full((K, K), overlap) + (1 - overlap) * np.eye(K)
+    logits, labels = np.zeros((K, M)), np.eye(K, M)
+    for _ in range(200):
+        logits += PAPER.eta_y / 10 * overlaps @ (labels - softmax(logits, axis=1))
+    return float(1 - softmax(logits, axis=1).diagonal().mean())
+
+
+def overlap_rows() -> list[dict[str, str]]:
+    """Return Remark 1: whether overlap acts as the rate (1 - overlap) eta_Y, where all tokens are labels, or few."""
+    lines = []
+    for M, K in ((200, 200), (PAPER.M, PAPER.K)):
+        whole = dataclasses.replace(PAPER, M=M, K=K)
+        slower = dataclasses.replace(whole, eta_y=(1 - OVERLAP) * PAPER.eta_y)
+        by_rate = f"{slower.class_error(20 * K):.4f} (its rate); {whole.class_error(20 * K):.4f} (eta_Y itself)"
+        what = f"Remark 1: 1 - alpha at t = 20 K, overlap {OVERLAP:g}, K = {K}, M = {M}"
+        lines.append(number(what, by_rate, f"{overlapping_error(M, K, OVERLAP):.4f}"))
+    return lines
 
 
 def fates(steps: int = 400, eta_y: float = 1.0, eta_z: float = 0.02) -> Float[Tensor, "step token"]:
@@ -106,16 +149,16 @@ def gains(eta_y: float, eta_z: float, until: float) -> Gains:
 
 def gain_rows() -> list[dict[str, str]]:
     """Return Theorem 3: r(t) over r(0) chi(t), and chi within its bounds, for a fast and an equally fast decoder."""
-    found = []
+    lines = []
     for eta_y, eta_z, until in (SLOW, FAST):
         chi, ratio, (lower, upper) = gains(eta_y, eta_z, until)
         rates = f"eta_Y / eta_Z = {eta_y / eta_z:g}"
         span = f"{ratio.min():.3f} to {ratio.max():.3f}"
-        found += [
+        lines += [
             number(f"Theorem 3: r(t) / (r(0) chi), {rates}", "1", span, remark=f"at chi = {chi:.2f}"),
             number(f"Theorem 3: chi within its bounds, {rates}", "within", f"{chi:.3f}", bounds(lower, upper)),
         ]
-    return found
+    return lines
 
 
 def growth_rows() -> list[dict[str, str]]:
@@ -123,15 +166,15 @@ def growth_rows() -> list[dict[str, str]]:
 
     With C_0 = 1 the formula as it is printed is the corrected one; with another C_0 it is off by (1/4) ln C_0.
     """
-    found, times = [], [50, 300, 700]
+    lines, times = [], [50, 300, 700]
     for C_0 in STARTS:
         theory = dataclasses.replace(PAPER, C_0=C_0)
         for time, corrected, solved in zip(times, theory.growth_integral(times), growth(theory, times), strict=True):
             published = f"{corrected + np.log(C_0) / 4:.4f} (as printed); {corrected:.4f} (corrected)"
-            found.append(
+            lines.append(
                 number(f"Theorem 4: B at t = {time}, C_0 = {C_0:g}, Eqn 13 solved", published, f"{solved:.4f}")
             )
-    return found
+    return lines
 
 
 def growth(theory: ScanAndSnap, times: list[int]) -> np.ndarray:

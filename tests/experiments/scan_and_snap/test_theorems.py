@@ -4,7 +4,18 @@ import dataclasses
 
 import pytest
 
-from stagewise.experiments.scan_and_snap.theorems import FAST, SLOW, decoder_errors, fates, gains, growth, growth_rows
+from stagewise.experiments.scan_and_snap.theorems import (
+    FAST,
+    OVERLAP,
+    SLOW,
+    decoder_errors,
+    fates,
+    gains,
+    gradient_rows,
+    growth,
+    growth_rows,
+    overlapping_error,
+)
 from stagewise.theory.scan_and_snap import ScanAndSnap
 
 pytestmark = pytest.mark.usefixtures("unchecked")
@@ -15,6 +26,23 @@ PAPER = ScanAndSnap(M=1000, K=10, eta_y=0.5, eta_z=0.5)
 def test_the_simulated_decoder_follows_theorem_1() -> None:
     errors = decoder_errors((100, 200, 400))
     assert list(errors.values()) == pytest.approx(PAPER.class_error(list(errors)).tolist(), rel=0.02)
+
+
+def test_overlap_acts_as_a_slower_rate_only_where_every_token_is_a_label() -> None:
+    def by_rate(M: int, K: int, rate: float) -> float:
+        return ScanAndSnap(M=M, K=K, eta_y=rate * PAPER.eta_y).class_error(20 * K).item()
+
+    assert overlapping_error(M=200, K=200, overlap=OVERLAP) == pytest.approx(by_rate(200, 200, 1 - OVERLAP), rel=0.01)
+    slower, whole = by_rate(1000, 10, 1 - OVERLAP), by_rate(1000, 10, 1.0)
+    assert whole < overlapping_error(M=1000, K=10, overlap=OVERLAP) < whole + (slower - whole) / 10
+
+
+def test_classes_that_do_not_overlap_are_those_of_theorem_1() -> None:
+    assert overlapping_error(M=1000, K=10, overlap=0.0) == pytest.approx(decoder_errors((200,))[200], rel=1e-3)
+
+
+def test_the_gradients_of_lemma_1_are_those_of_autograd() -> None:
+    assert [float(row["ours"]) < 1e-12 for row in gradient_rows()] == [True]
 
 
 def test_distinct_tokens_rise_and_the_common_one_falls() -> None:
