@@ -54,7 +54,7 @@ class Windows(AbstractTask):
     model is compared with. Its data set holds the windows of the same sequences that the other task's data set holds.
 
     Raises:
-        ValueError: `context` is less than 1, or (when sampling) longer than a sequence.
+        ValueError: `context` is less than 1, or (when sampling) longer than a sequence, or the task is a regression.
 
     Source: Yüksel et al. (2026), arXiv:2602.19143, Figure 3 (right) and Figure 5.
 
@@ -94,6 +94,10 @@ class Windows(AbstractTask):
     def sample(self, n: int, seed: int) -> Batch:
         """Sample n windows, from as few sequences as hold them."""
         source = self.task.sample(math.ceil(n / self._windows_a_sequence), seed)
+        if source.is_regression:
+            raise ValueError(
+                f"windows are of tokens, and {type(self.task).__name__} is a regression: take a task of tokens"
+            )
         every = window_positions(source, self.context)
         positions = WindowPositions(every.sequence[:n], every.position[:n])
         index = (positions.sequence[:, None], positions.position)

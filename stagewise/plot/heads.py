@@ -12,7 +12,7 @@ from stagewise.detection.head_kinds import KINDS
 from stagewise.detection.stages import Stages
 from stagewise.plot.colours import head_colours, ink, marker, ordered_colours
 from stagewise.plot.curves import family, finish, prepared, theory_curves
-from stagewise.plot.quantities import quantity_of, set_value_axis
+from stagewise.plot.quantities import axes_of, quantity_of, set_value_axis
 from stagewise.plot.step_axis import curve, label_ends, new_axes, set_step_axis
 from stagewise.table import Head, head_label, heads_in, select
 
@@ -106,9 +106,10 @@ def head_scores(
     """Draw any score of heads over training, a line a head.
 
     Raises:
-        ValueError: the table has no such rows.
+        ValueError: the table has no such rows, or has several of a head at a step, as on each relation.
     """
     rows = select(table, probe, quantity)
+    _check_one_a_head(rows, f"{probe} {quantity}")
     ax = prepared(new_axes(ax, height=2.8), rows, stages)
     of_head, colours = by_head(rows), head_colours(table)
     for i, head in enumerate(heads or of_head):
@@ -191,6 +192,15 @@ def moved_most(rows: pd.DataFrame, most: int) -> list[Head]:
     values = rows.groupby(others)["value"]
     moved = (values.max() - values.min()).groupby(["layer", "head"]).max()
     return sorted((int(layer), int(head)) for layer, head in moved.nlargest(most).index)
+
+
+def _check_one_a_head(rows: pd.DataFrame, name: str) -> None:
+    if not {"layer", "head"} <= set(rows):
+        raise ValueError(f"{name} is of no head: `plot.quantity` draws it")
+    if others := [axis for axis in axes_of(rows) if axis not in ("layer", "head") and rows[axis].nunique() > 1]:
+        raise ValueError(
+            f"{name} has an entry for each head and {', '.join(others)}: select one of these, or take `plot.quantity`"
+        )
 
 
 def _name_head(ax: Axes, table: pd.DataFrame, head: Head) -> None:

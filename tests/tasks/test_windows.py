@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from stagewise.task import TRAINING, Batch, derive_seed
-from stagewise.tasks import MarkovChain, Windows
+from stagewise.tasks import MarkovChain, MarkovRegression, Windows
 
 SOURCE = MarkovChain(d_vocab=6, spans=(2, 1), length=5, n_sequences=20)
 CONTEXTS = pytest.mark.parametrize("context", [1, 2, 3])
@@ -80,3 +80,8 @@ def test_a_context_longer_than_a_sequence_is_refused() -> None:
 def test_a_context_without_tokens_is_refused(context: int) -> None:
     with pytest.raises(ValueError, match=f"context must be at least one token, got {context}"):
         Windows(SOURCE, context)
+
+
+def test_a_regression_has_no_windows() -> None:
+    with pytest.raises(ValueError, match="windows are of tokens, and MarkovRegression is a regression"):
+        Windows(MarkovRegression(), 2).sample(3, seed=0)
