@@ -11,6 +11,7 @@ from torch import Tensor
 
 from stagewise.attention import Circuits
 from stagewise.probe import AbstractCircuitProbe, Quantity, Reading
+from stagewise.table import head_label
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Composition(AbstractCircuitProbe):
         read = [left @ _norm_of(right).mT for left, right in pairs]
         readings = []
         for layer in range(1, layers):
-            sources = [f"L{below}H{head}" for below in range(layer) for head in range(heads)]
+            sources = [head_label(below, head) for below in range(layer) for head in range(heads)]
             scores = torch.stack([_ratio(written[:layer].flatten(0, 1), each[layer]) for each in read], -1)
             labels: dict[str, Sequence[str | int]] = {
                 "layer": [layer],

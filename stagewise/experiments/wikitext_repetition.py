@@ -67,9 +67,9 @@ def repetition(
     cases = grid(repeating=shares, seed=range(seeds))
     for case in cases:
         wikitext.recipe(**case, **sizes)  # refused before anything is trained
-    found = run_each(functools.partial(_table, folder=folder, sizes=sizes), cases, workers, progress=progress)
+    measured = run_each(functools.partial(_table, folder=folder, sizes=sizes), cases, workers, progress=progress)
     tables: dict[float, dict[int, pd.DataFrame]] = {share: {} for share in shares}
-    for case, table in zip(cases, found, strict=True):
+    for case, table in zip(cases, measured, strict=True):
         tables[case["repeating"]][case["seed"]] = table
     return Result(_draw(tables), table_of([row for share in tables for row in _rows(tables, share)]))
 
@@ -89,13 +89,13 @@ def _rows(tables: Tables, share: float) -> list[dict[str, str]]:
     runs, of = tables[share], f"{100 * share:g}% repeat"
     onsets = {seed: head_onsets(table) for seed, table in runs.items()}
     rows = [
-        _by_seed(f"first {kind} head, half-way step, {of}", (_first(found, kind) for found in onsets.values()))
+        _by_seed(f"first {kind} head, half-way step, {of}", (_first(of_seed, kind) for of_seed in onsets.values()))
         for kind in KINDS
     ]
     rows.append(
         _by_seed(
             f"loss change, nats, where the first induction head is mean-ablated in the end, {of}",
-            (_without_first(runs[seed], found) for seed, found in onsets.items()),
+            (_without_first(runs[seed], of_seed) for seed, of_seed in onsets.items()),
         )
     )
     for each in zip(*(crossings(table, N_GRAMS) for table in runs.values()), strict=True):
@@ -130,11 +130,11 @@ def _named(onsets: pd.DataFrame, kind: str) -> Row | None:
 
 
 def _without_first(table: pd.DataFrame, onsets: pd.DataFrame) -> str:
-    found = _named(onsets, "induction")
-    if found is None:
+    first = _named(onsets, "induction")
+    if first is None:
         return "none"
-    place = {"kind": "mean", "layer": found["layer"], "head": found["head"], "control": "head"}
-    last = select(table, "HeadAblation", "loss_change", **place).iloc[-1]
+    ablation = {"kind": "mean", "layer": first["layer"], "head": first["head"], "control": "head"}
+    last = select(table, "HeadAblation", "loss_change", **ablation).iloc[-1]
     return f"{last['value']:+.3f} [{last['lo']:+.3f}, {last['hi']:+.3f}]"
 
 
@@ -160,6 +160,6 @@ def _draw(tables: Tables) -> Figure:
             curve(ax, best, f"{100 * share:g}% repeat", colours[share], marker(i))
         set_step_axis(ax, mass["step"])
         ax.set_title(f"seed {seed}", loc="left", fontsize=10)
-    panels[0].set(ylabel="induction mass of the best head", ylim=(0, 0.8))
+    panels[0].set(ylabel="induction mass of the best head", ylim=(0, None))
     label_ends(panels[-1])
     return figure

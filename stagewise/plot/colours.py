@@ -34,9 +34,9 @@ def ordered_colours(names: Sequence[object]) -> dict[object, str]:
     >>> ordered_colours(["I(1)", "I(2)"])["I(1)"] == ordered_colours(["A*_1", "A*_1:2"])["A*_1"]
     True
     """
-    places = np.linspace(0.12, 0.76, max(len(names), 2))
+    positions = np.linspace(0.12, 0.76, max(len(names), 2))
     scale = matplotlib.colormaps["magma"]
-    return {name: to_hex(scale(position)) for name, position in zip(names, places, strict=False)}
+    return {name: to_hex(scale(position)) for name, position in zip(names, positions, strict=False)}
 
 
 def marker(i: int) -> str:

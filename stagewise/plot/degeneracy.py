@@ -7,9 +7,10 @@ from matplotlib.figure import Figure
 from stagewise.detection.stages import Stages
 from stagewise.plot.colours import GREY, head_colours, marker
 from stagewise.plot.curves import BLACK, finish, prepared
+from stagewise.plot.heads import moved_most
 from stagewise.plot.quantities import quantity_of, set_value_axis
 from stagewise.plot.step_axis import curve
-from stagewise.table import Quantity, head_label, heads_in, select
+from stagewise.table import Quantity, head_label, select
 
 PROBE = "LearningCoefficient"
 
@@ -48,7 +49,7 @@ def learning_coefficients(table: pd.DataFrame, stages: Stages | None = None) -> 
         first.set_xlabel("")
         ax.axhline(0, color=GREY, linewidth=0.6, zorder=1)
         colours = head_colours(heads)
-        for number, (layer, head) in enumerate(_moved_most(heads)):
+        for number, (layer, head) in enumerate(moved_most(heads, HEADS)):
             rows = heads[(heads["layer"] == layer) & (heads["head"] == head)]
             curve(ax, rows, head_label(layer, head), colours[layer, head], marker(number))
         _finish(ax, heads, quantity_of(table, PROBE, "of_head"))
@@ -61,9 +62,3 @@ def _finish(ax: Axes, rows: pd.DataFrame, quantity: Quantity) -> None:
     if (top := max(float(end.max()) for end in ends if len(end))) > 0 and ax.get_ylim()[0] < -BELOW * top:
         ax.set_ylim(-BELOW * top, 1.1 * top)
     finish(ax)
-
-
-def _moved_most(heads: pd.DataFrame) -> list[tuple[int, int]]:
-    values = heads.groupby(["layer", "head"])["value"]
-    moved = values.max() - values.min()
-    return sorted(heads_in(heads), key=lambda head: -float(moved[head]))[:HEADS]

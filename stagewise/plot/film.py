@@ -47,8 +47,8 @@ def attention_film(
     if path.suffix != ".gif":
         raise ValueError(f"a film of attention maps is a .gif, got {path.name}")
     available = sorted(int(step) for step in select(table, "MeanPattern", "attention", layer=layer)["step"].unique())
-    places = np.unique(np.linspace(0, len(available) - 1, min(FRAMES, len(available))).round().astype(int))
-    chosen = [available[place] for place in places] if steps is None else list(steps)
+    indices = np.unique(np.linspace(0, len(available) - 1, min(FRAMES, len(available))).round().astype(int))
+    chosen = [available[index] for index in indices] if steps is None else list(steps)
     frames = [_frame(table, step, layer) for step in chosen]
     durations = [*[milliseconds] * (len(frames) - 1), LAST]
     frames[0].save(path, save_all=True, append_images=frames[1:], duration=durations, loop=0, optimize=True)

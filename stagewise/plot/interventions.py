@@ -83,10 +83,10 @@ def delays(rows: pd.DataFrame) -> Figure:
     figure = Figure(figsize=(4 * len(transitions), 3.4), layout="constrained")
     for transition, ax in zip(transitions, figure.subplots(1, len(transitions), squeeze=False)[0], strict=True):
         of = rows[rows["transition"] == transition]
-        place = of["without"].map(names.index) + BESIDE * (of["seed"] - of["seed"].mean())
+        position = of["without"].map(names.index) + BESIDE * (of["seed"] - of["seed"].mean())
         never = np.isinf(of["value"])
-        ax.plot(place[~never], of["value"][~never], "o", color="#4477aa", alpha=0.6, markersize=4)
-        ax.plot(place[never], of["lo"][never], "^", color="#cc6677", markersize=6)
+        ax.plot(position[~never], of["value"][~never], "o", color="#4477aa", alpha=0.6, markersize=4)
+        ax.plot(position[never], of["lo"][never], "^", color="#cc6677", markersize=6)
         for mean in means[(means["transition"] == transition) & means["mean"].notna()].to_dict("records"):
             x, value = names.index(mean["without"]) + 0.25, mean["mean"]
             ends = [[value - mean["lo"]], [mean["hi"] - value]]

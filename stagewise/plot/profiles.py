@@ -59,8 +59,8 @@ def offset_profiles(table: pd.DataFrame, heads: list[Head]) -> Figure:
 def profile(ax: Axes, rows: pd.DataFrame, axis: str) -> Axes:
     """Draw values along an axis of the table, a line for each of five checkpoints, the first and the last with them."""
     steps = np.sort(rows["step"].unique())
-    places = np.linspace(0, len(steps) - 1, min(CHECKPOINTS, len(steps))).round().astype(int)
-    for step, colour in ordered_colours([int(steps[index]) for index in places]).items():
+    indices = np.linspace(0, len(steps) - 1, min(CHECKPOINTS, len(steps))).round().astype(int)
+    for step, colour in ordered_colours([int(steps[index]) for index in indices]).items():
         line = rows[rows["step"] == step].sort_values(axis)
         curve(ax, line.assign(step=line[axis]), f"step {step}", colour)
     ax.set_xlabel(axis)

@@ -120,10 +120,10 @@ def figure_10(request: FigureRequest) -> Result:
         path = follow(flow, np.linspace(0, 1.3 * base, FINE))
         for ax, name in zip(axes, ("w~", "w", "attention", "test_loss"), strict=True):
             ax.plot(path["time"], path[name], color=colours[p], label=f"p = {p:g}")
-        end, own = plateau(flow), f"{flow.linear_speed_up:.2f} by the flow's linear terms"
+        end, linear = plateau(flow), f"{flow.linear_speed_up:.2f} by the flow's linear terms"
         rows += [
             number(f"T_plateau at p = {p:g}, time", "-", f"{end:.0f}", remark="test loss 0.1, p = 0 in the test"),
-            number(f"speed-up at p = {p:g}", f"{flow.speed_up:.2f} (linearised)", f"{base / end:.2f}", remark=own),
+            number(f"speed-up at p = {p:g}", f"{flow.speed_up:.2f} (linearised)", f"{base / end:.2f}", remark=linear),
         ]
     for ax, label in zip(axes, ("w~, the special direction", "w, the others", "attention", "test loss"), strict=True):
         finish(ax, "T = 512, d = 64", xlabel="time", ylabel=label)

@@ -211,8 +211,8 @@ def _speed_ups(runs: pd.DataFrame) -> list[dict[str, str]]:
     """Return how much faster loss .4 comes with p > 0, size by size, seeds averaged; bounds from the evaluations."""
     times = mean_times(runs, ("T", "d", "p"), "_80")
     return [
-        ratio_number(f"times faster to loss .4, p = {p:g}, T = {T}, d = {d}", "> 1, more with d", times[T, d, 0], own)
-        for (T, d, p), own in times.items()
+        ratio_number(f"times faster to loss .4, p = {p:g}, T = {T}, d = {d}", "> 1, more with d", times[T, d, 0], fast)
+        for (T, d, p), fast in times.items()
         if p > 0 and (T, d, 0) in times
     ]
 

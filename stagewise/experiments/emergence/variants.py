@@ -73,17 +73,17 @@ def _each(
         name: [regression_setting(request, **cell, **shape, **parameters) for cell in grid(**request.axes)]
         for name, (parameters, _) in variants.items()
     }
-    runs = regression_runs(request, [each for own in settings.values() for each in own])
+    runs = regression_runs(request, [each for of_variant in settings.values() for each in of_variant])
     figure, axes = panels(len(variants))
     rows: list[dict[str, str]] = []
     parts: dict[str, pd.DataFrame] = {}
     for ax, (name, (parameters, published)) in zip(axes, variants.items(), strict=True):
-        own = runs[(runs[list(parameters)] == pd.Series(parameters)).all(axis=1)]
-        law = law_of(own, ("T", "d"))
-        draw_law(ax, own, law, "d")
+        part = runs[(runs[list(parameters)] == pd.Series(parameters)).all(axis=1)]
+        law = law_of(part, ("T", "d"))
+        draw_law(ax, part, law, "d")
         put_above(ax, name)
         rows += law_numbers(f"{name}: steps to loss .1", published, law)
-        parts[name] = own
+        parts[name] = part
     laws = {name: law for name, (_, law) in variants.items()}
     return Result(figure, table_of([*rows, *_compared(parts, laws)]))
 

@@ -130,8 +130,8 @@ def owners(masses: pd.DataFrame) -> list[str]:
     """
     words = []
     for layer, head in heads_in(masses):
-        own = masses[(masses["layer"] == layer) & (masses["head"] == head)]
-        largest = _largest(own)
+        of_head = masses[(masses["layer"] == layer) & (masses["head"] == head)]
+        largest = _largest(of_head)
         words.append(f"{head_label(layer, head)} {largest['relation']} {largest['value']:.2f}")
     return words
 

@@ -77,7 +77,9 @@ def figure_10(
     entropies = run_each(train, runs, workers, progress=progress)
     table = pd.DataFrame(runs, columns=["rate", "seed"]).assign(entropy=entropies)
     write_csv(folder / "entropy.csv", table)
-    return Result(_draw(table, n_steps), table_of([_row(rate, own, n_steps) for rate, own in table.groupby("rate")]))
+    return Result(
+        _draw(table, n_steps), table_of([_row(rate, of_rate, n_steps) for rate, of_rate in table.groupby("rate")])
+    )
 
 
 def _entropy(
@@ -116,9 +118,9 @@ def text_entropy(model: Baseline, rows: Int[Tensor, "row column"], n_blocks: int
     return total / queries
 
 
-def _row(rate: Any, own: pd.DataFrame, steps: int) -> dict[str, str]:
+def _row(rate: Any, of_rate: pd.DataFrame, steps: int) -> dict[str, str]:
     what = f"entropy of attention at rate {rate:g} after {steps} minibatches, nats"
-    return over_seeds(what, "falls with the rate, axis 0 to 2.0", own["entropy"].to_numpy())
+    return over_seeds(what, "falls with the rate, axis 0 to 2.0", of_rate["entropy"].to_numpy())
 
 
 def _draw(table: pd.DataFrame, steps: int) -> Figure:

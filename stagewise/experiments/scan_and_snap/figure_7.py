@@ -99,7 +99,7 @@ def probe_rows(table: pd.DataFrame, n_layers: int = 1) -> list[dict[str, str]]:
     """Return the mean entropy, largest weight and loss over seeds at each moment, beside what is published."""
     rows = []
     for step in table["step"].unique().tolist():
-        own = table[table["step"] == step]
+        at_step = table[table["step"] == step]
         entropy, largest = PROBE_MAPS.get(step, ("-", "-")) if n_layers == 1 else ("-", "-")
         loss = BLOCK_LOSS.get(step, "-") if n_layers == 1 else "-"
         for what, published, name in (
@@ -107,7 +107,7 @@ def probe_rows(table: pd.DataFrame, n_layers: int = 1) -> list[dict[str, str]]:
             (f"mean largest weight at minibatch {step}", largest, "largest"),
             (f"loss on the first 101 blocks at minibatch {step}, nats", loss, "loss"),
         ):
-            rows.append(over_seeds(what, published, own[name].to_numpy()))
+            rows.append(over_seeds(what, published, at_step[name].to_numpy()))
     return rows
 
 

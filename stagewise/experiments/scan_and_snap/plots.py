@@ -104,8 +104,8 @@ def recall_by_threshold(cells: pd.DataFrame) -> Figure:
     colours = ordered_colours(sorted(cells["ratio"].unique()))
     for size, line in zip(sizes, grid, strict=True):
         for rate, ax in zip(rates, line, strict=True):
-            own = cells[(cells["num_next"] == size) & (cells["eta_z"] == rate)]
-            for i, (ratio, rows) in enumerate(own.groupby("ratio")):
+            cell = cells[(cells["num_next"] == size) & (cells["eta_z"] == rate)]
+            for i, (ratio, rows) in enumerate(cell.groupby("ratio")):
                 ax.errorbar(
                     rows["threshold"], rows["recall_mean"], rows["recall_std"], color=colours[ratio], marker=marker(i),
                     markersize=3, linewidth=1.2, capsize=1.5, label=f"{ratio}",

@@ -55,8 +55,8 @@ def figure_recall(
     cells = experiment.recall_cells(recalls)
     write_csv(folder / "recall.csv", cells)
     rows = []
-    for (classes, eta_z, ratio), own in cells.groupby(["num_next", "eta_z", "ratio"]):
-        first, last = own.iloc[0], own.iloc[-1]
+    for (classes, eta_z, ratio), line in cells.groupby(["num_next", "eta_z", "ratio"]):
+        first, last = line.iloc[0], line.iloc[-1]
         what = (
             f"recall at thresholds {first['threshold']:g} and {last['threshold']:g}, K = {classes}, eta_Z = {eta_z:g}"
         )
@@ -104,8 +104,8 @@ def trend_rows(cells: pd.DataFrame) -> list[dict[str, str]]:
         number("columns in which entropy falls with eta_Z", "all", f"{falling} of {by_rate.shape[1]}"),
         *difference_rows(cells),
     ]
-    for classes, own in by_ratio.groupby("num_next"):
-        dips = f"{int((own[2] < own[1]).sum())} of {len(own)}"
+    for classes, of_size in by_ratio.groupby("num_next"):
+        dips = f"{int((of_size[2] < of_size[1]).sum())} of {len(of_size)}"
         rows.append(number(f"rows with a dip from ratio 1 to 2, K = {classes}", "all (0 of 4 at K = 2)", dips))
     return rows
 

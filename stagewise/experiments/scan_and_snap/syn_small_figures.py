@@ -43,7 +43,7 @@ def figure_4(folder: Path, *, ratios: Sequence[int] = (1, 10), progress: bool = 
     attention = select(table, "AttentionByToken", "attention")[["run", "step", "row", "token", "value"]]
     write_csv(folder / "attention.csv", attention.rename(columns={"row": "class", "value": "attention"}))
     write_settings(folder, {"figure": 4, "ratios": list(ratios), "eta_z": 1.0, "seed": 2, "steps": experiment.STEPS})
-    rows = [row for run, own in table.groupby("run", sort=False) for row in _about_a_run(str(run), own)]
+    rows = [row for run, of_run in table.groupby("run", sort=False) for row in _about_a_run(str(run), of_run)]
     return Result(plots.attention_through_training(table), table_of(rows))
 
 
@@ -92,12 +92,12 @@ def figure_5(folder: Path, *, seeds: Sequence[int] = range(20), progress: bool =
     write_csv(folder / "attention.csv", attention)
     write_settings(folder, {"figure": 5, "optimiser": "adam", "rates": list(ADAM_RATES), "seeds": list(seeds)})
     rows = []
-    for rate, own in winners.groupby("rate"):
-        times = own["index"].value_counts().sort_index()
+    for rate, of_rate in winners.groupby("rate"):
+        times = of_rate["index"].value_counts().sort_index()
         counts = ", ".join(f"{index} ({n}x)" for index, n in times.items())
         what = f"Adam, rate {rate:g}: most attended distinct token (9 the most frequent)"
-        rows.append(number(what, "more frequent at larger rates", counts, remark=f"{len(own)} seeds"))
-        mass, lo, hi = mean_over(own["distinct_mass"].to_numpy())
+        rows.append(number(what, "more frequent at larger rates", counts, remark=f"{len(of_rate)} seeds"))
+        mass, lo, hi = mean_over(of_rate["distinct_mass"].to_numpy())
         rows.append(number(f"Adam, rate {rate:g}: distinct mass", "-", f"{mass:.2f}", bounds(lo, hi)))
     return Result(plots.most_attended(winners, attention), table_of(rows))
 

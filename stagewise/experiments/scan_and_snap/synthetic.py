@@ -35,8 +35,8 @@ def attention_by_class(task: SequenceClasses, z: Float[Tensor, "run token token"
 
     Source: Tian et al. (2023), arXiv:2305.16380, Eqn 5.
     """
-    law = task.distribution().to(z.dtype).expand(len(z), -1, -1)
-    return attention(z, law, task.queries.expand(len(z), -1))
+    distribution = task.distribution().to(z.dtype).expand(len(z), -1, -1)
+    return attention(z, distribution, task.queries.expand(len(z), -1))
 
 
 def distinct_entropy(task: SequenceClasses, c: Float[Tensor, "run cls token"]) -> Float[Tensor, " run"]:

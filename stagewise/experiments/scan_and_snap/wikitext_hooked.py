@@ -86,21 +86,24 @@ def hooked_weights(state: Mapping[str, Tensor], n_ctx: int = BLOCK) -> dict[str,
     }
     for layer in range(sum(name.endswith("norm1.weight") for name in state)):
         start = f"layers.{layer}."
-        own = {name.removeprefix(start): weight for name, weight in state.items() if name.startswith(start)}
-        named |= {f"blocks.{layer}.{name}": weight for name, weight in _layer(own).items()}
+        layer_state = {name.removeprefix(start): weight for name, weight in state.items() if name.startswith(start)}
+        named |= {f"blocks.{layer}.{name}": weight for name, weight in _layer(layer_state).items()}
     return {name: weight.detach().clone(memory_format=torch.contiguous_format) for name, weight in named.items()}
 
 
-def _layer(own: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _layer(layer_state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the weights of one layer; torch's map from the right, TransformerLens's from the left."""
-    named = {"attn.W_O": own["self_attn.out_proj.weight"].T[None], "attn.b_O": own["self_attn.out_proj.bias"]}
-    weights, biases = own["self_attn.in_proj_weight"].chunk(3), own["self_attn.in_proj_bias"].chunk(3)
+    named = {
+        "attn.W_O": layer_state["self_attn.out_proj.weight"].T[None],
+        "attn.b_O": layer_state["self_attn.out_proj.bias"],
+    }
+    weights, biases = layer_state["self_attn.in_proj_weight"].chunk(3), layer_state["self_attn.in_proj_bias"].chunk(3)
     for letter, weight, bias in zip("QKV", weights, biases, strict=True):
         named |= {f"attn.W_{letter}": weight.T[None], f"attn.b_{letter}": bias[None]}
     for linear, name in (("linear1", "in"), ("linear2", "out")):
-        named |= {f"mlp.W_{name}": own[f"{linear}.weight"].T, f"mlp.b_{name}": own[f"{linear}.bias"]}
+        named |= {f"mlp.W_{name}": layer_state[f"{linear}.weight"].T, f"mlp.b_{name}": layer_state[f"{linear}.bias"]}
     for norm, hook in NORMS.items():
-        named |= {f"{hook}.w": own[f"{norm}.weight"], f"{hook}.b": own[f"{norm}.bias"]}
+        named |= {f"{hook}.w": layer_state[f"{norm}.weight"], f"{hook}.b": layer_state[f"{norm}.bias"]}
     return named
 
 
