@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from stagewise.detection.stages import Stages
 from stagewise.plot.colours import marker, ordered_colours
 from stagewise.plot.quantities import quantity_of, set_value_axis
-from stagewise.plot.step_axis import curve, label_ends, new_axes, set_step_axis, shade_stages
+from stagewise.plot.step_axis import check_one_run, curve, label_ends, new_axes, set_step_axis, shade_stages
 from stagewise.table import select
 
 Name = Callable[[object], str]
@@ -100,10 +100,7 @@ def prepared(ax: Axes, rows: pd.DataFrame, stages: Stages | None, small: bool = 
     Raises:
         ValueError: the rows are of several runs.
     """
-    if "run" in rows and rows["run"].nunique() > 1:
-        raise ValueError(
-            f"a figure shows one run, the table has {rows['run'].nunique()}: select one by its `run` column"
-        )
+    check_one_run(rows)
     last = [] if stages is None else stages.table["end"].tolist()
     set_step_axis(ax, [int(rows["step"].max()), *last])
     if small:

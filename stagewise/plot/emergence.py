@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from stagewise.detection.order import QUANTITIES, Kind, Rise, curves, moved_curves, rise_of
 from stagewise.plot.colours import OKABE_ITO, marker
 from stagewise.plot.quantities import quantity_of
-from stagewise.plot.step_axis import curve, label_ends, new_axes, set_step_axis
+from stagewise.plot.step_axis import check_one_run, curve, label_ends, new_axes, set_step_axis
 
 DRAWN = 40
 """Curves of a panel, of more those that moved most; the others are in the table."""
@@ -58,6 +58,7 @@ def rise(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
 
     Source: Zucchet et al. (2025), arXiv:2505.17863, Figures 4 and 17.
     """
+    check_one_run(table)
     attention, accuracy = dict(curves(table, "attention")), dict(curves(table, "accuracy"))
     if not attention or not accuracy:
         raise ValueError("the table needs rows of Accuracy and of AttentionTo: measure with both probes")

@@ -15,7 +15,7 @@ from stagewise.plot.colours import GREY, HEADS, head_colours, marker
 from stagewise.plot.curves import BLACK, prepared
 from stagewise.plot.profiles import profile
 from stagewise.plot.quantities import axes_of, escaped, labels_in_words, quantity_of, set_value_axis
-from stagewise.plot.step_axis import ALONE, cell_edges, curve, label_ends, new_axes
+from stagewise.plot.step_axis import ALONE, cell_edges, check_one_run, curve, label_ends, new_axes
 from stagewise.plot.strips import SCALE, VECTOR_CELLS, over_cells
 from stagewise.table import Quantity, heads_in, maps_in, select
 
@@ -58,9 +58,10 @@ def quantity(
         words: makes the text of a line from its labels on the axes.
 
     Raises:
-        ValueError: the table has no such rows, or none with a finite value.
+        ValueError: the table has no such rows, none with a finite value, or those of several runs.
     """
     rows = finite_rows(table, probe, name)
+    check_one_run(rows)
     if "map" in rows:
         return _images(rows, quantity_of(table, probe, name), words)
     if rows.empty:

@@ -13,7 +13,7 @@ from stagewise.detection.stages import Stages
 from stagewise.plot.colours import head_colours, ink, marker, ordered_colours
 from stagewise.plot.curves import family, finish, prepared, theory_curves
 from stagewise.plot.quantities import axes_of, quantity_of, set_value_axis
-from stagewise.plot.step_axis import curve, label_ends, new_axes, set_step_axis
+from stagewise.plot.step_axis import check_one_run, curve, label_ends, new_axes, set_step_axis
 from stagewise.table import Head, head_label, heads_in, select
 
 
@@ -109,8 +109,8 @@ def head_scores(
         ValueError: the table has no such rows, or has several of a head at a step, as on each relation.
     """
     rows = select(table, probe, quantity)
-    _check_one_a_head(rows, f"{probe} {quantity}")
     ax = prepared(new_axes(ax, height=2.8), rows, stages)
+    _check_one_a_head(rows, f"{probe} {quantity}")
     of_head, colours = by_head(rows), head_colours(table)
     for i, head in enumerate(heads or of_head):
         curve(ax, of_head[head], head_label(*head), colours[head], marker(i))
@@ -155,7 +155,11 @@ def head_curves(table: pd.DataFrame, batch: str, named: float = DEFAULT.named) -
         table: with `AttentionTo` rows.
         batch: what they were measured on, for the titles.
         named: the mass from which a head has a kind's name.
+
+    Raises:
+        ValueError: the table has no such rows, or those of several runs.
     """
+    check_one_run(table)
     ylabel = quantity_of(table, "AttentionTo", "mass").axis
     panels = {}
     for kind, relation in KINDS.items():
@@ -197,7 +201,8 @@ def moved_most(rows: pd.DataFrame, most: int) -> list[Head]:
 def _check_one_a_head(rows: pd.DataFrame, name: str) -> None:
     if not {"layer", "head"} <= set(rows):
         raise ValueError(f"{name} is of no head: `plot.quantity` draws it")
-    if others := [axis for axis in axes_of(rows) if axis not in ("layer", "head") and rows[axis].nunique() > 1]:
+    if rows.duplicated(["layer", "head", "step"]).any():
+        others = [axis for axis in axes_of(rows) if axis not in ("layer", "head") and rows[axis].nunique() > 1]
         raise ValueError(
             f"{name} has an entry for each head and {', '.join(others)}: select one of these, or take `plot.quantity`"
         )

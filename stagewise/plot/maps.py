@@ -10,7 +10,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.ticker import MaxNLocator
 
 from stagewise.plot.colours import head_colours
-from stagewise.plot.step_axis import new_axes
+from stagewise.plot.step_axis import check_one_run, new_axes
 from stagewise.table import maps_in, select
 
 
@@ -34,10 +34,11 @@ def patterns(table: pd.DataFrame, step: int, layer: int | None = 0) -> np.ndarra
     """Return the mean attention of one layer, or of all one after the other (None), at one step, [head, query, key].
 
     Raises:
-        ValueError: the table has no such `MeanPattern` rows, or they lack the column `map`.
+        ValueError: the table has no such `MeanPattern` rows, they lack the column `map`, or are of several runs.
     """
     of_layer = {} if layer is None else {"layer": layer}
     rows = select(table, "MeanPattern", "attention", step=step, **of_layer).sort_values(["layer", "head"])
+    check_one_run(rows)
     if "map" not in rows:
         raise ValueError("the rows of MeanPattern were read without their maps, or an earlier version measured them")
     return maps_in(rows)

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from stagewise.plot.colours import ordered_colours
 from stagewise.plot.quantities import quantity_of, set_value_axis
-from stagewise.plot.step_axis import curve, label_ends, new_axes
+from stagewise.plot.step_axis import check_one_run, curve, label_ends, new_axes
 from stagewise.table import Head, head_label, select
 
 CHECKPOINTS = 5
@@ -58,6 +58,7 @@ def offset_profiles(table: pd.DataFrame, heads: list[Head]) -> Figure:
 
 def profile(ax: Axes, rows: pd.DataFrame, axis: str) -> Axes:
     """Draw values along an axis of the table, a line for each of five checkpoints, the first and the last with them."""
+    check_one_run(rows)
     steps = np.sort(rows["step"].unique())
     indices = np.linspace(0, len(steps) - 1, min(CHECKPOINTS, len(steps))).round().astype(int)
     for step, colour in ordered_colours([int(steps[index]) for index in indices]).items():

@@ -41,6 +41,14 @@ def new_axes(ax: Axes | None, width: float = 7.6, height: float = 3.4) -> Axes:
     return Figure(figsize=(width, height), layout="constrained").subplots()
 
 
+def check_one_run(rows: pd.DataFrame) -> None:
+    """Raise ValueError for rows of several runs, whose curves would be joined into one."""
+    if "run" in rows and rows["run"].nunique() > 1:
+        raise ValueError(
+            f"a figure shows one run, the table has {rows['run'].nunique()}: select one by its `run` column"
+        )
+
+
 def linear_until(last: int) -> int:
     """Return the step up to which the axis is linear: the power of ten below the root of the last.
 

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from stagewise.detection.stages import Stages
 from stagewise.plot.colours import head_colours, ink
 from stagewise.plot.quantities import quantity_of
-from stagewise.plot.step_axis import cell_edges, new_axes, set_step_axis, shade_stages
+from stagewise.plot.step_axis import cell_edges, check_one_run, new_axes, set_step_axis, shade_stages
 from stagewise.table import head_label, select
 
 SCALE = "BuPu"
@@ -129,6 +129,7 @@ def centroids(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
         ValueError: the table has no `PatternClusters` rows.
     """
     rows = select(table, "PatternClusters", "centroid")
+    check_one_run(rows)
     features = rows["feature"].drop_duplicates().tolist()
     wide = rows.pivot(index="cluster", columns="feature", values="value")[features]
     ax = new_axes(ax, 7.6, 0.9 + 0.34 * len(wide))
@@ -162,6 +163,7 @@ def _rows_height(heads: int) -> float:
 
 
 def _by_head(rows: pd.DataFrame) -> pd.DataFrame:
+    check_one_run(rows)
     return rows.pivot(index=["layer", "head"], columns="step", values="value").sort_index()
 
 

@@ -1,7 +1,12 @@
 """The step axis: labels keep their distance, cells meet half-way."""
 
-import numpy as np
+from collections.abc import Callable
 
+import numpy as np
+import pandas as pd
+import pytest
+
+from stagewise import plot
 from stagewise.plot.step_axis import cell_edges, spread
 
 
@@ -18,3 +23,27 @@ def test_cells_meet_halfway_and_cover_the_axis() -> None:
     edges = cell_edges([0, 1, 10, 100])
     assert edges[[0, -1]].round(9).tolist() == [0, 100]
     assert (np.diff(edges) > 0).all()
+
+
+ONE_A_STEP: dict[str, Callable[[pd.DataFrame], object]] = {
+    "LossByPosition.cross_entropy": plot.loss_by_position,
+    "OffsetProfile.mass": lambda table: plot.offset_profiles(table, [(0, 0)]),
+    "AttentionTo.along": lambda table: plot.head_curves(table, "text"),
+    "HeadAblation.kl": plot.ablation_matrix,
+    "PatternClusters.cluster": plot.clusters,
+    "PatternClusters.centroid": plot.centroids,
+    "MeanPattern.attention": lambda table: plot.attention_map(table, 3),
+    "Accuracy.accuracy": plot.rise,
+    "Other.score": lambda table: plot.quantity(table, "Other", "score"),
+}
+"""Figures by a quantity that they draw."""
+
+
+@pytest.mark.parametrize("name", ONE_A_STEP)
+def test_a_figure_of_several_runs_is_refused_not_drawn_as_one(name: str) -> None:
+    probe, quantity = name.split(".")
+    axes = {"layer": 0, "head": 0, "kind": "zero", "control": "head", "cluster": 0, "feature": "self"}
+    axes |= {"relation": "induction"} if quantity == "along" else {"offset": 0, "position": 0}
+    rows = pd.DataFrame({"run": ["one", "other"], "step": 3, "value": 0.5, "map": [np.eye(1)[0]] * 2, **axes})
+    with pytest.raises(ValueError, match="a figure shows one run, the table has 2"):
+        ONE_A_STEP[name](rows.assign(probe=probe, quantity=quantity))
