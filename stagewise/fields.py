@@ -47,6 +47,12 @@ def check_fields(part: Any) -> None:
             check_fields(value)
 
 
+def check_training_set(n_sequences: int | None) -> None:
+    """Raise ValueError for a training set without sequences; None is fresh data at every step."""
+    if n_sequences is not None and n_sequences < 1:
+        raise ValueError(f"n_sequences must be positive, or None for fresh data, got {n_sequences}")
+
+
 _TYPES: dict[type, dict[str, Any]] = {}
 """What `field_types` found, by class: annotations are resolved once."""
 

@@ -188,6 +188,12 @@ def _of_one_length(tokens: Tensor | np.ndarray | Sequence[Sequence[int] | Tensor
     return torch.stack(rows) if rows else torch.empty(0)
 
 
+def check_number(n: int) -> None:
+    """Raise ValueError where no sequences are to be sampled."""
+    if n < 1:
+        raise ValueError(f"the number of sequences must be positive, got {n}")
+
+
 def chosen(requested: Iterable[str] | None, available: Mapping[str, Tensor], kind: str) -> list[str]:
     """Return the requested names, each once, or all names.
 

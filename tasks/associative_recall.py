@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from stagewise.fields import check_fields
-from stagewise.task import AbstractTask, Batch
+from stagewise.fields import check_fields, check_training_set
+from stagewise.task import AbstractTask, Batch, check_number
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,8 +77,7 @@ class AssociativeRecall(AbstractTask):
                 "several queries need every key once: n_copies=1 and copies='forced', got "
                 f"n_queries={self.n_queries}, n_copies={self.n_copies}, copies={self.copies!r}"
             )
-        if self.n_sequences is not None and self.n_sequences < 1:
-            raise ValueError(f"n_sequences must be positive, or None for fresh data, got {self.n_sequences}")
+        check_training_set(self.n_sequences)
 
     @property
     def d_vocab(self) -> int:
@@ -96,8 +95,7 @@ class AssociativeRecall(AbstractTask):
 
     def sample(self, n: int, seed: int) -> Batch:
         """Sample n sequences; the value of a query is the target at its position, and only those are scored."""
-        if n < 1:
-            raise ValueError(f"the number of sequences must be positive, got {n}")
+        check_number(n)
         generator = torch.Generator().manual_seed(seed)
         value_of = torch.rand(n, self.n_tokens, generator=generator).argsort(-1)
         query = torch.randint(self.n_tokens, (n,), generator=generator)

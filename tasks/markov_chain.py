@@ -11,8 +11,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from stagewise.fields import Natural, check_fields
-from stagewise.task import TEACHER, AbstractTask, Batch, derive_seed
+from stagewise.fields import Natural, check_fields, check_training_set
+from stagewise.task import TEACHER, AbstractTask, Batch, check_number, derive_seed
 
 LOG_LARGEST = 80.0
 """Logarithm of the largest logits, far below float32's largest number."""
@@ -82,8 +82,7 @@ class MarkovChain(AbstractTask):
                 f"importance = {self.importance:g} among {len(self.spans)} groups, temperature = {self.temperature:g}: "
                 "these logits are beyond what a float holds. Take less, or a higher temperature"
             )
-        if self.n_sequences is not None and self.n_sequences < 1:
-            raise ValueError(f"n_sequences must be positive, or None for fresh data, got {self.n_sequences}")
+        check_training_set(self.n_sequences)
         if self.lag_weights is not None:
             _check_lag_weights(self.lag_weights, self.spans)
         if self.features == "frobenius" and len(self.spans) > self.d_vocab**2:
@@ -131,8 +130,7 @@ class MarkovChain(AbstractTask):
 
     def sample(self, n: int, seed: int) -> Batch:
         """Sample n sequences, all at once: one draw a position for the whole batch."""
-        if n < 1:
-            raise ValueError(f"the number of sequences must be positive, got {n}")
+        check_number(n)
         generator = torch.Generator().manual_seed(seed)
         sequence = torch.empty(n, self.window + self.length, dtype=torch.int64)
         sequence[:, : self.window] = torch.randint(self.d_vocab, (n, self.window), generator=generator)

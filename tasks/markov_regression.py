@@ -8,8 +8,8 @@ from einops import einsum
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from stagewise.fields import Natural, check_fields
-from stagewise.task import TEACHER, AbstractTask, Batch, derive_seed
+from stagewise.fields import Natural, check_fields, check_training_set
+from stagewise.task import TEACHER, AbstractTask, Batch, check_number, derive_seed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,8 +60,7 @@ class MarkovRegression(AbstractTask):
             raise ValueError(
                 f"importance must be positive and noise not negative, got {self.importance} and {self.noise}"
             )
-        if self.n_sequences is not None and self.n_sequences < 1:
-            raise ValueError(f"n_sequences must be positive, or None for fresh data, got {self.n_sequences}")
+        check_training_set(self.n_sequences)
         if self.dim < 1:
             raise ValueError(f"dim must be positive, got {self.dim}")
         if len(self.spans) > self.dim**2:
@@ -125,8 +124,7 @@ class MarkovRegression(AbstractTask):
         Raises:
             ValueError: n is not positive.
         """
-        if n < 1:
-            raise ValueError(f"the number of sequences must be positive, got {n}")
+        check_number(n)
         generator = torch.Generator().manual_seed(seed)
         inputs = torch.randn(n, self.n_lags, self.dim, generator=generator)
         targets = torch.zeros_like(inputs)

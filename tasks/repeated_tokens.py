@@ -9,8 +9,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from stagewise.architecture import Architecture
-from stagewise.fields import check_fields
-from stagewise.task import AbstractTask, Batch
+from stagewise.fields import check_fields, check_training_set
+from stagewise.task import AbstractTask, Batch, check_number
 
 LONGEST = 32
 """Different tokens of the batch for a model of any size; half as many are repeated."""
@@ -80,8 +80,7 @@ class RepeatedTokens(AbstractTask):
             raise ValueError(f"again must be between 2 and length = {self.length}, got {self.again}")
         if self.bos is not None and not 0 <= self.bos < self.d_vocab:
             raise ValueError(f"bos must be one of the {self.d_vocab} tokens, got {self.bos}")
-        if self.n_sequences is not None and self.n_sequences < 1:
-            raise ValueError(f"n_sequences must be positive, or None for fresh data, got {self.n_sequences}")
+        check_training_set(self.n_sequences)
 
     @classmethod
     def for_model(cls, architecture: Architecture) -> "RepeatedTokens":
@@ -147,8 +146,7 @@ class RepeatedTokens(AbstractTask):
 
     def sample(self, n: int, seed: int) -> Batch:
         """Sample n sequences with the relations of their repeated stretch."""
-        if n < 1:
-            raise ValueError(f"the number of sequences must be positive, got {n}")
+        check_number(n)
         generator = torch.Generator().manual_seed(seed)
         keys = torch.rand(n, self._both, generator=generator)
         if self.bos is not None and self.bos < self._both:

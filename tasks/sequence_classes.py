@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
 from stagewise.fields import check_fields
-from stagewise.task import TRAINING, AbstractTask, Batch, derive_seed
+from stagewise.task import TRAINING, AbstractTask, Batch, check_number, derive_seed
 from stagewise.tasks.published_streams import published_batches, replayed
 
 
@@ -122,8 +122,7 @@ class SequenceClasses(AbstractTask):
 
     def sample(self, n: int, seed: int) -> Batch:
         """Sample n sequences, classes uniformly."""
-        if n < 1:
-            raise ValueError(f"the number of sequences must be positive, got {n}")
+        check_number(n)
         generator = Generator().manual_seed(seed)
         classes = torch.randint(self.n_classes, (n,), generator=generator)
         slots = torch.multinomial(self._weights(), n * self.length, replacement=True, generator=generator)

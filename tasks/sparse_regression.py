@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from stagewise.fields import Natural, check_fields
-from stagewise.task import TEACHER, AbstractTask, Batch, derive_seed
+from stagewise.fields import Natural, check_fields, check_training_set
+from stagewise.task import TEACHER, AbstractTask, Batch, check_number, derive_seed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,8 +61,7 @@ class SparseRegression(AbstractTask):
             raise ValueError(f"p is a share of the sequences, between 0 and 1; got {self.p}")
         if self.positions == "random" and not self.marked:
             raise ValueError("random positions cannot be detected without a mark: set marked=True")
-        if self.n_sequences is not None and self.n_sequences < 1:
-            raise ValueError(f"n_sequences must be positive, or None for fresh data, got {self.n_sequences}")
+        check_training_set(self.n_sequences)
 
     @property
     def d_vocab(self) -> int:
@@ -84,8 +83,7 @@ class SparseRegression(AbstractTask):
 
     def sample(self, n: int, seed: int) -> Batch:
         """Sample n sequences; the target is at the last position, the only one that is scored."""
-        if n < 1:
-            raise ValueError(f"the number of sequences must be positive, got {n}")
+        check_number(n)
         generator = torch.Generator().manual_seed(seed)
         inputs = torch.randn(n, self.n_positions, self.d, generator=generator) / self.d**0.5
         relevant = self._relevant(n, generator)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.fields import check_fields
-from stagewise.task import AbstractTask, Batch
+from stagewise.task import AbstractTask, Batch, check_number
 from stagewise.text.token_relations import token_relations
 from stagewise.text.tokenizer import ACCEPTED, TOKENIZER, decode, encode, vocabulary_size
 
@@ -80,8 +80,7 @@ class Text(AbstractTask):
 
     def sample(self, n: int, seed: int) -> Batch:
         """Sample n windows that do not overlap, or as many as there are."""
-        if n < 1:
-            raise ValueError(f"the number of sequences must be positive, got {n}")
+        check_number(n)
         windows = self._windows()
         order = np.random.default_rng(seed).permutation(len(windows))[:n]
         chosen = windows[torch.from_numpy(order)]

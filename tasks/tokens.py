@@ -16,7 +16,7 @@ from torch import Tensor
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.checkpoints.token_files import IGNORED, Sequences, read_sequences
 from stagewise.fields import check_fields
-from stagewise.task import AbstractTask, Batch
+from stagewise.task import AbstractTask, Batch, check_number
 from stagewise.tasks.text import Text, Texts, text_task
 from stagewise.text.token_relations import RELATIONS, token_relation
 
@@ -73,8 +73,7 @@ class Tokens(AbstractTask):
 
     def sample(self, n: int, seed: int) -> Batch:
         """Sample n different sequences, or as many as there are with a scored position."""
-        if n < 1:
-            raise ValueError(f"the number of sequences must be positive, got {n}")
+        check_number(n)
         tokens, counted = self.read.tokens, self._counted()
         (usable,) = counted.any(1).nonzero(as_tuple=True)
         if not len(usable):
