@@ -12,7 +12,7 @@ from stagewise.detection.stages import Stages
 from stagewise.detection.words import curve_label
 from stagewise.plot.colours import GREY, head_colours, marker
 from stagewise.plot.quantities import escaped, quantity_of, set_value_axis
-from stagewise.plot.step_axis import curve, label_ends, set_step_axis, shade_stages
+from stagewise.plot.step_axis import check_one_run, curve, label_ends, set_step_axis, shade_stages
 
 KINDS = 6
 """Kinds of scores that are drawn; the others are in the table."""
@@ -31,10 +31,11 @@ def onset_curves(table: pd.DataFrame, stages: Stages) -> Figure:
     interval of t50; it ends in an arrow where the last checkpoint does not show the end of the rise.
 
     Raises:
-        ValueError: the table has no scores that could have an onset.
+        ValueError: the table has no scores that could have an onset, or is of several runs.
     """
     if stages.onsets.empty:
         raise ValueError("no score was examined: measure a quantity of which up or down is progress, as AttentionTo's")
+    check_one_run(table)
     kinds = kinds_shown(stages.onsets)
     figure = Figure(figsize=(7.6, 2.4 * len(kinds)), layout="constrained")
     axes = figure.subplots(len(kinds), 1, squeeze=False)[:, 0]
@@ -62,16 +63,16 @@ def _panel(ax: Axes, table: pd.DataFrame, rows: pd.DataFrame, stages: Stages) ->
     others = rows[~line_of.isin(line_of[with_onset.index]) & ~line_of.duplicated()]
     moved = (others["after"] - others["before"]).abs().fillna(0).nlargest(GREYS)
     groups = list(with_onset.groupby(line_of[with_onset.index], sort=False))
-    curves = curves_of(table, pd.concat([others.loc[moved.index], *(own[:1] for _, own in groups)]))
+    curves = curves_of(table, pd.concat([others.loc[moved.index], *(onsets[:1] for _, onsets in groups)]))
     for line in curves[: len(moved)]:
         ax.plot(line["step"], line["value"], color=GREY, linewidth=0.9, label="_without", zorder=1)
     first = rows.iloc[0]
     quantity = quantity_of(table, str(first["probe"]), str(first["quantity"]))
-    for i, ((name, own), line) in enumerate(zip(groups, curves[len(moved) :], strict=True)):
-        head = own.iloc[0]
+    for i, ((name, onsets), line) in enumerate(zip(groups, curves[len(moved) :], strict=True)):
+        head = onsets.iloc[0]
         colour = "#222222" if pd.isna(head["head"]) else colours[int(head["layer"]), int(head["head"])]
         curve(ax, line, str(name) or quantity.label, colour, marker(i))
-        for row in own.to_dict("records"):
+        for row in onsets.to_dict("records"):
             _interval(ax, row["t50_lo"], row["t50_hi"], (row["before"] + row["after"]) / 2, colour)
     set_value_axis(ax, quantity)
     if not pd.isna(first["relation"]):

@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 
 from stagewise.detection.stages import Stages
 from stagewise.plot.colours import GREY
-from stagewise.plot.step_axis import new_axes, step_label
+from stagewise.plot.step_axis import check_one_run, new_axes, step_label
 from stagewise.table import select
 
 SCALE = "viridis_r"
@@ -28,9 +28,10 @@ def trajectory(table: pd.DataFrame, stages: Stages | None = None, ax: Axes | Non
         ax: where to draw.
 
     Raises:
-        ValueError: the table has no such rows.
+        ValueError: the table has no such rows, or those of several runs.
     """
     rows = select(table, "Trajectory", "position")
+    check_one_run(rows)
     wide = rows.pivot_table(index="step", columns="component", values="value")
     steps, points = wide.index.to_numpy(), wide.reindex(columns=["PC1", "PC2"], fill_value=0.0).to_numpy(float)
     explained = select(table, "Trajectory", "explained").set_index("component")["value"]

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from stagewise.detection.stages import find_stages
 from stagewise.plot.onsets import onset_curves
@@ -33,3 +34,9 @@ def test_a_curve_of_two_onsets_is_drawn_and_labelled_once(one_onset: pd.DataFram
     labels = [str(line.get_label()) for line in ax.get_lines()]
     assert labels.count("L0H0") == 1
     assert labels.count("_t50") == 2
+
+
+def test_onsets_are_of_one_run(one_onset: pd.DataFrame) -> None:
+    two = pd.concat([one_onset, one_onset.assign(run="other")], ignore_index=True)
+    with pytest.raises(ValueError, match="a figure shows one run, the table has 2"):
+        onset_curves(two, find_stages(one_onset))

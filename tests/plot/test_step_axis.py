@@ -34,6 +34,7 @@ ONE_A_STEP: dict[str, Callable[[pd.DataFrame], object]] = {
     "PatternClusters.centroid": plot.centroids,
     "MeanPattern.attention": lambda table: plot.attention_map(table, 3),
     "Accuracy.accuracy": plot.rise,
+    "Trajectory.position": plot.trajectory,
     "Other.score": lambda table: plot.quantity(table, "Other", "score"),
 }
 """Figures by a quantity that they draw."""
