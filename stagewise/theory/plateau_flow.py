@@ -99,7 +99,9 @@ def plateau(dynamics: AbstractPlateauFlow, threshold: float = THRESHOLD, budget:
     )  # fmt: skip
     (times,) = solved.t_events or ([],)
     if not len(times):
-        raise ValueError(f"{dynamics} is still above a loss of {threshold} at time {budget:g}: raise the budget")
+        raise ValueError(
+            f"{dynamics} is still above a loss of {threshold} at time {budget:g}: raise the budget or the threshold"
+        )
     return float(times[0])
 
 
@@ -127,7 +129,9 @@ def plateau_of_descent(
             raise ValueError(f"gradient descent on {dynamics} diverges at rate {learning_rate}: lower the rate")
         slope = dynamics.velocity(state)
         state = tuple(x + learning_rate * v for x, v in zip(state, slope, strict=True))
-    raise ValueError(f"{dynamics} is still above a loss of {threshold} at time {budget:g}: raise the budget")
+    raise ValueError(
+        f"{dynamics} is still above a loss of {threshold} at time {budget:g}: raise the budget or the threshold"
+    )
 
 
 def hessian(dynamics: AbstractPlateauFlow, state: State) -> np.ndarray:

@@ -55,7 +55,7 @@ def test_the_velocity_goes_down_the_loss_at_the_variables_mobilities(flow: Abstr
 
 @pytest.mark.parametrize("find", [plateau, lambda flow, **kw: plateau_of_descent(flow, 10.0, **kw)])
 def test_a_budget_too_short_is_an_error_and_no_time(find) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(ValueError, match=r"still above a loss of 0\.1 at time 100: raise the budget"):
+    with pytest.raises(ValueError, match=r"still above a loss of 0\.1 at time 100: raise the budget or the threshold"):
         find(FLOW, budget=100.0)
 
 

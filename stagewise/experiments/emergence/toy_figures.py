@@ -61,13 +61,19 @@ def figure_1(request: FigureRequest) -> Result:
 
 
 def figure_2(request: FigureRequest) -> Result:
-    """Draw how both repetitions shorten the plateau of the flow, and what SGD on the model itself does."""
+    """Draw how both repetitions shorten the plateau of the flow, and what SGD on the model itself does.
+
+    Raises:
+        ValueError: a size of the grid is out of range, or the flow of one never ends its plateau, as at p = 1; nothing
+            was trained.
+    """
+    settings = sgd_settings(request)
+    flow = cross_sample_times(dict.fromkeys((cell["T"], cell["d"], cell["p"]) for cell in settings if cell["B"] == 1))
     runs = sgd_runs(request)
     tied, shared = repetition_times(), cross_sample_times()
     of_ratio, of_share = fit_log_linear(tied, "T / B, d"), fit_log_linear(shared, "x")
     free = pd.DataFrame({"B": COPIES, "time": [plateau(SparseAttention(4096, 16, B, "free")) for B in COPIES]})
     copied, special = runs[runs["p"] == 0], runs[runs["B"] == 1]
-    flow = cross_sample_times(special[["T", "d", "p"]].drop_duplicates().itertuples(index=False, name=None))
     of_copies, of_special = law_of(copied, ("T", "d", "B")), law_of(special, ("x",))
     figure, (left, middle, right, last) = panels(4)
     plateaus(left, tied, "B", of_ratio, "reduced flow, tied logits, T = 4096")
@@ -136,19 +142,28 @@ def sgd_runs(request: FigureRequest) -> pd.DataFrame:
     Raises:
         ValueError: a size of the grid is out of range; nothing was trained.
     """
-    budget = {} if request.budget is None else {"budget": request.budget}
-    settings: list[dict[str, Any]] = [cell | budget for cell in cells(request.axes)]
-    for cell in settings:
-        check_toy(**cell)
     runs = sweep(
         run_toy,
-        settings,
+        sgd_settings(request),
         request.folder,
         workers=request.workers,
         cost=lambda cell: cell["T"] * math.sqrt(cell["d"]),
         progress=request.progress,
     )
     return _with_x(runs.assign(f=np.sqrt(runs["p"] ** 2 * runs["d"] + (1 - runs["p"]) ** 2)))
+
+
+def sgd_settings(request: FigureRequest) -> list[dict[str, Any]]:
+    """Return the settings of the runs, a cell of the grid each.
+
+    Raises:
+        ValueError: a size is out of range.
+    """
+    budget = {} if request.budget is None else {"budget": request.budget}
+    settings: list[dict[str, Any]] = [cell | budget for cell in cells(request.axes)]
+    for cell in settings:
+        check_toy(**cell)
+    return settings
 
 
 def _with_x(times: pd.DataFrame) -> pd.DataFrame:

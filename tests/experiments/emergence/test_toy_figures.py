@@ -1,14 +1,22 @@
 """The laws of the toy model's flows, and SGD beside them."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from stagewise.detection.power_law import fit_log_linear
+from stagewise.experiments.emergence.grids import FigureRequest, axes_of
 from stagewise.experiments.emergence.panels import panels
-from stagewise.experiments.emergence.toy_figures import cross_sample_times, moments, plateaus, sgd_over_flow
+from stagewise.experiments.emergence.toy_figures import (
+    cross_sample_times,
+    figure_2,
+    moments,
+    plateaus,
+    sgd_over_flow,
+)
 from stagewise.theory.sparse_attention import SparseAttention
 from stagewise.theory.trajectories import follow
 
@@ -31,6 +39,14 @@ def test_steps_are_compared_with_the_flow_of_the_same_size(ends: list[float], ou
     runs = pd.DataFrame({"T": [512, 256], "d": [64, 64], "B": 1, "p": 0.0, "hi": ends})
     row = sgd_over_flow(pd.concat([runs, runs.assign(B=2), runs.assign(p=0.5)]))
     assert (row["ours"], row["remark"]) == (ours, remark)
+
+
+def test_a_share_at_which_the_flow_never_gets_there_is_refused_before_training(tmp_path: Path) -> None:
+    axes = axes_of(2, "small", {"T": [16], "d": [4], "B": [1], "p": [0, 1], "seed": [0]})
+    request = FigureRequest(tmp_path, "small", axes)
+    with pytest.raises(ValueError, match=r"p=1\.0\) is still above a loss of 0\.1 .*raise the budget or the threshold"):
+        figure_2(request)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_weights_come_before_attention() -> None:
