@@ -48,11 +48,11 @@ def find_onsets(
 
     Followed are the quantities for which the table declares up or down as progress: those of the library's probes,
     and one's own that declare it. An onset is a transition, up or down, that a smooth background (constant, power law,
-    exponential, logarithm) with noise does not explain. The noise is estimated from the curve: correlated between
-    checkpoints, of a level that may change over the run, outliers of up to three checkpoints apart. What noise alone
-    makes of the best of all transitions is simulated; the false discovery rate is 5 % over all curves of the table
-    (Benjamini and Hochberg). It must be at least 0.1 and three times the noise, have two fifths of its way within a
-    threefold of steps, and be faster, in value per step, than the curve before and after it.
+    exponential, logarithm, or two of them) with noise does not explain. The noise is estimated from the curve:
+    correlated between checkpoints, of a level that may change over the run, outliers of up to three checkpoints apart.
+    What noise alone makes of the best of all transitions is simulated; the false discovery rate is 5 % over all curves
+    of the table (Benjamini and Hochberg). It must be at least 0.1 and three times the noise, have two fifths of its way
+    within a threefold of steps, and be faster, in value per step, than the curve before and after it.
 
     Args:
         table: of one run, from `measure`.

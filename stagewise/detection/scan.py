@@ -164,7 +164,8 @@ def _remaining(values: np.ndarray, columns: Whitened, along: np.ndarray, within:
 
 
 @functools.lru_cache(maxsize=REMEMBERED)
-def _smooth(steps: tuple[float, ...], every: int, kind: int, *, fine: bool) -> Whitened:
+def smooth_columns(steps: tuple[float, ...], every: int, kind: int, *, fine: bool) -> Whitened:
+    """Return the backgrounds of a run, beside an offset alone, under a kind of noise."""
     basis = bases(steps, every)
     return whiten(basis.fine if fine else basis.coarse, _none(basis), KINDS[kind])
 
@@ -180,13 +181,13 @@ def _sizes(steps: tuple[float, ...]) -> np.ndarray:
 @functools.lru_cache(maxsize=WIDE)
 def _in_backgrounds(steps: tuple[float, ...], every: int, kind: int) -> np.ndarray:
     """Return the parts of the whitened transitions of the grid in the coarse backgrounds: [background, transition]."""
-    own = _smooth(steps, every, kind, fine=False).own
+    own = smooth_columns(steps, every, kind, fine=False).own
     return np.asarray(KINDS[kind].transposed(own) @ bases(steps, every).transitions.T)
 
 
 def _within(basis: Bases, kind: int, columns: Whitened) -> Within:
     """Return the transitions of the grid within columns, the coarse backgrounds' beside others."""
-    smooth, transitions = _smooth(basis.steps, basis.every, kind, fine=False), basis.transitions
+    smooth, transitions = smooth_columns(basis.steps, basis.every, kind, fine=False), basis.transitions
     shared = columns.noise.transposed(columns.shared) @ transitions.T
     # A background's column is that beside the offset alone, less the others' parts, over the length that is left.
     length = (smooth.own * columns.own).sum(-1, keepdims=True)
@@ -199,7 +200,7 @@ def smooth_fits(curves: np.ndarray, basis: Bases, floor: np.ndarray, others: np.
     beside = _none(basis) if others is None else others
 
     def fit(part: np.ndarray, kind: int) -> Squares:
-        columns = _smooth(basis.steps, basis.every, kind, fine=True).beside(beside)
+        columns = smooth_columns(basis.steps, basis.every, kind, fine=True).beside(beside)
         squares = columns.remaining(KINDS[kind].whitened(part)).clip(min=0)
         return squares.min(1), squares.argmin(1), np.zeros(len(part), int)
 
@@ -207,7 +208,7 @@ def smooth_fits(curves: np.ndarray, basis: Bases, floor: np.ndarray, others: np.
         return design(basis.fine[b], beside)
 
     white = np.full(len(curves), KINDS.index(WHITE))
-    return _best(curves, floor, [white], 3, fit, fitted)
+    return best_fits(curves, floor, [white], 3, fit, fitted)
 
 
 def transition_fits(
@@ -226,7 +227,7 @@ def transition_fits(
     beside = _none(basis) if others is None else others
 
     def fit(part: np.ndarray, kind: int) -> Squares:
-        noise, columns = KINDS[kind], _smooth(basis.steps, basis.every, kind, fine=False).beside(beside)
+        noise, columns = KINDS[kind], smooth_columns(basis.steps, basis.every, kind, fine=False).beside(beside)
         within, best = _within(basis, kind, columns), []
         for curve in part:
             values = noise.whitened(curve[None])
@@ -243,7 +244,7 @@ def transition_fits(
         return np.concatenate([design(basis.coarse[b], beside), basis.transitions[s][None]])
 
     white = np.full(len(curves), KINDS.index(WHITE))
-    return _best(curves, floor, [kind, white], 2, fit, fitted)
+    return best_fits(curves, floor, [kind, white], 2, fit, fitted)
 
 
 def coefficients(curve: np.ndarray, columns: np.ndarray, noise: Noise) -> np.ndarray:
@@ -256,7 +257,7 @@ def _none(basis: Bases) -> np.ndarray:
     return np.empty((0, len(basis.u)))
 
 
-def _best(
+def best_fits(
     curves: np.ndarray,
     floor: np.ndarray,
     starts: Sequence[np.ndarray],

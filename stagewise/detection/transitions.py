@@ -9,6 +9,7 @@ from scipy.stats import median_abs_deviation
 
 from stagewise.detection.curve_noise import KINDS, without_outliers
 from stagewise.detection.likelihood_ratio import TOGETHER, p_value
+from stagewise.detection.pairs import superfluous
 from stagewise.detection.prominence import POINTS, prominence
 from stagewise.detection.refinement import Context, Refined, refine, resampled
 from stagewise.detection.scan import Bases, Fits, bases, coefficients, design, floors, smooth_fits, transition_fits
@@ -247,10 +248,11 @@ class _Search:
 
     def transitions(self, resamples: np.ndarray | None) -> tuple[Transition, ...]:
         full = self._full()
-        found = [self._describe(j, full, resamples) for j in range(len(self.shapes))]
+        rivals = superfluous(self.curve, self.basis, self.floor, full, self._stack())
+        found = [self._describe(j, full, p, resamples) for j, p in enumerate(rivals)]
         return tuple(sorted(found, key=lambda one: float(one.times[1, 0])))
 
-    def _describe(self, j: int, full: Fits, resamples: np.ndarray | None) -> Transition:
+    def _describe(self, j: int, full: Fits, rival: float, resamples: np.ndarray | None) -> Transition:
         others, n = self._stack(j), len(self.curve)
         noise = KINDS[int(full.kind[0])]
         columns = np.concatenate([design(self.basis.fine[full.background[0]], others), self.shapes[j].at(self.basis.u)])
@@ -274,7 +276,7 @@ class _Search:
             start,
             stop,
             change,
-            self._p_value(full, j),
+            max(self._p_value(full, j), rival),
             deviation,
             prominence(u, weights[1] * columns[1], size, self.shapes[j]),
             float(np.diff(np.interp(times[[0, 2], 0], u, whole))[0] / way) if way else 0.0,

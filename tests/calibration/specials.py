@@ -24,6 +24,13 @@ def _drop(g: Generator, t: np.ndarray) -> np.ndarray:
     return decay - 0.15 * (t >= 0.6 * LAST) + 0.01 * g.standard_normal(len(t))
 
 
+def _overfits(g: Generator, t: np.ndarray) -> np.ndarray:
+    part = t / LAST
+    rise = (part, part**0.5, np.log1p(t) / np.log1p(LAST))[g.integers(3)]
+    fall = 1.5 * np.exp(-part / np.exp(g.uniform(np.log(0.005), np.log(0.05))))
+    return np.asarray(0.5 + fall + g.uniform(0.3, 0.8) * rise + 0.02 * g.standard_normal(len(t)))
+
+
 SPECIALS: dict[str, Maker] = {
     "two outlying checkpoints": lambda g, t: _outliers(g, t, 2, 0.4),
     "a dip of three": lambda g, t: _outliers(g, t, 3, -0.25),
@@ -31,6 +38,10 @@ SPECIALS: dict[str, Maker] = {
     "random walk": lambda g, t: 0.3 + 0.03 * g.standard_normal(len(t)).cumsum(),
     "slow OU": lambda g, t: 0.5 + correlated(g, len(t), 0.97, 0.1),
     "learning-rate drop at a known step": _drop,
+    "exponential fall, then a slow rise": _overfits,
+    "two exponentials": lambda g, t: (
+        0.8 - 0.4 * np.exp(-t / 40) - 0.3 * np.exp(-t / 900) + 0.02 * g.standard_normal(len(t))
+    ),
 }
 
 
@@ -48,9 +59,6 @@ def _heavy(g: Generator, t: np.ndarray) -> np.ndarray:
 
 HELD_OUT: dict[str, Maker] = {
     "stretched exponential": _stretched,
-    "two exponentials": lambda g, t: (
-        0.8 - 0.4 * np.exp(-t / 40) - 0.3 * np.exp(-t / 900) + 0.02 * g.standard_normal(len(t))
-    ),
     "power law and linear drift": lambda g, t: (
         1 + (1 + t / 20) ** -0.7 - 0.4 * t / LAST + 0.02 * g.standard_normal(len(t))
     ),
@@ -67,6 +75,15 @@ HELD_OUT: dict[str, Maker] = {
     ),
     "sigmoid of three decades": lambda g, t: (
         0.1 + 0.7 * (1 + (300 / np.maximum(t, 0.01)) ** 0.64) ** -1 + 0.02 * g.standard_normal(len(t))
+    ),
+    "power-law fall, then a slow rise": lambda g, t: (
+        1.5 * (1 + t / g.uniform(3, 60)) ** -1
+        + g.uniform(0.3, 0.8) * (t / LAST) ** g.uniform(0.5, 1.5)
+        + 0.02 * g.standard_normal(len(t))
+    ),
+    "fast rise, then a slow decay": lambda g, t: (
+        0.8 * (1 - np.exp(-t / g.uniform(20, 150))) * (0.5 + 0.5 * np.exp(-t / g.uniform(1000, 6000)))
+        + 0.02 * g.standard_normal(len(t))
     ),
     "cosine over the run": lambda g, t: 1 + 0.5 * np.cos(np.pi * t / LAST) + 0.02 * g.standard_normal(len(t)),
 }
