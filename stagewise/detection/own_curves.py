@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from stagewise.detection.column import as_numbers
 from stagewise.detection.event_files import is_events, read_events
 from stagewise.detection.rates import OF_RUN, is_rate
 from stagewise.detection.resumed import resumed
@@ -70,12 +71,12 @@ def curves(
         source: a column of steps and a column a curve, as a frame, a mapping or a file: .csv, .tsv, .parquet, .jsonl,
             .json, or the `trainer_state.json` of transformers' Trainer; or TensorBoard's event files, one or a folder.
             Or a row a value: a column "metric" (or what tools call it) and one "value" beside the steps. What a
-            curve has no value of at a step is missing. Text, times, epochs, and the extremes that Weights & Biases
-            exports beside a curve are left out, with a warning where text stands among numbers. Where a log goes back
-            to an earlier step, as a resumed run's does, the later values count from there on, with a warning. Of a
-            curve with more than 400 values neighbouring ones are averaged, fewer at its start than at its end. Where
-            runs lie beside each other a column "run", "seed" or the like tells them apart, or names "RUN - CURVE", as
-            Weights & Biases exports them.
+            curve has no value of at a step is missing; scalar tensors are numbers. Text, times, epochs, and extremes
+            that Weights & Biases exports beside a curve are left out, with a warning where text stands among numbers.
+            Where a log goes back to an earlier step, as a resumed run's does, the later values count from there on,
+            with a warning. Of a curve with more than 400 values neighbouring ones are averaged, fewer at its start than
+            at its end. Where runs lie beside each other a column "run", "seed" or the like tells them apart, or names
+            "RUN - CURVE", as Weights & Biases exports them.
         steps: the column of steps; None for "step", or what tools call it.
         run: the name of the run; None takes the file's. Of several runs each has that of its column.
 
@@ -95,7 +96,7 @@ def curves(
         run = name_of(Path(source)) if run is None else run
         frame = _read(Path(source))
     else:
-        frame = pd.DataFrame(source)
+        frame = pd.DataFrame(source).apply(as_numbers)
     frame = frame.reset_index(drop=frame.index.name is None)
     at = _steps(frame, steps)
     rows, declared = [], {}
