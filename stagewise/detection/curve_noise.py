@@ -157,7 +157,7 @@ def _without_last(curves: np.ndarray, limit: np.ndarray) -> np.ndarray:
     level, move = np.median(before, -1, keepdims=True), before[:, -1:] - before[:, :1]
     away = last - level
     led = np.abs(away - move * np.array([1.0, 1.5])) <= limit
-    farther = (away * move > 0) & (np.abs(move) > limit / 2)
+    farther = (np.sign(away) == np.sign(move)) & (np.abs(move) > limit / 2)
     out = (np.ptp(before, -1, keepdims=True) < limit) & (np.abs(away) > limit) & ~led & ~farther
     return np.concatenate([curves[:, :-2], np.where(out, level, last)], axis=1)
 

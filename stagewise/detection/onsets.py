@@ -11,6 +11,7 @@ from scipy.stats import false_discovery_control
 
 from stagewise.detection import words
 from stagewise.detection.criteria import DEFAULT, StageCriteria
+from stagewise.detection.curve_noise import without_outliers
 from stagewise.detection.decisions import coincidence, moved, rejection
 from stagewise.detection.frames import typed
 from stagewise.detection.known_causes import Causes, known
@@ -33,6 +34,9 @@ TYPES = {
     **{"words": "str", "reason": "str"},
 }
 """Columns that follow the probe, the quantity and the axes, with their types."""
+
+LARGE = 1e100
+"""Size above which values are divided by the largest one: squares of 1e154 are infinite."""
 
 AT_ONCE = 8
 """Curves that are searched in one go, by whichever process: 32 would take 3 % less, and leave other processes idle."""
@@ -123,16 +127,28 @@ def _read(curve: Curve) -> pd.DataFrame:
 
 
 def _search(curves: Sequence[pd.DataFrame], alpha: float) -> list[Found]:
-    """Search curves that share their steps."""
+    """Search curves that share their steps; those whose squares would be infinite are made smaller first."""
     values = np.stack([rows["value"].to_numpy(float) for rows in curves])
-    return find_transitions(curves[0]["step"].to_numpy(float), values, functools.partial(_resamples_of, curves), alpha)
+    largest = np.abs(without_outliers(values)).max(1)
+    units = np.where(largest > LARGE, largest, 1.0)
+    resamples = functools.partial(_resamples_of, curves, units)
+    found = find_transitions(curves[0]["step"].to_numpy(float), values / units[:, None], resamples, alpha)
+    return [
+        Found(tuple(_in(one, unit) for one in of.transitions), of.p_value)
+        for of, unit in zip(found, units, strict=True)
+    ]
 
 
-def _resamples_of(curves: Sequence[pd.DataFrame], number: int) -> np.ndarray | None:
+def _in(one: Transition, unit: float) -> Transition:
+    """Return a transition of a curve that was divided by a unit."""
+    return one._replace(**{name: getattr(one, name) * unit for name in ("size", "before", "after", "change", "noise")})
+
+
+def _resamples_of(curves: Sequence[pd.DataFrame], units: np.ndarray, number: int) -> np.ndarray | None:
     """Return a curve in every resample of the probe batch: [resample, step]."""
     rows = curves[number]
     if "resamples" in rows and rows["resamples"].notna().all():
-        return np.stack(rows["resamples"].to_list()).T.astype(float)
+        return np.asarray(np.stack(rows["resamples"].to_list()).T.astype(float) / units[number])
     return None
 
 

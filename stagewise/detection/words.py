@@ -33,8 +33,8 @@ TURNS = {
 }
 NO_ONSETS = {
     OnsetVerdict.NOT_FINITE: "is not finite at step {not_finite_at}",
-    OnsetVerdict.FEW_CHECKPOINTS: "has {checkpoints} checkpoints: fewer than {criteria.fewest} cannot tell an onset "
-    "from noise",
+    OnsetVerdict.FEW_CHECKPOINTS: "has too few checkpoints, {checkpoints}: fewer than {criteria.fewest} cannot "
+    "tell an onset from noise",
     OnsetVerdict.SMALL: "moves by {size}, less than {criteria.smallest:g}",
     OnsetVerdict.NOISE: "moves by {size}: noise of {noise:.2g} could cause that",
     OnsetVerdict.EARLY: "moves from the start of the run on: what it did before is not known",
@@ -69,6 +69,9 @@ HEADS = {
     "self": ("a self-attending head", "its own position"),
 }
 """What a head with most of its attention on a relation is called, and what it attends to otherwise."""
+
+LARGE = 1e6
+"""Changes from which on levels are written in three digits."""
 
 LISTED, SHOWN = 8, 5
 """Onsets of one stage, and scores without an onset, that are written out."""
@@ -185,6 +188,8 @@ def head(row: Row) -> str:
 
 
 def _level(value: float, change: float) -> str:
+    if change >= LARGE:
+        return format(value, ".3g")
     digits = 2 if change >= 0.1 or change == 0 else 1 - int(np.floor(np.log10(change)))
     return format(round(value, digits) + 0.0, ".2f" if digits == 2 else ".12g")  # no minus before a zero
 

@@ -98,6 +98,12 @@ def test_the_levels_of_a_small_change_have_the_digits_that_show_it() -> None:
     assert words.onset({**SCORE, "before": 5.0, "after": 5.04}, MASS, last=100.0).endswith("(5 -> 5.04)")
 
 
+@pytest.mark.parametrize("number", [1, 9])
+def test_too_few_checkpoints_are_counted(number: int) -> None:
+    row = {"verdict": "few checkpoints", "checkpoints": number}
+    assert words.no_onset(row) == f"has too few checkpoints, {number}: fewer than 10 cannot tell an onset from noise"
+
+
 def test_heads_that_did_the_same_are_said_together() -> None:
     events = pd.DataFrame(
         [(0, 0, "diffuse", "I(1)"), (0, 1, "diffuse", "I(1)"), (0, 0, "I(1)", "I(2)"), (0, 1, "I(1)", "diffuse")],
