@@ -106,8 +106,11 @@ def compare_laws(runs: pd.DataFrame, laws: Sequence[str], settings: str, time: s
 
     Raises:
         NoLaw: a law cannot be fitted to all settings but one.
-        ValueError: what `fit_mixed` refuses.
+        ValueError: no laws, or what `fit_mixed` refuses.
     """
+    if not laws:
+        raise ValueError("there are no laws to compare: give one or more, as in ['d', 'T / B, d']")
+    settings_of(runs, settings)
     names = list(pd.unique(runs[settings]))
     densities = pd.DataFrame({law: [_left_out(runs, law, settings, name, time) for name in names] for law in laws})
     means = densities.mean().sort_values(ascending=False, kind="stable")

@@ -99,7 +99,8 @@ def emergence_interval(
     """
     if direction not in ("up", "down"):
         raise ValueError(f'direction must be "up" or "down", got {direction!r}')
-    if len(steps) == 0 or len(steps) != len(values) or (np.diff(steps) <= 0).any():
+    steps = np.asarray(steps)
+    if len(steps) == 0 or len(steps) != len(values) or (steps[1:] <= steps[:-1]).any():
         raise ValueError(f"a curve needs one value a step, steps ascending; got {len(steps)} and {len(values)}")
     if not np.isfinite(values).all():
         raise ValueError(f"the curve is not finite at step {steps[~np.isfinite(values)][0]}: {NOT_FINITE}")

@@ -69,3 +69,11 @@ def test_a_run_without_a_setting_is_refused_with_its_row() -> None:
         fit_mixed(runs, "T, d", "setting")
     with pytest.raises(ValueError, match="setting is missing in row 5"):
         fit_interval_censored(runs.assign(lo=runs["time"], hi=1.1 * runs["time"]), "T, d", settings="setting")
+
+
+def test_laws_to_compare_and_the_column_of_settings_must_be_there() -> None:
+    runs = pd.DataFrame({"d": [1.0, 1.0, 2.0, 2.0], "s": [0, 0, 1, 1], "time": [1.0, 2.0, 3.0, 4.0]})
+    with pytest.raises(ValueError, match="no laws to compare"):
+        compare_laws(runs, [], "s")
+    with pytest.raises(ValueError, match="no column 'seed'; they have d, s, time"):
+        compare_laws(runs, ["d"], "seed")

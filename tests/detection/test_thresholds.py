@@ -32,6 +32,14 @@ def test_a_run_that_never_crosses_is_censored_at_its_last_step() -> None:
     assert not Interval(0.0, 10.0).censored
 
 
+@pytest.mark.parametrize("kind", ["int64", "uint16", "float32"])
+def test_steps_that_do_not_ascend_are_refused_whatever_their_type(kind: str) -> None:
+    steps = np.array([0, 50, 100], dtype=kind)
+    assert emergence_interval(steps, np.array([0.1, 0.2, 0.7]), 0.5) == (50, 100)
+    with pytest.raises(ValueError, match="steps ascending"):
+        emergence_interval(steps[::-1], np.array([0.1, 0.2, 0.7]), 0.5)
+
+
 def test_a_loss_falls_to_its_threshold() -> None:
     steps, losses = np.array([0, 5, 9]), np.array([0.5, 0.3, 0.1])
     assert emergence_interval(steps, losses, 0.1, "down") == (5, 9)
