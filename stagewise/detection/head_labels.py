@@ -66,9 +66,9 @@ def head_labels(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> pd.Da
 
     A head has a relation's name where its share is surely half (`enter`) or more, "diffuse" where all shares are surely
     less, and "cannot be told" otherwise: where the threshold lies within the error of its largest share, or where
-    another relation's share is within both errors of it, or where a share is no number. The error is the larger one of
-    three and a half deviations of the share's noise between checkpoints, from ten of them on, and of the 95 % interval
-    over sequences.
+    another relation's share is within both errors of it, or where a share is no number; a relation without any number
+    counts for nothing. The error is the larger one of three and a half deviations of the share's noise between
+    checkpoints, from ten of them on, and of the 95 % interval over sequences.
 
     Returns a row a head and checkpoint: its `label`, the largest `share`, and its `lead` over the second one. A table
     without such rows has none.
@@ -81,7 +81,10 @@ def head_labels(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> pd.Da
     frames = []
     for (layer, head), rows in share.groupby(["layer", "head"]):
         values = rows.pivot(index="step", columns="relation", values="value")
+        if values.notna().any(axis=None):
+            values = values.dropna(axis="columns", how="all")
         half = (rows.assign(half=(rows["hi"] - rows["lo"]) / 2)).pivot(index="step", columns="relation", values="half")
+        half = half[values.columns]
         known = values.dropna().to_numpy(float)
         margin = APART * noise(known.T) if len(known) >= criteria.fewest else np.zeros(values.shape[1])
         frames.append(
@@ -127,5 +130,6 @@ def _labels(shares: pd.DataFrame, criteria: StageCriteria) -> pd.Series:
 
 
 def _long_enough(labels: pd.Series, checkpoints: int) -> pd.Series:
+    """Return labels without those that last too briefly; where none lasts, nothing is known to change."""
     length = labels.groupby((labels != labels.shift()).cumsum()).transform("size")
-    return labels.where(length >= checkpoints).ffill().bfill()
+    return labels.where(length >= checkpoints).ffill().bfill().fillna(DIFFUSE)

@@ -83,3 +83,15 @@ def test_noise_between_checkpoints_makes_a_label_undecided_that_one_value_would_
     assert (head_labels(shares(values.tolist()))["label"] == UNDECIDED).mean() > 0.8
     assert (head_labels(shares([0.52] * 30))["label"] == "I(1)").all()
     assert head_labels(shares([0.5]).assign(probe="Loss")).empty
+
+
+@pytest.mark.parametrize("values", [[0.9, 0.1], [0.9, 0.1, 0.9, 0.1]])
+def test_where_no_name_lasts_nothing_changes(values: list[float]) -> None:
+    assert head_events(shares(values)).empty
+
+
+def test_a_relation_without_any_number_hides_no_label() -> None:
+    rows = shares([0.9, 0.9, 0.9, 0.1, 0.1, 0.1])
+    rows.loc[rows["relation"] == "I(2)", "value"] = np.nan
+    assert head_labels(rows)["label"].tolist() == ["I(1)"] * 3 + ["diffuse"] * 3
+    assert head_labels(rows.assign(value=np.nan))["label"].tolist() == [UNDECIDED] * 6
