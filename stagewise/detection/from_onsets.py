@@ -13,7 +13,7 @@ from stagewise.detection.verdicts import OnsetVerdict
 
 NO_STAGES = "no stages can be found: there are no scores over at least four checkpoints"
 FEW = (
-    "no stages can be found: with {checkpoints} checkpoints no onset can be distinguished from noise, which takes "
+    "no stages can be found: with {checkpoints} checkpoint{s} no onset can be distinguished from noise, which takes "
     "{fewest} or more; save more of them (`trainer_callbacks.save_on`)"
 )
 
@@ -51,7 +51,8 @@ def too_few(onsets: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> str:
     """Say that there are too few checkpoints to find any onset, where that is so; else nothing."""
     if onsets.empty or not (onsets["verdict"] == OnsetVerdict.FEW_CHECKPOINTS).all():
         return ""
-    return FEW.format(checkpoints=onsets["checkpoints"].max(), fewest=criteria.fewest)
+    most = onsets["checkpoints"].max()
+    return FEW.format(checkpoints=most, s="" if most == 1 else "s", fewest=criteria.fewest)
 
 
 def stage_row(number: int, start: Edge, end: Edge, times: dict[str, float], summary: str) -> dict[str, Any]:

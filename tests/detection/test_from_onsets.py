@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from stagewise.detection.from_onsets import onset_stages
 from stagewise.detection.onsets import find_onsets
+from stagewise.detection.own_curves import curves
 from stagewise.detection.stages import find_stages
 
 Curves = Callable[..., pd.DataFrame]
@@ -56,3 +58,9 @@ def test_the_interval_of_a_boundary_between_two_steps_is_rounded_outwards() -> N
     row = {"onset": True, "words": "it rises", "probe": "Own", "quantity": "q", "before": 0.0, "after": 1.0, **times}
     _, late = onset_stages(pd.DataFrame([row]), 0, 20)
     assert (late["start_lo"], late["start"], late["start_hi"]) == (3, 4, 4)
+
+
+@pytest.mark.parametrize(("number", "counted"), [(1, "with 1 checkpoint no"), (9, "with 9 checkpoints no")])
+def test_too_few_checkpoints_are_counted(number: int, counted: str) -> None:
+    found = find_stages(curves({"step": range(number), "loss": np.linspace(3, 1, number)}))
+    assert f"no stages can be found: {counted} onset" in found.words()
