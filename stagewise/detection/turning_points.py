@@ -8,7 +8,7 @@ import pandas as pd
 from stagewise.detection.criteria import DEFAULT, StageCriteria
 from stagewise.detection.curve_noise import KINDS, restricted_likelihoods, without_outliers
 from stagewise.detection.noise import correlated_noise, correlation, monotone, noise, smoothed
-from stagewise.detection.uneven import noise_like, thinned
+from stagewise.detection.uneven import Stretch, noise_like, thinned
 from stagewise.detection.verdicts import TurnVerdict
 from stagewise.table import LEVEL
 
@@ -148,7 +148,8 @@ def _minimum(
     fit = columns @ np.linalg.lstsq(columns, within, rcond=None)[0]
     residual, shape = within - fit, (criteria.simulations, len(u))
     if len(within) > valley.stop - valley.start:
-        draws = fit + noise_like(all_steps[inside], residual, DEGREE + 1, generator, shape[0])
+        here = Stretch(all_steps[inside], within, columns)
+        draws = fit + noise_like(here, _after(curve, here.steps[-1]), generator, shape[0])
     else:
         deviation = np.sqrt((residual**2).sum() / (len(u) - DEGREE - 1)) * np.sqrt((6 - 8 * rate + 2 * rate**2) / 6)
         # In a short valley the polynomial takes up most of a slow noise: the whole curve tells how large it is.
@@ -160,6 +161,16 @@ def _minimum(
     places = np.interp(np.array([middle, *np.quantile(lowest, [tail, 1 - tail])]), [0, FINE - 1], u[[0, -1]])
     step, lo, hi = np.expm1(places).clip(all_steps[0], all_steps[-1])  # the first step may come back a little smaller
     return _enclosed(all_steps, step, lo, hi)
+
+
+def _after(curve: pd.DataFrame, step: float) -> Stretch | None:
+    """Return the part of a curve after a step, beside polynomials for its bends, if it is long enough."""
+    rest = (curve["step"] > step).to_numpy()
+    if (n := int(rest.sum())) < LONG:
+        return None
+    steps = curve["step"].to_numpy(float)[rest]
+    values = without_outliers(curve["value"].to_numpy(float)[None])[0, rest]
+    return Stretch(steps, values, _polynomials(np.log1p(steps), min(BENDS, n // EACH)))
 
 
 def _polynomials(u: np.ndarray, degree: int) -> np.ndarray:

@@ -1,13 +1,67 @@
 """Curves with finer checkpoints in a stretch, as a densified run has: thinned, and with noise that fades over steps."""
 
+from typing import NamedTuple
+
 import numpy as np
 import pandas as pd
+from jaxtyping import Float
+from scipy.linalg import solve_triangular
 
 FINER = 0.5
 """Part of the largest gap so far below which a gap between checkpoints is finer than the schedule."""
 
-FADING = np.geomspace(0.25, 64, 33)
+FADING = np.geomspace(0.5, 64, 15)
 """Steps over which noise may fade to 1/e, over the smallest gap between checkpoints."""
+
+SWINGS = (0.0, 1.0, 2.0, 3.0, 4.5, 6.0)
+"""Radians by which noise may swing in the time in which it fades: momentum makes training overshoot, and come back."""
+
+MOST = 200
+"""Checkpoints of a stretch that are enough to tell how noise fades; of more, those in its middle count."""
+
+NUGGET = 1e-6
+"""Part of the variance that is independent at each checkpoint: of smooth noise at close checkpoints rounding leaves
+covariances that are not positive definite."""
+
+
+class Stretch(NamedTuple):
+    """Values at ascending steps, in any distances, and the columns of what is fitted to them."""
+
+    steps: Float[np.ndarray, " step"]
+    values: Float[np.ndarray, " step"]
+    columns: Float[np.ndarray, "step column"]
+
+    @property
+    def middle(self) -> "Stretch":
+        """The part that is enough to tell how noise fades."""
+        first = max(len(self.steps) - MOST, 0) // 2
+        return Stretch(*(each[first : first + MOST] for each in self))
+
+
+class Fading(NamedTuple):
+    """How far noise at two steps is alike: less with the distance, or opposite where it swings.
+
+    With x = |s - t| / steps, the correlation is
+
+        exp(-x) (cos(swing x) + smooth sin(swing x) / swing)
+
+    Without a swing this is AR(1) noise, or Matern's of order 3/2, which is smooth; with one, that of a damped
+    oscillator that noise pushes, as the weights are under momentum: the smooth one is its place.
+    """
+
+    steps: float
+    swing: float
+    smooth: bool
+
+    def correlations(self, steps: Float[np.ndarray, " step"]) -> Float[np.ndarray, "step step"]:
+        """Return the correlation between each two of some steps.
+
+        >>> Fading(2.0, swing=np.pi, smooth=False).correlations(np.array([0.0, 2.0])).round(3).tolist()
+        [[1.0, -0.368], [-0.368, 1.0]]
+        """
+        x = np.abs(steps[:, None] - steps) / self.steps
+        swings = np.cos(self.swing * x) + self.smooth * x * np.sinc(self.swing * x / np.pi)
+        return np.asarray((np.exp(-x) * swings + NUGGET * np.eye(len(steps))) / (1 + NUGGET))
 
 
 def thinned(curve: pd.DataFrame) -> pd.DataFrame:
@@ -29,35 +83,44 @@ def thinned(curve: pd.DataFrame) -> pd.DataFrame:
 
 
 def noise_like(
-    steps: np.ndarray, residual: np.ndarray, parameters: int, generator: np.random.Generator, number: int
-) -> np.ndarray:
-    """Return draws of noise as that of residuals, [draw, step]: its correlation fades exponentially with the steps.
+    valley: Stretch, later: Stretch | None, generator: np.random.Generator, number: int
+) -> Float[np.ndarray, "draw step"]:
+    """Return draws of noise as that of a stretch: its correlation fades with the steps, and may swing meanwhile.
 
-        cov(s, t) = deviation^2 exp(-|s - t| / fading),   fading by maximum likelihood
+    How it fades, `Fading`, is drawn anew for each draw, as likely as the stretch and a later one of the same curve make
+    it (a few checkpoints alone do not tell slow noise from the shape); its level is that of the stretch. The likelihood
+    is the restricted one: fitting columns takes up slow noise, which would be taken for none otherwise.
 
     Args:
-        steps: ascending, in any distances.
-        residual: of a fit to a curve at these steps.
-        parameters: of that fit, by which the residuals are too small.
+        valley: where the noise is drawn; more values than columns.
+        later: values whose noise fades as that of the valley, of any level; None where there are too few.
         generator: of the draws.
         number: how many.
 
-    Source: the Ornstein-Uhlenbeck process, which is AR(1) where the distances are equal.
+    Source: Patterson and Thompson (1971), Recovery of inter-block information when block sizes are unequal, for the
+    likelihood; Foreman-Mackey et al. (2017), arXiv:1703.09710, equation 20, for the oscillator.
     """
-    gaps = np.diff(steps).astype(float)
-    _, variance, fading = max(_fit(gaps, residual, fading * gaps.min()) for fading in FADING)
-    variance *= len(residual) / max(len(residual) - parameters, 1)
-    covariance = variance * np.exp(-np.abs(steps[:, None] - steps[None]) / fading)
-    factor = np.linalg.cholesky(covariance + 1e-9 * max(variance, 1e-30) * np.eye(len(steps)))
-    return np.asarray(generator.standard_normal((number, len(steps))) @ factor.T)
+    smallest = float(np.diff(valley.steps).min())
+    kinds = [
+        Fading(steps * smallest, swing, smooth) for smooth in (False, True) for swing in SWINGS for steps in FADING
+    ]
+    here, variances = np.array([_restricted(valley.middle, kind) for kind in kinds]).T
+    logs = here if later is None else here + [_restricted(later.middle, kind)[0] for kind in kinds]
+    weights = np.exp(logs - logs.max())
+    counts, draws = generator.multinomial(number, weights / weights.sum()), []
+    for kind, variance, count in zip(kinds, variances, counts, strict=True):
+        if count:
+            factor = np.sqrt(variance) * np.linalg.cholesky(kind.correlations(valley.steps))
+            draws.append(generator.standard_normal((count, len(factor))) @ factor.T)
+    return np.asarray(generator.permutation(np.concatenate(draws)))  # so that they pair with any others
 
 
-def _fit(gaps: np.ndarray, residual: np.ndarray, fading: float) -> tuple[float, float, float]:
-    """Return the log likelihood of residuals under noise that fades over so many steps, its variance, and the steps."""
-    kept = np.exp(-gaps / fading)
-    share = 1 - kept**2
-    innovations = np.concatenate([residual[:1], (residual[1:] - kept * residual[:-1]) / np.sqrt(share)])
-    variance = float((innovations**2).mean())
-    if variance == 0:
-        return np.inf, 0.0, fading
-    return float(-0.5 * (len(residual) * np.log(variance) + np.log(share).sum())), variance, fading
+def _restricted(stretch: Stretch, kind: Fading) -> tuple[float, float]:
+    """Return the restricted log likelihood of a kind of noise beside the columns of a stretch, and its variance."""
+    factor = np.linalg.cholesky(kind.correlations(stretch.steps))
+    rows = np.column_stack([np.linalg.qr(stretch.columns)[0], stretch.values])
+    sizes = np.abs(np.diag(np.linalg.qr(solve_triangular(factor, rows, lower=True), mode="r")))
+    freedom = len(stretch.values) - stretch.columns.shape[1]
+    variance = float(sizes[-1] ** 2 + np.finfo(float).tiny) / freedom
+    determinants = np.log(np.diag(factor)).sum() + np.log(sizes[:-1]).sum()
+    return -0.5 * freedom * float(np.log(variance)) - float(determinants), variance

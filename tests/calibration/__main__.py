@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tests.calibration.apart import jobs as of_apart
 from tests.calibration.deep_audit import jobs as of_deep_audit
+from tests.calibration.densified import jobs as of_densified
 from tests.calibration.emergence import jobs as of_emergence
 from tests.calibration.findings import jobs as of_findings
 from tests.calibration.homes import jobs as of_homes
@@ -44,7 +45,7 @@ def jobs() -> dict[str, Job]:
     """Return every case by its name."""
     areas = (
         *(of_onsets, of_findings, of_homes, of_seeds, of_lineages, of_emergence, of_laws, of_null_table, of_opinions),
-        *(of_deep_audit, of_apart),
+        *(of_deep_audit, of_apart, of_densified),
     )
     return {name: job for area in areas for name, job in area()}
 
