@@ -21,6 +21,7 @@ from stagewise.cli.options import (
 
 if TYPE_CHECKING:
     from stagewise.detection.windows import Window
+    from stagewise.recipe import Recipe
 
 
 def densify(
@@ -45,6 +46,9 @@ def densify(
     ] = None,
     without: Annotated[
         list[str] | None, typer.Option("--without", help="leave out this probe of the table; may be repeated")
+    ] = None,
+    sequences: Annotated[
+        int | None, typer.Option(min=1, help="how many sequences to measure on; as many as the table if not given")
     ] = None,
     workers: Workers = 1,
     memory: Memory = None,
@@ -76,6 +80,7 @@ def densify(
             print(f"all these steps are saved already: nothing to do, or give --between{smaller}")
             return
         print(cost)
+        sequences = _sequences(recipe, folder, sequences, len(saved) + cost.checkpoints)
         again = measuring(probe, None, None, workers, memory, quiet, device)
         # These may be refused, and nothing is trained then.
         again["probes"] = probes_again(recipe, folder, only or (), without or (), again["extra_probes"])
@@ -83,10 +88,24 @@ def densify(
             return
         how: Any = {"device": device, "dtype": dtype}
         densifying.densify_steps(folder, steps, recipe=recipe, progress=not quiet, **how)
-        measure_run(recipe, folder, **again)
+        measure_run(recipe, folder, sequences=sequences, **again)
         for window in _windows(folder):
             print(f"now: {window}")
         print(f"report: {report(folder, workers=cores())}")
+
+
+def _sequences(recipe: "Recipe", folder: Path, asked: int | None, checkpoints: int) -> int | None:
+    """Return on how many sequences to measure, None for the usual batch; other ones than the table's are announced."""
+    from stagewise.analysis import run_batch
+    from stagewise.measurement.recorded import recorded_sequences
+
+    own = recorded_sequences(folder)
+    if asked is None:
+        # The usual batch of a text leaves sequences out: so many of them again would be other ones.
+        return None if own == len(run_batch(recipe, folder)) else own
+    if own is not None and asked != own:
+        print(f"all {checkpoints} checkpoints are measured on {asked} sequences, the table has {own}")
+    return asked
 
 
 def _windows(folder: Path, between: tuple[int, int] | None = None) -> "Sequence[Window]":

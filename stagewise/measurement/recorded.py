@@ -49,6 +49,12 @@ def recorded_probes(folder: Path) -> dict[str, str]:
     )
 
 
+def recorded_sequences(folder: Path) -> int | None:
+    """Return on how many sequences the table of a run folder was measured; None where there is none that says so."""
+    file = TableFile(folder / TABLE)
+    return file.provenance.get("sequences") if file.path.exists() else None
+
+
 def made_anew(recorded: Mapping[str, str], known: Iterable[AbstractProbe] = ()) -> list[AbstractProbe]:
     """Return the probes of a record: those known that are the same in words, or of the catalogue with its parameters.
 

@@ -15,6 +15,7 @@ from stagewise.checkpoints.series import open_series
 from stagewise.cli.app import app
 from stagewise.detection.stages import Stages
 from stagewise.detection.windows import Window
+from stagewise.measurement.recorded import recorded_sequences
 from stagewise.probe import AbstractProbe, Reading, View
 from stagewise.probes import LogitLens, Loss, QKOffset
 from stagewise.recipe import Recipe
@@ -57,6 +58,16 @@ def test_what_the_table_holds_is_measured_again_with_its_parameters(run: Path, s
     for name in ("Loss", "QKOffset", "LogitLens"):
         assert after[after["probe"] == name]["step"].unique().tolist() == [0, 2, 3, 4, 6]
     pd.testing.assert_frame_equal(after[after["step"] != 3].reset_index(drop=True), before)
+
+
+def test_a_table_of_so_many_sequences_stays_one_and_others_are_asked_for(run: Path, small_recipe: Recipe) -> None:
+    measure_run(small_recipe, run, probes=[Loss()], sequences=11, progress=False)
+    status, printed = call(str(run), "--between", "3", "4", "--quiet")
+    assert status == 0, printed
+    assert (recorded_sequences(run), set(read_table(run)["n"])) == (11, {11})
+    status, printed = call(str(run), "--between", "5", "6", "--quiet", "--sequences", "13")
+    assert (status, "all 6 checkpoints are measured on 13 sequences, the table has 11" in printed) == (0, True)
+    assert (recorded_sequences(run), set(read_table(run)["n"])) == (13, {13})
 
 
 @dataclasses.dataclass(frozen=True)
