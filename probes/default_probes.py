@@ -52,6 +52,10 @@ LEARNED = ("gpt2", "gpt_bigcode", "gpt_neo", "opt")
 POSITIONS = 128
 """Learned positions that are compared."""
 
+FEW = 30
+"""Learned positions below which no share of them is read: of so few, one or two whose best key changes would be an
+onset, also of heads that ignore positions."""
+
 
 Probes = Sequence[AbstractProbe] | Callable[[Architecture, Batch, AbstractTask | None], Sequence[AbstractProbe]] | None
 """Probes, or a function that chooses them as `default_probes` does, which None takes."""
@@ -152,8 +156,9 @@ def _of_weights(architecture: Architecture, batch: Batch, task: AbstractTask | N
     if not batch.is_regression and architecture.n_outputs == config["d_vocab"]:
         chosen.append(OVCopying())
     kind = (architecture.huggingface or {}).get("model_type")
-    if kind in LEARNED or (kind is None and config.get("positional_embedding_type", "standard") == "standard"):
-        chosen.append(QKOffset(positions=min(POSITIONS, int(config["n_ctx"]))))
+    learned = kind in LEARNED or (kind is None and config.get("positional_embedding_type", "standard") == "standard")
+    if learned and (positions := int(config["n_ctx"])) >= FEW:
+        chosen.append(QKOffset(positions=min(POSITIONS, positions)))
     if architecture.n_layers > 1:
         chosen.append(Composition())
     features = {} if task is None else dict(task.value_features())

@@ -9,8 +9,9 @@ import torch
 from stagewise import models
 from stagewise.architecture import Architecture, full, minimal
 from stagewise.checkpoints.series import open_series
+from stagewise.detection.criteria import StageCriteria
 from stagewise.measurement.engine import measure
-from stagewise.probes import HeadAblation, HeadAttribution, MeanPattern, RestrictedContextKL, ValueAlignment
+from stagewise.probes import HeadAblation, HeadAttribution, MeanPattern, QKOffset, RestrictedContextKL, ValueAlignment
 from stagewise.probes.default_probes import default_probes
 from stagewise.task import AbstractTask, Batch
 from stagewise.tasks import AssociativeRecall, MarkovChain, RepeatedTokens, SequenceClasses, SparseRegression
@@ -75,6 +76,14 @@ def test_contexts_are_those_of_the_task_and_one_beyond_or_powers_of_two(
     task: AbstractTask, contexts: tuple[int, ...]
 ) -> None:
     assert chosen(task)["RestrictedContextKL"] == RestrictedContextKL(contexts)
+
+
+@pytest.mark.parametrize(("positions", "read"), [(8, False), (29, False), (30, True), (64, True)])
+def test_a_share_of_positions_is_read_where_two_of_them_make_no_onset(positions: int, read: bool) -> None:
+    task = RepeatedTokens(16, 8)
+    probes = default_probes(full(16, positions), task.probe_batch(4, seed=0), task)
+    assert read == any(isinstance(probe, QKOffset) for probe in probes)
+    assert not read or 2 / (positions - 1) < StageCriteria().smallest
 
 
 def test_value_maps_are_held_to_the_tasks_features_where_no_norm_stands_between() -> None:
@@ -147,7 +156,7 @@ def test_nothing_is_left_out_because_a_model_is_large() -> None:
 
 @pytest.mark.parametrize("outputs", [3, 20])
 def test_a_model_that_predicts_other_tokens_than_it_reads_is_measured(outputs: int) -> None:
-    config = {**full(12, 8, n_heads=2, d_model=8).config, "d_vocab_out": outputs}
+    config = {**full(12, 32, n_heads=2, d_model=8).config, "d_vocab_out": outputs}
     tokens = torch.randint(12, (4, 8), generator=torch.Generator().manual_seed(0))
     targets, scored = tokens % outputs + max(0, outputs - 12), torch.ones(4, 8, dtype=torch.bool)
     batch = Batch(tokens, targets, scored, {"itself": torch.eye(8, dtype=torch.bool).expand(4, 8, 8)})
