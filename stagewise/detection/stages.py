@@ -91,6 +91,8 @@ class Stages(InWords):
             lines += ["no separate stages:", *(f"  {line}" for line in why)]
             began = words.began(self.onsets) if self.from_references else []
             lines += ["onsets of scores:", *(f"  {line}" for line in began)] if began else []
+        if len(self) == 1 or not self.from_references:
+            lines += words.with_causes(self.onsets)
         lines += words.not_judged(self.onsets)
         return "\n".join(lines)
 

@@ -56,10 +56,9 @@ GROUPS = {
     "moved from the start on, or until the end": (OnsetVerdict.EARLY, OnsetVerdict.LATE),
     "may be smooth": (OnsetVerdict.STEADY,),
     "may wander": (OnsetVerdict.WANDERS,),
-    "coincides with a known cause": (OnsetVerdict.COINCIDES,),
     "cannot be judged": (OnsetVerdict.FEW_CHECKPOINTS, OnsetVerdict.NOT_FINITE),
 }
-"""Reasons against an onset that are counted together."""
+"""Reasons against an onset that are counted together; what coincides with a cause is counted by the cause."""
 
 HEADS = {
     "previous token": ("a previous-token head", "the previous token"),
@@ -241,6 +240,19 @@ def not_judged(onsets: pd.DataFrame) -> list[str]:
     return [*lines, *([f"and {len(rows) - SHOWN} others"] if len(rows) > SHOWN else [])]
 
 
+def with_causes(onsets: pd.DataFrame) -> list[str]:
+    """Say how many scores changed with what was done to the run, beside the onsets; nothing where there are none."""
+    if onsets.empty or not onsets["onset"].any():
+        return []
+    return [f"not counted: {number} more that may come from {cause}" for cause, number in by_cause(onsets).items()]
+
+
+def by_cause(onsets: pd.DataFrame) -> dict[str, int]:
+    """Return how many scores changed with each known cause, by its name."""
+    coincide = onsets[onsets["verdict"] == OnsetVerdict.COINCIDES]
+    return dict(coincide["cause"].value_counts()) if len(coincide) else {}
+
+
 def _score(row: Row) -> str:
     labels = labels_of(row)
     if labels.keys() == {"layer", "head", "relation"}:
@@ -258,6 +270,7 @@ def without_onset(onsets: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> st
         onsets = onsets[onsets["transition"] == 1]
     against = onsets.loc[onsets["verdict"] != OnsetVerdict.ONSET, "verdict"]
     numbers = {words.format(criteria.smallest): against.isin(group).sum() for words, group in GROUPS.items()}
+    numbers |= {f"may come from {cause}": number for cause, number in by_cause(onsets).items()}
     counted = ", ".join(f"{number} {words}" for words, number in numbers.items() if number)
     lead = f"{_scores(onsets)} {'was' if len(onsets) == 1 else 'were'} examined"
     return f"{lead}, {len(against)} of them without onset: {counted}." if counted else f"{lead}; all have an onset."

@@ -5,7 +5,7 @@ import pandas as pd
 from stagewise.detection.from_onsets import NO_STAGES, too_few
 from stagewise.detection.home import Home
 from stagewise.detection.stages import Stages
-from stagewise.detection.words import half_way
+from stagewise.detection.words import by_cause, half_way
 from stagewise.reporting.prose import capital, count, interval
 
 HEADS = ("AttentionTo", "OffsetProfile", "HeadSpecialisation")
@@ -43,7 +43,7 @@ def _told(stages: Stages | None) -> str:
     if not stages.from_references and (unknown := too_few(stages.onsets, stages.criteria)):
         return f"{capital(unknown)}. Their curves are below."
     if len(stages.table) == 1:
-        return "The whole run is one stage: nothing in it differs from noise or a smooth curve. The reasons are below."
+        return f"The whole run is one stage: {_one_stage(stages)}. The reasons are below."
     starts = [
         interval(row["start"], row["start_lo"], row["start_hi"]) for row in stages.table.iloc[1:].to_dict("records")
     ]
@@ -52,6 +52,15 @@ def _told(stages: Stages | None) -> str:
         f"Training went through {len(stages.table)} stages, which are separated {parted} (95 % intervals in brackets)."
     )
     return f"{lead} {_main(stages)}"
+
+
+def _one_stage(stages: Stages) -> str:
+    """Say why there is one stage only, and what happened in it all the same."""
+    onsets = stages.onsets
+    if len(onsets) and onsets["onset"].any():  # of a run with references, whose onsets end no stage
+        return f"it leaves no partial solution for the next one. It has {headline(stages).rpartition('but ')[2]}"
+    causes = [f"; {count(number, 'score')} may have changed by {cause}" for cause, number in by_cause(onsets).items()]
+    return f"nothing in it differs from noise or a smooth curve{''.join(causes)}"
 
 
 def _main(stages: Stages) -> str:

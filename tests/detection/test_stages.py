@@ -65,6 +65,15 @@ def test_a_boundary_and_an_onset_where_something_was_done_to_the_run_are_none(bo
     assert stages.onsets["cause"].str.contains("the drop at step 500").sum() == 1
 
 
+def test_what_was_done_to_the_run_is_named_beside_the_stages_of_the_other_onsets(attention: pd.DataFrame) -> None:
+    lines = find_stages(attention, causes={"the drop": 500}).words().splitlines()
+    assert [line.split(",")[0] for line in lines] == [
+        "stage 1",
+        "stage 2",
+        "not counted: 1 more that may come from the drop at step 500",
+    ]
+
+
 def test_a_boundary_while_something_was_done_to_the_run_is_none(both: pd.DataFrame) -> None:
     first = int(find_stages(both).turning_points["step"].iloc[0])
     during = find_stages(both, causes={"the warm-up": (0, first)}).turning_points

@@ -34,7 +34,8 @@ def test_every_verdict_on_a_turning_point_has_a_sentence_of_its_own() -> None:
 def test_every_verdict_against_an_onset_has_a_sentence_and_a_group_of_its_own() -> None:
     against = set(OnsetVerdict) - {OnsetVerdict.ONSET}
     assert len({words.no_onset({**SCORE, "verdict": verdict}) for verdict in against}) == len(against)
-    assert sorted(verdict for group in words.GROUPS.values() for verdict in group) == sorted(against)
+    grouped = [verdict for group in words.GROUPS.values() for verdict in group]
+    assert sorted([*grouped, OnsetVerdict.COINCIDES]) == sorted(against)
 
 
 def test_the_thresholds_in_a_sentence_are_those_that_decided() -> None:
@@ -117,6 +118,21 @@ def test_of_many_scores_without_onset_those_that_moved_most_are_named() -> None:
     rows = [{**never, "head": head, "after": 0.05 + 0.01 * head, "reason": f"is {head}"} for head in range(7)]
     lines = words.no_onsets(pd.DataFrame(rows))
     assert lines == [*(f"L0H{head} induction is {head}" for head in (6, 5, 4, 3, 2)), "and 2 others"]
+
+
+def test_what_changed_with_a_cause_is_counted_by_the_cause() -> None:
+    verdicts = ["onset", "coincides", "coincides", "coincides"]
+    rate = "the learning rate's warm-up, until step 100"
+    onsets = pd.DataFrame({"verdict": verdicts, "cause": ["", rate, rate, "a restart at step 9"]})
+    onsets["onset"] = onsets["verdict"] == "onset"
+    assert words.without_onset(onsets) == (
+        f"4 scores were examined, 3 of them without onset: 2 may come from {rate}, 1 may come from a restart at step 9."
+    )
+    assert words.with_causes(onsets) == [
+        f"not counted: 2 more that may come from {rate}",
+        "not counted: 1 more that may come from a restart at step 9",
+    ]
+    assert words.with_causes(onsets[1:]) == []  # `no_onsets` has the reasons
 
 
 def test_of_many_onsets_the_largest_are_named_in_their_order() -> None:

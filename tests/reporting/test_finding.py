@@ -1,5 +1,6 @@
 """The first lines of a report: how many stages, when they part, what happened above all, or why none of it counts."""
 
+import dataclasses
 import math
 
 import pandas as pd
@@ -7,6 +8,7 @@ import pandas as pd
 from stagewise.detection.home import Familiarity, Home
 from stagewise.detection.stages import find_stages
 from stagewise.reporting.finding import finding, headline
+from stagewise.reporting.prose import count
 
 FOREIGN = Home(Familiarity.GUESSED, 4.2, 9.4, 4.16, 200)
 
@@ -17,6 +19,19 @@ def test_two_sentences_say_when_stages_part_and_which_head_did_what(one_onset: p
     when, what = finding(stages).split(" (95 % intervals in brackets). ")
     assert when.startswith("Training went through 2 stages, which are separated at step ")
     assert what.startswith("Above all, L")
+
+
+def test_one_stage_with_onsets_or_with_a_known_cause_is_not_said_to_be_smooth(one_onset: pd.DataFrame) -> None:
+    stages = find_stages(one_onset)
+    n = int(stages.onsets["onset"].sum())
+    one = dataclasses.replace(stages, references=("a", "b"), table=stages.table[:1])
+    assert headline(one).endswith(f"but {count(n, 'onset')} of scores")
+    assert finding(one).startswith(
+        "The whole run is one stage: it leaves no partial solution for the next one. It has "
+    )
+    assert "smooth" not in finding(one)
+    warm = find_stages(one_onset, causes={"the warm-up": (0, int(one_onset["step"].max()))})
+    assert f"{count(n, 'score')} may have changed by the warm-up, until step" in finding(warm)
 
 
 def test_a_foreign_batch_is_said_before_anything_else(one_onset: pd.DataFrame) -> None:
