@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import textwrap
 
 import numpy as np
 import pandas as pd
@@ -24,8 +25,9 @@ VECTOR_CELLS = 3000
 LABELLED = 36
 """Heads whose names fit beside a matrix."""
 
-ON_A_LINE = 16
-"""Columns of the mean profiles beside which names of relations have room on a line; with more they are slanted."""
+PROFILES, CHARACTER, WRAPPED = 5.9, 0.08, 16
+"""Inches of all columns of the mean profiles, and of a character of a name below one: names of relations that do not
+fit are slanted. Longer ones than the third number of characters take several lines."""
 
 CLUSTER_COLOURS = ("#c6dbef", "#fdd0a2", "#c7e9c0", "#dadaeb", "#f6c7c1", "#e3d6b8", "#d9d9d9", "#bfe5e2")
 """Light enough for the cluster's number to be read on them."""
@@ -132,16 +134,19 @@ def centroids(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
     check_one_run(rows)
     features = rows["feature"].drop_duplicates().tolist()
     wide = rows.pivot(index="cluster", columns="feature", values="value")[features]
-    ax = new_axes(ax, 7.6, 0.9 + 0.34 * len(wide))
+    names = [textwrap.fill(name.removeprefix("offset "), WRAPPED) for name in features]
+    relations = [i for i, name in enumerate(features) if not name.startswith("offset ")]
+    longest = max((len(line) for i in relations for line in names[i].splitlines()), default=0)
+    slanted = CHARACTER * longest > PROFILES / len(features)
+    ax = new_axes(ax, 7.6, 0.9 + 0.34 * len(wide) + slanted * CHARACTER * longest)
     mesh = ax.pcolormesh(wide.to_numpy(float), cmap=SCALE, vmin=0, vmax=1, edgecolor="white", linewidth=0.5)
     ax.invert_yaxis()
-    ax.set_xticks(np.arange(len(features)) + 0.5, [name.removeprefix("offset ") for name in features])
+    ax.set_xticks(np.arange(len(features)) + 0.5, names)
     ax.set_yticks(np.arange(len(wide)) + 0.5, [f"cluster {float(label):g}" for label in wide.index])
-    if relations := [i for i, name in enumerate(features) if not name.startswith("offset ")]:
+    if relations:
         ax.axvline(relations[0], color="#333333", linewidth=1.2)
-        if len(features) > ON_A_LINE:
-            for label in ax.get_xticklabels()[relations[0] :]:
-                label.set(rotation=-30, ha="left", rotation_mode="anchor")
+        for label in ax.get_xticklabels()[relations[0] :] if slanted else ():
+            label.set(rotation=-30, ha="left", rotation_mode="anchor")
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     ax.set_xlabel("offset (positions back), then relations")
