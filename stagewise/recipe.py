@@ -147,15 +147,26 @@ def load_class(name: str, kinds: tuple[type, ...], purpose: str) -> type:
         # A running script would be imported a second time under its module name.
         loaded = sys.modules["__main__"] if module == _script() else importlib.import_module(module)
     except ImportError as reason:
-        raise ValueError(
-            f"{purpose}, which cannot be imported here ({reason}). Run this in the folder of {module}.py, or pass the "
-            f"class: --task module:{attribute} on the command line, `classes` in Python"
-        ) from reason
+        raise ValueError(f"{purpose}, which cannot be imported here ({reason}). {_advice(name, reason)}") from reason
     cls = getattr(loaded, attribute, None)
     if not (isinstance(cls, type) and issubclass(cls, kinds)):
         names = " or ".join(kind.__name__ for kind in kinds)
         raise ValueError(f"{purpose}: expected a subclass of {names} called {attribute} in {module}, got {cls!r}")
     return cls
+
+
+def _advice(name: str, reason: ImportError) -> str:
+    """Say what to do about a class that cannot be imported."""
+    module, _, attribute = name.partition(":")
+    if module.endswith(".py"):
+        path = module.removesuffix(".py").replace("/", ".")
+        return f"A module is named without .py, and from the current folder: {path}:{attribute}"
+    if not (isinstance(reason, ModuleNotFoundError) and module.startswith(str(reason.name))):
+        return f"{module} is there, and what it imports is not: correct that"
+    return (
+        f"Run this in the folder of {module}.py, or pass the class: --task module:{attribute} on the command line, "
+        "`classes` in Python"
+    )
 
 
 def differences(expected: Any, recorded: Any, path: str = "") -> list[str]:

@@ -34,6 +34,8 @@ def test_module_and_class_name_what_is_ones_own() -> None:
             "nowhere_at_all:Task",
             "cannot be imported here .* Run this in the folder of nowhere_at_all.py",
         ),
+        ("nowhere_at_all.py:Task", "named without .py, .*: nowhere_at_all:Task"),
+        ("some/nowhere.py:Task", "named without .py, .*: some.nowhere:Task"),
         ("stagewise.tasks.text:Lines", "expected a subclass of AbstractTask called Lines in stagewise.tasks.text"),
         ("stagewise.probes.loss:Loss", "expected a subclass of AbstractTask called Loss"),
     ],
@@ -41,6 +43,17 @@ def test_module_and_class_name_what_is_ones_own() -> None:
 def test_what_is_no_task_is_refused(name: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         task_class(name)
+
+
+def test_a_module_whose_own_import_fails_is_not_said_to_be_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "half_written.py").write_text("from stagewise import AbstractTusk", encoding="utf8")
+    (tmp_path / "unmet.py").write_text("import nothing_like_it", encoding="utf8")
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in ("half_written", "unmet"):
+        with pytest.raises(ValueError, match=f"{name} is there, and what it imports is not"):
+            task_class(f"{name}:Task")
 
 
 @pytest.fixture
