@@ -212,10 +212,10 @@ def chosen(requested: Iterable[str] | None, available: Mapping[str, Tensor], kin
 class AbstractTask(abc.ABC):
     """A task whose solution is known. A leaf is a frozen dataclass of its parameters; all methods are pure.
 
-    `n_sequences` is the size of the training set, or None for fresh data at every step.
+    `n_sequences` is the size of the training set; a leaf that has no such field trains on fresh data at every step.
     """
 
-    n_sequences: int | None
+    n_sequences: int | None = None
 
     relations_move: ClassVar[bool] = False
     """Whether relations lie at other positions in each sequence: then no map of mean attention can outline them."""

@@ -129,6 +129,26 @@ def test_a_task_names_neither_contexts_nor_value_features_unless_it_says_so() ->
     assert dict(task.value_features()) == {}
 
 
+@dataclasses.dataclass(frozen=True)
+class Short(AbstractTask):
+    """A task of one's own that says nothing of a training set."""
+
+    d_vocab, n_ctx = 3, 2
+
+    def sample(self, n: int, seed: int) -> Batch:
+        tokens = torch.randint(3, (n, 2), generator=torch.Generator().manual_seed(seed % 1000))
+        return Batch(tokens, tokens, torch.ones(n, 2, dtype=torch.bool))
+
+    def references(self, batch: Batch) -> dict[str, torch.Tensor]:
+        return {}
+
+
+def test_a_task_that_names_no_training_set_draws_fresh_data_at_every_step() -> None:
+    stream = Short().stream(seed=0)
+    assert torch.equal(stream(1, 50).tokens, stream(1, 50).tokens)
+    assert not torch.equal(stream(1, 50).tokens, stream(2, 50).tokens)
+
+
 @pytest.mark.parametrize("shape", [(0, 3), (2, 0)])
 def test_a_batch_of_nothing_is_refused(shape: tuple[int, ...]) -> None:
     tokens = torch.zeros(shape, dtype=torch.long)
