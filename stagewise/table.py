@@ -167,7 +167,11 @@ def check_axes(axes: str, shape: Sequence[int], quantity: str, labels: Mapping[s
 def check_labels(names: Sequence[str], quantity: str, labels: Mapping[str, Sequence[str | int]]) -> None:
     """Refuse axes that are neither counted nor labelled."""
     if unlabelled := set(names) - COUNTED - set(labels):
-        raise ValueError(f"axes {', '.join(sorted(unlabelled))} of {quantity!r} need labels")
+        labels_of = ", ".join(f"{name!r}: range(n)" for name in sorted(unlabelled))
+        raise ValueError(
+            f"axes {', '.join(sorted(unlabelled))} of {quantity!r} need labels, one for each of the n entries: "
+            f"labels={{{labels_of}}}, or names"
+        )
 
 
 def check_columns(names: Iterable[str], what: str) -> None:
