@@ -85,8 +85,8 @@ Preset = Annotated[str | None, typer.Option(help="the recipe to start from; the 
 Seed = Annotated[
     int | None, typer.Option(help="of the task, the initial weights, the data and the evaluation; 0 if not given")
 ]
-Heads = Annotated[int | None, typer.Option(help="heads of each layer; the preset's if not given")]
-Layers = Annotated[int | None, typer.Option(help="layers; the preset's if not given")]
+Heads = Annotated[int | None, typer.Option(min=1, help="heads of each layer; the preset's if not given")]
+Layers = Annotated[int | None, typer.Option(min=1, help="layers; the preset's if not given")]
 Steps = Annotated[int | None, typer.Option(help="optimiser updates; the preset's if not given")]
 StepsColumn = Annotated[
     str | None,
@@ -150,6 +150,8 @@ def reported_errors() -> Iterator[None]:
     except KeyboardInterrupt:
         print("interrupted; the same command resumes from the last checkpoint", file=sys.stderr)
         raise typer.Exit(130) from None
+    except BrokenPipeError:
+        raise  # who reads the output has read enough, as `head`: typer ends in silence
     except (ValueError, TypeError, OSError, FloatingPointError) as error:
         print(f"stagewise: {error}", file=sys.stderr)
         raise typer.Exit(2) from None

@@ -85,7 +85,8 @@ def test_a_config_of_the_users_own_takes_the_place_of_the_preset(tmp_path: Path)
         (["--set", "task.spans=[2,0,2]"], "spans must be one positive number of lags a group, got (2, 0, 2)"),
         (["--set", "plan.speed=2"], "--set plan.speed: the recipe has no such field"),
         (["--set", "steps"], "--set takes key=value, got 'steps'"),
-        (["--heads", "0"], "the model config's n_heads: expected a whole number of at least 1, or -1, got 0"),
+        (["--heads", "0"], "Invalid value for '--heads'"),
+        (["--heads", "-1"], "Invalid value for '--heads'"),
     ],
 )
 def test_bad_input_is_one_line_that_says_what_is_possible(arguments: list[str], message: str, tmp_path: Path) -> None:

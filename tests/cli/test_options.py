@@ -57,6 +57,12 @@ def test_an_error_is_a_line_and_a_status(
     assert (stopped.value.exit_code, capsys.readouterr().err) == (code, f"{line}\n")
 
 
+def test_a_reader_that_has_read_enough_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(BrokenPipeError), reported_errors():
+        raise BrokenPipeError(32, "Broken pipe")
+    assert capsys.readouterr().err == ""
+
+
 def test_a_fault_of_the_program_keeps_its_traceback() -> None:
     with pytest.raises(KeyError, match="fault"), reported_errors():
         raise KeyError("fault")
