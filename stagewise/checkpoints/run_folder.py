@@ -7,6 +7,7 @@ import contextlib
 import importlib.metadata
 import platform
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -255,17 +256,20 @@ def table_file(folder: Path) -> TableFile:
         ValueError: an earlier version measured it, without the column `nested` of partial solutions.
     """
     file = TableFile(folder / TABLE)
+    measure = f"`{shlex.join(['stagewise', 'measure', str(folder)])}`"
     if not file.path.exists():
-        fix = f"measure the run first, with `stagewise measure {folder}`"
+        fix = f"measure the run first, with {measure}"
+        if not folder.is_dir():
+            fix = f"there is no folder {folder} here. A repository is measured first, with {measure}"
         if any(folder.glob("*/settings.json")):
             fix = "rows lie there for `measure` to resume from; `analyse(..., folder=...)` writes what a report reads"
         raise FileNotFoundError(f"{file.path} is not there: {fix}")
-    with parquet_faults(file.path, f"measure it anew, with `stagewise measure {folder}`"):
+    with parquet_faults(file.path, f"measure it anew, with {measure}"):
         names = file.names
     if "reference" in names and "nested" not in names:
         raise ValueError(
             f"{file.path} was measured by an earlier version of stagewise and does not mark which of its references "
-            f"are partial solutions: measure it anew, with `stagewise measure {folder}`"
+            f"are partial solutions: measure it anew, with {measure}"
         )
     return file
 

@@ -104,12 +104,14 @@ def measured_folder(source: str) -> Path:
     if is_log(source):
         return logged_folder(source)
     folder = Path(source)
-    if (folder / TABLE).exists() or (folder / RUN).exists() or not any(folder.glob("*")):
+    if (folder / TABLE).exists() or (folder / RUN).exists() or (folder.exists() and not any(folder.glob("*"))):
         return folder
     from stagewise.analysis import folder_of
     from stagewise.checkpoints.series import find
+    from stagewise.checkpoints.sources import Source
 
-    elsewhere = folder_of(find(source))
+    # Where there is no folder the source is a repository, and the hub need not be asked.
+    elsewhere = folder_of(find(source) if folder.exists() else Source(source, (), identity=source))
     return elsewhere if (elsewhere / TABLE).exists() else folder
 
 

@@ -6,8 +6,9 @@ from typing import NoReturn
 import pytest
 
 from stagewise.analysis import folder_of
-from stagewise.checkpoints.run_folder import TABLE
+from stagewise.checkpoints.run_folder import TABLE, table_file
 from stagewise.checkpoints.series import open_series
+from stagewise.checkpoints.sources import Source
 from stagewise.cli.places import measured_folder, report_on_seeds
 
 
@@ -26,6 +27,25 @@ def test_checkpoints_are_measured_where_report_writes_their_table(
     assert measured_folder(str(small_folder)) == small_folder
     Path("mine/checkpoint-0/config.json").unlink()  # what the models are was said on the command line
     assert measured_folder("mine") == table.parents[1]
+
+
+def test_a_measured_repository_is_found_by_its_name_without_the_hub(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert measured_folder("owner/model") == Path("owner/model")
+    table = folder_of(Source("owner/model", (), identity="owner/model")) / TABLE
+    table.parent.mkdir(parents=True)
+    table.touch()
+    assert measured_folder("owner/model") == Path("runs", "analysis-owner--model")
+
+
+def test_what_is_not_measured_is_said_with_a_command_that_a_shell_understands(tmp_path: Path) -> None:
+    (tmp_path / "my run").mkdir()
+    with pytest.raises(FileNotFoundError, match=f"with `stagewise measure '{tmp_path}/my run'`"):
+        table_file(tmp_path / "my run")
+    with pytest.raises(FileNotFoundError, match=r"there is no folder nowhere here\."):
+        table_file(Path("nowhere"))
 
 
 def test_seeds_that_are_measured_are_taken_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
