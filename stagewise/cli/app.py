@@ -1,6 +1,7 @@
 """The command line: a thin face of the verbs."""
 
 import functools
+import sys
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -191,4 +192,7 @@ def report(
             return
         if not measured:
             measure_run_folder(folder, own_task or (), how())
+        elif only or without:
+            why = "was measured before, and all of that is shown: --only and --without choose for `stagewise measure`"
+            print(f"{source} {why}", file=sys.stderr)
         print(write_report(folder, workers=cores()))

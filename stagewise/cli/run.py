@@ -46,11 +46,11 @@ class TaskGroup(TyperGroup):
     """A group of commands in which any other name is that of a task."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command of the first argument, or the one that runs any task, which gets that argument too."""
+        """Return the command of the first argument, or the one that runs any task, under the name of the task."""
         name = args[0]
         if name.startswith("-") or self.get_command(ctx, name) is not None:
             return super().resolve_command(ctx, args)
-        return name, self.get_command(ctx, ANY), args
+        return name, self.get_command(ctx, ANY), args[1:]
 
 
 run_app = typer.Typer(cls=TaskGroup, help="Run a task or a paper's experiment, to the report.", no_args_is_help=True)
@@ -58,7 +58,7 @@ run_app = typer.Typer(cls=TaskGroup, help="Run a task or a paper's experiment, t
 
 @run_app.command(ANY, help=f"Run a task from training to report: {', '.join(TASKS)}, or one's own as module:Class.")
 def run_task(
-    task: Annotated[str, typer.Argument(metavar=" ", hidden=True)],
+    ctx: typer.Context,
     folder: RunFolder = None,
     preset: Preset = None,
     seed: Seed = None,
@@ -84,6 +84,7 @@ def run_task(
         one_thread()
         from stagewise.experiments.presets import run
 
+        task = str(ctx.info_name)
         recipe = recipe_of(task, Choice(preset, seed, heads, layers, steps, config, settings))
         analysis = run(
             recipe,

@@ -166,6 +166,9 @@ def test_a_folder_of_checkpoints_is_measured_and_reported(checkpoints: Path, tmp
     code, printed = call("report", str(out))
     assert code == 0, printed
     assert printed.strip() == str(out / "report.html")
+    code, printed = call("report", str(out), "--only", "Nonsense")
+    assert code == 0, printed
+    assert f"{out} was measured before, and all of that is shown: --only and --without choose for" in printed
     assert call("stages", str(out))[0] == 0
     code, printed = call("lineage", str(out))
     assert (code, f"{CAVEAT}:\n  kind 1 (" in printed) == (0, True), printed  # of random weights, on random tokens

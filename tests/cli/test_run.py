@@ -1,5 +1,6 @@
 """`stagewise run`: a command a paper, and any other name is a task's."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,7 @@ def test_a_name_that_is_no_paper_has_the_options_of_a_task(name: str) -> None:
     code, printed = call("run", name, "--help")
     assert code == 0
     assert ("--preset" in printed) is (name not in PAPERS)
+    assert re.search(rf"Usage: \S+ run {name} \[OPTIONS\] *\n", printed)
 
 
 @pytest.mark.parametrize(
