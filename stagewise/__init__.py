@@ -104,6 +104,7 @@ if TYPE_CHECKING:
     from stagewise.plan import ClampHead as ClampHead
     from stagewise.plan import linear as linear
     from stagewise.plan import logarithmic as logarithmic
+    from stagewise.probe import AbstractPatternProbe as AbstractPatternProbe
     from stagewise.probe import AbstractProbe as AbstractProbe
     from stagewise.probe import Reading as Reading
     from stagewise.probe import View as View
