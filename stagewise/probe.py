@@ -55,6 +55,7 @@ class Reading:
             in no sequence has no row.
 
     Raises:
+        TypeError: the values are no tensor.
         ValueError: the axes do not fit the values, `exists` is of another size, or a statistic has no batch and no
             means to be computed from.
 
@@ -72,6 +73,8 @@ class Reading:
 
     def __post_init__(self) -> None:
         names = self.axes.split()
+        if not isinstance(self.values, Tensor):
+            raise TypeError(f"the values of {self.quantity!r} are a torch tensor, got {type(self.values).__name__}")
         if self.exists is not None and not (self.per_sequence and _fits(self.exists.shape, self.values.shape)):
             raise ValueError(
                 f"`exists` is of values [batch ...], of their sizes or 1; got {tuple(self.exists.shape)} of "
@@ -150,7 +153,7 @@ class View:
     @cached_property
     def patterns(self) -> Float[Tensor, "batch layer head query key"]:
         """The attention patterns of all layers, for an `AbstractPatternProbe`."""
-        return torch.stack([self.activations[name] for name in pattern_hooks(self.architecture)], dim=1)
+        return torch.stack(self._patterns(), dim=1)
 
     @cached_property
     def queries(self) -> ScoredQueries:
@@ -164,8 +167,17 @@ class View:
         if not names:
             return {}
         relations = torch.stack([self.batch.relations[name] for name in names], 1)
-        layers = [mass_by_query(self.activations[name], relations) for name in pattern_hooks(self.architecture)]
+        layers = [mass_by_query(pattern, relations) for pattern in self._patterns()]
         return dict(zip(names, torch.stack(layers, 2).unbind(1), strict=True))
+
+    def _patterns(self) -> list[Float[Tensor, "batch head query key"]]:
+        """Return the patterns of each layer; a probe that did not ask for them is refused."""
+        try:
+            return [self.activations[name] for name in pattern_hooks(self.architecture)]
+        except KeyError as hook:
+            raise ValueError(
+                f"the probe did not ask for {hook}: make it an AbstractPatternProbe, which does so for all layers"
+            ) from None
 
     def having(self, relations: Sequence[str]) -> Bool[Tensor, "batch 1 1 relation"] | None:
         """Return which sequences each relation starts in, as `Reading.exists` takes it; None where all do in all."""

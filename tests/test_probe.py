@@ -1,13 +1,16 @@
 """Readings and views: axes fit, labels are there, names are checked."""
 
+import dataclasses
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 
 from stagewise.architecture import Architecture
 from stagewise.intervention import AblateHead, Edit
 from stagewise.probe import AbstractProbe, Reading, View, chosen, example_view, pattern_hooks
+from tests.conftest import unchecked_types
 
 
 class Silent(AbstractProbe):
@@ -25,6 +28,20 @@ def test_a_reading_says_its_axes() -> None:
 def test_axes_that_do_not_fit_the_values_are_refused() -> None:
     with pytest.raises(ValueError, match=r"axes 'layer head' do not fit values of shape \(2,\)"):
         Reading("layer head", torch.zeros(2), "mass")
+
+
+def test_values_that_are_no_tensor_are_refused() -> None:
+    with unchecked_types(), pytest.raises(TypeError, match="the values of 'mass' are a torch tensor, got ndarray"):
+        Reading("layer", np.zeros(2), "mass")  # type: ignore[arg-type]
+
+
+def test_a_probe_that_reads_patterns_without_asking_for_them_is_told_how_to() -> None:
+    view = example_view([[[1, 0], [0.5, 0.5]]], relations={"self": [[1, 0], [0, 1]]})
+    blind = dataclasses.replace(view, activations={})
+    for read in ("patterns", "masses", "queries", "offsets"):
+        assert getattr(view, read) is not None
+        with pytest.raises(ValueError, match=r"did not ask for .*: make it an AbstractPatternProbe"):
+            getattr(blind, read)
 
 
 def test_an_axis_without_labels_is_refused() -> None:
