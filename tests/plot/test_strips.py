@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from stagewise import plot
 from stagewise.detection.stages import Stages
@@ -33,6 +34,7 @@ def test_the_name_of_a_relation_does_not_cover_an_offset(table: pd.DataFrame, na
     known = {"probe": "PatternClusters", "quantity": "centroid", "cluster": 0, "run": "run", "step": 0}
     features = [*(f"offset {i}" for i in range(10)), name]
     ax = plot.centroids(pd.DataFrame([{**known, "feature": feature, "value": 0.1} for feature in features]))
+    assert isinstance(ax.figure, Figure)
     ax.figure.draw_without_rendering()
     offset, relation = (label.get_window_extent() for label in ax.get_xticklabels()[-2:])
     assert offset.x1 < relation.x0
