@@ -144,10 +144,11 @@ def stages_in_words(stages: Stages) -> str:
     lines = [f"<li>{html.escape(line)}</li>" for line in stages.words().splitlines()]
     if len(stages.table) > 1:
         return f'<ol class="sentences">{"".join(lines)}</ol>'
+    cause = ", or what was done to the run" if stages.causes else ""
     why = (
-        "no curve rises from a plateau in a way that noise, or learning everything at once, would not explain"
+        f"no curve rises from a plateau in a way that noise{cause}, or learning everything at once, would not explain"
         if stages.from_references
-        else "no score rises in a way that noise, or a smooth curve, would not explain"
+        else f"no score rises in a way that noise{cause}, or a smooth curve, would not explain"
     )
     lead = f"<p><strong>No separate stages were found.</strong> The whole run is one stage: {why}.</p>"
     return f'{lead}<ul class="sentences">{"".join(lines)}</ul>'

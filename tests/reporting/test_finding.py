@@ -8,7 +8,7 @@ import pandas as pd
 from stagewise.detection.home import Familiarity, Home
 from stagewise.detection.stages import find_stages
 from stagewise.reporting.finding import finding, headline
-from stagewise.reporting.prose import count
+from stagewise.reporting.prose import count, stages_in_words
 
 FOREIGN = Home(Familiarity.GUESSED, 4.2, 9.4, 4.16, 200)
 
@@ -32,6 +32,7 @@ def test_one_stage_with_onsets_or_with_a_known_cause_is_not_said_to_be_smooth(on
     assert "smooth" not in finding(one)
     warm = find_stages(one_onset, causes={"the warm-up": (0, int(one_onset["step"].max()))})
     assert f"{count(n, 'score')} may have changed by the warm-up, until step" in finding(warm)
+    assert "noise, or what was done to the run, or a smooth curve" in stages_in_words(warm)
 
 
 def test_a_foreign_batch_is_said_before_anything_else(one_onset: pd.DataFrame) -> None:
