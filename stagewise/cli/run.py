@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from stagewise.cli import papers
 from stagewise.cli.names import TASKS
@@ -42,6 +42,12 @@ ANY = "TASK"
 """The command that stands for every name that is not a command itself."""
 
 
+class TaskCommand(TyperCommand):
+    """The command that runs any task: its context, which says the task, is of the type that typer documents."""
+
+    context_class = typer.Context
+
+
 class TaskGroup(TyperGroup):
     """A group of commands in which any other name is that of a task."""
 
@@ -56,7 +62,9 @@ class TaskGroup(TyperGroup):
 run_app = typer.Typer(cls=TaskGroup, help="Run a task or a paper's experiment, to the report.", no_args_is_help=True)
 
 
-@run_app.command(ANY, help=f"Run a task from training to report: {', '.join(TASKS)}, or one's own as module:Class.")
+@run_app.command(
+    ANY, cls=TaskCommand, help=f"Run a task from training to report: {', '.join(TASKS)}, or one's own as module:Class."
+)
 def run_task(
     ctx: typer.Context,
     folder: RunFolder = None,
