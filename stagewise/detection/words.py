@@ -250,7 +250,7 @@ def with_causes(onsets: pd.DataFrame) -> list[str]:
 def by_cause(onsets: pd.DataFrame) -> dict[str, int]:
     """Return how many scores changed with each known cause, by its name."""
     coincide = onsets[onsets["verdict"] == OnsetVerdict.COINCIDES]
-    return {str(cause): len(rows) for cause, rows in coincide.groupby("cause")} if len(coincide) else {}
+    return {str(cause): len(rows) for cause, rows in coincide.groupby("cause", sort=False)} if len(coincide) else {}
 
 
 def _score(row: Row) -> str:
