@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from stagewise.detection.early_warning import Forecast, Level
 from stagewise.plot.colours import GREY, OKABE_ITO
 from stagewise.plot.curves import BLACK
-from stagewise.plot.step_axis import new_axes
+from stagewise.plot.step_axis import new_axes, set_linear_step_axis
 
 
 def early_warning(readings: pd.DataFrame, forecast: Forecast, level: Level, ax: Axes | None = None) -> Axes:
@@ -33,6 +33,5 @@ def early_warning(readings: pd.DataFrame, forecast: Forecast, level: Level, ax: 
     ax.axvline(forecast.until, color=BLACK, linewidth=0.8, linestyle=":", label="_until")
     if np.isfinite(forecast.step):
         ax.axvline(forecast.step, color=OKABE_ITO[0], linewidth=1.4, label="_forecast")
-    ax.set(xlim=(0, last), xlabel="optimiser step")
-    ax.spines[["top", "right"]].set_visible(False)
+    set_linear_step_axis(ax, last)
     return ax

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from stagewise.detection.order import QUANTITIES, Kind, Rise, curves, moved_curves, rise_of
 from stagewise.plot.colours import OKABE_ITO, marker
 from stagewise.plot.quantities import quantity_of
-from stagewise.plot.step_axis import check_one_run, curve, label_ends, new_axes, set_step_axis
+from stagewise.plot.step_axis import check_one_run, curve, label_ends, new_axes, set_linear_step_axis, set_step_axis
 
 DRAWN = 40
 """Curves of a panel, of more those that moved most; the others are in the table."""
@@ -76,8 +76,7 @@ def _set_steps(ax: Axes, table: pd.DataFrame) -> None:
     if len(gaps) and gaps.max() > 2 * gaps.min():
         set_step_axis(ax, steps)
         return
-    ax.set(xlabel="optimiser step", xlim=(0, int(steps[-1])))
-    ax.spines[["top", "right"]].set_visible(False)
+    set_linear_step_axis(ax, int(steps[-1]))
 
 
 def _axis(table: pd.DataFrame, kind: Kind) -> str:

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from stagewise.detection.noise import monotone
 from stagewise.detection.stages import Stages
@@ -29,6 +30,9 @@ LABEL_LEFT = 1.035
 
 TICK_ROOM = 22
 """Points between the labels of two ticks."""
+
+FEW_TICKS = 5
+"""Steps between ticks of a linear axis, at most."""
 
 LINEAR_PART = 0.35
 """Width of the axis from step 0 to where it becomes logarithmic, in decades."""
@@ -88,6 +92,14 @@ def set_step_axis(ax: Axes, steps: Sequence[int] | pd.Series | np.ndarray) -> No
     ax.set_xticks(ticks, [step_label(tick) for tick in ticks])
     ax.set_xticks([], minor=True)
     ax.set_xlabel("optimiser step (log scale; linear near 0)")
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def set_linear_step_axis(ax: Axes, last: float) -> None:
+    """Make the x axis one of optimiser steps from 0 to the last, with few ticks: their labels do not touch."""
+    ax.set(xlim=(0, last), xlabel="optimiser step")
+    ax.xaxis.set_major_locator(MaxNLocator(FEW_TICKS, integer=True))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda step, _: step_label(round(step))))
     ax.spines[["top", "right"]].set_visible(False)
 
 

@@ -28,7 +28,7 @@ CHECKPOINTS = (12, 50, 200, 400)
 HEADS = (8, 32, 96, 384)
 RUNS = 5
 
-COMMAND = (sys.executable, "-m", "stagewise.cli")
+COMMAND = (sys.executable, "-m", "stagewise")
 
 
 def growth_in_checkpoints() -> Iterator[Row]:

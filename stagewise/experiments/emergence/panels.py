@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from stagewise.detection.power_law import NoLaw, PowerLaw
 from stagewise.plot.colours import HEADS, marker, ordered_colours
 from stagewise.plot.power_law import collapse
-from stagewise.plot.step_axis import curve
+from stagewise.plot.step_axis import curve, set_linear_step_axis
 
 BESIDE = 3
 """Panels beside each other whose text can be read on a page; of four two stand above two."""
@@ -35,7 +35,8 @@ def draw_curves(ax: Axes, curves: Sequence[tuple[str, pd.DataFrame]]) -> None:
     shades = ordered_colours([label for label, _ in curves])
     for i, (label, rows) in enumerate(curves):
         curve(ax, rows, label, shades[label] if few else HEADS[i % len(HEADS)], "" if few else marker(i))
-    finish(ax, xlabel="optimiser step", xlim=(0, None))
+    finish(ax)
+    set_linear_step_axis(ax, max(int(rows["step"].max()) for _, rows in curves))
 
 
 def finish(ax: Axes, title: str = "", **properties: Any) -> None:

@@ -1,4 +1,4 @@
-"""`python -m stagewise.cli`: the command line."""
+"""`python -m stagewise`: the command line."""
 
 from stagewise.cli.app import app
 
