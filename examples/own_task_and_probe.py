@@ -17,7 +17,7 @@ from stagewise.loss import mean_scored
 class ModularAddition(AbstractTask):
     """Sequences a b =, whose last position predicts (a + b) mod p. Tokens: the numbers below p, and "=" as p."""
 
-    p: int = 7
+    p: int = 31
     n_sequences: int | None = None
 
     @property

@@ -64,9 +64,10 @@ class OwnRegression(SparseRegression):
     """A regression of one's own."""
 
 
-def test_any_other_task_has_an_ordinary_transformer_of_its_size() -> None:
+def test_any_other_task_has_an_ordinary_transformer_of_its_size_that_learns_from_the_first_step() -> None:
     recipe = recipe_for(Own, seed=4, d_vocab=6)
     assert recipe.task == Own(seed=4, d_vocab=6)
+    assert recipe.plan.rate_factor(0) == 1
     assert (recipe.architecture.n_layers, recipe.architecture.config["d_vocab"]) == (2, 6)
     assert loss_at_the_start(recipe_for(OwnRegression, d=3)) > 0
 
