@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 else:  # what a recipe takes; what it then has is always an Architecture
     _Architecture = Architecture | Mapping[str, Any]
 
+LONG = 8
+"""Entries of a list that are all written where two descriptions differ."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
@@ -174,6 +177,11 @@ def differences(expected: Any, recorded: Any, path: str = "") -> list[str]:
 
     >>> differences({"plan": {"steps": 9}}, {"plan": {"steps": 8}})
     ['plan.steps: 9 requested, 8 on disk']
+
+    Of long lists the ends are shown, and how many entries they have:
+
+    >>> differences({"save": list(range(9))}, {"save": [0, 8]})
+    ['save: [0, 1, ..., 8] (9) requested, [0, 8] on disk']
     """
     if isinstance(expected, dict) and isinstance(recorded, dict):
         keys = sorted(expected.keys() | recorded.keys())
@@ -182,4 +190,15 @@ def differences(expected: Any, recorded: Any, path: str = "") -> list[str]:
             for key in keys
             for line in differences(expected.get(key), recorded.get(key), f"{path}.{key}" if path else key)
         ]
-    return [] if expected == recorded else [f"{path}: {expected} requested, {recorded} on disk"]
+    if expected == recorded:
+        return []
+    texts = [_short(expected), _short(recorded)]
+    requested, on_disk = texts if texts[0] != texts[1] else (expected, recorded)
+    return [f"{path}: {requested} requested, {on_disk} on disk"]
+
+
+def _short(value: Any) -> str:
+    """Write the ends of a long list, as of saved steps, and how many entries it has."""
+    if isinstance(value, list) and len(value) > LONG:
+        return f"[{value[0]}, {value[1]}, ..., {value[-1]}] ({len(value)})"
+    return str(value)

@@ -143,3 +143,9 @@ def test_differences_name_every_field_that_differs() -> None:
         "plan.seeds.init: 5 requested, 0 on disk",
         "task.importance: 2.0 requested, 1.7 on disk",
     ]
+
+
+def test_long_lists_that_differ_within_are_written_whole() -> None:
+    recorded = [*range(5), 7, 8, 9, 10]
+    (line,) = differences({"save": [*range(6), 8, 9, 10]}, {"save": recorded})
+    assert line == "save: [0, 1, 2, 3, 4, 5, 8, 9, 10] requested, [0, 1, 2, 3, 4, 7, 8, 9, 10] on disk"

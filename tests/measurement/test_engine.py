@@ -293,3 +293,19 @@ def test_weights_of_another_model_are_refused(series_of: Make, batch: Batch) -> 
     series = dataclasses.replace(series_of(), load=narrow.load)
     with pytest.raises(ValueError, match="the weights do not fit the model"):
         measure(series, [Loss()], batch, progress=False)
+
+
+class OneName(AbstractProbe):
+    """Forgets the list around its hook."""
+
+    def hooks(self, architecture: Architecture) -> str:  # type: ignore[override]
+        return "ln_final.hook_normalized"
+
+    def read(self, view: View) -> list[Reading]:
+        return []
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_name_of_a_hook_without_its_list_is_refused_with_the_list(series_of: Make, batch: Batch) -> None:
+    with pytest.raises(ValueError, match=r"OneName.hooks lists names: return \['ln_final.hook_normalized'\]"):
+        measure(series_of(), [OneName()], batch, progress=False)
