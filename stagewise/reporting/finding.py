@@ -24,8 +24,8 @@ def headline(stages: Stages | None, home: Home | None = None) -> str:
     if not stages.from_references and too_few(stages.onsets, stages.criteria):
         return "Too few checkpoints to find stages"
     if len(stages.table) == 1:
-        onsets = int(stages.onsets["onset"].sum()) if stages.from_references and len(stages.onsets) else 0
-        return "No separate stages were found" + (f", but {count(onsets, 'onset')} of scores" if onsets else "")
+        onsets = _onsets_beside(stages)
+        return "No separate stages were found" + (f", but {onsets}" if onsets else "")
     return f"{len(stages.table)} stages were found"
 
 
@@ -56,11 +56,17 @@ def _told(stages: Stages | None) -> str:
 
 def _one_stage(stages: Stages) -> str:
     """Say why there is one stage only, and what happened in it all the same."""
-    onsets = stages.onsets
-    if len(onsets) and onsets["onset"].any():  # of a run with references, whose onsets end no stage
-        return f"it leaves no partial solution for the next one. It has {headline(stages).rpartition('but ')[2]}"
-    causes = [f"; {count(number, 'score')} may have changed by {cause}" for cause, number in by_cause(onsets).items()]
-    return f"nothing in it differs from noise or a smooth curve{''.join(causes)}"
+    if onsets := _onsets_beside(stages):
+        return f"it leaves no partial solution for the next one. It has {onsets}"
+    causes = by_cause(stages.onsets)
+    changed = [f"; {count(number, 'score')} may have changed by {cause}" for cause, number in causes.items()]
+    return f"nothing in it differs from noise or a smooth curve{''.join(changed)}"
+
+
+def _onsets_beside(stages: Stages) -> str:
+    """Count the onsets of a run with references, which end none of its stages; empty without any."""
+    onsets = int(stages.onsets["onset"].sum()) if stages.from_references and len(stages.onsets) else 0
+    return f"{count(onsets, 'onset')} of scores" if onsets else ""
 
 
 def _main(stages: Stages) -> str:
