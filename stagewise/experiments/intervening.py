@@ -43,7 +43,7 @@ class Clamped(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Name of the run, as in "L0H1-out-120", or "L0H1-relation-I-2-120"."""
+        """Name of the run, as in "L0H1-out-120", or "L0H1-relation-I-2-120", of the words of a relation alone."""
         clamp = self.clamp
         held = [clamp.kind, *re.findall(r"\w+", clamp.relation or "")]
         return "-".join([head_label(clamp.layer, clamp.head), *held, str(clamp.start)])
@@ -100,7 +100,7 @@ def intervene(
     blocks = []
     for one in runs:
         paired = _paired(folder, recipe, one, series, progress, device, dtype)
-        other = _measured(paired, batch, folder / FOLDER / one.name / "parts", progress, device)
+        other = _measured(paired, batch, _place(folder, one) / "parts", progress, device)
         without: list[Head] = [(one.clamp.layer, one.clamp.head)] if one.clamp.kind in SILENT else []
         found = delays(own, other, one.clamp.start, without)
         blocks.append(_rows(series.name, one, found))
@@ -242,12 +242,24 @@ def _paired(
 
 def _clamped(folder: Path, recipe: Recipe, one: Clamped, series: CheckpointSeries) -> tuple[Path, Recipe, int]:
     """Return the folder of the run with the clamp, its recipe, and the step up to which it is trained."""
-    new = folder / FOLDER / one.name
+    new = _place(folder, one)
     # One that is there was saved where the other one was then: what that has gained since is replayed.
     save = run_folder.read_plan(new)["save"] if (new / run_folder.RUN).exists() else series.steps
     plan = dataclasses.replace(recipe.plan, clamps=(one.clamp,), save=save, states=())
     until = min(step for step in plan.saved_steps if step >= series.steps[-1])
     return new, dataclasses.replace(recipe, plan=plan), until
+
+
+def _place(folder: Path, one: Clamped) -> Path:
+    """Return the folder of the run with the clamp: its name, numbered where another relation of these words has it."""
+    place, number = folder / FOLDER / one.name, 1
+    while (place / run_folder.RUN).exists():
+        (held,) = run_folder.read_plan(place)["clamps"]
+        if held.get("relation") == one.clamp.relation:
+            break
+        number += 1
+        place = place.with_name(f"{one.name}-{number}")
+    return place
 
 
 def _check_bits(series: CheckpointSeries, paired: CheckpointSeries, start: int) -> None:

@@ -9,13 +9,14 @@ import pytest
 import torch
 
 from stagewise import architecture, models
-from stagewise.checkpoints.run_folder import INTERVENTIONS, RESUME, STATES, checkpoint_file
+from stagewise.checkpoints.run_folder import INTERVENTIONS, RESUME, RUN, STATES, checkpoint_file
 from stagewise.checkpoints.series import open_series
 from stagewise.experiments.densifying import densify
 from stagewise.experiments.intervening import FOLDER, Clamped, cost, intervene, matched_head
 from stagewise.init import GaussianInit
 from stagewise.plan import ClampHead, TrainPlan
 from stagewise.recipe import Recipe
+from stagewise.task import Batch
 from stagewise.tasks import MarkovChain
 from stagewise.training import train
 
@@ -157,6 +158,30 @@ def test_a_relation_that_the_task_does_not_have_is_refused_before_anything_is_wr
 def test_a_run_with_heads_held_is_no_run_to_compare_with(intervened: Path) -> None:
     with pytest.raises(ValueError, match="intervene in the run that it is compared with"):
         intervene(intervened / FOLDER / "L0H1-out-16", [CLAMP], progress=False)
+
+
+@dataclasses.dataclass(frozen=True)
+class Punctuated(MarkovChain):
+    """A task whose relations differ in their punctuation alone."""
+
+    def sample(self, n: int, seed: int) -> Batch:
+        batch = super().sample(n, seed)
+        return dataclasses.replace(batch, relations={"<": batch.relations["I(1)"], ">": batch.relations["I(2)"]})
+
+
+def test_relations_that_differ_in_punctuation_alone_are_held_in_runs_of_their_own(tmp_path: Path) -> None:
+    recipe = dataclasses.replace(RECIPE, task=Punctuated(d_vocab=4, spans=(1, 1), length=6, n_sequences=200))
+    train(recipe, tmp_path, progress=False)
+    clamps = [dataclasses.replace(ATTENDING, relation=relation) for relation in "<>"]
+    assert cost(tmp_path, clamps, recipe, controls=False) == (2, 2 * (32 - 8), 8)
+    for one in ([clamps[0]], clamps, clamps[::-1]):
+        rows = intervene(tmp_path, one, recipe=recipe, controls=False, progress=False)
+    assert sorted(rows["relation"].unique()) == ["<", ">"]
+    places = sorted(path for path in (tmp_path / FOLDER).iterdir() if (path / RUN).exists())
+    held = [open_series(place).weights(32)["blocks.0.attn.held_keys"][1] for place in places]
+    relations = recipe.task.sample(1, 0).relations
+    assert all(torch.equal(keys, relations[name][0]) for keys, name in zip(held, "<>", strict=True))
+    assert str(cost(tmp_path, clamps, recipe, controls=False)) == "all runs are there already"
 
 
 def test_where_no_transition_comes_after_the_start_nothing_is_trained(trained: Path, tmp_path: Path) -> None:
