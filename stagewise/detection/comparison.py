@@ -42,18 +42,31 @@ class Comparison(InWords):
             What one of the runs does not have is missing. A head goes by its name in the first run, and where it has
             another one in the second, or the pair is not sure, by that too.
         roles: the head of each run that has each role, as `paired_roles` returns them.
+        unknown: why no stages can be found in a run, by its name, where it has too few checkpoints: what it does not
+            have may have come all the same.
     """
 
     runs: tuple[str, str]
     events: pd.DataFrame
     roles: pd.DataFrame
+    unknown: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def words(self) -> str:
-        """Return what came, in sentences: in both runs first, boundaries and then what differs most; count the rest."""
+        """Return what came, in sentences: in both runs first, boundaries and then what differs most; count the rest.
+
+        Before them, in which run no stages can be found.
+        """
         rows = sorted(self.events.to_dict("records"), key=_rank)
-        lines = [_event(row, self.runs) for row in rows[:LISTED]]
+        lines = [_event(row, self.runs, self.unknown) for row in rows[:LISTED]]
         more = [f"and {len(rows) - len(lines)} more"] if len(rows) > len(lines) else []
-        return "\n".join([*lines, *more] or ["neither run has a boundary or an onset"])
+        unknown = [f"in {run} {why}" for run, why in self.unknown.items()]
+        return "\n".join([*unknown, *([*lines, *more] or self._without())])
+
+    def _without(self) -> list[str]:
+        """Say which runs, of those in which stages can be found, have no events."""
+        if not self.unknown:
+            return ["neither run has a boundary or an onset"]
+        return [f"no boundary and no onset in {run}" for run in self.runs if run not in self.unknown]
 
     @property
     def shared(self) -> pd.DataFrame:
@@ -82,7 +95,8 @@ def compare_stages(
     events = typed(map(_event_of, pairs), EVENTS)
     events["event"] = [_of_both(event, roles, second.run) for event in events["event"]]
     order = events["step"].fillna(events["other"]).argsort(kind="stable")
-    return Comparison((first.run, second.run), events.iloc[order].reset_index(drop=True), roles)
+    unknown = {one.run: one.unknown for one in (first, second) if one.unknown}
+    return Comparison((first.run, second.run), events.iloc[order].reset_index(drop=True), roles, unknown)
 
 
 def _of_both(event: str, roles: pd.DataFrame, second: str) -> str:
@@ -152,11 +166,12 @@ def _rank(row: Mapping[Any, Any]) -> tuple[int, float]:
     return (1 if row["later_lo"] > 0 or row["later_hi"] < 0 else 2), -apart
 
 
-def _event(row: Mapping[Any, Any], runs: tuple[str, str]) -> str:
+def _event(row: Mapping[Any, Any], runs: tuple[str, str], unknown: Mapping[str, str]) -> str:
+    without = {run: f"{'not known' if run in unknown else 'not'} in {run}" for run in runs}
     if pd.isna(row["other"]):
-        return f"{row['event']}: at step {row['step']:.0f} in {runs[0]}, not in {runs[1]}"
+        return f"{row['event']}: at step {row['step']:.0f} in {runs[0]}, {without[runs[1]]}"
     if pd.isna(row["step"]):
-        return f"{row['event']}: at step {row['other']:.0f} in {runs[1]}, not in {runs[0]}"
+        return f"{row['event']}: at step {row['other']:.0f} in {runs[1]}, {without[runs[0]]}"
     both = f"{row['event']}: at step {row['step']:.0f} in {runs[0]}, {row['other']:.0f} in {runs[1]}"
     return f"{both}, {later(row)}"
 

@@ -73,6 +73,11 @@ class Stages(InWords):
         """Whether the stages were found in KL to nested references; else in the onsets of scores."""
         return bool(self.references)
 
+    @property
+    def unknown(self) -> str:
+        """Why no stages can be found, where the run has too few checkpoints for any onset; else nothing."""
+        return "" if self.from_references else too_few(self.onsets, self.criteria)
+
     def __len__(self) -> int:
         return len(self.table)
 
@@ -83,8 +88,8 @@ class Stages(InWords):
 
     def words(self) -> str:
         """Return the stage table in sentences, a line a stage."""
-        if not self.from_references and (unknown := too_few(self.onsets, self.criteria)):
-            return unknown
+        if self.unknown:
+            return self.unknown
         lines = words.stages(self.table)
         if len(self) == 1:
             why = words.no_boundaries(self.turning_points) if self.from_references else words.no_onsets(self.onsets)

@@ -33,7 +33,6 @@ EVENTS = (
     "the effect of a setting takes several seeds of each.</p>"
 )
 SAME = "<p>The records of both runs are the same.</p>"
-NOTHING = "<p>Neither run has a boundary or an onset.</p>"
 UNLIKE = "The runs were measured on batches of their own: levels are compared as they are."
 BATCH = ("task.", "plan.seeds.evaluation", "batch")
 """Beginnings of settings that decide the probe batch."""
@@ -149,8 +148,7 @@ def _in_short(value: Any) -> str:
 def _page(runs: Several, settings: pd.DataFrame, comparison: Comparison, parts: list[Part]) -> str:
     shared = comparison.shared
     headline = f"{count(len(in_both(settings)), 'setting')} apart, {count(len(shared), 'event')} in both"
-    numbers = (f"{name} has {count(len(one), 'stage')}" for name, one in zip(runs.names, runs.stages, strict=True))
-    finding = f"{', '.join(numbers)}. {capital(comparison.words().splitlines()[0])}."
+    finding = " ".join(f"{sentence}." for sentence in _finding(runs, comparison))
     if runs.foreign:
         headline, finding, parts = FOREIGN, f"Of one run: {runs.foreign}", with_caveat(parts)
     return page_html(
@@ -164,12 +162,21 @@ def _page(runs: Several, settings: pd.DataFrame, comparison: Comparison, parts: 
     )
 
 
+def _finding(runs: Several, comparison: Comparison) -> list[str]:
+    """Say how many stages each run has, and what came first of all, or why nothing is known."""
+    named = zip(runs.names, runs.stages, strict=True)
+    numbers = ", ".join(f"{name} has {count(len(one), 'stage')}" for name, one in named if not one.unknown)
+    lines = comparison.words().splitlines()
+    return [*([numbers] if numbers else []), *map(capital, lines[: len(comparison.unknown) + 1])]
+
+
 def _parts(
     runs: Several, settings: pd.DataFrame, comparison: Comparison, table: pd.DataFrame, out: Path
 ) -> Iterator[Part]:
     yield Part("settings", "What differs", _settings_html(settings, runs.names) if len(settings) else SAME)
     events = [_event_row(row) for row in comparison.events.to_dict("records")]
-    body = html_table(["what", *runs.names, "in the second run"], events) + EVENTS if events else NOTHING
+    nothing = "".join(f"<p>{html.escape(capital(line))}.</p>" for line in comparison.words().splitlines())
+    body = html_table(["what", *runs.names, "in the second run"], events) + EVENTS if events else nothing
     yield Part("events", "What came when", body)
     yield Part("stages", "The stages of each run", stages_of_each("run", runs.stages))
     if len(comparison.roles):

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from stagewise.detection.from_onsets import NO_STAGES, too_few
+from stagewise.detection.from_onsets import NO_STAGES
 from stagewise.detection.home import Home
 from stagewise.detection.stages import Stages
 from stagewise.detection.words import by_cause, half_way
@@ -21,7 +21,7 @@ def headline(stages: Stages | None, home: Home | None = None) -> str:
         return "The probe batch is foreign to this model"
     if stages is None:
         return "Measured over training"
-    if not stages.from_references and too_few(stages.onsets, stages.criteria):
+    if stages.unknown:
         return "Too few checkpoints to find stages"
     if len(stages.table) == 1:
         onsets = _onsets_beside(stages)
@@ -40,8 +40,8 @@ def finding(stages: Stages | None, home: Home | None = None) -> str:
 def _told(stages: Stages | None) -> str:
     if stages is None:
         return f"{capital(NO_STAGES)}. Their curves are below."
-    if not stages.from_references and (unknown := too_few(stages.onsets, stages.criteria)):
-        return f"{capital(unknown)}. Their curves are below."
+    if stages.unknown:
+        return f"{capital(stages.unknown)}. Their curves are below."
     if len(stages.table) == 1:
         return f"The whole run is one stage: {_one_stage(stages)}. The reasons are below."
     starts = [

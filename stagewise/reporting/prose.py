@@ -7,7 +7,6 @@ from typing import Any
 
 import pandas as pd
 
-from stagewise.detection.from_onsets import too_few
 from stagewise.detection.own_curves import LOGGED
 from stagewise.detection.stages import Stages
 
@@ -139,8 +138,8 @@ def _measurement(table: pd.DataFrame) -> str:
 
 def stages_in_words(stages: Stages) -> str:
     """Return the stage table as sentences, and where there is one stage only, why; HTML."""
-    if not stages.from_references and (unknown := too_few(stages.onsets, stages.criteria)):
-        return f"<p><strong>{html.escape(capital(unknown))}.</strong></p>"
+    if stages.unknown:
+        return f"<p><strong>{html.escape(capital(stages.unknown))}.</strong></p>"
     lines = [f"<li>{html.escape(line)}</li>" for line in stages.words().splitlines()]
     if len(stages.table) > 1:
         return f'<ol class="sentences">{"".join(lines)}</ol>'

@@ -64,7 +64,7 @@ def stages_of_each(label: str, stages: Sequence[Stages]) -> str:
         label: of that column, as "run" or "seed".
         stages: of each run.
     """
-    rows = [[one.run, *row[:3], row[-1]] for one in stages for row in stage_rows(one)]
+    rows = [[one.run, *row[:3], one.unknown or row[-1]] for one in stages for row in stage_rows(one)]
     return html_table((label, "stage", "from step", "to step", "what happened"), rows)
 
 

@@ -48,6 +48,24 @@ def test_an_event_of_both_runs_is_later_by_the_planted_steps(runs: tuple[pd.Data
     assert f"{row['later']:.0f} [{row['later_lo']:.0f}, {row['later_hi']:.0f}] steps later" in found.words()
 
 
+def test_of_a_run_of_too_few_checkpoints_it_is_not_said_that_something_did_not_come(
+    runs: tuple[pd.DataFrame, pd.DataFrame],
+) -> None:
+    few = runs[1][runs[1]["step"].isin(sorted(runs[1]["step"].unique())[::12])]
+    first, second = find_stages(runs[0]), find_stages(few)
+    found = compare_stages(first, second, paired_roles(pd.concat([runs[0], few], ignore_index=True)))
+    sentence, *events = found.words().splitlines()
+    assert sentence.startswith("in second no stages can be found: with ")
+    assert len(events) == 2
+    assert all(event.endswith(" in first, not known in second") for event in events)
+    other = few.assign(run="other")
+    neither = compare_stages(second, find_stages(other), paired_roles(pd.concat([few, other])))
+    assert [line.partition(":")[0] for line in neither.words().splitlines()] == [
+        "in second no stages can be found",
+        "in other no stages can be found",
+    ]
+
+
 def test_heads_have_their_names_in_both_runs_and_pairs_that_are_not_sure_are_said_to_be(step_up: StepUp) -> None:
     of = {"probe": "AttentionTo", "quantity": "mass", "layer": 0, "relation": "induction"}
     both = [

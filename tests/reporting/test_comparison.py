@@ -75,6 +75,19 @@ def test_both_runs_are_on_one_page(folders: list[Path], tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("undrawn")
+def test_the_page_says_in_which_run_no_stages_can_be_found(folders: list[Path], tmp_path: Path) -> None:
+    table = pd.read_parquet(folders[1] / TABLE)
+    few = table[table["step"].isin(sorted(table["step"].unique())[:6])]
+    write(folders[1] / TABLE, lambda partial: few.to_parquet(partial, index=False))
+    page = compare(*folders, tmp_path / "out").report.read_text(encoding="utf8")
+    sentence = "no stages can be found: with "
+    assert f">{folders[0].name} has 2 stages. In &lt;script&gt;alert(1)&lt;/script&gt; {sentence}" in page
+    assert "has 1 stage" not in page
+    assert f">{sentence}" in page  # in the table of stages
+    assert ", not in" not in page
+
+
+@pytest.mark.usefixtures("undrawn")
 def test_the_command_writes_the_page(folders: list[Path], tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["compare", *map(str, folders), "--out", str(tmp_path / "page")])
     assert result.exit_code == 0, result.output
