@@ -7,7 +7,6 @@ import pandas as pd
 from scipy.special import logit
 
 from stagewise.detection.thresholds import Direction, crossing
-from stagewise.detection.uneven import noise_like
 from stagewise.table import LEVEL, select
 from stagewise.theory.early_time import blow_up_share
 
@@ -16,6 +15,9 @@ FEWEST = 8
 
 FARTHEST = 30.0
 """A plateau so many times as long as what was seen of it is not told from an endless one."""
+
+FADING = np.geomspace(0.25, 64, 33)
+"""Steps over which noise may fade to 1/e, over the smallest gap between checkpoints."""
 
 DRAWS = 200
 """Of the noise; the growth is fitted to each anew."""
@@ -129,7 +131,7 @@ def _extrapolated(
 ) -> Forecast:
     """Return when a shape reaches the first level, and the interval of when it reaches the others, one a draw."""
     fit = _fit(shape, steps, values[None], levels[:1])
-    noise = noise_like(steps, values - fit.curves[0], 2 + (shape.scaled or len(shape.starts) > 1), generator, DRAWS)
+    noise = _noise_like(steps, values - fit.curves[0], 2 + (shape.scaled or len(shape.starts) > 1), generator, DRAWS)
     ends, by_chance = _fit(shape, steps, fit.curves + noise, levels[1:]).ends, _fit(shape, steps, noise, levels[1:])
     last, tail = float(steps[-1]), (1 - LEVEL) / 2
     ends = last + np.maximum(ends - last, 0.0) * np.exp(error * generator.standard_normal(DRAWS))
@@ -137,6 +139,44 @@ def _extrapolated(
     hi = float(np.quantile(ends, 1 - tail, method="higher"))
     grows = fit.explained[0] > np.quantile(by_chance.explained, LEVEL, method="higher")
     return Forecast(last, step, min(lo, step), max(hi, step) if grows else np.inf)
+
+
+def _noise_like(
+    steps: np.ndarray, residual: np.ndarray, parameters: int, generator: np.random.Generator, number: int
+) -> np.ndarray:
+    """Return draws of noise as that of residuals, [draw, step]: its correlation fades exponentially with the steps.
+
+        cov(s, t) = deviation^2 exp(-|s - t| / fading),   fading by maximum likelihood
+
+    A plateau is short, and what is fitted to it is no sum of columns, which the noise of `uneven` is told beside;
+    `FORM_ERROR` was set with this one.
+
+    Args:
+        steps: ascending, in any distances.
+        residual: of a fit to a curve at these steps.
+        parameters: of that fit, by which the residuals are too small.
+        generator: of the draws.
+        number: how many.
+
+    Source: the Ornstein-Uhlenbeck process, which is AR(1) where the distances are equal.
+    """
+    gaps = np.diff(steps).astype(float)
+    _, variance, fading = max(_fading(gaps, residual, fading * gaps.min()) for fading in FADING)
+    variance *= len(residual) / max(len(residual) - parameters, 1)
+    covariance = variance * np.exp(-np.abs(steps[:, None] - steps[None]) / fading)
+    factor = np.linalg.cholesky(covariance + 1e-9 * max(variance, 1e-30) * np.eye(len(steps)))
+    return np.asarray(generator.standard_normal((number, len(steps))) @ factor.T)
+
+
+def _fading(gaps: np.ndarray, residual: np.ndarray, fading: float) -> tuple[float, float, float]:
+    """Return the log likelihood of residuals under noise that fades over so many steps, its variance, and the steps."""
+    kept = np.exp(-gaps / fading)
+    share = 1 - kept**2
+    innovations = np.concatenate([residual[:1], (residual[1:] - kept * residual[:-1]) / np.sqrt(share)])
+    variance = float((innovations**2).mean())
+    if variance == 0:
+        return np.inf, 0.0, fading
+    return float(-0.5 * (len(residual) * np.log(variance) + np.log(share).sum())), variance, fading
 
 
 def _checked(
