@@ -89,7 +89,8 @@ def predict_onset(
         readings: rows of one curve, one a step: `step`, `value`.
         level: the least and the largest value at which the plateau may end, equally likely in between.
         until: readings up to this step are used.
-        since: readings from this step on are used; before it a loss falls from its initial value to the plateau.
+        since: readings from this step on are used; before it a loss falls from its initial value to the plateau. When a
+            plateau begins is nothing to an exponential; attention and a theory count their time from step 0.
         growth: the form; attention lies between 0 and 1, anything else takes "exponential".
         theory: rows of `AttentionTo` to take in its place, from before the plateau's end to beyond it.
         direction: "down" for what falls, as a loss.
@@ -253,8 +254,9 @@ def _shape(growth: Growth, theory: pd.DataFrame | None) -> _Shape:
 
 def _fit(shape: _Shape, steps: np.ndarray, values: np.ndarray, levels: np.ndarray) -> _Fit:
     """Fit a shape to curves [draw, step] by least squares, over a grid of units and starts."""
-    units, starts = (each.ravel() for each in np.meshgrid(_units(shape, steps[-1]), shape.starts, indexing="ij"))
-    shapes = np.interp(steps / units[:, None] - starts[:, None], shape.time, shape.height)
+    units, starts = (each.ravel() for each in np.meshgrid(_units(shape, steps), shape.starts, indexing="ij"))
+    origin = steps[0] if shape.scaled else 0.0
+    shapes = np.interp((steps - origin) / units[:, None] - starts[:, None], shape.time, shape.height)
     means = shapes.mean(1)
     rising = shapes - means[:, None]
     varies = np.ptp(values, axis=1, keepdims=True) > 0  # what rounding leaves of a constant does not grow
@@ -265,13 +267,15 @@ def _fit(shape: _Shape, steps: np.ndarray, values: np.ndarray, levels: np.ndarra
     scale = scales[each, best]
     offset = values.mean(1) - scale * means[best]
     height = np.divide(levels - offset, scale, out=np.full(len(values), np.inf), where=scale > 0)
-    ends = units[best] * (np.interp(height, shape.height, shape.time, right=np.inf) + starts[best])
+    ends = origin + units[best] * (np.interp(height, shape.height, shape.time, right=np.inf) + starts[best])
     if not shape.scaled:  # the slowest of all rises is none
         ends = np.where(units[best] == units.max(), np.inf, ends)
     spread = np.maximum(((values - values.mean(1, keepdims=True)) ** 2).sum(1), np.finfo(float).tiny)
     return _Fit(offset[:, None] + scale[:, None] * shapes[best], ends, gains[each, best] / spread)
 
 
-def _units(shape: _Shape, last: int | float) -> np.ndarray:
+def _units(shape: _Shape, steps: np.ndarray) -> np.ndarray:
     """Return the units of time that are tried, steps: from a curve that has risen by now to one that hardly begins."""
-    return last * (1 / np.geomspace(0.05, 40, 300) if shape.scaled else np.geomspace(1, FARTHEST, 400))
+    if shape.scaled:
+        return np.asarray((steps[-1] - steps[0]) / np.geomspace(0.05, 40, 300))
+    return np.asarray(steps[-1] * np.geomspace(1, FARTHEST, 400))

@@ -36,6 +36,16 @@ def test_an_exponential_without_noise_is_extrapolated_to_its_level(end: float, p
     assert found.lo > found.until
 
 
+def test_a_plateau_late_in_a_run_ends_as_much_later_as_it_begins() -> None:
+    early = rows(exponential(800, rate=0.02), noise=0.001)
+    late = early.assign(step=early["step"] + 20_000)
+    how: dict[str, Any] = {"level": (0.4, 0.6), "growth": "exponential"}
+    here, there = predict_onset(early, until=700, **how), predict_onset(late, until=20_700, since=20_000, **how)
+    assert here.step == pytest.approx(800, rel=0.05)
+    assert there.step - 20_000 == pytest.approx(here.step, rel=0.02)
+    assert there.hi - 20_000 == pytest.approx(here.hi, rel=0.2)
+
+
 def test_what_falls_is_what_rises_turned_over() -> None:
     rising, falling = rows(exponential(800)), rows(4 - exponential(800))
     up = predict_onset(rising, (0.4, 0.6), until=500, growth="exponential")
