@@ -143,7 +143,7 @@ def load_class(name: str, kinds: tuple[type, ...], purpose: str) -> type:
         purpose: for the message of an error, what the class is needed for.
 
     Raises:
-        ValueError: there is no such module or class, or the class is none of the kinds.
+        ValueError: there is no such module or class, or the class is none of the kinds, or lacks a method of theirs.
     """
     module, _, attribute = name.partition(":")
     try:
@@ -155,6 +155,9 @@ def load_class(name: str, kinds: tuple[type, ...], purpose: str) -> type:
     if not (isinstance(cls, type) and issubclass(cls, kinds)):
         names = " or ".join(kind.__name__ for kind in kinds)
         raise ValueError(f"{purpose}: expected a subclass of {names} called {attribute} in {module}, got {cls!r}")
+    if missing := sorted(getattr(cls, "__abstractmethods__", ())):
+        kind = next(kind.__name__ for kind in kinds if issubclass(cls, kind))
+        raise ValueError(f"{purpose}: every {kind} defines {', '.join(missing)}, and this one does not")
     return cls
 
 

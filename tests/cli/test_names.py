@@ -56,6 +56,25 @@ def test_a_module_whose_own_import_fails_is_not_said_to_be_elsewhere(
             task_class(f"{name}:Task")
 
 
+def test_a_class_without_a_method_that_it_must_have_is_refused_with_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [
+        "from stagewise.probe import AbstractProbe",
+        "from stagewise.task import AbstractTask",
+        "class Half(AbstractTask):",
+        "    d_vocab, n_ctx = 3, 4",
+        "    def sample(self, n, seed): ...",
+        "class Blind(AbstractProbe): ...",
+    ]
+    (tmp_path / "half_done.py").write_text("\n".join(lines), encoding="utf8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ValueError, match="the task half_done:Half: every AbstractTask defines references, and this on"):
+        task_class("half_done:Half")
+    with pytest.raises(ValueError, match="every AbstractProbe defines read, and this one does not"):
+        probe_named("half_done:Blind")
+
+
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder in which every task's name is that of a run folder, and so is one of its own."""
