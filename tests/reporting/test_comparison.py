@@ -79,7 +79,7 @@ def test_the_page_says_in_which_run_no_stages_can_be_found(folders: list[Path], 
     table = pd.read_parquet(folders[1] / TABLE)
     few = table[table["step"].isin(sorted(table["step"].unique())[:6])]
     write(folders[1] / TABLE, lambda partial: few.to_parquet(partial, index=False))
-    page = compare(*folders, tmp_path / "out").report.read_text(encoding="utf8")
+    page = compare(folders[0], folders[1], tmp_path / "out").report.read_text(encoding="utf8")
     sentence = "no stages can be found: with "
     assert f">{folders[0].name} has 2 stages. In &lt;script&gt;alert(1)&lt;/script&gt; {sentence}" in page
     assert "has 1 stage" not in page
