@@ -2,29 +2,27 @@
 
 import dataclasses
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 import torch
 
-from stagewise import models
 from stagewise.analysis import run_batch
 from stagewise.checkpoints import run_folder
 from stagewise.checkpoints.run_folder import INTERVENTIONS
 from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.checkpoints.training_state import branch, branch_start, check_way
-from stagewise.checkpoints.weight_files import State
 from stagewise.detection.delays import Delay, delay_in_words, delays, held_in_words, transitions
 from stagewise.experiments.densifying import densify_steps, recipe_at, replays_of
+from stagewise.experiments.matched_controls import Clamped, with_controls
 from stagewise.measurement.engine import measure
-from stagewise.models.clamps import Clamps, targets
 from stagewise.plan import ClampHead
 from stagewise.probe import AbstractProbe
 from stagewise.probes import AttentionTo, Loss
 from stagewise.recipe import Recipe
-from stagewise.table import Head, check_head, head_label, tidy
+from stagewise.table import Head, tidy
 from stagewise.task import Batch
 from stagewise.training import Dtype, prepare, train
 
@@ -33,20 +31,6 @@ FOLDER = "interventions"
 
 SILENT = ("out", "uniform", "relation")
 """Kinds of clamps under which a head's attention says nothing of what is learned: it is not counted as any head's."""
-
-
-class Clamped(NamedTuple):
-    """A clamp, and what it is there for: "head", or a control, "another head" or "random direction"."""
-
-    clamp: ClampHead
-    control: str = "head"
-
-    @property
-    def name(self) -> str:
-        """Name of the run, as in "L0H1-out-120", or "L0H1-relation-I-2-120", of the words of a relation alone."""
-        clamp = self.clamp
-        held = [clamp.kind, *re.findall(r"\w+", clamp.relation or "")]
-        return "-".join([head_label(clamp.layer, clamp.head), *held, str(clamp.start)])
 
 
 def intervene(
@@ -93,7 +77,7 @@ def intervene(
         raise ValueError(f"{folder} is a run with heads held: intervene in the run that it is compared with")
     check_way(folder, prepare(recipe, device, dtype).way, f"intervene with the versions in its {run_folder.RUN}")
     series = open_series(folder, classes=[type(recipe.architecture.init)])
-    runs, batch = _chosen(clamps, series, recipe, controls), run_batch(recipe, folder)
+    runs, batch = with_controls(clamps, series, recipe, controls), run_batch(recipe, folder)
     own = _measured(series, batch, folder / FOLDER / "parts", progress, device)
     for clamp in clamps:
         _check_transitions(own, clamp.start, series)
@@ -130,7 +114,7 @@ def cost(folder: Path, clamps: Sequence[ClampHead], recipe: Recipe, *, controls:
         ValueError: as `intervene`.
     """
     series = open_series(folder, classes=[type(recipe.architecture.init)])
-    stretches = [_stretches(folder, recipe, one, series) for one in _chosen(clamps, series, recipe, controls)]
+    stretches = [_stretches(folder, recipe, one, series) for one in with_controls(clamps, series, recipe, controls)]
     trained = [stretch for of_run in stretches for stretch in of_run]
     updates = sum(stop - start for start, stop in trained)
     return Cost(sum(map(bool, stretches)), updates, min((start for start, _ in trained), default=0))
@@ -144,76 +128,6 @@ def _stretches(folder: Path, recipe: Recipe, one: Clamped, series: CheckpointSer
     missing = [step for step in series.steps if step not in saved]
     replays = [(each.start, each.stop) for each in replays_of(missing, saved, [0])]
     return [*([(start, until)] if start < until else []), *replays]
-
-
-def _chosen(clamps: Sequence[ClampHead], series: CheckpointSeries, recipe: Recipe, controls: bool) -> list[Clamped]:
-    made = series.architecture
-    targets(recipe.task, clamps)
-    dataclasses.replace(recipe.plan, clamps=tuple(clamps))  # raises where one starts too late
-    for clamp in clamps:
-        check_head(clamp.layer, clamp.head, made.n_layers, made.n_heads, series.name)
-        if clamp.start >= (last := series.steps[-1]):
-            raise ValueError(
-                f"{series.name} has come to step {last}: hold the head from an earlier one on than {clamp.start}"
-            )
-    runs = {clamp: Clamped(clamp) for clamp in clamps}
-    for one in (each for clamp in clamps for each in _with_controls(clamp, series, controls)):
-        runs.setdefault(one.clamp, one)  # a control that is asked for itself is one run
-    for one in runs.values():
-        if one.clamp.kind == "kick":
-            _check_kick(one, series)
-    return list(runs.values())
-
-
-def _check_kick(one: Clamped, series: CheckpointSeries) -> None:
-    """Refuse a kick that would move nothing, where the weights that it moves are saved."""
-    if (start := one.clamp.start) not in series.steps:
-        return
-    model = models.build(series.architecture)
-    models.load(model, series.weights(start))
-    try:
-        Clamps(model, [one.clamp]).begin(start)
-    except ValueError as reason:
-        fix = "" if one.control == "head" else ", or leave the controls out (--no-controls, `controls=False`)"
-        raise ValueError(f"{reason}{fix}") from reason
-
-
-def _with_controls(clamp: ClampHead, series: CheckpointSeries, controls: bool) -> Iterator[Clamped]:
-    yield Clamped(clamp)
-    if not controls or clamp.kind == "kick":
-        return
-    before = max(step for step in series.steps if step <= clamp.start)
-    if (other := matched_head(series.weights(before), (clamp.layer, clamp.head))) is not None:
-        yield Clamped(dataclasses.replace(clamp, layer=other[0], head=other[1]), "another head")
-    yield Clamped(dataclasses.replace(clamp, kind="kick", relation=None), "random direction")
-
-
-def matched_head(weights: State, head: Head) -> Head | None:
-    """Return the head of the same layer whose W_V W_O has the nearest norm; of another layer where it is alone.
-
-    Of grouped queries each head reads the values of its group; of a model without W_V it is W_O alone.
-
-    Args:
-        weights: of a checkpoint.
-        head: its layer and number.
-
-    Returns None for a model of one head.
-
-    >>> import torch
-    >>> W_O = torch.tensor([3.0, 1.0, 2.5]).reshape(3, 1, 1)
-    >>> matched_head({"blocks.0.attn.W_O": W_O}, (0, 0))
-    (0, 2)
-    """
-    norms: dict[Head, float] = {}
-    layer = 0
-    while (name := f"blocks.{layer}.attn.W_O") in weights:
-        W_O = weights[name].float()
-        values = [weights[own] for own in (f"blocks.{layer}.attn.{each}" for each in ("W_V", "_W_V")) if own in weights]
-        written = values[0].float().repeat_interleave(len(W_O) // len(values[0]), 0) @ W_O if values else W_O
-        norms |= {(layer, number): float(norm) for number, norm in enumerate(written.flatten(1).norm(dim=1))}
-        layer += 1
-    others = [each for each in norms if each != head and each[0] == head[0]] or [each for each in norms if each != head]
-    return min(others, key=lambda each: abs(norms[each] - norms[head])) if others else None
 
 
 def _check_transitions(own: pd.DataFrame, start: int, series: CheckpointSeries) -> None:
@@ -294,12 +208,14 @@ def _rows(run: str, one: Clamped, found: Sequence[Delay]) -> pd.DataFrame:
 
 
 def _kept(folder: Path, rows: pd.DataFrame) -> pd.DataFrame:
-    """Add rows to the table of a run's interventions; those of the same ones are replaced."""
+    """Add rows to the table of a run's interventions; those of the same ones are replaced, in their place."""
     path, axes = folder / INTERVENTIONS, ["layer", "head", "kind", "relation", "step", "transition"]
     if path.exists():
-        earlier = pd.read_parquet(path)
-        rows = tidy([earlier, rows]).sort_values("control", key=lambda names: names == "head", kind="stable")
+        both = tidy([pd.read_parquet(path), rows])
+        places = both.groupby(axes, dropna=False, sort=False).ngroup()
+        rows = both.sort_values("control", key=lambda names: names == "head", kind="stable")
         rows = rows.drop_duplicates(axes, keep="last")  # a control that was asked for itself is none any more
+        rows = rows.loc[places[rows.index].sort_values().index]
     rows = rows.dropna(axis="columns", how="all").reset_index(drop=True)
     run_folder.write(path, lambda partial: rows.to_parquet(partial, index=False))
     return rows

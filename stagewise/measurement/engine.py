@@ -118,8 +118,8 @@ def _check(several: Sequence[CheckpointSeries], probes: Sequence[AbstractProbe],
         raise ValueError(f"several series need a name each; got {', '.join(one.name for one in several) or 'none'}")
     for one in several:
         for probe in probes:
-            if isinstance(names := probe.hooks(one.architecture), str):
-                raise ValueError(f"{type(probe).__name__}.hooks lists names: return [{names!r}], not the name alone")
+            if isinstance(hooks := probe.hooks(one.architecture), str):
+                raise ValueError(f"{type(probe).__name__}.hooks lists names: return [{hooks!r}], not the name alone")
         edits = [edit for probe in probes for edit in probe.edits(one.architecture)]
         attributions = [each for probe in probes for each in probe.attributions(one.architecture)]
         check_batch(batch, one.architecture, edits, f"the series {one.name}", attributions)

@@ -8,11 +8,12 @@ import pandas as pd
 import pytest
 import torch
 
-from stagewise import architecture, models
+from stagewise import architecture
 from stagewise.checkpoints.run_folder import INTERVENTIONS, RESUME, RUN, STATES, checkpoint_file
 from stagewise.checkpoints.series import open_series
 from stagewise.experiments.densifying import densify
-from stagewise.experiments.intervening import FOLDER, Clamped, cost, intervene, matched_head
+from stagewise.experiments.intervening import FOLDER, cost, intervene
+from stagewise.experiments.matched_controls import Clamped
 from stagewise.init import GaussianInit
 from stagewise.plan import ClampHead, TrainPlan
 from stagewise.recipe import Recipe
@@ -92,6 +93,7 @@ def test_every_intervention_has_its_controls_and_stays_in_the_table(intervened: 
     assert not more.duplicated(["layer", "head", "kind", "relation", "step", "transition"]).any()
     assert (more["relation"].fillna("") == more["kind"].map({"relation": "I(2)"}).fillna("")).all()
     assert len(more) > len(rows)
+    assert more["control"].tolist()[: len(rows)] == rows["control"].tolist()  # earlier rows stay where they were
     assert all(path.stat().st_mtime_ns == time for path, time in times.items())
     assert open_series(run).steps == PLAN.saved_steps
 
@@ -102,12 +104,6 @@ def test_the_number_of_runs_and_updates_is_known_before(trained: Path) -> None:
     assert cost(trained, [dataclasses.replace(CLAMP, start=7)], RECIPE) == (3, 3 * 32, 0)
     every = [dataclasses.replace(CLAMP, head=head) for head in range(3)]  # each is also the control of another
     assert cost(trained, every, RECIPE) == (6, 6 * (32 - 8), 8)
-
-
-def test_the_matched_head_has_the_nearest_norm_and_is_of_another_layer_where_it_must_be() -> None:
-    one = {f"blocks.{layer}.attn.W_O": torch.full((1, 2, 2), float(2 + layer)) for layer in range(3)}
-    assert matched_head(one, (0, 0)) == (1, 0)
-    assert matched_head({"blocks.0.attn.W_O": one["blocks.0.attn.W_O"]}, (0, 0)) is None
 
 
 def test_a_kick_that_would_move_nothing_is_no_control_and_refused_before_anything_is_trained(tmp_path: Path) -> None:
@@ -132,21 +128,6 @@ def test_a_paired_run_with_other_bits_before_its_head_is_held_is_refused(tmp_pat
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     with pytest.raises(ValueError, match=r"L0H1-out-16 has other bits of .* than run at step 8, .* with the dtype"):
         intervene(tmp_path / "run", [CLAMP], controls=False, progress=False)
-
-
-def test_a_head_of_grouped_queries_is_matched_by_the_values_of_its_group() -> None:
-    sizes = {"n_layers": 2, "n_heads": 4, "n_key_value_heads": 2, "d_model": 8, "d_head": 4, "n_ctx": 6, "d_vocab": 5}
-    made = architecture.Architecture({**sizes, "act_fn": "relu"}, GaussianInit(0.4))
-    weights = models.weights(models.build(made))
-    assert "blocks.0.attn._W_V" in weights
-    weights["blocks.0.attn._W_V"][1] *= 100
-    for layer in range(2):
-        W_O, values = (weights[f"blocks.{layer}.attn.{name}"] for name in ("W_O", "_W_V"))
-        norms = [float((values[head // 2] @ W_O[head]).norm()) for head in range(4)]
-        for head in range(4):
-            others = [each for each in range(4) if each != head]
-            expected = min(others, key=lambda each: abs(norms[each] - norms[head]))
-            assert matched_head(weights, (layer, head)) == (layer, expected)
 
 
 def test_a_relation_that_the_task_does_not_have_is_refused_before_anything_is_written(trained: Path) -> None:

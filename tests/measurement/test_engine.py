@@ -298,7 +298,7 @@ def test_weights_of_another_model_are_refused(series_of: Make, batch: Batch) -> 
 class OneName(AbstractProbe):
     """Forgets the list around its hook."""
 
-    def hooks(self, architecture: Architecture) -> str:  # type: ignore[override]
+    def hooks(self, architecture: Architecture) -> str:
         return "ln_final.hook_normalized"
 
     def read(self, view: View) -> list[Reading]:
