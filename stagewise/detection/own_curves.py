@@ -244,6 +244,8 @@ def _separated(path: Path) -> pd.DataFrame:
 
 
 def _steps(frame: pd.DataFrame, asked: str | None) -> Any:
+    if not isinstance(asked, str | None):
+        raise ValueError("`steps` names a column: put the steps there, as in curves({'step': steps, 'loss': loss})")
     names = {str(name): name for name in frame.columns}
     if asked is not None and asked in names:
         return names[asked]

@@ -283,3 +283,9 @@ def test_the_log_of_lightning_is_read(tmp_path: Path) -> None:
     table = curves(Path(logger.log_dir, "metrics.csv"))
     steps = {name: rows["step"].tolist() for name, rows in table.groupby("quantity")}
     assert steps == {"train_loss": [0, 1, 2, 3], "val_loss": [1, 3]}
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_steps_that_are_no_name_of_a_column_are_refused_with_where_they_belong() -> None:
+    with pytest.raises(ValueError, match=r"as in curves\(\{'step': steps, 'loss': loss\}\)"):
+        curves({"loss": [2.0, 1.0]}, steps=np.arange(2))  # type: ignore[arg-type]
