@@ -95,7 +95,7 @@ def set_step_axis(ax: Axes, steps: Sequence[int] | pd.Series | np.ndarray) -> No
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def set_linear_step_axis(ax: Axes, last: float) -> None:
+def set_linear_step_axis(ax: Axes, last: int | float) -> None:
     """Make the x axis one of optimiser steps from 0 to the last, with few ticks: their labels do not touch."""
     ax.set(xlim=(0, last), xlabel="optimiser step")
     ax.xaxis.set_major_locator(MaxNLocator(FEW_TICKS, integer=True))
