@@ -27,7 +27,7 @@ def figure_6(request: FigureRequest) -> Result:
     Source: Zucchet et al. (2025), arXiv:2505.17863, Figure 6.
     """
     flow = SparseAttention(256, 64)
-    path = _dense_near(flow, plateau(flow), until=4)
+    path = _dense_near(flow, plateau(flow), until=4.0)
     w, gap = np.linspace(0, 1.25 * path["w"].max(), 121), np.linspace(0, 1.1 * path["Da"].max(), 121)
     losses = landscape(flow, w, gap)
     figure, (ax,) = panels(1)
