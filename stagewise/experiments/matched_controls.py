@@ -29,7 +29,7 @@ class Clamped(NamedTuple):
 
 
 def with_controls(
-    clamps: Sequence[ClampHead], series: CheckpointSeries, recipe: Recipe, controls: bool = True
+    clamps: Sequence[ClampHead], series: CheckpointSeries, recipe: Recipe, controls: bool
 ) -> list[Clamped]:
     """Return the runs that some clamps take, each once: their own, and those of their controls.
 
@@ -65,7 +65,7 @@ def _check_kick(one: Clamped, series: CheckpointSeries) -> None:
     """Refuse a kick that would move nothing, where the weights that it moves are saved."""
     if (start := one.clamp.start) not in series.steps:
         return
-    model = models.build(series.architecture)
+    model = models.unloaded(series.architecture)
     models.load(model, series.weights(start))
     try:
         Clamps(model, [one.clamp]).begin(start)

@@ -135,9 +135,12 @@ def test_what_an_earlier_version_left_serves_the_same_measurement_alone(
 def test_files_of_other_programs_that_are_called_settings_are_left_alone(
     series_of: Make, batch: Batch, tmp_path: Path
 ) -> None:
-    (tmp_path / "editor").mkdir()
-    (tmp_path / "editor" / "settings.json").write_text("[1, 2]  // of an editor")
-    measure(series_of((3,)), [Loss()], batch, folder=tmp_path, progress=False)
+    settings = tmp_path / "editor" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text("[1, 2]  // of an editor")
+    table = measure(series_of((3,)), [Loss()], batch, folder=tmp_path, progress=False)
+    assert_same(table, measure(series_of((3,)), [Loss()], batch, progress=False))
+    assert settings.read_text() == "[1, 2]  // of an editor"
 
 
 def test_a_damaged_part_is_named(series_of: Make, batch: Batch, tmp_path: Path) -> None:
