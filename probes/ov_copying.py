@@ -37,7 +37,7 @@ class OVCopying(AbstractCircuitProbe):
     """
 
     quantities: ClassVar[Mapping[str, Quantity]] = {
-        "copying": Quantity("copying, by weights", range=(-1, 1), progress="up", onset="copies, by its weights"),
+        "copying": Quantity("copying by weights", range=(-1, 1), progress="up"),
     }
 
     def read_circuits(self, circuits: Circuits) -> list[Reading]:

@@ -94,7 +94,11 @@ def turning_point(row: Row, criteria: StageCriteria = DEFAULT) -> str:
 
     >>> turning_point({"verdict": "not approached", "fall": 0.1, "start": 2.0})
     'is not approached: it falls by 0.1 of 2 nats before its minimum'
+    >>> turning_point({"verdict": "not approached", "fall": 0.0, "start": 0.0})
+    'is not approached: KL to it is lowest at the first checkpoint'
     """
+    if row["verdict"] == TurnVerdict.NOT_APPROACHED and row["fall"] == 0:
+        return "is not approached: KL to it is lowest at the first checkpoint"
     return TURNS[TurnVerdict(row["verdict"])].format(**row, criteria=criteria)
 
 

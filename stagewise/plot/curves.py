@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from stagewise.detection.stages import Stages
 from stagewise.plot.colours import marker, ordered_colours
 from stagewise.plot.quantities import quantity_of, set_value_axis
-from stagewise.plot.step_axis import check_one_run, curve, label_ends, new_axes, set_step_axis, shade_stages
+from stagewise.plot.step_axis import ALONE, check_one_run, curve, label_ends, new_axes, set_step_axis, shade_stages
 from stagewise.table import select
 
 Name = Callable[[object], str]
@@ -56,7 +56,7 @@ def scalars(table: pd.DataFrame, quantities: Sequence[tuple[str, str]], stages: 
     for ax, (probe, name) in zip(axes, quantities, strict=True):
         rows, quantity = select(table, probe, name), quantity_of(table, probe, name)
         prepared(ax, rows, stages, small=True)
-        curve(ax, rows, "_" + quantity.label, BLACK, "o")
+        curve(ax, rows, ALONE, BLACK, "o")
         set_value_axis(ax, quantity, width=20)
         ax.set_xlabel("optimiser step" if ax is axes[-1] else "")
     return figure

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from stagewise.plot.colours import ordered_colours
 from stagewise.plot.quantities import quantity_of, set_value_axis
@@ -65,5 +66,7 @@ def profile(ax: Axes, rows: pd.DataFrame, axis: str) -> Axes:
         line = rows[rows["step"] == step].sort_values(axis)
         curve(ax, line.assign(step=line[axis]), f"step {step}", colour)
     ax.set_xlabel(axis)
+    if (rows[axis] % 1 == 0).all():
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.spines[["top", "right"]].set_visible(False)
     return ax

@@ -33,9 +33,9 @@ def name_curves(figure: Figure) -> None:
 def cursor_attribute(figure: Figure) -> str:
     """Return the attribute of a drawing that the script of the page reads; empty where no axis is one of steps.
 
-    For each step axis: its place [left, right, top, bottom] in points from the drawing's upper left corner, the scale
-    [last step, step up to which it is linear, width of that part in decades], and its curves: [id, label, colour,
-    steps, values].
+    For each step axis: its name, its place [left, right, top, bottom] in points from the drawing's upper left corner,
+    the scale [last step, step up to which it is linear, width of that part in decades], and its curves: [id, label,
+    colour, steps, values].
     """
     axes = [_described(figure, number, ax) for number, ax in enumerate(_on_steps(figure))]
     return f' data-axes="{html.escape(json.dumps(axes, separators=(",", ":")))}"' if axes else ""
@@ -50,8 +50,12 @@ def _curves(ax: Axes) -> list[Line2D]:
     return [line for line in lines if line.get_label() == ALONE or not str(line.get_label()).startswith("_")][:CURVES]
 
 
+def _axis_name(ax: Axes) -> str:
+    return " ".join(ax.get_ylabel().split())  # on one line
+
+
 def _name(line: Line2D, ax: Axes) -> str:
-    return ax.get_ylabel() if line.get_label() == ALONE else str(line.get_label())
+    return _axis_name(ax) if line.get_label() == ALONE else str(line.get_label())
 
 
 def _described(figure: Figure, number: int, ax: Axes) -> dict[str, Any]:
@@ -69,6 +73,7 @@ def _described(figure: Figure, number: int, ax: Axes) -> dict[str, Any]:
         for i, line in enumerate(_curves(ax))
     ]
     return {
+        "name": _axis_name(ax),
         "place": [round(float(edge), 1) for edge in place],
         "scale": [float(ax.get_xlim()[1]), float(getattr(scale, "linthresh", 1)), float(getattr(scale, "linscale", 1))],
         "curves": curves,

@@ -45,7 +45,16 @@ stagewise.nearest = (steps, step) => {
     if (!svg) continue;
     const lines = axes.map(({ place: [, , top, bottom] }) =>
       stagewise.element(svg, "line", { class: "cursor", y1: top, y2: bottom, x1: 0, x2: 0 }));
-    const says = stagewise.element(panel, "p", { class: "reads" });
+    const read = axes.filter(({ curves }) => curves.length);
+    const says = read.length ? stagewise.element(panel, "p", { class: "reads" }) : null;
+    const values = ({ name, curves }, step) => {
+      const each = curves.map(([, label, , steps, values]) => {
+        const value = values[stagewise.nearest(steps, step)];
+        return `${label} ${value === null ? "\u2013" : value}`;
+      });
+      const named = read.length > 1 && curves[0][1] !== name;
+      return (named ? `${name}: ` : "") + each.join(", ");
+    };
     const show = (step) => {
       axes.forEach((one, i) => {
         const x = place(one, step).toFixed(1);
@@ -53,10 +62,7 @@ stagewise.nearest = (steps, step) => {
         lines[i].setAttribute("x2", x);
         lines[i].classList.add("on");
       });
-      says.textContent = `step ${step}: ` + axes.flatMap(({ curves }) => curves.map(([, label, , steps, values]) => {
-        const value = values[stagewise.nearest(steps, step)];
-        return `${label} ${value === null ? "\u2013" : value}`;
-      })).join(", ");
+      if (says) says.textContent = `step ${step}: ` + read.map((one) => values(one, step)).join("; ");
     };
     stagewise.listeners.push(show);
     svg.addEventListener("pointermove", (event) => {

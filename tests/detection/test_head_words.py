@@ -25,6 +25,11 @@ def test_what_came_first_is_said_first_and_overlapping_intervals_come_together()
     )
 
 
+def test_an_accuracy_that_rises_from_the_first_checkpoint_on_has_no_plateau() -> None:
+    assert head_words.emergence([ACCURACY], RISE, 450).startswith("No plateau is seen; the accuracy is half-way")
+    assert head_words.emergence([ACCURACY], RISE, 400).startswith("The plateau lasts until step 450; ")
+
+
 def test_of_several_events_of_a_kind_the_first_is_said() -> None:
     late = Event("weights", "L1H0, copy", 0.2, Interval(300, 350))
     assert "L1H0" not in head_words.emergence([WEIGHTS, late], None)

@@ -36,3 +36,10 @@ def test_the_loss_by_position_is_in_nats() -> None:
     ax = loss_by_position(profiles("LossByPosition", "cross_entropy", "position"))
     assert "nats" in ax.get_ylabel()
     assert np.asarray(ax.get_lines()[0].get_xdata()).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(("scale", "ticks_are_whole"), [(1, True), (0.25, False)])
+def test_an_axis_of_whole_numbers_has_whole_ticks(scale: int | float, ticks_are_whole: bool) -> None:
+    rows = profiles("Mine", "score", "position")
+    ax = profile(new_axes(None), rows.assign(position=rows["position"] * scale), "position")
+    assert bool((ax.get_xticks() % 1 == 0).all()) is ticks_are_whole

@@ -63,6 +63,15 @@ def test_a_curve_alone_is_named_by_its_axis() -> None:
     assert axes[0]["curves"] == [["axes0-curve0", "loss, nats", "#112233", [0, 100], [0.5, 1.0]]]
 
 
+def test_an_axis_has_its_name_on_one_line() -> None:
+    figure = Figure()
+    ax = figure.subplots()
+    set_step_axis(ax, [100])
+    ax.set_ylabel("attention mass along the\nrelation")
+    axes = json.loads(html.unescape(cursor_attribute(figure).split('"')[1]))
+    assert axes[0]["name"] == "attention mass along the relation"
+
+
 def test_axes_have_their_place_and_their_curves(figure: Figure) -> None:
     name_curves(figure)
     drawing = svg(figure, "two")
