@@ -102,6 +102,10 @@ class StageCriteria:
     fewest: int = 10
     """With fewer checkpoints no transition can be distinguished from noise."""
 
+    consecutive: int = 6
+    """So many onsets apart from one another, at least, may be one period of change (`periods`): fewer, such as three
+    heads one after another, are a stage each. Rows "14 heads one after another"."""
+
     back: Number = 0.5
     """A rise that loses at least this part of itself by the end is transient."""
 
@@ -171,7 +175,7 @@ SHARES = (
     "named",
     "growth",
 )
-COUNTS = (*("checkpoints", "neighbours", "simulations", "fewest", "preceding", "dwell"),)
+COUNTS = (*("checkpoints", "neighbours", "simulations", "fewest", "preceding", "consecutive", "dwell"),)
 LIMITS: tuple[tuple[tuple[str, ...], Callable[[Number], bool], str], ...] = (
     (SHARES, _is_share, "between 0 and 1"),
     (("significance", "false_discoveries"), _is_probability, "between 0 and 1, neither included"),

@@ -1,4 +1,4 @@
-"""Stages of a run that has no reference solutions: between the onsets whose intervals do not overlap."""
+"""Stages of a run that has no reference solutions: between the periods in which scores have onsets."""
 
 import math
 from collections.abc import Sequence
@@ -9,6 +9,7 @@ import pandas as pd
 from stagewise.detection import words
 from stagewise.detection.criteria import DEFAULT, StageCriteria
 from stagewise.detection.onsets import TIMES
+from stagewise.detection.periods import periods
 from stagewise.detection.verdicts import OnsetVerdict
 
 NO_STAGES = "no stages can be found: there are no scores over at least four checkpoints"
@@ -21,20 +22,28 @@ Edge = tuple[int, int, int]
 """The step of a boundary, and the two that hold it (95 %)."""
 
 
-def onset_stages(onsets: pd.DataFrame, first: int, last: int) -> list[dict[str, Any]]:
-    """Return the rows of the stage table: a stage starts where an onset's interval begins after all earlier ones end.
+def onset_stages(
+    onsets: pd.DataFrame, first: int, last: int, criteria: StageCriteria = DEFAULT
+) -> list[dict[str, Any]]:
+    """Return the rows of the stage table: a stage starts with each period of change (`periods`).
 
-    Onsets whose 95 % intervals overlap are one transition, at the median of their t50, with an interval that holds
-    all of theirs.
+    It starts at the step at which half of the period's onsets are half-way: the median of their t50, between the
+    medians of the lower and of the upper ends of their intervals. That interval assumes errors that all onsets share,
+    and is wider than needed where they do not.
 
     Args:
         onsets: from `find_onsets`.
         first: the first step.
         last: the last step.
+        criteria: the criteria of `find_stages`.
     """
-    groups = _groups(onsets[onsets["onset"]])
+    times_of = periods(onsets[onsets["onset"]], first, last, criteria.consecutive)
+    groups = [pd.concat(times).sort_values("t50", kind="stable") for times in times_of]
     edges: Sequence[Edge] = [(first,) * 3, *(_edge(group, last) for group in groups), (last,) * 3]
-    summaries = [words.before_onsets(onsets), *map(words.onset_stage, groups)]
+    summaries = [
+        words.before_onsets(onsets),
+        *(words.onset_stage(group, spread=len(times) > 1) for group, times in zip(groups, times_of, strict=True)),
+    ]
     times = [
         dict.fromkeys(TIMES, float("nan")),
         *({name: round(group[name].median(), 1) for name in TIMES} for group in groups),
@@ -66,14 +75,6 @@ def stage_row(number: int, start: Edge, end: Edge, times: dict[str, float], summ
     }
 
 
-def _groups(onsets: pd.DataFrame) -> list[pd.DataFrame]:
-    """Split onsets where no interval lies: each group's, as one, begins after all earlier ones end."""
-    onsets = onsets.sort_values(["t50_lo", "t50"], kind="stable")
-    known = onsets["t50_hi"].cummax().shift(fill_value=float("inf"))
-    number = (onsets["t50_lo"] >= known).cumsum()
-    return [group.sort_values("t50", kind="stable") for _, group in onsets.groupby(number)]
-
-
 def _edge(group: pd.DataFrame, last: int) -> Edge:
-    lo, hi = math.floor(group["t50_lo"].min()), math.ceil(min(group["t50_hi"].max(), last))
-    return round(group["t50"].median()), lo, hi
+    lo, hi = (group[name].clip(upper=last).median() for name in ("t50_lo", "t50_hi"))
+    return round(group["t50"].median()), math.floor(lo), math.ceil(hi)

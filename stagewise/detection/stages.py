@@ -176,7 +176,7 @@ def find_stages(
         )
     else:
         points = typed([], POINTS)
-        rows = onset_stages(onsets, int(table["step"].min()), int(table["step"].max()))
+        rows = onset_stages(onsets, int(table["step"].min()), int(table["step"].max()), criteria)
     return Stages(run, typed(rows, ROWS), points, events, onsets, nested, criteria, digest(table), causes)
 
 

@@ -95,10 +95,10 @@ def turning_point(row: Row, criteria: StageCriteria = DEFAULT) -> str:
     >>> turning_point({"verdict": "not approached", "fall": 0.1, "start": 2.0})
     'is not approached: it falls by 0.1 of 2 nats before its minimum'
     >>> turning_point({"verdict": "not approached", "fall": 0.0, "start": 0.0})
-    'is not approached: KL to it is lowest at the first checkpoint'
+    'is not approached: KL to it never falls below its first value'
     """
     if row["verdict"] == TurnVerdict.NOT_APPROACHED and row["fall"] == 0:
-        return "is not approached: KL to it is lowest at the first checkpoint"
+        return "is not approached: KL to it never falls below its first value"
     return TURNS[TurnVerdict(row["verdict"])].format(**row, criteria=criteria)
 
 
@@ -289,12 +289,18 @@ def before_onsets(onsets: pd.DataFrame) -> str:
     return "before the first onset" if onsets["onset"].any() else f"no onset in {_scores(onsets)}"
 
 
-def onset_stage(onsets: pd.DataFrame) -> str:
-    """Say what began at the start of a stage, of many onsets the largest; where there are several, with their times."""
+def onset_stage(onsets: pd.DataFrame, spread: bool = False) -> str:
+    """Say what began at the start of a stage, of many onsets the largest; where there are several, with their times.
+
+    Args:
+        onsets: those of the stage, in the order of t50.
+        spread: whether they follow one another over a period.
+    """
     rows = largest(onsets, LISTED).to_dict("records")
     several = len(onsets) > 1
     phrases = [f"{row['words']}, step {half_way(row)}" if several else str(row["words"]) for row in rows]
-    return "; ".join([*phrases, *([f"and {len(onsets) - LISTED} more"] if len(onsets) > LISTED else [])])
+    over = f"one after another, steps {onsets['t50'].iloc[0]:.0f} to {onsets['t50'].iloc[-1]:.0f}: " if spread else ""
+    return over + "; ".join([*phrases, *([f"and {len(onsets) - LISTED} more"] if len(onsets) > LISTED else [])])
 
 
 def half_way(row: Row) -> str:

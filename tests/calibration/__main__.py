@@ -24,6 +24,7 @@ from tests.calibration.null_table import jobs as of_null_table
 from tests.calibration.onsets import Job
 from tests.calibration.onsets import jobs as of_onsets
 from tests.calibration.opinions import jobs as of_opinions
+from tests.calibration.periods import jobs as of_periods
 from tests.calibration.rows import Row
 from tests.calibration.seeds import jobs as of_seeds
 
@@ -45,7 +46,7 @@ def jobs() -> dict[str, Job]:
     """Return every case by its name."""
     areas = (
         *(of_onsets, of_findings, of_homes, of_seeds, of_lineages, of_emergence, of_laws, of_null_table, of_opinions),
-        *(of_deep_audit, of_apart, of_densified),
+        *(of_deep_audit, of_apart, of_densified, of_periods),
     )
     return {name: job for area in areas for name, job in area()}
 

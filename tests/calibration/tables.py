@@ -14,7 +14,7 @@ from tests.calibration.specials import HELD_OUT, SPECIALS
 
 SPACINGS = ("lin", "log")
 SINGLE = (
-    *("false boundaries", "boundaries", "exponents covered:", "false head", "head events"),
+    *("false boundaries", "boundaries", "stages", "exponents covered:", "false head", "head events"),
     *("false discoveries", "found among", "p < .05"),
 )
 """What the rows of the last table begin with, in its order."""

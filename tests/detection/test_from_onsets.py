@@ -1,4 +1,4 @@
-"""Stages between onsets: one for each that can be told apart in time."""
+"""Stages between onsets: one for each period of change, at the median of its onsets."""
 
 from collections.abc import Callable
 
@@ -46,11 +46,20 @@ def test_without_any_onset_all_is_one_stage(attention: pd.DataFrame) -> None:
     assert (row["start"], row["end"], row["summary"]) == (0, 3000, "no onset in 1 score")
 
 
-def test_a_wide_interval_that_reaches_back_joins_what_it_overlaps() -> None:
-    times = {"t50": [100.0, 120, 125, 300], "t50_lo": [90.0, 112, 95, 290], "t50_hi": [110.0, 130, 180, 310]}
+def test_a_boundary_lies_between_the_medians_of_the_ends_of_its_onsets_intervals() -> None:
+    times = {"t50": [100.0, 110, 125, 300], "t50_lo": [90.0, 102, 95, 290], "t50_hi": [110.0, 130, 180, 310]}
     onsets = pd.DataFrame({"onset": True, "words": list("abcd"), "before": 0.0, "after": 1.0, **times})
     rows = onset_stages(onsets.assign(probe="Own", quantity="q", t10=onsets["t50_lo"], t90=onsets["t50_hi"]), 0, 1000)
-    assert [(row["start_lo"], row["start"], row["start_hi"]) for row in rows[1:]] == [(90, 120, 180), (290, 300, 310)]
+    assert [(row["start_lo"], row["start"], row["start_hi"]) for row in rows[1:]] == [(95, 110, 130), (290, 300, 310)]
+
+
+def test_heads_one_after_another_are_one_stage_and_it_says_so(step_up: Curves) -> None:
+    of = {"probe": "AttentionTo", "quantity": "mass", "relation": "induction", "layer": 0}
+    heads = [step_up(at, head=head, **of) for head, at in enumerate(range(200, 1000, 100))]
+    _, stage = find_stages(pd.concat(heads)).table.to_dict("records")
+    assert stage["summary"].startswith("one after another, steps ")
+    assert stage["summary"].count("becomes an induction head") == 8
+    assert stage["start_lo"] <= 550 <= stage["start_hi"]
 
 
 def test_the_interval_of_a_boundary_between_two_steps_is_rounded_outwards() -> None:

@@ -96,7 +96,7 @@ def test_references_that_are_asked_for_are_those_that_are_used(both: pd.DataFram
 
 def test_one_stage_says_why_by_the_method_that_it_was_found_by(both: pd.DataFrame) -> None:
     flat = both.assign(value=0.5)
-    assert "one is not approached: it falls by 0 of 0.5 nats" in find_stages(flat).words()
+    assert "one is not approached: KL to it never falls below its first value" in find_stages(flat).words()
     scores = find_stages(flat[flat["reference"].isna()]).words()
     assert "L0H1 previous token moves by 0, less than 0.1" in scores
 

@@ -1,0 +1,89 @@
+"""Which onsets share a time, and which times follow one another so evenly that they are one period of change."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+Times = list[pd.DataFrame]
+"""The onsets of a period, those that share a time in one frame, the earliest first."""
+
+
+def periods(onsets: pd.DataFrame, first: int, last: int, fewest: int) -> list[Times]:
+    """Divide onsets into periods of change, the earliest first.
+
+    Onsets whose 95 % intervals overlap share a time; the most precise ones decide, so that an interval that overlaps
+    two times joins the nearer one and does not make them one. Times of which there are many are one period where that
+    is the shorter description of when the onsets came (minimum description length, Rissanen 1978), in nats: a time
+    takes log(run / error), and each of its n_k onsets of n takes log(n / n_k), to say that it is there. A period of
+    several times takes two steps, its ends, and each of its onsets also log(period / error), to say where between
+    them. Run, period and error, which is half the width of the median interval, are differences of log(1 + step).
+    So a dozen heads one after another, evenly over a decade, are one period.
+
+    Args:
+        onsets: rows of `find_onsets` with an onset.
+        first: the first step.
+        last: the last step.
+        fewest: the least number of times of a period that has several, `StageCriteria.consecutive`.
+    """
+    if onsets.empty:
+        return []
+    times = _times(onsets, last)
+    places = np.array([np.log1p(time["t50"]).median() for time in times])
+    widths = np.log1p(onsets["t50_hi"].clip(upper=last)) - np.log1p(onsets["t50_lo"])
+    error = max(float(widths.median()) / 2, 1 / (1 + last))
+    run = math.log1p(last) - math.log1p(first)
+    edges = _shortest(places, np.array([len(time) for time in times]), max(run / error, 1), error, fewest)
+    return [times[start:stop] for start, stop in edges]
+
+
+def _times(onsets: pd.DataFrame, last: int) -> Times:
+    """Return the onsets by the time that they share, each time in the order of t50."""
+    t50, lo, hi = (np.log1p(onsets[name].clip(upper=last).to_numpy(float)) for name in ("t50", "t50_lo", "t50_hi"))
+    times: list[tuple[float, float, list[int]]] = []
+    for i in np.argsort(hi - lo, kind="stable"):
+        over = [place for place, (start, end, _) in enumerate(times) if lo[i] <= end and start <= hi[i]]
+        if not over:
+            times.append((lo[i], hi[i], [i]))
+            continue
+        nearest = min(over, key=lambda place: max(times[place][0] - t50[i], t50[i] - times[place][1], 0))
+        start, end, members = times[nearest]
+        if len(over) == 1:
+            start, end = min(start, lo[i]), max(end, hi[i])
+        times[nearest] = (start, end, [*members, i])
+    frames = [onsets.iloc[members].sort_values("t50", kind="stable") for _, _, members in times]
+    return sorted(frames, key=lambda frame: float(frame["t50"].median()))
+
+
+def _shortest(
+    places: np.ndarray, counts: np.ndarray, steps: float, error: float, fewest: int
+) -> Sequence[tuple[int, int]]:
+    """Return the division of times into periods with the shortest description, as pairs of a start and a stop.
+
+    Args:
+        places: log(1 + step) of each time, ascending.
+        counts: the onsets of each time.
+        steps: how many steps the run has that the onsets' errors let one distinguish.
+        error: of a place.
+        fewest: places of a period that has several.
+    """
+    total, step = counts.sum(), math.log(steps)
+
+    def length(start: int, stop: int) -> float:
+        number = counts[start:stop].sum()
+        membership = float(number * np.log(total / number))
+        if stop - start == 1:
+            return membership + step
+        return membership + 2 * step + float(number * np.log(max((places[stop - 1] - places[start]) / error, 1)))
+
+    best: list[tuple[float, Sequence[tuple[int, int]]]] = [(0.0, ())]
+    for stop in range(1, len(places) + 1):
+        best.append(
+            min(
+                (best[start][0] + length(start, stop), (*best[start][1], (start, stop)))
+                for start in range(stop)
+                if stop - start == 1 or stop - start >= fewest
+            )
+        )
+    return best[-1][1]
