@@ -9,16 +9,20 @@ import pandas as pd
 Times = list[pd.DataFrame]
 """The onsets of a period, those that share a time in one frame, the earliest first."""
 
+WIDE = 2.0
+"""Median widths above which an interval joins no two times."""
+
 
 def periods(onsets: pd.DataFrame, first: int, last: int, fewest: int) -> list[Times]:
     """Divide onsets into periods of change, the earliest first.
 
-    Onsets whose 95 % intervals overlap share a time; the most precise ones decide, so that an interval that overlaps
-    two times joins the nearer one and does not make them one. Times of which there are many are one period where that
-    is the shorter description of when the onsets came (minimum description length, Rissanen 1978), in nats: a time
-    takes log(run / error), and each of its n_k onsets of n takes log(n / n_k), to say that it is there. A period of
-    several times takes two steps, its ends, and each of its onsets also log(period / error), to say where between
-    them. Run, period and error, which is half the width of the median interval, are differences of log(1 + step).
+    Onsets whose 95 % intervals overlap, one with the next, share a time; an interval that is more than twice as wide
+    as the median one joins the nearest time that it overlaps, and makes no two times one. Times of which there are
+    many are one period where that is the shorter description of when the onsets came (minimum description length,
+    Rissanen 1978), in nats: a time takes log(run / error), and each of its n_k onsets of n takes log(n / n_k), to say
+    that it is there. A period of several times takes two steps, its ends, and each of its onsets also
+    log(period / error), to say where between them. Run, period and error, which is half the width of the median
+    interval, are differences of log(1 + step).
     So a dozen heads one after another, evenly over a decade, are one period.
 
     Args:
@@ -41,17 +45,16 @@ def periods(onsets: pd.DataFrame, first: int, last: int, fewest: int) -> list[Ti
 def _times(onsets: pd.DataFrame, last: int) -> Times:
     """Return the onsets by the time that they share, each time in the order of t50."""
     t50, lo, hi = (np.log1p(onsets[name].clip(upper=last).to_numpy(float)) for name in ("t50", "t50_lo", "t50_hi"))
+    links = hi - lo <= WIDE * np.median(hi - lo)
     times: list[tuple[float, float, list[int]]] = []
-    for i in np.argsort(hi - lo, kind="stable"):
+    for i in np.lexsort((lo, np.where(links, 0, hi - lo))):  # the links by their start, then the others by their width
         over = [place for place, (start, end, _) in enumerate(times) if lo[i] <= end and start <= hi[i]]
         if not over:
             times.append((lo[i], hi[i], [i]))
             continue
         nearest = min(over, key=lambda place: max(times[place][0] - t50[i], t50[i] - times[place][1], 0))
         start, end, members = times[nearest]
-        if len(over) == 1:
-            start, end = min(start, lo[i]), max(end, hi[i])
-        times[nearest] = (start, end, [*members, i])
+        times[nearest] = (start, max(end, hi[i]) if links[i] else end, [*members, i])
     frames = [onsets.iloc[members].sort_values("t50", kind="stable") for _, _, members in times]
     return sorted(frames, key=lambda frame: float(frame["t50"].median()))
 

@@ -30,10 +30,14 @@ def test_without_onsets_there_is_no_period() -> None:
     assert found(onsets([])) == []
 
 
-def test_an_interval_that_overlaps_two_times_joins_the_nearer_one_and_does_not_join_them() -> None:
+def test_a_wide_interval_joins_the_nearest_time_and_makes_no_two_times_one() -> None:
     wide = pd.DataFrame({"t50": [1500.0], "t50_lo": [250.0], "t50_hi": [4000.0]})
     frame = pd.concat([onsets([300, 305, 3000, 3010]), wide], ignore_index=True)
     assert found(frame) == [[[300, 305]], [[1500, 3000, 3010]]]
+
+
+def test_intervals_that_overlap_one_after_another_share_a_time() -> None:
+    assert found(onsets([300, 320, 341, 364, 388])) == [[[300, 320, 341, 364, 388]]]
 
 
 def test_an_onset_that_is_not_over_overlaps_what_comes_later_alone() -> None:
