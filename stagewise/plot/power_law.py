@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from stagewise.detection.power_law import PowerLaw
@@ -40,12 +41,7 @@ def collapse(
     ends = np.array([runs["fitted"].min() / 1.3, runs["fitted"].max() * 1.3])
     ax.plot(ends, ends, color="#888888", linewidth=0.9, zorder=0)
     for axis in (ax.xaxis, ax.yaxis):
-        axis.axes.set(**{f"{axis.axis_name}scale": "log"})
-        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axis.set_major_formatter(
-            FuncFormatter(lambda value, _: f"{value / 1000:g}k" if value >= 10_000 else f"{value:g}")
-        )
-        axis.set_minor_locator(NullLocator())
+        set_log_times(axis)
     ax.set_xlabel(f"fitted, {unit}")
     ax.set_ylabel(f"measured, {unit}")
     ax.set_title(f"{law.formula()}   R² {law.r_squared:.3f}", fontsize=9)
@@ -53,6 +49,14 @@ def collapse(
     if any(groups):
         ax.legend(frameon=False, fontsize=8)
     return ax
+
+
+def set_log_times(axis: Axis) -> None:
+    """Make an axis of times logarithmic, with ticks at 1, 2, 5, 10, ... that are written out, 10,000 as 10k."""
+    axis.axes.set(**{f"{axis.axis_name}scale": "log"})  # type: ignore[attr-defined]
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / 1000:g}k" if value >= 10_000 else f"{value:g}"))
+    axis.set_minor_locator(NullLocator())
 
 
 def _with_bounds(runs: pd.DataFrame) -> pd.DataFrame:

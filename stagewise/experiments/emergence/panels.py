@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from stagewise.detection.power_law import NoLaw, PowerLaw
 from stagewise.plot.colours import HEADS, marker, ordered_colours
-from stagewise.plot.power_law import collapse
+from stagewise.plot.power_law import collapse, set_log_times
 from stagewise.plot.step_axis import curve, set_linear_step_axis
 
 BESIDE = 3
@@ -65,8 +65,9 @@ def put_above(ax: Axes, text: str) -> None:
 
 
 def log_log(ax: Axes, sizes: pd.Series) -> None:
-    """Make both axes logarithmic, with a tick at every size and none between."""
-    ax.set(xscale="log", yscale="log")
+    """Make both axes logarithmic, of sizes and of times, with a tick at every size and none between."""
+    ax.set_xscale("log")
+    set_log_times(ax.yaxis)
     ticks = sorted(sizes.unique())
     ax.set_xticks(ticks, [f"{size:g}" for size in ticks])
     ax.set_xticks([], minor=True)

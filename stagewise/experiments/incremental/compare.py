@@ -16,6 +16,9 @@ from stagewise.table import select
 SPREAD = 0.12
 """Distance between the seeds of a variant, in the distance between variants."""
 
+LEGEND = 0.9
+"""Room for the legend below the last variant, in the same unit."""
+
 
 def compare(tables: Mapping[str, pd.DataFrame], summary: pd.DataFrame, best: bool = False) -> Figure:
     """Draw the excess loss and the ends of the stages of every variant; with `best`, the best checkpoints too.
@@ -87,7 +90,7 @@ def boundaries(summary: pd.DataFrame, last: int, ax: Axes | None = None) -> Axes
     for i, end in enumerate(ends):
         ax.plot([], [], marker(i), color=colours[end], label=f"end of stage {end.removeprefix('end_')}")
     ax.set_yticks(range(len(names)), names)
-    ax.set_ylim(len(names) - 0.4, -0.5)
+    ax.set_ylim(len(names) + LEGEND - 0.4, -0.5)
     ax.set_title(_title("ends of stages", "mean, 95 % interval; below it each run", summary), loc="left", fontsize=9)
     if ends:
         ax.legend(frameon=False, fontsize=8, loc="lower left")

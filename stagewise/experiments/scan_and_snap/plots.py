@@ -45,7 +45,7 @@ def most_attended(winners: pd.DataFrame, attention: pd.DataFrame) -> Figure:
     Source: Tian et al. (2023), arXiv:2305.16380, Figure 5; the lower row, over seeds, is this library's.
     """
     rates = sorted(winners["rate"].unique())
-    figure = Figure(figsize=(4.6 * len(rates), 6), layout="constrained")
+    figure = Figure(figsize=(5.2 * len(rates), 6), layout="constrained")
     grid = figure.subplots(2, len(rates), squeeze=False, height_ratios=(1.7, 1))
     for rate, (top, bottom) in zip(rates, grid.T, strict=True):
         rows = attention[attention["rate"] == rate].rename(columns={"attention": "value"})

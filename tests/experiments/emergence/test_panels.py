@@ -47,9 +47,12 @@ def test_runs_that_follow_a_law_collapse_on_it(runs: pd.DataFrame) -> None:
 
 def test_a_logarithmic_axis_has_a_tick_at_every_size_and_no_other() -> None:
     _, (ax,) = panels(1)
+    ax.plot([16, 64], [900, 30_000])
     log_log(ax, pd.Series([16, 64, 16, 32]))
     assert ax.get_xticks().tolist() == [16, 32, 64]
     assert ax.get_xticks(minor=True).tolist() == []
+    ax.figure.draw_without_rendering()  # type: ignore[union-attr]
+    assert {"1000", "5000", "10k"} <= {label.get_text() for label in ax.get_yticklabels()}
 
 
 @pytest.mark.parametrize(("n", "rows"), [(1, 1), (3, 1), (4, 2)])

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 from stagewise.experiments.incremental.compare import boundaries, excess_curves, kl_at_best
 
@@ -51,6 +52,17 @@ def test_every_run_has_its_interval_and_a_variant_without_an_end_says_so() -> No
     assert {(10.0, 25.0), (30.0, 60.0), (20.0,), (40.0,), (30.0,)} <= set(spans)
     (said,) = [text for text in ax.texts if text.get_text() == "no stage ends"]
     assert said.get_position()[1] == 1
+
+
+def test_the_legend_stands_below_the_last_variant() -> None:
+    four = pd.concat([SUMMARY[:2].assign(variant=name) for name in "cde"] + [SUMMARY[2:]], ignore_index=True)
+    four = four.assign(**{name.replace("_1", "_2"): 2 * four[name] for name in ("end_1", "end_1_lo", "end_1_hi")})
+    ax = boundaries(four, 100, Figure(figsize=(5, 4.2), layout="constrained").subplots())
+    ax.figure.draw_without_rendering()  # type: ignore[union-attr]
+    legend = ax.get_legend()
+    assert legend is not None
+    (said,) = (text.get_window_extent() for text in ax.texts)
+    assert said.y0 > legend.get_window_extent().y1 + said.height / 2
 
 
 def test_kl_at_the_best_step_is_averaged_over_seeds(tables: dict[str, pd.DataFrame]) -> None:
