@@ -27,6 +27,9 @@ SLOW, FAST = (4.0, 0.04, 1.1), (0.2, 0.2, 2.3)
 """Rates of Y and Z, and the growth factor to go to: a decoder that is quasi-static, and one that is not."""
 
 
+LENGTHS = (127, 2032, 32_512)
+"""Contextual tokens of Lemma 2's sequences: those of Syn-Small, and twice 16 times as many."""
+
 OVERLAP = 0.33
 """f_n . f_n' of the classes of Remark 1."""
 
@@ -40,8 +43,9 @@ class Gains(NamedTuple):
 
 
 def rows() -> list[dict[str, str]]:
-    """Return every theorem's numbers, and those of Lemma 1 and Remark 1."""
-    return [*gradient_rows(), *decoder_rows(), *overlap_rows(), *fate_rows(), *gain_rows(), *growth_rows()]
+    """Return every theorem's numbers, and those of Lemmas 1 and 2 and of Remark 1."""
+    parts = (gradient_rows, limit_rows, decoder_rows, overlap_rows, fate_rows, gain_rows, growth_rows)
+    return [row for part in parts for row in part()]
 
 
 def gradient_rows() -> list[dict[str, str]]:
@@ -56,6 +60,30 @@ def gradient_rows() -> list[dict[str, str]]:
         pairs = zip(step(weights, counts).ascent, by_autograd, strict=True)
         apart = max(float((closed - other).abs().max()) for closed, other in pairs)
     return [number("Lemma 1: largest difference of its gradients from autograd's", "0", f"{apart:.0e}")]
+
+
+def limit_rows() -> list[dict[str, str]]:
+    """Return Lemma 2: how far the attention of sampled sequences is from c_n, by their length."""
+    distances = limit_distances(LENGTHS)
+    what = f"Lemma 2: distance (TV) of sampled attention from c_n, T = {', '.join(map(str, distances))}"
+    return [number(what, "0 in the limit", ", ".join(f"{distance:.4f}" for distance in distances.values()))]
+
+
+def limit_distances(lengths: tuple[int, ...]) -> dict[int, float]:
+    """Return the mean total variation between the attention of 64 sequences of Syn-Small and their class's c_n.
+
+    By number of contextual tokens; the attention's logits are drawn at random, once.
+    """
+    distances, generator = {}, torch.Generator().manual_seed(0)
+    probabilities, queries, _ = (of_class.repeat_interleave(32, 1) for of_class in _population(syn_small()))
+    z = torch.randn(1, *2 * probabilities.shape[-1:], generator=generator, dtype=torch.float64)
+    limit = attention(z, probabilities, queries)
+    for length in lengths:
+        tokens = torch.multinomial(probabilities[0], length, replacement=True, generator=generator)
+        counts = torch.zeros_like(probabilities[0]).scatter_add_(1, tokens, torch.ones_like(tokens).double())
+        apart = attention(z, counts[None], queries) - limit
+        distances[length] = float(apart.abs().sum(-1).mean()) / 2
+    return distances
 
 
 def decoder_errors(times: tuple[int, ...]) -> dict[int, float]:

@@ -6,6 +6,7 @@ import pytest
 
 from stagewise.experiments.scan_and_snap.theorems import (
     FAST,
+    LENGTHS,
     OVERLAP,
     SLOW,
     decoder_errors,
@@ -14,6 +15,7 @@ from stagewise.experiments.scan_and_snap.theorems import (
     gradient_rows,
     growth,
     growth_rows,
+    limit_distances,
     overlapping_error,
 )
 from stagewise.theory.scan_and_snap import ScanAndSnap
@@ -43,6 +45,12 @@ def test_classes_that_do_not_overlap_are_those_of_theorem_1() -> None:
 
 def test_the_gradients_of_lemma_1_are_those_of_autograd() -> None:
     assert [float(row["ours"]) < 1e-12 for row in gradient_rows()] == [True]
+
+
+def test_sampled_attention_approaches_its_limit_as_the_square_root_of_the_length() -> None:
+    short, longer, longest = limit_distances(LENGTHS).values()
+    assert short / longer == pytest.approx(4, rel=0.15)
+    assert longer / longest == pytest.approx(4, rel=0.15)
 
 
 def test_distinct_tokens_rise_and_the_common_one_falls() -> None:
