@@ -20,11 +20,15 @@ WIDTH = 34
 
 
 class Result(NamedTuple):
-    """A figure, the published numbers beside ours, and the report of one of its runs where there is one."""
+    """A figure, the published numbers beside ours, and the report of one of its runs where there is one.
+
+    `cells` are rows of the same columns, of single settings, too many to read: they are written and not printed.
+    """
 
     figure: Figure
     numbers: pd.DataFrame
     report: Path | None = None
+    cells: pd.DataFrame | None = None
 
 
 def number(quantity: str, published: str, ours: object, interval: str = "", remark: str = "") -> dict[str, str]:
@@ -103,10 +107,11 @@ def in_words(numbers: pd.DataFrame) -> str:
 
 
 def save(result: Result, path: Path) -> None:
-    """Write the drawing as PNG and SVG and the numbers as CSV, with these endings in place of the path's."""
+    """Write the drawing as PNG and SVG and the numbers and cells as CSV, with these endings in place of the path's."""
     for kind in ("png", "svg"):
         write(path.with_suffix(f".{kind}"), lambda partial, kind=kind: save_figure(result.figure, partial, kind))  # type: ignore[misc]
-    write_csv(path.with_suffix(".csv"), result.numbers)
+    rows = [result.numbers] if result.cells is None else [result.numbers, result.cells]
+    write_csv(path.with_suffix(".csv"), pd.concat(rows))
 
 
 def write_csv(path: Path, table: pd.DataFrame) -> None:
@@ -118,7 +123,8 @@ def show(result: Result, path: Path) -> None:
     """Write a figure and its numbers, print the numbers, and print where everything is."""
     save(result, path)
     print(in_words(result.numbers))
-    print(f"numbers: {path.with_suffix('.csv')}")
+    cells = "" if result.cells is None else f", and in it {len(result.cells)} rows of single cells"
+    print(f"numbers: {path.with_suffix('.csv')}{cells}")
     print(f"figure: {path.with_suffix('.png')}")
     if result.report is not None:
         print(f"report: {result.report}")

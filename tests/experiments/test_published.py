@@ -8,7 +8,17 @@ import pytest
 from matplotlib.figure import Figure
 from scipy import stats
 
-from stagewise.experiments.published import COLUMNS, Result, bounds, in_words, mean_over, number, save, table_of
+from stagewise.experiments.published import (
+    COLUMNS,
+    Result,
+    bounds,
+    in_words,
+    mean_over,
+    number,
+    save,
+    show,
+    table_of,
+)
 
 ROWS = [
     number("end of stage 1, steps", "330", 165.0, bounds(135, 180), "d = 24"),
@@ -40,6 +50,19 @@ def test_the_numbers_that_are_written_are_read_back(tmp_path: Path) -> None:
     read = pd.read_csv(tmp_path / "figure-1.csv", dtype=str, keep_default_na=False)
     assert read.to_dict("records") == ROWS
     assert {path.suffix for path in tmp_path.iterdir()} >= {".png", ".svg", ".csv"}
+
+
+def test_single_cells_are_written_behind_the_numbers_and_not_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cells = [number(f"entropy at rate {rate}, nats", "-", "1.5") for rate in range(64)]
+    show(Result(Figure(), table_of(ROWS), cells=table_of(cells)), tmp_path / "figure-1")
+    read = pd.read_csv(tmp_path / "figure-1.csv", dtype=str, keep_default_na=False)
+    assert read.to_dict("records") == [*ROWS, *cells]
+    printed = capsys.readouterr().out
+    assert ROWS[0]["quantity"] in printed
+    assert "entropy at rate" not in printed
+    assert "figure-1.csv, and in it 64 rows of single cells" in printed
 
 
 def test_the_mean_over_seeds_has_students_interval() -> None:
