@@ -11,9 +11,12 @@ import typer.main
 
 from stagewise.cli.app import app
 from stagewise.cli.papers import COMMANDS
+from stagewise.experiments.emergence import figures as emergence
 from stagewise.experiments.emergence.figures import FIGURES as EMERGENCE
+from stagewise.experiments.incremental import command as incremental
 from stagewise.experiments.incremental.command import FLOWS
 from stagewise.experiments.incremental.recipes import FIGURES as INCREMENTAL
+from stagewise.experiments.scan_and_snap import figures as scan_and_snap
 from stagewise.experiments.scan_and_snap.figures import FIGURES as SCAN_AND_SNAP
 
 ROOT = Path(__file__).parents[1]
@@ -50,6 +53,12 @@ def test_every_figure_of_every_paper_has_a_row() -> None:
         for figure in figures - {f for p, f in asked if p == paper}
     ]
     assert missing == []
+
+
+def test_every_figure_says_what_it_takes_at_the_small_setting() -> None:
+    assert set(emergence.COSTS["small"]) == set(EMERGENCE)
+    assert {*incremental.COSTS["small"]} == {*incremental.COSTS["paper"], "heads"} == set(INCREMENTAL)
+    assert set(scan_and_snap.COSTS) == set(SCAN_AND_SNAP)
 
 
 @pytest.mark.parametrize("cells", ROWS, ids=lambda cells: " ".join(cells[:2])[:60])

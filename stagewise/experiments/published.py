@@ -1,5 +1,6 @@
 """A figure's published numbers beside ours: one row a number, printed as a table, written as CSV beside the drawing."""
 
+import sys
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -104,6 +105,12 @@ def in_words(numbers: pd.DataFrame) -> str:
             parts = [(cell[i] if i < len(cell) else "").ljust(width) for cell, width in zip(row, widths, strict=True)]
             lines.append("  ".join(parts).rstrip())
     return "\n".join(lines)
+
+
+def say_cost(figure: object, cost: str | None) -> None:
+    """Say, before any work, what a figure takes, in words; nothing where that is not known."""
+    if cost is not None:
+        print(f"figure {figure} takes {cost} of one core; what is finished already is not done again", file=sys.stderr)
 
 
 def save(result: Result, path: Path) -> None:

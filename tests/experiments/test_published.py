@@ -16,6 +16,7 @@ from stagewise.experiments.published import (
     mean_over,
     number,
     save,
+    say_cost,
     show,
     table_of,
 )
@@ -63,6 +64,16 @@ def test_single_cells_are_written_behind_the_numbers_and_not_printed(
     assert ROWS[0]["quantity"] in printed
     assert "entropy at rate" not in printed
     assert "figure-1.csv, and in it 64 rows of single cells" in printed
+
+
+def test_what_a_figure_takes_is_said_beside_the_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    say_cost("4L", "ten minutes")
+    say_cost("5", None)
+    said = capsys.readouterr()
+    assert (said.out, said.err.splitlines()) == (
+        "",
+        ["figure 4L takes ten minutes of one core; what is finished already is not done again"],
+    )
 
 
 def test_the_mean_over_seeds_has_students_interval() -> None:

@@ -10,7 +10,7 @@ from stagewise.experiments.emergence.regression import figure_3, figure_11, figu
 from stagewise.experiments.emergence.toy_descent import figure_9
 from stagewise.experiments.emergence.toy_figures import figure_1, figure_2
 from stagewise.experiments.emergence.variants import figure_13, figure_14, figure_15
-from stagewise.experiments.published import Result, show
+from stagewise.experiments.published import Result, say_cost, show
 from stagewise.sweeping import WORKERS
 
 FIGURES = {
@@ -21,6 +21,17 @@ FIGURES = {
 
 SHARED = {**dict.fromkeys((3, 11, 12, 13, 14, 15), "regression"), 16: "figure-5"}
 """Where the runs of figures go that have some in common."""
+
+
+COSTS: dict[str, dict[int, str]] = {
+    "small": {
+        1: "half a minute", 2: "a minute", 3: "half an hour", 4: "half an hour", 5: "half an hour", 6: "seconds",
+        7: "seconds", 8: "seconds", 9: "half a minute", 10: "seconds", 11: "a few minutes", 12: "ten minutes",
+        13: "four minutes", 14: "a quarter of an hour", 15: "ten minutes", 16: "half an hour", 17: "five minutes",
+    },
+    "paper": {6: "seconds", 7: "seconds", 8: "seconds", 9: "an hour", 10: "seconds"},
+}  # fmt: skip
+"""What a figure takes by setting, with its own grid and budget, where it was measured."""
 
 
 def run(
@@ -57,6 +68,8 @@ def run(
     axes = axes_of(figure, setting, given)
     if budget is not None and budget < 1:
         raise ValueError(f"the budget must be at least one step, got {budget}")
+    if progress and not given and budget is None:
+        say_cost(figure, COSTS[setting].get(figure))
     folder = Path(folder)
     runs = folder / f"{SHARED.get(figure, f'figure-{figure}')}-{setting}"
     result = FIGURES[figure](FigureRequest(runs, setting, axes, frozenset(given), budget, workers, progress))

@@ -8,10 +8,27 @@ from stagewise.experiments.incremental.flow import figure_10, figure_theorems
 from stagewise.experiments.incremental.numbers import figure_numbers
 from stagewise.experiments.incremental.recipes import FIGURES, runs
 from stagewise.experiments.incremental.runs import run_figure
-from stagewise.experiments.published import Result, show, table_of
+from stagewise.experiments.published import Result, say_cost, show, table_of
 
 FLOWS: dict[str, Callable[[], Result]] = {"10": figure_10, "theorems": figure_theorems}
 """The figures of the theory, which train nothing."""
+
+COSTS: dict[str, dict[str, str]] = {
+    "small": {
+        **dict.fromkeys(("1", "6", "7", "8", "9", "13", "14", "16", "17", "B"), "two minutes"),
+        **dict.fromkeys(("2", "11", "15"), "five minutes"),
+        **dict.fromkeys(("3", "4L", "4R", "12", "18", "19", "heads"), "ten minutes"),
+        "5": "half an hour",
+    },
+    "paper": {
+        **dict.fromkeys(("6", "7", "13", "14", "B"), "ten minutes"),
+        **dict.fromkeys(("16", "17"), "a quarter of an hour"),
+        **dict.fromkeys(("1", "4L", "4R", "15"), "half an hour"),
+        **dict.fromkeys(("2", "3", "5", "8", "9", "11"), "one to two hours"),
+        **dict.fromkeys(("12", "18", "19"), "many hours"),
+    },
+}
+"""What a figure that trains takes by setting, with its own seeds."""
 
 
 def make(
@@ -42,6 +59,8 @@ def make(
     if figure.lower() not in known:
         raise ValueError(f"there is no figure {figure} here; there are {', '.join(known.values())}")
     figure, folder = known[figure.lower()], folder or Path("runs/incremental") / setting
+    if progress and seeds is None and restricted is None:
+        say_cost(figure, "seconds" if figure in FLOWS else COSTS.get(setting, {}).get(figure))
     if figure in FLOWS:
         result = FLOWS[figure]()
     else:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from stagewise.experiments.published import Result, show
+from stagewise.experiments.published import Result, say_cost, show
 from stagewise.experiments.scan_and_snap import synthetic as experiment
 from stagewise.experiments.scan_and_snap.figure_7 import figure_7
 from stagewise.experiments.scan_and_snap.figure_10 import figure_10
@@ -22,6 +22,13 @@ REPLAYED, TEXT = ("6", "11", "12"), ("7", "10")
 
 STEPS = {"small": 300, "paper": 1500}
 """Minibatches of figure 7: three minutes of one core a seed, or fifteen."""
+
+COSTS = {
+    **dict.fromkeys(("3", "4", "5", "8", "9", "theorems"), "seconds"),
+    **dict.fromkeys(("6", "11", "12"), "a minute"),
+    **dict.fromkeys(("7", "10"), "ten minutes"),
+}
+"""What a figure takes, of figures 7 and 10 at the small setting, with its own seeds."""
 
 
 def draw(
@@ -41,7 +48,7 @@ def draw(
     """Make one of the figures in a folder, and print its numbers beside the published ones.
 
     Args:
-        figure: one of FIGURES: "3" to "12", or "theorems" for Theorems 1 to 4, Lemma 1, Remark 1.
+        figure: one of FIGURES: "3" to "12", or "theorems" for Theorems 1 to 4, Lemmas 1 and 2, Remark 1.
         folder: where to write: `figure-N.png`, `.svg` and `.csv`, and the tables of the figure.
         seeds: how many, for figures 5 (20 by default), 6, 11, 12 (10), 7 (3) and 10 (3, or 5 at the paper's size).
         fresh: figures 6, 11 and 12 with new seeds in place of the published ones.
@@ -57,6 +64,8 @@ def draw(
         ValueError: an unknown figure, or a setting that it does not have.
     """
     _check(figure, seeds, fresh, data, steps, layers, checkpoints, setting)
+    if progress and seeds is None and steps is None and layers is None and setting == "small":
+        say_cost(figure, COSTS[figure])
     of_text: dict[str, Any] = {"data": data, "workers": workers, "progress": progress}
     of_text |= {} if checkpoints is None else {"checkpoints": checkpoints}
     of_text |= {} if seeds is None else {"seeds": seeds}

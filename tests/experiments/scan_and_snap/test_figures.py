@@ -25,6 +25,15 @@ def test_a_figure_of_the_formulas_takes_no_training(figure: str, tmp_path: Path)
     assert (tmp_path / f"figure-{figure}.png").stat().st_size > 0
 
 
+def test_what_it_takes_is_said_first_unless_that_is_not_known(tmp_path: Path) -> None:
+    said = CliRunner().invoke(app, ["run", "scan-and-snap", "--figure", "8", "--folder", str(tmp_path)])
+    assert (
+        said.stderr.splitlines()[0] == "figure 8 takes seconds of one core; what is finished already is not done again"
+    )
+    _, quiet = call("--figure", "8", "--folder", str(tmp_path))
+    assert "of one core" not in quiet
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
