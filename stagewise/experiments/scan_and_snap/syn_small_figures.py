@@ -98,7 +98,7 @@ def figure_5(folder: Path, *, seeds: Sequence[int] = range(20), progress: bool =
         what = f"Adam, rate {rate:g}: most attended distinct token (9 the most frequent)"
         rows.append(number(what, "more frequent at larger rates", counts, remark=f"{len(of_rate)} seeds"))
         mass, lo, hi = mean_over(of_rate["distinct_mass"].to_numpy())
-        rows.append(number(f"Adam, rate {rate:g}: distinct mass", "-", f"{mass:.2f}", bounds(lo, hi)))
+        rows.append(number(f"Adam, rate {rate:g}: distinct mass", "-", f"{mass:.3f}", bounds(lo, hi)))
     return Result(plots.most_attended(winners, attention), table_of(rows))
 
 
