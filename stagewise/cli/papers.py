@@ -44,6 +44,8 @@ def run_incremental(
                 raise ValueError("--all has the seeds and the restricted-context models of each figure: give neither")
             command.make_all(setting, folder, workers=workers, progress=not quiet)
             return
+        if seeds is not None and seeds < 1:
+            raise ValueError(f"a figure takes at least one seed, got {seeds}")
         chosen = None if seeds is None else range(seeds)
         command.make(figure, folder, setting, chosen, restricted=restricted, workers=workers, progress=not quiet)
 

@@ -33,6 +33,7 @@ def test_a_figure_prints_its_numbers_and_says_where_they_are(tmp_path: Path) -> 
     [
         ([], "give a figure, as in --figure 1, or --all"),
         (["--figure", "1", "--all"], "give a figure, as in --figure 1, or --all"),
+        (["--figure", "1", "--seeds", "0"], "a figure takes at least one seed, got 0"),
         (["--all", "--seeds", "2"], "--all has the seeds and the restricted-context models of each figure"),
         (["--all", "--setting", "huge"], "in setting 'huge'"),
     ],
