@@ -10,6 +10,7 @@ from stagewise.checkpoints.run_folder import read_table
 from stagewise.detection import head_words
 from stagewise.detection.order import events, rise_of
 from stagewise.detection.power_law import NoLaw, PowerLaw
+from stagewise.detection.thresholds import emergence_times
 from stagewise.experiments.emergence.grids import FigureRequest
 from stagewise.experiments.emergence.numbers import law_numbers, law_of
 from stagewise.experiments.emergence.panels import draw_curves, draw_law, panels
@@ -29,6 +30,9 @@ runs: the fit without them is exploratory."""
 LAW = "0.55 N_tokens^.79 N_pairs^2.25 (R2 .982)"
 
 GUESS = "the paper's threshold: a guess among up to 20 values reaches it"
+
+LEARNED_BY = 0.9
+"""Accuracy from which on recall is learned, on the test and on the sequences of training."""
 
 PUBLISHED_SPEED_UP: dict[tuple[int | float, int | float], str] = {
     (2, 0): "up to ~4x from B",
@@ -79,18 +83,31 @@ def recall_settings(request: FigureRequest) -> list[dict[str, Any]]:
 
 
 def figure_5(request: FigureRequest) -> Result:
-    """Draw what repetition in context (B) and across samples (p) does to recall of sequences without it."""
+    """Draw what repetition in context (B) and across samples (p) does to recall of sequences without it.
+
+    Where no p is asked for, accuracy on the training distribution stands beside that of the test.
+    """
     settings = _repeating(request)
     repetitions = dict.fromkeys((each["n_copies"], each["p"]) for each in settings)
     n_pairs, n_tokens = settings[0]["n_pairs"], settings[0]["n_tokens"]
     runs = _sweep(request, settings)
     figure, (left, right) = panels(2)
     first = [each for each in settings if each["seed"] == settings[0]["seed"]]
-    draw_curves(left, [(f"B = {each['n_copies']:g}", _accuracy(each)) for each in first if each["p"] == 0])
-    draw_curves(right, [(f"p = {each['p']:g}", _accuracy(each)) for each in first if each["n_copies"] == 1])
+    copies = [each for each in first if each["p"] == 0]
+    draw_curves(left, [(f"B = {each['n_copies']:g}", _accuracy(each)) for each in copies])
     for ax, title in ((left, "repetition in context"), (right, "repetition across samples")):
         ax.set(ylabel="test accuracy, one copy", ylim=(0, 1), title=f"{title}: {n_pairs} pairs, {n_tokens} tokens")
-    return Result(figure, table_of([_speed_up(runs, B, p) for B, p in repetitions if (B, p) != (1, 0)]))
+    if len(copies) < len(first):
+        draw_curves(right, [(f"p = {each['p']:g}", _accuracy(each)) for each in first if each["n_copies"] == 1])
+    else:
+        draw_curves(right, [(f"B = {each['n_copies']:g}", _in_training(each)) for each in copies])
+        right.set(ylabel="accuracy, training distribution", title="the same runs in training")
+    repeated = [each for each in repetitions if each != (1, 0)]
+    rows = [_speed_up(runs, B, p) for B, p in repeated]
+    for B, p in repeated:
+        alike = [each for each in settings if (each["n_copies"], each["p"]) == (B, p)]
+        rows.append(_late_transfer(f"B = {B:g}, p = {p:g}", [(_in_training(each), _accuracy(each)) for each in alike]))
+    return Result(figure, table_of(rows))
 
 
 def figure_16(request: FigureRequest) -> Result:
@@ -206,6 +223,30 @@ def _speed_up(runs: pd.DataFrame, n_copies: int | float, p: int | float) -> dict
     )
     published = PUBLISHED_SPEED_UP.get((n_copies, p), "-")
     return number(f"times faster to accuracy .5, B = {n_copies:g}, p = {p:g}", published, words, remark=f".9: {late}")
+
+
+def _late_transfer(repetition: str, runs: Sequence[tuple[pd.DataFrame, pd.DataFrame]]) -> dict[str, str]:
+    """Say how many times later accuracy .9 comes on the test than in training, and what the test has meanwhile.
+
+    Args:
+        repetition: how much there is in training.
+        runs: of each seed the accuracy over training, on the sequences of training and on the test's.
+    """
+    words, before, after = [], [], []
+    for training, test in runs:
+        first, later = (_reached(accuracy) for accuracy in (training, test))
+        words.append("not known, not learned" if math.isinf(first[1]) else _ratio(later, first))
+        reached = test[test["step"] >= first[1]]["value"]
+        before.append(f"{reached.iloc[0]:.2f}" if len(reached) else "-")
+        after.append(f"{test['value'].iloc[-1]:.2f}")
+    meanwhile = f"test accuracy when training's is .9: {', '.join(before)}; at the end: {', '.join(after)}"
+    what = f"times later to accuracy .9 on the test than in training, {repetition}"
+    return number(what, "large B or p: late (grokking)", "; ".join(words), remark=meanwhile)
+
+
+def _reached(accuracy: pd.DataFrame) -> list[float]:
+    times = emergence_times(accuracy, "Accuracy", "accuracy", LEARNED_BY)
+    return [float(times["lo"].item()), float(times["hi"].item())]
 
 
 def _ratio(base: Sequence[int | float], other: Sequence[int | float]) -> str:

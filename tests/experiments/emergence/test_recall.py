@@ -3,10 +3,11 @@
 import math
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from stagewise.experiments.emergence.grids import FigureRequest, axes_of
-from stagewise.experiments.emergence.recall import _by_seed, _ratio, recall_settings, rise_in_words
+from stagewise.experiments.emergence.recall import _by_seed, _late_transfer, _ratio, recall_settings, rise_in_words
 
 
 def runs(pairs: list[int]) -> pd.DataFrame:
@@ -25,6 +26,22 @@ def test_ratios_of_censored_times_are_bounds() -> None:
     assert _ratio(never, early) == "at least 1.20"
     assert _ratio(early, never) == "at most 0.83"
     assert _ratio(never, never) == "not known, both censored"
+
+
+def accuracy(*values: float) -> pd.DataFrame:
+    """A curve of accuracy, an evaluation every 100 steps."""
+    steps = range(0, 100 * len(values), 100)
+    named = {"run": "r", "probe": "Accuracy", "quantity": "accuracy"}
+    return pd.DataFrame({**named, "step": steps, "value": values, "lo": np.nan, "hi": np.nan})
+
+
+def test_what_was_learned_in_training_and_comes_late_on_the_test_is_told() -> None:
+    fast, slow = accuracy(0, 0, *[0.95] * 20), accuracy(0, 0, 0.3, 0.4, 0.5, *[0.95] * 17)
+    never = accuracy(0, 0, 0.3, 0.4, 0.5, *[0.7] * 17)
+    row = _late_transfer("B = 4", [(fast, slow), (fast, never), (slow, slow)])
+    assert row["ours"] == "2.00 to 5.00; at least 10.50; 0.80 to 1.25"
+    assert row["remark"] == "test accuracy when training's is .9: 0.30, 0.30, 0.95; at the end: 0.95, 0.70, 0.95"
+    assert _late_transfer("p = 1", [(accuracy(0, 0.1), accuracy(0, 0.1))])["ours"] == "not known, not learned"
 
 
 def test_rises_are_told_without_the_censored_ones() -> None:
