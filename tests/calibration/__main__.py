@@ -31,9 +31,9 @@ from tests.calibration.seeds import jobs as of_seeds
 FOLDER = Path("runs/calibration")
 NO_DECISION = {
     *("words.py", "head_words.py", "frames.py", "order.py", "head_kinds.py", "stages.py", "__main__.py"),
-    *("comparison.py", "early_warning.py", "deep_audit.py", "tables.py"),
+    *("comparison.py", "early_warning.py", "deep_audit.py", "tables.py", "densified_bound.py"),
 }
-"""Modules that decide nothing about transitions; early warning has a command of its own."""
+"""Modules that decide nothing about transitions; early warning and the bound for densified runs have their commands."""
 
 AUDIT = (
     *("stagewise/checkpoints/*.py", "tests/calibration/deep_audit.py", "tests/checkpoints/clean_series.py"),
