@@ -25,7 +25,7 @@ from stagewise.measurement.baselines import (
     trained_baselines,
     with_baselines,
 )
-from stagewise.measurement.engine import Resources, measure
+from stagewise.measurement.engine import Resources, check, check_resources, measure
 from stagewise.measurement.probe_batch import Drawn, drawn
 from stagewise.measurement.provenance import analysis_record, provenance
 from stagewise.probe import AbstractProbe
@@ -42,7 +42,7 @@ from stagewise.task import AbstractTask, Batch
 from stagewise.tasks import RepeatedTokens
 from stagewise.tasks.text import Texts
 from stagewise.tasks.tokens import own_task
-from stagewise.training import Dtype, train
+from stagewise.training import Dtype, check_dtype, train
 
 SEQUENCES = 64
 """Of the probe batch of checkpoints that were trained elsewhere, which may be large."""
@@ -86,6 +86,8 @@ def run(
     """
     folder = Path(folder)
     contexts = chosen_contexts(recipe, restricted)
+    check_resources(**resources)
+    check_dtype(dtype)
     run_folder.claim(folder, recipe)
     device, progress = resources.get("device", "cpu"), resources.get("progress", True)
     with several(resources.get("workers", 1)) as pool:
@@ -249,7 +251,8 @@ def measured(
     if batch is not None and sequences is not None:
         raise ValueError(f"the batch has {len(batch)} sequences: give either a batch or a number of sequences")
     source = series.source or by_hand(series.name, series.steps, series.load)
-    run_folder.claim_for(folder, source.identity or series.name)
+    identity = source.identity or series.name
+    run_folder.check_claim(folder, identity)
     faults = audit(source, weights=not source.remote)
     given = batch is not None
     if batch is None:
@@ -257,11 +260,13 @@ def measured(
         batch, notes = _of_series(series, task, sequences)
         _tell(notes)
     chosen = chosen_probes(probes, extra_probes, series.architecture, batch, None if given else task)
+    check([series], chosen, batch)
+    check_resources(**resources)
     parts = folder / "parts"
     with run_folder.measuring(parts):
+        run_folder.claim_for(folder, identity)
         table = measure(series, chosen, batch, folder=parts, save=folder / TABLE, executor=executor, **resources)
-    device, identity = resources.get("device", "cpu"), source.identity or series.name
-    write_batch(folder, batch, provenance(batch, device))
+    write_batch(folder, batch, provenance(batch, resources.get("device", "cpu")))
     write_json(folder / ANALYSIS, analysis_record(series, identity, None if given else task, batch, faults))
     return faults, table
 

@@ -101,7 +101,7 @@ def prepare(recipe: Recipe, device: str = "cpu", dtype: Dtype = "float32") -> Tr
     """Build the model of a recipe and what trains it; the errors are those of `train`."""
     check_trained_here(recipe.architecture.init)
     check_device(device)
-    _check_dtype(dtype)
+    check_dtype(dtype)
     plan = recipe.plan
     model = models.build(recipe.architecture, plan.seeds.init, device)
     optimiser = _optimiser(model, plan)
@@ -238,7 +238,12 @@ def _shown(
             yield step
 
 
-def _check_dtype(dtype: str) -> None:
+def check_dtype(dtype: str) -> None:
+    """Refuse a dtype that nothing is trained in.
+
+    Raises:
+        ValueError: the message lists those that there are.
+    """
     if dtype not in (dtypes := typing.get_args(Dtype)):
         raise ValueError(f"dtype is one of {', '.join(dtypes)}, got {dtype!r}")
 

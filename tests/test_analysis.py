@@ -3,6 +3,7 @@
 import concurrent.futures
 import json
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -16,6 +17,7 @@ from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.checkpoints.trainer_callbacks import save_on
 from stagewise.measurement.engine import measure
 from stagewise.probes import AttentionTo, Loss
+from stagewise.recipe import Recipe
 from stagewise.reporting.page import report
 from stagewise.task import Batch
 from stagewise.tasks import RepeatedTokens
@@ -197,3 +199,12 @@ def test_a_model_too_short_for_the_default_batch_is_analysed_on_ones_own(tmp_pat
     batch = Batch.from_tokens(torch.tensor([[1, 2, 3], [4, 0, 4]]))
     analysis = stagewise.analyse(series, tmp_path, batch=batch, probes=[Loss()], progress=False)
     assert set(analysis.table["n"]) == {2}
+
+
+@pytest.mark.parametrize("wrong", [{"device": "nowhere"}, {"dtype": "float8"}, {"memory": 0}])
+def test_a_run_that_is_refused_trains_no_baseline_and_claims_no_folder(
+    wrong: dict[str, Any], small_recipe: Recipe, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=r"no device|dtype is one of|memory is a number"):
+        stagewise.run(small_recipe, tmp_path / "run", restricted=True, **wrong)
+    assert not (tmp_path / "run").exists()

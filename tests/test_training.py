@@ -15,7 +15,7 @@ from stagewise.checkpoints.run_folder import METRICS, RESUME, RUN, STATES, check
 from stagewise.checkpoints.series import open_series
 from stagewise.checkpoints.writing import LOCK
 from stagewise.recipe import Recipe
-from stagewise.training import _check_dtype, train
+from stagewise.training import check_dtype, train
 from tests.fixtures.interruptible import FULL, PLAN, RECIPES, TASK, Interruptible
 
 BFLOAT16 = 0.03
@@ -121,7 +121,7 @@ def test_training_on_a_gpu_gives_the_losses_of_the_cpu(name: str, finished: dict
 
 def test_a_dtype_or_a_device_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="dtype is one of float32, bfloat16, got 'float16'"):
-        _check_dtype("float16")
+        check_dtype("float16")
     if not torch.cuda.is_available():
         with pytest.raises(ValueError, match='torch sees no device "cuda" here'):
             train(RECIPES["sgd"], tmp_path / "run", progress=False, device="cuda")

@@ -99,7 +99,14 @@ def claim(folder: Path, recipe: "Recipe | Mapping[str, Any]", name: str = RUN) -
 
 
 def claim_for(folder: Path, source: str) -> None:
-    """Claim a folder for the measurements of one source, so that they never overwrite those of another.
+    """Claim a folder for the measurements of one source, once nothing is left to refuse them; see `check_claim`."""
+    check_claim(folder, source)
+    if not (folder / SOURCE).exists():
+        write_json(folder / SOURCE, {"source": source})
+
+
+def check_claim(folder: Path, source: str) -> None:
+    """Refuse a folder whose measurements are not of this source, which they must never overwrite.
 
     Args:
         folder: of the measurements.
@@ -120,8 +127,6 @@ def claim_for(folder: Path, source: str) -> None:
             f"{folder} holds measurements of {other}, not of {source}: choose another folder, with --out. If these are "
             f"the same checkpoints in another place, delete {path}"
         )
-    if not path.exists():
-        write_json(path, {"source": source})
 
 
 @contextlib.contextmanager

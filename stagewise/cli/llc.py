@@ -79,11 +79,13 @@ def llc(
         from stagewise.reporting.page import report
 
         data = (tokens, relation or (), text, tokenizer)
-        series, batch, folder = opened_with_batch(source, out, architecture, own_task, data)
-        series, kept = spread(series, checkpoints), folder / SAMPLED
+        opened = opened_with_batch(source, out, architecture, own_task, data)
+        batch, folder = opened.batch, opened.folder
+        series, kept = spread(opened.series, checkpoints), folder / SAMPLED
         print(Sampling(series, batch, sampler, heads, kept, device).cost())
         if dry:
             return
+        opened.claim()
         table = learning_coefficients(
             series, batch, sampler, heads=heads, folder=kept, device=device, progress=not quiet
         )

@@ -130,11 +130,22 @@ def opened_source(
 
 
 class Opened(NamedTuple):
-    """The checkpoints of a source, the probe batch that they are measured on, and the folder of their tables."""
+    """The checkpoints of a source, the probe batch that they are measured on, and the folder of their tables.
+
+    `identity` is that of a source whose tables lie elsewhere; a run has its own, and none.
+    """
 
     series: "CheckpointSeries"
     batch: "Batch"
     folder: Path
+    identity: str | None
+
+    def claim(self) -> None:
+        """Claim the folder, before the first thing is written."""
+        from stagewise.checkpoints.run_folder import claim_for
+
+        if self.identity is not None:
+            claim_for(self.folder, self.identity)
 
 
 def opened_with_batch(
@@ -153,15 +164,16 @@ def opened_with_batch(
         ValueError: the folder holds the measurements of another source.
     """
     from stagewise.analysis import folder_of, run_batch, series_batch
-    from stagewise.checkpoints.run_folder import RUN, claim_for
+    from stagewise.checkpoints.run_folder import RUN, check_claim
     from stagewise.checkpoints.series import open_series
 
     tokens, _, text, _ = data
     if not (text or tokens) and (folder := Path(source)).joinpath(RUN).exists():
         recipe = recipe_in(folder, tasks=own or ())
         series = open_series(folder, classes=[type(recipe.architecture.init)])
-        return Opened(series, run_batch(recipe, folder), folder)
+        return Opened(series, run_batch(recipe, folder), folder, None)
     series, task = opened_source(source, architecture, own, data)
     batch, folder = series_batch(series, task), out or folder_of(series)
-    claim_for(folder, series.source.identity if series.source else series.name)
-    return Opened(series, batch, folder)
+    identity = series.source.identity if series.source else series.name
+    check_claim(folder, identity)
+    return Opened(series, batch, folder, identity)

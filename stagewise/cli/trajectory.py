@@ -43,11 +43,13 @@ def trajectory(
         from stagewise.table import declare, declared, tidy
 
         data = (tokens, relation or (), text, tokenizer)
-        series, batch, folder = opened_with_batch(source, out, architecture, own_task, data)
+        opened = opened_with_batch(source, out, architecture, own_task, data)
+        series, batch, folder = opened.series, opened.batch, opened.folder
         compared = compare_checkpoints(series, batch, device=device, progress=not quiet)
         way = trajectory(series, batch, device=device, progress=not quiet)
         table = tidy([compared, way])
         declare(table, declared(compared) | declared(way))
+        opened.claim()
         print(f"{len(table)} rows: {write(folder / COMPARISONS, table.to_parquet)}")
         to_last = compared[compared["compared"] == "last checkpoint"]
         whole = plot.trajectory(way).get_figure(root=True)

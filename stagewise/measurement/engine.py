@@ -4,7 +4,7 @@ import concurrent.futures
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TypedDict
+from typing import TypedDict, Unpack
 
 import pandas as pd
 
@@ -79,8 +79,10 @@ def measure(
             no such device; memory or workers are less than one, or resamples less than zero.
     """
     several = [series] if isinstance(series, CheckpointSeries) else list(series)
-    _check(several, probes, batch, by_hooks)
-    _check_resources(device, memory, workers, resamples)
+    check(several, probes, batch, by_hooks=by_hooks)
+    check_resources(device=device, memory=memory, workers=workers)
+    if resamples < 0:
+        raise ValueError(f"resamples are a number, 0 for no intervals, got {resamples}")
     memory = default_memory(device) // workers if memory is None else memory
     written: list[Path] = []
     with tempfile.TemporaryDirectory() as scratch:
@@ -105,8 +107,10 @@ def measure(
         return table
 
 
-def _check(several: Sequence[CheckpointSeries], probes: Sequence[AbstractProbe], batch: Batch, by_hooks: bool) -> None:
-    """Refuse what no table could tell apart, and what the models cannot read."""
+def check(
+    several: Sequence[CheckpointSeries], probes: Sequence[AbstractProbe], batch: Batch, *, by_hooks: bool = False
+) -> None:
+    """Refuse what no table could tell apart, and what the models cannot read: the errors are those of `measure`."""
     if not probes:
         raise ValueError("there is nothing to measure: give at least one probe")
     if others := [each for each in probes if not isinstance(each, AbstractProbe)]:
@@ -128,14 +132,14 @@ def _check(several: Sequence[CheckpointSeries], probes: Sequence[AbstractProbe],
             raise ValueError("by_hooks: edges between heads are computed from the weights alone: leave one of both out")
 
 
-def _check_resources(device: str, memory: int | None, workers: int, resamples: int) -> None:
-    check_device(device)
+def check_resources(**resources: Unpack[Resources]) -> None:
+    """Refuse what is not here: the errors are those of `measure`."""
+    check_device(resources.get("device", "cpu"))
+    workers, memory = resources.get("workers", 1), resources.get("memory")
     if workers < 1:
         raise ValueError(f"a measurement needs at least one worker, got {workers}")
     if memory is not None and memory < 1:
         raise ValueError(f"memory is a number of bytes, 1 for slices of one sequence, or None; got {memory}")
-    if resamples < 0:
-        raise ValueError(f"resamples are a number, 0 for no intervals, got {resamples}")
 
 
 def _across(

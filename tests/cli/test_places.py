@@ -4,11 +4,13 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from typer.testing import CliRunner
 
 from stagewise.analysis import folder_of
 from stagewise.checkpoints.run_folder import TABLE, table_file
 from stagewise.checkpoints.series import open_series
 from stagewise.checkpoints.sources import Source
+from stagewise.cli.app import app
 from stagewise.cli.places import measured_folder, report_on_seeds
 
 
@@ -62,3 +64,28 @@ def test_seeds_that_are_measured_are_taken_as_they_are(tmp_path: Path, monkeypat
 
 def _opens(source: str) -> NoReturn:
     raise LookupError("opened to be measured on data of one's own")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("measure --device nowhere", "torch sees no device"),
+        ("measure --probe QKOffset --only Nothing", "none of the default probes"),
+        ("measure --task recall", "the batch holds token"),
+        ("llc --device nowhere", "torch sees no device"),
+        ("llc --heads", "take the whole model"),
+        ("llc --checkpoints 1", "the first and the last one at least"),
+        ("llc --dry-run", "updates"),
+        ("trajectory --device nowhere", "torch sees no device"),
+        ("trajectory --task recall", "the batch holds token"),
+    ],
+)
+def test_a_command_that_is_refused_leaves_the_folder_to_other_sources(
+    arguments: str, message: str, checkpoints: Path, tmp_path: Path
+) -> None:
+    if arguments.startswith("llc"):
+        pytest.importorskip("devinterp")
+    verb, *options = arguments.split()
+    printed = CliRunner().invoke(app, [verb, str(checkpoints), "--out", str(tmp_path / "out"), *options]).output
+    assert message in " ".join(printed.split())
+    assert [path for path in tmp_path.joinpath("out").rglob("*") if path.is_file()] == []
