@@ -118,7 +118,7 @@ class SlicePasses:
             mean = inputs.mean(0, keepdim=True) if self.mean_input is None else self.mean_input
             if isinstance(request, AttributeEdges):
                 rest = self.activations, mean, self.replacement, self._clean, batch.scored
-                return edges.edges(request, self.model, edges.check(weights), *rest)
+                return edges.edges(request, self.model, edges.check(weights, self.model), *rest)
             compute = (
                 partial(gradients.by_model, self.model, batch.tokens, self._clean, batch.scored)
                 if weights is None
@@ -151,7 +151,7 @@ class SlicePasses:
         if patches and len(patches) < len(edit):
             raise ValueError("edges are patched by themselves: an edit with a `PatchEdge` holds nothing else")
         if patches:
-            weights = edges.check(self.weights)
+            weights = edges.check(self.weights, self.model)
             residual = edges.patched(weights, self.activations, self.replacement, patches, self.batch.scored)
             return _unembedded(weights, residual)
         if self._lean_pass is not None:

@@ -20,6 +20,7 @@ from stagewise.models.edits import Replacement
 from stagewise.models.gradients import INPUT, without_gradients_of_weights
 from stagewise.models.lean import behind, write
 from stagewise.models.lean_attention import Heads, attend, turned_by
+from stagewise.models.lean_reading import not_covered
 from stagewise.models.lean_weights import Layer, LeanWeights
 from stagewise.models.model import Model
 
@@ -36,18 +37,24 @@ Edges = Float[Tensor, "batch layer head source_layer source copy"]
 """A number an edge; zero where the source is not in an earlier layer."""
 
 
-def check(weights: LeanWeights | None) -> LeanWeights:
+def check(weights: LeanWeights | None, model: Model) -> LeanWeights:
     """Refuse a model whose heads cannot be given inputs of their own here.
 
+    Args:
+        weights: of the lean pass, None where it does not give the model's numbers.
+        model: whose weights they are.
+
     Raises:
-        ValueError: it is no such model.
+        ValueError: it is no such model; the message names what it has.
     """
-    if weights is None or weights.shortformer is not None or any(layer.ln1_post for layer in weights.layers):
+    others = not_covered(model) or ["parts of its own, such as experts, norms inside an MLP or hooks that stay with it"]
+    if weights is not None:
+        others = ["shortformer positions"] if weights.shortformer is not None else []
+        others += ["norms behind attention"] if any(layer.ln1_post for layer in weights.layers) else []
+    if weights is None or others:
         raise ValueError(
-            "edges between heads are computed anew from the weights, and this model computes with something beside the "
-            "usual: ALiBi or shortformer positions, attention in both directions or in windows, norms of queries and "
-            "keys, behind attention or inside an MLP, experts, or what its family alone has. Leave EdgeAttribution out "
-            "for this model, as by --without"
+            "edges between heads are computed anew from the weights, without what this model computes with: "
+            f"{', '.join(others)}. Leave EdgeAttribution out for this model, as by --without"
         )
     return weights
 

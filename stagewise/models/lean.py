@@ -17,7 +17,7 @@ from stagewise.attention import z_hook
 from stagewise.intervention import AblateHead, AblateMLP, Ablation, Edit, RestrictContext, first_layer
 from stagewise.models.edits import Replacement, mlp_hook
 from stagewise.models.lean_attention import Heads, attend, project, shown
-from stagewise.models.lean_reading import covers, lean_weights
+from stagewise.models.lean_reading import lean_weights, not_covered
 from stagewise.models.lean_weights import Layer, LeanWeights
 from stagewise.models.model import Model
 from stagewise.models.queries import Queries
@@ -152,7 +152,7 @@ def agreeing_weights(
         regression: whether predictions are outputs.
     """
     weights = lean_weights(model, clean)
-    if weights is None or not covers(model):
+    if weights is None or not_covered(model):
         return None
     with torch.inference_mode():
         expected = predictions[:TRIED]

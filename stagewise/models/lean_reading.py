@@ -22,22 +22,23 @@ _WITHOUT: Mapping[str, Any] = {
 """Config fields of models made from a config that the lean pass does not compute with, and what they must be."""
 
 
-def covers(model: Model) -> bool:
-    """Whether the lean pass computes with all that the model's config asks for, as far as configs say it.
+def not_covered(model: Model) -> list[str]:
+    """Name what the model's config asks for and the lean pass does not compute with, as far as configs say it.
 
-    A comparison of predictions may miss the rest: a norm of queries where the compared sequences repeat one token,
-    ALiBi where its slopes are small, values that are clipped in later sequences alone.
+    A comparison of predictions may miss it: a norm of queries where the compared sequences repeat one token, ALiBi
+    where its slopes are small, values that are clipped in later sequences alone.
     """
     cfg: Any = model.cfg
-    if cfg.positional_embedding_type == "alibi":
-        return False
+    alibi = ["ALiBi positions"] if cfg.positional_embedding_type == "alibi" else []
     if not is_bridge(model) or native.is_native(model):
-        return all(getattr(cfg, field, value) == value for field, value in _WITHOUT.items())
+        asked = {field: getattr(cfg, field, value) for field, value in _WITHOUT.items()}
+        return alibi + [f"{field} = {value}" for field, value in asked.items() if value != _WITHOUT[field]]
     config: Any = model.original_model.config
-    clipped = (getattr(each, "clip_qkv", None) for each in (config, getattr(config, "attn_config", None)))
+    clipped = [getattr(each, "clip_qkv", None) for each in (config, getattr(config, "attn_config", None))]
     attentions = [block.attn.original_component for block in model.blocks]
-    normed = (getattr(each, name, None) for each in attentions for name in ("q_norm", "k_norm"))
-    return all(part is None for part in (*clipped, *normed))
+    normed = [getattr(each, name, None) for each in attentions for name in ("q_norm", "k_norm")]
+    parts = {"clipped queries, keys and values": clipped, "norms of queries and keys": normed}
+    return alibi + [name for name, of in parts.items() if any(part is not None for part in of)]
 
 
 def lean_weights(model: Model, clean: Mapping[str, Tensor], *, mlps: bool = True) -> LeanWeights | None:
@@ -165,7 +166,7 @@ def _of_bridge(bridge: Any, clean: Mapping[str, Tensor], mlps: bool) -> LeanWeig
 
 
 def _layer_of_bridge(bridge: Any, layer: int, clean: Mapping[str, Tensor], mlps: bool) -> Layer:
-    cfg, block = bridge.cfg, bridge.blocks[layer]
+    cfg, hf, block = bridge.cfg, bridge.original_model.config, bridge.blocks[layer]
     attn = block.attn
     projections = [getattr(attn, f"W_{name}") for name in "QKV"]
     columns = [rearrange(weight, "head m d -> m (head d)") for weight in projections]
@@ -186,7 +187,7 @@ def _layer_of_bridge(bridge: Any, layer: int, clean: Mapping[str, Tensor], mlps:
         _norm_of_bridge(block.ln1_post, cfg) if hasattr(block, "ln1_post") else None,
         _norm_of_bridge(block.ln2_post, cfg) if hasattr(block, "ln2_post") else None,
         _rotary_of_bridge(bridge, layer, clean),
-        getattr(attn.original_component, "sliding_window", None),
+        getattr(attn.original_component, "sliding_window", getattr(hf, "sliding_window", None)),
     )
 
 

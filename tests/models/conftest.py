@@ -50,8 +50,9 @@ if HOOKED:
         "local attention": {"use_local_attn": True, "window_size": 5, "attn_types": ["local", "global", "local"]},
     }
 BRIDGED = ("GPT2", "GPTNeoX", "Llama", "Gemma2", "GPTJ")
-ALSO = ("Bloom", "OPT", "Mixtral")
-"""ALiBi; a kernel that shows no pattern unless it is the eager one; experts that a bridge's state dict leaves out."""
+ALSO = ("Bloom", "OPT", "Mixtral", "Mistral")
+"""ALiBi; a kernel that shows no pattern unless it is the eager one; experts that a bridge's state dict leaves out; a
+window that the config alone names."""
 
 NO_REFERENCE = {"experts"}
 TRUNCATED = ("attention only", "LN and MLP", "LNPre", "parallel", "gated", "one key-value head")

@@ -1,6 +1,7 @@
 """Edges: exact ones by plain attention of one's own, and estimates that are their slopes."""
 
 import itertools
+import re
 from functools import partial
 from typing import Any
 
@@ -15,6 +16,8 @@ from stagewise.intervention import AblateHead, Ablation, AttributeEdges, PatchEd
 from stagewise.loss import ScoredPredictions
 from stagewise.models import edges, gradients, lean
 from stagewise.models.edits import replacement
+from stagewise.models.lean_reading import rotary_hooks
+from tests.models.conftest import HOOKED, Make
 
 FLOAT32 = 1e-5
 SIZES = {"n_layers": 3, "n_heads": 2, "d_model": 8, "d_head": 4, "d_mlp": 6, "act_fn": "gelu", "n_ctx": 5, "d_vocab": 7}
@@ -35,7 +38,7 @@ class Run:
         log_probs, self.clean = models.clean_pass(self.model, self.tokens, hooks)
         self.scored = torch.ones(4, 5, dtype=torch.bool)
         self.predictions = ScoredPredictions.of(log_probs, self.tokens.roll(-1, 1), self.scored)
-        self.weights = edges.check(lean.agreeing_weights(self.model, self.clean, log_probs))
+        self.weights = edges.check(lean.agreeing_weights(self.model, self.clean, log_probs), self.model)
 
     def edges(self, request: AttributeEdges, share: float = 1.0) -> Tensor:
         mean = self.clean[gradients.INPUT].mean(0, keepdim=True)
@@ -109,9 +112,23 @@ def test_integrated_gradients_of_one_step_are_those_of_the_clean_pass() -> None:
     assert not torch.allclose(one, several, rtol=1e-3)
 
 
-def test_a_model_whose_heads_get_no_inputs_of_their_own_is_refused() -> None:
-    with pytest.raises(ValueError, match="Leave EdgeAttribution out for this model"):
-        edges.check(None)
+@pytest.mark.parametrize(
+    ("kind", "named"),
+    {
+        "Bloom": "computes with: ALiBi positions. Leave EdgeAttribution out for this model",
+        "Gemma2": "computes with: norms behind attention. Leave",  # and attention in windows, which is no hindrance
+        "Mixtral": "computes with: parts of its own, such as experts",
+        **({"shortformer": "computes with: shortformer positions. Leave"} if HOOKED else {}),
+    }.items(),
+)
+def test_a_model_whose_heads_get_no_inputs_of_their_own_is_refused_for_what_it_has(
+    kind: str, named: str, subject: Make
+) -> None:
+    one = subject(kind, 2)
+    names = {"blocks.0.hook_resid_pre", *rotary_hooks(one.built)}
+    log_probs, clean = models.clean_pass(one.built, one.tokens, names)
+    with pytest.raises(ValueError, match=re.escape(named)):
+        edges.check(lean.agreeing_weights(one.built, clean, log_probs), one.built)
 
 
 @pytest.mark.parametrize("kind", KINDS)

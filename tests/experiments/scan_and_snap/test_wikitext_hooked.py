@@ -136,7 +136,10 @@ def test_another_config_is_refused() -> None:
     [
         (DirectLogitAttribution(), "hooks that stay with this model change its residual stream"),
         (MLPAblation(), "AblateMLP does not do on the model what it says"),
-        (EdgeAttribution(), "edges between heads are computed anew from the weights, and this model"),
+        (
+            EdgeAttribution(),
+            "computes with: parts of its own, such as experts, norms inside an MLP or hooks that stay with it",
+        ),
     ],
     ids=lambda value: type(value).__name__,
 )
