@@ -8,7 +8,7 @@ from stagewise.detection.criteria import StageCriteria
 from stagewise.detection.curve_noise import without_outliers
 from stagewise.detection.known_causes import Causes, cause_during, cause_within
 from stagewise.detection.noise import noise, smoothed
-from stagewise.detection.transitions import Transition
+from stagewise.detection.transition import Transition
 from stagewise.detection.verdicts import OnsetVerdict
 
 AHEAD = 1

@@ -48,7 +48,7 @@ def p_value(statistic: np.ndarray | float, n: int, correlation: np.ndarray | flo
     """
     median, twentieth = (_at(values, n, correlation) for values in (MEDIANS, TWENTIETHS))
     scale = (twentieth - median) / np.log(10)
-    return np.asarray(np.minimum(1.0, 0.5 * np.exp(-(statistic - median) / scale)))
+    return np.asarray(0.5 * np.exp(np.minimum(-(statistic - median) / scale, np.log(2))))
 
 
 def _at(values: tuple[tuple[float, ...], ...], n: int, correlation: np.ndarray | float) -> np.ndarray:

@@ -7,6 +7,7 @@ import numpy as np
 from scipy.ndimage import median_filter
 
 from stagewise.detection.noise import monotone, noise
+from stagewise.detection.unit import Unit
 
 QUANTILE = 2.269
 """What the likelihood ratio of the right place exceeds in one of twenty curves: Banerjee and Wellner (2001)."""
@@ -23,6 +24,9 @@ BELOW = 1e-6
 
 STRONGEST = 0.9
 """The strongest correlation between checkpoints that is allowed for."""
+
+FAR = 1e6
+"""Ranges of the curve from its middle within which a level counts as it is: all farther ones are as far."""
 
 
 class MonotoneCrossing(NamedTuple):
@@ -51,7 +55,8 @@ def monotone_crossing(values: np.ndarray, level: float) -> MonotoneCrossing:
     >>> monotone_crossing(np.array([0.1, 0.2, 0.7]), 0.5)
     MonotoneCrossing(best=2, first=2, last=2)
     """
-    whole = len(values)
+    whole, unit = len(values), Unit.of(values)
+    values, level = unit.of_values(values), float(np.clip(unit.of_values(np.array(level)), -FAR, FAR))
     values = _rising_part(values, level)
     n = len(values)
     fit = monotone(values)

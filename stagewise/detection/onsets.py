@@ -11,13 +11,13 @@ from scipy.stats import false_discovery_control
 
 from stagewise.detection import words
 from stagewise.detection.criteria import DEFAULT, StageCriteria
-from stagewise.detection.curve_noise import without_outliers
 from stagewise.detection.decisions import coincidence, moved, rejection
 from stagewise.detection.frames import typed
 from stagewise.detection.known_causes import Causes, known
 from stagewise.detection.logged_causes import causes_in
 from stagewise.detection.scores import Curve, followed
-from stagewise.detection.transitions import Found, Transition, find_transitions
+from stagewise.detection.transition import Found, Transition
+from stagewise.detection.transitions import find_transitions
 from stagewise.detection.verdicts import OnsetVerdict
 from stagewise.table import check_columns
 
@@ -34,9 +34,6 @@ TYPES = {
     **{"words": "str", "reason": "str"},
 }
 """Columns that follow the probe, the quantity and the axes, with their types."""
-
-LARGE = 1e100
-"""Size above which values are divided by the largest one: squares of 1e154 are infinite."""
 
 AT_ONCE = 8
 """Curves that are searched in one go, by whichever process: 32 would take 3 % less, and leave other processes idle."""
@@ -71,7 +68,7 @@ def find_onsets(
     which was lost again by the end; the levels `before`, `after` and at the `last` checkpoint; `t10`, `t50`, `t90`,
     steps at which 10, 50 and 90 % of the way were made, each with a 95 % interval (`t50_lo`, `t50_hi`; infinite where
     the run may have ended before); the `p_value`, and `p_adjusted` for the number of curves; the other numbers that
-    decide, as in `transitions.Transition`; which `transition` of its curve it is; the onset in `words`, or the `reason`
+    decide, as in `transition.Transition`; which `transition` of its curve it is; the onset in `words`, or the `reason`
     against one. What a curve does not have is missing.
 
     Raises:
@@ -127,28 +124,17 @@ def _read(curve: Curve) -> pd.DataFrame:
 
 
 def _search(curves: Sequence[pd.DataFrame], alpha: float) -> list[Found]:
-    """Search curves that share their steps; those whose squares would be infinite are made smaller first."""
+    """Search curves that share their steps."""
     values = np.stack([rows["value"].to_numpy(float) for rows in curves])
-    largest = np.abs(without_outliers(values)).max(1)
-    units = np.where(largest > LARGE, largest, 1.0)
-    resamples = functools.partial(_resamples_of, curves, units)
-    found = find_transitions(curves[0]["step"].to_numpy(float), values / units[:, None], resamples, alpha)
-    return [
-        Found(tuple(_in(one, unit) for one in of.transitions), of.p_value)
-        for of, unit in zip(found, units, strict=True)
-    ]
+    resamples = functools.partial(_resamples_of, curves)
+    return find_transitions(curves[0]["step"].to_numpy(float), values, resamples, alpha)
 
 
-def _in(one: Transition, unit: float) -> Transition:
-    """Return a transition of a curve that was divided by a unit."""
-    return one._replace(**{name: getattr(one, name) * unit for name in ("size", "before", "after", "change", "noise")})
-
-
-def _resamples_of(curves: Sequence[pd.DataFrame], units: np.ndarray, number: int) -> np.ndarray | None:
+def _resamples_of(curves: Sequence[pd.DataFrame], number: int) -> np.ndarray | None:
     """Return a curve in every resample of the probe batch: [resample, step]."""
     rows = curves[number]
     if "resamples" in rows and rows["resamples"].notna().all():
-        return np.asarray(np.stack(rows["resamples"].to_list()).T.astype(float) / units[number])
+        return np.asarray(np.stack(rows["resamples"].to_list()).T.astype(float))
     return None
 
 

@@ -90,7 +90,7 @@ def emergence_interval(
 
     Raises:
         ValueError: the curve is empty, not ascending in steps, has values that are not finite, or starts past the
-            threshold, so that there is no plateau.
+            threshold, so that there is no plateau; or the threshold is no number.
 
     Source: `monotone_crossing`.
 
@@ -99,6 +99,8 @@ def emergence_interval(
     """
     if direction not in ("up", "down"):
         raise ValueError(f'direction must be "up" or "down", got {direction!r}')
+    if math.isnan(threshold):
+        raise ValueError("the threshold must be a number, got nan")
     steps = np.asarray(steps)
     if len(steps) == 0 or len(steps) != len(values) or (steps[1:] <= steps[:-1]).any():
         raise ValueError(f"a curve needs one value a step, steps ascending; got {len(steps)} and {len(values)}")

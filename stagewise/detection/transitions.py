@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import median_abs_deviation
@@ -10,10 +9,12 @@ from scipy.stats import median_abs_deviation
 from stagewise.detection.curve_noise import KINDS, without_outliers
 from stagewise.detection.likelihood_ratio import TOGETHER, p_value
 from stagewise.detection.pairs import superfluous
-from stagewise.detection.prominence import POINTS, prominence
+from stagewise.detection.prominence import prominence
 from stagewise.detection.refinement import Context, Refined, refine, resampled
 from stagewise.detection.scan import Bases, Fits, bases, coefficients, design, floors, smooth_fits, transition_fits
 from stagewise.detection.shapes import Shapes, alike
+from stagewise.detection.transition import Found, Transition
+from stagewise.detection.unit import Unit
 
 MOST, ADDITIONS = 4, 8
 """Transitions of one curve that are looked for, and how often one is added: it may make an earlier one superfluous."""
@@ -31,51 +32,6 @@ FURTHER = 0.2
 """Part of the level at which a further transition of a curve is added."""
 
 
-class Transition(NamedTuple):
-    """A change of level, `size`, that a smooth background does not explain.
-
-    `times` are u = log(1 + step) of t10, t50 and t90, each with its 95 % interval: [part, (median, lo, hi)]; `before`
-    is the level of the fit at t10 without it, `after` that at t90 had the other transitions stayed as at t10: where
-    several overlap each has its own part of the way. Both lie within what the whole fit reaches.
-    `change` is that of the whole fit over it, the others' included.
-    `noise` is the deviation of the innovations there. `prominence` is the speed in the
-    transition over the faster one before and after it, in value per step; `net` the change of the whole fit over it, as
-    a part of `size`: another transition at the same time may undo it; `preceding` counts the checkpoints up to t10,
-    `following` those from t90 on.
-    `correlation` is that of the noise between checkpoints. `walk` holds the change from t10 to t90 against a random
-    walk with the curve's own steps: in deviations of what that makes in as many checkpoints, beyond the largest that is
-    expected in any stretch as long.
-    """
-
-    size: float
-    times: np.ndarray
-    before: float
-    after: float
-    change: float
-    p_value: float
-    noise: float
-    prominence: float
-    net: float
-    preceding: int
-    following: int
-    correlation: float
-    walk: float
-    shape: Shapes
-
-    def share(self, ratio: float) -> float:
-        """Return the largest part of the way within a ratio of steps."""
-        early, _, late = self.shape.times()[0]
-        u = np.linspace(early - np.log(ratio), late, POINTS)
-        return float((self.shape.at(u + np.log(ratio)) - self.shape.at(u)).max())
-
-
-class Found(NamedTuple):
-    """A curve's transitions by their times, and the smallest p-value against "none"."""
-
-    transitions: tuple[Transition, ...]
-    p_value: float
-
-
 def find_transitions(
     steps: np.ndarray,
     curves: np.ndarray,
@@ -91,6 +47,8 @@ def find_transitions(
         alpha: the level at which a further transition is added.
     """
     basis, clean = bases(tuple(np.asarray(steps, float).tolist())), without_outliers(np.asarray(curves, float))
+    units = [Unit.of(curve) for curve in clean]
+    clean = np.stack([unit.of_values(curve) for unit, curve in zip(units, clean, strict=True)])
     floor = floors(clean)
     null = smooth_fits(clean, basis, floor)
     one = transition_fits(clean, basis, floor, null.kind)
@@ -105,7 +63,9 @@ def find_transitions(
             results.append(Found((), float(p[i])))
             continue
         search.run(single, several, int(one.kind[i]))
-        results.append(Found(search.transitions(resamples(i)), float(p[i])))
+        of_batch = resamples(i)
+        found = search.transitions(None if of_batch is None else units[i].of_values(of_batch))
+        results.append(Found(tuple(transition.measured(units[i]) for transition in found), float(p[i])))
     return results
 
 

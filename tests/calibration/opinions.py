@@ -8,7 +8,8 @@ import numpy as np
 from stagewise.detection.criteria import DEFAULT
 from stagewise.detection.decisions import rejection
 from stagewise.detection.second_opinion import breaks
-from stagewise.detection.transitions import Transition, find_transitions
+from stagewise.detection.transition import Transition
+from stagewise.detection.transitions import find_transitions
 from tests.calibration.cases import NOISES, PLANTED, SMOOTH, checkpoints, correlated
 from tests.calibration.onsets import RISE, RISES, Job, generator
 from tests.calibration.rows import Row, share

@@ -8,7 +8,7 @@ import pytest
 from stagewise.detection.criteria import DEFAULT, StageCriteria
 from stagewise.detection.decisions import coincidence, moved, rejection
 from stagewise.detection.shapes import Shapes
-from stagewise.detection.transitions import Transition
+from stagewise.detection.transition import Transition
 from stagewise.detection.verdicts import OnsetVerdict
 
 SHAPE = Shapes(np.array([5.0]), np.array([0.1]), np.array([0.0]))
