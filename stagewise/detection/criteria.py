@@ -69,7 +69,8 @@ class StageCriteria:
     one (Benjamini and Hochberg, 1995). Rows "130 of 144 scores drift"."""
 
     smallest: Number = 0.1
-    """The least rise that counts: of a score in [0, 1], or in nats. A batch is foreign where the last loss is not below
+    """The least rise that counts: of a score in [0, 1], or in nats; of a curve that declares neither a unit nor bounds,
+    as one that was logged elsewhere, in tenths of its range. A batch is foreign where the last loss is not below
     that of a guess by as much: section "Foreign batches"."""
 
     local: Number = 3.0

@@ -65,7 +65,7 @@ def moved(values: np.ndarray, criteria: StageCriteria) -> Move:
     clean = without_outliers(values[None])[0] if len(values) > 1 else values
     before, after = _largest(smoothed(clean))
     spread, raw = float(noise(clean)), np.subtract(*_largest(values))
-    if abs(after - before) < criteria.smallest:
+    if after == before or abs(after - before) < criteria.smallest:
         spike = abs(raw) >= max(criteria.smallest, criteria.peak * spread) and not np.array_equal(clean, values)
         return Move(before, after, spread, OnsetVerdict.SPIKE if spike else OnsetVerdict.SMALL)
     return Move(

@@ -52,8 +52,9 @@ def find_onsets(
     exponential, logarithm, or two of them) with noise does not explain. The noise is estimated from the curve:
     correlated between checkpoints, of a level that may change over the run, outliers of up to three checkpoints apart.
     What noise alone makes of the best of all transitions is simulated; the false discovery rate is 5 % over all curves
-    of the table (Benjamini and Hochberg). It must be at least 0.1 and three times the noise, have two fifths of its way
-    within a threefold of steps, and be faster, in value per step, than the curve before and after it.
+    of the table (Benjamini and Hochberg). It must be at least 0.1 (a hundredth of the curve's range where it declares
+    neither a unit nor bounds, as a logged curve) and three times the noise, have two fifths of its way within a
+    threefold of steps, and be faster, in value per step, than the curve before and after it.
 
     Args:
         table: of one run, from `measure`.
@@ -160,6 +161,8 @@ def _records(
     curve: Curve, transitions: Sequence[Sequence[Any]], criteria: StageCriteria, causes: Causes
 ) -> list[dict[str, Any]]:
     """Return a record an onset; where there is none, one of the largest transition, or of what the curve did."""
+    if np.isfinite(_values(curve)).all():
+        criteria = curve.thresholds(criteria)
     decided: list[tuple[Transition, OnsetVerdict | None, float, float, str]] = []
     for one, p, adjusted in transitions:
         if one is not None:

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from stagewise.detection.criteria import DEFAULT, StageCriteria
+from stagewise.detection.curve_noise import without_outliers
 from stagewise.table import NO_AXES, WEIGHTS, Quantities, Quantity, declared, rows_named, select
 
 COMPARED = ("KLToReference", "RestrictedContextKL", "HeadSpecialisation")
@@ -20,6 +21,13 @@ COMPARED = ("KLToReference", "RestrictedContextKL", "HeadSpecialisation")
 PEAK, PEAK_OFFSET = ("OffsetProfile", "peak"), "peak_offset"
 ALIKE = 0.02
 """Attention by which the peak of a head differs from its mass on a relation that is the same offset."""
+
+
+UNIT = 0.1
+"""Part of the range of a curve that is its unit, where it declares neither one nor both bounds of what it can be."""
+
+ROUNDINGS, TYPES = 2.0, (np.float16, np.float32, np.float64)
+"""Changes of a curve by less than so many last digits of its numbers, which are of one of these types, are rounding."""
 
 
 class Curve(NamedTuple):
@@ -35,6 +43,17 @@ class Curve(NamedTuple):
     def steps(self) -> np.ndarray:
         """Its checkpoints."""
         return self.rows["step"].to_numpy(float)
+
+    def thresholds(self, criteria: StageCriteria) -> StageCriteria:
+        """Return the thresholds for this curve, of finite numbers; a tenth of its range stands for a missing unit.
+
+        What its type of number does not resolve is no change either.
+        """
+        if self.declared.unit or None not in self.declared.range:
+            return criteria
+        values = self.rows["value"].to_numpy(float)
+        least = criteria.smallest * UNIT * float(np.ptp(without_outliers(values[None])))
+        return dataclasses.replace(criteria, smallest=max(least, ROUNDINGS * _resolution(values)))
 
     def within(self, level: float) -> float:
         """Return the possible value that is closest to a level that was estimated."""
@@ -176,6 +195,17 @@ def labels_of(row: Mapping[Any, Any]) -> dict[str, Any]:
 def axes_of(rows: pd.DataFrame) -> list[str]:
     """List the columns that distinguish the curves of one quantity."""
     return [str(name) for name in rows if name not in NO_AXES and rows[name].notna().any()]
+
+
+def _resolution(values: np.ndarray) -> float:
+    """Return the last digit of the largest of some numbers, in the smallest type that holds them all.
+
+    >>> [_resolution(np.array(values)) for values in ([0.5, 1], [0.1, 1])]
+    [0.0009765625, 2.220446049250313e-16]
+    """
+    with np.errstate(over="ignore"):
+        kind = next(kind for kind in TYPES if (values.astype(kind) == values).all())
+    return float(np.finfo(kind).eps) * float(np.abs(values).max())
 
 
 @functools.cache

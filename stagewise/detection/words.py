@@ -35,7 +35,7 @@ NO_ONSETS = {
     OnsetVerdict.NOT_FINITE: "is not finite at step {not_finite_at}",
     OnsetVerdict.FEW_CHECKPOINTS: "has too few checkpoints, {checkpoints}: fewer than {criteria.fewest} cannot "
     "tell an onset from noise",
-    OnsetVerdict.SMALL: "moves by {size}, less than {criteria.smallest:g}",
+    OnsetVerdict.SMALL: "moves by {size}, less than {least}",
     OnsetVerdict.NOISE: "moves by {size}: noise of {noise:.2g} could cause that",
     OnsetVerdict.EARLY: "moves from the start of the run on: what it did before is not known",
     OnsetVerdict.LATE: "moves until the end of the run: whether it slows down after that is not known",
@@ -49,7 +49,7 @@ NO_ONSETS = {
 """Verdict -> why there is no onset."""
 
 GROUPS = {
-    "moved by less than {:g} or its noise": (OnsetVerdict.SMALL, OnsetVerdict.NOISE),
+    "moved too little, or by noise alone": (OnsetVerdict.SMALL, OnsetVerdict.NOISE),
     "moved gradually, as at other times, or at one checkpoint": (
         *(OnsetVerdict.GRADUAL, OnsetVerdict.COMMON, OnsetVerdict.SPIKE),
     ),
@@ -204,11 +204,14 @@ def no_onset(row: Row, criteria: StageCriteria = DEFAULT) -> str:
     'moves by 0.01, less than 0.1'
     >>> no_onset({"verdict": "small", "before": 0, "after": 0.0997})
     'moves by 0.0997, less than 0.1'
+    >>> no_onset({"verdict": "small", "before": 3, "after": 3})
+    'does not move'
     """
-    size = abs(row["after"] - row["before"]) if "after" in row else np.nan
-    return NO_ONSETS[OnsetVerdict(row["verdict"])].format(
-        **row, size=_below(size, criteria.smallest), criteria=criteria
-    )
+    verdict, size = OnsetVerdict(row["verdict"]), abs(row["after"] - row["before"]) if "after" in row else np.nan
+    if verdict is OnsetVerdict.SMALL and size == 0:
+        return "does not move"
+    least = format(criteria.smallest, ".3g")
+    return NO_ONSETS[verdict].format(**row, size=_below(size, float(least)), least=least, criteria=criteria)
 
 
 def _below(size: float, bound: float) -> str:
@@ -268,12 +271,12 @@ def without_onset(onsets: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> st
     """Say how many scores have no onset, and why.
 
     >>> without_onset(pd.DataFrame({"verdict": ["onset", "small"]}))
-    '2 scores were examined, 1 of them without onset: 1 moved by less than 0.1 or its noise.'
+    '2 scores were examined, 1 of them without onset: 1 moved too little, or by noise alone.'
     """
     if "transition" in onsets:
         onsets = onsets[onsets["transition"] == 1]
     against = onsets.loc[onsets["verdict"] != OnsetVerdict.ONSET, "verdict"]
-    numbers = {words.format(criteria.smallest): against.isin(group).sum() for words, group in GROUPS.items()}
+    numbers = {words: against.isin(group).sum() for words, group in GROUPS.items()}
     numbers |= {f"may come from {cause}": number for cause, number in by_cause(onsets).items()}
     counted = ", ".join(f"{number} {words}" for words, number in numbers.items() if number)
     lead = f"{_scores(onsets)} {'was' if len(onsets) == 1 else 'were'} examined"

@@ -3,12 +3,16 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stagewise.detection.onsets import TIMES, find_onsets
+from stagewise.detection.own_curves import curves
 from stagewise.detection.thresholds import emergence_interval
 from stagewise.detection.transitions import find_transitions
+from stagewise.detection.verdicts import OnsetVerdict
 from tests.calibration.cases import checkpoints, logistic
 
 STEPS = checkpoints("log", 40)
@@ -40,6 +44,36 @@ def test_a_curve_emerges_at_the_same_steps_in_any_unit(size: float, offset: floa
     values, threshold = size * (RISE + offset), size * (0.4 + offset)
     found = emergence_interval(STEPS, values, threshold, "up" if size > 0 else "down")
     assert found == emergence_interval(STEPS, RISE, 0.4)
+
+
+def logged(values: np.ndarray) -> pd.DataFrame:
+    return find_onsets(curves({"step": STEPS, "score": values}))
+
+
+@given(**UNITS)
+@settings(max_examples=10, deadline=None)
+def test_a_logged_curve_has_the_same_onsets_in_any_unit(size: float, offset: float) -> None:
+    small = 3 * RISE + 0.1 * logistic(STEPS, 1500, 0.05)
+    for curve in (RISE, small):
+        (expected,), (found,) = (logged(each).to_dict("records") for each in (curve, size * (curve + offset)))
+        assert expected["onset"]
+        assert found["verdict"] == expected["verdict"]
+        assert [found[name] for name in TIMES] == pytest.approx([expected[name] for name in TIMES], rel=1e-3)
+
+
+def test_a_small_change_counts_in_percent_as_it_does_in_parts() -> None:
+    slight = 0.7 * logistic(STEPS, 60, 0.05) + 0.06 * logistic(STEPS, 900, 0.05)
+    noise = 0.002 * np.random.default_rng(0).standard_normal(len(STEPS))
+    parts, percent = (logged(unit * (slight + noise)) for unit in (1, 100))
+    assert parts["onset"].tolist() == percent["onset"].tolist() == [True, True]
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+def test_a_change_in_the_last_digit_is_rounding(kind: type[np.floating]) -> None:
+    one = kind(0.7)
+    rounding = logged(np.where(STEPS < 100, one, np.nextafter(one, kind(1))).astype(float))
+    assert rounding["verdict"].tolist() == [OnsetVerdict.SMALL]
+    assert logged(np.where(STEPS < 100, one, kind(0.8)).astype(float))["onset"].all()
 
 
 @pytest.mark.parametrize("threshold", [1e200, math.inf])

@@ -21,10 +21,11 @@ ONSETS = (
     "95&nbsp;% intervals over the batch."
 )
 TESTED = (
-    "<p>An onset is a transition of a score, up or down: at least {smallest:g} and {peak:g} times its noise, "
-    "{share:.0%} of it within a ratio {local:g} of steps, faster than the score before and after it; and a constant, a "
-    "drift, a power law or an exponential approach with noise would show it in {false_discoveries:.0%} of all tables "
-    "only (false discovery rate over all scores; p is that of the single one).</p>"
+    "<p>An onset is a transition of a score, up or down: at least {smallest:g} (where neither a unit nor bounds are "
+    "declared: of a tenth of the score's range) and {peak:g} times its noise, {share:.0%} of it within a ratio "
+    "{local:g} of steps, faster than the score before and after it; and a constant, a drift, a power law or an "
+    "exponential approach with noise would show it in {false_discoveries:.0%} of all tables only (false discovery rate "
+    "over all scores; p is that of the single one).</p>"
 )
 
 
