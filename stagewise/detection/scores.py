@@ -51,8 +51,8 @@ class Curve(NamedTuple):
         """
         if self.declared.unit or None not in self.declared.range:
             return criteria
-        values = self.rows["value"].to_numpy(float)
-        least = criteria.smallest * UNIT * float(np.ptp(without_outliers(values[None])))
+        values = without_outliers(self.rows["value"].to_numpy(float)[None])
+        least = criteria.smallest * UNIT * float(np.ptp(values))
         return dataclasses.replace(criteria, smallest=max(least, ROUNDINGS * _resolution(values)))
 
     def within(self, level: float) -> float:

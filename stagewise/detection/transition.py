@@ -48,8 +48,13 @@ class Transition(NamedTuple):
 
     def measured(self, unit: Unit) -> "Transition":
         """Return a transition that was found in a unit, in that of its curve."""
-        levels = {name: unit.level(getattr(self, name)) for name in ("before", "after")}
-        return self._replace(**levels, **{name: unit.size(getattr(self, name)) for name in ("size", "change", "noise")})
+        return self._replace(
+            size=unit.size(self.size),
+            before=unit.level(self.before),
+            after=unit.level(self.after),
+            change=unit.size(self.change),
+            noise=unit.size(self.noise),
+        )
 
 
 class Found(NamedTuple):

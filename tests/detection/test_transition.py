@@ -9,9 +9,10 @@ from stagewise.detection.unit import Unit
 
 
 def transition(shape: Shapes) -> Transition:
-    sizes = {"size": 0.5, "before": -0.25, "after": 0.25, "change": 0.5, "noise": 0.01}
-    others = dict.fromkeys(("p_value", "prominence", "net", "preceding", "following", "correlation", "walk"), 5)
-    return Transition(**sizes, **others, times=np.zeros((3, 3)), shape=shape)
+    return Transition(
+        size=0.5, times=np.zeros((3, 3)), before=-0.25, after=0.25, change=0.5, p_value=5, noise=0.01, prominence=5,
+        net=5, preceding=5, following=5, correlation=5, walk=5, shape=shape,
+    )  # fmt: skip
 
 
 def test_sizes_and_levels_are_those_of_the_curve() -> None:
