@@ -12,20 +12,16 @@ from stagewise.detection.thresholds import Interval
 from stagewise.detection.words import Row, half_way, head
 
 
-def emergence(events: Sequence[Event], rise: Rise | None, first: int | float = 0) -> str:
-    """Say how long the plateau was, when it ended, and what came half-way first, then, and last.
-
-    Args:
-        events: from `order.events`.
-        rise: of the accuracy; None where it did not rise.
-        first: the first checkpoint's step; of an accuracy that rises from there on, a plateau is not known.
-    """
+def emergence(events: Sequence[Event], rise: Rise | None) -> str:
+    """Say how long the plateau was, when it ended, and what came half-way first, then, and last."""
     if not events:
         return "Nothing emerged in this run: neither accuracy nor attention grew; a longer budget may show it."
     plateau = "The accuracy did not rise."
     if rise is not None:
         most = "the end" if rise.most.censored else f"step {rise.most.hi:g}"
-        until = f"The plateau lasts until step {rise.tenth.lo:g}" if rise.tenth.lo > first else "No plateau is seen"
+        until = (
+            f"The plateau lasts until step {rise.tenth.lo:g}" if rise.tenth.lo > rise.first else "No plateau is seen"
+        )
         plateau = (
             f"{until}; the accuracy is half-way between steps {_steps(rise.half, ' and ')} and has nine tenths of its "
             f"rise by {most}."

@@ -33,11 +33,15 @@ class Event(NamedTuple):
 
 
 class Rise(NamedTuple):
-    """When the accuracy had made a tenth, a half and nine tenths of its way from the first to the last value."""
+    """When the accuracy had made a tenth, a half and nine tenths of its way from the first to the last value.
+
+    `first` is the step of its first value: of a rise that begins there, no plateau is known.
+    """
 
     tenth: Interval
     half: Interval
     most: Interval
+    first: int
 
 
 def curves(table: pd.DataFrame, kind: Kind) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -84,4 +88,5 @@ def rise_of(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> Rise | No
     first, last = float(values[0]), float(values[-1])
     if last - first < criteria.growth:
         return None
-    return Rise(*(emergence_interval(steps, values, first + part * (last - first)) for part in (0.1, 0.5, 0.9)))
+    tenth, half, most = (emergence_interval(steps, values, first + part * (last - first)) for part in (0.1, 0.5, 0.9))
+    return Rise(tenth, half, most, int(steps[0]))

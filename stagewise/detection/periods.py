@@ -33,21 +33,22 @@ def periods(onsets: pd.DataFrame, first: int, last: int, fewest: int) -> list[Ti
     """
     if onsets.empty:
         return []
-    times = _times(onsets, last)
-    places = np.array([np.log1p(time["t50"]).median() for time in times])
-    widths = np.log1p(onsets["t50_hi"].clip(upper=last)) - np.log1p(onsets["t50_lo"])
-    error = max(float(widths.median()) / 2, 1 / (1 + last))
+    t50, lo, hi = (np.log1p(onsets[name].clip(upper=last).to_numpy(float)) for name in ("t50", "t50_lo", "t50_hi"))
+    members = _times(t50, lo, hi)
+    times = [onsets.iloc[each].sort_values("t50", kind="stable") for each in members]
+    places = np.array([np.median(t50[each]) for each in members])
+    error = max(float(np.median(hi - lo)) / 2, 1 / (1 + last))
     run = math.log1p(last) - math.log1p(first)
-    edges = _shortest(places, np.array([len(time) for time in times]), max(run / error, 1), error, fewest)
+    edges = _shortest(places, np.array([len(each) for each in members]), max(run / error, 1), error, fewest)
     return [times[start:stop] for start, stop in edges]
 
 
-def _times(onsets: pd.DataFrame, last: int) -> Times:
-    """Return the onsets by the time that they share, each time in the order of t50."""
-    t50, lo, hi = (np.log1p(onsets[name].clip(upper=last).to_numpy(float)) for name in ("t50", "t50_lo", "t50_hi"))
+def _times(t50: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> list[list[int]]:
+    """Return which onsets share a time, the earliest time first, from log(1 + step) of t50 and of its interval."""
     links = hi - lo <= WIDE * np.median(hi - lo)
     times: list[tuple[float, float, list[int]]] = []
-    for i in np.lexsort((lo, np.where(links, 0, hi - lo))):  # the links by their start, then the others by their width
+    order = np.lexsort((lo, np.where(links, 0, hi - lo)))  # the links by their start, then the others by their width
+    for i in order.tolist():
         over = [place for place, (start, end, _) in enumerate(times) if lo[i] <= end and start <= hi[i]]
         if not over:
             times.append((lo[i], hi[i], [i]))
@@ -55,8 +56,7 @@ def _times(onsets: pd.DataFrame, last: int) -> Times:
         nearest = min(over, key=lambda place: max(times[place][0] - t50[i], t50[i] - times[place][1], 0))
         start, end, members = times[nearest]
         times[nearest] = (start, max(end, hi[i]) if links[i] else end, [*members, i])
-    frames = [onsets.iloc[members].sort_values("t50", kind="stable") for _, _, members in times]
-    return sorted(frames, key=lambda frame: float(frame["t50"].median()))
+    return sorted((members for _, _, members in times), key=lambda members: float(np.median(t50[members])))
 
 
 def _shortest(

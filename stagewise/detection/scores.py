@@ -22,7 +22,6 @@ PEAK, PEAK_OFFSET = ("OffsetProfile", "peak"), "peak_offset"
 ALIKE = 0.02
 """Attention by which the peak of a head differs from its mass on a relation that is the same offset."""
 
-
 UNIT = 0.1
 """Part of the range of a curve that is its unit, where it declares neither one nor both bounds of what it can be."""
 

@@ -22,16 +22,15 @@ FIGURES = {
 SHARED = {**dict.fromkeys((3, 11, 12, 13, 14, 15), "regression"), 16: "figure-5"}
 """Where the runs of figures go that have some in common."""
 
-
 COSTS: dict[str, dict[int, str]] = {
     "small": {
-        1: "half a minute", 2: "a minute", 3: "half an hour", 4: "half an hour", 5: "half an hour", 6: "seconds",
+        1: "half a minute", 2: "a minute", 3: "half an hour", 4: "half an hour", 5: "ten minutes", 6: "seconds",
         7: "seconds", 8: "seconds", 9: "half a minute", 10: "seconds", 11: "a few minutes", 12: "ten minutes",
         13: "four minutes", 14: "a quarter of an hour", 15: "ten minutes", 16: "half an hour", 17: "five minutes",
     },
     "paper": {6: "seconds", 7: "seconds", 8: "seconds", 9: "an hour", 10: "seconds"},
 }  # fmt: skip
-"""What a figure takes by setting, with its own grid and budget, where it was measured."""
+"""About what a figure takes by setting, with its own grid and budget, where that is known."""
 
 
 def run(

@@ -143,7 +143,7 @@ def figure_17(request: FigureRequest) -> Result:
     for setting, table in zip(settings, tables, strict=True):
         emerged = events(table)
         seed = f"seed {setting['seed']}"
-        words = head_words.emergence(emerged, rise_of(table), float(table["step"].min()))
+        words = head_words.emergence(emerged, rise_of(table))
         rows.append(number(f"what emerged, in which order, {seed}", "copying in layer 3, selection in 4 of 4", words))
         for event in emerged:
             lo, hi = event.interval.lo, event.interval.hi

@@ -26,7 +26,6 @@ STARTS = (1.0, 0.2)
 SLOW, FAST = (4.0, 0.04, 1.1), (0.2, 0.2, 2.3)
 """Rates of Y and Z, and the growth factor to go to: a decoder that is quasi-static, and one that is not."""
 
-
 LENGTHS = (127, 2032, 32_512)
 """Contextual tokens of Lemma 2's sequences: those of Syn-Small, and twice 16 times as many."""
 

@@ -24,8 +24,7 @@ def emergence_section(measured: Measured) -> Blocks:
     """Say when what emerged, first to last, and draw the curves."""
     table = measured.table
     timeline = events(table)
-    words = head_words.emergence(timeline, rise_of(table), float(table["step"].min()))
-    blocks: Blocks = [f"<p>{html.escape(words)}</p>"]
+    blocks: Blocks = [f"<p>{html.escape(head_words.emergence(timeline, rise_of(table)))}</p>"]
     if timeline:
         rows = [[event.kind, str(event), f"{event.interval.lo:g}", f"{event.interval.hi:g}"] for event in timeline]
         blocks.append(html_table(["of", "event", "after step", "by step"], rows))
