@@ -30,6 +30,10 @@ WHOLE = {
 }
 """Axes whose labels are whole numbers; the others are text."""
 
+TEXT = "str" if int(pd.__version__.split(".")[0]) >= 3 else "string"
+"""The type of text that may be missing: of pandas 3 that whose comparisons are plain True and False. Those of "string"
+cannot be combined with what a number that may be missing is compared with, as `(layer == 1) & (relation == "self")`."""
+
 LEVEL = 0.95
 """Confidence level of `lo` and `hi`: percentiles of the bootstrap."""
 
@@ -215,7 +219,7 @@ def type_of(name: str) -> str:
         return "Int64" if name == "n" else "float64"
     if name in ARRAYS:
         return "object"
-    return "Int64" if name in WHOLE else "string"
+    return "Int64" if name in WHOLE else TEXT
 
 
 def select(table: pd.DataFrame, probe: str, quantity: str | None = None, **axes: object) -> pd.DataFrame:

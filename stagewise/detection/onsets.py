@@ -19,7 +19,7 @@ from stagewise.detection.scores import Curve, followed
 from stagewise.detection.transition import Found, Transition
 from stagewise.detection.transitions import find_transitions
 from stagewise.detection.verdicts import OnsetVerdict
-from stagewise.table import check_columns
+from stagewise.table import TEXT, check_columns
 
 AXES = ("relation", "layer", "head")
 """Axes that a frame of onsets has, whether or not a curve has labels on them; others come after these."""
@@ -148,12 +148,13 @@ def _adjusted(p_values: Sequence[float]) -> Iterable[float]:
 
 
 def _axis_types(curves: Iterable[Curve]) -> dict[str, str]:
-    known = {"relation": "string", "layer": "Int64", "head": "Int64"}
+    known = {"relation": TEXT, "layer": "Int64", "head": "Int64"}
     for curve in curves:
         for name in curve.labels:
             if name in TYPES:
                 raise ValueError(f"{curve.probe} has an axis {name!r}, which is a column of the onsets: rename it")
-            known.setdefault(name, str(curve.rows[name].convert_dtypes().dtype))
+            kind = str(curve.rows[name].convert_dtypes().dtype)
+            known.setdefault(name, TEXT if kind == "string" else kind)
     return known
 
 
