@@ -54,13 +54,15 @@ def function_faults(
         device: where they are run.
 
     Raises:
-        ValueError: the batch has tokens or positions that the models do not have, the models cannot be built, or there
-            is no such device.
+        ValueError: the batch has tokens or positions that the models do not have, the models cannot be built, none of
+            the checkpoints fits them, or there is no such device.
     """
     check_device(device)
     batch.check_ids(architecture.config["d_vocab"], f"the series {source.name}", architecture.n_outputs)
     model, batch = models.unloaded(architecture, device=device), batch.to(device)
     computed = [one for entry in entries if (one := compute(model, entry, batch)) is not None]
+    if entries and not computed:
+        models.load(model, entries[0].load())  # says why none of them fits
     for branch in sorted({one.entry.at.branch for one in computed}):
         of_branch = [one for one in computed if one.entry.at.branch == branch]
         yield from off_the_path(sorted(of_branch, key=lambda one: one.entry.at.step))

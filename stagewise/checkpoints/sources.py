@@ -13,7 +13,7 @@ from stagewise.checkpoints.architectures import CONFIG, architecture_from, asked
 from stagewise.checkpoints.digest import digest, file_digest
 from stagewise.checkpoints.json_files import read_json
 from stagewise.checkpoints.names import Coordinates, Parse, coordinates, parse, parse_file, whole
-from stagewise.checkpoints.weight_files import ENDINGS, Contents, State, config_in, files_of, read
+from stagewise.checkpoints.weight_files import ENDINGS, TRAINING, Contents, State, config_in, files_of, read
 
 TRAINER = "trainer_state.json"
 TOKENS = "num_input_tokens_seen"
@@ -114,7 +114,7 @@ def in_folder(folder: Path, how: Parse | None = None) -> Source:
         looping = path.is_symlink() and not path.exists() and path.suffix not in ENDINGS
         if (path.is_dir() or looping) and (at := coordinates(path.name, how or parse)):
             folders.append((path, at))
-        elif path.suffix in ENDINGS and (in_name := coordinates(path.stem, how or parse_file)):
+        elif _may_be_weights(path) and (in_name := coordinates(path.stem, how or parse_file)):
             files.append((path, in_name))
         elif path.is_dir() or path.suffix in ENDINGS:
             ignored.append(path.name)
@@ -130,6 +130,10 @@ def in_folder(folder: Path, how: Parse | None = None) -> Source:
     return Source(name, tuple(ordered), ignored=tuple(ignored), beside=partial(_in_one_of, candidates))
 
 
+def _may_be_weights(path: Path) -> bool:
+    return path.suffix in ENDINGS and not TRAINING.match(path.name)
+
+
 def _in_one_of(folders: Sequence[Path], name: str) -> Path | None:
     return next((folder / name for folder in reversed(folders) if (folder / name).is_file()), None)
 
@@ -141,7 +145,7 @@ def of_folder(path: Path, at: Coordinates) -> Entry:
         at,
         load=lambda: read(files_of(path)).weights,
         digest=lambda: file_digest(files_of(path)),
-        config=lambda: _beside(path / CONFIG),
+        config=lambda: _beside(path / CONFIG) or _beside(path.parent / CONFIG),
         record=lambda: _beside(path / TRAINER),
         read=lambda: read(files_of(path)),
     )

@@ -28,6 +28,15 @@ ENDINGS = (".safetensors", ".pt", ".pth", ".bin", ".ckpt")
 WRAPPERS = ("model", "state_dict", "model_state_dict", "module")
 """Keys under which training scripts put the weights beside the optimiser's state."""
 
+TRAINING = re.compile(
+    r"(?i)(optim|optims|optimi[sz]er|(lr_?)?scheduler|sched|(grad_?)?scaler|rng|random_states|sampler|training_args)"
+    r"(?![a-z])"
+)
+"""What the names of files begin with that hold the state of a training beside its weights."""
+
+ADAPTER = "adapter_config.json"
+"""What peft writes beside an adapter."""
+
 STEPS = ("global_step", "step", "iteration", "iter", "iter_num", "steps")
 """Keys under which they put the step."""
 
@@ -69,15 +78,22 @@ def chosen_files(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def files_of(folder: Path) -> tuple[Path, ...]:
-    """Return the weight files of a checkpoint's folder.
+    """Return the weight files of a checkpoint's folder: those with the names that Hugging Face gives, or a single one.
 
     Raises:
         FileNotFoundError: it holds none, or the index names a missing shard.
-        ValueError: the index is damaged.
+        ValueError: the index is damaged, or it holds an adapter.
     """
     names = chosen_files(path.name for path in folder.iterdir())
+    if not names and (folder / ADAPTER).exists():
+        raise ValueError(
+            f"{folder} holds an adapter, not the weights of a model: save `model.merge_and_unload()` in its place"
+        )
     if not names:
-        raise FileNotFoundError(f"{folder} holds no weights: expected one of {', '.join(WHOLE + INDEX)}")
+        single = [path for path in folder.iterdir() if path.suffix in ENDINGS and not TRAINING.match(path.name)]
+        if len(single) == 1 and not missing_shard([single[0].name]):
+            return (single[0],)
+        raise FileNotFoundError(f"{folder} holds no weights: expected one of {', '.join(WHOLE + INDEX)}, or one file")
     if names[0] in WHOLE:
         return tuple(folder / name for name in names)
     for index in INDEX:
@@ -138,18 +154,35 @@ def read(paths: Iterable[Path]) -> Contents:
 
 
 def _read_one(path: Path) -> Contents:
-    loaded = whole = load_file(path)
-    for key in WRAPPERS:
-        if isinstance(loaded, Mapping) and isinstance(loaded.get(key), Mapping):
-            loaded = loaded[key]
-    if not isinstance(loaded, Mapping) or not loaded or not all(isinstance(x, Tensor) for x in loaded.values()):
-        raise ValueError(f"{path} holds no weights by name: expected tensors, alone or under {', '.join(WRAPPERS)}")
+    whole = load_file(path)
+    loaded = _by_name(whole)
+    if loaded is None:
+        held = f"; it holds {', '.join(map(str, list(whole)[:8]))}" if isinstance(whole, Mapping) and whole else ""
+        raise ValueError(
+            f"{path} holds no weights by name: expected tensors, alone or under {', '.join(WRAPPERS)}, or as the only "
+            f"ones under another key{held}"
+        )
     for name, weight in loaded.items():
         if kind := _unusable(weight):
             raise ValueError(f"{path} holds {name} {kind}: convert it to float32. Or leave its step out")
     steps = [whole[key] for key in STEPS if key in whole and type(whole[key]) is int]
     weights = _unwrapped(loaded, LIGHTNING in whole)
     return Contents(as_gpt2(weights) if is_nanogpt(weights) else weights, steps[0] if steps else None)
+
+
+def _by_name(loaded: Any) -> State | None:
+    """Return the weights of what a training script saved; None where there are none, or several under other keys."""
+    for key in WRAPPERS:
+        if isinstance(loaded, Mapping) and isinstance(loaded.get(key), Mapping):
+            loaded = loaded[key]
+    if _are_weights(loaded):
+        return loaded  # type: ignore[no-any-return]
+    held = [each for each in loaded.values() if _are_weights(each)] if isinstance(loaded, Mapping) else []
+    return held[0] if len(held) == 1 else None
+
+
+def _are_weights(loaded: Any) -> bool:
+    return isinstance(loaded, Mapping) and bool(loaded) and all(isinstance(each, Tensor) for each in loaded.values())
 
 
 def config_in(path: Path) -> dict[str, Any] | None:
@@ -171,8 +204,14 @@ def _unusable(weight: Tensor) -> str:
 
 
 def _unwrapped(state: Mapping[str, Tensor], by_lightning: bool) -> dict[str, Tensor]:
-    """Return weights by the model's own names, without what its names share because of how it was trained."""
+    """Return weights by the model's own names, without what its names share because of how it was trained.
+
+    Where the module that held the model has weights of its own, as a loss may, these are left out.
+    """
     state = {INSIDE.sub("", name): weight for name, weight in state.items()}
+    beside = {name.removesuffix(top) for name in state for top in AT_THE_TOP if name.endswith(top)}
+    if len(beside) == 1 and (prefix := next(iter(beside))).endswith("."):
+        state = {name: weight for name, weight in state.items() if name.startswith(prefix)}
     while True:
         prefix = next(iter(state)).split(".")[0] + "."
         is_known = by_lightning or prefix == WRAPPED or any(prefix + name in state for name in AT_THE_TOP)

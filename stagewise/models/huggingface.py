@@ -12,6 +12,13 @@ from stagewise.architecture import Architecture
 CONSTANTS = (".attention.bias", ".attention.masked_bias", ".attn.bias", ".attn.masked_bias", "rotary_emb.inv_freq")
 """Buffers that older checkpoints hold beside the weights; the library computes them itself."""
 
+MISSING, UNKNOWN = ": missing", ": not a parameter of the model"
+KINDS = (MISSING, UNKNOWN)
+"""What weights that do not fit are, beside those of another shape or type."""
+
+SHOWN = 3
+"""Names that are written out of each kind: a model of hundreds of weights has all of them wrong at once."""
+
 
 def described(config: Mapping[str, Any]) -> Architecture:
     """Return the architecture of a Hugging Face config, its sizes by TransformerLens's names.
@@ -103,13 +110,28 @@ def loaded(kind: type[Any], config: Any, state: Mapping[str, Tensor]) -> nn.Modu
             )
         except RuntimeError as reason:
             raise ValueError(f"the weights do not fit the model: {reason}") from reason
-    wrong = [f"{name}: missing" for name in report["missing_keys"]]
-    wrong += [f"{name}: not a parameter of the model" for name in report["unexpected_keys"]]
+    wrong = [f"{name}{MISSING}" for name in report["missing_keys"]]
+    wrong += [f"{name}{UNKNOWN}" for name in report["unexpected_keys"]]
     wrong += [f"{name}: {tuple(a)} saved, {tuple(b)} in the model" for name, a, b in report["mismatched_keys"]]
     wrong += not_real(state, [name for name, _ in model.named_parameters()])
     if wrong:
-        raise ValueError("the weights do not fit the model: " + "; ".join(sorted(wrong)[:8]))
+        raise unfit(wrong)
     return _eager(model)
+
+
+def unfit(wrong: Iterable[str]) -> ValueError:
+    """Return the error for weights that do not fit, with the first of each kind of fault and the number of others.
+
+    >>> str(unfit([f"W_{number}: missing" for number in range(5)] + ["net.W_0: not a parameter of the model"]))[42:]
+    'W_1: missing; W_2: missing; net.W_0: not a parameter of the model; and 2 more'
+    """
+    kinds: dict[str, list[str]] = {}
+    for one in sorted(wrong):
+        kinds.setdefault(next((kind for kind in KINDS if one.endswith(kind)), ""), []).append(one)
+    shown = [one for of_kind in kinds.values() for one in of_kind[:SHOWN]]
+    more = sum(map(len, kinds.values())) - len(shown)
+    listed = "; ".join([*shown, *([f"and {more} more"] if more else [])])
+    return ValueError(f"the weights do not fit the model: {listed}")
 
 
 def not_real(state: Mapping[str, Tensor], names: Iterable[str]) -> list[str]:

@@ -103,8 +103,8 @@ def load(model: Model, state: Mapping[str, Tensor]) -> None:
     if native.is_native_state(state):
         state = native.hooked_state(state, model.cfg)
     expected = shapes(model)
-    wrong = [f"{name}: missing" for name in expected.keys() - state.keys()]
-    wrong += [f"{name}: not a parameter of the model" for name in state.keys() - expected.keys()]
+    wrong = [f"{name}{huggingface.MISSING}" for name in expected.keys() - state.keys()]
+    wrong += [f"{name}{huggingface.UNKNOWN}" for name in state.keys() - expected.keys()]
     wrong += huggingface.not_real(state, expected)
     wrong += [
         f"{name}: {tuple(state[name].shape)} saved, {tuple(shape)} in the model"
@@ -112,7 +112,7 @@ def load(model: Model, state: Mapping[str, Tensor]) -> None:
         if name in state and state[name].shape != shape
     ]
     if wrong:
-        raise ValueError("the weights do not fit the model: " + "; ".join(sorted(wrong)))
+        raise huggingface.unfit(wrong)
     put(model, state)
     held_attention.hold(model, held)
 
@@ -120,7 +120,7 @@ def load(model: Model, state: Mapping[str, Tensor]) -> None:
 def _load_bridge(bridge: Bridge, state: Mapping[str, Tensor]) -> None:
     hf = bridge.original_model
     if wrong := huggingface.not_real(state, [name for name, _ in (*bridge.named_parameters(), *hf.named_parameters())]):
-        raise ValueError("the weights do not fit the model: " + "; ".join(sorted(wrong)[:8]))
+        raise huggingface.unfit(wrong)
     for module in (bridge, hf):
         if state.keys() == whole_state(bridge).keys() == module.state_dict().keys():
             module.load_state_dict(state)

@@ -61,6 +61,14 @@ def test_a_smooth_path_has_no_faults(path: dict[int, State]) -> None:
     assert not found(path)
 
 
+def test_a_series_of_which_no_checkpoint_fits_is_not_called_clean(path: dict[int, State]) -> None:
+    renamed = {step: {f"other.{name}": weight for name, weight in state.items()} for step, state in path.items()}
+    with pytest.raises(
+        ValueError, match=r"the weights do not fit the model: blocks.0.attn.W_K: missing; .*; and .* more$"
+    ):
+        found(renamed)
+
+
 @pytest.mark.parametrize("step", [10, 50, 80])
 @pytest.mark.parametrize("change", [permuted, layers_exchanged, negated])
 def test_a_checkpoint_whose_function_lies_off_the_path_is_named(

@@ -66,6 +66,42 @@ def test_a_folder_of_weight_files_is_a_series(ending: str, wrapper: str | None, 
     assert open_series(tmp_path).architecture == series.architecture
 
 
+def test_a_folder_a_step_may_have_a_file_of_any_name_and_the_config_beside_the_folders(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    for step in (0, 30):
+        put(tmp_path / f"step_{step}", {})
+        torch.save(model.weights(native(step)), tmp_path / f"step_{step}" / "net.pt")
+        torch.save({"state": {}}, tmp_path / f"step_{step}" / "optimizer.pt")
+    series = open_series(tmp_path)
+    assert series.steps == (0, 30)
+    assert torch.equal(series.weights(30)["embed.W_E"], model.weights(native(30))["embed.W_E"])
+
+
+def test_an_optimisers_state_beside_the_weights_is_no_checkpoint(tmp_path: Path) -> None:
+    for step in (0, 30):
+        torch.save(model.weights(native(step)), tmp_path / f"model_{step}.pt")
+        for name in ("optim", "optimizer", "lr_scheduler", "rng"):
+            torch.save({"state": {}}, tmp_path / f"{name}_{step}.pt")
+    assert open_series(tmp_path, architecture=CONFIG).steps == (0, 30)
+
+
+def test_weights_are_found_under_another_key_where_they_are_the_only_ones(tmp_path: Path) -> None:
+    state = model.weights(native(1))
+    torch.save({"epoch": 3, "net": state, "optimizer": {"state": {}, "param_groups": []}}, tmp_path / "m1.pt")
+    torch.save({"net": state, "ema": state}, tmp_path / "m2.pt")
+    series = open_series(tmp_path, architecture=CONFIG)
+    assert series.weights(1).keys() == state.keys()
+    with pytest.raises(ValueError, match=r"m2.pt holds no weights by name: .*; it holds net, ema"):
+        series.weights(2)
+
+
+def test_an_adapter_is_no_model(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    put(tmp_path / "checkpoint-5", {"adapter_config.json": b"{}", "adapter_model.safetensors": b""})
+    with pytest.raises(ValueError, match="checkpoint-5 holds an adapter, not the weights of a model"):
+        open_series(tmp_path).weights(5)
+
+
 def test_a_state_dict_with_an_older_versions_masks_opens(tmp_path: Path) -> None:
     state = model.weights(native(1))
     torch.save(
@@ -254,6 +290,13 @@ def test_checkpoints_of_lightning_are_a_series(tmp_path: Path) -> None:
 def test_names_that_a_wrapper_put_a_prefix_before_are_read(prefix: str, tmp_path: Path) -> None:
     state = model.weights(native(1))
     torch.save({prefix + name: weight for name, weight in state.items()}, tmp_path / "m1.pt")
+    assert open_series(tmp_path, architecture=CONFIG).weights(1).keys() == state.keys()
+
+
+def test_weights_of_the_module_that_held_the_model_are_left_out(tmp_path: Path) -> None:
+    state = model.weights(native(1))
+    held = {f"module.model.{name}": weight for name, weight in state.items()}
+    torch.save({"module.loss.weight": torch.ones(3), **held}, tmp_path / "m1.pt")
     assert open_series(tmp_path, architecture=CONFIG).weights(1).keys() == state.keys()
 
 
