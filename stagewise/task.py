@@ -131,6 +131,8 @@ class Batch:
         for name, ids, n in (("token", self.tokens, d_vocab), ("target", self.targets, outputs or d_vocab)):
             if not ids.is_floating_point() and len(wrong := ids[(ids < 0) | (ids >= n)]):
                 advice = "take the tokenizer that it was trained with, or a task of its size"
+                if name == "token" and int(wrong[0]) < 0:
+                    advice = "if it is padding, leave it out, as by the `attention_mask` of a file of tokens"
                 if name == "target" and int(wrong[0]) < 0:
                     advice = "put any token where no prediction counts, and False in `scored`"
                 raise ValueError(

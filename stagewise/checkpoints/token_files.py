@@ -1,4 +1,4 @@
-"""Sequences of tokens in files that others wrote: .pt, .npy, .safetensors, a folder of `datasets`."""
+"""Sequences of tokens in files that others wrote: .pt, .npy, .safetensors, nanoGPT's .bin, a folder of `datasets`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from stagewise.checkpoints.pickles import NotOnlyWeightsError
 from stagewise.checkpoints.weight_files import load_file
 
 NAMES = ("input_ids", "tokens")
@@ -20,7 +21,10 @@ MASK = "attention_mask"
 IGNORED = -100
 """The label of a position that does not count, as PyTorch's cross-entropy has it."""
 
-FORMATS = ".pt, .npy, .safetensors, or a folder that `datasets.Dataset.save_to_disk` wrote"
+FORMATS = ".pt, .npy, .safetensors, nanoGPT's .bin, or a folder that `datasets.Dataset.save_to_disk` wrote"
+
+SEEN, ALIKE, OFTEN = 256, 4, 0.1
+"""Of so many first rows, tokens alike that a row ends in, and the part of rows that do, which look like padding."""
 
 
 class Sequences(NamedTuple):
@@ -31,12 +35,14 @@ class Sequences(NamedTuple):
         labels: at each token the label that counts in training, if the file has any.
         rows: of the file; as many as sequences where one long row was divided.
         longest: tokens of the longest row; of a sequence where one long row was divided.
+        padded: what looks like padding that nothing marks, in words.
     """
 
     tokens: Int[Tensor, "sequence length"]
     labels: Int[Tensor, "sequence length"] | None
     rows: int
     longest: int
+    padded: str = ""
 
     @property
     def left_out(self) -> str:
@@ -44,7 +50,7 @@ class Sequences(NamedTuple):
         n, length = self.tokens.shape
         cut = f"rows of up to {self.longest} tokens are cut to the first {length}" if self.longest > length else ""
         short = f"{self.rows - n} of {self.rows} rows are shorter than {length} tokens and left out"
-        return "; ".join(filter(None, (cut, short if self.rows > n else "")))
+        return "; ".join(filter(None, (cut, short if self.rows > n else "", self.padded)))
 
 
 def read_sequences(path: str | Path, longest: int) -> Sequences:
@@ -56,7 +62,7 @@ def read_sequences(path: str | Path, longest: int) -> Sequences:
     Args:
         path: a tensor or an array, alone or named `input_ids` or `tokens`, with `labels` where some positions do not
             count (-100), and `attention_mask` where some are padding (0), which is left out; or a folder of `datasets`
-            with such columns.
+            with such columns; or nanoGPT's .bin, whose tokens take 16 bits each.
         longest: tokens that a sequence has at most.
 
     Raises:
@@ -70,7 +76,9 @@ def read_sequences(path: str | Path, longest: int) -> Sequences:
     name = next((name for name in NAMES if name in found), next(iter(found)) if len(found) == 1 else None)
     if name is None:
         raise ValueError(f"{path} holds {', '.join(map(repr, found)) or 'nothing'}: call the tokens 'input_ids'")
-    if MASK in found and name != MASK:
+    marked = MASK in found and name != MASK
+    padded = "" if marked else _unmarked(found[name])
+    if marked:
         found = _without_padding(found, path)
     values, labels = found[name], found.get(LABELS) if name != LABELS else None
     if _is_one_long_row(values, longest):
@@ -78,7 +86,9 @@ def read_sequences(path: str | Path, longest: int) -> Sequences:
     length = _length(values, longest, path)
     tokens = _rows(values, length, path)
     lengths = _lengths(values) or [length] * len(tokens)
-    return Sequences(tokens, None if labels is None else _rows(labels, length, path), len(lengths), max(lengths))
+    return Sequences(
+        tokens, None if labels is None else _rows(labels, length, path), len(lengths), max(lengths), padded
+    )
 
 
 def _columns(path: Path) -> dict[str, Any]:
@@ -86,9 +96,14 @@ def _columns(path: Path) -> dict[str, Any]:
         return _data_set(path)
     if path.suffix == ".npy":
         return {NAMES[0]: np.load(path, mmap_mode="r", allow_pickle=False)}
+    if path.suffix == ".bin":
+        return {NAMES[0]: np.fromfile(path, dtype=np.uint16)}
     if path.suffix not in (".pt", ".pth", ".safetensors"):
         raise ValueError(f"{path} is no file of tokens that can be read: give {FORMATS}")
-    loaded = load_file(path, f"Give {FORMATS}")
+    try:
+        loaded = load_file(path, f"Give {FORMATS}")
+    except NotOnlyWeightsError:
+        raise ValueError(f"{path} holds Python objects: save the tokens alone, torch.save(tokens, path)") from None
     return dict(loaded) if isinstance(loaded, dict) else {NAMES[0]: loaded}
 
 
@@ -98,7 +113,26 @@ def _data_set(folder: Path) -> dict[str, Any]:
     loaded = datasets.load_from_disk(str(folder))
     if isinstance(loaded, datasets.DatasetDict):
         raise ValueError(f"{folder} holds the parts {', '.join(loaded)}: give one, as in {folder / next(iter(loaded))}")
-    return {name: loaded[name] for name in (*NAMES, LABELS, MASK) if name in loaded.column_names}
+    known = [name for name in (*NAMES, LABELS, MASK) if name in loaded.column_names]
+    return {name: loaded[name] for name in (known if {*known} & {*NAMES} else loaded.column_names)}
+
+
+def _unmarked(rows: Any) -> str:
+    """Say how many of the first rows end in one token again and again, as where padding is not marked; empty for few.
+
+    >>> _unmarked([[5, 6, 7, 0, 0, 0, 0], [5, 6, 7, 8, 9, 5, 6]])
+    '1 of the first 2 rows ends in tokens 0 alone: if they are padding, give an attention_mask'
+    """
+    if not (_are_rows(rows) or getattr(rows, "ndim", 1) == 2) or not len(rows) or np.ndim(rows[0]) != 1:
+        return ""
+    first = [np.asarray(row).tolist() for row in rows[:SEEN]]
+    last = [row[-1] for row in first if len({*row[-ALIKE:]}) == 1 < len({*row})]
+    if len(last) < OFTEN * len(first) or not last:
+        return ""
+    pad = max(set(last), key=last.count)
+    number = last.count(pad)
+    verb = "ends" if number == 1 else "end"
+    return f"{number} of the first {len(first)} rows {verb} in tokens {pad} alone: if they are padding, give an {MASK}"
 
 
 def _without_padding(found: dict[str, Any], path: Path) -> dict[str, Any]:
@@ -118,7 +152,8 @@ def _is_one_long_row(values: Any, longest: int) -> bool:
 
 
 def _length(rows: Any, longest: int, path: Path) -> int:
-    if (axes := getattr(rows, "ndim", 1)) not in (1, 2):
+    each = {np.ndim(row) for row in rows[:1]} if _are_rows(rows) else set()
+    if (axes := max([getattr(rows, "ndim", 1), *(1 + n for n in each)])) not in (1, 2):
         raise ValueError(f"{path} holds an array of {axes} axes: tokens are [sequence, position] or one long row")
     whole = np.median(_lengths(rows) or [len(rows)])
     if (length := min(longest, int(whole))) < 2:

@@ -43,7 +43,7 @@ TokenFile = Annotated[
     str | None,
     typer.Option(
         "--tokens",
-        help="a file of token sequences to measure on: .pt, .npy, .safetensors, or a folder of `datasets`",
+        help="a file of tokens to measure on: .pt, .npy, .safetensors, nanoGPT's .bin, or a folder of `datasets`",
     ),
 ]
 RelationNames = Annotated[

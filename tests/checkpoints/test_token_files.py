@@ -105,6 +105,31 @@ def test_padding_is_left_out_on_either_side(ending: str, tmp_path: Path) -> None
     assert labels.tolist() == [[IGNORED, 6, 7], [8, 9, 8], [1, 2, 3]]
 
 
+@pytest.mark.parametrize("marked", [False, True])
+def test_padding_that_nothing_marks_is_said_to_look_like_it(marked: bool, tmp_path: Path) -> None:
+    rows = torch.tensor([[5, 6, 7, 8, 9, 5, 6], [5, 6, 0, 0, 0, 0, 0], [8, 6, 7, 0, 0, 0, 0]])
+    torch.save({"input_ids": rows, **({"attention_mask": rows > 0} if marked else {})}, tmp_path / "t.pt")
+    words = read_sequences(tmp_path / "t.pt", 9).left_out
+    assert (
+        "2 of the first 3 rows end in tokens 0 alone: if they are padding, give an attention_mask" in words
+    ) != marked
+
+
+def test_the_tokens_of_nanogpt_take_sixteen_bits_each(tmp_path: Path) -> None:
+    np.array([50_256, *range(6)], dtype=np.uint16).tofile(tmp_path / "train.bin")
+    assert read_sequences(tmp_path / "train.bin", 3).tokens.tolist() == [[50_256, 0, 1], [2, 3, 4]]
+
+
+def test_the_only_column_of_a_data_set_may_have_any_name(tmp_path: Path) -> None:
+    import datasets
+
+    datasets.Dataset.from_dict({"ids": ROWS}).save_to_disk(str(tmp_path / "one"))
+    datasets.Dataset.from_dict({"ids": ROWS, "text": ["a"] * 3}).save_to_disk(str(tmp_path / "two"))
+    assert read_sequences(tmp_path / "one", 4).tokens.tolist() == ROWS
+    with pytest.raises(ValueError, match="two holds 'ids', 'text': call the tokens 'input_ids'"):
+        read_sequences(tmp_path / "two", 4)
+
+
 def test_a_mask_of_another_size_is_refused(tmp_path: Path) -> None:
     masked = {"input_ids": torch.tensor(ROWS), "attention_mask": torch.tensor([[1, 0]] * 3)}
     torch.save(masked, tmp_path / "t.pt")
@@ -131,6 +156,12 @@ def test_files_that_are_not_there_or_of_another_kind_are_refused(tmp_path: Path)
     (tmp_path / "t.csv").write_text("1,2")
     with pytest.raises(ValueError, match=r"t\.csv is no file of tokens that can be read"):
         read_sequences(tmp_path / "t.csv", 8)
+    torch.save(torch.utils.data.TensorDataset(torch.ones(1)), tmp_path / "t.pt")
+    with pytest.raises(ValueError, match="holds Python objects: save the tokens alone"):
+        read_sequences(tmp_path / "t.pt", 8)
+    torch.save((torch.ones(2, 2), torch.ones(2, 2)), tmp_path / "t.pt")
+    with pytest.raises(ValueError, match="an array of 3 axes"):
+        read_sequences(tmp_path / "t.pt", 8)
     torch.save({"a": torch.ones(1), "b": torch.ones(1)}, tmp_path / "t.pt")
     with pytest.raises(ValueError, match="holds 'a', 'b': call the tokens 'input_ids'"):
         read_sequences(tmp_path / "t.pt", 8)
