@@ -122,6 +122,7 @@ if TYPE_CHECKING:
     from stagewise.task import Batch as Batch
     from stagewise.theory.dynamics import predict as predict
     from stagewise.training import train as train
+    from stagewise.training_together import train_together as train_together
 
 _PUBLIC = re.findall(r"^    from (\S+) import (\w+) as \2$", Path(__file__).read_text(encoding="utf8"), re.MULTILINE)
 _HOME = {name: module for module, name in _PUBLIC}

@@ -21,8 +21,9 @@ from stagewise.init import by_pattern, check_trained_here, matching
 from stagewise.loss import training_loss
 from stagewise.models.clamps import Clamps, targets
 from stagewise.models.devices import check_device
-from stagewise.models.fused import training_pass
+from stagewise.models.fused import TrainingPass, training_pass
 from stagewise.recipe import Recipe, TrainPlan
+from stagewise.task import Batch
 
 Dtype = Literal["float32", "bfloat16"]
 
@@ -77,7 +78,8 @@ def train(
 class Training(NamedTuple):
     """A recipe's model and what trains it, the same for a first training, a resumed one and a replay.
 
-    `optimiser`, `loss_at`, `adjust` and `clip` are as in `descend`; `way` is as in `training_state.save`.
+    `optimiser`, `loss_at`, `adjust` and `clip` are as in `descend`; `way` is as in `training_state.save`; `stream` is
+    the task's, and `forward` the pass that `loss_at` takes.
     """
 
     model: models.Model
@@ -87,6 +89,8 @@ class Training(NamedTuple):
     clip: float | None
     clamps: Clamps
     way: Mapping[str, object]
+    stream: Callable[[int, int], Batch]
+    forward: TrainingPass
 
     def steps(self, start: int, stop: int, metrics: list[Metrics]) -> Iterator[int]:
         """Train from one step to another: see `descend`."""
@@ -104,7 +108,7 @@ def prepare(recipe: Recipe, device: str = "cpu", dtype: Dtype = "float32") -> Tr
     check_dtype(dtype)
     plan = recipe.plan
     model = models.build(recipe.architecture, plan.seeds.init, device)
-    optimiser = _optimiser(model, plan)
+    optimiser = optimiser_of(models.parameters(model), plan)
     averaged, held = _averaged(model, recipe), plan.clamps or ()
     clamps = Clamps(model, held, targets(recipe.task, held))
     rates = [group["lr"] for group in optimiser.param_groups]
@@ -130,7 +134,7 @@ def prepare(recipe: Recipe, device: str = "cpu", dtype: Dtype = "float32") -> Tr
         for group, rate in zip(optimiser.param_groups, rates, strict=True):
             group["lr"] = rate * plan.rate_factor(step)
 
-    return Training(model, optimiser, loss_at, adjust, plan.clip, clamps, way)
+    return Training(model, optimiser, loss_at, adjust, plan.clip, clamps, way, stream, forward)
 
 
 def _train(
@@ -148,13 +152,17 @@ def _train(
     try:
         for step in _shown(training.steps(start, stop, metrics), start, stop, folder.name, progress, metrics, log):
             if step in plan.saved_steps:
-                _check_model(step, training.model, training.loss_at)
+                check_model(step, training.model, training.loss_at)
                 save(folder, step, training.model, training.optimiser, metrics, training.way, replayed=step in states)
     except FloatingPointError as reason:
-        saved = [step for step in plan.saved_steps if step < len(metrics)]
-        kept = f"The checkpoints up to step {saved[-1]} are in {folder}" if saved else "Nothing was saved"
-        raise FloatingPointError(f"{reason}. {kept}") from reason
+        raise FloatingPointError(f"{reason}. {kept(folder, plan, metrics)}") from reason
     return open_series(folder, classes=[type(recipe.architecture.init)])
+
+
+def kept(folder: Path, plan: TrainPlan, metrics: Sequence[Metrics]) -> str:
+    """Say which checkpoints a run has that diverged."""
+    saved = [step for step in plan.saved_steps if step < len(metrics)]
+    return f"The checkpoints up to step {saved[-1]} are in {folder}" if saved else "Nothing was saved"
 
 
 def descend(
@@ -195,7 +203,7 @@ def descend(
             norm = _gradient_norm(parameters, clip)
             if metrics is not None:
                 metrics.append({"step": step, "loss": loss.item(), "gradient_norm": norm})
-            _check_finite(step, loss.item(), norm)
+            check_finite(step, loss.item(), norm)
         optimiser.step()
     yield stop
 
@@ -208,13 +216,14 @@ def _gradient_norm(parameters: Sequence[Tensor], clip: float | None) -> float:
     return torch.nn.utils.get_total_norm(gradients).item()
 
 
-def _check_finite(step: int, loss: float, norm: float) -> None:
+def check_finite(step: int, loss: float, norm: float) -> None:
+    """Raise FloatingPointError where an update's loss or gradient is not finite."""
     if not math.isfinite(loss + norm):
         raise FloatingPointError(f"the loss is {loss} and the gradient's norm {norm} at step {step}; {STEADIER}")
 
 
-def _check_model(step: int, model: models.Model, loss_at: Callable[[int], Float[Tensor, ""]]) -> None:
-    """Refuse a model that must not be saved: a weight or its loss is not finite."""
+def check_model(step: int, model: models.Model, loss_at: Callable[[int], Float[Tensor, ""]]) -> None:
+    """Raise FloatingPointError for a model that must not be saved: a weight or its loss is not finite."""
     for name, weight in models.parameters(model).items():
         if not bool(weight.isfinite().all()):
             raise FloatingPointError(f"{name} is not finite at step {step}; {STEADIER}")
@@ -248,8 +257,13 @@ def check_dtype(dtype: str) -> None:
         raise ValueError(f"dtype is one of {', '.join(dtypes)}, got {dtype!r}")
 
 
-def _optimiser(model: models.Model, plan: TrainPlan) -> torch.optim.Optimizer:
-    parameters = {name: parameter for name, parameter in models.parameters(model).items() if parameter.requires_grad}
+def optimiser_of(parameters: Mapping[str, torch.nn.Parameter], plan: TrainPlan) -> torch.optim.Optimizer:
+    """Return the optimiser of a plan for the parameters that train, by name: a group for each rate.
+
+    Raises:
+        ValueError: `plan.rates` names no parameter.
+    """
+    parameters = {name: parameter for name, parameter in parameters.items() if parameter.requires_grad}
     by_rate: dict[float, list[torch.nn.Parameter]] = {}  # a group is one call a step, whatever is in it
     for name, rate in by_pattern(list(parameters), plan.learning_rate, plan.rates).items():
         by_rate.setdefault(rate, []).append(parameters[name])

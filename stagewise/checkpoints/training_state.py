@@ -72,7 +72,8 @@ def save(
         optimiser: its state.
         metrics: of every update so far.
         way: how the run computes, by which a version that would resume with other bits is noticed: `native` and
-            `pass` of the model, and `draws`, a hash of what the task draws.
+            `pass` of the model, `draws`, a hash of what the task draws, and of a run that is trained together with
+            others its place among them as `together`.
         replayed: whether to keep the state, for a replay to start from.
 
     Raises:
@@ -214,6 +215,10 @@ def _copy(source: Path, target: Path) -> None:
     run_folder.write(target, lambda partial: shutil.copyfile(source, partial))
 
 
+TOGETHER = "give the same recipes in the same order (`train_together`, `stagewise sweep --together`)"
+ALONE = "resume it by itself (`train`, `stagewise sweep` without --together)"
+"""Advice for a run that is resumed in the other way; as one of several no run is replayed or branched."""
+
 _OTHER_WAYS = {
     "native": "on another major version of transformer-lens, whose optimiser state does not fit this one",
     "draws": "on a version of this library whose task drew other sequences from the same seed",
@@ -246,6 +251,12 @@ def _check_way(folder: Path, state: Mapping[str, object], way: Mapping[str, obje
         raise ValueError(
             f"{folder} is trained in {other}, and in {dtype} it would be another run: give --dtype {other}, in Python "
             f'dtype="{other}"'
+        )
+    if (asked := way.get("together")) != (begun := state.get("together")):
+        there, here = [f"as number {place} trained together" if place else "by itself" for place in (begun, asked)]
+        raise ValueError(
+            f"{folder} was begun {there}, and {here} sums come in another order: {TOGETHER if begun else ALONE}, or "
+            "train it anew in a folder of its own"
         )
     for name, reason in _OTHER_WAYS.items():
         if recorded[name] != way[name]:

@@ -1,5 +1,7 @@
 """`stagewise sweep`: one task over a grid of settings, a run folder each, and a table of what came out."""
 
+import functools
+import sys
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
@@ -59,6 +61,9 @@ def sweep(
     contexts: ContextList = None,
     memory: Memory = None,
     device: Device = "cpu",
+    together: Annotated[
+        int, typer.Option(help="train up to so many runs of one shape as one batched step, before each is measured")
+    ] = 1,
     quiet: Quiet = False,
 ) -> None:
     """Run a task for every combination of values, as in --set plan.seeds.init=0,1,2 --set task.importance=1.0,1.5."""
@@ -82,6 +87,12 @@ def sweep(
             {"recipe": recipe, "folder": str(folder / _name(cell)), "restricted": baselines, **places}
             for recipe, cell in zip(recipes, cells, strict=True)
         ]
+        _check_together(together, executor)
+        diverged = _train_together(runs, together, workers, device, progress=not quiet) if together > 1 else {}
+        finished = [number for number, run in enumerate(runs) if Path(run["folder"]) not in diverged]
+        if not finished:
+            raise ValueError(_lines(diverged))
+        runs, cells = [runs[number] for number in finished], [cells[number] for number in finished]
         try:
             with executor_named(executor, folder) as pool:
                 how: Any = {"workers": workers, "results": RESULTS, "name": itemgetter("folder"), "progress": not quiet}
@@ -89,10 +100,53 @@ def sweep(
         except RunsFailed as failed:
             if len(failed.finished):
                 print(_by_axes(failed.finished, cells).to_string(index=False))
-            raise ValueError(str(failed)) from failed
+            raise ValueError("\n".join([str(failed), *([_lines(diverged)] if diverged else [])])) from failed
         write(folder / SUMMARY, lambda partial: table.to_csv(partial, index=False))
         print(table.to_string(index=False))
         print(f"table: {folder / SUMMARY}")
+        if diverged:
+            raise ValueError(_lines(diverged))
+
+
+def _check_together(together: int, executor: str | None) -> None:
+    if together < 1:
+        raise ValueError(f"--together takes how many runs are trained as one, at least 1; got {together}")
+    if executor is not None:
+        raise ValueError("--together trains on this machine: leave it out, or --executor")
+
+
+def _train_together(
+    runs: Sequence[Mapping[str, Any]], most: int, workers: int, device: str, *, progress: bool
+) -> dict[Path, str]:
+    """Train the runs of one shape together, as many groups at once as workers; say which runs diverged, and why."""
+    from stagewise.sweeping import run_each
+    from stagewise.training_together import fitting
+
+    groups = [[runs[number] for number in group] for group in fitting([run["recipe"] for run in runs], most)]
+    if progress:
+        count = sum(map(len, groups))
+        print(f"{count} of {len(runs)} runs are trained together, in groups: {len(groups)}", file=sys.stderr)
+    train = functools.partial(train_group, device=device)
+    reasons = run_each(train, groups, workers, progress=progress) if groups else []
+    return {folder: reason for each in reasons for folder, reason in each.items()}
+
+
+def train_group(runs: Sequence[Mapping[str, Any]], *, device: str, progress: bool) -> Mapping[Path, str]:
+    """Train some runs together; say which of them diverged, and why."""
+    from stagewise.training_together import RunsDiverged, train_together
+
+    recipes, folders = [run["recipe"] for run in runs], [run["folder"] for run in runs]
+    try:
+        train_together(recipes, folders, device=device, progress=progress)
+    except RunsDiverged as failed:
+        return failed.reasons
+    return {}
+
+
+def _lines(diverged: Mapping[Path, str]) -> str:
+    return f"of the runs that were trained together, {len(diverged)} diverged:\n  " + "\n  ".join(
+        f"{run}: {why}" for run, why in diverged.items()
+    )
 
 
 def _by_axes(table: "pd.DataFrame", cells: Sequence[Mapping[str, str]]) -> "pd.DataFrame":

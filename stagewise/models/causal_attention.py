@@ -19,10 +19,13 @@ def causal_attention(
     v: Float[Tensor, "batch head key d_head"],
     scale: float,
     held: Bool[Tensor, "head pos pos"] | None = None,
+    *,
+    by_products: bool = False,
 ) -> Float[Tensor, "batch head query d_head"]:
     """Return softmax(q k^T / scale) v, where the queries are those of the last positions; some may be held at keys.
 
-    Which of both ways is taken depends on the shapes and the device alone, so that a resumed run takes the same.
+    Which of both ways is taken depends on the shapes and the device alone, so that a resumed run takes the same; or
+    `by_products` asks for plain products in any shape.
     """
     batch, queries, keys = q.shape[0], q.shape[2], k.shape[2]
     # A single query, the last one, sees all keys.
@@ -30,7 +33,7 @@ def causal_attention(
     if held is not None:
         scores = evenly(q @ k.transpose(2, 3) / scale + mask, of_last(held, queries, keys))
         return scores.softmax(-1) @ v
-    if q.device.type == "cpu" and keys * q.shape[3] <= SHORT:
+    if by_products or (q.device.type == "cpu" and keys * q.shape[3] <= SHORT):
         scores = torch.baddbmm(mask, q.flatten(0, 1), k.flatten(0, 1).transpose(1, 2), alpha=1 / scale)
         return (scores.softmax(-1) @ v.flatten(0, 1)).view(batch, -1, queries, v.shape[3])
     if queries == keys:

@@ -73,10 +73,13 @@ class TrainingPass(NamedTuple):
     Args:
         name: of the way that it takes; one name gives one order of sums, and so the same bits.
         predict: from tokens (or vectors) and which predictions are scored to the logits (or outputs) of these.
+        of: the same from other parameters than the model's, by their names in `models.parameters`, for
+            `torch.func.vmap` over several models; None where the pass is the model itself.
     """
 
     name: str
     predict: Callable[[Tensor, Bool[Tensor, "batch pos"]], Float[Tensor, "prediction output"]]
+    of: Callable[[Mapping[str, Tensor], Tensor, Bool[Tensor, "batch pos"]], Tensor] | None = None
 
 
 def training_pass(
@@ -103,25 +106,31 @@ def training_pass(
     way, is_native = _way(model, tokens, batch_size), native.is_native(model)
     parameters = native.parameters(model) if is_native else dict(model.named_parameters())
 
+    def of(named: Mapping[str, Tensor], tokens: Tensor, scored: Tensor, way: _Way) -> Tensor:
+        return _predictions(way, native.views(named, model.cfg) if is_native else named, tokens, scored)
+
     def predict(tokens: Tensor, scored: Tensor) -> Tensor:
-        weights = native.views(parameters, model.cfg) if is_native else parameters
-        return _predictions(way._replace(held=held_keys(model)), weights, tokens, scored)
+        return of(parameters, tokens, scored, way._replace(held=held_keys(model)))
 
     with torch.no_grad():
         differences = (predict(tokens, scored) - hooked.predict(tokens, scored)).abs()
-    return TrainingPass(f"fused: {way.first_layer}", predict) if bool((differences <= TOLERANCE).all()) else hooked
+    if not bool((differences <= TOLERANCE).all()):
+        return hooked
+    # torch's kernel of attention has no rule for vmap on a CPU.
+    return TrainingPass(f"fused: {way.first_layer}", predict, partial(of, way=way._replace(by_products=True)))
 
 
 class _Way(NamedTuple):
     """How a model's fused pass goes: what its first layer is read from, what each layer divides scores by.
 
-    And, by layer, the keys that heads are held at.
+    And, by layer, the keys that heads are held at, and whether attention is by plain products in every shape.
     """
 
     cfg: Config
     first_layer: FirstLayer
     scales: tuple[float, ...]
     held: Mapping[int, Bool[Tensor, "head pos pos"]] = MappingProxyType({})
+    by_products: bool = False
 
 
 def _way(model: Model, tokens: Tensor, batch_size: int) -> _Way:
@@ -172,7 +181,9 @@ def _predictions(way: _Way, weights: Mapping[str, Tensor], tokens: Tensor, score
 
 
 def _rows(x: Float[Tensor, "batch query out"], scored: Bool[Tensor, "batch query"]) -> Float[Tensor, "prediction out"]:
-    return x.flatten(0, 1) if scored.cpu().numpy().all() else x.flatten(0, 1)[scored.flatten().nonzero()[:, 0]]
+    if scored.cpu().numpy().all():
+        return x.flatten(0, 1)
+    return x.flatten(0, 1)[scored.flatten().nonzero()[:, 0].to(x.device)]
 
 
 def _folded(way: _Way, weights: Mapping[str, Tensor], tokens: Tensor, start: int) -> Tensor:
@@ -204,7 +215,7 @@ def _attention(way: _Way, layer: int, weights: Mapping[str, Tensor], x: Tensor, 
         keys = values if keyed is normed else partial(F.linear, keyed)
         sources = {"Q": partial(F.linear, keyed[:, first:]) if first else keys, "K": keys, "V": values}
     q, k, v = _projections(weights, f"blocks.{layer}.attn.", sources)
-    z = causal_attention(q, k, v, way.scales[layer], way.held.get(layer))
+    z = causal_attention(q, k, v, way.scales[layer], way.held.get(layer), by_products=way.by_products)
     W_O, b_O = weights[f"blocks.{layer}.attn.W_O"], weights[f"blocks.{layer}.attn.b_O"]
     return F.linear(z.transpose(1, 2).flatten(2), W_O.flatten(0, 1).T, b_O)
 

@@ -18,7 +18,7 @@ from stagewise.models.fused import training_pass
 from stagewise.recipe import Recipe
 from stagewise.task import Batch
 from stagewise.tasks import RepeatedTokens
-from stagewise.training import _optimiser, descend
+from stagewise.training import descend, optimiser_of
 from tests.benchmarks.timing import Row, Work, ratio, timed_in_turn
 
 GOAL = 1.1
@@ -88,7 +88,7 @@ def _stagewise(recipe: Recipe) -> Losses:
     batches, losses = _batches(recipe), list[dict[str, int | float]]()
     example = recipe.task.sample(8, recipe.plan.seeds.data)
     predict = training_pass(model, example.tokens, example.scored, recipe.plan.batch_size).predict
-    optimiser, kept = _optimiser(model, recipe.plan), list[float]()
+    optimiser, kept = optimiser_of(models.parameters(model), recipe.plan), list[float]()
 
     def loss_at(step: int) -> Tensor:
         batch = batches[step]
