@@ -1,9 +1,39 @@
-"""A column of Python's objects that are numbers, as a loop of training collects them."""
+"""A column of Python's objects that are numbers, as a loop of training collects them, or of numbers as text."""
 
+import re
 from typing import Any
 
 import numpy as np
 import pandas as pd
+
+PLAIN = r"[-+]?(\d{1,3}(,\d{3})+|\d+)?(\.\d*)?([eE][-+]?\d+)?"
+WRITTEN = re.compile(rf"\s*(?:(?P<plain>{PLAIN})\s*(?P<percent>%?)|tensor\((?P<tensor>[^,()]+).*\))\s*")
+"""Numbers as a log may hold them: with a comma between thousands, in percent, or as torch prints a tensor."""
+
+
+def from_text(column: pd.Series) -> pd.Series:
+    """Return a column of text as numbers where each of its entries is one, percents as shares; any other as it is.
+
+    >>> from_text(pd.Series(["12.5%", None])).tolist(), from_text(pd.Series(["1,000", "tensor(0.5)"])).tolist()
+    ([0.125, nan], [1000.0, 0.5])
+    >>> from_text(pd.Series(["1.5", "-"])).tolist()
+    ['1.5', '-']
+    """
+    if pd.api.types.is_numeric_dtype(column) or column.notna().sum() == 0:
+        return column
+    try:
+        return column.map(_written, na_action="ignore").astype(float)
+    except ValueError:
+        return column
+
+
+def _written(text: Any) -> float:
+    match = WRITTEN.fullmatch(str(text))
+    if match is None:
+        raise ValueError(text)
+    if match["tensor"]:
+        return float(match["tensor"])
+    return float(match["plain"].replace(",", "")) / (100 if match["percent"] else 1)
 
 
 def as_numbers(column: pd.Series) -> pd.Series:

@@ -1,5 +1,6 @@
 """Curves that a training of one's own logged, as a table that stages and onsets are found in."""
 
+import itertools
 import json
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from stagewise.detection.column import as_numbers
+from stagewise.detection.column import as_numbers, from_text
 from stagewise.detection.event_files import is_events, read_events
 from stagewise.detection.rates import OF_RUN, is_rate
 from stagewise.detection.resumed import resumed
@@ -37,8 +38,11 @@ NAMES = ("metric", "name", "key", "tag", "variable", "quantity", "curve")
 VALUE = "value"
 """What the column of the values is called there, in lower case."""
 
-CLOCKS = ("epoch", "wall time", "timestamp", "_timestamp", "_runtime", "total_flos")
-"""Columns that time a training, in lower case: no curves."""
+CLOCKS = (
+    *("epoch", "wall time", "timestamp", "_timestamp", "_runtime", "total_flos"),
+    *("num_input_tokens_seen", "num_tokens", "tokens_seen"),
+)
+"""Columns that time a training, or count what it has read, in lower case: no curves."""
 
 TIMED = ("_runtime", "_per_second")
 """Ends of the names of such columns."""
@@ -55,6 +59,9 @@ MOST = 400
 GROWTH, FINER = 0.03, 10
 """So many are averaged, as a part of those before them; and how many times fewer at the start than at the end: the
 deviation of their noise shrinks by the root of that, and more could be taken for an onset."""
+
+COMMENTS = 20
+"""Lines that begin with "#" at most before the columns of a file."""
 
 ENDS = 5
 """A curve goes up if the median of this part of its values is larger at its end than at its start: a fifth."""
@@ -236,11 +243,15 @@ def _read(path: Path) -> pd.DataFrame:
 
 
 def _separated(path: Path) -> pd.DataFrame:
-    """Read columns that a comma, a tab or a semicolon separates."""
-    with path.open(encoding="utf8") as file:
-        header, values = file.readline(), file.readline()
+    """Read columns that a comma, a tab or a semicolon separates, below comments if there are any."""
+    with path.open(encoding="utf-8-sig") as file:
+        lines = list(itertools.islice(file, COMMENTS + 2))
+    comments = sum(1 for _ in itertools.takewhile(lambda line: line.startswith("#"), lines))
+    header, values, *_ = [*lines[comments:], "", ""]
     separator = max(",\t;", key=header.count)
-    return pd.read_csv(path, sep=separator, decimal="," if separator != "," and "," in values else ".")
+    decimal = "," if separator != "," and "," in values else "."
+    frame = pd.read_csv(path, sep=separator, decimal=decimal, skiprows=comments, skipinitialspace=separator != "\t")
+    return frame.rename(columns=lambda name: str(name).strip()).apply(from_text)
 
 
 def _steps(frame: pd.DataFrame, asked: str | None) -> Any:

@@ -63,6 +63,16 @@ def test_columns_may_be_separated_otherwise(separator: str, decimal: str, tmp_pa
         pd.testing.assert_frame_equal(curves(tmp_path / name), curves(LOG, run="log"))
 
 
+def test_numbers_may_be_written_in_percent_with_commas_or_as_tensors_below_a_comment(tmp_path: Path) -> None:
+    steps = [f'"{step:,}"' for step in STEPS]
+    rows = [f"{step}, {rise:.1%}, tensor({3 - rise:.3f})" for step, rise in zip(steps, RISE, strict=True)]
+    (tmp_path / "log.csv").write_text("\n".join(["# of run 7", "step, accuracy, loss", *rows]))
+    table = curves(tmp_path / "log.csv")
+    assert table["quantity"].unique().tolist() == ["accuracy", "loss"]
+    assert table["step"].tolist() == [*STEPS, *STEPS]
+    np.testing.assert_allclose(table["value"], [*RISE.round(3), *(3 - RISE).round(3)], atol=1e-9)
+
+
 @pytest.mark.parametrize("names", ["metric", "Key", "variable"])
 def test_a_log_may_have_a_row_a_value(names: str) -> None:
     rows = LOG.melt(["Step"], ["accuracy", "loss"], var_name=names, value_name="Value")
@@ -262,7 +272,7 @@ def test_the_log_of_trainer_is_read(tmp_path: Path, hugging_face: Callable[..., 
     data = [{name: list(range(1, 7)) for name in ("input_ids", "labels")}] * 8
     arguments = TrainingArguments(
         str(tmp_path), max_steps=6, logging_steps=1, eval_strategy="steps", eval_steps=3, save_steps=6, use_cpu=True,
-        report_to=[], disable_tqdm=True,
+        report_to=[], disable_tqdm=True, include_num_input_tokens_seen=True,
     )  # fmt: skip
     Trainer(model, arguments, train_dataset=data, eval_dataset=data).train()
     table = curves(tmp_path / "checkpoint-6" / "trainer_state.json")
