@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -59,6 +60,9 @@ MOST = 400
 GROWTH, FINER = 0.03, 10
 """So many are averaged, as a part of those before them; and how many times fewer at the start than at the end: the
 deviation of their noise shrinks by the root of that, and more could be taken for an onset."""
+
+CHECKPOINT = r"checkpoint-\d+"
+"""What Trainer calls the folder of a checkpoint."""
 
 COMMENTS = 20
 """Lines that begin with "#" at most before the columns of a file."""
@@ -221,7 +225,10 @@ def name_of(path: Path) -> str:
     if path.is_dir():
         return path.resolve().name
     named_alike = is_events(path) or path.name == "trainer_state.json"
-    return path.parent.resolve().name if named_alike else path.stem
+    folder = path.parent.resolve()
+    if named_alike and re.fullmatch(CHECKPOINT, folder.name):  # which Trainer calls alike in all runs
+        folder = folder.parent
+    return folder.name if named_alike else path.stem
 
 
 def _read(path: Path) -> pd.DataFrame:

@@ -13,6 +13,7 @@ import matplotlib.style
 
 from stagewise.checkpoints.run_folder import REPORT, table_file, write
 from stagewise.detection.home import CAVEAT, Home
+from stagewise.detection.own_curves import LOGGED
 from stagewise.processes import readers
 from stagewise.reporting.figure import LOOK, figure_html
 from stagewise.reporting.finding import finding, headline
@@ -197,6 +198,6 @@ def _checkpoints(measured: Measured) -> dict[str, list[Any]]:
 def _missing(measured: Measured, bodies: Iterable[Section]) -> str:
     present = set(bodies)
     absent = [section.missing for section in (*SECTIONS, *LAST) if section not in present and section.applies(measured)]
-    if not absent:
+    if not absent or set(measured.table["probe"]) == {LOGGED}:  # a log has no model to measure
         return ""
     return f'<p class="missing">Not measured in this run: {html.escape("; ".join(absent))}.</p>'

@@ -276,6 +276,7 @@ def test_the_log_of_trainer_is_read(tmp_path: Path, hugging_face: Callable[..., 
     )  # fmt: skip
     Trainer(model, arguments, train_dataset=data, eval_dataset=data).train()
     table = curves(tmp_path / "checkpoint-6" / "trainer_state.json")
+    assert set(table["run"]) == {tmp_path.name}
     steps = {name: rows["step"].tolist() for name, rows in table.groupby("quantity")}
     assert steps["loss"] == [1, 2, 3, 4, 5, 6]
     assert steps["eval_loss"] == [3, 6]

@@ -40,6 +40,7 @@ def test_a_file_has_stages_and_a_report(log: Path, tmp_path: Path) -> None:
     page = report(folder).read_text(encoding="utf8")
     assert "3 curves, logged from step 0 to step 5900" in page
     assert "accuracy rises" in page
+    assert not any(words in page for words in ("Not measured", "is progress", "over the batch"))
 
 
 def test_a_folder_of_another_file_is_not_written_over(log: Path, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The sections of probes that have none of their own: a figure a quantity, from what the probe declares."""
 
+import dataclasses
 import functools
 import html
 from collections.abc import Iterable, Sequence
@@ -7,6 +8,7 @@ from collections.abc import Iterable, Sequence
 import pandas as pd
 
 from stagewise import plot
+from stagewise.detection.own_curves import LOGGED
 from stagewise.detection.stages import Stages
 from stagewise.plot.generic import COLOURED, GREYS, PANELS, finite_rows, kind_of, lines_in, long_axis
 from stagewise.plot.quantities import axes_of, quantity_of
@@ -59,6 +61,8 @@ def probe_section(measured: Measured, probe: str, quantities: Sequence[str]) -> 
         if finite.empty:
             blocks.append(f"<p>{html.escape(capital(what.label))} is not finite at any checkpoint.</p>")
             continue
+        if probe == LOGGED:  # which way is progress nobody said: it is the way that the curve went
+            what = dataclasses.replace(what, progress=None)
         figure = plot.quantity(table, probe, name, measured.stages)
         file = f"{identifier(in_words(probe)).lower()}-{number}-{identifier(name)}"
         blocks.append(Plot(file, {"": figure}, rows, html.escape(caption(finite, what, measured.stages))))

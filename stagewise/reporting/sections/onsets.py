@@ -17,9 +17,9 @@ from stagewise.reporting.section import Blocks, Section, never_missing
 ONSETS = (
     "The scores that were examined: those with an onset in colour, the others in grey; of many, those that moved most. "
     "Look for a level that was left while the step grew threefold, and for the order in which that happened. Bars: the "
-    "95&nbsp;% interval of t50, with an arrow where the last checkpoint does not show the end of the rise. Ribbons: "
-    "95&nbsp;% intervals over the batch."
+    "95&nbsp;% interval of t50, with an arrow where the last checkpoint does not show the end of the rise."
 )
+RIBBONS = " Ribbons: 95&nbsp;% intervals over the batch."
 TESTED = (
     "<p>An onset is a transition of a score, up or down: at least {smallest:g} (where neither a unit nor bounds are "
     "declared: of a tenth of the score's range) and {peak:g} times its noise, {share:.0%} of it within a ratio "
@@ -42,7 +42,8 @@ def onsets_section(measured: Measured) -> Blocks:
     shown = pd.concat([rows for _, rows in kinds_shown(onsets)])
     table = measured.only(set(shown["probe"] + "." + shown["quantity"])).table
     rows = pd.concat(curves_of(table, shown))
-    return [*blocks, Plot("onsets", {"": onset_curves(table, stages)}, rows, ONSETS)]
+    ribbons = RIBBONS if "lo" in rows and rows["lo"].notna().any() else ""
+    return [*blocks, Plot("onsets", {"": onset_curves(table, stages)}, rows, ONSETS + ribbons)]
 
 
 def onset_rows(onsets: pd.DataFrame) -> list[list[object]]:
