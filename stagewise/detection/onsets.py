@@ -209,7 +209,7 @@ def _record(
     for name, (time, lo, hi) in zip(TIMES, one.times, strict=True):
         record |= {name: np.expm1(min(time, last)), f"{name}_lo": np.expm1(min(max(lo, 0.0), last))}
         record[f"{name}_hi"] = np.expm1(hi) if hi < last else float("inf")
-    return {**record, "words": words.onset(record, curve.declared, np.expm1(last), criteria)}
+    return {**record, "words": words.onset(record, curve.declared, np.expm1(last), criteria, curve.offset)}
 
 
 def _still(curve: Curve, p: float | None, adjusted: float | None, criteria: StageCriteria) -> dict[str, Any]:

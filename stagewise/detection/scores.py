@@ -18,9 +18,16 @@ COMPARED = ("KLToReference", "RestrictedContextKL", "HeadSpecialisation")
 """Probes that stages and their words are read from, beside those with scores that are followed."""
 
 
+ATTENTION = "AttentionTo"
 PEAK, PEAK_OFFSET = ("OffsetProfile", "peak"), "peak_offset"
 ALIKE = 0.02
 """Attention by which the peak of a head differs from its mass on a relation that is the same offset."""
+
+BY_CONTENT = ("duplicate token", "induction")
+"""Relations whose keys the tokens decide: a head that attends to them may attend to a position, where all lie there."""
+
+MOSTLY, ENOUGH = 0.95, 0.2
+"""Part of a head's mass on such a relation that its peak over offsets has if all lie there, of so much mass."""
 
 UNIT = 0.1
 """Part of the range of a curve that is its unit, where it declares neither one nor both bounds of what it can be."""
@@ -30,13 +37,17 @@ ROUNDINGS, TYPES = 2.0, (np.float16, np.float32, np.float64)
 
 
 class Curve(NamedTuple):
-    """A curve of a run: its probe, quantity and labels by axis, its rows in the order of the steps, what it is."""
+    """A curve of a run: its probe, quantity and labels by axis, its rows in the order of the steps, what it is.
+
+    Of a head's attention to a relation that the tokens decide, also the `offset` at which all its keys may lie.
+    """
 
     probe: str
     quantity: str
     labels: dict[str, Any]
     rows: pd.DataFrame
     declared: Quantity
+    offset: int | None = None
 
     @property
     def steps(self) -> np.ndarray:
@@ -111,7 +122,32 @@ def _followed(
         for name, quantity in by_name.items():
             if quantity.progress is not None:
                 curves = _curves(table, probe, name, quantity)
-                yield from fixed_offsets(table, curves, criteria.named) if (probe, name) == PEAK else curves
+                if probe == ATTENTION:
+                    yield from at_one_offset(table, curves)
+                else:
+                    yield from fixed_offsets(table, curves, criteria.named) if (probe, name) == PEAK else curves
+
+
+def at_one_offset(table: pd.DataFrame, curves: Iterable[Curve]) -> Iterator[Curve]:
+    """Yield attention to relations, with the offset at which all the keys may lie that a head attends to.
+
+    Where a stretch is repeated after equally many tokens in every sequence, an induction head cannot be told from one
+    that attends to a position: nearly all of its mass on the relation may lie at one offset. That is asked of the
+    checkpoint at which the curve is largest.
+    """
+    peaks, offsets, masses = (
+        {frozenset(labels.items()): rows["value"].to_numpy(float) for labels, rows in _split(table, probe, name)}
+        for probe, name in (PEAK, (PEAK[0], PEAK_OFFSET), (ATTENTION, "mass"))
+    )
+    for curve in curves:
+        head = frozenset((axis, label) for axis, label in curve.labels.items() if axis != "relation")
+        peak, mass = peaks.get(head, np.empty(0)), masses.get(frozenset(curve.labels.items()), np.empty(0))
+        if curve.labels.get("relation") in BY_CONTENT and len(peak) == len(mass) == len(curve.rows):
+            values = curve.rows["value"].to_numpy(float)
+            at = int(np.argmax(np.where(np.isfinite(values), values, -np.inf)))
+            if mass[at] >= ENOUGH and peak[at] >= MOSTLY * mass[at]:
+                curve = curve._replace(offset=int(offsets[head][at].round()))
+        yield curve
 
 
 def fixed_offsets(table: pd.DataFrame, curves: Iterable[Curve], named: float) -> Iterator[Curve]:
@@ -121,7 +157,7 @@ def fixed_offsets(table: pd.DataFrame, curves: Iterable[Curve], named: float) ->
     """
     offsets = {frozenset(labels.items()): rows for labels, rows in _split(table, PEAK[0], PEAK_OFFSET)}
     masses: dict[tuple[Any, Any], list[np.ndarray]] = {}
-    for labels, rows in _split(table, "AttentionTo", "mass"):
+    for labels, rows in _split(table, ATTENTION, "mass"):
         masses.setdefault((labels["layer"], labels["head"]), []).append(rows["value"].to_numpy(float))
     for curve in curves:
         values = curve.rows["value"].to_numpy(float)

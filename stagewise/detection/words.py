@@ -135,15 +135,22 @@ def _open_end(row: Row, last: float) -> str:
     return ", not over yet" if row["t90"] >= last else ", perhaps not over yet"
 
 
-def onset(row: Row, quantity: Quantity, last: float, criteria: StageCriteria = DEFAULT) -> str:
-    """Say what began in a row of `find_onsets`, with its levels; the `last` step says whether it is over."""
+def onset(
+    row: Row, quantity: Quantity, last: float, criteria: StageCriteria = DEFAULT, offset: int | None = None
+) -> str:
+    """Say what began in a row of `find_onsets`, with its levels; the `last` step says whether it is over.
+
+    Where all that a head attends to lies at one `offset`, that is said too.
+    """
     labels, after, size = labels_of(row), row["after"], abs(row["after"] - row["before"])
     end = f", back to {_level(row['last'], size)}" if row["transient"] else _open_end(row, last)
     way = f"({_level(row['before'], size)} -> {_level(after, size)}{end})"
     up = bool(after >= row["before"])
-    if up and after >= criteria.most and _is_attention(labels, quantity):
-        return f"{head(labels)} becomes {_attended(labels)[0]} {way}"
-    return f"{change(labels, quantity, up=up)} {way}"
+    named = up and after >= criteria.most and _is_attention(labels, quantity)
+    what = f"{head(labels)} becomes {_attended(labels)[0]}" if named else change(labels, quantity, up=up)
+    if up and offset is not None:
+        what += f", or {'one of' if named else 'to'} offset {offset}: the same on this batch"
+    return f"{what} {way}"
 
 
 def change(labels: Row, quantity: Quantity, *, up: bool) -> str:

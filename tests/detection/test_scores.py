@@ -86,6 +86,24 @@ def test_a_head_at_an_offset_is_followed_from_the_attention_that_the_criteria_na
     assert has_scores(table, criteria) == bool(heads)
 
 
+@pytest.mark.parametrize(
+    ("peak", "words"),
+    [(0.7, "L0H2 becomes an induction head, or one of offset 11: the same on this batch (0.05 ->"),
+     (0.4, "L0H2 becomes an induction head (0.05 ->")],
+)  # fmt: skip
+def test_an_induction_head_whose_keys_lie_at_one_offset_may_be_of_that_offset(
+    peak: float, words: str, step_up: Curves
+) -> None:
+    of_head = {"layer": 0, "head": 2}
+    attention = [
+        step_up(100, by=0.7, probe="AttentionTo", quantity=name, relation="induction", **of_head)
+        for name in ("mass", "along")
+    ]
+    at = step_up(100, by=peak, probe="OffsetProfile", quantity="peak", **of_head)
+    table = pd.concat([*attention, at, at.assign(quantity="peak_offset", value=11.0)], ignore_index=True)
+    assert [one for one in find_onsets(table)["words"] if one.startswith(words)]
+
+
 def test_labels_that_no_curve_of_a_run_differs_in_are_no_axes(step_up: Curves) -> None:
     table = step_up(100, probe="Accuracy", quantity="accuracy", seed=3)
     (curve,) = followed(table.assign(tokens=512 * table["step"]))

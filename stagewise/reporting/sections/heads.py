@@ -53,7 +53,11 @@ def _last_labels(measured: Measured) -> Blocks:
         for label, rows in last.groupby("label", sort=False)
     }
     words = "; ".join(f"{label}: {', '.join(names)}" for label, names in heads.items())
-    return [f"<p>At the last checkpoint, where the error of its share allows a name: {html.escape(words)}.</p>"]
+    return [
+        f"<p>At the last checkpoint, where the error of its share allows a name: {html.escape(words)}. A share is of a "
+        "head's attention at all scored queries, also where a relation has no key: a head that attends to it wherever "
+        "it can may be diffuse.</p>"
+    ]
 
 
 def _changes(measured: Measured) -> Blocks:
