@@ -172,7 +172,7 @@ def change(labels: Row, quantity: Quantity, *, up: bool) -> str:
 
 def _attended(labels: Row) -> tuple[str, str]:
     relation = labels["relation"]
-    return HEADS.get(relation, (f"the head of {relation}", relation))
+    return HEADS.get(relation, (f"a head of {relation}", relation))
 
 
 def _is_attention(labels: Row, quantity: Quantity) -> bool:

@@ -134,7 +134,8 @@ class Measurement:
         try:
             models.load(self._model, state)
         except ValueError as reason:
-            fix = "`stagewise audit` lists what differs; `steps=` leaves it out"
+            fix = "`stagewise audit` lists what differs from checkpoint to checkpoint; `steps=` leaves one out, "
+            fix += "`architecture=` gives another model"
             raise ValueError(f"{where}: {reason}. {fix}") from reason
         marker = unmeasured(state, where)
         if marker is not None:

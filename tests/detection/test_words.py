@@ -58,7 +58,7 @@ def test_scores_without_onset_are_counted_by_verdict_whatever_their_words_say() 
     ("row", "sentence"),
     [
         ({}, "L0H3 becomes an induction head (0.05 -> 0.70)"),
-        ({"relation": "I(2)"}, "L0H3 becomes the head of I(2) (0.05 -> 0.70)"),
+        ({"relation": "I(2)"}, "L0H3 becomes a head of I(2) (0.05 -> 0.70)"),
         ({"after": 0.4}, "L0H3 attends more to what followed the token before (0.05 -> 0.40)"),
         ({"transient": True, "last": 0.1}, "L0H3 becomes an induction head (0.05 -> 0.70, back to 0.10)"),
         (
