@@ -28,6 +28,7 @@ from stagewise.measurement.baselines import (
 from stagewise.measurement.engine import Resources, check, check_resources, measure
 from stagewise.measurement.probe_batch import Drawn, drawn
 from stagewise.measurement.provenance import analysis_record, provenance
+from stagewise.models.precision import Dtype
 from stagewise.probe import AbstractProbe
 from stagewise.probes.default_probes import Probes as Probes
 from stagewise.probes.default_probes import chosen_probes
@@ -42,7 +43,7 @@ from stagewise.task import AbstractTask, Batch
 from stagewise.tasks import RepeatedTokens
 from stagewise.tasks.text import Texts
 from stagewise.tasks.tokens import own_task
-from stagewise.training import Dtype, check_dtype, train
+from stagewise.training import train
 
 SEQUENCES = 64
 """Of the probe batch of checkpoints that were trained elsewhere, which may be large."""
@@ -64,7 +65,6 @@ def run(
     probes: Probes = None,
     extra_probes: Sequence[AbstractProbe] = (),
     restricted: Contexts = False,
-    dtype: Dtype = "float32",
     **resources: Unpack[Resources],
 ) -> Analysis:
     """Train, probe every checkpoint, find the stages and write `report.html`.
@@ -78,8 +78,7 @@ def run(
         probes: what to measure, or a function that chooses as `default_probes` does, which None takes.
         extra_probes: what to measure in addition.
         restricted: whether to train restricted-context baselines, of the contexts that the task names or of these.
-        dtype: of the matrix products of training; see `train`.
-        resources: device, workers, memory and progress, as in `measure`.
+        resources: device, dtype, workers, memory and progress, as in `measure`; training takes device and dtype too.
 
     Raises:
         ValueError: the folder belongs to another recipe, or a context is not one of the task.
@@ -87,11 +86,11 @@ def run(
     folder = Path(folder)
     contexts = chosen_contexts(recipe, restricted)
     check_resources(**resources)
-    check_dtype(dtype)
     run_folder.claim(folder, recipe)
     device, progress = resources.get("device", "cpu"), resources.get("progress", True)
     with several(resources.get("workers", 1)) as pool:
         with baselines_beside(recipe, folder, contexts, pool):
+            dtype = resources.get("dtype", "float32")
             series = train(recipe, folder, progress=progress, device=device, dtype=dtype)
         table = measure_run(recipe, folder, probes=probes, extra_probes=extra_probes, executor=pool, **resources)
         stages = stages_of(table, folder=folder, executor=pool)
@@ -120,8 +119,13 @@ def measure_run(
     chosen = chosen_probes(probes, extra_probes, recipe.architecture, batch, recipe.task)
     with run_folder.measuring(parts):
         table = measure(series, chosen, batch, folder=parts, save=folder / TABLE, executor=executor, **resources)
-    write_batch(folder, batch, provenance(batch, resources.get("device", "cpu")))
+    write_batch(folder, batch, provenance(batch, *_computed(resources)))
     return table
+
+
+def _computed(resources: Resources) -> tuple[str, Dtype]:
+    """Return on which device, and in which dtype."""
+    return resources.get("device", "cpu"), resources.get("dtype", "float32")
 
 
 def run_batch(recipe: Recipe, folder: Path) -> Batch:
@@ -205,7 +209,7 @@ def analyse(
             takes the one beside the checkpoints.
         probes: what to measure, or a function that chooses as `default_probes` does, which None takes.
         extra_probes: what to measure in addition.
-        resources: device, workers, memory and progress, as in `measure`.
+        resources: device, dtype, workers, memory and progress, as in `measure`.
 
     Raises:
         ValueError: a checkpoint cannot be read or does not fit the model, in which case only what lets a second call
@@ -260,13 +264,13 @@ def measured(
         batch, notes = _of_series(series, task, sequences)
         _tell(notes)
     chosen = chosen_probes(probes, extra_probes, series.architecture, batch, None if given else task)
-    check([series], chosen, batch)
+    check([series], chosen, batch, dtype=resources.get("dtype", "float32"))
     check_resources(**resources)
     parts = folder / "parts"
     with run_folder.measuring(parts):
         run_folder.claim_for(folder, identity)
         table = measure(series, chosen, batch, folder=parts, save=folder / TABLE, executor=executor, **resources)
-    write_batch(folder, batch, provenance(batch, resources.get("device", "cpu")))
+    write_batch(folder, batch, provenance(batch, *_computed(resources)))
     write_json(folder / ANALYSIS, analysis_record(series, identity, None if given else task, batch, faults))
     return faults, table
 

@@ -1,10 +1,9 @@
 """Train a recipe into a run folder; a killed run resumes and gives the same bits as one that was never killed."""
 
 import math
-import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -22,10 +21,10 @@ from stagewise.loss import training_loss
 from stagewise.models.clamps import Clamps, targets
 from stagewise.models.devices import check_device
 from stagewise.models.fused import TrainingPass, training_pass
+from stagewise.models.precision import Dtype as Dtype
+from stagewise.models.precision import check_dtype, products_in
 from stagewise.recipe import Recipe, TrainPlan
 from stagewise.task import Batch
-
-Dtype = Literal["float32", "bfloat16"]
 
 Log = Callable[[Metrics], object]
 """What takes the numbers of an update, by name."""
@@ -123,7 +122,7 @@ def prepare(recipe: Recipe, device: str = "cpu", dtype: Dtype = "float32") -> Tr
 
     def loss_at(step: int) -> Tensor:
         batch = stream(step, plan.batch_size).to(device)
-        with torch.autocast(torch.device(device).type, torch.bfloat16, enabled=dtype == "bfloat16"):
+        with products_in(dtype, device):
             predictions = forward.predict(batch.tokens, batch.scored)
         return training_loss(predictions.float(), batch.targets[batch.scored])
 
@@ -245,16 +244,6 @@ def _shown(
                 if log is not None:
                     log(dict(metrics[-1]))
             yield step
-
-
-def check_dtype(dtype: str) -> None:
-    """Refuse a dtype that nothing is trained in.
-
-    Raises:
-        ValueError: the message lists those that there are.
-    """
-    if dtype not in (dtypes := typing.get_args(Dtype)):
-        raise ValueError(f"dtype is one of {', '.join(dtypes)}, got {dtype!r}")
 
 
 def optimiser_of(parameters: Mapping[str, torch.nn.Parameter], plan: TrainPlan) -> torch.optim.Optimizer:

@@ -17,8 +17,9 @@ from stagewise.checkpoints import run_folder
 from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.checkpoints.training_state import Metrics, is_complete, resume, save
 from stagewise.loss import training_loss
+from stagewise.models.precision import products_in
 from stagewise.recipe import Recipe, TrainPlan, describe, differences
-from stagewise.training import Training, check_finite, check_model, kept, optimiser_of, prepare
+from stagewise.training import Dtype, Training, check_finite, check_model, kept, optimiser_of, prepare
 
 EXAMPLES = 8
 """Sequences of each run by which it is known whether all score the same predictions."""
@@ -41,7 +42,12 @@ class RunsDiverged(FloatingPointError):  # noqa: N818 - named by what happened
 
 
 def train_together(
-    recipes: Sequence[Recipe], folders: Sequence[str | Path], *, progress: bool = True, device: str = "cpu"
+    recipes: Sequence[Recipe],
+    folders: Sequence[str | Path],
+    *,
+    progress: bool = True,
+    device: str = "cpu",
+    dtype: Dtype = "float32",
 ) -> list[CheckpointSeries]:
     """Train several recipes as one batched step, each into its own run folder, and return their series.
 
@@ -56,6 +62,7 @@ def train_together(
         folders: a run folder for each, created if missing.
         progress: show a bar with the mean loss.
         device: where to train.
+        dtype: of matrix products, as in `train`.
 
     Raises:
         ValueError: recipes that do not fit together, or that only `train` trains: with heads held, gradients averaged
@@ -73,7 +80,8 @@ def train_together(
     with contextlib.ExitStack() as locks:
         for _, folder in unfinished:
             locks.enter_context(run_folder.held(folder, "trains"))
-        diverged = _train(_runs(given if begun else unfinished, unfinished, device), progress) if unfinished else []
+        runs = _runs(given if begun else unfinished, unfinished, device, dtype) if unfinished else []
+        diverged = _train(runs, dtype, progress) if runs else []
     if diverged:
         raise RunsDiverged({run.folder: run.failure for run in diverged})
     return [open_series(folder, classes=[type(recipe.architecture.init)]) for recipe, folder in given]
@@ -140,13 +148,15 @@ class _Run:
             save(self.folder, step, model, self.training.optimiser, self.metrics, self.training.way, **how)
 
 
-def _runs(given: Sequence[tuple[Recipe, Path]], unfinished: Sequence[tuple[Recipe, Path]], device: str) -> list[_Run]:
+def _runs(
+    given: Sequence[tuple[Recipe, Path]], unfinished: Sequence[tuple[Recipe, Path]], device: str, dtype: Dtype
+) -> list[_Run]:
     """Prepare the runs, those with the same rule of updates side by side, and load what they resume from."""
     rules = [_rule(recipe.plan) for recipe, _ in given]
     sorted_runs = [each for _, each in sorted(zip(map(rules.index, rules), given, strict=True), key=lambda one: one[0])]
     runs = []
     for number, (recipe, folder) in enumerate(sorted_runs):
-        training = prepare(recipe, device)
+        training = prepare(recipe, device, dtype)
         if (refusal := _refusal(recipe, training)) is not None:
             raise ValueError(f"{folder} cannot be trained together with others, since {refusal}: train it by itself")
         training = training._replace(way={**training.way, "together": f"{number + 1} of {len(given)}"})
@@ -159,9 +169,9 @@ def _runs(given: Sequence[tuple[Recipe, Path]], unfinished: Sequence[tuple[Recip
     return runs
 
 
-def _train(runs: Sequence[_Run], progress: bool) -> list[_Run]:
+def _train(runs: Sequence[_Run], dtype: Dtype, progress: bool) -> list[_Run]:
     """Train the runs to the end, saving each at its steps; return those that diverged."""
-    stack, first, last = _Stack(runs), min(run.start for run in runs), runs[0].recipe.plan.steps
+    stack, first, last = _Stack(runs, dtype), min(run.start for run in runs), runs[0].recipe.plan.steps
     with tqdm(total=last, initial=first, disable=not progress, desc=f"{len(runs)} runs", unit="step") as bar:
         for step in range(first, last + 1):
             for number, run in enumerate(runs):
@@ -203,8 +213,8 @@ class _Rule(NamedTuple):
 class _Stack:
     """The parameters of all runs [run ...] by name, and what updates them."""
 
-    def __init__(self, runs: Sequence[_Run]) -> None:
-        self.runs, forward = runs, runs[0].training.forward
+    def __init__(self, runs: Sequence[_Run], dtype: Dtype) -> None:
+        self.runs, self.dtype, forward = runs, dtype, runs[0].training.forward
         assert forward.of is not None
         self.predict = forward.of
         each = [models.parameters(run.training.model) for run in runs]
@@ -258,7 +268,9 @@ class _Stack:
         targets = torch.stack([batch.targets[scored] for batch in batches]).to(self.clip.device)
 
         def loss(weights: Mapping[str, Tensor], tokens: Tensor, targets: Tensor) -> Tensor:
-            return training_loss(self.predict(weights, tokens, scored), targets)
+            with products_in(self.dtype, tokens.device):
+                predictions = self.predict(weights, tokens, scored)
+            return training_loss(predictions.float(), targets)
 
         losses: Tensor = torch.func.vmap(loss)(self.weights, tokens, targets)
         return losses

@@ -26,6 +26,9 @@ from tests.fixtures.interruptible import FULL, MINIMAL, PLAN, TASK, Interruptibl
 FLOAT32 = 2e-5
 """Weights of order one after a few float32 updates, sums in another order."""
 
+BFLOAT16 = 2**-8
+"""Relative error of a number in bfloat16: a loss sums many that are rounded so."""
+
 OPTIMISERS: dict[str, dict[str, Any]] = {
     "adamw": {},
     "momentum": {"optimiser": "sgd", "momentum": 0.9, "learning_rate": 0.02, "clip": None},
@@ -70,6 +73,17 @@ def test_together_each_run_is_what_it_is_by_itself(kind: str, optimiser: str, tm
     for folder, recipe in zip(together(recipes, tmp_path), recipes, strict=True):
         train(recipe, tmp_path / "alone" / folder.name, progress=False)
         assert_same_run(folder, tmp_path / "alone" / folder.name, 8)
+
+
+def test_together_in_bfloat16_each_run_is_near_what_it_is_by_itself(tmp_path: Path) -> None:
+    recipes = seeds(changed(KINDS["full"], save=()), 0, 1)
+    exact, narrow = (together(recipes, tmp_path / name, dtype=name) for name in ("float32", "bfloat16"))
+    for number, recipe in enumerate(recipes):
+        train(recipe, tmp_path / f"alone-{number}", progress=False, dtype="bfloat16")
+        metrics = [pd.read_parquet(folder / METRICS)["loss"].to_numpy() for folder in (narrow[number], exact[number])]
+        alone = pd.read_parquet(tmp_path / f"alone-{number}" / METRICS)["loss"].to_numpy()
+        np.testing.assert_allclose(metrics[0], alone, rtol=BFLOAT16)
+        assert not np.allclose(metrics[0], metrics[1], rtol=1e-5)
 
 
 def test_rates_optimisers_saved_steps_and_tasks_may_differ(tmp_path: Path) -> None:

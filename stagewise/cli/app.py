@@ -121,6 +121,7 @@ def measure(
     workers: Workers = 1,
     memory: Memory = None,
     device: Device = "cpu",
+    dtype: DtypeName = "float32",
     quiet: Quiet = False,
 ) -> None:
     """Run the default probes, and others, on every checkpoint of a run folder or any source; write the table."""
@@ -128,7 +129,7 @@ def measure(
         one_thread()
         from stagewise.checkpoints.run_folder import RUN, TABLE, table_file
 
-        how = {**measuring(probe, only, without, workers, memory, quiet, device), "sequences": sequences}
+        how = {**measuring(probe, only, without, workers, memory, quiet, device, dtype), "sequences": sequences}
         if not (text or tokens) and (folder := Path(source)).joinpath(RUN).exists():
             measure_run_folder(folder, own_task or (), how)
         else:
@@ -161,6 +162,7 @@ def report(
     workers: Workers = 1,
     memory: Memory = None,
     device: Device = "cpu",
+    dtype: DtypeName = "float32",
     quiet: Quiet = False,
 ) -> None:
     """Write report.html and its figures; first measure a source that was not measured. Several give one report."""
@@ -171,7 +173,8 @@ def report(
         sources, source, data = runs, runs[0], (tokens, relation or (), text, tokenizer)
 
         def how() -> dict[str, Any]:
-            return {**measuring(None, only, without, workers, memory, quiet, device), "sequences": sequences}  # torch
+            options = measuring(None, only, without, workers, memory, quiet, device, dtype)  # imports torch
+            return {**options, "sequences": sequences}
 
         if len(sources) > 1:
             opened = functools.partial(opened_source, architecture=architecture, own=own_task, data=data)

@@ -62,6 +62,7 @@ def densify(
         from stagewise.cli.names import probes_again
         from stagewise.cli.recipes import recipe_of_run
         from stagewise.experiments import densifying
+        from stagewise.measurement.recorded import recorded_dtype
         from stagewise.processes import cores
         from stagewise.reporting.page import report
 
@@ -81,7 +82,7 @@ def densify(
             return
         print(cost)
         sequences = _sequences(recipe, folder, sequences, len(saved) + cost.checkpoints)
-        again = measuring(probe, None, None, workers, memory, quiet, device)
+        again = measuring(probe, None, None, workers, memory, quiet, device, recorded_dtype(folder))
         # These may be refused, and nothing is trained then.
         again["probes"] = probes_again(recipe, folder, only or (), without or (), again["extra_probes"])
         if dry:

@@ -130,7 +130,7 @@ ContextList = Annotated[
 ]
 Device = Annotated[str, typer.Option(help="where to run the model, as in cuda or cuda:1")]
 DtypeName = Annotated[
-    str, typer.Option("--dtype", help="of the matrix products of training: float32, or bfloat16 by torch's autocast")
+    str, typer.Option("--dtype", help="of the matrix products: float32, or bfloat16 by torch's autocast")
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="no progress bars")]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON, and no progress bars")]
@@ -221,6 +221,7 @@ def measuring(
     memory: str | None,
     quiet: bool,
     device: str = "cpu",
+    dtype: str = "float32",
 ) -> dict[str, Any]:
     """Return the options of measuring as the arguments of `analysis.run`."""
     return {
@@ -229,6 +230,7 @@ def measuring(
         "workers": workers,
         "memory": read_memory(memory),
         "device": device,
+        "dtype": dtype,
         "progress": not quiet,
     }
 

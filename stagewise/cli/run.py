@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -98,8 +98,7 @@ def run_task(
             recipe,
             folder or Path("runs", task.replace(":", "-")),
             restricted=read_contexts(restricted, contexts),
-            **measuring(probe, only, without, workers, memory, quiet or as_json, device),
-            dtype=cast(Any, dtype),
+            **measuring(probe, only, without, workers, memory, quiet or as_json, device, dtype),
         )
         show(analysis.stages, as_json, analysis.series.name)
         print(f"report: {analysis.report}", file=sys.stderr if as_json else sys.stdout)
@@ -133,6 +132,7 @@ def run_wikitext(
     workers: Workers = 1,
     memory: Memory = None,
     device: Device = "cpu",
+    dtype: DtypeName = "float32",
     quiet: Quiet = False,
 ) -> None:
     """Train a small transformer on WikiText-2, probe every checkpoint, write the report; minutes of one core."""
@@ -147,7 +147,7 @@ def run_wikitext(
             changed(recipe, read_settings(settings or [])),
             folder,
             restricted=read_contexts(restricted, contexts),
-            **measuring(probe, only, without, workers, memory, quiet, device),
+            **measuring(probe, only, without, workers, memory, quiet, device, dtype),
         )
         print(f"report: {analysis.report}")
 

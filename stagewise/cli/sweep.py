@@ -14,6 +14,7 @@ from stagewise.cli.options import (
     Config,
     ContextList,
     Device,
+    DtypeName,
     Heads,
     Layers,
     Memory,
@@ -33,6 +34,7 @@ from stagewise.cli.recipes import Choice, recipe_of
 if TYPE_CHECKING:
     import pandas as pd
 
+    from stagewise.models.precision import Dtype
     from stagewise.recipe import Recipe
 
 SUMMARY = "summary.csv"
@@ -61,6 +63,7 @@ def sweep(
     contexts: ContextList = None,
     memory: Memory = None,
     device: Device = "cpu",
+    dtype: DtypeName = "float32",
     together: Annotated[
         int, typer.Option(help="train up to so many runs of one shape as one batched step, before each is measured")
     ] = 1,
@@ -81,14 +84,14 @@ def sweep(
         recipes = [recipe_of(task, choice) for choice in choices]
         baselines, places = (
             read_contexts(restricted, contexts),
-            _places(device, read_memory(memory), here=executor is None),
+            _places(device, dtype, read_memory(memory), here=executor is None),
         )
         runs = [
             {"recipe": recipe, "folder": str(folder / _name(cell)), "restricted": baselines, **places}
             for recipe, cell in zip(recipes, cells, strict=True)
         ]
         _check_together(together, executor)
-        diverged = _train_together(runs, together, workers, device, progress=not quiet) if together > 1 else {}
+        diverged = _train_together(runs, together, workers, device, dtype, progress=not quiet) if together > 1 else {}
         finished = [number for number, run in enumerate(runs) if Path(run["folder"]) not in diverged]
         if not finished:
             raise ValueError(_lines(diverged))
@@ -116,7 +119,7 @@ def _check_together(together: int, executor: str | None) -> None:
 
 
 def _train_together(
-    runs: Sequence[Mapping[str, Any]], most: int, workers: int, device: str, *, progress: bool
+    runs: Sequence[Mapping[str, Any]], most: int, workers: int, device: str, dtype: str, *, progress: bool
 ) -> dict[Path, str]:
     """Train the runs of one shape together, as many groups at once as workers; say which runs diverged, and why."""
     from stagewise.sweeping import run_each
@@ -126,18 +129,20 @@ def _train_together(
     if progress:
         count = sum(map(len, groups))
         print(f"{count} of {len(runs)} runs are trained together, in groups: {len(groups)}", file=sys.stderr)
-    train = functools.partial(train_group, device=device)
+    train = functools.partial(train_group, device=device, dtype=dtype)
     reasons = run_each(train, groups, workers, progress=progress) if groups else []
     return {folder: reason for each in reasons for folder, reason in each.items()}
 
 
-def train_group(runs: Sequence[Mapping[str, Any]], *, device: str, progress: bool) -> Mapping[Path, str]:
+def train_group(
+    runs: Sequence[Mapping[str, Any]], *, device: str, dtype: "Dtype", progress: bool
+) -> Mapping[Path, str]:
     """Train some runs together; say which of them diverged, and why."""
     from stagewise.training_together import RunsDiverged, train_together
 
     recipes, folders = [run["recipe"] for run in runs], [run["folder"] for run in runs]
     try:
-        train_together(recipes, folders, device=device, progress=progress)
+        train_together(recipes, folders, device=device, dtype=dtype, progress=progress)
     except RunsDiverged as failed:
         return failed.reasons
     return {}
@@ -151,23 +156,26 @@ def _lines(diverged: Mapping[Path, str]) -> str:
 
 def _by_axes(table: "pd.DataFrame", cells: Sequence[Mapping[str, str]]) -> "pd.DataFrame":
     """Return the rows of finished runs with the values of the axes in front, in place of the recipe."""
-    shown = table.drop(columns=["recipe", "restricted", "device", "memory"], errors="ignore")
+    shown = table.drop(columns=["recipe", "restricted", "device", "dtype", "memory"], errors="ignore")
     for number, axis in enumerate(cells[0]):
         shown.insert(number, axis, [cells[row][axis] for row in table.index])
     return shown
 
 
-def _places(device: str, memory: int | None, *, here: bool) -> dict[str, Any]:
+def _places(device: str, dtype: str, memory: int | None, *, here: bool) -> dict[str, Any]:
     """Return where runs are executed and in what; a default is not named, so that results from without it are found.
 
     Raises:
-        ValueError: runs are executed here, and there is no such device.
+        ValueError: there is no such dtype, or runs are executed here, and there is no such device.
     """
     from stagewise.models.devices import check_device
+    from stagewise.models.precision import check_dtype
 
+    check_dtype(dtype)
     if here:
         check_device(device)
-    return {**({} if device == "cpu" else {"device": device}), **({} if memory is None else {"memory": memory})}
+    given, defaults = {"device": device, "dtype": dtype, "memory": memory}, ("cpu", "float32", None)
+    return {name: value for (name, value), usual in zip(given.items(), defaults, strict=True) if value != usual}
 
 
 def run_one(
@@ -176,6 +184,7 @@ def run_one(
     restricted: bool | Sequence[int] | None,
     device: str = "cpu",
     memory: int | None = None,
+    dtype: "Dtype" = "float32",
 ) -> Mapping[str, Any]:
     """Run one recipe into its folder; return its number of stages, its final loss and its boundaries.
 
@@ -185,7 +194,7 @@ def run_one(
     from stagewise.experiments.presets import run
     from stagewise.table import select
 
-    analysis = run(recipe, folder, restricted=restricted, device=device, memory=memory, progress=False)
+    analysis = run(recipe, folder, restricted=restricted, device=device, dtype=dtype, memory=memory, progress=False)
     quantity = "squared_error" if recipe.task.sample(1, 0).is_regression else "cross_entropy"
     losses = select(analysis.table, "Loss", quantity).sort_values("step")["value"]
     stages = analysis.stages

@@ -29,7 +29,6 @@ from stagewise.tasks import (
     WikiText,
     Windows,
 )
-from stagewise.training import Dtype
 
 Preset = Callable[..., Recipe]
 """From a seed, numbers of heads and layers (None as the preset has them) and fields of the task to a recipe."""
@@ -77,7 +76,6 @@ def run(
     restricted: Contexts | None = None,
     probes: Probes = None,
     extra_probes: Sequence[AbstractProbe] = (),
-    dtype: Dtype = "float32",
     **resources: Unpack[Resources],
 ) -> Analysis:
     """Run as `analysis.run` does; WikiText is measured on repeated tokens too.
@@ -88,14 +86,11 @@ def run(
         restricted: as in `analysis.run`; None trains baselines where the task names contexts for them.
         probes: what to measure, as in `analysis.run`.
         extra_probes: what to measure besides.
-        dtype: of the matrix products of training; see `train`.
-        resources: device, workers, memory and progress, as in `analysis.run`.
+        resources: device, dtype, workers, memory and progress, as in `analysis.run`.
     """
     whole = wikitext.run if isinstance(recipe.task, WikiText) else analysis.run
     baselines = recipe.task.contexts is not None if restricted is None else restricted
-    return whole(
-        recipe, folder, restricted=baselines, probes=probes, extra_probes=extra_probes, dtype=dtype, **resources
-    )
+    return whole(recipe, folder, restricted=baselines, probes=probes, extra_probes=extra_probes, **resources)
 
 
 def _any_task(kind: type[AbstractTask], seed: int, n_heads: int | None, n_layers: int | None, **fields: Any) -> Recipe:

@@ -24,7 +24,7 @@ from stagewise.recipe import Recipe, Seeds, TrainPlan
 from stagewise.task import Batch
 from stagewise.tasks import RepeatedTokens, WikiText
 from stagewise.text.corpus import TokenizerKind
-from stagewise.training import Dtype, train
+from stagewise.training import train
 
 WINDOWS = 96
 """Sequences of repeated tokens."""
@@ -139,7 +139,6 @@ def run(
     restricted: Contexts = False,
     probes: Probes = None,
     extra_probes: Sequence[AbstractProbe] = (),
-    dtype: Dtype = "float32",
     **resources: Unpack[Resources],
 ) -> Analysis:
     """Do as `analysis.run` on held-out text, and measure every checkpoint on repeated tokens too.
@@ -150,15 +149,14 @@ def run(
         restricted: whether to train restricted-context models, or of which contexts.
         probes: what to measure on text; None takes `default_probes`.
         extra_probes: what to measure on text besides.
-        dtype: of the matrix products of training; see `train`.
-        resources: device, workers, memory and progress, as in `analysis.run`; repeated tokens are measured on the CPU.
+        resources: device, dtype, workers, memory and progress, as in `analysis.run`; repeated tokens are measured on
+            the CPU, in float32.
 
     Raises:
         ValueError: the folder belongs to another recipe.
     """
     folder, progress = Path(folder), resources.get("progress", True)
-    train(recipe, folder, progress=progress, device=resources.get("device", "cpu"), dtype=dtype)
+    device, dtype = resources.get("device", "cpu"), resources.get("dtype", "float32")
+    train(recipe, folder, progress=progress, device=device, dtype=dtype)
     measure_repeated(recipe, folder, progress=progress)
-    return run_recipe(
-        recipe, folder, restricted=restricted, probes=probes, extra_probes=extra_probes, dtype=dtype, **resources
-    )
+    return run_recipe(recipe, folder, restricted=restricted, probes=probes, extra_probes=extra_probes, **resources)

@@ -19,9 +19,10 @@ from stagewise.measurement.inputs import checked_readings
 from stagewise.measurement.passes import SlicePasses, cut
 from stagewise.measurement.rows import merge
 from stagewise.models import Model, gradients, lean
-from stagewise.models.edits import Replacement, directed, read_for, replacement
+from stagewise.models.edits import Replacement, check_factors, directed, read_for, replacement
 from stagewise.models.lean_reading import rotary_hooks, shown_hooks
 from stagewise.models.lean_weights import LeanWeights
+from stagewise.models.precision import Dtype
 from stagewise.probe import AbstractCircuitProbe, AbstractProbe, Reading, View
 from stagewise.task import Batch
 
@@ -48,6 +49,7 @@ class Plan:
         slices: how many it goes through in.
         by_hooks: whether edited passes are run with hooks even where the lean pass agrees.
         whole: the kinds of probes that need the whole batch at once, as they are found.
+        dtype: of the passes' matrix products; what is tried and compared is in float32.
     """
 
     architecture: Architecture
@@ -56,6 +58,7 @@ class Plan:
     slices: int = 1
     by_hooks: bool = False
     whole: set[str] = dataclasses.field(default_factory=set)
+    dtype: Dtype = "float32"
 
     @property
     def parts(self) -> list[Batch]:
@@ -90,7 +93,7 @@ def readings(plan: Plan, checkpoint: Checkpoint) -> Readings:
     """Return what each probe reads at a checkpoint."""
     if plan.slices > 1:
         plan.whole.update(type(probe).__name__ for probe in plan.probes if probe.of_all_sequences)
-        plan.whole.update(_of_no_slice(plan, checkpoint))
+        plan.whole.update(_of_no_slice(dataclasses.replace(plan, dtype="float32"), checkpoint))
     sliced = [probe for probe in plan.probes if type(probe).__name__ not in plan.whole]
     seconds = defaultdict[str, float](float)
     slices = Slices(plan, sliced, plan.parts, checkpoint)
@@ -237,17 +240,12 @@ class Slices:
     def read(self, number: int, seconds: defaultdict[str, float]) -> dict[str, list[Reading]]:
         """Return the readings of every probe on one slice; count the time of each."""
         batch = self.parts[number]
-        log_probs, activations = models.clean_pass(self.model, batch.tokens, self.hooks, regression=batch.is_regression)
+        log_probs, activations = self._clean(batch, self.hooks)
         if number == 0 and (self.edits or self.attributions):
-            if not self.plan.by_hooks:
-                self.lean = lean.agreeing_weights(self.model, activations, log_probs, regression=batch.is_regression)
-            self.way = HOOKS if self.lean is None else LEAN
-            if self.lean is None:
-                kinds = {type(part) for edit in self.edits for part in edit if not isinstance(part, PatchEdge)}
-                models.check_edits(self.model, kinds | ({AblateHead} if self.attributions else set()), batch.tokens)
-        replaced = self._replacement(number, activations)
+            self._choose_way(batch, log_probs, activations)
+        replaced, mean_input = self._replacement(number, activations), self.mean.get(gradients.INPUT)
         passes = SlicePasses(
-            self.model, batch, log_probs, activations, replaced, self.lean, self.mean.get(gradients.INPUT)
+            self.model, batch, log_probs, activations, replaced, self.lean, mean_input, self.plan.dtype
         )
         view = View(
             self.checkpoint.step,
@@ -270,6 +268,25 @@ class Slices:
             seconds[name] += time.perf_counter() - start
         return read
 
+    def _clean(self, batch: Batch, hooks: Iterable[str]) -> tuple[Tensor, dict[str, Tensor]]:
+        kind, dtype = batch.is_regression, self.plan.dtype
+        return models.clean_pass(self.model, batch.tokens, hooks, regression=kind, dtype=dtype)
+
+    def _choose_way(self, batch: Batch, log_probs: Tensor, activations: Mapping[str, Tensor]) -> None:
+        """Choose the way of the edited passes by what float32 shows, and check there what they assume."""
+        regression = batch.is_regression
+        if self.plan.dtype != "float32":
+            few = batch.tokens[: lean.TRIED]
+            log_probs, activations = models.clean_pass(self.model, few, self.hooks, regression=regression)
+            for part in {part for edit in self.edits for part in ablations(edit)}:
+                check_factors(part, activations)
+        if not self.plan.by_hooks:
+            self.lean = lean.agreeing_weights(self.model, activations, log_probs, regression=regression)
+        self.way = HOOKS if self.lean is None else LEAN
+        if self.lean is None:
+            kinds = {type(part) for edit in self.edits for part in edit if not isinstance(part, PatchEdge)}
+            models.check_edits(self.model, kinds | ({AblateHead} if self.attributions else set()), batch.tokens)
+
     def read_further(self, probe: FurtherEdits) -> list[Reading]:
         """Return the effects of further edits: from the passes of all sequences where they are kept, or anew."""
         if self.passes_of_all is not None:
@@ -286,19 +303,20 @@ class Slices:
         if not names:
             return total, last
         for batch in self.parts:
-            _, clean = models.clean_pass(self.model, batch.tokens, names, regression=batch.is_regression)
+            _, clean = self._clean(batch, names)
             total = {name: total.get(name, 0) + each.sum(0, keepdim=True) for name, each in clean.items()}
             last.append({name: each[-1:].clone() for name, each in clean.items()})
         n = sum(map(len, self.parts))
         return {name: each / n for name, each in total.items()}, last
 
     def _replacement(self, number: int, clean: Mapping[str, Tensor]) -> Replacement:
+        checked = self.plan.dtype != "float32"
         if len(self.parts) == 1:
-            return partial(replacement, clean=clean)
+            return partial(replacement, clean=clean, checked=checked)
 
         def replaced(part: Ablation) -> Tensor:
             if not isinstance(part, AblateHead) or part.kind != "resample":
-                return replacement(part, clean, self.mean)
+                return replacement(part, clean, self.mean, checked=checked)
             z = clean[z_hook(part.layer)][:, :, part.head]
             return directed(part, z, torch.cat([self.last[number - 1][z_hook(part.layer)][:, :, part.head], z[:-1]]))
 

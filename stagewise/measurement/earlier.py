@@ -25,6 +25,7 @@ from stagewise.checkpoints.run_folder import write_json
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.checkpoints.table_file import TableFile
 from stagewise.measurement.parts import ANEW, rows_in
+from stagewise.models.precision import Dtype
 from stagewise.probe import AbstractProbe
 from stagewise.table import conformed, in_order
 from stagewise.task import Batch
@@ -110,16 +111,19 @@ def parts_folder(
     batch: Batch,
     resamples: int,
     by_hooks: bool,
+    dtype: Dtype = "float32",
 ) -> tuple[Path, Earlier]:
     """Return the folder of this measurement's parts, and the other ones beside it that have rows of some probe.
 
-    Rows of other weights, another batch, another version of the package or of a probe's code are none of these.
+    Rows of other weights, another batch, another dtype, another version of the package or of a probe's code are none of
+    these.
     """
     order = batch.nested_references  # equal batches may order their references differently
     fields, sources = list(map(_fields, probes)), list(map(_source, probes))
-    code = [version("stagewise"), by_hooks, *sources]
+    engine = [version("stagewise"), by_hooks, *([] if dtype == "float32" else [dtype])]  # as before there were others
+    code = [*engine, *sources]
     parts = folder / short_digest([series.name, series.architecture, fields, batch, order, resamples, code])
-    shared = short_digest([series.name, series.architecture, batch, order, resamples, version("stagewise"), by_hooks])
+    shared = short_digest([series.name, series.architecture, batch, order, resamples, *engine])
     keys = {
         type(probe).__name__: short_digest([shared, *own]) for probe, *own in zip(probes, fields, sources, strict=True)
     }
@@ -132,6 +136,7 @@ def parts_folder(
         "run": series.name,
         "probes": [repr(probe) for probe in probes],
         "resamples": resamples,
+        "dtype": dtype,
         "stagewise": version("stagewise"),
         "keys": keys,
     }

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TypedDict, Unpack
 
 import pandas as pd
+import torch
 
 from stagewise.checkpoints.run_folder import write
 from stagewise.checkpoints.series import CheckpointSeries
@@ -21,6 +22,7 @@ from stagewise.measurement.printed_table import Table
 from stagewise.measurement.provenance import provenance
 from stagewise.measurement.recorded import PROBES, in_words
 from stagewise.models.devices import check_device
+from stagewise.models.precision import Dtype, check_dtype
 from stagewise.probe import AbstractProbe
 from stagewise.table import declare, tidy
 from stagewise.task import Batch
@@ -30,6 +32,7 @@ class Resources(TypedDict, total=False):
     """Arguments of `measure` by these names: where a measurement runs, in what, and whether it shows a bar."""
 
     device: str
+    dtype: Dtype
     workers: int
     memory: int | None
     progress: bool
@@ -44,6 +47,7 @@ def measure(
     save: str | Path | None = None,
     resamples: int = 200,
     device: str = "cpu",
+    dtype: Dtype = "float32",
     memory: int | None = None,
     workers: int = 1,
     executor: concurrent.futures.Executor | None = None,
@@ -66,6 +70,8 @@ def measure(
         save: where to write the table too, as Parquet.
         resamples: bootstrap resamples of the batch's sequences, for the 95 % intervals; 0 gives none.
         device: where to run the model.
+        dtype: of the matrix products of all passes. Under "bfloat16" weights, and whatever sums or normalises, stay in
+            float32: log-probabilities, losses, divergences, what probes compute, and probes of the weights alone.
         memory: bytes that the passes of a slice may take, or those of a single sequence where it takes more; None
             takes a quarter of what is free, a sixth of a gigabyte at most.
         workers: processes of one thread, each with a checkpoint at a time. The rows are the same, in the same order.
@@ -76,11 +82,11 @@ def measure(
 
     Raises:
         ValueError: a probe asks for what the batch or the model does not have, or a kind of probe comes twice; there is
-            no such device; memory or workers are less than one, or resamples less than zero.
+            no such device or dtype; memory or workers are less than one, or resamples less than zero.
     """
     several = [series] if isinstance(series, CheckpointSeries) else list(series)
-    check(several, probes, batch, by_hooks=by_hooks)
-    check_resources(device=device, memory=memory, workers=workers)
+    check(several, probes, batch, by_hooks=by_hooks, dtype=dtype)
+    check_resources(device=device, dtype=dtype, memory=memory, workers=workers)
     if resamples < 0:
         raise ValueError(f"resamples are a number, 0 for no intervals, got {resamples}")
     memory = default_memory(device) // workers if memory is None else memory
@@ -90,17 +96,18 @@ def measure(
             temporary = Path(scratch, str(number))
             rows, earlier = temporary, Earlier()
             if folder is not None:
-                rows, earlier = parts_folder(Path(folder), one, probes, batch, resamples, by_hooks)
+                rows, earlier = parts_folder(Path(folder), one, probes, batch, resamples, by_hooks, dtype)
             backward = any(list(probe.attributions(one.architecture)) for probe in probes)
             slices = slices_needed(batch, one.architecture, memory, backward)
-            plan = Plan(one.architecture, probes, batch.to(device), slices, by_hooks)
+            plan = Plan(one.architecture, probes, batch.to(device), slices, by_hooks, dtype=dtype)
             measurement = Measurement(one, plan, rows, resamples, device, earlier)
             parts = measure_steps(measurement, workers, executor, progress)
             written += [*parts, *_across(one, parts, probes, temporary)]
         quantities = {type(probe).__name__: dict(probe.quantities) for probe in probes}
         if save is not None:
             passes = passes_of(written)
-            origin = {**provenance(batch, device), PROBES: in_words(probes), **({PASSES: passes} if passes else {})}
+            ways = {PASSES: passes} if passes else {}
+            origin = {**provenance(batch, device, dtype), PROBES: in_words(probes), **ways}
             write(Path(save), lambda partial: join_into(written, partial, quantities, origin))
         table = Table(join(written))
         declare(table, quantities)
@@ -108,7 +115,12 @@ def measure(
 
 
 def check(
-    several: Sequence[CheckpointSeries], probes: Sequence[AbstractProbe], batch: Batch, *, by_hooks: bool = False
+    several: Sequence[CheckpointSeries],
+    probes: Sequence[AbstractProbe],
+    batch: Batch,
+    *,
+    by_hooks: bool = False,
+    dtype: Dtype = "float32",
 ) -> None:
     """Refuse what no table could tell apart, and what the models cannot read: the errors are those of `measure`."""
     if not probes:
@@ -121,6 +133,8 @@ def check(
     if len({one.name for one in several}) < max(len(several), 1):
         raise ValueError(f"several series need a name each; got {', '.join(one.name for one in several) or 'none'}")
     for one in several:
+        if dtype != "float32" and one.architecture.config.get("dtype") == torch.float64:
+            raise ValueError(f"the config of {one.name} asks for float64, and its products cannot be in {dtype}")
         for probe in probes:
             if isinstance(hooks := probe.hooks(one.architecture), str):
                 raise ValueError(f"{type(probe).__name__}.hooks lists names: return [{hooks!r}], not the name alone")
@@ -135,6 +149,7 @@ def check(
 def check_resources(**resources: Unpack[Resources]) -> None:
     """Refuse what is not here: the errors are those of `measure`."""
     check_device(resources.get("device", "cpu"))
+    check_dtype(resources.get("dtype", "float32"))
     workers, memory = resources.get("workers", 1), resources.get("memory")
     if workers < 1:
         raise ValueError(f"a measurement needs at least one worker, got {workers}")

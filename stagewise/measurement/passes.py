@@ -19,8 +19,10 @@ from stagewise.loss import ScoredPredictions
 from stagewise.models import Model, edges, gradients
 from stagewise.models.edits import Replacement
 from stagewise.models.lean import LeanPass
+from stagewise.models.lean_reading import rotary_hooks
 from stagewise.models.lean_weights import LeanWeights
-from stagewise.models.readout import Readout, readout
+from stagewise.models.precision import Dtype, products_in
+from stagewise.models.readout import Readout, last_residual, readout
 from stagewise.probe import EditedPass
 from stagewise.task import Batch
 
@@ -86,6 +88,7 @@ class SlicePasses:
         replacement: what ablated heads' outputs are replaced by.
         weights: for the lean pass; None takes hooks.
         mean_input: of the first layer's input over all slices; None for that over this one.
+        dtype: of matrix products.
     """
 
     model: Model
@@ -95,6 +98,7 @@ class SlicePasses:
     replacement: Replacement
     weights: LeanWeights | None
     mean_input: Float[Tensor, "1 pos model"] | None = None
+    dtype: Dtype = "float32"
 
     @cached_property
     def _clean(self) -> ScoredPredictions:
@@ -107,7 +111,11 @@ class SlicePasses:
         if self.weights is not None:
             return Readout(self.weights)
         regression, tokens = self.batch.is_regression, self.batch.tokens
-        return readout(self.model, self.activations, self.log_probs, regression=regression, tokens=tokens)
+        clean, predictions = self.activations, self.log_probs
+        if self.dtype != "float32":  # what is read is compared to rounding
+            hooks = {last_residual(self.model.cfg.n_layers)} | rotary_hooks(self.model)
+            predictions, clean = models.clean_pass(self.model, tokens[:1], hooks, regression=regression)
+        return readout(self.model, clean, predictions, regression=regression, tokens=tokens)
 
     def attributed(self, requests: Iterable[Attribution]) -> "OnDemand[Attribution, Tensor]":
         """Return the estimates from gradients, each computed when it is asked for, and once."""
@@ -117,13 +125,14 @@ class SlicePasses:
             inputs = self.activations[gradients.INPUT]
             mean = inputs.mean(0, keepdim=True) if self.mean_input is None else self.mean_input
             if isinstance(request, AttributeEdges):
-                rest = self.activations, mean, self.replacement, self._clean, batch.scored
+                rest = self.activations, mean, self.replacement, self._clean, batch.scored, self.dtype
                 return edges.edges(request, self.model, edges.check(weights, self.model), *rest)
             compute = (
                 partial(gradients.by_model, self.model, batch.tokens, self._clean, batch.scored)
                 if weights is None
                 else partial(gradients.by_lean_pass, self.model, weights, inputs, self._clean, batch.scored)
             )
+            compute = partial(compute, dtype=self.dtype)
             return gradients.attributed(request, self.activations, mean, self.replacement, compute)
 
         return OnDemand(dict.fromkeys(requests), estimated)
@@ -152,13 +161,16 @@ class SlicePasses:
             raise ValueError("edges are patched by themselves: an edit with a `PatchEdge` holds nothing else")
         if patches:
             weights = edges.check(self.weights, self.model)
-            residual = edges.patched(weights, self.activations, self.replacement, patches, self.batch.scored)
-            return _unembedded(weights, residual)
-        if self._lean_pass is not None:
-            return _unembedded(self._lean_pass.weights, self._lean_pass.residual(edit))
+            with products_in(self.dtype, self.batch.scored.device):
+                residual = edges.patched(weights, self.activations, self.replacement, patches, self.batch.scored)
+            return self._unembedded(weights, residual)
+        if (lean_pass := self._lean_pass) is not None:
+            with products_in(self.dtype, self.batch.scored.device):
+                residual = lean_pass.residual(edit)
+            return self._unembedded(lean_pass.weights, residual)
         predictions = models.edited_pass(
             self.model, edit, self.activations, regression=self.batch.is_regression,
-            replacement=self.replacement, tokens=self.batch.tokens,
+            replacement=self.replacement, tokens=self.batch.tokens, dtype=self.dtype,
         )  # fmt: skip
         return iter([predictions[self.batch.scored]])
 
@@ -167,12 +179,15 @@ class SlicePasses:
             predictions = torch.cat(list(self._blocks(edit)))
         return predictions if self.batch.is_regression else predictions.log_softmax(-1)
 
-
-def _unembedded(weights: LeanWeights, residual: Float[Tensor, "scored sum"]) -> Iterator[Float[Tensor, "row token"]]:
-    """Yield the predictions of rows of the last residual stream, a block at a time."""
-    rows = max(1, BLOCK // (4 * weights.W_U.shape[1]))
-    for start in range(0, len(residual), rows):
-        yield weights.unembedded(residual[start : start + rows])
+    def _unembedded(
+        self, weights: LeanWeights, residual: Float[Tensor, "scored sum"]
+    ) -> Iterator[Float[Tensor, "row token"]]:
+        """Yield the predictions of rows of the last residual stream, a block at a time."""
+        rows = max(1, BLOCK // (4 * weights.W_U.shape[1]))
+        for start in range(0, len(residual), rows):
+            with products_in(self.dtype, residual.device):  # and not around who takes the block
+                block = weights.unembedded(residual[start : start + rows])
+            yield block
 
 
 class OnDemand(Mapping[Key, Value]):

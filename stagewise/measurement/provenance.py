@@ -14,12 +14,13 @@ from stagewise.checkpoints.digest import short_digest
 from stagewise.checkpoints.findings import Audit
 from stagewise.checkpoints.run_folder import FORMAT, versions
 from stagewise.checkpoints.series import CheckpointSeries
+from stagewise.models.precision import Dtype
 from stagewise.recipe import describe
 from stagewise.task import AbstractTask, Batch
 
 
-def provenance(batch: Batch, device: str = "cpu") -> dict[str, str | int]:
-    """Return what decides a measurement beside its probes: the batch, the device, the threads, and the code at work.
+def provenance(batch: Batch, device: str = "cpu", dtype: Dtype = "float32") -> dict[str, str | int]:
+    """Return what decides a measurement beside its probes: batch, device, dtype, threads, and the code at work.
 
     `git` is there where the working folder lies in a repository: its revision, and whether files differ from it.
     """
@@ -29,6 +30,7 @@ def provenance(batch: Batch, device: str = "cpu") -> dict[str, str | int]:
         "sequences": len(batch),
         "positions": batch.tokens.shape[1],
         "device": device,
+        "dtype": dtype,
         "threads": torch.get_num_threads(),
         **({"git": revision} if revision else {}),
     }

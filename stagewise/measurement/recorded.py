@@ -9,6 +9,7 @@ from stagewise import probes as catalogue
 from stagewise.checkpoints.json_files import read_json
 from stagewise.checkpoints.run_folder import TABLE
 from stagewise.checkpoints.table_file import TableFile
+from stagewise.models.precision import Dtype
 from stagewise.probe import AbstractProbe
 from stagewise.recipe import type_name
 from stagewise.table import WEIGHTS
@@ -53,6 +54,13 @@ def recorded_sequences(folder: Path) -> int | None:
     """Return on how many sequences the table of a run folder was measured; None where there is none that says so."""
     file = TableFile(folder / TABLE)
     return file.provenance.get("sequences") if file.path.exists() else None
+
+
+def recorded_dtype(folder: Path) -> Dtype:
+    """Return what the products of the table of a run folder were computed in; float32 where it does not say it."""
+    file = TableFile(folder / TABLE)
+    dtype: Dtype = file.provenance.get("dtype", "float32") if file.path.exists() else "float32"
+    return dtype
 
 
 def made_anew(recorded: Mapping[str, str], known: Iterable[AbstractProbe] = ()) -> list[AbstractProbe]:

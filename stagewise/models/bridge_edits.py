@@ -15,6 +15,7 @@ from stagewise.intervention import AblateHead, AblateMLP, Edit, RestrictContext,
 from stagewise.models.edits import Replacement, ablate, by_head, in_context, mlp_hook, restrict_pattern, restrict_scores
 from stagewise.models.model import Bridge, Hook, Model
 from stagewise.models.native import is_native, logits_from
+from stagewise.models.precision import products_in
 from stagewise.models.rounding import same
 from stagewise.models.wrapping import name_of
 
@@ -117,7 +118,7 @@ def route(bridge: Bridge) -> Route:
         ValueError: none of them; the message gives advice.
     """
     if bridge not in _ROUTES:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), products_in("float32", next(bridge.parameters()).device):
             warnings.filterwarnings(
                 "ignore", "A hook on .* returned a modified tensor", UserWarning
             )  # as the test intends

@@ -23,6 +23,7 @@ from stagewise.models.lean_attention import Heads, attend, turned_by
 from stagewise.models.lean_reading import not_covered
 from stagewise.models.lean_weights import Layer, LeanWeights
 from stagewise.models.model import Model
+from stagewise.models.precision import Dtype, products_in, widened
 
 Copies = Float[Tensor, "batch copy head pos model"]
 """What the heads of a layer read: copy 0 for queries, 1 for keys, 2 for values."""
@@ -68,6 +69,7 @@ def edges(
     replacement: Replacement,
     predictions: ScoredPredictions,
     scored: Bool[Tensor, "batch pos"],
+    dtype: Dtype = "float32",
 ) -> Edges:
     """Return the change of each sequence's loss by every edge, nats: estimated from gradients, or patched one by one.
 
@@ -80,6 +82,7 @@ def edges(
         replacement: what a head's z is replaced by.
         predictions: of the clean pass.
         scored: which predictions count.
+        dtype: of the products.
     """
     x = activations[INPUT].clone()
     n_layers, n_heads = len(weights.layers), weights.n_heads
@@ -92,10 +95,10 @@ def edges(
     found = x.new_zeros(len(x), n_layers, n_heads, n_layers, n_heads, 3)
     with without_gradients_of_weights(model):
         if request.exact:
-            _patch(found, changes, partial(_loss, weights, predictions=predictions, scored=scored), x)
+            _patch(found, changes, partial(_loss, weights, predictions=predictions, scored=scored, dtype=dtype), x)
             return found
         inputs = [mean_input + step / request.steps * (x - mean_input) for step in range(1, request.steps)]
-        every = [_gradients(weights, each, predictions, scored) for each in (*inputs, x)]
+        every = [_gradients(weights, each, predictions, scored, dtype) for each in (*inputs, x)]
     for layer in range(1, n_layers):
         gradient = torch.stack([of[layer] for of in every]).mean(0)
         for (source_layer, source), change in changes.items():
@@ -148,13 +151,17 @@ def _patch(
 
 
 def _gradients(
-    weights: LeanWeights, x: Float[Tensor, "batch pos model"], predictions: ScoredPredictions, scored: Tensor
+    weights: LeanWeights,
+    x: Float[Tensor, "batch pos model"],
+    predictions: ScoredPredictions,
+    scored: Tensor,
+    dtype: Dtype,
 ) -> list[Copies]:
     """Return the gradients of the loss with respect to what every head reads, a layer each."""
     copies: list[Tensor] = []
     with torch.enable_grad():
-        total = _loss(weights, x, predictions, scored, copies=copies).sum()
-    return list(torch.autograd.grad(total, copies))
+        total = _loss(weights, x, predictions, scored, copies=copies, dtype=dtype).sum()
+    return [widened(gradient) for gradient in torch.autograd.grad(total, copies)]
 
 
 def _loss(
@@ -165,9 +172,12 @@ def _loss(
     *,
     moved: Mapping[int, Sequence[Moved]] | None = None,
     copies: list[Tensor] | None = None,
+    dtype: Dtype,
 ) -> Float[Tensor, " batch"]:
     """Return each sequence's loss, with copies that are moved, or recorded with gradients."""
-    return predictions.loss(weights.unembedded(_last(weights, x, 0, moved or {}, copies)[scored]))
+    with products_in(dtype, x.device):
+        logits = weights.unembedded(_last(weights, x, 0, moved or {}, copies)[scored])
+    return predictions.loss(logits)
 
 
 def _last(

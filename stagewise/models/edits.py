@@ -9,10 +9,14 @@ from torch import Tensor
 
 from stagewise.attention import z_hook
 from stagewise.intervention import AblateHead, AblateMLP, Ablation
+from stagewise.models.precision import NARROW, widened
 from stagewise.task import derive_seed
 
 ROUNDING = 1e-4
 """By how much the sum of a pattern's row differs from one at most where it has no attention sink."""
+
+FACTORS = ("pattern", "values")
+"""Kinds of ablations that replace one factor of z."""
 
 Replacement = Callable[[Ablation], Float[Tensor, "#batch pos written"]]
 """What an ablated head's output z, or what an ablated MLP writes, is replaced by."""
@@ -49,7 +53,7 @@ def restrict_pattern(pattern: Float[Tensor, "*axes query key"], context: int) ->
             f"some query puts all its attention outside the last {context} positions, to float32's last digit: "
             "its restricted pattern cannot be computed by renormalising. Take a larger context"
         )
-    return inside / total
+    return (inside / total).to(pattern.dtype)
 
 
 def leaves_attention(pattern: Float[Tensor, "*axes query key"], context: int) -> bool:
@@ -64,17 +68,19 @@ def leaves_attention(pattern: Float[Tensor, "*axes query key"], context: int) ->
 
 def _within(pattern: Tensor, context: int) -> tuple[Tensor, Tensor, float]:
     """Return the pattern within the context, what its rows are divided by, and what these must exceed."""
+    rounding = torch.finfo(pattern.dtype).eps if pattern.dtype in NARROW else ROUNDING
+    pattern = widened(pattern)
     inside = pattern * in_context(pattern.shape[-2], pattern.shape[-1], context, pattern.device)
     sink, total = 1 - pattern.sum(-1, keepdim=True), inside.sum(-1, keepdim=True)
-    if bool((sink < -ROUNDING).any()):
+    if bool((sink < -rounding).any()):
         raise ValueError(f"the rows of an attention pattern sum to one at most, got {1 - sink.min().item():.4g}")
-    if bool((sink > ROUNDING).any()):
-        return inside, total + sink, ROUNDING
+    if bool((sink > rounding).any()):
+        return inside, total + sink, rounding
     return inside, total, 0.0
 
 
 def replacement(
-    part: Ablation, clean: Mapping[str, Tensor], mean: Mapping[str, Tensor] | None = None
+    part: Ablation, clean: Mapping[str, Tensor], mean: Mapping[str, Tensor] | None = None, *, checked: bool = False
 ) -> Float[Tensor, "#batch pos written"]:
     """Return what a head's z is replaced by: zeros, its clean mean, the previous sequence's, or a factor's mean.
 
@@ -86,6 +92,7 @@ def replacement(
         part: the ablation.
         clean: what `read_for` names, of a clean pass of all the sequences, by hook name.
         mean: the means [1 ...] of these over more sequences than these, where there are.
+        checked: whether `check_factors` was satisfied with these factors already, of a pass in float32.
 
     Raises:
         ValueError: the pattern times the values that the model shows are not what the head writes.
@@ -93,6 +100,8 @@ def replacement(
     if isinstance(part, AblateMLP):
         written = clean[mlp_hook(part.layer)]
         return torch.zeros_like(written[:1]) if part.kind == "zero" else _mean(written, mean, mlp_hook(part.layer))
+    if not checked:
+        check_factors(part, clean)
     return directed(part, clean[z_hook(part.layer)][:, :, part.head], _ablated(part, clean, mean))
 
 
@@ -120,18 +129,36 @@ def _ablated(
         return z.roll(1, dims=0)
     if part.kind == "mean":
         return _mean(z, mean, f"{name}z", (slice(None), slice(None), part.head))
-    pattern, values = clean[f"{name}pattern"], clean[f"{name}v"]
-    in_pattern = slice(None), part.head
-    in_values = slice(None), slice(None), part.head * values.shape[2] // pattern.shape[1]  # grouped queries share them
-    pattern, values = pattern[in_pattern], values[in_values]
-    if not bool((pattern @ values - z).abs().max() <= ROUNDING * z.abs().max().clamp(min=1)):
+    in_pattern, in_values = _factors(part, clean)
+    pattern, values = clean[f"{name}pattern"][in_pattern], clean[f"{name}v"][in_values]
+    if part.kind == "pattern":
+        return _mean(pattern, mean, f"{name}pattern", in_pattern) @ values
+    return pattern @ _mean(values, mean, f"{name}v", in_values)
+
+
+def _factors(part: AblateHead, clean: Mapping[str, Tensor]) -> tuple[tuple[slice | int, ...], tuple[slice | int, ...]]:
+    """Return where a head's pattern and values are in those of its layer; grouped queries share values."""
+    heads, shared = (clean[f"blocks.{part.layer}.attn.hook_{which}"] for which in ("pattern", "v"))
+    group = part.head * shared.shape[2] // heads.shape[1]
+    return (slice(None), part.head), (slice(None), slice(None), group)
+
+
+def check_factors(part: Ablation, clean: Mapping[str, Tensor]) -> None:
+    """Check, where an ablation replaces a factor of z, that the pattern times the values is z.
+
+    Raises:
+        ValueError: it is not, as this model shows them.
+    """
+    if isinstance(part, AblateMLP) or part.kind not in FACTORS:
+        return
+    name, (in_pattern, in_values) = f"blocks.{part.layer}.attn.hook_", _factors(part, clean)
+    z = clean[f"{name}z"][:, :, part.head]
+    product = clean[f"{name}pattern"][in_pattern] @ clean[f"{name}v"][in_values]
+    if not bool((product - z).abs().max() <= ROUNDING * z.abs().max().clamp(min=1)):
         raise ValueError(
             f"as this model shows them, the pattern of L{part.layer}H{part.head} times its values is not what it "
             'writes: ablate it by "zero", "mean" or "resample"'
         )
-    if part.kind == "pattern":
-        return _mean(pattern, mean, f"{name}pattern", in_pattern) @ values
-    return pattern @ _mean(values, mean, f"{name}v", in_values)
 
 
 def _mean(
@@ -151,7 +178,7 @@ def read_for(part: Ablation) -> set[str]:
     """Name the activations of the clean pass that a replacement is made from."""
     if isinstance(part, AblateMLP):
         return {mlp_hook(part.layer)}
-    factors = ("pattern", "v") if part.kind in ("pattern", "values") else ()
+    factors = ("pattern", "v") if part.kind in FACTORS else ()
     return {f"blocks.{part.layer}.attn.hook_{which}" for which in ("z", *factors)}
 
 

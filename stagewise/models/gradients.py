@@ -22,6 +22,7 @@ from stagewise.models.lean_attention import attend, project
 from stagewise.models.lean_reading import rotary_hooks
 from stagewise.models.lean_weights import LeanWeights
 from stagewise.models.model import Model
+from stagewise.models.precision import Dtype, products_in, widened
 from stagewise.models.queries import Queries
 
 INPUT = "blocks.0.hook_resid_pre"
@@ -71,6 +72,8 @@ def by_model(
     clean: ScoredPredictions,
     scored: Tensor,
     x: Float[Tensor, "batch pos model"] | None = None,
+    *,
+    dtype: Dtype = "float32",
 ) -> ByLayer:
     """Return the gradients of the model itself, with another input of its first layer where `x` is given.
 
@@ -90,15 +93,16 @@ def by_model(
     if x is not None:
         hooks.append((INPUT, lambda activation, hook: x))
     with without_gradients_of_weights(model), torch.enable_grad():
-        logits = model.run_with_hooks(tokens, fwd_hooks=hooks)
-        total = clean.loss(logits[scored]).sum()
+        with products_in(dtype, tokens.device):
+            logits = model.run_with_hooks(tokens, fwd_hooks=hooks)
+        total = clean.loss(widened(logits[scored])).sum()
     found = torch.autograd.grad(total, [recorded[name] for name in names], allow_unused=True)
     if dead := [name for name, gradient in zip(names, found, strict=True) if gradient is None]:
         raise ValueError(
             f"the loss does not depend on {dead[0]} as this model shows it, so that its heads cannot be attributed "
             "from gradients: leave HeadAttribution out for this model"
         )
-    return [by_head(gradient, model.cfg.n_heads) for gradient in found if gradient is not None]
+    return [by_head(widened(gradient), model.cfg.n_heads) for gradient in found if gradient is not None]
 
 
 def by_lean_pass(
@@ -108,6 +112,8 @@ def by_lean_pass(
     clean: ScoredPredictions,
     scored: Tensor,
     x: Float[Tensor, "batch pos model"] | None = None,
+    *,
+    dtype: Dtype = "float32",
 ) -> ByLayer:
     """Return the gradients of the lean pass: the last layer at the scored positions alone.
 
@@ -118,17 +124,20 @@ def by_lean_pass(
         clean: its scored predictions.
         scored: which predictions count.
         x: another input of the first layer.
+        dtype: of the products.
     """
     x = inputs.clone() if x is None else x
     queries, zs, last = Queries.of(scored), list[Tensor](), len(weights.layers) - 1
     with without_gradients_of_weights(model), torch.enable_grad():
-        for number, layer in enumerate(weights.layers):
-            shown = queries if number == last else None
-            z = attend(layer, project(weights, number, x, shown), shown, None)
-            zs.append(z if z.requires_grad else z.requires_grad_())
-            x = behind(weights, number, x if shown is None else shown.take(x), write(layer, z))
-        total = clean.loss(weights.unembedded(queries.flat(x))).sum()
-    *below, at_queries = torch.autograd.grad(total, zs)
+        with products_in(dtype, x.device):
+            for number, layer in enumerate(weights.layers):
+                shown = queries if number == last else None
+                z = attend(layer, project(weights, number, x, shown), shown, None)
+                zs.append(z if z.requires_grad else z.requires_grad_())
+                x = behind(weights, number, x if shown is None else shown.take(x), write(layer, z))
+            logits = weights.unembedded(queries.flat(x))
+        total = clean.loss(logits).sum()
+    *below, at_queries = map(widened, torch.autograd.grad(total, zs))
     rows = torch.arange(len(scored), device=scored.device)[:, None]
     everywhere = at_queries.new_zeros(*scored.shape, *at_queries.shape[2:])
     return [*below, everywhere.index_put_((rows, queries.index), at_queries, accumulate=True)]

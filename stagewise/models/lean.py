@@ -20,6 +20,7 @@ from stagewise.models.lean_attention import Heads, attend, project, shown
 from stagewise.models.lean_reading import lean_weights, not_covered
 from stagewise.models.lean_weights import Layer, LeanWeights
 from stagewise.models.model import Model
+from stagewise.models.precision import widened
 from stagewise.models.queries import Queries
 from stagewise.models.rounding import same
 
@@ -119,7 +120,7 @@ class LeanPass:
         change = torch.zeros((), device=self.scored.device)
         for part in ablated:
             difference = self._replaced(part, self._queries(number)) - z[:, :, part.head]
-            change = change + difference @ self.weights.layers[number].W_O[part.head]
+            change = change + widened(difference @ self.weights.layers[number].W_O[part.head])
         return change
 
     def _ablate(self, z: Tensor, ablated: list[AblateHead], queries: Queries | None) -> Tensor:
@@ -191,10 +192,10 @@ def added_by_mlp(weights: LeanWeights, number: int, x: Tensor) -> Tensor | None:
     layer = weights.layers[number]
     if layer.mlp is None or layer.ln2 is None:
         return None
-    hidden = layer.mlp(layer.ln2(x))
+    hidden = widened(layer.mlp(layer.ln2(x)))
     return hidden if layer.ln2_post is None else layer.ln2_post(hidden)
 
 
 def write(layer: Layer, z: Float[Tensor, "batch query head d_head"]) -> Float[Tensor, "batch query written"]:
     """Return what attention writes into the residual stream."""
-    return F.linear(z.flatten(2), layer.W_O.flatten(0, 1).T, layer.bias_o)
+    return widened(F.linear(z.flatten(2), layer.W_O.flatten(0, 1).T, layer.bias_o))

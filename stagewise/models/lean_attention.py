@@ -13,6 +13,7 @@ from torch import Tensor
 
 from stagewise.models.held_attention import evenly, of_last
 from stagewise.models.lean_weights import Layer, LeanWeights, capped
+from stagewise.models.precision import widened
 from stagewise.models.queries import Queries
 
 SHORT = 32
@@ -40,7 +41,7 @@ class Heads:
     @cached_property
     def scores(self) -> Float[Tensor, "batch head query key"]:
         """Before any key is hidden."""
-        return capped(self.q @ self.k.mT * self.scale, self.cap)
+        return capped(widened(self.q @ self.k.mT) * self.scale, self.cap)
 
     @cached_property
     def values(self) -> Float[Tensor, "batch head key d_head"]:

@@ -114,6 +114,7 @@ def _layer_of_config(model: Model, weights: Mapping[str, Tensor], layer: int, ml
     if mlps and not cfg.attn_only:
         W_in, b_in, W_out, b_out = (block[f"mlp.{part}"] for part in ("W_in", "b_in", "W_out", "b_out"))
         mlp = Mlp(ACTIVATIONS[cfg.act_fn], W_in, b_in, W_out, b_out, block.get("mlp.W_gate"))
+    is_rotary = cfg.positional_embedding_type == "rotary"
     divided = native.attn_scale(model) if native.is_native(model) else model.blocks[layer].attn.attn_scale
     return Layer(
         _norm_of_config(block, "ln1", kind, cfg.eps),
@@ -126,7 +127,7 @@ def _layer_of_config(model: Model, weights: Mapping[str, Tensor], layer: int, ml
         mlp,
         None if after is None else _norm_of_config(block, "ln1_post", after, cfg.eps),
         None if after is None or mlp is None else _norm_of_config(block, "ln2_post", after, cfg.eps),
-        rotary=_rotary_of_config(cfg, cfg.rotary_adjacent_pairs) if cfg.positional_embedding_type == "rotary" else None,
+        rotary=_rotary_of_config(model, cfg.rotary_adjacent_pairs) if is_rotary else None,
         window=cfg.window_size if getattr(cfg, "use_local_attn", False) and cfg.attn_types[layer] == "local" else None,
         held=held_keys(model).get(layer),
     )
@@ -136,14 +137,16 @@ def _norm_of_config(weights: Mapping[str, Tensor], name: str, kind: str | None, 
     return Norm(kind, eps, weights.get(f"{name}.w"), weights.get(f"{name}.b"))
 
 
-def _rotary_of_config(cfg: Any, adjacent: bool) -> tuple[Tensor, Tensor]:
+def _rotary_of_config(model: Model, adjacent: bool) -> tuple[Tensor, Tensor]:
+    cfg: Any = model.cfg
+    device = next(model.parameters()).device
     turned = cfg.rotary_dim or cfg.d_head
     frequencies = cfg.rotary_base ** -(torch.arange(0, turned, 2, dtype=torch.float64) / turned)
     pattern = "pos pair two -> pos (pair two)" if adjacent else "pos pair two -> pos (two pair)"
     angles = torch.arange(cfg.n_ctx, dtype=torch.float64)[:, None] * frequencies
     angles = torch.stack([angles, angles], -1)
     angles = rearrange(angles, pattern)
-    return angles.cos().float(), angles.sin().float()
+    return angles.cos().float().to(device), angles.sin().float().to(device)
 
 
 def _of_bridge(bridge: Any, clean: Mapping[str, Tensor], mlps: bool) -> LeanWeights:
@@ -208,7 +211,7 @@ def _rotary_of_bridge(bridge: Any, layer: int, clean: Mapping[str, Tensor]) -> t
         return None
     cos, sin = (clean.get(f"blocks.{layer}.attn.hook_{name}") for name in ("cos", "sin"))
     if cos is None or sin is None:
-        return _rotary_of_config(bridge.cfg, adjacent=True)
+        return _rotary_of_config(bridge, adjacent=True)
     return cos[0].clone(), sin[0].clone()  # no tensors of inference mode
 
 

@@ -9,6 +9,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from stagewise.models.precision import widened
+
 
 def _relu(x: Tensor) -> Tensor:
     return F.relu(x, inplace=not torch.is_grad_enabled())
@@ -45,6 +47,7 @@ class Norm:
         """Normalise each residual vector."""
         if self.kind is None:
             return x
+        x = widened(x)
         if self.kind.startswith("RMS"):
             return F.rms_norm(x, x.shape[-1:], self.weight, self.eps)
         return F.layer_norm(x, x.shape[-1:], self.weight, self.bias, self.eps)
@@ -127,13 +130,13 @@ class LeanWeights:
 
     def past_last(self, residual: Float[Tensor, "*axes model"]) -> Float[Tensor, "*axes sum"]:
         """Return what the last layer's attention adds to: the residual stream, or its logits where these are folded."""
-        return _affine(residual, self.W_U, self.bias_u) if self.folded else residual
+        return widened(_affine(residual, self.W_U, self.bias_u)) if self.folded else residual
 
     def unembedded(self, residual: Float[Tensor, "*axes sum"]) -> Float[Tensor, "*axes token"]:
         """Return the logits (or outputs) of what comes out of the last layer."""
-        return (
-            residual if self.folded else capped(_affine(self.ln_final(residual), self.W_U, self.bias_u), self.logit_cap)
-        )
+        if self.folded:
+            return residual
+        return capped(widened(_affine(self.ln_final(residual), self.W_U, self.bias_u)), self.logit_cap)
 
 
 def capped(x: Tensor, cap: float | None) -> Tensor:

@@ -16,6 +16,7 @@ from stagewise.models.edits import Replacement, by_head, mlp_hook, read_for
 from stagewise.models.edits import replacement as clean_replacement
 from stagewise.models.lean_reading import rotary_hooks
 from stagewise.models.model import Model
+from stagewise.models.precision import Dtype, products_in, widened
 from stagewise.models.wrapping import is_bridge, name_of
 from stagewise.table import check_head
 
@@ -29,10 +30,12 @@ def clean_pass(
     hooks: Iterable[str],
     *,
     regression: bool = False,
+    dtype: Dtype = "float32",
 ) -> tuple[Float[Tensor, "batch pos token"], dict[str, Tensor]]:
     """Run the model once; return its log-probabilities (nats) and the activations of the named hooks.
 
-    For a regression the outputs themselves are returned in place of the log-probabilities.
+    For a regression the outputs themselves are returned in place of the log-probabilities. Whatever the dtype of the
+    products, both are in float32, where the activations hold what the model went on with.
 
     Raises:
         ValueError: the model has no such hook.
@@ -40,16 +43,16 @@ def clean_pass(
     names = set(hooks)
     if unknown := sorted(names - model.hook_dict.keys()):
         raise ValueError(_absent(model, unknown))
-    with torch.inference_mode():
+    with torch.inference_mode(), products_in(dtype, tokens.device):
         logits, cache = model.run_with_cache(tokens, names_filter=names.__contains__)
     silent = names - set(cache.keys())
     if missing := sorted(silent - rotary_hooks(model)):  # positions as complex numbers have no cosine and sine
         raise ValueError(f"a pass of {name_of(model)} does not show {', '.join(missing)}, although it has such a hook")
-    activations = {name: cache[name] for name in names - silent}
+    activations, outputs = {name: widened(cache[name]) for name in names - silent}, widened(logits)
     for name in activations:
         if re.fullmatch(Z, name):
             activations[name] = by_head(activations[name], model.cfg.n_heads)
-    return logits if regression else logits.log_softmax(-1), activations
+    return outputs if regression else outputs.log_softmax(-1), activations
 
 
 def _absent(model: Model, unknown: Sequence[str]) -> str:
@@ -85,6 +88,7 @@ def edited_pass(
     regression: bool = False,
     replacement: Replacement | None = None,
     tokens: Int[Tensor, "batch pos"] | Float[Tensor, "batch pos feature"] | None = None,
+    dtype: Dtype = "float32",
 ) -> Float[Tensor, "batch pos token"]:
     """Run the model with the edit, from the first layer that it touches; return log-probabilities (nats).
 
@@ -99,6 +103,7 @@ def edited_pass(
         regression: whether the model predicts vectors.
         replacement: what an ablated head's output is replaced by; None computes it from `clean`.
         tokens: of the clean pass, for models that read them again beyond their embedding; None takes zeros.
+        dtype: of the products.
 
     Raises:
         ValueError: a layer or a head that the model does not have.
@@ -108,12 +113,14 @@ def edited_pass(
         if isinstance(part, PatchEdge):
             raise ValueError("an edge is patched by the model's own parameters alone: `models.edges.patched`")
     replacement = replacement or partial(clean_replacement, clean=clean)
-    with torch.inference_mode():
-        outputs: Tensor = (
+    start = clean[f"blocks.{first_layer(edit)}.hook_resid_pre"]
+    with torch.inference_mode(), products_in(dtype, start.device):
+        logits: Tensor = (
             bridge_edits.edited_logits(model, edit, clean, replacement, tokens)
             if is_bridge(model)
             else hooked_edits.edited_logits(model, edit, clean, replacement)
         )
+    outputs = widened(logits)
     return outputs if regression else outputs.log_softmax(-1)
 
 

@@ -1,4 +1,5 @@
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.run_folder import RUN, TABLE, read_run, read_table
+from stagewise.checkpoints.table_file import TableFile
 from stagewise.cli.app import app
 from stagewise.detection.home import CAVEAT
 
@@ -189,6 +191,17 @@ def test_a_device_that_is_not_there_is_refused(command: list[str], checkpoints: 
     out = [] if "--deep" in command else ["--out", str(tmp_path / "out")]
     code, printed = call(*command, str(checkpoints), "--device", "nowhere", *out)
     assert (code, 'torch sees no device "nowhere" here' in printed) == (2, True), printed
+
+
+def test_a_measurement_in_bfloat16_says_so_in_table_and_report(checkpoints: Path, tmp_path: Path) -> None:
+    out = str(tmp_path / "out")
+    code, printed = call("measure", str(checkpoints), "--dtype", "bfloat16", "--only", "Loss", "--out", out, "--quiet")
+    assert (code, TableFile(tmp_path / "out" / TABLE).provenance["dtype"]) == (0, "bfloat16"), printed
+    assert call("report", out)[0] == 0
+    settings = re.findall(
+        r"<td>measured[^<]*dtype</td>\s*<td[^>]*>(\w+)</td>", (tmp_path / "out/report.html").read_text()
+    )
+    assert settings == ["bfloat16"]
 
 
 def test_a_run_is_made_again_from_its_record_alone(small_folder: Path, tmp_path: Path) -> None:

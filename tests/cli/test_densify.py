@@ -15,7 +15,7 @@ from stagewise.checkpoints.series import open_series
 from stagewise.cli.app import app
 from stagewise.detection.stages import Stages
 from stagewise.detection.windows import Window
-from stagewise.measurement.recorded import recorded_sequences
+from stagewise.measurement.recorded import recorded_dtype, recorded_sequences
 from stagewise.probe import AbstractProbe, Reading, View
 from stagewise.probes import LogitLens, Loss, QKOffset
 from stagewise.recipe import Recipe
@@ -68,6 +68,15 @@ def test_a_table_of_so_many_sequences_stays_one_and_others_are_asked_for(run: Pa
     status, printed = call(str(run), "--between", "5", "6", "--quiet", "--sequences", "13")
     assert (status, "all 6 checkpoints are measured on 13 sequences, the table has 11" in printed) == (0, True)
     assert (recorded_sequences(run), set(read_table(run)["n"])) == (13, {13})
+
+
+def test_a_table_in_bfloat16_stays_one(run: Path, small_recipe: Recipe) -> None:
+    measure_run(small_recipe, run, probes=[Loss()], dtype="bfloat16", progress=False)
+    before = read_table(run)
+    status, printed = call(str(run), "--between", "3", "4", "--quiet")
+    after = read_table(run)
+    assert (status, recorded_dtype(run)) == (0, "bfloat16"), printed
+    pd.testing.assert_frame_equal(after[after["step"] != 3].reset_index(drop=True), before)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -70,6 +70,7 @@ def _opens(source: str) -> NoReturn:
     ("arguments", "message"),
     [
         ("measure --device nowhere", "torch sees no device"),
+        ("measure --dtype float16", "dtype is one of float32, bfloat16, got 'float16'"),
         ("measure --probe QKOffset --only Nothing", "none of the default probes"),
         ("measure --task recall", "the batch holds token"),
         ("llc --device nowhere", "torch sees no device"),

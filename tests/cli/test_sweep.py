@@ -71,6 +71,7 @@ def test_runs_that_finished_are_printed_and_those_that_failed_named_by_their_fol
             "--set plan.clip is given twice: write all its values in one",
         ),
         (["--device", "nowhere"], 'torch sees no device "nowhere" here'),
+        (["--dtype", "float16"], "dtype is one of float32, bfloat16, got 'float16'"),
         (["--memory", "2"], "--memory takes a size with its unit, as in 512MB or 2GB"),
         (["--together", "0"], "--together takes how many runs are trained as one, at least 1; got 0"),
         (["--together", "2", "--executor", "dask:tcp://here:1"], "leave it out, or --executor"),

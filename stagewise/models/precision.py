@@ -1,0 +1,39 @@
+"""The numbers that passes compute in: matrix products in bfloat16 where somebody asks for it, all else in float32."""
+
+import typing
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+Dtype = Literal["float32", "bfloat16"]
+"""Of matrix products. Weights, and whatever sums or normalises, are in float32 either way."""
+
+NARROW = (torch.bfloat16, torch.float16)
+
+
+def check_dtype(dtype: str) -> None:
+    """Refuse a dtype that nothing is computed in.
+
+    Raises:
+        ValueError: the message lists those that there are.
+    """
+    if dtype not in (dtypes := typing.get_args(Dtype)):
+        raise ValueError(f"dtype is one of {', '.join(dtypes)}, got {dtype!r}")
+
+
+def products_in(dtype: Dtype, device: str | torch.device) -> torch.autocast:
+    """Return a context in which matrix products are taken in the dtype, by torch's autocast, and attention with them.
+
+    Float32 switches off an autocast around it: what is checked to rounding stays so.
+    """
+    return torch.autocast(torch.device(device).type, torch.bfloat16, enabled=dtype == "bfloat16")
+
+
+def widened(x: Tensor) -> Tensor:
+    """Return numbers of half the width in float32, others as they are: for what is summed or normalised.
+
+    >>> widened(torch.ones(2, dtype=torch.bfloat16)).dtype, widened(torch.ones(2, dtype=torch.float64)).dtype
+    (torch.float32, torch.float64)
+    """
+    return x.float() if x.dtype in NARROW else x
