@@ -62,6 +62,15 @@ def test_the_flow_is_foretold_by_itself_from_a_fifth_of_its_plateau() -> None:
     assert found.lo <= 2 * end <= found.hi
 
 
+@pytest.mark.parametrize("part", [0.2, 0.5, 0.8])
+def test_a_course_that_initial_weights_delay_by_a_tenth_is_within_the_interval_up_to_its_end(part: float) -> None:
+    flow = SparseAttention(64, 64)
+    table, end = predict(flow, range(0, 950, 5)), plateau(flow)
+    run = predict(flow, range(0, 950, 10)).query("probe == 'AttentionTo'")
+    found = predict_onset(run, (0.87, 0.87), until=part * end, theory=table)
+    assert found.lo < end < 1.1 * end < found.hi < 1.5 * end
+
+
 def test_growing_attention_without_its_theory_is_early_by_what_the_weights_still_lag() -> None:
     flow = SparseAttention(256, 256)
     run = predict(flow, range(0, 6000, 50)).query("probe == 'AttentionTo'")
