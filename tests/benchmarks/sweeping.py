@@ -13,10 +13,12 @@ import torch.nn.functional as F
 
 from stagewise import models
 from stagewise.checkpoints.run_folder import read_checkpoint
+from stagewise.experiments.emergence.recipes import recall_recipe
 from stagewise.experiments.incremental import markov
-from stagewise.recipe import Recipe
+from stagewise.recipe import Recipe, Seeds
 from stagewise.sweeping import grid, sweep
 from stagewise.training import train
+from stagewise.training_together import train_together
 from tests.benchmarks.timing import Row, ratio, timed_in_turn
 
 MODELS, BATCH = 16, 256
@@ -40,7 +42,48 @@ def sweep_full() -> Iterator[Row]:
     yield _sweep("full")
 
 
-ROWS = (sweep_minimal, sweep_full)
+def together_minimal() -> Iterator[Row]:
+    """Models of the `minimal` preset in one process, one after another and together."""
+    yield _together("minimal", _recipe("minimal", 0, 40))
+
+
+def together_full() -> Iterator[Row]:
+    """Models of the `full` preset."""
+    yield _together("full", _recipe("full", 0, 40))
+
+
+def together_recall() -> Iterator[Row]:
+    """Two-layer models on associative recall, whose steps are mostly overhead of single operations."""
+    recipe = recall_recipe(8, 64)
+    yield _together(
+        "2-layer recall", dataclasses.replace(recipe, plan=dataclasses.replace(recipe.plan, steps=200, save=()))
+    )
+
+
+ROWS = (sweep_minimal, sweep_full, together_minimal, together_full, together_recall)
+
+
+def _together(name: str, recipe: Recipe) -> Row:
+    """Train the models both ways, on a GPU where there is one, saving the first and the last weights of each."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    plans = [dataclasses.replace(recipe.plan, seeds=Seeds(seed, seed, seed), save=()) for seed in range(MODELS)]
+    recipes = [dataclasses.replace(recipe, plan=plan) for plan in plans]
+    folder = Path(tempfile.mkdtemp())
+
+    def one_by_one() -> None:
+        shutil.rmtree(folder / "alone", ignore_errors=True)
+        for number, each in enumerate(recipes):
+            train(each, folder / "alone" / str(number), progress=False, device=device)
+
+    def together() -> None:
+        shutil.rmtree(folder / "together", ignore_errors=True)
+        folders = [folder / "together" / str(number) for number in range(MODELS)]
+        train_together(recipes, folders, progress=False, device=device)
+
+    pairs = timed_in_turn(one_by_one, together, pairs=5)
+    shutil.rmtree(folder)
+    title = f"{MODELS} models one after another over together, {device}, {recipe.plan.steps} updates: {name}"
+    return ratio(title, pairs, better="higher", clock="cpu" if device == "cpu" else "wall")
 
 
 def _sweep(preset: str) -> Row:
