@@ -1,6 +1,5 @@
 """`stagewise sweep`: one task over a grid of settings, a run folder each, and a table of what came out."""
 
-import functools
 import sys
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
@@ -91,7 +90,7 @@ def sweep(
             for recipe, cell in zip(recipes, cells, strict=True)
         ]
         _check_together(together, executor)
-        diverged = _train_together(runs, together, workers, device, dtype, progress=not quiet) if together > 1 else {}
+        diverged = _train_together(runs, together, workers, progress=not quiet) if together > 1 else {}
         finished = [number for number, run in enumerate(runs) if Path(run["folder"]) not in diverged]
         if not finished:
             raise ValueError(_lines(diverged))
@@ -118,9 +117,7 @@ def _check_together(together: int, executor: str | None) -> None:
         raise ValueError("--together trains on this machine: leave it out, or --executor")
 
 
-def _train_together(
-    runs: Sequence[Mapping[str, Any]], most: int, workers: int, device: str, dtype: str, *, progress: bool
-) -> dict[Path, str]:
+def _train_together(runs: Sequence[Mapping[str, Any]], most: int, workers: int, *, progress: bool) -> dict[Path, str]:
     """Train the runs of one shape together, as many groups at once as workers; say which runs diverged, and why."""
     from stagewise.sweeping import run_each
     from stagewise.training_together import fitting
@@ -129,20 +126,18 @@ def _train_together(
     if progress:
         count = sum(map(len, groups))
         print(f"{count} of {len(runs)} runs are trained together, in groups: {len(groups)}", file=sys.stderr)
-    train = functools.partial(train_group, device=device, dtype=dtype)
-    reasons = run_each(train, groups, workers, progress=progress) if groups else []
+    reasons = run_each(train_group, groups, workers, progress=progress) if groups else []
     return {folder: reason for each in reasons for folder, reason in each.items()}
 
 
-def train_group(
-    runs: Sequence[Mapping[str, Any]], *, device: str, dtype: "Dtype", progress: bool
-) -> Mapping[Path, str]:
+def train_group(runs: Sequence[Mapping[str, Any]], *, progress: bool) -> Mapping[Path, str]:
     """Train some runs together; say which of them diverged, and why."""
     from stagewise.training_together import RunsDiverged, train_together
 
     recipes, folders = [run["recipe"] for run in runs], [run["folder"] for run in runs]
+    where: Any = {name: runs[0][name] for name in ("device", "dtype") if name in runs[0]}
     try:
-        train_together(recipes, folders, device=device, dtype=dtype, progress=progress)
+        train_together(recipes, folders, **where, progress=progress)
     except RunsDiverged as failed:
         return failed.reasons
     return {}
