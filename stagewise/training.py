@@ -194,7 +194,8 @@ def descend(
     for step in range(start, stop):
         yield step
         loss = loss_at(step)
-        optimiser.zero_grad()
+        for parameter in parameters:  # as zero_grad does, which records for a profiler at every step
+            parameter.grad = None
         loss.backward()  # type: ignore[no-untyped-call]
         if adjust is not None:
             adjust(step)
@@ -211,8 +212,10 @@ def _gradient_norm(parameters: Sequence[Tensor], clip: float | None) -> float:
     """Return the norm of the gradient, which is scaled down to the largest one allowed."""
     if clip is not None:
         return torch.nn.utils.clip_grad_norm_(parameters, clip).item()
-    gradients = [each.grad for each in parameters if each.grad is not None]
-    return torch.nn.utils.get_total_norm(gradients).item()
+    # As torch.nn.utils.get_total_norm, which sorts them by device at every step.
+    norms = torch._foreach_norm([each.grad for each in parameters if each.grad is not None])
+    norm: float = torch.linalg.vector_norm(torch.stack(norms)).item()
+    return norm
 
 
 def check_finite(step: int, loss: float, norm: float) -> None:

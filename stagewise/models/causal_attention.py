@@ -10,7 +10,7 @@ from torch import Tensor
 from stagewise.models.held_attention import evenly, of_last
 
 SHORT = 800
-"""Keys times d_head up to which plain products take less time than torch's kernel on a CPU."""
+"""Keys times d_head up to which plain products of several queries take less time than torch's kernel on a CPU."""
 
 
 def causal_attention(
@@ -33,7 +33,7 @@ def causal_attention(
     if held is not None:
         scores = evenly(q @ k.transpose(2, 3) / scale + mask, of_last(held, queries, keys))
         return scores.softmax(-1) @ v
-    if by_products or (q.device.type == "cpu" and keys * q.shape[3] <= SHORT):
+    if by_products or (q.device.type == "cpu" and queries > 1 and keys * q.shape[3] <= SHORT):
         scores = torch.baddbmm(mask, q.flatten(0, 1), k.flatten(0, 1).transpose(1, 2), alpha=1 / scale)
         return (scores.softmax(-1) @ v.flatten(0, 1)).view(batch, -1, queries, v.shape[3])
     if queries == keys:

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import partial
-from itertools import groupby
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
@@ -117,7 +117,7 @@ def training_pass(
     if not bool((differences <= TOLERANCE).all()):
         return hooked
     # torch's kernel of attention has no rule for vmap on a CPU.
-    return TrainingPass(f"fused: {way.first_layer}", predict, partial(of, way=way._replace(by_products=True)))
+    return TrainingPass(_name(way), predict, partial(of, way=way._replace(by_products=True)))
 
 
 class _Way(NamedTuple):
@@ -143,6 +143,11 @@ def _way(model: Model, tokens: Tensor, batch_size: int) -> _Way:
     return _Way(cfg, "residual stream" if vectors else first_layer(cfg, tokens.shape[1], batch_size), tuple(scales))
 
 
+def _name(way: _Way) -> str:
+    # Where every layer is read from tables, the bits are those of versions that projected in one product.
+    return f"fused: {way.first_layer}{'' if way.first_layer == 'tables to the outputs' else ', three projections'}"
+
+
 def _covers(model: Model) -> bool:
     cfg = model.cfg
     # Every other field stands at its default: a soft cap, for instance, does not change the first logits.
@@ -161,9 +166,10 @@ def _covers(model: Model) -> bool:
 
 def _predictions(way: _Way, weights: Mapping[str, Tensor], tokens: Tensor, scored: Tensor) -> Tensor:
     cfg, W_E, positions = way.cfg, weights["embed.W_E"], weights["pos_embed.W_pos"][: tokens.shape[1]]
-    start = int(scored.cpu().numpy().any(0).argmax())  # before it, the last layer needs no queries
+    counted = scored.cpu().numpy()  # which takes less time than a tensor of so few numbers
+    start = int(counted.any(0).argmax())  # before it, the last layer needs no queries
     if way.first_layer == "tables to the outputs":
-        return _rows(_folded(way, weights, tokens, start), scored[:, start:])
+        return _rows(_folded(way, weights, tokens, start), counted[:, start:])
     embedded = tokens @ W_E if tokens.is_floating_point() else F.embedding(tokens, W_E)
     x = embedded if cfg.positional_embedding_type == "shortformer" else embedded + positions
     for layer in range(cfg.n_layers):
@@ -174,16 +180,18 @@ def _predictions(way: _Way, weights: Mapping[str, Tensor], tokens: Tensor, score
         else:
             x = x[:, first:] + _attention(way, layer, weights, x, tokens, first)
         if layer == cfg.n_layers - 1:
-            x = _rows(x, scored[:, start:])
+            x = _rows(x, counted[:, start:])
         if not cfg.attn_only:
             x = x + _mlp(cfg, weights, f"blocks.{layer}.", x)
     return F.linear(_norm(cfg, weights, "ln_final", x), weights["unembed.W_U"].T, weights["unembed.b_U"])
 
 
-def _rows(x: Float[Tensor, "batch query out"], scored: Bool[Tensor, "batch query"]) -> Float[Tensor, "prediction out"]:
-    if scored.cpu().numpy().all():
+def _rows(
+    x: Float[Tensor, "batch query out"], counted: Bool[np.ndarray, "batch query"]
+) -> Float[Tensor, "prediction out"]:
+    if counted.all():
         return x.flatten(0, 1)
-    return x.flatten(0, 1)[scored.flatten().nonzero()[:, 0].to(x.device)]
+    return x.flatten(0, 1)[torch.from_numpy(counted.ravel().nonzero()[0]).to(x.device)]
 
 
 def _folded(way: _Way, weights: Mapping[str, Tensor], tokens: Tensor, start: int) -> Tensor:
@@ -203,35 +211,28 @@ def _by_tables(way: _Way, weights: Mapping[str, Tensor], x: Tensor, tokens: Tens
 def _attention(way: _Way, layer: int, weights: Mapping[str, Tensor], x: Tensor, tokens: Tensor, first: int) -> Tensor:
     """Return what the heads of a layer write at the positions from `first` on."""
     positions = weights["pos_embed.W_pos"][: tokens.shape[1]]
+    sources: dict[str, _Read]
     if layer == 0 and way.first_layer == "rows":
         W_E = weights["embed.W_E"]
-        read: _Read = partial(looked_up, W_E, positions, tokens)
-        last: _Read = partial(looked_up, W_E, positions[first:], tokens[:, first:]) if first else read
-        sources = {"Q": last, "K": read, "V": read}
+        read = partial(looked_up, W_E, positions, tokens)
+        sources = {"Q": partial(looked_up, W_E, positions[first:], tokens[:, first:]), "K": read, "V": read}
     else:
         normed = _norm(way.cfg, weights, f"blocks.{layer}.ln1", x)
         keyed = normed + positions if way.cfg.positional_embedding_type == "shortformer" else normed
-        values = partial(F.linear, normed)
-        keys = values if keyed is normed else partial(F.linear, keyed)
-        sources = {"Q": partial(F.linear, keyed[:, first:]) if first else keys, "K": keys, "V": values}
-    q, k, v = _projections(weights, f"blocks.{layer}.attn.", sources)
+        linear = F.linear
+        sources = {"Q": partial(linear, keyed[:, first:]), "K": partial(linear, keyed), "V": partial(linear, normed)}
+    q, k, v = (_projection(weights, f"blocks.{layer}.attn.", letter, source) for letter, source in sources.items())
     z = causal_attention(q, k, v, way.scales[layer], way.held.get(layer), by_products=way.by_products)
     W_O, b_O = weights[f"blocks.{layer}.attn.W_O"], weights[f"blocks.{layer}.attn.b_O"]
     return F.linear(z.transpose(1, 2).flatten(2), W_O.flatten(0, 1).T, b_O)
 
 
-def _projections(weights: Mapping[str, Tensor], attention: str, sources: Mapping[str, _Read]) -> list[Tensor]:
-    """Return queries, keys and values [batch head pos d_head]: one matrix product for all that read the same."""
-    n_heads, _, d_head = weights[f"{attention}W_Q"].shape
-    projected: list[Tensor] = []
-    for source, letters in groupby("QKV", key=lambda letter: sources[letter]):
-        names = list(letters)
-        weight = torch.cat([weights[f"{attention}W_{name}"].transpose(1, 2) for name in names])
-        bias = torch.cat([weights[f"{attention}b_{name}"] for name in names])
-        together = source(weight.flatten(0, 1), bias.flatten())
-        by_head = together.view(*together.shape[:2], len(names), n_heads, d_head)
-        projected += by_head.permute(2, 0, 3, 1, 4).unbind()
-    return projected
+def _projection(weights: Mapping[str, Tensor], attention: str, letter: str, source: _Read) -> Tensor:
+    """Return queries, keys or values [batch head pos d_head]."""
+    weight, bias = weights[f"{attention}W_{letter}"], weights[f"{attention}b_{letter}"]
+    # A product for each: joining the weights for one, and parting their gradients, takes longer than it saves.
+    projected = source(weight.transpose(1, 2).flatten(0, 1), bias.flatten())
+    return projected.view(*projected.shape[:2], *bias.shape).transpose(1, 2)
 
 
 def _mlp(cfg: Config, weights: Mapping[str, Tensor], block: str, x: Tensor) -> Tensor:
