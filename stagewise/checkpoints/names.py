@@ -12,6 +12,10 @@ STEP = r"step[-_]?(?P<step>\d+)(?P<scale>[kKmM]?)"
 BRANCH, TOKENS = r"(?:(?P<branch>.+?)[-_])?", r"(?P<tokens>\d+(?:\.\d+)?)"
 
 PATTERNS: tuple[tuple[str, str], ...] = (
+    (
+        r"(?:.+[-_])?epoch[-_=]?\d+[-_](?:step|iter)[-_=]?(?P<step>\d+)(?:-v\d+)?",
+        "epoch=3-step=400, as Lightning writes; epoch_3_step_400",
+    ),
     (rf"{BRANCH}{STEP}", "step1000, stage1-step-40000, seed_0-step_20k"),
     (
         rf"{BRANCH}{STEP}[-_]tokens?[-_]?{TOKENS}(?P<unit>[KMBTkmbt]?)",
@@ -22,18 +26,27 @@ PATTERNS: tuple[tuple[str, str], ...] = (
         rf"{BRANCH}(?:checkpoint|ckpt|iter)[-_]?(?P<step>\d+)(?P<scale>[kKmM]?)",
         "checkpoint-1000, checkpoint_0050000, ckpt_1M",
     ),
-    (r"(?:.+-)?epoch=\d+-step=(?P<step>\d+)(?:-v\d+)?", "epoch=3-step=400, as Lightning writes"),
 )
 """Regular expression and examples. Each has `step`; `branch`, `scale`, `tokens` and `unit` where it needs them."""
 
 LARGEST = 2**63 - 1
 """The largest step that a table can hold; a larger number in a name is no step."""
 
-NUMBERED = r"(?:.*[^0-9])?(?<!\d\.)(?<!\d{4}-\d\d-)(?P<step>\d+)"
+NUMBERED = r"(?:.*[^0-9])?(?<!\d\.)(?<!\de)(?<!\d{4}-\d\d-)(?P<step>\d+)"
 """For files in a folder of checkpoints, whatever stands before the number: model_300.pt, SoLU_2L_v10_000300.pth.
 
-What stands behind a decimal point, as in epoch=3-val_loss=0.52, and the day of a date are no steps.
+What stands behind a decimal point, as in epoch=3-val_loss=0.52, an exponent and the day of a date are no steps.
 """
+
+
+COUNTED = rf"(?:.+[-_])?tokens?[-_=]?{TOKENS}(?P<unit>[KMBTkmbt]?)"
+"""For files whose names count the tokens that the model had seen, and no steps."""
+
+WITHIN = r"(?i)(?<![a-z])(?:global_?)?(?:step|iter|iteration)[-_=]?(?P<step>\d+)(?P<scale>[km]?)(?![0-9a-z]|\.\d)"
+"""For files and folders of which none is named otherwise: a step with something behind it, as a loss."""
+
+COPY = r"(?i)(?:last|latest|best|final)(?![a-z]).*"
+"""Names of copies beside the checkpoints of a series, whatever number they end with, as Lightning's last-v1."""
 
 
 class Coordinates(NamedTuple):
@@ -91,11 +104,32 @@ def parse_file(name: str) -> Coordinates | None:
 
     >>> parse_file("SoLU_2L_v10_000300")
     Coordinates(step=300, tokens=None, branch='')
+
+    Where names count tokens, these stand for the steps:
+
+    >>> parse_file("tokens_1.5B")
+    Coordinates(step=1500000000, tokens=1500000000, branch='')
     """
     parsed = parse(name)
+    if parsed is None and (match := re.fullmatch(COUNTED, name)):
+        tokens = int(Decimal(match["tokens"]) * UNITS[match["unit"].upper()])
+        return Coordinates(tokens, tokens) if tokens <= LARGEST else None
     if parsed is None and (match := re.fullmatch(NUMBERED, name)) and int(match["step"]) <= LARGEST:
         return Coordinates(int(match["step"]))
     return parsed
+
+
+def parse_within(name: str) -> Coordinates | None:
+    """Parse a name in which a step stands anywhere, and only one.
+
+    >>> parse_within("epoch=3-step=400-val_loss=0.52"), parse_within("step_5_of_step_9")
+    (Coordinates(step=400, tokens=None, branch=''), None)
+    """
+    matches = list(re.finditer(WITHIN, name))
+    if len(matches) != 1:
+        return None
+    step = int(matches[0]["step"]) * UNITS[matches[0]["scale"].upper()]
+    return Coordinates(step) if step <= LARGEST else None
 
 
 def seed_of(name: str) -> int | None:

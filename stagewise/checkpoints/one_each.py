@@ -9,7 +9,7 @@ from typing import Any
 
 from stagewise.checkpoints.hub import Hub
 from stagewise.checkpoints.hub_revisions import at_revision
-from stagewise.checkpoints.names import Coordinates, Parse, coordinates, parse, parse_file
+from stagewise.checkpoints.names import Coordinates, Parse, coordinates, parse, parse_file, parse_within
 from stagewise.checkpoints.sources import Entry, Source, of_file, of_folder
 from stagewise.checkpoints.weight_files import ENDINGS
 
@@ -63,7 +63,7 @@ def _entry(name: str, how: Parse | None, hub: Mapping[str, Any]) -> Entry:
 
 
 def _step_of(text: str, name: str, how: Parse) -> Coordinates:
-    at = coordinates(text, how)
+    at = coordinates(text, how) or parse_within(text)
     if at is None:
         raise ValueError(f"the name {name} has no step: give the one that a name stands for, `parse=lambda name: ...`")
     return at

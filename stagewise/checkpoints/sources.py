@@ -1,7 +1,9 @@
 """Where checkpoints come from: the checkpoints of a folder or a list, before any weights are read."""
 
 import dataclasses
+import itertools
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -12,7 +14,7 @@ from stagewise.architecture import Architecture
 from stagewise.checkpoints.architectures import CONFIG, architecture_from, asked_for
 from stagewise.checkpoints.digest import digest, file_digest
 from stagewise.checkpoints.json_files import read_json
-from stagewise.checkpoints.names import Coordinates, Parse, coordinates, parse, parse_file, whole
+from stagewise.checkpoints.names import COPY, Coordinates, Parse, coordinates, parse, parse_file, parse_within, whole
 from stagewise.checkpoints.weight_files import ENDINGS, TRAINING, Contents, State, config_in, files_of, read
 
 TRAINER = "trainer_state.json"
@@ -109,15 +111,11 @@ def in_folder(folder: Path, how: Parse | None = None) -> Source:
             f"{folder} is not a run folder: there is no run.json in it, nor any folder of that name. Give the folder "
             "that holds the checkpoints, or a list of their files"
         )
-    folders, files, ignored = [], [], []
-    for path in sorted(folder.iterdir()):
-        looping = path.is_symlink() and not path.exists() and path.suffix not in ENDINGS
-        if (path.is_dir() or looping) and (at := coordinates(path.name, how or parse)):
-            folders.append((path, at))
-        elif _may_be_weights(path) and (in_name := coordinates(path.stem, how or parse_file)):
-            files.append((path, in_name))
-        elif path.is_dir() or path.suffix in ENDINGS:
-            ignored.append(path.name)
+    candidates = [path for path in sorted(folder.iterdir()) if _may_be_checkpoint(path)]
+    found = _named(candidates, how)
+    folders, files = ([one for one in found if (one[0].suffix in ENDINGS) == of_files] for of_files in (False, True))
+    known = {path for path, _ in found}
+    ignored = [path.name for path in candidates if path not in known and (path.is_dir() or path.suffix in ENDINGS)]
     entries = [of_folder(path, at) for path, at in folders] or [of_file(path, at) for path, at in files]
     if not entries:
         raise FileNotFoundError(
@@ -126,12 +124,42 @@ def in_folder(folder: Path, how: Parse | None = None) -> Source:
         )
     name = Path(os.path.abspath(folder)).name  # "." has no name of its own
     ordered = sorted(entries, key=lambda entry: (entry.at.branch, entry.at.step, entry.label))
-    candidates = [*(path for path, _ in folders), folder]
-    return Source(name, tuple(ordered), ignored=tuple(ignored), beside=partial(_in_one_of, candidates))
+    places = [*(path for path, _ in folders), folder]
+    return Source(name, tuple(ordered), ignored=tuple(ignored), beside=partial(_in_one_of, places))
 
 
-def _may_be_weights(path: Path) -> bool:
-    return path.suffix in ENDINGS and not TRAINING.match(path.name)
+def _may_be_checkpoint(path: Path) -> bool:
+    """Whether a path is a folder, a link to one that is gone, or a file of weights."""
+    looping = path.is_symlink() and not path.exists() and path.suffix not in ENDINGS
+    return path.is_dir() or looping or path.suffix in ENDINGS
+
+
+def _named(paths: Sequence[Path], how: Parse | None) -> list[tuple[Path, Coordinates]]:
+    """Return the paths whose names are those of checkpoints, and their steps.
+
+    What is a copy beside them, as last-v1, is left out, and so is the state of a training. A step that stands anywhere
+    in a name counts only where no name is one of a checkpoint.
+    """
+    if how is not None:
+        return [(path, at) for path in paths if (at := coordinates(_stem(path), how))]
+    others = [path for path in paths if not TRAINING.match(path.name)]
+    series = [path for path in others if not re.match(COPY, _stem(path))]
+    for some, parsed in itertools.product((series, others), (_strictly, _loosely)):
+        if found := [(path, at) for path in some if (at := parsed(path))]:
+            return found
+    return []
+
+
+def _strictly(path: Path) -> Coordinates | None:
+    return parse_file(path.stem) if path.suffix in ENDINGS else parse(path.name)
+
+
+def _loosely(path: Path) -> Coordinates | None:
+    return parse_within(_stem(path))
+
+
+def _stem(path: Path) -> str:
+    return path.stem if path.suffix in ENDINGS else path.name
 
 
 def _in_one_of(folders: Sequence[Path], name: str) -> Path | None:

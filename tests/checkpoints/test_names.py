@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from stagewise.checkpoints.names import LARGEST, Coordinates, coordinates, parse, parse_file, whole
+from stagewise.checkpoints.names import LARGEST, Coordinates, coordinates, parse, parse_file, parse_within, whole
 
 NAMES = {
     "step1000": Coordinates(1000),
@@ -23,6 +23,8 @@ NAMES = {
     "TinyLlama-1.1B-intermediate-step-240k-503b": Coordinates(240_000, 503 * 10**9, "TinyLlama-1.1B-intermediate"),
     "step-715k-1.5T": Coordinates(715_000, 1500 * 10**9),
     "step-1195k-token-2.5T": Coordinates(1_195_000, 2500 * 10**9),
+    "epoch=3-step=400-v1": Coordinates(400),
+    "epoch_3_step_400": Coordinates(400),
 }
 
 
@@ -55,9 +57,26 @@ def test_a_files_step_is_the_number_at_its_end(name: str, step: int) -> None:
     assert found.step == step
 
 
-@pytest.mark.parametrize("name", ["epoch=3-val_loss=0.52", "step-100-loss-2.31", "v1.0", "model_2024-01-31"])
+@pytest.mark.parametrize("name", ["epoch=3-val_loss=0.52", "step-100-loss-2.31", "v1.0", "model_2024-01-31", "m_1e3"])
 def test_decimals_and_days_at_the_end_of_a_files_name_are_no_steps(name: str) -> None:
     assert parse_file(name) is None
+
+
+@pytest.mark.parametrize(
+    "name", ["step-100-loss-2.31", "epoch=3-step=100-val_loss=0.52", "step100-unsharded", "iter_100k.b"]
+)
+def test_a_step_may_stand_anywhere_in_a_name(name: str) -> None:
+    assert parse_within(name) == Coordinates(100_000 if "k." in name else 100)
+
+
+@pytest.mark.parametrize("name", ["step_1_of_step_2", "footstep3-a", "step-1.5-a", "last-v1", "step100of500"])
+def test_a_name_with_no_step_or_several_has_none(name: str) -> None:
+    assert parse_within(name) is None
+
+
+def test_tokens_that_a_files_name_counts_stand_for_its_steps() -> None:
+    assert parse_file("model_tokens-1.5B") == Coordinates(15 * 10**8, 15 * 10**8)
+    assert parse_file("tokens=4096") == Coordinates(4096, 4096)
 
 
 def test_a_parser_of_ones_own_may_return_just_the_step() -> None:

@@ -13,7 +13,7 @@ from torch import nn
 
 from stagewise import architecture
 from stagewise import models as model
-from stagewise.checkpoints.series import open_series
+from stagewise.checkpoints.series import find, open_series
 from stagewise.models.huggingface import described
 
 CONFIG = {"n_layers": 1, "d_model": 8, "d_head": 4, "n_ctx": 6, "d_vocab": 5, "act_fn": "relu"}
@@ -83,6 +83,21 @@ def test_an_optimisers_state_beside_the_weights_is_no_checkpoint(tmp_path: Path)
         for name in ("optim", "optimizer", "lr_scheduler", "rng"):
             torch.save({"state": {}}, tmp_path / f"{name}_{step}.pt")
     assert open_series(tmp_path, architecture=CONFIG).steps == (0, 30)
+
+
+def test_copies_beside_the_checkpoints_are_none_of_the_series(tmp_path: Path) -> None:
+    for name in ("epoch=0-step=20", "epoch=1-step=40", "last-v1", "best_40"):
+        torch.save({"state_dict": model.weights(native(0))}, tmp_path / f"{name}.ckpt")
+    source = find(tmp_path)
+    assert [entry.at.step for entry in source.entries] == [20, 40]
+    assert source.ignored == ("best_40.ckpt", "last-v1.ckpt")
+
+
+@pytest.mark.parametrize("names", [["best_20", "best_40"], ["step=20-loss=0.5", "step=40-loss=0.25"]])
+def test_names_of_another_kind_count_where_there_are_no_others(names: list[str], tmp_path: Path) -> None:
+    for name in names:
+        torch.save(model.weights(native(0)), tmp_path / f"{name}.pt")
+    assert open_series(tmp_path, architecture=CONFIG).steps == (20, 40)
 
 
 def test_weights_are_found_under_another_key_where_they_are_the_only_ones(tmp_path: Path) -> None:
