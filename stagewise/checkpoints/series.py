@@ -220,8 +220,8 @@ def _one_branch(source: Source, branch: str | None) -> tuple[Entry, ...]:
     branches = sorted({entry.at.branch for entry in source.entries})
     if branch is None and len(branches) > 1:
         raise ValueError(
-            f"{source.name} has several branches of training, whose steps are not one series: give `branch`, one of "
-            f"{', '.join(map(repr, branches))}"
+            f"{source.name} has several branches of training, whose steps are not one series: "
+            f"give `branch` (--branch), one of {', '.join(map(repr, branches))}"
         )
     if branch is not None and branch not in branches:
         raise ValueError(f"{source.name} has no branch {branch!r}; it has {', '.join(map(repr, branches))}")

@@ -14,6 +14,7 @@ from stagewise.cli.intervene import intervene
 from stagewise.cli.llc import llc
 from stagewise.cli.names import run_folder_named
 from stagewise.cli.options import (
+    Branch,
     Config,
     Device,
     DtypeName,
@@ -109,6 +110,7 @@ def measure(
     source: Origin,
     out: Out = None,
     architecture: ModelConfig = None,
+    branch: Branch = None,
     tokens: TokenFile = None,
     relation: RelationNames = None,
     text: TextFiles = None,
@@ -136,7 +138,9 @@ def measure(
             from stagewise.analysis import folder_of, measured
             from stagewise.detection.home import home_in
 
-            series, task = opened_source(source, architecture, own_task, (tokens, relation or (), text, tokenizer))
+            series, task = opened_source(
+                source, architecture, own_task, (tokens, relation or (), text, tokenizer), branch
+            )
             folder = out or folder_of(series)
             faults = measured(series, folder, task=task, **how)[0]  # and not its table, which would be kept
             if (home := home_in(folder)) is not None:
@@ -151,6 +155,7 @@ def report(
     out: Out = None,
     steps: StepsColumn = None,
     architecture: ModelConfig = None,
+    branch: Branch = None,
     tokens: TokenFile = None,
     relation: RelationNames = None,
     text: TextFiles = None,
@@ -177,7 +182,7 @@ def report(
             return {**options, "sequences": sequences}
 
         if len(sources) > 1:
-            opened = functools.partial(opened_source, architecture=architecture, own=own_task, data=data)
+            opened = functools.partial(opened_source, architecture=architecture, own=own_task, data=data, branch=branch)
             print(report_on_seeds(sources, out, opened, how(), own=own_task or (), anew=bool(text or tokens)))
             return
         from stagewise.checkpoints.run_folder import RUN, TABLE
@@ -190,7 +195,7 @@ def report(
             one_thread()
             from stagewise.analysis import analyse
 
-            series, task = opened_source(source, architecture, own_task, data)
+            series, task = opened_source(source, architecture, own_task, data, branch)
             print(analyse(series, out, task=task, **how()))
             return
         if not measured:

@@ -74,6 +74,12 @@ ModelConfig = Annotated[
         help="the architecture, where checkpoints have no config.json: a JSON file, or a name of TransformerLens",
     ),
 ]
+Branch = Annotated[
+    str | None,
+    typer.Option(
+        "--branch", help="where checkpoints are of several branches of training, one of them: stage1 of stage1-step9"
+    ),
+]
 Out = Annotated[
     Path | None, typer.Option(help="where the table and the report go; a run folder keeps its own", show_default=False)
 ]

@@ -116,7 +116,7 @@ def measured_folder(source: str) -> Path:
 
 
 def opened_source(
-    source: str, architecture: str | None, own: list[str] | None, data: tuple[Any, ...]
+    source: str, architecture: str | None, own: list[str] | None, data: tuple[Any, ...], branch: str | None = None
 ) -> "tuple[CheckpointSeries, AbstractTask | None]":
     """Open a source, with the task that it is measured on: one's own data, or one's own task."""
     from stagewise.checkpoints.series import open_series
@@ -125,7 +125,7 @@ def opened_source(
 
     if is_log(source):
         raise ValueError(f"{source} holds curves and no checkpoints: `stagewise report {source}` shows them")
-    series = open_series(source, architecture=architecture)
+    series = open_series(source, architecture=architecture, branch=branch)
     return series, own_task(series, *data) or only_task(own)
 
 

@@ -238,3 +238,15 @@ def test_files_without_a_config_are_measured_with_the_one_that_is_given(tmp_path
     assert (code, "--architecture config.json" in printed) == (2, True)
     assert call(*arguments, "--architecture", str(tmp_path / "mine.json"))[0] == 0
     assert set(read_table(tmp_path / "out")["step"]) == {0, 10}
+
+
+def test_one_of_several_branches_is_chosen_by_its_name(tmp_path: Path) -> None:
+    sizes = {"n_layers": 1, "d_model": 8, "d_head": 4, "n_ctx": 6, "d_vocab": 5, "attn_only": True}
+    (tmp_path / "config.json").write_text(json.dumps(sizes))
+    for step, name in enumerate(("stage1-step1", "stage1-step9", "stage2-step1")):
+        torch.save(models.weights(models.build(Architecture(sizes), step)), tmp_path / f"{name}.pt")
+    arguments = ["measure", str(tmp_path), "--quiet", "--only", "Loss", "--out", str(tmp_path / "out")]
+    code, words = call(*arguments)
+    assert (code, "give `branch` (--branch), one of 'stage1', 'stage2'" in words) == (2, True)
+    assert call(*arguments, "--branch", "stage1")[0] == 0
+    assert set(read_table(tmp_path / "out")["step"]) == {1, 9}
