@@ -32,10 +32,11 @@ PATTERNS: tuple[tuple[str, str], ...] = (
 LARGEST = 2**63 - 1
 """The largest step that a table can hold; a larger number in a name is no step."""
 
-NUMBERED = r"(?:.*[^0-9])?(?<!\d\.)(?<!\de)(?<!\d{4}-\d\d-)(?P<step>\d+)"
+NUMBERED = r"(?:.*[^0-9])?(?<!\d\.)(?<!\de)(?<!-v)(?<!\d{4}-\d\d-)(?P<step>\d+)"
 """For files in a folder of checkpoints, whatever stands before the number: model_300.pt, SoLU_2L_v10_000300.pth.
 
-What stands behind a decimal point, as in epoch=3-val_loss=0.52, an exponent and the day of a date are no steps.
+What stands behind a decimal point, as in epoch=3-val_loss=0.52, an exponent, the day of a date, and the
+number that Lightning puts behind a name that it has written before (-v1) are no steps.
 """
 
 

@@ -1,7 +1,6 @@
 """Where checkpoints come from: the checkpoints of a folder or a list, before any weights are read."""
 
 import dataclasses
-import itertools
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,6 +19,10 @@ from stagewise.checkpoints.weight_files import ENDINGS, TRAINING, Contents, Stat
 TRAINER = "trainer_state.json"
 TOKENS = "num_input_tokens_seen"
 """What Trainer counts where its arguments say `include_num_input_tokens_seen`; zero otherwise."""
+
+
+MANY = 2
+"""How many times as many names have a step anywhere as are those of checkpoints, for these to be a few strays."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -138,14 +141,15 @@ def _named(paths: Sequence[Path], how: Parse | None) -> list[tuple[Path, Coordin
     """Return the paths whose names are those of checkpoints, and their steps.
 
     What is a copy beside them, as last-v1, is left out, and so is the state of a training. A step that stands anywhere
-    in a name counts only where no name is one of a checkpoint.
+    in a name counts only where few names are those of checkpoints otherwise.
     """
     if how is not None:
         return [(path, at) for path in paths if (at := coordinates(_stem(path), how))]
     others = [path for path in paths if not TRAINING.match(path.name)]
     series = [path for path in others if not re.match(COPY, _stem(path))]
-    for some, parsed in itertools.product((series, others), (_strictly, _loosely)):
-        if found := [(path, at) for path in some if (at := parsed(path))]:
+    for some in (series, others):
+        strictly, loosely = ([(path, at) for path in some if (at := parsed(path))] for parsed in (_strictly, _loosely))
+        if found := loosely if len(loosely) > MANY * len(strictly) else strictly:
             return found
     return []
 

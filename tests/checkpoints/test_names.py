@@ -57,7 +57,9 @@ def test_a_files_step_is_the_number_at_its_end(name: str, step: int) -> None:
     assert found.step == step
 
 
-@pytest.mark.parametrize("name", ["epoch=3-val_loss=0.52", "step-100-loss-2.31", "v1.0", "model_2024-01-31", "m_1e3"])
+@pytest.mark.parametrize(
+    "name", ["epoch=3-val_loss=0.52", "step-100-loss-2.31", "v1.0", "m_2024-01-31", "m_1e3", "m-v1"]
+)
 def test_decimals_and_days_at_the_end_of_a_files_name_are_no_steps(name: str) -> None:
     assert parse_file(name) is None
 

@@ -282,7 +282,9 @@ def test_checkpoints_of_lightning_are_a_series(tmp_path: Path) -> None:
             self.net = native(0)
 
         def training_step(self, batch: list[torch.Tensor]) -> torch.Tensor:
-            return self.net(batch[0]).log_softmax(-1)[..., 0].mean()
+            loss = self.net(batch[0]).log_softmax(-1)[..., 0].mean()
+            self.log("loss", loss)
+            return loss
 
         def configure_optimizers(self) -> torch.optim.Optimizer:
             return torch.optim.SGD(self.parameters(), lr=self.hparams["rate"])
@@ -290,10 +292,22 @@ def test_checkpoints_of_lightning_are_a_series(tmp_path: Path) -> None:
     data = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.randint(5, (4, 6))))
     save = lightning.callbacks.ModelCheckpoint(tmp_path, every_n_train_steps=2, save_top_k=-1)
     quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False, "accelerator": "cpu"}
-    trainer = lightning.Trainer(max_steps=4, callbacks=[save], **quiet)
+    best = lightning.callbacks.ModelCheckpoint(
+        tmp_path / "named",
+        "{epoch}-{step}-{loss:.2f}",
+        monitor="loss",
+        every_n_train_steps=2,
+        save_top_k=-1,
+        save_last=True,
+    )
+    (tmp_path / "named").mkdir()
+    (tmp_path / "named" / "last.ckpt").touch()  # of an earlier training: the next one is called last-v1
+    trainer = lightning.Trainer(max_steps=4, callbacks=[save, best], **quiet)
     module = Module(0.1)
     trainer.fit(module, data)
-    assert {path.name for path in tmp_path.iterdir()} == {"epoch=0-step=2.ckpt", "epoch=0-step=4.ckpt"}
+    assert {path.name for path in tmp_path.glob("*.ckpt")} == {"epoch=0-step=2.ckpt", "epoch=0-step=4.ckpt"}
+    assert find(tmp_path / "named").ignored == ("last-v1.ckpt", "last.ckpt")
+    assert [entry.at.step for entry in find(tmp_path / "named").entries] == [2, 4]
     series = open_series(tmp_path, architecture=CONFIG)
     other = native(1)
     model.load(other, series.weights(4))
