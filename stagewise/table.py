@@ -24,15 +24,15 @@ VALUES = [*NUMBERS, *ARRAYS]
 NO_AXES = {*KEYS, *VALUES, "tokens", "seed", "nested"}
 """Columns that are no axes: they do not tell the curves of one run apart."""
 
+TEXT = "str" if int(pd.__version__.split(".")[0]) > 2 else "string"
+"""Type of an axis of text, which may be missing. Of pandas 3's "string" a mask, as `table["kind"] == "zero"`, cannot be
+combined with that of an axis of whole numbers; "str" of pandas 2 makes text of what is missing."""
+
 WHOLE = {
     *("tokens", "layer", "head", "offset", "position", "query", "key", "context"),
     *("cluster", "n_clusters", "row", "token", "seed", "nested"),
 }
 """Axes whose labels are whole numbers; the others are text."""
-
-TEXT = "str" if int(pd.__version__.split(".")[0]) >= 3 else "string"
-"""The type of text that may be missing: of pandas 3 that whose comparisons are plain True and False. Those of "string"
-cannot be combined with what a number that may be missing is compared with, as `(layer == 1) & (relation == "self")`."""
 
 LEVEL = 0.95
 """Confidence level of `lo` and `hi`: percentiles of the bootstrap."""

@@ -167,7 +167,7 @@ def _rank(row: Mapping[Any, Any]) -> tuple[int, float]:
 
 
 def _event(row: Mapping[Any, Any], runs: tuple[str, str], unknown: Mapping[str, str]) -> str:
-    without = {run: f"{'not known' if run in unknown else 'not'} in {run}" for run in runs}
+    without = {run: f"not known in {run}" if run in unknown else f"no such {row['kind']} in {run}" for run in runs}
     if pd.isna(row["other"]):
         return f"{row['event']}: at step {row['step']:.0f} in {runs[0]}, {without[runs[1]]}"
     if pd.isna(row["step"]):

@@ -75,8 +75,9 @@ class Home:
                 f"This model knows the probe batch: its loss goes from {self.first:.2f} to {self.last:.2f} nats, "
                 f"below the {self.guess:.2f} of a guess."
             )
+        barely = "hardly" if self.last < self.guess else "no"
         why = (
-            f"at step {self.step} the model predicts it no better than a guess"
+            f"at step {self.step} the model predicts it {barely} better than a guess"
             if self.verdict is Familiarity.GUESSED
             else f"its loss rises over training, from {self.first:.2f} nats"
         )

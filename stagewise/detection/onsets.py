@@ -153,8 +153,8 @@ def _axis_types(curves: Iterable[Curve]) -> dict[str, str]:
         for name in curve.labels:
             if name in TYPES:
                 raise ValueError(f"{curve.probe} has an axis {name!r}, which is a column of the onsets: rename it")
-            kind = str(curve.rows[name].convert_dtypes().dtype)
-            known.setdefault(name, TEXT if kind == "string" else kind)
+            type_here = curve.rows[name].convert_dtypes().dtype
+            known.setdefault(name, str(type_here) if pd.api.types.is_numeric_dtype(type_here) else TEXT)
     return known
 
 

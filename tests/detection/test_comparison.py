@@ -44,7 +44,7 @@ def test_an_event_of_both_runs_is_later_by_the_planted_steps(runs: tuple[pd.Data
     assert alone["other"].isna().all()
     assert alone["event"].str.contains("induction").all()
     [last] = found.words().splitlines()[1:]
-    assert last.endswith(f": at step {alone['step'].item():.0f} in first, not in second")
+    assert last.endswith(f": at step {alone['step'].item():.0f} in first, no such {alone['kind'].item()} in second")
     assert f"{row['later']:.0f} [{row['later_lo']:.0f}, {row['later_hi']:.0f}] steps later" in found.words()
 
 

@@ -30,6 +30,11 @@ def test_a_batch_is_foreign_where_the_loss_is_a_guess_or_rises(values: tuple[flo
     assert ("foreign" in str(home), "--tokens FILE" in str(home)) == (home.foreign, home.foreign)
 
 
+@pytest.mark.parametrize(("last", "words"), [(4.1, "hardly better than a guess (loss 4.10"), (9.4, "no better than a")])
+def test_a_loss_below_a_guess_is_not_called_no_better(last: float, words: str) -> None:
+    assert words in str(home_of(losses(4.2, last), d_vocab=64))
+
+
 def test_only_checkpoints_from_elsewhere_are_judged() -> None:
     recipe = {"architecture": {"config": {"d_vocab": 64}}}
     home = home_of_run({"recipe": recipe, "series": {}}, losses(4.2, 9.0))
