@@ -29,6 +29,7 @@ KNOWN = {
 COMMAND = re.compile(r"`stagewise run ([\w-]+)((?: --[\w-]+(?: [^-`\s]\S*)?)*)`")
 FIGURE = re.compile(r"--figure (\w+)")
 GRID = re.compile(r"--grid (?!seed=)")
+BATCH = re.compile(r"--grid batch=([\d,]+)")
 LAYERS = re.compile(r"--layers (\d+)")
 NUMBER = re.compile(r"(?<![\w.])-?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?")
 WITH_INTERVAL = re.compile(rf"({NUMBER.pattern})(?: (?:in )?[\[(])({NUMBER.pattern}), \+?({NUMBER.pattern})\]")
@@ -94,6 +95,7 @@ def written(cell: str) -> list[Line]:
     for paper, rest in COMMAND.findall(cell):
         size = "".join(f"-layers-{layers}" for layers in LAYERS.findall(rest)) + "-paper" * ("--setting paper" in rest)
         size += "-grid" * bool(GRID.search(rest))
+        size += "".join(f"-batch-{batches.replace(',', '-')}" for batches in BATCH.findall(rest))
         for name in [f"{paper}/figure-{figure}{size}" for figure in FIGURE.findall(rest)] or [paper]:
             table = pd.read_csv(NUMBERS / f"{name}.csv", dtype=str, keep_default_na=False)
             lines += [Line(*map(NUMBER.findall, row)) for row in table[list(Line._fields)].to_numpy().tolist()]

@@ -146,7 +146,8 @@ def run_emergence(
     grid: Annotated[
         list[str] | None,
         typer.Option(
-            help="other values for the runs, as in N_pairs=8,12: T, d, B, p, seed, N_pairs, N_tokens, N_layers, N_heads"
+            help="other values for the runs, as in N_pairs=8,12: T, d, B, p, seed, N_pairs, N_tokens, batch, N_layers, "
+            "N_heads"
         ),
     ] = None,
     budget: Annotated[int | None, typer.Option(help="steps of every run; what has not emerged is censored")] = None,

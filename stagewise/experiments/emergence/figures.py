@@ -52,7 +52,8 @@ def run(
             on recall.
         setting: "small" for two cores, "paper" for the published sizes.
         folder: where runs, figures and numbers go.
-        grid: values of T, d, B, p, N_pairs, N_tokens or seed in place of the setting's, for the runs that are trained.
+        grid: values of T, d, B, p, N_pairs, N_tokens, batch or seed in place of the setting's, for the runs that are
+            trained.
         budget: steps of every run in place of the figure's own; what has not emerged by then is censored.
         workers: processes that train at the same time.
         progress: show bars.

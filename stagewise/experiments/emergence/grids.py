@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from stagewise.experiments.emergence.recipes import RECALL_BATCH
 from stagewise.sweeping import WORKERS
 
 SETTINGS = ("small", "paper")
@@ -37,8 +38,8 @@ GRIDS: dict[int, dict[str, dict[str, tuple[int | float, ...]]]] = {
         },
     },
     4: {
-        "small": {"N_pairs": (6, 8, 12), "N_tokens": (32, 64), "seed": (0, 1, 2)},
-        "paper": {"N_pairs": (8, 16, 32), "N_tokens": (64, 128, 256), "seed": (0, 1, 2)},
+        "small": {"N_pairs": (6, 8, 12), "N_tokens": (32, 64), "batch": (RECALL_BATCH,), "seed": (0, 1, 2)},
+        "paper": {"N_pairs": (8, 16, 32), "N_tokens": (64, 128, 256), "batch": (RECALL_BATCH,), "seed": (0, 1, 2)},
     },
     5: {
         "small": {"N_pairs": (12,), "N_tokens": (64,), "B": (1, 2, 4), "p": (0, 0.4, 0.8), "seed": (0, 1, 2)},
@@ -125,7 +126,7 @@ def axes_of(
             no whole number, a negative seed.
 
     >>> axes_of(4, "small", {"N_pairs": [8], "seed": [0]})
-    {'N_pairs': (8,), 'N_tokens': (32, 64), 'seed': (0,)}
+    {'N_pairs': (8,), 'N_tokens': (32, 64), 'batch': (32,), 'seed': (0,)}
     """
     if figure not in GRIDS:
         raise ValueError(f"there is no figure {figure} here; there are {', '.join(map(str, GRIDS))}")

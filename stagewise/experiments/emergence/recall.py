@@ -14,8 +14,16 @@ from stagewise.detection.thresholds import emergence_times
 from stagewise.experiments.emergence.grids import FigureRequest
 from stagewise.experiments.emergence.numbers import law_numbers, law_of
 from stagewise.experiments.emergence.panels import draw_curves, draw_law, panels
-from stagewise.experiments.emergence.recipes import recall_budget, recall_recipe
-from stagewise.experiments.emergence.runs import FITTED, run_path, run_recall, trained_on, trained_recall
+from stagewise.experiments.emergence.recall_batches import drawn_by_batch, exponent_rows, step_rows
+from stagewise.experiments.emergence.recipes import RECALL_BATCH, recall_budget, recall_recipe
+from stagewise.experiments.emergence.runs import (
+    FITTED,
+    accuracy_of,
+    run_path,
+    run_recall,
+    trained_on,
+    trained_recall,
+)
 from stagewise.experiments.published import Result, number, table_of
 from stagewise.plot.emergence import emergence, rise
 from stagewise.plot.step_axis import label_ends
@@ -42,14 +50,22 @@ PUBLISHED_SPEED_UP: dict[tuple[int | float, int | float], str] = {
 
 
 def figure_4(request: FigureRequest) -> Result:
-    """Draw accuracy over training for several numbers of pairs, the attention that rises with it, and the law."""
+    """Draw accuracy over training for several numbers of pairs, the attention that rises with it, and the law.
+
+    Where a batch size is asked for, also the exponent of N_pairs between each two numbers of pairs, seed by seed; of
+    several, what they do to it.
+    """
     settings = recall_settings(request)
+    if "batch" in request.given:
+        _one(request, "N_tokens")
+    if len(request.axes["batch"]) > 1:
+        return drawn_by_batch(_sweep(request, settings), settings)
     runs = _sweep(request, settings)
     law = law_of(runs, ("n_tokens", "n_pairs"))
     figure, (left, middle, right) = panels(3)
     tokens, seed = max(request.axes["N_tokens"]), request.axes["seed"][0]
     shown = [each for each in settings if each["n_tokens"] == tokens and each["seed"] == seed]
-    draw_curves(left, [(f"{each['n_pairs']} pairs", _accuracy(each)) for each in shown])
+    draw_curves(left, [(f"{each['n_pairs']} pairs", accuracy_of(each)) for each in shown])
     left.set(ylabel="test accuracy", ylim=(0, 1), title=f"one copy, {tokens} tokens")
     label_ends(rise(_table(shown[-1]), middle))
     middle.set_title(f"{shown[-1]['n_pairs']} pairs: attention moves with accuracy")
@@ -63,6 +79,7 @@ def figure_4(request: FigureRequest) -> Result:
         ),
         *law_numbers("the same law, steps to accuracy .05", LAW, _early_law(runs), GUESS),
         number("steps from accuracy .2 to .9", "-", rise_in_words(runs), remark="one abrupt rise"),
+        *(exponent_rows(runs) + step_rows(runs) if "batch" in request.given else []),
     ]  # fmt: skip
     return Result(figure, table_of(numbers), report(run_path("recall", **shown[-1])))
 
@@ -94,11 +111,11 @@ def figure_5(request: FigureRequest) -> Result:
     figure, (left, right) = panels(2)
     first = [each for each in settings if each["seed"] == settings[0]["seed"]]
     copies = [each for each in first if each["p"] == 0]
-    draw_curves(left, [(f"B = {each['n_copies']:g}", _accuracy(each)) for each in copies])
+    draw_curves(left, [(f"B = {each['n_copies']:g}", accuracy_of(each)) for each in copies])
     for ax, title in ((left, "repetition in context"), (right, "repetition across samples")):
         ax.set(ylabel="test accuracy, one copy", ylim=(0, 1), title=f"{title}: {n_pairs} pairs, {n_tokens} tokens")
     if len(copies) < len(first):
-        draw_curves(right, [(f"p = {each['p']:g}", _accuracy(each)) for each in first if each["n_copies"] == 1])
+        draw_curves(right, [(f"p = {each['p']:g}", accuracy_of(each)) for each in first if each["n_copies"] == 1])
     else:
         draw_curves(right, [(f"B = {each['n_copies']:g}", _in_training(each)) for each in copies])
         right.set(ylabel="accuracy, training distribution", title="the same runs in training")
@@ -106,7 +123,8 @@ def figure_5(request: FigureRequest) -> Result:
     rows = [_speed_up(runs, B, p) for B, p in repeated]
     for B, p in repeated:
         alike = [each for each in settings if (each["n_copies"], each["p"]) == (B, p)]
-        rows.append(_late_transfer(f"B = {B:g}, p = {p:g}", [(_in_training(each), _accuracy(each)) for each in alike]))
+        curves = [(_in_training(each), accuracy_of(each)) for each in alike]
+        rows.append(_late_transfer(f"B = {B:g}, p = {p:g}", curves))
     return Result(figure, table_of(rows))
 
 
@@ -163,7 +181,13 @@ def rise_in_words(runs: pd.DataFrame) -> str:
 
 
 def _setting(
-    request: FigureRequest, N_pairs: int, N_tokens: int, seed: int, B: int | float = 1, p: int | float = 0
+    request: FigureRequest,
+    N_pairs: int,
+    N_tokens: int,
+    seed: int,
+    B: int | float = 1,
+    p: int | float = 0,
+    batch: int = RECALL_BATCH,
 ) -> dict[str, Any]:
     """Return the setting of a run, checked: nothing is trained if one is out of range."""
     budget = request.budget or (recall_budget(N_pairs, N_tokens) if request.setting == "small" else 200_000)
@@ -171,6 +195,8 @@ def _setting(
         "n_pairs": N_pairs, "n_tokens": N_tokens, "n_copies": float(B), "p": float(p), "seed": seed, "budget": budget,
         "setting": request.setting,
     }  # fmt: skip
+    if "batch" in request.given:  # else a run's folder has the name that it had before there was a choice
+        setting["batch_size"] = batch
     recall_recipe(**setting)
     return {"runs": str(request.folder / "runs"), **setting}
 
@@ -265,10 +291,6 @@ def _ratio(base: Sequence[int | float], other: Sequence[int | float]) -> str:
 
 def _in_training(each: Mapping[str, Any]) -> pd.DataFrame:
     return select(trained_on(run_path("recall", **each)), "Accuracy", "accuracy")
-
-
-def _accuracy(each: Mapping[str, Any]) -> pd.DataFrame:
-    return select(_table(each), "Accuracy", "accuracy")
 
 
 def _table(each: Mapping[str, Any]) -> pd.DataFrame:

@@ -15,6 +15,9 @@ Setting = Literal["small", "paper"]
 SGD_RATE = 5e-3
 """Of plain SGD in Figure 15."""
 
+RECALL_BATCH = 32
+"""Sequences an update of recall, as published."""
+
 _WIDE: dict[str, Any] = {"n_heads": 4, "d_model": 256, "d_head": 64, "d_mlp": 1024, "act_fn": "gelu"}
 
 
@@ -27,11 +30,13 @@ def recall_recipe(
     budget: int = 4000,
     setting: Setting = "small",
     copies: Literal["forced", "bernoulli"] = "forced",
+    batch_size: int = RECALL_BATCH,
 ) -> Recipe:
     """Return associative recall by a transformer, saved every 50 steps, or some 40 times until the paper's law.
 
     "small": two attention-only layers of one head, width 32, Adam at 3e-3; minutes on two cores. "paper": four layers
-    of four heads, width 256, MLPs, pre-LayerNorm, N(0, 1) token embeddings, Adam at 1e-4; hours on a GPU.
+    of four heads, width 256, MLPs, pre-LayerNorm, N(0, 1) token embeddings, Adam at 1e-4; hours on a GPU. Batches of
+    32, if not given, as in the paper.
 
     Source: Zucchet et al. (2025), arXiv:2505.17863, section 3.2 and Table 1. The paper leaves open the mask (causal
     here), where layer norms stand, and the initialisation.
@@ -43,7 +48,8 @@ def recall_recipe(
         shape = {**_WIDE, "n_layers": 4, "normalization_type": "LN"}
         init, rate, every = LinearInit("normal"), 1e-4, 50 * max(1, round(published_recall(n_pairs, n_tokens) / 2000))
     config = {"normalization_type": None, **shape, "n_ctx": task.n_ctx, "d_vocab": n_tokens}
-    return Recipe(task, Architecture(config, init), _adam(rate, budget, every, seed))
+    plan = dataclasses.replace(_adam(rate, budget, every, seed), batch_size=batch_size)
+    return Recipe(task, Architecture(config, init), plan)
 
 
 def regression_recipe(

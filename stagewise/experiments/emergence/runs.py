@@ -19,6 +19,7 @@ from stagewise.measurement.engine import measure
 from stagewise.probe import AbstractProbe
 from stagewise.probes import Accuracy, AttentionTo, Loss, ValueAlignment
 from stagewise.recipe import Recipe
+from stagewise.table import select
 from stagewise.task import EVALUATION, AbstractTask, Batch, derive_seed
 from stagewise.tasks import SparseRegression
 from stagewise.training import Log, Metrics, train
@@ -68,13 +69,13 @@ def run_recall(runs: str, **parameters: Any) -> Mapping[str, float]:
 def trained_recall(runs: str, *, progress: bool = False, **parameters: Any) -> pd.DataFrame:
     """Train and measure one recall model in a folder of its own under `runs`; return the table.
 
-    At the paper's size training ends once recall is learned; with repetition it takes its whole budget, as accuracy on
-    sequences without it may fall and rise again.
+    At the paper's size, and where the batch is chosen, training ends once recall is learned; with repetition it takes
+    its whole budget, as accuracy on sequences without it may fall and rise again.
     """
     recipe = recall_recipe(**parameters)
     folder = run_path("recall", runs, **parameters)
     large = parameters.get("setting") == "paper"
-    ends = large and not _repeats(recipe)
+    ends = (large or "batch_size" in parameters) and not _repeats(recipe)
     log = until_below(LEARNED * math.log(recipe.task.d_vocab), recipe) if ends else None
     return measured(recipe, folder, recall_probes(recipe), keep_weights=not large, log=log, progress=progress)
 
@@ -161,6 +162,11 @@ def until_below(level: float, recipe: Recipe) -> Log:
             raise Learned
 
     return log
+
+
+def accuracy_of(parameters: Mapping[str, Any]) -> pd.DataFrame:
+    """Return the test accuracy over training of a recall run, by its parameters."""
+    return select(run_folder.read_table(run_path("recall", **parameters)), "Accuracy", "accuracy")
 
 
 def trained_on(folder: Path) -> pd.DataFrame:

@@ -20,7 +20,7 @@ def test_given_axes_replace_the_settings() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"x": [1]}, "has no axis 'x'; it has N_pairs, N_tokens, seed"),
+        ({"x": [1]}, "has no axis 'x'; it has N_pairs, N_tokens, batch, seed"),
         ({"seed": []}, r"at least one value, none twice; got \[\]"),
         ({"seed": [1, 1]}, "none twice"),
         ({"N_pairs": [8.5]}, "N_pairs takes whole numbers, got 8.5"),

@@ -59,3 +59,11 @@ def test_every_cell_of_the_grid_is_a_run_within_its_budget(tmp_path: Path) -> No
     assert cells == [(2, 0, 4000), (2, 1, 4000), (12, 0, 7400), (12, 1, 7400)]
     given = recall_settings(FigureRequest(tmp_path, "small", axes, budget=30))
     assert {each["budget"] for each in given} == {30}
+
+
+def test_a_batch_size_is_part_of_a_setting_where_it_is_chosen(tmp_path: Path) -> None:
+    chosen = {"N_pairs": [2], "N_tokens": [64], "batch": [8, 32], "seed": [0]}
+    settings = recall_settings(FigureRequest(tmp_path, "small", axes_of(4, "small", chosen), frozenset(chosen)))
+    assert [each["batch_size"] for each in settings] == [8, 32]
+    (default,) = recall_settings(FigureRequest(tmp_path, "small", axes_of(4, "small", chosen | {"batch": [32]})))
+    assert "batch_size" not in default

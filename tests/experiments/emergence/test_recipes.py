@@ -12,6 +12,11 @@ def test_the_papers_sizes_build() -> None:
     assert regression.cfg.normalization_type is None
 
 
+def test_recall_takes_batches_of_32_where_no_other_size_is_asked_for() -> None:
+    assert recall_recipe(8, 32).plan.batch_size == recall_recipe(8, 32, setting="paper").plan.batch_size == 32
+    assert recall_recipe(8, 32, batch_size=128).plan.batch_size == 128
+
+
 def test_the_papers_recall_is_saved_some_forty_times_until_its_law() -> None:
     small, large = (recall_recipe(n, 256, budget=200_000, setting="paper").plan for n in (8, 32))
     assert [sorted(plan.saved_steps)[1] for plan in (small, large)] == [100, 2700]
