@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from stagewise.checkpoints.arrays_aside import ArraysAside, StoredArray
 from stagewise.table import ARRAYS, KEYS, check_columns, conformed
 
 PLACE = ["group", "start", "stop"]
@@ -55,7 +56,12 @@ class TableFile:
         return self._stretches.drop(columns=PLACE).drop_duplicates(KEYS, ignore_index=True)
 
     def read(
-        self, names: Collection[str] | None = None, steps: Collection[int] | None = None, arrays: Collection[str] = ()
+        self,
+        names: Collection[str] | None = None,
+        steps: Collection[int] | None = None,
+        arrays: Collection[str] = (),
+        *,
+        aside: bool = False,
     ) -> pd.DataFrame:
         """Return rows in their order.
 
@@ -63,27 +69,37 @@ class TableFile:
             names: probes, as in "Loss", and quantities, as in "AttentionTo.mass"; None for all.
             steps: the checkpoints; None for all.
             arrays: of `table.ARRAYS`, those to read too.
+            aside: whether arrays stay in a temporary file, each read where it is used: see `arrays_aside`.
         """
         if not arrays and len(self) <= SMALL:
             rows = chosen(self._numbers, names, steps).reset_index(drop=True)
             return rows.drop(columns=[name for name in rows if name not in KEYS and rows[name].isna().all()])
-        return self._read(names, steps, arrays)
+        return self._read(names, steps, arrays, aside)
 
     @functools.cached_property
     def _numbers(self) -> pd.DataFrame:
         return self._read(None, None, ())
 
     def _read(
-        self, names: Collection[str] | None, steps: Collection[int] | None, arrays: Collection[str]
+        self,
+        names: Collection[str] | None,
+        steps: Collection[int] | None,
+        arrays: Collection[str],
+        aside: bool = False,
     ) -> pd.DataFrame:
         columns = [name for name in self.names if name not in ARRAYS or name in arrays]
-        asked = chosen(self._stretches, names, steps)
+        asked, groups = chosen(self._stretches, names, steps), list[pa.Table]()
+        lists = [name for name in columns if name in ARRAYS and pa.types.is_list(self._schema.field(name).type)]
+        stored = {name: list[StoredArray | None]() for name in lists if aside}
+        arrays_aside = ArraysAside()
         with self._open() as file:
-            groups = [
-                _rows(file.read_row_group(number, columns, use_threads=False), stretches)
-                for number, stretches in asked[PLACE].groupby("group")
-            ]
-        return self._frame(groups, columns)
+            for number, stretches in asked[PLACE].groupby("group"):
+                rows = _rows(file.read_row_group(number, columns, use_threads=False), stretches)
+                for name, entries in stored.items():
+                    entries += arrays_aside.put(rows[name].combine_chunks())
+                groups.append(rows.drop_columns([*stored]))
+        frame = self._frame(groups, [name for name in columns if name not in stored])
+        return _with_stored(frame, columns, stored)
 
     @functools.cached_property
     def _stretches(self) -> pd.DataFrame:
@@ -129,6 +145,21 @@ class TableFile:
         pa.default_memory_pool().release_unused()  # it would keep what it took for the row groups
         frame.attrs = (self._schema.pandas_metadata or {}).get("attributes", {})
         return frame
+
+
+def _with_stored(
+    frame: pd.DataFrame, columns: Sequence[str], stored: Mapping[str, Sequence[StoredArray | None]]
+) -> pd.DataFrame:
+    """Return a frame with the columns of stored arrays in their places, but for those of which all is missing."""
+    for name, arrays in stored.items():
+        if all(each is None for each in arrays):
+            continue
+        entries = np.empty(len(arrays), dtype=object)
+        for row, each in enumerate(arrays):  # all at once NumPy would read them
+            entries[row] = each
+        before = set(columns[: columns.index(name)])
+        frame.insert(sum(other in before for other in frame), name, entries)
+    return frame
 
 
 def chosen(rows: pd.DataFrame, names: Collection[str] | None, steps: Collection[int] | None) -> pd.DataFrame:

@@ -15,6 +15,7 @@ from stagewise.detection.decisions import coincidence, moved, rejection
 from stagewise.detection.frames import typed
 from stagewise.detection.known_causes import Causes, known
 from stagewise.detection.logged_causes import causes_in
+from stagewise.detection.scan import forget
 from stagewise.detection.scores import Curve, followed
 from stagewise.detection.transition import Found, Transition
 from stagewise.detection.transitions import find_transitions
@@ -110,6 +111,7 @@ def _searched(
     for places, found in zip(asked, executor.map(search, jobs) if executor else map(search, jobs), strict=True):
         for i, one in zip(places, found, strict=True):
             results[i] = one
+    forget()
     return results
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stagewise.detection.curve_noise import KINDS, WHITE, Noise, likelihoods, log_likelihood, whitened_squares
+from stagewise.detection.remembered import remembered
 from stagewise.detection.shapes import Shapes, backgrounds, grid
 
 COARSE, FINE = 2, 6
@@ -16,8 +17,8 @@ COARSE, FINE = 2, 6
 FLOOR = 3e-3
 """Deviation of what no smooth model explains, as a part of the range of a curve."""
 
-PART = 512
-"""Transitions whose squares are summed at a time."""
+PART = 64
+"""Transitions that are computed, or whose squares are summed, at a time."""
 
 COLLINEAR = 1e-3
 """Least part of a transition that its background does not explain already."""
@@ -25,9 +26,12 @@ COLLINEAR = 1e-3
 EXPLAINED = 1e-6
 """Part of a column's length below which the others explain it."""
 
-REMEMBERED, WIDE = 32, 12
-"""Kinds of noise whose backgrounds are remembered, and whose products with the whole grid: of 400 checkpoints one takes
-half a megabyte and 2.3."""
+WHOLE, BACKGROUNDS, PRODUCTS = 32 * 2**20, 6 * 2**20, 12 * 2**20
+"""Bytes that are remembered: of grids, of backgrounds under kinds of noise, and of their products with the grid. Of 400
+checkpoints one takes 17 megabytes, 0.1 to 1, and 0.5 to 2."""
+
+KEPT = 16 * 2**20
+"""Bytes of all these that may stay once a table is searched, for the next one with the same checkpoints."""
 
 Squares = tuple[np.ndarray, np.ndarray, np.ndarray]
 """Of each curve: the sum of whitened squares that the best fit leaves, its background, its transition."""
@@ -107,15 +111,20 @@ class Within:
         return np.where(outside > COLLINEAR * self.size, outside, np.inf)
 
 
-@functools.lru_cache(maxsize=16)
 def bases(steps: tuple[float, ...], every: int = 1) -> Bases:
     """Return what is fitted to curves with these steps."""
-    if every > 1:
-        whole = bases(steps)
-        return whole._replace(every=every, coarse=whole.coarse[::every])
+    whole = _bases(steps)
+    return whole if every == 1 else whole._replace(every=every, coarse=whole.coarse[::every])
+
+
+@remembered(WHOLE)
+def _bases(steps: tuple[float, ...]) -> Bases:
     times, shapes = np.asarray(steps), grid(steps)
     u = np.log1p(times)
-    return Bases(steps, every, u, backgrounds(times, COARSE), backgrounds(times, FINE), shapes, shapes.at(u))
+    transitions = np.empty((shapes.number, len(u)))
+    for part in np.array_split(np.arange(shapes.number), shapes.number // PART + 1):
+        transitions[part] = shapes.take(part).at(u)
+    return Bases(steps, 1, u, backgrounds(times, COARSE), backgrounds(times, FINE), shapes, transitions)
 
 
 def floors(curves: np.ndarray) -> np.ndarray:
@@ -163,14 +172,14 @@ def _remaining(values: np.ndarray, columns: Whitened, along: np.ndarray, within:
     return np.asarray(squares.clip(min=0, out=squares))
 
 
-@functools.lru_cache(maxsize=REMEMBERED)
+@remembered(BACKGROUNDS)
 def smooth_columns(steps: tuple[float, ...], every: int, kind: int, *, fine: bool) -> Whitened:
     """Return the backgrounds of a run, beside an offset alone, under a kind of noise."""
     basis = bases(steps, every)
     return whiten(basis.fine if fine else basis.coarse, _none(basis), KINDS[kind])
 
 
-@functools.lru_cache(maxsize=16)
+@remembered(WHOLE)
 def _sizes(steps: tuple[float, ...]) -> np.ndarray:
     """Return the sums of squares of the transitions of the grid, whitened: [kind, transition]."""
     transitions = bases(steps).transitions
@@ -178,7 +187,7 @@ def _sizes(steps: tuple[float, ...]) -> np.ndarray:
     return np.concatenate([whitened_squares(part) for part in parts], axis=1)
 
 
-@functools.lru_cache(maxsize=WIDE)
+@remembered(PRODUCTS)
 def _in_backgrounds(steps: tuple[float, ...], every: int, kind: int) -> np.ndarray:
     """Return the parts of the whitened transitions of the grid in the coarse backgrounds: [background, transition]."""
     own = smooth_columns(steps, every, kind, fine=False).own
@@ -288,3 +297,11 @@ def best_fits(
                 following[k, rows] = likelihoods(residuals, floor[rows]).argmax(0)
             kind = following[kind, every]
     return best
+
+
+def forget() -> None:
+    """Let go of what was remembered of searches, where it is much."""
+    functions = _bases, smooth_columns, _sizes, _in_backgrounds
+    if sum(function.bytes for function in functions) > KEPT:
+        for function in functions:
+            function.forget()

@@ -211,7 +211,7 @@ def stages_of(
         table, folder = source, None if folder is None else Path(folder)
     else:
         file, folder = table_file(Path(source)), Path(source)
-        table = file.read(evidence(file.outline), arrays=["resamples"])
+        table = file.read(evidence(file.outline), arrays=["resamples"], aside=True)
     causes = None if folder is None else causes_of(folder)
     if folder is not None and (saved := _saved(folder, table, criteria, causes or {})) is not None:
         return saved

@@ -75,6 +75,20 @@ def test_arrays_are_read_where_they_are_asked_for(file: TableFile) -> None:
     assert file.read(["Loss"], [10], ["resamples"])["resamples"].iloc[0].tolist() == [10, 11, 12]
 
 
+@pytest.mark.parametrize("names", [None, ["Maps", "Loss"], ["Scores"]])
+def test_arrays_aside_are_those_in_memory(names: list[str] | None, file: TableFile) -> None:
+    aside, there = (file.read(names, None, ARRAYS, aside=each) for each in (True, False))
+    assert list(aside) == list(there)
+    assert_same(aside, there)
+    assert aside.attrs == there.attrs
+
+
+def test_a_column_without_any_array_is_left_out_aside_too(file: TableFile) -> None:
+    frame = file.read(["Scores"])
+    frame.assign(resamples=None).to_parquet(file.path)
+    assert "resamples" not in TableFile(file.path).read(None, None, ["resamples"], aside=True)
+
+
 def test_the_outline_is_a_row_for_each_quantity_at_each_checkpoint(file: TableFile) -> None:
     keys = ["step", "probe", "quantity"]
     assert file.outline[keys].to_numpy().tolist() == [

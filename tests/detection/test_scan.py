@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from stagewise.detection import scan
 from stagewise.detection.curve_noise import KINDS, Noise, log_likelihood
 from stagewise.detection.scan import bases, coefficients, design, floors, scanned, smooth_fits, transition_fits, whiten
 
@@ -52,3 +53,19 @@ def test_a_planted_transition_is_the_best_fit_and_a_smooth_curve_needs_none() ->
     halves = BASIS.shapes.times()[:, 1]
     assert halves[one.shape[0]] == pytest.approx(halves[30], abs=0.1)
     assert one.correlation.tolist() == [KINDS[kind].correlation for kind in one.kind]
+
+
+def test_a_thinned_grid_shares_the_transitions_of_the_whole() -> None:
+    whole, thin = bases(STEPS), bases(STEPS, 3)
+    assert thin.transitions is whole.transitions is bases(STEPS, 1).transitions
+    assert thin.coarse.tolist() == whole.coarse[::3].tolist()
+    np.testing.assert_array_equal(whole.transitions, whole.shapes.at(whole.u))
+
+
+def test_what_is_remembered_of_a_search_is_let_go_of_where_it_is_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    basis = bases((*STEPS, 2000.0))
+    scan.forget()
+    assert bases((*STEPS, 2000.0)) is basis
+    monkeypatch.setattr(scan, "KEPT", 1000)
+    scan.forget()
+    assert bases((*STEPS, 2000.0)) is not basis
