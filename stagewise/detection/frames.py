@@ -125,12 +125,14 @@ def families(rows: pd.DataFrame) -> dict[str, list[str]]:
 def largest(onsets: pd.DataFrame, most: int) -> pd.DataFrame:
     """Return so many onsets at most, in the order that they are in: the largest of every score, then the next ones.
 
-    Scores have different units: within one the size decides, and none with many heads or large numbers hides others.
+    Scores have different units: within one the size decides, between them the p-value, where there is one: none with
+    many heads or large numbers hides others.
     """
     size = (onsets["after"] - onsets["before"]).abs()
     score = [onsets[name] for name in ("probe", "quantity", "relation") if name in onsets]
     turn = size.groupby(score, dropna=False).rank(ascending=False, method="first") if score else 1.0
-    order = pd.DataFrame({"turn": turn, "size": -size}).sort_values(["turn", "size"], kind="stable")
+    by = {"turn": turn, **({"p": onsets["p_value"]} if "p_value" in onsets else {}), "size": -size}
+    order = pd.DataFrame(by).sort_values([*by], kind="stable")
     return onsets[onsets.index.isin(order.index[:most])]
 
 

@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from stagewise.detection.frames import largest
 from stagewise.detection.from_onsets import NO_STAGES
 from stagewise.detection.home import Home
 from stagewise.detection.stages import Stages
@@ -74,10 +75,9 @@ def _main(stages: Stages) -> str:
         return f"In the last one, {stages.table['summary'].iloc[-1]}."
     onsets = stages.onsets[stages.onsets["onset"]]
     of_heads = onsets[onsets["probe"].isin(HEADS)]
-    chosen = of_heads if len(of_heads) else onsets
-    size = (chosen["after"] - chosen["before"]).abs().sort_values(ascending=False, kind="stable")
-    named = chosen.loc[size.index[:NAMED]].sort_values("t50", kind="stable")
-    return f"Above all, {_listed(named)}."
+    size = (of_heads["after"] - of_heads["before"]).abs().sort_values(ascending=False, kind="stable")
+    named = of_heads.loc[size.index[:NAMED]] if len(of_heads) else largest(onsets, NAMED)
+    return f"Above all, {_listed(named.sort_values('t50', kind='stable'))}."
 
 
 def _listed(onsets: pd.DataFrame) -> str:

@@ -55,3 +55,9 @@ def test_of_many_onsets_every_score_has_its_largest_before_any_has_its_second() 
     chosen = largest(pd.DataFrame(rows), 4)
     assert chosen["after"].tolist() == [9.0, 8.0, 0.9, 0.5]
     assert largest(pd.DataFrame(rows), 2)["after"].tolist() == [9.0, 0.9]
+
+
+def test_between_scores_of_different_units_the_p_value_decides() -> None:
+    rows = {"probe": "Logged", "quantity": ["tokens", "loss", "norm"], "before": 0.0, "after": [1e9, -0.5, 1e3]}
+    onsets = pd.DataFrame({**rows, "p_value": [1e-3, 1e-9, 1e-6]})
+    assert largest(onsets, 2)["quantity"].tolist() == ["loss", "norm"]
