@@ -87,7 +87,7 @@ class Batch:
 
         Raises:
             ValueError: an unknown relation, or one that returns no such mask; sequences of fewer than two tokens, or of
-                several lengths.
+                several lengths; tokens that are no whole numbers.
 
         >>> own = {"previous token": "previous token", "three back": lambda tokens: torch.ones(1, 5, 5).tril(-3).bool()}
         >>> list(Batch.from_tokens(torch.tensor([[4, 7, 4, 7, 4, 7]]), own).relations)
@@ -96,6 +96,8 @@ class Batch:
         tokens = _of_one_length(tokens)
         if len(shape := tuple(tokens.shape)) != 2 or shape[1] < 2:
             raise ValueError(f"sequences [batch, pos] have two tokens at least, the last one to predict; got {shape}")
+        if tokens.is_floating_point() and bool((tokens != tokens.round()).any()):
+            raise ValueError(f"tokens are whole numbers, got {tokens[tokens != tokens.round()][0].item():g} among them")
         seen, targets = tokens[:, :-1].long(), tokens[:, 1:].long()
         scored = torch.ones_like(seen, dtype=torch.bool) if scored is None else scored
         return cls(seen, targets, scored, token_relations(seen, relations))

@@ -181,6 +181,13 @@ def test_sequences_of_ones_own_are_a_tensor_an_array_or_lists() -> None:
         Batch.from_tokens([[1], [2]])
 
 
+@pytest.mark.usefixtures("unchecked")
+def test_tokens_that_are_no_whole_numbers_are_refused() -> None:
+    assert Batch.from_tokens(torch.tensor([[1.0, 2.0]])).tokens.tolist() == [[1]]
+    with pytest.raises(ValueError, match=r"tokens are whole numbers, got 2.5 among them"):
+        Batch.from_tokens(torch.tensor([[1.0, 2.5]]))
+
+
 def test_sequences_of_several_lengths_are_refused_with_the_way_to_pad_them() -> None:
     with pytest.raises(ValueError, match=r"one length, got 2 to 3 tokens: .* pad them behind .* give `scored`"):
         Batch.from_tokens([[1, 2, 3], [4, 5]])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stagewise.cli.options import (
+    Branch,
     Device,
     ModelConfig,
     Origin,
@@ -37,6 +38,7 @@ def llc(
     source: Origin,
     out: Out = None,
     architecture: ModelConfig = None,
+    branch: Branch = None,
     tokens: TokenFile = None,
     relation: RelationNames = None,
     text: TextFiles = None,
@@ -79,7 +81,7 @@ def llc(
         from stagewise.reporting.page import report
 
         data = (tokens, relation or (), text, tokenizer)
-        opened = opened_with_batch(source, out, architecture, own_task, data)
+        opened = opened_with_batch(source, out, architecture, own_task, data, branch)
         batch, folder = opened.batch, opened.folder
         series, kept = spread(opened.series, checkpoints), folder / SAMPLED
         print(Sampling(series, batch, sampler, heads, kept, device).cost())

@@ -149,7 +149,12 @@ class Opened(NamedTuple):
 
 
 def opened_with_batch(
-    source: str, out: Path | None, architecture: str | None, own: list[str] | None, data: tuple[Any, ...]
+    source: str,
+    out: Path | None,
+    architecture: str | None,
+    own: list[str] | None,
+    data: tuple[Any, ...],
+    branch: str | None = None,
 ) -> Opened:
     """Open a source on the probe batch that `measure` measures it on: a run on that of its own task.
 
@@ -157,6 +162,7 @@ def opened_with_batch(
         source: a run folder, or what `open_series` opens.
         out: the folder of the tables of another source than a run; None takes one in `runs/`.
         architecture: what the models are, where no config lies beside them.
+        branch: of training, where the source has several.
         own: a task of one's own, as module:Class.
         data: tokens, relations, text and tokenizer, as `tasks.tokens.own_task` takes them.
 
@@ -172,7 +178,7 @@ def opened_with_batch(
         recipe = recipe_in(folder, tasks=own or ())
         series = open_series(folder, classes=[type(recipe.architecture.init)])
         return Opened(series, run_batch(recipe, folder), folder, None)
-    series, task = opened_source(source, architecture, own, data)
+    series, task = opened_source(source, architecture, own, data, branch)
     batch, folder = series_batch(series, task), out or folder_of(series)
     identity = series.source.identity if series.source else series.name
     check_claim(folder, identity)

@@ -3,6 +3,7 @@
 from functools import partial
 
 from stagewise.cli.options import (
+    Branch,
     Device,
     ModelConfig,
     Origin,
@@ -22,6 +23,7 @@ def trajectory(
     source: Origin,
     out: Out = None,
     architecture: ModelConfig = None,
+    branch: Branch = None,
     tokens: TokenFile = None,
     relation: RelationNames = None,
     text: TextFiles = None,
@@ -43,7 +45,7 @@ def trajectory(
         from stagewise.table import declare, declared, tidy
 
         data = (tokens, relation or (), text, tokenizer)
-        opened = opened_with_batch(source, out, architecture, own_task, data)
+        opened = opened_with_batch(source, out, architecture, own_task, data, branch)
         series, batch, folder = opened.series, opened.batch, opened.folder
         compared = compare_checkpoints(series, batch, device=device, progress=not quiet)
         way = trajectory(series, batch, device=device, progress=not quiet)
