@@ -13,6 +13,9 @@ from stagewise.plot.colours import head_colours
 from stagewise.plot.step_axis import check_one_run, new_axes
 from stagewise.table import maps_in, select
 
+APART = 0.05
+"""Part of the map's width that two names of relations are apart at least, to be written beside each other."""
+
 
 def blend(weights: np.ndarray, colours: Sequence[str]) -> np.ndarray:
     """Mix heads' attention [head, query, key] into one image [query, key, rgb].
@@ -78,7 +81,8 @@ def attention_map(
     for relation, mask in (relations or {}).items():
         _outline(ax, mask, first_query)
         if (place := _start(mask, first_query)) is not None:
-            names.setdefault(place, []).append(relation)
+            beside = (other for other in names if max(abs(np.subtract(other, place))) <= APART * keys)
+            names.setdefault(next(beside, place), []).append(relation)
     for place, together in names.items():
         text = ", ".join(together)
         ax.text(*place, text, rotation=40, rotation_mode="anchor", fontsize=7, color="#444444")

@@ -33,3 +33,17 @@ def test_an_attention_map_shows_the_step_asked_for_without_the_queries_left_out(
     shown = np.asarray(ax.images[0].get_array())
     assert np.allclose(shown, blend(weights, list(head_colours(table).values()))[1:])
     assert texts(ax) == ["I(1)"]
+
+
+@pytest.mark.parametrize(("size", "written"), [(4, ["first, self", "previous"]), (64, ["first, self, previous"])])
+def test_names_that_would_lie_on_one_another_are_one(size: int, written: list[str]) -> None:
+    maps = [np.tril(np.ones(size**2).reshape(size, size)).flatten()]
+    rows = pd.DataFrame({"run": "run", "step": [0], "probe": "MeanPattern", "quantity": "attention", "map": maps})
+    table = rows.assign(layer=0, head=0, value=np.nan)
+    keys = np.arange(size)
+    back = {
+        "first": keys[None] == 0 * keys[:, None],
+        "self": np.eye(size, dtype=bool),
+        "previous": np.eye(size, k=-1) > 0,
+    }
+    assert texts(plot.attention_map(table, 0, relations=back)) == written
