@@ -84,7 +84,10 @@ def llc(
         opened = opened_with_batch(source, out, architecture, own_task, data, branch)
         batch, folder = opened.batch, opened.folder
         series, kept = spread(opened.series, checkpoints), folder / SAMPLED
-        print(Sampling(series, batch, sampler, heads, kept, device).cost())
+        sampling = Sampling(series, batch, sampler, heads, kept, device)
+        print(sampling.cost())
+        if advice := sampling.advice():
+            print(advice)
         if dry:
             return
         opened.claim()

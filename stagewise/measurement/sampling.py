@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import inspect
 import itertools
+import math
 import time
 from collections.abc import Iterator
 from functools import cached_property
@@ -125,6 +126,28 @@ class Sampling:
         missing = [step for step in self.series.steps for part in self.parts if not self._is_kept(step, part)]
         seconds = self._seconds() if missing else 0.0
         return Cost(len(set(missing)), len(missing), len(missing) * self.updates, seconds)
+
+    @property
+    def relaxation(self) -> float:
+        """Steps in which a chain comes to 1 / e of where it stays, in a direction in which the loss is flat."""
+        pull = self.sampler.step_size * self.sampler.localization
+        return 2 * self.sampler.temperature_of(self._samples) / pull if pull else math.inf
+
+    def advice(self) -> str:
+        """Say that the draws begin before chains come to rest in flat directions, and what to do; else nothing.
+
+        How much flat directions add to the coefficient, only the drift shows. Without localization nothing is said:
+        chains come to rest in none of them.
+        """
+        rest, burn_in = self.relaxation, self.sampler.burn_in
+        if rest <= burn_in or math.isinf(rest):
+            return ""
+        times = math.ceil(2 * rest / max(burn_in, 1))
+        return (
+            f"in flat directions a chain comes to rest in about {rest:.0f} steps, and the draws begin after {burn_in}: "
+            f"take a burn-in of {2 * rest:.0f}, or a step size (where chains do not diverge) or a localization "
+            f"{times} times as large"
+        )
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:

@@ -55,7 +55,7 @@ def check(weights: LeanWeights | None, model: Model) -> LeanWeights:
     if weights is None or others:
         raise ValueError(
             "edges between heads are computed anew from the weights, without what this model computes with: "
-            f"{', '.join(others)}. Leave EdgeAttribution out for this model, as by --without"
+            f"{', '.join(others)}. Leave EdgeAttribution out for this model"
         )
     return weights
 

@@ -70,7 +70,7 @@ class Readout:
         if not self.adds_heads():
             raise ValueError(
                 "this model multiplies or normalises what attention writes in a way that is not known here, so that "
-                "what a head adds to a logit cannot be read: leave DirectLogitAttribution out, as by --without"
+                "what a head adds to a logit cannot be read: leave DirectLogitAttribution out"
             )
         of = self.weights.layers[layer]
         each = torch.einsum("...hd,hdm->...hm", z, of.W_O)
@@ -114,7 +114,7 @@ def readout(
         ValueError: the model's end is of no kind that is known here, or does not give its predictions.
     """
     weights = lean_weights(model, clean, mlps=False)
-    advice = "leave the probes that read the residual stream out, as by --without"
+    advice = "leave the probes that read logits from the residual stream, as LogitLens, out"
     if weights is None:
         raise ValueError(f"the final norm and unembedding of {name_of(model)} are of no known kind: {advice}")
     changed = any(point.fwd_hooks for name, point in model.hook_dict.items() if ".hook_resid_" in name)

@@ -69,6 +69,13 @@ def test_the_cost_is_said_and_nothing_done_on_a_dry_run(run: Path) -> None:
     assert not (run / TABLE).exists()
 
 
+def test_a_burn_in_that_is_too_short_is_named_before_anything_is_sampled(run: Path) -> None:
+    _, hasty = call(str(run), "--dry-run", "--localization", "0.1", "--burn-in", "7")
+    assert "and the draws begin after 7: take a burn-in of" in hasty
+    _, patient = call(str(run), "--dry-run", "--localization", "100000")
+    assert "burn-in" not in patient
+
+
 def test_what_is_there_is_not_sampled_again(run: Path) -> None:
     call(str(run), *SHORT)
     before = pd.read_parquet(run / TABLE)

@@ -1,6 +1,7 @@
 """Sampling around checkpoints: its cost beforehand, and what is there already, which is not sampled again."""
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -115,6 +116,19 @@ def test_a_cost_is_said_in_words() -> None:
     )
     assert str(Cost(24, 96, 230400, 0.02)).endswith("230400 updates: about 1 h 17 min")
     assert str(Cost(0, 0, 0, 0.0)) == "all coefficients are there already"
+
+
+def test_draws_that_begin_before_flat_directions_are_at_rest_are_named_with_what_helps() -> None:
+    hasty = Sampler(step_size=0.02, localization=1.0, inverse_temperature=5.0, burn_in=200)
+    sampling = Sampling(RUN, BATCH, hasty)
+    position = 1.0
+    for _ in range(500):  # without noise, and where the gradient is zero
+        position -= 0.02 / 5 / 2 * 1.0 * position
+    assert position == pytest.approx(math.exp(-1), rel=0.01)
+    said = "comes to rest in about 500 steps, and the draws begin after 200: take a burn-in of 1000, "
+    assert said in sampling.advice()
+    for better in ({"burn_in": 1000}, {"step_size": 0.1}, {"localization": 5.0}, {"localization": 0.0}):
+        assert Sampling(RUN, BATCH, dataclasses.replace(hasty, **better)).advice() == ""
 
 
 def test_some_sequences_are_drawn_by_the_generator() -> None:

@@ -147,7 +147,7 @@ def test_what_changes_attentions_output_unseen_is_not_attributed_directly(change
 def test_an_end_that_does_not_give_the_predictions_is_refused(hugging_face: Callable[..., nn.Module]) -> None:
     model = made("LN", hugging_face)
     _, log_probs, found, _ = passed(model)
-    with pytest.raises(ValueError, match="do not give its own predictions: leave the probes that read the residual"):
+    with pytest.raises(ValueError, match="do not give its own predictions: leave the probes that read logits from"):
         readout(model, found, log_probs.flip(-1))
 
 
