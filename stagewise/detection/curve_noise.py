@@ -1,10 +1,11 @@
 """The noise of a curve about a model of it: correlated between checkpoints, of a level that changes, with outliers."""
 
 import functools
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.ndimage import median_filter
+from scipy.ndimage import convolve1d, median_filter
 from scipy.stats import median_abs_deviation
 
 CORRELATIONS = (-0.2, 0.0, 0.2, 0.4, 0.55, 0.7, 0.8, 0.88, 0.94, 0.98)
@@ -13,8 +14,25 @@ CORRELATIONS = (-0.2, 0.0, 0.2, 0.4, 0.55, 0.7, 0.8, 0.88, 0.94, 0.98)
 GROWTHS = (0.0, -1.2, 1.2, -2.4, 2.4)
 """Changes of the logarithm of the noise's level over the run that are tried."""
 
+WINDOWS, EIGHTH = (1 / 12, 1 / 6, 1 / 3), 1 / 8
+"""Windows of a level of their own that are tried, as parts of the checkpoints: so long, half overlapping one another,
+and from either end of the run to each multiple of an eighth."""
+
+RAISED, IN_WINDOWS = (1.2, 2.2), (0.0, 0.4, 0.7)
+"""Logarithms of how many times the deviation is larger within a window, and correlations that are tried with one."""
+
+NARROWEST = 4
+"""Checkpoints of a window at least: fewer are outliers."""
+
+RARE = 8.0
+"""Nats by which a window must make residuals more likely to be preferred: the logarithm of the number of windows, of
+levels and correlations within is 5.8. A rise that is left out looks like a narrow window, but has fewer of them."""
+
 LONGEST = 3
 """Checkpoints that an outlier lasts at most."""
+
+BURST = 13
+"""Checkpoints of which more than LONGEST are no outliers, but noise that is raised there."""
 
 DEPENDENT = 1e-6
 """Part of the largest square, in the directions of columns, below which the others explain a direction."""
@@ -26,8 +44,18 @@ STANDS_OUT = 4.5
 """Deviations of the noise from which a value that returns within LONGEST checkpoints is an outlier."""
 
 
+class Window(NamedTuple):
+    """Checkpoints from a part of their number to another one, where the noise has exp(raised) times the level."""
+
+    start: float
+    stop: float
+    raised: float
+
+
 class Noise(NamedTuple):
     """A kind of noise over checkpoints: AR(1) in their order, its deviation exponential in their number.
+
+    Or of one level, which is raised within a window.
 
     >>> Noise(0.5, 0.0).whitened(np.array([[1.0, 0.5, 0.25]])).round(6).tolist()
     [[1.0, 0.0, 0.0]]
@@ -35,10 +63,16 @@ class Noise(NamedTuple):
 
     correlation: float
     growth: float
+    window: Window | None = None
 
-    def level(self, place: float) -> float:
-        """Return the deviation at a place in the order of checkpoints, from 0 to 1, over the geometric mean of all."""
-        return float(np.exp(self.growth * (place - 0.5)))
+    @property
+    def surprise(self) -> float:
+        """Nats that are taken off the likelihood."""
+        return 0.0 if self.window is None else RARE
+
+    def level(self, checkpoint: float, n: int) -> float:
+        """Return the deviation at a checkpoint of n, counted from 0, over the geometric mean of all."""
+        return float(np.interp(checkpoint, np.arange(n), _deviation(self.growth, self.window, n)))
 
     def whitened(self, curves: np.ndarray) -> np.ndarray:
         """Return curves [..., step] under the linear map that makes this noise white, of one level."""
@@ -59,20 +93,44 @@ class Noise(NamedTuple):
 
 
 WHITE = Noise(0.0, 0.0)
-KINDS = tuple(Noise(correlation, growth) for correlation in CORRELATIONS for growth in GROWTHS)
+
+
+def _windows() -> Iterator[Window]:
+    """Yield the windows that are tried."""
+    for length in WINDOWS:
+        starts = np.arange(0, 1 - length + 1e-9, length / 2).tolist()
+        yield from (Window(start, start + length, raised) for start in starts for raised in RAISED)
+    for place in np.arange(EIGHTH, 1, EIGHTH).tolist():
+        yield from (Window(start, stop, raised) for start, stop in ((0.0, place), (place, 1.0)) for raised in RAISED)
+
+
+SMOOTH = tuple(Noise(correlation, growth) for correlation in CORRELATIONS for growth in GROWTHS)
+"""Kinds of noise whose level changes smoothly, if it does."""
+
+KINDS = (*SMOOTH, *(Noise(correlation, 0.0, window) for correlation in IN_WINDOWS for window in _windows()))
 """The kinds of noise that are tried."""
+
+_LEVELS = tuple(dict.fromkeys(noise[1:] for noise in KINDS))
+_LEVEL = np.array([_LEVELS.index(noise[1:]) for noise in KINDS])
+_CORRELATION = np.array([noise.correlation for noise in KINDS])
+_SURPRISE = np.array([noise.surprise for noise in KINDS])
 
 
 @functools.lru_cache(maxsize=512)
 def _factors(noise: Noise, n: int) -> tuple[np.ndarray, np.ndarray]:
     """Return by what whitening multiplies each value, [step], and the one before it, [step - 1]."""
-    inverse, innovation = 1 / _deviation(noise.growth, n), 1 / np.sqrt(1 - noise.correlation**2)
+    inverse, innovation = 1 / _deviation(noise.growth, noise.window, n), 1 / np.sqrt(1 - noise.correlation**2)
     return inverse * np.append(1.0, np.full(n - 1, innovation)), noise.correlation * innovation * inverse[:-1]
 
 
 @functools.lru_cache(maxsize=512)
-def _deviation(growth: float, n: int) -> np.ndarray:
-    return np.exp(growth * np.linspace(-0.5, 0.5, n))
+def _deviation(growth: float, window: Window | None, n: int) -> np.ndarray:
+    if window is None:
+        return np.exp(growth * np.linspace(-0.5, 0.5, n))
+    start = min(round(window.start * n), max(n - NARROWEST, 0))
+    within = np.arange(n) - start
+    raised = window.raised * ((within >= 0) & (within < max(round(window.stop * n) - start, NARROWEST)))
+    return np.asarray(np.exp(raised - raised.mean()))
 
 
 def log_likelihood(
@@ -89,19 +147,21 @@ def log_likelihood(
 
 def likelihoods(residuals: np.ndarray, floor: np.ndarray) -> np.ndarray:
     """Return the likelihood of each kind of noise for rows of residuals: [kind, curve]."""
-    correlation = np.array([noise.correlation for noise in KINDS])[:, None]
-    return log_likelihood(whitened_squares(residuals) + floor, residuals.shape[-1], correlation)
+    squares = _whitened_squares(residuals) + floor
+    return np.asarray(log_likelihood(squares, residuals.shape[-1], _CORRELATION[:, None]) - _SURPRISE[:, None])
 
 
-def restricted_likelihoods(curve: np.ndarray, columns: np.ndarray, floor: float) -> np.ndarray:
-    """Return the restricted (residual) log likelihood of each kind of noise beside columns [column, step]: [kind].
+def restricted_likelihoods(
+    curve: np.ndarray, columns: np.ndarray, floor: float, kinds: Sequence[Noise] = KINDS
+) -> np.ndarray:
+    """Return the restricted (residual) log likelihood of kinds of noise beside columns [column, step]: [kind].
 
     Fitting columns takes up slow noise, which the likelihood of the residuals alone takes for none.
 
     Source: Patterson and Thompson (1971), Recovery of inter-block information when block sizes are unequal.
     """
     rows = np.concatenate([columns, curve[None]])
-    whitened = np.stack([noise.whitened(rows) for noise in KINDS])
+    whitened = np.stack([noise.whitened(rows) for noise in kinds])
     products = whitened @ whitened.swapaxes(1, 2)
     sizes, vectors = np.linalg.eigh(products[:, :-1, :-1])
     kept = sizes > DEPENDENT * sizes[:, -1:]
@@ -109,26 +169,27 @@ def restricted_likelihoods(curve: np.ndarray, columns: np.ndarray, floor: float)
     along = (vectors.swapaxes(1, 2) @ products[:, :-1, -1:])[..., 0]
     squares = products[:, -1, -1] - (kept * along**2 / sizes).sum(-1)
     n, freedom = len(curve), (len(curve) - kept.sum(-1)).clip(min=3)
-    correlation = np.array([noise.correlation for noise in KINDS])
-    likelihood = log_likelihood(squares.clip(min=0) + floor, n, correlation, freedom)
+    correlation, surprise = np.array([(noise.correlation, noise.surprise) for noise in kinds]).T
+    likelihood = log_likelihood(squares.clip(min=0) + floor, n, correlation, freedom) - surprise
     return np.asarray(likelihood - 0.5 * np.log(sizes).sum(-1))
 
 
-def whitened_squares(curves: np.ndarray) -> np.ndarray:
+def _whitened_squares(curves: np.ndarray) -> np.ndarray:
     """Return the sum of squares of curves [curve, step] that each kind of noise has whitened: [kind, curve]."""
-    correlation = np.array(CORRELATIONS)[:, None, None]
-    level = curves / np.stack([_deviation(growth, curves.shape[-1]) for growth in GROWTHS])[:, None]
+    level = curves / np.stack([_deviation(*each, curves.shape[-1]) for each in _LEVELS])[:, None]
     # For all correlations from the same four sums.
     first, later, former = level[..., 0] ** 2, (level[..., 1:] ** 2).sum(-1), (level[..., :-1] ** 2).sum(-1)
     along = (level[..., 1:] * level[..., :-1]).sum(-1)
-    squares = first + (later - 2 * correlation * along + correlation**2 * former) / (1 - correlation**2)
-    return np.asarray(squares.reshape(len(KINDS), -1))
+    first, later, former, along = (sums[_LEVEL] for sums in (first, later, former, along))
+    rate = _CORRELATION[:, None]
+    return np.asarray(first + (later - 2 * rate * along + rate**2 * former) / (1 - rate**2))
 
 
 def without_outliers(curves: np.ndarray) -> np.ndarray:
     """Return curves [curve, step] with outliers of at most three checkpoints replaced by a running median.
 
-    A monotone part is its own running median, so that a rise loses nothing.
+    A monotone part is its own running median, so that a rise loses nothing. Where many lie near one another the noise
+    is raised, and they stay: the median's values would look like steps.
     """
     size = 2 * LONGEST + 1
     if curves.shape[-1] < 2 * size:
@@ -143,7 +204,9 @@ def without_outliers(curves: np.ndarray) -> np.ndarray:
     suspects = np.abs(away) > limit
     # On a steep part a spike moves the median of its neighbours, too: taken again, it has a line in place of the spike.
     middle = _running_median(_bridged(curves, suspects))
-    cleaned = np.where(suspects & (np.abs(curves - middle) > limit), middle, curves)
+    out = suspects & (np.abs(curves - middle) > limit)
+    near = convolve1d(out.astype(int), np.ones(BURST, int), axis=-1, mode="constant")
+    cleaned = np.where(out & (near <= LONGEST), middle, curves)
     return _without_last(cleaned, limit)
 
 

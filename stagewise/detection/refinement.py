@@ -180,9 +180,8 @@ def _weights(
     for chosen in _parts(grid.shapes):
         values = grid.shapes.take(chosen).at(context.basis.u)
         squares = [scanned(context.curve[None], beside, values)[0] + context.floor for beside in columns]
-        parts.append(
-            [log_likelihood(part, n, noise.correlation, freedom) for part, noise in zip(squares, noises, strict=True)]
-        )
+        pairs = zip(squares, noises, strict=True)
+        parts.append([log_likelihood(part, n, kind.correlation, freedom) - kind.surprise for part, kind in pairs])
     logs = np.concatenate(parts, axis=-1).reshape(-1, grid.shapes.number)
     return np.asarray(_normalised((temper * logs + grid.area)[None])[0].sum(0))
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stagewise.detection.curve_noise import KINDS, WHITE, Noise, likelihoods, log_likelihood, whitened_squares
+from stagewise.detection.curve_noise import KINDS, WHITE, Noise, likelihoods, log_likelihood
 from stagewise.detection.remembered import remembered
 from stagewise.detection.shapes import Shapes, backgrounds, grid
 
@@ -179,12 +179,12 @@ def smooth_columns(steps: tuple[float, ...], every: int, kind: int, *, fine: boo
     return whiten(basis.fine if fine else basis.coarse, _none(basis), KINDS[kind])
 
 
-@remembered(WHOLE)
-def _sizes(steps: tuple[float, ...]) -> np.ndarray:
-    """Return the sums of squares of the transitions of the grid, whitened: [kind, transition]."""
+@remembered(BACKGROUNDS)
+def _sizes(steps: tuple[float, ...], kind: int) -> np.ndarray:
+    """Return the sums of squares of the transitions of the grid, whitened: [transition]."""
     transitions = bases(steps).transitions
     parts = np.array_split(transitions, len(transitions) // PART + 1)
-    return np.concatenate([whitened_squares(part) for part in parts], axis=1)
+    return np.concatenate([(KINDS[kind].whitened(part) ** 2).sum(-1) for part in parts])
 
 
 @remembered(PRODUCTS)
@@ -201,7 +201,7 @@ def _within(basis: Bases, kind: int, columns: Whitened) -> Within:
     # A background's column is that beside the offset alone, less the others' parts, over the length that is left.
     length = (smooth.own * columns.own).sum(-1, keepdims=True)
     own = _in_backgrounds(basis.steps, basis.every, kind) - (smooth.own @ columns.shared.T) @ shared
-    return Within(shared, own / np.where(length > 0, length, np.inf), _sizes(basis.steps)[kind])
+    return Within(shared, own / np.where(length > 0, length, np.inf), _sizes(basis.steps, kind))
 
 
 def smooth_fits(curves: np.ndarray, basis: Bases, floor: np.ndarray, others: np.ndarray | None = None) -> Fits:
@@ -287,6 +287,7 @@ def best_fits(
                 (rows,) = np.nonzero(new & (kind == k))
                 squares, background, shape = fit(curves[rows], int(k))
                 likelihood = log_likelihood(squares + floor[rows], curves.shape[1], KINDS[k].correlation)
+                likelihood -= KINDS[k].surprise
                 residuals = curves[rows].copy()
                 for i, row in enumerate(rows):
                     chosen = columns(int(background[i]), int(shape[i]))

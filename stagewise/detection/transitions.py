@@ -229,7 +229,7 @@ class _Search:
         change = float(np.interp(times[2, 0], u, beside) + size if ended else whole[-1]) - before
         way = size * float(np.diff(np.interp(times[[0, 2], 0], u, columns[-1]))[0])
         variance = (residual**2).sum() / max(n - 4 - len(self.shapes), 3)
-        deviation = float(np.sqrt(variance)) * noise.level(float(np.interp(times[1, 0], u, np.linspace(0, 1, n))))
+        deviation = float(np.sqrt(variance)) * noise.level(float(np.interp(times[1, 0], u, np.arange(n))), n)
         return Transition(
             size,
             times,

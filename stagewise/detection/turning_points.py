@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from stagewise.detection.criteria import DEFAULT, StageCriteria
-from stagewise.detection.curve_noise import KINDS, restricted_likelihoods, without_outliers
+from stagewise.detection.curve_noise import SMOOTH, restricted_likelihoods, without_outliers
 from stagewise.detection.noise import correlated_noise, correlation, monotone, noise, smoothed
 from stagewise.detection.uneven import Stretch, noise_like, thinned
 from stagewise.detection.verdicts import TurnVerdict
@@ -86,8 +86,8 @@ def rate_of(curve: pd.DataFrame) -> float:
         return float(correlation(values[t:] if n >= TAIL else values))
     bends = _polynomials(np.log1p(steps[t:]), min(BENDS, n // EACH))
     floor = n * (FLOOR * np.ptp(values)) ** 2 + np.finfo(float).tiny
-    likelihoods = restricted_likelihoods(without_outliers(values[None])[0, t:], bends.T, floor)
-    return max(KINDS[int(likelihoods.argmax())].correlation, 0.0)
+    likelihoods = restricted_likelihoods(without_outliers(values[None])[0, t:], bends.T, floor, SMOOTH)
+    return max(SMOOTH[int(likelihoods.argmax())].correlation, 0.0)
 
 
 def turn(curve: pd.DataFrame, criteria: StageCriteria = DEFAULT, seed: int = 0, rate: float = 0.0) -> Turn:

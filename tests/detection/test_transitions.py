@@ -41,6 +41,16 @@ def test_there_are_as_many_transitions_as_planted(name: str) -> None:
         assert one.share(3.0) > 0.9
 
 
+def test_a_burst_of_noise_has_no_transition_and_a_rise_in_quiet_noise_before_it_stays() -> None:
+    draws = np.random.default_rng(3).standard_normal((8, len(STEPS)))
+    noise = 0.01 * draws * np.where((np.arange(60) >= 34) & (np.arange(60) < 44), 8, 1)
+    flat, rises = find_transitions(STEPS, 0.3 + noise), find_transitions(STEPS, 0.6 * sigmoid(700) + noise)
+    assert all(one.p_value > 0.05 for one in flat)
+    assert all(len(one.transitions) == 1 for one in rises)
+    halves = [np.expm1(one.transitions[0].times[1, 0]) for one in rises]
+    assert halves == pytest.approx([700] * 8, abs=25)
+
+
 def test_a_curve_is_decided_alike_alone_and_among_others() -> None:
     noise = 0.02 * np.random.default_rng(1).standard_normal((3, len(STEPS)))
     curves = 0.1 + np.array([0.6 * sigmoid(900), 0.1 * U, 0.5 * sigmoid(500)]) + noise
