@@ -18,6 +18,9 @@ FEW = (
     "{fewest} or more; save more of them (`trainer_callbacks.save_on`)"
 )
 
+MOVED = tuple(getattr(OnsetVerdict, name) for name in ("STEADY", "GRADUAL", "COMMON", "LATE", "EARLY", "WANDERS"))
+"""Verdicts on curves that moved by enough, of which it is not known when."""
+
 Edge = tuple[int, int, int]
 """The step of a boundary, and the two that hold it (95 %)."""
 
@@ -29,7 +32,8 @@ def onset_stages(
 
     It starts at the step at which half of the period's onsets are half-way: the median of their t50, between the
     medians of the lower and of the upper ends of their intervals. That interval assumes errors that all onsets share,
-    and is wider than needed where they do not.
+    and is wider than needed where they do not. Where they follow one another, it also holds what the medians would be
+    if the curves of the same scores that moved, but have no onset, had all come first, or last.
 
     Args:
         onsets: from `find_onsets`.
@@ -39,7 +43,9 @@ def onset_stages(
     """
     times_of = periods(onsets[onsets["onset"]], first, last, criteria.consecutive)
     groups = [pd.concat(times).sort_values("t50", kind="stable") for times in times_of]
-    edges: Sequence[Edge] = [(first,) * 3, *(_edge(group, last) for group in groups), (last,) * 3]
+    unknown = [_unknown(onsets, group) if len(times) > 1 else 0 for group, times in zip(groups, times_of, strict=True)]
+    starts = [_edge(group, last, number) for group, number in zip(groups, unknown, strict=True)]
+    edges: Sequence[Edge] = [(first,) * 3, *starts, (last,) * 3]
     summaries = [
         words.before_onsets(onsets),
         *(words.onset_stage(group, spread=len(times) > 1) for group, times in zip(groups, times_of, strict=True)),
@@ -75,6 +81,15 @@ def stage_row(number: int, start: Edge, end: Edge, times: dict[str, float], summ
     }
 
 
-def _edge(group: pd.DataFrame, last: int) -> Edge:
-    lo, hi = (group[name].clip(upper=last).median() for name in ("t50_lo", "t50_hi"))
-    return round(group["t50"].median()), math.floor(lo), math.ceil(hi)
+def _unknown(onsets: pd.DataFrame, group: pd.DataFrame) -> int:
+    """Return how many curves of the scores that some onsets are of moved, at a time that is not known."""
+    score = ["probe", "quantity", "relation"]
+    others = onsets.loc[~onsets["onset"] & onsets["verdict"].isin(MOVED), score]
+    return len(others.merge(group[score].drop_duplicates()))
+
+
+def _edge(group: pd.DataFrame, last: int, unknown: int) -> Edge:
+    shift = min(unknown / (2 * max(len(group) - 1, 1)), 0.5)
+    lo, hi = (group[name].clip(upper=last) for name in ("t50_lo", "t50_hi"))
+    start, stop = float(lo.quantile(0.5 - shift)), float(hi.quantile(0.5 + shift))
+    return round(group["t50"].median()), math.floor(start), math.ceil(stop)

@@ -53,6 +53,24 @@ def test_a_boundary_lies_between_the_medians_of_the_ends_of_its_onsets_intervals
     assert [(row["start_lo"], row["start"], row["start_hi"]) for row in rows[1:]] == [(95, 110, 130), (290, 300, 310)]
 
 
+@pytest.mark.parametrize(
+    ("verdict", "quantity", "ends"),
+    [("steady", "q", (490, 710)), ("small", "q", (590, 610)), ("steady", "r", (590, 610))],
+)
+def test_curves_that_moved_at_an_unknown_time_widen_the_interval_of_those_one_after_another(
+    verdict: str, quantity: str, ends: tuple[int, int]
+) -> None:
+    t50 = np.arange(200.0, 1001, 100)
+    times = {"t10": t50 - 20, "t50": t50, "t90": t50 + 20, "t50_lo": t50 - 10, "t50_hi": t50 + 10}
+    onsets = pd.DataFrame(
+        {"onset": True, "verdict": "onset", "words": "it rises", "before": 0.0, "after": 1.0, **times}
+    )
+    without = onsets.head(2).assign(onset=False, verdict=verdict, quantity=quantity)
+    table = pd.concat([onsets.assign(quantity="q"), without]).assign(probe="Own", relation="induction")
+    _, row = onset_stages(table, 0, 3000)
+    assert (row["start_lo"], row["start_hi"]) == ends
+
+
 def test_heads_one_after_another_are_one_stage_and_it_says_so(step_up: Curves) -> None:
     of = {"probe": "AttentionTo", "quantity": "mass", "relation": "induction", "layer": 0}
     heads = [step_up(at, head=head, **of) for head, at in enumerate(range(200, 1000, 100))]
