@@ -105,6 +105,11 @@ def _on_power_law(g: Generator, t: np.ndarray) -> Planted:
     return Planted(one.values + 2 * (1 - (1 + t / 20) ** -0.5), one.times)
 
 
+def _double_descent(g: Generator, t: np.ndarray) -> Planted:
+    two = _two(g, t, 1.0, -0.9)
+    return Planted(two.values + 2 * (1 + t / 20) ** -0.5, two.times)
+
+
 PLANTED: dict[str, Callable[[Generator, np.ndarray], Planted]] = {
     "sigmoid .05": lambda g, t: _logistic(g, t, 0.05),
     "sigmoid .1": lambda g, t: _logistic(g, t, 0.1),
@@ -119,4 +124,5 @@ PLANTED: dict[str, Callable[[Generator, np.ndarray], Planted]] = {
     "late, at 85 %": lambda g, t: _logistic(g, t, 0.05, 0.83, 0.85),
     "fall": lambda g, t: (lambda p: Planted(-p.values, p.times))(_logistic(g, t, 0.1)),
     "power law and jump": _on_power_law,
+    "double descent": _double_descent,
 }

@@ -11,7 +11,10 @@ from scipy.stats import false_discovery_control
 from stagewise.detection.criteria import DEFAULT
 from stagewise.detection.decisions import coincidence, rejection
 from stagewise.detection.onsets import TIMES
+from stagewise.detection.scores import Curve
+from stagewise.detection.transition import Found
 from stagewise.detection.transitions import find_transitions
+from stagewise.table import Quantity
 from tests.calibration.cases import LAST, NOISES, PLANTED, SMOOTH, Planted, checkpoints, correlated
 from tests.calibration.rows import Row, share
 from tests.calibration.specials import HELD_OUT, SPECIALS
@@ -21,6 +24,15 @@ RISE = 0.6
 
 RISES = {"20 times": (20, 0.0), "20 times, AR .6": (20, 0.6), "5 times": (5, 0.0)}
 """Name -> how many deviations of the innovations a transition has, and the correlation of the noise."""
+
+NUMBERS = (60, 20, 150, 12, 16)
+"""Numbers of checkpoints of nulls."""
+
+FEW = (12, 16, 20)
+"""Numbers of checkpoints at which planted transitions of 20 deviations are looked for, beside 60."""
+
+LOGGED = "logged, "
+"""What the rows begin with of the same curves as if they had been logged: without a unit."""
 
 Job = Callable[[int], list[Row]]
 
@@ -32,12 +44,27 @@ def generator(name: str) -> np.random.Generator:
 
 def alone(steps: np.ndarray, curves: np.ndarray, causes: dict[str, float] | None = None) -> list[pd.DataFrame]:
     """Return the onsets of each curve as if it were alone in its table, without the cost of a table for each."""
+    return decided(steps, curves, find_transitions(steps, curves), causes)
+
+
+def decided(
+    steps: np.ndarray,
+    curves: np.ndarray,
+    searched: list[Found],
+    causes: dict[str, float] | None = None,
+    declared: Quantity | None = None,
+) -> list[pd.DataFrame]:
+    """Return the onsets of curves that were searched, as scores, or as what is declared."""
     u, results = np.log1p(steps), []
-    for found in find_transitions(steps, curves):
+    for curve, found in zip(curves, searched, strict=True):
+        criteria = DEFAULT
+        if declared:
+            rows_of = pd.DataFrame({"step": steps, "value": curve})
+            criteria = Curve("Logged", "value", {}, rows_of, declared).thresholds(DEFAULT)
         adjusted = false_discovery_control([one.p_value for one in found.transitions]) if found.transitions else ()
         rows = []
         for one, p in zip(found.transitions, adjusted, strict=True):
-            if rejection(one, float(p), DEFAULT, coincidence(one, causes or {}, steps)) is None:
+            if rejection(one, float(p), criteria, coincidence(one, causes or {}, steps)) is None:
                 times = np.expm1(np.where(one.times < u[-1], one.times, np.inf))
                 names = (name + end for name in TIMES for end in ("", "_lo", "_hi"))
                 rows.append(dict(zip(names, times.ravel(), strict=True)) | {"t50": np.expm1(one.times[1, 0])})
@@ -48,15 +75,14 @@ def alone(steps: np.ndarray, curves: np.ndarray, causes: dict[str, float] | None
 def jobs() -> Iterator[tuple[str, Job]]:
     """Yield every case by its name."""
     spacings = ("lin", "log")
-    for number in (60, 20, 150):
-        for spacing, noise in itertools.product(spacings, NOISES):
-            yield f"null {noise} {spacing} {number}", _nulls(spacing, number, noise)
-        if number != 60:
-            continue
-        for spacing, (name, noise) in itertools.product(spacings, itertools.product(PLANTED, RISES)):
-            yield f"planted {name} {noise} {spacing}", _planted(name, noise, spacing)
-        for spacing, name in itertools.product(spacings, SPECIALS):
-            yield f"null {name} {spacing}", _special(name, spacing, "null")
+    for number, spacing, noise in itertools.product(NUMBERS, spacings, NOISES):
+        yield f"null {noise} {spacing} {number}", _nulls(spacing, number, noise)
+    for spacing, name, noise in itertools.product(spacings, PLANTED, RISES):
+        yield f"planted {name} {noise} {spacing}", _planted(name, noise, spacing, 60)
+    for number, spacing, name in itertools.product(FEW, spacings, PLANTED):
+        yield f"planted {name} {spacing} {number}", _planted(name, "20 times", spacing, number)
+    for spacing, name in itertools.product(spacings, SPECIALS):
+        yield f"null {name} {spacing}", _special(name, spacing, "null")
     for spacing, name in itertools.product(spacings, HELD_OUT):
         yield f"held out {name} {spacing}", _special(name, spacing, "held out")
 
@@ -68,7 +94,7 @@ def _nulls(spacing: str, number: int, noise: str) -> Job:
             name = f"false onsets: {shape}, {noise}, {spacing} {number}"
             g = generator(name)
             curves = np.array([smooth(g, steps) + NOISES[noise](g, number) for _ in range(repetitions)])
-            rows.append(share(name, [len(one) > 0 for one in alone(steps, curves)], 0.05, "lower"))
+            rows += _false(name, steps, curves)
         return rows
 
     return run
@@ -82,23 +108,39 @@ def _special(name: str, spacing: str, kind: str) -> Job:
         curves = np.array([make(g, steps) for _ in range(repetitions)])
         causes = {"the learning-rate drop": 0.6 * LAST} if "learning-rate" in name else None
         title = title if kind == "null" else f"held out, {title}"
-        return [share(title, [len(one) > 0 for one in alone(steps, curves, causes)], 0.05, "lower")]
+        return _false(title, steps, curves, causes)
 
     return run
 
 
-def _planted(name: str, noise: str, spacing: str) -> Job:
+def _false(name: str, steps: np.ndarray, curves: np.ndarray, causes: dict[str, float] | None = None) -> list[Row]:
+    """Return how often curves have an onset, as scores and as logged ones."""
+    searched = find_transitions(steps, curves)
+    both = [("", None), (LOGGED, Quantity("value", progress="up"))]
+    return [
+        share(start + name, [len(one) > 0 for one in decided(steps, curves, searched, causes, declared)], 0.05, "lower")
+        for start, declared in both
+    ]
+
+
+def _planted(name: str, noise: str, spacing: str, number: int) -> Job:
     ratio, correlation = RISES[noise]
 
     def run(repetitions: int) -> list[Row]:
-        steps, title = checkpoints(spacing, 60), f"{name}, {noise}, {spacing} 60"
+        steps, title = checkpoints(spacing, number), f"{name}, {noise}, {spacing} {number}"
         g = generator(title)
         planted = [PLANTED[name](g, steps) for _ in range(repetitions)]
         deviation = RISE / ratio / np.sqrt(1 - correlation**2)
         curves = np.array(
             [0.1 + RISE * one.values + correlated(g, len(steps), correlation, deviation) for one in planted]
         )
-        return compared(title, steps, planted, alone(steps, curves), 0.8 if "-.5" in name else 0.9)
+        searched, goal = find_transitions(steps, curves), 0.8 if "-.5" in name else 0.9
+        logged = decided(steps, curves, searched, declared=Quantity("value", progress="up"))
+        more = [len(frame) > len(truth.times) for truth, frame in zip(planted, logged, strict=True)]
+        return [
+            *compared(title, steps, planted, decided(steps, curves, searched), goal),
+            share(f"{LOGGED}more than planted: {title}", more, 0.02, "lower"),
+        ]
 
     return run
 

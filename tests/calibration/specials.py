@@ -24,6 +24,29 @@ def _drop(g: Generator, t: np.ndarray) -> np.ndarray:
     return decay - 0.15 * (t >= 0.6 * LAST) + 0.01 * g.standard_normal(len(t))
 
 
+def _levels(g: Generator, t: np.ndarray, raised: np.ndarray, quiet: float = 0.01, times: float = 7) -> np.ndarray:
+    """Return noise of a level, and of one so many times as large where it is raised, [step]."""
+    return np.asarray(quiet * np.where(raised, times, 1) * g.standard_normal(len(t)))
+
+
+def _jump_of_level(g: Generator, t: np.ndarray) -> np.ndarray:
+    late = np.arange(len(t)) >= g.uniform(0.35, 0.65) * len(t)
+    return 0.3 + _levels(g, t, late if g.integers(2) else ~late, times=6)
+
+
+def _burst(g: Generator, t: np.ndarray) -> np.ndarray:
+    length = int(g.integers(5, len(t) // 4))
+    after = np.arange(len(t)) - g.integers(2, len(t) - length - 2)
+    drift = 0.05 + 0.7 * np.log1p(t) / np.log1p(LAST)
+    return np.asarray(drift + _levels(g, t, (after >= 0) & (after < length), times=g.uniform(4, 10)))
+
+
+def _two_bursts(g: Generator, t: np.ndarray) -> np.ndarray:
+    part = np.arange(len(t)) / len(t)
+    raised = ((part >= 0.2) & (part < 0.32)) | ((part >= 0.65) & (part < 0.77))
+    return np.asarray(0.3 + 0.2 * t / LAST + _levels(g, t, raised))
+
+
 def _overfits(g: Generator, t: np.ndarray) -> np.ndarray:
     part = t / LAST
     rise = (part, part**0.5, np.log1p(t) / np.log1p(LAST))[g.integers(3)]
@@ -42,6 +65,12 @@ SPECIALS: dict[str, Maker] = {
     "two exponentials": lambda g, t: (
         0.8 - 0.4 * np.exp(-t / 40) - 0.3 * np.exp(-t / 900) + 0.02 * g.standard_normal(len(t))
     ),
+    "noise bursts in the middle": lambda g, t: (
+        _flat(g, t, 0.01) + 0.08 * g.standard_normal(len(t)) * (np.abs(np.arange(len(t)) - len(t) / 2) < 6)
+    ),
+    "noise whose level jumps": _jump_of_level,
+    "a burst of noise on a drift": _burst,
+    "two bursts of noise on a drift": _two_bursts,
 }
 
 
@@ -65,9 +94,6 @@ HELD_OUT: dict[str, Maker] = {
     "heavy tails (t3) on a log drift": _heavy,
     "slow wave": lambda g, t: (
         0.4 + 0.1 * np.sin(2 * np.pi * (t / LAST + g.uniform())) + 0.03 * g.standard_normal(len(t))
-    ),
-    "noise bursts in the middle": lambda g, t: (
-        _flat(g, t, 0.01) + 0.08 * g.standard_normal(len(t)) * (np.abs(np.arange(len(t)) - len(t) / 2) < 6)
     ),
     "rounded to hundredths": lambda g, t: (0.1 + 0.6 * (t / LAST) ** 0.5 + 0.004 * g.standard_normal(len(t))).round(2),
     "moving average of noise": lambda g, t: (
