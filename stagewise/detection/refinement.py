@@ -1,10 +1,11 @@
 """One transition on a finer grid around it: its best shape, and how likely the others are given the curve."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from stagewise.detection.curve_noise import KINDS, Noise, log_likelihood, restricted_likelihoods
+from stagewise.detection.curve_noise import KINDS, SMOOTH, Noise, log_likelihood, restricted_likelihoods
 from stagewise.detection.patches import Points, around, closer, points
 from stagewise.detection.scan import Bases, Whitened, design, scanned, whiten
 from stagewise.detection.shapes import Shapes
@@ -91,7 +92,7 @@ def refine(context: Context, shape: Shapes, kind: int) -> Refined:
         return Refined(shape, shape, np.ones(1), np.zeros(1))
     backgrounds = _likely(context, grid.shapes.take(np.arange(0, grid.shapes.number, THINNED)), KINDS[kind])
     columns = design(backgrounds[0], context.others)
-    noises = _plausible(context, columns, shape)
+    noises = _plausible(context, columns, shape, SMOOTH if KINDS[kind].window is None else KINDS)
     near, finer = patches, 1
     for least, finer in zip(NEGLIGIBLE, FINER, strict=True):
         grid = points(near, u, finer)
@@ -132,12 +133,12 @@ def _likely(context: Context, shapes: Shapes, noise: Noise) -> np.ndarray:
     return np.asarray(fine[np.argsort(-weights.sum(1))[:BACKGROUNDS]])
 
 
-def _plausible(context: Context, columns: np.ndarray, shape: Shapes) -> list[Noise]:
+def _plausible(context: Context, columns: np.ndarray, shape: Shapes, kinds: Sequence[Noise]) -> list[Noise]:
     """Return the kinds of noise that the residuals allow, by the restricted likelihood: fitting hides correlation."""
     stack = np.concatenate([columns, shape.at(context.basis.u), _slopes(shape, context.basis.u)])
-    restricted = restricted_likelihoods(context.curve, stack, context.floor)
+    restricted = restricted_likelihoods(context.curve, stack, context.floor, kinds)
     order = np.argsort(-restricted)[:MOST_NOISES]
-    return [KINDS[k] for k in order if restricted[k] > restricted.max() - PLAUSIBLE]
+    return [kinds[k] for k in order if restricted[k] > restricted.max() - PLAUSIBLE]
 
 
 def _slopes(shape: Shapes, u: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ import numpy as np
 from stagewise.detection.stages import find_stages
 from tests.calibration.cases import Generator, Planted, correlated, logistic
 from tests.calibration.findings import STEPS, table
-from tests.calibration.onsets import Job, alone, compared, generator
+from tests.calibration.onsets import Job, alone, compared, false_onsets, generator
 from tests.calibration.rows import Row, share
 from tests.calibration.specials import Maker
 
@@ -188,7 +188,7 @@ def _null(name: str, spacing: str, repetitions: int) -> list[Row]:
     title, steps = f"apart, false onsets: {name}, {spacing}", SPACINGS[spacing]
     g = generator(title)
     curves = np.array([NULLS[name](g, steps) for _ in range(repetitions)])
-    return [share(title, [len(one) > 0 for one in alone(steps, curves)], 0.05, "lower")]
+    return false_onsets(title, steps, curves)
 
 
 def _planted(name: str, values: str, spacing: str, repetitions: int) -> list[Row]:

@@ -28,7 +28,7 @@ RISES = {"20 times": (20, 0.0), "20 times, AR .6": (20, 0.6), "5 times": (5, 0.0
 NUMBERS = (60, 20, 150, 12, 16)
 """Numbers of checkpoints of nulls."""
 
-FEW = (12, 16, 20)
+FEW = (12, 16)
 """Numbers of checkpoints at which planted transitions of 20 deviations are looked for, beside 60."""
 
 LOGGED = "logged, "
@@ -94,7 +94,7 @@ def _nulls(spacing: str, number: int, noise: str) -> Job:
             name = f"false onsets: {shape}, {noise}, {spacing} {number}"
             g = generator(name)
             curves = np.array([smooth(g, steps) + NOISES[noise](g, number) for _ in range(repetitions)])
-            rows += _false(name, steps, curves)
+            rows += false_onsets(name, steps, curves)
         return rows
 
     return run
@@ -108,12 +108,12 @@ def _special(name: str, spacing: str, kind: str) -> Job:
         curves = np.array([make(g, steps) for _ in range(repetitions)])
         causes = {"the learning-rate drop": 0.6 * LAST} if "learning-rate" in name else None
         title = title if kind == "null" else f"held out, {title}"
-        return _false(title, steps, curves, causes)
+        return false_onsets(title, steps, curves, causes)
 
     return run
 
 
-def _false(name: str, steps: np.ndarray, curves: np.ndarray, causes: dict[str, float] | None = None) -> list[Row]:
+def false_onsets(name: str, steps: np.ndarray, curves: np.ndarray, causes: dict[str, float] | None = None) -> list[Row]:
     """Return how often curves have an onset, as scores and as logged ones."""
     searched = find_transitions(steps, curves)
     both = [("", None), (LOGGED, Quantity("value", progress="up"))]

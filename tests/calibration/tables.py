@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.calibration import apart
 from tests.calibration.cases import NOISES, PLANTED, SMOOTH
-from tests.calibration.onsets import RISES
+from tests.calibration.onsets import FEW, LOGGED, NUMBERS, RISES
 from tests.calibration.rows import Row
 from tests.calibration.specials import HELD_OUT, SPECIALS
 
@@ -25,33 +25,38 @@ Rows = Mapping[str, Row]
 def main(path: Path) -> None:
     """Print the tables, in the order of the page; of a file that holds the shapes apart alone, theirs."""
     rows = {row["name"]: Row(**row) for row in json.loads(path.read_text(encoding="utf8"))}
-    rest = () if path.stem == "apart" else (of_smooth(rows), of_other_nulls(rows), of_planted(rows), of_single(rows))
+    whole = (of_smooth, of_other_nulls, of_planted, of_few, of_single)
+    rest = () if path.stem == "apart" else tuple(table(rows) for table in whole)
     for table in (of_apart(rows), *rest):
         print("\n".join(table), end="\n\n")
 
 
 def of_smooth(rows: Rows) -> Iterator[str]:
     """Yield false onsets by noise, spacing and number of checkpoints, and the shape that has most of them."""
-    yield "| noise | spacing | checkpoints | false of all | worst shape |\n| --- | --- | --- | --- | --- |"
-    false = total = 0
-    for number, spacing, noise in itertools.product((60, 20, 150), SPACINGS, NOISES):
-        own = {shape: rows[f"false onsets: {shape}, {noise}, {spacing} {number}"] for shape in SMOOTH}
-        count, of = (sum(numbers) for numbers in zip(*map(_counted, own.values()), strict=True))
-        worst = max(own, key=lambda shape: own[shape].value)
-        most = f"{own[worst].value:.2f} ({worst})" if own[worst].value else "0.00"
-        yield f"| {noise} | {spacing} | {number} | {count} of {of} | {most} |"
-        false, total = false + count, total + of
-    yield f"\nTogether {false} of {total}."
+    heads = "false of all | worst shape | logged: false of all | worst shape"
+    yield f"| noise | spacing | checkpoints | {heads} |\n|{' --- |' * 7}"
+    false, total = [0, 0], 0
+    for number, spacing, noise in itertools.product(NUMBERS, SPACINGS, NOISES):
+        cells = []
+        for i, start in enumerate(("", LOGGED)):
+            own = {shape: rows[f"{start}false onsets: {shape}, {noise}, {spacing} {number}"] for shape in SMOOTH}
+            count, of = (sum(numbers) for numbers in zip(*map(_counted, own.values()), strict=True))
+            worst = max(own, key=lambda shape: own[shape].value)
+            cells += [f"{count} of {of}", f"{own[worst].value:.2f} ({worst})" if own[worst].value else "0.00"]
+            false[i] += count
+        yield f"| {noise} | {spacing} | {number} | {' | '.join(cells)} |"
+        total += of
+    yield f"\nTogether {false[0]} of {total}; as logged curves {false[1]}."
 
 
 def of_other_nulls(rows: Rows) -> Iterator[str]:
     """Yield false onsets of the other nulls by spacing."""
-    yield "| null | linear | log |\n| --- | --- | --- |"
-    for name in SPECIALS:
-        yield _both(name, [rows[f"false onsets: {name}, {spacing} 60"] for spacing in SPACINGS])
-    for name in HELD_OUT:
-        both = [rows[f"held out, false onsets: {name}, {spacing} 60"] for spacing in SPACINGS]
-        yield _both(f"held out, {name}", both)
+    yield f"| null | linear | log | logged, linear | logged, log |\n|{' --- |' * 5}"
+    for kind, names in (("", SPECIALS), ("held out, ", HELD_OUT)):
+        for name in names:
+            titles = [f"{kind}false onsets: {name}, {spacing} 60" for spacing in SPACINGS]
+            cells = [f"{rows[start + title].value:.2f}" for start in ("", LOGGED) for title in titles]
+            yield f"| {kind}{name} | {' | '.join(cells)} |"
 
 
 def of_planted(rows: Rows) -> Iterator[str]:
@@ -64,12 +69,24 @@ def of_planted(rows: Rows) -> Iterator[str]:
         yield f"| {planted} | {noise} | {' | '.join(cells)} |"
 
 
+def of_few(rows: Rows) -> Iterator[str]:
+    """Yield how often planted transitions are found with few checkpoints."""
+    cases = list(itertools.product(FEW, SPACINGS))
+    heads = " | ".join(f"{number}, {'linear' if spacing == 'lin' else spacing}" for number, spacing in cases)
+    yield f"| planted | {heads} |\n|{' --- |' * (1 + len(cases))}"
+    for name in PLANTED:
+        found = [rows[f"found: {name}, 20 times, {spacing} {number}"].value for number, spacing in cases]
+        yield f"| {name} | {' | '.join(f'{value:.2f}' for value in found)} |"
+
+
 def of_apart(rows: Rows) -> Iterator[str]:
     """Yield the shapes that nothing was fitted to, by spacing: false onsets, then planted ones, then boundaries."""
     spacings = tuple(apart.SPACINGS)
-    yield f"| null | {' | '.join(spacings)} |\n|{' --- |' * (1 + len(spacings))}"
+    heads = " | ".join(f"{start}{spacing}" for start in ("", LOGGED) for spacing in spacings)
+    yield f"| null | {heads} |\n|{' --- |' * (1 + 2 * len(spacings))}"
     for name in apart.NULLS:
-        cells = [f"{rows[f'apart, false onsets: {name}, {spacing}'].value:.2f}" for spacing in spacings]
+        nulls = [f"apart, false onsets: {name}, {spacing}" for spacing in spacings]
+        cells = [f"{rows[start + title].value:.2f}" for start in ("", LOGGED) for title in nulls]
         yield f"| {name} | {' | '.join(cells)} |"
     heads = " | ".join(f"{spacing}: found | more than planted | t10, t50, t90" for spacing in spacings)
     yield f"\n| planted | values | {heads} |\n|{' --- |' * (2 + 3 * len(spacings))}"
@@ -100,10 +117,6 @@ def _planted(rows: Rows, title: str) -> list[str]:
     covered = [rows.get(f"covered {part}: {title}") for part in ("t10", "t50", "t90")]
     times = ", ".join(f"{row.value:.2f}" for row in covered if row)
     return [*(f"{rows[f'{what}: {title}'].value:.2f}" for what in ("found", "more than planted")), times]
-
-
-def _both(name: str, both: list[Row]) -> str:
-    return f"| {name} | {both[0].value:.2f} | {both[1].value:.2f} |"
 
 
 if __name__ == "__main__":
