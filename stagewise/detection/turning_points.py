@@ -12,8 +12,12 @@ from stagewise.detection.uneven import Stretch, noise_like, thinned
 from stagewise.detection.verdicts import TurnVerdict
 from stagewise.table import LEVEL
 
-DEGREE, FINE = 4, 401
-"""Degree of the polynomial fitted to a valley, and points at which it is evaluated."""
+DEGREE, HIGHER, FINE = 4, (6, 8), 401
+"""Degree of the polynomial fitted to a valley, those of one that is steep on one side and flat on the other, and points
+at which it is evaluated."""
+
+PRICE = 3.0
+"""How many times Schwarz's penalty a coefficient costs: with 2 densified valleys in slow noise are covered less."""
 
 TAIL = 12
 """Checkpoints from the lowest one on that are enough to tell how far noise is correlated."""
@@ -91,7 +95,7 @@ def rate_of(curve: pd.DataFrame) -> float:
 
 
 def turn(curve: pd.DataFrame, criteria: StageCriteria = DEFAULT, seed: int = 0, rate: float = 0.0) -> Turn:
-    """Find where a curve is lowest: the minimum of a polynomial of fourth degree in the log step, fitted to its valley.
+    """Find where a curve is lowest: the minimum of a polynomial in the log step, fitted to its valley.
 
     The interval is from the minima of refits with new noise, as correlated as that of the curve, and with resamples of
     the batch. The null of the test is the best curve that never rises (isotonic regression) with such noise. Where a
@@ -144,14 +148,15 @@ def _minimum(
     inside = curve["step"].between(steps[valley.start], steps[valley.stop - 1]).to_numpy()
     all_steps, within = curve["step"].to_numpy(float), curve["value"].to_numpy(float)[inside]
     u = np.log1p(all_steps[inside])
-    columns, fine = _polynomials(u, DEGREE), _polynomials(np.linspace(u[0], u[-1], FINE), DEGREE)
+    degree = _degree(np.log1p(steps[valley]), values[valley], rate)
+    columns, fine = _polynomials(u, degree), _polynomials(np.linspace(u[0], u[-1], FINE), degree)
     fit = columns @ np.linalg.lstsq(columns, within, rcond=None)[0]
     residual, shape = within - fit, (criteria.simulations, len(u))
     if len(within) > valley.stop - valley.start:
         here = Stretch(all_steps[inside], within, columns)
         draws = fit + noise_like(here, _after(curve, here.steps[-1]), generator, shape[0])
     else:
-        deviation = np.sqrt((residual**2).sum() / (len(u) - DEGREE - 1)) * np.sqrt((6 - 8 * rate + 2 * rate**2) / 6)
+        deviation = np.sqrt((residual**2).sum() / (len(u) - degree - 1)) * np.sqrt((6 - 8 * rate + 2 * rate**2) / 6)
         # In a short valley the polynomial takes up most of a slow noise: the whole curve tells how large it is.
         draws = fit + correlated_noise(generator, max(float(deviation), float(noise(values))), rate, shape)
     draws += _resampled(curve, criteria.simulations, generator)[:, inside]
@@ -161,6 +166,24 @@ def _minimum(
     places = np.interp(np.array([middle, *np.quantile(lowest, [tail, 1 - tail])]), [0, FINE - 1], u[[0, -1]])
     step, lo, hi = np.expm1(places).clip(all_steps[0], all_steps[-1])  # the first step may come back a little smaller
     return _enclosed(all_steps, step, lo, hi)
+
+
+def _degree(u: np.ndarray, values: np.ndarray, rate: float) -> int:
+    """Return the degree of a valley's polynomial: a higher one where the values ask for it, by Schwarz's criterion.
+
+    They count as fewer where their noise is correlated.
+
+    Source: Schwarz (1978), Estimating the dimension of a model.
+    """
+    number = len(u) * (1 - rate) / (1 + rate)
+
+    def criterion(degree: int) -> float:
+        columns = _polynomials(u, degree)
+        residual = values - columns @ np.linalg.lstsq(columns, values, rcond=None)[0]
+        variance = (residual**2).mean() + (FLOOR * np.ptp(values)) ** 2 + np.finfo(float).tiny
+        return float(number * np.log(variance) + PRICE * (degree + 1) * np.log(max(number, 2)))
+
+    return min((DEGREE, *(degree for degree in HIGHER if len(u) > 2 * degree)), key=criterion)
 
 
 def _after(curve: pd.DataFrame, step: float) -> Stretch | None:

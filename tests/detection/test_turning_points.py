@@ -42,6 +42,17 @@ def test_a_valley_has_its_lowest_point_in_the_interval_and_its_depths() -> None:
     assert lowest.rejection() is None
 
 
+def test_the_minimum_between_a_steep_fall_and_a_slow_rise_lies_in_its_interval() -> None:
+    steps = np.arange(0, 901, 15)
+    fall, rise = (
+        1 / (1 + np.exp((np.log1p(at) - np.log1p(steps)) / width)) for at, width in ((240, 0.03), (1500, 0.5))
+    )
+    values, noise = 2.7 - 2.4 * fall + 0.8 * rise, 0.005 * np.random.default_rng(0).standard_normal((20, len(steps)))
+    lowest = [turn(pd.DataFrame({"step": steps, "value": values + one})) for one in noise]
+    assert sum(one.lo <= 298 <= one.hi for one in lowest) >= 18
+    assert np.median([one.hi - one.lo for one in lowest]) <= 90
+
+
 def test_a_curve_that_only_falls_does_not_turn_up() -> None:
     assert turn(curve(1 - STEPS / 600 + NOISE)).rejection() == TurnVerdict.NO_RISE
     noisy = curve(1 - STEPS / 600 + 20 * NOISE)
