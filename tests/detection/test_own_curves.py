@@ -44,8 +44,8 @@ def test_stages_and_onsets_are_found_in_them() -> None:
     assert onsets["onset"].tolist() == [True, True]
     assert ((onsets["t50_lo"] <= 1000) & (onsets["t50_hi"] >= 1000)).all()
     second = find_stages(table).table["summary"].iloc[1]
-    assert "accuracy rises (0.04 -> 0.95)" in second
-    assert "loss falls (2.96 -> 2.05)" in second
+    assert "accuracy rises (0.05 -> 0.95)" in second
+    assert "loss falls (2.95 -> 2.05)" in second
 
 
 def test_what_else_tools_write_is_no_curve(tmp_path: Path) -> None:
