@@ -223,6 +223,7 @@ class _Stack:
             stacked.requires_grad_(each[0][name].requires_grad)
         clips = [torch.inf if run.recipe.plan.clip is None else run.recipe.plan.clip for run in runs]
         self.clip = torch.tensor(clips, device=next(iter(self.weights.values())).device)
+        self.clips = min(clips) < torch.inf
         rules = [_rule(run.recipe.plan) for run in runs]
         self.rules = [
             self._rule(slice(rules.index(rule), rules.index(rule) + rules.count(rule))) for rule in dict.fromkeys(rules)
@@ -246,7 +247,7 @@ class _Stack:
         gradients = {name: stacked.grad for name, stacked in self.weights.items()}
         there = [gradient for gradient in gradients.values() if gradient is not None]
         norms = torch.cat([gradient.flatten(1) for gradient in there], 1).norm(dim=1)
-        if not bool(self.clip.isinf().all()):
+        if self.clips:
             factor = (self.clip / (norms + EPSILON)).clamp(max=1.0)
             for gradient in there:
                 gradient *= factor.view(-1, *[1] * (gradient.ndim - 1))
