@@ -123,6 +123,10 @@ def check(
     dtype: Dtype = "float32",
 ) -> None:
     """Refuse what no table could tell apart, and what the models cannot read: the errors are those of `measure`."""
+    if strangers := [each for each in several if not isinstance(each, CheckpointSeries)]:
+        raise ValueError(f"a series is what `stagewise.open_series` returns, got {type(strangers[0]).__name__}")
+    if isinstance(probes, AbstractProbe):
+        raise ValueError(f"probes are a list, as in [{probes!r}], got one alone")
     if not probes:
         raise ValueError("there is nothing to measure: give at least one probe")
     if others := [each for each in probes if not isinstance(each, AbstractProbe)]:

@@ -34,10 +34,14 @@ def check_batch(
         attributions: all estimates from gradients that the probes ask for.
 
     Raises:
-        ValueError: ids that are no tokens, vectors, references or relations of another size, more positions than the
-            model has, a sequence without a scored position, or one sequence alone, of which the mean and the other
-            sequence are itself.
+        ValueError: what is no `Batch`; ids that are no tokens, vectors, references or relations of another size, more
+            positions than the model has, a sequence without a scored position, or one sequence alone, of which the mean
+            and the other sequence are itself.
     """
+    if not isinstance(batch, Batch):
+        raise ValueError(
+            f"the batch is a Batch, which `Batch.from_tokens` makes of sequences, got {type(batch).__name__}"
+        )
     batch.check_ids(architecture.config["d_vocab"], of, architecture.n_outputs)
     _check_widths(batch, architecture, of)
     if (length := batch.tokens.shape[1]) > (n_ctx := architecture.config["n_ctx"]):
