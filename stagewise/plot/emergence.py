@@ -39,7 +39,7 @@ def emergence(table: pd.DataFrame) -> Figure:
         _several(panels[-1], weights, {name for _, name, _ in moved_curves(table)})
         panels[-1].set(ylabel=_axis(table, "weights"))
     for ax in panels:
-        _shade(ax, rise_of(table))
+        _shade(ax, rise_of(table), int(table["step"].max()))
         _set_steps(ax, table)
         label_ends(ax)
     for ax in panels[:-1]:
@@ -92,7 +92,8 @@ def _several(ax: Axes, lines: dict[str, pd.DataFrame], named: set[str]) -> None:
             curve(ax, rows, name if name in labelled else f"_{name}", OKABE_ITO[i % len(OKABE_ITO)], marker(i))
 
 
-def _shade(ax: Axes, rose: Rise | None) -> None:
+def _shade(ax: Axes, rose: Rise | None, last: int) -> None:
+    """Shade the accuracy's rise, to the last step where it is not over then."""
     if rose is not None:
-        ax.axvspan(rose.tenth.lo, rose.most.hi, color="#eceef4", linewidth=0, zorder=0)
-        ax.axvspan(*rose.half, color="#c9cddb", linewidth=0, zorder=0.1)
+        ax.axvspan(rose.tenth.lo, min(rose.most.hi, last), color="#eceef4", linewidth=0, zorder=0)
+        ax.axvspan(rose.half.lo, min(rose.half.hi, last), color="#c9cddb", linewidth=0, zorder=0.1)

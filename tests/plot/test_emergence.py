@@ -1,8 +1,10 @@
 """The drawing of what emerges: its panels share their steps, and only what came up is named."""
 
+import numpy as np
 import pandas as pd
 import pytest
 
+from stagewise.detection.order import rise_of
 from stagewise.plot.emergence import NAMED, emergence, rise
 
 
@@ -47,3 +49,15 @@ def test_the_rise_of_the_accuracy_is_shaded_in_every_panel(emerging: pd.DataFram
         whole, half = (patch.get_extents().transformed(ax.transData.inverted()) for patch in ax.patches[:2])
         assert accuracy[round(whole.x0)] <= 0.1 < 0.9 <= accuracy[round(whole.x1)]
         assert (round(half.x0), round(half.x1)) == (500, 550)
+
+
+def test_a_rise_that_may_not_be_over_is_shaded_to_the_last_step(emerging: pd.DataFrame) -> None:
+    step = emerging["step"]
+    wobbling = np.where(step < 500, 0.0, np.where((step // 50) % 2, 0.8, 0.2))
+    table = emerging.assign(value=np.where(emerging["probe"] == "Accuracy", wobbling, emerging["value"]))
+    rose = rise_of(table)
+    assert rose is not None
+    assert rose.half.censored
+    for ax in emergence(table).axes:
+        half = ax.patches[1].get_extents().transformed(ax.transData.inverted())
+        assert (round(half.x0), round(half.x1)) == (rose.half.lo, 950)
