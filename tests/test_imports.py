@@ -15,6 +15,7 @@ LAYERS: tuple[set[str], ...] = (
     {"processes"},
     {"sweeping"},
     {"training"},
+    {"stacked_training"},
     {"training_together"},
     {"theory", "tasks", "probes"},
     {"measurement"},
