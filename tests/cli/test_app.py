@@ -199,7 +199,7 @@ def test_a_measurement_in_bfloat16_says_so_in_table_and_report(checkpoints: Path
     assert (code, TableFile(tmp_path / "out" / TABLE).provenance["dtype"]) == (0, "bfloat16"), printed
     assert call("report", out)[0] == 0
     settings = re.findall(
-        r"<td>measured[^<]*dtype</td>\s*<td[^>]*>(\w+)</td>", (tmp_path / "out/report.html").read_text()
+        r"<td[^>]*>measured[^<]*dtype</td>\s*<td[^>]*>(\w+)</td>", (tmp_path / "out/report.html").read_text()
     )
     assert settings == ["bfloat16"]
 

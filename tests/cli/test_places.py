@@ -81,6 +81,7 @@ def _opens(source: str) -> NoReturn:
         ("trajectory --task recall", "the batch holds token"),
     ],
 )
+@pytest.mark.usefixtures("unchecked")
 def test_a_command_that_is_refused_leaves_the_folder_to_other_sources(
     arguments: str, message: str, checkpoints: Path, tmp_path: Path
 ) -> None:
