@@ -71,6 +71,11 @@ class CheckpointSeries:
         return ((step, self.load(step)) for step in self.steps)
 
     def __getitem__(self, chosen: slice) -> "CheckpointSeries":
+        if not isinstance(chosen, slice):
+            raise TypeError(
+                f"checkpoints are chosen by a slice, as in series[-5:], which is a series; got series[{chosen!r}]. "
+                "The weights of a step are series.weights(step)"
+            )
         steps = self.steps[chosen]
         source = None if self.source is None else self.source.only(steps)
         return dataclasses.replace(self, steps=steps, source=source)

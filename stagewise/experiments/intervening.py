@@ -66,11 +66,12 @@ def intervene(
     where it did not come by the last step.
 
     Raises:
-        ValueError: the model has no such head, the task no such relation, or the run holds clamps itself; no transition
-            comes after a clamp's start, or a kick there would move nothing; or this version, device or number of
-            threads gives other bits up to it.
+        ValueError: what is no list of clamps; the model has no such head, the task no such relation, or the run holds
+            clamps itself; no transition comes after a clamp's start, or a kick there would move nothing; or this
+            version, device or number of threads gives other bits up to it.
         FileNotFoundError: the folder holds no run.
     """
+    _check_clamps(clamps)
     folder = Path(folder)
     recipe = recipe or recipe_at(folder)
     if recipe.plan.clamps:
@@ -128,6 +129,12 @@ def _stretches(folder: Path, recipe: Recipe, one: Clamped, series: CheckpointSer
     missing = [step for step in series.steps if step not in saved]
     replays = [(each.start, each.stop) for each in replays_of(missing, saved, [0])]
     return [*([(start, until)] if start < until else []), *replays]
+
+
+def _check_clamps(clamps: object) -> None:
+    listed = isinstance(clamps, Sequence) and all(isinstance(clamp, ClampHead) for clamp in clamps)
+    if not (clamps and listed):
+        raise ValueError(f"clamps are a list, as in [ClampHead(layer=0, head=1, start=120)], got {clamps!r}")
 
 
 def _check_transitions(own: pd.DataFrame, start: int, series: CheckpointSeries) -> None:

@@ -15,7 +15,7 @@ from stagewise.architecture import Architecture
 from stagewise.attention import Circuits, residual_hooks_of
 from stagewise.checkpoints.series import CheckpointSeries, State
 from stagewise.checkpoints.weight_files import not_finite
-from stagewise.measurement.inputs import check_batch, unmeasured
+from stagewise.measurement.inputs import check_batch, check_series, unmeasured
 from stagewise.measurement.positions import Positions
 from stagewise.measurement.printed_table import Table
 from stagewise.measurement.rows import checkpoint_labels, tidy_columns
@@ -75,6 +75,7 @@ def compare_checkpoints(
 
     Source: Kornblith et al. (2019), arXiv:1905.00414; Björck & Golub (1973); see `similarity`.
     """
+    check_series(series)
     check_batch(batch, series.architecture, (), f"the series {series.name}")
     chosen = Positions.of(batch, positions)
     model = models.unloaded(series.architecture, device=device)

@@ -14,7 +14,7 @@ from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.intervention import AttributeEdges, PatchEdge
 from stagewise.measurement.checkpoint import Plan
 from stagewise.measurement.earlier import Earlier, parts_folder
-from stagewise.measurement.inputs import check_batch
+from stagewise.measurement.inputs import check_batch, check_series
 from stagewise.measurement.measuring import Measurement, measure_steps, write_part
 from stagewise.measurement.parts import PASSES, join, join_into, passes_of, rows_of
 from stagewise.measurement.passes import default_memory, slices_needed
@@ -84,7 +84,7 @@ def measure(
         ValueError: a probe asks for what the batch or the model does not have, or a kind of probe comes twice; there is
             no such device or dtype; memory or workers are less than one, or resamples less than zero.
     """
-    several = [series] if isinstance(series, CheckpointSeries) else list(series)
+    several = [series] if isinstance(series, CheckpointSeries | str | Path) else list(series)
     check(several, probes, batch, by_hooks=by_hooks, dtype=dtype)
     check_resources(device=device, dtype=dtype, memory=memory, workers=workers)
     if resamples < 0:
@@ -123,8 +123,8 @@ def check(
     dtype: Dtype = "float32",
 ) -> None:
     """Refuse what no table could tell apart, and what the models cannot read: the errors are those of `measure`."""
-    if strangers := [each for each in several if not isinstance(each, CheckpointSeries)]:
-        raise ValueError(f"a series is what `stagewise.open_series` returns, got {type(strangers[0]).__name__}")
+    for one in several:
+        check_series(one)
     if isinstance(probes, AbstractProbe):
         raise ValueError(f"probes are a list, as in [{probes!r}], got one alone")
     if not probes:

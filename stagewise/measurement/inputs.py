@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from stagewise.architecture import Architecture
+from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.checkpoints.weight_files import State, not_finite
 from stagewise.intervention import Attribution, Edit, ablations
 from stagewise.probe import AbstractProbe, Reading
@@ -15,6 +16,16 @@ from stagewise.task import Batch
 
 NOT_FINITE = "not_finite"
 """Quantity of the row that marks a checkpoint with nan or infinity: how many of its weights hold any."""
+
+
+def check_series(series: object) -> None:
+    """Refuse what is no series of checkpoints, as the path of one.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not isinstance(series, CheckpointSeries):
+        raise ValueError(f"a series is what `stagewise.open_series` returns, got {type(series).__name__}")
 
 
 def check_batch(

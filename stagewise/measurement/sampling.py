@@ -24,7 +24,7 @@ from stagewise.checkpoints.run_folder import measuring, write_json
 from stagewise.checkpoints.series import CheckpointSeries, State
 from stagewise.measurement import langevin
 from stagewise.measurement.forecast import in_words
-from stagewise.measurement.inputs import check_batch
+from stagewise.measurement.inputs import check_batch, check_series
 from stagewise.measurement.langevin import (
     Coefficient,
     Loss,
@@ -99,6 +99,7 @@ class Sampling:
     device: str = "cpu"
 
     def __post_init__(self) -> None:
+        check_series(self.series)
         check_devinterp()
         check_device(self.device)
         check_batch(self.batch, self.series.architecture, (), f"the series {self.series.name}")

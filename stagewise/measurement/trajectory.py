@@ -10,7 +10,7 @@ from tqdm.auto import tqdm
 from stagewise import models
 from stagewise.checkpoints.series import CheckpointSeries, State
 from stagewise.checkpoints.sketches import project
-from stagewise.measurement.inputs import check_batch, unmeasured
+from stagewise.measurement.inputs import check_batch, check_series, unmeasured
 from stagewise.measurement.positions import Positions
 from stagewise.measurement.printed_table import Table
 from stagewise.measurement.rows import checkpoint_labels, tidy_columns
@@ -64,6 +64,7 @@ def trajectory(
     dimensional random walks with comparison to neural network training, arXiv:1806.08805. Deviation: log-probabilities
     in place of logits; weights beyond `NUMBERS` are sketched, which changes squared distances by a few per cent.
     """
+    check_series(series)
     if components < 1:
         raise ValueError(f"a trajectory is seen in at least one component, got {components}")
     found = list(_in_weights(series, progress) if batch is None else _in_predictions(series, batch, device, progress))

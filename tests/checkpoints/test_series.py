@@ -191,3 +191,8 @@ def test_models_by_their_steps_are_taken_in_the_order_of_the_steps() -> None:
     assert [int(state["step"]) for _, state in series] == [0, 4, 30]
     with pytest.raises(ValueError, match="ascend"):
         open_series(list(states.items()), architecture=MODEL)
+
+
+def test_a_single_index_says_how_checkpoints_are_chosen(small_run: CheckpointSeries) -> None:
+    with unchecked_types(), pytest.raises(TypeError, match=r"a slice, as in series\[-5:\].*; got series\[-1\]"):
+        small_run[-1]  # type: ignore[index]

@@ -3,6 +3,7 @@
 import dataclasses
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -20,6 +21,7 @@ from stagewise.recipe import Recipe
 from stagewise.task import Batch
 from stagewise.tasks import MarkovChain
 from stagewise.training import train
+from tests.conftest import unchecked_types
 
 pytestmark = pytest.mark.usefixtures("few_sequences", "unchecked")
 
@@ -195,3 +197,9 @@ def test_a_run_in_bfloat16_is_held_in_it_and_in_nothing_else(states: tuple[int, 
         intervene(tmp_path / "run", [CLAMP], controls=False, progress=False)
     assert not (tmp_path / "run" / FOLDER).exists()
     assert len(intervene(tmp_path / "run", [CLAMP], controls=False, progress=False, dtype="bfloat16"))
+
+
+@pytest.mark.parametrize("clamps", [[], [(0, 1)], ClampHead(layer=0, head=1, start=8)], ids=["none", "pair", "one"])
+def test_what_is_no_list_of_clamps_is_refused_with_one_that_is(clamps: Any, tmp_path: Path) -> None:
+    with unchecked_types(), pytest.raises(ValueError, match=r"clamps are a list, as in \[ClampHead\(layer=0, head=1"):
+        intervene(tmp_path, clamps)

@@ -1,6 +1,8 @@
 """What a measurement refuses before any pass, and what it marks."""
 
 import dataclasses
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,11 +11,15 @@ from stagewise import models
 from stagewise.architecture import Architecture, full
 from stagewise.checkpoints.series import open_series
 from stagewise.intervention import AblateHead, RestrictContext
+from stagewise.measurement.comparing import compare_checkpoints
 from stagewise.measurement.engine import measure
 from stagewise.measurement.inputs import NOT_FINITE, check_batch, checked_readings, unmeasured
+from stagewise.measurement.learning_coefficient import learning_coefficients
+from stagewise.measurement.trajectory import trajectory
 from stagewise.probe import Reading
 from stagewise.probes import EdgeAttribution, HeadAttribution, Loss
 from stagewise.task import Batch
+from tests.conftest import unchecked_types
 
 FULL = full(5, 4, n_heads=2, d_model=8, d_mlp=6)
 
@@ -22,6 +28,13 @@ def batch(n: int = 2, low: int = 0, high: int = 4, target: int = 1, length: int 
     tokens = torch.zeros(n, length, dtype=torch.long)
     tokens[0, 0], tokens[0, 1] = low, high
     return Batch(tokens, torch.full_like(tokens, target), torch.ones_like(tokens, dtype=torch.bool))
+
+
+@pytest.mark.parametrize("verb", [trajectory, compare_checkpoints, learning_coefficients, measure])
+def test_a_path_in_place_of_a_series_is_refused(verb: Callable[..., object]) -> None:
+    given = ([Loss()], batch()) if verb is measure else (batch(),)
+    with unchecked_types(), pytest.raises(ValueError, match=r"a series is what `stagewise.open_series` returns, got "):
+        verb(Path("runs/mine"), *given)
 
 
 def test_a_batch_that_fits_is_taken() -> None:
