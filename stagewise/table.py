@@ -189,6 +189,21 @@ def check_columns(names: Iterable[str], what: str) -> None:
         raise ValueError(f"{what} is no table of measurements: it has no column {', '.join(missing)}; {hint}")
 
 
+def check_table(table: object, instead: str) -> None:
+    """Refuse what is no frame, or no table of measurements.
+
+    Args:
+        table: what is given.
+        instead: what takes a run folder in its place.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not isinstance(table, pd.DataFrame):
+        raise ValueError(f"a table is what `measure` returns, got {type(table).__name__}; {instead}")
+    check_columns(table.columns, "what is given")
+
+
 def tidy(frames: Iterable[pd.DataFrame]) -> pd.DataFrame:
     """Join rows into one table with its columns in order and nullable types."""
     table = pd.concat([frame for frame in frames if len(frame)], ignore_index=True)

@@ -20,7 +20,7 @@ from stagewise.detection.scores import Curve, followed
 from stagewise.detection.transition import Found, Transition
 from stagewise.detection.transitions import find_transitions
 from stagewise.detection.verdicts import OnsetVerdict
-from stagewise.table import TEXT, check_columns
+from stagewise.table import TEXT, check_table
 
 AXES = ("relation", "layer", "head")
 """Axes that a frame of onsets has, whether or not a curve has labels on them; others come after these."""
@@ -77,7 +77,7 @@ def find_onsets(
         ValueError: no table of measurements, one with an axis named like one of these columns, or a curve with several
             values at a step.
     """
-    check_columns(table.columns, "what is given")
+    check_table(table, "of a measured run folder: the onsets of `stages_of`")
     causes = causes_in(table) if causes is None else known(causes)
     curves = followed(table, criteria)
     candidates = [

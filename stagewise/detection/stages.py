@@ -21,7 +21,7 @@ from stagewise.detection.logged_causes import causes_in
 from stagewise.detection.onsets import TIMES, find_onsets
 from stagewise.detection.scores import evidence, has_scores, rows_of_evidence
 from stagewise.detection.windows import Window, windows
-from stagewise.table import check_columns, select
+from stagewise.table import check_table, select
 
 STAGES = "tables/stages.json"
 """Where the stages of a run folder are, beside the table that they were found in."""
@@ -154,7 +154,7 @@ def find_stages(
     Source: the stage boundaries of Yüksel et al. (2026), arXiv:2602.19143, Figures 1 and 3, which are set by hand
     there where KL(A*_1) and KL(A*_1:2) start to rise. The test against "no stage" is this library's.
     """
-    check_columns(table.columns, "what is given")
+    check_table(table, "of a measured run folder: `stages_of`")
     if (runs := table["run"].nunique()) != 1:
         raise ValueError(f"find_stages takes one run at a time, the table has {runs}: find_replicates takes several")
     run = str(table["run"].iloc[0])

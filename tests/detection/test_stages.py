@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +13,14 @@ from stagewise.checkpoints.run_folder import FORMAT, RUN, TABLE, table_file, wri
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.detection.criteria import StageCriteria
 from stagewise.detection.frames import digest
+from stagewise.detection.onsets import find_onsets
 from stagewise.detection.scores import evidence, rows_of_evidence
 from stagewise.detection.stages import FRAMES, STAGES, Stages, find_stages, load_stages, stages_of
 from stagewise.measurement.engine import measure
 from stagewise.measurement.parts import join
 from stagewise.probes import AttentionTo, KLToReference, Loss
 from stagewise.tasks import MarkovChain
+from tests.conftest import unchecked_types
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
@@ -209,3 +212,9 @@ def test_a_measured_table_has_one_digest_in_memory_and_on_disk(
     file = table_file(tmp_path)
     assert digest(rows_of_evidence(table)) == digest(file.read(evidence(file.outline), arrays=["resamples"]))
     assert digest(table) != digest(table.assign(value=table["value"] + 1e-9))
+
+
+@pytest.mark.parametrize("verb", [find_stages, find_onsets])
+def test_a_folder_in_place_of_a_table_is_refused_with_what_takes_it(verb: Callable[..., object]) -> None:
+    with unchecked_types(), pytest.raises(ValueError, match=r"what `measure` returns, got str; of a .* `stages_of`"):
+        verb("runs/mine")
