@@ -29,8 +29,9 @@ NEGLIGIBLE = (0.0, 1e-4, 1e-4, 1e-4, 1e-4)
 PLAUSIBLE, MOST_NOISES = 2.0, 6
 """Kinds of noise whose log likelihood falls short of the best by less are taken into account, so many at most."""
 
-PART, RESAMPLES = 2048, 16
-"""Shapes, and resamples of the batch, held against a curve at a time: memory does not grow with their number."""
+PART, NUMBERS, RESAMPLES = 2048, 2**18, 16
+"""Shapes, or values of shapes where there are many checkpoints, and resamples of the batch, that are held against a
+curve at a time: memory grows with none of them."""
 
 LEAST_FREE = 0.05
 """Part of a checkpoint that a fit leaves free, at least: the residual of one that decides the fit tells nothing."""
@@ -115,7 +116,7 @@ def resampled(context: Context, refined: Refined, kind: int, resamples: np.ndarr
     total = scanned(context.curve[None], context.beside(fine, noise), refined.best.at(context.basis.u))[0, :, 0]
     columns = context.beside(fine[[int(total.argmin())]], noise)
     squares = np.empty((len(resamples), refined.shapes.number))
-    for chosen in _parts(refined.shapes):
+    for chosen in _parts(refined.shapes, len(context.basis.u)):
         values = refined.shapes.take(chosen).at(context.basis.u)
         squares[:, chosen] = scanned(resamples, columns, values)[:, 0] + context.floor
     freedom, times, parts = _freedom(context), refined.shapes.times(), []
@@ -178,7 +179,7 @@ def _weights(
 ) -> np.ndarray:
     n, freedom = len(context.basis.u), _freedom(context)
     columns, parts = [context.beside(backgrounds, noise) for noise in noises], []
-    for chosen in _parts(grid.shapes):
+    for chosen in _parts(grid.shapes, n):
         values = grid.shapes.take(chosen).at(context.basis.u)
         squares = [scanned(context.curve[None], beside, values)[0] + context.floor for beside in columns]
         pairs = zip(squares, noises, strict=True)
@@ -187,8 +188,10 @@ def _weights(
     return np.asarray(_normalised((temper * logs + grid.area)[None])[0].sum(0))
 
 
-def _parts(shapes: Shapes) -> list[np.ndarray]:
-    return np.array_split(np.arange(shapes.number), shapes.number // PART + 1)
+def _parts(shapes: Shapes, steps: int) -> list[np.ndarray]:
+    """Return the numbers of shapes, as many as are held against a curve of so many steps at a time."""
+    most = min(PART, max(NUMBERS // steps, 1))
+    return np.array_split(np.arange(shapes.number), shapes.number // most + 1)
 
 
 def _normalised(logs: np.ndarray) -> np.ndarray:
