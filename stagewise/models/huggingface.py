@@ -122,8 +122,9 @@ def loaded(kind: type[Any], config: Any, state: Mapping[str, Tensor]) -> nn.Modu
 def unfit(wrong: Iterable[str]) -> ValueError:
     """Return the error for weights that do not fit, with the first of each kind of fault and the number of others.
 
-    >>> str(unfit([f"W_{number}: missing" for number in range(5)] + ["net.W_0: not a parameter of the model"]))[42:]
-    'W_1: missing; W_2: missing; net.W_0: not a parameter of the model; and 2 more'
+    >>> wrong = [f"W_{number}: missing" for number in range(5)] + ["net.W: not a parameter of the model"]
+    >>> str(unfit(wrong)).split(": ", 1)[1]
+    'W_0: missing; W_1: missing; W_2: missing; net.W: not a parameter of the model; and 2 more'
     """
     kinds: dict[str, list[str]] = {}
     for one in sorted(wrong):

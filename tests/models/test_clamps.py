@@ -158,7 +158,7 @@ def test_a_clamped_run_that_was_interrupted_resumes_with_the_same_bits(
     whole = trained(tmp_path / "whole", clamp)
     for stopped in (3, 5):
         with monkeypatch.context() as patch:
-            patch.setattr("stagewise.training._check_model", stop_at(stopped))
+            patch.setattr("stagewise.training.check_model", stop_at(stopped))
             with pytest.raises(KeyboardInterrupt):
                 trained(tmp_path / "cut", clamp)
     resumed = trained(tmp_path / "cut", clamp)
