@@ -1,5 +1,7 @@
 """The scan for one more transition: its squares are those of a regression, its best fit is the planted one."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -63,6 +65,7 @@ def test_a_thinned_grid_shares_the_transitions_of_the_whole() -> None:
 
 
 def test_what_is_remembered_of_a_search_is_let_go_of_where_it_is_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan, "KEPT", sys.maxsize)
     basis = bases((*STEPS, 2000.0))
     scan.forget()
     assert bases((*STEPS, 2000.0)) is basis
