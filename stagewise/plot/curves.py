@@ -58,7 +58,7 @@ def scalars(table: pd.DataFrame, quantities: Sequence[tuple[str, str]], stages: 
         prepared(ax, rows, stages, small=True)
         curve(ax, rows, ALONE, BLACK, "o")
         set_value_axis(ax, quantity, width=20)
-        ax.set_xlabel("optimiser step" if ax is axes[-1] else "")
+        ax.set_xlabel("step" if ax is axes[-1] else "")
     return figure
 
 
@@ -104,7 +104,7 @@ def prepared(ax: Axes, rows: pd.DataFrame, stages: Stages | None, small: bool = 
     last = [] if stages is None else stages.table["end"].tolist()
     set_step_axis(ax, [int(rows["step"].max()), *last])
     if small:
-        ax.set_xlabel("optimiser step")
+        ax.set_xlabel("step")
     shade_stages(ax, stages, numbers_only=small)
     return ax
 

@@ -164,7 +164,7 @@ def head_curves(table: pd.DataFrame, batch: str, named: float = DEFAULT.named) -
     panels = {}
     for kind, relation in KINDS.items():
         ax = _curves_of_all_heads(select(table, "AttentionTo", "along", relation=relation), named)
-        ax.set(xlabel="optimiser step", ylabel=ylabel)
+        ax.set(xlabel="step", ylabel=ylabel)
         ax.set_title(f"{kind}: {batch}", loc="left", fontsize=10)
         label_ends(ax)
         panels[f"{kind} {batch}"] = ax

@@ -42,7 +42,7 @@ def onset_curves(table: pd.DataFrame, stages: Stages) -> Figure:
     for ax, (_, rows) in zip(axes, kinds, strict=True):
         _panel(ax, table, rows, stages)
         ax.set_xlabel("")
-    axes[-1].set_xlabel("optimiser step (log scale; linear near 0)")
+    axes[-1].set_xlabel("step (log scale; linear near 0)")
     return figure
 
 

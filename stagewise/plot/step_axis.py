@@ -91,13 +91,13 @@ def set_step_axis(ax: Axes, steps: Sequence[int] | pd.Series | np.ndarray) -> No
     ticks = _with_room(ax, step_ticks(last))
     ax.set_xticks(ticks, [step_label(tick) for tick in ticks])
     ax.set_xticks([], minor=True)
-    ax.set_xlabel("optimiser step (log scale; linear near 0)")
+    ax.set_xlabel("step (log scale; linear near 0)")
     ax.spines[["top", "right"]].set_visible(False)
 
 
 def set_linear_step_axis(ax: Axes, last: int | float) -> None:
     """Make the x axis one of optimiser steps from 0 to the last, with few ticks: their labels do not touch."""
-    ax.set(xlim=(0, last), xlabel="optimiser step")
+    ax.set(xlim=(0, last), xlabel="step")
     ax.xaxis.set_major_locator(MaxNLocator(FEW_TICKS, integer=True))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda step, _: step_label(round(step))))
     ax.spines[["top", "right"]].set_visible(False)

@@ -209,8 +209,9 @@ def html_table(columns: Iterable[str], rows: Iterable[Iterable[object]], kind: s
 
 
 def _cell(name: str, text: str) -> str:
-    long = ' class="long"' if len(text) > LONG_CELL else ""
-    return f'<td{long} data-column="{html.escape(name)}">{html.escape(text)}</td>'
+    hyphenated = "-" in text and " " not in text  # 5e-06 stays in one line
+    kind = ' class="long"' if len(text) > LONG_CELL else ' class="word"' if hyphenated else ""
+    return f'<td{kind} data-column="{html.escape(name)}">{html.escape(text)}</td>'
 
 
 def interval(value: int | float, lo: int | float, hi: int | float) -> str:

@@ -169,9 +169,9 @@ def test_the_margin_of_an_answer_is_its_lead_over_the_best_other_token() -> None
     assert reading.values.tolist() == pytest.approx([(math.log(0.2 / 0.7) + math.log(0.5 / 0.25)) / 2])
 
 
-def test_its_run_is_measured_anew_without_saying_where_it_comes_from(own: tuple[Path, str]) -> None:
+def test_its_run_is_measured_anew_without_saying_where_it_comes_from(own: tuple[Path, str], tmp_path: Path) -> None:
     place, _ = own
-    folder = place / "runs" / "mine-ModularAddition"
+    folder = shutil.copytree(place / "runs" / "mine-ModularAddition", tmp_path / "copy")
     assert read_run(folder)["recipe"]["task"]["type"] == "mine:ModularAddition"
     call_in(place, "measure", str(folder), "--only", "Loss", "--quiet")
     assert set(read_table(folder)["probe"]) == {"Loss"}

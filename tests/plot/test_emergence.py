@@ -19,7 +19,7 @@ def test_the_step_axis_is_logarithmic_where_checkpoints_are_not_evenly_spaced(em
     crowded = emerging.assign(step=emerging["step"] ** 2)
     assert [ax.get_xscale() for ax in emergence(emerging).axes] == ["linear", "linear"]
     assert [ax.get_xscale() for ax in emergence(crowded).axes] == ["symlog", "symlog"]
-    assert [ax.get_xlabel() for ax in emergence(crowded).axes] == ["", "optimiser step (log scale; linear near 0)"]
+    assert [ax.get_xlabel() for ax in emergence(crowded).axes] == ["", "step (log scale; linear near 0)"]
     assert rise(crowded).get_xscale() == "symlog"
 
 

@@ -13,10 +13,11 @@ def test_the_title_has_words_in_place_of_a_folders_name() -> None:
     assert len(title(run, "x" * 90)) < 50
 
 
-def test_long_cells_wrap_and_every_cell_knows_its_column() -> None:
+def test_long_cells_wrap_numbers_do_not_and_every_cell_knows_its_column() -> None:
     text = html_table(["what <b>", "t50"], [["a & b " * 9, 12]])
     assert '<td class="long" data-column="what &lt;b&gt;">a &amp; b ' in text
     assert '<td data-column="t50">12</td>' in text
+    assert '<td class="word" data-column="p">5e-06</td>' in html_table(["p"], [["5e-06"]])
     assert "stacked" not in text
     assert "stacked" in html_table(["a", "b", "c", "d"], [[1, 2, 3, 4]])
 
