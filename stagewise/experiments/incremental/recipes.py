@@ -112,7 +112,9 @@ def variants(setting: str = "small", seed: int = 0) -> dict[str, Recipe]:
 
     Source: Yüksel et al. (2026), arXiv:2602.19143, Figures 1 to 19 and B. Deviations: those of `markov.recipe`; the
     reversed run of the small setting is of the minimal model and of spans of two. At the paper's size its widest group
-    lies farthest back: of the two orders that one has the published boundaries (PAPERS.md, note e).
+    lies farthest back: of the two orders that one has the published boundaries (PAPERS.md, note e). The alpha of
+    Figures 13 and 14 counts from a group's oldest lag, as their picture has it (`lag_weights` from its most recent), and
+    at the paper's size their weights start as Xavier's, which has the published boundaries (PAPERS.md, note g).
     """
     return dict(_variants(setting, seed))
 
@@ -120,6 +122,7 @@ def variants(setting: str = "small", seed: int = 0) -> dict[str, Recipe]:
 @cache
 def _variants(setting: str, seed: int) -> Mapping[str, Recipe]:
     one = partial(markov.recipe, "minimal", seed, setting=setting)
+    xavier = {"init": _init("xavier")}
     whole = partial(markov.recipe, "full", seed, setting=setting)
     overlap: dict[str, Any] = {"spans": (4, 4, 4), "stride": 2, **_OVERLAP.get(setting, {})}
     return {
@@ -130,9 +133,9 @@ def _variants(setting: str, seed: int) -> Mapping[str, Recipe]:
         "fresh": one(n_sequences=None),
         **{f"heads={n}": one(n_heads=n) for n in HEADS},
         "reversed": one(reverse=True) if setting == "small" else whole(reverse=True, spans=(2, 4, 8)),
-        "alpha=0.7,0.3": one(lag_weights=(0.7, 0.3)),
+        "alpha=0.7,0.3": one(lag_weights=(0.3, 0.7), model=None if setting == "small" else xavier),
         **{f"overlap-heads={n}": one(n_heads=n, **overlap) for n in (3, 4)},
-        "layers=2": one(model={"n_layers": 2, "init": _init("xavier")}, **_LAYERED[setting]),
+        "layers=2": one(model={"n_layers": 2, **xavier}, **_LAYERED[setting]),
         "frobenius": one(features="frobenius"),
         "full": whole(),
         "full-layers=2": whole(model={"n_layers": 2}, **_FULL_LAYERED[setting]),

@@ -1,17 +1,19 @@
-"""Why Figures 2 and 3 come sooner here: the paper's full transformer in plain torch, one difference at a time.
+"""Why Figures 2, 3 and 18 come sooner here: the paper's full transformer in plain torch, one difference at a time.
 
-    python -m tests.experiments.incremental.paper_block [--widest-last | --narrowest-last] [NAME ...]
+    python -m tests.experiments.incremental.paper_block [--widest-last | --narrowest-last | --sgd] [NAME ...]
 
 A block takes five minutes of a core. The task is that of Figure 3, or one where the group farthest back counts most, as
-in Figure 8: the widest of the three or the narrowest.
+in Figure 8: the widest of the three or the narrowest; or that of Figure 18, by SGD, where a block takes half an hour.
 
 The paper's block has its norms behind attention and MLP, a dropout of .1, no biases in attention, and weights that
 start from Xavier's scale or orthogonal. TransformerLens's has its norms in front and no dropout; its weights start
-Gaussian. Task, widths, rate and clipping are those of the paper's size; the batch is of 800 sequences in place of 3000.
+Gaussian. Task, widths, rate and clipping are those of the paper's size; the batch is of 800 sequences in place of 3000,
+by SGD of 400.
 """
 
+import argparse
+import dataclasses
 import math
-import sys
 from typing import Any, NamedTuple
 
 import torch
@@ -19,15 +21,16 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from stagewise.experiments.incremental import markov
+from stagewise.experiments.incremental.recipes import variants
 from stagewise.loss import kl_divergence
 from stagewise.measurement.probe_batch import usable
 from stagewise.recipe import Recipe
 
 WIDTH, HEADS, HIDDEN = 255, 3, 64
-BATCH, STEPS, EVERY, SEQUENCES = 800, 460, 10, 200
+EVERY, SEQUENCES = 10, 200
 DROPOUT = 0.1
 
-TASKS = {"--widest-last": (2, 4, 8), "--narrowest-last": (8, 4, 2)}
+WIDTHS = {"widest-last": (2, 4, 8), "narrowest-last": (8, 4, 2)}
 """Widths of the groups, from the nearest on, where the one farthest back counts most."""
 
 
@@ -95,21 +98,25 @@ def logits(weights: dict[str, Tensor], block: Block, tokens: Tensor, first: int,
 def curves(block: Block, recipe: Recipe) -> dict[str, list[float]]:
     """Train a block on a task, and return its KL to each truncated reference (nats) at every tenth step."""
     task, plan = recipe.task, recipe.plan
-    data = task.sample(task.n_sequences or BATCH, plan.seeds.data)
+    data = task.sample(task.n_sequences or plan.batch_size, plan.seeds.data)
     probe = usable(task.probe_batch(SEQUENCES, plan.seeds.evaluation))
     first = int(probe.scored.any(0).int().argmax())
     references = {name: probe.references[name][:, first:] for name in probe.nested_references}
     torch.manual_seed(plan.seeds.init)
     weights = fresh(block, task.d_vocab, task.n_ctx)
-    optimiser = torch.optim.AdamW(weights.values(), lr=plan.learning_rate, weight_decay=plan.weight_decay)
+    optimiser = (
+        torch.optim.SGD(weights.values(), lr=plan.learning_rate, momentum=plan.momentum)
+        if plan.optimiser == "sgd"
+        else torch.optim.AdamW(weights.values(), lr=plan.learning_rate, weight_decay=plan.weight_decay)
+    )
     found: dict[str, list[float]] = {name: [] for name in references}
-    for step in range(STEPS + 1):
+    for step in range(plan.steps + 1):
         if step % EVERY == 0:
             with torch.no_grad():
                 law = logits(weights, block, probe.tokens, first).log_softmax(-1)
             for name, reference in references.items():
                 found[name].append(float(kl_divergence(reference, law).mean()))
-        rows = data[torch.randint(len(data), (BATCH,))]
+        rows = data[torch.randint(len(data), (plan.batch_size,))]
         predicted = logits(weights, block, rows.tokens, first, training=True)
         optimiser.zero_grad()
         F.cross_entropy(predicted.flatten(0, 1), rows.targets[:, first:].flatten()).backward()
@@ -118,18 +125,33 @@ def curves(block: Block, recipe: Recipe) -> dict[str, list[float]]:
     return found
 
 
-def main(names: list[str]) -> None:
+def chosen(task: str | None, steps: int | None) -> Recipe:
+    """Return the recipe of a task: of the paper's size, but for its batches and its length."""
+    if task == "sgd":
+        recipe, length, batch_size = variants("paper")["full-sgd"], 4500, 400
+    else:
+        reverse: dict[str, Any] = {"reverse": True, "spans": WIDTHS[task]} if task else {}
+        recipe, length, batch_size = markov.recipe("full", setting="paper", **reverse), 460, 800
+    plan = dataclasses.replace(recipe.plan, steps=steps or length, batch_size=batch_size, save=())
+    return dataclasses.replace(recipe, plan=plan)
+
+
+def main() -> None:
     """Print a row a block: the lowest KL to each reference, and its step."""
     torch.set_num_threads(1)
-    spans = [TASKS[name] for name in names if name in TASKS]
-    task: dict[str, Any] = {"reverse": True, "spans": spans[0]} if spans else {}
-    recipe = markov.recipe("full", setting="paper", **task)
-    for name in [name for name in names if name not in TASKS] or BLOCKS:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in (*WIDTHS, "sgd"):
+        parser.add_argument(f"--{name}", dest="task", action="store_const", const=name)
+    parser.add_argument("--steps", type=int)
+    parser.add_argument("blocks", nargs="*", metavar="NAME", help=", ".join(BLOCKS), default=list(BLOCKS))
+    asked = parser.parse_args()
+    recipe = chosen(asked.task, asked.steps)
+    for name in asked.blocks:
         found = curves(BLOCKS[name], recipe)
         lowest = (f"{min(kl):.2f} to {to} at step {EVERY * kl.index(min(kl))}" for to, kl in found.items())
         last = ", ".join(f"{kl[-1]:.2f}" for kl in found.values())
-        print(f"{name}: lowest KL {', '.join(lowest)}; at step {STEPS} {last}", flush=True)
+        print(f"{name}: lowest KL {', '.join(lowest)}; at step {recipe.plan.steps} {last}", flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()
