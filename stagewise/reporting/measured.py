@@ -96,6 +96,12 @@ class Measured(NamedTuple):
         return home_of_run(self.run, self.only(LOSSES).table)
 
     @property
+    def provenance(self) -> Mapping[str, Any]:
+        """What decided the measurement beside its probes: batch, sequences, positions, device, threads, code."""
+        recorded = self.run.get(RECORDED, {}).get(PROVENANCE, {})
+        return {**recorded, **self.whole.provenance} if isinstance(self.whole, TableFile) else recorded
+
+    @property
     def origin(self) -> str:
         """What a figure of this run says of itself: the run, the batch, the versions, the code."""
         known = {**self.run.get(RECORDED, {}).get(PROVENANCE, {}), **self.run.get("versions", {})}

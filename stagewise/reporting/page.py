@@ -176,7 +176,7 @@ def _page(measured: Measured, bodies: dict[Section, str], home: Home | None) -> 
         headline=headline(measured.stages, home),
         finding=finding(measured.stages, home),
         kind="foreign" if home is not None and home.foreign else "finding",
-        words=run_in_words(measured.run, measured.table),
+        words=run_in_words(measured.run, measured.table, measured.provenance),
         parts=[Part(section.identifier, section.title, body) for section, body in bodies.items()],
         missing=_missing(measured, bodies),
         steps=_checkpoints(measured),

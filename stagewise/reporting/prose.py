@@ -3,6 +3,7 @@
 import html
 import re
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
@@ -66,15 +67,17 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def run_in_words(run: Mapping[str, Any], table: pd.DataFrame) -> str:
-    """Say in a paragraph what was trained on what, for how long, and what was measured; HTML."""
+def run_in_words(
+    run: Mapping[str, Any], table: pd.DataFrame, provenance: Mapping[str, Any] = MappingProxyType({})
+) -> str:
+    """Say in a paragraph what was trained on what, for how long, and what was measured on how many positions; HTML."""
     recipe = run.get("recipe", {})
     architecture = recipe.get("architecture", {})
     sentences = [
         _model(architecture.get("config", {}), architecture.get("init") or {}),
         _task(recipe.get("task", {})),
         _plan(recipe.get("plan", {}), int(table["step"].max())),
-        _measurement(table),
+        _measurement(table, provenance.get("positions")),
     ]
     return " ".join(html.escape(sentence) for sentence in sentences if sentence)
 
@@ -122,14 +125,15 @@ def _plan(plan: Mapping[str, Any], last: int) -> str:
     )
 
 
-def _measurement(table: pd.DataFrame) -> str:
+def _measurement(table: pd.DataFrame, positions: int | None) -> str:
     first, last = table["step"].min(), table["step"].max()
     if set(table["probe"]) == {LOGGED}:
         logged = count(table["quantity"].nunique(), "curve")
         return f"{logged}, logged from step {first} to step {last}; intervals are 95 % from the noise of each curve."
     checkpoints = count(table["step"].nunique(), "checkpoint")
     probes = count(table["probe"].nunique(), "probe")
-    sequences = f" of {table['n'].max()} sequences" if table["n"].notna().any() else ""
+    length = f" of {positions} positions" if positions else ""
+    sequences = f" of {table['n'].max()} sequences{length}" if table["n"].notna().any() else ""
     return (
         f"{checkpoints}, from step {first} to step {last}, were measured with {probes} on one "
         f"fixed batch{sequences}; intervals are 95 % from resampling these sequences."

@@ -28,6 +28,9 @@ def test_the_run_is_described_whatever_its_record_holds(table: pd.DataFrame) -> 
         table,
     )
     assert words.startswith("It was trained for 9 steps of 4 sequences with SGD, learning rate 0.1")
+    assert f"fixed batch of {table['n'].max()} sequences; " in words
+    measured = run_in_words({}, table, {"positions": 48})
+    assert f"fixed batch of {table['n'].max()} sequences of 48 positions; " in measured
     unfinished = {"recipe": {"plan": {"steps": 601, "batch_size": 4, "optimiser": "sgd", "learning_rate": 0.1}}}
     assert run_in_words(unfinished, table).startswith("It was seen up to step 600 of 601 steps of 4 sequences with SGD")
     plan = {"steps": 9, "batch_size": 4, "optimiser": "adamw", "learning_rate": 0.1, "warmup": 3, "cooldown": 2}

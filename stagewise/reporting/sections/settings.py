@@ -1,7 +1,6 @@
 """The section of settings: all of the run's record."""
 
-from stagewise.checkpoints.table_file import TableFile
-from stagewise.reporting.measured import PROVENANCE, RECORDED, Measured
+from stagewise.reporting.measured import RECORDED, Measured
 from stagewise.reporting.prose import html_table, settings_rows
 from stagewise.reporting.section import Blocks, Section
 
@@ -9,10 +8,8 @@ from stagewise.reporting.section import Blocks, Section
 def settings_section(measured: Measured) -> Blocks:
     """Return the name of the run, its recipe, seeds and versions, and what decided its measurement."""
     record = {name: value for name, value in measured.run.items() if name != RECORDED}
-    measurement = measured.run.get(RECORDED, {}).get(PROVENANCE, {})
-    if isinstance(measured.whole, TableFile):
-        measurement = {**measurement, **measured.whole.provenance}
-    rows = [["run", measured.table["run"].iloc[0]], *settings_rows(record), *settings_rows(measurement, "measured")]
+    decided = settings_rows(measured.provenance, "measured")
+    rows = [["run", measured.table["run"].iloc[0]], *settings_rows(record), *decided]
     return [html_table(["setting", "value"], rows, "settings")]
 
 
