@@ -6,7 +6,7 @@ import html
 import numpy as np
 import pandas as pd
 
-from stagewise.detection.scores import curves_of
+from stagewise.detection.scores import UNIT, curves_of
 from stagewise.detection.words import without_onset
 from stagewise.plot.onsets import kinds_shown, onset_curves
 from stagewise.reporting.figure import Plot
@@ -22,7 +22,7 @@ ONSETS = (
 RIBBONS = " Ribbons: 95&nbsp;% intervals over the batch."
 TESTED = (
     "<p>An onset is a transition of a score, up or down: at least {smallest:g} (where neither a unit nor bounds are "
-    "declared: of a tenth of the score's range) and {peak:g} times its noise, {share:.0%} of it within a ratio "
+    "declared: {part:.2g} of the score's range) and {peak:g} times its noise, {share:.0%} of it within a ratio "
     "{local:g} of steps, faster than the score before and after it; and a constant, a drift, a power law or an "
     "exponential approach with noise would show it in {false_discoveries:.0%} of all tables only (false discovery rate "
     "over all scores; p is that of the single one).</p>"
@@ -37,7 +37,8 @@ def onsets_section(measured: Measured) -> Blocks:
     onsets = stages.onsets
     columns = ["what began", "t10", "t50 [95 %]", "t90", "before", "after", "last", "p"]
     blocks: Blocks = [html_table(columns, onset_rows(onsets))] if onsets["onset"].any() else []
-    tested = TESTED.format(**dataclasses.asdict(stages.criteria))
+    criteria = dataclasses.asdict(stages.criteria)
+    tested = TESTED.format(**criteria, part=UNIT * stages.criteria.smallest)
     blocks += [f"<p>{html.escape(without_onset(onsets, stages.criteria))}</p>", tested]
     shown = pd.concat([rows for _, rows in kinds_shown(onsets)])
     table = measured.only(set(shown["probe"] + "." + shown["quantity"])).table
