@@ -140,9 +140,10 @@ def main() -> None:
     """Print a row a block: the lowest KL to each reference, and its step."""
     torch.set_num_threads(1)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    tasks = parser.add_mutually_exclusive_group()
     for name in (*WIDTHS, "sgd"):
-        parser.add_argument(f"--{name}", dest="task", action="store_const", const=name)
-    parser.add_argument("--steps", type=int)
+        tasks.add_argument(f"--{name}", dest="task", action="store_const", const=name)
+    parser.add_argument("--steps", type=int, help="4500 by SGD, else 460, if not given")
     parser.add_argument("blocks", nargs="*", metavar="NAME", help=", ".join(BLOCKS), default=list(BLOCKS))
     asked = parser.parse_args()
     recipe = chosen(asked.task, asked.steps)
