@@ -65,32 +65,26 @@ if TYPE_CHECKING:
     from stagewise.architecture import OneHotInit as OneHotInit
     from stagewise.architecture import full as full
     from stagewise.architecture import minimal as minimal
+    from stagewise.checkpoints.logged_curves import curves as curves
     from stagewise.checkpoints.seeds import open_seeds as open_seeds
     from stagewise.checkpoints.series import CheckpointSeries as CheckpointSeries
     from stagewise.checkpoints.series import open_series as open_series
-    from stagewise.detection.criteria import StageCriteria as StageCriteria
-    from stagewise.detection.delays import mean_delays as mean_delays
-    from stagewise.detection.early_warning import predict_onset as predict_onset
-    from stagewise.detection.lineage import Lineage as Lineage
-    from stagewise.detection.lineage import find_lineage as find_lineage
-    from stagewise.detection.mixed_law import compare_laws as compare_laws
-    from stagewise.detection.mixed_law import fit_mixed as fit_mixed
-    from stagewise.detection.onsets import find_onsets as find_onsets
-    from stagewise.detection.own_curves import curves as curves
-    from stagewise.detection.power_law import PowerLaw as PowerLaw
-    from stagewise.detection.power_law import fit_interval_censored as fit_interval_censored
-    from stagewise.detection.power_law import fit_log_linear as fit_log_linear
-    from stagewise.detection.replicates import Replicates as Replicates
-    from stagewise.detection.replicates import find_replicates as find_replicates
-    from stagewise.detection.replicates import load_replicates as load_replicates
-    from stagewise.detection.second_opinion import second_opinion as second_opinion
-    from stagewise.detection.stages import Stages as Stages
-    from stagewise.detection.stages import find_stages as find_stages
-    from stagewise.detection.stages import load_stages as load_stages
-    from stagewise.detection.stages import stages_of as stages_of
-    from stagewise.detection.thresholds import emergence_times as emergence_times
     from stagewise.experiments.densifying import densify as densify
     from stagewise.experiments.intervening import intervene as intervene
+    from stagewise.findings.delays import mean_delays as mean_delays
+    from stagewise.findings.early_warning import predict_onset as predict_onset
+    from stagewise.findings.lineage import Lineage as Lineage
+    from stagewise.findings.lineage import find_lineage as find_lineage
+    from stagewise.findings.onsets import find_onsets as find_onsets
+    from stagewise.findings.replicates import Replicates as Replicates
+    from stagewise.findings.replicates import find_replicates as find_replicates
+    from stagewise.findings.replicates import load_replicates as load_replicates
+    from stagewise.findings.second_opinion import second_opinion as second_opinion
+    from stagewise.findings.stages import Stages as Stages
+    from stagewise.findings.stages import find_stages as find_stages
+    from stagewise.findings.stages import load_stages as load_stages
+    from stagewise.findings.stages import stages_of as stages_of
+    from stagewise.findings.thresholds import emergence_times as emergence_times
     from stagewise.init import GaussianInit as GaussianInit
     from stagewise.init import LinearInit as LinearInit
     from stagewise.intervention import AblateHead as AblateHead
@@ -114,6 +108,12 @@ if TYPE_CHECKING:
     from stagewise.reporting.attention_view import show_attention as show_attention
     from stagewise.reporting.comparison import compare as compare
     from stagewise.reporting.page import report as report
+    from stagewise.statistics._mixed_law import compare_laws as compare_laws
+    from stagewise.statistics._mixed_law import fit_mixed as fit_mixed
+    from stagewise.statistics._power_law import PowerLaw as PowerLaw
+    from stagewise.statistics._power_law import fit_interval_censored as fit_interval_censored
+    from stagewise.statistics._power_law import fit_log_linear as fit_log_linear
+    from stagewise.statistics.criteria import StageCriteria as StageCriteria
     from stagewise.sweeping import grid as grid
     from stagewise.sweeping import sweep as sweep
     from stagewise.table import Quantity as Quantity

@@ -16,8 +16,8 @@ from stagewise.checkpoints.findings import Audit
 from stagewise.checkpoints.run_folder import ANALYSIS, TABLE, write_json
 from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.checkpoints.sources import Source, by_hand
-from stagewise.detection.home import home_of_run
-from stagewise.detection.stages import stages_of
+from stagewise.findings.home import home_of_run
+from stagewise.findings.stages import stages_of
 from stagewise.measurement.baselines import (
     Contexts,
     baselines_beside,

@@ -301,3 +301,14 @@ def heads_in(table: pd.DataFrame) -> list[Head]:
         return []
     pairs = table[["layer", "head"]].dropna().drop_duplicates()
     return sorted((int(layer), int(head)) for layer, head in pairs.itertuples(index=False))
+
+
+def check_steps(rows: pd.DataFrame, name: str) -> None:
+    """Refuse the rows of a curve that has several values at a step, as a run that was resumed may have logged.
+
+    Raises:
+        ValueError: it has; the message names the first such step.
+    """
+    if (twice := rows["step"].duplicated()).any():
+        step = rows.loc[twice, "step"].iloc[0]
+        raise ValueError(f"{name} has several values at step {step}: take one run, and of each step the last one")

@@ -14,6 +14,7 @@ pytest_plugins = [
     "tests.fixtures.data",
     "tests.fixtures.hugging_face",
     "tests.fixtures.interruptible",
+    "tests.fixtures.planted_findings",
     "tests.fixtures.runs",
     "tests.fixtures.tables",
     "tests.fixtures.views",

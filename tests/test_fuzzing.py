@@ -22,7 +22,7 @@ from stagewise.checkpoints.run_folder import RUN, TABLE
 from stagewise.checkpoints.series import find, open_series
 from stagewise.cli.app import app
 from stagewise.cli.settings import changed, read_settings
-from stagewise.detection.stages import find_stages
+from stagewise.findings.stages import find_stages
 from stagewise.plan import TrainPlan, linear, logarithmic
 from stagewise.recipe import Recipe, describe, rebuild
 from stagewise.tasks import MarkovChain

@@ -136,7 +136,7 @@ def measure(
             measure_run_folder(folder, own_task or (), how)
         else:
             from stagewise.analysis import folder_of, measured
-            from stagewise.detection.home import home_in
+            from stagewise.findings.home import home_in
 
             series, task = opened_source(
                 source, architecture, own_task, (tokens, relation or (), text, tokenizer), branch

@@ -20,7 +20,7 @@ from stagewise.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from stagewise.detection.windows import Window
+    from stagewise.findings.windows import Window
     from stagewise.recipe import Recipe
 
 
@@ -111,8 +111,8 @@ def _sequences(recipe: "Recipe", folder: Path, asked: int | None, checkpoints: i
 
 def _windows(folder: Path, between: tuple[int, int] | None = None) -> "Sequence[Window]":
     """Return the window that is given, else those that the stages of a run propose, the widest first."""
-    from stagewise.detection.stages import stages_of
     from stagewise.experiments.densifying import window_of
+    from stagewise.findings.stages import stages_of
 
     if between:
         return [window_of(folder, between)]

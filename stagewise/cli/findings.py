@@ -15,8 +15,8 @@ def stages(sources: Seeds, steps: StepsColumn = None, as_json: AsJson = False) -
             _stages_of_seeds(sources, as_json)
             return
         from stagewise.checkpoints.run_folder import table_file, unfinished
-        from stagewise.detection.home import home_in
-        from stagewise.detection.stages import stages_of
+        from stagewise.findings.home import home_in
+        from stagewise.findings.stages import stages_of
         from stagewise.processes import cores, readers
 
         folder = measured_folder(sources[0])
@@ -29,7 +29,7 @@ def stages(sources: Seeds, steps: StepsColumn = None, as_json: AsJson = False) -
 
 
 def _stages_of_seeds(sources: Sequence[str], as_json: bool) -> None:
-    from stagewise.detection.replicates import FRAMES
+    from stagewise.findings.replicates import FRAMES
     from stagewise.reporting.several import over_seeds, read_several, seeds_in_words
 
     seeds = read_several([measured_folder(source) for source in sources])
@@ -45,8 +45,8 @@ def _stages_of_seeds(sources: Sequence[str], as_json: bool) -> None:
 def lineage(source: Origin, as_json: AsJson = False) -> None:
     """Follow the kinds of attention in the table of a measured run or source, and print how they change."""
     with reported_errors():
-        from stagewise.detection.home import home_in, warned
-        from stagewise.detection.lineage import lineage_of
+        from stagewise.findings.home import home_in, warned
+        from stagewise.findings.lineage import lineage_of
 
         folder = measured_folder(source)
         found, home = lineage_of(folder), home_in(folder)

@@ -72,9 +72,9 @@ def llc(
         from stagewise import plot
         from stagewise.checkpoints.run_folder import COEFFICIENTS, SAMPLED, TABLE, write
         from stagewise.cli.places import opened_with_batch
-        from stagewise.detection.home import caution, home_in
-        from stagewise.detection.stages import stages_of
-        from stagewise.detection.unsettled import unsettled, unsettled_in_words
+        from stagewise.findings.home import caution, home_in
+        from stagewise.findings.stages import stages_of
+        from stagewise.findings.unsettled import unsettled, unsettled_in_words
         from stagewise.measurement.learning_coefficient import learning_coefficients
         from stagewise.measurement.sampling import Sampling
         from stagewise.processes import cores

@@ -17,8 +17,8 @@ from stagewise.cli.names import chooser, probe_named
 if TYPE_CHECKING:
     import pandas as pd
 
-    from stagewise.detection.home import Home
-    from stagewise.detection.stages import Stages
+    from stagewise.findings.home import Home
+    from stagewise.findings.stages import Stages
 
 Origin = Annotated[
     str, typer.Argument(metavar="SOURCE", help="a run folder, a folder of checkpoints, or a hub repository owner/name")
@@ -244,8 +244,8 @@ def measuring(
 def show(stages: "Stages | None", as_json: bool, run: str = "", home: "Home | None" = None) -> None:
     """Print stages in words, or as JSON, with what is known of the probe batch; None where the table can show none."""
     if not as_json:
-        from stagewise.detection.from_onsets import NO_STAGES
-        from stagewise.detection.home import warned
+        from stagewise.findings.from_onsets import NO_STAGES
+        from stagewise.findings.home import warned
 
         print(warned(NO_STAGES if stages is None else str(stages), home))
         return
@@ -254,7 +254,7 @@ def show(stages: "Stages | None", as_json: bool, run: str = "", home: "Home | No
 
 def as_data(stages: "Stages | None", run: str = "", home: "Home | None" = None) -> dict[str, Any]:
     """Return stages as plain data, a list of rows a frame."""
-    from stagewise.detection.stages import FRAMES
+    from stagewise.findings.stages import FRAMES
 
     frames = {name: [] if stages is None else records(getattr(stages, name)) for name in FRAMES}
     batch = None if home is None else home.plain

@@ -12,7 +12,7 @@ from stagewise.checkpoints import run_folder
 from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.checkpoints.training_state import rewind, save_weights, state_steps
 from stagewise.checkpoints.weight_files import State
-from stagewise.detection.windows import Window
+from stagewise.findings.windows import Window
 from stagewise.plan import linear
 from stagewise.recipe import Recipe, rebuild
 from stagewise.training import Dtype, Training, prepare

@@ -14,9 +14,9 @@ from stagewise.checkpoints import run_folder
 from stagewise.checkpoints.run_folder import INTERVENTIONS
 from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.checkpoints.training_state import branch, branch_start, check_way
-from stagewise.detection.delays import Delay, delay_in_words, delays, held_in_words, transitions
 from stagewise.experiments.densifying import densify_steps, recipe_at, replays_of
 from stagewise.experiments.matched_controls import Clamped, with_controls
+from stagewise.findings.delays import Delay, delay_in_words, delays, held_in_words, transitions
 from stagewise.measurement.engine import measure
 from stagewise.plan import ClampHead
 from stagewise.probe import AbstractProbe
@@ -47,7 +47,7 @@ def intervene(
 
     The paired run has the bits of the run up to the clamp, and the same data after it. Both are measured on the same
     probe batch, and resampled together. A delay is the difference of the steps at which a head attends to a relation,
-    or the loss has fallen half-way or nine tenths of the way: see `detection.delays`. The controls are the same clamp
+    or the loss has fallen half-way or nine tenths of the way: see `findings.delays`. The controls are the same clamp
     on another head, the one whose values have the nearest norm, and a kick of the head's norm in a random direction.
     A run that is not finished is compared up to its last checkpoint.
     What was done before is not done again; all delays of a run folder are kept in one table, which its report shows.

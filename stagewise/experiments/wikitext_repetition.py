@@ -11,17 +11,17 @@ from matplotlib.figure import Figure
 
 from stagewise.analysis import measure_run
 from stagewise.checkpoints.run_folder import REPORT, read_table
-from stagewise.detection.crossings import Crossing, crossings
-from stagewise.detection.head_kinds import KINDS, head_onsets
-from stagewise.detection.words import Row, half_way, head
 from stagewise.experiments import wikitext
 from stagewise.experiments.published import Result, number, over_seeds, table_of
+from stagewise.findings.crossings import Crossing, crossings
+from stagewise.findings.head_kinds import KINDS, head_onsets
 from stagewise.plot.colours import marker, ordered_colours
 from stagewise.plot.n_grams import N_GRAMS
 from stagewise.plot.step_axis import curve, label_ends, set_step_axis
 from stagewise.sweeping import grid, run_each
 from stagewise.table import select
 from stagewise.training import train
+from stagewise.words.stages import Row, half_way, head
 
 SHARES = (0.0, 0.1, 0.2, 0.3, 0.5)
 

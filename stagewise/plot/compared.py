@@ -7,12 +7,12 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from stagewise.detection.words import curve_label
 from stagewise.plot.colours import ordered_colours
 from stagewise.plot.curves import BLACK, finish
 from stagewise.plot.quantities import axes_of, quantity_of, set_value_axis
 from stagewise.plot.step_axis import curve, new_axes, set_step_axis
 from stagewise.table import select
+from stagewise.words.stages import curve_label
 
 LINES = 8
 """Curves of one figure, of more those that moved most in either run."""
@@ -22,7 +22,7 @@ def compared(table: pd.DataFrame, probe: str, name: str, ax: Axes | None = None)
     """Draw a quantity of two runs, each at its own checkpoints: the first run solid, the second one dashed.
 
     Args:
-        table: of two runs; the heads in it are aligned, see `detection.roles.paired_roles`.
+        table: of two runs; the heads in it are aligned, see `findings.roles.paired_roles`.
         probe: whose quantity it is.
         name: of the quantity.
         ax: to draw on.

@@ -6,7 +6,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from stagewise.detection.stages import Stages
+from stagewise.findings.stages import Stages
 from stagewise.plot.colours import marker, ordered_colours
 from stagewise.plot.quantities import quantity_of, set_value_axis
 from stagewise.plot.step_axis import ALONE, check_one_run, curve, label_ends, new_axes, set_step_axis, shade_stages

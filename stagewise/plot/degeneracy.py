@@ -4,7 +4,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from stagewise.detection.stages import Stages
+from stagewise.findings.stages import Stages
 from stagewise.plot.colours import GREY, head_colours, marker
 from stagewise.plot.curves import BLACK, finish, prepared
 from stagewise.plot.heads import moved_most

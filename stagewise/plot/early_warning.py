@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from stagewise.detection.early_warning import Forecast, Level
+from stagewise.findings.early_warning import Forecast, Level
 from stagewise.plot.colours import GREY, OKABE_ITO
 from stagewise.plot.curves import BLACK
 from stagewise.plot.step_axis import new_axes, set_linear_step_axis

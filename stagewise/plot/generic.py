@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 
-from stagewise.detection.stages import Stages
+from stagewise.findings.stages import Stages
 from stagewise.plot.colours import GREY, HEADS, head_colours, marker
 from stagewise.plot.curves import BLACK, prepared
 from stagewise.plot.profiles import profile

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
 
-from stagewise.detection.delays import end_in_words, held_in_words, mean_delays
+from stagewise.findings.delays import end_in_words, held_in_words, mean_delays
 from stagewise.plot.step_axis import new_axes
 
 SCALE = "PuOr_r"
@@ -71,7 +71,7 @@ def delays(rows: pd.DataFrame) -> Figure:
     """Draw a panel a transition: each seed's delay, and the mean with its 95 % interval; arrows where it never came.
 
     Args:
-        rows: those of `detection.delays.mean_delays`.
+        rows: those of `findings.delays.mean_delays`.
 
     Raises:
         ValueError: there are none.

@@ -5,8 +5,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 
-from stagewise.detection.lineage import Lineage
-from stagewise.detection.stages import Stages
+from stagewise.findings.lineage import Lineage
+from stagewise.findings.stages import Stages
 from stagewise.plot.colours import HEADS, head_colours, ink
 from stagewise.plot.step_axis import (
     LABEL_LEFT,

@@ -6,7 +6,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from stagewise.detection.crossings import Crossing
+from stagewise.findings.crossings import Crossing
 from stagewise.plot.colours import ordered_colours
 from stagewise.plot.curves import BLACK
 from stagewise.plot.quantities import quantity_of

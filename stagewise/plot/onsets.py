@@ -7,12 +7,12 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from stagewise.detection.scores import curves_of, labels_of
-from stagewise.detection.stages import Stages
-from stagewise.detection.words import curve_label
+from stagewise.findings.scores import curves_of, labels_of
+from stagewise.findings.stages import Stages
 from stagewise.plot.colours import GREY, head_colours, marker
 from stagewise.plot.quantities import escaped, quantity_of, set_value_axis
 from stagewise.plot.step_axis import check_one_run, curve, label_ends, set_step_axis, shade_stages
+from stagewise.words.stages import curve_label
 
 KINDS = 6
 """Kinds of scores that are drawn; the others are in the table."""

@@ -8,14 +8,14 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
-from stagewise.detection.pooled import FEWEST
-from stagewise.detection.scores import axes_of
-from stagewise.detection.words import curve_label
+from stagewise.findings.scores import axes_of
 from stagewise.plot.colours import ordered_colours
 from stagewise.plot.curves import BLACK, finish
 from stagewise.plot.quantities import quantity_of, set_value_axis
 from stagewise.plot.step_axis import new_axes, set_step_axis
+from stagewise.statistics._pooled import FEWEST
 from stagewise.table import LEVEL, select
+from stagewise.words.stages import curve_label
 
 LINES = 8
 """Curves of one figure, of more those that moved most."""
@@ -64,7 +64,7 @@ def over_seeds(table: pd.DataFrame, probe: str, name: str, ax: Axes | None = Non
     """Draw a quantity of several runs: the mean over runs with its band (see `Band`), each run thin.
 
     Args:
-        table: of several runs; the heads in it are aligned, see `detection.roles`.
+        table: of several runs; the heads in it are aligned, see `findings.roles`.
         probe: whose quantity it is.
         name: of the quantity.
         ax: to draw on.

@@ -6,9 +6,9 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from stagewise.detection.power_law import PowerLaw
 from stagewise.plot.colours import ink, marker, ordered_colours
 from stagewise.plot.step_axis import new_axes
+from stagewise.statistics._power_law import PowerLaw
 
 
 def collapse(

@@ -5,8 +5,8 @@ import textwrap
 import pandas as pd
 from matplotlib.axes import Axes
 
-from stagewise.detection import scores
-from stagewise.detection.scores import quantities_of
+from stagewise.findings import scores
+from stagewise.findings.scores import quantities_of
 from stagewise.table import Quantity, head_label
 
 LABEL_WIDTH = 30

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import pandas as pd
 from matplotlib.axes import Axes
 
-from stagewise.detection.frames import families
-from stagewise.detection.stages import Stages
+from stagewise.findings.frames import families
+from stagewise.findings.stages import Stages
 from stagewise.plot.colours import ordered_colours
 from stagewise.plot.curves import family, finish, theory_curves
 from stagewise.plot.quantities import quantity_of, set_value_axis

@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from stagewise.detection.noise import monotone
-from stagewise.detection.stages import Stages
+from stagewise.findings.stages import Stages
 from stagewise.plot.colours import ink
+from stagewise.statistics._noise import monotone
 
 SHADES = ("#eceef4", "#f9f9fb")
 """Odd and even stages."""

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
-from stagewise.detection.stages import Stages
+from stagewise.findings.stages import Stages
 from stagewise.plot.colours import head_colours, ink
 from stagewise.plot.quantities import quantity_of
 from stagewise.plot.step_axis import cell_edges, check_one_run, new_axes, set_step_axis, shade_stages

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from stagewise.detection.stages import Stages
+from stagewise.findings.stages import Stages
 from stagewise.plot.colours import GREY
 from stagewise.plot.step_axis import check_one_run, new_axes, step_label
 from stagewise.table import select

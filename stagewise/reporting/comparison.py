@@ -13,9 +13,9 @@ import pandas as pd
 
 from stagewise import plot
 from stagewise.checkpoints.run_folder import REPORT, read_record, write
-from stagewise.detection.comparison import Comparison, compare_stages, later
-from stagewise.detection.roles import paired_roles
-from stagewise.detection.scores import quantities_of
+from stagewise.findings.comparison import Comparison, compare_stages, later
+from stagewise.findings.roles import paired_roles
+from stagewise.findings.scores import quantities_of
 from stagewise.reporting.figure import LOOK, Plot, figure_html, identifier
 from stagewise.reporting.html import Page, inline
 from stagewise.reporting.page import Part, page_html

@@ -8,7 +8,7 @@ import numpy as np
 
 from stagewise.checkpoints.run_folder import EXAMPLE, write
 from stagewise.checkpoints.series import CheckpointSeries
-from stagewise.detection.stages import Stages
+from stagewise.findings.stages import Stages
 from stagewise.measurement.engine import measure
 from stagewise.plot.maps import patterns
 from stagewise.probes import MeanPattern

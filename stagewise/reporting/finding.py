@@ -2,12 +2,12 @@
 
 import pandas as pd
 
-from stagewise.detection.frames import largest
-from stagewise.detection.from_onsets import NO_STAGES
-from stagewise.detection.home import Home
-from stagewise.detection.stages import Stages
-from stagewise.detection.words import by_cause, half_way
+from stagewise.findings.frames import largest
+from stagewise.findings.from_onsets import NO_STAGES
+from stagewise.findings.home import Home
+from stagewise.findings.stages import Stages
 from stagewise.reporting.prose import capital, count, interval
+from stagewise.words.stages import by_cause, half_way
 
 HEADS = ("AttentionTo", "OffsetProfile", "HeadSpecialisation")
 """Probes whose onsets say what a head does: they are named first."""

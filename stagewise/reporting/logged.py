@@ -5,10 +5,10 @@ import re
 from pathlib import Path
 
 from stagewise.checkpoints.digest import short_digest
+from stagewise.checkpoints.logged_curves import curves, name_of
+from stagewise.checkpoints.logged_curves import is_log as is_log
 from stagewise.checkpoints.run_folder import ANALYSIS, TABLE, claim_for, write, write_json
-from stagewise.detection.logged_causes import causes_in
-from stagewise.detection.own_curves import curves, name_of
-from stagewise.detection.own_curves import is_log as is_log
+from stagewise.findings.logged_causes import causes_in
 
 NO_BATCH = {"relations": {}, "size": [], "first_query": 0, "references": []}
 """What `measured.batch_record` would say of a batch, where there is none; a record has it as `measured.RECORDED`."""

@@ -28,10 +28,10 @@ from stagewise.checkpoints.run_folder import (
     write,
 )
 from stagewise.checkpoints.table_file import TableFile, chosen
-from stagewise.detection.frames import families
-from stagewise.detection.home import LOSSES, Home, home_of_run
-from stagewise.detection.lineage import Lineage, lineage_of
-from stagewise.detection.stages import Stages, stages_of
+from stagewise.findings.frames import families
+from stagewise.findings.home import LOSSES, Home, home_of_run
+from stagewise.findings.lineage import Lineage, lineage_of
+from stagewise.findings.stages import Stages, stages_of
 
 if TYPE_CHECKING:
     from stagewise.task import Batch
@@ -120,7 +120,7 @@ class Measured(NamedTuple):
         return bool(self.relations) or ("relation" in self.table and bool(self.table["relation"].notna().any()))
 
     def families(self) -> dict[str, list[str]]:
-        """Return the references that KL was measured to, sorted by `detection.frames.families`; none without rows."""
+        """Return the references that KL was measured to, sorted by `findings.frames.families`; none without rows."""
         rows = self.only(["KLToReference.kl"]).table
         return families(rows) if len(rows) else {}
 

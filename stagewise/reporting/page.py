@@ -11,9 +11,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import matplotlib.style
 
+from stagewise.checkpoints.logged_curves import LOGGED
 from stagewise.checkpoints.run_folder import REPORT, table_file, write
-from stagewise.detection.home import CAVEAT, Home
-from stagewise.detection.own_curves import LOGGED
+from stagewise.findings.home import CAVEAT, Home
 from stagewise.processes import readers
 from stagewise.reporting.figure import LOOK, figure_html
 from stagewise.reporting.finding import finding, headline

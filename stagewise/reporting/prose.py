@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from stagewise.detection.own_curves import LOGGED
-from stagewise.detection.stages import Stages
+from stagewise.checkpoints.logged_curves import LOGGED
+from stagewise.findings.stages import Stages
 
 LISTED = 12
 """Entries of a list that are written out."""

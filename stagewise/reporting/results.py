@@ -7,9 +7,9 @@ import pandas as pd
 
 from stagewise.checkpoints.findings import Audit
 from stagewise.checkpoints.series import CheckpointSeries
-from stagewise.detection.from_onsets import NO_STAGES
-from stagewise.detection.home import Home, caution, qualified
-from stagewise.detection.stages import Stages
+from stagewise.findings.from_onsets import NO_STAGES
+from stagewise.findings.home import Home, caution, qualified
+from stagewise.findings.stages import Stages
 from stagewise.reporting.html import inline
 
 

@@ -11,11 +11,9 @@ import pandas as pd
 
 from stagewise import plot
 from stagewise.checkpoints.run_folder import REPORT, write
-from stagewise.detection import seed_words
-from stagewise.detection.home import Home
-from stagewise.detection.pooled import FEWEST
-from stagewise.detection.replicates import Replicates
-from stagewise.detection.stages import Stages
+from stagewise.findings.home import Home
+from stagewise.findings.replicates import Replicates
+from stagewise.findings.stages import Stages
 from stagewise.plot.over_seeds import bands_of
 from stagewise.reporting.figure import LOOK, Plot, figure_html, identifier
 from stagewise.reporting.html import Page, inline
@@ -31,7 +29,9 @@ from stagewise.reporting.several import (
     stages_of_each,
     with_caveat,
 )
+from stagewise.statistics._pooled import FEWEST
 from stagewise.table import head_label, select
+from stagewise.words import seeds as seed_words
 
 EVENTS = ("what", "seeds", "step, mean over seeds", "another seed", "sd between seeds, log steps")
 INTERVALS = (

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import pandas as pd
 
 from stagewise.checkpoints.run_folder import table_file
-from stagewise.detection.home import CAVEAT, Home, home_in, qualified, warned
-from stagewise.detection.replicates import Replicates, replicates_of
-from stagewise.detection.roles import head_roles, with_roles
-from stagewise.detection.scores import evidence, quantities_of
-from stagewise.detection.stages import Stages, stages_of
+from stagewise.findings.home import CAVEAT, Home, home_in, qualified, warned
+from stagewise.findings.replicates import Replicates, replicates_of
+from stagewise.findings.roles import head_roles, with_roles
+from stagewise.findings.scores import evidence, quantities_of
+from stagewise.findings.stages import Stages, stages_of
 from stagewise.plot.quantities import quantity_of
 from stagewise.reporting.page import Part
 from stagewise.reporting.prose import capital, count, html_table, in_words, stage_rows

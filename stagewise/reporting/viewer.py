@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stagewise.detection.stages import Stages
+from stagewise.findings.stages import Stages
 from stagewise.plot.colours import head_colours
 from stagewise.plot.maps import patterns
 from stagewise.reporting.measured import Measured

@@ -30,7 +30,7 @@ from tests.calibration.seeds import jobs as of_seeds
 
 FOLDER = Path("runs/calibration")
 NO_DECISION = {
-    *("words.py", "head_words.py", "frames.py", "order.py", "head_kinds.py", "stages.py", "__main__.py"),
+    *("frames.py", "order.py", "head_kinds.py", "stages.py", "__main__.py"),
     *("comparison.py", "early_warning.py", "deep_audit.py", "tables.py", "densified_bound.py"),
 }
 """Modules that decide nothing about transitions; early warning and the bound for densified runs have their commands."""
@@ -54,7 +54,8 @@ def jobs() -> dict[str, Job]:
 @functools.cache
 def code(audit: bool) -> str:
     """Return a hash of the code that audits, or that finds transitions: another one is calibrated anew."""
-    found = [*Path("stagewise/detection").glob("*.py"), *Path(__file__).parent.glob("*.py")]
+    rooms = (*map(Path, ("stagewise/statistics", "stagewise/findings")), Path(__file__).parent)
+    found = [path for room in rooms for path in room.glob("*.py")]
     paths = [path for path in found if path.name not in NO_DECISION]
     if audit:
         paths = [path for pattern in AUDIT for path in Path().glob(pattern)]

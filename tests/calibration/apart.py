@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stagewise.detection.stages import find_stages
+from stagewise.findings.stages import find_stages
 from tests.calibration.cases import Generator, Planted, correlated, logistic
 from tests.calibration.findings import STEPS, table
 from tests.calibration.onsets import Job, alone, compared, false_onsets, generator

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pandas as pd
 
-from stagewise.detection.turning_points import turn
-from stagewise.detection.windows import Window
 from stagewise.experiments.densifying import steps_within
+from stagewise.findings.windows import Window
+from stagewise.statistics._turning_points import turn
 from tests.calibration.cases import Generator, correlated, logistic
 from tests.calibration.onsets import Job, generator
 from tests.calibration.rows import Row, share

@@ -12,12 +12,12 @@ import numpy as np
 import pandas as pd
 
 from stagewise.checkpoints.run_folder import read_table
-from stagewise.detection.criteria import DEFAULT
-from stagewise.detection.from_references import nested_references
-from stagewise.detection.noise import noise, smoothed
-from stagewise.detection.turning_points import DEGREE, FINE, _after, _polynomials, _resampled, _valley
-from stagewise.detection.uneven import Stretch, noise_like, thinned
+from stagewise.findings.from_references import nested_references
 from stagewise.models.process import one_thread
+from stagewise.statistics._noise import noise, smoothed
+from stagewise.statistics._turning_points import DEGREE, FINE, _after, _polynomials, _resampled, _valley
+from stagewise.statistics._uneven import Stretch, noise_like, thinned
+from stagewise.statistics.criteria import DEFAULT
 from stagewise.table import select
 
 DRAWS, DEVIATIONS = 5000, 3.92

@@ -18,10 +18,10 @@ import pandas as pd
 
 from stagewise.analysis import measure_run
 from stagewise.checkpoints.run_folder import TABLE, read_table
-from stagewise.detection.early_warning import Forecast, predict_onset
-from stagewise.detection.thresholds import emergence_interval
 from stagewise.experiments.emergence.recipes import recall_recipe
 from stagewise.experiments.emergence.toy_attention import run_toy_curve
+from stagewise.findings.early_warning import Forecast, predict_onset
+from stagewise.findings.thresholds import emergence_interval
 from stagewise.models.process import one_thread
 from stagewise.plan import linear
 from stagewise.probes import Accuracy, AttentionProgress, AttentionTo, Loss

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pandas as pd
 
-from stagewise.detection.head_labels import head_events
-from stagewise.detection.onsets import find_onsets
-from stagewise.detection.power_law import fit_interval_censored
-from stagewise.detection.stages import find_stages
+from stagewise.findings.head_labels import head_events
+from stagewise.findings.onsets import find_onsets
+from stagewise.findings.stages import find_stages
+from stagewise.statistics._power_law import fit_interval_censored
 from tests.calibration.cases import LAST, Generator, checkpoints, correlated, logistic
 from tests.calibration.onsets import Job, generator
 from tests.calibration.rows import Row, share

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from stagewise.checkpoints.series import open_series
-from stagewise.detection.criteria import DEFAULT
-from stagewise.detection.home import Home, home_of
+from stagewise.findings.home import Home, home_of
 from stagewise.measurement.engine import measure
 from stagewise.probes import Loss, LossByPosition, OffsetProfile
+from stagewise.statistics.criteria import DEFAULT
 from stagewise.table import select
 from stagewise.task import Batch
 from tests.calibration.onsets import Job

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from stagewise.detection.mixed_law import compare_laws, fit_mixed
-from stagewise.detection.power_law import fit_interval_censored
+from stagewise.statistics._mixed_law import compare_laws, fit_mixed
+from stagewise.statistics._power_law import fit_interval_censored
 from tests.calibration.cases import Generator
 from tests.calibration.onsets import Job, generator
 from tests.calibration.rows import Row, share

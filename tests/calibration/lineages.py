@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from stagewise.detection.lineage import Lineage, find_lineage
+from stagewise.findings.lineage import Lineage, find_lineage
 from tests.calibration.cases import Generator, checkpoints, correlated
 from tests.calibration.onsets import Job, generator
 from tests.calibration.rows import Row, share

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from stagewise.detection.curve_noise import without_outliers
-from stagewise.detection.likelihood_ratio import CORRELATIONS, NUMBERS, p_value
-from stagewise.detection.refinement import Context, refine
-from stagewise.detection.scan import bases, floors, smooth_fits, transition_fits
+from stagewise.statistics._curve_noise import without_outliers
+from stagewise.statistics._likelihood_ratio import CORRELATIONS, NUMBERS, p_value
+from stagewise.statistics._refinement import Context, refine
+from stagewise.statistics._scan import bases, floors, smooth_fits, transition_fits
 from tests.calibration.cases import SMOOTH, checkpoints, correlated
 from tests.calibration.onsets import Job
 from tests.calibration.rows import Row, share

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from stagewise.detection.stages import find_stages
+from stagewise.findings.stages import find_stages
 from tests.calibration.cases import checkpoints, correlated, logistic
 from tests.calibration.onsets import Job, generator
 from tests.calibration.rows import Row, share

@@ -18,13 +18,13 @@ import pandas as pd
 from stagewise.analysis import measure_run
 from stagewise.architecture import OneHotInit
 from stagewise.checkpoints.run_folder import TABLE, read_table
-from stagewise.detection.from_references import nested_references
-from stagewise.detection.onsets import find_onsets
-from stagewise.detection.stages import Stages, find_stages
-from stagewise.detection.thresholds import emergence_times
 from stagewise.experiments.emergence.recipes import recall_recipe
 from stagewise.experiments.emergence.runs import recall_probes
 from stagewise.experiments.incremental import markov
+from stagewise.findings.from_references import nested_references
+from stagewise.findings.onsets import find_onsets
+from stagewise.findings.stages import Stages, find_stages
+from stagewise.findings.thresholds import emergence_times
 from stagewise.models.process import one_thread
 from stagewise.probe import AbstractProbe
 from stagewise.recipe import Recipe

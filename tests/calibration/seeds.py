@@ -6,9 +6,9 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from stagewise.detection.pooled import pooled
-from stagewise.detection.replicates import find_replicates
-from stagewise.detection.roles import head_roles
+from stagewise.findings.replicates import find_replicates
+from stagewise.findings.roles import head_roles
+from stagewise.statistics._pooled import pooled
 from tests.calibration.cases import Generator, checkpoints, correlated, logistic
 from tests.calibration.onsets import Job, generator
 from tests.calibration.rows import Row, share

@@ -9,11 +9,11 @@ from typer.testing import CliRunner
 
 from stagewise.checkpoints.run_folder import TABLE, write
 from stagewise.cli.app import app
-from stagewise.detection.home import CAVEAT
-from stagewise.detection.lineage import find_lineage
+from stagewise.findings.home import CAVEAT
+from stagewise.findings.lineage import find_lineage
 from stagewise.recipe import Recipe
 from stagewise.training import train
-from tests.detection.profiles import profile_rows
+from tests.fixtures.profiles import profile_rows
 
 
 def call(*arguments: str) -> tuple[int, str]:

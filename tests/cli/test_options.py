@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from stagewise.cli.options import read_contexts, read_memory, reported_errors, show
-from stagewise.detection.stages import find_stages
+from stagewise.findings.stages import find_stages
 from stagewise.processes import worker_pool
 
 

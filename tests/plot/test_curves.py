@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from stagewise import plot
-from stagewise.detection.stages import Stages
+from stagewise.findings.stages import Stages
 from stagewise.plot.step_axis import step_ticks
 
 

@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 
 from stagewise import plot
-from stagewise.detection.lineage import Lineage
+from stagewise.findings.lineage import Lineage
 
 
 def lineage_of(labels: list[list[int]]) -> Lineage:

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.detection.stages import find_stages
+from stagewise.findings.stages import find_stages
 from stagewise.plot.onsets import onset_curves
 
 

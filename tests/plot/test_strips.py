@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from stagewise import plot
-from stagewise.detection.stages import Stages
+from stagewise.findings.stages import Stages
 
 
 def texts(ax: Axes) -> list[str]:

@@ -9,10 +9,10 @@ import torch
 from stagewise import models
 from stagewise.architecture import Architecture, full, minimal
 from stagewise.checkpoints.series import open_series
-from stagewise.detection.criteria import StageCriteria
 from stagewise.measurement.engine import measure
 from stagewise.probes import HeadAblation, HeadAttribution, MeanPattern, QKOffset, RestrictedContextKL, ValueAlignment
 from stagewise.probes.default_probes import default_probes
+from stagewise.statistics.criteria import StageCriteria
 from stagewise.task import AbstractTask, Batch
 from stagewise.tasks import AssociativeRecall, MarkovChain, RepeatedTokens, SequenceClasses, SparseRegression
 

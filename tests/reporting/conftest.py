@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import torch
 
-from stagewise.detection.stages import Stages, find_stages
+from stagewise.findings.stages import Stages, find_stages
 from stagewise.measurement.rows import bootstrap_weights, rows
 from stagewise.probe import Reading
 from stagewise.reporting.measured import Measured

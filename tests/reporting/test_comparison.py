@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from stagewise.checkpoints.json_files import read_json
 from stagewise.checkpoints.run_folder import RUN, TABLE, write, write_json
 from stagewise.cli.app import app
-from stagewise.detection.home import CAVEAT
+from stagewise.findings.home import CAVEAT
 from stagewise.reporting.comparison import compare, differing
 
 HOSTILE = "<script>alert(1)</script>"

@@ -14,7 +14,7 @@ from torch import nn
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.run_folder import EXAMPLE
 from stagewise.checkpoints.series import open_series
-from stagewise.detection.stages import Stages
+from stagewise.findings.stages import Stages
 from stagewise.init import LinearInit
 from stagewise.recipe import Recipe, TrainPlan
 from stagewise.reporting import example

@@ -5,8 +5,8 @@ import math
 
 import pandas as pd
 
-from stagewise.detection.home import Familiarity, Home
-from stagewise.detection.stages import find_stages
+from stagewise.findings.home import Familiarity, Home
+from stagewise.findings.stages import find_stages
 from stagewise.reporting.finding import finding, headline
 from stagewise.reporting.prose import count, stages_in_words
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from stagewise.detection.stages import find_stages
+from stagewise.findings.stages import find_stages
 from stagewise.reporting.html import Page
 
 

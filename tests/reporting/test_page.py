@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 
 from stagewise.checkpoints.run_folder import METRICS, RUN, TABLE
-from stagewise.detection.home import CAVEAT
-from stagewise.detection.stages import STAGES, find_stages
+from stagewise.findings.home import CAVEAT
+from stagewise.findings.stages import STAGES, find_stages
 from stagewise.recipe import describe
 from stagewise.reporting.measured import Measured, read_measured
 from stagewise.reporting.page import filled_sections, report

@@ -5,8 +5,8 @@ from pathlib import Path
 import pandas as pd
 
 from stagewise.checkpoints.series import CheckpointSeries
-from stagewise.detection.home import CAVEAT, Familiarity, Home
-from stagewise.detection.stages import find_stages
+from stagewise.findings.home import CAVEAT, Familiarity, Home
+from stagewise.findings.stages import find_stages
 from stagewise.reporting.results import Analysis
 
 

@@ -10,8 +10,8 @@ import pytest
 from stagewise.analysis import analyse
 from stagewise.checkpoints.run_folder import TABLE
 from stagewise.checkpoints.series import CheckpointSeries
-from stagewise.detection.home import CAVEAT
-from stagewise.detection.replicates import load_replicates
+from stagewise.findings.home import CAVEAT
+from stagewise.findings.replicates import load_replicates
 from stagewise.probes import Loss
 from stagewise.reporting.seeds import report_seeds
 

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from stagewise.checkpoints.run_folder import TABLE, write
-from stagewise.detection.home import CAVEAT
-from stagewise.detection.roles import head_roles
+from stagewise.findings.home import CAVEAT
+from stagewise.findings.roles import head_roles
 from stagewise.reporting.page import Part
 from stagewise.reporting.several import first_foreign, read_several, stages_of_each, with_caveat
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.detection.stages import Stages
+from stagewise.findings.stages import Stages
 from stagewise.plot.maps import patterns
 from stagewise.reporting import viewer as viewers
 from stagewise.reporting.measured import Measured

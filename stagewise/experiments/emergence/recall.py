@@ -7,10 +7,6 @@ from typing import Any
 import pandas as pd
 
 from stagewise.checkpoints.run_folder import read_table
-from stagewise.detection import head_words
-from stagewise.detection.order import events, rise_of
-from stagewise.detection.power_law import NoLaw, PowerLaw
-from stagewise.detection.thresholds import emergence_times
 from stagewise.experiments.emergence.grids import FigureRequest
 from stagewise.experiments.emergence.numbers import law_numbers, law_of
 from stagewise.experiments.emergence.panels import draw_curves, draw_law, panels
@@ -25,11 +21,15 @@ from stagewise.experiments.emergence.runs import (
     trained_recall,
 )
 from stagewise.experiments.published import Result, number, table_of
+from stagewise.findings.order import events, rise_of
+from stagewise.findings.thresholds import emergence_times
 from stagewise.plot.emergence import emergence, rise
 from stagewise.plot.step_axis import label_ends
 from stagewise.reporting.page import report
+from stagewise.statistics._power_law import NoLaw, PowerLaw
 from stagewise.sweeping import grid, sweep
 from stagewise.table import select
+from stagewise.words import heads as head_words
 
 REGULAR_PAIRS = 8
 """With fewer pairs the small model also finds partial solutions. The limit was chosen after the

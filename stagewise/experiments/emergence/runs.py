@@ -12,8 +12,8 @@ import torch
 
 from stagewise.checkpoints import run_folder
 from stagewise.checkpoints.series import open_series
-from stagewise.detection.thresholds import emergence_times
 from stagewise.experiments.emergence.recipes import recall_recipe, regression_recipe
+from stagewise.findings.thresholds import emergence_times
 from stagewise.loss import training_loss
 from stagewise.measurement.engine import measure
 from stagewise.probe import AbstractProbe

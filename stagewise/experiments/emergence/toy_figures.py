@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from stagewise.detection.power_law import PowerLaw, fit_log_linear
 from stagewise.experiments.emergence.grids import FigureRequest
 from stagewise.experiments.emergence.numbers import law_numbers, law_of
 from stagewise.experiments.emergence.panels import draw_law, finish, log_log, panels, put_above
@@ -16,6 +15,7 @@ from stagewise.experiments.emergence.toy_attention import check_toy, run_toy
 from stagewise.experiments.published import Result, bounds, mean_over, number, table_of
 from stagewise.plot.colours import ordered_colours
 from stagewise.plot.power_law import collapse
+from stagewise.statistics._power_law import PowerLaw, fit_log_linear
 from stagewise.sweeping import grid, sweep
 from stagewise.theory.cross_sample import CrossSampleRepetition
 from stagewise.theory.plateau_flow import AbstractPlateauFlow, plateau, plateau_of_descent

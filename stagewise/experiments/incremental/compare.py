@@ -7,8 +7,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from stagewise.detection.frames import families
 from stagewise.experiments.incremental.summary import over_seeds
+from stagewise.findings.frames import families
 from stagewise.plot.colours import marker, ordered_colours
 from stagewise.plot.step_axis import curve, label_ends, new_axes, set_step_axis
 from stagewise.table import select

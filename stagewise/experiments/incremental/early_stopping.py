@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from stagewise.detection.stages import Stages
+from stagewise.findings.stages import Stages
 from stagewise.table import select
 
 

@@ -9,10 +9,10 @@ from matplotlib.patches import Patch
 
 from stagewise import plot
 from stagewise.checkpoints.run_folder import table_file
-from stagewise.detection.frames import families
 from stagewise.experiments.incremental.compare import compare
 from stagewise.experiments.incremental.numbers import has_trained
 from stagewise.experiments.incremental.recipes import FIGURES
+from stagewise.findings.frames import families
 from stagewise.plot.colours import head_colours
 from stagewise.reporting.measured import Measured, read_measured
 from stagewise.table import head_label, heads_in, select

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from stagewise.analysis import run as run_recipe
 from stagewise.architecture import Architecture, OneHotInit, full, minimal
-from stagewise.detection.stages import Stages, find_stages
+from stagewise.findings.stages import Stages, find_stages
 from stagewise.plan import linear, logarithmic
 from stagewise.probe import AbstractProbe
 from stagewise.probes import AttentionTo, HeadSpecialisation, KLToReference, Loss, MeanPattern, ValueAlignment

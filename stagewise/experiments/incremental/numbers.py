@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from stagewise.detection.frames import families
 from stagewise.experiments.incremental.published import CONTEXTS, HEADS, LEVELS, LOOKED_AT, PUBLISHED
 from stagewise.experiments.incremental.recipes import FIGURES, variants
 from stagewise.experiments.incremental.summary import boundaries, over_seeds
 from stagewise.experiments.published import bounds, number
+from stagewise.findings.frames import families
 from stagewise.recipe import Recipe
 from stagewise.reporting.measured import Measured
 from stagewise.table import head_label, heads_in, select

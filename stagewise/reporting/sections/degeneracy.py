@@ -1,7 +1,7 @@
 """The section on local learning coefficients: how degenerate the loss is around each checkpoint."""
 
 from stagewise import plot
-from stagewise.detection.unsettled import unsettled, unsettled_in_words
+from stagewise.findings.unsettled import unsettled, unsettled_in_words
 from stagewise.reporting.figure import Plot
 from stagewise.reporting.measured import Measured
 from stagewise.reporting.section import Blocks, Section, never_missing

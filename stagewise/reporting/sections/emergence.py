@@ -3,13 +3,13 @@
 import html
 
 from stagewise import plot
-from stagewise.detection import head_words
-from stagewise.detection.order import QUANTITIES, events, rise_of
+from stagewise.findings.order import QUANTITIES, events, rise_of
 from stagewise.plot.emergence import DRAWN, NAMED
 from stagewise.reporting.figure import Plot
 from stagewise.reporting.measured import Measured
 from stagewise.reporting.prose import html_table
 from stagewise.reporting.section import Blocks, Section
+from stagewise.words import heads as head_words
 
 CAPTION = (
     "From top to bottom, over the same steps: the loss; the accuracy (black) and the attention of each head along each "

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 import pandas as pd
 
 from stagewise import plot
-from stagewise.detection.own_curves import LOGGED
-from stagewise.detection.stages import Stages
+from stagewise.checkpoints.logged_curves import LOGGED
+from stagewise.findings.stages import Stages
 from stagewise.plot.generic import COLOURED, GREYS, PANELS, finite_rows, kind_of, lines_in, long_axis
 from stagewise.plot.quantities import axes_of, quantity_of
 from stagewise.reporting.figure import Plot, identifier

@@ -4,7 +4,7 @@ import html
 import operator
 
 from stagewise import plot
-from stagewise.detection.head_labels import head_labels
+from stagewise.findings.head_labels import head_labels
 from stagewise.plot.heads import moved_most
 from stagewise.reporting.figure import Plot
 from stagewise.reporting.measured import Measured

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from stagewise import plot
-from stagewise.detection.stages import Stages
+from stagewise.findings.stages import Stages
 from stagewise.plot.colours import head_colours
 from stagewise.plot.maps import patterns
 from stagewise.reporting.figure import Plot

@@ -6,13 +6,13 @@ import html
 import numpy as np
 import pandas as pd
 
-from stagewise.detection.scores import UNIT, curves_of
-from stagewise.detection.words import without_onset
+from stagewise.findings.scores import UNIT, curves_of
 from stagewise.plot.onsets import kinds_shown, onset_curves
 from stagewise.reporting.figure import Plot
 from stagewise.reporting.measured import Measured
 from stagewise.reporting.prose import html_table, number
 from stagewise.reporting.section import Blocks, Section, never_missing
+from stagewise.words.stages import without_onset
 
 ONSETS = (
     "The scores that were examined: those with an onset in colour, the others in grey; of many, those that moved most. "

@@ -4,7 +4,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from stagewise import plot
-from stagewise.detection.stages import Stages
+from stagewise.findings.stages import Stages
 from stagewise.reporting.figure import Plot
 from stagewise.reporting.measured import Measured
 from stagewise.reporting.prose import html_table, stage_rows, stages_in_words

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 import pandas as pd
 
 from stagewise import plot
-from stagewise.detection import head_words
-from stagewise.detection.criteria import DEFAULT
-from stagewise.detection.crossings import Crossing, crossings
-from stagewise.detection.head_kinds import head_onsets
+from stagewise.findings.crossings import Crossing, crossings
+from stagewise.findings.head_kinds import head_onsets
 from stagewise.plot.n_grams import N_GRAMS
 from stagewise.reporting.figure import Plot
 from stagewise.reporting.measured import Measured
 from stagewise.reporting.prose import html_table
 from stagewise.reporting.section import Blocks, Section, never_missing
+from stagewise.statistics.criteria import DEFAULT
 from stagewise.table import select
+from stagewise.words import heads as head_words
 
 TEXT, RANDOM = "held-out text", "repeated random tokens"
 

@@ -5,8 +5,8 @@ import math
 import pandas as pd
 import pytest
 
-from stagewise.detection.power_law import NoLaw, PowerLaw, fit_interval_censored
 from stagewise.experiments.emergence.numbers import law_numbers, law_of, mean_times, ratio_number
+from stagewise.statistics._power_law import NoLaw, PowerLaw, fit_interval_censored
 
 
 def runs(pairs: list[int]) -> pd.DataFrame:

@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.detection.power_law import NoLaw
 from stagewise.experiments.emergence.numbers import law_of
 from stagewise.experiments.emergence.panels import draw_curves, draw_law, log_log, panels
+from stagewise.statistics._power_law import NoLaw
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ import pytest
 from stagewise.checkpoints import run_folder
 from stagewise.checkpoints.checksums import LIST
 from stagewise.checkpoints.writing import LOCK
-from stagewise.detection.power_law import fit_interval_censored
 from stagewise.experiments.emergence import runs
 from stagewise.experiments.emergence.recipes import recall_recipe
 from stagewise.experiments.emergence.runs import (
@@ -24,6 +23,7 @@ from stagewise.experiments.emergence.runs import (
     until_below,
 )
 from stagewise.probes import Accuracy
+from stagewise.statistics._power_law import fit_interval_censored
 from stagewise.table import select
 
 

@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.detection.power_law import fit_log_linear
 from stagewise.experiments.emergence.grids import FigureRequest, axes_of
 from stagewise.experiments.emergence.panels import panels
 from stagewise.experiments.emergence.toy_figures import (
@@ -17,6 +16,7 @@ from stagewise.experiments.emergence.toy_figures import (
     plateaus,
     sgd_over_flow,
 )
+from stagewise.statistics._power_law import fit_log_linear
 from stagewise.theory.sparse_attention import SparseAttention
 from stagewise.theory.trajectories import follow
 

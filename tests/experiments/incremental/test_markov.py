@@ -10,8 +10,8 @@ import pytest
 from stagewise.analysis import RUN_SEQUENCES, run_batch
 from stagewise.architecture import OneHotInit, minimal
 from stagewise.checkpoints.run_folder import checkpoint_file, read_table
-from stagewise.detection.stages import Stages, find_stages
 from stagewise.experiments.incremental import markov
+from stagewise.findings.stages import Stages, find_stages
 from stagewise.measurement.baselines import restricted_recipe
 from stagewise.measurement.engine import measure
 from stagewise.probes import HeadSpecialisation, KLToReference

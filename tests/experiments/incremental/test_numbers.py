@@ -3,10 +3,10 @@
 import pandas as pd
 import pytest
 
-from stagewise.detection.stages import find_stages
 from stagewise.experiments.incremental import numbers
 from stagewise.experiments.incremental.published import LEVELS
 from stagewise.experiments.incremental.recipes import FIGURES, variants
+from stagewise.findings.stages import find_stages
 from stagewise.reporting.measured import Measured
 from stagewise.table import conformed, in_order
 

@@ -9,11 +9,11 @@ import pytest
 from stagewise.analysis import run_batch
 from stagewise.architecture import minimal
 from stagewise.checkpoints import run_folder
-from stagewise.detection.stages import find_stages
 from stagewise.experiments.incremental import figures as incremental_figures
 from stagewise.experiments.incremental import runs as incremental
 from stagewise.experiments.incremental.early_stopping import early_stop
 from stagewise.experiments.incremental.recipes import Run, runs
+from stagewise.findings.stages import find_stages
 from stagewise.measurement.baselines import linked_baselines
 from stagewise.recipe import Recipe, TrainPlan
 from stagewise.table import select

@@ -4,7 +4,7 @@ import dataclasses
 
 import pandas as pd
 
-from stagewise.detection.stages import Stages
+from stagewise.findings.stages import Stages
 from stagewise.reporting.figure import Plot
 from stagewise.reporting.measured import Measured
 from stagewise.reporting.sections.heads import SECTION

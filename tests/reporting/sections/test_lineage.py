@@ -1,10 +1,10 @@
 """The section on lineage: the river, and the events as rows."""
 
-from stagewise.detection.lineage import find_lineage
+from stagewise.findings.lineage import find_lineage
 from stagewise.reporting.figure import Plot
 from stagewise.reporting.measured import Measured
 from stagewise.reporting.sections.lineage import NONE, SECTION
-from tests.detection.profiles import profile_rows
+from tests.fixtures.profiles import profile_rows
 
 
 def test_events_stand_below_the_river(measured: Measured) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.detection.crossings import Crossing
+from stagewise.findings.crossings import Crossing
 from stagewise.reporting.figure import Plot
 from stagewise.reporting.measured import Measured
 from stagewise.reporting.sections.text import SECTION, loss_in_words, order_in_words

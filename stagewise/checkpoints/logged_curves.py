@@ -1,0 +1,313 @@
+"""Curves that a training of one's own logged, as a table that stages and onsets are found in."""
+
+import itertools
+import json
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from stagewise.checkpoints.event_files import is_events, read_events
+from stagewise.checkpoints.log_columns import as_numbers, from_text
+from stagewise.checkpoints.log_rates import OF_RUN, is_rate
+from stagewise.checkpoints.resumed_logs import resumed
+from stagewise.table import Quantity, check_steps, declare, tidy
+
+LOGGED = "Logged"
+"""What stands in the place of a probe."""
+
+FILES = (".csv", ".tsv", ".parquet", ".jsonl", ".json")
+"""Endings of files of curves."""
+
+STEPS = ("step", "steps", "global_step", "trainer/global_step", "_step", "iteration", "iter")
+"""What tools call the column of steps, in lower case."""
+
+RUNS = ("run", "run_id", "run id", "run_name", "seed", "trial", "experiment")
+"""What columns are called that tell runs apart, in lower case."""
+
+MOSTLY = 0.5
+"""Part of a run's span from which on it lies beside another, and does not continue it; of a column, that is numbers."""
+
+NAMES = ("metric", "name", "key", "tag", "variable", "quantity", "curve")
+"""What the column of the curves' names is called in a log of a row a value, in lower case."""
+
+VALUE = "value"
+"""What the column of the values is called there, in lower case."""
+
+CLOCKS = (
+    *("epoch", "wall time", "timestamp", "_timestamp", "_runtime", "total_flos"),
+    *("num_input_tokens_seen", "num_tokens", "tokens_seen"),
+)
+"""Columns that time a training, or count what it has read, in lower case: no curves."""
+
+TIMED = ("_runtime", "_per_second")
+"""Ends of the names of such columns."""
+
+BANDS = ("__MIN", "__MAX")
+"""Ends of the names of columns that Weights & Biases exports beside a curve: its smoothing's extremes."""
+
+INDEX = "Unnamed: 0"
+"""What pandas calls the index of a frame that it wrote to a file."""
+
+MOST = 400
+"""Values of a curve; of one that has more, neighbouring ones are averaged."""
+
+GROWTH, FINER = 0.03, 10
+"""So many are averaged, as a part of those before them; and how many times fewer at the start than at the end: the
+deviation of their noise shrinks by the root of that, and more could be taken for an onset."""
+
+CHECKPOINT = r"checkpoint-\d+"
+"""What Trainer calls the folder of a checkpoint."""
+
+COMMENTS = 20
+"""Lines that begin with "#" at most before the columns of a file."""
+
+ENDS = 5
+"""A curve goes up if the median of this part of its values is larger at its end than at its start: a fifth."""
+
+
+def curves(
+    source: str | Path | pd.DataFrame | Mapping[str, Sequence[Any] | np.ndarray],
+    steps: str | None = None,
+    run: str | None = None,
+) -> pd.DataFrame:
+    """Return logged curves as a table, for `find_stages`, `find_onsets`, `find_replicates` and plots.
+
+    Args:
+        source: a column of steps and a column a curve, as a frame, a mapping or a file: .csv, .tsv, .parquet, .jsonl,
+            .json, or the `trainer_state.json` of transformers' Trainer; or TensorBoard's event files, one or a folder.
+            Or a row a value: a column "metric" (or what tools call it) and one "value" beside the steps. What a
+            curve has no value of at a step is missing; scalar tensors are numbers. Text, times, epochs, and extremes
+            that Weights & Biases exports beside a curve are left out, with a warning where text stands among numbers.
+            Where a log goes back to an earlier step, as a resumed run's does, the later values count from there on,
+            with a warning. Of a curve with more than 400 values neighbouring ones are averaged, fewer at its start than
+            at its end. Where runs lie beside each other a column "run", "seed" or the like tells them apart, or names
+            "RUN - CURVE", as Weights & Biases exports them.
+        steps: the column of steps; None for "step", or what tools call it.
+        run: the name of the run; None takes the file's. Of several runs each has that of its column.
+
+    Returns the rows of `measure`'s tables, with "Logged" for the probe and a quantity a column; what a curve does over
+    the run, up or down, counts as its progress; a learning rate makes none.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: a file that holds no columns, event files without TensorBoard, no column of steps, steps that are no
+            whole numbers, several values at a step that no resumed run explains, or no curves.
+
+    >>> table = curves({"step": [0, 10, 20, 30, 40], "accuracy": [0.1, 0.1, 0.5, 0.9, 0.9]})
+    >>> table["value"].tolist()
+    [0.1, 0.1, 0.5, 0.9, 0.9]
+    """
+    if isinstance(source, str | Path):
+        run = name_of(Path(source)) if run is None else run
+        frame = _read(Path(source))
+    else:
+        frame = pd.DataFrame(source).apply(as_numbers)
+    frame = frame.reset_index(drop=frame.index.name is None)
+    at = _steps(frame, steps)
+    rows, declared = [], {}
+    for name, curve in _curves(_a_row_a_value(frame, at), at):
+        for label, part in _by_run(curve, "run" if run is None else run):
+            part = resumed(part, name).sort_values("step")
+            check_steps(part, name)
+            rows.append(_averaged(part, is_rate(name)).assign(run=label, probe=LOGGED, quantity=name))
+        values = curve.sort_values("step", kind="stable")["value"].to_numpy()
+        declared[name] = Quantity(name, progress=_progress(name, values))
+    if not rows:
+        raise ValueError(f"no column holds numbers beside {at!r}; there are {', '.join(map(str, frame.columns))}")
+    table = tidy(rows)
+    declare(table, {LOGGED: declared})
+    return table
+
+
+def _a_row_a_value(frame: pd.DataFrame, at: Any) -> pd.DataFrame:
+    """Turn columns called "RUN - CURVE", as Weights & Biases exports several runs, into a row a value.
+
+    Either name may hold " - " itself: of both ways to part them, that by which each run has each curve. What is called
+    otherwise belongs to every run.
+    """
+    columns = [str(name) for name in frame.columns.drop(at) if _is_curve(str(name))]
+    ways = [
+        {name: part(name, OF_RUN) for name in columns if OF_RUN in name} for part in (str.rpartition, str.partition)
+    ]
+    of = next((way for way in ways if _is_complete(way)), ways[0])
+    runs = list(dict.fromkeys(run for run, _, _ in of.values()))
+    if len(runs) < 2:
+        return frame
+    for name in of:
+        _warn_of_text(frame[name], name)
+    of_run = [(run, curve, name) for name, (run, _, curve) in of.items()]
+    of_all = [(run, name, name) for name in columns if name not in of for run in runs]
+    parts = [
+        pd.DataFrame({at: frame[at], "run": run, NAMES[0]: curve, VALUE: frame[name]})
+        for run, curve, name in (*of_run, *of_all)
+        if pd.api.types.is_numeric_dtype(frame[name])
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+def _is_complete(way: Mapping[str, tuple[str, str, str]]) -> bool:
+    runs, curves = ({names[place] for names in way.values()} for place in (0, 2))
+    return len(runs) > 1 and len(runs) * len(curves) == len(way)
+
+
+def _curves(frame: pd.DataFrame, at: Any) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield the name of each curve and its `step`, its `value`, and the `run` where runs lie beside each other."""
+    lower = {str(name).lower(): name for name in frame.columns}
+    runs = next((lower[name] for name in RUNS if name in lower and frame[lower[name]].nunique(dropna=False) > 1), None)
+    if runs is not None:
+        labels = _labels(frame[runs], runs)
+        spans = pd.to_numeric(frame[at], errors="coerce").groupby(labels).agg(["min", "max"])
+        frame, runs = frame.assign(**{str(runs): labels}), runs if _beside(spans) else None
+    named, value = (next((lower[name] for name in known if name in lower), None) for known in (NAMES, [VALUE]))
+    numbers = [name for name in frame.columns.drop(at) if pd.api.types.is_numeric_dtype(frame[name])]
+    if named is not None and named not in numbers and [name for name in numbers if _is_curve(str(name))] == [value]:
+        parts = [(str(name), rows[value], rows) for name, rows in frame.groupby(named, sort=False)]
+    else:
+        parts = [(str(name), frame[name], frame) for name in numbers]
+    for name in frame.columns.drop([at, *numbers]):
+        _warn_of_text(frame[name], str(name))
+    for name, values, rows in parts:
+        if not (_is_curve(name) and values.notna().any()):
+            continue
+        curve = pd.DataFrame({"step": rows[at], "value": values.astype(float)}).dropna()
+        curve["step"] = _whole(curve["step"], at)
+        yield name, curve if runs is None else curve.assign(run=rows.loc[curve.index, runs])
+
+
+def _warn_of_text(values: pd.Series, name: str) -> None:
+    """Name a column that is left out, though most of what it holds are numbers."""
+    values = values.dropna()
+    text = values[pd.to_numeric(values, errors="coerce").isna()]
+    if not pd.api.types.is_numeric_dtype(values) and _is_curve(name) and 0 < len(text) < (1 - MOSTLY) * len(values):
+        first = f"among its numbers is text, {text.iloc[0]!r} first"
+        warnings.warn(f"the column {name!r} is left out: {first}", stacklevel=4)
+
+
+def _labels(runs: pd.Series, name: Any) -> pd.Series:
+    """Name runs by their column's text, or by its name and number."""
+    labels = (
+        runs.map(lambda number: f"{name}={number:.15g}") if pd.api.types.is_numeric_dtype(runs) else runs.astype(str)
+    )
+    return labels.where(runs.notna(), f"no {name}")
+
+
+def _by_run(curve: pd.DataFrame, name: str) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield the curve in each run, all of it where there is one."""
+    if "run" in curve:
+        for label, rows in curve.groupby("run", sort=False):
+            yield str(label), rows[["step", "value"]]
+    else:
+        yield name, curve
+
+
+def _beside(spans: pd.DataFrame) -> bool:
+    """Whether any run has most of its span where others do that began before it, or with it and last longer."""
+    spans = spans.sort_values(["min", "max"], ascending=[True, False])
+    length = spans["max"] - spans["min"]
+    shared = (spans["max"].cummax().shift() - spans["min"]).clip(upper=length)
+    return bool((shared > MOSTLY * length).any())
+
+
+def is_log(source: str | Path) -> bool:
+    """Whether a source is a file of curves, or a folder of event files."""
+    source = Path(source)
+    return is_events(source) or (source.suffix in FILES and source.is_file())
+
+
+def name_of(path: Path) -> str:
+    """Name a run by its file, or by the folder of one that many runs have."""
+    if path.is_dir():
+        return path.resolve().name
+    named_alike = is_events(path) or path.name == "trainer_state.json"
+    folder = path.parent.resolve()
+    if named_alike and re.fullmatch(CHECKPOINT, folder.name):  # which Trainer calls alike in all runs
+        folder = folder.parent
+    return folder.name if named_alike else path.stem
+
+
+def _read(path: Path) -> pd.DataFrame:
+    if is_events(path):
+        return read_events(path)
+    try:
+        if path.suffix == ".parquet":
+            return pd.read_parquet(path)
+        if path.suffix == ".jsonl":
+            lines = path.read_text(encoding="utf8").splitlines()
+            return pd.json_normalize([json.loads(line) for line in lines if line.strip()], sep="/")
+        if path.suffix != ".json":
+            return _separated(path)
+        held: Any = json.loads(path.read_text(encoding="utf8"))
+        held = held.get("log_history", held) if isinstance(held, Mapping) else held
+        return pd.DataFrame(held) if isinstance(held, Mapping) else pd.json_normalize(held, sep="/")
+    except (ValueError, TypeError, NotImplementedError) as reason:  # pandas', pyarrow's and json's
+        raise ValueError(f"{path} holds no columns of curves that can be read: {reason}") from reason
+
+
+def _separated(path: Path) -> pd.DataFrame:
+    """Read columns that a comma, a tab or a semicolon separates, below comments if there are any."""
+    with path.open(encoding="utf-8-sig") as file:
+        lines = list(itertools.islice(file, COMMENTS + 2))
+    comments = sum(1 for _ in itertools.takewhile(lambda line: line.startswith("#"), lines))
+    header, values, *_ = [*lines[comments:], "", ""]
+    separator = max(",\t;", key=header.count)
+    decimal = "," if separator != "," and "," in values else "."
+    frame = pd.read_csv(path, sep=separator, decimal=decimal, skiprows=comments, skipinitialspace=separator != "\t")
+    return frame.rename(columns=lambda name: str(name).strip()).apply(from_text)
+
+
+def _steps(frame: pd.DataFrame, asked: str | None) -> Any:
+    if not isinstance(asked, str | None):
+        raise ValueError("`steps` names a column: put the steps there, as in curves({'step': steps, 'loss': loss})")
+    names = {str(name): name for name in frame.columns}
+    if asked is not None and asked in names:
+        return names[asked]
+    if asked is None:
+        lower = {name.lower(): column for name, column in names.items()}
+        known = [lower[name] for name in STEPS if name in lower]
+        if known:
+            return known[0]
+    wanted = "of steps" if asked is None else repr(asked)
+    raise ValueError(
+        f"there is no column {wanted} (`steps`, or --steps, names it); there are {', '.join(names) or 'none'}"
+    )
+
+
+def _is_curve(name: str) -> bool:
+    last = name.lower().rpartition(OF_RUN)[2].rpartition("/")[2]
+    beside = last in (*CLOCKS, *STEPS, *RUNS) or last.endswith(TIMED)
+    return not beside and name != INDEX and not name.endswith(BANDS)
+
+
+def _whole(steps: pd.Series, name: Any) -> pd.Series:
+    values = pd.to_numeric(steps, errors="coerce").to_numpy(float)
+    if not (np.isfinite(values).all() and (values == np.round(values)).all() and (values >= 0).all()):
+        raise ValueError(f"steps are whole numbers, from 0 on; the column {name!r} holds others: `steps` names another")
+    return pd.Series(values.astype(np.int64), index=steps.index)
+
+
+def _averaged(curve: pd.DataFrame, rate: bool) -> pd.DataFrame:
+    """Return means of neighbouring values where there are many; the last ones of a rate, whose jumps are to stay."""
+    n = len(curve)
+    if n <= MOST:
+        return curve
+    largest, edges = 2 * n / MOST, [0.0]
+    while edges[-1] < n:
+        edges.append(edges[-1] + min(max(largest / FINER, GROWTH * edges[-1]), largest))
+    parts = curve.groupby(np.searchsorted(edges, np.arange(n), side="right"))
+    if rate:
+        return parts.last()
+    means = parts.mean()
+    return means.assign(step=means["step"].round().astype(np.int64))
+
+
+def _progress(name: str, values: np.ndarray) -> Literal["up", "down"] | None:
+    if is_rate(name):
+        return None
+    finite = values[np.isfinite(values)]
+    part = max(1, len(finite) // ENDS)
+    return "up" if len(finite) and np.median(finite[-part:]) > np.median(finite[:part]) else "down"

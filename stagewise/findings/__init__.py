@@ -1,0 +1,1 @@
+"""Table in, data out: stages, onsets, heads, lineage, replicates, comparison."""

@@ -1,0 +1,64 @@
+"""Which reference a model is closest to, and when the next one takes over."""
+
+import itertools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from stagewise.findings.thresholds import crossing
+from stagewise.table import LEVEL, select
+
+TIE = float(np.nextafter(0.0, -1.0))
+"""The largest number below zero: a tie is not closer."""
+
+
+class Crossing(NamedTuple):
+    """Between steps lo and hi (95 %) KL to `after` falls below KL to `before`; hi is infinite where it never does."""
+
+    before: str
+    after: str
+    lo: float
+    hi: float
+
+    @property
+    def seen(self) -> bool:
+        """Whether it happened."""
+        return bool(np.isfinite(self.hi))
+
+
+def crossings(table: pd.DataFrame, references: Sequence[str]) -> list[Crossing]:
+    """Return when KL to each reference falls below KL to the one before it, for good.
+
+    In every resample of the probe batch the crossing lies between two checkpoints; the interval holds 95 % of them.
+    Where fewer resamples than that have crossed by the last checkpoint, it is censored: (last step, infinity).
+
+    Args:
+        table: rows of `KLToReference` of one run.
+        references: in the order in which they ought to be closest.
+
+    Raises:
+        ValueError: the table has no such rows.
+    """
+    curves = {name: select(table, "KLToReference", "kl", reference=name) for name in references}
+    return [
+        Crossing(before, after, *_interval(curves[before], curves[after]))
+        for before, after in itertools.pairwise(references)
+    ]
+
+
+def _interval(before: pd.DataFrame, after: pd.DataFrame) -> tuple[float, float]:
+    steps = before["step"].to_numpy(float)
+    gaps = _draws(after) - _draws(before)
+    lo, hi = np.array([crossing(steps, gap, TIE, "down", for_good=True) for gap in gaps]).T
+    tail = (1 - LEVEL) / 2
+    until = float(np.quantile(hi, 1 - tail, method="higher"))
+    return (float(np.quantile(lo, tail, method="lower")), until) if np.isfinite(until) else (float(steps[-1]), until)
+
+
+def _draws(rows: pd.DataFrame) -> np.ndarray:
+    """Return the curve in every resample of the batch, [resample, step]; the curve itself where there are none."""
+    if "resamples" in rows and rows["resamples"].notna().all():
+        return np.stack(rows["resamples"].to_list()).T
+    return rows["value"].to_numpy(float)[None]

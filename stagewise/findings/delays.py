@@ -1,0 +1,231 @@
+"""How much later a transition comes in one run than in another of the same batch, as after an intervention."""
+
+import math
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+from scipy.stats import t
+
+from stagewise.findings.thresholds import Direction, crossing, crossing_step
+from stagewise.table import LEVEL, Head, head_label, heads_in, select
+
+HALF = 0.5
+"""Part of a curve's way at which a transition is taken to have come."""
+
+LOSS_PARTS = {"half-way": HALF, "nine tenths of the way": 0.9}
+"""Parts of its way to its end at which the loss is looked at: where several stages are left, the first and the last."""
+
+LEAST = 0.1
+"""Attention that some head must gain for there to be a transition."""
+
+LEAST_FALL = 0.01
+"""Part of the whole fall of the loss that must be left: with less a converged loss creeps on, and none comes."""
+
+LOSSES = (("Loss", "cross_entropy"), ("Loss", "squared_error"))
+
+
+class Transition(NamedTuple):
+    """Something that comes.
+
+    Args:
+        what: in words.
+        levels: that a curve reaches then, of the batch itself and of each resample, in which both runs share it; nan
+            where the loss of a resample does not fall, so that nothing is known of it.
+        direction: from which side it does.
+        relation: that a head attends to then; None where the loss falls.
+    """
+
+    what: str
+    levels: Float[np.ndarray, " draw"]
+    direction: Direction
+    relation: str | None = None
+
+
+class Delay(NamedTuple):
+    """How many steps later a transition comes.
+
+    `value` is the difference of the two times between checkpoints; it lies within [lo, hi] in 95 % of the resamples of
+    the batch, whose ends are the checkpoints around both times. In each the level to reach is that of the undisturbed
+    run there. Where it does not come any more, value and hi are inf.
+    """
+
+    what: str
+    value: float
+    lo: float
+    hi: float
+
+
+def transitions(table: pd.DataFrame, start: int) -> list[Transition]:
+    """Return the transitions of a run that come after a step: a head attends to a relation; the loss falls.
+
+    A head attends to a relation when the largest attention of any head has come half-way from its first to its
+    largest value. The loss falls when it is half-way, or nine tenths of the way, from its value at the step to its
+    last, where at least a hundredth of its whole fall is left at the step. So in each resample of the batch, too: what
+    moves its whole curve up or down moves the level with it. Which transitions there are, the batch itself says.
+
+    Args:
+        table: of one run, with rows of `AttentionTo` or `Loss`.
+        start: optimiser updates.
+    """
+    steps = np.sort(table["step"].unique())
+    found = []
+    for relation, curve in _attention(table, ()).items():
+        first, most = curve[:, 0], curve.max(1)
+        half = first + HALF * (most - first)
+        if most[0] - first[0] >= LEAST and crossing(steps, curve[0], half[0]).lo >= start:
+            found.append(Transition(f"a head attends to {relation}", half, "up", relation))
+    for curve in _loss(table):
+        here, last = curve[:, steps <= start][:, -1], curve[:, -1]
+        if last[0] < here[0] and here[0] - last[0] >= LEAST_FALL * (curve[0].max() - last[0]):
+            for words, part in LOSS_PARTS.items():
+                levels = np.where(last < here, here + part * (last - here), np.nan)
+                found.append(Transition(f"the loss falls {words} to its end", levels, "down"))
+    return found
+
+
+def delays(run: pd.DataFrame, other: pd.DataFrame, start: int, without: Collection[Head] = ()) -> list[Delay]:
+    """Return how much later each transition of a run after a step comes in another run.
+
+    Args:
+        run: its table, measured on the same batch as the other's: their resamples are paired.
+        other: that of the other run.
+        start: the step from which on the two differ.
+        without: heads of the other run whose attention does not count, as those held out.
+
+    Raises:
+        ValueError: the tables have rows of neither `AttentionTo` nor `Loss`.
+    """
+    if not {"AttentionTo", "Loss"} & set(run["probe"]):
+        raise ValueError("delays are of attention or of the loss: measure AttentionTo or Loss")
+    result = []
+    for transition in transitions(run, start):
+        mine, theirs = (_times(table, transition, start, heads) for table, heads in ((run, ()), (other, without)))
+        lo, hi = theirs.lo - mine.hi, theirs.hi - mine.lo
+        tail = (1 - LEVEL) / 2
+        value = float(theirs.between[0] - mine.between[0])
+        ends = (float(np.quantile(lo, tail, method="lower")), float(np.quantile(hi, 1 - tail, method="higher")))
+        result.append(Delay(transition.what, value, min(ends[0], value), max(ends[1], value)))
+    return result
+
+
+class _Times(NamedTuple):
+    """When a transition comes in each draw: between which checkpoints, where between them; inf where it does not."""
+
+    lo: np.ndarray
+    hi: np.ndarray
+    between: np.ndarray
+
+
+def _times(table: pd.DataFrame, transition: Transition, start: int, without: Collection[Head]) -> _Times:
+    every = np.sort(table["step"].unique()).astype(float)
+    since = every >= every[every <= start][-1]  # what was reached before, and lost again, is no transition after it
+    steps, sign = every[since], 1.0 if transition.direction == "up" else -1.0
+    if transition.relation is None:
+        (curves,) = _loss(table)
+    else:
+        curves = _attention(table, without)[transition.relation]
+    # A curve without resamples is the same in all of the other one's.
+    signed, levels = np.broadcast_arrays(sign * curves[:, since], sign * transition.levels[:, None])
+    draws = list(zip(signed, levels[:, 0], strict=True))
+    intervals = [crossing(steps, curve, level) for curve, level in draws]
+    between = [
+        np.inf if interval.censored else crossing_step(steps, curve, level)
+        for (curve, level), interval in zip(draws, intervals, strict=True)
+    ]
+    lo, hi = np.array(intervals).T
+    return _Times(lo, hi, np.array(between))
+
+
+def _attention(table: pd.DataFrame, without: Collection[Head]) -> dict[str, np.ndarray]:
+    """Return by relation the largest attention of any head, [draw, step]: the first row is that of the batch itself."""
+    if not (table["probe"] == "AttentionTo").any():
+        return {}
+    result: dict[str, np.ndarray] = {}
+    for quantity in ("mass", "along"):  # where a relation starts somewhere in every sequence, along all of it
+        rows = table[(table["probe"] == "AttentionTo") & (table["quantity"] == quantity)]
+        if rows.empty:
+            continue
+        for relation, of_relation in rows.groupby("relation", sort=False):
+            curves = [
+                _draws(of_relation[(of_relation["layer"] == layer) & (of_relation["head"] == head)])
+                for layer, head in heads_in(of_relation)
+                if (layer, head) not in set(without)
+            ]
+            # Where no head is left, none ever attends.
+            result[str(relation)] = np.max(curves or [np.full((1, of_relation["step"].nunique()), -np.inf)], axis=0)
+    return result
+
+
+def _loss(table: pd.DataFrame) -> list[np.ndarray]:
+    has = set(zip(table["probe"], table["quantity"], strict=True))
+    return [_draws(select(table, *name)) for name in LOSSES if name in has][:1]
+
+
+def _draws(rows: pd.DataFrame) -> np.ndarray:
+    """Return a curve, and the curve in every resample of the batch where there are any: [draw, step]."""
+    rows = rows.sort_values("step")
+    value = rows["value"].to_numpy(float)[None]
+    if "resamples" not in rows or rows["resamples"].isna().any():
+        return value
+    return np.concatenate([value, np.stack(rows["resamples"].to_list()).T])
+
+
+def held_in_words(row: Mapping[Any, Any]) -> str:
+    """Return which head a row of an intervention held, and how.
+
+    >>> held_in_words({"layer": 0, "head": 1, "kind": "relation", "relation": "I(2)"})
+    'L0H1 on I(2)'
+    """
+    how = f"on {row['relation']}" if row["kind"] == "relation" else row["kind"]
+    return f"{head_label(int(row['layer']), int(row['head']))} {how}"
+
+
+def delay_in_words(value: float, lo: float, hi: float) -> str:
+    """Say how many steps later a transition comes, with its interval; "..." for an end that is not known.
+
+    >>> delay_in_words(45.0, 30.0, 60.0), delay_in_words(-0.2, -math.inf, 3.0)
+    ('45 [30, 60] steps later', '0 [..., 3] steps later')
+    >>> delay_in_words(math.inf, 190.0, math.inf), delay_in_words(math.inf, -6.0, math.inf)
+    ('no more, or more than 190 steps later', 'no more, or from 6 steps earlier on')
+    >>> delay_in_words(math.inf, 0.0, math.inf)
+    'no more, or at the same step at the earliest'
+    """
+    if math.isfinite(value):
+        return f"{value:z.0f} [{end_in_words(lo)}, {end_in_words(hi)}] steps later"
+    if math.isinf(lo):
+        return "no more, or at any step"
+    if round(lo) == 0:
+        return "no more, or at the same step at the earliest"
+    return f"no more, or {f'more than {lo:.0f} steps later' if lo > 0 else f'from {-lo:.0f} steps earlier on'}"
+
+
+def end_in_words(steps: int | float) -> str:
+    """Return an end of an interval of steps; "..." where it is not known.
+
+    >>> end_in_words(-0.2), end_in_words(math.inf)
+    ('0', '...')
+    """
+    return f"{steps:z.0f}" if math.isfinite(steps) else "..."
+
+
+def mean_delays(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean delay of each transition over seeds, optimiser steps, with its 95 % interval (Student's t).
+
+    Args:
+        rows: as `intervene` returns them, of several seeds, with two columns more: `seed`, and what each run went
+            `without`. Several interventions of one seed and kind are averaged first.
+
+    Returns a row a transition and kind: `transition`, `without`, how many `seeds`, in how many of them it `never` came
+    by the last step, and the `mean`, `lo` and `hi` of the others; the ends are missing where it came in one alone.
+    """
+    lines = []
+    for (transition, without), of in rows.groupby(["transition", "without"], sort=False):
+        by_seed = of.groupby("seed")["value"].mean()
+        came = by_seed[np.isfinite(by_seed)]
+        half = t.ppf((1 + LEVEL) / 2, len(came) - 1) * came.sem() if len(came) > 1 else np.nan
+        known = {"transition": transition, "without": without, "seeds": len(by_seed), "never": len(by_seed) - len(came)}
+        lines.append({**known, "mean": came.mean(), "lo": came.mean() - half, "hi": came.mean() + half})
+    return pd.DataFrame(lines)

@@ -1,0 +1,162 @@
+"""Frames of findings: columns of fixed types, as plain data for JSON and back, and a digest of what they came from."""
+
+import abc
+import functools
+import hashlib
+import html
+import importlib.metadata
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pandas as pd
+
+from stagewise.table import ARRAYS, DECLARED
+
+Found = TypeVar("Found")
+
+ROOMS = "statistics", "findings", "words"
+"""Rooms whose code decides what is found in a table."""
+
+Plain = dict[str, dict[str, Any]]
+"""Column -> its type and its values, none of which is a nan or infinite."""
+
+
+class InWords(abc.ABC):
+    """Findings that are printed, and shown in a notebook, as sentences."""
+
+    @abc.abstractmethod
+    def words(self) -> str:
+        """Return what was found in sentences, a line each."""
+
+    def __str__(self) -> str:
+        return self.words()
+
+    def _repr_html_(self) -> str:
+        lines = "".join(f"<li>{html.escape(line)}</li>" for line in self.words().splitlines())
+        return f'<ul style="list-style: none; padding: 0">{lines}</ul>'
+
+
+def typed(records: Iterable[Mapping[str, Any]], types: Mapping[str, str]) -> pd.DataFrame:
+    """Return records as a frame with these columns and types; what a record lacks is missing.
+
+    >>> typed([], {"stage": "int64", "summary": "str"}).dtypes.tolist()
+    [dtype('int64'), <StringDtype(na_value=nan)>]
+    """
+    return pd.DataFrame(list(records), columns=list(types)).astype(dict(types))
+
+
+def plain(frame: pd.DataFrame) -> Plain:
+    """Return a frame as plain data: a missing number is None, an infinite one the word "inf".
+
+    >>> plain(pd.DataFrame({"t50": [1.5, float("nan"), float("inf")]}))
+    {'t50': {'type': 'float64', 'values': [1.5, None, 'inf']}}
+    """
+    return {
+        str(name): {"type": str(frame[name].dtype), "values": [_plain(value) for value in frame[name].tolist()]}
+        for name in frame
+    }
+
+
+def _plain(value: Any) -> Any:
+    if pd.isna(value):
+        return None
+    return str(value) if isinstance(value, float) and math.isinf(value) else value
+
+
+def from_plain(columns: Plain) -> pd.DataFrame:
+    """Return the frame that `plain` was given."""
+    return pd.DataFrame({name: _column(column["type"], column["values"]) for name, column in columns.items()})
+
+
+def _column(kind: str, values: list[Any]) -> pd.Series:
+    if kind == "float64":
+        values = [math.nan if value is None else float(value) for value in values]
+    return pd.Series(values, dtype=kind)
+
+
+def digest(table: pd.DataFrame) -> str:
+    """Return a hash of a table of measurements and its declared quantities; the same in memory and from disk.
+
+    Resamples are left out: `lo` and `hi`, which come from them, are not; and maps, in which nothing is found.
+    """
+    content = hashlib.sha256(str(table.attrs.get(DECLARED)).encode())
+    for name in sorted(set(map(str, table)) - set(ARRAYS)):
+        if table[name].notna().any():
+            content.update(f"{name} {len(table)} ".encode() + _bytes(table[name]))
+    return content.hexdigest()
+
+
+def _bytes(column: pd.Series) -> bytes:
+    if pd.api.types.is_numeric_dtype(column):
+        values = column.to_numpy("float64", na_value=np.nan)
+        return np.where(np.isnan(values), np.nan, values).tobytes()
+    places, labels = pd.factorize(column)
+    return places.astype("int64").tobytes() + json.dumps([str(label) for label in labels]).encode()
+
+
+@functools.cache
+def code() -> str:
+    """Return a hash of the package's version and of the code that finds things in tables: another one finds anew."""
+    files = [path.read_bytes() for room in ROOMS for path in sorted(Path(__file__).parents[1].glob(f"{room}/*.py"))]
+    return hashlib.sha256(b"".join([importlib.metadata.version("stagewise").encode(), *files])).hexdigest()
+
+
+def families(rows: pd.DataFrame) -> dict[str, list[str]]:
+    """Sort the references of a table's rows into nested partial solutions, separately trained models and the rest.
+
+    The column `nested` counts the partial solutions from 1, and is 0 for other references; `context` is the one of
+    models trained on a restricted context. In rows without `nested` all others are partial solutions, in their order.
+
+    >>> rows = {"reference": ["uniform", "first", "short"], "nested": [0, 1, 0], "context": [None, None, 2]}
+    >>> families(pd.DataFrame(rows))
+    {'nested': ['first'], 'trained': ['short'], 'other': ['uniform']}
+    >>> families(pd.DataFrame({"reference": ["bigram"], "nested": [0]}))
+    {'nested': [], 'trained': [], 'other': ['bigram']}
+    """
+    rows = rows.dropna(subset="reference").drop_duplicates("reference")
+    trained = rows["context"].notna() if "context" in rows else pd.Series(False, rows.index)
+    rank = rows["nested"] if "nested" in rows else (~trained).astype(int)
+    nested = rows.assign(nested=rank)[rank > 0].sort_values("nested", kind="stable")
+    of = {"nested": nested, "trained": rows[trained], "other": rows[(rank == 0) & ~trained]}
+    return {name: part["reference"].astype(str).tolist() for name, part in of.items()}
+
+
+def largest(onsets: pd.DataFrame, most: int) -> pd.DataFrame:
+    """Return so many onsets at most, in the order that they are in: the largest of every score, then the next ones.
+
+    Scores have different units: within one the size decides, between them the p-value, where there is one: none with
+    many heads or large numbers hides others.
+    """
+    size = (onsets["after"] - onsets["before"]).abs()
+    score = [onsets[name] for name in ("probe", "quantity", "relation") if name in onsets]
+    turn = size.groupby(score, dropna=False).rank(ascending=False, method="first") if score else 1.0
+    by = {"turn": turn, **({"p": onsets["p_value"]} if "p_value" in onsets else {}), "size": -size}
+    order = pd.DataFrame(by).sort_values([*by], kind="stable")
+    return onsets[onsets.index.isin(order.index[:most])]
+
+
+def load(path: Path, missing: str, build: Callable[[dict[str, Any]], Found]) -> Found:
+    """Read findings from the JSON file that their `save` wrote.
+
+    Args:
+        path: of the file.
+        missing: what to do where it is not there.
+        build: makes the findings of what the file holds.
+
+    Raises:
+        FileNotFoundError: it is not there.
+        ValueError: it is not readable, or another version wrote it.
+    """
+    from stagewise.checkpoints.json_files import read_json
+
+    if not path.exists():
+        raise FileNotFoundError(f"{path} is not there: {missing}")
+    written = read_json(path, "delete it, what it holds is found anew")
+    try:
+        return build(written)
+    except (KeyError, TypeError) as reason:
+        raise ValueError(f"{path} was written by another version of stagewise: delete it ({reason})") from reason

@@ -1,0 +1,28 @@
+"""Previous-token and induction heads of a model of text: which heads, and from which step on."""
+
+import pandas as pd
+
+from stagewise.findings.onsets import find_onsets
+from stagewise.statistics.criteria import DEFAULT, StageCriteria
+from stagewise.table import select
+
+KINDS = {"previous-token": "previous token", "induction": "induction"}
+"""Kind of head -> its relation."""
+
+
+def head_onsets(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> pd.DataFrame:
+    """Return the onsets of every head's attention along each kind's relation, from its `AttentionTo` rows.
+
+    As `find_onsets`, with the `kind`, the `largest` value, and whether it is `named`: it has an onset, and once had
+    0.3 (`criteria.named`) of its attention there.
+
+    Raises:
+        ValueError: the table has no such rows.
+    """
+    rows = select(table, "AttentionTo", "along")
+    onsets = find_onsets(rows[rows["relation"].isin(KINDS.values())], criteria)
+    largest = rows.groupby(["relation", "layer", "head"])["value"].max().rename("largest").reset_index()
+    kinds = {relation: kind for kind, relation in KINDS.items()}
+    onsets = onsets.merge(largest, on=["relation", "layer", "head"])
+    named = onsets["onset"] & (onsets["largest"] >= criteria.named)
+    return onsets.assign(kind=onsets["relation"].map(kinds), named=named)

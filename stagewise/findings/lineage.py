@@ -1,0 +1,207 @@
+"""The lineage of attention: kinds of pattern over training, which heads are of which, and how kinds come and go."""
+
+import dataclasses
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from stagewise.findings.frames import InWords, code, digest, from_plain, load, plain, typed
+from stagewise.findings.kinds import OUTPUTS, PATTERNS, Readings, has_patterns, kinds_of, near, readings_of
+from stagewise.findings.moves import moves_of, without_passing, without_short
+from stagewise.statistics.criteria import DEFAULT, StageCriteria
+from stagewise.table import head_label, rows_named
+from stagewise.words import lineage as lineage_words
+
+LINEAGE = "tables/lineage.json"
+"""Where the lineage of a run folder is, beside the table that it was found in."""
+
+MEMBERS = {"step": "int64", "layer": "int64", "head": "int64", "kind": "int64"}
+"""Columns of the frame of heads and their kinds, with their types."""
+
+EVENTS = {
+    **{"event": "str", "before": "str", "after": "str", "heads": "str"},
+    **{"last_step_before": "int64", "first_step_after": "int64", "words": "str"},
+}
+"""Columns of the frame of events, with their types."""
+
+NAMES = {"kind": "int64", "name": "str", "first_step": "int64", "last_step": "int64", "heads": "int64"}
+"""Columns of the frame of kinds, with their types."""
+
+FRAMES = "members", "events", "kinds"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Lineage(InWords):
+    """The kinds of attention pattern in a run, and what became of them.
+
+    Args:
+        run: name of the run.
+        members: a row a checkpoint and head: its `kind`, from 1.
+        events: a row an event, between two checkpoints (`last_step_before`, `first_step_after`): the `event` (birth,
+            split, merge, death, swap, change or move), the numbers of the kinds `before` and `after` and of the
+            `heads` that moved, separated by spaces, and the event in `words`.
+        kinds: a row a kind: its `name` by what it attends to most (at the end, if it is still there), from and to
+            which step there is one, and the largest number of `heads` at one checkpoint.
+        digest: of the rows that they were found in.
+    """
+
+    run: str
+    members: pd.DataFrame
+    events: pd.DataFrame
+    kinds: pd.DataFrame
+    digest: str = ""
+
+    def words(self) -> str:
+        """Return the kinds and the events in sentences, a line each."""
+        return "\n".join([*lineage_words.kinds(self.kinds), *lineage_words.events(self.events)])
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """The run and the rows of every frame as plain data, for JSON."""
+        frames = {name: json.loads(getattr(self, name).to_json(orient="records")) for name in FRAMES}
+        return {"run": self.run, **frames}
+
+    def save(self, folder: str | Path) -> Path:
+        """Write it beside the table of a run folder, as `tables/lineage.json`; return the path."""
+        from stagewise.checkpoints.run_folder import write_json
+
+        frames = {name: plain(getattr(self, name)) for name in FRAMES}
+        return write_json(Path(folder) / LINEAGE, {"code": code(), "run": self.run, "digest": self.digest, **frames})
+
+
+def find_lineage(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> Lineage:
+    """Follow the kinds of attention pattern of one run from checkpoint to checkpoint.
+
+    A kind is a group of heads, one or more, whose patterns (`PatternClusters.profile`, else attention by offset or by
+    relation) are alike; `kinds.kinds_of` describes how they are grouped and followed. What lasts fewer than two
+    checkpoints (`dwell`) is passed over, and so are kinds that are there for fewer than five, on the way to others.
+    Between two checkpoints heads move from kind to kind:
+
+    - birth: heads leave the pattern that most started with, a diffuse one, for one that no head had;
+    - split: heads leave another kind, which stays, for one that no head had;
+    - change: all heads of a kind turn to a pattern that no head had;
+    - merge: all heads of a kind join another one; death: they return to that diffuse pattern;
+    - swap: heads change places between kinds, none of which grows or shrinks;
+    - move: heads join another kind, and others stay.
+
+    Args:
+        table: of one run, from `measure`.
+        criteria: `dwell`, `named` and `most` count.
+
+    Raises:
+        ValueError: the table has several runs, or no patterns of heads.
+    """
+    if (runs := table["run"].nunique()) != 1:
+        raise ValueError(f"find_lineage takes one run at a time, the table has {runs}: select one by its `run` column")
+    table = _rows(table)
+    readings = readings_of(table)
+    if readings is None:
+        wanted = ", ".join(f"{probe}.{quantity}" for probe, quantity in PATTERNS)
+        raise ValueError(f"the table has no patterns of heads: measure one of {wanted}")
+    kinds = kinds_of(readings)
+    labels = without_passing(without_short(kinds.labels, criteria.dwell))
+    names = _names(readings, labels, criteria)
+    members = pd.DataFrame(
+        {
+            "step": np.repeat(readings.steps, len(readings.heads)),
+            **{name: [head[i] for head in readings.heads] * len(labels) for i, name in enumerate(("layer", "head"))},
+            "kind": labels.ravel() + 1,
+        }
+    ).astype(MEMBERS)
+    events = typed(_events(readings, labels, names, criteria), EVENTS)
+    return Lineage(str(table["run"].iloc[0]), members, events, names, digest(table))
+
+
+def load_lineage(folder: str | Path) -> Lineage:
+    """Read the lineage that `Lineage.save` wrote into a run folder.
+
+    Raises:
+        FileNotFoundError: there is none.
+        ValueError: the file is not readable, or another version wrote it.
+    """
+
+    def build(written: dict[str, Any]) -> Lineage:
+        frames = {name: from_plain(written[name]) for name in FRAMES}
+        return Lineage(run=written["run"], digest=written["digest"], **frames)
+
+    return load(Path(folder) / LINEAGE, f"save what `find_lineage` returns into {folder} first", build)
+
+
+def lineage_of(folder: str | Path) -> Lineage | None:
+    """Return the lineage of a measured run folder: the one saved beside its table, else found in it and saved.
+
+    Returns None where the table has no patterns of heads.
+
+    Raises:
+        FileNotFoundError: the folder holds no table.
+    """
+    from stagewise.checkpoints.checksums import is_intact
+    from stagewise.checkpoints.json_files import read_json
+    from stagewise.checkpoints.run_folder import table_file
+
+    file, path = table_file(Path(folder)), Path(folder) / LINEAGE
+    table = file.read([f"{probe}.{quantity}" for probe, quantity in (*PATTERNS, *OUTPUTS)])
+    if not has_patterns(table):
+        return None
+    if path.exists() and is_intact(path):
+        written = read_json(path, "delete it, it is found anew")
+        if (written.get("code"), written.get("digest")) == (code(), digest(table)):
+            return load_lineage(folder)
+    lineage = find_lineage(table)
+    if os.access(folder, os.W_OK):
+        lineage.save(folder)
+    return lineage
+
+
+def _rows(table: pd.DataFrame) -> pd.DataFrame:
+    names = [f"{probe}.{quantity}" for probe, quantity in (*PATTERNS, *OUTPUTS)]
+    return rows_named(table, names)
+
+
+def _names(readings: Readings, labels: np.ndarray, criteria: StageCriteria) -> pd.DataFrame:
+    rows = []
+    for kind in np.unique(labels):
+        of = labels == kind
+        (steps,) = np.nonzero(of.any(1))
+        # A kind that ends by joining another one has the other's pattern by then: its life says more.
+        life = steps[-1:] if steps[-1] == len(labels) - 1 else steps
+        masses = np.median([(readings.patterns[t][of[t]] ** 2).mean(0) for t in life], axis=0)
+        # A relation says more than an offset that it holds: the last of equals.
+        top = len(masses) - 1 - int(masses[::-1].argmax())
+        name = readings.features[top] if masses[top] >= criteria.named else "diffuse"
+        first, last = (int(readings.steps[t]) for t in steps[[0, -1]])
+        rows.append({"kind": kind + 1, "name": name, "first_step": first, "last_step": last, "heads": of.sum(1).max()})
+    return typed(rows, NAMES)
+
+
+def _events(
+    readings: Readings, labels: np.ndarray, names: pd.DataFrame, criteria: StageCriteria
+) -> Iterator[dict[str, Any]]:
+    name_of = dict(zip(names["kind"], names["name"], strict=True))
+    start = readings.patterns[0][labels[0] == np.bincount(labels[0]).argmax()].mean(0)
+    diffuse = float((start**2).max()) < criteria.most
+
+    def is_start(t: int, kind: int) -> bool:
+        of = labels[t] == kind
+        return diffuse and bool(of.any()) and near(readings.patterns[t][of].mean(0), start, readings.extra)
+
+    for t, move in moves_of(labels, is_start):
+        heads = [head_label(*readings.heads[head]) for head in move.heads]
+        yield {
+            "event": move.event,
+            "before": _spaced(move.before),
+            "after": _spaced(move.after),
+            "heads": " ".join(heads),
+            "last_step_before": int(readings.steps[t - 1]),
+            "first_step_after": int(readings.steps[t]),
+            "words": lineage_words.event(move, heads, name_of),
+        }
+
+
+def _spaced(kinds: tuple[int, ...]) -> str:
+    return " ".join(str(kind + 1) for kind in kinds)

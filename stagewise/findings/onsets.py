@@ -1,0 +1,240 @@
+"""Onsets in a table of scores: which head began what, when, against the null that every curve is smooth, with noise."""
+
+import concurrent.futures
+import functools
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import false_discovery_control
+
+from stagewise.findings.decisions import coincidence, moved, rejection
+from stagewise.findings.frames import typed
+from stagewise.findings.known_causes import Causes, known
+from stagewise.findings.logged_causes import causes_in
+from stagewise.findings.scores import Curve, followed
+from stagewise.statistics._scan import forget
+from stagewise.statistics._transition import Found, Transition
+from stagewise.statistics._transitions import find_transitions
+from stagewise.statistics.criteria import DEFAULT, StageCriteria
+from stagewise.statistics.verdicts import OnsetVerdict
+from stagewise.table import TEXT, check_table
+from stagewise.words import stages as words
+
+AXES = ("relation", "layer", "head")
+"""Axes that a frame of onsets has, whether or not a curve has labels on them; others come after these."""
+
+TIMES = ("t10", "t50", "t90")
+TYPES = {
+    **{"verdict": "str", "onset": "bool", "transient": "bool"},
+    **dict.fromkeys(("before", "after", "last"), "float64"),
+    **{f"{name}{end}": "float64" for name in TIMES for end in ("", "_lo", "_hi")},
+    **dict.fromkeys(("p_value", "p_adjusted", "noise", "share", "prominence"), "float64"),
+    **{"transition": "Int64", "checkpoints": "Int64", "not_finite_at": "Int64", "cause": "str"},
+    **{"words": "str", "reason": "str"},
+}
+"""Columns that follow the probe, the quantity and the axes, with their types."""
+
+AT_ONCE = 8
+"""Curves that are searched in one go, by whichever process: 32 would take 3 % less, and leave other processes idle."""
+
+
+def find_onsets(
+    table: pd.DataFrame,
+    criteria: StageCriteria = DEFAULT,
+    causes: Causes | None = None,
+    executor: concurrent.futures.Executor | None = None,
+) -> pd.DataFrame:
+    """Decide for every score of a table whether it has an onset, and when; a curve may have several.
+
+    Followed are the quantities for which the table declares up or down as progress: those of the library's probes,
+    and one's own that declare it. An onset is a transition, up or down, that a smooth background (constant, power law,
+    exponential, logarithm, or two of them) with noise does not explain. The noise is estimated from the curve:
+    correlated between checkpoints, of a level that may change over the run, outliers of up to three checkpoints apart.
+    What noise alone makes of the best of all transitions is simulated; the false discovery rate is 5 % over all curves
+    of the table (Benjamini and Hochberg). It must be at least 0.1 (a hundredth of the curve's range where it declares
+    neither a unit nor bounds, as a logged curve) and three times the noise, have two fifths of its way within a
+    threefold of steps, and be faster, in value per step, than the curve before and after it.
+
+    Args:
+        table: of one run, from `measure`.
+        criteria: the thresholds.
+        causes: steps at which something was done to the run, or its first and last step, as {"the warm-up": (0, 500)};
+            a transition there is named, and is no onset. None takes the changes of a logged learning rate in a table of
+            `curves`.
+        executor: whose processes search; None searches here. The onsets are the same.
+
+    Returns a row a transition, the first one first, and one for each curve without any: its `probe`, its `quantity` and
+    its labels on every axis; the `verdict` (`OnsetVerdict`); whether it is an `onset`, and a `transient` one, half of
+    which was lost again by the end; the levels `before`, `after` and at the `last` checkpoint; `t10`, `t50`, `t90`,
+    steps at which 10, 50 and 90 % of the way were made, each with a 95 % interval (`t50_lo`, `t50_hi`; infinite where
+    the run may have ended before); the `p_value`, and `p_adjusted` for the number of curves; the other numbers that
+    decide, as in `transition.Transition`; which `transition` of its curve it is; the onset in `words`, or the `reason`
+    against one. What a curve does not have is missing.
+
+    Raises:
+        ValueError: no table of measurements, one with an axis named like one of these columns, or a curve with several
+            values at a step.
+    """
+    check_table(table, "of a measured run folder: the onsets of `stages_of`")
+    causes = causes_in(table) if causes is None else known(causes)
+    curves = followed(table, criteria)
+    candidates = [
+        (curve, *one)
+        for curve, found in zip(curves, _searched(curves, criteria, executor), strict=True)
+        for one in _each(found)
+    ]
+    adjusted = iter(_adjusted([p for _, _, p in candidates if p is not None]))
+    decided = [(curve, one, p, None if p is None else float(next(adjusted))) for curve, one, p in candidates]
+    records = [
+        record
+        for curve in curves
+        for record in _records(curve, [rest for same, *rest in decided if same is curve], criteria, causes)
+    ]
+    onsets = typed(records, {"probe": "str", "quantity": "str", **_axis_types(curves), **TYPES})
+    return onsets.sort_values("t50", kind="stable", ignore_index=True)
+
+
+def _searched(
+    curves: Sequence[Curve], criteria: StageCriteria, executor: concurrent.futures.Executor | None
+) -> list[Found | None]:
+    """Search the curves, those that share their steps together; None for those that cannot be judged."""
+    results: list[Found | None] = [None] * len(curves)
+    groups: dict[bytes, list[int]] = {}
+    for i, curve in enumerate(curves):
+        if np.isfinite(_values(curve)).all() and len(curve.rows) >= criteria.fewest and np.ptp(_values(curve)) > 0:
+            groups.setdefault(curve.steps.tobytes(), []).append(i)
+    asked = [group[i : i + AT_ONCE] for group in groups.values() for i in range(0, len(group), AT_ONCE)]
+    search = functools.partial(_search, alpha=criteria.false_discoveries)
+    jobs = ([_read(curves[i]) for i in places] for places in asked)
+    for places, found in zip(asked, executor.map(search, jobs) if executor else map(search, jobs), strict=True):
+        for i, one in zip(places, found, strict=True):
+            results[i] = one
+    forget()
+    return results
+
+
+def _each(found: Found | None) -> list[tuple[Transition | None, float | None]]:
+    if found is None:
+        return [(None, None)]
+    return [(one, one.p_value) for one in found.transitions] or [(None, found.p_value)]
+
+
+def _read(curve: Curve) -> pd.DataFrame:
+    """Return the rows of a curve with what a search reads of them, and no more for another process to be sent."""
+    return curve.rows[[name for name in ("step", "value", "resamples") if name in curve.rows]]
+
+
+def _search(curves: Sequence[pd.DataFrame], alpha: float) -> list[Found]:
+    """Search curves that share their steps."""
+    values = np.stack([rows["value"].to_numpy(float) for rows in curves])
+    resamples = functools.partial(_resamples_of, curves)
+    return find_transitions(curves[0]["step"].to_numpy(float), values, resamples, alpha)
+
+
+def _resamples_of(curves: Sequence[pd.DataFrame], number: int) -> np.ndarray | None:
+    """Return a curve in every resample of the probe batch: [resample, step]."""
+    rows = curves[number]
+    if "resamples" in rows and rows["resamples"].notna().all():
+        return np.asarray(np.stack(rows["resamples"].to_list()).T.astype(float))
+    return None
+
+
+def _values(curve: Curve) -> np.ndarray:
+    return curve.rows["value"].to_numpy(float)
+
+
+def _adjusted(p_values: Sequence[float]) -> Iterable[float]:
+    return false_discovery_control(p_values) if len(p_values) else ()
+
+
+def _axis_types(curves: Iterable[Curve]) -> dict[str, str]:
+    known = {"relation": TEXT, "layer": "Int64", "head": "Int64"}
+    for curve in curves:
+        for name in curve.labels:
+            if name in TYPES:
+                raise ValueError(f"{curve.probe} has an axis {name!r}, which is a column of the onsets: rename it")
+            type_here = curve.rows[name].convert_dtypes().dtype
+            known.setdefault(name, str(type_here) if pd.api.types.is_numeric_dtype(type_here) else TEXT)
+    return known
+
+
+def _records(
+    curve: Curve, transitions: Sequence[Sequence[Any]], criteria: StageCriteria, causes: Causes
+) -> list[dict[str, Any]]:
+    """Return a record an onset; where there is none, one of the largest transition, or of what the curve did."""
+    if np.isfinite(_values(curve)).all():
+        criteria = curve.thresholds(criteria)
+    decided: list[tuple[Transition, OnsetVerdict | None, float, float, str]] = []
+    for one, p, adjusted in transitions:
+        if one is not None:
+            cause = coincidence(one, causes, curve.steps)
+            if not cause and decided and _goes_on(one, decided[-1][0], curve.steps):
+                cause = decided[-1][-1]
+            decided.append((one, rejection(one, adjusted, criteria, cause), p, adjusted, cause))
+    onsets = [one for one in decided if one[1] is None] or sorted(decided, key=lambda one: -abs(one[0].size))[:1]
+    if onsets:
+        return [_record(curve, number, *one, criteria) for number, one in enumerate(onsets, start=1)]
+    ((_, p, adjusted),) = transitions
+    return [_still(curve, p, adjusted, criteria)]
+
+
+def _goes_on(one: Transition, before: Transition, steps: np.ndarray) -> bool:
+    """Whether a transition continues the one before it: in its direction, by the first checkpoint after its end."""
+    u = np.log1p(steps)
+    end = u[min(int(np.searchsorted(u, before.times[2, 0], side="right")), len(u) - 1)]
+    return bool(one.size * before.size > 0 and one.times[0, 0] <= end)
+
+
+def _record(
+    curve: Curve, number: int, one: Transition, against: OnsetVerdict | None, p: float, adjusted: float, cause: str,
+    criteria: StageCriteria,
+) -> dict[str, Any]:  # fmt: skip
+    values, last, within = _values(curve), np.log1p(curve.steps[-1]), curve.within
+    lost = (one.after - values[-1]) * np.sign(one.size) >= criteria.back * abs(one.after - one.before)
+    record = {
+        **_identity(curve, against or OnsetVerdict.ONSET),
+        "transient": against is None and bool(lost),
+        **{"before": within(one.before), "after": within(one.after), "last": float(values[-1])},
+        **{"p_value": p, "p_adjusted": adjusted, "noise": one.noise, "share": one.share(criteria.local)},
+        **{"prominence": one.prominence, "transition": number, "cause": cause},
+    }
+    if (
+        against in (OnsetVerdict.SMALL, OnsetVerdict.SPIKE)
+        and abs((move := moved(values, criteria)).after - move.before) >= criteria.smallest
+    ):
+        # The curve as a whole moves, and no part of it faster than the rest.
+        record |= {"verdict": str(OnsetVerdict.COMMON), "before": move.before, "after": move.after}
+    if against is not None:
+        return {**record, "reason": words.no_onset(record, criteria)}
+    for name, (time, lo, hi) in zip(TIMES, one.times, strict=True):
+        record |= {name: np.expm1(min(time, last)), f"{name}_lo": np.expm1(min(max(lo, 0.0), last))}
+        record[f"{name}_hi"] = np.expm1(hi) if hi < last else float("inf")
+    return {**record, "words": words.onset(record, curve.declared, np.expm1(last), criteria, curve.offset)}
+
+
+def _still(curve: Curve, p: float | None, adjusted: float | None, criteria: StageCriteria) -> dict[str, Any]:
+    """Return the record of a curve without any transition, with the reason."""
+    values = _values(curve)
+    if not np.isfinite(values).all():
+        record = {
+            **_identity(curve, OnsetVerdict.NOT_FINITE),
+            "not_finite_at": int(curve.steps[~np.isfinite(values)][0]),
+        }
+        return {**record, "reason": words.no_onset(record)}
+    move = moved(values, criteria)
+    record = {
+        **_identity(curve, OnsetVerdict.FEW_CHECKPOINTS if len(values) < criteria.fewest else move.verdict),
+        **{"before": move.before, "after": move.after, "last": float(values[-1]), "noise": move.noise},
+        **{"p_value": p, "p_adjusted": adjusted},
+    }
+    return {**record, "reason": words.no_onset(record, criteria)}
+
+
+def _identity(curve: Curve, verdict: OnsetVerdict) -> dict[str, Any]:
+    return {
+        **{"probe": curve.probe, "quantity": curve.quantity, **curve.labels},
+        **{"verdict": str(verdict), "onset": verdict == OnsetVerdict.ONSET, "transient": False, "transition": 1},
+        **{"checkpoints": len(curve.rows), "cause": "", "words": "", "reason": ""},
+    }

@@ -1,0 +1,92 @@
+"""What emerged in which order: the weights, the attention, the loss and the accuracy, each when it came half-way."""
+
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+import pandas as pd
+
+from stagewise.findings.thresholds import Interval, emergence_interval
+from stagewise.statistics.criteria import DEFAULT, StageCriteria
+from stagewise.table import head_label, select
+
+Kind = Literal["weights", "attention", "loss", "accuracy"]
+
+QUANTITIES: dict[Kind, tuple[str, str]] = {
+    "weights": ("ValueAlignment", "cosine"),
+    "attention": ("AttentionTo", "along"),
+    "loss": ("Loss", "cross_entropy"),
+    "accuracy": ("Accuracy", "accuracy"),
+}
+"""Kind of event -> the probe and quantity that show it."""
+
+
+class Event(NamedTuple):
+    """Something came half-way from its first to its last value, within an interval of steps."""
+
+    kind: Kind
+    what: str
+    half: float
+    interval: Interval
+
+    def __str__(self) -> str:
+        return f"{self.what} passes {self.half:.2f}"
+
+
+class Rise(NamedTuple):
+    """When the accuracy had made a tenth, a half and nine tenths of its way from the first to the last value.
+
+    `first` is the step of its first value: of a rise that begins there, no plateau is known.
+    """
+
+    tenth: Interval
+    half: Interval
+    most: Interval
+    first: int
+
+
+def curves(table: pd.DataFrame, kind: Kind) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield the name and the rows of every curve of a kind: one a head and a relation or feature, one of loss.
+
+    None where the table has no rows of its probe.
+    """
+    probe, quantity = QUANTITIES[kind]
+    if not ((table["probe"] == probe) & (table["quantity"] == quantity)).any():
+        return
+    rows = select(table, probe, quantity)
+    axes = [name for name in ("relation", "feature", "layer", "head") if name in rows]
+    if not axes:
+        yield kind, rows
+        return
+    for (of, layer, head), curve in rows.groupby(axes, sort=False):
+        yield f"{head_label(int(str(layer)), int(str(head)))}, {of}", curve
+
+
+def events(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> list[Event]:
+    """List when each curve came half-way to its last value, in order; where it moved by `growth` or more."""
+    found = []
+    for kind, name, rows in moved_curves(table, criteria):
+        steps, values = rows["step"].to_numpy(), rows["value"].to_numpy()
+        half = (float(values[0]) + float(values[-1])) / 2
+        interval = emergence_interval(steps, values, half, "down" if kind == "loss" else "up")
+        found.append(Event(kind, name, half, interval))
+    return sorted(found, key=lambda event: event.interval)
+
+
+def moved_curves(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> Iterator[tuple[Kind, str, pd.DataFrame]]:
+    """Yield the curves that came `growth` or more further, with their kind and name."""
+    for kind in QUANTITIES:
+        for name, rows in curves(table, kind):
+            first, last = (float(rows["value"].iloc[place]) for place in (0, -1))
+            if (1 - last / first if kind == "loss" else last - first) >= criteria.growth:
+                yield kind, name, rows
+
+
+def rise_of(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> Rise | None:
+    """Return when the accuracy rose; None if it grew by less than `growth`."""
+    rows = select(table, "Accuracy", "accuracy")
+    steps, values = rows["step"].to_numpy(), rows["value"].to_numpy()
+    first, last = float(values[0]), float(values[-1])
+    if last - first < criteria.growth:
+        return None
+    tenth, half, most = (emergence_interval(steps, values, first + part * (last - first)) for part in (0.1, 0.5, 0.9))
+    return Rise(tenth, half, most, int(steps[0]))

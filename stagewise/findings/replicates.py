@@ -1,0 +1,246 @@
+"""Seeds as replicates: the findings of several runs of one recipe, aligned, and their distribution over seeds."""
+
+import dataclasses
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+from scipy.optimize import linear_sum_assignment
+
+from stagewise.findings.frames import InWords, from_plain, load, plain, typed
+from stagewise.findings.roles import ROLES, head_roles, with_roles
+from stagewise.findings.scores import labels_of, quantities_of
+from stagewise.findings.stages import Stages, find_stages
+from stagewise.statistics._noise import QUANTILE
+from stagewise.statistics._pooled import FEWEST, pooled
+from stagewise.statistics.criteria import DEFAULT, StageCriteria
+from stagewise.table import LEVEL, Quantities
+from stagewise.words import seeds as seed_words
+from stagewise.words.seeds import Change
+
+REPLICATES = "replicates.json"
+"""Where the findings over seeds are, in the folder of a report on several runs."""
+
+FINDINGS = {
+    "run": "str",
+    "event": "str",
+    "unnumbered": "str",
+    "kind": "str",
+    **dict.fromkeys(("step", "lo", "hi"), "float64"),
+}
+"""Columns of the frame of each run's findings, with their types."""
+
+EVENTS = {
+    **{"event": "str", "kind": "str", "seeds": "int64", "recurs": "bool"},
+    **dict.fromkeys(("share", "share_lo", "share_hi"), "float64"),
+    **dict.fromkeys(("step", "lo", "hi", "new_lo", "new_hi", "between", "least", "most"), "float64"),
+    "told": "bool",
+}
+"""Columns of the frame of events over seeds, with their types."""
+
+ORDER = {
+    **{"before": "str", "after": "str", "seeds": "int64"},
+    **dict.fromkeys(("share", "share_lo", "share_hi", "ratio", "lo", "hi", "p_value"), "float64"),
+}
+"""Columns of the frame of the order of events, with their types."""
+
+RECURS = 0.5
+"""Share of the seeds from which an event is one of the recipe, not of one seed or of its noise."""
+
+FRAMES = "findings", "events", "order", "roles"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Replicates(InWords):
+    """The findings of several seeds. Steps are optimiser updates; all intervals are of 95 %.
+
+    Args:
+        runs: their names.
+        findings: a row a run and event: the `event` in words, the same `unnumbered`, without its place among events of
+            one score and direction, the `kind` ("boundary" or "onset"), its `step` in that run with its interval
+            (`lo`, `hi`). Boundaries are aligned by their reference, onsets by their score, its labels, direction and,
+            where runs have different numbers of them, by their times; heads by their roles.
+        events: a row an event: in how many `seeds` it was found, whether it `recurs` in half of them or more, the
+            `share` of all with Clopper and Pearson's interval; the geometric mean of 1 + `step` over seeds (less 1)
+            with Student's t interval over seeds (`lo`, `hi`); the interval of one more seed (`new_lo`, `new_hi`); and
+            the standard deviation `between` seeds in log(1 + step), what each run's interval explains taken off.
+            Besides the `least` and the `most` of the seeds, and whether the t interval is `told`: of four seeds or
+            more, where it ends within the run; else the words say the range.
+        order: a row for each two recurring events that follow each other in the mean and share two seeds or more: the
+            `share` of these `seeds` in which `before` came before `after`, with its interval; the geometric mean
+            `ratio` of their steps with its t interval over seeds; and the `p_value` of the paired t test against "at
+            the same time".
+        roles: the head of each run that has each role, as `head_roles` returns them.
+    """
+
+    runs: tuple[str, ...]
+    findings: pd.DataFrame
+    events: pd.DataFrame
+    order: pd.DataFrame
+    roles: pd.DataFrame = dataclasses.field(default_factory=lambda: typed([], ROLES))
+
+    def words(self) -> str:
+        """Return what was found in how many seeds, when, and in which order, in sentences."""
+        lines = seed_words.events(self.events, len(self.runs))
+        return "\n".join([*lines, *seed_words.order(self.order)])
+
+    def save(self, folder: str | Path) -> Path:
+        """Write them as `replicates.json` into a folder; return the path."""
+        from stagewise.checkpoints.run_folder import write_json
+
+        frames = {name: plain(getattr(self, name)) for name in FRAMES}
+        return write_json(Path(folder) / REPLICATES, {"runs": list(self.runs), **frames})
+
+
+def find_replicates(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> Replicates:
+    """Find the stages and onsets of every run of a table, and their distribution over runs.
+
+    Args:
+        table: of several runs that differ in their seeds alone, each with what `find_stages` needs.
+        criteria: the thresholds.
+
+    Raises:
+        ValueError: what `find_stages` and `head_roles` refuse.
+    """
+    of_runs = [rows for _, rows in table.groupby("run", sort=False)]
+    found = [find_stages(rows, criteria=criteria) for rows in of_runs]
+    return replicates_of(found, head_roles(table), quantities_of(table))
+
+
+def replicates_of(
+    found: Sequence[Stages], roles: pd.DataFrame | None = None, quantities: Quantities | None = None
+) -> Replicates:
+    """Align the stages of several runs, found already, and return their distribution over runs.
+
+    Args:
+        found: the stages of each run; their names must differ.
+        roles: from `head_roles` of the runs' tables together; None takes heads by their indices.
+        quantities: of the runs' tables, which say what begins; what is not among them goes by its probe and quantity.
+
+    Raises:
+        ValueError: none, or two of one name.
+    """
+    names = tuple(one.run for one in found)
+    if not names or len(set(names)) < len(names):
+        raise ValueError(f"replicates need runs of different names, got {', '.join(names) or 'none'}: rename their run")
+    roles = typed([], ROLES) if roles is None else roles
+    of_runs = [_changes(one, roles[roles["run"] == one.run] if len(roles) else roles) for one in found]
+    named = seed_words.changes(dict.fromkeys(change for rows in of_runs for change, _ in rows), quantities or {})
+    numbered = zip(found, of_runs, _numbers(of_runs), strict=True)
+    findings = typed((row for one, rows, numbers in numbered for row in _of_run(one, rows, numbers, named)), FINDINGS)
+    last = max((int(one.table["end"].max()) for one in found), default=0)
+    events = typed((_event(rows, len(names), last) for _, rows in findings.groupby("event", sort=False)), EVENTS)
+    events = events.sort_values("step", kind="stable", ignore_index=True)
+    recurring = events.loc[events["recurs"], "event"].tolist()
+    return Replicates(names, findings, events, typed(_ordered(findings, recurring), ORDER), roles)
+
+
+def load_replicates(folder: str | Path) -> Replicates:
+    """Read the findings over seeds that `Replicates.save` wrote.
+
+    Raises:
+        FileNotFoundError: there are none.
+        ValueError: the file is not readable, or another version wrote it.
+    """
+
+    def build(written: dict[str, Any]) -> Replicates:
+        return Replicates(tuple(written["runs"]), *(from_plain(written[name]) for name in FRAMES))
+
+    return load(Path(folder) / REPLICATES, f"save what `find_replicates` returns into {folder} first", build)
+
+
+def _changes(found: Stages, roles: pd.DataFrame) -> list[tuple[Change, dict[str, float]]]:
+    """Return what began in a run, and when with its interval, in order of time."""
+    if found.onsets.empty:
+        return []
+    onsets = with_roles(found.onsets[found.onsets["onset"]], roles).sort_values("t50", kind="stable")
+    return [
+        (
+            Change(row["probe"], row["quantity"], tuple(labels_of(row).items()), bool(row["after"] >= row["before"])),
+            {"step": row["t50"], "lo": row["t50_lo"], "hi": row["t50_hi"]},
+        )
+        for row in onsets.to_dict("records")
+    ]
+
+
+def _of_run(
+    found: Stages,
+    changes: Sequence[tuple[Change, dict[str, float]]],
+    numbers: Sequence[int],
+    named: Mapping[Change, str],
+) -> Iterator[dict[str, Any]]:
+    for row in found.turning_points.to_dict("records"):
+        if row["boundary"]:
+            event = f"end of the stage of {row['reference']}"
+            times = {name: row[name] for name in ("step", "lo", "hi")}
+            yield {"run": found.run, "event": event, "unnumbered": event, "kind": "boundary", **times}
+    for (change, times), number in zip(changes, numbers, strict=True):
+        event = seed_words.numbered(named[change], number)
+        yield {"run": found.run, "event": event, "unnumbered": named[change], "kind": "onset", **times}
+
+
+def _numbers(of_runs: Sequence[Sequence[tuple[Change, dict[str, float]]]]) -> list[list[int]]:
+    """Return for each run which change of its score and direction each of its changes is, counted from 1.
+
+    The runs with the most common number of them say when each one comes; those of any other run are assigned to these
+    by their times, so that one that is missing, or is seen besides, does not move the others. What is left over is
+    counted on.
+    """
+    numbers = [[0] * len(rows) for rows in of_runs]
+    for change in {change for rows in of_runs for change, _ in rows}:
+        places = [[i for i, (other, _) in enumerate(rows) if other == change] for rows in of_runs]
+        times = [np.log1p([rows[i][1]["step"] for i in at]) for rows, at in zip(of_runs, places, strict=True)]
+        counts = Counter(map(len, filter(len, places)))
+        usual = max(counts, key=lambda number: (counts[number], number))
+        typical = np.mean([each for each in times if len(each) == usual], axis=0)
+        for run, (at, own) in enumerate(zip(places, times, strict=True)):
+            chosen, slots = linear_sum_assignment(np.abs(own[:, None] - typical))
+            rest = itertools.count(usual + 1)
+            assigned = dict(zip(chosen.tolist(), (slots + 1).tolist(), strict=True))
+            for i, place in enumerate(at):
+                numbers[run][place] = assigned[i] if i in assigned else next(rest)
+    return numbers
+
+
+def _event(rows: pd.DataFrame, runs: int, last: int) -> dict[str, Any]:
+    times, lo = np.log1p(rows["step"].to_numpy(float)), np.log1p(rows["lo"].to_numpy(float))
+    hi = np.log1p(rows["hi"].to_numpy(float))
+    # An end that the run may not have seen is as far as the other one.
+    errors = np.where(np.isfinite(hi), hi - lo, 2 * (times - lo)) / (2 * QUANTILE)
+    over = pooled(times, errors.clip(0))
+    steps = dict(zip(("step", "lo", "hi", "new_lo", "new_hi"), np.expm1(over[:5]).clip(0).tolist(), strict=True))
+    seeds = {"event": rows["event"].iloc[0], "kind": rows["kind"].iloc[0], "seeds": len(rows)}
+    seeds |= {"recurs": len(rows) >= RECURS * runs}
+    seen = {"least": float(rows["step"].min()), "most": float(rows["step"].max())}
+    told = len(rows) >= FEWEST and steps["hi"] <= last
+    return {**seeds, **_share(len(rows), runs), **steps, "between": over.between, **seen, "told": told}
+
+
+def _ordered(findings: pd.DataFrame, events: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+    times = findings.pivot(index="run", columns="event", values="step")
+    for before, after in itertools.pairwise(events):
+        both = times[[before, after]].dropna()
+        gaps = np.log1p(both[after].to_numpy(float)) - np.log1p(both[before].to_numpy(float))
+        if len(gaps) < 2:
+            continue
+        apart = pooled(gaps, np.zeros(len(gaps)))
+        test = stats.ttest_1samp(gaps, 0).pvalue if np.ptp(gaps) > 0 else _of_signs(gaps)
+        ratio = dict(zip(("ratio", "lo", "hi"), np.exp(apart[:3]).tolist(), strict=True))
+        order = {"before": before, "after": after, "seeds": len(gaps), "p_value": float(test)}
+        yield {**order, **_share(int((gaps > 0).sum()), len(gaps)), **ratio}
+
+
+def _of_signs(gaps: np.ndarray) -> float:
+    """Return the p-value of the sign test, where equal gaps have no variance to test against."""
+    return float(stats.binomtest(len(gaps), len(gaps)).pvalue) if gaps[0] else 1.0
+
+
+def _share(number: int, of: int) -> dict[str, float]:
+    """Return a share with Clopper and Pearson's interval."""
+    interval = stats.binomtest(number, of).proportion_ci(LEVEL)
+    return {"share": number / of, "share_lo": float(interval.low), "share_hi": float(interval.high)}

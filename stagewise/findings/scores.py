@@ -1,0 +1,259 @@
+"""Which curves of a table are followed for onsets: those whose quantity declares that up, or down, is progress."""
+
+import dataclasses
+import functools
+import itertools
+import warnings
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from stagewise.statistics._curve_noise import without_outliers
+from stagewise.statistics.criteria import DEFAULT, StageCriteria
+from stagewise.table import NO_AXES, WEIGHTS, Quantities, Quantity, check_steps, declared, rows_named, select
+
+COMPARED = ("KLToReference", "RestrictedContextKL", "HeadSpecialisation")
+"""Probes that stages and their words are read from, beside those with scores that are followed."""
+
+
+ATTENTION = "AttentionTo"
+PEAK, PEAK_OFFSET = ("OffsetProfile", "peak"), "peak_offset"
+ALIKE = 0.02
+"""Attention by which the peak of a head differs from its mass on a relation that is the same offset."""
+
+BY_CONTENT = ("duplicate token", "induction")
+"""Relations whose keys the tokens decide: a head that attends to them may attend to a position, where all lie there."""
+
+MOSTLY, ENOUGH = 0.95, 0.2
+"""Part of a head's mass on such a relation that its peak over offsets has if all lie there, of so much mass."""
+
+UNIT = 0.1
+"""Part of the range of a curve that is its unit, where it declares neither one nor both bounds of what it can be."""
+
+ROUNDINGS, TYPES = 2.0, (np.float16, np.float32, np.float64)
+"""Changes of a curve by less than so many last digits of its numbers, which are of one of these types, are rounding."""
+
+
+class Curve(NamedTuple):
+    """A curve of a run: its probe, quantity and labels by axis, its rows in the order of the steps, what it is.
+
+    Of a head's attention to a relation that the tokens decide, also the `offset` at which all its keys may lie.
+    """
+
+    probe: str
+    quantity: str
+    labels: dict[str, Any]
+    rows: pd.DataFrame
+    declared: Quantity
+    offset: int | None = None
+
+    @property
+    def steps(self) -> np.ndarray:
+        """Its checkpoints."""
+        return self.rows["step"].to_numpy(float)
+
+    def thresholds(self, criteria: StageCriteria) -> StageCriteria:
+        """Return the thresholds for this curve, of finite numbers; a tenth of its range stands for a missing unit.
+
+        What its type of number does not resolve is no change either.
+        """
+        if self.declared.unit or None not in self.declared.range:
+            return criteria
+        values = without_outliers(self.rows["value"].to_numpy(float)[None])
+        least = criteria.smallest * UNIT * float(np.ptp(values))
+        return dataclasses.replace(criteria, smallest=max(least, ROUNDINGS * _resolution(values)))
+
+    def within(self, level: float) -> float:
+        """Return the possible value that is closest to a level that was estimated."""
+        lo, hi = self.declared.range
+        return float(np.clip(level, -np.inf if lo is None else lo, np.inf if hi is None else hi))
+
+
+def followed(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> list[Curve]:
+    """Return the curves of a table to search for onsets, one for each combination of labels on their axes.
+
+    A curve that another quantity of its probe replaces (`Quantity.unless`) is left out where the table has that one.
+    Probes of which the table does not say what their numbers are are left out too, with a warning.
+
+    Args:
+        table: of one run, from `measure`.
+        criteria: of them `named` counts, the attention from which a head at a fixed offset is followed.
+
+    Raises:
+        ValueError: a curve has several values at a step.
+    """
+    quantities, probes = quantities_of(table), set(table["probe"].unique())
+    if unknown := sorted(probes - quantities.keys() - {WEIGHTS}):
+        warnings.warn(
+            f"the table does not say what the numbers of {', '.join(unknown)} are, as after pandas' `concat` of tables "
+            "that differ in it: they are left out; `table.declare` tells it",
+            stacklevel=3,
+        )
+    curves = list(_followed(table, quantities, probes, criteria))
+    for curve in curves:
+        check_steps(curve.rows, f"{curve.probe}.{curve.quantity}")
+    return curves
+
+
+def has_scores(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> bool:
+    """Whether the table has any curve to search for onsets."""
+    return any(True for _ in _followed(table, quantities_of(table), set(table["probe"].unique()), criteria))
+
+
+def _followed(
+    table: pd.DataFrame, quantities: Quantities, probes: Collection[str], criteria: StageCriteria
+) -> Iterator[Curve]:
+    for probe, by_name in quantities.items():
+        if probe not in probes:
+            continue
+        for name, quantity in by_name.items():
+            if quantity.progress is not None:
+                curves = _curves(table, probe, name, quantity)
+                if probe == ATTENTION:
+                    yield from at_one_offset(table, curves)
+                else:
+                    yield from fixed_offsets(table, curves, criteria.named) if (probe, name) == PEAK else curves
+
+
+def at_one_offset(table: pd.DataFrame, curves: Iterable[Curve]) -> Iterator[Curve]:
+    """Yield attention to relations, with the offset at which all the keys may lie that a head attends to.
+
+    Where a stretch is repeated after equally many tokens in every sequence, an induction head cannot be told from one
+    that attends to a position: nearly all of its mass on the relation may lie at one offset. That is asked of the
+    checkpoint at which the curve is largest.
+    """
+    peaks, offsets, masses = (
+        {frozenset(labels.items()): rows["value"].to_numpy(float) for labels, rows in _split(table, probe, name)}
+        for probe, name in (PEAK, (PEAK[0], PEAK_OFFSET), (ATTENTION, "mass"))
+    )
+    for curve in curves:
+        head = frozenset((axis, label) for axis, label in curve.labels.items() if axis != "relation")
+        peak, mass = peaks.get(head, np.empty(0)), masses.get(frozenset(curve.labels.items()), np.empty(0))
+        if curve.labels.get("relation") in BY_CONTENT and len(peak) == len(mass) == len(curve.rows):
+            values = curve.rows["value"].to_numpy(float)
+            at = int(np.argmax(np.where(np.isfinite(values), values, -np.inf)))
+            if mass[at] >= ENOUGH and peak[at] >= MOSTLY * mass[at]:
+                curve = curve._replace(offset=int(offsets[head][at].round()))
+        yield curve
+
+
+def fixed_offsets(table: pd.DataFrame, curves: Iterable[Curve], named: float) -> Iterator[Curve]:
+    """Yield the peaks over offsets of heads that once had as much attention there as a name takes, with the offset.
+
+    Left out are heads whose peak a relation of the table names already, as "previous token" names offset 1.
+    """
+    offsets = {frozenset(labels.items()): rows for labels, rows in _split(table, PEAK[0], PEAK_OFFSET)}
+    masses: dict[tuple[Any, Any], list[np.ndarray]] = {}
+    for labels, rows in _split(table, ATTENTION, "mass"):
+        masses.setdefault((labels["layer"], labels["head"]), []).append(rows["value"].to_numpy(float))
+    for curve in curves:
+        values = curve.rows["value"].to_numpy(float)
+        high = values >= named
+        known = masses.get((curve.labels["layer"], curve.labels["head"]), [])
+        if not high.any() or any(
+            len(mass) == len(high) and np.abs(mass - values)[high].max() < ALIKE for mass in known
+        ):
+            continue
+        offset = int(offsets[frozenset(curve.labels.items())]["value"].to_numpy(float)[high].round()[-1])
+        yield curve._replace(declared=dataclasses.replace(curve.declared, onset=f"attends to offset {offset}"))
+
+
+def quantities_of(table: pd.DataFrame) -> Quantities:
+    """Return the quantities that a table declares; for probes that it declares nothing of, the library's."""
+    declarations = declared(table)
+    complete = "probe" in table and set(table["probe"].unique()) <= declarations.keys()
+    return declarations if complete else {**_library(), **declarations}
+
+
+def evidence(table: pd.DataFrame) -> list[str]:
+    """List the quantities of a table that stages are found in, as "Loss.cross_entropy", whatever else it holds."""
+    quantities, names = quantities_of(table), list[str]()
+    for probe, name in table[["probe", "quantity"]].drop_duplicates().itertuples(index=False):
+        others = quantities.get(probe, {})
+        read = (name in others and others[name].progress) or name in {one.unless for one in others.values()}
+        if probe in COMPARED or read or (probe, name) == (PEAK[0], PEAK_OFFSET):
+            names.append(f"{probe}.{name}")
+    return names
+
+
+def rows_of_evidence(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows that stages are found in."""
+    return rows_named(table, evidence(table))
+
+
+def curves_of(table: pd.DataFrame, onsets: pd.DataFrame) -> list[pd.DataFrame]:
+    """Return the curve that each row of `find_onsets` is about, in the order of its steps.
+
+    The table is split once a quantity, not searched once a curve: the time is linear in their number.
+
+    Raises:
+        ValueError: the table lacks one of them.
+    """
+    pairs = onsets[["probe", "quantity"]].drop_duplicates().itertuples(index=False)
+    curves = {
+        (probe, name, frozenset(labels.items())): rows
+        for probe, name in pairs
+        for labels, rows in _split(table, probe, name)
+    }
+    chosen = []
+    for row in onsets.to_dict("records"):
+        labels = labels_of(row)
+        if (name := (row["probe"], row["quantity"], frozenset(labels.items()))) not in curves:
+            raise ValueError(f"the table has no curve of {row['probe']}.{row['quantity']} {labels}")
+        chosen.append(curves[name])
+    return chosen
+
+
+def labels_of(row: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return the labels of a row of `find_onsets`, by axis: they stand between the quantity and the verdict.
+
+    >>> labels_of({"probe": "Loss", "quantity": "cross_entropy", "layer": pd.NA, "position": 7, "verdict": "onset"})
+    {'position': 7}
+    """
+    _, _, *axes = itertools.takewhile(lambda name: name != "verdict", row)
+    return {name: row[name] for name in axes if not pd.isna(row[name])}
+
+
+def axes_of(rows: pd.DataFrame) -> list[str]:
+    """List the columns that distinguish the curves of one quantity."""
+    return [str(name) for name in rows if name not in NO_AXES and rows[name].notna().any()]
+
+
+def _resolution(values: np.ndarray) -> float:
+    """Return the last digit of the largest of some numbers, in the smallest type that holds them all.
+
+    >>> [_resolution(np.array(values)) for values in ([0.5, 1], [0.1, 1])]
+    [0.0009765625, 2.220446049250313e-16]
+    """
+    with np.errstate(over="ignore"):
+        kind = next(kind for kind in TYPES if (values.astype(kind) == values).all())
+    return float(np.finfo(kind).eps) * float(np.abs(values).max())
+
+
+@functools.cache
+def _library() -> Quantities:
+    from stagewise import probes
+    from stagewise.probe import AbstractProbe
+
+    classes = {name: cls for name, cls in vars(probes).items() if isinstance(cls, type)}
+    return {name: dict(cls.quantities) for name, cls in classes.items() if issubclass(cls, AbstractProbe)}
+
+
+def _curves(table: pd.DataFrame, probe: str, name: str, quantity: Quantity) -> Iterator[Curve]:
+    instead = {frozenset(labels.items()) for labels, _ in _split(table, probe, quantity.unless)}
+    for labels, rows in _split(table, probe, name):
+        if frozenset(labels.items()) not in instead:
+            yield Curve(probe, name, labels, rows, quantity)
+
+
+def _split(table: pd.DataFrame, probe: str, quantity: str) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
+    chosen = table[(table["probe"] == probe) & (table["quantity"] == quantity)]
+    if chosen.empty:
+        return
+    rows = select(chosen, probe, quantity)
+    axes = axes_of(rows)
+    groups: Iterable[tuple[Any, pd.DataFrame]] = [((), rows)]
+    for labels, curve in rows.groupby(axes, sort=False, dropna=False) if axes else groups:
+        yield {name: label for name, label in zip(axes, labels, strict=True) if not pd.isna(label)}, curve

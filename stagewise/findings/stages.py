@@ -1,0 +1,274 @@
+"""The stages of a run: found in its table, described in words, saved beside it and read from there."""
+
+import concurrent.futures
+import dataclasses
+import os
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from stagewise.findings.frames import InWords, code, digest, from_plain, load, plain, typed
+from stagewise.findings.from_onsets import onset_stages, too_few
+from stagewise.findings.from_references import POINTS, nested_references, reference_stages, turning_points
+from stagewise.findings.head_labels import head_events
+from stagewise.findings.known_causes import Causes, known
+from stagewise.findings.logged_causes import causes_in
+from stagewise.findings.onsets import TIMES, find_onsets
+from stagewise.findings.scores import evidence, has_scores, rows_of_evidence
+from stagewise.findings.windows import Window, windows
+from stagewise.statistics.criteria import DEFAULT, StageCriteria
+from stagewise.table import check_table, select
+from stagewise.words import stages as words
+
+STAGES = "tables/stages.json"
+"""Where the stages of a run folder are, beside the table that they were found in."""
+
+ROWS = {
+    **dict.fromkeys(("stage", "start", "start_lo", "start_hi", "end", "end_lo", "end_hi"), "int64"),
+    **{**dict.fromkeys(TIMES, "float64"), "summary": "str"},
+}
+"""Columns of the stage table, with their types."""
+
+FRAMES = "table", "turning_points", "events", "onsets"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Stages(InWords):
+    """The stages of a run, with the evidence. Steps are optimiser updates, KL is in nats.
+
+    Args:
+        run: name of the run.
+        table: a row a stage: `stage`, its `start` and `end` with intervals (`start_lo`, ...), the steps `t10`, `t50`,
+            `t90` at which 10, 50 and 90 % of its fall in KL to the complete reference had happened, and a `summary`
+            in words. The first stage starts at the first checkpoint, the last one ends at the last. Without
+            references t10, t50 and t90 are the medians of the onsets that the stage starts with.
+        turning_points: a row a curve of KL: its name as `reference`, the fields of `turning_points.Turn`, the
+            `slowdown` of learning there (0: it stopped, 1: no slower than around), the `verdict` (`TurnVerdict`),
+            whether it is a stage `boundary`, the `reason` in words, and `ends_stage`, the number of the stage whose
+            end it marks.
+        events: a row a change of a head: `layer`, `head`, the relation `before` and `after` ("diffuse" where none has
+            half of the share), and the two checkpoints between which that was.
+        onsets: a row a score, as `find_onsets` returns it, whether or not the stages come from it.
+        references: the nested references that the stages were found in, none where they were found in the onsets.
+        criteria: the thresholds in use.
+        digest: of the rows that they were found in.
+        causes: what was done to the run, with its step, or its first and last one.
+    """
+
+    run: str
+    table: pd.DataFrame
+    turning_points: pd.DataFrame
+    events: pd.DataFrame
+    onsets: pd.DataFrame = dataclasses.field(default_factory=pd.DataFrame)
+    references: tuple[str, ...] = ()
+    criteria: StageCriteria = DEFAULT
+    digest: str = ""
+    causes: Causes = dataclasses.field(default_factory=dict)
+
+    @property
+    def from_references(self) -> bool:
+        """Whether the stages were found in KL to nested references; else in the onsets of scores."""
+        return bool(self.references)
+
+    @property
+    def unknown(self) -> str:
+        """Why no stages can be found, where the run has too few checkpoints for any onset; else nothing."""
+        return "" if self.from_references else too_few(self.onsets, self.criteria)
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    @property
+    def windows(self) -> list[Window]:
+        """The intervals in which its boundaries lie, the widest first: where finer checkpoints would tell most."""
+        return windows(self.table)
+
+    def words(self) -> str:
+        """Return the stage table in sentences, a line a stage."""
+        if self.unknown:
+            return self.unknown
+        lines = words.stages(self.table)
+        if len(self) == 1:
+            why = words.no_boundaries(self.turning_points) if self.from_references else words.no_onsets(self.onsets)
+            lines += ["no separate stages:", *(f"  {line}" for line in why)]
+            began = words.began(self.onsets) if self.from_references else []
+            lines += ["onsets of scores:", *(f"  {line}" for line in began)] if began else []
+        if len(self) == 1 or not self.from_references:
+            lines += words.with_causes(self.onsets)
+        lines += words.not_judged(self.onsets)
+        return "\n".join(lines)
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the stages beside the table of a run folder, as `tables/stages.json`; return the path."""
+        from stagewise.checkpoints.run_folder import write_json
+
+        written = {
+            "code": code(),
+            "digest": self.digest,
+            "run": self.run,
+            "references": list(self.references),
+            "criteria": dataclasses.asdict(self.criteria),
+            "causes": dict(self.causes),
+            **{name: plain(getattr(self, name)) for name in FRAMES},
+        }
+        return write_json(Path(folder) / STAGES, written)
+
+
+def find_stages(
+    table: pd.DataFrame,
+    references: Sequence[str] | None = None,
+    criteria: StageCriteria = DEFAULT,
+    causes: Causes | None = None,
+    executor: concurrent.futures.Executor | None = None,
+) -> Stages:
+    """Find the stages of one run in the KL to its nested references; in the onsets of its scores if it has none.
+
+    With references, a stage ends where KL(reference || model) has its minimum, one reference after the other. Such a
+    turning point counts as a boundary if the reference was approached, if the rise cannot be noise on a curve that
+    only falls (p < 0.01), and if the model came close to that reference or learning slowed down there: a model that
+    learns everything at once passes the truncated references too, at some distance and without a pause. What a
+    boundary estimates is the step at which KL to that reference has its minimum; the other curves of the table with a
+    minimum nearby (KL to models trained on a restricted context, and to the model itself with its context restricted)
+    corroborate it, and stand beside it. Where KL to the complete reference rises again as well, the model overfits,
+    which ends no stage.
+
+    Without references, a stage starts where scores of heads or of the model have an onset: see `find_onsets`.
+
+    Args:
+        table: from `measure`, of one run, with `KLToReference` rows or scores; `HeadSpecialisation` rows give the
+            events.
+        references: the nested references, the complete one last; None takes those that the task names, in the
+            table's column `nested`, and onsets where the table has fewer than two of these.
+        criteria: the thresholds; the numbers named here are their defaults.
+        causes: steps at which something was done to the run, as {"the learning-rate drop": 3000}, or its first and
+            last step, as {"the warm-up": (0, 500)}; an onset or a boundary there is none. None takes the changes of a
+            logged learning rate in a table of `curves`.
+        executor: whose processes look for the onsets; None looks for them here.
+
+    Raises:
+        ValueError: no such rows, several runs, or fewer than four checkpoints with references.
+
+    Source: the stage boundaries of Yüksel et al. (2026), arXiv:2602.19143, Figures 1 and 3, which are set by hand
+    there where KL(A*_1) and KL(A*_1:2) start to rise. The test against "no stage" is this library's.
+    """
+    check_table(table, "of a measured run folder: `stages_of`")
+    if (runs := table["run"].nunique()) != 1:
+        raise ValueError(f"find_stages takes one run at a time, the table has {runs}: find_replicates takes several")
+    run = str(table["run"].iloc[0])
+    probes = ", ".join(table["probe"].unique())
+    causes = causes_in(table) if causes is None else known(causes)
+    table = rows_of_evidence(table)
+    nested = tuple(references or ())
+    if not nested and len(named := nested_references(table)) > 1:
+        nested = named
+    onsets, events = find_onsets(table, criteria, causes, executor), head_events(table, criteria)
+    if nested:
+        points = turning_points(table, nested, criteria, causes)
+        rows = reference_stages(table, nested, points, events)
+    elif onsets.empty:
+        raise ValueError(
+            "the table has neither KL to nested references (KLToReference) nor scores that onsets are looked for in: "
+            f"measure AttentionTo, Copying, InContextLearning or Loss; it has {probes}. `stagewise.curves` makes "
+            "a table of curves that were logged elsewhere"
+        )
+    else:
+        points = typed([], POINTS)
+        rows = onset_stages(onsets, int(table["step"].min()), int(table["step"].max()), criteria)
+    return Stages(run, typed(rows, ROWS), points, events, onsets, nested, criteria, digest(table), causes)
+
+
+def stages_of(
+    source: str | Path | pd.DataFrame,
+    criteria: StageCriteria | None = None,
+    *,
+    folder: str | Path | None = None,
+    executor: concurrent.futures.Executor | None = None,
+) -> Stages | None:
+    """Return the stages of a measured run: those saved beside its table if they belong to it, else found and saved.
+
+    What the run's own record says was done to it (`checkpoints.causes`) is a cause; where there is no folder, what a
+    logged learning rate in the table says.
+
+    Args:
+        source: a run folder, or its table.
+        criteria: the thresholds; None takes those of the saved stages, and the defaults where none are saved.
+        folder: where the table lies, if it is handed over itself; None reads and saves nothing.
+        executor: as in `find_stages`.
+
+    Returns None where the table can show none: fewer than four checkpoints, or neither references nor scores.
+
+    Raises:
+        FileNotFoundError: the folder holds no table.
+        ValueError: the table has several runs, or the saved stages cannot be read.
+    """
+    from stagewise.checkpoints.causes import causes_of
+    from stagewise.checkpoints.run_folder import table_file
+
+    if isinstance(source, pd.DataFrame):
+        table, folder = source, None if folder is None else Path(folder)
+    else:
+        file, folder = table_file(Path(source)), Path(source)
+        table = file.read(evidence(file.outline), arrays=["resamples"], aside=True)
+    causes = None if folder is None else causes_of(folder)
+    if folder is not None and (saved := _saved(folder, table, criteria, causes or {})) is not None:
+        return saved
+    criteria = criteria or DEFAULT
+    if not _shows_stages(table, criteria):
+        return None
+    stages = find_stages(table, criteria=criteria, causes=causes, executor=executor)
+    if folder is not None and os.access(folder, os.W_OK):
+        stages.save(folder)
+    return stages
+
+
+def _shows_stages(table: pd.DataFrame, criteria: StageCriteria) -> bool:
+    if len(nested_references(table)) > 1:
+        table = select(table, "KLToReference", "kl")
+    elif not has_scores(table, criteria):
+        return False
+    return bool(table["step"].nunique() >= criteria.checkpoints)
+
+
+def load_stages(folder: str | Path) -> Stages:
+    """Read the stages that `Stages.save` wrote into a run folder.
+
+    Raises:
+        FileNotFoundError: there are none.
+        ValueError: the file is not readable, or another version wrote it.
+    """
+
+    def build(written: dict[str, Any]) -> Stages:
+        return Stages(
+            run=written["run"], references=tuple(written["references"]), criteria=StageCriteria(**written["criteria"]),
+            digest=written["digest"], causes=known(written["causes"]),
+            **{name: from_plain(written[name]) for name in FRAMES},
+        )  # fmt: skip
+
+    return load(Path(folder) / STAGES, f"find the stages first, with `stagewise stages {folder}`", build)
+
+
+def _saved(folder: Path, table: pd.DataFrame, criteria: StageCriteria | None, causes: Causes) -> Stages | None:
+    """Return the saved stages that this code found in this very table by these criteria; None if there are none."""
+    path = folder / STAGES
+    if not path.exists() or not _is_intact(path) or _read(path).get("code") != code():
+        return None
+    saved = load_stages(folder)
+    same = criteria in (None, saved.criteria) and saved.causes == causes
+    return saved if same and saved.digest == digest(rows_of_evidence(table)) else None
+
+
+def _is_intact(path: Path) -> bool:
+    from stagewise.checkpoints.checksums import is_intact
+
+    if not (intact := is_intact(path)):
+        warnings.warn(f"{path} is damaged: the stages are found anew", stacklevel=2)
+    return intact
+
+
+def _read(path: Path) -> dict[str, Any]:
+    from stagewise.checkpoints.json_files import read_json
+
+    return read_json(path, "delete it, stages are found anew")

@@ -1,0 +1,204 @@
+"""One transition on a finer grid around it: its best shape, and how likely the others are given the curve."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from stagewise.statistics._curve_noise import KINDS, SMOOTH, Noise, log_likelihood, restricted_likelihoods
+from stagewise.statistics._patches import Points, around, closer, points
+from stagewise.statistics._scan import Bases, Whitened, design, scanned, whiten
+from stagewise.statistics._shapes import Shapes
+from stagewise.table import LEVEL
+
+CONCENTRATED = 25
+"""Shapes among which the likelihood is spread, effectively, where a grid is fine enough."""
+
+TEMPER = 0.65
+"""Power of the likelihood that makes intervals cover: what is fitted besides is uncertain, too, and not on the grid."""
+
+BACKGROUNDS, THINNED = 8, 7
+"""Backgrounds that are kept beside a transition; one in so many shapes decides which."""
+
+FINER = (1, 1, 1, 2, 4)
+"""How fine each grid is, at most as many of them, each closer around what is likely than the one before."""
+
+NEGLIGIBLE = (0.0, 1e-4, 1e-4, 1e-4, 1e-4)
+"""Weight below which a family is left out after each grid: on the first one none may have come close yet."""
+
+PLAUSIBLE, MOST_NOISES = 2.0, 6
+"""Kinds of noise whose log likelihood falls short of the best by less are taken into account, so many at most."""
+
+PART, NUMBERS, RESAMPLES = 2048, 2**18, 16
+"""Shapes, or values of shapes where there are many checkpoints, and resamples of the batch, that are held against a
+curve at a time: memory grows with none of them."""
+
+LEAST_FREE = 0.05
+"""Part of a checkpoint that a fit leaves free, at least: the residual of one that decides the fit tells nothing."""
+
+MARGIN = 0.1
+"""What is added to either side of an interval, in spacings of checkpoints."""
+
+
+class Refined(NamedTuple):
+    """The most likely shape, and shapes around it with their weights, which sum to one.
+
+    `area` is the logarithm of what each of these stands for, by their place and the logarithm of their width.
+    """
+
+    best: Shapes
+    shapes: Shapes
+    weights: np.ndarray
+    area: np.ndarray
+
+    def quantiles(self, u: np.ndarray, shifts: np.ndarray | None = None) -> np.ndarray:
+        """Return the median and the 95 % interval of u at t10, t50 and t90: [part, (median, lo, hi)].
+
+        A tenth of the spacing of checkpoints is added on either side: what happens between two is unknown.
+
+        Args:
+            u: log(1 + step) of the checkpoints.
+            shifts: what resamples of the batch add to each: [resample, part].
+        """
+        tail, shifts = (1 - LEVEL) / 2, np.zeros((1, 3)) if shifts is None else shifts
+        weights, rows = self.weights / len(shifts), []
+        for times, moves in zip(self.shapes.times().T, shifts.T, strict=True):
+            moved = (moves[:, None] + times).ravel()
+            order = np.argsort(moved)
+            each = weights[order % len(times)]
+            middle, lo, hi = np.interp([0.5, tail, 1 - tail], np.cumsum(each) - each / 2, moved[order])
+            margin = MARGIN * np.interp(middle, (u[1:] + u[:-1]) / 2, np.diff(u))
+            rows.append((middle, lo - margin, hi + margin))
+        return np.array(rows)
+
+
+class Context(NamedTuple):
+    """What a transition is fitted beside: the curve, the smooth backgrounds, the other transitions."""
+
+    curve: np.ndarray
+    basis: Bases
+    others: np.ndarray
+    floor: float
+
+    def beside(self, backgrounds: np.ndarray, noise: Noise) -> Whitened:
+        """Return backgrounds [background, step] beside the other transitions, whitened."""
+        return whiten(backgrounds, self.others, noise)
+
+
+def refine(context: Context, shape: Shapes, kind: int) -> Refined:
+    """Return the posterior of a transition's shape on a grid around it, with a flat prior in place and log width."""
+    u, patches = context.basis.u, around(shape, context.basis.u)
+    grid = points(patches, u)
+    if not grid.shapes.number:
+        return Refined(shape, shape, np.ones(1), np.zeros(1))
+    backgrounds = _likely(context, grid.shapes.take(np.arange(0, grid.shapes.number, THINNED)), KINDS[kind])
+    columns = design(backgrounds[0], context.others)
+    noises = _plausible(context, columns, shape, SMOOTH if KINDS[kind].window is None else KINDS)
+    near, finer = patches, 1
+    for least, finer in zip(NEGLIGIBLE, FINER, strict=True):
+        grid = points(near, u, finer)
+        weights = _weights(context, backgrounds, grid, noises)
+        shape = grid.shapes.take([int((weights / np.exp(grid.area)).argmax())])
+        if 1 / (weights**2).sum() > CONCENTRATED:
+            break
+        near = closer(near, grid, weights, finer, least)
+    if (excess := _excess(context, columns, shape, noises[0])) > 1:
+        whole = {patch.tail: patch for patch in patches}
+        near = [one.wider(np.sqrt(excess), whole[one.tail]) for one in near]
+        grid = points(near, u, finer)
+        weights = _weights(context, backgrounds, grid, noises, TEMPER / excess)
+    return Refined(shape, grid.shapes, weights, grid.area)
+
+
+def resampled(context: Context, refined: Refined, kind: int, resamples: np.ndarray) -> np.ndarray:
+    """Return how far resamples of the batch [resample, step] move the three times: [resample, part]."""
+    fine, noise = context.basis.fine, KINDS[kind]
+    total = scanned(context.curve[None], context.beside(fine, noise), refined.best.at(context.basis.u))[0, :, 0]
+    columns = context.beside(fine[[int(total.argmin())]], noise)
+    squares = np.empty((len(resamples), refined.shapes.number))
+    for chosen in _parts(refined.shapes, len(context.basis.u)):
+        values = refined.shapes.take(chosen).at(context.basis.u)
+        squares[:, chosen] = scanned(resamples, columns, values)[:, 0] + context.floor
+    freedom, times, parts = _freedom(context), refined.shapes.times(), []
+    for part in np.array_split(squares, len(squares) // RESAMPLES + 1):
+        parts.append(_normalised(-0.5 * TEMPER * freedom * np.log(part) + refined.area) @ times)
+    moved = np.concatenate(parts)
+    return np.asarray(moved - moved.mean(0))
+
+
+def _likely(context: Context, shapes: Shapes, noise: Noise) -> np.ndarray:
+    """Return the backgrounds that are most likely with any of some shapes, the likeliest first: [background, step]."""
+    fine, values = context.basis.fine, shapes.at(context.basis.u)
+    squares = scanned(context.curve[None], context.beside(fine, noise), values)[0] + context.floor
+    weights = np.exp(-0.5 * _freedom(context) * np.log(squares / squares.min()))
+    return np.asarray(fine[np.argsort(-weights.sum(1))[:BACKGROUNDS]])
+
+
+def _plausible(context: Context, columns: np.ndarray, shape: Shapes, kinds: Sequence[Noise]) -> list[Noise]:
+    """Return the kinds of noise that the residuals allow, by the restricted likelihood: fitting hides correlation."""
+    stack = np.concatenate([columns, shape.at(context.basis.u), _slopes(shape, context.basis.u)])
+    restricted = restricted_likelihoods(context.curve, stack, context.floor, kinds)
+    order = np.argsort(-restricted)[:MOST_NOISES]
+    return [kinds[k] for k in order if restricted[k] > restricted.max() - PLAUSIBLE]
+
+
+def _slopes(shape: Shapes, u: np.ndarray) -> np.ndarray:
+    """Return how a transition changes with its place and with its width: [2, step]."""
+    spacing = float(np.interp(shape.times()[0, 1], (u[1:] + u[:-1]) / 2, np.diff(u)))
+    moved = [shape._replace(middle=shape.middle + sign * spacing / 4).at(u)[0] for sign in (-1, 1)]
+    # A ramp has no tail to be made heavier.
+    tail = np.where(shape.tail > 0, shape.tail, 0.0)
+    wider = [
+        shape._replace(width=shape.width * by, tail=np.where(tail > 0, tail / by, shape.tail)).at(u)[0]
+        for by in (0.8, 1.25)
+    ]
+    return np.stack([moved[1] - moved[0], wider[1] - wider[0]])
+
+
+def _excess(context: Context, columns: np.ndarray, shape: Shapes, noise: Noise) -> float:
+    """Return the variance of the residuals where they move a transition over that of all of them.
+
+    Where it is above 1 the noise is larger there than elsewhere (as that of an accuracy half-way is), or the shape does
+    not fit; the likelihood would be too certain by as much. Leverages are taken off the residuals.
+
+    Source: White (1980), A heteroskedasticity-consistent covariance matrix estimator; MacKinnon and White (1985), HC2.
+    """
+    u = context.basis.u
+    slopes = noise.whitened(_slopes(shape, u))
+    stack = np.concatenate([noise.whitened(np.concatenate([columns, shape.at(u)])), slopes])
+    q, values = np.linalg.qr(stack.T)[0], noise.whitened(context.curve)
+    squares = (values - q @ (q.T @ values)) ** 2 / (1 - (q**2).sum(1)).clip(min=LEAST_FREE)
+    squares += context.floor / len(u)
+    weights = slopes**2
+    sizes = weights.sum(1)
+    return float((weights[sizes > 0] @ squares / sizes[sizes > 0] / squares.mean()).max(initial=1.0))
+
+
+def _weights(
+    context: Context, backgrounds: np.ndarray, grid: Points, noises: list[Noise], temper: float = TEMPER
+) -> np.ndarray:
+    n, freedom = len(context.basis.u), _freedom(context)
+    columns, parts = [context.beside(backgrounds, noise) for noise in noises], []
+    for chosen in _parts(grid.shapes, n):
+        values = grid.shapes.take(chosen).at(context.basis.u)
+        squares = [scanned(context.curve[None], beside, values)[0] + context.floor for beside in columns]
+        pairs = zip(squares, noises, strict=True)
+        parts.append([log_likelihood(part, n, kind.correlation, freedom) - kind.surprise for part, kind in pairs])
+    logs = np.concatenate(parts, axis=-1).reshape(-1, grid.shapes.number)
+    return np.asarray(_normalised((temper * logs + grid.area)[None])[0].sum(0))
+
+
+def _parts(shapes: Shapes, steps: int) -> list[np.ndarray]:
+    """Return the numbers of shapes, as many as are held against a curve of so many steps at a time."""
+    most = min(PART, max(NUMBERS // steps, 1))
+    return np.array_split(np.arange(shapes.number), shapes.number // most + 1)
+
+
+def _normalised(logs: np.ndarray) -> np.ndarray:
+    axes = tuple(range(1, logs.ndim))
+    weights = np.exp(logs - logs.max(axes, keepdims=True))
+    return np.asarray(weights / weights.sum(axes, keepdims=True))
+
+
+def _freedom(context: Context) -> int:
+    return max(len(context.basis.u) - 5 - len(context.others), 3)

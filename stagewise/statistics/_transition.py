@@ -1,0 +1,64 @@
+"""A transition of a curve over training, as it is found: its size and times, and the numbers that decide about it."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stagewise.statistics._prominence import POINTS
+from stagewise.statistics._shapes import Shapes
+from stagewise.statistics._unit import Unit
+
+
+class Transition(NamedTuple):
+    """A change of level, `size`, that a smooth background does not explain.
+
+    `times` are u = log(1 + step) of t10, t50 and t90, each with its 95 % interval: [part, (median, lo, hi)]; `before`
+    is the level of the fit at t10 without it, `after` that at t90 had the other transitions stayed as at t10: where
+    several overlap each has its own part of the way. Both lie within what the whole fit reaches.
+    `change` is that of the whole fit over it, the others' included.
+    `noise` is the deviation of the innovations there. `prominence` is the speed in the
+    transition over the faster one before and after it, in value per step; `net` the change of the whole fit over it, as
+    a part of `size`: another transition at the same time may undo it; `preceding` counts the checkpoints up to t10,
+    `following` those from t90 on.
+    `correlation` is that of the noise between checkpoints. `walk` holds the change from t10 to t90 against a random
+    walk with the curve's own steps: in deviations of what that makes in as many checkpoints, beyond the largest that is
+    expected in any stretch as long.
+    """
+
+    size: float
+    times: np.ndarray
+    before: float
+    after: float
+    change: float
+    p_value: float
+    noise: float
+    prominence: float
+    net: float
+    preceding: int
+    following: int
+    correlation: float
+    walk: float
+    shape: Shapes
+
+    def share(self, ratio: float) -> float:
+        """Return the largest part of the way within a ratio of steps."""
+        early, _, late = self.shape.times()[0]
+        u = np.linspace(early - np.log(ratio), late, POINTS)
+        return float((self.shape.at(u + np.log(ratio)) - self.shape.at(u)).max())
+
+    def measured(self, unit: Unit) -> "Transition":
+        """Return a transition that was found in a unit, in that of its curve."""
+        return self._replace(
+            size=unit.size(self.size),
+            before=unit.level(self.before),
+            after=unit.level(self.after),
+            change=unit.size(self.change),
+            noise=unit.size(self.noise),
+        )
+
+
+class Found(NamedTuple):
+    """A curve's transitions by their times, and the smallest p-value against "none"."""
+
+    transitions: tuple[Transition, ...]
+    p_value: float

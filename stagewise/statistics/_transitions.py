@@ -1,0 +1,254 @@
+"""The transitions of curves over training: how many, when each has made 10, 50 and 90 % of its way, how certain."""
+
+import itertools
+from collections.abc import Callable
+
+import numpy as np
+from scipy.stats import median_abs_deviation
+
+from stagewise.statistics._curve_noise import KINDS, without_outliers
+from stagewise.statistics._likelihood_ratio import TOGETHER, p_value
+from stagewise.statistics._pairs import superfluous
+from stagewise.statistics._prominence import prominence
+from stagewise.statistics._refinement import Context, Refined, refine, resampled
+from stagewise.statistics._scan import Bases, Fits, bases, coefficients, design, floors, smooth_fits, transition_fits
+from stagewise.statistics._shapes import Shapes, alike
+from stagewise.statistics._transition import Found, Transition
+from stagewise.statistics._unit import Unit
+
+MOST, ADDITIONS = 4, 8
+"""Transitions of one curve that are looked for, and how often one is added: it may make an earlier one superfluous."""
+
+CORRELATED, MOVES = 0.4, 3
+"""Correlation from which several transitions at once are tried, and how often one is moved beside the others."""
+
+SHARP = 0.4
+"""E-folds from t10 to t90 of the widest transition from which several at once are searched, beside the best one."""
+
+THINNED = 3
+"""One in so many backgrounds is tried with several at once: beside these it matters little, and costs most."""
+
+FURTHER = 0.2
+"""Part of the level at which a further transition of a curve is added."""
+
+
+def find_transitions(
+    steps: np.ndarray,
+    curves: np.ndarray,
+    resamples: Callable[[int], np.ndarray | None] = lambda _: None,
+    alpha: float = 0.05,
+) -> list[Found]:
+    """Return the transitions of curves [curve, step] that share their steps.
+
+    Args:
+        steps: ascending, each once, ten or more.
+        curves: finite.
+        resamples: returns those of a curve, of the batch, as [resample, step]; asked for where it has a transition.
+        alpha: the level at which a further transition is added.
+    """
+    basis, clean = bases(tuple(np.asarray(steps, float).tolist())), without_outliers(np.asarray(curves, float))
+    units = [Unit.of(curve) for curve in clean]
+    clean = np.stack([unit.of_values(curve) for unit, curve in zip(units, clean, strict=True)])
+    floor = floors(clean)
+    null = smooth_fits(clean, basis, floor)
+    one = transition_fits(clean, basis, floor, null.kind)
+    p = p_value(2 * (one.likelihood - null.likelihood), len(steps), one.correlation)
+    results = []
+    for i, curve in enumerate(clean):
+        search, single = _Search(curve, basis, floor[[i]], alpha), int(one.shape[i])
+        several = [single]
+        if p[i] > alpha / 50:
+            several, p[i] = search.together(single, _row(null, i), _row(one, i), float(p[i]), alpha)
+        if p[i] > alpha:
+            results.append(Found((), float(p[i])))
+            continue
+        search.run(single, several, int(one.kind[i]))
+        of_batch = resamples(i)
+        found = search.transitions(None if of_batch is None else units[i].of_values(of_batch))
+        results.append(Found(tuple(transition.measured(units[i]) for transition in found), float(p[i])))
+    return results
+
+
+def _row(fits: Fits, i: int) -> Fits:
+    return Fits(*(column[[i]] for column in fits))
+
+
+class _Search:
+    """Forward selection of the transitions of one curve; after each addition all are refined beside the others."""
+
+    def __init__(self, curve: np.ndarray, basis: Bases, floor: np.ndarray, alpha: float) -> None:
+        self.curve, self.basis, self.floor, self.alpha = curve, basis, floor, alpha
+        self.fits: list[Refined] = []
+        self.shapes: list[Shapes] = []
+        self.kind = 0
+
+    def together(self, shape: int, null: Fits, one: Fits, p: float, level: float) -> tuple[list[int], float]:
+        """Return a transition, or two or three at once, which fewer alone may hide, with the smallest p-value.
+
+        Several are tried where the noise seems correlated, and taken where they are significant at a level.
+        """
+        chosen, stack, thin = [shape], self._stack(), bases(self.basis.steps, THINNED)
+        if max(null.correlation[0], one.correlation[0]) < CORRELATED:
+            return chosen, p
+        early, _, late = thin.shapes.times().T
+        starts, wide = [[shape]], late - early > SHARP
+        if wide[shape]:
+            # It stands for all that are left; one of them may lead to the others.
+            sharp = transition_fits(self.curve[None], thin, self.floor, one.kind, stack, wide)
+            starts.append([int(sharp.shape[0])])
+        for number, ratio in TOGETHER.items():
+            likelihood, best, correlation = -np.inf, starts[0], 0.0
+            for start in starts:
+                places, settled = start, 0
+                for _ in range(MOVES):
+                    others = places[-number + 1 :]
+                    beside = np.concatenate([stack, thin.transitions[others]])
+                    fits = transition_fits(self.curve[None], thin, self.floor, one.kind, beside)
+                    before, places = places, [*others, int(fits.shape[0])]
+                    if fits.likelihood[0] > likelihood:
+                        likelihood, best, correlation = float(fits.likelihood[0]), places, float(fits.correlation[0])
+                    settled = settled + 1 if sorted(places) == sorted(before) else 0
+                    if settled == number - 1:
+                        break
+            starts = [best]
+            of_several = float(p_value(2 * (likelihood - null.likelihood[0]) / ratio, len(self.curve), correlation))
+            if of_several < min(p, level):
+                chosen, p = best, of_several
+        return chosen, p
+
+    def run(self, single: int, several: list[int], kind: int) -> None:
+        """Begin with a transition of the grid, or several, and add what is significant beside them."""
+        self._add(single, several, kind)
+        for _ in range(ADDITIONS):
+            room, level = MOST - len(self.shapes), FURTHER * self.alpha
+            if room == 0:
+                return
+            stack, without, barred = self._stack(), self._full(), self._barred()
+            best = more = transition_fits(self.curve[None], self.basis, self.floor, without.kind, stack)
+            if barred[more.shape[0]] and not barred.all():
+                best = transition_fits(self.curve[None], self.basis, self.floor, without.kind, stack, barred)
+            single, statistic = int(best.shape[0]), 2 * (best.likelihood - without.likelihood)[0]
+            several, p = [single], float(p_value(statistic, len(self.curve), best.correlation[0]))
+            if p > level:
+                several, p = self.together(int(more.shape[0]), without, more, p, level)
+            if p > level or not self._add(single, several[:room], int(best.kind[0])):
+                return
+
+    def _barred(self) -> np.ndarray:
+        """Return which transitions of the grid cannot be told from those of the curve."""
+        return np.asarray(np.any([alike(self.basis.shapes, one, self.basis.u) for one in self.shapes], axis=0))
+
+    def _add(self, single: int, several: list[int], kind: int) -> bool:
+        """Add a transition of the grid, or several where it alone says less; whether all are told from each other.
+
+        On the grid two may fit better than one of a width between those of the grid: both are refined first.
+        """
+        before, alone = list(self.shapes), self._take([single], kind)
+        if several == [single]:
+            return alone
+        shapes, fits, likelihood = self.shapes, self.fits, self._full().likelihood
+        self.shapes = before
+        apart, full = self._take(several, kind), self._full()
+        statistic = 2 * (full.likelihood - likelihood)[0] / TOGETHER.get(len(several) - 1, 1.0)
+        if p_value(statistic, len(self.curve), full.correlation[0]) > self.alpha:
+            self.shapes, self.fits = shapes, fits
+            return alone
+        return apart
+
+    def _take(self, shapes: list[int], kind: int) -> bool:
+        """Take transitions of the grid, and leave out what is superfluous then; whether all are told apart."""
+        self.kind = kind
+        self.shapes = self.shapes + [self.basis.shapes.take([shape]) for shape in shapes]
+        self._refine(1 if len(self.shapes) == 1 else 2)
+        apart = True
+        while (pair := self._pair()) is not None:
+            apart = False
+            del self.shapes[max(pair, key=self._p_values().__getitem__)]
+            self._refine(1)
+        while len(self.shapes) > 2 and (weakest := self._weakest()) is not None:
+            del self.shapes[weakest]
+            self._refine(1)
+        return apart
+
+    def _full(self) -> Fits:
+        return smooth_fits(self.curve[None], self.basis, self.floor, self._stack())
+
+    def _pair(self) -> tuple[int, int] | None:
+        """Return two transitions that cannot be told from each other."""
+        pairs = itertools.combinations(range(len(self.shapes)), 2)
+        return next(((a, b) for a, b in pairs if alike(self.shapes[a], self.shapes[b], self.basis.u).any()), None)
+
+    def _refine(self, rounds: int) -> None:
+        for _ in range(rounds):
+            self.fits = []
+            for j, one in enumerate(self.shapes):
+                self.fits.append(refine(self.context(j), one, self.kind))
+                self.shapes[j] = self.fits[j].best
+
+    def _weakest(self) -> int | None:
+        """Return a transition that later ones have made superfluous."""
+        p = self._p_values()
+        return int(np.argmax(p)) if max(p) > FURTHER * self.alpha else None
+
+    def _p_values(self) -> list[float]:
+        full = self._full()
+        return [self._p_value(full, j) for j in range(len(self.shapes))]
+
+    def _p_value(self, full: Fits, j: int) -> float:
+        without = smooth_fits(self.curve[None], self.basis, self.floor, self._stack(j))
+        statistic = 2 * (full.likelihood - without.likelihood)[0]
+        return float(p_value(statistic, len(self.curve), full.correlation[0]))
+
+    def _stack(self, without: int | None = None) -> np.ndarray:
+        rows = [shape.at(self.basis.u) for j, shape in enumerate(self.shapes) if j != without]
+        return np.concatenate(rows) if rows else np.empty((0, len(self.curve)))
+
+    def context(self, j: int) -> Context:
+        return Context(self.curve, self.basis, self._stack(j), float(self.floor[0]))
+
+    def transitions(self, resamples: np.ndarray | None) -> tuple[Transition, ...]:
+        full = self._full()
+        rivals = superfluous(self.curve, self.basis, self.floor, full, self._stack())
+        found = [self._describe(j, full, p, resamples) for j, p in enumerate(rivals)]
+        return tuple(sorted(found, key=lambda one: float(one.times[1, 0])))
+
+    def _describe(self, j: int, full: Fits, rival: float, resamples: np.ndarray | None) -> Transition:
+        others, n = self._stack(j), len(self.curve)
+        noise = KINDS[int(full.kind[0])]
+        columns = np.concatenate([design(self.basis.fine[full.background[0]], others), self.shapes[j].at(self.basis.u)])
+        weights = coefficients(self.curve, columns, noise)
+        residual = noise.whitened(self.curve - weights @ columns)
+        shifts = None if resamples is None else resampled(self.context(j), self.fits[j], int(full.kind[0]), resamples)
+        times = self.fits[j].quantiles(self.basis.u, shifts)
+        size, u, whole = float(weights[-1]), self.basis.u, weights @ columns
+        smooth, beside = (weights[:part] @ columns[:part] for part in (2, -1))
+        before, aside = (float(np.interp(times[0, 0], u, level)) for level in (beside, beside - smooth))
+        ended = times[2, 0] <= u[-1]
+        after = float(np.interp(times[2, 0], u, smooth) + size if ended else (smooth + size * columns[-1])[-1]) + aside
+        start, stop = (float(level) for level in np.clip((before, after), whole.min(), whole.max()))
+        change = float(np.interp(times[2, 0], u, beside) + size if ended else whole[-1]) - before
+        way = size * float(np.diff(np.interp(times[[0, 2], 0], u, columns[-1]))[0])
+        variance = (residual**2).sum() / max(n - 4 - len(self.shapes), 3)
+        deviation = float(np.sqrt(variance)) * noise.level(float(np.interp(times[1, 0], u, np.arange(n))), n)
+        return Transition(
+            size,
+            times,
+            start,
+            stop,
+            change,
+            max(self._p_value(full, j), rival),
+            deviation,
+            prominence(u, weights[1] * columns[1], size, self.shapes[j]),
+            float(np.diff(np.interp(times[[0, 2], 0], u, whole))[0] / way) if way else 0.0,
+            int((u <= times[0, 0]).sum()),
+            int((u >= times[2, 0]).sum()),
+            noise.correlation,
+            self._walk(times, change),
+            self.shapes[j],
+        )
+
+    def _walk(self, times: np.ndarray, change: float) -> float:
+        length = ((self.basis.u >= times[0, 0]) & (self.basis.u <= times[2, 0])).sum() + 1
+        step = float(median_abs_deviation(np.diff(self.curve), scale="normal"))
+        largest = float(np.sqrt(2 * np.log(max(len(self.curve) / length, 1.0))))
+        return abs(change) / (step * float(np.sqrt(length))) - largest if step > 0 else float("inf")

@@ -1,0 +1,1 @@
+"""Every sentence about findings, made from their rows."""

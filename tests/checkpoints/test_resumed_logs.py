@@ -1,0 +1,30 @@
+"""Of a log that goes back to an earlier step the later values count; one in another order is left as it is."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from stagewise.checkpoints.logged_curves import curves
+
+STEPS = np.arange(0, 3000, 50)
+LOG = pd.DataFrame({"step": STEPS, "accuracy": STEPS / 3000, "loss": 3 - STEPS / 3000})
+
+
+@pytest.mark.parametrize("starts", [[2025], [1525, 2510], [2999]])
+def test_a_resumed_run_need_not_log_at_the_same_steps(starts: list[int]) -> None:
+    parts = [np.arange(0, 3001, 50), *(np.arange(start, 4000, 50) for start in starts)]
+    log = pd.concat([pd.DataFrame({"step": steps, "loss": float(number)}) for number, steps in enumerate(parts)])
+    with pytest.warns(UserWarning, match=f"loss was logged again from step {starts[0]} on, as by a resumed run"):
+        table = curves(log)
+    resumed = np.searchsorted(starts, table["step"], side="right")
+    assert table["value"].tolist() == resumed.tolist()
+
+
+@pytest.mark.parametrize("order", ["descending", "shuffled", "parts", "ascending"])
+def test_a_log_in_another_order_is_no_resumed_run(order: str) -> None:
+    places = np.arange(len(LOG))
+    orders = {
+        "descending": places[::-1], "shuffled": np.random.default_rng(0).permutation(places),
+        "parts": np.r_[places[:20], places[40:], places[20:40]], "ascending": places,
+    }  # fmt: skip
+    pd.testing.assert_frame_equal(curves(LOG.iloc[orders[order]]), curves(LOG))

@@ -1,0 +1,64 @@
+"""Lineages: planted histories come back as their events, noise as none, and files as what was saved."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from stagewise.checkpoints.run_folder import TABLE, write
+from stagewise.findings.lineage import FRAMES, LINEAGE, find_lineage, lineage_of, load_lineage
+from stagewise.table import tidy
+from tests.fixtures.profiles import profile_rows
+
+HISTORY: list[Sequence[int | None]] = [
+    *[[None, None, None]] * 6,
+    *[[3, None, None]] * 6,
+    *[[3, 3, None]] * 6,
+    *[[3, 6, None]] * 6,
+]
+
+
+def test_a_birth_a_move_and_a_split_come_back_with_their_heads_and_steps() -> None:
+    events = find_lineage(profile_rows(HISTORY, noise=0.01)).events
+    assert events[["event", "heads", "last_step_before", "first_step_after"]].to_numpy().tolist() == [
+        ["birth", "L0H0", 50, 60],
+        ["move", "L0H1", 110, 120],
+        ["split", "L0H1", 170, 180],
+    ]
+
+
+def test_kinds_are_named_by_what_they_attend_to() -> None:
+    lineage = find_lineage(profile_rows(HISTORY))
+    assert lineage.kinds[["kind", "name", "heads"]].to_numpy().tolist() == [
+        [1, "diffuse", 3],
+        [2, "offset 3", 2],
+        [3, "offset 6", 1],
+    ]
+    assert "L0H1 leaves kind 2 (offset 3): kind 3 (offset 6) splits off" in lineage.words()
+
+
+def test_noise_alone_has_no_events() -> None:
+    assert find_lineage(profile_rows([[None, 2, 2]] * 25, noise=0.03)).events.empty
+
+
+def test_a_folder_keeps_its_lineage_until_the_table_changes(tmp_path: Path) -> None:
+    write(tmp_path / TABLE, tidy([profile_rows(HISTORY)]).to_parquet)
+    lineage = lineage_of(tmp_path)
+    assert lineage is not None
+    saved = load_lineage(tmp_path)
+    for name in FRAMES:
+        pd.testing.assert_frame_equal(getattr(saved, name), getattr(lineage, name))
+    written = (tmp_path / LINEAGE).stat().st_mtime_ns
+    lineage_of(tmp_path)
+    assert (tmp_path / LINEAGE).stat().st_mtime_ns == written
+    write(tmp_path / TABLE, tidy([profile_rows(HISTORY[:14])]).to_parquet)
+    shorter = lineage_of(tmp_path)
+    assert shorter is not None
+    assert len(shorter.events) == 2
+
+
+def test_a_table_without_patterns_is_refused() -> None:
+    rows = pd.DataFrame({"run": ["a"], "step": [0], "probe": ["Loss"], "quantity": ["excess"], "value": [1.0]})
+    with pytest.raises(ValueError, match=r"no patterns of heads: measure one of PatternClusters\.profile"):
+        find_lineage(rows)

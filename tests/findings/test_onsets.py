@@ -1,0 +1,293 @@
+"""Onsets: planted ones found in time and in order, none in nulls, over as many curves as a model has."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from stagewise.checkpoints.logged_curves import curves
+from stagewise.findings.onsets import find_onsets
+from stagewise.statistics.criteria import StageCriteria
+from stagewise.statistics.verdicts import OnsetVerdict
+from tests.fixtures.runs import AtOnce
+
+pytestmark = pytest.mark.usefixtures("unchecked")
+
+STEPS = np.unique(np.concatenate([np.arange(0, 9), np.geomspace(10, 3000, 40).astype(int)]))
+RELATIONS = ("previous token", "duplicate token", "induction", "first token", "self", "a", "b", "c")
+
+
+def sigmoid(at: float, width: float = 0.1) -> np.ndarray:
+    """From 0 to 1 at a step, `width` e-folds wide."""
+    return np.asarray(1 / (1 + np.exp(-(np.log1p(STEPS) - np.log1p(at)) / width)))
+
+
+def scores(curves: np.ndarray, relation: str = "induction", layer: int = 0, noise: float = 0.01) -> pd.DataFrame:
+    """Attention masses of the heads of a layer over STEPS: curves [head, step], with noise."""
+    noisy = curves + noise * np.random.default_rng(len(curves)).standard_normal(curves.shape)
+    frames = [pd.DataFrame({"step": STEPS, "value": values, "head": head}) for head, values in enumerate(noisy)]
+    return pd.concat(frames).assign(run="run", probe="AttentionTo", quantity="mass", relation=relation, layer=layer)
+
+
+def planted(noise: float, seed: int, width: float = 0.1) -> tuple[pd.DataFrame, float]:
+    generator = np.random.default_rng(seed)
+    at = float(np.exp(generator.uniform(np.log(30), np.log(1000))))
+    curve = 0.08 + 0.6 * sigmoid(at, width) + noise * generator.standard_normal(len(STEPS))
+    return scores(curve[None], noise=0), at
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("noise", "width", "seeds"),
+    [
+        (0.02, 0.1, 25),
+        pytest.param(0.01, 0.05, 300, marks=pytest.mark.slow),
+        pytest.param(0.03, 0.1, 300, marks=pytest.mark.slow),
+        pytest.param(0.01, 0.3, 300, marks=pytest.mark.slow),
+    ],
+)
+def test_a_planted_onset_lies_in_its_interval_at_the_nominal_rate(noise: float, width: float, seeds: int) -> None:
+    covered = []
+    for seed in range(seeds):
+        table, at = planted(noise, seed, width)
+        (row,) = find_onsets(table).to_dict("records")
+        assert row["onset"], row["reason"]
+        covered.append(row["t50_lo"] <= at <= row["t50_hi"])
+        assert row["t10"] <= row["t50"] <= row["t90"]
+        assert row["t50_lo"] <= row["t50"] <= row["t50_hi"]
+    assert np.mean(covered) >= 0.95 - 2 * np.sqrt(0.95 * 0.05 / seeds)
+
+
+def test_the_levels_and_times_are_those_of_the_logistic() -> None:
+    (row,) = find_onsets(scores(0.08 + 0.6 * sigmoid(200)[None], noise=1e-4)).to_dict("records")
+    assert (row["before"], row["after"]) == pytest.approx((0.08, 0.68), abs=1e-3)
+    expected = [np.expm1(np.log(201) + 0.1 * np.log(part / (1 - part))) for part in (0.1, 0.5, 0.9)]
+    assert [row[name] for name in ("t10", "t50", "t90")] == pytest.approx(expected, rel=0.03)
+
+
+NULLS: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
+    "flat": lambda generator: 0.1 + 0 * STEPS,
+    "power law": lambda generator: 0.9 - 0.8 * (1 + STEPS / generator.uniform(1, 100)) ** -generator.uniform(0.2, 1),
+    "slow drift": lambda generator: 0.05 + generator.uniform(0.1, 0.8) * np.log1p(STEPS) / np.log1p(STEPS[-1]),
+    "exponential": lambda generator: 0.9 * (1 - np.exp(-STEPS / generator.uniform(10, 2000))),
+    "falling power law": lambda generator: 0.8 * (1 + STEPS / 10) ** -0.5,
+    "straight": lambda generator: 0.05 + 0.8 * STEPS / STEPS[-1],
+}
+
+
+@pytest.mark.parametrize("heads", [6, pytest.param(24, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("null", NULLS)
+def test_heads_with_eight_scores_each_of_a_null_show_no_onset(null: str, heads: int) -> None:
+    generator = np.random.default_rng(7)
+    curves = np.array([NULLS[null](generator) for _ in range(heads * 8)])
+    curves += generator.choice([0.003, 0.03], (heads * 8, 1)) * generator.standard_normal(curves.shape)
+    parts = zip(curves.reshape(8, heads, -1), RELATIONS, strict=True)
+    table = pd.concat([scores(part, name, noise=0) for part, name in parts])
+    onsets = find_onsets(table)
+    assert len(onsets) == heads * 8
+    assert not onsets["onset"].any(), onsets.loc[onsets["onset"], ["p_value", "before", "after", "t50"]].to_string()
+    assert onsets["t50"].isna().all()
+
+
+@pytest.mark.slow
+def test_one_table_of_nulls_in_twenty_shows_an_onset_at_most() -> None:
+    generator = np.random.default_rng(0)
+    makers = list(NULLS.values())
+    false = 0
+    for _ in range(60):
+        curves = np.array([makers[i % len(makers)](generator) for i in range(192)])
+        curves += generator.choice([0.003, 0.01, 0.03, 0.1], (192, 1)) * generator.standard_normal(curves.shape)
+        false += bool(find_onsets(scores(curves, noise=0))["onset"].any())
+    assert false / 60 <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / 60), f"{false} of 60 tables"
+
+
+def test_what_rises_and_falls_again_is_a_transient_onset() -> None:
+    row, fall = find_onsets(scores(0.05 + 0.7 * (sigmoid(100) - 0.9 * sigmoid(600))[None])).to_dict("records")
+    assert row["onset"]
+    assert row["transient"]
+    assert not fall["transient"]
+    assert fall["t50_lo"] <= 600 <= fall["t50_hi"]
+    assert "attends less to what followed the token before (0.7" in fall["words"]
+    assert row["t50_lo"] <= 100 <= row["t50_hi"]
+    assert "back to 0.13" in row["words"]
+
+
+def test_a_rise_at_the_end_is_censored() -> None:
+    (row,) = find_onsets(scores(0.05 + 0.7 * sigmoid(2100, 0.15)[None])).to_dict("records")
+    assert row["onset"], row["reason"]
+    assert np.isinf(row["t90_hi"])
+    assert "not over yet" in row["words"]
+
+
+@pytest.mark.parametrize("place", [12, 30, len(STEPS) - 1])
+def test_one_checkpoint_that_stands_out_is_no_onset(place: int) -> None:
+    spike = 0.05 + 0.7 * (np.arange(len(STEPS)) == place)[None]
+    assert not find_onsets(scores(spike))["onset"].any()
+
+
+def test_a_loss_and_an_in_context_score_fall() -> None:
+    noise = 0.01 * np.random.default_rng(0).standard_normal((2, len(STEPS)))
+    frames = [
+        pd.DataFrame({"step": STEPS, "value": level - 2 * sigmoid(300) + more, "probe": probe, "quantity": quantity})
+        for probe, quantity, level, more in zip(
+            ("Loss", "InContextLearning"), ("cross_entropy", "score"), (3.4, 0.0), 0.1 * noise, strict=True
+        )
+    ]
+    words = find_onsets(pd.concat(frames).assign(run="run"))["words"].tolist()
+    assert sorted(words) == [
+        "the in-context learning score falls (0.00 -> -2.00)",
+        "the loss falls (3.40 -> 1.40)",
+    ]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+def test_few_checkpoints_show_nothing_and_say_so(count: int) -> None:
+    table = scores(0.05 + 0.7 * sigmoid(2)[None], noise=0)
+    (row,) = find_onsets(table[table["step"].isin(STEPS[:count])]).to_dict("records")
+    assert not row["onset"]
+    assert row["reason"]
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, 1 / 3])
+def test_a_constant_without_noise_has_no_onset(value: float) -> None:
+    (row,) = find_onsets(scores(np.full((1, len(STEPS)), value), noise=0)).to_dict("records")
+    assert not row["onset"]
+    assert row["before"] == row["after"] == row["last"] == value
+
+
+def test_a_curve_that_is_not_finite_is_named_and_the_others_go_on() -> None:
+    curves = 0.05 + 0.7 * np.array([sigmoid(200), sigmoid(200)])
+    curves[0, 10] = np.nan
+    rows = find_onsets(scores(curves)).set_index("head")
+    assert rows.loc[0, "reason"] == f"is not finite at step {STEPS[10]}"
+    assert rows.loc[1, "onset"]
+
+
+def test_other_processes_find_the_same_onsets(monkeypatch: pytest.MonkeyPatch) -> None:
+    curves = 0.05 + 0.7 * np.array([sigmoid(at) for at in (100, 200, 400)] + [0 * STEPS] * 4)
+    curves[5, 10] = np.nan
+    table = scores(curves)
+    table["resamples"] = [value + np.linspace(0, 0.01, 20) for value in table["value"]]
+    whole = find_onsets(table)
+    monkeypatch.setattr("stagewise.findings.onsets.AT_ONCE", 2)
+    pd.testing.assert_frame_equal(find_onsets(table, executor=AtOnce()), whole)
+
+
+def test_resamples_of_the_batch_widen_the_interval() -> None:
+    table = scores(0.08 + 0.6 * sigmoid(200, 0.3)[None], noise=0.001)
+    shift = 0.2 * np.random.default_rng(0).standard_normal((1, 50)) * sigmoid(200, 0.3)[:, None]
+    shift[STEPS > 400] *= 0.2
+    shaken = table.assign(resamples=[value + row for value, row in zip(table["value"], shift, strict=True)])
+    alone, wider = (find_onsets(one).iloc[0] for one in (table, shaken))
+    assert wider["t50_hi"] - wider["t50_lo"] > alone["t50_hi"] - alone["t50_lo"]
+
+
+def test_the_onset_is_the_verdict_and_its_numbers_are_in_the_row() -> None:
+    rows = find_onsets(scores(0.05 + 0.7 * np.array([sigmoid(200), 0 * STEPS, sigmoid(200, 3.0)])))
+    verdicts = [OnsetVerdict.ONSET, OnsetVerdict.SMALL, OnsetVerdict.STEADY]
+    assert rows.sort_values("head")["verdict"].tolist() == verdicts
+    assert rows["onset"].tolist() == (rows["verdict"] == OnsetVerdict.ONSET).tolist()
+    assert (rows["checkpoints"] == len(STEPS)).all()
+    assert (rows["p_adjusted"] >= rows["p_value"]).all()
+
+
+def test_what_was_not_tested_has_no_p_value() -> None:
+    rows = find_onsets(scores(0.05 + 0.7 * sigmoid(200)[None]).groupby("head").head(5))
+    assert rows["verdict"].tolist() == [OnsetVerdict.FEW_CHECKPOINTS]
+    assert rows[["p_value", "p_adjusted"]].isna().all(axis=None)
+
+
+@pytest.mark.parametrize(
+    ("stricter", "verdict"),
+    [
+        ({"smallest": 0.9}, OnsetVerdict.SMALL),
+        ({"fewest": 1000}, OnsetVerdict.FEW_CHECKPOINTS),
+        ({"false_discoveries": 1e-30}, OnsetVerdict.STEADY),
+        ({"stands_out": 1e9}, OnsetVerdict.COMMON),
+        ({"share": 1.0}, OnsetVerdict.GRADUAL),
+        ({"peak": 1e9}, OnsetVerdict.NOISE),
+    ],
+)
+def test_a_threshold_that_is_moved_decides_otherwise(stricter: dict[str, float], verdict: OnsetVerdict) -> None:
+    table = scores(0.05 + 0.7 * sigmoid(200)[None])
+    assert find_onsets(table)["verdict"].tolist() == [OnsetVerdict.ONSET]
+    criteria = StageCriteria(**stricter)  # type: ignore[arg-type]
+    assert find_onsets(table, criteria)["verdict"].tolist() == [verdict]
+
+
+def test_two_equal_rises_are_two_onsets_and_a_fall_is_one() -> None:
+    curves = np.array([0.05 + 0.35 * (sigmoid(60) + sigmoid(800)), 0.8 - 0.7 * sigmoid(200)])
+    rows = find_onsets(scores(curves)).sort_values(["head", "t50"])
+    assert rows["onset"].all()
+    assert rows["head"].tolist() == [0, 0, 1]
+    assert rows["t50"].tolist() == pytest.approx([60, 800, 200], rel=0.05)
+    assert rows["transition"].tolist() == [1, 2, 1]
+
+
+def test_an_onset_at_a_known_cause_is_named_and_does_not_count() -> None:
+    table = scores(0.05 + 0.7 * sigmoid(200)[None])
+    (row,) = find_onsets(table, causes={"the learning-rate drop": 200, "nothing": 2000}).to_dict("records")
+    assert row["verdict"] == OnsetVerdict.COINCIDES
+    assert row["reason"] == "coincides with the learning-rate drop at step 200"
+
+
+@pytest.mark.parametrize(("step", "onset"), [(2750, False), (3200, True)])
+def test_what_was_done_after_an_onset_does_not_dismiss_it(step: int, onset: bool) -> None:
+    steps = np.arange(0, 6000, 100)
+    rise = 0.1 + 0.8 / (1 + np.exp(-(steps - 3000) / 100))
+    noisy = rise + 0.02 * np.random.default_rng(0).standard_normal(len(steps))
+    assert find_onsets(curves({"step": steps, "score": noisy}), causes={"the drop": step})["onset"].tolist() == [onset]
+
+
+@pytest.mark.parametrize("seed", [0, 1, 3])
+def test_a_fall_while_the_learning_rate_warms_up_is_its(seed: int) -> None:
+    rate = np.minimum(np.arange(10_001) / 500, 1)
+    steps = np.linspace(0, 10_000, 200).astype(int)
+    loss = (2 + 7.5 * (1 + np.cumsum(rate) / 100) ** -0.4)[steps]
+    log = {"step": steps, "loss": loss + 0.03 * np.random.default_rng(seed).standard_normal(len(steps))}
+    assert find_onsets(curves(log), causes={})["onset"].tolist() == [True]
+    named = find_onsets(curves(log), causes={"the warm-up": (0, 500)})
+    assert named["reason"].tolist() == ["coincides with the warm-up, until step 500"]
+    logged = find_onsets(curves({**log, "lr": rate[steps]}))
+    assert logged["reason"].tolist() == ["coincides with the learning rate's warm-up, until step 502"]
+
+
+def test_what_is_transient_and_what_a_head_becomes_are_decided_by_the_criteria() -> None:
+    table = scores(0.05 + 0.7 * (sigmoid(100) - 0.9 * sigmoid(600))[None])
+    row, _ = find_onsets(table, StageCriteria(back=1.0, most=0.9)).to_dict("records")
+    assert not row["transient"]
+    assert "attends more to what followed the token before" in row["words"]
+
+
+def test_a_table_without_scores_has_no_onsets_but_their_columns() -> None:
+    none = find_onsets(scores(np.zeros((1, len(STEPS)))).assign(probe="MeanPattern"))
+    assert none.empty
+    assert {"probe", "relation", "layer", "head", "verdict", "t50", "words"} <= set(none)
+
+
+@pytest.mark.parametrize("steps", [np.linspace(0, 3000, 60), STEPS.astype(float)])
+def test_a_decay_without_noise_is_not_said_to_have_moved_at_three_checkpoints(steps: np.ndarray) -> None:
+    loss = pd.DataFrame({"step": steps, "value": 1 + 3 * (1 + steps / 20) ** -0.4})
+    (row,) = find_onsets(loss.assign(run="run", probe="Loss", quantity="cross_entropy")).to_dict("records")
+    assert not row["onset"]
+    assert row["verdict"] != OnsetVerdict.SPIKE
+
+
+def test_the_levels_of_an_onset_are_possible_values() -> None:
+    g = np.random.default_rng(1)
+    curves = np.array([(1.1 * sigmoid(at) - 0.05).clip(0, 1) for at in (60, 150, 300, 600)])
+    onsets = find_onsets(scores((curves + 0.02 * g.standard_normal(curves.shape)).clip(0, 1), noise=0))
+    assert onsets["onset"].all()
+    assert onsets["before"].ge(0).all()
+    assert onsets["after"].le(1).all()
+
+
+@pytest.mark.parametrize("time", [20, 50, 100, 400])
+def test_a_fall_that_follows_the_drop_of_the_learning_rate_is_its(time: int) -> None:
+    steps = np.arange(0, 6001, 50)
+    fall = 0.6 * np.where(steps >= 3000, 1 - np.exp(-(steps - 3000) / time), 0)
+    loss = 2 - fall + 0.005 * np.random.default_rng(time).standard_normal(len(steps))
+    onsets = find_onsets(curves({"step": steps, "loss": loss}), causes={"the drop": 2975})
+    assert onsets["reason"].tolist() == ["coincides with the drop at step 2975"]
+    assert find_onsets(curves({"step": steps, "loss": loss}), causes={"a restart": 2500})["onset"].any()

@@ -1,0 +1,139 @@
+"""Which curves are followed: what a table declares, on any axes, each once."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from stagewise.findings.onsets import find_onsets
+from stagewise.findings.scores import curves_of, followed, has_scores, labels_of, quantities_of
+from stagewise.probes import Accuracy
+from stagewise.statistics.criteria import StageCriteria
+from stagewise.table import Quantity, declare
+
+Curves = Callable[..., pd.DataFrame]
+
+
+def declaring(table: pd.DataFrame, **quantities: Quantity) -> pd.DataFrame:
+    declare(table, {"LogitLens": quantities})
+    return table
+
+
+@pytest.fixture
+def lens(step_up: Curves) -> pd.DataFrame:
+    """Rows of a probe of one's own, by position and feature: one rises at 100, the others do not."""
+    of = {"probe": "LogitLens", "quantity": "rank"}
+    frames = [
+        step_up(100 + position, 0.7 * (position == 1 and feature == "b"), position=position, feature=feature, **of)
+        for position in (0, 1)
+        for feature in ("a", "b")
+    ]
+    return pd.concat(frames, ignore_index=True)
+
+
+def test_tables_that_lost_what_their_numbers_are_are_warned_of(lens: pd.DataFrame) -> None:
+    tables = [lens.assign(probe="Mine", run=name) for name in ("one", "other")]
+    for table in tables:
+        declare(table, {"Mine": {"rank": Quantity(f"rank of {table['run'].iloc[0]}", progress="up")}})
+    with pytest.warns(UserWarning, match=r"does not say what the numbers of Mine are, as after pandas' `concat`"):
+        assert find_onsets(pd.concat(tables)).empty
+
+
+def test_a_probe_of_ones_own_is_followed_on_its_own_axes(lens: pd.DataFrame) -> None:
+    onsets = find_onsets(declaring(lens, rank=Quantity("rank", progress="up")))
+    assert len(onsets) == 4
+    assert onsets["onset"].tolist() == [True, False, False, False]
+    assert labels_of(onsets.iloc[0].to_dict()) == {"position": 1, "feature": "b"}
+    assert onsets["words"][0].startswith("position 1, feature b: rank rises (0.05 -> 0.7")
+
+
+def test_a_quantity_falls_where_down_is_progress(lens: pd.DataFrame) -> None:
+    turned = declaring(lens.assign(value=-lens["value"]), rank=Quantity("rank", progress="down", onset="sinks"))
+    (row,) = find_onsets(turned).query("onset").to_dict("records")
+    assert row["before"] > row["after"]
+    assert row["words"].startswith("position 1, feature b sinks (-0.05 -> -0.7")
+
+
+def test_what_is_neither_progress_up_nor_down_is_not_followed(lens: pd.DataFrame) -> None:
+    assert not has_scores(declaring(lens, rank=Quantity("rank")))
+    assert not has_scores(lens)
+
+
+def test_a_table_that_declares_nothing_takes_what_the_library_says(step_up: Curves) -> None:
+    table = step_up(100, probe="Accuracy", quantity="accuracy")
+    assert quantities_of(table)["Accuracy"] == Accuracy.quantities
+    assert [curve.labels for curve in followed(table)] == [{}]
+
+
+def test_a_quantity_is_left_out_where_the_one_that_stands_for_it_has_the_same_labels(step_up: Curves) -> None:
+    of = {"probe": "AttentionTo", "relation": "induction", "layer": 0}
+    mass = [step_up(100, head=head, quantity="mass", **of) for head in (0, 1)]
+    table = pd.concat([*mass, step_up(100, head=1, quantity="along", **of)])
+    assert sorted((curve.quantity, curve.labels["head"]) for curve in followed(table)) == [("along", 1), ("mass", 0)]
+
+
+@pytest.mark.parametrize(("named", "heads"), [(0.2, [0]), (0.3, [])])
+def test_a_head_at_an_offset_is_followed_from_the_attention_that_the_criteria_name(
+    step_up: Curves, named: float, heads: list[int]
+) -> None:
+    of = {"probe": "OffsetProfile", "layer": 0, "head": 0}
+    peak = step_up(100, by=0.2, quantity="peak", **of)
+    table = pd.concat([peak, peak.assign(quantity="peak_offset", value=3.0)], ignore_index=True)
+    criteria = StageCriteria(named=named)
+    assert [curve.labels["head"] for curve in followed(table, criteria)] == heads
+    assert find_onsets(table, criteria)["head"].tolist() == heads
+    assert has_scores(table, criteria) == bool(heads)
+
+
+@pytest.mark.parametrize(
+    ("peak", "words"),
+    [(0.7, "L0H2 becomes an induction head, or one of offset 11: the same on this batch (0.05 ->"),
+     (0.4, "L0H2 becomes an induction head (0.05 ->")],
+)  # fmt: skip
+def test_an_induction_head_whose_keys_lie_at_one_offset_may_be_of_that_offset(
+    peak: float, words: str, step_up: Curves
+) -> None:
+    of_head = {"layer": 0, "head": 2}
+    attention = [
+        step_up(100, by=0.7, probe="AttentionTo", quantity=name, relation="induction", **of_head)
+        for name in ("mass", "along")
+    ]
+    at = step_up(100, by=peak, probe="OffsetProfile", quantity="peak", **of_head)
+    table = pd.concat([*attention, at, at.assign(quantity="peak_offset", value=11.0)], ignore_index=True)
+    assert [one for one in find_onsets(table)["words"] if one.startswith(words)]
+
+
+def test_labels_that_no_curve_of_a_run_differs_in_are_no_axes(step_up: Curves) -> None:
+    table = step_up(100, probe="Accuracy", quantity="accuracy", seed=3)
+    (curve,) = followed(table.assign(tokens=512 * table["step"]))
+    assert curve.labels == {}
+    assert len(curve.rows) == len(table)
+
+
+def test_the_curve_of_a_row_is_the_one_that_was_followed(lens: pd.DataFrame) -> None:
+    table = declaring(lens, rank=Quantity("rank", progress="up"))
+    without = table[table["position"] == 0].assign(position=pd.NA)  # type: ignore[arg-type]
+    table = declaring(pd.concat([table, without]), rank=Quantity("rank", progress="up"))
+    onsets = find_onsets(table).iloc[::-1]
+    expected = {frozenset(curve.labels.items()): curve.rows for curve in followed(table)}
+    for row, curve in zip(onsets.to_dict("records"), curves_of(table, onsets), strict=True):
+        pd.testing.assert_frame_equal(curve, expected[frozenset(labels_of(row).items())])
+
+
+def test_an_axis_that_is_called_like_a_column_of_the_onsets_is_refused(lens: pd.DataFrame) -> None:
+    table = declaring(lens.rename(columns={"feature": "noise"}), rank=Quantity("rank", progress="up"))
+    with pytest.raises(ValueError, match="LogitLens has an axis 'noise', which is a column of the onsets"):
+        find_onsets(table)
+
+
+def test_several_values_at_a_step_are_refused_with_the_step(lens: pd.DataFrame) -> None:
+    step = lens["step"].unique()[20]
+    resumed = declaring(pd.concat([lens, lens[lens["step"] == step]]), rank=Quantity("rank", progress="up"))
+    with pytest.raises(ValueError, match=rf"LogitLens.rank has several values at step {step}:"):
+        find_onsets(resumed)
+
+
+def test_a_curve_without_any_value_is_not_finite(attention: pd.DataFrame) -> None:
+    onsets = find_onsets(attention.assign(value=np.nan))
+    assert (onsets["verdict"] == "not finite").all()
