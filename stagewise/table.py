@@ -97,9 +97,22 @@ attrs deeply at every step, and a dictionary of dictionaries takes milliseconds 
 def declare(table: pd.DataFrame, quantities: Quantities) -> None:
     """Add descriptions of quantities to a table, beside those that it has."""
     known: dict[str, dict[str, Any]] = json.loads(table.attrs.get(DECLARED, "{}"))
-    for probe, by_name in quantities.items():
-        known.setdefault(probe, {}).update({name: dataclasses.asdict(one) for name, one in by_name.items()})
+    for probe, by_name in plain_quantities(quantities).items():
+        known.setdefault(probe, {}).update(by_name)
     table.attrs[DECLARED] = json.dumps(known)
+
+
+def plain_quantities(quantities: Quantities) -> dict[str, dict[str, Any]]:
+    """Return descriptions of quantities as plain data, for JSON."""
+    return {probe: {name: dataclasses.asdict(one) for name, one in of.items()} for probe, of in quantities.items()}
+
+
+def quantities_from(plain: Mapping[str, Mapping[str, Any]]) -> Quantities:
+    """Return the descriptions that `plain_quantities` was given."""
+    return {
+        probe: {name: Quantity(**{**one, "range": tuple(one["range"])}) for name, one in by_name.items()}
+        for probe, by_name in plain.items()
+    }
 
 
 def declared(table: pd.DataFrame) -> Quantities:
@@ -110,10 +123,7 @@ def declared(table: pd.DataFrame) -> Quantities:
     >>> declared(table)["Loss"]["cross_entropy"].unit
     'nats'
     """
-    return {
-        probe: {name: Quantity(**{**one, "range": tuple(one["range"])}) for name, one in by_name.items()}
-        for probe, by_name in json.loads(table.attrs.get(DECLARED, "{}")).items()
-    }
+    return quantities_from(json.loads(table.attrs.get(DECLARED, "{}")))
 
 
 Columns = Mapping[str, Any]

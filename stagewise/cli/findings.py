@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 from stagewise.cli.options import AsJson, Origin, Out, Seeds, StepsColumn, as_data, records, reported_errors, show
 from stagewise.cli.places import each_run, measured_folder
@@ -38,7 +39,9 @@ def _stages_of_seeds(sources: Sequence[str], as_json: bool) -> None:
         print(seeds_in_words(seeds.stages, replicates, seeds.homes))
         return
     each = [as_data(one, home=home) for one, home in zip(seeds.stages, seeds.homes, strict=True)]
-    over = {name: records(getattr(replicates, name)) for name in FRAMES}
+    over: dict[str, Any] = {name: records(getattr(replicates, name)) for name in FRAMES}
+    named = zip(replicates.catalogue, replicates.names, strict=True)
+    over["catalogue"] = [{**event.plain, "words": name} for event, name in named]
     print(json.dumps({"seeds": each, "over_seeds": over}, indent=2))
 
 

@@ -244,8 +244,8 @@ def measuring(
 def show(stages: "Stages | None", as_json: bool, run: str = "", home: "Home | None" = None) -> None:
     """Print stages in words, or as JSON, with what is known of the probe batch; None where the table can show none."""
     if not as_json:
-        from stagewise.findings.from_onsets import NO_STAGES
         from stagewise.findings.home import warned
+        from stagewise.words.stages import NO_STAGES
 
         print(warned(NO_STAGES if stages is None else str(stages), home))
         return
@@ -258,7 +258,8 @@ def as_data(stages: "Stages | None", run: str = "", home: "Home | None" = None) 
 
     frames = {name: [] if stages is None else records(getattr(stages, name)) for name in FRAMES}
     batch = None if home is None else home.plain
-    return {"run": run if stages is None else stages.run, "probe_batch": batch, **frames}
+    told = [] if stages is None else stages.words().splitlines()
+    return {"run": run if stages is None else stages.run, "probe_batch": batch, **frames, "words": told}
 
 
 def records(frame: "pd.DataFrame") -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.checkpoints.training_state import branch, branch_start, check_way
 from stagewise.experiments.densifying import densify_steps, recipe_at, replays_of
 from stagewise.experiments.matched_controls import Clamped, with_controls
-from stagewise.findings.delays import Delay, delay_in_words, delays, held_in_words, transitions
+from stagewise.findings.delays import Delay, delays, transitions
 from stagewise.measurement.engine import measure
 from stagewise.plan import ClampHead
 from stagewise.probe import AbstractProbe
@@ -25,6 +25,7 @@ from stagewise.recipe import Recipe
 from stagewise.table import Head, tidy
 from stagewise.task import Batch
 from stagewise.training import Dtype, prepare, train
+from stagewise.words.delays import delay_in_words, held_in_words
 
 FOLDER = "interventions"
 """In a run folder: the folders of the runs that continue with a head held, named by it."""

@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stagewise.findings.known_causes import Causes, cause_during, cause_within
+from stagewise.event import Causes
+from stagewise.findings.known_causes import cause_during, cause_within
 from stagewise.statistics._curve_noise import without_outliers
 from stagewise.statistics._noise import noise, smoothed
 from stagewise.statistics._transition import Transition

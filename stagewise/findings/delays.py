@@ -1,8 +1,7 @@
 """How much later a transition comes in one run than in another of the same batch, as after an intervention."""
 
-import math
-from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Collection
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -10,7 +9,7 @@ from jaxtyping import Float
 from scipy.stats import t
 
 from stagewise.findings.thresholds import Direction, crossing, crossing_step
-from stagewise.table import LEVEL, Head, head_label, heads_in, select
+from stagewise.table import LEVEL, Head, heads_in, select
 
 HALF = 0.5
 """Part of a curve's way at which a transition is taken to have come."""
@@ -171,44 +170,6 @@ def _draws(rows: pd.DataFrame) -> np.ndarray:
     if "resamples" not in rows or rows["resamples"].isna().any():
         return value
     return np.concatenate([value, np.stack(rows["resamples"].to_list()).T])
-
-
-def held_in_words(row: Mapping[Any, Any]) -> str:
-    """Return which head a row of an intervention held, and how.
-
-    >>> held_in_words({"layer": 0, "head": 1, "kind": "relation", "relation": "I(2)"})
-    'L0H1 on I(2)'
-    """
-    how = f"on {row['relation']}" if row["kind"] == "relation" else row["kind"]
-    return f"{head_label(int(row['layer']), int(row['head']))} {how}"
-
-
-def delay_in_words(value: float, lo: float, hi: float) -> str:
-    """Say how many steps later a transition comes, with its interval; "..." for an end that is not known.
-
-    >>> delay_in_words(45.0, 30.0, 60.0), delay_in_words(-0.2, -math.inf, 3.0)
-    ('45 [30, 60] steps later', '0 [..., 3] steps later')
-    >>> delay_in_words(math.inf, 190.0, math.inf), delay_in_words(math.inf, -6.0, math.inf)
-    ('no more, or more than 190 steps later', 'no more, or from 6 steps earlier on')
-    >>> delay_in_words(math.inf, 0.0, math.inf)
-    'no more, or at the same step at the earliest'
-    """
-    if math.isfinite(value):
-        return f"{value:z.0f} [{end_in_words(lo)}, {end_in_words(hi)}] steps later"
-    if math.isinf(lo):
-        return "no more, or at any step"
-    if round(lo) == 0:
-        return "no more, or at the same step at the earliest"
-    return f"no more, or {f'more than {lo:.0f} steps later' if lo > 0 else f'from {-lo:.0f} steps earlier on'}"
-
-
-def end_in_words(steps: int | float) -> str:
-    """Return an end of an interval of steps; "..." where it is not known.
-
-    >>> end_in_words(-0.2), end_in_words(math.inf)
-    ('0', '...')
-    """
-    return f"{steps:z.0f}" if math.isfinite(steps) else "..."
 
 
 def mean_delays(rows: pd.DataFrame) -> pd.DataFrame:

@@ -125,20 +125,6 @@ def families(rows: pd.DataFrame) -> dict[str, list[str]]:
     return {name: part["reference"].astype(str).tolist() for name, part in of.items()}
 
 
-def largest(onsets: pd.DataFrame, most: int) -> pd.DataFrame:
-    """Return so many onsets at most, in the order that they are in: the largest of every score, then the next ones.
-
-    Scores have different units: within one the size decides, between them the p-value, where there is one: none with
-    many heads or large numbers hides others.
-    """
-    size = (onsets["after"] - onsets["before"]).abs()
-    score = [onsets[name] for name in ("probe", "quantity", "relation") if name in onsets]
-    turn = size.groupby(score, dropna=False).rank(ascending=False, method="first") if score else 1.0
-    by = {"turn": turn, **({"p": onsets["p_value"]} if "p_value" in onsets else {}), "size": -size}
-    order = pd.DataFrame(by).sort_values([*by], kind="stable")
-    return onsets[onsets.index.isin(order.index[:most])]
-
-
 def load(path: Path, missing: str, build: Callable[[dict[str, Any]], Found]) -> Found:
     """Read findings from the JSON file that their `save` wrote.
 

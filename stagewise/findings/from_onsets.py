@@ -10,13 +10,6 @@ from stagewise.findings.onsets import TIMES
 from stagewise.findings.periods import periods
 from stagewise.statistics.criteria import DEFAULT, StageCriteria
 from stagewise.statistics.verdicts import OnsetVerdict
-from stagewise.words import stages as words
-
-NO_STAGES = "no stages can be found: there are no scores over at least four checkpoints"
-FEW = (
-    "no stages can be found: with {checkpoints} checkpoint{s} no onset can be distinguished from noise, which takes "
-    "{fewest} or more; save more of them (`trainer_callbacks.save_on`)"
-)
 
 MOVED = tuple(getattr(OnsetVerdict, name) for name in ("STEADY", "GRADUAL", "COMMON", "LATE", "EARLY", "WANDERS"))
 """Verdicts on curves that moved by enough, of which it is not known when."""
@@ -27,8 +20,10 @@ Edge = tuple[int, int, int]
 
 def onset_stages(
     onsets: pd.DataFrame, first: int, last: int, criteria: StageCriteria = DEFAULT
-) -> list[dict[str, Any]]:
-    """Return the rows of the stage table: a stage starts with each period of change (`periods`).
+) -> tuple[list[dict[str, Any]], pd.DataFrame]:
+    """Return the rows of the stage table, and the onsets with the stage that each starts, as `starts_stage`.
+
+    A stage starts with each period of change (`periods`).
 
     It starts at the step at which half of the period's onsets are half-way: the median of their t50, between the
     medians of the lower and of the upper ends of their intervals. That interval assumes errors that all onsets share,
@@ -46,38 +41,30 @@ def onset_stages(
     unknown = [_unknown(onsets, group) if len(times) > 1 else 0 for group, times in zip(groups, times_of, strict=True)]
     starts = [_edge(group, last, number) for group, number in zip(groups, unknown, strict=True)]
     edges: Sequence[Edge] = [(first,) * 3, *starts, (last,) * 3]
-    summaries = [
-        words.before_onsets(onsets),
-        *(words.onset_stage(group, spread=len(times) > 1) for group, times in zip(groups, times_of, strict=True)),
-    ]
+    spread = [False, *(len(times) > 1 for times in times_of)]
     times = [
         dict.fromkeys(TIMES, float("nan")),
         *({name: round(group[name].median(), 1) for name in TIMES} for group in groups),
     ]
-    return [
-        stage_row(number, start, end, time, summary)
-        for number, (start, end, time, summary) in enumerate(
-            zip(edges[:-1], edges[1:], times, summaries, strict=True), start=1
+    rows = [
+        stage_row(number, start, end, time, spread=over)
+        for number, (start, end, time, over) in enumerate(
+            zip(edges[:-1], edges[1:], times, spread, strict=True), start=1
         )
     ]
+    stage_of = {label: number for number, group in enumerate(groups, start=2) for label in group.index}
+    started = pd.Series([stage_of.get(label, pd.NA) for label in onsets.index], onsets.index, "Int64")
+    return rows, onsets.assign(starts_stage=started)
 
 
-def too_few(onsets: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> str:
-    """Say that there are too few checkpoints to find any onset, where that is so; else nothing."""
-    if onsets.empty or not (onsets["verdict"] == OnsetVerdict.FEW_CHECKPOINTS).all():
-        return ""
-    most = onsets["checkpoints"].max()
-    return FEW.format(checkpoints=most, s="" if most == 1 else "s", fewest=criteria.fewest)
-
-
-def stage_row(number: int, start: Edge, end: Edge, times: dict[str, float], summary: str) -> dict[str, Any]:
-    """Return a row of the stage table."""
+def stage_row(number: int, start: Edge, end: Edge, times: dict[str, float], **what: Any) -> dict[str, Any]:
+    """Return a row of the stage table, with what it says of the stage besides its times."""
     return {
         "stage": number,
         **dict(zip(("start", "start_lo", "start_hi"), start, strict=True)),
         **dict(zip(("end", "end_lo", "end_hi"), end, strict=True)),
         **times,
-        "summary": summary,
+        **{"reference": "", "spread": False, **what},
     }
 
 

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from stagewise.event import Causes
 from stagewise.findings.frames import families, typed
 from stagewise.findings.from_onsets import Edge, stage_row
-from stagewise.findings.known_causes import Causes, cause_during, cause_within
+from stagewise.findings.known_causes import cause_during, cause_within
 from stagewise.findings.onsets import TIMES
 from stagewise.findings.thresholds import crossing_step
 from stagewise.statistics._noise import smoothed
@@ -17,12 +18,11 @@ from stagewise.statistics._turning_points import Turn, from_first_peak, has_tail
 from stagewise.statistics.criteria import StageCriteria
 from stagewise.statistics.verdicts import TurnVerdict
 from stagewise.table import check_steps, select
-from stagewise.words import stages as words
 
 POINTS = {
     **{"reference": "str", "step": "int64", "lo": "int64", "hi": "int64"},
     **dict.fromkeys(("start", "value", "fall", "rise", "p_value", "slowdown"), "float64"),
-    **{"verdict": "str", "boundary": "bool", "reason": "str", "ends_stage": "Int64", "cause": "str"},
+    **{"verdict": "str", "boundary": "bool", "ends_stage": "Int64", "cause": "str"},
 }
 """Columns of the frame of turning points, with their types."""
 
@@ -61,13 +61,11 @@ def turning_points(
     records = _of_nested(nested, criteria, causes or {})
     boundaries = typed((record for record in records if record["boundary"]), POINTS)
     records += _of_others({**others, **_restricted(table)}, boundaries, criteria)
-    return typed(({**record, "reason": words.turning_point(record, criteria)} for record in records), POINTS)
+    return typed(records, POINTS)
 
 
-def reference_stages(
-    table: pd.DataFrame, references: Sequence[str], points: pd.DataFrame, events: pd.DataFrame
-) -> list[dict[str, Any]]:
-    """Return the rows of the stage table, from the turning points of the same table and what its heads did."""
+def reference_stages(table: pd.DataFrame, references: Sequence[str], points: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows of the stage table, from the turning points of the same table."""
     curves = {name: select(table, "KLToReference", "kl", reference=name) for name in references}
     complete = curves[references[-1]]
     steps = complete["step"].to_numpy()
@@ -76,12 +74,12 @@ def reference_stages(
     goals = [*points.loc[points["boundary"], "reference"], references[-1]]
     rows = []
     for number, (start, end, goal) in enumerate(zip(edges[:-1], edges[1:], goals, strict=True), start=1):
-        within = events["first_step_after"].gt(start[0]) & events["first_step_after"].le(end[0])
         kl = curves[goal].set_index("step")["value"]
         after = float(kl[end[0]])
         lowest = _left_at(points, goal) if goal == references[-1] else None
-        summary = words.reference_stage(events[within], goal, kl.iloc[0], after if lowest is None else lowest, after)
-        rows.append(stage_row(number, start, end, _fall_times(complete, start[0], end[0]), summary))
+        levels = {"kl_first": float(kl.iloc[0]), "kl_end": after, "kl_lowest": after if lowest is None else lowest}
+        times = _fall_times(complete, start[0], end[0])
+        rows.append(stage_row(number, start, end, times, reference=goal, **levels))
     return rows
 
 

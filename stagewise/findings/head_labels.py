@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 from scipy.ndimage import median_filter
 
+from stagewise.event import DIFFUSE
 from stagewise.findings.frames import typed
 from stagewise.statistics._noise import noise
 from stagewise.statistics.criteria import DEFAULT, StageCriteria
@@ -15,9 +16,6 @@ their goals, false ones and found ones."""
 
 LEFT = 0.67
 """Part of the deviation of white noise that a running median over three checkpoints leaves."""
-
-DIFFUSE = "diffuse"
-"""The name of a head that has no relation's."""
 
 UNDECIDED = "cannot be told"
 """The label of a head between two names, or between a name and none."""

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-EXAMPLE = 'as {"the learning-rate drop": 3000, "the warm-up": (0, 500)}'
+from stagewise.event import Causes
 
-Causes = Mapping[str, int | float | Sequence[int | float]]
-"""Name of what happened to a run -> its step, as in {"the learning-rate drop": 3000}, or its first and its last one."""
+EXAMPLE = 'as {"the learning-rate drop": 3000, "the warm-up": (0, 500)}'
 
 
 def known(causes: Causes) -> Causes:
@@ -38,20 +37,20 @@ def _step(name: str, at: Any) -> int | float | tuple[int | float, int | float]:
 
 
 def cause_within(causes: Causes, lo: int | float, hi: int | float, at: int | float) -> str:
-    """Return the cause with a step from `lo` to `hi`, with that step; else nothing.
+    """Return the name of the cause with a step from `lo` to `hi`; else nothing.
 
     Of several the last one up to `at` is named, and of those after it the first.
 
     >>> cause_within({"a restart": 2910, "the learning rate's drop to 0.001": 3000}, 2900, 3100, at=3000)
-    "the learning rate's drop to 0.001 at step 3000"
+    "the learning rate's drop to 0.001"
     """
     steps = [(name, step) for name, step in causes.items() if not isinstance(step, Sequence) and lo <= step <= hi]
-    near = [(step > at, abs(at - step), f"{name} at step {step:.12g}") for name, step in steps]
+    near = [(step > at, abs(at - step), name) for name, step in steps]
     return min(near, default=(False, 0, ""))[-1]
 
 
 def cause_during(causes: Causes, at: int | float, steps: Sequence[int | float]) -> str:
-    """Return the first cause that lasted some steps and what happened in it, with these steps; else nothing.
+    """Return the name of the first cause that lasted some steps and in which something happened; else nothing.
 
     Args:
         causes: of them, those with a first and a last step.
@@ -59,12 +58,11 @@ def cause_during(causes: Causes, at: int | float, steps: Sequence[int | float]) 
         steps: of the checkpoints; what a cause does is seen by the first one from its end on.
 
     >>> cause_during({"the learning rate's warm-up": (0, 500)}, 520, [0, 400, 600])
-    "the learning rate's warm-up, until step 500"
+    "the learning rate's warm-up"
     """
     for name, during in causes.items():
         if isinstance(during, Sequence):
             first, last = during
             if first <= at <= min((step for step in steps if step >= last), default=last):
-                begins = f"from step {first:.12g} on, " if first > 0 else ""
-                return f"{name}, {begins}until step {last:.12g}"
+                return name
     return ""

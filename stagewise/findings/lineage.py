@@ -25,7 +25,7 @@ MEMBERS = {"step": "int64", "layer": "int64", "head": "int64", "kind": "int64"}
 
 EVENTS = {
     **{"event": "str", "before": "str", "after": "str", "heads": "str"},
-    **{"last_step_before": "int64", "first_step_after": "int64", "words": "str"},
+    **{"last_step_before": "int64", "first_step_after": "int64"},
 }
 """Columns of the frame of events, with their types."""
 
@@ -43,8 +43,8 @@ class Lineage(InWords):
         run: name of the run.
         members: a row a checkpoint and head: its `kind`, from 1.
         events: a row an event, between two checkpoints (`last_step_before`, `first_step_after`): the `event` (birth,
-            split, merge, death, swap, change or move), the numbers of the kinds `before` and `after` and of the
-            `heads` that moved, separated by spaces, and the event in `words`.
+            split, merge, death, swap, change or move), the numbers of the kinds `before` and `after` and the names of
+            the `heads` that moved, separated by spaces.
         kinds: a row a kind: its `name` by what it attends to most (at the end, if it is still there), from and to
             which step there is one, and the largest number of `heads` at one checkpoint.
         digest: of the rows that they were found in.
@@ -58,7 +58,7 @@ class Lineage(InWords):
 
     def words(self) -> str:
         """Return the kinds and the events in sentences, a line each."""
-        return "\n".join([*lineage_words.kinds(self.kinds), *lineage_words.events(self.events)])
+        return "\n".join([*lineage_words.kinds(self.kinds), *lineage_words.events(self.events, self.kinds)])
 
     @property
     def plain(self) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def find_lineage(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> Line
             "kind": labels.ravel() + 1,
         }
     ).astype(MEMBERS)
-    events = typed(_events(readings, labels, names, criteria), EVENTS)
+    events = typed(_events(readings, labels, criteria), EVENTS)
     return Lineage(str(table["run"].iloc[0]), members, events, names, digest(table))
 
 
@@ -179,10 +179,7 @@ def _names(readings: Readings, labels: np.ndarray, criteria: StageCriteria) -> p
     return typed(rows, NAMES)
 
 
-def _events(
-    readings: Readings, labels: np.ndarray, names: pd.DataFrame, criteria: StageCriteria
-) -> Iterator[dict[str, Any]]:
-    name_of = dict(zip(names["kind"], names["name"], strict=True))
+def _events(readings: Readings, labels: np.ndarray, criteria: StageCriteria) -> Iterator[dict[str, Any]]:
     start = readings.patterns[0][labels[0] == np.bincount(labels[0]).argmax()].mean(0)
     diffuse = float((start**2).max()) < criteria.most
 
@@ -199,7 +196,6 @@ def _events(
             "heads": " ".join(heads),
             "last_step_before": int(readings.steps[t - 1]),
             "first_step_after": int(readings.steps[t]),
-            "words": lineage_words.event(move, heads, name_of),
         }
 
 

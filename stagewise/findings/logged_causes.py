@@ -6,7 +6,7 @@ import pandas as pd
 
 from stagewise.checkpoints.log_rates import is_rate
 from stagewise.checkpoints.logged_curves import LOGGED
-from stagewise.findings.known_causes import Causes
+from stagewise.event import Causes
 
 if TYPE_CHECKING:
     from stagewise.checkpoints.causes import Cause

@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 from scipy.stats import false_discovery_control
 
+from stagewise.event import Causes
 from stagewise.findings.decisions import coincidence, moved, rejection
 from stagewise.findings.frames import typed
-from stagewise.findings.known_causes import Causes, known
+from stagewise.findings.known_causes import known
 from stagewise.findings.logged_causes import causes_in
 from stagewise.findings.scores import Curve, followed
 from stagewise.statistics._scan import forget
@@ -20,7 +21,6 @@ from stagewise.statistics._transitions import find_transitions
 from stagewise.statistics.criteria import DEFAULT, StageCriteria
 from stagewise.statistics.verdicts import OnsetVerdict
 from stagewise.table import TEXT, check_table
-from stagewise.words import stages as words
 
 AXES = ("relation", "layer", "head")
 """Axes that a frame of onsets has, whether or not a curve has labels on them; others come after these."""
@@ -32,7 +32,7 @@ TYPES = {
     **{f"{name}{end}": "float64" for name in TIMES for end in ("", "_lo", "_hi")},
     **dict.fromkeys(("p_value", "p_adjusted", "noise", "share", "prominence"), "float64"),
     **{"transition": "Int64", "checkpoints": "Int64", "not_finite_at": "Int64", "cause": "str"},
-    **{"words": "str", "reason": "str"},
+    **{"smallest": "float64", "last_step": "Int64", "at_offset": "Int64"},
 }
 """Columns that follow the probe, the quantity and the axes, with their types."""
 
@@ -70,8 +70,9 @@ def find_onsets(
     which was lost again by the end; the levels `before`, `after` and at the `last` checkpoint; `t10`, `t50`, `t90`,
     steps at which 10, 50 and 90 % of the way were made, each with a 95 % interval (`t50_lo`, `t50_hi`; infinite where
     the run may have ended before); the `p_value`, and `p_adjusted` for the number of curves; the other numbers that
-    decide, as in `transition.Transition`; which `transition` of its curve it is; the onset in `words`, or the `reason`
-    against one. What a curve does not have is missing.
+    decide, as in `transition.Transition`; which `transition` of its curve it is; what was done to the run then, by its
+    name as `cause`; the `smallest` change that counts; the `last_step` of the curve; and the offset at which the keys
+    lie, where a head attends to one, as `at_offset`. What a curve does not have is missing.
 
     Raises:
         ValueError: no table of measurements, one with an axis named like one of these columns, or a curve with several
@@ -206,35 +207,32 @@ def _record(
     ):
         # The curve as a whole moves, and no part of it faster than the rest.
         record |= {"verdict": str(OnsetVerdict.COMMON), "before": move.before, "after": move.after}
+    record["smallest"] = criteria.smallest
     if against is not None:
-        return {**record, "reason": words.no_onset(record, criteria)}
+        return record
     for name, (time, lo, hi) in zip(TIMES, one.times, strict=True):
         record |= {name: np.expm1(min(time, last)), f"{name}_lo": np.expm1(min(max(lo, 0.0), last))}
         record[f"{name}_hi"] = np.expm1(hi) if hi < last else float("inf")
-    return {**record, "words": words.onset(record, curve.declared, np.expm1(last), criteria, curve.offset)}
+    return record
 
 
 def _still(curve: Curve, p: float | None, adjusted: float | None, criteria: StageCriteria) -> dict[str, Any]:
-    """Return the record of a curve without any transition, with the reason."""
+    """Return the record of a curve without any transition."""
     values = _values(curve)
     if not np.isfinite(values).all():
-        record = {
-            **_identity(curve, OnsetVerdict.NOT_FINITE),
-            "not_finite_at": int(curve.steps[~np.isfinite(values)][0]),
-        }
-        return {**record, "reason": words.no_onset(record)}
+        first = int(curve.steps[~np.isfinite(values)][0])
+        return {**_identity(curve, OnsetVerdict.NOT_FINITE), "not_finite_at": first}
     move = moved(values, criteria)
-    record = {
+    return {
         **_identity(curve, OnsetVerdict.FEW_CHECKPOINTS if len(values) < criteria.fewest else move.verdict),
         **{"before": move.before, "after": move.after, "last": float(values[-1]), "noise": move.noise},
-        **{"p_value": p, "p_adjusted": adjusted},
+        **{"p_value": p, "p_adjusted": adjusted, "smallest": criteria.smallest},
     }
-    return {**record, "reason": words.no_onset(record, criteria)}
 
 
 def _identity(curve: Curve, verdict: OnsetVerdict) -> dict[str, Any]:
     return {
         **{"probe": curve.probe, "quantity": curve.quantity, **curve.labels},
         **{"verdict": str(verdict), "onset": verdict == OnsetVerdict.ONSET, "transient": False, "transition": 1},
-        **{"checkpoints": len(curve.rows), "cause": "", "words": "", "reason": ""},
+        **{"checkpoints": len(curve.rows), "cause": "", "last_step": int(curve.steps[-1]), "at_offset": curve.offset},
     }

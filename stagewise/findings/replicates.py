@@ -12,31 +12,24 @@ import pandas as pd
 from scipy import stats
 from scipy.optimize import linear_sum_assignment
 
+from stagewise.event import Event, EventKind, labels_of
 from stagewise.findings.frames import InWords, from_plain, load, plain, typed
 from stagewise.findings.roles import ROLES, head_roles, with_roles
-from stagewise.findings.scores import labels_of, quantities_of
 from stagewise.findings.stages import Stages, find_stages
 from stagewise.statistics._noise import QUANTILE
 from stagewise.statistics._pooled import FEWEST, pooled
 from stagewise.statistics.criteria import DEFAULT, StageCriteria
-from stagewise.table import LEVEL, Quantities
+from stagewise.table import LEVEL, Quantities, plain_quantities, quantities_from
 from stagewise.words import seeds as seed_words
-from stagewise.words.seeds import Change
 
 REPLICATES = "replicates.json"
 """Where the findings over seeds are, in the folder of a report on several runs."""
 
-FINDINGS = {
-    "run": "str",
-    "event": "str",
-    "unnumbered": "str",
-    "kind": "str",
-    **dict.fromkeys(("step", "lo", "hi"), "float64"),
-}
+FINDINGS = {"run": "str", "event": "int64", "kind": "str", **dict.fromkeys(("step", "lo", "hi"), "float64")}
 """Columns of the frame of each run's findings, with their types."""
 
 EVENTS = {
-    **{"event": "str", "kind": "str", "seeds": "int64", "recurs": "bool"},
+    **{"event": "int64", "kind": "str", "seeds": "int64", "recurs": "bool"},
     **dict.fromkeys(("share", "share_lo", "share_hi"), "float64"),
     **dict.fromkeys(("step", "lo", "hi", "new_lo", "new_hi", "between", "least", "most"), "float64"),
     "told": "bool",
@@ -44,7 +37,7 @@ EVENTS = {
 """Columns of the frame of events over seeds, with their types."""
 
 ORDER = {
-    **{"before": "str", "after": "str", "seeds": "int64"},
+    **{"before": "int64", "after": "int64", "seeds": "int64"},
     **dict.fromkeys(("share", "share_lo", "share_hi", "ratio", "lo", "hi", "p_value"), "float64"),
 }
 """Columns of the frame of the order of events, with their types."""
@@ -61,10 +54,10 @@ class Replicates(InWords):
 
     Args:
         runs: their names.
-        findings: a row a run and event: the `event` in words, the same `unnumbered`, without its place among events of
-            one score and direction, the `kind` ("boundary" or "onset"), its `step` in that run with its interval
-            (`lo`, `hi`). Boundaries are aligned by their reference, onsets by their score, its labels, direction and,
-            where runs have different numbers of them, by their times; heads by their roles.
+        findings: a row a run and event: the `event` by its place in `catalogue`, its `kind`, its `step` in that run
+            with its interval (`lo`, `hi`). Events are aligned by their fields: boundaries by their reference, onsets by
+            their score, its labels, direction and, where runs have different numbers of them, by their times; heads by
+            their roles.
         events: a row an event: in how many `seeds` it was found, whether it `recurs` in half of them or more, the
             `share` of all with Clopper and Pearson's interval; the geometric mean of 1 + `step` over seeds (less 1)
             with Student's t interval over seeds (`lo`, `hi`); the interval of one more seed (`new_lo`, `new_hi`); and
@@ -76,6 +69,8 @@ class Replicates(InWords):
             `ratio` of their steps with its t interval over seeds; and the `p_value` of the paired t test against "at
             the same time".
         roles: the head of each run that has each role, as `head_roles` returns them.
+        catalogue: the events; the frames have their places in it.
+        quantities: what the numbers are that the events were found in.
     """
 
     runs: tuple[str, ...]
@@ -83,18 +78,26 @@ class Replicates(InWords):
     events: pd.DataFrame
     order: pd.DataFrame
     roles: pd.DataFrame = dataclasses.field(default_factory=lambda: typed([], ROLES))
+    catalogue: tuple[Event, ...] = ()
+    quantities: Quantities = dataclasses.field(default_factory=dict)
+
+    @property
+    def names(self) -> list[str]:
+        """The events of the catalogue in words, each another way."""
+        return seed_words.names(self.catalogue, self.quantities)
 
     def words(self) -> str:
         """Return what was found in how many seeds, when, and in which order, in sentences."""
-        lines = seed_words.events(self.events, len(self.runs))
-        return "\n".join([*lines, *seed_words.order(self.order)])
+        lines = seed_words.events(self.events, len(self.runs), self.names)
+        return "\n".join([*lines, *seed_words.order(self.order, self.names)])
 
     def save(self, folder: str | Path) -> Path:
         """Write them as `replicates.json` into a folder; return the path."""
         from stagewise.checkpoints.run_folder import write_json
 
         frames = {name: plain(getattr(self, name)) for name in FRAMES}
-        return write_json(Path(folder) / REPLICATES, {"runs": list(self.runs), **frames})
+        what = {"catalogue": [event.plain for event in self.catalogue], "quantities": plain_quantities(self.quantities)}
+        return write_json(Path(folder) / REPLICATES, {"runs": list(self.runs), **frames, **what})
 
 
 def find_replicates(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> Replicates:
@@ -109,18 +112,15 @@ def find_replicates(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> R
     """
     of_runs = [rows for _, rows in table.groupby("run", sort=False)]
     found = [find_stages(rows, criteria=criteria) for rows in of_runs]
-    return replicates_of(found, head_roles(table), quantities_of(table))
+    return replicates_of(found, head_roles(table))
 
 
-def replicates_of(
-    found: Sequence[Stages], roles: pd.DataFrame | None = None, quantities: Quantities | None = None
-) -> Replicates:
+def replicates_of(found: Sequence[Stages], roles: pd.DataFrame | None = None) -> Replicates:
     """Align the stages of several runs, found already, and return their distribution over runs.
 
     Args:
         found: the stages of each run; their names must differ.
         roles: from `head_roles` of the runs' tables together; None takes heads by their indices.
-        quantities: of the runs' tables, which say what begins; what is not among them goes by its probe and quantity.
 
     Raises:
         ValueError: none, or two of one name.
@@ -130,14 +130,19 @@ def replicates_of(
         raise ValueError(f"replicates need runs of different names, got {', '.join(names) or 'none'}: rename their run")
     roles = typed([], ROLES) if roles is None else roles
     of_runs = [_changes(one, roles[roles["run"] == one.run] if len(roles) else roles) for one in found]
-    named = seed_words.changes(dict.fromkeys(change for rows in of_runs for change, _ in rows), quantities or {})
     numbered = zip(found, of_runs, _numbers(of_runs), strict=True)
-    findings = typed((row for one, rows, numbers in numbered for row in _of_run(one, rows, numbers, named)), FINDINGS)
+    each = [(one.run, *row) for one, rows, numbers in numbered for row in _of_run(one, rows, numbers)]
+    catalogue = tuple(dict.fromkeys(event for _, event, _ in each))
+    place = {event: i for i, event in enumerate(catalogue)}
+    records = ({"run": run, "event": place[event], "kind": str(event.kind), **times} for run, event, times in each)
+    findings = typed(records, FINDINGS)
+    quantities = {probe: dict(names) for one in found for probe, names in one.quantities.items()}
     last = max((int(one.table["end"].max()) for one in found), default=0)
     events = typed((_event(rows, len(names), last) for _, rows in findings.groupby("event", sort=False)), EVENTS)
     events = events.sort_values("step", kind="stable", ignore_index=True)
     recurring = events.loc[events["recurs"], "event"].tolist()
-    return Replicates(names, findings, events, typed(_ordered(findings, recurring), ORDER), roles)
+    order = typed(_ordered(findings, recurring), ORDER)
+    return Replicates(names, findings, events, order, roles, catalogue, quantities)
 
 
 def load_replicates(folder: str | Path) -> Replicates:
@@ -149,19 +154,34 @@ def load_replicates(folder: str | Path) -> Replicates:
     """
 
     def build(written: dict[str, Any]) -> Replicates:
-        return Replicates(tuple(written["runs"]), *(from_plain(written[name]) for name in FRAMES))
+        return Replicates(
+            runs=tuple(written["runs"]),
+            catalogue=tuple(map(Event.of, written["catalogue"])),
+            quantities=quantities_from(written["quantities"]),
+            **{name: from_plain(written[name]) for name in FRAMES},
+        )
 
     return load(Path(folder) / REPLICATES, f"save what `find_replicates` returns into {folder} first", build)
 
 
-def _changes(found: Stages, roles: pd.DataFrame) -> list[tuple[Change, dict[str, float]]]:
+Times = dict[str, float]
+"""The step of an event, and the ends of its interval."""
+
+
+def _changes(found: Stages, roles: pd.DataFrame) -> list[tuple[Event, Times]]:
     """Return what began in a run, and when with its interval, in order of time."""
     if found.onsets.empty:
         return []
     onsets = with_roles(found.onsets[found.onsets["onset"]], roles).sort_values("t50", kind="stable")
     return [
         (
-            Change(row["probe"], row["quantity"], tuple(labels_of(row).items()), bool(row["after"] >= row["before"])),
+            Event(
+                EventKind.ONSET,
+                row["probe"],
+                row["quantity"],
+                tuple(labels_of(row).items()),
+                up=bool(row["after"] >= row["before"]),
+            ),
             {"step": row["t50"], "lo": row["t50_lo"], "hi": row["t50_hi"]},
         )
         for row in onsets.to_dict("records")
@@ -169,22 +189,17 @@ def _changes(found: Stages, roles: pd.DataFrame) -> list[tuple[Change, dict[str,
 
 
 def _of_run(
-    found: Stages,
-    changes: Sequence[tuple[Change, dict[str, float]]],
-    numbers: Sequence[int],
-    named: Mapping[Change, str],
-) -> Iterator[dict[str, Any]]:
+    found: Stages, changes: Sequence[tuple[Event, Times]], numbers: Sequence[int]
+) -> Iterator[tuple[Event, Times]]:
     for row in found.turning_points.to_dict("records"):
         if row["boundary"]:
-            event = f"end of the stage of {row['reference']}"
-            times = {name: row[name] for name in ("step", "lo", "hi")}
-            yield {"run": found.run, "event": event, "unnumbered": event, "kind": "boundary", **times}
+            event = Event(EventKind.BOUNDARY, reference=row["reference"])
+            yield event, {name: row[name] for name in ("step", "lo", "hi")}
     for (change, times), number in zip(changes, numbers, strict=True):
-        event = seed_words.numbered(named[change], number)
-        yield {"run": found.run, "event": event, "unnumbered": named[change], "kind": "onset", **times}
+        yield dataclasses.replace(change, number=number), times
 
 
-def _numbers(of_runs: Sequence[Sequence[tuple[Change, dict[str, float]]]]) -> list[list[int]]:
+def _numbers(of_runs: Sequence[Sequence[tuple[Event, Times]]]) -> list[list[int]]:
     """Return for each run which change of its score and direction each of its changes is, counted from 1.
 
     The runs with the most common number of them say when each one comes; those of any other run are assigned to these
@@ -221,7 +236,7 @@ def _event(rows: pd.DataFrame, runs: int, last: int) -> dict[str, Any]:
     return {**seeds, **_share(len(rows), runs), **steps, "between": over.between, **seen, "told": told}
 
 
-def _ordered(findings: pd.DataFrame, events: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+def _ordered(findings: pd.DataFrame, events: Sequence[int]) -> Iterator[Mapping[str, Any]]:
     times = findings.pivot(index="run", columns="event", values="step")
     for before, after in itertools.pairwise(events):
         both = times[[before, after]].dropna()

@@ -2,14 +2,14 @@
 
 import dataclasses
 import functools
-import itertools
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from stagewise.event import labels_of
 from stagewise.statistics._curve_noise import without_outliers
 from stagewise.statistics.criteria import DEFAULT, StageCriteria
 from stagewise.table import NO_AXES, WEIGHTS, Quantities, Quantity, check_steps, declared, rows_named, select
@@ -39,7 +39,8 @@ ROUNDINGS, TYPES = 2.0, (np.float16, np.float32, np.float64)
 class Curve(NamedTuple):
     """A curve of a run: its probe, quantity and labels by axis, its rows in the order of the steps, what it is.
 
-    Of a head's attention to a relation that the tokens decide, also the `offset` at which all its keys may lie.
+    Of a head's attention to a relation that the tokens decide, also the `offset` at which all its keys may lie; of its
+    largest attention over offsets, the offset that it is at.
     """
 
     probe: str
@@ -157,7 +158,7 @@ def fixed_offsets(table: pd.DataFrame, curves: Iterable[Curve], named: float) ->
         ):
             continue
         offset = int(offsets[frozenset(curve.labels.items())]["value"].to_numpy(float)[high].round()[-1])
-        yield curve._replace(declared=dataclasses.replace(curve.declared, onset=f"attends to offset {offset}"))
+        yield curve._replace(offset=offset)
 
 
 def quantities_of(table: pd.DataFrame) -> Quantities:
@@ -204,16 +205,6 @@ def curves_of(table: pd.DataFrame, onsets: pd.DataFrame) -> list[pd.DataFrame]:
             raise ValueError(f"the table has no curve of {row['probe']}.{row['quantity']} {labels}")
         chosen.append(curves[name])
     return chosen
-
-
-def labels_of(row: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return the labels of a row of `find_onsets`, by axis: they stand between the quantity and the verdict.
-
-    >>> labels_of({"probe": "Loss", "quantity": "cross_entropy", "layer": pd.NA, "position": 7, "verdict": "onset"})
-    {'position': 7}
-    """
-    _, _, *axes = itertools.takewhile(lambda name: name != "verdict", row)
-    return {name: row[name] for name in axes if not pd.isna(row[name])}
 
 
 def axes_of(rows: pd.DataFrame) -> list[str]:

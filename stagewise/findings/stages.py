@@ -1,4 +1,4 @@
-"""The stages of a run: found in its table, described in words, saved beside it and read from there."""
+"""The stages of a run: found in its table, saved beside it and read from there."""
 
 import concurrent.futures
 import dataclasses
@@ -10,17 +10,18 @@ from typing import Any
 
 import pandas as pd
 
+from stagewise.event import Causes
 from stagewise.findings.frames import InWords, code, digest, from_plain, load, plain, typed
-from stagewise.findings.from_onsets import onset_stages, too_few
+from stagewise.findings.from_onsets import onset_stages
 from stagewise.findings.from_references import POINTS, nested_references, reference_stages, turning_points
 from stagewise.findings.head_labels import head_events
-from stagewise.findings.known_causes import Causes, known
+from stagewise.findings.known_causes import known
 from stagewise.findings.logged_causes import causes_in
 from stagewise.findings.onsets import TIMES, find_onsets
-from stagewise.findings.scores import evidence, has_scores, rows_of_evidence
+from stagewise.findings.scores import evidence, has_scores, quantities_of, rows_of_evidence
 from stagewise.findings.windows import Window, windows
 from stagewise.statistics.criteria import DEFAULT, StageCriteria
-from stagewise.table import check_table, select
+from stagewise.table import Quantities, check_table, plain_quantities, quantities_from, select
 from stagewise.words import stages as words
 
 STAGES = "tables/stages.json"
@@ -28,7 +29,8 @@ STAGES = "tables/stages.json"
 
 ROWS = {
     **dict.fromkeys(("stage", "start", "start_lo", "start_hi", "end", "end_lo", "end_hi"), "int64"),
-    **{**dict.fromkeys(TIMES, "float64"), "summary": "str"},
+    **dict.fromkeys(TIMES, "float64"),
+    **{"reference": "str", "spread": "bool", **dict.fromkeys(("kl_first", "kl_end", "kl_lowest"), "float64")},
 }
 """Columns of the stage table, with their types."""
 
@@ -42,20 +44,24 @@ class Stages(InWords):
     Args:
         run: name of the run.
         table: a row a stage: `stage`, its `start` and `end` with intervals (`start_lo`, ...), the steps `t10`, `t50`,
-            `t90` at which 10, 50 and 90 % of its fall in KL to the complete reference had happened, and a `summary`
-            in words. The first stage starts at the first checkpoint, the last one ends at the last. Without
-            references t10, t50 and t90 are the medians of the onsets that the stage starts with.
+            `t90` at which 10, 50 and 90 % of its fall in KL to the complete reference had happened. The first stage
+            starts at the first checkpoint, the last one ends at the last. The `reference` that the model comes close
+            to in it, with KL to that at the run's first checkpoint, at the end of the stage, and where it was lowest
+            (`kl_first`, `kl_end`, `kl_lowest`). Without references t10, t50 and t90 are the medians of the onsets
+            that the stage starts with, and `spread` says whether these follow one another over a period.
         turning_points: a row a curve of KL: its name as `reference`, the fields of `turning_points.Turn`, the
             `slowdown` of learning there (0: it stopped, 1: no slower than around), the `verdict` (`TurnVerdict`),
-            whether it is a stage `boundary`, the `reason` in words, and `ends_stage`, the number of the stage whose
-            end it marks.
+            whether it is a stage `boundary`, what was done to the run then, by its name as `cause`, and `ends_stage`,
+            the number of the stage whose end it marks.
         events: a row a change of a head: `layer`, `head`, the relation `before` and `after` ("diffuse" where none has
             half of the share), and the two checkpoints between which that was.
-        onsets: a row a score, as `find_onsets` returns it, whether or not the stages come from it.
+        onsets: a row a score, as `find_onsets` returns it, whether or not the stages come from it; where they do,
+            `starts_stage` is the number of the stage that an onset starts.
         references: the nested references that the stages were found in, none where they were found in the onsets.
         criteria: the thresholds in use.
         digest: of the rows that they were found in.
         causes: what was done to the run, with its step, or its first and last one.
+        quantities: what the numbers are that were searched for onsets.
     """
 
     run: str
@@ -67,6 +73,7 @@ class Stages(InWords):
     criteria: StageCriteria = DEFAULT
     digest: str = ""
     causes: Causes = dataclasses.field(default_factory=dict)
+    quantities: Quantities = dataclasses.field(default_factory=dict)
 
     @property
     def from_references(self) -> bool:
@@ -76,7 +83,12 @@ class Stages(InWords):
     @property
     def unknown(self) -> str:
         """Why no stages can be found, where the run has too few checkpoints for any onset; else nothing."""
-        return "" if self.from_references else too_few(self.onsets, self.criteria)
+        return "" if self.from_references else words.too_few(self.onsets, self.criteria)
+
+    @property
+    def context(self) -> words.Context:
+        """What its rows are read with."""
+        return words.Context(self.quantities, self.criteria, self.causes)
 
     def __len__(self) -> int:
         return len(self.table)
@@ -88,18 +100,7 @@ class Stages(InWords):
 
     def words(self) -> str:
         """Return the stage table in sentences, a line a stage."""
-        if self.unknown:
-            return self.unknown
-        lines = words.stages(self.table)
-        if len(self) == 1:
-            why = words.no_boundaries(self.turning_points) if self.from_references else words.no_onsets(self.onsets)
-            lines += ["no separate stages:", *(f"  {line}" for line in why)]
-            began = words.began(self.onsets) if self.from_references else []
-            lines += ["onsets of scores:", *(f"  {line}" for line in began)] if began else []
-        if len(self) == 1 or not self.from_references:
-            lines += words.with_causes(self.onsets)
-        lines += words.not_judged(self.onsets)
-        return "\n".join(lines)
+        return "\n".join(words.stages(self.table, self.turning_points, self.events, self.onsets, self.context))
 
     def save(self, folder: str | Path) -> Path:
         """Write the stages beside the table of a run folder, as `tables/stages.json`; return the path."""
@@ -112,6 +113,7 @@ class Stages(InWords):
             "references": list(self.references),
             "criteria": dataclasses.asdict(self.criteria),
             "causes": dict(self.causes),
+            "quantities": plain_quantities(self.quantities),
             **{name: plain(getattr(self, name)) for name in FRAMES},
         }
         return write_json(Path(folder) / STAGES, written)
@@ -167,7 +169,7 @@ def find_stages(
     onsets, events = find_onsets(table, criteria, causes, executor), head_events(table, criteria)
     if nested:
         points = turning_points(table, nested, criteria, causes)
-        rows = reference_stages(table, nested, points, events)
+        rows = reference_stages(table, nested, points)
     elif onsets.empty:
         raise ValueError(
             "the table has neither KL to nested references (KLToReference) nor scores that onsets are looked for in: "
@@ -176,8 +178,10 @@ def find_stages(
         )
     else:
         points = typed([], POINTS)
-        rows = onset_stages(onsets, int(table["step"].min()), int(table["step"].max()), criteria)
-    return Stages(run, typed(rows, ROWS), points, events, onsets, nested, criteria, digest(table), causes)
+        rows, onsets = onset_stages(onsets, int(table["step"].min()), int(table["step"].max()), criteria)
+    searched = set(onsets["probe"])
+    quantities = {probe: by_name for probe, by_name in quantities_of(table).items() if probe in searched}
+    return Stages(run, typed(rows, ROWS), points, events, onsets, nested, criteria, digest(table), causes, quantities)
 
 
 def stages_of(
@@ -244,6 +248,7 @@ def load_stages(folder: str | Path) -> Stages:
         return Stages(
             run=written["run"], references=tuple(written["references"]), criteria=StageCriteria(**written["criteria"]),
             digest=written["digest"], causes=known(written["causes"]),
+            quantities=quantities_from(written["quantities"]),
             **{name: from_plain(written[name]) for name in FRAMES},
         )  # fmt: skip
 

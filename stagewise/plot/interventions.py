@@ -9,8 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
 
-from stagewise.findings.delays import end_in_words, held_in_words, mean_delays
+from stagewise.findings.delays import mean_delays
 from stagewise.plot.step_axis import new_axes
+from stagewise.words.delays import end_in_words, held_in_words
 
 SCALE = "PuOr_r"
 """Two colours whose lightness falls to both sides: earlier, later."""

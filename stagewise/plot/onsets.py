@@ -7,7 +7,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from stagewise.findings.scores import curves_of, labels_of
+from stagewise.event import labels_of
+from stagewise.findings.scores import curves_of
 from stagewise.findings.stages import Stages
 from stagewise.plot.colours import GREY, head_colours, marker
 from stagewise.plot.quantities import escaped, quantity_of, set_value_axis

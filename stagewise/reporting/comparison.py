@@ -13,15 +13,15 @@ import pandas as pd
 
 from stagewise import plot
 from stagewise.checkpoints.run_folder import REPORT, read_record, write
-from stagewise.findings.comparison import Comparison, compare_stages, later
+from stagewise.findings.comparison import Comparison, compare_stages
 from stagewise.findings.roles import paired_roles
-from stagewise.findings.scores import quantities_of
 from stagewise.reporting.figure import LOOK, Plot, figure_html, identifier
 from stagewise.reporting.html import Page, inline
 from stagewise.reporting.page import Part, page_html
 from stagewise.reporting.prose import capital, count, html_table, interval, number, settings_rows
 from stagewise.reporting.several import FOREIGN, Several, curve_title, read_several, stages_of_each, with_caveat
 from stagewise.table import head_label, select
+from stagewise.words.comparison import later
 
 ROLES = (
     "The heads of the second run beside those of the first that do the same over training. A distance near 0 is a "
@@ -92,7 +92,7 @@ def compare(first: str | Path, second: str | Path, out: str | Path | None = None
     runs, settings = read_several(places), differing(*map(read_record, places))
     roles = paired_roles(runs.whole)
     table, (of_first, of_second) = runs.aligned(roles), runs.stages
-    comparison = compare_stages(of_first, of_second, roles, quantities_of(table))
+    comparison = compare_stages(of_first, of_second, roles)
     with matplotlib.style.context(["default", LOOK]):
         parts = list(_parts(runs, settings, comparison, table, out))
     page = _page(runs, settings, comparison, parts)
@@ -174,7 +174,8 @@ def _parts(
     runs: Several, settings: pd.DataFrame, comparison: Comparison, table: pd.DataFrame, out: Path
 ) -> Iterator[Part]:
     yield Part("settings", "What differs", _settings_html(settings, runs.names) if len(settings) else SAME)
-    events = [_event_row(row) for row in comparison.events.to_dict("records")]
+    names = comparison.names
+    events = [_event_row(row, names[row["event"]]) for row in comparison.events.to_dict("records")]
     nothing = "".join(f"<p>{html.escape(capital(line))}.</p>" for line in comparison.words().splitlines())
     body = html_table(["what", *runs.names, "in the second run"], events) + EVENTS if events else nothing
     yield Part("events", "What came when", body)
@@ -202,10 +203,10 @@ def _settings_html(settings: pd.DataFrame, names: Sequence[str]) -> str:
     return f"{table}<details><summary>{summary}</summary>{folded}</details>"
 
 
-def _event_row(row: dict[Any, Any]) -> list[object]:
+def _event_row(row: dict[Any, Any], name: str) -> list[object]:
     times = [(row["step"], row["lo"], row["hi"]), (row["other"], row["other_lo"], row["other_hi"])]
     steps = [NONE if pd.isna(time[0]) else interval(*(float(number(end)) for end in time)) for time in times]
-    return [row["event"], *steps, NONE if pd.isna(row["later"]) else later(row)]
+    return [name, *steps, NONE if pd.isna(row["later"]) else later(row)]
 
 
 def _heads(roles: pd.DataFrame, names: Sequence[str]) -> str:

@@ -1,13 +1,9 @@
 """What a report says first: its headline, and the finding in two sentences."""
 
-import pandas as pd
-
-from stagewise.findings.frames import largest
-from stagewise.findings.from_onsets import NO_STAGES
 from stagewise.findings.home import Home
 from stagewise.findings.stages import Stages
 from stagewise.reporting.prose import capital, count, interval
-from stagewise.words.stages import by_cause, half_way
+from stagewise.words.stages import NO_STAGES, by_cause, largest, summaries, timed
 
 HEADS = ("AttentionTo", "OffsetProfile", "HeadSpecialisation")
 """Probes whose onsets say what a head does: they are named first."""
@@ -59,7 +55,7 @@ def _one_stage(stages: Stages) -> str:
     """Say why there is one stage only, and what happened in it all the same."""
     if onsets := _onsets_beside(stages):
         return f"it leaves no partial solution for the next one. It has {onsets}"
-    causes = by_cause(stages.onsets)
+    causes = by_cause(stages.onsets, stages.causes)
     changed = [f"; {count(number, 'score')} may have changed by {cause}" for cause, number in causes.items()]
     return f"nothing in it differs from noise or a smooth curve{''.join(changed)}"
 
@@ -72,13 +68,11 @@ def _onsets_beside(stages: Stages) -> str:
 
 def _main(stages: Stages) -> str:
     if stages.from_references:
-        return f"In the last one, {stages.table['summary'].iloc[-1]}."
+        *_, last = summaries(stages.table, stages.events, stages.onsets, stages.context)
+        return f"In the last one, {last}."
     onsets = stages.onsets[stages.onsets["onset"]]
     of_heads = onsets[onsets["probe"].isin(HEADS)]
     size = (of_heads["after"] - of_heads["before"]).abs().sort_values(ascending=False, kind="stable")
     named = of_heads.loc[size.index[:NAMED]] if len(of_heads) else largest(onsets, NAMED)
-    return f"Above all, {_listed(named.sort_values('t50', kind='stable'))}."
-
-
-def _listed(onsets: pd.DataFrame) -> str:
-    return "; ".join(f"{row['words']}, step {half_way(row)}" for row in onsets.to_dict("records"))
+    listed = timed(named.sort_values("t50", kind="stable"), stages.context)
+    return f"Above all, {'; '.join(listed)}."

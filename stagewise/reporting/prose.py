@@ -10,6 +10,7 @@ import pandas as pd
 
 from stagewise.checkpoints.logged_curves import LOGGED
 from stagewise.findings.stages import Stages
+from stagewise.words import stages as words
 
 LISTED = 12
 """Entries of a list that are written out."""
@@ -40,9 +41,9 @@ def title(run: Mapping[str, Any], name: str) -> str:
     # The folders of a sweep are named by their settings, which stand at the end of the report.
     short = re.split(r"[-_ ,]+[A-Za-z_]+=", name)[0]
     short = short if len(short) <= TITLE else f"{short[: TITLE - 1].rstrip('-_ ')}…"
-    words = in_words(str(task).rpartition(":")[2])
+    spelled = in_words(str(task).rpartition(":")[2])
     plain = re.sub(r"\W+", "", short.rpartition("-")[2]).lower()
-    return words if plain and plain in words.replace(" ", "").lower() else f"{words}: {short}"
+    return spelled if plain and plain in spelled.replace(" ", "").lower() else f"{spelled}: {short}"
 
 
 def in_words(name: str) -> str:
@@ -54,8 +55,7 @@ def in_words(name: str) -> str:
     if not name.isidentifier():
         return name
     parts = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+", name) or [name]
-    words = " ".join(part if part.isupper() and len(part) > 1 else part.lower() for part in parts)
-    return words[0].upper() + words[1:]
+    return capital(" ".join(part if part.isupper() and len(part) > 1 else part.lower() for part in parts))
 
 
 def capital(text: str) -> str:
@@ -165,9 +165,13 @@ def stage_rows(stages: Stages) -> list[list[object]]:
             interval(row["start"], row["start_lo"], row["start_hi"]),
             interval(row["end"], row["end_lo"], row["end_hi"]),
             *(number(row[time]) for time in ("t10", "t50", "t90")),
-            row["summary"],
+            text,
         ]
-        for row in stages.table.to_dict("records")
+        for row, text in zip(
+            stages.table.to_dict("records"),
+            words.summaries(stages.table, stages.events, stages.onsets, stages.context),
+            strict=True,
+        )
     ]
 
 
@@ -181,9 +185,13 @@ def turning_point_rows(stages: Stages) -> list[list[object]]:
             f"{row['p_value']:.2g}",
             number(row["slowdown"]),
             "no" if pd.isna(row["ends_stage"]) else f"stage {row['ends_stage']}",
-            row["reason"],
+            reason,
         ]
-        for row in stages.turning_points.to_dict("records")
+        for row, reason in zip(
+            stages.turning_points.to_dict("records"),
+            words.turning_points(stages.turning_points, stages.context),
+            strict=True,
+        )
     ]
 
 

@@ -7,10 +7,10 @@ import pandas as pd
 
 from stagewise.checkpoints.findings import Audit
 from stagewise.checkpoints.series import CheckpointSeries
-from stagewise.findings.from_onsets import NO_STAGES
 from stagewise.findings.home import Home, caution, qualified
 from stagewise.findings.stages import Stages
 from stagewise.reporting.html import inline
+from stagewise.words.stages import NO_STAGES
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -99,7 +99,7 @@ def _page(seeds: Several, replicates: Replicates, table: pd.DataFrame, out: Path
         parts = list(_parts(stages, replicates, table, out))
     events = replicates.events
     boundaries = events[events["recurs"] & (events["kind"] == "boundary")]
-    first = seed_words.events(boundaries if len(boundaries) else events, len(stages))[0]
+    first = seed_words.events(boundaries if len(boundaries) else events, len(stages), replicates.names)[0]
     headline = f"{spread} stages in each seed, {count(recurring, 'event')} in half of them or more"
     finding = f"{len(stages)} seeds have {spread} stages each. {capital(first)}."
     if foreign := seeds.foreign:
@@ -116,9 +116,11 @@ def _page(seeds: Several, replicates: Replicates, table: pd.DataFrame, out: Path
 
 
 def _parts(stages: Sequence[Stages], replicates: Replicates, table: pd.DataFrame, out: Path) -> Iterator[Part]:
-    order = seed_words.order(replicates.order)
+    names = replicates.names
+    order = seed_words.order(replicates.order, names)
     lines = "".join(f"<li>{html.escape(line)}</li>" for line in order)
-    events = html_table(EVENTS, map(_event_row, replicates.events[replicates.events["recurs"]].to_dict("records")))
+    recurring = replicates.events[replicates.events["recurs"]].to_dict("records")
+    events = html_table(EVENTS, (_event_row(row, names[row["event"]]) for row in recurring))
     yield Part(
         "over-seeds",
         "What recurs over seeds",
@@ -132,12 +134,12 @@ def _parts(stages: Sequence[Stages], replicates: Replicates, table: pd.DataFrame
         yield Part(place, curve_title(table, probe, name), figure_html(figure, out))
 
 
-def _event_row(row: dict[Any, Any]) -> list[object]:
+def _event_row(row: dict[Any, Any], name: str) -> list[object]:
     when, new = seed_words.between(row), "cannot be told"
     if row["told"]:
         when = f"{row['step']:.0f} [{number(row['lo'])}, {number(row['hi'])}]"
         new = f"{number(row['new_lo'])} to {number(row['new_hi'])}"
-    return [row["event"], row["seeds"], when, new, number(row["between"])]
+    return [name, row["seeds"], when, new, number(row["between"])]
 
 
 def _roles(roles: pd.DataFrame) -> str:

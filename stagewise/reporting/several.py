@@ -99,7 +99,7 @@ def over_seeds(seeds: Several) -> tuple[Replicates, pd.DataFrame]:
     """
     roles = head_roles(seeds.whole)
     aligned = seeds.aligned(roles)
-    return replicates_of(seeds.stages, roles, quantities_of(aligned)), aligned
+    return replicates_of(seeds.stages, roles), aligned
 
 
 def seeds_in_words(stages: Sequence[Stages], replicates: Replicates, homes: Sequence[Home | None] = ()) -> str:

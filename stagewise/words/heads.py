@@ -9,7 +9,7 @@ from stagewise.findings.head_kinds import KINDS
 from stagewise.findings.order import Event, Rise
 from stagewise.findings.thresholds import Interval
 from stagewise.statistics.criteria import DEFAULT, StageCriteria
-from stagewise.words.stages import Row, half_way, head
+from stagewise.words.stages import Row, half_way, head, no_onset
 
 
 def emergence(events: Sequence[Event], rise: Rise | None) -> str:
@@ -88,7 +88,7 @@ def head_rows(onsets: pd.DataFrame, batch: str) -> list[list[object]]:
     return [
         [
             *(batch, row["kind"], head(row), f"{row['before']:.2f}", f"{row['largest']:.2f}", f"{row['last']:.2f}"),
-            half_way(row) if row["onset"] else f"no onset: {row['reason']}",
+            half_way(row) if row["onset"] else f"no onset: {no_onset(row)}",
         ]
         for row in shown.assign(order=order).sort_values(["order", "t50"], kind="stable").to_dict("records")
     ]

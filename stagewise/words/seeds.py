@@ -1,36 +1,43 @@
-"""Findings over seeds in words: the part of `words` on replicates."""
+"""Every sentence about findings over seeds, and the names of events."""
 
 from collections import Counter
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 
+from stagewise.event import Event, EventKind
 from stagewise.table import Quantities, Quantity
-from stagewise.words.stages import LISTED, Row, change
+from stagewise.words.stages import LISTED, Row, change, head
 
 SURE = 0.05
 """The p-value below which one event is reported to come before another one."""
 
 
-class Change(NamedTuple):
-    """What onsets of several runs are aligned by: a curve, with a head's role for its index, and a direction."""
+def names(
+    catalogue: Sequence[Event], quantities: Quantities, name_head: Callable[[Mapping[Any, Any]], str] = head
+) -> list[str]:
+    """Name events, each another way: where two would have one name, by their probes and quantities too.
 
-    probe: str
-    quantity: str
-    labels: tuple[tuple[str, Any], ...]
-    up: bool
+    Args:
+        catalogue: the events.
+        quantities: what their numbers are; what is not among them goes by its probe and quantity.
+        name_head: names the head that labels are of.
+    """
+    unnumbered = list(dict.fromkeys(event.unnumbered for event in catalogue))
+    plain = {event: _name(event, quantities, name_head) for event in unnumbered}
+    times = Counter(plain.values())
+    told = {
+        event: name if times[name] == 1 else f"{name} ({event.probe} {event.quantity})" for event, name in plain.items()
+    }
+    return [numbered(told[event.unnumbered], event.number) for event in catalogue]
 
 
-def changes(found: Iterable[Change], quantities: Quantities) -> dict[Change, str]:
-    """Name changes, each another way: where two would have one name, by their probes and quantities too."""
-    names = {one: change(dict(one.labels), _quantity(one, quantities), up=one.up) for one in found}
-    times = Counter(names.values())
-    return {one: name if times[name] == 1 else f"{name} ({one.probe} {one.quantity})" for one, name in names.items()}
-
-
-def _quantity(one: Change, quantities: Quantities) -> Quantity:
-    return quantities.get(one.probe, {}).get(one.quantity) or Quantity(f"{one.probe} {one.quantity}")
+def _name(event: Event, quantities: Quantities, name_head: Callable[[Mapping[Any, Any]], str]) -> str:
+    if event.kind is EventKind.BOUNDARY:
+        return f"end of the stage of {event.reference}"
+    quantity = quantities.get(event.probe, {}).get(event.quantity) or Quantity(f"{event.probe} {event.quantity}")
+    return change(dict(event.labels), quantity, up=event.up, name_head=name_head)
 
 
 def numbered(name: str, number: int) -> str:
@@ -42,10 +49,10 @@ def numbered(name: str, number: int) -> str:
     return name + (f" (number {number})" if number > 1 else "")
 
 
-def events(frame: pd.DataFrame, runs: int) -> list[str]:
+def events(frame: pd.DataFrame, runs: int, names: Sequence[str]) -> list[str]:
     """Say of each event that recurs in how many seeds it was found, and when; count the others."""
     recurring = frame[frame["recurs"]]
-    lines = [_event(row, runs) for row in recurring.head(LISTED).to_dict("records")]
+    lines = [_event(row, runs, names[row["event"]]) for row in recurring.head(LISTED).to_dict("records")]
     return [
         *(lines or [f"nothing recurs in half of the {runs} seeds"]),
         *_more(len(recurring) - len(lines), "events"),
@@ -53,14 +60,14 @@ def events(frame: pd.DataFrame, runs: int) -> list[str]:
     ]
 
 
-def order(frame: pd.DataFrame) -> list[str]:
+def order(frame: pd.DataFrame, names: Sequence[str]) -> list[str]:
     """Say what came before what, and in how many seeds; where it cannot be decided, that."""
-    lines = [_order(row) for row in frame.head(LISTED).to_dict("records")]
+    lines = [_order(row, names) for row in frame.head(LISTED).to_dict("records")]
     return [*lines, *_more(len(frame) - len(lines), "pairs of events")]
 
 
-def _event(row: Row, runs: int) -> str:
-    where = f"{row['event']}: in {row['seeds']} of {runs} seeds, at step"
+def _event(row: Row, runs: int, name: str) -> str:
+    where = f"{name}: in {row['seeds']} of {runs} seeds, at step"
     if not row["told"]:
         return f"{where} {between(row)}"
     interval = f"{row['step']:.0f} [{row['lo']:.0f}, {row['hi']:.0f}]"
@@ -77,11 +84,12 @@ def between(row: Row) -> str:
     return f"{row['step']:.0f}{range_of}"
 
 
-def _order(row: Row) -> str:
+def _order(row: Row, names: Sequence[str]) -> str:
+    before, after = names[row["before"]], names[row["after"]]
     number = f"{round(row['share'] * row['seeds'])} of {row['seeds']} seeds"
     if row["p_value"] < SURE:
-        return f"{row['before']} comes before {row['after']}, in {number} (p = {row['p_value']:.2g})"
-    return f"{row['before']} or {row['after']}, which comes first cannot be told: the former in {number}"
+        return f"{before} comes before {after}, in {number} (p = {row['p_value']:.2g})"
+    return f"{before} or {after}, which comes first cannot be told: the former in {number}"
 
 
 def _more(number: int, what: str) -> list[str]:

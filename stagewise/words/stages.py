@@ -1,20 +1,40 @@
-"""Findings in words: every sentence about stages, turning points and onsets; `head_words` has those about heads."""
+"""Every sentence about stages, turning points and onsets, from the rows that hold them."""
 
-from collections.abc import Mapping
-from typing import Any
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from stagewise.findings.frames import largest
-from stagewise.findings.head_labels import DIFFUSE
-from stagewise.findings.scores import labels_of
+from stagewise.event import DIFFUSE, Causes, labels_of
 from stagewise.statistics.criteria import DEFAULT, StageCriteria
 from stagewise.statistics.verdicts import OnsetVerdict, TurnVerdict
-from stagewise.table import Quantity, head_label
+from stagewise.table import Quantities, Quantity, head_label
 
 Row = Mapping[Any, Any]
 """A row of a frame of findings."""
+
+
+class Context(NamedTuple):
+    """What the rows of a run's findings are read with: its quantities, the thresholds, what was done to the run."""
+
+    quantities: Quantities
+    criteria: StageCriteria = DEFAULT
+    causes: Causes = MappingProxyType({})
+
+    def quantity(self, row: Row) -> Quantity:
+        """Return the description of a row's quantity; one that was not declared goes by its probe and name."""
+        known = self.quantities.get(row["probe"], {}).get(row["quantity"])
+        return known or Quantity(f"{row['probe']} {row['quantity']}")
+
+
+NO_STAGES = "no stages can be found: there are no scores over at least four checkpoints"
+FEW = (
+    "no stages can be found: with {checkpoints} checkpoint{s} no onset can be distinguished from noise, which takes "
+    "{fewest} or more; save more of them (`trainer_callbacks.save_on`)"
+)
 
 TURNS = {
     TurnVerdict.PLATEAU: "has its minimum after a plateau",
@@ -76,12 +96,60 @@ LISTED, SHOWN = 8, 5
 """Onsets of one stage, and scores without an onset, that are written out."""
 
 
-def stages(table: pd.DataFrame) -> list[str]:
-    """Say of each stage from when to when it lasts, and what happened in it."""
-    return [
-        f"stage {row['stage']}, steps {_edge(row, 'start')} to {_edge(row, 'end')}: {row['summary']}"
-        for row in table.to_dict("records")
+def stages(
+    table: pd.DataFrame, points: pd.DataFrame, events: pd.DataFrame, onsets: pd.DataFrame, context: Context
+) -> list[str]:
+    """Say from when to when each stage lasts, what happened in it, and where there is one stage alone, why.
+
+    Args:
+        table: a row a stage.
+        points: the turning points; none where the stages come from onsets.
+        events: what heads did.
+        onsets: of scores.
+        context: of all of them.
+    """
+    few = too_few(onsets, context.criteria) if points.empty else ""
+    if few:
+        return [few]
+    lines = [
+        f"stage {row['stage']}, steps {_edge(row, 'start')} to {_edge(row, 'end')}: {text}"
+        for row, text in zip(table.to_dict("records"), summaries(table, events, onsets, context), strict=True)
     ]
+    if len(table) == 1:
+        why = no_boundaries(points, context) if len(points) else no_onsets(onsets, context)
+        lines += ["no separate stages:", *(f"  {line}" for line in why)]
+        began_here = began(onsets, context) if len(points) else []
+        lines += ["onsets of scores:", *(f"  {line}" for line in began_here)] if began_here else []
+    if len(table) == 1 or points.empty:
+        lines += with_causes(onsets, context.causes)
+    return [*lines, *not_judged(onsets, context)]
+
+
+def summaries(table: pd.DataFrame, events: pd.DataFrame, onsets: pd.DataFrame, context: Context) -> list[str]:
+    """Say what happened in each stage."""
+    return [_summary(row, events, onsets, context) for row in table.to_dict("records")]
+
+
+def _summary(row: Row, events: pd.DataFrame, onsets: pd.DataFrame, context: Context) -> str:
+    if row["reference"]:
+        within = events["first_step_after"].gt(row["start"]) & events["first_step_after"].le(row["end"])
+        return reference_stage(events[within], row)
+    if row["stage"] == 1:
+        return before_onsets(onsets)
+    began_here = onsets[onsets["starts_stage"] == row["stage"]].sort_values("t50", kind="stable")
+    return onset_stage(began_here, context, spread=row["spread"])
+
+
+def too_few(onsets: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> str:
+    """Say that there are too few checkpoints to find any onset, where that is so; else nothing."""
+    if onsets.empty or not (onsets["verdict"] == OnsetVerdict.FEW_CHECKPOINTS).all():
+        return ""
+    return few_checkpoints(int(onsets["checkpoints"].max()), criteria.fewest)
+
+
+def few_checkpoints(checkpoints: int, fewest: int) -> str:
+    """Say that so many checkpoints are too few to find any onset."""
+    return FEW.format(checkpoints=checkpoints, s="" if checkpoints == 1 else "s", fewest=fewest)
 
 
 def _edge(row: Row, edge: str) -> str:
@@ -89,7 +157,7 @@ def _edge(row: Row, edge: str) -> str:
     return f"{step}" if lo == hi == step else f"{step} [{lo}, {hi}]"
 
 
-def turning_point(row: Row, criteria: StageCriteria = DEFAULT) -> str:
+def turning_point(row: Row, criteria: StageCriteria = DEFAULT, causes: Causes | None = None) -> str:
     """Return the decision on a turning point in words.
 
     >>> turning_point({"verdict": "not approached", "fall": 0.1, "start": 2.0})
@@ -99,16 +167,44 @@ def turning_point(row: Row, criteria: StageCriteria = DEFAULT) -> str:
     """
     if row["verdict"] == TurnVerdict.NOT_APPROACHED and row["fall"] == 0:
         return "is not approached: KL to it never falls below its first value"
-    return TURNS[TurnVerdict(row["verdict"])].format(**row, criteria=criteria)
+    words = {**row, "cause": cause(row.get("cause", ""), causes or {})}
+    return TURNS[TurnVerdict(row["verdict"])].format(**words, criteria=criteria)
 
 
-def no_boundaries(points: pd.DataFrame) -> list[str]:
+def turning_points(points: pd.DataFrame, context: Context) -> list[str]:
+    """Return the decision on every turning point in words."""
+    return [turning_point(row, context.criteria, context.causes) for row in points.to_dict("records")]
+
+
+def no_boundaries(points: pd.DataFrame, context: Context) -> list[str]:
     """Say of each curve of KL why it ends no stage."""
-    return [f"{row['reference']} {row['reason']}" for row in points.to_dict("records")]
+    reasons = turning_points(points, context)
+    return [f"{name} {reason}" for name, reason in zip(points["reference"], reasons, strict=True)]
 
 
-def reference_stage(events: pd.DataFrame, goal: str, before: float, lowest: float, after: float) -> str:
-    """Say what the heads did in a stage, how close the model came to the reference, and whether it left it again."""
+def cause(name: str, causes: Causes) -> str:
+    """Name what was done to a run with its step, or with its first and its last one; nothing where nothing was.
+
+    >>> cause("a restart", {"a restart": 2910})
+    'a restart at step 2910'
+    >>> cause("the learning rate's warm-up", {"the learning rate's warm-up": (0, 500)})
+    "the learning rate's warm-up, until step 500"
+    """
+    at = causes.get(name)
+    if not isinstance(at, Sequence):
+        return name if at is None else f"{name} at step {at:.12g}"
+    begins = f"from step {at[0]:.12g} on, " if at[0] > 0 else ""
+    return f"{name}, {begins}until step {at[1]:.12g}"
+
+
+def reference_stage(events: pd.DataFrame, row: Row) -> str:
+    """Say what the heads did in a stage, how close the model came to the reference, and whether it left it again.
+
+    Args:
+        events: of the heads in this stage.
+        row: the stage, with KL to its reference at the first checkpoint, at its end, and where it was lowest.
+    """
+    goal, before, lowest, after = (row[name] for name in ("reference", "kl_first", "kl_lowest", "kl_end"))
     kl = f"KL to {goal} {'falls to' if lowest < before else 'is'} {lowest:.2g}"
     return "; ".join(
         [*head_events(events), kl + (f", then rises to {after:.2g}: overfitting" if after > lowest else "")]
@@ -128,33 +224,45 @@ def head_events(events: pd.DataFrame) -> list[str]:
     return phrases
 
 
-def _open_end(row: Row, last: float) -> str:
+def _open_end(row: Row) -> str:
     """Say that a transition goes on at the end of a run, or that it may."""
     if np.isfinite(row["t90_hi"]):
         return ""
+    last = np.expm1(np.log1p(row["last_step"]))  # as t90 was limited to it
     return ", not over yet" if row["t90"] >= last else ", perhaps not over yet"
 
 
-def onset(
-    row: Row, quantity: Quantity, last: float, criteria: StageCriteria = DEFAULT, offset: int | None = None
-) -> str:
-    """Say what began in a row of `find_onsets`, with its levels; the `last` step says whether it is over.
+def onsets(frame: pd.DataFrame, context: Context) -> list[str]:
+    """Say of each row of `find_onsets` what began."""
+    return [onset(row, context.quantity(row), context.criteria) for row in frame.to_dict("records")]
 
-    Where all that a head attends to lies at one `offset`, that is said too.
+
+def reasons(frame: pd.DataFrame, context: Context) -> list[str]:
+    """Say of each row of `find_onsets` that has no onset why."""
+    return [no_onset(row, context.criteria, context.causes) for row in frame.to_dict("records")]
+
+
+def onset(row: Row, quantity: Quantity, criteria: StageCriteria = DEFAULT) -> str:
+    """Say what began in a row of `find_onsets`, with its levels.
+
+    Where all that a head attends to lies at one offset, that is said too.
     """
     labels, after, size = labels_of(row), row["after"], abs(row["after"] - row["before"])
-    end = f", back to {_level(row['last'], size)}" if row["transient"] else _open_end(row, last)
+    offset = row.get("at_offset", pd.NA)
+    if pd.notna(offset) and "relation" not in labels:
+        quantity = dataclasses.replace(quantity, onset=f"attends to offset {offset}")
+    end = f", back to {_level(row['last'], size)}" if row["transient"] else _open_end(row)
     way = f"({_level(row['before'], size)} -> {_level(after, size)}{end})"
     up = bool(after >= row["before"])
     named = up and after >= criteria.most and _is_attention(labels, quantity)
     what = f"{head(labels)} becomes {_attended(labels)[0]}" if named else change(labels, quantity, up=up)
-    if up and offset is not None:
+    if up and pd.notna(offset) and "relation" in labels:
         what += f", or {'one of' if named else 'to'} offset {offset}: the same on this batch"
     return f"{what} {way}"
 
 
-def change(labels: Row, quantity: Quantity, *, up: bool) -> str:
-    """Say that a curve rises or falls, or what begins with that.
+def change(labels: Row, quantity: Quantity, *, up: bool, name_head: Callable[[Row], str] | None = None) -> str:
+    """Say that a curve rises or falls, or what begins with that; `name_head` may name its head in another way.
 
     >>> change({"layer": 1, "head": 2, "relation": "induction"}, Quantity("mass", "", (0, 1), "up"), up=True)
     'L1H2 attends more to what followed the token before'
@@ -162,8 +270,8 @@ def change(labels: Row, quantity: Quantity, *, up: bool) -> str:
     'position 7: loss falls'
     """
     if _is_attention(labels, quantity):
-        return f"{head(labels)} attends {'more' if up else 'less'} to {_attended(labels)[1]}"
-    curve = curve_label(labels)
+        return f"{(name_head or head)(labels)} attends {'more' if up else 'less'} to {_attended(labels)[1]}"
+    curve = curve_label(labels, name_head)
     if quantity.onset and up == (quantity.progress != "down"):
         return f"{curve} {quantity.onset}".lstrip()
     phrase = f"{quantity.label} {'rises' if up else 'falls'}"
@@ -181,7 +289,7 @@ def _is_attention(labels: Row, quantity: Quantity) -> bool:
     return share and labels.keys() == {"layer", "head", "relation"}
 
 
-def curve_label(labels: Row) -> str:
+def curve_label(labels: Row, name_head: Callable[[Row], str] | None = None) -> str:
     """Name a curve by its labels, by axis; one without any has no name.
 
     >>> curve_label({"layer": 0, "head": 3, "feature": "copy"}), curve_label({"position": 7})
@@ -189,7 +297,7 @@ def curve_label(labels: Row) -> str:
     """
     of_head = {"layer", "head"} <= labels.keys()
     others = [f"{name} {label}" for name, label in labels.items() if not (of_head and name in ("layer", "head"))]
-    return ", ".join([head(labels), *others] if of_head else others)
+    return ", ".join([(name_head or head)(labels), *others] if of_head else others)
 
 
 def head(row: Row) -> str:
@@ -204,12 +312,12 @@ def _level(value: float, change: float) -> str:
     return format(round(value, digits) + 0.0, ".2f" if digits == 2 else ".12g")  # no minus before a zero
 
 
-def no_onset(row: Row, criteria: StageCriteria = DEFAULT) -> str:
+def no_onset(row: Row, criteria: StageCriteria = DEFAULT, causes: Causes | None = None) -> str:
     """Say why a curve has no onset.
 
-    >>> no_onset({"verdict": "small", "before": 0.05, "after": 0.06})
+    >>> no_onset({"verdict": "small", "before": 0.05, "after": 0.06, "smallest": 0.1})
     'moves by 0.01, less than 0.1'
-    >>> no_onset({"verdict": "small", "before": 0, "after": 0.0997})
+    >>> no_onset({"verdict": "small", "before": 0, "after": 0.0997, "smallest": 0.1})
     'moves by 0.0997, less than 0.1'
     >>> no_onset({"verdict": "small", "before": 3, "after": 3})
     'does not move'
@@ -217,8 +325,9 @@ def no_onset(row: Row, criteria: StageCriteria = DEFAULT) -> str:
     verdict, size = OnsetVerdict(row["verdict"]), abs(row["after"] - row["before"]) if "after" in row else np.nan
     if verdict is OnsetVerdict.SMALL and size == 0:
         return "does not move"
-    least = format(criteria.smallest, ".3g")
-    return NO_ONSETS[verdict].format(**row, size=_below(size, float(least)), least=least, criteria=criteria)
+    least = format(row.get("smallest", np.nan), ".3g")
+    words = {**row, "cause": cause(row.get("cause", ""), causes or {})}
+    return NO_ONSETS[verdict].format(**words, size=_below(size, float(least)), least=least, criteria=criteria)
 
 
 def _below(size: float, bound: float) -> str:
@@ -227,44 +336,70 @@ def _below(size: float, bound: float) -> str:
     return f"{size:.{digits}g}"
 
 
-def began(onsets: pd.DataFrame) -> list[str]:
+def largest(onsets: pd.DataFrame, most: int) -> pd.DataFrame:
+    """Return so many onsets at most, in the order that they are in: the largest of every score, then the next ones.
+
+    Scores have different units: within one the size decides, between them the p-value, where there is one: none with
+    many heads or large numbers hides others.
+    """
+    size = (onsets["after"] - onsets["before"]).abs()
+    score = [onsets[name] for name in ("probe", "quantity", "relation") if name in onsets]
+    turn = size.groupby(score, dropna=False).rank(ascending=False, method="first") if score else 1.0
+    by = {"turn": turn, **({"p": onsets["p_value"]} if "p_value" in onsets else {}), "size": -size}
+    order = pd.DataFrame(by).sort_values([*by], kind="stable")
+    return onsets[onsets.index.isin(order.index[:most])]
+
+
+def timed(frame: pd.DataFrame, context: Context) -> list[str]:
+    """Say of each onset what began, and when it was half-way."""
+    rows = frame.to_dict("records")
+    return [f"{words}, step {half_way(row)}" for words, row in zip(onsets(frame, context), rows, strict=True)]
+
+
+def began(frame: pd.DataFrame, context: Context) -> list[str]:
     """Say what began when, a line an onset, of many the largest ones."""
-    if onsets.empty or not onsets["onset"].any():
+    if frame.empty or not frame["onset"].any():
         return []
-    chosen = onsets[onsets["onset"]]
-    lines = [f"step {half_way(row)}: {row['words']}" for row in largest(chosen, LISTED).to_dict("records")]
+    chosen = frame[frame["onset"]]
+    listed = largest(chosen, LISTED)
+    rows = zip(listed.to_dict("records"), onsets(listed, context), strict=True)
+    lines = [f"step {half_way(row)}: {words}" for row, words in rows]
     return [*lines, *([f"and {len(chosen) - LISTED} more"] if len(chosen) > LISTED else [])]
 
 
-def no_onsets(onsets: pd.DataFrame) -> list[str]:
+def no_onsets(onsets: pd.DataFrame, context: Context) -> list[str]:
     """Say of the scores that moved most why they have no onset, and how many others there are; nothing of onsets."""
     if onsets.empty or onsets["onset"].any():
         return []
     order = (onsets["after"] - onsets["before"]).abs().sort_values(ascending=False, kind="stable").index
-    lines = [f"{_score(row)} {row['reason']}" for row in onsets.loc[order[:SHOWN]].to_dict("records")]
+    shown = onsets.loc[order[:SHOWN]]
+    rows = zip(shown.to_dict("records"), reasons(shown, context), strict=True)
+    lines = [f"{_score(row)} {reason}" for row, reason in rows]
     return [*lines, *([f"and {len(onsets) - SHOWN} others"] if len(onsets) > SHOWN else [])]
 
 
-def not_judged(onsets: pd.DataFrame) -> list[str]:
+def not_judged(onsets: pd.DataFrame, context: Context) -> list[str]:
     """Say of which scores nothing is known, since they are not finite somewhere; nothing where that is said already."""
     if onsets.empty or not onsets["onset"].any():
         return []
     rows = onsets[onsets["verdict"] == OnsetVerdict.NOT_FINITE].to_dict("records")
-    lines = [f"{_score(row)} cannot be judged: it {row['reason']}" for row in rows[:SHOWN]]
+    lines = [f"{_score(row)} cannot be judged: it {no_onset(row, context.criteria)}" for row in rows[:SHOWN]]
     return [*lines, *([f"and {len(rows) - SHOWN} others"] if len(rows) > SHOWN else [])]
 
 
-def with_causes(onsets: pd.DataFrame) -> list[str]:
+def with_causes(onsets: pd.DataFrame, causes: Causes) -> list[str]:
     """Say how many scores changed with what was done to the run, beside the onsets; nothing where there are none."""
     if onsets.empty or not onsets["onset"].any():
         return []
-    return [f"not counted: {number} more that may come from {cause}" for cause, number in by_cause(onsets).items()]
+    counted = by_cause(onsets, causes).items()
+    return [f"not counted: {number} more that may come from {what}" for what, number in counted]
 
 
-def by_cause(onsets: pd.DataFrame) -> dict[str, int]:
-    """Return how many scores changed with each known cause, by its name."""
+def by_cause(onsets: pd.DataFrame, causes: Causes) -> dict[str, int]:
+    """Return how many scores changed with each known cause, by its name and step."""
     coincide = onsets[onsets["verdict"] == OnsetVerdict.COINCIDES]
-    return {str(cause): len(rows) for cause, rows in coincide.groupby("cause", sort=False)} if len(coincide) else {}
+    groups = coincide.groupby("cause", sort=False) if len(coincide) else ()
+    return {cause(str(name), causes): len(rows) for name, rows in groups}
 
 
 def _score(row: Row) -> str:
@@ -274,7 +409,7 @@ def _score(row: Row) -> str:
     return f"{curve_label(labels)} {row['probe']} {row['quantity']}".lstrip()
 
 
-def without_onset(onsets: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> str:
+def without_onset(onsets: pd.DataFrame, causes: Causes | None = None) -> str:
     """Say how many scores have no onset, and why.
 
     >>> without_onset(pd.DataFrame({"verdict": ["onset", "small"]}))
@@ -284,7 +419,7 @@ def without_onset(onsets: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> st
         onsets = onsets[onsets["transition"] == 1]
     against = onsets.loc[onsets["verdict"] != OnsetVerdict.ONSET, "verdict"]
     numbers = {words: against.isin(group).sum() for words, group in GROUPS.items()}
-    numbers |= {f"may come from {cause}": number for cause, number in by_cause(onsets).items()}
+    numbers |= {f"may come from {cause}": number for cause, number in by_cause(onsets, causes or {}).items()}
     counted = ", ".join(f"{number} {words}" for words, number in numbers.items() if number)
     lead = f"{_scores(onsets)} {'was' if len(onsets) == 1 else 'were'} examined"
     return f"{lead}, {len(against)} of them without onset: {counted}." if counted else f"{lead}; all have an onset."
@@ -299,18 +434,19 @@ def before_onsets(onsets: pd.DataFrame) -> str:
     return "before the first onset" if onsets["onset"].any() else f"no onset in {_scores(onsets)}"
 
 
-def onset_stage(onsets: pd.DataFrame, spread: bool = False) -> str:
+def onset_stage(began_here: pd.DataFrame, context: Context, *, spread: bool = False) -> str:
     """Say what began at the start of a stage, of many onsets the largest; where there are several, with their times.
 
     Args:
-        onsets: those of the stage, in the order of t50.
+        began_here: the onsets of the stage, in the order of t50.
+        context: of the onsets.
         spread: whether they follow one another over a period.
     """
-    rows = largest(onsets, LISTED).to_dict("records")
-    several = len(onsets) > 1
-    phrases = [f"{row['words']}, step {half_way(row)}" if several else str(row["words"]) for row in rows]
-    over = f"one after another, steps {onsets['t50'].iloc[0]:.0f} to {onsets['t50'].iloc[-1]:.0f}: " if spread else ""
-    return over + "; ".join([*phrases, *([f"and {len(onsets) - LISTED} more"] if len(onsets) > LISTED else [])])
+    shown = largest(began_here, LISTED)
+    phrases = (timed if len(began_here) > 1 else onsets)(shown, context)
+    times, more = began_here["t50"], len(began_here) - len(shown)
+    over = f"one after another, steps {times.iloc[0]:.0f} to {times.iloc[-1]:.0f}: " if spread else ""
+    return over + "; ".join([*phrases, *([f"and {more} more"] if more else [])])
 
 
 def half_way(row: Row) -> str:

@@ -43,7 +43,7 @@ def test_stages_and_onsets_are_found_in_them() -> None:
     onsets = find_onsets(table)
     assert onsets["onset"].tolist() == [True, True]
     assert ((onsets["t50_lo"] <= 1000) & (onsets["t50_hi"] >= 1000)).all()
-    second = find_stages(table).table["summary"].iloc[1]
+    second = str(find_stages(table)).splitlines()[1]
     assert "accuracy rises (0.05 -> 0.95)" in second
     assert "loss falls (2.95 -> 2.05)" in second
 
@@ -99,7 +99,7 @@ def test_runs_beside_each_other_are_told_apart(way: str) -> None:
     for seed, log in SEEDS.items():
         own = table[table["run"] == f"seed={seed}"].reset_index(drop=True)
         pd.testing.assert_frame_equal(own, curves(log, run=f"seed={seed}"))
-    assert set(find_replicates(table).events["event"]) == {"accuracy rises", "loss falls"}
+    assert set(find_replicates(table).names) == {"accuracy rises", "loss falls"}
 
 
 def test_a_curve_of_one_run_alone_is_that_runs() -> None:

@@ -79,7 +79,8 @@ def test_stages_are_printed_in_words_or_as_data(capsys: pytest.CaptureFixture[st
     assert (data["run"], data["table"][0]["start"], data["table"][0]["end"]) == ("mine", 0, 90)
     show(None, as_json=True, run="other")
     empty = json.loads(capsys.readouterr().out)
-    assert empty == {"run": "other", "probe_batch": None, "table": [], "turning_points": [], "events": [], "onsets": []}
+    frames: dict[str, list[object]] = {name: [] for name in ("table", "turning_points", "events", "onsets", "words")}
+    assert empty == {"run": "other", "probe_batch": None, **frames}
 
 
 @pytest.mark.parametrize(

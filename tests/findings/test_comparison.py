@@ -36,13 +36,13 @@ def test_an_event_of_both_runs_is_later_by_the_planted_steps(runs: tuple[pd.Data
     first, second = map(find_stages, runs)
     found = compare_stages(first, second, paired_roles(pd.concat(runs, ignore_index=True)))
     [row] = found.shared.to_dict("records")
-    assert "L0H0 (in second L0H1), " in row["event"]
-    assert "previous token" in row["event"]
+    assert "L0H0 (in second L0H1) attends" in found.names[row["event"]]
+    assert "previous token" in found.names[row["event"]]
     assert row["later_lo"] <= 300 <= row["later_hi"]
     assert row["later_lo"] > 0
     alone = found.events[found.events["later"].isna()]
     assert alone["other"].isna().all()
-    assert alone["event"].str.contains("induction").all()
+    assert {dict(found.catalogue[event].labels)["relation"] for event in alone["event"]} == {"induction"}
     [last] = found.words().splitlines()[1:]
     assert last.endswith(f": at step {alone['step'].item():.0f} in first, no such {alone['kind'].item()} in second")
     assert f"{row['later']:.0f} [{row['later_lo']:.0f}, {row['later_hi']:.0f}] steps later" in found.words()
@@ -75,11 +75,13 @@ def test_heads_have_their_names_in_both_runs_and_pairs_that_are_not_sure_are_sai
     roles = paired_roles(pd.concat(both))
     first, second = map(find_stages, both)
     found = compare_stages(first, second, roles)
-    assert [event.partition(",")[0] for event in found.events["event"]] == ["L0H0", "L0H1", "L0H2 of second"]
+    heads = [found.names[event].partition(" attends")[0] for event in found.events["event"]]
+    assert heads == ["L0H0", "L0H1", "L0H2 of second"]
     moved = roles.assign(distance=[float("nan"), float("nan"), 0.9, 0.1, float("nan")])
     found = compare_stages(first, second, moved)
-    assert found.events["event"].iloc[0].startswith("L0H0 (in second perhaps L0H0), ")
-    assert found.events["event"].iloc[1].startswith("L0H1, ")
+    first_event, second_event = (found.names[event] for event in found.events["event"][:2])
+    assert first_event.startswith("L0H0 (in second perhaps L0H0) attends")
+    assert second_event.startswith("L0H1 attends")
 
 
 def test_the_other_order_turns_the_signs(runs: tuple[pd.DataFrame, pd.DataFrame]) -> None:
@@ -109,6 +111,6 @@ def test_of_several_rises_those_nearest_to_each_other_correspond(step_up: StepUp
     runs = [both.assign(run="two rises"), late.assign(run="one rise")]
     first, second = map(find_stages, runs)
     found = compare_stages(first, second, paired_roles(pd.concat(runs)))
-    assert found.events["event"].str.endswith("(number 2)").tolist() == [False, True]
+    assert [found.names[event].endswith("(number 2)") for event in found.events["event"]] == [False, True]
     assert found.events["later"].isna().tolist() == [True, False]
     assert found.shared["later_lo"].item() <= 0 <= found.shared["later_hi"].item()

@@ -11,6 +11,7 @@ from stagewise.findings.from_references import nested_references
 from stagewise.findings.stages import find_stages
 from stagewise.statistics.criteria import StageCriteria
 from stagewise.statistics.verdicts import TurnVerdict
+from stagewise.words.stages import turning_points
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
@@ -108,10 +109,11 @@ def test_references_passed_on_the_way_without_a_plateau_end_no_stage() -> None:
 def test_a_curve_without_a_turning_point_ends_no_stage() -> None:
     curves = three_stages(noise=0.005)
     curves["A*_1:2"] = curves["A*_1:3"] + 0.2
-    points = find_stages(table(curves)).turning_points.set_index("reference")
+    stages = find_stages(table(curves))
+    points = stages.turning_points.set_index("reference")
     assert points["boundary"].tolist() == [True, False, False]
     assert points.loc["A*_1:2", "verdict"] == TurnVerdict.NO_RISE
-    assert "has no turning point" in points["reason"]["A*_1:2"]
+    assert "has no turning point" in turning_points(stages.turning_points, stages.context)[1]
 
 
 def test_resamples_of_the_batch_widen_the_interval() -> None:
@@ -196,7 +198,9 @@ def test_several_values_of_kl_at_a_step_are_refused() -> None:
 def test_kl_that_is_not_finite_is_not_judged_and_said_to_be_so(name: str, unjudged: int) -> None:
     curves = three_stages(noise=0.005)
     curves[name][STEPS >= 600] = np.nan
-    points = find_stages(table(curves)).turning_points
+    stages = find_stages(table(curves))
+    points = stages.turning_points
     assert (points["verdict"] == TurnVerdict.NOT_FINITE).sum() == unjudged
     assert not points.loc[points["verdict"] == TurnVerdict.NOT_FINITE, "boundary"].any()
-    assert points.set_index("reference")["reason"][name].endswith("is not finite at step 600")
+    reasons = dict(zip(points["reference"], turning_points(points, stages.context), strict=True))
+    assert reasons[name].endswith("is not finite at step 600")

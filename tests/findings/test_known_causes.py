@@ -10,6 +10,7 @@ import pytest
 from stagewise.checkpoints.logged_curves import curves
 from stagewise.findings.known_causes import cause_during, cause_within, known
 from stagewise.findings.onsets import find_onsets
+from stagewise.words.stages import cause
 
 GIVEN: dict[str, Any] = {
     "a restart": np.int64(3000),
@@ -41,16 +42,11 @@ def test_what_names_no_steps_is_refused(causes: Any) -> None:
         find_onsets(curves({"step": range(9), "loss": range(9)}), causes=causes)
 
 
-def test_a_cause_that_lasts_is_named_with_its_steps_until_the_next_checkpoint() -> None:
+def test_a_cause_that_lasts_is_named_until_the_next_checkpoint() -> None:
     causes = known({"late": (3e6, 4e6), "a batch": (10, 20), "the warm-up": (0, 15), "a drop": 12})
     named = [cause_during(causes, at, [0, 10, 18, 30]) for at in (5, 18, 19, 30, 31, 3_500_000)]
-    batch = "a batch, from step 10 on, until step 20"
-    assert named == [
-        "the warm-up, until step 15",
-        batch,
-        batch,
-        batch,
-        "",
-        "late, from step 3000000 on, until step 4000000",
-    ]
-    assert cause_within(causes, 0, 20, 15) == "a drop at step 12"
+    assert named == ["the warm-up", *["a batch"] * 3, "", "late"]
+    assert cause_within(causes, 0, 20, 15) == "a drop"
+    assert cause("a batch", causes) == "a batch, from step 10 on, until step 20"
+    assert cause("late", causes) == "late, from step 3000000 on, until step 4000000"
+    assert cause("a drop", causes) == "a drop at step 12"

@@ -6,6 +6,7 @@ import pytest
 from stagewise.checkpoints.logged_curves import curves
 from stagewise.findings.onsets import find_onsets
 from tests.calibration.cases import checkpoints, logistic
+from tests.fixtures.told import told
 
 STEPS = checkpoints("log", 60)
 RISE = 0.1 + 0.6 * logistic(STEPS, 300, 0.1) + 0.01 * np.random.default_rng(0).standard_normal(len(STEPS))
@@ -30,6 +31,8 @@ def test_one_value_without_bounds_hides_no_onset() -> None:
 
 
 def test_large_levels_have_three_digits() -> None:
-    (row,) = find_onsets(curves({"step": STEPS, "norm": 1e20 * RISE})).to_dict("records")
-    assert row["words"] == f"norm rises ({row['before']:.3g} -> {row['after']:.3g})"
-    assert len(row["words"]) < 40
+    table = curves({"step": STEPS, "norm": 1e20 * RISE})
+    onsets = find_onsets(table)
+    (row,), (sentence,) = onsets.to_dict("records"), told(table, onsets)
+    assert sentence == f"norm rises ({row['before']:.3g} -> {row['after']:.3g})"
+    assert len(sentence) < 40

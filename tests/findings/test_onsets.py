@@ -11,6 +11,7 @@ from stagewise.findings.onsets import find_onsets
 from stagewise.statistics.criteria import StageCriteria
 from stagewise.statistics.verdicts import OnsetVerdict
 from tests.fixtures.runs import AtOnce
+from tests.fixtures.told import told
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
@@ -52,7 +53,7 @@ def test_a_planted_onset_lies_in_its_interval_at_the_nominal_rate(noise: float, 
     for seed in range(seeds):
         table, at = planted(noise, seed, width)
         (row,) = find_onsets(table).to_dict("records")
-        assert row["onset"], row["reason"]
+        assert row["onset"], row["verdict"]
         covered.append(row["t50_lo"] <= at <= row["t50_hi"])
         assert row["t10"] <= row["t50"] <= row["t90"]
         assert row["t50_lo"] <= row["t50"] <= row["t50_hi"]
@@ -103,21 +104,26 @@ def test_one_table_of_nulls_in_twenty_shows_an_onset_at_most() -> None:
 
 
 def test_what_rises_and_falls_again_is_a_transient_onset() -> None:
-    row, fall = find_onsets(scores(0.05 + 0.7 * (sigmoid(100) - 0.9 * sigmoid(600))[None])).to_dict("records")
+    table = scores(0.05 + 0.7 * (sigmoid(100) - 0.9 * sigmoid(600))[None])
+    onsets = find_onsets(table)
+    row, fall = onsets.to_dict("records")
+    rise_told, fall_told = told(table, onsets)
     assert row["onset"]
     assert row["transient"]
     assert not fall["transient"]
     assert fall["t50_lo"] <= 600 <= fall["t50_hi"]
-    assert "attends less to what followed the token before (0.7" in fall["words"]
+    assert "attends less to what followed the token before (0.7" in fall_told
     assert row["t50_lo"] <= 100 <= row["t50_hi"]
-    assert "back to 0.13" in row["words"]
+    assert "back to 0.13" in rise_told
 
 
 def test_a_rise_at_the_end_is_censored() -> None:
-    (row,) = find_onsets(scores(0.05 + 0.7 * sigmoid(2100, 0.15)[None])).to_dict("records")
-    assert row["onset"], row["reason"]
+    table = scores(0.05 + 0.7 * sigmoid(2100, 0.15)[None])
+    onsets = find_onsets(table)
+    (row,), (sentence,) = onsets.to_dict("records"), told(table, onsets)
+    assert row["onset"], sentence
     assert np.isinf(row["t90_hi"])
-    assert "not over yet" in row["words"]
+    assert "not over yet" in sentence
 
 
 @pytest.mark.parametrize("place", [12, 30, len(STEPS) - 1])
@@ -134,8 +140,8 @@ def test_a_loss_and_an_in_context_score_fall() -> None:
             ("Loss", "InContextLearning"), ("cross_entropy", "score"), (3.4, 0.0), 0.1 * noise, strict=True
         )
     ]
-    words = find_onsets(pd.concat(frames).assign(run="run"))["words"].tolist()
-    assert sorted(words) == [
+    table = pd.concat(frames).assign(run="run")
+    assert sorted(told(table, find_onsets(table))) == [
         "the in-context learning score falls (0.00 -> -2.00)",
         "the loss falls (3.40 -> 1.40)",
     ]
@@ -144,9 +150,9 @@ def test_a_loss_and_an_in_context_score_fall() -> None:
 @pytest.mark.parametrize("count", [1, 2, 3, 5])
 def test_few_checkpoints_show_nothing_and_say_so(count: int) -> None:
     table = scores(0.05 + 0.7 * sigmoid(2)[None], noise=0)
-    (row,) = find_onsets(table[table["step"].isin(STEPS[:count])]).to_dict("records")
-    assert not row["onset"]
-    assert row["reason"]
+    onsets = find_onsets(table[table["step"].isin(STEPS[:count])])
+    assert onsets["verdict"].tolist() == [OnsetVerdict.FEW_CHECKPOINTS]
+    assert told(table, onsets)[0].startswith(f"has too few checkpoints, {count}: ")
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0, 1 / 3])
@@ -159,8 +165,8 @@ def test_a_constant_without_noise_has_no_onset(value: float) -> None:
 def test_a_curve_that_is_not_finite_is_named_and_the_others_go_on() -> None:
     curves = 0.05 + 0.7 * np.array([sigmoid(200), sigmoid(200)])
     curves[0, 10] = np.nan
-    rows = find_onsets(scores(curves)).set_index("head")
-    assert rows.loc[0, "reason"] == f"is not finite at step {STEPS[10]}"
+    rows = find_onsets(scores(curves)).set_index("head", drop=False)
+    assert told(scores(curves), rows.loc[[0]]) == [f"is not finite at step {STEPS[10]}"]
     assert rows.loc[1, "onset"]
 
 
@@ -227,9 +233,11 @@ def test_two_equal_rises_are_two_onsets_and_a_fall_is_one() -> None:
 
 def test_an_onset_at_a_known_cause_is_named_and_does_not_count() -> None:
     table = scores(0.05 + 0.7 * sigmoid(200)[None])
-    (row,) = find_onsets(table, causes={"the learning-rate drop": 200, "nothing": 2000}).to_dict("records")
-    assert row["verdict"] == OnsetVerdict.COINCIDES
-    assert row["reason"] == "coincides with the learning-rate drop at step 200"
+    causes = {"the learning-rate drop": 200, "nothing": 2000}
+    onsets = find_onsets(table, causes=causes)
+    assert onsets["verdict"].tolist() == [OnsetVerdict.COINCIDES]
+    assert onsets["cause"].tolist() == ["the learning-rate drop"]
+    assert told(table, onsets, causes) == ["coincides with the learning-rate drop at step 200"]
 
 
 @pytest.mark.parametrize(("step", "onset"), [(2750, False), (3200, True)])
@@ -247,23 +255,26 @@ def test_a_fall_while_the_learning_rate_warms_up_is_its(seed: int) -> None:
     loss = (2 + 7.5 * (1 + np.cumsum(rate) / 100) ** -0.4)[steps]
     log = {"step": steps, "loss": loss + 0.03 * np.random.default_rng(seed).standard_normal(len(steps))}
     assert find_onsets(curves(log), causes={})["onset"].tolist() == [True]
-    named = find_onsets(curves(log), causes={"the warm-up": (0, 500)})
-    assert named["reason"].tolist() == ["coincides with the warm-up, until step 500"]
+    causes = {"the warm-up": (0, 500)}
+    assert told(curves(log), find_onsets(curves(log), causes=causes), causes) == [
+        "coincides with the warm-up, until step 500"
+    ]
     logged = find_onsets(curves({**log, "lr": rate[steps]}))
-    assert logged["reason"].tolist() == ["coincides with the learning rate's warm-up, until step 502"]
+    assert logged["cause"].tolist() == ["the learning rate's warm-up"]
 
 
 def test_what_is_transient_and_what_a_head_becomes_are_decided_by_the_criteria() -> None:
     table = scores(0.05 + 0.7 * (sigmoid(100) - 0.9 * sigmoid(600))[None])
-    row, _ = find_onsets(table, StageCriteria(back=1.0, most=0.9)).to_dict("records")
-    assert not row["transient"]
-    assert "attends more to what followed the token before" in row["words"]
+    criteria = StageCriteria(back=1.0, most=0.9)
+    onsets = find_onsets(table, criteria)
+    assert not onsets["transient"].iloc[0]
+    assert "attends more to what followed the token before" in told(table, onsets, criteria=criteria)[0]
 
 
 def test_a_table_without_scores_has_no_onsets_but_their_columns() -> None:
     none = find_onsets(scores(np.zeros((1, len(STEPS)))).assign(probe="MeanPattern"))
     assert none.empty
-    assert {"probe", "relation", "layer", "head", "verdict", "t50", "words"} <= set(none)
+    assert {"probe", "relation", "layer", "head", "verdict", "t50", "cause"} <= set(none)
 
 
 @pytest.mark.parametrize("steps", [np.linspace(0, 3000, 60), STEPS.astype(float)])
@@ -289,5 +300,5 @@ def test_a_fall_that_follows_the_drop_of_the_learning_rate_is_its(time: int) -> 
     fall = 0.6 * np.where(steps >= 3000, 1 - np.exp(-(steps - 3000) / time), 0)
     loss = 2 - fall + 0.005 * np.random.default_rng(time).standard_normal(len(steps))
     onsets = find_onsets(curves({"step": steps, "loss": loss}), causes={"the drop": 2975})
-    assert onsets["reason"].tolist() == ["coincides with the drop at step 2975"]
+    assert onsets["cause"].tolist() == ["the drop"]
     assert find_onsets(curves({"step": steps, "loss": loss}), causes={"a restart": 2500})["onset"].any()

@@ -34,7 +34,7 @@ def found(step_up: Callable[..., pd.DataFrame]) -> Replicates:
 
 def test_events_are_aligned_by_role_and_have_the_planted_times(found: Replicates) -> None:
     assert found.events["seeds"].tolist() == [4, 3]
-    assert [event[5:] for event in found.events["event"]] == ["attends more to the previous token", LATER]
+    assert [found.names[event][5:] for event in found.events["event"]] == ["attends more to the previous token", LATER]
     planted = [np.expm1(np.log1p(times).mean()) for times in (EARLY, LATE[:3])]
     assert found.events["step"].to_numpy() == pytest.approx(planted, rel=0.03)
     assert (found.events["new_lo"] < found.events["lo"]).all()
@@ -45,14 +45,14 @@ def test_events_are_aligned_by_role_and_have_the_planted_times(found: Replicates
 
 
 def test_an_interval_that_leaves_the_run_is_not_told(found: Replicates) -> None:
-    apart = pd.DataFrame({"step": [1.0, 1.0, 1.0, 900.0], "lo": 1.0, "hi": 900.0, "event": "e", "kind": "onset"})
+    apart = pd.DataFrame({"step": [1.0, 1.0, 1.0, 900.0], "lo": 1.0, "hi": 900.0, "event": 0, "kind": "onset"})
     assert not _event(apart, 4, last=1000)["told"]
     assert _event(apart.assign(step=[100.0, 110.0, 120.0, 130.0]), 4, last=1000)["told"]
 
 
 def test_the_order_holds_in_all_seeds_that_have_both(found: Replicates) -> None:
     (order,) = found.order.to_dict("records")
-    assert "previous token" in order["before"]
+    assert "previous token" in found.names[order["before"]]
     assert (order["seeds"], order["share"]) == (3, 1.0)
     assert order["p_value"] < 0.05
     assert "comes before" in found.words()
@@ -79,8 +79,9 @@ def test_equal_gaps_in_two_seeds_are_no_certainty(step_up: Callable[..., pd.Data
 
 def test_boundaries_are_aligned_by_their_references(references: pd.DataFrame) -> None:
     runs = pd.concat([references.assign(run="a"), references.assign(run="b", step=references["step"] * 2)])
-    events = find_replicates(runs).events
-    assert events["event"].tolist() == ["end of the stage of one", "end of the stage of two"]
+    found = find_replicates(runs)
+    events = found.events
+    assert [found.names[event] for event in events["event"]] == ["end of the stage of one", "end of the stage of two"]
     assert (events["kind"] == "boundary").all()
     of_one = find_stages(runs[runs["run"] == "a"]).turning_points["step"].to_numpy()[:2]
     assert (1 + events["step"].to_numpy()) ** 2 == pytest.approx((1 + of_one) * (1 + 2 * of_one), rel=2e-3)

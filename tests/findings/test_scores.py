@@ -6,11 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from stagewise.event import labels_of
 from stagewise.findings.onsets import find_onsets
-from stagewise.findings.scores import curves_of, followed, has_scores, labels_of, quantities_of
+from stagewise.findings.scores import curves_of, followed, has_scores, quantities_of
 from stagewise.probes import Accuracy
 from stagewise.statistics.criteria import StageCriteria
 from stagewise.table import Quantity, declare
+from tests.fixtures.told import told
 
 Curves = Callable[..., pd.DataFrame]
 
@@ -41,18 +43,19 @@ def test_tables_that_lost_what_their_numbers_are_are_warned_of(lens: pd.DataFram
 
 
 def test_a_probe_of_ones_own_is_followed_on_its_own_axes(lens: pd.DataFrame) -> None:
-    onsets = find_onsets(declaring(lens, rank=Quantity("rank", progress="up")))
+    table = declaring(lens, rank=Quantity("rank", progress="up"))
+    onsets = find_onsets(table)
     assert len(onsets) == 4
     assert onsets["onset"].tolist() == [True, False, False, False]
     assert labels_of(onsets.iloc[0].to_dict()) == {"position": 1, "feature": "b"}
-    assert onsets["words"][0].startswith("position 1, feature b: rank rises (0.05 -> 0.7")
+    assert told(table, onsets)[0].startswith("position 1, feature b: rank rises (0.05 -> 0.7")
 
 
 def test_a_quantity_falls_where_down_is_progress(lens: pd.DataFrame) -> None:
     turned = declaring(lens.assign(value=-lens["value"]), rank=Quantity("rank", progress="down", onset="sinks"))
-    (row,) = find_onsets(turned).query("onset").to_dict("records")
-    assert row["before"] > row["after"]
-    assert row["words"].startswith("position 1, feature b sinks (-0.05 -> -0.7")
+    onsets = find_onsets(turned).query("onset")
+    assert onsets["before"].item() > onsets["after"].item()
+    assert told(turned, onsets)[0].startswith("position 1, feature b sinks (-0.05 -> -0.7")
 
 
 def test_what_is_neither_progress_up_nor_down_is_not_followed(lens: pd.DataFrame) -> None:
@@ -101,7 +104,7 @@ def test_an_induction_head_whose_keys_lie_at_one_offset_may_be_of_that_offset(
     ]
     at = step_up(100, by=peak, probe="OffsetProfile", quantity="peak", **of_head)
     table = pd.concat([*attention, at, at.assign(quantity="peak_offset", value=11.0)], ignore_index=True)
-    assert [one for one in find_onsets(table)["words"] if one.startswith(words)]
+    assert [one for one in told(table, find_onsets(table)) if one.startswith(words)]
 
 
 def test_labels_that_no_curve_of_a_run_differs_in_are_no_axes(step_up: Curves) -> None:

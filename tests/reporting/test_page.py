@@ -19,6 +19,7 @@ from stagewise.reporting.measured import Measured, read_measured
 from stagewise.reporting.page import filled_sections, report
 from stagewise.reporting.sections import LAST, SECTIONS
 from stagewise.tasks import MarkovChain
+from stagewise.words import stages as words
 from tests.fixtures.runs import AtOnce
 
 pytestmark = pytest.mark.usefixtures("unchecked")
@@ -117,7 +118,8 @@ def test_the_stages_are_told_in_words_and_in_a_table(page: str, table: pd.DataFr
     stages = find_stages(table)
     assert len(stages) == 2
     assert "2 stages were found" in page
-    for said in [*stages.words().splitlines(), *stages.table["summary"], *stages.turning_points["reason"]]:
+    happened = words.summaries(stages.table, stages.events, stages.onsets, stages.context)
+    for said in [*str(stages).splitlines(), *happened, *words.turning_points(stages.turning_points, stages.context)]:
         assert html.escape(said) in page
 
 
@@ -177,7 +179,8 @@ def test_no_separate_stages_is_said_with_the_reasons(tmp_path: Path, table: pd.D
     only = table[table["reference"].isin(["A*_1", "A*_1:2"])].assign(value=1.0, lo=1.0, hi=1.0, resamples=None)
     text = report(save(tmp_path / "run", only)).read_text(encoding="utf8")
     assert "<strong>No separate stages were found.</strong>" in text
-    for reason in find_stages(only).turning_points["reason"]:
+    stages = find_stages(only)
+    for reason in words.turning_points(stages.turning_points, stages.context):
         assert html.escape(reason) in text
 
 

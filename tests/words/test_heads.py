@@ -47,7 +47,7 @@ def test_a_rise_that_is_not_over_ends_at_the_end_and_no_rise_is_said_too() -> No
 def head(kind: str, t50: float, largest: float = 0.6, named: bool = True) -> dict[str, Any]:
     times = {"t50": t50, "t50_lo": t50 - 10, "t50_hi": t50 + 10, "before": 0.1, "last": largest}
     own = {"kind": kind, "layer": 0, "head": 1, "largest": largest, "named": named, "onset": named}
-    return {**own, **times, "reason": "moves no faster than at other times"}
+    return {**own, **times, "after": largest, "verdict": "common"}
 
 
 @pytest.mark.parametrize(
@@ -72,4 +72,4 @@ def test_the_cells_of_a_head_hold_its_time_or_the_reason_against_one() -> None:
     onsets = pd.DataFrame([head("induction", 300, named=False), head("previous-token", 100)])
     first, second = head_words.head_rows(onsets, "text")
     assert first == ["text", "previous-token", "L0H1", "0.10", "0.60", "0.60", "100 [90, 110]"]
-    assert second[-1] == "no onset: moves no faster than at other times"
+    assert second[-1] == "no onset: moves no faster than before or after"

@@ -2,14 +2,14 @@
 
 import pandas as pd
 
+from stagewise.event import Event, EventKind
 from stagewise.table import Quantity
 from stagewise.words import seeds as seed_words
-from stagewise.words.seeds import Change
 
 
 def test_an_event_says_in_how_many_seeds_and_when() -> None:
     row = {
-        "event": "loss falls",
+        "event": 0,
         "seeds": 4,
         "recurs": True,
         "step": 120.4,
@@ -20,16 +20,16 @@ def test_an_event_says_in_how_many_seeds_and_when() -> None:
         "told": True,
     }
     rows = pd.DataFrame([row, {**row, "seeds": 1, "recurs": False}])
-    assert seed_words.events(rows, 5) == [
+    assert seed_words.events(rows, 5, ["loss falls"]) == [
         "loss falls: in 4 of 5 seeds, at step 120 [100, 140]; another seed: 60 to 200",
         "and 1 more in fewer than half of the seeds",
     ]
 
 
 def test_of_few_seeds_the_range_is_said_and_of_one_its_step() -> None:
-    row = {"event": "loss falls", "seeds": 3, "recurs": True, "step": 67.0, "hi": 182112340.0, "told": False}
+    row = {"event": 0, "seeds": 3, "recurs": True, "step": 67.0, "hi": 182112340.0, "told": False}
     rows = pd.DataFrame([{**row, "least": 60.0, "most": 75.0}, {**row, "seeds": 1, "least": 67.0, "most": 67.0}])
-    assert seed_words.events(rows, 3) == [
+    assert seed_words.events(rows, 3, ["loss falls"]) == [
         "loss falls: in 3 of 3 seeds, at step 67 (60 to 75 in these seeds)",
         "loss falls: in 1 of 3 seeds, at step 67",
     ]
@@ -37,10 +37,10 @@ def test_of_few_seeds_the_range_is_said_and_of_one_its_step() -> None:
 
 def test_an_order_that_cannot_be_told_is_said_to_be_so() -> None:
     rows = [
-        {"before": "a", "after": "b", "seeds": 4, "share": 0.75, "p_value": 0.2},
-        {"before": "b", "after": "c", "seeds": 5, "share": 1.0, "p_value": 0.003},
+        {"before": 0, "after": 1, "seeds": 4, "share": 0.75, "p_value": 0.2},
+        {"before": 1, "after": 2, "seeds": 5, "share": 1.0, "p_value": 0.003},
     ]
-    assert seed_words.order(pd.DataFrame(rows)) == [
+    assert seed_words.order(pd.DataFrame(rows), ["a", "b", "c"]) == [
         "a or b, which comes first cannot be told: the former in 3 of 4 seeds",
         "b comes before c, in 5 of 5 seeds (p = 0.003)",
     ]
@@ -48,34 +48,34 @@ def test_an_order_that_cannot_be_told_is_said_to_be_so() -> None:
 
 def test_no_event_is_said_too() -> None:
     nothing = pd.DataFrame({"recurs": pd.Series([], dtype=bool)})
-    assert seed_words.events(nothing, 3) == ["nothing recurs in half of the 3 seeds"]
+    assert seed_words.events(nothing, 3, []) == ["nothing recurs in half of the 3 seeds"]
 
 
 ATTENTION = Quantity("attention mass", range=(0, 1), progress="up")
 TO_ONE = (("layer", 0), ("head", 1), ("relation", "I(1)"))
 
 
-def test_a_change_is_named_by_what_began() -> None:
-    loss = Change("Loss", "cross_entropy", (), up=False)
-    fall, foreign = (
-        Change("AttentionTo", "mass", TO_ONE, up=False),
-        Change("Mine", "score", (("position", 3),), up=True),
-    )
+def test_an_event_is_named_by_what_began() -> None:
+    loss = Event(EventKind.ONSET, "Loss", "cross_entropy", up=False)
+    fall = Event(EventKind.ONSET, "AttentionTo", "mass", TO_ONE, up=False)
+    foreign = Event(EventKind.ONSET, "Mine", "score", (("position", 3),), number=2)
+    boundary = Event(EventKind.BOUNDARY, reference="one")
     quantities = {
         "Loss": {"cross_entropy": Quantity("loss", "nats", progress="down", onset="the loss falls")},
         "AttentionTo": {"mass": ATTENTION},
     }
-    assert seed_words.changes([loss, loss, fall, foreign], quantities) == {
-        loss: "the loss falls",
-        fall: "L0H1 attends less to I(1)",
-        foreign: "position 3: Mine score rises",
-    }
+    assert seed_words.names([loss, loss, fall, foreign, boundary], quantities) == [
+        "the loss falls",
+        "the loss falls",
+        "L0H1 attends less to I(1)",
+        "position 3: Mine score rises (number 2)",
+        "end of the stage of one",
+    ]
 
 
 def test_two_curves_of_one_name_are_told_apart() -> None:
-    both = [Change(probe, "mass", TO_ONE, up=True) for probe in ("AttentionTo", "Mine")]
-    names = seed_words.changes(both, {probe: {"mass": ATTENTION} for probe in ("AttentionTo", "Mine")})
-    assert list(names.values()) == [
+    both = [Event(EventKind.ONSET, probe, "mass", TO_ONE) for probe in ("AttentionTo", "Mine")]
+    assert seed_words.names(both, {probe: {"mass": ATTENTION} for probe in ("AttentionTo", "Mine")}) == [
         "L0H1 attends more to I(1) (AttentionTo mass)",
         "L0H1 attends more to I(1) (Mine mass)",
     ]

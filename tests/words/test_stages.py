@@ -2,28 +2,33 @@
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
+from stagewise.event import Causes
 from stagewise.statistics.criteria import StageCriteria
 from stagewise.statistics.verdicts import OnsetVerdict, TurnVerdict
 from stagewise.table import Quantity
 from stagewise.words import stages as words
 
-POINT = {"step": 3, "cause": "the drop at step 3", "fall": 1.0, "start": 2.0, "slowdown": 0.9, "ends_stage": 1}
+POINT = {"step": 3, "cause": "the drop", "fall": 1.0, "start": 2.0, "slowdown": 0.9, "ends_stage": 1}
 SCORE = {
     **{"probe": "AttentionTo", "quantity": "mass", "relation": "induction", "layer": 0, "head": 3},
     **{"verdict": "onset", "transient": False, "before": 0.05, "after": 0.7, "last": 0.7, "t90_hi": 300.0},
     **{
         "noise": 0.1,
         "share": 0.3,
-        "cause": "a restart at step 5",
+        "cause": "a restart",
+        "smallest": 0.1,
+        "last_step": 100,
         "p_adjusted": 0.2,
         "checkpoints": 3,
         "not_finite_at": 10,
     },
 }
 MASS = Quantity("attention mass", range=(0, 1), progress="up")
+CONTEXT = words.Context({"AttentionTo": {"mass": MASS}})
 
 
 def test_every_verdict_on_a_turning_point_has_a_sentence_of_its_own() -> None:
@@ -40,13 +45,13 @@ def test_every_verdict_against_an_onset_has_a_sentence_and_a_group_of_its_own() 
 
 def test_the_thresholds_in_a_sentence_are_those_that_decided() -> None:
     small = {**SCORE, "verdict": "small", "after": 0.25}
-    assert words.no_onset(small, StageCriteria(smallest=0.3)) == "moves by 0.2, less than 0.3"
+    assert words.no_onset({**small, "smallest": 0.3}) == "moves by 0.2, less than 0.3"
     assert "less than 20% of its fall" in words.turning_point({"verdict": "no rise"}, StageCriteria(depth=0.2))
 
 
 def test_scores_without_onset_are_counted_by_verdict_whatever_their_words_say() -> None:
     verdicts = ["onset", "small", "noise", "gradual", "common", "spike", "steady", "not finite", "few checkpoints"]
-    onsets = pd.DataFrame({"verdict": verdicts, "reason": "in other words"})
+    onsets = pd.DataFrame({"verdict": verdicts})
     assert words.without_onset(onsets) == (
         "9 scores were examined, 8 of them without onset: 2 moved too little, or by noise alone, 3 moved gradually, as "
         "at other times, or at one checkpoint, 1 may be smooth, 2 cannot be judged."
@@ -62,7 +67,7 @@ def test_scores_without_onset_are_counted_by_verdict_whatever_their_words_say() 
         ({"after": 0.4}, "L0H3 attends more to what followed the token before (0.05 -> 0.40)"),
         ({"transient": True, "last": 0.1}, "L0H3 becomes an induction head (0.05 -> 0.70, back to 0.10)"),
         (
-            {"t90": 100.0, "t90_hi": float("inf")},
+            {"t90": np.expm1(np.log1p(100)), "t90_hi": float("inf")},
             "L0H3 becomes an induction head (0.05 -> 0.70, not over yet)",
         ),
         (
@@ -72,7 +77,7 @@ def test_scores_without_onset_are_counted_by_verdict_whatever_their_words_say() 
     ],
 )
 def test_a_head_with_a_relation_has_words_of_its_own(row: dict[str, Any], sentence: str) -> None:
-    assert words.onset({**SCORE, **row}, MASS, last=100.0) == sentence
+    assert words.onset({**SCORE, **row}, MASS) == sentence
 
 
 @pytest.mark.parametrize(
@@ -87,16 +92,16 @@ def test_a_head_with_a_relation_has_words_of_its_own(row: dict[str, Any], senten
 )
 def test_an_onset_is_called_what_its_quantity_says(labels: dict[str, Any], quantity: Quantity, sentence: str) -> None:
     row = {"probe": "P", "quantity": "q", **labels, "verdict": "onset", "transient": False, "t90_hi": 1.0}
-    assert words.onset({**row, "before": 3.0, "after": 1.0, "last": 1.0}, quantity, last=100.0) == sentence
+    assert words.onset({**row, "before": 3.0, "after": 1.0, "last": 1.0}, quantity) == sentence
 
 
 def test_the_levels_of_a_small_change_have_the_digits_that_show_it() -> None:
     small = {**SCORE, "before": 1e-7, "after": 7e-7, "last": 1e-7, "transient": True}
     assert (
-        words.onset(small, MASS, last=100.0)
+        words.onset(small, MASS)
         == "L0H3 attends more to what followed the token before (1e-07 -> 7e-07, back to 1e-07)"
     )
-    assert words.onset({**SCORE, "before": 5.0, "after": 5.04}, MASS, last=100.0).endswith("(5 -> 5.04)")
+    assert words.onset({**SCORE, "before": 5.0, "after": 5.04}, MASS).endswith("(5 -> 5.04)")
 
 
 @pytest.mark.parametrize("number", [1, 9])
@@ -115,33 +120,36 @@ def test_heads_that_did_the_same_are_said_together() -> None:
 
 def test_of_many_scores_without_onset_those_that_moved_most_are_named() -> None:
     never = {**SCORE, "onset": False}
-    rows = [{**never, "head": head, "after": 0.05 + 0.01 * head, "reason": f"is {head}"} for head in range(7)]
-    lines = words.no_onsets(pd.DataFrame(rows))
-    assert lines == [*(f"L0H{head} induction is {head}" for head in (6, 5, 4, 3, 2)), "and 2 others"]
+    rows = [{**never, "head": head, "after": 0.05 + 0.01 * head, "verdict": "small"} for head in range(7)]
+    lines = words.no_onsets(pd.DataFrame(rows), CONTEXT)
+    shown = [f"L0H{head} induction moves by 0.0{head}, less than 0.1" for head in (6, 5, 4, 3, 2)]
+    assert lines == [*shown, "and 2 others"]
 
 
 def test_what_changed_with_a_cause_is_counted_by_the_cause() -> None:
     verdicts = ["onset", "coincides", "coincides", "coincides"]
-    rate = "the learning rate's warm-up, until step 100"
-    onsets = pd.DataFrame({"verdict": verdicts, "cause": ["", rate, rate, "a restart at step 9"]})
+    causes: Causes = {"the warm-up": (0, 100), "a restart": 9}
+    rate = "the warm-up, until step 100"
+    onsets = pd.DataFrame({"verdict": verdicts, "cause": ["", "the warm-up", "the warm-up", "a restart"]})
     onsets["onset"] = onsets["verdict"] == "onset"
-    assert words.without_onset(onsets) == (
+    assert words.without_onset(onsets, causes) == (
         f"4 scores were examined, 3 of them without onset: 2 may come from {rate}, 1 may come from a restart at step 9."
     )
-    assert words.with_causes(onsets) == [
+    assert words.with_causes(onsets, causes) == [
         f"not counted: 2 more that may come from {rate}",
         "not counted: 1 more that may come from a restart at step 9",
     ]
-    assert words.with_causes(onsets[1:]) == []  # `no_onsets` has the reasons
+    assert words.with_causes(onsets[1:], causes) == []  # `no_onsets` has the reasons
 
 
 def test_of_many_onsets_the_largest_are_named_in_their_order() -> None:
     n = words.LISTED + 3
     sizes = [0.1 * ((7 * i) % n + 1) for i in range(n)]
-    rows = pd.DataFrame({"onset": True, "before": 0.0, "after": sizes, "words": [f"score {i}" for i in range(n)]})
+    row = {"probe": "P", "quantity": "q", "position": range(n), "verdict": "onset", "onset": True, "transient": False}
+    rows = pd.DataFrame({**row, "before": 0.0, "after": sizes, "t90_hi": 1.0})
     rows = rows.assign(t50=range(n), t50_lo=range(n), t50_hi=range(n))
-    named = words.onset_stage(rows).split("; ")
+    named = words.onset_stage(rows, CONTEXT).split("; ")
     largest = sorted(sorted(range(n), key=lambda i: -sizes[i])[: words.LISTED])
-    assert [phrase.split(",")[0] for phrase in named[:-1]] == [f"score {i}" for i in largest]
+    assert [phrase.split(":")[0] for phrase in named[:-1]] == [f"position {i}" for i in largest]
     assert named[-1] == "and 3 more"
-    assert [line.split(": ")[1] for line in words.began(rows)[:-1]] == [f"score {i}" for i in largest]
+    assert [line.split(": ")[1] for line in words.began(rows, CONTEXT)[:-1]] == [f"position {i}" for i in largest]

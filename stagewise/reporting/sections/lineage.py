@@ -7,6 +7,7 @@ from stagewise.reporting.figure import Plot
 from stagewise.reporting.measured import Measured
 from stagewise.reporting.prose import LISTED, html_table
 from stagewise.reporting.section import Blocks, Section, never_missing
+from stagewise.words.lineage import each_event
 
 RIVER = (
     "One line for each head, in the bed of the kind of its attention pattern; the width of a bed is its number of "
@@ -20,9 +21,10 @@ def lineage_section(measured: Measured) -> Blocks:
     lineage = measured.lineage
     if lineage is None:
         return []
+    shown = lineage.events.head(2 * LISTED)
     rows = [
-        [f"{row['last_step_before']} to {row['first_step_after']}", row["event"], row["words"]]
-        for row in lineage.events.head(2 * LISTED).to_dict("records")
+        [f"{row['last_step_before']} to {row['first_step_after']}", row["event"], text]
+        for row, text in zip(shown.to_dict("records"), each_event(shown, lineage.kinds), strict=True)
     ]
     more = len(lineage.events) - len(rows)
     blocks: Blocks = [Plot("lineage", {"": plot.river(lineage, measured.stages)}, lineage.members, RIVER)]

@@ -7,11 +7,13 @@ import numpy as np
 import pandas as pd
 
 from stagewise.findings.scores import UNIT, curves_of
+from stagewise.findings.stages import Stages
 from stagewise.plot.onsets import kinds_shown, onset_curves
 from stagewise.reporting.figure import Plot
 from stagewise.reporting.measured import Measured
 from stagewise.reporting.prose import html_table, number
 from stagewise.reporting.section import Blocks, Section, never_missing
+from stagewise.words.stages import onsets as in_words
 from stagewise.words.stages import without_onset
 
 ONSETS = (
@@ -36,10 +38,10 @@ def onsets_section(measured: Measured) -> Blocks:
         return []
     onsets = stages.onsets
     columns = ["what began", "t10", "t50 [95 %]", "t90", "before", "after", "last", "p"]
-    blocks: Blocks = [html_table(columns, onset_rows(onsets))] if onsets["onset"].any() else []
+    blocks: Blocks = [html_table(columns, onset_rows(stages))] if onsets["onset"].any() else []
     criteria = dataclasses.asdict(stages.criteria)
     tested = TESTED.format(**criteria, part=UNIT * stages.criteria.smallest)
-    blocks += [f"<p>{html.escape(without_onset(onsets, stages.criteria))}</p>", tested]
+    blocks += [f"<p>{html.escape(without_onset(onsets, stages.causes))}</p>", tested]
     shown = pd.concat([rows for _, rows in kinds_shown(onsets)])
     table = measured.only(set(shown["probe"] + "." + shown["quantity"])).table
     rows = pd.concat(curves_of(table, shown))
@@ -47,18 +49,19 @@ def onsets_section(measured: Measured) -> Blocks:
     return [*blocks, Plot("onsets", {"": onset_curves(table, stages)}, rows, ONSETS + ribbons)]
 
 
-def onset_rows(onsets: pd.DataFrame) -> list[list[object]]:
+def onset_rows(stages: Stages) -> list[list[object]]:
     """Return the cells of the table of onsets."""
+    onsets = stages.onsets[stages.onsets["onset"]]
     return [
         [
-            row["words"],
+            text,
             number(row["t10"]),
             f"{number(row['t50'])} [{number(row['t50_lo'])}, {number(row['t50_hi'])}]".replace("inf]", "...]"),
             f"{number(row['t90'])}{'' if np.isfinite(row['t90_hi']) else ' or later'}",
             *(number(row[name]) for name in ("before", "after", "last")),
             f"{row['p_value']:.2g}",
         ]
-        for row in onsets[onsets["onset"]].to_dict("records")
+        for row, text in zip(onsets.to_dict("records"), in_words(onsets, stages.context), strict=True)
     ]
 
 

@@ -1,0 +1,17 @@
+"""Delays in words: what is not known is left open."""
+
+import math
+
+from stagewise.words.delays import delay_in_words, end_in_words, held_in_words
+
+
+def test_a_delay_has_its_interval_and_an_open_end_is_said_to_be_open() -> None:
+    assert delay_in_words(45.0, 30.0, 60.0) == "45 [30, 60] steps later"
+    assert delay_in_words(math.inf, -math.inf, math.inf) == "no more, or at any step"
+    assert end_in_words(-0.2) == "0"
+
+
+def test_what_was_held_is_a_relation_or_a_kind() -> None:
+    row = {"layer": 1, "head": 2, "kind": "uniform", "relation": ""}
+    assert held_in_words(row) == "L1H2 uniform"
+    assert held_in_words({**row, "kind": "relation", "relation": "I(2)"}) == "L1H2 on I(2)"

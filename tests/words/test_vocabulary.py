@@ -1,0 +1,75 @@
+"""Findings are data: with every sentence changed, what is found, saved, aligned and compared is the same."""
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import stagewise.words
+from stagewise.findings.comparison import Comparison, compare_stages
+from stagewise.findings.lineage import find_lineage
+from stagewise.findings.replicates import Replicates, find_replicates
+from stagewise.findings.roles import paired_roles
+from stagewise.findings.stages import find_stages
+from tests.fixtures.profiles import profile_rows
+
+MODULES = [
+    importlib.import_module(f"stagewise.words.{one.name}") for one in pkgutil.iter_modules(stagewise.words.__path__)
+]
+SENTENCE = {"str", "list[str]", str, list[str]}
+"""What a function returns that makes a sentence, or several."""
+
+
+@pytest.fixture
+def seeds(both: pd.DataFrame) -> pd.DataFrame:
+    both = both.astype({"layer": "Int64", "head": "Int64"})
+    later = both.assign(step=2 * both["step"], run="later")
+    return pd.concat([both.assign(run="first"), later], ignore_index=True)
+
+
+def other_words(patch: pytest.MonkeyPatch) -> int:
+    """Let every function of the words say something else; return how many there are."""
+    changed = 0
+    for module in MODULES:
+        for name, function in inspect.getmembers(module, inspect.isfunction):
+            if function.__annotations__.get("return") in SENTENCE:
+                several = function.__annotations__["return"] in ("list[str]", list[str])
+                patch.setattr(module, name, nonsense(several))
+                changed += 1
+    return changed
+
+
+def nonsense(several: bool) -> Callable[..., Any]:
+    return lambda *_, **__: ["same same"] * 99 if several else "same same"
+
+
+def found(both: pd.DataFrame, seeds: pd.DataFrame, folder: Path) -> dict[str, Any]:
+    """All that is found in two tables: bytes of what is saved, and what runs are aligned by."""
+    stages, replicates = find_stages(both, causes={"the drop": 500}), find_replicates(seeds)
+    first, second = (find_stages(rows) for _, rows in seeds.groupby("run", sort=False))
+    compared = compare_stages(first, second, paired_roles(seeds))
+    lineage = find_lineage(profile_rows([[None, None, None]] * 6 + [[3, None, None]] * 9))
+    saved = [one.save(folder / str(i)).read_bytes() for i, one in enumerate((stages, replicates, lineage))]
+    return {"saved": saved, "replicates": replicates, "compared": compared}
+
+
+def test_with_another_vocabulary_nothing_but_words_is_another(
+    both: pd.DataFrame, seeds: pd.DataFrame, tmp_path: Path
+) -> None:
+    one = found(both, seeds, tmp_path / "one")
+    with pytest.MonkeyPatch.context() as patch:
+        assert other_words(patch) > 20
+        other = found(both, seeds, tmp_path / "other")
+        assert "same same" in str(other["compared"])
+    assert one["saved"] == other["saved"]
+    for name in ("replicates", "compared"):
+        mine, theirs = one[name], other[name]
+        assert isinstance(mine, Replicates | Comparison)
+        pd.testing.assert_frame_equal(mine.events, theirs.events)
+        assert mine.catalogue == theirs.catalogue
+        assert len(mine.catalogue) > 2
