@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from calibration.cases import checkpoints, logistic
 from stagewise.detection.onsets import find_onsets
 from stagewise.detection.own_curves import curves
-from tests.calibration.cases import checkpoints, logistic
 
 STEPS = checkpoints("log", 60)
 RISE = 0.1 + 0.6 * logistic(STEPS, 300, 0.1) + 0.01 * np.random.default_rng(0).standard_normal(len(STEPS))

@@ -5,10 +5,10 @@ import itertools
 import numpy as np
 import pytest
 
+from calibration.cases import LAST, checkpoints, logistic
 from stagewise.detection.criteria import DEFAULT
 from stagewise.detection.decisions import rejection
 from stagewise.detection.transitions import find_transitions
-from tests.calibration.cases import LAST, checkpoints, logistic
 
 STEPS = checkpoints("log", 60)
 PART = STEPS / LAST

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from calibration.cases import NOISES, SMOOTH, checkpoints, logistic
+from calibration.onsets import generator
 from stagewise.detection.criteria import DEFAULT
 from stagewise.detection.decisions import rejection
 from stagewise.detection.transitions import find_transitions
-from tests.calibration.cases import NOISES, SMOOTH, checkpoints, logistic
-from tests.calibration.onsets import generator
 
 STEPS = np.linspace(0, 3000, 60)
 U = np.log1p(STEPS)

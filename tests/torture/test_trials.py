@@ -13,8 +13,8 @@ from stagewise.probes import Loss
 from stagewise.recipe import Recipe
 from stagewise.reporting.page import report
 from stagewise.training import train
-from tests.torture import trials
-from tests.torture.trials import Child, contents, copied, differing, ended, killed, one_line
+from torture import trials
+from torture.trials import Child, contents, copied, differing, ended, killed, one_line
 
 TEN = 10
 SECONDS = 1.0
