@@ -124,6 +124,7 @@ IN_STEPS = {
 """Transitions in the step itself, by (step - middle) / width; half of the way is made at the middle."""
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("name", IN_STEPS)
 @pytest.mark.parametrize("number", [20, 60, 150])
 @pytest.mark.parametrize("middle", [0.3, 0.5, 0.7])

@@ -82,6 +82,7 @@ def test_a_clean_pass_is_near_that_in_float32_and_shown_in_float32(
         assert (narrow[name] - whole[name]).norm() < NEAR * whole[name].norm()
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("any_edit", EDITS.values(), ids=list(EDITS))
 def test_an_edited_pass_is_near_that_in_float32(any_kind: str, any_edit: Edit, subject: Callable[..., Any]) -> None:
     one = subject(any_kind)
