@@ -32,16 +32,16 @@ slow: $(READY)
 
 # Ratios of two ways timed in turn, on quiet cores; ROWS="training engine.memory" runs some. Writes runs/bench.
 bench: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/python -m tests.benchmarks $(ROWS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m bench $(ROWS)
 
 # Hundreds of kills, refused writes, races and flipped bits: docs/reliability.md. Minutes long.
 torture: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/python -m tests.torture
+	OMP_NUM_THREADS=1 $(BIN)/python -m torture
 
 # How often onsets, boundaries, laws and events are decided rightly on planted runs; docs/statistics.md has the table.
 calibrate: $(READY)
-	$(BIN)/python -m tests.calibration
-	$(BIN)/python -m tests.calibration.early_warning
+	$(BIN)/python -m calibration
+	$(BIN)/python -m calibration.early_warning
 
 check: $(READY)
 	$(BIN)/ruff check .

@@ -12,6 +12,7 @@ from scipy.integrate import solve_ivp
 
 pytest_plugins = [
     "tests.fixtures.data",
+    "tests.fixtures.each_value",
     "tests.fixtures.hugging_face",
     "tests.fixtures.interruptible",
     "tests.fixtures.planted_findings",

@@ -23,7 +23,7 @@ from stagewise.task import Batch
 from stagewise.tasks import RepeatedTokens
 from tests.fixtures.runs import AtOnce
 
-pytestmark = pytest.mark.usefixtures("undrawn", "unchecked")
+pytestmark = pytest.mark.usefixtures("few_sequences", "undrawn", "unchecked")
 
 SAVED = [0, 1, 2, 3, 5, 8, 12, 16, 20, 24, 28, 30]
 TASK = RepeatedTokens(16, length=8, bos=0)

@@ -103,8 +103,12 @@ def mentions(page: Path) -> list[str]:
     return [" ".join(line.split()) for line in re.findall(r"`(stagewise [a-z-]+ (?!TASK`|--\w+`)[^`]+)`", between)]
 
 
+COMMAND = typer.main.get_command(app)
+"""Made once: that takes as long as to parse a page of commands."""
+
+
 def parse(line: str) -> None:
-    command: Any = typer.main.get_command(app)
+    command: Any = COMMAND
     context, arguments = command.context_class(command, info_name="stagewise"), shlex.split(line)[1:]
     while hasattr(command, "resolve_command"):
         _, found, arguments = command.resolve_command(context, arguments)

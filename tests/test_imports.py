@@ -38,7 +38,10 @@ SOURCES = sorted(
     # The symbolic links show `probes/` and `tasks/` a second time.
     if path.relative_to(ROOT).parts[:2] not in (("stagewise", "probes"), ("stagewise", "tasks"))
 )
-SCRIPTS = sorted(path for folder in ("tests", "examples") for path in (ROOT / folder).rglob("*.py"))
+PROGRAMS = ("bench", "calibration", "torture")
+"""What lies beside the tests and is run by hand."""
+
+SCRIPTS = sorted(path for folder in ("tests", "examples", *PROGRAMS) for path in (ROOT / folder).rglob("*.py"))
 
 
 def module_of(path: Path) -> str:
@@ -134,13 +137,22 @@ def test_transformer_lens_is_named_in_one_room_and_imported_inside_functions() -
     assert at_the_top == []
 
 
+@functools.cache
+def roots(path: Path) -> set[str]:
+    return {module.split(".")[0] for module in imports(ast.parse(path.read_text(encoding="utf8")))}
+
+
+def test_the_library_imports_neither_programs_nor_tests_and_programs_import_no_tests() -> None:
+    outside = {"tests", *PROGRAMS}
+    assert [path for path in SOURCES if roots(path) & outside] == []
+    programs = [path for path in SCRIPTS if path.relative_to(ROOT).parts[0] in PROGRAMS]
+    assert len(programs) > 30
+    mixed = [path for path in programs if roots(path) & (outside - {path.relative_to(ROOT).parts[0]})]
+    assert mixed == []
+
+
 def test_nobody_imports_the_bare_names() -> None:
-    bare = [
-        path.relative_to(ROOT).as_posix()
-        for path in (*SOURCES, *SCRIPTS)
-        if {module.split(".")[0] for module in imports(ast.parse(path.read_text(encoding="utf8")))}
-        & {"probes", "tasks"}
-    ]
+    bare = [path.relative_to(ROOT).as_posix() for path in (*SOURCES, *SCRIPTS) if roots(path) & {"probes", "tasks"}]
     assert bare == []
 
 

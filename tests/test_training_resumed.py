@@ -19,6 +19,7 @@ from stagewise.training import train
 from tests.fixtures.interruptible import MINIMAL, PLAN, RECIPES, contents, interrupt
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("name", RECIPES)
 @pytest.mark.parametrize("steps", [(0,), (1,), (3,), (4,), (7,), (2, 4, 6)], ids=str)
 def test_a_run_stopped_and_resumed_has_the_bits_of_one_never_stopped(
@@ -70,6 +71,7 @@ def test_a_run_whose_checkpoints_are_gone_starts_over_with_the_same_bits(
     assert contents(tmp_path) == contents(finished["adamw full"])
 
 
+@pytest.mark.one_of(4)
 @pytest.mark.parametrize("writes", range(0, 26, 2))
 def test_a_full_disk_is_called_so_and_costs_nothing_that_was_there(
     writes: int, finished: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -66,6 +66,7 @@ def assert_same_run(folder: Path, alone: Path, step: int) -> None:
         torch.testing.assert_close(ours[name], theirs[name], atol=FLOAT32, rtol=0, msg=f"{name}: {{}}".format)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("optimiser", OPTIMISERS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_together_each_run_is_what_it_is_by_itself(kind: str, optimiser: str, tmp_path: Path) -> None:

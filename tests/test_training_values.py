@@ -173,6 +173,7 @@ if model.has_hooked_transformer():  # what transformer-lens 4 would ignore is re
     }
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.parametrize("change", USERS_MODELS.values(), ids=USERS_MODELS.keys())
 def test_any_config_of_transformer_lens_trains_and_reopens(change: dict[str, Any], tmp_path: Path) -> None:
     config = {

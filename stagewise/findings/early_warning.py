@@ -24,7 +24,7 @@ DRAWS = 200
 
 FORM_ERROR = {"theory": 0.1, "attention": 0.8, "exponential": 1.2}
 """By how much a form of growth is wrong: standard deviation of the log of the remaining steps, set on seeds which
-`tests.calibration.early_warning` does not score."""
+`calibration.early_warning` does not score."""
 
 TIME_ERROR = {"theory": 0.09, "attention": 0.14, "exponential": 0.0}
 """By how much the unit of time is wrong besides, where time counts from step 0: standard deviation of the log of all

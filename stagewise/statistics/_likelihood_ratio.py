@@ -1,6 +1,6 @@
 """How large a likelihood ratio of one more transition noise alone gives: the null distribution of the scan.
 
-The tables are what `python -m tests.calibration.null_table` simulates, where a class has enough curves; the
+The tables are what `python -m calibration.null_table` simulates, where a class has enough curves; the
 calibration has the shares of nulls below p = .05 by them.
 """
 

@@ -6,11 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from stagewise import models
-from stagewise.checkpoints.audit import audit
-from stagewise.checkpoints.series import find
-from stagewise.plan import linear
-from tests.checkpoints.clean_series import (
+from calibration.audit.clean_series import (
     COPY,
     HELD_OUT,
     LLAMA,
@@ -22,9 +18,13 @@ from tests.checkpoints.clean_series import (
     own,
     trainer,
 )
-from tests.checkpoints.corruptions import CORRUPTIONS, tried
-from tests.checkpoints.corruptions import HELD_OUT as OTHER_CORRUPTIONS
-from tests.checkpoints.planted import Planted
+from calibration.audit.corruptions import CORRUPTIONS, tried
+from calibration.audit.corruptions import HELD_OUT as OTHER_CORRUPTIONS
+from calibration.audit.planted import Planted
+from stagewise import models
+from stagewise.checkpoints.audit import audit
+from stagewise.checkpoints.series import find
+from stagewise.plan import linear
 
 QUICK = {
     "hooked": Training(

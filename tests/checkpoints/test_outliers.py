@@ -23,6 +23,7 @@ def rows(checkpoints: Series) -> set[tuple[int, str]]:
     return {(one.checkpoint, one.name) for one in found}
 
 
+@pytest.mark.each_value
 @every_kind
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("shape", [(30, 40), (12,)])
@@ -30,6 +31,7 @@ def test_nothing_is_found_on_a_path_that_was_not_touched(kind: str, seed: int, s
     assert rows(series(kind, n=40, shape=shape, seed=seed)) == set()
 
 
+@pytest.mark.each_value
 @every_kind
 @pytest.mark.parametrize("at", [1, 5, 11])
 @pytest.mark.parametrize(

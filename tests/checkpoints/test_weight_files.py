@@ -33,11 +33,12 @@ def test_what_was_saved_is_loaded(name: str, tmp_path: Path) -> None:
 
 
 @every_format
-def test_a_file_that_is_cut_off_is_named_wherever_it_is_cut(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("apart", [17, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_file_that_is_cut_off_is_named_wherever_it_is_cut(name: str, apart: int, tmp_path: Path) -> None:
     path = tmp_path / name
     FORMATS[name](path)
     content = path.read_bytes()
-    for length in range(len(content)):
+    for length in range(0, len(content), apart):
         path.write_bytes(content[:length])
         with pytest.raises(ValueError, match=rf"{name} is truncated or damaged \({length} bytes: .*Restore it"):
             load_file(path)

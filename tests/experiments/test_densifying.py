@@ -59,6 +59,7 @@ def bits(folder: Path, step: int) -> bytes:
     return checkpoint_file(folder, step).read_bytes()
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("name", RECIPES)
 @pytest.mark.parametrize("between", [(0, 4), (5, 8), (3, 13)], ids=str)
 def test_a_densified_run_has_the_bits_of_one_that_saved_every_step(

@@ -67,6 +67,7 @@ def test_the_times_within_a_stage_are_those_of_its_transition() -> None:
     assert third["t50"] == pytest.approx(450, rel=0.05)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("noise", [0.0, 0.01, 0.1])
 def test_a_smooth_power_law_has_no_separate_stages(seed: int, noise: float) -> None:
@@ -76,6 +77,7 @@ def test_a_smooth_power_law_has_no_separate_stages(seed: int, noise: float) -> N
     assert len(find_stages(table(curves))) == 1
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("noise", [0.01, 0.5])
 def test_noise_around_a_constant_has_no_separate_stages(seed: int, noise: float) -> None:

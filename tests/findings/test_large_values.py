@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from calibration.cases import checkpoints, logistic
 from stagewise.checkpoints.logged_curves import curves
 from stagewise.findings.onsets import find_onsets
-from tests.calibration.cases import checkpoints, logistic
 from tests.fixtures.told import told
 
 STEPS = checkpoints("log", 60)

@@ -77,6 +77,7 @@ NULLS: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
 }
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.parametrize("heads", [6, pytest.param(24, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("null", NULLS)
 def test_heads_with_eight_scores_each_of_a_null_show_no_onset(null: str, heads: int) -> None:

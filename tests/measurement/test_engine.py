@@ -115,6 +115,7 @@ def together(series_of: Make, request: pytest.FixtureRequest, batch: Batch) -> t
     return series, measure(series, EVERY_PROBE[::-1], batch, progress=False)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("probe", EVERY_PROBE, ids=lambda probe: type(probe).__name__)
 def test_a_probe_sees_the_same_numbers_alone_as_among_the_others(
     probe: AbstractProbe, together: tuple[CheckpointSeries, pd.DataFrame], batch: Batch

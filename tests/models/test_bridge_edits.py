@@ -16,6 +16,7 @@ SAME, CUT = 1e-5, 1e-4
 Make = Callable[..., Any]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(("way", "context"), [("as tried", 1), ("as tried", 3), ("as tried", 7), ("z", 3)])
 def test_a_restricted_context_is_hugging_faces_own_masked_attention_in_every_layer(
     bridged_kind: str, context: int, way: str, subject: Make, monkeypatch: pytest.MonkeyPatch

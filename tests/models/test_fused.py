@@ -83,6 +83,7 @@ def fused(built: model.Model, tokens: torch.Tensor = TOKENS, batch_size: int = 4
     return training_pass(built, tokens, torch.ones(tokens.shape[:2], dtype=torch.bool), batch_size)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("scored", SCORED.values(), ids=SCORED.keys())
 @pytest.mark.parametrize("change", COVERED.values(), ids=COVERED.keys())
 def test_the_fused_pass_equals_the_hooked_model(change: dict[str, Any], scored: torch.Tensor) -> None:

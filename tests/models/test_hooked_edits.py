@@ -39,6 +39,7 @@ def truncated(subject: Any, context: int) -> Tensor:
     return torch.stack(columns, 1)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("layers", [1, 2, 3])
 def test_a_restricted_context_is_attention_to_the_last_keys_in_every_layer(
     plain_config_kind: str, layers: int, subject: Make
@@ -93,6 +94,7 @@ def test_ablating_every_head_leaves_the_output_bias_of_attention(added_as_writte
     torch.testing.assert_close(one.edited(edit), expected, atol=SAME, rtol=0)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(("layer", "head"), [(0, 0), (0, 2), (1, 1)])
 def test_ablating_a_head_subtracts_what_it_writes(added_as_written: str, layer: int, head: int, subject: Make) -> None:
     one = subject(added_as_written, 2)

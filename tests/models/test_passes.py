@@ -54,6 +54,7 @@ def test_a_hook_that_does_not_exist_is_refused(subject: Make) -> None:
         models.clean_pass(one.built, one.tokens, ["hook_embed", "blocks.0.hook_nothing"])
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("beyond", [0, 1000])
 def test_a_context_as_long_as_the_sequence_changes_nothing(any_kind: str, beyond: int, subject: Make) -> None:
     one = subject(any_kind)
@@ -61,6 +62,7 @@ def test_a_context_as_long_as_the_sequence_changes_nothing(any_kind: str, beyond
     torch.testing.assert_close(edited, clean, atol=0 if any_kind in TRUNCATED else SAME, rtol=0)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(("layer", "head"), [(0, 0), (0, 3), (1, 2), (-1, 1)])
 def test_ablating_a_head_is_the_plain_pass_without_what_it_writes(
     kind: str, layer: int, head: int, subject: Make
@@ -78,6 +80,7 @@ def test_a_head_is_ablated_inside_a_restricted_context(kind: str, subject: Make)
     torch.testing.assert_close(both, one.plain(3, without=(1, 2)), atol=CUT, rtol=0)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("model", ["LN and MLP", *HUGGING_FACE[:5]])
 @pytest.mark.parametrize("layer", [0, 1])
 @pytest.mark.parametrize("kind", ["mean", "resample"])
@@ -97,6 +100,7 @@ OUT = re.compile(r"mlp\.(W_out|b_out|out\.(weight|bias))|experts\.(\d+\.)?(W_out
 """Names of the weights by which an MLP writes."""
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("layer", [0, 1])
 def test_without_an_mlp_is_the_model_whose_mlp_writes_nothing(kind_or_more: str, layer: int, subject: Make) -> None:
     one = subject(kind_or_more)
@@ -125,6 +129,7 @@ def test_an_mlps_mean_is_put_into_the_residual_stream(model: str, subject: Make)
     torch.testing.assert_close(one.edited((AblateMLP(0, "mean"),)), expected, atol=CUT, rtol=0)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("kind", ["LN and MLP", *HUGGING_FACE[:5]])
 def test_an_edit_leaves_the_model_and_the_activations_as_they_were(kind: str, any_edit: Edit, subject: Make) -> None:
     one = subject(kind, 3)

@@ -34,7 +34,7 @@ def test_a_file_has_stages_and_a_report(log: Path, tmp_path: Path) -> None:
     assert stages is not None
     onsets = stages.onsets.set_index("quantity")
     assert onsets.loc["accuracy", "verdict"] == "onset"
-    assert onsets.loc["loss", ["verdict", "cause"]].tolist() == ["coincides", "the learning rate's drop to 0.0001"]
+    assert list(onsets.loc["loss", ["verdict", "cause"]]) == ["coincides", "the learning rate's drop to 0.0001"]
     assert "learning_rate" not in onsets.index
     assert read_record(folder)["causes"] == {"the learning rate's drop to 0.0001": 3950}
     page = report(folder).read_text(encoding="utf8")

@@ -5,10 +5,10 @@ import itertools
 import numpy as np
 import pytest
 
+from calibration.cases import LAST, checkpoints, logistic
 from stagewise.findings.decisions import rejection
 from stagewise.statistics._transitions import find_transitions
 from stagewise.statistics.criteria import DEFAULT
-from tests.calibration.cases import LAST, checkpoints, logistic
 
 STEPS = checkpoints("log", 60)
 PART = STEPS / LAST

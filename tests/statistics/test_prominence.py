@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from calibration.onsets import alone
 from stagewise.statistics._prominence import prominence
 from stagewise.statistics._shapes import RAMP, Shapes
 from stagewise.statistics._transitions import find_transitions
-from tests.calibration.onsets import alone
 
 STEPS = np.linspace(0, 3000, 60)
 U = np.log1p(STEPS)

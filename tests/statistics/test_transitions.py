@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from calibration.cases import NOISES, SMOOTH, checkpoints, logistic
+from calibration.onsets import generator
 from stagewise.findings.decisions import rejection
 from stagewise.statistics._transitions import find_transitions
 from stagewise.statistics.criteria import DEFAULT
-from tests.calibration.cases import NOISES, SMOOTH, checkpoints, logistic
-from tests.calibration.onsets import generator
 
 STEPS = np.linspace(0, 3000, 60)
 U = np.log1p(STEPS)
@@ -124,6 +124,7 @@ IN_STEPS = {
 """Transitions in the step itself, by (step - middle) / width; half of the way is made at the middle."""
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("name", IN_STEPS)
 @pytest.mark.parametrize("number", [20, 60, 150])
 @pytest.mark.parametrize("middle", [0.3, 0.5, 0.7])

@@ -71,6 +71,7 @@ def chi_square_p_value(task: MarkovChain, batch: Batch) -> float:
     return float(chi2.sf(statistic, cells))
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.parametrize(
     "changes",
     [

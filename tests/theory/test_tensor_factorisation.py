@@ -112,6 +112,7 @@ def test_plateaus_are_half_of_what_is_not_learnt(noise: float) -> None:
     assert theory.loss(end(theory, 6 * third)) < PLATEAU * expected[2]
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.parametrize(("parameters", "known"), KNOWN.values(), ids=KNOWN.keys())
 def test_half_times_are_the_known_ones(parameters: dict[str, Any], known: tuple[float, ...]) -> None:
     ours = half_times(TensorFactorisation(**parameters), 1.2 * max(known), 1000)
@@ -145,6 +146,7 @@ def test_groups_of_equal_strength_are_learnt_all_at_once() -> None:
     assert max(times) < 1.15 * min(times)
 
 
+@pytest.mark.one_of(2)
 @pytest.mark.parametrize("m", [1.3, 1.5, 1.7, 2.0])
 def test_a_steeper_hierarchy_brings_the_first_stage_forward_and_the_second_back(m: float) -> None:
     times, steeper = (half_times(TensorFactorisation((r * r, r, 1.0), noise=1e-6), 150) for r in (m, 1.1 * m))

@@ -1,4 +1,4 @@
-"""Ten of each trial of `make torture`, on the smallest run: killed, refused, raced and flipped, nothing is lost."""
+"""Some of each trial of `make torture`, on the smallest run: killed, refused, raced and flipped, nothing is lost."""
 
 import random
 from collections.abc import Callable
@@ -13,10 +13,12 @@ from stagewise.probes import Loss
 from stagewise.recipe import Recipe
 from stagewise.reporting.page import report
 from stagewise.training import train
-from tests.torture import trials
-from tests.torture.trials import Child, contents, copied, differing, ended, killed, one_line
+from torture import trials
+from torture.trials import Child, contents, copied, differing, ended, killed, one_line
 
-TEN = 10
+times = pytest.mark.parametrize("times", [2, pytest.param(10, marks=pytest.mark.slow)])
+"""How often each is tried: in the default suite, and in `make slow`."""
+
 SECONDS = 1.0
 """Longer than any of these commands takes undisturbed: some kills come too late, which is a trial too."""
 
@@ -75,34 +77,37 @@ def start(name: str, work: Path, stages: dict[str, Path]) -> dict[str, bytes]:
     return contents(stages[name])
 
 
+@times
 @pytest.mark.parametrize("name", BEFORE)
-def test_a_process_killed_ten_times_gives_the_bytes_of_one_never_killed(
-    name: str, work: Path, runs: dict[str, Command], stages: dict[str, Path]
+def test_a_process_killed_again_and_again_gives_the_bytes_of_one_never_killed(
+    name: str, times: int, work: Path, runs: dict[str, Command], stages: dict[str, Path]
 ) -> None:
     reference, draws = start(name, work, stages), random.Random(name)
-    for _ in range(TEN):
+    for _ in range(times):
         killed(runs[name], SECONDS / 4, draws)
     assert ended(runs[name]).status == 0
     assert differing(work, reference) == []
 
 
+@times
 @pytest.mark.parametrize("name", BEFORE)
 def test_a_disk_that_refuses_is_named_in_a_line_and_costs_nothing(
-    name: str, work: Path, runs: dict[str, Command], stages: dict[str, Path]
+    name: str, times: int, work: Path, runs: dict[str, Command], stages: dict[str, Path]
 ) -> None:
     reference, draws = start(name, work, stages), random.Random(name)
-    for _ in range(TEN // 2):
+    for _ in range(times):
         result = ended(runs[name], trials.small_disk(int(1000 * 10 ** draws.random())))
         assert result.status == 0 or (result.status == 2 and one_line(result.printed)), result.printed
     assert ended(runs[name]).status == 0
     assert differing(work, reference) == []
 
 
+@times
 @pytest.mark.parametrize("name", ["train", "measure"])
 def test_of_two_writers_one_writes_and_the_other_says_who(
-    name: str, work: Path, runs: dict[str, Command], stages: dict[str, Path]
+    name: str, times: int, work: Path, runs: dict[str, Command], stages: dict[str, Path]
 ) -> None:
-    for _ in range(TEN // 2):
+    for _ in range(times):
         reference = start(name, work, stages)
         results = [child.wait() for child in (Child(runs[name]), Child(runs[name]))]
         refused = [result.printed for result in results if result.status]
@@ -111,11 +116,14 @@ def test_of_two_writers_one_writes_and_the_other_says_who(
         assert differing(work, reference) == []
 
 
-def test_a_flipped_bit_is_noticed_or_harmless(work: Path, runs: dict[str, Command], stages: dict[str, Path]) -> None:
+@pytest.mark.parametrize("times", [4, pytest.param(20, marks=pytest.mark.slow)])
+def test_a_flipped_bit_is_noticed_or_harmless(
+    times: int, work: Path, runs: dict[str, Command], stages: dict[str, Path]
+) -> None:
     draws, whole = random.Random(0), stages["measure"]
     reference = contents(whole)
     outcomes = []
-    for _ in range(TEN):
+    for _ in range(times):
         path, _ = draws.choice(trials.places(copied(whole, work)))
         trials.flipped(path, draws)
         outcomes.append(trials.noticed(path, work, [runs["train"], runs["measure"]], reference))

@@ -54,7 +54,8 @@ def found(both: pd.DataFrame, seeds: pd.DataFrame, folder: Path) -> dict[str, An
     first, second = (find_stages(rows) for _, rows in seeds.groupby("run", sort=False))
     compared = compare_stages(first, second, paired_roles(seeds))
     lineage = find_lineage(profile_rows([[None, None, None]] * 6 + [[3, None, None]] * 9))
-    saved = [one.save(folder / str(i)).read_bytes() for i, one in enumerate((stages, replicates, lineage))]
+    files = stages.save(folder), replicates.save(folder), lineage.save(folder)
+    saved = [path.read_bytes() for path in files]
     return {"saved": saved, "replicates": replicates, "compared": compared}
 
 

@@ -1,0 +1,1 @@
+"""Ratios of two ways timed in turn, and peaks of memory: `make bench`."""

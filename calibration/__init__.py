@@ -1,0 +1,1 @@
+"""How often planted onsets, boundaries, laws, events and faults are decided rightly: `make calibrate`."""
