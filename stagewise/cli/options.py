@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import os
 import re
 import sys
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stagewise.cli.names import chooser, probe_named
+from stagewise.own_code import safe_path
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -108,7 +108,7 @@ Settings = Annotated[
 ]
 OwnTask = Annotated[
     list[str] | None,
-    typer.Option("--task", help="module:Class of a task that is not in the catalogue, where run.json cannot find it"),
+    typer.Option("--task", help="module:Class of one's own that run.json names, which alone imports nothing"),
 ]
 MoreProbes = Annotated[
     list[str] | None,
@@ -149,10 +149,9 @@ TOO_LARGE = "can't allocate memory|out of memory"
 @contextlib.contextmanager
 def reported_errors() -> Iterator[None]:
     """Print what is wrong in a line or two instead of a traceback; files on disk stay, and a rerun resumes."""
-    if os.getcwd() not in sys.path:  # one's own tasks and probes lie there
-        sys.path.insert(0, os.getcwd())
     try:
-        yield
+        with safe_path():
+            yield
     except KeyboardInterrupt:
         print("interrupted; the same command resumes from the last checkpoint", file=sys.stderr)
         raise typer.Exit(130) from None

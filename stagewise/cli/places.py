@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from stagewise.cli.names import only_task
+from stagewise.cli.names import only_task, task_classes
 from stagewise.cli.options import one_thread
 from stagewise.cli.recipes import recipe_in
 
@@ -125,6 +125,7 @@ def opened_source(
 
     if is_log(source):
         raise ValueError(f"{source} holds curves and no checkpoints: `stagewise report {source}` shows them")
+    task_classes(own or ())  # which the record of a run may name
     series = open_series(source, architecture=architecture, branch=branch)
     return series, own_task(series, *data) or only_task(own)
 
