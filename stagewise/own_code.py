@@ -121,3 +121,10 @@ def safe_path() -> Iterator[None]:
             os.environ.pop(SAFE_PATH, None)
         else:
             os.environ[SAFE_PATH] = before
+
+
+def ignore_local_look() -> None:
+    """Import matplotlib without a `matplotlibrc` of the current folder, which may let it start LaTeX."""
+    if os.path.exists("matplotlibrc"):
+        with contextlib.chdir(sys.prefix):
+            importlib.import_module("matplotlib")

@@ -94,6 +94,7 @@ def take_one_thread() -> None:
 
 def _start_worker(environment: Mapping[str, str], models: bool, named: Mapping[str, str]) -> None:
     own_code.allow(named)
+    own_code.ignore_local_look()
     os.environ.update(environment)  # which may have changed since the server started that workers are copies of
     if models:
         take_one_thread()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stagewise.cli.names import chooser, probe_named
-from stagewise.own_code import safe_path
+from stagewise.own_code import ignore_local_look, safe_path
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -149,6 +149,7 @@ TOO_LARGE = "can't allocate memory|out of memory"
 @contextlib.contextmanager
 def reported_errors() -> Iterator[None]:
     """Print what is wrong in a line or two instead of a traceback; files on disk stay, and a rerun resumes."""
+    ignore_local_look()
     try:
         with safe_path():
             yield
