@@ -15,6 +15,8 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from stagewise.plain_text import plain_name
+
 KEYS = ["run", "step", "probe", "quantity"]
 NUMBERS = ["value", "lo", "hi", "n"]
 ARRAYS = ["resamples", "map"]
@@ -111,9 +113,14 @@ def declared(table: pd.DataFrame) -> Quantities:
     'nats'
     """
     return {
-        probe: {name: Quantity(**{**one, "range": tuple(one["range"])}) for name, one in by_name.items()}
+        plain_name(probe): {plain_name(name): _quantity(one) for name, one in by_name.items()}
         for probe, by_name in json.loads(table.attrs.get(DECLARED, "{}")).items()
     }
+
+
+def _quantity(fields: Mapping[str, Any]) -> Quantity:
+    words = {name: plain_name(value) if isinstance(value, str) else value for name, value in fields.items()}
+    return Quantity(**{**words, "range": tuple(fields["range"])})
 
 
 Columns = Mapping[str, Any]

@@ -8,20 +8,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 LAYERS: tuple[set[str], ...] = (
+    {"own_code", "plain_text"},
     {"table", "text"},
-    {
-        "architecture",
-        "attention",
-        "fields",
-        "init",
-        "intervention",
-        "loss",
-        "own_code",
-        "plan",
-        "probe",
-        "recipe",
-        "task",
-    },
+    {"architecture", "attention", "fields", "init", "intervention", "loss", "plan", "probe", "recipe", "task"},
     {"models"},
     {"checkpoints"},
     {"processes"},

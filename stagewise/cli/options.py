@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +14,7 @@ import typer
 
 from stagewise.cli.names import chooser, probe_named
 from stagewise.own_code import ignore_local_look, safe_path
+from stagewise.plain_text import PlainStream, shortened
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -151,7 +153,7 @@ def reported_errors() -> Iterator[None]:
     """Print what is wrong in a line or two instead of a traceback; files on disk stay, and a rerun resumes."""
     ignore_local_look()
     try:
-        with safe_path():
+        with safe_path(), redirect_stdout(PlainStream(sys.stdout)), redirect_stderr(PlainStream(sys.stderr)):
             yield
     except KeyboardInterrupt:
         print("interrupted; the same command resumes from the last checkpoint", file=sys.stderr)
@@ -159,7 +161,7 @@ def reported_errors() -> Iterator[None]:
     except BrokenPipeError:
         raise  # who reads the output has read enough, as `head`: typer ends in silence
     except (ValueError, TypeError, OSError, FloatingPointError) as error:
-        print(f"stagewise: {error}", file=sys.stderr)
+        print(shortened(f"stagewise: {error}"), file=PlainStream(sys.stderr))
         raise typer.Exit(2) from None
     except BrokenExecutor:
         print(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from stagewise.cli.names import only_task, task_classes
 from stagewise.cli.options import one_thread
 from stagewise.cli.recipes import recipe_in
+from stagewise.plain_text import file_part
 
 if TYPE_CHECKING:
     from stagewise.checkpoints.series import CheckpointSeries
@@ -51,7 +52,7 @@ def report_on_seeds(
     from stagewise.reporting.seeds import report_seeds
 
     folders = [_measured(source, opened, how, own, anew) for source in sources]
-    return report_seeds(folders, out or Path("runs", f"{Path(sources[0]).name}-and-{len(sources) - 1}-more"))
+    return report_seeds(folders, out or Path("runs", f"{file_part(Path(sources[0]).name)}-and-{len(sources) - 1}-more"))
 
 
 def _measured(

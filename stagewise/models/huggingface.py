@@ -75,7 +75,7 @@ def _inert(config: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name: _inert(value) if isinstance(value, Mapping) else value
         for name, value in config.items()
-        if not re.fullmatch(CODE, name)
+        if not re.fullmatch(CODE, str(name))
     }
 
 

@@ -130,7 +130,7 @@ def test_nothing_is_written_through_a_link_that_leaves_a_run_folder(tmp_path: Pa
     (tmp_path / "run" / link).symlink_to(tmp_path / "elsewhere")
     if link == "anything":
         (tmp_path / "run" / "run.json").write_text("{}")
-    with pytest.raises(ValueError, match="leads out of .*run through a link, and nothing is written there"):
+    with pytest.raises(ValueError, match=r"leads out of .*run through a link, and nothing is written there"):
         write_json(tmp_path / "run" / file, 1)
     with pytest.raises(ValueError, match="through a link"), held((tmp_path / "run" / file).parent, "measures"):
         pass
