@@ -4,9 +4,13 @@ import hashlib
 import io
 import os
 import re
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
-NAME = 200
+if TYPE_CHECKING:
+    import pandas as pd
+
+NAME = 80
 """Letters of a name: of a curve, a quantity, a run, a reference."""
 
 TEXT = 2000
@@ -63,13 +67,13 @@ def _number(text: str) -> str:
     return hashlib.sha256(text.encode("utf8", "surrogatepass")).hexdigest()[:8]
 
 
-def plain_names(frame: Any, arrays: Any = ()) -> Any:
+def plain_names(frame: "pd.DataFrame", arrays: Iterable[str] = ()) -> "pd.DataFrame":
     """Return a frame whose text is names, as `plain_name` makes them; its columns of arrays stay."""
     for column in frame.columns.difference(list(arrays)):
         if str(frame[column].dtype) in ("object", "str", "string", "category"):
             new = {each: plain_name(each) for each in frame[column].dropna().unique() if isinstance(each, str)}
             if changed := {each: name for each, name in new.items() if each != name}:
-                frame[column] = frame[column].astype(object).map(lambda each, names=changed: names.get(each, each))
+                frame[column] = frame[column].astype(object).map(lambda each, to=changed: to.get(each, each))  # type: ignore[misc]
     return frame.rename(columns=lambda each: plain_name(str(each)))
 
 

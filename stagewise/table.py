@@ -119,7 +119,9 @@ def declared(table: pd.DataFrame) -> Quantities:
 
 
 def _quantity(fields: Mapping[str, Any]) -> Quantity:
-    words = {name: plain_name(value) if isinstance(value, str) else value for name, value in fields.items()}
+    words: dict[str, Any] = {
+        name: plain_name(value) if isinstance(value, str) else value for name, value in fields.items()
+    }
     return Quantity(**{**words, "range": tuple(fields["range"])})
 
 

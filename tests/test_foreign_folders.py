@@ -115,8 +115,8 @@ class Bomb:
 
 def bombs(folder: Path, written: Path) -> None:
     """Pickles where this library had its own, and in the place of every file that torch reads."""
-    bomb = pickle.dumps(Bomb(written))
-    for place in ("", "tables/parts", "parts", *(path.relative_to(folder) for path in folder.glob("tables/parts/*/"))):
+    bomb, parts = pickle.dumps(Bomb(written)), [each.name for each in folder.glob("tables/parts/*/")]
+    for place in ("", "tables/parts", "parts", *(f"tables/parts/{name}" for name in parts)):
         (folder / place).mkdir(parents=True, exist_ok=True)
         for name in ("measurement.pickle", "measurement", ".measurement.pickle.host-1-00000000.partial"):
             (folder / place / name).write_bytes(bomb)
@@ -199,7 +199,8 @@ def auto_map(folder: Path, written: Path) -> None:
         trap(folder / f"checkpoint-{step}", "evil", written)
         names = {f"Auto{kind}": f"evil.{kind}" for kind in ("Config", "Model", "ModelForCausalLM", "Tokenizer")}
         given = {"auto_map": names, "trust_remote_code": True, "attn_implementation": "evil/evil", "use_kernels": True}
-        changed(folder / f"checkpoint-{step}" / "config.json", lambda content, given=given: content.update(given))
+        path = folder / f"checkpoint-{step}" / "config.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), **given}))
     trap(folder, "evil", written)
 
 

@@ -221,12 +221,12 @@ def _parts(
         return
     with contextlib.ExitStack() as stack:
         pool = executor or stack.enter_context(worker_pool(workers))
-        handed: bytes | Path = _pickled(measurement)
+        pickled = _pickled(measurement)
+        handed: bytes | Path = pickled
         if isinstance(pool, concurrent.futures.ProcessPoolExecutor | concurrent.futures.ThreadPoolExecutor):
             # Once for all steps, where only this user reads and writes; workers elsewhere see no such place.
-            path = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="stagewise-")), "measurement")
-            path.write_bytes(handed)
-            handed = path
+            handed = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="stagewise-")), "measurement")
+            handed.write_bytes(pickled)
         futures = [pool.submit(_measure_in_worker, handed, step) for step in steps]
         try:
             yield (future.result() for future in futures)

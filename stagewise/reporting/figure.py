@@ -15,10 +15,11 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.text import Text
+from matplotlib.ticker import FixedFormatter
 
 from stagewise.checkpoints.digest import short_digest
 from stagewise.checkpoints.run_folder import write
-from stagewise.plain_text import CONTROL, shortened, visible_lines
+from stagewise.plain_text import plain_name
 from stagewise.reporting.cursor import cursor_attribute, name_curves
 from stagewise.table import KEYS, NUMBERS, VALUES, maps_in
 
@@ -58,8 +59,8 @@ HUNDREDTHS = re.compile(r"(\.\d\d)\d+")
 LONGEST = 40
 """Letters of a name in that of a figure's file."""
 
-WRITTEN = 120
-"""Letters of a text in a figure."""
+WRITTEN = 100
+"""Letters of a line in a figure."""
 
 MATH = re.compile(r"(?<!\\)\$(?!\\mathdefault\{)")
 """What begins a formula that no axis writes by itself: a name is no formula."""
@@ -139,15 +140,19 @@ def svg(figure: Figure, name: str) -> str:
 
 
 def _as_text(figure: Figure) -> None:
-    """Let what a figure writes be text, not long, and no formula."""
+    """Let what a figure writes be text in short lines, and no formula."""
     for axis in (axis for ax in figure.axes for axis in (ax.xaxis, ax.yaxis)):
+        if isinstance(formatter := axis.get_major_formatter(), FixedFormatter):
+            formatter.seq = [_in_short_lines(str(label)) for label in formatter.seq]
         axis.get_ticklabels(which="both")  # makes them
     for text in figure.findobj(Text):
-        words = text.get_text()
-        if len(words) > WRITTEN or CONTROL.search(words.replace("\n", "")):
-            text.set_text(shortened(visible_lines(words), WRITTEN))
-        if MATH.search(words.replace("}$", "")):
+        text.set_text(_in_short_lines(text.get_text()))
+        if MATH.search(text.get_text().replace("}$", "")):
             text.set_parse_math(False)
+
+
+def _in_short_lines(text: str) -> str:
+    return "\n".join(plain_name(line, WRITTEN) for line in text.split("\n"))
 
 
 def _settle(figure: Figure) -> None:
