@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
-NAME = 80
+NAME = 100
 """Letters of a name: of a curve, a quantity, a run, a reference."""
 
 TEXT = 2000
