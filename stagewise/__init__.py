@@ -51,6 +51,11 @@ Columns beside the axes:
 - nested: rank of the row's reference among the nested partial solutions, from 1; 0 for other references.
 """
 
+import sys
+
+if sys.argv[:1] == ["-m"] and not sys.flags.safe_path and {__name__, f"-m{__name__}"} & {*sys.orig_argv}:
+    del sys.path[0]  # the current folder, which `python -m stagewise` puts before the packages that are installed
+
 import re
 from importlib import import_module
 from pathlib import Path

@@ -29,6 +29,7 @@ from stagewise.measurement.engine import Resources, check, check_resources, meas
 from stagewise.measurement.probe_batch import Drawn, drawn
 from stagewise.measurement.provenance import analysis_record, provenance
 from stagewise.models.precision import Dtype
+from stagewise.plain_text import file_part
 from stagewise.probe import AbstractProbe
 from stagewise.probes.default_probes import Probes as Probes
 from stagewise.probes.default_probes import chosen_probes
@@ -283,7 +284,7 @@ def folder_of(series: CheckpointSeries | Source) -> Path:
     source = series if isinstance(series, Source) else series.source
     name, identity = series.name, source.identity if source else ""
     other = "" if identity in ("", name) else f"-{short_digest(identity)[:8]}"
-    return Path("runs", f"analysis-{name.replace('/', '--')}{other}")
+    return Path("runs", f"analysis-{file_part(name.replace('/', '--'))}{other}")
 
 
 def _sequences(architecture: Architecture, positions: int, most: int, numbers: int) -> int:

@@ -8,6 +8,8 @@ import os
 import threading
 from collections.abc import Iterator, Mapping
 
+from stagewise import own_code
+
 ROWS = 100_000
 """Of a table, for each process that reads it: some ten seconds of a report, and two to start."""
 
@@ -32,9 +34,11 @@ def worker_pool(workers: int, *, models: bool = True) -> Iterator[concurrent.fut
         context = start_method()
     else:
         context = multiprocessing.get_context("spawn")
-    pool = concurrent.futures.ProcessPoolExecutor(workers, context, _start_worker, (dict(os.environ), models))
+    start = (dict(os.environ), models, own_code.named())
+    pool = concurrent.futures.ProcessPoolExecutor(workers, context, _start_worker, start)
     try:
-        yield pool
+        with own_code.safe_path():
+            yield pool
     except BaseException:
         pool.shutdown(wait=multiprocessing.parent_process() is not None, cancel_futures=True)
         raise
@@ -88,7 +92,9 @@ def take_one_thread() -> None:
     one_thread()
 
 
-def _start_worker(environment: Mapping[str, str], models: bool) -> None:
+def _start_worker(environment: Mapping[str, str], models: bool, named: Mapping[str, str]) -> None:
+    own_code.allow(named)
+    own_code.ignore_local_look()
     os.environ.update(environment)  # which may have changed since the server started that workers are copies of
     if models:
         take_one_thread()

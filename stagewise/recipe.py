@@ -1,15 +1,14 @@
 """All that decides a run: task, architecture and training plan, and their record in run.json."""
 
 import dataclasses
-import importlib
-import sys
 from collections.abc import Iterable, Mapping
-from pathlib import Path
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from stagewise.architecture import Architecture, OneHotInit, PositionHeadsInit
 from stagewise.fields import check_fields
 from stagewise.init import AbstractInit, GaussianInit, LinearInit, WithoutPositions
+from stagewise.own_code import import_named, known, script
 from stagewise.plan import ClampHead
 from stagewise.plan import Seeds as Seeds
 from stagewise.plan import TrainPlan as TrainPlan
@@ -83,13 +82,7 @@ def type_name(cls: type) -> str:
     module = cls.__module__
     if module.startswith("stagewise.") and not module.startswith("stagewise.experiments."):
         return cls.__name__
-    return f"{_script() if module in ('__main__', '__mp_main__') else module}:{cls.__name__}"
-
-
-def _script() -> str:
-    """Return the module name of the running script, by which other processes can import it."""
-    file = getattr(sys.modules["__main__"], "__file__", None)
-    return "__main__" if file is None else Path(file).stem
+    return f"{script() if module in ('__main__', '__mp_main__') else module}:{cls.__name__}"
 
 
 def rebuild(described: Any, classes: Iterable[type] = ()) -> Any:
@@ -97,11 +90,11 @@ def rebuild(described: Any, classes: Iterable[type] = ()) -> Any:
 
     Args:
         described: plain data.
-        classes: the tasks (and initialisations) that may occur in it; one by "module:Class" is imported where it is not
-            among them.
+        classes: the tasks (and initialisations) that may occur in it, beside those of this library and those whose
+            module has been imported already: nothing is imported because data name it.
 
     Raises:
-        ValueError: a type is not among them and cannot be imported; the message names it.
+        ValueError: a type is none of these; the message names it, and says how to allow it.
 
     >>> rebuild(describe(Seeds(1, 2, 3)))
     Seeds(init=1, data=2, evaluation=3)
@@ -111,31 +104,32 @@ def rebuild(described: Any, classes: Iterable[type] = ()) -> Any:
     return _rebuild(described, {type_name(cls): cls for cls in (*builtin, *classes)})
 
 
-def _rebuild(described: Any, known: Mapping[str, type]) -> Any:
+def _rebuild(described: Any, classes: Mapping[str, type]) -> Any:
     if isinstance(described, list | tuple):
-        return tuple(_rebuild(item, known) for item in described)
+        return tuple(_rebuild(item, classes) for item in described)
     if not isinstance(described, dict):
         return described
-    fields = {key: _rebuild(item, known) for key, item in described.items() if key != "type"}
-    return _class(str(described["type"]), known)(**fields) if "type" in described else fields
+    fields = {key: _rebuild(item, classes) for key, item in described.items() if key != "type"}
+    return _class(str(described["type"]), classes)(**fields) if "type" in described else fields
 
 
-def _class(name: str, known: Mapping[str, type]) -> type:
+def _class(name: str, classes: Mapping[str, type]) -> type:
     module, separator, cls = name.partition(":")
-    if name in known:
-        return known[name]
-    if same := [each for each in known.values() if separator and each.__name__ == cls]:
+    if name in classes:
+        return classes[name]
+    if same := [each for each in classes.values() if separator and each.__name__ == cls]:
         return same[0]  # passed from a module that has moved, or that runs as a script
     if not separator:
         raise ValueError(
-            f"the run was made with {name}, which is not known here; known: {', '.join(sorted(known))}. "
+            f"the run was made with {name}, which is not known here; known: {', '.join(sorted(classes))}. "
             "Pass the class in `classes`"
         )
-    return load_class(name, (AbstractTask, AbstractInit), f"the run was made with {cls} of the module {module}")
+    purpose = f"the run was made with {cls} of the module {module}"
+    return _checked(known(name, purpose), name, (AbstractTask, AbstractInit), purpose)
 
 
 def load_class(name: str, kinds: tuple[type, ...], purpose: str) -> type:
-    """Import a class by "module:Class".
+    """Import a class that a person names as "module:Class", an installed one or one of the current folder.
 
     Args:
         name: of the module and the class in it.
@@ -145,16 +139,20 @@ def load_class(name: str, kinds: tuple[type, ...], purpose: str) -> type:
     Raises:
         ValueError: there is no such module or class, or the class is none of the kinds, or lacks a method of theirs.
     """
-    module, _, attribute = name.partition(":")
     try:
-        # A running script would be imported a second time under its module name.
-        loaded = sys.modules["__main__"] if module == _script() else importlib.import_module(module)
+        cls = import_named(name)
     except ImportError as reason:
         raise ValueError(f"{purpose}, which cannot be imported here ({reason}). {_advice(name, reason)}") from reason
-    cls = getattr(loaded, attribute, None)
+    return _checked(cls, name, kinds, purpose)
+
+
+def _checked(cls: Any, name: str, kinds: tuple[type, ...], purpose: str) -> type:
+    module, _, attribute = name.partition(":")
+    if isinstance(cls, FunctionType) and FunctionType in kinds:
+        return cls  # type: ignore[return-value]  # allowed by its import
     if not (isinstance(cls, type) and issubclass(cls, kinds)):
         names = " or ".join(kind.__name__ for kind in kinds)
-        raise ValueError(f"{purpose}: expected a subclass of {names} called {attribute} in {module}, got {cls!r}")
+        raise ValueError(f"{purpose}: expected a subclass of {names} called {attribute} in {module}, got {cls!r:.200}")
     if missing := sorted(getattr(cls, "__abstractmethods__", ())):
         kind = next(kind.__name__ for kind in kinds if issubclass(cls, kind))
         raise ValueError(f"{purpose}: every {kind} defines {', '.join(missing)}, and this one does not")
@@ -169,10 +167,7 @@ def _advice(name: str, reason: ImportError) -> str:
         return f"A module is named without .py, and from the current folder: {path}:{attribute}"
     if not (isinstance(reason, ModuleNotFoundError) and module.startswith(str(reason.name))):
         return f"{module} is there, and what it imports is not: correct that"
-    return (
-        f"Run this in the folder of {module}.py, or pass the class: --task module:{attribute} on the command line, "
-        "`classes` in Python"
-    )
+    return f"Run this in the folder of {module}.py, or install what it belongs to"
 
 
 def differences(expected: Any, recorded: Any, path: str = "") -> list[str]:

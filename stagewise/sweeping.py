@@ -19,6 +19,7 @@ from tqdm.auto import tqdm
 from stagewise.checkpoints.digest import short_digest
 from stagewise.checkpoints.json_files import read_json
 from stagewise.checkpoints.run_folder import write_json
+from stagewise.own_code import allow, named
 from stagewise.processes import several, take_one_thread, worker_pool
 from stagewise.recipe import describe
 
@@ -178,7 +179,7 @@ def _run(
 ) -> list[tuple[Mapping[str, Any], BaseException]]:
     """Run what is missing, and keep each result; return the settings that failed, and why."""
     home = (platform.node(), os.getpid())
-    futures = {executor.submit(_call, function, setting, home): (path, setting) for path, setting in missing}
+    futures = {executor.submit(_call, function, setting, home, named()): (path, setting) for path, setting in missing}
     waiting, failed = set(futures), list[tuple[Mapping[str, Any], BaseException]]()
     try:
         while waiting:
@@ -218,8 +219,14 @@ def _finished(waiting: set[Any]) -> set[Any]:
     return done
 
 
-def _call(function: Callable[..., Mapping[str, Any]], setting: Mapping[str, Any], home: tuple[str, int]) -> Any:
+def _call(
+    function: Callable[..., Mapping[str, Any]],
+    setting: Mapping[str, Any],
+    home: tuple[str, int],
+    modules: Mapping[str, str],
+) -> Any:
     """Call the function, in another process than the sweep's own with one thread."""
+    allow(modules)
     if (platform.node(), os.getpid()) != home and "OMP_NUM_THREADS" not in os.environ:
         take_one_thread()
     return function(**setting)

@@ -15,6 +15,8 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from stagewise.plain_text import plain_name
+
 KEYS = ["run", "step", "probe", "quantity"]
 NUMBERS = ["value", "lo", "hi", "n"]
 ARRAYS = ["resamples", "map"]
@@ -110,7 +112,7 @@ def plain_quantities(quantities: Quantities) -> dict[str, dict[str, Any]]:
 def quantities_from(plain: Mapping[str, Mapping[str, Any]]) -> Quantities:
     """Return the descriptions that `plain_quantities` was given."""
     return {
-        probe: {name: Quantity(**{**one, "range": tuple(one["range"])}) for name, one in by_name.items()}
+        plain_name(probe): {plain_name(name): _quantity(one) for name, one in by_name.items()}
         for probe, by_name in plain.items()
     }
 
@@ -124,6 +126,13 @@ def declared(table: pd.DataFrame) -> Quantities:
     'nats'
     """
     return quantities_from(json.loads(table.attrs.get(DECLARED, "{}")))
+
+
+def _quantity(fields: Mapping[str, Any]) -> Quantity:
+    words: dict[str, Any] = {
+        name: plain_name(value) if isinstance(value, str) else value for name, value in fields.items()
+    }
+    return Quantity(**{**words, "range": tuple(fields["range"])})
 
 
 Columns = Mapping[str, Any]

@@ -1,7 +1,6 @@
 """Sequences of one's own from a file of tokens: the probe batch for models of anything."""
 
 import dataclasses
-import importlib
 import sys
 from collections.abc import Sequence
 from functools import lru_cache
@@ -16,6 +15,7 @@ from torch import Tensor
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.checkpoints.token_files import IGNORED, Sequences, read_sequences
 from stagewise.fields import check_fields
+from stagewise.own_code import import_named, known
 from stagewise.task import AbstractTask, Batch, check_number
 from stagewise.tasks.text import Text, Texts, text_task
 from stagewise.text.token_relations import RELATIONS, token_relation
@@ -32,7 +32,7 @@ class Tokens(AbstractTask):
         file: .pt, .npy, .safetensors or a folder of `datasets`; see `checkpoints.token_files.read_sequences`.
         length: positions that a model sees; longer sequences are cut there.
         relations: names of `text.token_relations`, as "previous token" or "offset 31", and functions of one's own as
-            "module:function".
+            "module:function", whose module has been imported: a name in data imports nothing.
         bos: a token that begins sequences, and is no duplicate of another.
         n_sequences: always None: a file has the sequences that it has.
 
@@ -55,6 +55,8 @@ class Tokens(AbstractTask):
             raise ValueError(f"a sequence has at least one position, got length={self.length}")
         if self.bos is not None and self.bos < 0:
             raise ValueError(f"bos must be a token, counted from 0, or None; got {self.bos}")
+        for name in self.relations:
+            self._relation(name)
 
     @property
     def d_vocab(self) -> int:
@@ -95,9 +97,10 @@ class Tokens(AbstractTask):
         return torch.ones_like(tokens[:, 1:], dtype=torch.bool) if labels is None else labels[:, 1:] != IGNORED
 
     def _relation(self, name: str):  # type: ignore[no-untyped-def]  # a function of tokens
-        module, _, function = name.partition(":")
-        if function:
-            return getattr(importlib.import_module(module), function)
+        if ":" in name:
+            if not callable(function := known(name, f"Tokens has the relation {name}")):
+                raise ValueError(f"Tokens has the relation {name}: there is no such function, got {function!r:.200}")
+            return function
         return lambda tokens: token_relation(name, tokens, -1 if self.bos is None else self.bos)
 
 
@@ -121,6 +124,9 @@ def tokens_task(series: CheckpointSeries, file: str, relations: tuple[str, ...] 
         FileNotFoundError: there is no such file.
     """
     architecture = series.architecture
+    for name in relations:
+        if ":" in name:
+            import_named(name)
     task = Tokens(str(file), int(architecture.config["n_ctx"]), tuple(relations) or RELATIONS, architecture.bos)
     # Errors of the file are raised before any checkpoint is read.
     task.sample(1, seed=0).check_ids(int(architecture.config["d_vocab"]), f"the models of {series.name}")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 LAYERS: tuple[set[str], ...] = (
+    {"own_code", "plain_text"},
     {"table", "text"},
     {"architecture", "attention", "event", "fields", "init", "intervention", "loss", "plan", "probe", "recipe", "task"},
     {"models"},

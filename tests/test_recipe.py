@@ -61,7 +61,7 @@ def test_a_class_of_an_experiment_is_recorded_with_its_module_and_found_again() 
 
 def test_a_class_that_moved_is_taken_from_those_handed_over() -> None:
     assert rebuild({"type": "old_place:Elsewhere", "task": describe(TASK), "context": 2}, [MarkovChain, Elsewhere])
-    with pytest.raises(ValueError, match=r"made with Elsewhere of the module old_place, which cannot be imported here"):
+    with pytest.raises(ValueError, match=r"made with Elsewhere of the module old_place, which is not imported here"):
         rebuild({"type": "old_place:Elsewhere", "context": 2})
 
 

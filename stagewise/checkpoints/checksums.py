@@ -1,5 +1,6 @@
 """Checksums: every file that this library writes is listed beside it, by its SHA-256, and every reader checks it."""
 
+import contextlib
 import functools
 import os
 import warnings
@@ -24,6 +25,7 @@ def record(path: Path, digest: str) -> None:
     """
     if digest in listed(path.parent).get(path.name, ()):
         return
+    own(path.parent / LIST)
     # A line that was cut off by a full disk must not swallow this one: hence the first line break.
     line = f"\n{digest}  {path.name}\n".encode()
     descriptor = os.open(path.parent / LIST, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o666)
@@ -32,6 +34,16 @@ def record(path: Path, digest: str) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def own(path: Path) -> None:
+    """Make a file that is changed in its place one's own: what other names it has, and a link to it, name another."""
+    with contextlib.suppress(FileNotFoundError):
+        if not path.is_symlink() and path.lstat().st_nlink == 1:
+            return
+        content = b"" if path.is_symlink() else path.read_bytes()
+        path.unlink()
+        path.write_bytes(content)
 
 
 def listed(folder: Path) -> dict[str, frozenset[str]]:

@@ -10,6 +10,8 @@ from typing import Any
 
 import pandas as pd
 
+from stagewise.plain_text import shortened, visible
+
 SHOWN = 3
 """Names of weights that a sentence lists; the others are counted."""
 
@@ -94,7 +96,7 @@ class Finding:
     @property
     def message(self) -> str:
         """What exactly is wrong, in a sentence."""
-        return sentence(self)
+        return shortened(visible(sentence(self)))
 
 
 @dataclasses.dataclass(frozen=True)

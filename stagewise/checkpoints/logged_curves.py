@@ -15,6 +15,7 @@ from stagewise.checkpoints.event_files import is_events, read_events
 from stagewise.checkpoints.log_columns import as_numbers, from_text
 from stagewise.checkpoints.log_rates import OF_RUN, is_rate
 from stagewise.checkpoints.resumed_logs import resumed
+from stagewise.plain_text import plain_name
 from stagewise.table import Quantity, check_steps, declare, tidy
 
 LOGGED = "Logged"
@@ -110,11 +111,11 @@ def curves(
     frame = frame.reset_index(drop=frame.index.name is None)
     at = _steps(frame, steps)
     rows, declared = [], {}
-    for name, curve in _curves(_a_row_a_value(frame, at), at):
+    for name, curve in ((plain_name(str(name)), curve) for name, curve in _curves(_a_row_a_value(frame, at), at)):
         for label, part in _by_run(curve, "run" if run is None else run):
             part = resumed(part, name).sort_values("step")
             check_steps(part, name)
-            rows.append(_averaged(part, is_rate(name)).assign(run=label, probe=LOGGED, quantity=name))
+            rows.append(_averaged(part, is_rate(name)).assign(run=plain_name(str(label)), probe=LOGGED, quantity=name))
         values = curve.sort_values("step", kind="stable")["value"].to_numpy()
         declared[name] = Quantity(name, progress=_progress(name, values))
     if not rows:

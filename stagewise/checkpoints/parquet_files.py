@@ -9,6 +9,8 @@ import pandas as pd
 import pyarrow as pa
 
 from stagewise.checkpoints import checksums
+from stagewise.plain_text import plain_names
+from stagewise.table import ARRAYS
 
 
 def read_parquet(path: Path, fix: str) -> pd.DataFrame:
@@ -23,7 +25,7 @@ def read_parquet(path: Path, fix: str) -> pd.DataFrame:
         ValueError: it is damaged; the message names it.
     """
     with parquet_faults(path, fix):
-        return pd.read_parquet(path)
+        return plain_names(pd.read_parquet(path), ARRAYS)
 
 
 @contextlib.contextmanager

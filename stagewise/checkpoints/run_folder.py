@@ -23,6 +23,8 @@ from stagewise.checkpoints.table_file import TableFile
 from stagewise.checkpoints.writing import held as held
 from stagewise.checkpoints.writing import write as write
 from stagewise.checkpoints.writing import write_json as write_json
+from stagewise.plain_text import plain_names
+from stagewise.table import ARRAYS
 
 if TYPE_CHECKING:
     from stagewise.checkpoints.weight_files import State
@@ -250,7 +252,7 @@ def unfinished(folder: Path) -> str | None:
 def read_table(folder: Path) -> pd.DataFrame:
     """Read a run folder's table of measurements, all but its maps; the errors are those of `table_file`."""
     file = table_file(folder)
-    return pd.read_parquet(file.path, columns=[name for name in file.names if name != "map"])
+    return plain_names(pd.read_parquet(file.path, columns=[name for name in file.names if name != "map"]), ARRAYS)
 
 
 def table_file(folder: Path) -> TableFile:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stagewise.checkpoints.arrays_aside import ArraysAside, StoredArray
+from stagewise.plain_text import plain_names
 from stagewise.table import ARRAYS, KEYS, check_columns, conformed
 
 PLACE = ["group", "start", "stop"]
@@ -141,7 +142,8 @@ class TableFile:
         table = table.select(present)
         raw = table.to_pandas(ignore_metadata=True, split_blocks=True, self_destruct=True)
         del table  # nothing may read it any more
-        frame = conformed(raw, present)
+        raw = plain_names(raw, ARRAYS)
+        frame = conformed(raw, [*raw.columns])
         pa.default_memory_pool().release_unused()  # it would keep what it took for the row groups
         frame.attrs = (self._schema.pandas_metadata or {}).get("attributes", {})
         return frame

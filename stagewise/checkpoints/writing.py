@@ -22,6 +22,25 @@ from stagewise.checkpoints.digest import file_sha256
 LOCK = ".lock"
 """In a folder that one process at a time writes into; says which. It stays when the process ends, unlocked."""
 
+INSIDE = (
+    "tables",
+    "parts",
+    "sampled",
+    "figures",
+    "checkpoints",
+    "states",
+    "restricted",
+    "interventions",
+    ".results",
+    ".jobs",
+)
+"""Folders that lie in a run folder, or in that of what was measured elsewhere."""
+
+OF_EACH = ("parts", "restricted", "interventions")
+"""Those of them that hold a folder for each measurement or run."""
+
+RECORDS = ("run.json", "analysis.json")
+
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
 PROBE = b"\0" * 2**16
@@ -72,6 +91,7 @@ def scratch(path: Path) -> Iterator[Path]:
     processes of this machine left of that name is removed first.
     """
     folder = _partial(path)
+    check_inside(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     _remove_leftovers(path)
     folder.mkdir()
@@ -80,6 +100,24 @@ def scratch(path: Path) -> Iterator[Path]:
     finally:
         with contextlib.suppress(OSError):
             _remove(folder)
+
+
+def check_inside(path: Path) -> None:
+    """Refuse to write where a link within a run folder leads out of it; the folder itself may be, or lie behind, one.
+
+    Raises:
+        ValueError: a link does.
+    """
+    place = root = Path(os.path.abspath(path)).parent
+    while root.name in INSIDE or root.parent.name in OF_EACH:
+        root = root.parent
+    above = (each for each in reversed(root.parents) if any(os.path.exists(each / name) for name in RECORDS))
+    root = next(above, root)
+    if not Path(os.path.realpath(place)).is_relative_to(os.path.realpath(root)):
+        raise ValueError(
+            f"{place} leads out of {root} through a link, and nothing is written there: put a folder in its place, or "
+            "choose another folder"
+        )
 
 
 @contextlib.contextmanager
@@ -190,10 +228,13 @@ def held(folder: Path, what: str) -> Iterator[None]:
 
     Raises:
         BlockingIOError: another process holds it; the message says which.
+        ValueError: the folder is behind a link that leads out of a run folder.
     """
     path, is_new = folder / LOCK, not folder.exists()
+    check_inside(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        checksums.own(path)
         lock = FileLock(path, blocking=False)
         lock.acquire()
     except Timeout:

@@ -51,6 +51,7 @@ from stagewise.cli.recipes import Choice, recipe_in, recipe_of
 from stagewise.cli.run import run_app
 from stagewise.cli.sweep import sweep
 from stagewise.cli.trajectory import trajectory
+from stagewise.plain_text import file_part
 
 app = typer.Typer(
     help="In which stages did a model's attention heads learn what they do?",
@@ -95,7 +96,7 @@ def train(
         choice = Choice(preset, seed, heads, layers, steps, config, settings)
         if record is not None and task is None:
             recipe = recipe_in(record, choice, own_task or ())
-            folder = folder or Path("runs", f"{record.absolute().parent.name}-again")
+            folder = folder or Path("runs", f"{file_part(record.absolute().parent.name)}-again")
         elif task is None or record is not None:
             raise ValueError("give a task or a run folder, or a run.json with --from and a --folder for the new run")
         elif (run := run_folder_named(task)) is not None:

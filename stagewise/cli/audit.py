@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stagewise.cli.names import only_task
+from stagewise.cli.names import only_task, task_classes
 from stagewise.cli.options import AsJson, Device, ModelConfig, Origin, OwnTask, reported_errors
 from stagewise.cli.recipes import recipe_in
 
@@ -30,6 +30,8 @@ def audit(
         from stagewise.checkpoints.audit import audit as audit_source
         from stagewise.checkpoints.series import find
 
+        if own_task:
+            task_classes(own_task)  # which the record may name
         checkpoints = find(source)
         given = deep_of(source, checkpoints, architecture, own_task, device) if deep else None
         weights = (deep or not checkpoints.remote) if weights is None else weights

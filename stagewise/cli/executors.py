@@ -2,9 +2,13 @@
 
 import contextlib
 import importlib
+import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from stagewise import own_code
 
 if TYPE_CHECKING:
     from stagewise.sweeping import AbstractExecutor
@@ -31,11 +35,23 @@ def executor_named(text: str | None, folder: Path) -> Iterator["AbstractExecutor
         with _imported("distributed").Client(rest) as client:
             yield client.get_executor()
     elif kind == "submitit":
-        executor = _imported("submitit").AutoExecutor(folder / JOBS)
+        executor = _imported("submitit").AutoExecutor(_private(folder / JOBS))
+        for name, place in own_code.named().items():
+            if place and name in sys.modules:  # a job starts without the current folder on its path
+                importlib.import_module("cloudpickle").register_pickle_by_value(sys.modules[name])
         executor.update_parameters(**_parameters(rest))
         yield executor
     else:
         raise ValueError(f"--executor is dask:ADDRESS, or submitit with its parameters behind a colon; got {text!r}")
+
+
+def _private(folder: Path) -> Path:
+    """Make a new folder in a folder for the pickles of jobs, which others can neither read nor foresee."""
+    from stagewise.checkpoints.writing import check_inside
+
+    check_inside(folder / folder.name)
+    folder.mkdir(parents=True, exist_ok=True)
+    return Path(tempfile.mkdtemp(dir=folder))
 
 
 def _imported(name: str) -> Any:

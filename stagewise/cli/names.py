@@ -4,6 +4,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -82,10 +83,18 @@ def _is_run(name: str) -> bool:
 
 
 def task_classes(names: Sequence[str] = ()) -> "list[type]":
-    """Return the classes that run.json may name: the catalogue's, and those of these names."""
-    from stagewise import tasks
+    """Return the classes that run.json may name: the catalogue's, and those of these names.
 
-    return [*(value for value in vars(tasks).values() if isinstance(value, type)), *map(task_class, names)]
+    They are tasks, initialisations, and functions of relations, whose modules are allowed by that.
+    """
+    from stagewise import tasks
+    from stagewise.init import AbstractInit
+    from stagewise.recipe import load_class
+    from stagewise.task import AbstractTask
+
+    kinds = (AbstractTask, AbstractInit, FunctionType)
+    own = [load_class(name, kinds, f"the command names {name}") if ":" in name else task_class(name) for name in names]
+    return [value for value in (*vars(tasks).values(), *own) if isinstance(value, type)]
 
 
 def probe_named(name: str) -> "AbstractProbe":

@@ -2,17 +2,19 @@
 
 import contextlib
 import json
-import os
 import re
 import sys
 from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from stagewise.cli.names import chooser, probe_named
+from stagewise.own_code import ignore_local_look, safe_path
+from stagewise.plain_text import PlainStream, shortened
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -108,7 +110,7 @@ Settings = Annotated[
 ]
 OwnTask = Annotated[
     list[str] | None,
-    typer.Option("--task", help="module:Class of a task that is not in the catalogue, where run.json cannot find it"),
+    typer.Option("--task", help="module:Class of one's own that run.json names, which alone imports nothing"),
 ]
 MoreProbes = Annotated[
     list[str] | None,
@@ -149,17 +151,17 @@ TOO_LARGE = "can't allocate memory|out of memory"
 @contextlib.contextmanager
 def reported_errors() -> Iterator[None]:
     """Print what is wrong in a line or two instead of a traceback; files on disk stay, and a rerun resumes."""
-    if os.getcwd() not in sys.path:  # one's own tasks and probes lie there
-        sys.path.insert(0, os.getcwd())
+    ignore_local_look()
     try:
-        yield
+        with safe_path(), redirect_stdout(PlainStream(sys.stdout)), redirect_stderr(PlainStream(sys.stderr)):
+            yield
     except KeyboardInterrupt:
         print("interrupted; the same command resumes from the last checkpoint", file=sys.stderr)
         raise typer.Exit(130) from None
     except BrokenPipeError:
         raise  # who reads the output has read enough, as `head`: typer ends in silence
     except (ValueError, TypeError, OSError, FloatingPointError) as error:
-        print(f"stagewise: {error}", file=sys.stderr)
+        print(shortened(f"stagewise: {error}"), file=PlainStream(sys.stderr))
         raise typer.Exit(2) from None
     except BrokenExecutor:
         print(

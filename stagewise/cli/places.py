@@ -4,9 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from stagewise.cli.names import only_task
+from stagewise.cli.names import only_task, task_classes
 from stagewise.cli.options import one_thread
 from stagewise.cli.recipes import recipe_in
+from stagewise.plain_text import file_part
 
 if TYPE_CHECKING:
     from stagewise.checkpoints.series import CheckpointSeries
@@ -51,7 +52,7 @@ def report_on_seeds(
     from stagewise.reporting.seeds import report_seeds
 
     folders = [_measured(source, opened, how, own, anew) for source in sources]
-    return report_seeds(folders, out or Path("runs", f"{Path(sources[0]).name}-and-{len(sources) - 1}-more"))
+    return report_seeds(folders, out or Path("runs", f"{file_part(Path(sources[0]).name)}-and-{len(sources) - 1}-more"))
 
 
 def _measured(
@@ -125,6 +126,7 @@ def opened_source(
 
     if is_log(source):
         raise ValueError(f"{source} holds curves and no checkpoints: `stagewise report {source}` shows them")
+    task_classes(own or ())  # which the record of a run may name
     series = open_series(source, architecture=architecture, branch=branch)
     return series, own_task(series, *data) or only_task(own)
 

@@ -6,9 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from stagewise.fields import checked, field_types
+from stagewise.own_code import import_named
 
 if TYPE_CHECKING:
     from stagewise.recipe import Recipe
+
+RELATIONS = "task.relations"
+"""The field of `tasks.Tokens` that may name functions of one's own."""
 
 
 def read_settings(texts: Sequence[str]) -> dict[str, Any]:
@@ -27,7 +31,11 @@ def _setting(text: str) -> tuple[str, Any]:
     key, separator, value = text.partition("=")
     if not separator:
         raise ValueError(f"--set takes key=value, got {text!r}")
-    return key, read_value(value)
+    read = read_value(value)
+    for name in [read["type"]] if isinstance(read, Mapping) and "type" in read else read if key == RELATIONS else ():
+        if ":" in str(name):
+            import_named(str(name))  # a person names it here, and not a file
+    return key, read
 
 
 def read_value(text: str) -> Any:

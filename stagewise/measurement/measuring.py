@@ -7,6 +7,7 @@ import itertools
 import json
 import pickle
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Generator, Iterator, Mapping
@@ -28,7 +29,6 @@ from stagewise.checkpoints.digest import short_digest
 from stagewise.checkpoints.run_folder import write
 from stagewise.checkpoints.series import CheckpointSeries, State
 from stagewise.checkpoints.table_file import PROVENANCE
-from stagewise.checkpoints.writing import scratch
 from stagewise.measurement.checkpoint import HOOKS, Checkpoint, Plan, readings
 from stagewise.measurement.earlier import OF_PROBES, Earlier, Rows, together
 from stagewise.measurement.forecast import Cost, forecast
@@ -45,9 +45,6 @@ SLOWER = (
     "edited passes run with TransformerLens's hooks, which takes several times as long: those of the library's own do "
     "not give this model's numbers"
 )
-
-MEASUREMENT = "measurement.pickle"
-"""What several processes measure, while they do."""
 
 
 class Part(NamedTuple):
@@ -224,9 +221,13 @@ def _parts(
         return
     with contextlib.ExitStack() as stack:
         pool = executor or stack.enter_context(worker_pool(workers))
-        path = stack.enter_context(scratch(measurement.folder / MEASUREMENT)) / MEASUREMENT
-        path.write_bytes(_pickled(measurement))
-        futures = [pool.submit(_measure_in_worker, path, step) for step in steps]
+        pickled = _pickled(measurement)
+        handed: bytes | Path = pickled
+        if isinstance(pool, concurrent.futures.ProcessPoolExecutor | concurrent.futures.ThreadPoolExecutor):
+            # Once for all steps, where only this user reads and writes; workers elsewhere see no such place.
+            handed = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="stagewise-")), "measurement")
+            handed.write_bytes(pickled)
+        futures = [pool.submit(_measure_in_worker, handed, step) for step in steps]
         try:
             yield (future.result() for future in futures)
         finally:
@@ -260,24 +261,25 @@ def _pickled(measurement: Measurement) -> bytes:
         ) from reason
 
 
-def _measure_in_worker(path: Path, step: int) -> Part:
-    measurement = _opened(path)
+def _measure_in_worker(handed: bytes | Path, step: int) -> Part:
+    measurement = _opened(handed)
     return measurement.rows_of(measurement.read(step))
 
 
 class _Here(threading.local):
     """What a thread measures: a model holds one checkpoint at a time, so that threads cannot share it."""
 
-    path: Path | None = None
+    handed: bytes | Path | None = None
     measurement: Measurement | None = None
 
 
 _HERE = _Here()
 
 
-def _opened(path: Path) -> Measurement:
+def _opened(handed: bytes | Path) -> Measurement:
     """Read what this thread measures, once."""
-    if _HERE.measurement is None or _HERE.path != path:
-        _HERE.path, _HERE.measurement = path, pickle.loads(path.read_bytes())
+    if _HERE.measurement is None or _HERE.handed != handed:
+        pickled = handed if isinstance(handed, bytes) else handed.read_bytes()
+        _HERE.handed, _HERE.measurement = handed, pickle.loads(pickled)
     measurement: Measurement = _HERE.measurement
     return measurement

@@ -3,7 +3,9 @@
 import functools
 import os
 import subprocess
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,6 +17,7 @@ from stagewise.checkpoints.findings import Audit
 from stagewise.checkpoints.run_folder import FORMAT, versions
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.models.precision import Dtype
+from stagewise.own_code import named
 from stagewise.recipe import describe
 from stagewise.task import AbstractTask, Batch
 
@@ -22,7 +25,8 @@ from stagewise.task import AbstractTask, Batch
 def provenance(batch: Batch, device: str = "cpu", dtype: Dtype = "float32") -> dict[str, str | int]:
     """Return what decides a measurement beside its probes: batch, device, dtype, threads, and the code at work.
 
-    `git` is there where the working folder lies in a repository: its revision, and whether files differ from it.
+    `git` is there where the working folder lies in a repository: its revision, and whether files differ from it, which
+    is unknown of one whose code does not run here.
     """
     revision = git_revision(os.getcwd())
     return {
@@ -38,13 +42,28 @@ def provenance(batch: Batch, device: str = "cpu", dtype: Dtype = "float32") -> d
 
 @functools.cache
 def git_revision(folder: str) -> str:
-    """Return the commit of the repository that a folder lies in, with "and changes" if files differ; empty for none."""
+    """Return the commit of the repository that a folder lies in, with "and changes" if files differ; empty for none.
+
+    To see whether files differ git runs what the repository's own config names, as a filter or a monitor of files. So
+    it is asked only of a repository whose code runs here anyway.
+    """
     try:
-        revision = _git("rev-parse", "HEAD", at=folder)
+        top, revision = _git("rev-parse", "--show-toplevel", "HEAD", at=folder).splitlines()
+        if not _runs_code_of(top):
+            return f"{revision}, changes unknown"
         changed = _git("status", "--porcelain", "--untracked-files=no", at=folder)
-    except (OSError, subprocess.SubprocessError):
+    except (OSError, ValueError, subprocess.SubprocessError):
         return ""
     return f"{revision} and changes" if changed else revision
+
+
+def _runs_code_of(folder: str) -> bool:
+    """Whether code of one's own is imported from a folder; what is installed somewhere in it does not count."""
+    paths = [Path(os.path.realpath(each)) for each in (*sys.path, *filter(None, named().values()))]
+    return any(
+        path.is_relative_to(folder) and not any(path.is_relative_to(each) for each in (sys.prefix, sys.base_prefix))
+        for path in paths
+    )
 
 
 def _git(*command: str, at: str) -> str:

@@ -18,6 +18,8 @@ from stagewise.models.wrapping import is_bridge, wrapped
 
 NORMS = (None, "LN", "LNPre", "RMS", "RMSPre")
 POSITIONS = ("standard", "rotary", "alibi", "shortformer")
+CODE = ("tokenizer_name", "trust_remote_code")
+"""Fields by which a HookedTransformer loads a tokenizer, with code from its folder: tokens are made elsewhere."""
 
 
 def build(architecture: Architecture, seed: int = 0, device: str | torch.device = "cpu") -> Model:
@@ -33,7 +35,8 @@ def build(architecture: Architecture, seed: int = 0, device: str | torch.device 
     check_device(device)
     if architecture.huggingface is not None:
         return wrapped(huggingface.fresh(architecture, seed)).to(device, print_details=False)
-    generator, config = torch.Generator().manual_seed(seed), dict(architecture.config)
+    generator = torch.Generator().manual_seed(seed)
+    config = {name: value for name, value in architecture.config.items() if name not in CODE}
     if config.get("dtype") != torch.float64:
         config.pop("dtype", None)
     try:

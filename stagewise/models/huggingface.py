@@ -1,6 +1,7 @@
 """Hugging Face causal language models as plain torch modules: from a config, and from saved weights."""
 
 import contextlib
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -13,6 +14,9 @@ CONSTANTS = (".attention.bias", ".attention.masked_bias", ".attn.bias", ".attn.m
 """Buffers that older checkpoints hold beside the weights; the library computes them itself."""
 
 MISSING, UNKNOWN = ": missing", ": not a parameter of the model"
+CODE = "auto_map|trust_remote_code|_?(attn|experts)_implementation(_internal)?|quantization_config"
+"""Names of a config's fields by which transformers would load code; quantised weights are no numbers to measure."""
+
 KINDS = (MISSING, UNKNOWN)
 """What weights that do not fit are, beside those of another shape or type."""
 
@@ -53,7 +57,8 @@ def _config(config: Mapping[str, Any]) -> Any:
         raise ValueError(f"a Hugging Face config names its `model_type`, this one has {', '.join(sorted(config))}")
     kind = str(config["model_type"])
     try:
-        hf = AutoConfig.for_model(kind, **{k: v for k, v in config.items() if k != "model_type"}).get_text_config()
+        fields = {name: value for name, value in _inert(config).items() if name != "model_type"}
+        hf = AutoConfig.for_model(kind, **fields).get_text_config()
     except ValueError as reason:
         raise ValueError(f"transformers does not know the model type {kind!r}: {reason}") from reason
     names = list(config.get("architectures") or ())
@@ -63,6 +68,15 @@ def _config(config: Mapping[str, Any]) -> Any:
             "encoder-decoder or a model with another head has no next-token predictions to measure"
         )
     return hf
+
+
+def _inert(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a config without the fields that name code, of a repository or a compiled kernel, in its parts too."""
+    return {
+        name: _inert(value) if isinstance(value, Mapping) else value
+        for name, value in config.items()
+        if not re.fullmatch(CODE, str(name))
+    }
 
 
 def _is_causal(config: Any) -> bool:

@@ -15,6 +15,7 @@ from stagewise import plot
 from stagewise.checkpoints.run_folder import REPORT, read_record, write
 from stagewise.findings.comparison import Comparison, compare_stages
 from stagewise.findings.roles import paired_roles
+from stagewise.plain_text import file_part
 from stagewise.reporting.figure import LOOK, Plot, figure_html, identifier
 from stagewise.reporting.html import Page, inline
 from stagewise.reporting.page import Part, page_html
@@ -88,7 +89,7 @@ def compare(first: str | Path, second: str | Path, out: str | Path | None = None
     places = [Path(first), Path(second)]
     if places[0].resolve() == places[1].resolve():
         raise ValueError(f"a run is compared with another one, got {first} twice")
-    out = Path("runs", "-against-".join(told_apart(*places))) if out is None else Path(out)
+    out = Path("runs", "-against-".join(file_part(each) for each in told_apart(*places))) if out is None else Path(out)
     runs, settings = read_several(places), differing(*map(read_record, places))
     roles = paired_roles(runs.whole)
     table, (of_first, of_second) = runs.aligned(roles), runs.stages

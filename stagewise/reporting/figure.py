@@ -14,8 +14,12 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
+from matplotlib.text import Text
+from matplotlib.ticker import FixedFormatter
 
+from stagewise.checkpoints.digest import short_digest
 from stagewise.checkpoints.run_folder import write
+from stagewise.plain_text import plain_name
 from stagewise.reporting.cursor import cursor_attribute, name_curves
 from stagewise.table import KEYS, NUMBERS, VALUES, maps_in
 
@@ -51,6 +55,15 @@ COORDINATES = re.compile(r' (?:d|x|y)="[^"]*"')
 HUNDREDTHS = re.compile(r"(\.\d\d)\d+")
 """Coordinates are written to a hundredth of a point, not to a millionth: half of a page is coordinates."""
 
+
+LONGEST = 40
+"""Letters of a name in that of a figure's file."""
+
+WRITTEN = 100
+"""Letters of a line in a figure."""
+
+MATH = re.compile(r"(?<!\\)\$(?!\\mathdefault\{)")
+"""What begins a formula that no axis writes by itself: a name is no formula."""
 
 SVG_DPI = 72
 """At which matplotlib lays out an SVG."""
@@ -105,6 +118,7 @@ def _figure_of(panel: Axes | Figure) -> Figure:
 def svg(figure: Figure, name: str) -> str:
     """Return a figure as an `<svg>` element: same figure, same bytes; its ids start with its name."""
     buffer = io.StringIO()
+    _as_text(figure)
     _settle(figure)
     with matplotlib.rc_context({"svg.hashsalt": name, "svg.fonttype": "none"}):
         # Not savefig, which draws twice, to lay out first: drawing lays out.
@@ -123,6 +137,22 @@ def svg(figure: Figure, name: str) -> str:
     width, height = (round(96 * ENLARGED * inches) for inches in figure.get_size_inches())
     size = f'width="{width}" height="{height}" style="min-width:{min(width, NARROWEST)}px"'
     return re.sub(r'width="[\d.]+pt" height="[\d.]+pt"|height="[\d.]+pt" width="[\d.]+pt"', size, text, count=1)
+
+
+def _as_text(figure: Figure) -> None:
+    """Let what a figure writes be text in short lines, and no formula."""
+    for axis in (axis for ax in figure.axes for axis in (ax.xaxis, ax.yaxis)):
+        if isinstance(formatter := axis.get_major_formatter(), FixedFormatter):
+            formatter.seq = [_in_short_lines(str(label)) for label in formatter.seq]
+        axis.get_ticklabels(which="both")  # makes them
+    for text in figure.findobj(Text):
+        text.set_text(_in_short_lines(text.get_text()))
+        if MATH.search(text.get_text().replace("}$", "")):
+            text.set_parse_math(False)
+
+
+def _in_short_lines(text: str) -> str:
+    return "\n".join(plain_name(line, WRITTEN) for line in text.split("\n"))
 
 
 def _settle(figure: Figure) -> None:
@@ -175,4 +205,7 @@ def identifier(text: str) -> str:
     >>> identifier("share of L0H1 (<b>)")
     'share-of-L0H1-b'
     """
-    return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")
+    plain = re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")
+    return (
+        plain if plain and len(plain) <= LONGEST and text.isascii() else f"{plain[:LONGEST]}-{short_digest(text)[:6]}"
+    )

@@ -9,6 +9,7 @@ from stagewise.checkpoints.logged_curves import curves, name_of
 from stagewise.checkpoints.logged_curves import is_log as is_log
 from stagewise.checkpoints.run_folder import ANALYSIS, TABLE, claim_for, write, write_json
 from stagewise.findings.logged_causes import causes_in
+from stagewise.plain_text import file_part
 
 NO_BATCH = {"relations": {}, "size": [], "first_query": 0, "references": []}
 """What `measured.batch_record` would say of a batch, where there is none; a record has it as `measured.RECORDED`."""
@@ -38,7 +39,7 @@ def logged_folders(source: str | Path, folder: str | Path | None = None, steps: 
     """
     table, identity = curves(source, steps), str(Path(source).resolve())
     runs = [(str(run), rows) for run, rows in table.groupby("run", sort=False)]
-    name = f"curves-{name_of(Path(source))}-{short_digest(identity)[:8]}"
+    name = f"curves-{file_part(name_of(Path(source)))}-{short_digest(identity)[:8]}"
     whole = Path("runs", name) if folder is None else Path(folder)
     folders = [whole if len(runs) == 1 else whole / "runs" / _file_name(run) for run, _ in runs]
     for path, (run, rows) in zip(folders, runs, strict=True):
@@ -56,7 +57,7 @@ def _file_name(run: str) -> str:
     ('seed=1', 'lr-1-c3c1dd')
     """
     name = re.sub(NO_FILE_NAME, "-", run).strip(". ")[:LONGEST]
-    return name if name == run else f"{name}-{short_digest(run)[:6]}".lstrip("-")
+    return file_part(name) if name == run else f"{file_part(name)}-{short_digest(run)[:6]}".lstrip("-")
 
 
 def logged_folder(source: str | Path) -> Path:

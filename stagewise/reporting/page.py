@@ -14,6 +14,7 @@ import matplotlib.style
 from stagewise.checkpoints.logged_curves import LOGGED
 from stagewise.checkpoints.run_folder import REPORT, table_file, write
 from stagewise.findings.home import CAVEAT, Home
+from stagewise.plain_text import plain_name, shortened, visible, visible_lines
 from stagewise.processes import readers
 from stagewise.reporting.figure import LOOK, figure_html
 from stagewise.reporting.finding import finding, headline
@@ -151,14 +152,15 @@ def page_html(
         kind: of the finding: "finding", or "foreign" for a warning.
         steps: what the cursor goes over: `steps`, and the `tokens` and the `stages` of each, as text.
     """
-    parts, package = list(parts), importlib.resources.files("stagewise.reporting")
+    parts = [part._replace(body=visible_lines(part.body)) for part in parts]
+    package = importlib.resources.files("stagewise.reporting")
     return PAGE.substitute(
-        name=html.escape(name),
-        headline=html.escape(headline),
-        finding=html.escape(finding),
+        name=html.escape(plain_name(name)),
+        headline=html.escape(shortened(headline)),
+        finding=html.escape(shortened(finding)),
         kind=kind,
         css=(package / "report.css").read_text(encoding="utf8"),
-        words=words,
+        words=visible(words),
         contents=" ".join(f'<a href="#{part.identifier}">{html.escape(part.title)}</a>' for part in parts),
         sections="\n".join(
             f'<section id="{part.identifier}"><h2>{html.escape(part.title)}</h2>\n{part.body}\n</section>'

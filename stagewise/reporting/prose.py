@@ -10,6 +10,7 @@ import pandas as pd
 
 from stagewise.checkpoints.logged_curves import LOGGED
 from stagewise.findings.stages import Stages
+from stagewise.plain_text import shortened
 from stagewise.words import stages as words
 
 LISTED = 12
@@ -79,7 +80,7 @@ def run_in_words(
         _plan(recipe.get("plan", {}), int(table["step"].max())),
         _measurement(table, provenance.get("positions")),
     ]
-    return " ".join(html.escape(sentence) for sentence in sentences if sentence)
+    return " ".join(html.escape(shortened(sentence)) for sentence in sentences if sentence)
 
 
 def _model(config: Mapping[str, Any], init: Mapping[str, Any]) -> str:
@@ -209,7 +210,7 @@ def settings_rows(run: Mapping[str, Any], prefix: str = "") -> list[list[object]
 
 def html_table(columns: Iterable[str], rows: Iterable[Iterable[object]], kind: str = "") -> str:
     """Return an HTML table; every cell is escaped, long ones wrap, and on a narrow screen a row becomes a list."""
-    names = list(columns)
+    names = [shortened(name) for name in columns]
     head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
     body = "".join(
         "<tr>" + "".join(_cell(name, str(cell)) for name, cell in zip(names, row, strict=True)) + "</tr>"
@@ -221,6 +222,7 @@ def html_table(columns: Iterable[str], rows: Iterable[Iterable[object]], kind: s
 
 
 def _cell(name: str, text: str) -> str:
+    text = shortened(text)
     hyphenated = "-" in text and " " not in text  # 5e-06 stays in one line
     kind = ' class="long"' if len(text) > LONG_CELL else ' class="word"' if hyphenated else ""
     return f'<td{kind} data-column="{html.escape(name)}">{html.escape(text)}</td>'

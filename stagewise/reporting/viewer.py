@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stagewise.findings.stages import Stages
+from stagewise.plain_text import plain_name
 from stagewise.plot.colours import head_colours
 from stagewise.plot.maps import patterns
 from stagewise.reporting.measured import Measured
@@ -39,6 +40,9 @@ CIRCUITSVIS_VALUES = 60_000
 
 DIGITS = 4
 """Of these values."""
+
+TOKEN = 40
+"""Letters of a token."""
 
 
 def viewer(measured: Measured, stages: Stages | None) -> str:
@@ -178,7 +182,8 @@ def _of_example(example: Mapping[str, Any] | None, chosen: Sequence[int]) -> Sho
     if example is None or [str(step) for step in chosen] != list(example.get("attention", ())):
         return None
     attention = {step: example["attention"][str(step)] for step in chosen}
-    return Shown(example["tokens"], example["heads"], attention, "<p>Attention in one sequence of the probe batch.</p>")
+    tokens, heads = ([plain_name(str(each), TOKEN) for each in example[name]] for name in ("tokens", "heads"))
+    return Shown(tokens, heads, attention, "<p>Attention in one sequence of the probe batch.</p>")
 
 
 def _of_means(measured: Measured, steps: Sequence[int], chosen: Sequence[int]) -> Shown:

@@ -97,11 +97,54 @@ def test_a_link_in_the_place_of_a_file_is_replaced_and_not_followed(tmp_path: Pa
     (tmp_path / "file").symlink_to(tmp_path / "secret")
     write(tmp_path / "file", lambda partial: partial.write_text("new"))
     assert ((tmp_path / "secret").read_text(), (tmp_path / "file").read_text()) == ("untouched", "new")
-    (tmp_path / LIST).unlink()
-    (tmp_path / LIST).symlink_to(tmp_path / "secret")
-    with pytest.raises(OSError, match="symbolic links"):
-        write(tmp_path / "file", lambda partial: partial.write_text("newer"))
+
+
+@pytest.mark.parametrize("hard", [True, False])
+def test_what_is_changed_in_its_place_changes_no_file_of_another_name(tmp_path: Path, hard: bool) -> None:
+    (tmp_path / "secret").write_text("untouched")
+    for name in (LIST, LOCK):
+        (tmp_path / "run").mkdir(exist_ok=True)
+        link = (tmp_path / "run" / name).hardlink_to if hard else (tmp_path / "run" / name).symlink_to
+        link(tmp_path / "secret")
+    with held(tmp_path / "run", "trains"):
+        write(tmp_path / "run" / "file", lambda partial: partial.write_text("new"))
     assert (tmp_path / "secret").read_text() == "untouched"
+    assert is_intact(tmp_path / "run" / "file")
+
+
+@pytest.mark.parametrize(
+    ("link", "file"),
+    [
+        ("tables", "tables/stages.json"),
+        ("tables", "tables/parts/0123456789abcdef/settings.json"),
+        ("parts/0123456789abcdef", "parts/0123456789abcdef/settings.json"),
+        ("checkpoints", "checkpoints/step-00000000.safetensors"),
+        ("figures", "figures/loss.svg"),
+        ("restricted", "restricted/2/run.json"),
+        ("anything", "anything/of/a/run"),
+    ],
+)
+def test_nothing_is_written_through_a_link_that_leaves_a_run_folder(tmp_path: Path, link: str, file: str) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "run" / link).parent.mkdir(parents=True)
+    (tmp_path / "run" / link).symlink_to(tmp_path / "elsewhere")
+    if link == "anything":
+        (tmp_path / "run" / "run.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"leads out of .*run through a link, and nothing is written there"):
+        write_json(tmp_path / "run" / file, 1)
+    with pytest.raises(ValueError, match="through a link"), held((tmp_path / "run" / file).parent, "measures"):
+        pass
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
+def test_a_run_folder_may_be_a_link_and_lie_behind_one(tmp_path: Path) -> None:
+    (tmp_path / "large" / "checkpoints").mkdir(parents=True)
+    (tmp_path / "checkpoints").symlink_to(tmp_path / "large" / "checkpoints")
+    write_json(tmp_path / "checkpoints" / "mine" / "run.json", {})
+    (tmp_path / "linked").symlink_to(tmp_path / "large" / "checkpoints" / "mine")
+    (tmp_path / "large" / "checkpoints" / "mine" / "moved").mkdir()
+    (tmp_path / "linked" / "tables").symlink_to("moved")  # within the folder
+    assert write_json(tmp_path / "linked" / "tables" / "stages.json", {}).exists()
 
 
 def of_process(path: Path, process: int) -> Path:

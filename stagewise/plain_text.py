@@ -1,0 +1,108 @@
+"""Text of strangers, made fit for a page, a terminal and the name of a file: bounded, and shown as the text it is."""
+
+import hashlib
+import io
+import os
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NAME = 100
+"""Letters of a name: of a curve, a quantity, a run, a reference."""
+
+TEXT = 2000
+"""Letters of a cell or a sentence."""
+
+FILE = 100
+"""Bytes of a part of a file's name: temporary files add to it, and systems allow 255."""
+
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+"""Characters that move a cursor, turn the direction of a text, break its lines unseen, or are half of one."""
+
+UP = "\x1b[A"
+"""What progress bars move up a line by."""
+
+
+def visible(text: str) -> str:
+    r"""Return text with its control characters written out, in one line.
+
+    >>> visible("a\x1b[2J\nb")
+    'a\\u001b[2J b'
+    """
+    return CONTROL.sub(lambda match: " " if match[0] in "\t\n\r" else f"\\u{ord(match[0]):04x}", text)
+
+
+def visible_lines(text: str) -> str:
+    """Return text with its control characters written out, but for the ends of its lines."""
+    return "\n".join(map(visible, text.split("\n")))
+
+
+def shortened(text: str, longest: int = TEXT) -> str:
+    """Return text of at most so many letters, and how many more there were.
+
+    >>> shortened("x" * 12, 10)
+    'xxxxxxxxxx… (2 more letters)'
+    """
+    return text if len(text) <= longest else f"{text[:longest]}… ({len(text) - longest} more letters)"
+
+
+def plain_name(text: str, longest: int = NAME) -> str:
+    """Return a name in one line; a longer one is cut, with a number that tells it from others that begin alike."""
+    if len(text) <= longest and text.isprintable():
+        return text
+    shown = visible(text)
+    return shown if len(shown) <= longest else f"{shown[: longest - 10]}… {_number(text)}"
+
+
+def file_part(text: str) -> str:
+    """Return text as a part of a file's name, cut as `plain_name` cuts where it is too long for one."""
+    shown = visible(text)
+    return shown if len(os.fsencode(shown)) <= FILE else f"{shown[: FILE // 4]}-{_number(text)}"
+
+
+def _number(text: str) -> str:
+    return hashlib.sha256(text.encode("utf8", "surrogatepass")).hexdigest()[:8]
+
+
+def plain_names(frame: "pd.DataFrame", arrays: Iterable[str] = ()) -> "pd.DataFrame":
+    """Return a frame whose text is names, as `plain_name` makes them; its columns of arrays stay."""
+    for column in frame.columns.difference(list(arrays)):
+        if str(frame[column].dtype) in ("object", "str", "string", "category"):
+            new = {each: plain_name(each) for each in frame[column].dropna().unique() if isinstance(each, str)}
+            if changed := {each: name for each, name in new.items() if each != name}:
+                frame[column] = frame[column].astype(object).map(lambda each, to=changed: to.get(each, each))
+    return frame.rename(columns=lambda each: plain_name(str(each)))
+
+
+class PlainStream(io.TextIOBase):
+    """A stream of text to a terminal, which no text can move about in, but for the bars of a progress."""
+
+    def __init__(self, stream: Any) -> None:
+        """Take the stream."""
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def isatty(self) -> bool:
+        """Whether the stream is a terminal."""
+        return bool(self._stream.isatty())
+
+    def fileno(self) -> int:
+        """Return the number of the stream's file."""
+        return int(self._stream.fileno())
+
+    def flush(self) -> None:
+        """Flush the stream."""
+        self._stream.flush()
+
+    def write(self, text: str) -> int:
+        """Write text with its control characters written out."""
+        if not text.replace(UP, "").strip("\n\r"):
+            return int(self._stream.write(text))
+        start = "\r" if text.startswith("\r") else ""
+        self._stream.write(start + visible_lines(text.removeprefix("\r")))
+        return len(text)
