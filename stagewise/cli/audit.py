@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stagewise.cli.names import only_task
-from stagewise.cli.options import AsJson, Device, ModelConfig, Origin, OwnTask, reported_errors
+from stagewise.cli.options import AsJson, Device, ModelConfig, Origin, OwnTask
 from stagewise.cli.recipes import recipe_in
 
 if TYPE_CHECKING:
@@ -26,15 +26,14 @@ def audit(
     as_json: AsJson = False,
 ) -> None:
     """Look for missing, repeated, damaged and outlying checkpoints; exit status 1 if something is wrong."""
-    with reported_errors():
-        from stagewise.checkpoints.audit import audit as audit_source
-        from stagewise.checkpoints.series import find
+    from stagewise.checkpoints.audit import audit as audit_source
+    from stagewise.checkpoints.series import find
 
-        checkpoints = find(source)
-        given = deep_of(source, checkpoints, architecture, own_task, device) if deep else None
-        weights = (deep or not checkpoints.remote) if weights is None else weights
-        result = audit_source(checkpoints, weights=weights, deep=given)
-        print(result.to_json() if as_json else result)
+    checkpoints = find(source)
+    given = deep_of(source, checkpoints, architecture, own_task, device) if deep else None
+    weights = (deep or not checkpoints.remote) if weights is None else weights
+    result = audit_source(checkpoints, weights=weights, deep=given)
+    print(result.to_json() if as_json else result)
     if not result.clean:
         raise typer.Exit(1)
 

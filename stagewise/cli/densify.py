@@ -6,18 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stagewise.cli.options import (
-    Device,
-    DtypeName,
-    Memory,
-    MoreProbes,
-    OwnTask,
-    Quiet,
-    Workers,
-    measuring,
-    one_thread,
-    reported_errors,
-)
+from stagewise.cli.commands import one_thread
+from stagewise.cli.names import probe_named, probes_again
+from stagewise.cli.options import DryRun, MoreProbes, OwnTask, PassOptions
 
 if TYPE_CHECKING:
     from stagewise.detection.windows import Window
@@ -26,6 +17,7 @@ if TYPE_CHECKING:
 
 def densify(
     folder: Annotated[Path, typer.Argument(help="a run folder, measured where --between is not given")],
+    *,
     between: Annotated[
         tuple[int, int] | None,
         typer.Option(
@@ -37,9 +29,7 @@ def densify(
     ] = None,
     budget: Annotated[int, typer.Option(help="number of checkpoints that are added, approximately")] = 60,
     own_task: OwnTask = None,
-    device: Device = "cpu",
-    dtype: DtypeName = "float32",
-    dry: Annotated[bool, typer.Option("--dry-run", help="print what it would cost, and do nothing")] = False,
+    dry: DryRun = False,
     probe: MoreProbes = None,
     only: Annotated[
         list[str] | None, typer.Option("--only", help="only this one of the table's probes; may be repeated")
@@ -50,49 +40,46 @@ def densify(
     sequences: Annotated[
         int | None, typer.Option(min=1, help="how many sequences to measure on; as many as the table if not given")
     ] = None,
-    workers: Workers = 1,
-    memory: Memory = None,
-    quiet: Quiet = False,
+    passes: PassOptions,
 ) -> None:
     """Save more checkpoints of a run where its stages begin, bit-identical, measure them and write the report again."""
-    with reported_errors():
-        one_thread()
-        from stagewise.analysis import measure_run
-        from stagewise.checkpoints.series import open_series
-        from stagewise.cli.names import probes_again
-        from stagewise.cli.recipes import recipe_of_run
-        from stagewise.experiments import densifying
-        from stagewise.measurement.recorded import recorded_dtype
-        from stagewise.processes import cores
-        from stagewise.reporting.page import report
+    one_thread()
+    from stagewise.analysis import measure_run
+    from stagewise.checkpoints.series import open_series
+    from stagewise.cli.recipes import recipe_of_run
+    from stagewise.experiments import densifying
+    from stagewise.measurement.recorded import recorded_dtype
+    from stagewise.processes import cores
+    from stagewise.reporting.page import report
 
-        recipe = recipe_of_run(folder, own_task or (), "densify replays")
-        windows = _windows(folder, between)
-        if not windows:
-            print(f"no boundary of {folder} has an interval to make narrower: nothing to do, or give --between")
-            return
-        saved = open_series(folder).steps
-        steps = densifying.steps_within(windows, saved[-1], budget, every, saved)
-        for window in windows:
-            print(window)
-        cost = densifying.cost(folder, steps)
-        if not cost.checkpoints:
-            smaller = "" if every is None else " or a smaller --every"
-            print(f"all these steps are saved already: nothing to do, or give --between{smaller}")
-            return
-        print(cost)
-        sequences = _sequences(recipe, folder, sequences, len(saved) + cost.checkpoints)
-        again = measuring(probe, None, None, workers, memory, quiet, device, recorded_dtype(folder))
-        # These may be refused, and nothing is trained then.
-        again["probes"] = probes_again(recipe, folder, only or (), without or (), again["extra_probes"])
-        if dry:
-            return
-        how: Any = {"device": device, "dtype": dtype}
-        densifying.densify_steps(folder, steps, recipe=recipe, progress=not quiet, **how)
-        measure_run(recipe, folder, sequences=sequences, **again)
-        for window in _windows(folder):
-            print(f"now: {window}")
-        print(f"report: {report(folder, workers=cores())}")
+    recipe = recipe_of_run(folder, own_task or (), "densify replays")
+    windows = _windows(folder, between)
+    if not windows:
+        print(f"no boundary of {folder} has an interval to make narrower: nothing to do, or give --between")
+        return
+    saved = open_series(folder).steps
+    steps = densifying.steps_within(windows, saved[-1], budget, every, saved)
+    for window in windows:
+        print(window)
+    cost = densifying.cost(folder, steps)
+    if not cost.checkpoints:
+        smaller = "" if every is None else " or a smaller --every"
+        print(f"all these steps are saved already: nothing to do, or give --between{smaller}")
+        return
+    print(cost)
+    sequences = _sequences(recipe, folder, sequences, len(saved) + cost.checkpoints)
+    extra = [probe_named(name) for name in probe or ()]
+    # These may be refused, and nothing is trained then.
+    again = {**passes.resources(), "dtype": recorded_dtype(folder), "extra_probes": extra}
+    again["probes"] = probes_again(recipe, folder, only or (), without or (), extra)
+    if dry:
+        return
+    where: Any = {"device": passes.device, "dtype": passes.dtype, "progress": not passes.quiet}
+    densifying.densify_steps(folder, steps, recipe=recipe, **where)
+    measure_run(recipe, folder, sequences=sequences, **again)
+    for window in _windows(folder):
+        print(f"now: {window}")
+    print(f"report: {report(folder, workers=cores())}")
 
 
 def _sequences(recipe: "Recipe", folder: Path, asked: int | None, checkpoints: int) -> int | None:

@@ -2,30 +2,47 @@
 
 import json
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
-from stagewise.cli.options import AsJson, Origin, Out, Seeds, StepsColumn, as_data, records, reported_errors, show
+import typer
+
+from stagewise.cli.options import AsJson, Origin, Out, StepsColumn
 from stagewise.cli.places import each_run, measured_folder
 
+if TYPE_CHECKING:
+    import pandas as pd
 
-def stages(sources: Seeds, steps: StepsColumn = None, as_json: AsJson = False) -> None:
+    from stagewise.detection.home import Home
+    from stagewise.detection.stages import Stages
+
+
+def stages(
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SOURCE...", help="a measured source, as for the other commands; several seeds are compared"
+        ),
+    ],
+    steps: StepsColumn = None,
+    as_json: AsJson = False,
+) -> None:
     """Find the stages in the table of a measured run or source and print them; of several seeds, also what recurs."""
-    with reported_errors():
-        sources = each_run(sources, steps=steps)
-        if len(sources) > 1:
-            _stages_of_seeds(sources, as_json)
-            return
-        from stagewise.checkpoints.run_folder import table_file, unfinished
-        from stagewise.detection.home import home_in
-        from stagewise.detection.stages import stages_of
-        from stagewise.processes import cores, readers
+    sources = each_run(sources, steps=steps)
+    if len(sources) > 1:
+        _stages_of_seeds(sources, as_json)
+        return
+    from stagewise.checkpoints.run_folder import table_file, unfinished
+    from stagewise.detection.home import home_in
+    from stagewise.detection.stages import stages_of
+    from stagewise.processes import cores, readers
 
-        folder = measured_folder(sources[0])
-        file = table_file(folder)
-        with readers(cores(), len(file)) as executor:
-            found = stages_of(folder, executor=executor)
-        if not as_json and (ends := unfinished(folder)):
-            print(f"{ends}: what comes later is not seen")
-        show(found, as_json, next(iter(file.outline["run"]), ""), home_in(folder))
+    folder = measured_folder(sources[0])
+    file = table_file(folder)
+    with readers(cores(), len(file)) as executor:
+        found = stages_of(folder, executor=executor)
+    if not as_json and (ends := unfinished(folder)):
+        print(f"{ends}: what comes later is not seen")
+    show(found, as_json, next(iter(file.outline["run"]), ""), home_in(folder))
 
 
 def _stages_of_seeds(sources: Sequence[str], as_json: bool) -> None:
@@ -44,23 +61,47 @@ def _stages_of_seeds(sources: Sequence[str], as_json: bool) -> None:
 
 def lineage(source: Origin, as_json: AsJson = False) -> None:
     """Follow the kinds of attention in the table of a measured run or source, and print how they change."""
-    with reported_errors():
-        from stagewise.detection.home import home_in, warned
-        from stagewise.detection.lineage import lineage_of
+    from stagewise.detection.home import home_in, warned
+    from stagewise.detection.lineage import lineage_of
 
-        folder = measured_folder(source)
-        found, home = lineage_of(folder), home_in(folder)
-        if as_json:
-            data = {"run": None} if found is None else found.plain
-            print(json.dumps({**data, "probe_batch": None if home is None else home.plain}, indent=2))
-        else:
-            unknown = "no lineage: no patterns of heads were measured (PatternClusters)"
-            print(unknown if found is None else warned(str(found), home))
+    folder = measured_folder(source)
+    found, home = lineage_of(folder), home_in(folder)
+    if as_json:
+        data = {"run": None} if found is None else found.plain
+        print(json.dumps({**data, "probe_batch": None if home is None else home.plain}, indent=2))
+    else:
+        unknown = "no lineage: no patterns of heads were measured (PatternClusters)"
+        print(unknown if found is None else warned(str(found), home))
 
 
 def compare(first: Origin, second: Origin, out: Out = None) -> None:
     """Write one page on two measured runs: what differs between their recipes, what happened when, heads by role."""
-    with reported_errors():
-        from stagewise.reporting.comparison import compare as compare_runs
+    from stagewise.reporting.comparison import compare as compare_runs
 
-        print(compare_runs(measured_folder(first), measured_folder(second), out))
+    print(compare_runs(measured_folder(first), measured_folder(second), out))
+
+
+def show(stages: "Stages | None", as_json: bool, run: str = "", home: "Home | None" = None) -> None:
+    """Print stages in words, or as JSON, with what is known of the probe batch; None where the table can show none."""
+    if not as_json:
+        from stagewise.detection.from_onsets import NO_STAGES
+        from stagewise.detection.home import warned
+
+        print(warned(NO_STAGES if stages is None else str(stages), home))
+        return
+    print(json.dumps(as_data(stages, run, home), indent=2))
+
+
+def as_data(stages: "Stages | None", run: str = "", home: "Home | None" = None) -> dict[str, Any]:
+    """Return stages as plain data, a list of rows a frame."""
+    from stagewise.detection.stages import FRAMES
+
+    frames = {name: [] if stages is None else records(getattr(stages, name)) for name in FRAMES}
+    batch = None if home is None else home.plain
+    return {"run": run if stages is None else stages.run, "probe_batch": batch, **frames}
+
+
+def records(frame: "pd.DataFrame") -> list[dict[str, Any]]:
+    """Return the rows of a frame as plain data; what is missing or infinite is null."""
+    rows: list[dict[str, Any]] = json.loads(frame.to_json(orient="records"))
+    return rows

@@ -6,20 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stagewise.cli.commands import one_thread
 from stagewise.cli.options import (
-    Branch,
+    DataOptions,
     Device,
-    ModelConfig,
+    DryRun,
     Origin,
     Out,
-    OwnTask,
     Quiet,
-    RelationNames,
-    TextFiles,
-    TokenFile,
-    TokenizerName,
-    one_thread,
-    reported_errors,
 )
 
 if TYPE_CHECKING:
@@ -34,93 +28,82 @@ HEADS = 4
 """Heads whose coefficients are printed beside the whole model's; of more, the table alone has them."""
 
 
+@dataclasses.dataclass(frozen=True)
+class SamplerOptions:
+    """The numbers of `langevin.Sampler` that the command line can choose."""
+
+    step_size: Annotated[float | None, typer.Option(help="length of a step; 0.02 if not given")] = None
+    localization: Annotated[float | None, typer.Option(help="pull back to the checkpoint; 100 if not given")] = None
+    draws: Annotated[int | None, typer.Option(help="steps of a chain that are averaged; 400 if not given")] = None
+    burn_in: Annotated[int | None, typer.Option(help="steps of a chain before them; 200 if not given")] = None
+    chains: Annotated[int | None, typer.Option(help="number of chains, each from the checkpoint; 4 if not given")] = (
+        None
+    )
+    sequences: Annotated[int | None, typer.Option(help="drawn anew for each step; all if not given")] = None
+
+    def sampler(self) -> "Sampler":
+        """Return the sampler of these, the others as they are by default.
+
+        Raises:
+            ValueError: devinterp is not installed, or a number is outside its range.
+        """
+        from stagewise.measurement.langevin import Sampler, check_devinterp
+
+        try:
+            check_devinterp()
+        except ImportError as reason:
+            raise ValueError(str(reason)) from reason
+        return Sampler(**{name: value for name, value in dataclasses.asdict(self).items() if value is not None})
+
+
 def llc(
     source: Origin,
+    *,
     out: Out = None,
-    architecture: ModelConfig = None,
-    branch: Branch = None,
-    tokens: TokenFile = None,
-    relation: RelationNames = None,
-    text: TextFiles = None,
-    tokenizer: TokenizerName = None,
-    own_task: OwnTask = None,
+    data: DataOptions,
     checkpoints: Annotated[int, typer.Option(help="number of checkpoints, spread evenly over the run")] = 24,
     heads: Annotated[bool, typer.Option("--heads", help="sample the weights of each head by themselves too")] = False,
-    step_size: Annotated[float | None, typer.Option(help="length of a step; 0.02 if not given")] = None,
-    localization: Annotated[float | None, typer.Option(help="pull back to the checkpoint; 100 if not given")] = None,
-    draws: Annotated[int | None, typer.Option(help="steps of a chain that are averaged; 400 if not given")] = None,
-    burn_in: Annotated[int | None, typer.Option(help="steps of a chain before them; 200 if not given")] = None,
-    chains: Annotated[
-        int | None, typer.Option(help="number of chains, each from the checkpoint; 4 if not given")
-    ] = None,
-    sequences: Annotated[int | None, typer.Option(help="drawn anew for each step; all if not given")] = None,
+    chain: SamplerOptions,
     device: Device = "cpu",
-    dry: Annotated[bool, typer.Option("--dry-run", help="print what it would cost, and do nothing")] = False,
+    dry: DryRun = False,
     quiet: Quiet = False,
 ) -> None:
     """Sample the local learning coefficient of a run folder or any source: how degenerate the loss is."""
-    with reported_errors():
-        one_thread()
-        sampler = sampler_of(
-            step_size=step_size,
-            localization=localization,
-            draws=draws,
-            burn_in=burn_in,
-            chains=chains,
-            sequences=sequences,
-        )
-        from stagewise import plot
-        from stagewise.checkpoints.run_folder import COEFFICIENTS, SAMPLED, TABLE, write
-        from stagewise.cli.places import opened_with_batch
-        from stagewise.detection.home import caution, home_in
-        from stagewise.detection.stages import stages_of
-        from stagewise.detection.unsettled import unsettled, unsettled_in_words
-        from stagewise.measurement.learning_coefficient import learning_coefficients
-        from stagewise.measurement.sampling import Sampling
-        from stagewise.processes import cores
-        from stagewise.reporting.page import report
+    one_thread()
+    sampler = chain.sampler()
+    from stagewise import plot
+    from stagewise.checkpoints.run_folder import COEFFICIENTS, SAMPLED, TABLE, write
+    from stagewise.cli.places import opened_with_batch
+    from stagewise.detection.home import caution, home_in
+    from stagewise.detection.stages import stages_of
+    from stagewise.detection.unsettled import unsettled, unsettled_in_words
+    from stagewise.measurement.learning_coefficient import learning_coefficients
+    from stagewise.measurement.sampling import Sampling
+    from stagewise.processes import cores
+    from stagewise.reporting.page import report
 
-        data = (tokens, relation or (), text, tokenizer)
-        opened = opened_with_batch(source, out, architecture, own_task, data, branch)
-        batch, folder = opened.batch, opened.folder
-        series, kept = spread(opened.series, checkpoints), folder / SAMPLED
-        sampling = Sampling(series, batch, sampler, heads, kept, device)
-        print(sampling.cost())
-        if advice := sampling.advice():
-            print(advice)
-        if dry:
-            return
-        opened.claim()
-        table = learning_coefficients(
-            series, batch, sampler, heads=heads, folder=kept, device=device, progress=not quiet
-        )
-        measured = (folder / TABLE).exists()
-        print(caution(home_in(folder)) if measured else "", end="")
-        for line in lines(table):
-            print(line)
-        if words := unsettled_in_words(unsettled(table)):
-            print(words)
-        print(f"{len(table)} rows: {write(folder / COEFFICIENTS, table.to_parquet)}")
-        figure = plot.learning_coefficients(table, stages_of(folder) if measured else None)
-        print(write(folder / "learning-coefficients.svg", partial(figure.savefig, format="svg")))
-        if measured:
-            print(f"report: {report(folder, workers=cores())}")
-
-
-def sampler_of(**given: float | int | None) -> "Sampler":
-    """Return the sampler of the options, the others as they are by default.
-
-    Raises:
-        ValueError: devinterp is not installed, or a number is outside its range.
-    """
-    from stagewise.measurement.langevin import Sampler, check_devinterp
-
-    try:
-        check_devinterp()
-    except ImportError as reason:
-        raise ValueError(str(reason)) from reason
-    chosen = {name: value for name, value in given.items() if value is not None}
-    return Sampler(**chosen)  # type: ignore[arg-type]  # checked by its fields
+    opened = opened_with_batch(source, out, data)
+    batch, folder = opened.batch, opened.folder
+    series, kept = spread(opened.series, checkpoints), folder / SAMPLED
+    sampling = Sampling(series, batch, sampler, heads, kept, device)
+    print(sampling.cost())
+    if advice := sampling.advice():
+        print(advice)
+    if dry:
+        return
+    opened.claim()
+    table = learning_coefficients(series, batch, sampler, heads=heads, folder=kept, device=device, progress=not quiet)
+    measured = (folder / TABLE).exists()
+    print(caution(home_in(folder)) if measured else "", end="")
+    for line in lines(table):
+        print(line)
+    if words := unsettled_in_words(unsettled(table)):
+        print(words)
+    print(f"{len(table)} rows: {write(folder / COEFFICIENTS, table.to_parquet)}")
+    figure = plot.learning_coefficients(table, stages_of(folder) if measured else None)
+    print(write(folder / "learning-coefficients.svg", partial(figure.savefig, format="svg")))
+    if measured:
+        print(f"report: {report(folder, workers=cores())}")
 
 
 def spread(series: "CheckpointSeries", number: int) -> "CheckpointSeries":

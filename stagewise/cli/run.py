@@ -1,5 +1,6 @@
 """The command line's experiments: `stagewise run`, any task from training to report, and a command a paper."""
 
+import dataclasses
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,34 +9,21 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from stagewise.cli import papers
+from stagewise.cli.commands import command, one_thread
+from stagewise.cli.findings import show
 from stagewise.cli.names import TASKS
 from stagewise.cli.options import (
     AsJson,
-    Config,
-    ContextList,
-    Device,
-    DtypeName,
-    Heads,
-    Layers,
-    Memory,
+    BaselineOptions,
+    Measurement,
     MoreProbes,
-    Only,
-    Preset,
-    Quiet,
-    Restricted,
+    PassOptions,
+    ProbeOptions,
+    RecipeOptions,
     RunFolder,
-    Seed,
     Settings,
-    Steps,
-    Without,
-    Workers,
-    measuring,
-    one_thread,
-    read_contexts,
-    reported_errors,
-    show,
 )
-from stagewise.cli.recipes import Choice, recipe_of
+from stagewise.cli.recipes import recipe_of
 from stagewise.cli.settings import changed, read_settings
 
 ANY = "TASK"
@@ -62,50 +50,35 @@ class TaskGroup(TyperGroup):
 run_app = typer.Typer(cls=TaskGroup, help="Run a task or a paper's experiment, to the report.", no_args_is_help=True)
 
 
-@run_app.command(
-    ANY, cls=TaskCommand, help=f"Run a task from training to report: {', '.join(TASKS)}, or one's own as module:Class."
-)
 def run_task(
     ctx: typer.Context,
+    *,
     folder: RunFolder = None,
-    preset: Preset = None,
-    seed: Seed = None,
-    heads: Heads = None,
-    layers: Layers = None,
-    steps: Steps = None,
-    config: Config = None,
-    settings: Settings = None,
+    changes: RecipeOptions,
     probe: MoreProbes = None,
-    only: Only = None,
-    without: Without = None,
-    restricted: Restricted = None,
-    contexts: ContextList = None,
-    device: Device = "cpu",
-    dtype: DtypeName = "float32",
-    workers: Workers = 1,
-    memory: Memory = None,
-    quiet: Quiet = False,
+    chosen: ProbeOptions,
+    baselines: BaselineOptions,
+    passes: PassOptions,
     as_json: AsJson = False,
 ) -> None:
     """Train a preset of the task, probe every checkpoint, find the stages, write the report."""
-    with reported_errors():
-        one_thread()
-        from stagewise.experiments.presets import run
+    one_thread()
+    from stagewise.experiments.presets import run
 
-        task = str(ctx.info_name)
-        recipe = recipe_of(task, Choice(preset, seed, heads, layers, steps, config, settings))
-        analysis = run(
-            recipe,
-            folder or Path("runs", task.replace(":", "-")),
-            restricted=read_contexts(restricted, contexts),
-            **measuring(probe, only, without, workers, memory, quiet or as_json, device, dtype),
-        )
-        show(analysis.stages, as_json, analysis.series.name)
-        print(f"report: {analysis.report}", file=sys.stderr if as_json else sys.stdout)
+    task = str(ctx.info_name)
+    measurement = Measurement(dataclasses.replace(passes, quiet=passes.quiet or as_json), chosen, probe)
+    analysis = run(
+        recipe_of(task, changes),
+        folder or Path("runs", task.replace(":", "-")),
+        restricted=baselines.read(),
+        **measurement.arguments(),
+    )
+    show(analysis.stages, as_json, analysis.series.name)
+    print(f"report: {analysis.report}", file=sys.stderr if as_json else sys.stdout)
 
 
-@run_app.command("wikitext")
 def run_wikitext(
+    *,
     folder: Annotated[Path, typer.Option(help="the run folder; an interrupted run in it resumes")] = Path(
         "runs/wikitext"
     ),
@@ -125,32 +98,24 @@ def run_wikitext(
     seed: Annotated[int, typer.Option(help="of the initial weights, the data and the evaluation")] = 0,
     settings: Settings = None,
     probe: MoreProbes = None,
-    only: Only = None,
-    without: Without = None,
-    restricted: Restricted = None,
-    contexts: ContextList = None,
-    workers: Workers = 1,
-    memory: Memory = None,
-    device: Device = "cpu",
-    dtype: DtypeName = "float32",
-    quiet: Quiet = False,
+    chosen: ProbeOptions,
+    baselines: BaselineOptions,
+    passes: PassOptions,
 ) -> None:
     """Train a small transformer on WikiText-2, probe every checkpoint, write the report; minutes of one core."""
-    with reported_errors():
-        one_thread()
-        from stagewise.experiments import wikitext
-        from stagewise.experiments.presets import run
+    one_thread()
+    from stagewise.experiments import wikitext
+    from stagewise.experiments.presets import run
 
-        sizes: dict[str, Any] = {"tokenizer": tokenizer, "vocab_size": vocab_size, "length": length, "steps": steps}
-        recipe = wikitext.recipe(layers, attn_only=not mlp, repeating=repeating, seed=seed, data=data, **sizes)
-        analysis = run(
-            changed(recipe, read_settings(settings or [])),
-            folder,
-            restricted=read_contexts(restricted, contexts),
-            **measuring(probe, only, without, workers, memory, quiet, device, dtype),
-        )
-        print(f"report: {analysis.report}")
+    sizes: dict[str, Any] = {"tokenizer": tokenizer, "vocab_size": vocab_size, "length": length, "steps": steps}
+    recipe = wikitext.recipe(layers, attn_only=not mlp, repeating=repeating, seed=seed, data=data, **sizes)
+    recipe = changed(recipe, read_settings(settings or []))
+    measured = Measurement(passes, chosen, probe).arguments()
+    analysis = run(recipe, folder, restricted=baselines.read(), **measured)
+    print(f"report: {analysis.report}")
 
 
-for _name, _command in papers.COMMANDS.items():
-    run_app.command(_name)(_command)
+_HELP = f"Run a task from training to report: {', '.join(TASKS)}, or one's own as module:Class."
+run_app.command(ANY, cls=TaskCommand, help=_HELP)(command(run_task))
+for _name, _function in {"wikitext": run_wikitext, **papers.COMMANDS}.items():
+    run_app.command(_name)(command(_function))

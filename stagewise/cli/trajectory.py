@@ -2,65 +2,51 @@
 
 from functools import partial
 
+from stagewise.cli.commands import one_thread
 from stagewise.cli.options import (
-    Branch,
+    DataOptions,
     Device,
-    ModelConfig,
     Origin,
     Out,
-    OwnTask,
     Quiet,
-    RelationNames,
-    TextFiles,
-    TokenFile,
-    TokenizerName,
-    one_thread,
-    reported_errors,
 )
 
 
 def trajectory(
     source: Origin,
+    *,
     out: Out = None,
-    architecture: ModelConfig = None,
-    branch: Branch = None,
-    tokens: TokenFile = None,
-    relation: RelationNames = None,
-    text: TextFiles = None,
-    tokenizer: TokenizerName = None,
-    own_task: OwnTask = None,
+    data: DataOptions,
     device: Device = "cpu",
     quiet: Quiet = False,
 ) -> None:
     """Compare the checkpoints of a run folder or any source: representations, heads' subspaces, and the trajectory."""
-    with reported_errors():
-        one_thread()
-        from stagewise import plot
-        from stagewise.checkpoints.run_folder import COMPARISONS, TABLE, write
-        from stagewise.cli.places import opened_with_batch
-        from stagewise.measurement.comparing import compare_checkpoints
-        from stagewise.measurement.trajectory import trajectory
-        from stagewise.processes import cores
-        from stagewise.reporting.page import report
-        from stagewise.table import declare, declared, tidy
+    one_thread()
+    from stagewise import plot
+    from stagewise.checkpoints.run_folder import COMPARISONS, TABLE, write
+    from stagewise.cli.places import opened_with_batch
+    from stagewise.measurement.comparing import compare_checkpoints
+    from stagewise.measurement.trajectory import trajectory
+    from stagewise.processes import cores
+    from stagewise.reporting.page import report
+    from stagewise.table import declare, declared, tidy
 
-        data = (tokens, relation or (), text, tokenizer)
-        opened = opened_with_batch(source, out, architecture, own_task, data, branch)
-        series, batch, folder = opened.series, opened.batch, opened.folder
-        compared = compare_checkpoints(series, batch, device=device, progress=not quiet)
-        way = trajectory(series, batch, device=device, progress=not quiet)
-        table = tidy([compared, way])
-        declare(table, declared(compared) | declared(way))
-        opened.claim()
-        print(f"{len(table)} rows: {write(folder / COMPARISONS, table.to_parquet)}")
-        to_last = compared[compared["compared"] == "last checkpoint"]
-        whole = plot.trajectory(way).get_figure(root=True)
-        assert whole is not None
-        figures = {
-            "alignment.svg": plot.quantity(to_last, "LinearCKA", "alignment"),
-            "trajectory.svg": whole,
-        }
-        for name, figure in figures.items():
-            print(write(folder / name, partial(figure.savefig, format="svg")))
-        if (folder / TABLE).exists():
-            print(f"report: {report(folder, workers=cores())}")
+    opened = opened_with_batch(source, out, data)
+    series, batch, folder = opened.series, opened.batch, opened.folder
+    compared = compare_checkpoints(series, batch, device=device, progress=not quiet)
+    way = trajectory(series, batch, device=device, progress=not quiet)
+    table = tidy([compared, way])
+    declare(table, declared(compared) | declared(way))
+    opened.claim()
+    print(f"{len(table)} rows: {write(folder / COMPARISONS, table.to_parquet)}")
+    to_last = compared[compared["compared"] == "last checkpoint"]
+    whole = plot.trajectory(way).get_figure(root=True)
+    assert whole is not None
+    figures = {
+        "alignment.svg": plot.quantity(to_last, "LinearCKA", "alignment"),
+        "trajectory.svg": whole,
+    }
+    for name, figure in figures.items():
+        print(write(folder / name, partial(figure.savefig, format="svg")))
+    if (folder / TABLE).exists():
+        print(f"report: {report(folder, workers=cores())}")
