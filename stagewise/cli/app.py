@@ -29,9 +29,9 @@ from stagewise.cli.options import (
     SequenceCount,
     StepsColumn,
 )
-from stagewise.cli.places import each_run, measure_run_folder, measured_first, opened_source, report_on_seeds
 from stagewise.cli.recipes import recipe_in, recipe_of
 from stagewise.cli.run import run_app
+from stagewise.cli.sources import each_run, measure_run_folder, measured_first, opened_source, report_on_seeds
 from stagewise.cli.sweep import sweep
 from stagewise.cli.trajectory import trajectory
 

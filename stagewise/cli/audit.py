@@ -30,9 +30,9 @@ def audit(
     from stagewise.checkpoints.series import find
 
     checkpoints = find(source)
-    given = deep_of(source, checkpoints, architecture, own_task, device) if deep else None
+    deep_batch = deep_of(source, checkpoints, architecture, own_task, device) if deep else None
     weights = (deep or not checkpoints.remote) if weights is None else weights
-    result = audit_source(checkpoints, weights=weights, deep=given)
+    result = audit_source(checkpoints, weights=weights, deep=deep_batch)
     print(result.to_json() if as_json else result)
     if not result.clean:
         raise typer.Exit(1)

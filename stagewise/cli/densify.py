@@ -82,18 +82,18 @@ def densify(
     print(f"report: {report(folder, workers=cores())}")
 
 
-def _sequences(recipe: "Recipe", folder: Path, asked: int | None, checkpoints: int) -> int | None:
+def _sequences(recipe: "Recipe", folder: Path, requested: int | None, checkpoints: int) -> int | None:
     """Return on how many sequences to measure, None for the usual batch; other ones than the table's are announced."""
     from stagewise.analysis import run_batch
     from stagewise.measurement.recorded import recorded_sequences
 
-    own = recorded_sequences(folder)
-    if asked is None:
+    recorded = recorded_sequences(folder)
+    if requested is None:
         # The usual batch of a text leaves sequences out: so many of them again would be other ones.
-        return None if own == len(run_batch(recipe, folder)) else own
-    if own is not None and asked != own:
-        print(f"all {checkpoints} checkpoints are measured on {asked} sequences, the table has {own}")
-    return asked
+        return None if recorded == len(run_batch(recipe, folder)) else recorded
+    if recorded is not None and requested != recorded:
+        print(f"all {checkpoints} checkpoints are measured on {requested} sequences, the table has {recorded}")
+    return requested
 
 
 def _windows(folder: Path, between: tuple[int, int] | None = None) -> "Sequence[Window]":

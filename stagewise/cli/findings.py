@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stagewise.cli.options import AsJson, Origin, Out, StepsColumn
-from stagewise.cli.places import each_run, measured_folder
+from stagewise.cli.sources import each_run, measured_folder
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,17 +39,17 @@ def stages(
     folder = measured_folder(sources[0])
     file = table_file(folder)
     with readers(cores(), len(file)) as executor:
-        found = stages_of(folder, executor=executor)
+        run_stages = stages_of(folder, executor=executor)
     if not as_json and (ends := unfinished(folder)):
         print(f"{ends}: what comes later is not seen")
-    show(found, as_json, next(iter(file.outline["run"]), ""), home_in(folder))
+    show(run_stages, as_json, next(iter(file.outline["run"]), ""), home_in(folder))
 
 
 def _stages_of_seeds(sources: Sequence[str], as_json: bool) -> None:
     from stagewise.detection.replicates import FRAMES
-    from stagewise.reporting.several import over_seeds, read_several, seeds_in_words
+    from stagewise.reporting.measured_runs import over_seeds, read_runs, seeds_in_words
 
-    seeds = read_several([measured_folder(source) for source in sources])
+    seeds = read_runs([measured_folder(source) for source in sources])
     replicates, _ = over_seeds(seeds)
     if not as_json:
         print(seeds_in_words(seeds.stages, replicates, seeds.homes))
@@ -65,13 +65,13 @@ def lineage(source: Origin, as_json: AsJson = False) -> None:
     from stagewise.detection.lineage import lineage_of
 
     folder = measured_folder(source)
-    found, home = lineage_of(folder), home_in(folder)
+    run_lineage, home = lineage_of(folder), home_in(folder)
     if as_json:
-        data = {"run": None} if found is None else found.plain
+        data = {"run": None} if run_lineage is None else run_lineage.plain
         print(json.dumps({**data, "probe_batch": None if home is None else home.plain}, indent=2))
     else:
         unknown = "no lineage: no patterns of heads were measured (PatternClusters)"
-        print(unknown if found is None else warned(str(found), home))
+        print(unknown if run_lineage is None else warned(str(run_lineage), home))
 
 
 def compare(first: Origin, second: Origin, out: Out = None) -> None:

@@ -73,7 +73,7 @@ def llc(
     sampler = chain.sampler()
     from stagewise import plot
     from stagewise.checkpoints.run_folder import COEFFICIENTS, SAMPLED, TABLE, write
-    from stagewise.cli.places import opened_with_batch
+    from stagewise.cli.sources import opened_with_batch
     from stagewise.detection.home import caution, home_in
     from stagewise.detection.stages import stages_of
     from stagewise.detection.unsettled import unsettled, unsettled_in_words
@@ -82,17 +82,19 @@ def llc(
     from stagewise.processes import cores
     from stagewise.reporting.page import report
 
-    opened = opened_with_batch(source, out, data)
-    batch, folder = opened.batch, opened.folder
-    series, kept = spread(opened.series, checkpoints), folder / SAMPLED
-    sampling = Sampling(series, batch, sampler, heads, kept, device)
+    opened_source = opened_with_batch(source, out, data)
+    batch, folder = opened_source.batch, opened_source.folder
+    series, sampled_folder = spread(opened_source.series, checkpoints), folder / SAMPLED
+    sampling = Sampling(series, batch, sampler, heads, sampled_folder, device)
     print(sampling.cost())
     if advice := sampling.advice():
         print(advice)
     if dry:
         return
-    opened.claim()
-    table = learning_coefficients(series, batch, sampler, heads=heads, folder=kept, device=device, progress=not quiet)
+    opened_source.claim()
+    table = learning_coefficients(
+        series, batch, sampler, heads=heads, folder=sampled_folder, device=device, progress=not quiet
+    )
     measured = (folder / TABLE).exists()
     print(caution(home_in(folder)) if measured else "", end="")
     for line in lines(table):
@@ -115,7 +117,7 @@ def spread(series: "CheckpointSeries", number: int) -> "CheckpointSeries":
     if number < 2:
         raise ValueError(f"--checkpoints takes the first and the last one at least, got {number}")
     last, count = len(series) - 1, min(number, len(series))
-    steps = tuple(series.steps[round(place * last / max(count - 1, 1))] for place in range(count))
+    steps = tuple(series.steps[round(index * last / max(count - 1, 1))] for index in range(count))
     source = None if series.source is None else series.source.only(steps)
     return dataclasses.replace(series, steps=steps, source=source)
 

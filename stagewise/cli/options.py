@@ -178,8 +178,8 @@ def read_memory(memory: str | None) -> int | None:
     """
     if memory is None:
         return None
-    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMG]?I?B)", memory.strip().upper())
-    if found is None or found[2] not in UNITS or not (size := int(float(found[1]) * UNITS[found[2]])):
+    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMG]?I?B)", memory.strip().upper())
+    if match is None or match[2] not in UNITS or not (size := int(float(match[1]) * UNITS[match[2]])):
         raise ValueError(f"--memory takes a size with its unit, as in 512MB or 2GB; got {memory!r}")
     return size
 

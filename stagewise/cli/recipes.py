@@ -77,11 +77,11 @@ def recipe_in(folder: Path, changes: RecipeOptions = AS_IT_IS, tasks: Sequence[s
     from stagewise.checkpoints.run_folder import RUN, read_run
     from stagewise.recipe import Recipe, rebuild
 
-    given = {name: getattr(changes, name) for name in ("preset", "seed", "heads", "layers")}
-    if named := [name for name, value in given.items() if value is not None]:
+    preset_options = {name: getattr(changes, name) for name in ("preset", "seed", "heads", "layers")}
+    if refused := [name for name, value in preset_options.items() if value is not None]:
         raise ValueError(
-            f"--{named[0]} is of a preset, and {folder} holds a run with a recipe of its own: name a task in the place "
-            "of the folder, or change its fields with --set"
+            f"--{refused[0]} is of a preset, and {folder} holds a run with a recipe of its own: name a task in the "
+            "place of the folder, or change its fields with --set"
         )
     classes = task_classes(tasks)
     record = read_run(folder.parent, folder.name) if folder.is_file() else read_run(folder, RUN)

@@ -64,7 +64,7 @@ def sweep(
     cells = grid(**_axes(changes.settings or []))
     settings = [[f"{key}={value}" for key, value in cell.items()] for cell in cells]
     recipes = [recipe_of(task, dataclasses.replace(changes, settings=each)) for each in settings]
-    same = {"restricted": baselines.read(), **_places(device, dtype, read_memory(memory), here=executor is None)}
+    same = {"restricted": baselines.read(), **_resources(device, dtype, read_memory(memory), here=executor is None)}
     runs = [
         {"recipe": recipe, "folder": str(folder / _name(cell)), **same}
         for recipe, cell in zip(recipes, cells, strict=True)
@@ -131,13 +131,13 @@ def _lines(diverged: Mapping[Path, str]) -> str:
 
 def _by_axes(table: "pd.DataFrame", cells: Sequence[Mapping[str, str]]) -> "pd.DataFrame":
     """Return the rows of finished runs with the values of the axes in front, in place of the recipe."""
-    shown = table.drop(columns=["recipe", "restricted", "device", "dtype", "memory"], errors="ignore")
+    summary = table.drop(columns=["recipe", "restricted", "device", "dtype", "memory"], errors="ignore")
     for number, axis in enumerate(cells[0]):
-        shown.insert(number, axis, [cells[row][axis] for row in table.index])
-    return shown
+        summary.insert(number, axis, [cells[row][axis] for row in table.index])
+    return summary
 
 
-def _places(device: str, dtype: str, memory: int | None, *, here: bool) -> dict[str, Any]:
+def _resources(device: str, dtype: str, memory: int | None, *, here: bool) -> dict[str, Any]:
     """Return where runs are executed and in what; a default is not named, so that results from without it are found.
 
     Raises:
@@ -149,8 +149,8 @@ def _places(device: str, dtype: str, memory: int | None, *, here: bool) -> dict[
     check_dtype(dtype)
     if here:
         check_device(device)
-    given, defaults = {"device": device, "dtype": dtype, "memory": memory}, ("cpu", "float32", None)
-    return {name: value for (name, value), usual in zip(given.items(), defaults, strict=True) if value != usual}
+    chosen, defaults = {"device": device, "dtype": dtype, "memory": memory}, ("cpu", "float32", None)
+    return {name: value for (name, value), usual in zip(chosen.items(), defaults, strict=True) if value != usual}
 
 
 def run_one(

@@ -24,23 +24,23 @@ def trajectory(
     one_thread()
     from stagewise import plot
     from stagewise.checkpoints.run_folder import COMPARISONS, TABLE, write
-    from stagewise.cli.places import opened_with_batch
+    from stagewise.cli.sources import opened_with_batch
     from stagewise.measurement.comparing import compare_checkpoints
     from stagewise.measurement.trajectory import trajectory
     from stagewise.processes import cores
     from stagewise.reporting.page import report
     from stagewise.table import declare, declared, tidy
 
-    opened = opened_with_batch(source, out, data)
-    series, batch, folder = opened.series, opened.batch, opened.folder
+    opened_source = opened_with_batch(source, out, data)
+    series, batch, folder = opened_source.series, opened_source.batch, opened_source.folder
     compared = compare_checkpoints(series, batch, device=device, progress=not quiet)
-    way = trajectory(series, batch, device=device, progress=not quiet)
-    table = tidy([compared, way])
-    declare(table, declared(compared) | declared(way))
-    opened.claim()
+    path = trajectory(series, batch, device=device, progress=not quiet)
+    table = tidy([compared, path])
+    declare(table, declared(compared) | declared(path))
+    opened_source.claim()
     print(f"{len(table)} rows: {write(folder / COMPARISONS, table.to_parquet)}")
     to_last = compared[compared["compared"] == "last checkpoint"]
-    whole = plot.trajectory(way).get_figure(root=True)
+    whole = plot.trajectory(path).get_figure(root=True)
     assert whole is not None
     figures = {
         "alignment.svg": plot.quantity(to_last, "LinearCKA", "alignment"),

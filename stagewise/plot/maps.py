@@ -83,11 +83,11 @@ def attention_map(
         if (place := _start(mask, first_query)) is not None:
             beside = (other for other in names if max(abs(np.subtract(other, place))) <= APART * keys)
             names.setdefault(next(beside, place), []).append(relation)
-    for place, together in names.items():
-        text = ", ".join(together)
+    for place, relations_here in names.items():
+        text = ", ".join(relations_here)
         ax.text(*place, text, rotation=40, rotation_mode="anchor", fontsize=7, color="#444444")
     name = f"step {step}" if table["layer"].nunique() < 2 else f"layer {layer}, step {step}"
-    slanted = (", ".join(together) for together in names.values())
+    slanted = (", ".join(relations_here) for relations_here in names.values())
     room = 10 + 2.2 * max(map(len, slanted), default=0)  # points
     ax.set_title(name, loc="left", fontsize=10, fontweight="bold", pad=room)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))

@@ -125,7 +125,7 @@ class Measured(NamedTuple):
         return families(rows) if len(rows) else {}
 
 
-class Known(NamedTuple):
+class BatchOutline(NamedTuple):
     """What is known of a run's task: where relations lie, its first scored query, its references."""
 
     relations: Mapping[str, np.ndarray]
@@ -147,21 +147,21 @@ def read_measured(
         FileNotFoundError: the folder holds no run, or no table.
     """
     run, file = read_record(folder), table_file(folder)
-    begun = None if executor is None else executor.submit(lineage_of, folder)
+    future = None if executor is None else executor.submit(lineage_of, folder)
     if (folder / BATCH).exists():
         run[RECORDED] = read_json(folder / BATCH, f"measure again, with `stagewise measure {folder}`")
-    known, example = known_of(run, classes), folder / EXAMPLE
+    outline, example = outline_of(run, classes), folder / EXAMPLE
     return Measured(
         run=run,
         metrics=_rows_if_any(folder / METRICS, "delete it to report without the training loss"),
         table=file.outline,
         stages=stages_of(folder, executor=executor),
-        relations=known.relations,
-        first_query=known.first_query,
+        relations=outline.relations,
+        first_query=outline.first_query,
         repeated=_rows_if_any(folder / REPEATED, "measure it anew"),
-        references=known.references,
+        references=outline.references,
         whole=file,
-        lineage=lineage_of(folder) if begun is None else begun.result(),
+        lineage=lineage_of(folder) if future is None else future.result(),
         interventions=_rows_if_any(folder / INTERVENTIONS, "delete it, and run `stagewise intervene` again"),
         comparisons=_rows_if_any(folder / COMPARISONS, "delete it, and run `stagewise trajectory` again"),
         coefficients=_rows_if_any(folder / COEFFICIENTS, "delete it, and run `stagewise llc` again"),
@@ -179,14 +179,14 @@ def batch_record(batch: "Batch", provenance: Mapping[str, Any] | None = None) ->
 
     Only relations that lie in the same place in every sequence have an outline; it is written as (query, key) pairs.
     """
-    known = _known(batch)
-    outlines = {name: np.argwhere(mask).tolist() for name, mask in known.relations.items()}
-    size = list(next(iter(known.relations.values())).shape) if known.relations else []
+    outline = _outline(batch)
+    outlines = {name: np.argwhere(mask).tolist() for name, mask in outline.relations.items()}
+    size = list(next(iter(outline.relations.values())).shape) if outline.relations else []
     return {
         "relations": outlines,
         "size": size,
-        "first_query": known.first_query,
-        "references": list(known.references),
+        "first_query": outline.first_query,
+        "references": list(outline.references),
         PROVENANCE: dict(provenance or {}),
     }
 
@@ -197,13 +197,13 @@ def write_batch(folder: Path, batch: "Batch", provenance: Mapping[str, Any] | No
     write(folder / BATCH, lambda partial: partial.write_text(text, encoding="utf8"))
 
 
-def known_of(run: Mapping[str, Any], classes: Iterable[type] = ()) -> Known:
+def outline_of(run: Mapping[str, Any], classes: Iterable[type] = ()) -> BatchOutline:
     """Return the description of the probe batch in the record of a run; else of its task, if it can be rebuilt."""
     if recorded := run.get(RECORDED):
         masks = {name: np.zeros(recorded["size"], dtype=bool) for name in recorded["relations"]}
         for name, pairs in recorded["relations"].items():
             masks[name][tuple(np.array(pairs, dtype=int).reshape(-1, 2).T)] = True
-        return Known(masks, recorded["first_query"], recorded["references"])
+        return BatchOutline(masks, recorded["first_query"], recorded["references"])
     # A task computes with torch, which costs seconds: a record of the batch spares them.
     from stagewise import tasks
     from stagewise.recipe import rebuild
@@ -214,13 +214,13 @@ def known_of(run: Mapping[str, Any], classes: Iterable[type] = ()) -> Known:
     try:
         task = rebuild(described, every)
     except (TypeError, ValueError):
-        return Known({}, 0, ())  # checkpoints trained elsewhere are reported without their task
+        return BatchOutline({}, 0, ())  # checkpoints trained elsewhere are reported without their task
     # The data of a task whose relations move may be a text that is no longer there: nothing can be outlined anyway.
     if not isinstance(task, AbstractTask) or task.relations_move:
-        return Known({}, 0, ())
-    return _known(task.probe_batch(SEQUENCES, 0))
+        return BatchOutline({}, 0, ())
+    return _outline(task.probe_batch(SEQUENCES, 0))
 
 
-def _known(batch: "Batch") -> Known:
+def _outline(batch: "Batch") -> BatchOutline:
     still = {name: mask[0].numpy() for name, mask in batch.relations.items() if bool((mask == mask[:1]).all())}
-    return Known(still, int(batch.scored[0].numpy().argmax()), tuple(batch.references))
+    return BatchOutline(still, int(batch.scored[0].numpy().argmax()), tuple(batch.references))

@@ -24,18 +24,18 @@ DIRECTION = {
 }
 
 
-def generic_sections(measured: Measured, shown: Iterable[str]) -> list[Section]:
+def generic_sections(measured: Measured, elsewhere: Iterable[str]) -> list[Section]:
     """Return a section for each probe of the table of which other sections do not show everything.
 
     Args:
         measured: of the run.
-        shown: probes, as in "Loss", and quantities, as in "AttentionTo.mass", that other sections show.
+        elsewhere: probes, as in "Loss", and quantities, as in "AttentionTo.mass", that other sections show.
     """
-    known = set(shown)
+    skipped = set(elsewhere)
     pairs = measured.table[["probe", "quantity"]].drop_duplicates()
     others: dict[str, list[str]] = {}
     for probe, quantity in pairs.itertuples(index=False):
-        if probe not in known and f"{probe}.{quantity}" not in known:
+        if probe not in skipped and f"{probe}.{quantity}" not in skipped:
             others.setdefault(str(probe), []).append(str(quantity))
     return [
         Section(

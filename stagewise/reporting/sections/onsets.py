@@ -40,9 +40,9 @@ def onsets_section(measured: Measured) -> Blocks:
     criteria = dataclasses.asdict(stages.criteria)
     tested = TESTED.format(**criteria, part=UNIT * stages.criteria.smallest)
     blocks += [f"<p>{html.escape(without_onset(onsets, stages.criteria))}</p>", tested]
-    shown = pd.concat([rows for _, rows in kinds_shown(onsets)])
-    table = measured.only(set(shown["probe"] + "." + shown["quantity"])).table
-    rows = pd.concat(curves_of(table, shown))
+    examined = pd.concat([rows for _, rows in kinds_shown(onsets)])
+    table = measured.only(set(examined["probe"] + "." + examined["quantity"])).table
+    rows = pd.concat(curves_of(table, examined))
     ribbons = RIBBONS if "lo" in rows and rows["lo"].notna().any() else ""
     return [*blocks, Plot("onsets", {"": onset_curves(table, stages)}, rows, ONSETS + ribbons)]
 

@@ -66,8 +66,8 @@ def _rows(measured: Measured) -> pd.DataFrame:
     table, families = measured.table, measured.families()
     if not families:
         return select(table, "Loss")
-    shown = families["nested"] or [name for names in families.values() for name in names]
-    kl = (table["probe"] == "KLToReference") & table["reference"].isin(shown)
+    references = families["nested"] or [name for names in families.values() for name in names]
+    kl = (table["probe"] == "KLToReference") & table["reference"].isin(references)
     return table[kl | (table["probe"] == "Loss")]
 
 

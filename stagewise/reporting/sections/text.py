@@ -71,10 +71,10 @@ def _heads(measured: Measured) -> Blocks:
         for name, table in tables.items()
         for label, ax in plot.head_curves(table, name, criteria.named).items()
     }
-    shown = pd.concat([select(table, "AttentionTo", "along").assign(batch=name) for name, table in tables.items()])
+    rows = pd.concat([select(table, "AttentionTo", "along").assign(batch=name) for name, table in tables.items()])
     return [
         *(_paragraph(f"On {name}: {head_words.heads(rows, last)}") for name, rows in onsets.items()),
-        Plot("text-heads", panels, shown, HEADS.format(criteria.named)),
+        Plot("text-heads", panels, rows, HEADS.format(criteria.named)),
         html_table(COLUMNS, [row for name, rows in onsets.items() for row in head_words.head_rows(rows, name)]),
     ]
 

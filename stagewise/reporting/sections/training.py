@@ -19,9 +19,9 @@ def training_section(measured: Measured) -> Blocks:
     if metrics is None or metrics.empty:
         return []
     places = np.geomspace(1, len(metrics), min(DRAWN, len(metrics))).round().astype(int) - 1
-    drawn = metrics.iloc[np.unique(places)]
-    note = "" if len(drawn) == len(metrics) else f" {len(drawn)} of {len(metrics)} steps are drawn."
-    return [Plot("training-loss", {"": plot.training_loss(drawn, measured.stages)}, drawn, TRAINING + note)]
+    rows = metrics.iloc[np.unique(places)]
+    note = "" if len(rows) == len(metrics) else f" {len(rows)} of {len(metrics)} steps are drawn."
+    return [Plot("training-loss", {"": plot.training_loss(rows, measured.stages)}, rows, TRAINING + note)]
 
 
 def was_trained_here(measured: Measured) -> bool:

@@ -22,7 +22,7 @@ FOREIGN = "The probe batch is foreign to these models"
 """Headline of a page on runs where it is so of one."""
 
 
-class Several(NamedTuple):
+class MeasuredRuns(NamedTuple):
     """Measured runs: a name that no other one has, what stages are found in, the stages, whether the batch is at home.
 
     Args:
@@ -78,7 +78,7 @@ def with_caveat(parts: Iterable[Part]) -> list[Part]:
     return [part._replace(body=f'<p class="caveat">{CAVEAT}.</p>\n{part.body}') for part in parts]
 
 
-def read_several(folders: Sequence[Path]) -> Several:
+def read_runs(folders: Sequence[Path]) -> MeasuredRuns:
     """Read measured runs.
 
     Raises:
@@ -88,10 +88,10 @@ def read_several(folders: Sequence[Path]) -> Several:
     names = _names(folders)
     tables = (_read(folder).assign(run=name) for folder, name in zip(folders, names, strict=True))
     stages = (_stages(folder, name) for folder, name in zip(folders, names, strict=True))
-    return Several(names, tuple(tables), tuple(stages), tuple(map(home_in, folders)))
+    return MeasuredRuns(names, tuple(tables), tuple(stages), tuple(map(home_in, folders)))
 
 
-def over_seeds(seeds: Several) -> tuple[Replicates, pd.DataFrame]:
+def over_seeds(seeds: MeasuredRuns) -> tuple[Replicates, pd.DataFrame]:
     """Return what recurs in runs that differ in their seeds, and the rows of all with roles in place of heads.
 
     Raises:

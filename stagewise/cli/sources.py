@@ -27,8 +27,8 @@ def each_run(sources: Sequence[str], out: Path | None = None, steps: str | None 
 
     if steps is not None and not any(map(is_log, sources)):
         raise ValueError(f"--steps names a column of a file of logged curves; {', '.join(sources)} holds none")
-    place = out if len(sources) == 1 else None
-    runs = ([*map(str, logged_folders(each, place, steps))] if is_log(each) else [each] for each in sources)
+    folder = out if len(sources) == 1 else None
+    runs = ([*map(str, logged_folders(each, folder, steps))] if is_log(each) else [each] for each in sources)
     return [run for of_source in runs for run in of_source]
 
 
