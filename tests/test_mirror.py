@@ -15,7 +15,7 @@ def modules() -> dict[str, Path]:
             place = inside + path.relative_to(ROOT / folder).as_posix()
             linked = not inside and place.startswith(("probes/", "tasks/"))
             if path.stem not in DOORS and not linked:
-                found[place] = ROOT / "tests" / Path(place).parent / f"test_{path.name}"
+                found[place] = ROOT / "tests" / Path(place).parent / f"test_{path.name.lstrip('_')}"
     return found
 
 

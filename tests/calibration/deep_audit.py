@@ -23,7 +23,7 @@ from stagewise.checkpoints.outliers import DETOUR, detour_ratios
 from stagewise.checkpoints.series import find
 from stagewise.checkpoints.sources import by_hand
 from stagewise.checkpoints.weight_path import paths_of
-from stagewise.cli.audit import deep_of
+from stagewise.cli._audit import deep_of
 from tests.calibration.onsets import Job
 from tests.calibration.rows import Row, share
 from tests.checkpoints.clean_series import HELD_OUT, TUNED, Training, own

@@ -7,7 +7,7 @@ import signal
 import pytest
 import typer
 
-from stagewise.cli.commands import command, reported_errors
+from stagewise.cli._commands import command, reported_errors
 from stagewise.processes import worker_pool
 
 

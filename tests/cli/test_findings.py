@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from stagewise.checkpoints.run_folder import TABLE, write
+from stagewise.cli._findings import show
 from stagewise.cli.app import app
-from stagewise.cli.findings import show
 from stagewise.detection.home import CAVEAT
 from stagewise.detection.lineage import find_lineage
 from stagewise.detection.stages import find_stages

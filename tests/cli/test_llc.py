@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from stagewise.analysis import measure_run
 from stagewise.checkpoints.series import CheckpointSeries
+from stagewise.cli._llc import SamplerOptions, spread
 from stagewise.cli.app import app
-from stagewise.cli.llc import SamplerOptions, spread
 from stagewise.measurement.langevin import DEFAULT
 from stagewise.probes import Loss
 from stagewise.recipe import Recipe

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stagewise.cli.options import BaselineOptions, Measurement, PassOptions, read_memory
+from stagewise.cli._options import BaselineOptions, Measurement, PassOptions, read_memory
 
 
 @pytest.mark.parametrize("restricted", [None, True])

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from stagewise.cli.options import RecipeOptions
-from stagewise.cli.recipes import recipe_in, recipe_of
+from stagewise.cli._options import RecipeOptions
+from stagewise.cli._recipes import recipe_in, recipe_of
 from stagewise.experiments.presets import recipe_for
 from stagewise.recipe import Recipe
 from stagewise.tasks import MarkovChain

@@ -11,9 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 from stagewise.checkpoints.run_folder import read_run, read_table
+from stagewise.cli._names import TASKS
+from stagewise.cli._recipes import recipe_in
 from stagewise.cli.app import app
-from stagewise.cli.names import TASKS
-from stagewise.cli.recipes import recipe_in
 from stagewise.probe import example_view
 
 pytestmark = pytest.mark.usefixtures("few_sequences", "unchecked")

@@ -9,9 +9,9 @@ from stagewise.analysis import folder_of
 from stagewise.checkpoints.run_folder import TABLE, table_file
 from stagewise.checkpoints.series import open_series
 from stagewise.checkpoints.sources import Source
+from stagewise.cli._options import DataOptions, Measurement, PassOptions
+from stagewise.cli._sources import measured_folder, report_on_seeds
 from stagewise.cli.app import app
-from stagewise.cli.options import DataOptions, Measurement, PassOptions
-from stagewise.cli.sources import measured_folder, report_on_seeds
 
 
 def test_checkpoints_are_measured_where_report_writes_their_table(

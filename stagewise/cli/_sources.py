@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from stagewise.cli.commands import one_thread
-from stagewise.cli.names import only_task
-from stagewise.cli.options import DataOptions, Measurement
-from stagewise.cli.recipes import recipe_in
+from stagewise.cli._commands import one_thread
+from stagewise.cli._names import only_task
+from stagewise.cli._options import DataOptions, Measurement
+from stagewise.cli._recipes import recipe_in
 
 if TYPE_CHECKING:
     from stagewise.checkpoints.series import CheckpointSeries

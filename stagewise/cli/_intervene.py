@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stagewise.cli.commands import one_thread
-from stagewise.cli.options import Device, DryRun, DtypeName, OwnTask, Quiet
+from stagewise.cli._commands import one_thread
+from stagewise.cli._options import Device, DryRun, DtypeName, OwnTask, Quiet
 
 if TYPE_CHECKING:
     from stagewise.plan import ClampHead
@@ -42,7 +42,7 @@ def intervene(
     """Continue a run from a checkpoint with a head held; print how much later each transition comes, and controls."""
     one_thread()
     from stagewise.checkpoints.run_folder import TABLE, unfinished
-    from stagewise.cli.recipes import recipe_of_run
+    from stagewise.cli._recipes import recipe_of_run
     from stagewise.experiments import intervening
     from stagewise.processes import cores
     from stagewise.reporting.page import report

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stagewise.cli.options import AsJson, Origin, Out, StepsColumn
-from stagewise.cli.sources import each_run, measured_folder
+from stagewise.cli._options import AsJson, Origin, Out, StepsColumn
+from stagewise.cli._sources import each_run, measured_folder
 
 if TYPE_CHECKING:
     import pandas as pd

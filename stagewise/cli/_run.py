@@ -8,11 +8,11 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from stagewise.cli import papers
-from stagewise.cli.commands import command, one_thread
-from stagewise.cli.findings import show
-from stagewise.cli.names import TASKS
-from stagewise.cli.options import (
+from stagewise.cli import _papers
+from stagewise.cli._commands import command, one_thread
+from stagewise.cli._findings import show
+from stagewise.cli._names import TASKS
+from stagewise.cli._options import (
     AsJson,
     BaselineOptions,
     Measurement,
@@ -23,8 +23,8 @@ from stagewise.cli.options import (
     RunFolder,
     Settings,
 )
-from stagewise.cli.recipes import recipe_of
-from stagewise.cli.settings import changed, read_settings
+from stagewise.cli._recipes import recipe_of
+from stagewise.cli._settings import changed, read_settings
 
 ANY = "TASK"
 """The command that stands for every name that is not a command itself."""
@@ -117,5 +117,5 @@ def run_wikitext(
 
 _HELP = f"Run a task from training to report: {', '.join(TASKS)}, or one's own as module:Class."
 run_app.command(ANY, cls=TaskCommand, help=_HELP)(command(run_task))
-for _name, _function in {"wikitext": run_wikitext, **papers.COMMANDS}.items():
+for _name, _function in {"wikitext": run_wikitext, **_papers.COMMANDS}.items():
     run_app.command(_name)(command(_function))

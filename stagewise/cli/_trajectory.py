@@ -2,8 +2,8 @@
 
 from functools import partial
 
-from stagewise.cli.commands import one_thread
-from stagewise.cli.options import (
+from stagewise.cli._commands import one_thread
+from stagewise.cli._options import (
     DataOptions,
     Device,
     Origin,
@@ -24,7 +24,7 @@ def trajectory(
     one_thread()
     from stagewise import plot
     from stagewise.checkpoints.run_folder import COMPARISONS, TABLE, write
-    from stagewise.cli.sources import opened_with_batch
+    from stagewise.cli._sources import opened_with_batch
     from stagewise.measurement.comparing import compare_checkpoints
     from stagewise.measurement.trajectory import trajectory
     from stagewise.processes import cores

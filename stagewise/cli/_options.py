@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from stagewise.cli.names import chooser, probe_named
+from stagewise.cli._names import chooser, probe_named
 
 SOURCE = "a run folder, a folder of checkpoints, or a hub repository owner/name"
 Origin = Annotated[str, Argument(metavar="SOURCE", help=SOURCE)]

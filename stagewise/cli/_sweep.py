@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stagewise.cli.commands import one_thread
-from stagewise.cli.executors import executor_named
-from stagewise.cli.options import (
+from stagewise.cli._commands import one_thread
+from stagewise.cli._executors import executor_named
+from stagewise.cli._options import (
     BaselineOptions,
     Device,
     DtypeName,
@@ -20,7 +20,7 @@ from stagewise.cli.options import (
     RecipeOptions,
     read_memory,
 )
-from stagewise.cli.recipes import recipe_of
+from stagewise.cli._recipes import recipe_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stagewise.cli.commands import one_thread
-from stagewise.cli.options import (
+from stagewise.cli._commands import one_thread
+from stagewise.cli._options import (
     DataOptions,
     Device,
     DryRun,
@@ -73,7 +73,7 @@ def llc(
     sampler = chain.sampler()
     from stagewise import plot
     from stagewise.checkpoints.run_folder import COEFFICIENTS, SAMPLED, TABLE, write
-    from stagewise.cli.sources import opened_with_batch
+    from stagewise.cli._sources import opened_with_batch
     from stagewise.detection.home import caution, home_in
     from stagewise.detection.stages import stages_of
     from stagewise.detection.unsettled import unsettled, unsettled_in_words

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from stagewise.cli.commands import one_thread
-from stagewise.cli.options import Quiet
+from stagewise.cli._commands import one_thread
+from stagewise.cli._options import Quiet
 
 Setting = Annotated[str, typer.Option(help="small, for two cores, or paper")]
 Workers = Annotated[int, typer.Option(help="processes, of one thread each")]

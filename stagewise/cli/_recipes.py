@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stagewise.cli.names import task_class, task_classes
-from stagewise.cli.options import RecipeOptions
-from stagewise.cli.settings import changed, check_fields, read_settings
+from stagewise.cli._names import task_class, task_classes
+from stagewise.cli._options import RecipeOptions
+from stagewise.cli._settings import changed, check_fields, read_settings
 
 if TYPE_CHECKING:
     from stagewise.recipe import Recipe

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stagewise.cli.commands import one_thread
-from stagewise.cli.names import probe_named, probes_again
-from stagewise.cli.options import DryRun, MoreProbes, OwnTask, PassOptions
+from stagewise.cli._commands import one_thread
+from stagewise.cli._names import probe_named, probes_again
+from stagewise.cli._options import DryRun, MoreProbes, OwnTask, PassOptions
 
 if TYPE_CHECKING:
     from stagewise.detection.windows import Window
@@ -46,7 +46,7 @@ def densify(
     one_thread()
     from stagewise.analysis import measure_run
     from stagewise.checkpoints.series import open_series
-    from stagewise.cli.recipes import recipe_of_run
+    from stagewise.cli._recipes import recipe_of_run
     from stagewise.experiments import densifying
     from stagewise.measurement.recorded import recorded_dtype
     from stagewise.processes import cores

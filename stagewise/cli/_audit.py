@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stagewise.cli.names import only_task
-from stagewise.cli.options import AsJson, Device, ModelConfig, Origin, OwnTask
-from stagewise.cli.recipes import recipe_in
+from stagewise.cli._names import only_task
+from stagewise.cli._options import AsJson, Device, ModelConfig, Origin, OwnTask
+from stagewise.cli._recipes import recipe_in
 
 if TYPE_CHECKING:
     from stagewise.checkpoints.audit import Deep
