@@ -88,7 +88,7 @@ def compare(first: str | Path, second: str | Path, out: str | Path | None = None
     places = [Path(first), Path(second)]
     if places[0].resolve() == places[1].resolve():
         raise ValueError(f"a run is compared with another one, got {first} twice")
-    out = Path("runs", "-against-".join(told_apart(*places))) if out is None else Path(out)
+    out = Path("runs", "-against-".join(_told_apart(*places))) if out is None else Path(out)
     runs, settings = read_runs(places), differing(*map(read_record, places))
     roles = paired_roles(runs.whole)
     table, (of_first, of_second) = runs.aligned(roles), runs.stages
@@ -100,10 +100,10 @@ def compare(first: str | Path, second: str | Path, out: str | Path | None = None
     return ComparisonReport(settings, comparison, table, Page(written))
 
 
-def told_apart(first: Path, second: Path) -> tuple[str, str]:
+def _told_apart(first: Path, second: Path) -> tuple[str, str]:
     """Name two folders by the least of their paths' ends in which they differ.
 
-    >>> told_apart(Path("/a/one"), Path("/a/two")), told_apart(Path("/a/0/run"), Path("/a/1/run"))
+    >>> _told_apart(Path("/a/one"), Path("/a/two")), _told_apart(Path("/a/0/run"), Path("/a/1/run"))
     (('one', 'two'), ('0-run', '1-run'))
     """
     parts = [folder.resolve().parts for folder in (first, second)]
@@ -125,7 +125,7 @@ def differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> pd.DataFra
     return pd.DataFrame(rows, columns=["setting", "first", "second"])
 
 
-def in_both(settings: pd.DataFrame) -> pd.DataFrame:
+def _in_both(settings: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of `differing` of what both records have."""
     return settings[(settings[["first", "second"]] != NONE).all(axis=1)]
 
@@ -147,7 +147,7 @@ def _in_short(value: Any) -> str:
 
 def _page(runs: MeasuredRuns, settings: pd.DataFrame, comparison: Comparison, parts: list[Part]) -> str:
     shared = comparison.shared
-    headline = f"{count(len(in_both(settings)), 'setting')} apart, {count(len(shared), 'event')} in both"
+    headline = f"{count(len(_in_both(settings)), 'setting')} apart, {count(len(shared), 'event')} in both"
     finding = " ".join(f"{sentence}." for sentence in _finding(runs, comparison))
     if runs.foreign:
         headline, finding, parts = FOREIGN, f"Of one run: {runs.foreign}", with_caveat(parts)
@@ -192,7 +192,7 @@ def _parts(
 
 def _settings_html(settings: pd.DataFrame, names: Sequence[str]) -> str:
     """Return what both records have as a table, and what one alone has, as the defaults that it spells out, folded."""
-    both = in_both(settings)
+    both = _in_both(settings)
     alone, columns = settings.drop(both.index), ["setting", *names]
     table = html_table(columns, both.to_numpy().tolist()) if len(both) else ""
     if alone.empty:

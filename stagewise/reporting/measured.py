@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from stagewise.task import Batch
 
 RECORDED = "batch"
-"""Key under which the record of a run describes its probe batch, where `write_batch` wrote it: see `batch_record`."""
+"""Key under which the record of a run describes its probe batch, where `write_batch` wrote it: see `_batch_record`."""
 
 PROVENANCE = "provenance"
 """Key in that description, of what decided the measurement beside its probes."""
@@ -125,7 +125,7 @@ class Measured(NamedTuple):
         return families(rows) if len(rows) else {}
 
 
-class BatchOutline(NamedTuple):
+class _BatchOutline(NamedTuple):
     """What is known of a run's task: where relations lie, its first scored query, its references."""
 
     relations: Mapping[str, np.ndarray]
@@ -150,7 +150,7 @@ def read_measured(
     future = None if executor is None else executor.submit(lineage_of, folder)
     if (folder / BATCH).exists():
         run[RECORDED] = read_json(folder / BATCH, f"measure again, with `stagewise measure {folder}`")
-    outline, example = outline_of(run, classes), folder / EXAMPLE
+    outline, example = _outline_of(run, classes), folder / EXAMPLE
     return Measured(
         run=run,
         metrics=_rows_if_any(folder / METRICS, "delete it to report without the training loss"),
@@ -174,7 +174,7 @@ def _rows_if_any(path: Path, fix: str) -> pd.DataFrame | None:
     return read_parquet(path, fix) if path.exists() else None
 
 
-def batch_record(batch: "Batch", provenance: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def _batch_record(batch: "Batch", provenance: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return what a report needs to know of a probe batch, as plain data for the record of a run.
 
     Only relations that lie in the same place in every sequence have an outline; it is written as (query, key) pairs.
@@ -193,17 +193,17 @@ def batch_record(batch: "Batch", provenance: Mapping[str, Any] | None = None) ->
 
 def write_batch(folder: Path, batch: "Batch", provenance: Mapping[str, Any] | None = None) -> None:
     """Write beside the table of a folder what a report needs to know of the probe batch: then it rebuilds no task."""
-    text = json.dumps(batch_record(batch, provenance))
+    text = json.dumps(_batch_record(batch, provenance))
     write(folder / BATCH, lambda partial: partial.write_text(text, encoding="utf8"))
 
 
-def outline_of(run: Mapping[str, Any], classes: Iterable[type] = ()) -> BatchOutline:
+def _outline_of(run: Mapping[str, Any], classes: Iterable[type] = ()) -> _BatchOutline:
     """Return the description of the probe batch in the record of a run; else of its task, if it can be rebuilt."""
     if recorded := run.get(RECORDED):
         masks = {name: np.zeros(recorded["size"], dtype=bool) for name in recorded["relations"]}
         for name, pairs in recorded["relations"].items():
             masks[name][tuple(np.array(pairs, dtype=int).reshape(-1, 2).T)] = True
-        return BatchOutline(masks, recorded["first_query"], recorded["references"])
+        return _BatchOutline(masks, recorded["first_query"], recorded["references"])
     # A task computes with torch, which costs seconds: a record of the batch spares them.
     from stagewise import tasks
     from stagewise.recipe import rebuild
@@ -214,13 +214,13 @@ def outline_of(run: Mapping[str, Any], classes: Iterable[type] = ()) -> BatchOut
     try:
         task = rebuild(described, every)
     except (TypeError, ValueError):
-        return BatchOutline({}, 0, ())  # checkpoints trained elsewhere are reported without their task
+        return _BatchOutline({}, 0, ())  # checkpoints trained elsewhere are reported without their task
     # The data of a task whose relations move may be a text that is no longer there: nothing can be outlined anyway.
     if not isinstance(task, AbstractTask) or task.relations_move:
-        return BatchOutline({}, 0, ())
+        return _BatchOutline({}, 0, ())
     return _outline(task.probe_batch(SEQUENCES, 0))
 
 
-def _outline(batch: "Batch") -> BatchOutline:
+def _outline(batch: "Batch") -> _BatchOutline:
     still = {name: mask[0].numpy() for name, mask in batch.relations.items() if bool((mask == mask[:1]).all())}
-    return BatchOutline(still, int(batch.scored[0].numpy().argmax()), tuple(batch.references))
+    return _BatchOutline(still, int(batch.scored[0].numpy().argmax()), tuple(batch.references))

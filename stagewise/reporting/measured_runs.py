@@ -45,7 +45,7 @@ class MeasuredRuns(NamedTuple):
     @property
     def foreign(self) -> Home | None:
         """What is known of the first run to which its batch is foreign; None where it is at home in all."""
-        return first_foreign(self.homes)
+        return _first_foreign(self.homes)
 
     def aligned(self, roles: pd.DataFrame) -> pd.DataFrame:
         """Return the rows of all runs, with each head's role in place of its index."""
@@ -106,11 +106,11 @@ def seeds_in_words(stages: Sequence[Stages], replicates: Replicates, homes: Sequ
     """Say the stages of each seed and what recurs over them; with the caveat where the batch is foreign to one."""
     homes = homes or (None,) * len(stages)
     each = "\n".join(f"{one.run}\n{warned(str(one), home)}" for one, home in zip(stages, homes, strict=True))
-    over = qualified(str(replicates), first_foreign(homes))
+    over = qualified(str(replicates), _first_foreign(homes))
     return f"{each}\nover {count(len(stages), 'seed')}:\n{over}"
 
 
-def first_foreign(homes: Sequence[Home | None]) -> Home | None:
+def _first_foreign(homes: Sequence[Home | None]) -> Home | None:
     """Return what is known of the first run to which its batch is foreign; None where it is at home in all."""
     return next((home for home in homes if home is not None and home.foreign), None)
 

@@ -84,9 +84,9 @@ def report(
     with readers(workers, len(table_file(folder)), executor) as pool:
         measured = read_measured(folder, classes, pool)
         home = measured.home
-        draw = functools.partial(section_html, measured, folder, home is not None and home.foreign)
+        draw = functools.partial(_section_html, measured, folder, home is not None and home.foreign)
         each: Callable[..., Iterable[str]] = pool.map if pool else map
-        bodies = dict(filled_sections(measured, draw, each))
+        bodies = dict(_filled_sections(measured, draw, each))
     page = _page(measured, bodies, home)
     return Page(write(folder / REPORT, lambda partial: partial.write_text(page, encoding="utf8")))
 
@@ -94,7 +94,7 @@ def report(
 Filled = TypeVar("Filled")
 
 
-def filled_sections(
+def _filled_sections(
     measured: Measured, fill: Callable[[Section], Filled], each: Callable[..., Iterable[Filled]] = map
 ) -> Iterator[tuple[Section, Filled]]:
     """Yield the sections that a run has, in their order, each filled: by `map` one at a time, for its memory."""
@@ -107,7 +107,7 @@ def filled_sections(
     yield from ((section, filled) for section, filled in zip(others, each(fill, others), strict=True) if filled)
 
 
-def section_html(measured: Measured, folder: Path, foreign: bool, section: Section) -> str:
+def _section_html(measured: Measured, folder: Path, foreign: bool, section: Section) -> str:
     """Return what a section shows of a run as HTML, its figures written to the folder too; nothing if nothing."""
     with matplotlib.style.context(["default", LOOK]):
         origin = f"{measured.origin}. {CAVEAT}" if foreign else measured.origin

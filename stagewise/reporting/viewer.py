@@ -126,7 +126,7 @@ def stage_of(step: int, stages: Stages | None) -> str:
     return f"stage {number}"
 
 
-class AttentionView(NamedTuple):
+class _AttentionView(NamedTuple):
     """What circuitsvis shows.
 
     Args:
@@ -164,7 +164,7 @@ def circuitsvis_view(measured: Measured) -> tuple[str, str]:
     return view.note + "".join(places), f"<script>{_circuitsvis_script()}</script>{''.join(calls)}"
 
 
-def _view(view: AttentionView, step: int, name: str, which: str, *, is_open: bool = False) -> tuple[str, str]:
+def _view(view: _AttentionView, step: int, name: str, which: str, *, is_open: bool = False) -> tuple[str, str]:
     """Return the place of circuitsvis's view of a step, and the script that fills it; the last one is open."""
     arguments = {"attention": view.attention[step], "attentionHeadNames": view.heads, "tokens": view.tokens}
     text = json.dumps(arguments).replace("<", "\\u003c")
@@ -173,23 +173,24 @@ def _view(view: AttentionView, step: int, name: str, which: str, *, is_open: boo
     return place, f'<script>CircuitsVis.render("{name}", CircuitsVis.AttentionHeads, {text});</script>'
 
 
-def _of_example(example: Mapping[str, Any] | None, chosen: Sequence[int]) -> AttentionView | None:
+def _of_example(example: Mapping[str, Any] | None, chosen: Sequence[int]) -> _AttentionView | None:
     """Return what was written of one sequence; None where it is of other checkpoints than these."""
     if example is None or [str(step) for step in chosen] != list(example.get("attention", ())):
         return None
     attention = {step: example["attention"][str(step)] for step in chosen}
     note = "<p>Attention in one sequence of the probe batch.</p>"
-    return AttentionView(example["tokens"], example["heads"], attention, note)
+    return _AttentionView(example["tokens"], example["heads"], attention, note)
 
 
-def _of_means(measured: Measured, steps: Sequence[int], chosen: Sequence[int]) -> AttentionView:
+def _of_means(measured: Measured, steps: Sequence[int], chosen: Sequence[int]) -> _AttentionView:
     """Return the mean attention at some steps, by position."""
     heads = heads_in(measured.table)
     ends = np.stack([*_maps(measured, [steps[0], steps[-1]])])
     size = ends[0, 0].size
     places = moved_most(ends, CIRCUITSVIS_VALUES // (size * len(chosen)))
     if not places:
-        return AttentionView([], [], {}, f"<p>A map holds {size:,} values: too many to show here with circuitsvis.</p>")
+        note = f"<p>A map holds {size:,} values: too many to show here with circuitsvis.</p>"
+        return _AttentionView([], [], {}, note)
     left_out = "" if len(places) == len(heads) else f" The {len(places)} of {len(heads)} heads that moved most."
     attention = {
         step: maps[places].astype(float).round(DIGITS).tolist()
@@ -197,7 +198,7 @@ def _of_means(measured: Measured, steps: Sequence[int], chosen: Sequence[int]) -
     }
     positions = [str(position) for position in range(ends.shape[-1])]
     names = [head_label(*heads[place]) for place in places]
-    return AttentionView(positions, names, attention, f"<p>Mean attention, by position.{left_out}</p>")
+    return _AttentionView(positions, names, attention, f"<p>Mean attention, by position.{left_out}</p>")
 
 
 def boundary_checkpoints(steps: Sequence[int], stages: Stages | None) -> list[int]:

@@ -41,14 +41,14 @@ def generic_sections(measured: Measured, elsewhere: Iterable[str]) -> list[Secti
         Section(
             f"probe-{number}-{identifier(in_words(probe)).lower()}",
             in_words(probe),
-            functools.partial(probe_section, probe=probe, quantities=quantities),
+            functools.partial(_probe_section, probe=probe, quantities=quantities),
             (probe,),
         )
         for number, (probe, quantities) in enumerate(others.items(), start=1)
     ]
 
 
-def probe_section(measured: Measured, probe: str, quantities: Sequence[str]) -> Blocks:
+def _probe_section(measured: Measured, probe: str, quantities: Sequence[str]) -> Blocks:
     """Return a figure for each quantity of a probe; of one that is never finite, a sentence."""
     blocks: Blocks = []
     for number, name in enumerate(quantities, start=1):

@@ -19,7 +19,7 @@ MAPS = (
 OUTLINES = "Outlined: where each relation lies. "
 
 
-def maps_section(measured: Measured) -> Blocks:
+def _maps_section(measured: Measured) -> Blocks:
     """Return a map a layer and step, with the relations outlined where they lie."""
     steps = _steps(measured.table, measured.stages)
     rows = measured.only(SECTION.needs, steps, ["map"]).table
@@ -57,4 +57,4 @@ def _swatches(rows: pd.DataFrame) -> str:
     )
 
 
-SECTION = Section("maps", "Attention maps", maps_section, ("MeanPattern.attention",))
+SECTION = Section("maps", "Attention maps", _maps_section, ("MeanPattern.attention",))

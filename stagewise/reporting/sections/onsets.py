@@ -29,14 +29,14 @@ TESTED = (
 )
 
 
-def onsets_section(measured: Measured) -> Blocks:
+def _onsets_section(measured: Measured) -> Blocks:
     """What began when: the scores with an onset and their curves; of the others, why they have none."""
     stages = measured.stages
     if stages is None or stages.onsets.empty:
         return []
     onsets = stages.onsets
     columns = ["what began", "t10", "t50 [95 %]", "t90", "before", "after", "last", "p"]
-    blocks: Blocks = [html_table(columns, onset_rows(onsets))] if onsets["onset"].any() else []
+    blocks: Blocks = [html_table(columns, _onset_rows(onsets))] if onsets["onset"].any() else []
     criteria = dataclasses.asdict(stages.criteria)
     tested = TESTED.format(**criteria, part=UNIT * stages.criteria.smallest)
     blocks += [f"<p>{html.escape(without_onset(onsets, stages.criteria))}</p>", tested]
@@ -47,7 +47,7 @@ def onsets_section(measured: Measured) -> Blocks:
     return [*blocks, Plot("onsets", {"": onset_curves(table, stages)}, rows, ONSETS + ribbons)]
 
 
-def onset_rows(onsets: pd.DataFrame) -> list[list[object]]:
+def _onset_rows(onsets: pd.DataFrame) -> list[list[object]]:
     """Return the cells of the table of onsets."""
     return [
         [
@@ -62,4 +62,4 @@ def onset_rows(onsets: pd.DataFrame) -> list[list[object]]:
     ]
 
 
-SECTION = Section("onsets", "What began when", onsets_section, applies=never_missing)
+SECTION = Section("onsets", "What began when", _onsets_section, applies=never_missing)
