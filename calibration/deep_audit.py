@@ -29,7 +29,7 @@ from stagewise.checkpoints.outliers import DETOUR, detour_ratios
 from stagewise.checkpoints.series import find
 from stagewise.checkpoints.sources import by_hand
 from stagewise.checkpoints.weight_path import paths_of
-from stagewise.cli.audit import deep_of
+from stagewise.cli._audit import deep_of
 
 TRAINER = ("trainer gpt2 linear", "trainer neox polynomial", "trainer llama warmup")
 RUNS: Mapping[str, Mapping[str, Training]] = {

@@ -11,14 +11,13 @@ from typing import Any
 import torch
 
 import stagewise
-from stagewise.experiments.presets import recipe_for
-from stagewise.table import select
+from stagewise import select
 from stagewise.tasks import AssociativeRecall
 
 
 def main(folder: Path, steps: int | None = None, **task: Any) -> Path:
     """Train, measure with the default probes, say which heads matter at the end, and return the report."""
-    recipe = recipe_for(AssociativeRecall, **task)
+    recipe = stagewise.recipe_for(AssociativeRecall, **task)
     if steps is not None:
         recipe = dataclasses.replace(recipe, plan=dataclasses.replace(recipe.plan, steps=steps, save=None))
     analysis = stagewise.run(recipe, folder)

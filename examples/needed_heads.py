@@ -21,9 +21,8 @@ from typing import Any, Literal
 import pandas as pd
 import torch
 
-from stagewise import ClampHead, Recipe, intervene, linear, mean_delays, measure, plot, select, train
+from stagewise import ClampHead, Recipe, intervene, linear, mean_delays, measure, plot, recipe_for, select, train
 from stagewise.experiments.incremental import markov
-from stagewise.experiments.presets import recipe_for
 from stagewise.probes import AttentionTo
 from stagewise.tasks import AssociativeRecall
 

@@ -10,15 +10,14 @@ from typing import Any
 import matplotlib.pyplot as plt
 import torch
 
-from stagewise import plot
-from stagewise.checkpoints.run_folder import read_table, table_file
+from stagewise import plot, read_table
 from stagewise.experiments.incremental import markov
 
 
 def main(folder: Path, **plan: Any) -> Path:
     """Draw the figure into the run folder and return where it is; `plan` changes fields of the `TrainPlan`."""
     stages = markov.run(markov.recipe("minimal", plan=plan), folder)
-    table, maps = read_table(folder), table_file(folder).read(["MeanPattern"], arrays=["map"])
+    table = read_table(folder, maps=True)
     moments = [0, *stages.table["end"]]
     figure = plt.figure(figsize=(10, 7), layout="constrained")
     (above,), (below,) = figure.subfigures(2, squeeze=False, height_ratios=(3, 2))
@@ -26,7 +25,7 @@ def main(folder: Path, **plan: Any) -> Path:
     plot.kl_curves(table, stages=stages, ax=left)
     plot.loss_curve(table, stages=stages, ax=right)
     for step, ax in zip(moments, below.subplots(1, len(moments)), strict=True):
-        plot.attention_map(maps, step, ax=ax)
+        plot.attention_map(table, step, ax=ax)
     figure.savefig(path := folder / "figures" / "overview.png", dpi=150)
     return path
 

@@ -12,8 +12,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import torch
 
-from stagewise import plot
-from stagewise.checkpoints.run_folder import read_table
+from stagewise import plot, read_table
 from stagewise.experiments.incremental import markov
 
 

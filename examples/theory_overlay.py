@@ -9,11 +9,10 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import torch
 
-from stagewise import plot
+from stagewise import plot, predict
 from stagewise.experiments.incremental import regression
-from stagewise.tasks.markov_regression import MarkovRegression
+from stagewise.tasks import MarkovRegression
 from stagewise.theory.competitive import plateau_losses
-from stagewise.theory.dynamics import predict
 
 
 def main(folder: Path, **plan: int) -> Path:

@@ -5,7 +5,7 @@
     plot.*(table) -> Axes                          report(folder) -> report.html
     analyse(series) -> all of it, for any series of checkpoints
 
-Names are imported when they are first used: `import stagewise` costs no torch.
+Names are imported when they are first used: `import stagewise` costs no torch. `__init__.pyi` lists them.
 
 Axes of tensors, in every annotation and in `Reading.axes`:
 
@@ -56,93 +56,6 @@ import sys
 if sys.argv[:1] == ["-m"] and not sys.flags.safe_path and {__name__, f"-m{__name__}"} & {*sys.orig_argv}:
     del sys.path[0]  # the current folder, which `python -m stagewise` puts before the packages that are installed
 
-import re
-from importlib import import_module
-from pathlib import Path
-from typing import TYPE_CHECKING
+import lazy_loader
 
-if TYPE_CHECKING:
-    from stagewise import plot as plot
-    from stagewise.analysis import Analysis as Analysis
-    from stagewise.analysis import analyse as analyse
-    from stagewise.analysis import run as run
-    from stagewise.architecture import Architecture as Architecture
-    from stagewise.architecture import OneHotInit as OneHotInit
-    from stagewise.architecture import full as full
-    from stagewise.architecture import minimal as minimal
-    from stagewise.checkpoints.logged_curves import curves as curves
-    from stagewise.checkpoints.seeds import open_seeds as open_seeds
-    from stagewise.checkpoints.series import CheckpointSeries as CheckpointSeries
-    from stagewise.checkpoints.series import open_series as open_series
-    from stagewise.experiments.densifying import densify as densify
-    from stagewise.experiments.intervening import intervene as intervene
-    from stagewise.findings.delays import mean_delays as mean_delays
-    from stagewise.findings.early_warning import predict_onset as predict_onset
-    from stagewise.findings.lineage import Lineage as Lineage
-    from stagewise.findings.lineage import find_lineage as find_lineage
-    from stagewise.findings.onsets import find_onsets as find_onsets
-    from stagewise.findings.replicates import Replicates as Replicates
-    from stagewise.findings.replicates import find_replicates as find_replicates
-    from stagewise.findings.replicates import load_replicates as load_replicates
-    from stagewise.findings.second_opinion import second_opinion as second_opinion
-    from stagewise.findings.stages import Stages as Stages
-    from stagewise.findings.stages import find_stages as find_stages
-    from stagewise.findings.stages import load_stages as load_stages
-    from stagewise.findings.stages import stages_of as stages_of
-    from stagewise.findings.thresholds import emergence_times as emergence_times
-    from stagewise.init import GaussianInit as GaussianInit
-    from stagewise.init import LinearInit as LinearInit
-    from stagewise.intervention import AblateHead as AblateHead
-    from stagewise.intervention import AblateMLP as AblateMLP
-    from stagewise.intervention import PatchEdge as PatchEdge
-    from stagewise.intervention import RestrictContext as RestrictContext
-    from stagewise.measurement.comparing import compare_checkpoints as compare_checkpoints
-    from stagewise.measurement.engine import measure as measure
-    from stagewise.measurement.learning_coefficient import learning_coefficients as learning_coefficients
-    from stagewise.measurement.trajectory import trajectory as trajectory
-    from stagewise.plan import ClampHead as ClampHead
-    from stagewise.plan import linear as linear
-    from stagewise.plan import logarithmic as logarithmic
-    from stagewise.probe import AbstractPatternProbe as AbstractPatternProbe
-    from stagewise.probe import AbstractProbe as AbstractProbe
-    from stagewise.probe import Reading as Reading
-    from stagewise.probe import View as View
-    from stagewise.recipe import Recipe as Recipe
-    from stagewise.recipe import Seeds as Seeds
-    from stagewise.recipe import TrainPlan as TrainPlan
-    from stagewise.reporting.attention_view import show_attention as show_attention
-    from stagewise.reporting.comparison import compare as compare
-    from stagewise.reporting.page import report as report
-    from stagewise.statistics._mixed_law import compare_laws as compare_laws
-    from stagewise.statistics._mixed_law import fit_mixed as fit_mixed
-    from stagewise.statistics._power_law import PowerLaw as PowerLaw
-    from stagewise.statistics._power_law import fit_interval_censored as fit_interval_censored
-    from stagewise.statistics._power_law import fit_log_linear as fit_log_linear
-    from stagewise.statistics.criteria import StageCriteria as StageCriteria
-    from stagewise.sweeping import grid as grid
-    from stagewise.sweeping import sweep as sweep
-    from stagewise.table import Quantity as Quantity
-    from stagewise.table import select as select
-    from stagewise.task import AbstractTask as AbstractTask
-    from stagewise.task import Batch as Batch
-    from stagewise.theory.dynamics import predict as predict
-    from stagewise.training import train as train
-    from stagewise.training_together import train_together as train_together
-
-_PUBLIC = re.findall(r"^    from (\S+) import (\w+) as \2$", Path(__file__).read_text(encoding="utf8"), re.MULTILINE)
-_HOME = {name: module for module, name in _PUBLIC}
-"""Public name -> the module that it is imported from, by the one list that type checkers read too: the one above."""
-
-__all__ = list(_HOME)
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module 'stagewise' has no attribute {name!r}")
-    if _HOME[name] == __name__:
-        return import_module(f"{__name__}.{name}")
-    return getattr(import_module(_HOME[name]), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -129,13 +129,13 @@ def _computed(resources: Resources) -> tuple[str, Dtype]:
     return resources.get("device", "cpu"), resources.get("dtype", "float32")
 
 
-def run_batch(recipe: Recipe, folder: Path) -> Batch:
+def run_batch(recipe: Recipe, folder: str | Path) -> Batch:
     """Return the fixed probe batch of a run, with the restricted-context models of its folder among the references.
 
     Raises:
         FileNotFoundError: the folder refers to shared ones that are not there.
     """
-    return _of_run(recipe, folder).batch
+    return _of_run(recipe, Path(folder)).batch
 
 
 def _of_run(recipe: Recipe, folder: Path, sequences: int | None = None) -> Drawn:

@@ -3,6 +3,7 @@
 import ast
 import contextlib
 import inspect
+import json
 import pkgutil
 import re
 import shlex
@@ -30,7 +31,7 @@ SNIPPET = re.compile(r'--8<-- "([^":]+)(?::(\w+))?"')
 
 
 def blocks(page: Path, language: str) -> list[str]:
-    return [code for name, code in FENCE.findall(page.read_text(encoding="utf8")) if name == language]
+    return [code for name, code in FENCE.findall(page.read_text(encoding="utf8")) if re.fullmatch(language, name)]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -43,6 +44,30 @@ def test_lines_of_python_compile_and_name_what_there_is(page: Path) -> None:
                 assert node.attr in stagewise.__all__
             if isinstance(node, ast.ImportFrom) and node.module == "stagewise":
                 assert {alias.name for alias in node.names} <= set(stagewise.__all__)
+
+
+OPEN = {"plot", "probes", "tasks", "task", "probe", "loss", "attention", "intervention", "statistics"}
+"""What is open beside the door: catalogues, figures, and the nouns that an author of a task or a probe imports."""
+
+
+def test_pages_notebooks_and_examples_import_from_open_places_alone() -> None:
+    """Theory and experiments are those of the papers, and open too."""
+    codes = {f"{page.name} {n}": code for page in PAGES for n, code in enumerate(blocks(page, "py(?:thon)?"))}
+    codes |= {path.name: path.read_text(encoding="utf8") for path in (ROOT / "examples").glob("*.py")}
+    for path in (ROOT / "docs" / "notebooks").glob("*.ipynb"):
+        cells = [cell for cell in json.loads(path.read_text(encoding="utf8"))["cells"] if cell["cell_type"] == "code"]
+        lines = "\n".join("".join(cell["source"]) for cell in cells).splitlines()
+        codes[path.name] = "\n".join(line for line in lines if not line.startswith("%"))
+    inner = [
+        f"{name}: {node.module}"
+        for name, code in codes.items()
+        if not SNIPPET.search(code)
+        for node in ast.walk(ast.parse(code))
+        if isinstance(node, ast.ImportFrom) and (parts := (node.module or "").split("."))[0] == "stagewise"
+        if len(parts) > 1 and not (parts[1] in OPEN and len(parts) == 2) and parts[1] not in ("theory", "experiments")
+    ]
+    assert len(codes) > 20
+    assert inner == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

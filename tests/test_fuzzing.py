@@ -20,8 +20,8 @@ from typer.testing import CliRunner
 from stagewise.checkpoints.audit import audit
 from stagewise.checkpoints.run_folder import RUN, TABLE
 from stagewise.checkpoints.series import find, open_series
+from stagewise.cli._settings import changed, read_settings
 from stagewise.cli.app import app
-from stagewise.cli.settings import changed, read_settings
 from stagewise.findings.stages import find_stages
 from stagewise.plan import TrainPlan, linear, logarithmic
 from stagewise.recipe import Recipe, describe, rebuild

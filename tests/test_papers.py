@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 import typer.main
 
+from stagewise.cli._papers import COMMANDS
 from stagewise.cli.app import app
-from stagewise.cli.papers import COMMANDS
 from stagewise.experiments.emergence import figures as emergence
 from stagewise.experiments.emergence.figures import FIGURES as EMERGENCE
 from stagewise.experiments.incremental import command as incremental

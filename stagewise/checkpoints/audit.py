@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from stagewise.architecture import Architecture
@@ -10,6 +11,7 @@ from stagewise.checkpoints.comparisons import at_entry, other_steps, unread, unu
 from stagewise.checkpoints.copies import FIRST_UPDATE
 from stagewise.checkpoints.findings import Audit, Finding, Kind
 from stagewise.checkpoints.function_faults import function_faults
+from stagewise.checkpoints.series import find
 from stagewise.checkpoints.sources import Entry, Source
 from stagewise.checkpoints.step_gaps import missing_steps
 from stagewise.checkpoints.weight_faults import weight_faults
@@ -30,11 +32,11 @@ class Deep(NamedTuple):
     device: str = "cpu"
 
 
-def audit(source: Source, *, weights: bool = True, deep: Deep | None = None) -> Audit:
+def audit(source: Source | str | Path, *, weights: bool = True, deep: Deep | None = None) -> Audit:
     """Look for faults in the checkpoints of a source.
 
     Args:
-        source: from `series.find`, which is what `open_series` opens.
+        source: what `open_series` opens, or from `series.find`.
         weights: read the weights too, one checkpoint at a time. Without, the hashes that a hub knows find identical
             weights, and nothing is downloaded but configs.
         deep: the models and a batch on which every checkpoint is run too; None runs none.
@@ -43,6 +45,7 @@ def audit(source: Source, *, weights: bool = True, deep: Deep | None = None) -> 
         OSError: the hub does not answer.
         ValueError: the batch does not fit the models.
     """
+    source = source if isinstance(source, Source) else find(source)
     entries = source.entries
     of_files = list(_of_hashes(source))
     findings = [*_of_steps(source), *_of_records(source), *of_files, *_of_configs(source)]

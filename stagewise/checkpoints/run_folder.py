@@ -249,10 +249,11 @@ def unfinished(folder: Path) -> str | None:
     return f"the run has come to step {steps[-1]} of {read_plan(folder)['steps']}" if steps else None
 
 
-def read_table(folder: Path) -> pd.DataFrame:
-    """Read a run folder's table of measurements, all but its maps; the errors are those of `table_file`."""
-    file = table_file(folder)
-    return plain_names(pd.read_parquet(file.path, columns=[name for name in file.names if name != "map"]), ARRAYS)
+def read_table(folder: str | Path, *, maps: bool = False) -> pd.DataFrame:
+    """Read a run folder's table of measurements, its maps only if asked for; the errors are those of `table_file`."""
+    file = table_file(Path(folder))
+    columns = [name for name in file.names if maps or name != "map"]
+    return plain_names(pd.read_parquet(file.path, columns=columns), ARRAYS)
 
 
 def table_file(folder: Path) -> TableFile:

@@ -36,7 +36,7 @@ def emergence(table: pd.DataFrame) -> Figure:
         panels[0].set(ylabel=_axis(table, "loss"), ylim=(0, None))
     rise(table, panels[bool(loss)])
     if weights:
-        _several(panels[-1], weights, {name for _, name, _ in moved_curves(table)})
+        _draw_curves(panels[-1], weights, {name for _, name, _ in moved_curves(table)})
         panels[-1].set(ylabel=_axis(table, "weights"))
     for ax in panels:
         _shade(ax, rise_of(table), int(table["step"].max()))
@@ -63,7 +63,7 @@ def rise(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
     if not attention or not accuracy:
         raise ValueError("the table needs rows of Accuracy and of AttentionTo: measure with both probes")
     ax = new_axes(ax)
-    _several(ax, attention, {name for _, name, _ in moved_curves(table)})
+    _draw_curves(ax, attention, {name for _, name, _ in moved_curves(table)})
     curve(ax, accuracy["accuracy"], "accuracy", "#000000")
     ax.set(ylabel="attention, accuracy", ylim=(0, 1))
     _set_steps(ax, table)
@@ -83,9 +83,9 @@ def _axis(table: pd.DataFrame, kind: Kind) -> str:
     return quantity_of(table, *QUANTITIES[kind]).axis
 
 
-def _several(ax: Axes, lines: dict[str, pd.DataFrame], named: set[str]) -> None:
-    moved = {name: float(np.ptp(rows["value"])) for name, rows in lines.items()}
-    most = sorted(moved, key=lambda name: -moved[name])[:DRAWN]
+def _draw_curves(ax: Axes, lines: dict[str, pd.DataFrame], named: set[str]) -> None:
+    ranges = {name: float(np.ptp(rows["value"])) for name, rows in lines.items()}
+    most = sorted(ranges, key=lambda name: -ranges[name])[:DRAWN]
     labelled = [name for name in most if name in named][:NAMED]
     for i, (name, rows) in enumerate(lines.items()):
         if name in most:

@@ -111,7 +111,7 @@ def head_scores(
     rows = select(table, probe, quantity)
     ax = prepared(new_axes(ax, height=2.8), rows, stages)
     _check_one_a_head(rows, f"{probe} {quantity}")
-    of_head, colours = by_head(rows), head_colours(table)
+    of_head, colours = _by_head(rows), head_colours(table)
     for i, head in enumerate(heads or of_head):
         curve(ax, of_head[head], head_label(*head), colours[head], marker(i))
     set_value_axis(ax, quantity_of(table, probe, quantity))
@@ -177,7 +177,7 @@ def _curves_of_all_heads(rows: pd.DataFrame, threshold: float) -> Axes:
     set_step_axis(ax, rows["step"])
     ax.axhline(threshold, color="#888888", linewidth=0.8, linestyle=":", label="_threshold")
     largest, colours = rows.groupby(["layer", "head"])["value"].max(), head_colours(rows)
-    for i, (head, line) in enumerate(by_head(rows).items()):
+    for i, (head, line) in enumerate(_by_head(rows).items()):
         is_labelled = largest[head] >= min(threshold / 2, largest.max())
         label = head_label(*head) if is_labelled else f"_{head_label(*head)}"
         curve(ax, line, label, colours[head], marker(i))
@@ -185,7 +185,7 @@ def _curves_of_all_heads(rows: pd.DataFrame, threshold: float) -> Axes:
     return ax
 
 
-def by_head(rows: pd.DataFrame) -> Mapping[Head, pd.DataFrame]:
+def _by_head(rows: pd.DataFrame) -> Mapping[Head, pd.DataFrame]:
     """Return the rows of each head, in order."""
     return {(int(str(layer)), int(str(head))): line for (layer, head), line in rows.groupby(["layer", "head"])}
 

@@ -42,23 +42,23 @@ def interventions(rows: pd.DataFrame, ax: Axes | None = None) -> Axes:
     if rows.empty:
         raise ValueError("there are no interventions to draw: `stagewise intervene FOLDER --hold-out L0H0 --from STEP`")
     ordered = rows.assign(kick=rows["kind"] == "kick").sort_values(["step", "kick", "layer", "head"], kind="stable")
-    named = ordered.assign(
+    cells = ordered.assign(
         column=[f"{textwrap.fill(held_in_words(row), WIDE)}\nfrom {row['step']}" for row in ordered.to_dict("records")]
     )
-    columns, names = list(dict.fromkeys(named["column"])), list(dict.fromkeys(named["transition"]))
+    columns, names = list(dict.fromkeys(cells["column"])), list(dict.fromkeys(cells["transition"]))
     value, lo, hi = (
-        named.pivot(index="transition", columns="column", values=end)
+        cells.pivot(index="transition", columns="column", values=end)
         .reindex(index=names, columns=columns)
         .to_numpy(float)
         for end in ("value", "lo", "hi")
     )
-    shown = np.where(np.isinf(value), np.maximum(lo, 0), value)
-    largest = max(float(np.nanmax(np.abs(shown))), 1.0)
+    colour_value = np.where(np.isinf(value), np.maximum(lo, 0), value)
+    largest = max(float(np.nanmax(np.abs(colour_value))), 1.0)
     ax = new_axes(ax, 2.6 + 1.1 * len(columns), 1.0 + 0.45 * len(names))
     norm = TwoSlopeNorm(0, -largest, largest)
-    ax.pcolormesh(shown, cmap=SCALE, norm=norm, edgecolors="white", linewidth=1)
+    ax.pcolormesh(colour_value, cmap=SCALE, norm=norm, edgecolors="white", linewidth=1)
     for i, j in np.ndindex(*value.shape):
-        colour = "white" if abs(shown[i, j]) > DARK * largest else "black"
+        colour = "white" if abs(colour_value[i, j]) > DARK * largest else "black"
         words = _words(float(value[i, j]), float(lo[i, j]), float(hi[i, j]))
         ax.text(j + 0.5, i + 0.5, words, ha="center", va="center", fontsize=7.5, color=colour)
     ax.set_xticks(np.arange(len(columns)) + 0.5, columns, fontsize=8)

@@ -17,14 +17,14 @@ APART = 0.05
 """Part of the map's width that two names of relations are apart at least, to be written beside each other."""
 
 
-def blend(weights: np.ndarray, colours: Sequence[str]) -> np.ndarray:
+def _blend(weights: np.ndarray, colours: Sequence[str]) -> np.ndarray:
     """Mix heads' attention [head, query, key] into one image [query, key, rgb].
 
         pixel = prod_h (1 - a_h (1 - colour_h))
 
     White is no attention, a head's own colour is all of its attention; where several heads look is darker.
 
-    >>> blend(np.array([[[0.0, 1.0]]]), ["#ff0000"]).tolist()
+    >>> _blend(np.array([[[0.0, 1.0]]]), ["#ff0000"]).tolist()
     [[[1.0, 1.0, 1.0], [1.0, 0.0, 0.0]]]
     """
     missing = 1 - np.array([to_rgb(colour) for colour in colours])
@@ -76,18 +76,18 @@ def attention_map(
     queries, keys = weights.shape[1:]
     ax = new_axes(ax, 3.6, 3.4)
     extent = (-0.5, keys - 0.5, queries - 0.5, first_query - 0.5)
-    ax.imshow(blend(weights, colours)[first_query:], extent=extent, interpolation="none", aspect="equal")
+    ax.imshow(_blend(weights, colours)[first_query:], extent=extent, interpolation="none", aspect="equal")
     names: dict[tuple[float, float], list[str]] = {}
     for relation, mask in (relations or {}).items():
         _outline(ax, mask, first_query)
         if (place := _start(mask, first_query)) is not None:
             beside = (other for other in names if max(abs(np.subtract(other, place))) <= APART * keys)
             names.setdefault(next(beside, place), []).append(relation)
-    for place, together in names.items():
-        text = ", ".join(together)
+    for place, relations_here in names.items():
+        text = ", ".join(relations_here)
         ax.text(*place, text, rotation=40, rotation_mode="anchor", fontsize=7, color="#444444")
     name = f"step {step}" if table["layer"].nunique() < 2 else f"layer {layer}, step {step}"
-    slanted = (", ".join(together) for together in names.values())
+    slanted = (", ".join(relations_here) for relations_here in names.values())
     room = 10 + 2.2 * max(map(len, slanted), default=0)  # points
     ax.set_title(name, loc="left", fontsize=10, fontweight="bold", pad=room)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))

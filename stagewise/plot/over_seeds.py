@@ -21,7 +21,7 @@ LINES = 8
 """Curves of one figure, of more those that moved most."""
 
 
-class Band(NamedTuple):
+class _Band(NamedTuple):
     """A curve over seeds: at each step that all have, the mean, its band, and the seeds' own values.
 
     The band is Student's 95 % interval of the mean; of fewer than four seeds it is their range.
@@ -39,14 +39,14 @@ class Band(NamedTuple):
         return float(np.ptp(self.mean))
 
 
-def band(rows: pd.DataFrame) -> Band:
+def _band(rows: pd.DataFrame) -> _Band:
     """Return the mean of a curve over its runs, at the steps that all of them have.
 
     Raises:
         ValueError: the runs have no step in common.
 
     >>> rows = pd.DataFrame({"run": ["a", "a", "b"], "step": [0, 1, 1], "value": [9.0, 1.0, 3.0]})
-    >>> band(rows).steps, band(rows).mean
+    >>> _band(rows).steps, _band(rows).mean
     (array([1]), array([2.]))
     """
     values = rows.pivot_table(index="step", columns="run", values="value").dropna()
@@ -55,13 +55,13 @@ def band(rows: pd.DataFrame) -> Band:
     each, runs = values.to_numpy(float).T, values.shape[1]
     mean = each.mean(0)
     if runs < FEWEST:
-        return Band(values.index.to_numpy(), mean, each.min(0), each.max(0), each)
+        return _Band(values.index.to_numpy(), mean, each.min(0), each.max(0), each)
     half = float(stats.t.ppf((1 + LEVEL) / 2, runs - 1)) * each.std(0, ddof=1) / np.sqrt(runs)
-    return Band(values.index.to_numpy(), mean, mean - half, mean + half, each)
+    return _Band(values.index.to_numpy(), mean, mean - half, mean + half, each)
 
 
 def over_seeds(table: pd.DataFrame, probe: str, name: str, ax: Axes | None = None) -> Axes:
-    """Draw a quantity of several runs: the mean over runs with its band (see `Band`), each run thin.
+    """Draw a quantity of several runs: the mean over runs with its band (see `_Band`), each run thin.
 
     Args:
         table: of several runs; the heads in it are aligned, see `findings.roles`.
@@ -86,13 +86,13 @@ def over_seeds(table: pd.DataFrame, probe: str, name: str, ax: Axes | None = Non
     return finish(ax)
 
 
-def bands_of(rows: pd.DataFrame) -> Sequence[tuple[dict[str, Any], Band]]:
+def bands_of(rows: pd.DataFrame) -> Sequence[tuple[dict[str, Any], _Band]]:
     """Return the curves of a quantity over runs, by their labels, that have a step which all runs share."""
     axes, runs = axes_of(rows), rows["run"].nunique()
     alone: Iterable[tuple[Any, pd.DataFrame]] = [((), rows)]
     groups = rows.groupby(axes, sort=False, dropna=False) if axes else alone
     return [
-        ({axis: label for axis, label in zip(axes, labels, strict=True) if not pd.isna(label)}, band(curve))
+        ({axis: label for axis, label in zip(axes, labels, strict=True) if not pd.isna(label)}, _band(curve))
         for labels, curve in groups
         if curve["run"].nunique() == runs and curve.groupby("step")["run"].nunique().max() == runs
     ]

@@ -53,22 +53,22 @@ def check_one_run(rows: pd.DataFrame) -> None:
         )
 
 
-def linear_until(last: int) -> int:
+def _linear_until(last: int) -> int:
     """Return the step up to which the axis is linear: the power of ten below the root of the last.
 
-    >>> linear_until(900), linear_until(143_000)
+    >>> _linear_until(900), _linear_until(143_000)
     (10, 100)
     """
     return int(10 ** math.floor(math.log10(max(last, 1)) / 2))
 
 
-def step_ticks(last: int) -> list[int]:
+def _step_ticks(last: int) -> list[int]:
     """Return 0, then 1 and 3 times the powers of ten, and the last step.
 
-    >>> step_ticks(900)
+    >>> _step_ticks(900)
     [0, 10, 30, 100, 300, 900]
     """
-    start = linear_until(last)
+    start = _linear_until(last)
     decades = range(int(math.log10(start)), int(math.log10(max(last, 1))) + 1)
     ticks = [factor * 10**decade for decade in decades for factor in (1, 3)]
     return [0, *(tick for tick in ticks if tick < last / 1.6), last]
@@ -86,9 +86,9 @@ def step_label(step: int) -> str:
 def set_step_axis(ax: Axes, steps: Sequence[int] | pd.Series | np.ndarray) -> None:
     """Make the x axis one of optimiser steps: logarithmic, with step 0 at its left end."""
     last = max(int(np.max(steps)), 1)
-    ax.set_xscale("symlog", linthresh=linear_until(last), linscale=LINEAR_PART)
+    ax.set_xscale("symlog", linthresh=_linear_until(last), linscale=LINEAR_PART)
     ax.set_xlim(0, last)
-    ticks = _with_room(ax, step_ticks(last))
+    ticks = _with_room(ax, _step_ticks(last))
     ax.set_xticks(ticks, [step_label(tick) for tick in ticks])
     ax.set_xticks([], minor=True)
     ax.set_xlabel("step (log scale; linear near 0)")

@@ -18,9 +18,9 @@ from stagewise.findings.roles import paired_roles
 from stagewise.plain_text import file_part
 from stagewise.reporting.figure import LOOK, Plot, figure_html, identifier
 from stagewise.reporting.html import Page, inline
+from stagewise.reporting.measured_runs import FOREIGN, MeasuredRuns, curve_title, read_runs, stages_of_each, with_caveat
 from stagewise.reporting.page import Part, page_html
 from stagewise.reporting.prose import capital, count, html_table, interval, number, settings_rows
-from stagewise.reporting.several import FOREIGN, Several, curve_title, read_several, stages_of_each, with_caveat
 from stagewise.table import head_label, select
 from stagewise.words.comparison import later
 
@@ -89,8 +89,8 @@ def compare(first: str | Path, second: str | Path, out: str | Path | None = None
     places = [Path(first), Path(second)]
     if places[0].resolve() == places[1].resolve():
         raise ValueError(f"a run is compared with another one, got {first} twice")
-    out = Path("runs", "-against-".join(file_part(each) for each in told_apart(*places))) if out is None else Path(out)
-    runs, settings = read_several(places), differing(*map(read_record, places))
+    out = Path("runs", "-against-".join(map(file_part, _told_apart(*places)))) if out is None else Path(out)
+    runs, settings = read_runs(places), differing(*map(read_record, places))
     roles = paired_roles(runs.whole)
     table, (of_first, of_second) = runs.aligned(roles), runs.stages
     comparison = compare_stages(of_first, of_second, roles)
@@ -101,13 +101,13 @@ def compare(first: str | Path, second: str | Path, out: str | Path | None = None
     return ComparisonReport(settings, comparison, table, Page(written))
 
 
-def told_apart(first: Path, second: Path) -> tuple[str, str]:
+def _told_apart(first: Path, second: Path) -> tuple[str, str]:
     """Name two folders by the least of their paths' ends in which they differ.
 
-    >>> told_apart(Path("/a/one"), Path("/a/two")), told_apart(Path("/a/0/run"), Path("/a/1/run"))
+    >>> _told_apart(Path("/a/one"), Path("/a/two")), _told_apart(Path("/a/0/run"), Path("/a/1/run"))
     (('one', 'two'), ('0-run', '1-run'))
     """
-    parts = [place.resolve().parts for place in (first, second)]
+    parts = [folder.resolve().parts for folder in (first, second)]
     depth = next(n for n in itertools.count(1) if parts[0][-n:] != parts[1][-n:])
     one, other = ("-".join(each[-depth:]).replace(os.sep, "") for each in parts)
     return one, other
@@ -126,7 +126,7 @@ def differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> pd.DataFra
     return pd.DataFrame(rows, columns=["setting", "first", "second"])
 
 
-def in_both(settings: pd.DataFrame) -> pd.DataFrame:
+def _in_both(settings: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of `differing` of what both records have."""
     return settings[(settings[["first", "second"]] != NONE).all(axis=1)]
 
@@ -146,9 +146,9 @@ def _in_short(value: Any) -> str:
     return ", ".join(f"{name} {text}".strip() for name, text in settings_rows({"": value}))
 
 
-def _page(runs: Several, settings: pd.DataFrame, comparison: Comparison, parts: list[Part]) -> str:
+def _page(runs: MeasuredRuns, settings: pd.DataFrame, comparison: Comparison, parts: list[Part]) -> str:
     shared = comparison.shared
-    headline = f"{count(len(in_both(settings)), 'setting')} apart, {count(len(shared), 'event')} in both"
+    headline = f"{count(len(_in_both(settings)), 'setting')} apart, {count(len(shared), 'event')} in both"
     finding = " ".join(f"{sentence}." for sentence in _finding(runs, comparison))
     if runs.foreign:
         headline, finding, parts = FOREIGN, f"Of one run: {runs.foreign}", with_caveat(parts)
@@ -163,7 +163,7 @@ def _page(runs: Several, settings: pd.DataFrame, comparison: Comparison, parts: 
     )
 
 
-def _finding(runs: Several, comparison: Comparison) -> list[str]:
+def _finding(runs: MeasuredRuns, comparison: Comparison) -> list[str]:
     """Say how many stages each run has, and what came first of all, or why nothing is known."""
     named = zip(runs.names, runs.stages, strict=True)
     numbers = ", ".join(f"{name} has {count(len(one), 'stage')}" for name, one in named if not one.unknown)
@@ -172,7 +172,7 @@ def _finding(runs: Several, comparison: Comparison) -> list[str]:
 
 
 def _parts(
-    runs: Several, settings: pd.DataFrame, comparison: Comparison, table: pd.DataFrame, out: Path
+    runs: MeasuredRuns, settings: pd.DataFrame, comparison: Comparison, table: pd.DataFrame, out: Path
 ) -> Iterator[Part]:
     yield Part("settings", "What differs", _settings_html(settings, runs.names) if len(settings) else SAME)
     names = comparison.names
@@ -186,15 +186,15 @@ def _parts(
     for probe, name in table[["probe", "quantity"]].drop_duplicates().itertuples(index=False):
         of = select(table, probe, name)
         if of["run"].nunique() == 2 and of["value"].notna().any():
-            shown = identifier(f"{probe}-{name}")
+            identity = identifier(f"{probe}-{name}")
             caption = CURVES.format(*map(html.escape, runs.names))
-            figure = Plot(f"compared-{shown}", {"": plot.compared(table, probe, name)}, of, caption)
-            yield Part(f"curve-{shown.lower()}", curve_title(table, probe, name), figure_html(figure, out))
+            figure = Plot(f"compared-{identity}", {"": plot.compared(table, probe, name)}, of, caption)
+            yield Part(f"curve-{identity.lower()}", curve_title(table, probe, name), figure_html(figure, out))
 
 
 def _settings_html(settings: pd.DataFrame, names: Sequence[str]) -> str:
     """Return what both records have as a table, and what one alone has, as the defaults that it spells out, folded."""
-    both = in_both(settings)
+    both = _in_both(settings)
     alone, columns = settings.drop(both.index), ["setting", *names]
     table = html_table(columns, both.to_numpy().tolist()) if len(both) else ""
     if alone.empty:

@@ -46,12 +46,12 @@ def write_example(
         task = task or RepeatedTokens.for_model(series.architecture)
         batch = task.probe_batch(1, seed=0)
     one = batch[:1]
-    shown = boundary_checkpoints(series.steps, stages)
-    steps = tuple(sorted({series.steps[0], *shown}))
+    boundaries = boundary_checkpoints(series.steps, stages)
+    steps = tuple(sorted({series.steps[0], *boundaries}))
     few = dataclasses.replace(series, steps=steps, source=series.source and series.source.only(steps))
     table = measure(few, [MeanPattern(POSITIONS)], one, device=device, resamples=0, progress=False)
     heads, maps = heads_in(table), np.stack([patterns(table, step, None) for step in steps])
-    places = moved_most(maps[[0, -1]], CIRCUITSVIS_VALUES // (maps[0, 0].size * len(shown)))
+    places = moved_most(maps[[0, -1]], CIRCUITSVIS_VALUES // (maps[0, 0].size * len(boundaries)))
     (tokens,) = one.tokens[:, : maps.shape[-1]]
     ids = list(range(len(tokens))) if tokens.is_floating_point() else tokens.tolist()
     words = [str(each) for each in ids] if task is None or tokens.is_floating_point() else task.as_text(ids)
@@ -59,7 +59,7 @@ def write_example(
     page = {
         "tokens": words,
         "heads": [head_label(*heads[place]) for place in places],
-        "attention": {str(step): rounded[steps.index(step)].tolist() for step in shown},
+        "attention": {str(step): rounded[steps.index(step)].tolist() for step in boundaries},
     }
     text = json.dumps(page)
     write(folder / EXAMPLE, lambda partial: partial.write_text(text, encoding="utf8"))

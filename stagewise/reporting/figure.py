@@ -89,7 +89,7 @@ def figure_html(plot: Plot, folder: Path, origin: str = "") -> str:
         folder: of the run.
         origin: the run and the batch that it shows, written into each SVG as its description.
     """
-    drawings, links = [], [csv_link(plot.name, plot.rows)]
+    drawings, links = [], [_csv_link(plot.name, plot.rows)]
     for label, panel in plot.panels.items():
         name = plot.name + (f"-{identifier(label)}" if label else "")
         figure = _figure_of(panel)
@@ -173,7 +173,7 @@ def _settle(figure: Figure) -> None:
     figure.dpi = dpi
 
 
-def csv_link(name: str, rows: pd.DataFrame) -> str:
+def _csv_link(name: str, rows: pd.DataFrame) -> str:
     """Return a link that holds the rows as CSV (five significant digits), or says where too many rows are."""
     what, size = ("maps", int(rows["map"].map(len).sum())) if "map" in rows else ("rows", len(rows))
     if size > CSV_ROWS or len(text := _csv(_cells(rows) if what == "maps" else rows)) > CSV_BYTES:

@@ -30,8 +30,8 @@ def finding(stages: Stages | None, home: Home | None = None) -> str:
     """Say the finding in two sentences: how many stages, when each begins, and what happened above all."""
     if home is not None and home.foreign:
         return str(home)
-    told = _told(stages)
-    return f"{told} {home}" if home is not None and home.unknown else told
+    sentence = _told(stages)
+    return f"{sentence} {home}" if home is not None and home.unknown else sentence
 
 
 def _told(stages: Stages | None) -> str:

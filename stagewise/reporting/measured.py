@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from stagewise.task import Batch
 
 RECORDED = "batch"
-"""Key under which the record of a run describes its probe batch, where `write_batch` wrote it: see `batch_record`."""
+"""Key under which the record of a run describes its probe batch, where `write_batch` wrote it: see `_batch_record`."""
 
 PROVENANCE = "provenance"
 """Key in that description, of what decided the measurement beside its probes."""
@@ -125,7 +125,7 @@ class Measured(NamedTuple):
         return families(rows) if len(rows) else {}
 
 
-class Known(NamedTuple):
+class _BatchOutline(NamedTuple):
     """What is known of a run's task: where relations lie, its first scored query, its references."""
 
     relations: Mapping[str, np.ndarray]
@@ -147,21 +147,21 @@ def read_measured(
         FileNotFoundError: the folder holds no run, or no table.
     """
     run, file = read_record(folder), table_file(folder)
-    begun = None if executor is None else executor.submit(lineage_of, folder)
+    future = None if executor is None else executor.submit(lineage_of, folder)
     if (folder / BATCH).exists():
         run[RECORDED] = read_json(folder / BATCH, f"measure again, with `stagewise measure {folder}`")
-    known, example = known_of(run, classes), folder / EXAMPLE
+    outline, example = _outline_of(run, classes), folder / EXAMPLE
     return Measured(
         run=run,
         metrics=_rows_if_any(folder / METRICS, "delete it to report without the training loss"),
         table=file.outline,
         stages=stages_of(folder, executor=executor),
-        relations=known.relations,
-        first_query=known.first_query,
+        relations=outline.relations,
+        first_query=outline.first_query,
         repeated=_rows_if_any(folder / REPEATED, "measure it anew"),
-        references=known.references,
+        references=outline.references,
         whole=file,
-        lineage=lineage_of(folder) if begun is None else begun.result(),
+        lineage=lineage_of(folder) if future is None else future.result(),
         interventions=_rows_if_any(folder / INTERVENTIONS, "delete it, and run `stagewise intervene` again"),
         comparisons=_rows_if_any(folder / COMPARISONS, "delete it, and run `stagewise trajectory` again"),
         coefficients=_rows_if_any(folder / COEFFICIENTS, "delete it, and run `stagewise llc` again"),
@@ -174,36 +174,36 @@ def _rows_if_any(path: Path, fix: str) -> pd.DataFrame | None:
     return read_parquet(path, fix) if path.exists() else None
 
 
-def batch_record(batch: "Batch", provenance: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def _batch_record(batch: "Batch", provenance: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return what a report needs to know of a probe batch, as plain data for the record of a run.
 
     Only relations that lie in the same place in every sequence have an outline; it is written as (query, key) pairs.
     """
-    known = _known(batch)
-    outlines = {name: np.argwhere(mask).tolist() for name, mask in known.relations.items()}
-    size = list(next(iter(known.relations.values())).shape) if known.relations else []
+    outline = _outline(batch)
+    outlines = {name: np.argwhere(mask).tolist() for name, mask in outline.relations.items()}
+    size = list(next(iter(outline.relations.values())).shape) if outline.relations else []
     return {
         "relations": outlines,
         "size": size,
-        "first_query": known.first_query,
-        "references": list(known.references),
+        "first_query": outline.first_query,
+        "references": list(outline.references),
         PROVENANCE: dict(provenance or {}),
     }
 
 
 def write_batch(folder: Path, batch: "Batch", provenance: Mapping[str, Any] | None = None) -> None:
     """Write beside the table of a folder what a report needs to know of the probe batch: then it rebuilds no task."""
-    text = json.dumps(batch_record(batch, provenance))
+    text = json.dumps(_batch_record(batch, provenance))
     write(folder / BATCH, lambda partial: partial.write_text(text, encoding="utf8"))
 
 
-def known_of(run: Mapping[str, Any], classes: Iterable[type] = ()) -> Known:
+def _outline_of(run: Mapping[str, Any], classes: Iterable[type] = ()) -> _BatchOutline:
     """Return the description of the probe batch in the record of a run; else of its task, if it can be rebuilt."""
     if recorded := run.get(RECORDED):
         masks = {name: np.zeros(recorded["size"], dtype=bool) for name in recorded["relations"]}
         for name, pairs in recorded["relations"].items():
             masks[name][tuple(np.array(pairs, dtype=int).reshape(-1, 2).T)] = True
-        return Known(masks, recorded["first_query"], recorded["references"])
+        return _BatchOutline(masks, recorded["first_query"], recorded["references"])
     # A task computes with torch, which costs seconds: a record of the batch spares them.
     from stagewise import tasks
     from stagewise.recipe import rebuild
@@ -214,13 +214,13 @@ def known_of(run: Mapping[str, Any], classes: Iterable[type] = ()) -> Known:
     try:
         task = rebuild(described, every)
     except (TypeError, ValueError):
-        return Known({}, 0, ())  # checkpoints trained elsewhere are reported without their task
+        return _BatchOutline({}, 0, ())  # checkpoints trained elsewhere are reported without their task
     # The data of a task whose relations move may be a text that is no longer there: nothing can be outlined anyway.
     if not isinstance(task, AbstractTask) or task.relations_move:
-        return Known({}, 0, ())
-    return _known(task.probe_batch(SEQUENCES, 0))
+        return _BatchOutline({}, 0, ())
+    return _outline(task.probe_batch(SEQUENCES, 0))
 
 
-def _known(batch: "Batch") -> Known:
+def _outline(batch: "Batch") -> _BatchOutline:
     still = {name: mask[0].numpy() for name, mask in batch.relations.items() if bool((mask == mask[:1]).all())}
-    return Known(still, int(batch.scored[0].numpy().argmax()), tuple(batch.references))
+    return _BatchOutline(still, int(batch.scored[0].numpy().argmax()), tuple(batch.references))

@@ -85,9 +85,9 @@ def report(
     with readers(workers, len(table_file(folder)), executor) as pool:
         measured = read_measured(folder, classes, pool)
         home = measured.home
-        draw = functools.partial(section_html, measured, folder, home is not None and home.foreign)
+        draw = functools.partial(_section_html, measured, folder, home is not None and home.foreign)
         each: Callable[..., Iterable[str]] = pool.map if pool else map
-        bodies = dict(filled_sections(measured, draw, each))
+        bodies = dict(_filled_sections(measured, draw, each))
     page = _page(measured, bodies, home)
     return Page(write(folder / REPORT, lambda partial: partial.write_text(page, encoding="utf8")))
 
@@ -95,30 +95,30 @@ def report(
 Filled = TypeVar("Filled")
 
 
-def filled_sections(
+def _filled_sections(
     measured: Measured, fill: Callable[[Section], Filled], each: Callable[..., Iterable[Filled]] = map
 ) -> Iterator[tuple[Section, Filled]]:
     """Yield the sections that a run has, in their order, each filled: by `map` one at a time, for its memory."""
-    shown: list[str] = []
+    needed: list[str] = []
     for section, filled in zip(SECTIONS, each(fill, SECTIONS), strict=True):
         if filled:
-            shown += section.needs
+            needed += section.needs
             yield section, filled
-    others = (*generic_sections(measured, shown), *LAST)
+    others = (*generic_sections(measured, needed), *LAST)
     yield from ((section, filled) for section, filled in zip(others, each(fill, others), strict=True) if filled)
 
 
-def section_html(measured: Measured, folder: Path, foreign: bool, section: Section) -> str:
+def _section_html(measured: Measured, folder: Path, foreign: bool, section: Section) -> str:
     """Return what a section shows of a run as HTML, its figures written to the folder too; nothing if nothing."""
     with matplotlib.style.context(["default", LOOK]):
         origin = f"{measured.origin}. {CAVEAT}" if foreign else measured.origin
-        shown = [
+        blocks = [
             block if isinstance(block, str) else figure_html(block, folder, origin)
             for block in section.blocks(measured)
         ]
-    if shown and foreign and section.of_batch:
-        shown.insert(0, f'<p class="caveat">{CAVEAT}.</p>')
-    return "\n".join(shown)
+    if blocks and foreign and section.of_batch:
+        blocks.insert(0, f'<p class="caveat">{CAVEAT}.</p>')
+    return "\n".join(blocks)
 
 
 class Part(NamedTuple):
@@ -189,10 +189,10 @@ def _checkpoints(measured: Measured) -> dict[str, list[Any]]:
     """Return the checkpoints, the tokens before each where they are known, and the stage that each lies in."""
     table = measured.table.drop_duplicates("step").sort_values("step")
     steps = [int(step) for step in table["step"]]
-    known = "tokens" in table and bool(table["tokens"].notna().all())
+    counted = "tokens" in table and bool(table["tokens"].notna().all())
     return {
         "steps": steps,
-        "tokens": [int(tokens) for tokens in table["tokens"]] if known else [],
+        "tokens": [int(tokens) for tokens in table["tokens"]] if counted else [],
         "stages": [stage_of(step, measured.stages) for step in steps],
     }
 

@@ -16,7 +16,7 @@ Blocks = list[str | Plot]
 """Paragraphs and figures, from top to bottom; none where there is nothing to say."""
 
 
-def always(measured: Measured) -> bool:
+def _always(measured: Measured) -> bool:
     """Say that a section can be made of every run."""
     return True
 
@@ -47,7 +47,7 @@ class Section:
     make: Callable[[Measured], Blocks]
     needs: tuple[str, ...] = ()
     every: bool = False
-    applies: Callable[[Measured], bool] = always
+    applies: Callable[[Measured], bool] = _always
     reads: tuple[str, ...] = ()
     of_batch: bool = True
 

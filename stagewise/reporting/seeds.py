@@ -17,18 +17,18 @@ from stagewise.findings.stages import Stages
 from stagewise.plot.over_seeds import bands_of
 from stagewise.reporting.figure import LOOK, Plot, figure_html, identifier
 from stagewise.reporting.html import Page, inline
-from stagewise.reporting.page import Part, page_html
-from stagewise.reporting.prose import capital, count, html_table, number
-from stagewise.reporting.several import (
+from stagewise.reporting.measured_runs import (
     FOREIGN,
-    Several,
+    MeasuredRuns,
     curve_title,
     over_seeds,
-    read_several,
+    read_runs,
     seeds_in_words,
     stages_of_each,
     with_caveat,
 )
+from stagewise.reporting.page import Part, page_html
+from stagewise.reporting.prose import capital, count, html_table, number
 from stagewise.statistics._pooled import FEWEST
 from stagewise.table import head_label, select
 from stagewise.words import seeds as seed_words
@@ -82,7 +82,7 @@ def report_seeds(folders: Sequence[str | Path], out: str | Path) -> SeedReport:
     places, out = [Path(folder) for folder in folders], Path(out)
     if len(places) < 2:
         raise ValueError(f"seeds side by side are two runs or more, got {', '.join(map(str, places)) or 'none'}")
-    seeds = read_several(places)
+    seeds = read_runs(places)
     replicates, aligned = over_seeds(seeds)
     replicates.save(out)
     page = _page(seeds, replicates, aligned, out)
@@ -90,7 +90,7 @@ def report_seeds(folders: Sequence[str | Path], out: str | Path) -> SeedReport:
     return SeedReport(seeds.stages, replicates, aligned, Page(written), seeds.homes)
 
 
-def _page(seeds: Several, replicates: Replicates, table: pd.DataFrame, out: Path) -> str:
+def _page(seeds: MeasuredRuns, replicates: Replicates, table: pd.DataFrame, out: Path) -> str:
     stages = seeds.stages
     numbers = [len(one.table) for one in stages]
     recurring = int(replicates.events["recurs"].sum())

@@ -130,7 +130,7 @@ def stage_of(step: int, stages: Stages | None) -> str:
     return f"stage {number}"
 
 
-class Shown(NamedTuple):
+class _AttentionView(NamedTuple):
     """What circuitsvis shows.
 
     Args:
@@ -156,44 +156,45 @@ def circuitsvis_view(measured: Measured) -> tuple[str, str]:
     """
     steps = sorted(int(step) for step in measured.table["step"].unique())
     chosen = boundary_checkpoints(steps, measured.stages)
-    shown = _of_example(measured.example, chosen) or _of_means(measured, steps, chosen)
-    if not shown.heads:
-        return shown.note, ""
+    view = _of_example(measured.example, chosen) or _of_means(measured, steps, chosen)
+    if not view.heads:
+        return view.note, ""
     *boundaries, end = chosen
     views = [
-        *(_view(shown, step, f"circuitsvis-{i}", f"the end of stage {i + 1}") for i, step in enumerate(boundaries)),
-        _view(shown, end, "circuitsvis", "the end", is_open=True),
+        *(_view(view, step, f"circuitsvis-{i}", f"the end of stage {i + 1}") for i, step in enumerate(boundaries)),
+        _view(view, end, "circuitsvis", "the end", is_open=True),
     ]
     places, calls = zip(*views, strict=True)
-    return shown.note + "".join(places), f"<script>{_circuitsvis_script()}</script>{''.join(calls)}"
+    return view.note + "".join(places), f"<script>{_circuitsvis_script()}</script>{''.join(calls)}"
 
 
-def _view(shown: Shown, step: int, name: str, which: str, *, is_open: bool = False) -> tuple[str, str]:
+def _view(view: _AttentionView, step: int, name: str, which: str, *, is_open: bool = False) -> tuple[str, str]:
     """Return the place of circuitsvis's view of a step, and the script that fills it; the last one is open."""
-    arguments = {"attention": shown.attention[step], "attentionHeadNames": shown.heads, "tokens": shown.tokens}
+    arguments = {"attention": view.attention[step], "attentionHeadNames": view.heads, "tokens": view.tokens}
     text = json.dumps(arguments).replace("<", "\\u003c")
     summary = f"<summary>Step {step}, {which}</summary>"
     place = f'<details class="circuitsvis"{" open" if is_open else ""}>{summary}<div id="{name}"></div></details>'
     return place, f'<script>CircuitsVis.render("{name}", CircuitsVis.AttentionHeads, {text});</script>'
 
 
-def _of_example(example: Mapping[str, Any] | None, chosen: Sequence[int]) -> Shown | None:
+def _of_example(example: Mapping[str, Any] | None, chosen: Sequence[int]) -> _AttentionView | None:
     """Return what was written of one sequence; None where it is of other checkpoints than these."""
     if example is None or [str(step) for step in chosen] != list(example.get("attention", ())):
         return None
     attention = {step: example["attention"][str(step)] for step in chosen}
     tokens, heads = ([plain_name(str(each), TOKEN) for each in example[name]] for name in ("tokens", "heads"))
-    return Shown(tokens, heads, attention, "<p>Attention in one sequence of the probe batch.</p>")
+    return _AttentionView(tokens, heads, attention, "<p>Attention in one sequence of the probe batch.</p>")
 
 
-def _of_means(measured: Measured, steps: Sequence[int], chosen: Sequence[int]) -> Shown:
+def _of_means(measured: Measured, steps: Sequence[int], chosen: Sequence[int]) -> _AttentionView:
     """Return the mean attention at some steps, by position."""
     heads = heads_in(measured.table)
     ends = np.stack([*_maps(measured, [steps[0], steps[-1]])])
     size = ends[0, 0].size
     places = moved_most(ends, CIRCUITSVIS_VALUES // (size * len(chosen)))
     if not places:
-        return Shown([], [], {}, f"<p>A map holds {size:,} values: too many to show here with circuitsvis.</p>")
+        note = f"<p>A map holds {size:,} values: too many to show here with circuitsvis.</p>"
+        return _AttentionView([], [], {}, note)
     left_out = "" if len(places) == len(heads) else f" The {len(places)} of {len(heads)} heads that moved most."
     attention = {
         step: maps[places].astype(float).round(DIGITS).tolist()
@@ -201,7 +202,7 @@ def _of_means(measured: Measured, steps: Sequence[int], chosen: Sequence[int]) -
     }
     positions = [str(position) for position in range(ends.shape[-1])]
     names = [head_label(*heads[place]) for place in places]
-    return Shown(positions, names, attention, f"<p>Mean attention, by position.{left_out}</p>")
+    return _AttentionView(positions, names, attention, f"<p>Mean attention, by position.{left_out}</p>")
 
 
 def boundary_checkpoints(steps: Sequence[int], stages: Stages | None) -> list[int]:

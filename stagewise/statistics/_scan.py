@@ -2,13 +2,14 @@
 
 import dataclasses
 import functools
+import threading
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from cachetools import LRUCache, cached
 
 from stagewise.statistics._curve_noise import KINDS, WHITE, Noise, likelihoods, log_likelihood
-from stagewise.statistics._remembered import remembered
 from stagewise.statistics._shapes import Shapes, backgrounds, grid
 
 COARSE, FINE = 2, 6
@@ -111,13 +112,28 @@ class Within:
         return np.where(outside > COLLINEAR * self.size, outside, np.inf)
 
 
+def cache(most: int) -> "LRUCache[Any, Any]":
+    """Return room for so many bytes of the last results; the newest one stays, however large."""
+    # A result larger than the whole room would not be kept at all: it counts as just filling it.
+    return LRUCache(most, lambda result: min(nbytes(result), most))
+
+
+def nbytes(result: Any) -> int:
+    """Return the bytes of an array, or of those in a tuple.
+
+    >>> nbytes((np.zeros(3), (np.zeros(2, np.float32), "text")))
+    32
+    """
+    return sum(map(nbytes, result)) if isinstance(result, tuple) else getattr(result, "nbytes", 0)
+
+
 def bases(steps: tuple[float, ...], every: int = 1) -> Bases:
     """Return what is fitted to curves with these steps."""
     whole = _bases(steps)
     return whole if every == 1 else whole._replace(every=every, coarse=whole.coarse[::every])
 
 
-@remembered(WHOLE)
+@cached(cache(WHOLE), lock=threading.Lock())
 def _bases(steps: tuple[float, ...]) -> Bases:
     times, shapes = np.asarray(steps), grid(steps)
     u = np.log1p(times)
@@ -172,14 +188,14 @@ def _remaining(values: np.ndarray, columns: Whitened, along: np.ndarray, within:
     return np.asarray(squares.clip(min=0, out=squares))
 
 
-@remembered(BACKGROUNDS)
+@cached(cache(BACKGROUNDS), lock=threading.Lock())
 def smooth_columns(steps: tuple[float, ...], every: int, kind: int, *, fine: bool) -> Whitened:
     """Return the backgrounds of a run, beside an offset alone, under a kind of noise."""
     basis = bases(steps, every)
     return whiten(basis.fine if fine else basis.coarse, _none(basis), KINDS[kind])
 
 
-@remembered(BACKGROUNDS)
+@cached(cache(BACKGROUNDS), lock=threading.Lock())
 def _sizes(steps: tuple[float, ...], kind: int) -> np.ndarray:
     """Return the sums of squares of the transitions of the grid, whitened: [transition]."""
     transitions = bases(steps).transitions
@@ -187,7 +203,7 @@ def _sizes(steps: tuple[float, ...], kind: int) -> np.ndarray:
     return np.concatenate([(KINDS[kind].whitened(part) ** 2).sum(-1) for part in parts])
 
 
-@remembered(PRODUCTS)
+@cached(cache(PRODUCTS), lock=threading.Lock())
 def _in_backgrounds(steps: tuple[float, ...], every: int, kind: int) -> np.ndarray:
     """Return the parts of the whitened transitions of the grid in the coarse backgrounds: [background, transition]."""
     own = smooth_columns(steps, every, kind, fine=False).own
@@ -303,6 +319,7 @@ def best_fits(
 def forget() -> None:
     """Let go of what was remembered of searches, where it is much."""
     functions = _bases, smooth_columns, _sizes, _in_backgrounds
-    if sum(function.bytes for function in functions) > KEPT:
+    rooms = [function.cache for function in functions]
+    if sum(room.currsize for room in rooms if isinstance(room, LRUCache)) > KEPT:
         for function in functions:
-            function.forget()
+            function.cache_clear()

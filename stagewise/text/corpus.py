@@ -27,33 +27,33 @@ def corpus(lines: Mapping[str, Iterable[str]], tokenizer: TokenizerKind, vocab_s
 
     Args:
         lines: split -> its lines.
-        tokenizer: "plain", "basic_english" or "bpe"; see `plain`, `basic_english` and `byte_pairs`.
+        tokenizer: "plain", "basic_english" or "bpe"; see `_plain`, `_basic_english` and `_byte_pairs`.
         vocab_size: number of tokens of the vocabulary; None for all words, which "bpe" does not support.
     """
     if tokenizer == "bpe":
-        return byte_pairs({split: [line.strip() for line in part] for split, part in lines.items()}, vocab_size or 0)
-    return _by_word(lines, basic_english if tokenizer == "basic_english" else plain, vocab_size)
+        return _byte_pairs({split: [line.strip() for line in part] for split, part in lines.items()}, vocab_size or 0)
+    return _by_word(lines, _basic_english if tokenizer == "basic_english" else _plain, vocab_size)
 
 
-def basic_english(line: str) -> list[str]:
+def _basic_english(line: str) -> list[str]:
     """Split a line as torchtext's `basic_english` does.
 
-    >>> basic_english('He said: "No (never), it\\'s over!"')
+    >>> _basic_english('He said: "No (never), it\\'s over!"')
     ['he', 'said', 'no', '(', 'never', ')', ',', 'it', "'", 's', 'over', '!']
     """
     return re.sub(r"([.,()!?'])", r" \1 ", re.sub(r"[;:]|<br />", " ", line.lower().replace('"', ""))).split()
 
 
-def plain(line: str) -> list[str]:
+def _plain(line: str) -> list[str]:
     """Split a line at white space and end it with <eos>.
 
-    >>> plain(" = Title = ")
+    >>> _plain(" = Title = ")
     ['=', 'Title', '=', '<eos>']
     """
     return [*line.split(), END]
 
 
-def byte_pairs(lines: Mapping[str, list[str]], vocab_size: int) -> Corpus:
+def _byte_pairs(lines: Mapping[str, list[str]], vocab_size: int) -> Corpus:
     """Train byte-pair encoding on the training lines, and tokenise every split; each line ends with <eos>.
 
     Every text has a tokenisation, and no token crosses a space. <unk> (0) appears only where the text itself has it.
@@ -84,7 +84,7 @@ def byte_pairs(lines: Mapping[str, list[str]], vocab_size: int) -> Corpus:
 
 
 def byte_text(token: str) -> str:
-    """Return the text of a token of `byte_pairs`; a part of a character is a replacement character.
+    """Return the text of a token of `_byte_pairs`; a part of a character is a replacement character.
 
     >>> byte_text("\u0120caf\u00c3\u00a9")
     ' café'

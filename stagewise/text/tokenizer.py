@@ -22,7 +22,7 @@ def encode(text: str, tokenizer: str) -> list[int]:
         FileNotFoundError: there is no such tokenizer; the message lists where it was searched.
         ValueError: the file is no tokenizer.
     """
-    token_ids: list[int] = _read(str(tokenizer_file(tokenizer))).encode(text, add_special_tokens=False).ids
+    token_ids: list[int] = _read(str(_tokenizer_file(tokenizer))).encode(text, add_special_tokens=False).ids
     return token_ids
 
 
@@ -31,17 +31,17 @@ def decode(token_ids: Sequence[int], tokenizer: str) -> list[str]:
 
     Errors as of `encode`.
     """
-    read = _read(str(tokenizer_file(tokenizer)))
+    read = _read(str(_tokenizer_file(tokenizer)))
     return [read.decode([token], skip_special_tokens=False) for token in token_ids]
 
 
 def vocabulary_size(tokenizer: str) -> int:
     """Return how many tokens a tokenizer has, the added ones too; errors as of `encode`."""
-    size: int = _read(str(tokenizer_file(tokenizer))).get_vocab_size(with_added_tokens=True)
+    size: int = _read(str(_tokenizer_file(tokenizer))).get_vocab_size(with_added_tokens=True)
     return size
 
 
-def tokenizer_file(tokenizer: str) -> Path:
+def _tokenizer_file(tokenizer: str) -> Path:
     """Return the file of a tokenizer, from the hub if it is not on disk.
 
     Raises:

@@ -37,6 +37,16 @@ def test_a_hostile_file_is_called_so_and_not_run(way: str, tmp_path: Path) -> No
     assert not marker.exists()
 
 
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_names_of_one_module_are_told_apart_in_every_protocol(protocol: int, tmp_path: Path) -> None:
+    held = [argparse.Namespace(rate=1), argparse.ArgumentTypeError("bad"), argparse.Namespace(rate=2)]
+    (tmp_path / "w.pkl").write_bytes(pickle.dumps(held, protocol))
+    names = foreign_names(tmp_path / "w.pkl")
+    assert {"argparse.Namespace", "argparse.ArgumentTypeError"} == {*names} - {"copy_reg._reconstructor"}
+    (tmp_path / "w.pkl").write_bytes(pickle.dumps(held, protocol)[:-4])  # what is damaged is named up to there
+    assert "argparse.ArgumentTypeError" in foreign_names(tmp_path / "w.pkl")
+
+
 def test_objects_that_run_nothing_are_named_with_what_to_do(tmp_path: Path) -> None:
     torch.save(torch.nn.Linear(2, 2), tmp_path / "w.pt")
     why = refusal(tmp_path / "w.pt")

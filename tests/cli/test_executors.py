@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stagewise.cli.executors import JOBS, executor_named
+from stagewise.cli._executors import JOBS, executor_named
 
 
 def double(x: int) -> int:

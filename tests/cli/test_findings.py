@@ -3,14 +3,17 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
 from stagewise.checkpoints.run_folder import TABLE, write
+from stagewise.cli._findings import show
 from stagewise.cli.app import app
 from stagewise.findings.home import CAVEAT
 from stagewise.findings.lineage import find_lineage
+from stagewise.findings.stages import find_stages
 from stagewise.recipe import Recipe
 from stagewise.training import train
 from tests.fixtures.profiles import profile_rows
@@ -112,3 +115,18 @@ def test_a_file_of_curves_has_stages_and_a_report_and_is_not_measured(
         2,
         True,
     )
+
+
+def test_stages_are_printed_in_words_or_as_data(capsys: pytest.CaptureFixture[str]) -> None:
+    steps = np.arange(0, 100, 10)
+    table = pd.DataFrame({"step": steps, "value": 1.0, "run": "mine", "probe": "Loss", "quantity": "cross_entropy"})
+    stages = find_stages(table)
+    show(stages, as_json=False)
+    assert capsys.readouterr().out == f"{stages}\n"
+    show(stages, as_json=True)
+    data = json.loads(capsys.readouterr().out)
+    assert (data["run"], data["table"][0]["start"], data["table"][0]["end"]) == ("mine", 0, 90)
+    show(None, as_json=True, run="other")
+    empty = json.loads(capsys.readouterr().out)
+    frames: dict[str, list[object]] = {name: [] for name in ("table", "turning_points", "events", "onsets", "words")}
+    assert empty == {"run": "other", "probe_batch": None, **frames}

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from stagewise.cli._intervene import clamps_of
 from stagewise.cli.app import app
-from stagewise.cli.intervene import clamps_of
 from stagewise.plan import ClampHead
 
 pytestmark = pytest.mark.usefixtures("few_sequences", "undrawn", "unchecked")

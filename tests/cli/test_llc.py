@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from stagewise.analysis import measure_run
 from stagewise.checkpoints.series import CheckpointSeries
+from stagewise.cli._llc import SamplerOptions, spread
 from stagewise.cli.app import app
-from stagewise.cli.llc import llc, spread
 from stagewise.measurement.langevin import DEFAULT
 from stagewise.probes import Loss
 from stagewise.recipe import Recipe
@@ -132,5 +132,5 @@ def test_checkpoints_are_spread_evenly_with_both_ends(small_run: CheckpointSerie
 
 @pytest.mark.parametrize("name", ["step_size", "localization", "draws", "burn_in", "chains"])
 def test_the_defaults_in_the_help_are_the_samplers(name: str) -> None:
-    (option,) = get_type_hints(llc, include_extras=True)[name].__metadata__
+    (option,) = get_type_hints(SamplerOptions, include_extras=True)[name].__metadata__
     assert option.help.endswith(f"; {getattr(DEFAULT, name):g} if not given")

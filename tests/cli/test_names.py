@@ -6,7 +6,7 @@ import pytest
 
 from stagewise import tasks
 from stagewise.checkpoints.run_folder import RUN
-from stagewise.cli.names import TASK_NAMES, TASKS, kebab_case, probe_named, run_folder_named, task_class
+from stagewise.cli._names import TASK_NAMES, TASKS, kebab_case, probe_named, run_folder_named, task_class
 from stagewise.probes import Accuracy
 from stagewise.task import AbstractTask
 

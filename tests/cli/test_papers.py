@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from stagewise.cli._papers import COMMANDS
 from stagewise.cli.app import app
-from stagewise.cli.papers import COMMANDS
 
 
 def call(*arguments: str) -> tuple[int, str]:

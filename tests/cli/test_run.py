@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from stagewise.cli._names import TASKS
 from stagewise.cli.app import app
-from stagewise.cli.names import TASKS
 
 PAPERS = ("incremental", "scan-and-snap", "emergence", "wikitext", "wikitext-baseline")
 

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from stagewise import own_code
 from stagewise.checkpoints.run_folder import read_run, read_table
+from stagewise.cli._names import TASKS
+from stagewise.cli._recipes import recipe_in
 from stagewise.cli.app import app
-from stagewise.cli.names import TASKS
-from stagewise.cli.recipes import recipe_in
 from stagewise.probe import example_view
 from stagewise.reporting import figure
 
@@ -146,6 +147,7 @@ def call_in(place: Path, *arguments: str) -> str:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
         patch.setattr(sys, "path", [*sys.path])
+        patch.setattr(own_code, "_NAMED", {})
         printed = call(*arguments)
     for path in place.glob("*.py"):
         del sys.modules[path.stem]
@@ -175,21 +177,21 @@ def test_the_margin_of_an_answer_is_its_lead_over_the_best_other_token() -> None
     assert reading.values.tolist() == pytest.approx([(math.log(0.2 / 0.7) + math.log(0.5 / 0.25)) / 2])
 
 
-def test_its_run_is_measured_anew_without_saying_where_it_comes_from(own: tuple[Path, str], tmp_path: Path) -> None:
+def test_its_run_is_measured_anew_where_the_command_names_its_task(own: tuple[Path, str], tmp_path: Path) -> None:
     place, _ = own
     folder = shutil.copytree(place / "runs" / "mine-ModularAddition", tmp_path / "copy")
     assert read_run(folder)["recipe"]["task"]["type"] == "mine:ModularAddition"
-    call_in(place, "measure", str(folder), "--only", "Loss", "--quiet")
+    call_in(place, "measure", str(folder), "--task", "mine:ModularAddition", "--only", "Loss", "--quiet")
     assert set(read_table(folder)["probe"]) == {"Loss"}
 
 
 def test_elsewhere_it_says_what_to_pass(own: tuple[Path, str], tmp_path: Path) -> None:
     folder = own[0] / "runs" / "mine-ModularAddition"
     with pytest.raises(
-        ValueError, match=r"made with ModularAddition of the module mine, which cannot be imported"
+        ValueError, match=r"made with ModularAddition of the module mine, which is not imported here"
     ) as it:
         recipe_in(folder)
-    assert "--task module:ModularAddition on the command line" in str(it.value)
+    assert "--task mine:ModularAddition on the command line" in str(it.value)
     shutil.copy(OWN, tmp_path / "moved.py")
     call_in(tmp_path, "measure", str(folder), "--task", "moved:ModularAddition", "--only", "Loss", "--quiet")
 

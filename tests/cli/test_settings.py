@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from stagewise.cli.settings import changed, check_fields
+from stagewise.cli._settings import changed, check_fields
 from stagewise.recipe import Recipe
 from stagewise.tasks import MarkovChain, WikiText
 

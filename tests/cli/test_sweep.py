@@ -53,7 +53,7 @@ def squared(recipe: Recipe, folder: str, restricted: object) -> dict[str, int]:
 def test_runs_that_finished_are_printed_and_those_that_failed_named_by_their_folders(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stagewise.cli.sweep.run_one", squared)
+    monkeypatch.setattr("stagewise.cli._sweep.run_one", squared)
     monkeypatch.setattr("stagewise.sweeping.worker_pool", concurrent.futures.ThreadPoolExecutor)
     code, printed = sweep(tmp_path, "--set", "plan.seeds.init=0,1,3")
     (failed,) = [line for line in printed.splitlines() if "ZeroDivisionError: too hot" in line]
@@ -93,7 +93,7 @@ def state_of(recipe: Recipe, folder: str, restricted: object) -> dict[str, str]:
 def test_runs_of_one_shape_are_trained_together_and_the_others_by_themselves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stagewise.cli.sweep.run_one", state_of)
+    monkeypatch.setattr("stagewise.cli._sweep.run_one", state_of)
     monkeypatch.setattr("stagewise.sweeping.worker_pool", concurrent.futures.ThreadPoolExecutor)
     rates = ["--set", "plan.optimiser=sgd", "--set", "plan.clip=null", "--set", "plan.learning_rate=0.1,0.2,1e30"]
     code, printed = sweep(tmp_path, "--together", "3", *rates)

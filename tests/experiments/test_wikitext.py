@@ -16,7 +16,7 @@ from stagewise.recipe import Recipe
 from stagewise.reporting.figure import Plot
 from stagewise.reporting.measured import Measured
 from stagewise.reporting.page import report
-from stagewise.reporting.sections.text import RANDOM, TEXT, text_section
+from stagewise.reporting.sections.text import RANDOM, TEXT, _text_section
 from stagewise.table import select
 from stagewise.tasks import WikiText
 
@@ -49,7 +49,7 @@ def folder(text: str, few_sequences: None, tmp_path_factory: pytest.TempPathFact
 def test_the_section_says_what_the_model_knows_of_the_text(folder: Path) -> None:
     repeated = pd.read_parquet(folder / run_folder.REPEATED)
     measured = Measured(run_folder.read_run(folder), None, run_folder.read_table(folder), None, {}, 0, repeated)
-    blocks = text_section(measured)
+    blocks = _text_section(measured)
     said = " ".join(block for block in blocks if isinstance(block, str))
     assert said.startswith("<p>30% of the training windows repeat an excerpt, ")
     assert "<p>Closest to the unigram model" in said
@@ -57,7 +57,7 @@ def test_the_section_says_what_the_model_knows_of_the_text(folder: Path) -> None
     for batch in (TEXT, RANDOM):
         assert f"<p>On {batch}: " in said
     plain = measured._replace(run={"recipe": {"task": {"repeating": 0.0}}})
-    assert text_section(plain)[0] == blocks[1]
+    assert _text_section(plain)[0] == blocks[1]
     assert [block.name for block in blocks if isinstance(block, Plot)] == ["n-grams", "text-heads"]
 
 

@@ -8,7 +8,7 @@ from matplotlib.colors import to_rgb
 
 from stagewise import plot
 from stagewise.plot.colours import head_colours
-from stagewise.plot.maps import blend
+from stagewise.plot.maps import _blend
 
 
 def texts(ax: Axes) -> list[str]:
@@ -18,7 +18,7 @@ def texts(ax: Axes) -> list[str]:
 def test_a_pixel_is_the_product_of_the_heads_colours() -> None:
     weights = np.random.default_rng(0).random((3, 2, 2))
     colours = ["#0072B2", "#E69F00", "#009E73"]
-    image = blend(weights, colours)
+    image = _blend(weights, colours)
     for query, key, channel in np.ndindex(2, 2, 3):
         expected = 1.0
         for weight, colour in zip(weights[:, query, key], colours, strict=True):
@@ -31,7 +31,7 @@ def test_an_attention_map_shows_the_step_asked_for_without_the_queries_left_out(
     rows_of_step = table[(table["probe"] == "MeanPattern") & (table["step"] == 10)]
     weights = np.stack(rows_of_step.sort_values("head")["map"].to_list()).reshape(2, 4, 4)
     shown = np.asarray(ax.images[0].get_array())
-    assert np.allclose(shown, blend(weights, list(head_colours(table).values()))[1:])
+    assert np.allclose(shown, _blend(weights, list(head_colours(table).values()))[1:])
     assert texts(ax) == ["I(1)"]
 
 

@@ -7,20 +7,20 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from stagewise.reporting.figure import csv_link, svg
+from stagewise.reporting.figure import _csv_link, svg
 
 
 def test_rows_are_rounded_and_too_many_of_them_are_not_embedded() -> None:
     frame = pd.DataFrame({"run": "a b", "step": [1], "probe": "Loss", "value": [1 / 3], "lo": [np.nan]})
-    assert "a%20b,1,Loss,0.33333%0A" in csv_link("loss", frame)
+    assert "a%20b,1,Loss,0.33333%0A" in _csv_link("loss", frame)
     many = pd.concat([frame] * 20_000)
-    assert csv_link("loss", many) == "<span>20000 rows: in tables/measurements.parquet</span>"
+    assert _csv_link("loss", many) == "<span>20000 rows: in tables/measurements.parquet</span>"
 
 
 def test_maps_are_downloaded_as_a_row_a_cell() -> None:
     cells = np.array([0.5, 0.25, 0.125, 1.0], dtype=np.float32)
     frame = pd.DataFrame({"run": "r", "step": [3, 7], "probe": "Map", "map": [cells, 2 * cells]})
-    link = csv_link("maps", frame)
+    link = _csv_link("maps", frame)
     assert "2 maps (CSV)" in link
     assert "step,probe,query,key,value%0Ar,3,Map,0,0,0.5%0Ar,3,Map,0,1,0.25%0A" in link
     assert "r,7,Map,1,0,0.25%0Ar,7,Map,1,1,2%0A" in link

@@ -5,7 +5,7 @@ import json
 import torch
 
 from stagewise.recipe import describe
-from stagewise.reporting.measured import batch_record, known_of
+from stagewise.reporting.measured import _batch_record, _outline_of
 from stagewise.task import Batch
 from stagewise.tasks import MarkovChain
 
@@ -18,17 +18,20 @@ class MyTask(MarkovChain):
 
 def test_a_task_of_ones_own_is_rebuilt_from_its_class() -> None:
     run = {"recipe": {"task": {**describe(TASK), "type": "elsewhere:MyTask"}}}
-    assert known_of(run).relations == {}
-    assert known_of(run, [MyTask]).relations.keys() == known_of({"recipe": {"task": describe(TASK)}}).relations.keys()
+    assert _outline_of(run).relations == {}
+    assert (
+        _outline_of(run, [MyTask]).relations.keys()
+        == _outline_of({"recipe": {"task": describe(TASK)}}).relations.keys()
+    )
 
 
 def test_what_a_record_says_of_its_batch_needs_no_task() -> None:
     batch = TASK.probe_batch(3, seed=0)
-    known = known_of(json.loads(json.dumps({"batch": batch_record(batch)})))
-    assert known.references == list(batch.references)
-    assert known.first_query == int(batch.scored[0].int().argmax())
+    outline = _outline_of(json.loads(json.dumps({"batch": _batch_record(batch)})))
+    assert outline.references == list(batch.references)
+    assert outline.first_query == int(batch.scored[0].int().argmax())
     for name, mask in batch.relations.items():
-        assert (known.relations[name] == mask[0].numpy()).all()
+        assert (outline.relations[name] == mask[0].numpy()).all()
 
 
 def test_a_relation_that_lies_elsewhere_in_every_sequence_has_no_outline() -> None:
@@ -36,4 +39,4 @@ def test_a_relation_that_lies_elsewhere_in_every_sequence_has_no_outline() -> No
     still = torch.eye(3, dtype=torch.bool).expand(2, -1, -1)
     moving = torch.stack([torch.eye(3), torch.eye(3).flip(0)]).bool()
     batch = Batch(tokens, tokens, torch.ones(2, 3, dtype=torch.bool), {"still": still, "moving": moving})
-    assert list(known_of({"batch": batch_record(batch)}).relations) == ["still"]
+    assert list(_outline_of({"batch": _batch_record(batch)}).relations) == ["still"]

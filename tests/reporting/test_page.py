@@ -16,7 +16,7 @@ from stagewise.findings.home import CAVEAT
 from stagewise.findings.stages import STAGES, find_stages
 from stagewise.recipe import describe
 from stagewise.reporting.measured import Measured, read_measured
-from stagewise.reporting.page import filled_sections, report
+from stagewise.reporting.page import _filled_sections, report
 from stagewise.reporting.sections import LAST, SECTIONS
 from stagewise.tasks import MarkovChain
 from stagewise.words import stages as words
@@ -213,7 +213,7 @@ def test_one_profile_does_not_hide_what_was_not_measured(tmp_path: Path, table: 
 def test_what_a_section_lacks_the_rows_for_is_drawn_by_itself(table: pd.DataFrame) -> None:
     rows = table[table["probe"].isin(["Accuracy", "Loss"])]
     measured = Measured({}, None, rows, None, {}, 0)
-    made = dict(filled_sections(measured, lambda section: section.blocks(measured)))
+    made = dict(_filled_sections(measured, lambda section: section.blocks(measured)))
     assert [section.title for section in made] == ["The stages", "Accuracy", "Settings, versions, seeds"]
 
 

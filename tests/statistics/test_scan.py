@@ -81,3 +81,14 @@ def test_what_is_remembered_of_a_search_is_let_go_of_where_it_is_much(monkeypatc
     monkeypatch.setattr(scan, "KEPT", 1000)
     scan.forget()
     assert bases((*STEPS, 2000.0)) is not basis
+
+
+def test_the_last_results_stay_within_their_room_and_the_newest_however_large() -> None:
+    room = scan.cache(3 * 80)
+    for number in (1, 2, 3):
+        room[number] = np.zeros(10)
+    assert room[1].nbytes == 80
+    room[4] = (np.zeros(10), "text")  # takes the room of 2, which was used least recently
+    assert ([*room], room.currsize) == ([1, 3, 4], 240)
+    room[5] = np.zeros(1000)
+    assert ([*room], room.currsize) == ([5], 240)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stagewise.text.corpus import Corpus, byte_pairs
+from stagewise.text.corpus import Corpus, _byte_pairs
 
 TRAIN = ["the cat sat on the mat", "the <unk> sat", "a cat , a mat"] * 4
 HELD_OUT = ["the bat é sat", "<unk> on <unk>", ""]
@@ -10,7 +10,7 @@ HELD_OUT = ["the bat é sat", "<unk> on <unk>", ""]
 
 @pytest.fixture(scope="module")
 def corpus() -> Corpus:
-    return byte_pairs({"train": TRAIN, "validation": HELD_OUT}, 280)
+    return _byte_pairs({"train": TRAIN, "validation": HELD_OUT}, 280)
 
 
 def spelled(corpus: Corpus, split: str) -> list[str]:
@@ -38,10 +38,10 @@ def test_unknown_words_are_one_token_and_teach_no_pairs(corpus: Corpus) -> None:
 
 
 def test_the_vocabulary_repeats(corpus: Corpus) -> None:
-    again = byte_pairs({"train": TRAIN, "validation": HELD_OUT}, 280)
+    again = _byte_pairs({"train": TRAIN, "validation": HELD_OUT}, 280)
     assert again.vocabulary == corpus.vocabulary
     assert again.ids["train"].tolist() == corpus.ids["train"].tolist()
 
 
 def test_held_out_text_does_not_change_the_vocabulary(corpus: Corpus) -> None:
-    assert byte_pairs({"train": TRAIN, "validation": ["zebra " * 50]}, 280).vocabulary == corpus.vocabulary
+    assert _byte_pairs({"train": TRAIN, "validation": ["zebra " * 50]}, 280).vocabulary == corpus.vocabulary

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from stagewise.text.tokenizer import encode, tokenizer_file, vocabulary_size
+from stagewise.text.tokenizer import _tokenizer_file, encode, vocabulary_size
 
 
 def test_words_are_numbered_as_the_file_says(tokenizer: str) -> None:
@@ -27,18 +27,18 @@ def test_added_tokens_count(tokenizer: str, tmp_path: Path) -> None:
 
 def test_a_folder_is_the_tokenizer_that_it_holds(tokenizer: str) -> None:
     folder = Path(tokenizer).parent
-    assert tokenizer_file(str(folder)) == tokenizer_file(tokenizer) == Path(tokenizer)
+    assert _tokenizer_file(str(folder)) == _tokenizer_file(tokenizer) == Path(tokenizer)
     assert encode("a bird sang", str(folder)) == encode("a bird sang", tokenizer)
 
 
 def test_an_empty_folder_says_what_it_lacks(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"holds no tokenizer\.json\. Give a tokenizer\.json, a folder"):
-        tokenizer_file(str(tmp_path))
+        _tokenizer_file(str(tmp_path))
 
 
 def test_a_path_that_is_nowhere_is_no_repository() -> None:
     with pytest.raises(FileNotFoundError, match="there is no file or folder /no/such/folder"):
-        tokenizer_file("/no/such/folder")
+        _tokenizer_file("/no/such/folder")
 
 
 @pytest.mark.parametrize(

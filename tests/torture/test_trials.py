@@ -29,7 +29,7 @@ def in_a_line(run: Callable[[], object]) -> Command:
     """Run a function as the command line does."""
 
     def reported() -> None:
-        from stagewise.cli.options import reported_errors
+        from stagewise.cli._commands import reported_errors
 
         try:
             with reported_errors():

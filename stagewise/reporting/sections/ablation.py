@@ -14,7 +14,7 @@ ABLATION = (
 )
 
 
-def ablation_section(measured: Measured) -> Blocks:
+def _ablation_section(measured: Measured) -> Blocks:
     """Return a matrix and its control for each kind of ablation."""
     table = measured.table
     blocks: Blocks = []
@@ -28,4 +28,4 @@ def ablation_section(measured: Measured) -> Blocks:
     return blocks
 
 
-SECTION = Section("ablation", "Which heads are needed", ablation_section, ("HeadAblation",))
+SECTION = Section("ablation", "Which heads are needed", _ablation_section, ("HeadAblation",))

@@ -5,7 +5,7 @@ from stagewise.reporting.prose import count, html_table
 from stagewise.reporting.section import Blocks, Section, never_missing
 
 
-def audit_section(measured: Measured) -> Blocks:
+def _audit_section(measured: Measured) -> Blocks:
     """Return the faults that the audit found, if it found any."""
     findings = (measured.run.get("audit") or {}).get("findings", [])
     if not findings:
@@ -18,4 +18,4 @@ def audit_section(measured: Measured) -> Blocks:
     ]
 
 
-SECTION = Section("audit", "What is wrong with the checkpoints", audit_section, applies=never_missing, of_batch=False)
+SECTION = Section("audit", "What is wrong with the checkpoints", _audit_section, applies=never_missing, of_batch=False)

@@ -5,9 +5,9 @@ from stagewise.reporting.section import Blocks, Section, never_missing
 from stagewise.reporting.viewer import MAPS, viewer
 
 
-def viewer_section(measured: Measured) -> Blocks:
+def _viewer_section(measured: Measured) -> Blocks:
     """Return the viewer."""
     return [viewer(measured, measured.stages)]
 
 
-SECTION = Section("checkpoints", "Every checkpoint", viewer_section, MAPS, applies=never_missing)
+SECTION = Section("checkpoints", "Every checkpoint", _viewer_section, MAPS, applies=never_missing)

@@ -12,7 +12,7 @@ CLUSTERS = (
 )
 
 
-def clusters_section(measured: Measured) -> Blocks:
+def _clusters_section(measured: Measured) -> Blocks:
     """Return the cluster of each head over training, and what each cluster attends to."""
     table = measured.table
     if not (measured.has("PatternClusters.cluster") and measured.has("PatternClusters.centroid")):
@@ -27,4 +27,4 @@ def clusters_section(measured: Measured) -> Blocks:
 
 SHOWN = ("PatternClusters.cluster", "PatternClusters.centroid", "PatternClusters.silhouette")
 
-SECTION = Section("clusters", "Kinds of attention", clusters_section, ("PatternClusters",), reads=SHOWN)
+SECTION = Section("clusters", "Kinds of attention", _clusters_section, ("PatternClusters",), reads=SHOWN)

@@ -30,7 +30,7 @@ WAY = (
 )
 
 
-def compared_section(measured: Measured) -> Blocks:
+def _compared_section(measured: Measured) -> Blocks:
     """Return a figure a quantity of the checkpoints' comparisons, and the way of the run."""
     table = measured.comparisons
     if table is None or table.empty:
@@ -60,4 +60,4 @@ def _to_last(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[rows["compared"] == LAST].drop(columns="compared")
 
 
-SECTION = Section("compared", "Checkpoints held against each other", compared_section, applies=never_missing)
+SECTION = Section("compared", "Checkpoints held against each other", _compared_section, applies=never_missing)

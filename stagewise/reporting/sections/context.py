@@ -12,11 +12,11 @@ RESTRICTED = (
 )
 
 
-def context_section(measured: Measured) -> Blocks:
+def _context_section(measured: Measured) -> Blocks:
     """Return the KL to the model with restricted context, a curve a context."""
     rows = select(measured.table, "RestrictedContextKL", "kl")
     axes = plot.restricted_context(measured.table, measured.stages)
     return [Plot("restricted-context", {"": axes}, rows, RESTRICTED)]
 
 
-SECTION = Section("context", "How much context is used", context_section, ("RestrictedContextKL.kl",))
+SECTION = Section("context", "How much context is used", _context_section, ("RestrictedContextKL.kl",))

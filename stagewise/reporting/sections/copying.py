@@ -19,7 +19,7 @@ LOOK = {
 }
 
 
-def copying_section(measured: Measured) -> Blocks:
+def _copying_section(measured: Measured) -> Blocks:
     """Return the scores that were measured, one below the other."""
     scores = [(probe, name) for probe, name in SCORES if measured.has(f"{probe}.{name}")]
     look = "".join(LOOK[probe] for probe in dict.fromkeys(probe for probe, _ in scores))
@@ -30,7 +30,7 @@ def copying_section(measured: Measured) -> Blocks:
 SECTION = Section(
     "copying",
     "What is copied from the context",
-    copying_section,
+    _copying_section,
     tuple(f"{probe}.{name}" for probe, name in SCORES),
     applies=never_missing,
 )

@@ -16,7 +16,7 @@ LOOK_FOR = (
 HEADS = "Below: of each head's weights alone, all others as they are. "
 
 
-def degeneracy_section(measured: Measured) -> Blocks:
+def _degeneracy_section(measured: Measured) -> Blocks:
     """Return the coefficients over training."""
     rows = measured.coefficients
     if rows is None or rows.empty:
@@ -26,4 +26,4 @@ def degeneracy_section(measured: Measured) -> Blocks:
     return [Plot("learning-coefficients", {"": figure}, rows, words.strip())]
 
 
-SECTION = Section("degeneracy", "How degenerate the loss is", degeneracy_section, applies=never_missing)
+SECTION = Section("degeneracy", "How degenerate the loss is", _degeneracy_section, applies=never_missing)

@@ -20,7 +20,7 @@ CAPTION = (
 )
 
 
-def emergence_section(measured: Measured) -> Blocks:
+def _emergence_section(measured: Measured) -> Blocks:
     """Say when what emerged, first to last, and draw the curves."""
     table = measured.table
     timeline = events(table)
@@ -38,7 +38,7 @@ def _may_emerge(measured: Measured) -> bool:
 SECTION = Section(
     "emergence",
     "What emerged",
-    emergence_section,
+    _emergence_section,
     ("Accuracy.accuracy", "AttentionTo.along"),
     every=True,
     applies=_may_emerge,

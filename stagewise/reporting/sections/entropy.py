@@ -13,11 +13,11 @@ ENTROPY = (
 )
 
 
-def entropy_section(measured: Measured) -> Blocks:
+def _entropy_section(measured: Measured) -> Blocks:
     """Return the entropy of each head over training."""
     rows = select(measured.table, "AttentionEntropy", "entropy")
     axes = plot.entropy(measured.table, moved_most(rows, PANELS), measured.stages)
     return [Plot("entropy", {"": axes}, rows, ENTROPY + left_out(rows, "entropy moved"))]
 
 
-SECTION = Section("entropy", "How widely each head attends", entropy_section, ("AttentionEntropy.entropy",))
+SECTION = Section("entropy", "How widely each head attends", _entropy_section, ("AttentionEntropy.entropy",))

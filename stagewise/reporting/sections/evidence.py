@@ -15,19 +15,19 @@ EVIDENCE = (
 )
 
 
-def evidence_section(measured: Measured) -> Blocks:
+def _evidence_section(measured: Measured) -> Blocks:
     """Return the table of turning points."""
     if measured.stages is None or measured.stages.turning_points.empty:
         return []
     return [html_table(COLUMNS, turning_point_rows(measured.stages)), EVIDENCE]
 
 
-def has_partial_solutions(measured: Measured) -> bool:
+def _has_partial_solutions(measured: Measured) -> bool:
     """Whether the run is known to have partial solutions: at least two references, or nested ones in its table."""
     families = measured.families()
     return bool(families["nested"]) if families else len(measured.references) > 1
 
 
 SECTION = Section(
-    "evidence", "Why these boundaries", evidence_section, ("KLToReference",), applies=has_partial_solutions
+    "evidence", "Why these boundaries", _evidence_section, ("KLToReference",), applies=_has_partial_solutions
 )

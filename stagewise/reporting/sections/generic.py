@@ -24,31 +24,31 @@ DIRECTION = {
 }
 
 
-def generic_sections(measured: Measured, shown: Iterable[str]) -> list[Section]:
+def generic_sections(measured: Measured, elsewhere: Iterable[str]) -> list[Section]:
     """Return a section for each probe of the table of which other sections do not show everything.
 
     Args:
         measured: of the run.
-        shown: probes, as in "Loss", and quantities, as in "AttentionTo.mass", that other sections show.
+        elsewhere: probes, as in "Loss", and quantities, as in "AttentionTo.mass", that other sections show.
     """
-    known = set(shown)
+    skipped = set(elsewhere)
     pairs = measured.table[["probe", "quantity"]].drop_duplicates()
     others: dict[str, list[str]] = {}
     for probe, quantity in pairs.itertuples(index=False):
-        if probe not in known and f"{probe}.{quantity}" not in known:
+        if probe not in skipped and f"{probe}.{quantity}" not in skipped:
             others.setdefault(str(probe), []).append(str(quantity))
     return [
         Section(
             f"probe-{number}-{identifier(in_words(probe)).lower()}",
             in_words(probe),
-            functools.partial(probe_section, probe=probe, quantities=quantities),
+            functools.partial(_probe_section, probe=probe, quantities=quantities),
             (probe,),
         )
         for number, (probe, quantities) in enumerate(others.items(), start=1)
     ]
 
 
-def probe_section(measured: Measured, probe: str, quantities: Sequence[str]) -> Blocks:
+def _probe_section(measured: Measured, probe: str, quantities: Sequence[str]) -> Blocks:
     """Return a figure for each quantity of a probe; of one that is never finite, a sentence."""
     blocks: Blocks = []
     for number, name in enumerate(quantities, start=1):

@@ -13,7 +13,7 @@ from stagewise.table import select
 SCORES = (("EffectiveSupport", "keys"), ("AttentionDistance", "distance"), ("ParticipationRatio", "dimensions"))
 
 
-def head_scores_section(measured: Measured) -> Blocks:
+def _head_scores_section(measured: Measured) -> Blocks:
     """Return a figure a score, of the heads in which it changed most."""
     table = measured.table
     blocks: Blocks = []
@@ -30,6 +30,6 @@ def head_scores_section(measured: Measured) -> Blocks:
 SECTION = Section(
     "head-scores",
     "How many keys, how far, how many dimensions",
-    head_scores_section,
+    _head_scores_section,
     tuple(f"{probe}.{name}" for probe, name in SCORES),
 )

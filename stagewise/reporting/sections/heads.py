@@ -26,7 +26,7 @@ CHANGES = (
 )
 
 
-def heads_section(measured: Measured) -> Blocks:
+def _heads_section(measured: Measured) -> Blocks:
     """Return the masses, the indices of specialisation, and the heads' changes."""
     table, stages = measured.table, measured.stages
     blocks: Blocks = []
@@ -77,7 +77,7 @@ def _changes(measured: Measured) -> Blocks:
 SECTION = Section(
     "heads",
     "What each head attends to",
-    heads_section,
+    _heads_section,
     ("AttentionTo", "HeadSpecialisation"),
     applies=operator.attrgetter("has_relations"),
 )

@@ -15,7 +15,7 @@ DELAYS = (
 )
 
 
-def interventions_section(measured: Measured) -> Blocks:
+def _interventions_section(measured: Measured) -> Blocks:
     """Return the matrix of transitions and heads."""
     rows = measured.interventions
     if rows is None or rows.empty:
@@ -23,4 +23,4 @@ def interventions_section(measured: Measured) -> Blocks:
     return [Plot("interventions", {"": plot.interventions(rows)}, rows, DELAYS)]
 
 
-SECTION = Section("interventions", "Which head a stage needs", interventions_section, applies=never_missing)
+SECTION = Section("interventions", "Which head a stage needs", _interventions_section, applies=never_missing)

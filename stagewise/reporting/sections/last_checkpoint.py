@@ -7,7 +7,7 @@ from stagewise.reporting.viewer import MAPS, circuitsvis_view
 CIRCUITSVIS = "<p>Attention as circuitsvis shows it. Click on a head to enlarge it, point at a token to follow it.</p>"
 
 
-def circuitsvis_section(measured: Measured) -> Blocks:
+def _circuitsvis_section(measured: Measured) -> Blocks:
     """Return circuitsvis's views, and the script that fills them."""
     return [CIRCUITSVIS, *circuitsvis_view(measured)]
 
@@ -15,7 +15,7 @@ def circuitsvis_section(measured: Measured) -> Blocks:
 SECTION = Section(
     "last-checkpoint",
     "Each boundary in circuitsvis",
-    circuitsvis_section,
+    _circuitsvis_section,
     MAPS,
     applies=never_missing,
 )

@@ -16,7 +16,7 @@ RIVER = (
 NONE = "<p>No kind of attention is born, splits, merges, changes or dies in this run.</p>"
 
 
-def lineage_section(measured: Measured) -> Blocks:
+def _lineage_section(measured: Measured) -> Blocks:
     """Return the river of heads and the events in it."""
     lineage = measured.lineage
     if lineage is None:
@@ -32,4 +32,4 @@ def lineage_section(measured: Measured) -> Blocks:
     return [*blocks, *([f"<p>{html.escape(f'And {more} more events.')}</p>"] if more > 0 else [])]
 
 
-SECTION = Section("lineage", "Where the kinds of attention come from", lineage_section, applies=never_missing)
+SECTION = Section("lineage", "Where the kinds of attention come from", _lineage_section, applies=never_missing)

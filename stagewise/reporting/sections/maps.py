@@ -19,13 +19,12 @@ MAPS = (
 OUTLINES = "Outlined: where each relation lies. "
 
 
-def maps_section(measured: Measured) -> Blocks:
+def _maps_section(measured: Measured) -> Blocks:
     """Return a map a layer and step, with the relations outlined where they lie."""
     steps = _steps(measured.table, measured.stages)
     rows = measured.only(SECTION.needs, steps, ["map"]).table
     layers = sorted({layer for layer, _ in heads_in(rows)})
     everything = [(layer, step) for layer in layers for step in steps]
-    drawn = everything[:PANELS]
     size = patterns(rows, steps[0], layers[0]).shape[1:]
     relations = {name: mask for name, mask in measured.relations.items() if mask.shape == size}
     # The first queries may lack what the others read; where most are not scored, they do what the last ones need.
@@ -34,11 +33,11 @@ def maps_section(measured: Measured) -> Blocks:
         f"step {step}" if len(layers) == 1 else f"layer {layer} step {step}": plot.attention_map(
             rows, step, layer, relations, first_query
         )
-        for layer, step in drawn
+        for layer, step in everything[:PANELS]
     }
     caption = MAPS + (OUTLINES if relations else "") + _swatches(rows)
-    if len(drawn) < len(everything):
-        caption += f" Drawn: {len(drawn)} of {len(everything)} maps; the viewer below has them all."
+    if len(panels) < len(everything):
+        caption += f" Drawn: {len(panels)} of {len(everything)} maps; the viewer below has them all."
     return [Plot("attention-maps", panels, rows, caption)]
 
 
@@ -58,4 +57,4 @@ def _swatches(rows: pd.DataFrame) -> str:
     )
 
 
-SECTION = Section("maps", "Attention maps", maps_section, ("MeanPattern.attention",))
+SECTION = Section("maps", "Attention maps", _maps_section, ("MeanPattern.attention",))

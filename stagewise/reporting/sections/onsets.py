@@ -31,25 +31,25 @@ TESTED = (
 )
 
 
-def onsets_section(measured: Measured) -> Blocks:
+def _onsets_section(measured: Measured) -> Blocks:
     """What began when: the scores with an onset and their curves; of the others, why they have none."""
     stages = measured.stages
     if stages is None or stages.onsets.empty:
         return []
     onsets = stages.onsets
     columns = ["what began", "t10", "t50 [95 %]", "t90", "before", "after", "last", "p"]
-    blocks: Blocks = [html_table(columns, onset_rows(stages))] if onsets["onset"].any() else []
+    blocks: Blocks = [html_table(columns, _onset_rows(stages))] if onsets["onset"].any() else []
     criteria = dataclasses.asdict(stages.criteria)
     tested = TESTED.format(**criteria, part=UNIT * stages.criteria.smallest)
     blocks += [f"<p>{html.escape(without_onset(onsets, stages.causes))}</p>", tested]
-    shown = pd.concat([rows for _, rows in kinds_shown(onsets)])
-    table = measured.only(set(shown["probe"] + "." + shown["quantity"])).table
-    rows = pd.concat(curves_of(table, shown))
+    examined = pd.concat([rows for _, rows in kinds_shown(onsets)])
+    table = measured.only(set(examined["probe"] + "." + examined["quantity"])).table
+    rows = pd.concat(curves_of(table, examined))
     ribbons = RIBBONS if "lo" in rows and rows["lo"].notna().any() else ""
     return [*blocks, Plot("onsets", {"": onset_curves(table, stages)}, rows, ONSETS + ribbons)]
 
 
-def onset_rows(stages: Stages) -> list[list[object]]:
+def _onset_rows(stages: Stages) -> list[list[object]]:
     """Return the cells of the table of onsets."""
     onsets = stages.onsets[stages.onsets["onset"]]
     return [
@@ -65,4 +65,4 @@ def onset_rows(stages: Stages) -> list[list[object]]:
     ]
 
 
-SECTION = Section("onsets", "What began when", onsets_section, applies=never_missing)
+SECTION = Section("onsets", "What began when", _onsets_section, applies=never_missing)

@@ -23,7 +23,7 @@ OFFSETS = (
 )
 
 
-def profiles_section(measured: Measured) -> Blocks:
+def _profiles_section(measured: Measured) -> Blocks:
     """Return the loss at every position, and the attention at every offset."""
     blocks: Blocks = []
     if measured.has("LossByPosition.cross_entropy"):
@@ -39,6 +39,6 @@ def profiles_section(measured: Measured) -> Blocks:
 SECTION = Section(
     "profiles",
     "Where in the sequence, and how far back",
-    profiles_section,
+    _profiles_section,
     ("LossByPosition.cross_entropy", "OffsetProfile"),
 )

@@ -5,7 +5,7 @@ from stagewise.reporting.prose import html_table, settings_rows
 from stagewise.reporting.section import Blocks, Section
 
 
-def settings_section(measured: Measured) -> Blocks:
+def _settings_section(measured: Measured) -> Blocks:
     """Return the name of the run, its recipe, seeds and versions, and what decided its measurement."""
     record = {name: value for name, value in measured.run.items() if name != RECORDED}
     decided = settings_rows(measured.provenance, "measured")
@@ -13,4 +13,4 @@ def settings_section(measured: Measured) -> Blocks:
     return [html_table(["setting", "value"], rows, "settings")]
 
 
-SECTION = Section("settings", "Settings, versions, seeds", settings_section, of_batch=False)
+SECTION = Section("settings", "Settings, versions, seeds", _settings_section, of_batch=False)

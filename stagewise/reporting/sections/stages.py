@@ -36,7 +36,7 @@ ONE = "Look for a plateau before a curve rises again: there is none that counts,
 RIBBONS = "Ribbons: 95&nbsp;% intervals over the probe batch."
 
 
-def stages_section(measured: Measured) -> Blocks:
+def _stages_section(measured: Measured) -> Blocks:
     """Say which stages there are, and draw KL to the references and the loss."""
     stages = measured.stages
     blocks: Blocks = []
@@ -66,8 +66,8 @@ def _rows(measured: Measured) -> pd.DataFrame:
     table, families = measured.table, measured.families()
     if not families:
         return select(table, "Loss")
-    shown = families["nested"] or [name for names in families.values() for name in names]
-    kl = (table["probe"] == "KLToReference") & table["reference"].isin(shown)
+    references = families["nested"] or [name for names in families.values() for name in names]
+    kl = (table["probe"] == "KLToReference") & table["reference"].isin(references)
     return table[kl | (table["probe"] == "Loss")]
 
 
@@ -81,4 +81,4 @@ def _caption(measured: Measured, stages: Stages | None) -> str:
     return caption + RIBBONS
 
 
-SECTION = Section("stages", "The stages", stages_section, ("KLToReference", "Loss"))
+SECTION = Section("stages", "The stages", _stages_section, ("KLToReference", "Loss"))

@@ -38,7 +38,7 @@ READS = ("KLToReference.kl", "LossAgainstReferences", "Loss", "AttentionTo")
 COLUMNS = ("on", "kind", "head", "before", "largest", "at the end", "half-way at step")
 
 
-def text_section(measured: Measured) -> Blocks:
+def _text_section(measured: Measured) -> Blocks:
     """Say which n-gram model is closest, and what the heads do; nothing without such references."""
     if not set(N_GRAMS) <= {name for names in measured.families().values() for name in names}:
         return []
@@ -48,9 +48,9 @@ def text_section(measured: Measured) -> Blocks:
     blocks: Blocks = []
     if share := measured.run.get("recipe", {}).get("task", {}).get("repeating"):
         blocks.append(_paragraph(REPEATING.format(share)))
-    blocks.append(_paragraph(order_in_words(order)))
+    blocks.append(_paragraph(_order_in_words(order)))
     if measured.has("LossAgainstReferences"):
-        blocks.append(_paragraph(loss_in_words(table)))
+        blocks.append(_paragraph(_loss_in_words(table)))
     rows = table[table["probe"].isin(("KLToReference", "LossAgainstReferences", "Loss"))]
     blocks.append(Plot("n-grams", {"": plot.n_gram_curves(table, order)}, rows, N_GRAM_CURVES))
     return blocks + _heads(measured)
@@ -71,10 +71,10 @@ def _heads(measured: Measured) -> Blocks:
         for name, table in tables.items()
         for label, ax in plot.head_curves(table, name, criteria.named).items()
     }
-    shown = pd.concat([select(table, "AttentionTo", "along").assign(batch=name) for name, table in tables.items()])
+    rows = pd.concat([select(table, "AttentionTo", "along").assign(batch=name) for name, table in tables.items()])
     return [
         *(_paragraph(f"On {name}: {head_words.heads(rows, last)}") for name, rows in onsets.items()),
-        Plot("text-heads", panels, shown, HEADS.format(criteria.named)),
+        Plot("text-heads", panels, rows, HEADS.format(criteria.named)),
         html_table(COLUMNS, [row for name, rows in onsets.items() for row in head_words.head_rows(rows, name)]),
     ]
 
@@ -83,10 +83,10 @@ def _paragraph(text: str) -> str:
     return f"<p>{html.escape(text)}</p>"
 
 
-def order_in_words(order: Sequence[Crossing]) -> str:
+def _order_in_words(order: Sequence[Crossing]) -> str:
     """Say which reference was closest until when, and what was not seen.
 
-    >>> order_in_words([Crossing("unigram", "bigram", 30, 50), Crossing("bigram", "trigram", 900, float("inf"))])
+    >>> _order_in_words([Crossing("unigram", "bigram", 30, 50), Crossing("bigram", "trigram", 900, float("inf"))])
     'Closest to the unigram model until steps 30 to 50, then to the bigram model; not to the trigram model by step 900.'
     """
     words = f"Closest to the {order[0].before} model"
@@ -101,7 +101,7 @@ def order_in_words(order: Sequence[Crossing]) -> str:
     return f"{words}."
 
 
-def loss_in_words(table: pd.DataFrame) -> str:
+def _loss_in_words(table: pd.DataFrame) -> str:
     """Say how the last checkpoint predicts beside each n-gram model, with intervals; nats a token."""
     step = int(table["step"].max())
     loss = select(table, "Loss", "cross_entropy", step=step).iloc[0]
@@ -125,7 +125,7 @@ def _side(gap: pd.Series) -> str:
 SECTION = Section(
     "text",
     "What it learned of the text",
-    text_section,
+    _text_section,
     ("KLToReference.kl", "LossAgainstReferences"),
     applies=never_missing,
 )

@@ -12,7 +12,7 @@ TRAINED = (
 )
 
 
-def trained_context_section(measured: Measured) -> Blocks:
+def _trained_context_section(measured: Measured) -> Blocks:
     """Return the KL to each of these models, where there are any."""
     trained = measured.families()["trained"]
     if not trained:
@@ -25,7 +25,7 @@ def trained_context_section(measured: Measured) -> Blocks:
 SECTION = Section(
     "trained-context",
     "Beside models trained on less context",
-    trained_context_section,
+    _trained_context_section,
     ("KLToReference.kl",),
     applies=never_missing,
 )

@@ -13,20 +13,20 @@ DRAWN = 1500
 TRAINING = "Loss on each training batch, before its update: look for the same plateaus, without any probe."
 
 
-def training_section(measured: Measured) -> Blocks:
+def _training_section(measured: Measured) -> Blocks:
     """Return the training loss, where the folder holds the metrics of training."""
     metrics = measured.metrics
     if metrics is None or metrics.empty:
         return []
     places = np.geomspace(1, len(metrics), min(DRAWN, len(metrics))).round().astype(int) - 1
-    drawn = metrics.iloc[np.unique(places)]
-    note = "" if len(drawn) == len(metrics) else f" {len(drawn)} of {len(metrics)} steps are drawn."
-    return [Plot("training-loss", {"": plot.training_loss(drawn, measured.stages)}, drawn, TRAINING + note)]
+    rows = metrics.iloc[np.unique(places)]
+    note = "" if len(rows) == len(metrics) else f" {len(rows)} of {len(metrics)} steps are drawn."
+    return [Plot("training-loss", {"": plot.training_loss(rows, measured.stages)}, rows, TRAINING + note)]
 
 
-def was_trained_here(measured: Measured) -> bool:
+def _was_trained_here(measured: Measured) -> bool:
     """Whether the record holds a plan of training, which checkpoints from elsewhere lack."""
     return "plan" in (measured.run.get("recipe") or {})
 
 
-SECTION = Section("training", "Training loss", training_section, applies=was_trained_here)
+SECTION = Section("training", "Training loss", _training_section, applies=_was_trained_here)

@@ -16,7 +16,7 @@ LOOK = {
 }
 
 
-def values_section(measured: Measured) -> Blocks:
+def _values_section(measured: Measured) -> Blocks:
     """Return the alignment of each head's value map with each feature."""
     table = measured.table
     blocks: Blocks = []
@@ -34,4 +34,4 @@ def values_section(measured: Measured) -> Blocks:
     return blocks
 
 
-SECTION = Section("values", "What each head writes", values_section, ("ValueAlignment",), applies=never_missing)
+SECTION = Section("values", "What each head writes", _values_section, ("ValueAlignment",), applies=never_missing)

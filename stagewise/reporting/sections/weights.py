@@ -26,7 +26,7 @@ COMPOSITION = (
 )
 
 
-def weights_section(measured: Measured) -> Blocks:
+def _weights_section(measured: Measured) -> Blocks:
     """Return a figure a score of the weights."""
     table, stages = measured.table, measured.stages
     blocks: Blocks = []
@@ -50,7 +50,7 @@ def _pair(labels: dict[str, object]) -> str:
 SECTION = Section(
     "weights",
     "What the weights alone show",
-    weights_section,
+    _weights_section,
     ("OVCopying.copying", "QKOffset.share", "Composition.score"),
     of_batch=False,
 )

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from stagewise.reporting.measured import Measured
-from stagewise.reporting.sections.emergence import SECTION, emergence_section
+from stagewise.reporting.sections.emergence import SECTION, _emergence_section
 
 
 def measured(table: pd.DataFrame) -> Measured:
@@ -11,7 +11,7 @@ def measured(table: pd.DataFrame) -> Measured:
 
 
 def test_the_section_says_when_and_shows_the_curves(emerging: pd.DataFrame) -> None:
-    words, rows, plot = emergence_section(measured(emerging))
+    words, rows, plot = _emergence_section(measured(emerging))
     assert "the accuracy is half-way between steps 500 and 550" in str(words)
     assert "accuracy passes 0.50" in str(rows)
     assert len(plot.rows) == len(emerging)  # type: ignore[union-attr]
@@ -23,5 +23,5 @@ def test_without_its_probes_there_is_no_section(emerging: pd.DataFrame) -> None:
 
 
 def test_a_run_in_which_nothing_emerged_says_so(emerging: pd.DataFrame) -> None:
-    (words, _) = emergence_section(measured(emerging.assign(value=0.1)))
+    (words, _) = _emergence_section(measured(emerging.assign(value=0.1)))
     assert str(words).startswith("<p>Nothing emerged")

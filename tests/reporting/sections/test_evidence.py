@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from stagewise.reporting.measured import Measured
-from stagewise.reporting.sections.evidence import SECTION, has_partial_solutions
+from stagewise.reporting.sections.evidence import SECTION, _has_partial_solutions
 
 
 def test_every_turning_point_has_its_row_and_reason(measured: Measured) -> None:
@@ -36,4 +36,4 @@ def test_what_was_measured_says_whether_there_are_partial_solutions_else_the_tas
     bare: Callable[..., Measured],
 ) -> None:
     rows = table[table["reference"].isin(reference) | (table["probe"] == "Loss")]
-    assert has_partial_solutions(bare(rows, references=references)) is expected
+    assert _has_partial_solutions(bare(rows, references=references)) is expected

@@ -9,7 +9,7 @@ from stagewise import probes
 from stagewise.reporting.figure import Plot
 from stagewise.reporting.measured import Measured
 from stagewise.reporting.sections import SECTIONS
-from stagewise.reporting.sections.generic import caption, generic_sections, probe_section
+from stagewise.reporting.sections.generic import _probe_section, caption, generic_sections
 from stagewise.table import Quantity, declare
 
 STEPS = [0, 10, 100, 300]
@@ -42,13 +42,13 @@ def test_what_other_sections_show_is_not_shown_again() -> None:
 
 
 def test_without_a_declaration_a_quantity_has_its_name() -> None:
-    (drawn,) = probe_section(measured(quantity="my_score"), "MyProbe", ["my_score"])
+    (drawn,) = _probe_section(measured(quantity="my_score"), "MyProbe", ["my_score"])
     assert isinstance(drawn, Plot)
     assert drawn.caption == "My score."
 
 
 def test_a_quantity_that_is_never_finite_is_said_in_a_sentence() -> None:
-    (said,) = probe_section(measured(value=np.nan), "MyProbe", ["score"])
+    (said,) = _probe_section(measured(value=np.nan), "MyProbe", ["score"])
     assert said == "<p>Score is not finite at any checkpoint.</p>"
 
 
@@ -68,7 +68,7 @@ def test_every_probe_without_a_section_is_drawn_with_its_declared_label(name: st
     probe = getattr(probes, name)
     for quantity, what in probe.quantities.items():
         rows = measured(quantity=quantity, layer=[0] * 4, head=[0, 1, 0, 1]).table.assign(probe=name)
-        (drawn,) = probe_section(Measured({}, None, rows, None, {}, 0), name, [quantity])
+        (drawn,) = _probe_section(Measured({}, None, rows, None, {}, 0), name, [quantity])
         assert isinstance(drawn, Plot)
         assert drawn.caption.lower().startswith(what.label[0].lower())
         panel = drawn.panels[""]

@@ -11,12 +11,12 @@ from stagewise.checkpoints.run_folder import TABLE
 from stagewise.cli.app import app
 from stagewise.findings.stages import find_stages
 from stagewise.reporting.measured import Measured
-from stagewise.reporting.sections.onsets import onsets_section
+from stagewise.reporting.sections.onsets import _onsets_section
 
 
 def test_the_section_says_what_began_and_why_others_did_not(one_onset: pd.DataFrame) -> None:
     measured = Measured({}, None, one_onset, find_stages(one_onset), {}, 0)
-    listed, why, tested, plot = onsets_section(measured)
+    listed, why, tested, plot = _onsets_section(measured)
     assert "L0H0 becomes a previous-token head" in str(listed)
     assert "2 scores were examined, 1 of them without onset: 1 moved too little, or by noise alone." in str(why)
     assert "at least 0.1 (where neither a unit nor bounds are declared: 0.01 of the score's range)" in str(tested)

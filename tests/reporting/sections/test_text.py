@@ -10,7 +10,7 @@ import pytest
 from stagewise.findings.crossings import Crossing
 from stagewise.reporting.figure import Plot
 from stagewise.reporting.measured import Measured
-from stagewise.reporting.sections.text import SECTION, loss_in_words, order_in_words
+from stagewise.reporting.sections.text import SECTION, _loss_in_words, _order_in_words
 
 STEPS = (0, 10, 100, 1000)
 KL = {"unigram": (1.0, 0.2, 0.6, 0.9), "bigram": (1.5, 0.8, 0.3, 0.5), "trigram": (2.0, 1.0, 0.9, 0.7)}
@@ -46,7 +46,7 @@ def test_the_section_says_which_model_is_closest_and_from_when(
 
 
 def test_a_gap_whose_interval_holds_zero_is_not_told_apart(text: pd.DataFrame) -> None:
-    assert loss_in_words(text) == (
+    assert _loss_in_words(text) == (
         "At step 1000 the loss on held-out text is 4.00 nats a token: "
         "below the unigram model's 4.50 (-0.50 [-0.60, -0.40]), "
         "not distinguishable from the bigram model's 3.98 (+0.02 [-0.08, +0.12]), "
@@ -56,7 +56,7 @@ def test_a_gap_whose_interval_holds_zero_is_not_told_apart(text: pd.DataFrame) -
 
 def test_crossings_whose_intervals_overlap_have_no_order() -> None:
     found = [Crossing("unigram", "bigram", 30, 50), Crossing("bigram", "trigram", 40, 90)]
-    assert order_in_words(found).endswith(
+    assert _order_in_words(found).endswith(
         "whether the trigram model came later cannot be decided: the intervals overlap."
     )
 

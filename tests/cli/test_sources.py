@@ -1,7 +1,6 @@
 """Where what the command line names is measured."""
 
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 from typer.testing import CliRunner
@@ -10,8 +9,9 @@ from stagewise.analysis import folder_of
 from stagewise.checkpoints.run_folder import TABLE, table_file
 from stagewise.checkpoints.series import open_series
 from stagewise.checkpoints.sources import Source
+from stagewise.cli._options import DataOptions, Measurement, PassOptions
+from stagewise.cli._sources import measured_folder, report_on_seeds
 from stagewise.cli.app import app
-from stagewise.cli.places import measured_folder, report_on_seeds
 
 
 def test_checkpoints_are_measured_where_report_writes_their_table(
@@ -56,14 +56,12 @@ def test_seeds_that_are_measured_are_taken_as_they_are(tmp_path: Path, monkeypat
     for name in ("a", "b"):
         (tmp_path / name / TABLE).parent.mkdir(parents=True)
         (tmp_path / name / TABLE).touch()
-    report_on_seeds([str(tmp_path / "a"), str(tmp_path / "b")], None, lambda source: pytest.fail(source), {})
+    seeds, measurement = [str(tmp_path / "a"), str(tmp_path / "b")], Measurement(PassOptions())
+    report_on_seeds(seeds, None, DataOptions(), measurement)
     assert taken == [([tmp_path / "a", tmp_path / "b"], Path("runs", "a-and-1-more"))]
-    with pytest.raises(LookupError, match="opened to be measured on data of one's own"):
-        report_on_seeds([str(tmp_path / "a")], None, _opens, {}, anew=True)
-
-
-def _opens(source: str) -> NoReturn:
-    raise LookupError("opened to be measured on data of one's own")
+    # Other data are given: the sources are opened, and hold no checkpoints.
+    with pytest.raises(FileNotFoundError, match=r"is not a run folder: there is no run\.json in it"):
+        report_on_seeds(seeds, None, DataOptions(tokens="mine.npy"), measurement)
 
 
 @pytest.mark.parametrize(

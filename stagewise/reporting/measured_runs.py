@@ -22,7 +22,7 @@ FOREIGN = "The probe batch is foreign to these models"
 """Headline of a page on runs where it is so of one."""
 
 
-class Several(NamedTuple):
+class MeasuredRuns(NamedTuple):
     """Measured runs: a name that no other one has, what stages are found in, the stages, whether the batch is at home.
 
     Args:
@@ -45,7 +45,7 @@ class Several(NamedTuple):
     @property
     def foreign(self) -> Home | None:
         """What is known of the first run to which its batch is foreign; None where it is at home in all."""
-        return first_foreign(self.homes)
+        return _first_foreign(self.homes)
 
     def aligned(self, roles: pd.DataFrame) -> pd.DataFrame:
         """Return the rows of all runs, with each head's role in place of its index."""
@@ -78,7 +78,7 @@ def with_caveat(parts: Iterable[Part]) -> list[Part]:
     return [part._replace(body=f'<p class="caveat">{CAVEAT}.</p>\n{part.body}') for part in parts]
 
 
-def read_several(folders: Sequence[Path]) -> Several:
+def read_runs(folders: Sequence[Path]) -> MeasuredRuns:
     """Read measured runs.
 
     Raises:
@@ -88,10 +88,10 @@ def read_several(folders: Sequence[Path]) -> Several:
     names = _names(folders)
     tables = (_read(folder).assign(run=name) for folder, name in zip(folders, names, strict=True))
     stages = (_stages(folder, name) for folder, name in zip(folders, names, strict=True))
-    return Several(names, tuple(tables), tuple(stages), tuple(map(home_in, folders)))
+    return MeasuredRuns(names, tuple(tables), tuple(stages), tuple(map(home_in, folders)))
 
 
-def over_seeds(seeds: Several) -> tuple[Replicates, pd.DataFrame]:
+def over_seeds(seeds: MeasuredRuns) -> tuple[Replicates, pd.DataFrame]:
     """Return what recurs in runs that differ in their seeds, and the rows of all with roles in place of heads.
 
     Raises:
@@ -106,11 +106,11 @@ def seeds_in_words(stages: Sequence[Stages], replicates: Replicates, homes: Sequ
     """Say the stages of each seed and what recurs over them; with the caveat where the batch is foreign to one."""
     homes = homes or (None,) * len(stages)
     each = "\n".join(f"{one.run}\n{warned(str(one), home)}" for one, home in zip(stages, homes, strict=True))
-    over = qualified(str(replicates), first_foreign(homes))
+    over = qualified(str(replicates), _first_foreign(homes))
     return f"{each}\nover {count(len(stages), 'seed')}:\n{over}"
 
 
-def first_foreign(homes: Sequence[Home | None]) -> Home | None:
+def _first_foreign(homes: Sequence[Home | None]) -> Home | None:
     """Return what is known of the first run to which its batch is foreign; None where it is at home in all."""
     return next((home for home in homes if home is not None and home.foreign), None)
 

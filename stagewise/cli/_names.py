@@ -179,10 +179,10 @@ def probes_again(
     return [*made_anew(again, default.values()), *(default[name] for name in chosen if name not in recorded)]
 
 
-def _check_known(names: Sequence[str], known: Mapping[str, object]) -> None:
-    if unknown := [name for name in names if name not in known]:
+def _check_known(names: Sequence[str], probes: Mapping[str, object]) -> None:
+    if unknown := [name for name in names if name not in probes]:
         raise ValueError(
-            f"{unknown[0]} is none of the default probes here; they are {', '.join(known)}. --probe adds others"
+            f"{unknown[0]} is none of the default probes here; they are {', '.join(probes)}. --probe adds others"
         )
 
 

@@ -9,8 +9,8 @@ import pytest
 from stagewise.checkpoints.run_folder import TABLE, write
 from stagewise.findings.home import CAVEAT
 from stagewise.findings.roles import head_roles
+from stagewise.reporting.measured_runs import _first_foreign, read_runs, stages_of_each, with_caveat
 from stagewise.reporting.page import Part
-from stagewise.reporting.several import first_foreign, read_several, stages_of_each, with_caveat
 
 
 @pytest.fixture
@@ -23,15 +23,15 @@ def folders(one_onset: pd.DataFrame, tmp_path: Path) -> list[Path]:
 
 
 def test_runs_of_one_name_are_named_by_their_folders(folders: list[Path]) -> None:
-    found = read_several(folders)
-    assert found.names == tuple(folder.as_posix() for folder in folders)
-    assert [one.run for one in found.stages] == list(found.names)
-    assert found.foreign is first_foreign(found.homes) is None
+    runs = read_runs(folders)
+    assert runs.names == tuple(folder.as_posix() for folder in folders)
+    assert [one.run for one in runs.stages] == list(runs.names)
+    assert runs.foreign is _first_foreign(runs.homes) is None
 
 
 def test_aligned_rows_have_roles_in_place_of_indices(folders: list[Path]) -> None:
-    found = read_several(folders)
-    first, second = (rows for _, rows in found.aligned(head_roles(found.whole)).groupby("run", sort=False))
+    runs = read_runs(folders)
+    first, second = (rows for _, rows in runs.aligned(head_roles(runs.whole)).groupby("run", sort=False))
     keys = ["step", "probe", "quantity", "layer", "head"]
     pd.testing.assert_series_equal(
         first.sort_values(keys)["value"], second.sort_values(keys)["value"], check_index=False
@@ -39,7 +39,7 @@ def test_aligned_rows_have_roles_in_place_of_indices(folders: list[Path]) -> Non
 
 
 def test_the_stages_of_each_run_stand_behind_its_name(folders: list[Path]) -> None:
-    runs = read_several(folders)
+    runs = read_runs(folders)
     names = re.findall(r'<td[^>]* data-column="run">([^<]+)</td>', stages_of_each("run", runs.stages))
     assert names == [one.run for one in runs.stages for _ in range(len(one))]
 
@@ -56,4 +56,4 @@ def test_a_run_without_scores_is_refused(one_onset: pd.DataFrame, tmp_path: Path
     few = one_onset[one_onset["step"] == one_onset["step"].min()].assign(nested=0)
     write(tmp_path / TABLE, lambda partial: few.to_parquet(partial))
     with pytest.raises(ValueError, match="neither references nor scores over four checkpoints: leave it out"):
-        read_several([tmp_path])
+        read_runs([tmp_path])

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stagewise.cli.names import only_task, task_classes
-from stagewise.cli.options import AsJson, Device, ModelConfig, Origin, OwnTask, reported_errors
-from stagewise.cli.recipes import recipe_in
+from stagewise.cli._names import only_task, task_classes
+from stagewise.cli._options import AsJson, Device, ModelConfig, Origin, OwnTask
+from stagewise.cli._recipes import recipe_in
 
 if TYPE_CHECKING:
     from stagewise.checkpoints.audit import Deep
@@ -26,17 +26,16 @@ def audit(
     as_json: AsJson = False,
 ) -> None:
     """Look for missing, repeated, damaged and outlying checkpoints; exit status 1 if something is wrong."""
-    with reported_errors():
-        from stagewise.checkpoints.audit import audit as audit_source
-        from stagewise.checkpoints.series import find
+    from stagewise.checkpoints.audit import audit as audit_source
+    from stagewise.checkpoints.series import find
 
-        if own_task:
-            task_classes(own_task)  # which the record may name
-        checkpoints = find(source)
-        given = deep_of(source, checkpoints, architecture, own_task, device) if deep else None
-        weights = (deep or not checkpoints.remote) if weights is None else weights
-        result = audit_source(checkpoints, weights=weights, deep=given)
-        print(result.to_json() if as_json else result)
+    if own_task:
+        task_classes(own_task)  # which the record may name
+    checkpoints = find(source)
+    deep_batch = deep_of(source, checkpoints, architecture, own_task, device) if deep else None
+    weights = (deep or not checkpoints.remote) if weights is None else weights
+    result = audit_source(checkpoints, weights=weights, deep=deep_batch)
+    print(result.to_json() if as_json else result)
     if not result.clean:
         raise typer.Exit(1)
 

@@ -110,8 +110,8 @@ def _names(part: Any) -> list[str]:
 
 def _type_of(part: Any, key: str, name: str) -> Any:
     if isinstance(part, Mapping):  # of a model config any field can be set, those that are there to their own type
-        known = part.get(name)
-        return typing.Any if known is None or isinstance(known, Mapping | tuple) else type(known)
+        value = part.get(name)
+        return typing.Any if value is None or isinstance(value, Mapping | tuple) else type(value)
     hints = field_types(type(part))
     if name not in hints:
         raise ValueError(f"--set {key}: the recipe has no such field; there are {', '.join(sorted(hints))}")

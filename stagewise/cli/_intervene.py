@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stagewise.cli.options import Device, DtypeName, OwnTask, Quiet, one_thread, reported_errors
+from stagewise.cli._commands import one_thread
+from stagewise.cli._options import Device, DryRun, DtypeName, OwnTask, Quiet
 
 if TYPE_CHECKING:
     from stagewise.plan import ClampHead
@@ -35,33 +36,32 @@ def intervene(
     own_task: OwnTask = None,
     device: Device = "cpu",
     dtype: DtypeName = "float32",
-    dry: Annotated[bool, typer.Option("--dry-run", help="print what it would cost, and do nothing")] = False,
+    dry: DryRun = False,
     quiet: Quiet = False,
 ) -> None:
     """Continue a run from a checkpoint with a head held; print how much later each transition comes, and controls."""
-    with reported_errors():
-        one_thread()
-        from stagewise.checkpoints.run_folder import TABLE, unfinished
-        from stagewise.cli.recipes import recipe_of_run
-        from stagewise.experiments import intervening
-        from stagewise.processes import cores
-        from stagewise.reporting.page import report
+    one_thread()
+    from stagewise.checkpoints.run_folder import TABLE, unfinished
+    from stagewise.cli._recipes import recipe_of_run
+    from stagewise.experiments import intervening
+    from stagewise.processes import cores
+    from stagewise.reporting.page import report
 
-        chosen = {"out": hold_out, "weights": freeze, "pattern": keep_pattern, "uniform": uniform, "relation": attend}
-        recipe = recipe_of_run(folder, own_task or (), "intervene continues with")
-        clamps = clamps_of({kind: heads or () for kind, heads in chosen.items()}, start)
-        cost = intervening.cost(folder, clamps, recipe, controls=controls)
-        if ends := unfinished(folder):
-            print(f"{ends}, and is compared up to there")
-        print(cost)
-        if dry:
-            return
-        how: Any = {"controls": controls, "progress": not quiet, "device": device, "dtype": dtype}
-        rows = intervening.intervene(folder, clamps, recipe=recipe, **how)
-        for _, row in rows[rows["step"] == start].iterrows():
-            print(intervening.in_words(row))
-        if (folder / TABLE).exists():
-            print(f"report: {report(folder, workers=cores())}")
+    chosen = {"out": hold_out, "weights": freeze, "pattern": keep_pattern, "uniform": uniform, "relation": attend}
+    recipe = recipe_of_run(folder, own_task or (), "intervene continues with")
+    clamps = clamps_of({kind: heads or () for kind, heads in chosen.items()}, start)
+    cost = intervening.cost(folder, clamps, recipe, controls=controls)
+    if ends := unfinished(folder):
+        print(f"{ends}, and is compared up to there")
+    print(cost)
+    if dry:
+        return
+    how: Any = {"controls": controls, "progress": not quiet, "device": device, "dtype": dtype}
+    rows = intervening.intervene(folder, clamps, recipe=recipe, **how)
+    for _, row in rows[rows["step"] == start].iterrows():
+        print(intervening.in_words(row))
+    if (folder / TABLE).exists():
+        print(f"report: {report(folder, workers=cores())}")
 
 
 def clamps_of(heads: Mapping[Any, Sequence[str]], start: int) -> "list[ClampHead]":

@@ -1,5 +1,6 @@
 """`stagewise sweep`: one task over a grid of settings, a run folder each, and a table of what came out."""
 
+import dataclasses
 import sys
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
@@ -8,27 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stagewise.cli.executors import executor_named
-from stagewise.cli.options import (
-    Config,
-    ContextList,
+from stagewise.cli._commands import one_thread
+from stagewise.cli._executors import executor_named
+from stagewise.cli._options import (
+    BaselineOptions,
     Device,
     DtypeName,
-    Heads,
-    Layers,
     Memory,
-    Preset,
     Quiet,
-    Restricted,
-    Seed,
-    Settings,
-    Steps,
-    one_thread,
-    read_contexts,
+    RecipeOptions,
     read_memory,
-    reported_errors,
 )
-from stagewise.cli.recipes import Choice, recipe_of
+from stagewise.cli._recipes import recipe_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,7 +35,7 @@ RESULTS = ".results"
 
 def sweep(
     task: Annotated[str, typer.Argument(help="a task of the catalogue, or module:Class")],
-    settings: Settings = None,
+    *,
     folder: Annotated[
         Path | None, typer.Option(help="holds the run folders; finished runs in it are not repeated")
     ] = None,
@@ -52,14 +44,8 @@ def sweep(
         str | None,
         typer.Option(help="where the runs are executed: here, or dask:ADDRESS, or submitit:slurm_partition=...,..."),
     ] = None,
-    preset: Preset = None,
-    seed: Seed = None,
-    heads: Heads = None,
-    layers: Layers = None,
-    steps: Steps = None,
-    config: Config = None,
-    restricted: Restricted = None,
-    contexts: ContextList = None,
+    changes: RecipeOptions,
+    baselines: BaselineOptions,
     memory: Memory = None,
     device: Device = "cpu",
     dtype: DtypeName = "float32",
@@ -69,45 +55,39 @@ def sweep(
     quiet: Quiet = False,
 ) -> None:
     """Run a task for every combination of values, as in --set plan.seeds.init=0,1,2 --set task.importance=1.0,1.5."""
-    with reported_errors():
-        one_thread()
-        from stagewise.checkpoints.run_folder import write
-        from stagewise.sweeping import RunsFailed, grid
-        from stagewise.sweeping import sweep as sweep_settings
+    one_thread()
+    from stagewise.checkpoints.run_folder import write
+    from stagewise.sweeping import RunsFailed, grid
+    from stagewise.sweeping import sweep as sweep_settings
 
-        folder = folder or Path("runs", f"sweep-{task.replace(':', '-')}")
-        cells = grid(**_axes(settings or []))
-        choices = [
-            Choice(preset, seed, heads, layers, steps, config, [f"{k}={v}" for k, v in cell.items()]) for cell in cells
-        ]
-        recipes = [recipe_of(task, choice) for choice in choices]
-        baselines, places = (
-            read_contexts(restricted, contexts),
-            _places(device, dtype, read_memory(memory), here=executor is None),
-        )
-        runs = [
-            {"recipe": recipe, "folder": str(folder / _name(cell)), "restricted": baselines, **places}
-            for recipe, cell in zip(recipes, cells, strict=True)
-        ]
-        _check_together(together, executor)
-        diverged = _train_together(runs, together, workers, progress=not quiet) if together > 1 else {}
-        finished = [number for number, run in enumerate(runs) if Path(run["folder"]) not in diverged]
-        if not finished:
-            raise ValueError(_lines(diverged))
-        runs, cells = [runs[number] for number in finished], [cells[number] for number in finished]
-        try:
-            with executor_named(executor, folder) as pool:
-                how: Any = {"workers": workers, "results": RESULTS, "name": itemgetter("folder"), "progress": not quiet}
-                table = _by_axes(sweep_settings(run_one, runs, folder, pool, **how), cells)
-        except RunsFailed as failed:
-            if len(failed.finished):
-                print(_by_axes(failed.finished, cells).to_string(index=False))
-            raise ValueError("\n".join([str(failed), *([_lines(diverged)] if diverged else [])])) from failed
-        write(folder / SUMMARY, lambda partial: table.to_csv(partial, index=False))
-        print(table.to_string(index=False))
-        print(f"table: {folder / SUMMARY}")
-        if diverged:
-            raise ValueError(_lines(diverged))
+    folder = folder or Path("runs", f"sweep-{task.replace(':', '-')}")
+    cells = grid(**_axes(changes.settings or []))
+    settings = [[f"{key}={value}" for key, value in cell.items()] for cell in cells]
+    recipes = [recipe_of(task, dataclasses.replace(changes, settings=each)) for each in settings]
+    same = {"restricted": baselines.read(), **_resources(device, dtype, read_memory(memory), here=executor is None)}
+    runs = [
+        {"recipe": recipe, "folder": str(folder / _name(cell)), **same}
+        for recipe, cell in zip(recipes, cells, strict=True)
+    ]
+    _check_together(together, executor)
+    diverged = _train_together(runs, together, workers, progress=not quiet) if together > 1 else {}
+    finished = [number for number, run in enumerate(runs) if Path(run["folder"]) not in diverged]
+    if not finished:
+        raise ValueError(_lines(diverged))
+    runs, cells = [runs[number] for number in finished], [cells[number] for number in finished]
+    try:
+        with executor_named(executor, folder) as pool:
+            how: Any = {"workers": workers, "results": RESULTS, "name": itemgetter("folder"), "progress": not quiet}
+            table = _by_axes(sweep_settings(run_one, runs, folder, pool, **how), cells)
+    except RunsFailed as failed:
+        if len(failed.finished):
+            print(_by_axes(failed.finished, cells).to_string(index=False))
+        raise ValueError("\n".join([str(failed), *([_lines(diverged)] if diverged else [])])) from failed
+    write(folder / SUMMARY, lambda partial: table.to_csv(partial, index=False))
+    print(table.to_string(index=False))
+    print(f"table: {folder / SUMMARY}")
+    if diverged:
+        raise ValueError(_lines(diverged))
 
 
 def _check_together(together: int, executor: str | None) -> None:
@@ -151,13 +131,13 @@ def _lines(diverged: Mapping[Path, str]) -> str:
 
 def _by_axes(table: "pd.DataFrame", cells: Sequence[Mapping[str, str]]) -> "pd.DataFrame":
     """Return the rows of finished runs with the values of the axes in front, in place of the recipe."""
-    shown = table.drop(columns=["recipe", "restricted", "device", "dtype", "memory"], errors="ignore")
+    summary = table.drop(columns=["recipe", "restricted", "device", "dtype", "memory"], errors="ignore")
     for number, axis in enumerate(cells[0]):
-        shown.insert(number, axis, [cells[row][axis] for row in table.index])
-    return shown
+        summary.insert(number, axis, [cells[row][axis] for row in table.index])
+    return summary
 
 
-def _places(device: str, dtype: str, memory: int | None, *, here: bool) -> dict[str, Any]:
+def _resources(device: str, dtype: str, memory: int | None, *, here: bool) -> dict[str, Any]:
     """Return where runs are executed and in what; a default is not named, so that results from without it are found.
 
     Raises:
@@ -169,8 +149,8 @@ def _places(device: str, dtype: str, memory: int | None, *, here: bool) -> dict[
     check_dtype(dtype)
     if here:
         check_device(device)
-    given, defaults = {"device": device, "dtype": dtype, "memory": memory}, ("cpu", "float32", None)
-    return {name: value for (name, value), usual in zip(given.items(), defaults, strict=True) if value != usual}
+    chosen, defaults = {"device": device, "dtype": dtype, "memory": memory}, ("cpu", "float32", None)
+    return {name: value for (name, value), usual in zip(chosen.items(), defaults, strict=True) if value != usual}
 
 
 def run_one(

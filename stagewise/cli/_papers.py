@@ -6,7 +6,12 @@ from typing import Annotated, Any
 
 import typer
 
-from stagewise.cli.options import Quiet, one_thread, reported_errors
+from stagewise.cli._commands import one_thread
+from stagewise.cli._options import Quiet
+
+Setting = Annotated[str, typer.Option(help="small, for two cores, or paper")]
+Workers = Annotated[int, typer.Option(help="processes, of one thread each")]
+Data = Annotated[str | None, typer.Option(help="folder of WikiText-2; the hub if not given")]
 
 
 def run_incremental(
@@ -21,7 +26,7 @@ def run_incremental(
         Path | None,
         typer.Option(help="where runs go, which figures of a setting share; runs/incremental/SETTING if not given"),
     ] = None,
-    setting: Annotated[str, typer.Option(help="small, for two cores, or paper")] = "small",
+    setting: Setting = "small",
     seeds: Annotated[
         int | None, typer.Option(help="how many, from 0 on; if not given 3, at the paper's size 1 of all but Figure 1")
     ] = None,
@@ -29,25 +34,24 @@ def run_incremental(
         bool | None,
         typer.Option(help="whether to train restricted-context models for comparison; by default for figures 3 and 5"),
     ] = None,
-    workers: Annotated[int, typer.Option(help="processes, of one thread each")] = 1,
+    workers: Workers = 1,
     quiet: Quiet = False,
 ) -> None:
     """Run the sweep behind a figure of Incremental Learning (arXiv 2602.19143), draw it and compare its numbers."""
-    with reported_errors():
-        one_thread()
-        from stagewise.experiments.incremental import command
+    one_thread()
+    from stagewise.experiments.incremental import command
 
-        if every == (figure is not None):
-            raise ValueError("give a figure, as in --figure 1, or --all for every one of them")
-        if figure is None:
-            if seeds is not None or restricted is not None:
-                raise ValueError("--all has the seeds and the restricted-context models of each figure: give neither")
-            command.make_all(setting, folder, workers=workers, progress=not quiet)
-            return
-        if seeds is not None and seeds < 1:
-            raise ValueError(f"a figure takes at least one seed, got {seeds}")
-        chosen = None if seeds is None else range(seeds)
-        command.make(figure, folder, setting, chosen, restricted=restricted, workers=workers, progress=not quiet)
+    if every == (figure is not None):
+        raise ValueError("give a figure, as in --figure 1, or --all for every one of them")
+    if figure is None:
+        if seeds is not None or restricted is not None:
+            raise ValueError("--all has the seeds and the restricted-context models of each figure: give neither")
+        command.make_all(setting, folder, workers=workers, progress=not quiet)
+        return
+    if seeds is not None and seeds < 1:
+        raise ValueError(f"a figure takes at least one seed, got {seeds}")
+    chosen = None if seeds is None else range(seeds)
+    command.make(figure, folder, setting, chosen, restricted=restricted, workers=workers, progress=not quiet)
 
 
 def run_scan_and_snap(
@@ -71,48 +75,46 @@ def run_scan_and_snap(
     quiet: Quiet = False,
 ) -> None:
     """Make a figure of Scan and Snap, and print the published numbers beside ours."""
-    with reported_errors():
-        one_thread()
-        from stagewise.experiments.scan_and_snap import figures
+    one_thread()
+    from stagewise.experiments.scan_and_snap import figures
 
-        folder = folder or Path(f"runs/scan-and-snap/figure-{figure}")
-        chosen: dict[str, Any] = {"seeds": seeds, "fresh": fresh, "data": data, "steps": steps, "layers": layers}
-        chosen |= {"checkpoints": checkpoints, "workers": workers}
-        figures.draw(figure, folder, setting=setting, **chosen, progress=not quiet)
+    folder = folder or Path(f"runs/scan-and-snap/figure-{figure}")
+    chosen: dict[str, Any] = {"seeds": seeds, "fresh": fresh, "data": data, "steps": steps, "layers": layers}
+    chosen |= {"checkpoints": checkpoints, "workers": workers}
+    figures.draw(figure, folder, setting=setting, **chosen, progress=not quiet)
 
 
 def run_wikitext_baseline(
     folder: Annotated[
         Path, typer.Option(help="where to write, one folder for each seed; an interrupted run resumes")
     ] = Path("runs/wikitext-baseline"),
-    data: Annotated[str | None, typer.Option(help="folder of WikiText-2; the hub if not given")] = None,
+    data: Data = None,
     layers: Annotated[int, typer.Option(help="number of layers")] = 1,
     rate: Annotated[float, typer.Option(help="Adam's learning rate")] = 1e-3,
     steps: Annotated[int, typer.Option(help="minibatches")] = 1000,
     seeds: Annotated[int, typer.Option(help="how many, from 1 on, of the weights, as published, and of dropout")] = 1,
     checkpoints: Annotated[int, typer.Option(help="at most, 47 MB each, for `stagewise report`; 0 for none")] = 12,
-    workers: Annotated[int, typer.Option(help="processes, of one thread each")] = 1,
+    workers: Workers = 1,
     quiet: Quiet = False,
 ) -> None:
     """Train the WikiText model of Scan and Snap's released code by Adam; ten minutes of one core a seed."""
-    with reported_errors():
-        one_thread()
-        from stagewise.experiments.published import show
-        from stagewise.experiments.scan_and_snap.wikitext_trajectory import trajectories
+    one_thread()
+    from stagewise.experiments.published import show
+    from stagewise.experiments.scan_and_snap.wikitext_trajectory import trajectories
 
-        settings: dict[str, Any] = {"n_layers": layers, "rate": rate, "steps": steps, "seeds": seeds, "data": data}
-        settings |= {"checkpoints": checkpoints, "workers": workers}
-        result = trajectories(folder, **settings, progress=not quiet)
-        show(result, folder / "wikitext-baseline")
-        if checkpoints:
-            print(f"checkpoints: `stagewise report {folder / 'seed=1'}` measures them")
+    settings: dict[str, Any] = {"n_layers": layers, "rate": rate, "steps": steps, "seeds": seeds, "data": data}
+    settings |= {"checkpoints": checkpoints, "workers": workers}
+    result = trajectories(folder, **settings, progress=not quiet)
+    show(result, folder / "wikitext-baseline")
+    if checkpoints:
+        print(f"checkpoints: `stagewise report {folder / 'seed=1'}` measures them")
 
 
 def run_wikitext_repetition(
     folder: Annotated[
         Path, typer.Option(help="where to write, one folder for each run; an interrupted run resumes")
     ] = Path("runs/wikitext-repetition"),
-    data: Annotated[str | None, typer.Option(help="folder of WikiText-2; the hub if not given")] = None,
+    data: Data = None,
     share: Annotated[
         list[float] | None,
         typer.Option(
@@ -121,25 +123,24 @@ def run_wikitext_repetition(
     ] = None,
     steps: Annotated[int, typer.Option(help="optimiser updates of a run")] = 5000,
     seeds: Annotated[int, typer.Option(help="number of seeds, from 0 on")] = 3,
-    workers: Annotated[int, typer.Option(help="processes, of one thread each")] = 1,
+    workers: Workers = 1,
     quiet: Quiet = False,
 ) -> None:
     """Train small transformers on WikiText-2 by the share of windows that repeat; eight minutes of one core a run."""
-    with reported_errors():
-        one_thread()
-        from stagewise.experiments.published import show
-        from stagewise.experiments.wikitext_repetition import SHARES, repetition
+    one_thread()
+    from stagewise.experiments.published import show
+    from stagewise.experiments.wikitext_repetition import SHARES, repetition
 
-        settings: dict[str, Any] = {"seeds": seeds, "workers": workers, "steps": steps, "data": data}
-        result = repetition(folder, shares=share or SHARES, **settings, progress=not quiet)
-        show(result, folder / "wikitext-repetition")
+    settings: dict[str, Any] = {"seeds": seeds, "workers": workers, "steps": steps, "data": data}
+    result = repetition(folder, shares=share or SHARES, **settings, progress=not quiet)
+    show(result, folder / "wikitext-repetition")
 
 
 def run_emergence(
     figure: Annotated[
         int, typer.Option(help="1, 2, 6 to 10: the toy model; 3, 11 to 15: regression; 4, 5, 16, 17: recall")
     ] = 1,
-    setting: Annotated[str, typer.Option(help="small, for two cores, or paper")] = "small",
+    setting: Setting = "small",
     folder: Annotated[Path, typer.Option(help="where runs and figures go; an interrupted sweep resumes")] = Path(
         "runs/emergence"
     ),
@@ -155,17 +156,16 @@ def run_emergence(
     quiet: Quiet = False,
 ) -> None:
     """Make a figure of "The emergence of sparse attention", and print the published numbers beside ours."""
-    with reported_errors():
-        one_thread()
-        from stagewise.experiments.emergence import figures as emergence
-        from stagewise.experiments.emergence.grids import read_axes
-        from stagewise.sweeping import RunsFailed
+    one_thread()
+    from stagewise.experiments.emergence import figures as emergence
+    from stagewise.experiments.emergence.grids import read_axes
+    from stagewise.sweeping import RunsFailed
 
-        axes, bar = read_axes(grid or []), not quiet
-        try:
-            emergence.run(figure, setting, folder, grid=axes, budget=budget, workers=workers, progress=bar)
-        except RunsFailed as failed:
-            raise ValueError(str(failed)) from failed
+    axes, bar = read_axes(grid or []), not quiet
+    try:
+        emergence.run(figure, setting, folder, grid=axes, budget=budget, workers=workers, progress=bar)
+    except RunsFailed as failed:
+        raise ValueError(str(failed)) from failed
 
 
 COMMANDS: dict[str, Callable[..., None]] = {

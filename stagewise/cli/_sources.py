@@ -1,16 +1,19 @@
 """Where what the command line names is measured: the folder of one source's table, one report on several seeds."""
 
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from stagewise.cli.names import only_task, task_classes
-from stagewise.cli.options import one_thread
-from stagewise.cli.recipes import recipe_in
+from stagewise.cli._commands import one_thread
+from stagewise.cli._names import only_task, task_classes
+from stagewise.cli._options import DataOptions, Measurement
+from stagewise.cli._recipes import recipe_in
 from stagewise.plain_text import file_part
 
 if TYPE_CHECKING:
     from stagewise.checkpoints.series import CheckpointSeries
+    from stagewise.reporting.results import Analysis
     from stagewise.reporting.seeds import SeedReport
     from stagewise.task import AbstractTask, Batch
 
@@ -25,73 +28,53 @@ def each_run(sources: Sequence[str], out: Path | None = None, steps: str | None 
 
     if steps is not None and not any(map(is_log, sources)):
         raise ValueError(f"--steps names a column of a file of logged curves; {', '.join(sources)} holds none")
-    place = out if len(sources) == 1 else None
-    runs = ([*map(str, logged_folders(each, place, steps))] if is_log(each) else [each] for each in sources)
+    folder = out if len(sources) == 1 else None
+    runs = ([*map(str, logged_folders(each, folder, steps))] if is_log(each) else [each] for each in sources)
     return [run for of_source in runs for run in of_source]
 
 
 def report_on_seeds(
-    sources: Sequence[str],
-    out: Path | None,
-    opened: "Callable[[str], tuple[CheckpointSeries, AbstractTask | None]]",
-    how: Mapping[str, Any],
-    *,
-    own: Sequence[str] = (),
-    anew: bool = False,
+    sources: Sequence[str], out: Path | None, data: DataOptions, measurement: Measurement
 ) -> "SeedReport":
-    """Write one report on several runs or sources.
-
-    Args:
-        sources: run folders, measured folders, or what `open_series` opens.
-        out: where the report goes; None takes a folder in `runs/` after the first source.
-        opened: opens a source, with the task that it is measured on.
-        how: the options of measuring.
-        own: tasks that the records of run folders name, as module:Class.
-        anew: whether data of one's own are given: then runs that were measured on their task are measured on these.
-    """
+    """Write one report on several runs or sources, in `out` or in a folder in `runs/` after the first source."""
     from stagewise.reporting.seeds import report_seeds
 
-    folders = [_measured(source, opened, how, own, anew) for source in sources]
+    folders = [measured_first(source, data, measurement)[0] for source in sources]
     return report_seeds(folders, out or Path("runs", f"{file_part(Path(sources[0]).name)}-and-{len(sources) - 1}-more"))
 
 
-def _measured(
-    source: str,
-    opened: "Callable[[str], tuple[CheckpointSeries, AbstractTask | None]]",
-    how: Mapping[str, Any],
-    own: Sequence[str],
-    anew: bool,
-) -> Path:
-    """Return the folder of a source's table; measure it first where there is none."""
+def measured_first(
+    source: str, data: DataOptions, measurement: Measurement, out: Path | None = None
+) -> "tuple[Path, Analysis | None]":
+    """Return the folder of a source's table, and measure it first where it has none, or other data are given.
+
+    Checkpoints from elsewhere get a report then, with which `analyse` ends: it is returned too.
+    """
     from stagewise.checkpoints.run_folder import RUN, TABLE
 
-    folder = Path(source)
-    if (folder / TABLE).exists() and not anew and how.get("sequences") is None:
-        return folder
-    if (folder / RUN).exists() and not anew:
-        measure_run_folder(folder, own, how)
-        return folder
+    folder, chosen = Path(source), measurement.chosen
+    if not data.given and (folder / TABLE).exists() and measurement.sequences is None:
+        if chosen.only or chosen.without:
+            why = "was measured before, and all of that is shown: --only and --without choose for `stagewise measure`"
+            print(f"{source} {why}", file=sys.stderr)
+        return folder, None
+    if not data.given and (folder / RUN).exists():
+        measure_run_folder(folder, data, measurement)
+        return folder, None
     one_thread()
     from stagewise.analysis import analyse, folder_of
 
-    series, task = opened(source)
-    folder = folder_of(series)
-    analyse(series, folder, task=task, **how)
-    return folder
+    series, task = opened_source(source, data)
+    folder = out or folder_of(series)
+    return folder, analyse(series, folder, task=task, **measurement.arguments())
 
 
-def measure_run_folder(folder: Path, own: Sequence[str], how: Mapping[str, Any]) -> None:
-    """Measure a run on its own task.
-
-    Args:
-        folder: of the run.
-        own: tasks that its record names, as module:Class.
-        how: the options of measuring.
-    """
+def measure_run_folder(folder: Path, data: DataOptions, measurement: Measurement) -> None:
+    """Measure a run on its own task."""
     one_thread()
     from stagewise.analysis import measure_run
 
-    measure_run(recipe_in(folder, tasks=own), folder, **how)
+    measure_run(recipe_in(folder, tasks=data.own_task or ()), folder, **measurement.arguments())
 
 
 def measured_folder(source: str) -> Path:
@@ -116,22 +99,21 @@ def measured_folder(source: str) -> Path:
     return elsewhere if (elsewhere / TABLE).exists() else folder
 
 
-def opened_source(
-    source: str, architecture: str | None, own: list[str] | None, data: tuple[Any, ...], branch: str | None = None
-) -> "tuple[CheckpointSeries, AbstractTask | None]":
-    """Open a source, with the task that it is measured on: one's own data, or one's own task."""
+def opened_source(source: str, data: DataOptions) -> "tuple[CheckpointSeries, AbstractTask | None]":
+    """Open a source, with the task that it is measured on: the data that are given, or a task of the user."""
     from stagewise.checkpoints.series import open_series
     from stagewise.reporting.logged import is_log
     from stagewise.tasks.tokens import own_task
 
     if is_log(source):
         raise ValueError(f"{source} holds curves and no checkpoints: `stagewise report {source}` shows them")
-    task_classes(own or ())  # which the record of a run may name
-    series = open_series(source, architecture=architecture, branch=branch)
-    return series, own_task(series, *data) or only_task(own)
+    task_classes(data.own_task or ())  # which the record of a run may name
+    series = open_series(source, architecture=data.architecture, branch=data.branch)
+    task = own_task(series, data.tokens, data.relation or (), data.text, data.tokenizer)
+    return series, task or only_task(data.own_task)
 
 
-class Opened(NamedTuple):
+class OpenedSource(NamedTuple):
     """The checkpoints of a source, the probe batch that they are measured on, and the folder of their tables.
 
     `identity` is that of a source whose tables lie elsewhere; a run has its own, and none.
@@ -150,23 +132,13 @@ class Opened(NamedTuple):
             claim_for(self.folder, self.identity)
 
 
-def opened_with_batch(
-    source: str,
-    out: Path | None,
-    architecture: str | None,
-    own: list[str] | None,
-    data: tuple[Any, ...],
-    branch: str | None = None,
-) -> Opened:
+def opened_with_batch(source: str, out: Path | None, data: DataOptions) -> OpenedSource:
     """Open a source on the probe batch that `measure` measures it on: a run on that of its own task.
 
     Args:
         source: a run folder, or what `open_series` opens.
         out: the folder of the tables of another source than a run; None takes one in `runs/`.
-        architecture: what the models are, where no config lies beside them.
-        branch: of training, where the source has several.
-        own: a task of one's own, as module:Class.
-        data: tokens, relations, text and tokenizer, as `tasks.tokens.own_task` takes them.
+        data: how it is opened, and on which data.
 
     Raises:
         ValueError: the folder holds the measurements of another source.
@@ -175,13 +147,12 @@ def opened_with_batch(
     from stagewise.checkpoints.run_folder import RUN, check_claim
     from stagewise.checkpoints.series import open_series
 
-    tokens, _, text, _ = data
-    if not (text or tokens) and (folder := Path(source)).joinpath(RUN).exists():
-        recipe = recipe_in(folder, tasks=own or ())
+    if not data.given and (folder := Path(source)).joinpath(RUN).exists():
+        recipe = recipe_in(folder, tasks=data.own_task or ())
         series = open_series(folder, classes=[type(recipe.architecture.init)])
-        return Opened(series, run_batch(recipe, folder), folder, None)
-    series, task = opened_source(source, architecture, own, data, branch)
+        return OpenedSource(series, run_batch(recipe, folder), folder, None)
+    series, task = opened_source(source, data)
     batch, folder = series_batch(series, task), out or folder_of(series)
     identity = series.source.identity if series.source else series.name
     check_claim(folder, identity)
-    return Opened(series, batch, folder, identity)
+    return OpenedSource(series, batch, folder, identity)

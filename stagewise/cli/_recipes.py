@@ -3,41 +3,20 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from stagewise.cli.names import task_class, task_classes
-from stagewise.cli.settings import changed, check_fields, read_settings
+from stagewise.cli._names import task_class, task_classes
+from stagewise.cli._options import RecipeOptions
+from stagewise.cli._settings import changed, check_fields, read_settings
 
 if TYPE_CHECKING:
     from stagewise.recipe import Recipe
 
 
-class Choice(NamedTuple):
-    """The options for a recipe; None leaves it as the preset has it.
-
-    Args:
-        preset: its name.
-        seed: of the task, the initial weights, the data and the evaluation.
-        heads: of a layer.
-        layers: how many.
-        steps: optimiser updates.
-        config: a JSON file with the fields of a HookedTransformerConfig, in place of the preset's.
-        settings: other fields, as key=value.
-    """
-
-    preset: str | None = None
-    seed: int | None = None
-    heads: int | None = None
-    layers: int | None = None
-    steps: int | None = None
-    config: Path | None = None
-    settings: Sequence[str] | None = None
+AS_IT_IS = RecipeOptions()
 
 
-AS_IT_IS = Choice()
-
-
-def recipe_of(task: str, choice: Choice) -> "Recipe":
+def recipe_of(task: str, changes: RecipeOptions) -> "Recipe":
     """Return the recipe of a task by its name, changed by the options.
 
     Raises:
@@ -45,7 +24,7 @@ def recipe_of(task: str, choice: Choice) -> "Recipe":
     """
     from stagewise.experiments.presets import recipe_for
 
-    cls, values = task_class(task), read_settings(choice.settings or [])
+    cls, values = task_class(task), read_settings(changes.settings or [])
     fields = {
         key.removeprefix("task."): values.pop(key)
         for key in list(values)
@@ -54,11 +33,11 @@ def recipe_of(task: str, choice: Choice) -> "Recipe":
     fields = check_fields(cls, fields, "task.")
     try:
         recipe = recipe_for(
-            cls, choice.preset, seed=choice.seed or 0, n_heads=choice.heads, n_layers=choice.layers, **fields
+            cls, changes.preset, seed=changes.seed or 0, n_heads=changes.heads, n_layers=changes.layers, **fields
         )
     except TypeError as reason:
         raise ValueError(f"{cls.__name__}: {reason}; give it with --set task.NAME=VALUE") from reason
-    return changed(recipe, {**_of_training(choice), **values}, [*task_classes(), cls])
+    return changed(recipe, {**_of_training(changes), **values}, [*task_classes(), cls])
 
 
 def recipe_of_run(folder: Path, tasks: Sequence[str], verb: str) -> "Recipe":
@@ -83,12 +62,12 @@ def recipe_of_run(folder: Path, tasks: Sequence[str], verb: str) -> "Recipe":
     return recipe_in(folder, tasks=tasks)
 
 
-def recipe_in(folder: Path, choice: Choice = AS_IT_IS, tasks: Sequence[str] = ()) -> "Recipe":
+def recipe_in(folder: Path, changes: RecipeOptions = AS_IT_IS, tasks: Sequence[str] = ()) -> "Recipe":
     """Return the recipe of a run folder, or of a record alone, changed by the options.
 
     Args:
         folder: the run folder, or its run.json.
-        choice: of steps, config and settings.
+        changes: of steps, config and settings.
         tasks: classes from elsewhere that run.json names, as module:Class.
 
     Raises:
@@ -98,11 +77,11 @@ def recipe_in(folder: Path, choice: Choice = AS_IT_IS, tasks: Sequence[str] = ()
     from stagewise.checkpoints.run_folder import RUN, read_run
     from stagewise.recipe import Recipe, rebuild
 
-    given = {name: getattr(choice, name) for name in ("preset", "seed", "heads", "layers")}
-    if named := [name for name, value in given.items() if value is not None]:
+    preset_options = {name: getattr(changes, name) for name in ("preset", "seed", "heads", "layers")}
+    if refused := [name for name, value in preset_options.items() if value is not None]:
         raise ValueError(
-            f"--{named[0]} is of a preset, and {folder} holds a run with a recipe of its own: name a task in the place "
-            "of the folder, or change its fields with --set"
+            f"--{refused[0]} is of a preset, and {folder} holds a run with a recipe of its own: name a task in the "
+            "place of the folder, or change its fields with --set"
         )
     classes = task_classes(tasks)
     record = read_run(folder.parent, folder.name) if folder.is_file() else read_run(folder, RUN)
@@ -115,15 +94,15 @@ def recipe_in(folder: Path, choice: Choice = AS_IT_IS, tasks: Sequence[str] = ()
         ) from reason
     if not isinstance(recipe, Recipe):
         raise ValueError(f"{folder} records no recipe of a run: restore it, or train again in a new folder")
-    return changed(recipe, {**_of_training(choice), **read_settings(choice.settings or [])}, classes)
+    return changed(recipe, {**_of_training(changes), **read_settings(changes.settings or [])}, classes)
 
 
-def _of_training(choice: Choice) -> dict[str, object]:
+def _of_training(changes: RecipeOptions) -> dict[str, object]:
     values: dict[str, object] = {}
-    if choice.steps is not None:
-        values |= {"plan.steps": choice.steps, "plan.save": None}
-    if choice.config is not None:
-        values["architecture"] = {"type": "Architecture", "config": _read_config(choice.config)}
+    if changes.steps is not None:
+        values |= {"plan.steps": changes.steps, "plan.save": None}
+    if changes.config is not None:
+        values["architecture"] = {"type": "Architecture", "config": _read_config(changes.config)}
     return values
 
 

@@ -1,0 +1,110 @@
+"""`stagewise stages`, `lineage` and `compare`: what the tables of measured runs or sources show."""
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stagewise.cli._options import AsJson, Origin, Out, StepsColumn
+from stagewise.cli._sources import each_run, measured_folder
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from stagewise.findings.home import Home
+    from stagewise.findings.stages import Stages
+
+
+def stages(
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SOURCE...", help="a measured source, as for the other commands; several seeds are compared"
+        ),
+    ],
+    steps: StepsColumn = None,
+    as_json: AsJson = False,
+) -> None:
+    """Find the stages in the table of a measured run or source and print them; of several seeds, also what recurs."""
+    sources = each_run(sources, steps=steps)
+    if len(sources) > 1:
+        _stages_of_seeds(sources, as_json)
+        return
+    from stagewise.checkpoints.run_folder import table_file, unfinished
+    from stagewise.findings.home import home_in
+    from stagewise.findings.stages import stages_of
+    from stagewise.processes import cores, readers
+
+    folder = measured_folder(sources[0])
+    file = table_file(folder)
+    with readers(cores(), len(file)) as executor:
+        run_stages = stages_of(folder, executor=executor)
+    if not as_json and (ends := unfinished(folder)):
+        print(f"{ends}: what comes later is not seen")
+    show(run_stages, as_json, next(iter(file.outline["run"]), ""), home_in(folder))
+
+
+def _stages_of_seeds(sources: Sequence[str], as_json: bool) -> None:
+    from stagewise.findings.replicates import FRAMES
+    from stagewise.reporting.measured_runs import over_seeds, read_runs, seeds_in_words
+
+    seeds = read_runs([measured_folder(source) for source in sources])
+    replicates, _ = over_seeds(seeds)
+    if not as_json:
+        print(seeds_in_words(seeds.stages, replicates, seeds.homes))
+        return
+    each = [as_data(one, home=home) for one, home in zip(seeds.stages, seeds.homes, strict=True)]
+    over: dict[str, Any] = {name: records(getattr(replicates, name)) for name in FRAMES}
+    named = zip(replicates.catalogue, replicates.names, strict=True)
+    over["catalogue"] = [{**event.plain, "words": name} for event, name in named]
+    print(json.dumps({"seeds": each, "over_seeds": over}, indent=2))
+
+
+def lineage(source: Origin, as_json: AsJson = False) -> None:
+    """Follow the kinds of attention in the table of a measured run or source, and print how they change."""
+    from stagewise.findings.home import home_in, warned
+    from stagewise.findings.lineage import lineage_of
+
+    folder = measured_folder(source)
+    run_lineage, home = lineage_of(folder), home_in(folder)
+    if as_json:
+        data = {"run": None} if run_lineage is None else run_lineage.plain
+        print(json.dumps({**data, "probe_batch": None if home is None else home.plain}, indent=2))
+    else:
+        unknown = "no lineage: no patterns of heads were measured (PatternClusters)"
+        print(unknown if run_lineage is None else warned(str(run_lineage), home))
+
+
+def compare(first: Origin, second: Origin, out: Out = None) -> None:
+    """Write one page on two measured runs: what differs between their recipes, what happened when, heads by role."""
+    from stagewise.reporting.comparison import compare as compare_runs
+
+    print(compare_runs(measured_folder(first), measured_folder(second), out))
+
+
+def show(stages: "Stages | None", as_json: bool, run: str = "", home: "Home | None" = None) -> None:
+    """Print stages in words, or as JSON, with what is known of the probe batch; None where the table can show none."""
+    if not as_json:
+        from stagewise.findings.home import warned
+        from stagewise.words.stages import NO_STAGES
+
+        print(warned(NO_STAGES if stages is None else str(stages), home))
+        return
+    print(json.dumps(as_data(stages, run, home), indent=2))
+
+
+def as_data(stages: "Stages | None", run: str = "", home: "Home | None" = None) -> dict[str, Any]:
+    """Return stages as plain data, a list of rows a frame."""
+    from stagewise.findings.stages import FRAMES
+
+    frames = {name: [] if stages is None else records(getattr(stages, name)) for name in FRAMES}
+    batch = None if home is None else home.plain
+    told = [] if stages is None else stages.words().splitlines()
+    return {"run": run if stages is None else stages.run, "probe_batch": batch, **frames, "words": told}
+
+
+def records(frame: "pd.DataFrame") -> list[dict[str, Any]]:
+    """Return the rows of a frame as plain data; what is missing or infinite is null."""
+    rows: list[dict[str, Any]] = json.loads(frame.to_json(orient="records"))
+    return rows

@@ -1,0 +1,143 @@
+"""`stagewise llc`: local learning coefficients of checkpoints, of all weights and of heads; a table and a figure."""
+
+import dataclasses
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stagewise.cli._commands import one_thread
+from stagewise.cli._options import (
+    DataOptions,
+    Device,
+    DryRun,
+    Origin,
+    Out,
+    Quiet,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pandas as pd
+
+    from stagewise.checkpoints.series import CheckpointSeries
+    from stagewise.measurement.langevin import Sampler
+
+HEADS = 4
+"""Heads whose coefficients are printed beside the whole model's; of more, the table alone has them."""
+
+
+@dataclasses.dataclass(frozen=True)
+class SamplerOptions:
+    """The numbers of `langevin.Sampler` that the command line can choose."""
+
+    step_size: Annotated[float | None, typer.Option(help="length of a step; 0.02 if not given")] = None
+    localization: Annotated[float | None, typer.Option(help="pull back to the checkpoint; 100 if not given")] = None
+    draws: Annotated[int | None, typer.Option(help="steps of a chain that are averaged; 400 if not given")] = None
+    burn_in: Annotated[int | None, typer.Option(help="steps of a chain before them; 200 if not given")] = None
+    chains: Annotated[int | None, typer.Option(help="number of chains, each from the checkpoint; 4 if not given")] = (
+        None
+    )
+    sequences: Annotated[int | None, typer.Option(help="drawn anew for each step; all if not given")] = None
+
+    def sampler(self) -> "Sampler":
+        """Return the sampler of these, the others as they are by default.
+
+        Raises:
+            ValueError: devinterp is not installed, or a number is outside its range.
+        """
+        from stagewise.measurement.langevin import Sampler, check_devinterp
+
+        try:
+            check_devinterp()
+        except ImportError as reason:
+            raise ValueError(str(reason)) from reason
+        return Sampler(**{name: value for name, value in dataclasses.asdict(self).items() if value is not None})
+
+
+def llc(
+    source: Origin,
+    *,
+    out: Out = None,
+    data: DataOptions,
+    checkpoints: Annotated[int, typer.Option(help="number of checkpoints, spread evenly over the run")] = 24,
+    heads: Annotated[bool, typer.Option("--heads", help="sample the weights of each head by themselves too")] = False,
+    chain: SamplerOptions,
+    device: Device = "cpu",
+    dry: DryRun = False,
+    quiet: Quiet = False,
+) -> None:
+    """Sample the local learning coefficient of a run folder or any source: how degenerate the loss is."""
+    one_thread()
+    sampler = chain.sampler()
+    from stagewise import plot
+    from stagewise.checkpoints.run_folder import COEFFICIENTS, SAMPLED, TABLE, write
+    from stagewise.cli._sources import opened_with_batch
+    from stagewise.findings.home import caution, home_in
+    from stagewise.findings.stages import stages_of
+    from stagewise.findings.unsettled import unsettled, unsettled_in_words
+    from stagewise.measurement.learning_coefficient import learning_coefficients
+    from stagewise.measurement.sampling import Sampling
+    from stagewise.processes import cores
+    from stagewise.reporting.page import report
+
+    opened_source = opened_with_batch(source, out, data)
+    batch, folder = opened_source.batch, opened_source.folder
+    series, sampled_folder = spread(opened_source.series, checkpoints), folder / SAMPLED
+    sampling = Sampling(series, batch, sampler, heads, sampled_folder, device)
+    print(sampling.cost())
+    if advice := sampling.advice():
+        print(advice)
+    if dry:
+        return
+    opened_source.claim()
+    table = learning_coefficients(
+        series, batch, sampler, heads=heads, folder=sampled_folder, device=device, progress=not quiet
+    )
+    measured = (folder / TABLE).exists()
+    print(caution(home_in(folder)) if measured else "", end="")
+    for line in lines(table):
+        print(line)
+    if words := unsettled_in_words(unsettled(table)):
+        print(words)
+    print(f"{len(table)} rows: {write(folder / COEFFICIENTS, table.to_parquet)}")
+    figure = plot.learning_coefficients(table, stages_of(folder) if measured else None)
+    print(write(folder / "learning-coefficients.svg", partial(figure.savefig, format="svg")))
+    if measured:
+        print(f"report: {report(folder, workers=cores())}")
+
+
+def spread(series: "CheckpointSeries", number: int) -> "CheckpointSeries":
+    """Return so many of the checkpoints, spread evenly over them, the first and the last too; all where fewer.
+
+    Raises:
+        ValueError: less than two.
+    """
+    if number < 2:
+        raise ValueError(f"--checkpoints takes the first and the last one at least, got {number}")
+    last, count = len(series) - 1, min(number, len(series))
+    steps = tuple(series.steps[round(index * last / max(count - 1, 1))] for index in range(count))
+    source = None if series.source is None else series.source.only(steps)
+    return dataclasses.replace(series, steps=steps, source=source)
+
+
+def lines(table: "pd.DataFrame") -> "Iterator[str]":
+    """Yield a line for each checkpoint, of few heads with theirs.
+
+    >>> import pandas as pd
+    >>> rows = {"step": 90, "probe": "LearningCoefficient", "quantity": ["whole_model", "drift"]}
+    >>> rows |= {"value": [3.14, 0.2], "lo": [2.5, float("nan")], "hi": [3.75, float("nan")]}
+    >>> list(lines(pd.DataFrame(rows)))
+    ['step 90: 3.1 [2.5, 3.8], drift 0.2']
+    """
+    from stagewise.table import head_label, heads_in
+
+    few = len(heads_in(table)) <= HEADS
+    for step, rows in table.groupby("step"):
+        of = {quantity: part for quantity, part in rows.groupby("quantity")}
+        whole, drift = of["whole_model"].iloc[0], of["drift"].iloc[0]
+        ends = f" [{whole['lo']:.1f}, {whole['hi']:.1f}]" if whole["lo"] == whole["lo"] else ""
+        heads = of["of_head"].to_dict("records") if few and "of_head" in of else []
+        parts = [f"{head_label(row['layer'], row['head'])} {row['value']:.1f}" for row in heads]
+        yield "; ".join([f"step {step}: {whole['value']:.1f}{ends}, drift {drift['value']:.1f}", *parts])

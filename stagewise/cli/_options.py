@@ -1,0 +1,203 @@
+"""The one list of options: those that belong together are a dataclass, which `commands.command` flattens."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from typer import Argument, Option
+
+from stagewise.cli._names import chooser, probe_named
+
+SOURCE = "a run folder, a folder of checkpoints, or a hub repository owner/name"
+Origin = Annotated[str, Argument(metavar="SOURCE", help=SOURCE)]
+Out = Annotated[
+    Path | None, Option(help="where the table and the report go; a run folder keeps its own", show_default=False)
+]
+RunFolder = Annotated[
+    Path | None, Option("--folder", help="the run folder; an interrupted run in it resumes. runs/TASK if not given")
+]
+StepsColumn = Annotated[
+    str | None,
+    Option("--steps", help='of a file of logged curves: the column of steps; "step" or the like if not given'),
+]
+Settings = Annotated[
+    list[str] | None,
+    Option("--set", help="any other field of the recipe, as in task.importance=1.5 or plan.learning_rate=0.02"),
+]
+OwnTask = Annotated[
+    list[str] | None,
+    Option("--task", help="module:Class of one's own that run.json names, which alone imports nothing"),
+]
+SequenceCount = Annotated[
+    int | None,
+    Option(
+        "--sequences",
+        min=1,
+        help="how many sequences to measure on; if not given 64, of a run 400, and fewer with a large vocabulary",
+    ),
+]
+MoreProbes = Annotated[
+    list[str] | None,
+    Option("--probe", help="an additional probe: a name of the catalogue, or module:Class; may be repeated"),
+]
+Memory = Annotated[
+    str | None, Option("--memory", help="memory for the passes of a slice of the batch, as in 512MB or 2GB")
+]
+ModelConfig = Annotated[
+    str | None,
+    Option(
+        "--architecture",
+        help="the architecture, where checkpoints have no config.json: a JSON file, or a name of TransformerLens",
+    ),
+]
+Device = Annotated[str, Option(help="where to run the model, as in cuda or cuda:1")]
+DtypeName = Annotated[str, Option("--dtype", help="of the matrix products: float32, or bfloat16 by torch's autocast")]
+DryRun = Annotated[bool, Option("--dry-run", help="print what it would cost, and do nothing")]
+Quiet = Annotated[bool, Option("--quiet", help="no progress bars")]
+AsJson = Annotated[bool, Option("--json", help="print JSON, and no progress bars")]
+
+
+@dataclass(frozen=True)
+class RecipeOptions:
+    """The changes of a preset; None leaves it as it is."""
+
+    preset: Annotated[str | None, Option(help="the recipe to start from; the task's first if not given")] = None
+    seed: Annotated[
+        int | None, Option(help="of the task, the initial weights, the data and the evaluation; 0 if not given")
+    ] = None
+    heads: Annotated[int | None, Option(min=1, help="heads of each layer; the preset's if not given")] = None
+    layers: Annotated[int | None, Option(min=1, help="layers; the preset's if not given")] = None
+    steps: Annotated[int | None, Option(help="optimiser updates; the preset's if not given")] = None
+    config: Annotated[
+        Path | None, Option(help="JSON file with the fields of a HookedTransformerConfig, in place of the preset's")
+    ] = None
+    settings: Settings = None
+
+
+@dataclass(frozen=True)
+class DataOptions:
+    """How the checkpoints of a source are opened, and the tokens, the text or the task that they are measured on."""
+
+    architecture: ModelConfig = None
+    branch: Annotated[
+        str | None,
+        Option(help="where checkpoints are of several branches of training, one of them: stage1 of stage1-step9"),
+    ] = None
+    tokens: Annotated[
+        str | None,
+        Option(
+            help="a file of tokens to measure on: .pt, .npy, .safetensors, nanoGPT's .bin, or a folder of `datasets`"
+        ),
+    ] = None
+    relation: Annotated[
+        list[str] | None,
+        Option(help='of --tokens: as "previous token", "offset 31" or module:function; may be repeated'),
+    ] = None
+    text: Annotated[
+        list[Path] | None,
+        Option(help="a file of text to measure on in place of repeated random tokens; may be repeated"),
+    ] = None
+    tokenizer: Annotated[
+        str | None,
+        Option(help="of the text: a tokenizer.json, its folder or a hub repository; the series' own if not given"),
+    ] = None
+    own_task: OwnTask = None
+
+    @property
+    def given(self) -> bool:
+        """Whether a run is measured on these data in place of those of its own task."""
+        return bool(self.text or self.tokens)
+
+
+@dataclass(frozen=True)
+class ProbeOptions:
+    """Which of the default probes are measured."""
+
+    only: Annotated[list[str] | None, Option(help="only this one of the default probes; may be repeated")] = None
+    without: Annotated[list[str] | None, Option(help="leave out this default probe; may be repeated")] = None
+
+
+@dataclass(frozen=True)
+class PassOptions:
+    """Where, and how many at once, the passes of a measurement are computed."""
+
+    workers: Annotated[int, Option(help="checkpoints that are measured at once, each in its own process")] = 1
+    memory: Memory = None
+    device: Device = "cpu"
+    dtype: DtypeName = "float32"
+    quiet: Quiet = False
+
+    def resources(self) -> dict[str, Any]:
+        """Return them as arguments of `measure`."""
+        where: dict[str, Any] = {"workers": self.workers, "device": self.device, "dtype": self.dtype}
+        return {**where, "memory": read_memory(self.memory), "progress": not self.quiet}
+
+
+@dataclass(frozen=True)
+class BaselineOptions:
+    """Whether, and of which contexts, restricted-context models are trained."""
+
+    restricted: Annotated[
+        bool | None,
+        Option(
+            help="train restricted-context models for comparison; by default where the task names contexts for them"
+        ),
+    ] = None
+    contexts: Annotated[
+        str | None, Option(help="of the restricted-context models, as in 1,2,4; the task's if not given")
+    ] = None
+
+    def read(self) -> bool | tuple[int, ...] | None:
+        """Return them as `presets.run` takes them.
+
+        Raises:
+            ValueError: contexts that are no whole numbers, or contexts with --no-restricted.
+        """
+        if self.contexts is None:
+            return self.restricted
+        if self.restricted is False:
+            raise ValueError("--contexts are those of the models that --no-restricted leaves out: give one of the two")
+        contexts = self.contexts.split(",")
+        if not all(each.strip().isdecimal() for each in contexts):
+            raise ValueError(f"--contexts takes whole numbers, as in 1,2,4; got {self.contexts!r}")
+        return tuple(sorted({int(each) for each in contexts}))
+
+
+UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+
+
+def read_memory(memory: str | None) -> int | None:
+    """Return bytes.
+
+    Raises:
+        ValueError: it is no positive number with a unit.
+
+    >>> read_memory("512MB"), read_memory("1.5 GiB")
+    (512000000, 1610612736)
+    """
+    if memory is None:
+        return None
+    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMG]?I?B)", memory.strip().upper())
+    if match is None or match[2] not in UNITS or not (size := int(float(match[1]) * UNITS[match[2]])):
+        raise ValueError(f"--memory takes a size with its unit, as in 512MB or 2GB; got {memory!r}")
+    return size
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What is measured, and how: the options of `measure`, `report` and `run` together."""
+
+    passes: PassOptions
+    chosen: ProbeOptions = ProbeOptions()
+    extra: list[str] | None = None
+    sequences: int | None = None
+
+    def arguments(self) -> dict[str, Any]:
+        """Return them as arguments of `analysis.run`, and of `analysis.measure_run` where `sequences` is given."""
+        return {
+            "probes": chooser(self.chosen.only or (), self.chosen.without or ()),
+            "extra_probes": [probe_named(name) for name in self.extra or ()],
+            **({} if self.sequences is None else {"sequences": self.sequences}),
+            **self.passes.resources(),
+        }

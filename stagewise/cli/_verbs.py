@@ -1,0 +1,121 @@
+"""`stagewise train`, `measure` and `report`."""
+
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import typer
+
+from stagewise.cli._commands import one_thread
+from stagewise.cli._names import run_folder_named
+from stagewise.cli._options import (
+    DataOptions,
+    Device,
+    DtypeName,
+    Measurement,
+    MoreProbes,
+    Origin,
+    Out,
+    OwnTask,
+    PassOptions,
+    ProbeOptions,
+    Quiet,
+    RecipeOptions,
+    RunFolder,
+    SequenceCount,
+    StepsColumn,
+)
+from stagewise.cli._recipes import recipe_in, recipe_of
+from stagewise.cli._sources import each_run, measure_run_folder, measured_first, opened_source, report_on_seeds
+from stagewise.plain_text import file_part
+
+
+def train(
+    task: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="TASK|FOLDER", help="a task, or the run folder to resume; ./NAME where it has a task's name"
+        ),
+    ] = None,
+    *,
+    folder: RunFolder = None,
+    record: Annotated[
+        Path | None, typer.Option("--from", help="a run.json: repeat its run in --folder, from this record alone")
+    ] = None,
+    changes: RecipeOptions,
+    own_task: OwnTask = None,
+    device: Device = "cpu",
+    dtype: DtypeName = "float32",
+    quiet: Quiet = False,
+) -> None:
+    """Train a preset of a task into a run folder, resume the run in a folder, or repeat a run from its record."""
+    one_thread()
+    from stagewise.training import train as train_recipe
+
+    if record is not None and task is None:
+        recipe = recipe_in(record, changes, own_task or ())
+        folder = folder or Path("runs", f"{file_part(record.absolute().parent.name)}-again")
+    elif task is None or record is not None:
+        raise ValueError("give a task or a run folder, or a run.json with --from and a --folder for the new run")
+    elif (run := run_folder_named(task)) is not None:
+        recipe, folder = recipe_in(run, changes, own_task or ()), run
+    else:
+        recipe, folder = recipe_of(task, changes), folder or Path("runs", task.replace(":", "-"))
+    print(train_recipe(recipe, folder, progress=not quiet, device=device, dtype=cast(Any, dtype)))
+
+
+def measure(
+    source: Origin,
+    *,
+    out: Out = None,
+    data: DataOptions,
+    sequences: SequenceCount = None,
+    probe: MoreProbes = None,
+    chosen: ProbeOptions,
+    passes: PassOptions,
+) -> None:
+    """Run the default probes, and others, on every checkpoint of a run folder or any source; write the table."""
+    one_thread()
+    from stagewise.checkpoints.run_folder import RUN, TABLE, table_file
+
+    measurement = Measurement(passes, chosen, probe, sequences)
+    if not data.given and (folder := Path(source)).joinpath(RUN).exists():
+        measure_run_folder(folder, data, measurement)
+    else:
+        from stagewise.analysis import folder_of, measured
+        from stagewise.findings.home import home_in
+
+        series, task = opened_source(source, data)
+        folder = out or folder_of(series)
+        faults = measured(series, folder, task=task, **measurement.arguments())[0]  # not its table, which would be kept
+        if (home := home_in(folder)) is not None:
+            print(home)
+        print(faults)
+    print(f"{len(table_file(folder))} rows: {folder / TABLE}")
+
+
+def report(
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SOURCE...", help="a source, as for the other commands; several seeds give one report on all"
+        ),
+    ],
+    *,
+    out: Out = None,
+    steps: StepsColumn = None,
+    data: DataOptions,
+    sequences: SequenceCount = None,
+    chosen: ProbeOptions,
+    passes: PassOptions,
+) -> None:
+    """Write report.html and its figures; first measure a source that was not measured. Several give one report."""
+    runs, measurement = each_run(sources, out, steps), Measurement(passes, chosen, sequences=sequences)
+    if len(runs) > 1:
+        out = Path(runs[0]).parents[1] if len(sources) == 1 else out
+        print(report_on_seeds(runs, out, data, measurement))
+        return
+    from stagewise.processes import cores
+    from stagewise.reporting.page import report as write_report
+
+    folder, analysis = measured_first(runs[0], data, measurement, out)
+    print(write_report(folder, workers=cores()) if analysis is None else analysis)
