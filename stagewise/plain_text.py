@@ -73,7 +73,7 @@ def plain_names(frame: "pd.DataFrame", arrays: Iterable[str] = ()) -> "pd.DataFr
         if str(frame[column].dtype) in ("object", "str", "string", "category"):
             new = {each: plain_name(each) for each in frame[column].dropna().unique() if isinstance(each, str)}
             if changed := {each: name for each, name in new.items() if each != name}:
-                frame[column] = frame[column].astype(object).map(lambda each, to=changed: to.get(each, each))  # type: ignore[misc]
+                frame[column] = frame[column].astype(object).map(lambda each, to=changed: to.get(each, each))
     return frame.rename(columns=lambda each: plain_name(str(each)))
 
 
