@@ -108,12 +108,12 @@ if TYPE_CHECKING:
     from stagewise.reporting.attention_view import show_attention as show_attention
     from stagewise.reporting.comparison import compare as compare
     from stagewise.reporting.page import report as report
+    from stagewise.statistics._criteria import StageCriteria as StageCriteria
     from stagewise.statistics._mixed_law import compare_laws as compare_laws
     from stagewise.statistics._mixed_law import fit_mixed as fit_mixed
     from stagewise.statistics._power_law import PowerLaw as PowerLaw
     from stagewise.statistics._power_law import fit_interval_censored as fit_interval_censored
     from stagewise.statistics._power_law import fit_log_linear as fit_log_linear
-    from stagewise.statistics.criteria import StageCriteria as StageCriteria
     from stagewise.sweeping import grid as grid
     from stagewise.sweeping import sweep as sweep
     from stagewise.table import Quantity as Quantity

@@ -5,11 +5,11 @@ from typing import NamedTuple
 import numpy as np
 
 from stagewise.findings.known_causes import Causes, cause_during, cause_within
-from stagewise.statistics._curve_noise import without_outliers
-from stagewise.statistics._noise import noise, smoothed
+from stagewise.statistics._criteria import StageCriteria
+from stagewise.statistics._noise.differences import noise, smoothed
+from stagewise.statistics._noise.residual import without_outliers
 from stagewise.statistics._transition import Transition
-from stagewise.statistics.criteria import StageCriteria
-from stagewise.statistics.verdicts import OnsetVerdict
+from stagewise.statistics._verdicts import OnsetVerdict
 
 AHEAD = 1
 """Gaps between checkpoints before the one that a transition's first tenth lies in, in which its cause may lie."""

@@ -11,11 +11,11 @@ from stagewise.findings.from_onsets import Edge, stage_row
 from stagewise.findings.known_causes import Causes, cause_during, cause_within
 from stagewise.findings.onsets import TIMES
 from stagewise.findings.thresholds import crossing_step
-from stagewise.statistics._noise import smoothed
+from stagewise.statistics._criteria import StageCriteria
+from stagewise.statistics._noise.differences import smoothed
 from stagewise.statistics._shapes import PARTS
 from stagewise.statistics._turning_points import Turn, from_first_peak, has_tail, rate_of, slowdown, turn
-from stagewise.statistics.criteria import StageCriteria
-from stagewise.statistics.verdicts import TurnVerdict
+from stagewise.statistics._verdicts import TurnVerdict
 from stagewise.table import check_steps, select
 from stagewise.words import stages as words
 

@@ -5,8 +5,8 @@ import pandas as pd
 from scipy.ndimage import median_filter
 
 from stagewise.findings.frames import typed
-from stagewise.statistics._noise import noise
-from stagewise.statistics.criteria import DEFAULT, StageCriteria
+from stagewise.statistics._criteria import DEFAULT, StageCriteria
+from stagewise.statistics._noise.differences import noise
 from stagewise.table import select
 
 APART = 3.5

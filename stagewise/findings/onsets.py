@@ -14,11 +14,11 @@ from stagewise.findings.frames import typed
 from stagewise.findings.known_causes import Causes, known
 from stagewise.findings.logged_causes import causes_in
 from stagewise.findings.scores import Curve, followed
+from stagewise.statistics._criteria import DEFAULT, StageCriteria
 from stagewise.statistics._scan import forget
 from stagewise.statistics._transition import Found, Transition
 from stagewise.statistics._transitions import find_transitions
-from stagewise.statistics.criteria import DEFAULT, StageCriteria
-from stagewise.statistics.verdicts import OnsetVerdict
+from stagewise.statistics._verdicts import OnsetVerdict
 from stagewise.table import TEXT, check_table
 from stagewise.words import stages as words
 

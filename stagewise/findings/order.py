@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 import pandas as pd
 
 from stagewise.findings.thresholds import Interval, emergence_interval
-from stagewise.statistics.criteria import DEFAULT, StageCriteria
+from stagewise.statistics._criteria import DEFAULT, StageCriteria
 from stagewise.table import head_label, select
 
 Kind = Literal["weights", "attention", "loss", "accuracy"]

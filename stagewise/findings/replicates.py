@@ -16,9 +16,9 @@ from stagewise.findings.frames import InWords, from_plain, load, plain, typed
 from stagewise.findings.roles import ROLES, head_roles, with_roles
 from stagewise.findings.scores import labels_of, quantities_of
 from stagewise.findings.stages import Stages, find_stages
-from stagewise.statistics._noise import QUANTILE
+from stagewise.statistics._criteria import DEFAULT, StageCriteria
+from stagewise.statistics._noise.differences import QUANTILE
 from stagewise.statistics._pooled import FEWEST, pooled
-from stagewise.statistics.criteria import DEFAULT, StageCriteria
 from stagewise.table import LEVEL, Quantities
 from stagewise.words import seeds as seed_words
 from stagewise.words.seeds import Change

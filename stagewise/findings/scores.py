@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from stagewise.statistics._curve_noise import without_outliers
-from stagewise.statistics.criteria import DEFAULT, StageCriteria
+from stagewise.statistics._criteria import DEFAULT, StageCriteria
+from stagewise.statistics._noise.residual import without_outliers
 from stagewise.table import NO_AXES, WEIGHTS, Quantities, Quantity, check_steps, declared, rows_named, select
 
 COMPARED = ("KLToReference", "RestrictedContextKL", "HeadSpecialisation")

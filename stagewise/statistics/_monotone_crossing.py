@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.ndimage import median_filter
 
-from stagewise.statistics._noise import monotone, noise
+from stagewise.statistics._noise.differences import monotone, noise
 from stagewise.statistics._unit import Unit
 
 QUANTILE = 2.269

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from stagewise.statistics._curve_noise import KINDS
 from stagewise.statistics._likelihood_ratio import TOGETHER, p_value
+from stagewise.statistics._noise.residual import KINDS
 from stagewise.statistics._scan import COLLINEAR, Bases, Fits, Squares, best_fits, coefficients, design, smooth_columns
 
 RIVAL = 0.25

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stagewise.statistics._curve_noise import KINDS, SMOOTH, Noise, log_likelihood, restricted_likelihoods
+from stagewise.statistics._noise.residual import KINDS, SMOOTH, Noise, log_likelihood, restricted_likelihoods
 from stagewise.statistics._patches import Points, around, closer, points
 from stagewise.statistics._scan import Bases, Whitened, design, scanned, whiten
 from stagewise.statistics._shapes import Shapes

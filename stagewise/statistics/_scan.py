@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stagewise.statistics._curve_noise import KINDS, WHITE, Noise, likelihoods, log_likelihood
+from stagewise.statistics._noise.residual import KINDS, WHITE, Noise, likelihoods, log_likelihood
 from stagewise.statistics._remembered import remembered
 from stagewise.statistics._shapes import Shapes, backgrounds, grid
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy.stats import median_abs_deviation
 
-from stagewise.statistics._curve_noise import KINDS, without_outliers
 from stagewise.statistics._likelihood_ratio import TOGETHER, p_value
+from stagewise.statistics._noise.residual import KINDS, without_outliers
 from stagewise.statistics._pairs import superfluous
 from stagewise.statistics._prominence import prominence
 from stagewise.statistics._refinement import Context, Refined, refine, resampled

@@ -5,11 +5,11 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from stagewise.statistics._curve_noise import SMOOTH, restricted_likelihoods, without_outliers
-from stagewise.statistics._noise import correlated_noise, correlation, monotone, noise, smoothed
-from stagewise.statistics._uneven import Stretch, noise_like, thinned
-from stagewise.statistics.criteria import DEFAULT, StageCriteria
-from stagewise.statistics.verdicts import TurnVerdict
+from stagewise.statistics._criteria import DEFAULT, StageCriteria
+from stagewise.statistics._noise.differences import correlated_noise, correlation, monotone, noise, smoothed
+from stagewise.statistics._noise.fading import Stretch, noise_like, thinned
+from stagewise.statistics._noise.residual import SMOOTH, restricted_likelihoods, without_outliers
+from stagewise.statistics._verdicts import TurnVerdict
 from stagewise.table import LEVEL
 
 DEGREE, HIGHER, FINE = 4, (6, 8), 401

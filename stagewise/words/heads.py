@@ -8,7 +8,7 @@ import pandas as pd
 from stagewise.findings.head_kinds import KINDS
 from stagewise.findings.order import Event, Rise
 from stagewise.findings.thresholds import Interval
-from stagewise.statistics.criteria import DEFAULT, StageCriteria
+from stagewise.statistics._criteria import DEFAULT, StageCriteria
 from stagewise.words.stages import Row, half_way, head
 
 

@@ -14,10 +14,10 @@ import pandas as pd
 from stagewise.checkpoints.run_folder import read_table
 from stagewise.findings.from_references import nested_references
 from stagewise.models.process import one_thread
-from stagewise.statistics._noise import noise, smoothed
+from stagewise.statistics._criteria import DEFAULT
+from stagewise.statistics._noise.differences import noise, smoothed
+from stagewise.statistics._noise.fading import Stretch, noise_like, thinned
 from stagewise.statistics._turning_points import DEGREE, FINE, _after, _polynomials, _resampled, _valley
-from stagewise.statistics._uneven import Stretch, noise_like, thinned
-from stagewise.statistics.criteria import DEFAULT
 from stagewise.table import select
 
 DRAWS, DEVIATIONS = 5000, 3.92

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from stagewise.statistics._curve_noise import without_outliers
 from stagewise.statistics._likelihood_ratio import CORRELATIONS, NUMBERS, p_value
+from stagewise.statistics._noise.residual import without_outliers
 from stagewise.statistics._refinement import Context, refine
 from stagewise.statistics._scan import bases, floors, smooth_fits, transition_fits
 from tests.calibration.cases import SMOOTH, checkpoints, correlated

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from stagewise.findings.decisions import coincidence, moved, rejection
+from stagewise.statistics._criteria import DEFAULT, StageCriteria
 from stagewise.statistics._shapes import Shapes
 from stagewise.statistics._transition import Transition
-from stagewise.statistics.criteria import DEFAULT, StageCriteria
-from stagewise.statistics.verdicts import OnsetVerdict
+from stagewise.statistics._verdicts import OnsetVerdict
 
 SHAPE = Shapes(np.array([5.0]), np.array([0.1]), np.array([0.0]))
 STEPS = np.arange(0, 2000, 10)

@@ -9,8 +9,8 @@ import pytest
 
 from stagewise.findings.from_references import nested_references
 from stagewise.findings.stages import find_stages
-from stagewise.statistics.criteria import StageCriteria
-from stagewise.statistics.verdicts import TurnVerdict
+from stagewise.statistics._criteria import StageCriteria
+from stagewise.statistics._verdicts import TurnVerdict
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 

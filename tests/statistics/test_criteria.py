@@ -7,8 +7,8 @@ import itertools
 
 import pytest
 
-from stagewise.statistics import criteria
-from stagewise.statistics.criteria import DEFAULT, LIMITS, StageCriteria
+from stagewise.statistics import _criteria as criteria
+from stagewise.statistics._criteria import DEFAULT, LIMITS, StageCriteria
 
 NAMES = [field.name for field in dataclasses.fields(StageCriteria)]
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from stagewise.findings.decisions import rejection
+from stagewise.statistics._criteria import DEFAULT
 from stagewise.statistics._transitions import find_transitions
-from stagewise.statistics.criteria import DEFAULT
 from tests.calibration.cases import LAST, checkpoints, logistic
 
 STEPS = checkpoints("log", 60)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stagewise.statistics import _scan as scan
-from stagewise.statistics._curve_noise import KINDS, Noise, log_likelihood
+from stagewise.statistics._noise.residual import KINDS, Noise, log_likelihood
 from stagewise.statistics._scan import (
     bases,
     coefficients,

@@ -5,8 +5,8 @@ import pytest
 from scipy.stats import norm
 
 from stagewise.findings.decisions import rejection
+from stagewise.statistics._criteria import DEFAULT
 from stagewise.statistics._transitions import find_transitions
-from stagewise.statistics.criteria import DEFAULT
 from tests.calibration.cases import NOISES, SMOOTH, checkpoints, logistic
 from tests.calibration.onsets import generator
 

@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.statistics._noise import correlated_noise
+from stagewise.statistics._criteria import StageCriteria
+from stagewise.statistics._noise.differences import correlated_noise
 from stagewise.statistics._turning_points import from_first_peak, rate_of, slowdown, turn
-from stagewise.statistics.criteria import StageCriteria
-from stagewise.statistics.verdicts import TurnVerdict
+from stagewise.statistics._verdicts import TurnVerdict
 
 STEPS = np.arange(0, 600, 10)
 GENERATOR = np.random.default_rng(0)

@@ -12,7 +12,7 @@ from stagewise.checkpoints.logged_curves import curves
 from stagewise.findings.onsets import TIMES, find_onsets
 from stagewise.findings.thresholds import emergence_interval
 from stagewise.statistics._transitions import find_transitions
-from stagewise.statistics.verdicts import OnsetVerdict
+from stagewise.statistics._verdicts import OnsetVerdict
 from tests.calibration.cases import checkpoints, logistic
 
 STEPS = checkpoints("log", 40)

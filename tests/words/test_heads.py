@@ -8,7 +8,7 @@ import pytest
 
 from stagewise.findings.order import Event, Rise
 from stagewise.findings.thresholds import Interval
-from stagewise.statistics.criteria import StageCriteria
+from stagewise.statistics._criteria import StageCriteria
 from stagewise.words import heads as head_words
 
 WEIGHTS = Event("weights", "L0H0, copy", 0.2, Interval(200, 250))

@@ -5,8 +5,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from stagewise.statistics.criteria import StageCriteria
-from stagewise.statistics.verdicts import OnsetVerdict, TurnVerdict
+from stagewise.statistics._criteria import StageCriteria
+from stagewise.statistics._verdicts import OnsetVerdict, TurnVerdict
 from stagewise.table import Quantity
 from stagewise.words import stages as words
 

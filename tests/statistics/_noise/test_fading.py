@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from stagewise.plan import linear, logarithmic
+from stagewise.statistics._noise.fading import Fading, Stretch, noise_like, thinned
 from stagewise.statistics._turning_points import turn
-from stagewise.statistics._uneven import Fading, Stretch, noise_like, thinned
 
 SCHEDULES = {
     "linear": linear(15, 901),
