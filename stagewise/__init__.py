@@ -73,6 +73,8 @@ if TYPE_CHECKING:
     from stagewise.experiments.intervening import intervene as intervene
     from stagewise.findings.delays import mean_delays as mean_delays
     from stagewise.findings.early_warning import predict_onset as predict_onset
+    from stagewise.findings.laws import compare_laws as compare_laws
+    from stagewise.findings.laws import fit_mixed as fit_mixed
     from stagewise.findings.lineage import Lineage as Lineage
     from stagewise.findings.lineage import find_lineage as find_lineage
     from stagewise.findings.onsets import find_onsets as find_onsets
@@ -109,8 +111,6 @@ if TYPE_CHECKING:
     from stagewise.reporting.comparison import compare as compare
     from stagewise.reporting.page import report as report
     from stagewise.statistics._criteria import StageCriteria as StageCriteria
-    from stagewise.statistics._mixed_law import compare_laws as compare_laws
-    from stagewise.statistics._mixed_law import fit_mixed as fit_mixed
     from stagewise.statistics._power_law import PowerLaw as PowerLaw
     from stagewise.statistics._power_law import fit_interval_censored as fit_interval_censored
     from stagewise.statistics._power_law import fit_log_linear as fit_log_linear

@@ -8,8 +8,7 @@ import pandas as pd
 
 from stagewise.findings.onsets import TIMES
 from stagewise.findings.periods import periods
-from stagewise.statistics._criteria import DEFAULT, StageCriteria
-from stagewise.statistics._verdicts import OnsetVerdict
+from stagewise.statistics import DEFAULT, OnsetVerdict, StageCriteria
 from stagewise.words import stages as words
 
 NO_STAGES = "no stages can be found: there are no scores over at least four checkpoints"

@@ -5,7 +5,7 @@ import pandas as pd
 from scipy.ndimage import median_filter
 
 from stagewise.findings.frames import typed
-from stagewise.statistics._criteria import DEFAULT, StageCriteria
+from stagewise.statistics import DEFAULT, StageCriteria
 from stagewise.statistics._noise.differences import noise
 from stagewise.table import select
 

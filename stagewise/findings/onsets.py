@@ -9,16 +9,15 @@ import numpy as np
 import pandas as pd
 from scipy.stats import false_discovery_control
 
-from stagewise.findings.decisions import coincidence, moved, rejection
+from stagewise.findings.decisions import coincidence
 from stagewise.findings.frames import typed
 from stagewise.findings.known_causes import Causes, known
 from stagewise.findings.logged_causes import causes_in
 from stagewise.findings.scores import Curve, followed
-from stagewise.statistics._criteria import DEFAULT, StageCriteria
+from stagewise.statistics import DEFAULT, OnsetVerdict, StageCriteria, Transition, find_transitions
+from stagewise.statistics._decisions import moved, rejection
 from stagewise.statistics._scan import forget
-from stagewise.statistics._transition import Found, Transition
-from stagewise.statistics._transitions import find_transitions
-from stagewise.statistics._verdicts import OnsetVerdict
+from stagewise.statistics._transition import Found
 from stagewise.table import TEXT, check_table
 from stagewise.words import stages as words
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from stagewise.statistics._criteria import DEFAULT, StageCriteria
+from stagewise.statistics import DEFAULT, StageCriteria
 from stagewise.statistics._noise.residual import without_outliers
 from stagewise.table import NO_AXES, WEIGHTS, Quantities, Quantity, check_steps, declared, rows_named, select
 

@@ -19,7 +19,7 @@ from stagewise.findings.logged_causes import causes_in
 from stagewise.findings.onsets import TIMES, find_onsets
 from stagewise.findings.scores import evidence, has_scores, rows_of_evidence
 from stagewise.findings.windows import Window, windows
-from stagewise.statistics._criteria import DEFAULT, StageCriteria
+from stagewise.statistics import DEFAULT, StageCriteria
 from stagewise.table import check_table, select
 from stagewise.words import stages as words
 

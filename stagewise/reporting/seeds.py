@@ -29,7 +29,7 @@ from stagewise.reporting.several import (
     stages_of_each,
     with_caveat,
 )
-from stagewise.statistics._pooled import FEWEST
+from stagewise.statistics._constants import FEWEST_SEEDS
 from stagewise.table import head_label, select
 from stagewise.words import seeds as seed_words
 
@@ -158,5 +158,5 @@ def _figures(table: pd.DataFrame) -> Iterator[tuple[tuple[str, str], Plot]]:
         if rows["run"].nunique() < table["run"].nunique() or not rows["value"].notna().any() or not bands_of(rows):
             continue
         panel = {"": plot.over_seeds(table, probe, name)}
-        caption = CURVES.format(INTERVAL if rows["run"].nunique() >= FEWEST else RANGE)
+        caption = CURVES.format(INTERVAL if rows["run"].nunique() >= FEWEST_SEEDS else RANGE)
         yield (probe, name), Plot(f"seeds-{identifier(f'{probe}-{name}')}", panel, rows, caption)

@@ -6,7 +6,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy.stats import median_abs_deviation
 
-from stagewise.statistics._likelihood_ratio import TOGETHER, p_value
+from stagewise.statistics import _constants as c
+from stagewise.statistics._likelihood_ratio import p_value
 from stagewise.statistics._noise.residual import KINDS, without_outliers
 from stagewise.statistics._pairs import superfluous
 from stagewise.statistics._prominence import prominence
@@ -15,21 +16,6 @@ from stagewise.statistics._scan import Bases, Fits, bases, coefficients, design,
 from stagewise.statistics._shapes import Shapes, alike
 from stagewise.statistics._transition import Found, Transition
 from stagewise.statistics._unit import Unit
-
-MOST, ADDITIONS = 4, 8
-"""Transitions of one curve that are looked for, and how often one is added: it may make an earlier one superfluous."""
-
-CORRELATED, MOVES = 0.4, 3
-"""Correlation from which several transitions at once are tried, and how often one is moved beside the others."""
-
-SHARP = 0.4
-"""E-folds from t10 to t90 of the widest transition from which several at once are searched, beside the best one."""
-
-THINNED = 3
-"""One in so many backgrounds is tried with several at once: beside these it matters little, and costs most."""
-
-FURTHER = 0.2
-"""Part of the level at which a further transition of a curve is added."""
 
 
 def find_transitions(
@@ -87,20 +73,20 @@ class _Search:
 
         Several are tried where the noise seems correlated, and taken where they are significant at a level.
         """
-        chosen, stack, thin = [shape], self._stack(), bases(self.basis.steps, THINNED)
-        if max(null.correlation[0], one.correlation[0]) < CORRELATED:
+        chosen, stack, thin = [shape], self._stack(), bases(self.basis.steps, c.BACKGROUNDS_THINNED)
+        if max(null.correlation[0], one.correlation[0]) < c.CORRELATED:
             return chosen, p
         early, _, late = thin.shapes.times().T
-        starts, wide = [[shape]], late - early > SHARP
+        starts, wide = [[shape]], late - early > c.SHARP
         if wide[shape]:
             # It stands for all that are left; one of them may lead to the others.
             sharp = transition_fits(self.curve[None], thin, self.floor, one.kind, stack, wide)
             starts.append([int(sharp.shape[0])])
-        for number, ratio in TOGETHER.items():
+        for number, ratio in c.TOGETHER.items():
             likelihood, best, correlation = -np.inf, starts[0], 0.0
             for start in starts:
                 places, settled = start, 0
-                for _ in range(MOVES):
+                for _ in range(c.MOVES):
                     others = places[-number + 1 :]
                     beside = np.concatenate([stack, thin.transitions[others]])
                     fits = transition_fits(self.curve[None], thin, self.floor, one.kind, beside)
@@ -119,8 +105,8 @@ class _Search:
     def run(self, single: int, several: list[int], kind: int) -> None:
         """Begin with a transition of the grid, or several, and add what is significant beside them."""
         self._add(single, several, kind)
-        for _ in range(ADDITIONS):
-            room, level = MOST - len(self.shapes), FURTHER * self.alpha
+        for _ in range(c.ADDITIONS):
+            room, level = c.MOST_TRANSITIONS - len(self.shapes), c.FURTHER * self.alpha
             if room == 0:
                 return
             stack, without, barred = self._stack(), self._full(), self._barred()
@@ -149,7 +135,7 @@ class _Search:
         shapes, fits, likelihood = self.shapes, self.fits, self._full().likelihood
         self.shapes = before
         apart, full = self._take(several, kind), self._full()
-        statistic = 2 * (full.likelihood - likelihood)[0] / TOGETHER.get(len(several) - 1, 1.0)
+        statistic = 2 * (full.likelihood - likelihood)[0] / c.TOGETHER.get(len(several) - 1, 1.0)
         if p_value(statistic, len(self.curve), full.correlation[0]) > self.alpha:
             self.shapes, self.fits = shapes, fits
             return alone
@@ -188,7 +174,7 @@ class _Search:
     def _weakest(self) -> int | None:
         """Return a transition that later ones have made superfluous."""
         p = self._p_values()
-        return int(np.argmax(p)) if max(p) > FURTHER * self.alpha else None
+        return int(np.argmax(p)) if max(p) > c.FURTHER * self.alpha else None
 
     def _p_values(self) -> list[float]:
         full = self._full()

@@ -9,8 +9,7 @@ import pandas as pd
 from stagewise.findings.frames import largest
 from stagewise.findings.head_labels import DIFFUSE
 from stagewise.findings.scores import labels_of
-from stagewise.statistics._criteria import DEFAULT, StageCriteria
-from stagewise.statistics._verdicts import OnsetVerdict, TurnVerdict
+from stagewise.statistics import DEFAULT, OnsetVerdict, StageCriteria, TurnVerdict
 from stagewise.table import Quantity, head_label
 
 Row = Mapping[Any, Any]

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from stagewise.findings.thresholds import Interval, emergence_interval
+from stagewise.statistics import Interval, emergence_interval
 from tests.calibration.cases import Generator, checkpoints, correlated, logistic
 from tests.calibration.onsets import Job, generator
 from tests.calibration.rows import Row, share

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from stagewise.statistics._mixed_law import compare_laws, fit_mixed
+from stagewise.findings.laws import compare_laws, fit_mixed
 from stagewise.statistics._power_law import fit_interval_censored
 from tests.calibration.cases import Generator
 from tests.calibration.onsets import Job, generator

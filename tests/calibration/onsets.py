@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 from scipy.stats import false_discovery_control
 
-from stagewise.findings.decisions import coincidence, rejection
+from stagewise.findings.decisions import coincidence
 from stagewise.findings.onsets import TIMES
 from stagewise.findings.scores import Curve
-from stagewise.statistics._criteria import DEFAULT
+from stagewise.statistics import DEFAULT, find_transitions
+from stagewise.statistics._decisions import rejection
 from stagewise.statistics._transition import Found
-from stagewise.statistics._transitions import find_transitions
 from stagewise.table import Quantity
 from tests.calibration.cases import LAST, NOISES, PLANTED, SMOOTH, Planted, checkpoints, correlated
 from tests.calibration.rows import Row, share

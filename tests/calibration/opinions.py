@@ -5,11 +5,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from stagewise.findings.decisions import rejection
 from stagewise.findings.second_opinion import breaks
-from stagewise.statistics._criteria import DEFAULT
-from stagewise.statistics._transition import Transition
-from stagewise.statistics._transitions import find_transitions
+from stagewise.statistics import DEFAULT, Transition, find_transitions
+from stagewise.statistics._decisions import rejection
 from tests.calibration.cases import NOISES, PLANTED, SMOOTH, checkpoints, correlated
 from tests.calibration.onsets import RISE, RISES, Job, generator
 from tests.calibration.rows import Row, share

@@ -8,7 +8,7 @@ import pandas as pd
 
 from stagewise.findings.replicates import find_replicates
 from stagewise.findings.roles import head_roles
-from stagewise.statistics._pooled import pooled
+from stagewise.statistics import pooled
 from tests.calibration.cases import Generator, checkpoints, correlated, logistic
 from tests.calibration.onsets import Job, generator
 from tests.calibration.rows import Row, share

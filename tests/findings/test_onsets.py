@@ -8,8 +8,7 @@ import pytest
 
 from stagewise.checkpoints.logged_curves import curves
 from stagewise.findings.onsets import find_onsets
-from stagewise.statistics._criteria import StageCriteria
-from stagewise.statistics._verdicts import OnsetVerdict
+from stagewise.statistics import OnsetVerdict, StageCriteria
 from tests.fixtures.runs import AtOnce
 
 pytestmark = pytest.mark.usefixtures("unchecked")

@@ -9,7 +9,7 @@ import pytest
 from stagewise.findings.onsets import find_onsets
 from stagewise.findings.scores import curves_of, followed, has_scores, labels_of, quantities_of
 from stagewise.probes import Accuracy
-from stagewise.statistics._criteria import StageCriteria
+from stagewise.statistics import StageCriteria
 from stagewise.table import Quantity, declare
 
 Curves = Callable[..., pd.DataFrame]

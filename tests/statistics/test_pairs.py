@@ -5,9 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from stagewise.findings.decisions import rejection
-from stagewise.statistics._criteria import DEFAULT
-from stagewise.statistics._transitions import find_transitions
+from stagewise.statistics import DEFAULT, find_transitions
+from stagewise.statistics._decisions import rejection
 from tests.calibration.cases import LAST, checkpoints, logistic
 
 STEPS = checkpoints("log", 60)

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from stagewise.statistics import find_transitions
 from stagewise.statistics._prominence import prominence
 from stagewise.statistics._shapes import RAMP, Shapes
-from stagewise.statistics._transitions import find_transitions
 from tests.calibration.onsets import alone
 
 STEPS = np.linspace(0, 3000, 60)

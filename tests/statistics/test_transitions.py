@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from stagewise.findings.decisions import rejection
-from stagewise.statistics._criteria import DEFAULT
-from stagewise.statistics._transitions import find_transitions
+from stagewise.statistics import DEFAULT, find_transitions
+from stagewise.statistics._decisions import rejection
 from tests.calibration.cases import NOISES, SMOOTH, checkpoints, logistic
 from tests.calibration.onsets import generator
 

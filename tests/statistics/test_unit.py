@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 
 from stagewise.checkpoints.logged_curves import curves
 from stagewise.findings.onsets import TIMES, find_onsets
-from stagewise.findings.thresholds import emergence_interval
-from stagewise.statistics._transitions import find_transitions
-from stagewise.statistics._verdicts import OnsetVerdict
+from stagewise.statistics import OnsetVerdict, emergence_interval, find_transitions
 from tests.calibration.cases import checkpoints, logistic
 
 STEPS = checkpoints("log", 40)

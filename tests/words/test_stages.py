@@ -5,8 +5,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from stagewise.statistics._criteria import StageCriteria
-from stagewise.statistics._verdicts import OnsetVerdict, TurnVerdict
+from stagewise.statistics import OnsetVerdict, StageCriteria, TurnVerdict
 from stagewise.table import Quantity
 from stagewise.words import stages as words
 
