@@ -314,9 +314,11 @@ STARTS = np.linspace(-0.2, 0.2, 17)
 """Parts of a theory's time by which a run may be ahead of it or behind: its initial weights may point either way."""
 
 GAPS = np.linspace(0.0, 5.0, 2000) ** 2
+"""Log-odds above their start, at which the growth of attention is tabulated."""
+
 
 FOLDS = np.linspace(0.0, 40.0, 4000)
-"""Where the shapes of growth are tabulated: log-odds above their start, e-foldings."""
+"""E-foldings at which the exponential is tabulated."""
 
 # Means over seeds.
 
@@ -339,10 +341,10 @@ ROUNDING = 1e-15
 """Narrowest interval of the normal distribution, in log probability, that float64 still distinguishes from none."""
 
 RATIOS = (1e-4, 1e6)
-"""Variance between settings over that between seeds of one: where it is searched; below there is none between settings,
-and from SAME on, in logarithms, none between seeds."""
+"""Variance between settings over that between seeds of one: where it is searched; below there is none between settings."""
 
 SAME = float(np.log(1e5))
+"""The logarithm of this ratio from which there is no variance between the seeds of a setting."""
 
 DECIDED = 2.0
 """Standard errors by which a law predicts worse than the best one where it is decided against."""

@@ -138,7 +138,8 @@ def settings_of(runs: Columns, name: str) -> np.ndarray:
     """
     if name not in runs:
         raise ValueError(f"the runs have no column {name!r}; they have {', '.join(map(str, runs))}")
-    values, numbers = np.asarray(runs[name]).tolist(), dict[Hashable, int]()
+    column, numbers = runs[name], dict[Hashable, int]()
+    values = column.tolist() if hasattr(column, "tolist") else list(column)
     for row, one in enumerate(values):
         if one is None or (one == one) is not True:  # not a number, or pandas' NA
             raise ValueError(f"each run needs a setting: {name} is missing in row {row}")

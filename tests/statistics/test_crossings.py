@@ -90,7 +90,7 @@ def test_a_curve_overtakes_another_one_where_most_resamples_have_crossed_for_goo
     wide = overtaking(steps, before, after + noise)
     assert wide.lo <= 30
     assert wide.hi >= 60
-    assert overtaking(steps, after, before + noise).censored is False
+    assert overtaking(steps, after, before + noise).censored
     assert overtaking(steps, before, after + 5) == (90, math.inf)
 
 
