@@ -341,7 +341,7 @@ ROUNDING = 1e-15
 """Narrowest interval of the normal distribution, in log probability, that float64 still distinguishes from none."""
 
 RATIOS = (1e-4, 1e6)
-"""Variance between settings over that between seeds of one: where it is searched; below there is none between settings."""
+"""Variance between settings over that between seeds of one: where it is searched; below is none between settings."""
 
 SAME = float(np.log(1e5))
 """The logarithm of this ratio from which there is no variance between the seeds of a setting."""

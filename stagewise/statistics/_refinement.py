@@ -71,6 +71,7 @@ def refine(context: Context, shape: Shapes, kind: int) -> Refined:
     columns = design(backgrounds[0], context.others)
     noises = _plausible(context, columns, shape, SMOOTH if KINDS[kind].window is None else KINDS)
     near, finer = patches, 1
+    # Each grid closes in on what the last one left likely, until enough of its points share the weight.
     for least, finer in zip(c.NEGLIGIBLE, c.FINER_GRIDS, strict=True):
         grid = points(near, u, finer)
         weights = _weights(context, backgrounds, grid, noises)

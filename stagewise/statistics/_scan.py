@@ -153,6 +153,7 @@ def scanned(curves: np.ndarray, columns: Whitened, transitions: np.ndarray) -> n
 
 def _remaining(values: np.ndarray, columns: Whitened, along: np.ndarray, within: Within) -> np.ndarray:
     """Return what `scanned` does, from the products of curves and transitions, [curve, transition]."""
+    # Only what the columns leave of a transition can lower the squares: its part outside them, squared, over its size.
     beside = along - (values @ columns.shared.T) @ within.shared
     gain = (values @ columns.own.T)[..., None] * within.own
     np.subtract(beside[:, None], gain, out=gain)

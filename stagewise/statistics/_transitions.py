@@ -33,6 +33,7 @@ def find_transitions(
         alpha: the level at which a further transition is added.
     """
     basis, clean = bases(tuple(np.asarray(steps, float).tolist())), without_outliers(np.asarray(curves, float))
+    # Squares of values far from 0 would lose the digits of the changes.
     units = [Unit.of(curve) for curve in clean]
     clean = np.stack([unit.of_values(curve) for unit, curve in zip(units, clean, strict=True)])
     floor = floors(clean)
@@ -43,6 +44,7 @@ def find_transitions(
     for i, curve in enumerate(clean):
         search, single = _Search(curve, basis, floor[[i]], alpha), int(one.shape[i])
         several = [single]
+        # Where one transition is clear, several at once need not be tried.
         if p[i] > alpha / 50:
             several, p[i] = search.together(single, _row(null, i), _row(one, i), float(p[i]), alpha)
         if p[i] > alpha:
@@ -96,6 +98,7 @@ class _Search:
                     settled = settled + 1 if sorted(places) == sorted(before) else 0
                     if settled == number - 1:
                         break
+            # The best pair is where the search for three begins.
             starts = [best]
             of_several = float(p_value(2 * (likelihood - null.likelihood[0]) / ratio, len(self.curve), correlation))
             if of_several < min(p, level):
@@ -147,6 +150,7 @@ class _Search:
         self.shapes = self.shapes + [self.basis.shapes.take([shape]) for shape in shapes]
         self._refine(1 if len(self.shapes) == 1 else 2)
         apart = True
+        # Refined, two of them may have become one: the less certain one goes.
         while (pair := self._pair()) is not None:
             apart = False
             del self.shapes[max(pair, key=self._p_values().__getitem__)]
@@ -208,6 +212,7 @@ class _Search:
         times = self.fits[j].quantiles(self.basis.u, shifts)
         size, u, whole = float(weights[-1]), self.basis.u, weights @ columns
         smooth, beside = (weights[:part] @ columns[:part] for part in (2, -1))
+        # Levels are those of the fit without this transition, so that overlapping ones share the way out.
         before, aside = (float(np.interp(times[0, 0], u, level)) for level in (beside, beside - smooth))
         ended = times[2, 0] <= u[-1]
         after = float(np.interp(times[2, 0], u, smooth) + size if ended else (smooth + size * columns[-1])[-1]) + aside

@@ -93,6 +93,7 @@ def turning_point(curve: Curve, criteria: StageCriteria = DEFAULT, seed: int = 0
     t = int(smooth.argmin())
     own = rate_of(curve)
     rise = _rise(smooth)
+    # The null: the best curve that never rises, with noise as correlated as any that was seen.
     draws = correlated_noise(generator, sigma, max(rate, own), (criteria.simulations, len(steps)))
     as_large = (_rise(smoothed(monotone(smooth, increasing=False) + draws)) >= rise).sum()
     step, lo, hi = _minimum(curve, coarse, t, own, criteria, generator)
@@ -121,6 +122,7 @@ def _minimum(
     valley = _valley(
         smoothed(values), t, float(noise(values[max(t - criteria.neighbours, 0) : t + criteria.neighbours + 1]))
     )
+    # Too few for a polynomial: all that is known is that the minimum lies beside this checkpoint.
     if valley.stop - valley.start < 2 * c.DEGREE:
         return int(steps[t]), int(steps[max(t - 1, 0)]), int(steps[min(t + 1, len(steps) - 1)])
     all_steps = curve.steps
@@ -138,6 +140,7 @@ def _minimum(
         deviation = np.sqrt((residual**2).sum() / (len(u) - degree - 1)) * np.sqrt((6 - 8 * rate + 2 * rate**2) / 6)
         # In a short valley the polynomial takes up most of a slow noise: the whole curve tells how large it is.
         draws = fit + correlated_noise(generator, max(float(deviation), float(noise(values))), rate, shape)
+    # The batch is one of many: what another one would add moves the minimum too.
     draws += _resampled(curve, criteria.simulations, generator)[:, inside]
     lowest = (np.linalg.lstsq(columns, draws.T, rcond=None)[0].T @ fine.T).argmin(1)
     middle = (np.linalg.lstsq(columns, within, rcond=None)[0] @ fine.T).argmin()

@@ -77,6 +77,7 @@ def noise_like(
     here, variances = np.array([_restricted(valley.middle, kind) for kind in kinds]).T
     logs = here if later is None else here + [_restricted(later.middle, kind)[0] for kind in kinds]
     weights = np.exp(logs - logs.max())
+    # Kinds are drawn as likely as the curve makes them: one alone would be too certain of its own fading.
     counts, draws = generator.multinomial(number, weights / weights.sum()), []
     for kind, variance, count in zip(kinds, variances, counts, strict=True):
         if count:
