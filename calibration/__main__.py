@@ -52,7 +52,7 @@ def jobs() -> dict[str, Job]:
 def code(audit: bool) -> str:
     """Return a hash of the code that audits, or that finds transitions: another one is calibrated anew."""
     rooms = (*map(Path, ("stagewise/statistics", "stagewise/findings")), Path(__file__).parent)
-    found = [path for room in rooms for path in room.glob("*.py")]
+    found = [path for room in rooms for path in room.rglob("*.py")]
     paths = [path for path in found if path.name not in NO_DECISION]
     if audit:
         paths = [path for pattern in AUDIT for path in Path().glob(pattern)]

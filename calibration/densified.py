@@ -4,14 +4,13 @@ import functools
 from collections.abc import Callable, Iterator
 
 import numpy as np
-import pandas as pd
 
 from calibration.cases import Generator, correlated, logistic
 from calibration.onsets import Job, generator
 from calibration.rows import Row, share
 from stagewise.experiments.densifying import steps_within
 from stagewise.findings.windows import Window
-from stagewise.statistics._turning_points import turn
+from stagewise.statistics import Curve, turning_point
 
 LAST, DEVIATION, BEFORE = 900, 0.005, 300
 EVERY = np.arange(LAST + 1.0)
@@ -60,9 +59,9 @@ def _densified(shape: str, name: str, repetitions: int) -> list[Row]:
     before, covered = [], []
     for _ in range(repetitions):
         values = SHAPES[shape] + NOISES[name](g)
-        first = turn(_curve(values, SAVED))
+        first = turning_point(_curve(values, SAVED))
         steps = steps_within([Window(first.lo, first.hi, 2)], LAST, saved=SAVED)
-        finer = turn(_curve(values, sorted({*SAVED, *steps})))
+        finer = turning_point(_curve(values, sorted({*SAVED, *steps})))
         before.append(first.lo <= truth <= first.hi)
         covered.append(finer.lo <= truth <= finer.hi)
     return [
@@ -71,5 +70,5 @@ def _densified(shape: str, name: str, repetitions: int) -> list[Row]:
     ]
 
 
-def _curve(values: np.ndarray, steps: list[int]) -> pd.DataFrame:
-    return pd.DataFrame({"step": steps, "value": values[steps]})
+def _curve(values: np.ndarray, steps: list[int]) -> Curve:
+    return Curve(np.array(steps, float), values[steps])

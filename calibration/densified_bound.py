@@ -9,31 +9,32 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from stagewise.checkpoints.run_folder import read_table
-from stagewise.findings.from_references import nested_references
+from stagewise.findings.from_references import _arrays, nested_references
 from stagewise.models.process import one_thread
-from stagewise.statistics._noise import noise, smoothed
-from stagewise.statistics._turning_points import DEGREE, FINE, _after, _polynomials, _resampled, _valley
-from stagewise.statistics._uneven import Stretch, noise_like, thinned
-from stagewise.statistics.criteria import DEFAULT
+from stagewise.statistics import DEFAULT, Curve
+from stagewise.statistics._constants import DEGREE, FINE_POINTS
+from stagewise.statistics._curve import thinned
+from stagewise.statistics._noise.differences import noise, smoothed
+from stagewise.statistics._noise.fading import Stretch, noise_like
+from stagewise.statistics._turning_points import _after, _polynomials, _resampled, _valley
 from stagewise.table import select
 
 DRAWS, DEVIATIONS = 5000, 3.92
 """Draws of the noise, and the width of 95 % in deviations."""
 
 
-def least_widths(curve: pd.DataFrame) -> list[float]:
+def least_widths(curve: Curve) -> list[float]:
     """Return the least width, in steps, for the noise of training alone, and with the sampling of the probe batch."""
     coarse, generator = thinned(curve), np.random.default_rng(0)
-    values = coarse["value"].to_numpy(float)
+    values = coarse.values
     t, near = int(smoothed(values).argmin()), DEFAULT.neighbours
     part = _valley(smoothed(values), t, float(noise(values[max(t - near, 0) : t + near + 1])))
-    inside = curve["step"].between(*coarse["step"].iloc[[part.start, part.stop - 1]]).to_numpy()
-    steps, within = (curve.loc[inside, name].to_numpy(float) for name in ("step", "value"))
+    inside = (curve.steps >= coarse.steps[part.start]) & (curve.steps <= coarse.steps[part.stop - 1])
+    steps, within, _ = curve.take(inside)
     u = np.log1p(steps)
-    fine = np.linspace(u[0], u[-1], 10 * FINE)
+    fine = np.linspace(u[0], u[-1], 10 * FINE_POINTS)
     columns = _polynomials(u, DEGREE)
     draws = noise_like(Stretch(steps, within, columns), _after(curve, steps[-1]), generator, DRAWS)
     weighted = np.linalg.solve(np.cov(draws.T), columns)
@@ -50,7 +51,7 @@ def main(folder: Path) -> None:
     one_thread()
     table = read_table(folder)
     for name in nested_references(table)[:-1]:
-        training, both = least_widths(select(table, "KLToReference", "kl", reference=name))
+        training, both = least_widths(_arrays(select(table, "KLToReference", "kl", reference=name)))
         print(f"KL to {name}: {training:.1f} steps, {both:.1f} with the sampling of the batch")
 
 

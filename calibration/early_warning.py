@@ -20,11 +20,11 @@ from stagewise.analysis import measure_run
 from stagewise.checkpoints.run_folder import TABLE, read_table
 from stagewise.experiments.emergence.recipes import recall_recipe
 from stagewise.experiments.emergence.toy_attention import run_toy_curve
-from stagewise.findings.early_warning import Forecast, predict_onset
-from stagewise.findings.thresholds import emergence_interval
+from stagewise.findings.early_warning import predict_onset
 from stagewise.models.process import one_thread
 from stagewise.plan import linear
 from stagewise.probes import Accuracy, AttentionProgress, AttentionTo, Loss
+from stagewise.statistics import Forecast, emergence_interval
 from stagewise.table import select
 from stagewise.theory.dynamics import predict
 from stagewise.theory.plateau_flow import THRESHOLD

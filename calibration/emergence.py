@@ -8,7 +8,7 @@ import numpy as np
 from calibration.cases import Generator, checkpoints, correlated, logistic
 from calibration.onsets import Job, generator
 from calibration.rows import Row, share
-from stagewise.findings.thresholds import Interval, emergence_interval
+from stagewise.statistics import Interval, emergence_interval
 
 NOISES = {"white .03": 0.0, "AR .6 of .03": 0.6, "64 answers": None}
 """Name -> correlation of the noise; None draws the number of right answers."""

@@ -16,7 +16,7 @@ from stagewise.checkpoints.series import open_series
 from stagewise.findings.home import Home, home_of
 from stagewise.measurement.engine import measure
 from stagewise.probes import Loss, LossByPosition, OffsetProfile
-from stagewise.statistics.criteria import DEFAULT
+from stagewise.statistics import DEFAULT
 from stagewise.table import select
 from stagewise.task import Batch
 

@@ -9,7 +9,7 @@ import pandas as pd
 from calibration.cases import Generator
 from calibration.onsets import Job, generator
 from calibration.rows import Row, share
-from stagewise.statistics._mixed_law import compare_laws, fit_mixed
+from stagewise.findings.laws import compare_laws, fit_mixed
 from stagewise.statistics._power_law import fit_interval_censored
 
 SPREAD = 0.3

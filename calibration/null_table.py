@@ -13,8 +13,9 @@ import numpy as np
 from calibration.cases import SMOOTH, checkpoints, correlated
 from calibration.onsets import Job
 from calibration.rows import Row, share
-from stagewise.statistics._curve_noise import without_outliers
-from stagewise.statistics._likelihood_ratio import CORRELATIONS, NUMBERS, p_value
+from stagewise.statistics._constants import NULL_CHECKPOINTS, NULL_CORRELATIONS
+from stagewise.statistics._likelihood_ratio import p_value
+from stagewise.statistics._noise.residual import without_outliers
 from stagewise.statistics._refinement import Context, refine
 from stagewise.statistics._scan import bases, floors, smooth_fits, transition_fits
 
@@ -23,7 +24,7 @@ PLANTED = (0.0, 0.0, 0.3, 0.5, 0.7, 0.9, 0.95)
 """Correlations of the simulated noise; in half of the cases its level changes by a factor of e^2 over the run."""
 
 CLASSES = (-1.0, 0.1, 0.5, 0.75, 0.9, 1.0)
-"""Edges of the estimated correlation; CORRELATIONS are the middles."""
+"""Edges of the estimated correlation; NULL_CORRELATIONS are the middles."""
 
 REFINED = 0.6
 """Quantile of the statistic from which the best transition is refined, as it is where one is found."""
@@ -34,7 +35,7 @@ FEWEST = 20
 
 def jobs() -> Iterator[tuple[str, Job]]:
     """Yield every case by its name."""
-    for number in NUMBERS:
+    for number in NULL_CHECKPOINTS:
         yield f"null table {number}", functools.partial(_p_values, number)
 
 
@@ -76,13 +77,13 @@ def _p_values(number: int, repetitions: int) -> list[Row]:
 
 
 def _classes(curves: np.ndarray) -> Iterator[tuple[float, np.ndarray]]:
-    for middle, low, high in zip(CORRELATIONS, CLASSES[:-1], CLASSES[1:], strict=True):
+    for middle, low, high in zip(NULL_CORRELATIONS, CLASSES[:-1], CLASSES[1:], strict=True):
         yield middle, curves[(curves[:, 1] >= low) & (curves[:, 1] < high)]
 
 
 def main(repetitions: int) -> None:
     """Print the medians and the twentieths, a row a number of checkpoints; "few" where a class has too few curves."""
-    for number in NUMBERS:
+    for number in NULL_CHECKPOINTS:
         for name, level in (("median", 0.5), ("twentieth", 0.95)):
             parts = [part[:, 0] for _, part in _classes(statistics(number, repetitions))]
             cells = [f"{np.quantile(part, level):.1f}" if len(part) >= FEWEST else "few" for part in parts]

@@ -9,11 +9,9 @@ from calibration.cases import NOISES, PLANTED, SMOOTH, checkpoints, correlated
 from calibration.onsets import RISE, RISES, Job, generator
 from calibration.rows import Row, share
 from calibration.specials import HELD_OUT, SPECIALS
-from stagewise.findings.decisions import rejection
 from stagewise.findings.second_opinion import breaks
-from stagewise.statistics._transition import Transition
-from stagewise.statistics._transitions import find_transitions
-from stagewise.statistics.criteria import DEFAULT
+from stagewise.statistics import DEFAULT, Transition, find_transitions
+from stagewise.statistics._decisions import rejection
 
 CHECKPOINTS = 60
 

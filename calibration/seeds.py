@@ -11,7 +11,7 @@ from calibration.onsets import Job, generator
 from calibration.rows import Row, share
 from stagewise.findings.replicates import find_replicates
 from stagewise.findings.roles import head_roles
-from stagewise.statistics._pooled import pooled
+from stagewise.statistics import pooled
 
 BETWEEN = 0.3
 """Deviation of the log step of an event between seeds."""

@@ -22,6 +22,8 @@ from .experiments.intervening import intervene as intervene
 from .experiments.presets import recipe_for as recipe_for
 from .findings.delays import mean_delays as mean_delays
 from .findings.early_warning import predict_onset as predict_onset
+from .findings.laws import compare_laws as compare_laws
+from .findings.laws import fit_mixed as fit_mixed
 from .findings.lineage import Lineage as Lineage
 from .findings.lineage import find_lineage as find_lineage
 from .findings.onsets import find_onsets as find_onsets
@@ -63,12 +65,10 @@ from .recipe import TrainPlan as TrainPlan
 from .reporting.attention_view import show_attention as show_attention
 from .reporting.comparison import compare as compare
 from .reporting.page import report as report
-from .statistics._mixed_law import compare_laws as compare_laws
-from .statistics._mixed_law import fit_mixed as fit_mixed
+from .statistics._criteria import StageCriteria as StageCriteria
 from .statistics._power_law import PowerLaw as PowerLaw
 from .statistics._power_law import fit_interval_censored as fit_interval_censored
 from .statistics._power_law import fit_log_linear as fit_log_linear
-from .statistics.criteria import StageCriteria as StageCriteria
 from .sweeping import grid as grid
 from .sweeping import sweep as sweep
 from .table import Quantity as Quantity

@@ -36,9 +36,6 @@ WHOLE = {
 }
 """Axes whose labels are whole numbers; the others are text."""
 
-LEVEL = 0.95
-"""Confidence level of `lo` and `hi`: percentiles of the bootstrap."""
-
 COUNTED = {"batch", "time", "layer", "head"}
 """Axes whose entries are counted from 0 where nothing labels them."""
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 LAYERS: tuple[set[str], ...] = (
-    {"own_code", "plain_text"},
+    {"own_code", "plain_text", "statistics"},
     {"table", "text"},
     {"architecture", "attention", "event", "fields", "init", "intervention", "loss", "plan", "probe", "recipe", "task"},
     {"models"},
@@ -20,7 +20,7 @@ LAYERS: tuple[set[str], ...] = (
     {"training_together"},
     {"theory", "tasks", "probes"},
     {"measurement"},
-    {"statistics", "findings", "words"},
+    {"findings", "words"},
     {"plot"},
     {"reporting"},
     {"analysis"},
@@ -123,6 +123,26 @@ def test_what_reads_tables_knows_no_model() -> None:
         if below.split(".")[0] in ("torch", "transformer_lens", "transformers")
     }
     assert known == set()
+
+
+def test_statistics_imports_numpy_and_scipy_and_nothing_of_the_rest() -> None:
+    others = {
+        f"{module} -> {below}"
+        for module, belows in imports_of_all().items()
+        if room(module) == "statistics"
+        for below in belows
+        if not below.startswith("stagewise.statistics")
+        if below.split(".")[0] not in {"numpy", "scipy", "jaxtyping", "cachetools", "lazy_loader", *sys.stdlib_module_names}
+    }
+    assert others == set()
+
+
+def test_importing_statistics_imports_neither_torch_nor_pandas() -> None:
+    code = (
+        "import sys, stagewise, stagewise.statistics as s; [getattr(s, name) for name in s.__all__]; "
+        "assert {'scipy', 'numpy'} <= sys.modules.keys(); assert not {'torch', 'pandas'} & sys.modules.keys()"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
 
 def test_transformer_lens_is_named_in_one_room_and_imported_inside_functions() -> None:

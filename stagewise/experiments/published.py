@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from stagewise.checkpoints.run_folder import write
-from stagewise.table import LEVEL
+from stagewise.statistics import LEVEL
 
 COLUMNS = ("quantity", "published", "ours", "interval", "remark")
 

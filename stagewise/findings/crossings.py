@@ -7,11 +7,9 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from stagewise.findings.thresholds import crossing
-from stagewise.table import LEVEL, select
-
-TIE = float(np.nextafter(0.0, -1.0))
-"""The largest number below zero: a tie is not closer."""
+from stagewise.statistics import Interval
+from stagewise.statistics._crossings import overtaking
+from stagewise.table import select
 
 
 class Crossing(NamedTuple):
@@ -43,18 +41,13 @@ def crossings(table: pd.DataFrame, references: Sequence[str]) -> list[Crossing]:
     """
     curves = {name: select(table, "KLToReference", "kl", reference=name) for name in references}
     return [
-        Crossing(before, after, *_interval(curves[before], curves[after]))
+        Crossing(before, after, *_overtaking(curves[before], curves[after]))
         for before, after in itertools.pairwise(references)
     ]
 
 
-def _interval(before: pd.DataFrame, after: pd.DataFrame) -> tuple[float, float]:
-    steps = before["step"].to_numpy(float)
-    gaps = _draws(after) - _draws(before)
-    lo, hi = np.array([crossing(steps, gap, TIE, "down", for_good=True) for gap in gaps]).T
-    tail = (1 - LEVEL) / 2
-    until = float(np.quantile(hi, 1 - tail, method="higher"))
-    return (float(np.quantile(lo, tail, method="lower")), until) if np.isfinite(until) else (float(steps[-1]), until)
+def _overtaking(before: pd.DataFrame, after: pd.DataFrame) -> Interval:
+    return overtaking(before["step"].to_numpy(float), _draws(before), _draws(after))
 
 
 def _draws(rows: pd.DataFrame) -> np.ndarray:

@@ -8,8 +8,9 @@ import pandas as pd
 from jaxtyping import Float
 from scipy.stats import t
 
-from stagewise.findings.thresholds import Direction, crossing, crossing_step
-from stagewise.table import LEVEL, Head, heads_in, select
+from stagewise.statistics import LEVEL, crossing
+from stagewise.statistics._crossings import Direction, crossing_step
+from stagewise.table import Head, heads_in, select
 
 HALF = 0.5
 """Part of a curve's way at which a transition is taken to have come."""

@@ -8,8 +8,7 @@ import pandas as pd
 
 from stagewise.findings.onsets import TIMES
 from stagewise.findings.periods import periods
-from stagewise.statistics.criteria import DEFAULT, StageCriteria
-from stagewise.statistics.verdicts import OnsetVerdict
+from stagewise.statistics import DEFAULT, OnsetVerdict, StageCriteria
 
 MOVED = tuple(getattr(OnsetVerdict, name) for name in ("STEADY", "GRADUAL", "COMMON", "LATE", "EARLY", "WANDERS"))
 """Verdicts on curves that moved by enough, of which it is not known when."""

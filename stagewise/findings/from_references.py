@@ -11,12 +11,11 @@ from stagewise.findings.frames import families, typed
 from stagewise.findings.from_onsets import Edge, stage_row
 from stagewise.findings.known_causes import cause_during, cause_within
 from stagewise.findings.onsets import TIMES
-from stagewise.findings.thresholds import crossing_step
-from stagewise.statistics._noise import smoothed
-from stagewise.statistics._shapes import PARTS
-from stagewise.statistics._turning_points import Turn, from_first_peak, has_tail, rate_of, slowdown, turn
-from stagewise.statistics.criteria import StageCriteria
-from stagewise.statistics.verdicts import TurnVerdict
+from stagewise.statistics import Curve, StageCriteria, Turn, TurnVerdict, turning_point
+from stagewise.statistics._constants import PARTS
+from stagewise.statistics._crossings import crossing_step
+from stagewise.statistics._noise.differences import smoothed
+from stagewise.statistics._turning_points import from_first_peak, has_tail, rate_of, slowdown
 from stagewise.table import check_steps, select
 
 POINTS = {
@@ -89,14 +88,15 @@ def _of_nested(curves: Curves, criteria: StageCriteria, causes: Causes) -> list[
     previous: Turn | None = None
     stage = 0
     # One curve tells its noise's correlation from few checkpoints; all of them were measured on the same models.
-    rates = [rate_of(curve) for curve in curves.values() if _not_finite_at(curve) is None and has_tail(curve)]
+    whole = [_arrays(curve) for curve in curves.values() if _not_finite_at(curve) is None]
+    rates = [rate_of(curve) for curve in whole if has_tail(curve)]
     rate = float(np.median(rates)) if len(rates) > 1 else 0.0
     for name, curve in curves.items():
         if (step := _not_finite_at(curve, curves[complete])) is not None:
             records.append(_unjudged(name, curve, step))
             continue
-        lowest = turn(curve, criteria, rate=rate)
-        slow = slowdown(curves[complete], lowest.lo, lowest.hi, criteria)
+        lowest = turning_point(_arrays(curve), criteria, rate=rate)
+        slow = slowdown(_arrays(curves[complete]), lowest.lo, lowest.hi, criteria)
         verdict = _verdict(lowest, slow, previous, criteria)
         if name == complete:
             verdict = TurnVerdict.OVERFITS if lowest.rejection(criteria) is None else TurnVerdict.COMPLETE
@@ -138,12 +138,18 @@ def _of_others(curves: Curves, boundaries: pd.DataFrame, criteria: StageCriteria
         if (step := _not_finite_at(curve)) is not None:
             records.append(_unjudged(name, curve, step))
             continue
-        lowest = turn(curve, criteria)
+        lowest = turning_point(_arrays(curve), criteria)
         against = lowest.rejection(criteria)
         stage = None if against else _stage_ended_near(lowest, boundaries, criteria.nearby)
         near = TurnVerdict.ELSEWHERE if stage is None else TurnVerdict.CORROBORATES
         records.append(_record(name, lowest, against or near, stage))
     return records
+
+
+def _arrays(rows: pd.DataFrame) -> Curve:
+    resampled = "resamples" in rows and rows["resamples"].notna().all()
+    resamples = np.stack(rows["resamples"].to_list()).T if resampled else None
+    return Curve(rows["step"].to_numpy(float), rows["value"].to_numpy(float), resamples)
 
 
 def _not_finite_at(*curves: pd.DataFrame) -> int | None:
@@ -176,7 +182,10 @@ def _restricted(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
     if "RestrictedContextKL" not in set(table["probe"].unique()):
         return {}
     rows = select(table, "RestrictedContextKL", "kl")
-    return {f"restricted c={context}": from_first_peak(curve) for context, curve in rows.groupby("context", sort=False)}
+    return {
+        f"restricted c={context}": curve.iloc[-len(from_first_peak(_arrays(curve)).steps) :]
+        for context, curve in rows.groupby("context", sort=False)
+    }
 
 
 def _left_at(points: pd.DataFrame, complete: str) -> float | None:

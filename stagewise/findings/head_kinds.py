@@ -3,7 +3,7 @@
 import pandas as pd
 
 from stagewise.findings.onsets import find_onsets
-from stagewise.statistics.criteria import DEFAULT, StageCriteria
+from stagewise.statistics import DEFAULT, StageCriteria
 from stagewise.table import select
 
 KINDS = {"previous-token": "previous token", "induction": "induction"}

@@ -6,8 +6,8 @@ from scipy.ndimage import median_filter
 
 from stagewise.event import DIFFUSE
 from stagewise.findings.frames import typed
-from stagewise.statistics._noise import noise
-from stagewise.statistics.criteria import DEFAULT, StageCriteria
+from stagewise.statistics import DEFAULT, StageCriteria
+from stagewise.statistics._noise.differences import noise
 from stagewise.table import select
 
 APART = 3.5

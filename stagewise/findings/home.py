@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from stagewise.statistics.criteria import DEFAULT, StageCriteria
+from stagewise.statistics import DEFAULT, StageCriteria
 from stagewise.table import select
 
 ADVICE = (

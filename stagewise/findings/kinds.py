@@ -10,7 +10,7 @@ from scipy.ndimage import median_filter
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import pdist, squareform
 
-from stagewise.statistics._noise import correlation, noise
+from stagewise.statistics._noise.medians import median_noise
 from stagewise.table import Head, heads_in, select
 
 PATTERNS = (("PatternClusters", "profile"), ("OffsetProfile", "mass"), ("AttentionTo", "mass"))
@@ -37,20 +37,12 @@ MEDIAN = 3
 MARGIN = 0.33
 """Part of the limit, at most, by which noise widens it: with more no two heads would join, or part."""
 
-LEFT = 0.45
-"""Part of the variance of white noise that a running median over three leaves."""
-
-
 CROSSING = 10
 """Checkpoints within which kinds may exchange their patterns gradually; then heads have changed places, not kinds."""
 
 
 LAST = 5
 """Patterns of a kind before a crossing, of which one must be near for the kind not to have left its own."""
-
-
-SLOWEST = 0.8
-"""Correlation of noise between checkpoints that is allowed for: beyond it a bend of the curve looks the same."""
 
 
 class Readings(NamedTuple):
@@ -102,7 +94,7 @@ def readings_of(table: pd.DataFrame) -> Readings | None:
     masses = _array(rows, axis, steps, heads, features)
     roots = _median(np.sqrt(masses.clip(0)))
     outputs = [_median(_array(select(table, *one), "feature", steps, heads, None)) for one in OUTPUTS if one in has]
-    squares = _noise(np.sqrt(masses.clip(0)))
+    squares = median_noise(np.sqrt(masses.clip(0)))
     mean = 2 * squares.sum(-1)
     # Of |d + e|^2 at the distance d that decides: the noise e on its own, and along d.
     deviation = np.sqrt(8 * (squares**2).sum(-1) + 8 * APART**2 * squares.mean(-1)).clip(
@@ -112,14 +104,6 @@ def readings_of(table: pd.DataFrame) -> Readings | None:
     extra = float(np.median(mean)), float(np.median(deviation))
     together = np.concatenate(outputs, -1) if outputs else np.zeros((*roots.shape[:2], 0))
     return Readings(steps, heads, names, roots, together, extra)
-
-
-def _noise(roots: np.ndarray) -> np.ndarray:
-    """Return the variance of what noise leaves in running medians of curves [step, head, feature]: [head, feature]."""
-    curves = np.moveaxis(roots, 0, -1)
-    rate = min(float(np.median(correlation(curves))), SLOWEST)
-    # Second differences see less of slow noise, and running medians leave more of it.
-    return np.asarray(noise(curves) ** 2 * 6 / (6 - 8 * rate + 2 * rate**2) * (LEFT + (1 - LEFT) * rate))
 
 
 def kinds_of(readings: Readings) -> Kinds:

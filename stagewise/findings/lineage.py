@@ -13,7 +13,7 @@ import pandas as pd
 from stagewise.findings.frames import InWords, code, digest, from_plain, load, plain, typed
 from stagewise.findings.kinds import OUTPUTS, PATTERNS, Readings, has_patterns, kinds_of, near, readings_of
 from stagewise.findings.moves import moves_of, without_passing, without_short
-from stagewise.statistics.criteria import DEFAULT, StageCriteria
+from stagewise.statistics import DEFAULT, StageCriteria
 from stagewise.table import head_label, rows_named
 from stagewise.words import lineage as lineage_words
 

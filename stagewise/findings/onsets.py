@@ -10,16 +10,15 @@ import pandas as pd
 from scipy.stats import false_discovery_control
 
 from stagewise.event import Causes
-from stagewise.findings.decisions import coincidence, moved, rejection
+from stagewise.findings.decisions import coincidence
 from stagewise.findings.frames import typed
 from stagewise.findings.known_causes import known
 from stagewise.findings.logged_causes import causes_in
 from stagewise.findings.scores import Curve, followed
+from stagewise.statistics import DEFAULT, OnsetVerdict, StageCriteria, Transition, find_transitions
+from stagewise.statistics._decisions import moved, rejection
 from stagewise.statistics._scan import forget
-from stagewise.statistics._transition import Found, Transition
-from stagewise.statistics._transitions import find_transitions
-from stagewise.statistics.criteria import DEFAULT, StageCriteria
-from stagewise.statistics.verdicts import OnsetVerdict
+from stagewise.statistics._transition import Found
 from stagewise.table import TEXT, check_table
 
 AXES = ("relation", "layer", "head")

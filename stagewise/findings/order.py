@@ -5,8 +5,8 @@ from typing import Literal, NamedTuple
 
 import pandas as pd
 
-from stagewise.findings.thresholds import Interval, emergence_interval
-from stagewise.statistics.criteria import DEFAULT, StageCriteria
+from stagewise.statistics import DEFAULT, Interval, StageCriteria, emergence_interval
+from stagewise.statistics._crossings import Rise, rise
 from stagewise.table import head_label, select
 
 Kind = Literal["weights", "attention", "loss", "accuracy"]
@@ -30,18 +30,6 @@ class Event(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.what} passes {self.half:.2f}"
-
-
-class Rise(NamedTuple):
-    """When the accuracy had made a tenth, a half and nine tenths of its way from the first to the last value.
-
-    `first` is the step of its first value: of a rise that begins there, no plateau is known.
-    """
-
-    tenth: Interval
-    half: Interval
-    most: Interval
-    first: int
 
 
 def curves(table: pd.DataFrame, kind: Kind) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -84,9 +72,4 @@ def moved_curves(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> Iter
 def rise_of(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> Rise | None:
     """Return when the accuracy rose; None if it grew by less than `growth`."""
     rows = select(table, "Accuracy", "accuracy")
-    steps, values = rows["step"].to_numpy(), rows["value"].to_numpy()
-    first, last = float(values[0]), float(values[-1])
-    if last - first < criteria.growth:
-        return None
-    tenth, half, most = (emergence_interval(steps, values, first + part * (last - first)) for part in (0.1, 0.5, 0.9))
-    return Rise(tenth, half, most, int(steps[0]))
+    return rise(rows["step"].to_numpy(), rows["value"].to_numpy(), criteria.growth)

@@ -16,10 +16,10 @@ from stagewise.event import Event, EventKind, labels_of
 from stagewise.findings.frames import InWords, from_plain, load, plain, typed
 from stagewise.findings.roles import ROLES, head_roles, with_roles
 from stagewise.findings.stages import Stages, find_stages
-from stagewise.statistics._noise import QUANTILE
-from stagewise.statistics._pooled import FEWEST, pooled
-from stagewise.statistics.criteria import DEFAULT, StageCriteria
-from stagewise.table import LEVEL, Quantities, plain_quantities, quantities_from
+from stagewise.statistics import DEFAULT, LEVEL, StageCriteria, pooled
+from stagewise.statistics._constants import FEWEST_SEEDS
+from stagewise.statistics._noise.differences import QUANTILE
+from stagewise.table import Quantities, plain_quantities, quantities_from
 from stagewise.words import seeds as seed_words
 
 REPLICATES = "replicates.json"
@@ -232,7 +232,7 @@ def _event(rows: pd.DataFrame, runs: int, last: int) -> dict[str, Any]:
     seeds = {"event": rows["event"].iloc[0], "kind": rows["kind"].iloc[0], "seeds": len(rows)}
     seeds |= {"recurs": len(rows) >= RECURS * runs}
     seen = {"least": float(rows["step"].min()), "most": float(rows["step"].max())}
-    told = len(rows) >= FEWEST and steps["hi"] <= last
+    told = len(rows) >= FEWEST_SEEDS and steps["hi"] <= last
     return {**seeds, **_share(len(rows), runs), **steps, "between": over.between, **seen, "told": told}
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from stagewise.event import labels_of
-from stagewise.statistics._curve_noise import without_outliers
-from stagewise.statistics.criteria import DEFAULT, StageCriteria
+from stagewise.statistics import DEFAULT, StageCriteria
+from stagewise.statistics._noise.residual import without_outliers
 from stagewise.table import NO_AXES, WEIGHTS, Quantities, Quantity, check_steps, declared, rows_named, select
 
 COMPARED = ("KLToReference", "RestrictedContextKL", "HeadSpecialisation")

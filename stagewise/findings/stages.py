@@ -20,7 +20,7 @@ from stagewise.findings.logged_causes import causes_in
 from stagewise.findings.onsets import TIMES, find_onsets
 from stagewise.findings.scores import evidence, has_scores, quantities_of, rows_of_evidence
 from stagewise.findings.windows import Window, windows
-from stagewise.statistics.criteria import DEFAULT, StageCriteria
+from stagewise.statistics import DEFAULT, StageCriteria
 from stagewise.table import Quantities, check_table, plain_quantities, quantities_from, select
 from stagewise.words import stages as words
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from stagewise.fields import Count, Natural, NotNegative, Range, check_fields
 from stagewise.loss import training_loss
-from stagewise.table import LEVEL
+from stagewise.statistics import LEVEL
 from stagewise.task import Batch
 
 Loss = Callable[[torch.Generator | None], Float[Tensor, ""]]

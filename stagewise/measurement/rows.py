@@ -12,7 +12,8 @@ from jaxtyping import Float, Int
 
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.probe import Reading
-from stagewise.table import LEVEL, Columns, LabelledArray, Quantity, in_order, type_of
+from stagewise.statistics import LEVEL
+from stagewise.table import Columns, LabelledArray, Quantity, in_order, type_of
 
 SCALAR = {"batch", "reference", "context"}
 """Axes of readings that are a few curves of the whole model, as KL to each reference."""

@@ -10,7 +10,7 @@ from scipy.linalg import subspace_angles
 from scipy.stats import norm
 from torch import Tensor
 
-from stagewise.table import LEVEL
+from stagewise.statistics import LEVEL
 
 FEWEST = 4
 """Vectors that the estimate without bias needs."""

@@ -13,7 +13,7 @@ from stagewise.plot.colours import head_colours, ink, marker, ordered_colours
 from stagewise.plot.curves import family, finish, prepared, theory_curves
 from stagewise.plot.quantities import axes_of, quantity_of, set_value_axis
 from stagewise.plot.step_axis import check_one_run, curve, label_ends, new_axes, set_step_axis
-from stagewise.statistics.criteria import DEFAULT
+from stagewise.statistics import DEFAULT
 from stagewise.table import Head, head_label, heads_in, select
 
 

@@ -13,8 +13,9 @@ from stagewise.plot.colours import ordered_colours
 from stagewise.plot.curves import BLACK, finish
 from stagewise.plot.quantities import quantity_of, set_value_axis
 from stagewise.plot.step_axis import new_axes, set_step_axis
-from stagewise.statistics._pooled import FEWEST
-from stagewise.table import LEVEL, select
+from stagewise.statistics import LEVEL
+from stagewise.statistics._constants import FEWEST_SEEDS
+from stagewise.table import select
 from stagewise.words.stages import curve_label
 
 LINES = 8
@@ -54,7 +55,7 @@ def _band(rows: pd.DataFrame) -> _Band:
         raise ValueError("the runs have no step in common: a band over seeds is of checkpoints that all of them saved")
     each, runs = values.to_numpy(float).T, values.shape[1]
     mean = each.mean(0)
-    if runs < FEWEST:
+    if runs < FEWEST_SEEDS:
         return _Band(values.index.to_numpy(), mean, each.min(0), each.max(0), each)
     half = float(stats.t.ppf((1 + LEVEL) / 2, runs - 1)) * each.std(0, ddof=1) / np.sqrt(runs)
     return _Band(values.index.to_numpy(), mean, mean - half, mean + half, each)

@@ -8,7 +8,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from stagewise.plot.colours import ink, marker, ordered_colours
 from stagewise.plot.step_axis import new_axes
-from stagewise.statistics._power_law import PowerLaw
+from stagewise.statistics import PowerLaw
 
 
 def collapse(

@@ -14,7 +14,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from stagewise.findings.stages import Stages
 from stagewise.plot.colours import ink
-from stagewise.statistics._noise import monotone
+from stagewise.statistics._noise.differences import monotone
 
 SHADES = ("#eceef4", "#f9f9fb")
 """Odd and even stages."""

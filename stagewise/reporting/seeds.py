@@ -29,7 +29,7 @@ from stagewise.reporting.measured_runs import (
 )
 from stagewise.reporting.page import Part, page_html
 from stagewise.reporting.prose import capital, count, html_table, number
-from stagewise.statistics._pooled import FEWEST
+from stagewise.statistics._constants import FEWEST_SEEDS
 from stagewise.table import head_label, select
 from stagewise.words import seeds as seed_words
 
@@ -160,5 +160,5 @@ def _figures(table: pd.DataFrame) -> Iterator[tuple[tuple[str, str], Plot]]:
         if rows["run"].nunique() < table["run"].nunique() or not rows["value"].notna().any() or not bands_of(rows):
             continue
         panel = {"": plot.over_seeds(table, probe, name)}
-        caption = CURVES.format(INTERVAL if rows["run"].nunique() >= FEWEST else RANGE)
+        caption = CURVES.format(INTERVAL if rows["run"].nunique() >= FEWEST_SEEDS else RANGE)
         yield (probe, name), Plot(f"seeds-{identifier(f'{probe}-{name}')}", panel, rows, caption)

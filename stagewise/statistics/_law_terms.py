@@ -1,16 +1,34 @@
 """The terms of a law over the columns of a sweep: read from its formula, evaluated, and checked to decide it."""
 
-from collections.abc import Sequence
-from tokenize import TokenError
+import ast
+import operator
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Protocol
 
 import numpy as np
-import pandas as pd
 
-FLAT = 1e-9
-"""Smallest singular value, relative to the largest, of columns whose exponents can be identified."""
+from stagewise.statistics import _constants as c
 
-NO_EXPRESSION = (AttributeError, NameError, NotImplementedError, SyntaxError, TokenError, TypeError, ValueError)
-"""What pandas raises for a formula that it cannot read, or that has no number for every run."""
+OPERATIONS: dict[type[ast.AST], Callable[..., Any]] = {
+    **{ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv},
+    **{ast.Pow: operator.pow, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod},
+    **{ast.UAdd: operator.pos, ast.USub: operator.neg},
+}
+FUNCTIONS: dict[str, Callable[..., Any]] = {"sqrt": np.sqrt, "exp": np.exp, "log": np.log, "abs": np.abs}
+"""What a term may be made of, beside columns and numbers."""
+
+QUOTED = "column_%d_"
+"""Name of a column that stands between backticks, as one with a space in it has to."""
+
+
+class Columns(Protocol):
+    """Columns by their name, as a mapping of arrays or a frame has them: iterating over it gives the names."""
+
+    def __iter__(self) -> Any: ...
+
+    def __contains__(self, name: Any) -> bool: ...
+
+    def __getitem__(self, name: Any) -> Any: ...
 
 
 class NoLaw(ValueError):  # noqa: N818 - a finding about the runs, and the message of a refused fit
@@ -32,17 +50,18 @@ def terms_of(law: str) -> tuple[str, ...]:
     return terms
 
 
-def design_of(runs: pd.DataFrame, terms: Sequence[str]) -> np.ndarray:
+def design_of(runs: Columns, terms: Sequence[str]) -> np.ndarray:
     """Return the logarithm of each term for every run, after a column of ones: [run, 1 + term].
 
     Raises:
         ValueError: a term is no expression over the columns, or is not positive.
     """
-    columns = [np.ones(len(runs))]
+    number = number_of(runs)
+    columns = [np.ones(number)]
     for term in terms:
         try:
-            values = np.broadcast_to(np.asarray(runs.eval(term), dtype=float), len(runs))
-        except NO_EXPRESSION as reason:
+            values = np.broadcast_to(np.asarray(_evaluated(term, runs), float), number)
+        except (KeyError, SyntaxError, TypeError, ValueError) as reason:
             raise ValueError(
                 f"{term!r} is no expression over {', '.join(map(str, runs))} with numbers for values (powers are "
                 f"written **): {reason}"
@@ -51,28 +70,56 @@ def design_of(runs: pd.DataFrame, terms: Sequence[str]) -> np.ndarray:
     return np.stack(columns, 1)
 
 
-def decided_design(runs: pd.DataFrame, terms: Sequence[str]) -> np.ndarray:
-    """Return the design of runs whose times are known, if they decide the law.
+def number_of(runs: Columns) -> int:
+    """Return how many runs there are."""
+    return next((len(runs[name]) for name in runs), 0)
+
+
+def _evaluated(term: str, runs: Columns) -> Any:
+    """Return an expression over columns: numbers, names (in backticks where they are no identifiers), arithmetic."""
+    parts = term.split("`")
+    quoted = {QUOTED % i: parts[i] for i in range(1, len(parts), 2)}
+    text = "".join(QUOTED % i if i % 2 else part for i, part in enumerate(parts))
+
+    def value(node: ast.expr) -> Any:
+        match node:
+            case ast.Constant(value=int() | float() as number):
+                return float(number)
+            case ast.Name(id=name):
+                return column(runs, quoted.get(name, name))
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATIONS:
+                return OPERATIONS[type(op)](value(left), value(right))
+            case ast.UnaryOp(op=op, operand=operand) if type(op) in OPERATIONS:
+                return OPERATIONS[type(op)](value(operand))
+            case ast.Call(func=ast.Name(id=name), args=[argument], keywords=[]) if name in FUNCTIONS:
+                return FUNCTIONS[name](value(argument))
+        raise ValueError(f"{ast.unparse(node)} is no arithmetic")
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return value(ast.parse(text.strip(), mode="eval").body)
+
+
+def decided(design: np.ndarray, terms: Sequence[str]) -> np.ndarray:
+    """Return the design [run, 1 + term] of runs whose times are known, if they decide the law.
 
     Raises:
         NoLaw: they are too few, or a term does not vary over them.
     """
-    design = design_of(runs, terms)
-    if len(runs) <= design.shape[1]:
+    if len(design) <= design.shape[1]:
         raise NoLaw(
-            f"a law of {', '.join(terms)} has {design.shape[1]} numbers to fit: {len(runs)} runs with a known time do "
-            "not decide them"
+            f"a law of {', '.join(terms)} has {design.shape[1]} numbers to fit: {len(design)} runs with a known time "
+            "do not decide them"
         )
     sizes = np.linalg.svd(design, compute_uv=False)
-    if sizes[-1] < FLAT * sizes[0]:
+    if sizes[-1] < c.FLAT * sizes[0]:
         raise NoLaw(
-            f"{', '.join(terms)}: over the {len(runs)} runs with a known time a term does not vary, or varies only "
+            f"{', '.join(terms)}: over the {len(design)} runs with a known time a term does not vary, or varies only "
             "with the others; leave one out"
         )
     return design
 
 
-def column(runs: pd.DataFrame, name: str) -> np.ndarray:
+def column(runs: Columns, name: str) -> np.ndarray:
     """Return a column of a sweep as numbers.
 
     Raises:
@@ -80,10 +127,10 @@ def column(runs: pd.DataFrame, name: str) -> np.ndarray:
     """
     if name not in runs:
         raise ValueError(f"the runs have no column {name!r}; they have {', '.join(map(str, runs))}")
-    return runs[name].to_numpy(float)
+    return np.asarray(runs[name], float)
 
 
-def settings_of(runs: pd.DataFrame, name: str) -> np.ndarray:
+def settings_of(runs: Columns, name: str) -> np.ndarray:
     """Return the setting of each run as a number from 0 on, in the order in which they come.
 
     Raises:
@@ -91,10 +138,13 @@ def settings_of(runs: pd.DataFrame, name: str) -> np.ndarray:
     """
     if name not in runs:
         raise ValueError(f"the runs have no column {name!r}; they have {', '.join(map(str, runs))}")
-    groups: np.ndarray = pd.factorize(runs[name])[0]
-    if (groups < 0).any():
-        raise ValueError(f"each run needs a setting: {name} is missing in row {int(np.argmax(groups < 0))}")
-    return groups
+    column, numbers = runs[name], dict[Hashable, int]()
+    values = column.tolist() if hasattr(column, "tolist") else list(column)
+    for row, one in enumerate(values):
+        if one is None or (one == one) is not True:  # not a number, or pandas' NA
+            raise ValueError(f"each run needs a setting: {name} is missing in row {row}")
+        numbers.setdefault(one, len(numbers))
+    return np.array([numbers[one] for one in values], int)
 
 
 def positive(values: np.ndarray, name: str) -> np.ndarray:

@@ -1,24 +1,37 @@
 """Power laws over settings of several seeds each: a random effect of the setting, predictions, and which law it is."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 from scipy import optimize, stats
 
-from stagewise.statistics._law_terms import NoLaw, column, decided_design, design_of, positive, settings_of, terms_of
+from stagewise.statistics import _constants as c
+from stagewise.statistics._law_terms import Columns, NoLaw, column, decided, design_of, positive, settings_of, terms_of
 from stagewise.statistics._power_law import PowerLaw, law_of
-from stagewise.table import LEVEL
 
-RATIOS = (1e-4, 1e6)
-"""Variance between settings over that between seeds of one: where it is searched; below there is none between settings,
-and from SAME on, in logarithms, none between seeds."""
 
-SAME = float(np.log(1e5))
+class Times(NamedTuple):
+    """Predicted times with their 95 % intervals: [run]."""
 
-DECIDED = 2.0
-"""Standard errors by which a law predicts worse than the best one where it is decided against."""
+    time: np.ndarray
+    lo: np.ndarray
+    hi: np.ndarray
+
+
+class LawScore(NamedTuple):
+    """How well a law predicts settings that it was not fitted to: the mean log `density` of their mean log times.
+
+    It is `behind` the best law by so much, with the standard error `behind_error` over settings; the `verdict` is
+    "best", "worse" (by more than two standard errors), or "cannot be told".
+    """
+
+    law: str
+    density: float
+    behind: float
+    behind_error: float
+    verdict: str
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -42,18 +55,17 @@ class MixedLaw:
     def __str__(self) -> str:
         return f"{self.law}; left of log time: {self.between:.2f} between settings, {self.within:.2f} between seeds"
 
-    def predict(self, runs: pd.DataFrame) -> pd.DataFrame:
-        """Return the time of one run of each setting that was not fitted, with its 95 % interval: time, lo, hi."""
+    def times(self, runs: Columns) -> Times:
+        """Return the time of one run of each setting that was not fitted, with its 95 % interval."""
         design = design_of(runs, self.law.terms)
         coefficients = np.array([np.log(self.law.constant), *self.law.exponents])
         variance = ((design @ self.covariance) * design).sum(1) + self.between**2 + self.within**2
-        margin = stats.t.ppf((1 + LEVEL) / 2, self.freedom) * np.sqrt(variance)
+        margin = stats.t.ppf((1 + c.LEVEL) / 2, self.freedom) * np.sqrt(variance)
         middle = design @ coefficients
-        times = {"time": np.exp(middle), "lo": np.exp(middle - margin), "hi": np.exp(middle + margin)}
-        return pd.DataFrame(times, index=runs.index)
+        return Times(np.exp(middle), np.exp(middle - margin), np.exp(middle + margin))
 
 
-def fit_mixed(runs: pd.DataFrame, law: str, settings: str, time: str = "time") -> MixedLaw:
+def fit_mixed(runs: Columns, law: str, settings: str, time: str = "time") -> MixedLaw:
     """Fit a power law with a random effect of the setting, by restricted maximum likelihood (REML).
 
     Args:
@@ -71,15 +83,20 @@ def fit_mixed(runs: pd.DataFrame, law: str, settings: str, time: str = "time") -
     where all have as many seeds.
     """
     terms = terms_of(law)
-    design, target = decided_design(runs, terms), np.log(positive(column(runs, time), time))
-    groups = settings_of(runs, settings)
-    number, k = int(groups.max()) + 1, design.shape[1]
-    if number <= k or number == len(runs):
+    return _fitted(
+        terms, design_of(runs, terms), np.log(positive(column(runs, time), time)), settings_of(runs, settings)
+    )
+
+
+def _fitted(terms: tuple[str, ...], design: np.ndarray, target: np.ndarray, groups: np.ndarray) -> MixedLaw:
+    """Fit a law to the logarithms of its terms [run, 1 + term] and of times, and the number of each run's setting."""
+    number, k = int(groups.max()) + 1, decided(design, terms).shape[1]
+    if number <= k or number == len(target):
         raise NoLaw(
-            f"a law of {law} with settings needs more than {k} of them and several seeds in some, got {number} "
-            f"settings and {len(runs)} runs: fit_log_linear takes each run as a setting"
+            f"a law of {', '.join(terms)} with settings needs more than {k} of them and several seeds in some, got "
+            f"{number} settings and {len(target)} runs: fit_log_linear takes each run as a setting"
         )
-    low, high = np.log(RATIOS)
+    low, high = np.log(c.RATIOS)
 
     def loss(log_ratio: float) -> float:
         return _restricted(design, target, groups, float(np.exp(log_ratio)))[0]
@@ -87,22 +104,20 @@ def fit_mixed(runs: pd.DataFrame, law: str, settings: str, time: str = "time") -
     best = float(optimize.minimize_scalar(loss, bounds=(low, high), method="bounded").x)
     ratio = float(np.exp(best)) if loss(best) < loss(low) else 0.0
     _, coefficients, unscaled, variance = _restricted(design, target, groups, ratio)
-    if best > SAME:
+    if best > c.SAME:
         # Seeds of a setting whose times are the same, as to a checkpoint, are one observation, not several.
-        variance *= (len(runs) - k) / (number - k)
+        variance *= (len(target) - k) / (number - k)
     freedom, covariance = number - k, variance * unscaled
-    margin = stats.t.ppf((1 + LEVEL) / 2, freedom) * np.sqrt(np.diag(covariance))
+    margin = stats.t.ppf((1 + c.LEVEL) / 2, freedom) * np.sqrt(np.diag(covariance))
     r_squared = 1 - ((target - design @ coefficients) ** 2).sum() / ((target - target.mean()) ** 2).sum()
-    fitted = law_of(terms, coefficients, margin, float(r_squared), len(runs), 0)
+    fitted = law_of(terms, coefficients, margin, float(r_squared), len(target), 0)
     return MixedLaw(fitted, float(np.sqrt(variance * ratio)), float(np.sqrt(variance)), covariance, freedom)
 
 
-def compare_laws(runs: pd.DataFrame, laws: Sequence[str], settings: str, time: str = "time") -> pd.DataFrame:
+def compare_laws(runs: Columns, laws: Sequence[str], settings: str, time: str = "time") -> list[LawScore]:
     """Compare laws by how well each predicts the settings that it was not fitted to, one left out at a time.
 
-    Returns a row a law, the best one first: the mean log `density` of the left-out settings' mean log time, how far it
-    is `behind` the best law with the standard error `behind_error` over settings, and the `verdict`: "best", "worse"
-    (by more than two standard errors), or "cannot be told".
+    Returns a score a law, the best one first.
 
     Raises:
         NoLaw: a law cannot be fitted to all settings but one.
@@ -110,21 +125,17 @@ def compare_laws(runs: pd.DataFrame, laws: Sequence[str], settings: str, time: s
     """
     if not laws:
         raise ValueError("there are no laws to compare: give one or more, as in ['d', 'T / B, d']")
-    settings_of(runs, settings)
-    names = list(pd.unique(runs[settings]))
-    densities = pd.DataFrame({law: [_left_out(runs, law, settings, name, time) for name in names] for law in laws})
-    means = densities.mean().sort_values(ascending=False, kind="stable")
-    best = densities[means.index[0]]
-    rows = []
-    for law in means.index:
+    groups = settings_of(runs, settings)
+    densities = {law: np.array(list(_left_out(runs, law, groups, time))) for law in laws}
+    order = sorted(densities, key=lambda law: -float(densities[law].mean()))
+    best, scores = densities[order[0]], list[LawScore]()
+    for law in order:
         gap = best - densities[law]
-        error = float(gap.std() / np.sqrt(len(gap)))
-        worse = "worse" if gap.mean() > DECIDED * error else "cannot be told"
-        verdict = "best" if law == means.index[0] else worse
-        rows.append(
-            {"law": law, "density": means[law], "behind": gap.mean(), "behind_error": error, "verdict": verdict}
-        )
-    return pd.DataFrame(rows)
+        behind, error = float(gap.mean()), float(gap.std(ddof=1) / np.sqrt(len(gap)))
+        worse = "worse" if behind > c.DECIDED * error else "cannot be told"
+        verdict = "best" if law == order[0] else worse
+        scores.append(LawScore(law, float(densities[law].mean()), behind, error, verdict))
+    return scores
 
 
 def _restricted(
@@ -150,13 +161,15 @@ def _restricted(
     return float(freedom * np.log(max(variance, 1e-300)) + size), coefficients, np.linalg.inv(information), variance
 
 
-def _left_out(runs: pd.DataFrame, law: str, settings: str, name: object, time: str) -> float:
-    """Return the log density of a setting's mean log time under the law of all other settings."""
-    here = runs[settings] == name
-    fitted = fit_mixed(runs[~here], law, settings, time)
-    seeds = runs[here]
-    observed = float(np.log(positive(column(seeds, time), time)).mean())
-    design = design_of(seeds, fitted.law.terms)[0]
-    middle = float(design @ np.array([np.log(fitted.law.constant), *fitted.law.exponents]))
-    variance = float(design @ fitted.covariance @ design) + fitted.between**2 + fitted.within**2 / len(seeds)
-    return float(stats.t.logpdf(observed, fitted.freedom, middle, np.sqrt(variance)))
+def _left_out(runs: Columns, law: str, groups: np.ndarray, time: str) -> Iterator[float]:
+    """Yield of each setting the log density of its mean log time under the law of all other settings."""
+    terms = terms_of(law)
+    design, target = design_of(runs, terms), np.log(positive(column(runs, time), time))
+    for number in range(groups.max() + 1):
+        here = groups == number
+        others = groups[~here]
+        fitted = _fitted(terms, design[~here], target[~here], others - (others > number))
+        row = design[here][0]
+        middle = float(row @ np.array([np.log(fitted.law.constant), *fitted.law.exponents]))
+        variance = float(row @ fitted.covariance @ row) + fitted.between**2 + fitted.within**2 / int(here.sum())
+        yield float(stats.t.logpdf(float(target[here].mean()), fitted.freedom, middle, np.sqrt(variance)))

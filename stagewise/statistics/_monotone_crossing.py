@@ -6,27 +6,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.ndimage import median_filter
 
-from stagewise.statistics._noise import monotone, noise
+from stagewise.statistics import _constants as c
+from stagewise.statistics._noise.differences import monotone
+from stagewise.statistics._noise.monotone import variance_near
 from stagewise.statistics._unit import Unit
-
-QUANTILE = 2.269
-"""What the likelihood ratio of the right place exceeds in one of twenty curves: Banerjee and Wellner (2001)."""
-
-AROUND = 8
-"""Checkpoints on either side of the crossing whose noise counts too: an accuracy near a half is noisier than near 1."""
-
-FALLS, WINDOW = 3.0, 5
-"""Deviations of the noise by which a running median over so many checkpoints must fall below the level again: what
-comes after that is not of the rise."""
-
-BELOW = 1e-6
-"""How far, in ranges of the curve, a value is short of the level at least: one that is equal to it is past it."""
-
-STRONGEST = 0.9
-"""The strongest correlation between checkpoints that is allowed for."""
-
-FAR = 1e6
-"""Ranges of the curve from its middle within which a level counts as it is: all farther ones are as far."""
 
 
 class MonotoneCrossing(NamedTuple):
@@ -56,14 +39,14 @@ def monotone_crossing(values: np.ndarray, level: float) -> MonotoneCrossing:
     MonotoneCrossing(best=2, first=2, last=2)
     """
     whole, unit = len(values), Unit.of(values)
-    values, level = unit.of_values(values), float(np.clip(unit.of_values(np.array(level)), -FAR, FAR))
+    values, level = unit.of_values(values), float(np.clip(unit.of_values(np.array(level)), -c.FAR, c.FAR))
     values = _rising_part(values, level)
     n = len(values)
     fit = monotone(values)
-    below = level - BELOW * float(np.ptp(values) or 1.0)
+    below = level - c.BELOW * float(np.ptp(values) or 1.0)
     squares = np.array([_squares(values, i, below, level) for i in range(n + 1)])
     best = int(squares.argmin())
-    limit = max(QUANTILE * _variance(values, fit, best), ((level - below) / 2) ** 2)
+    limit = max(c.CROSSING_QUANTILE * variance_near(values, fit, best), ((level - below) / 2) ** 2)
     accepted = np.flatnonzero(squares - squares[best] <= limit)
     last = int(accepted[-1])
     # The part that was cut off ends past the level: the crossing is within.
@@ -78,33 +61,13 @@ def _squares(values: np.ndarray, place: int, below: float, level: float) -> floa
     return float((left**2).sum() + (right**2).sum())
 
 
-def _variance(values: np.ndarray, fit: np.ndarray, best: int) -> float:
-    """Return the variance of the noise, of all checkpoints or of those near a place, as sums of neighbours have it."""
-    residual = values - fit
-    near = slice(max(best - AROUND, 0), best + AROUND)
-    # An accuracy is quiet once it is near 1: beside what comes before the crossing that would halve the noise.
-    sides = [slice(near.start, best), slice(best, near.stop)]
-    parts = [slice(None), near, *(side for side in sides if len(values[side]) == AROUND)]
-    whole = max(_of(residual[part], fit[part]) for part in parts)
-    if len(values[near]) >= AROUND:  # of fewer, second differences show the bends
-        whole = max(whole, float(noise(values[near])) ** 2)
-    size = float((residual**2).sum())
-    rate = float((residual[1:] * residual[:-1]).sum()) / size if size > 0 else 0.0
-    rate = min(max(rate, 0.0), STRONGEST)
-    return whole * (1 + rate) / (1 - rate)
-
-
-def _of(residual: np.ndarray, fit: np.ndarray) -> float:
-    return float((residual**2).sum()) / max(len(fit) - len(np.unique(fit)), 1)
-
-
 def _rising_part(values: np.ndarray, level: float) -> np.ndarray:
     # Mirrored at the ends, where the first value alone would be its own median.
-    smooth = median_filter(values, size=WINDOW, mode="mirror") if len(values) >= WINDOW else values
+    smooth = median_filter(values, size=c.WINDOW, mode="mirror") if len(values) >= c.WINDOW else values
     past = np.flatnonzero(smooth >= level)
     if not len(past):
         return values
     residual = values - smooth
-    limit = level - FALLS * math.sqrt(float((residual**2).mean()))
+    limit = level - c.FALLS * math.sqrt(float((residual**2).mean()))
     falls = np.flatnonzero((smooth < limit) & (np.arange(len(values)) > past[0]))
     return values[: falls[0]] if len(falls) else values

@@ -2,16 +2,10 @@
 
 import numpy as np
 
-from stagewise.statistics._curve_noise import KINDS
-from stagewise.statistics._likelihood_ratio import TOGETHER, p_value
-from stagewise.statistics._scan import COLLINEAR, Bases, Fits, Squares, best_fits, coefficients, design, smooth_columns
-
-RIVAL = 0.25
-"""How probable what transitions explain beyond two columns must be, by chance, for these to explain the curve."""
-
-LEG, SLIGHT = 5, 5
-"""Deviations of the noise by which two columns fall and rise; where they do so by less, as beside a wide sigmoid, they
-count for so many nats less."""
+from stagewise.statistics import _constants as c
+from stagewise.statistics._likelihood_ratio import p_value
+from stagewise.statistics._noise.residual import KINDS
+from stagewise.statistics._scan import Bases, Fits, Squares, best_fits, coefficients, design, smooth_columns
 
 
 def superfluous(curve: np.ndarray, basis: Bases, floor: np.ndarray, full: Fits, rows: np.ndarray) -> list[float]:
@@ -33,7 +27,7 @@ def superfluous(curve: np.ndarray, basis: Bases, floor: np.ndarray, full: Fits, 
         order.append(rest.pop(int(np.argmax([_likelihood(pair) for pair in pairs]))))
         statistic = 2 * (_likelihood(best) - max(map(_likelihood, pairs))) / _ratio(len(order))
         probable = float(p_value(statistic, len(curve), best.correlation[0]))
-        if probable >= RIVAL:
+        if probable >= c.RIVAL:
             for j in order:
                 p[j] = max(p[j], probable)
     return p
@@ -45,14 +39,14 @@ def _likelihood(fits: Fits) -> float:
 
 def _ratio(number: int) -> float:
     """Return by how much more several transitions explain by chance than one."""
-    return TOGETHER.get(number, 1.0 if number == 1 else max(TOGETHER.values()))
+    return c.TOGETHER.get(number, 1.0 if number == 1 else max(c.TOGETHER.values()))
 
 
 def _pair(curve: np.ndarray, basis: Bases, floor: np.ndarray, full: Fits, others: np.ndarray) -> Fits:
     """Fit a curve by the best two columns beside other transitions; a slight turn makes them less likely."""
     kind = int(full.kind[0])
     one_way, turning = (_fits(curve, basis, floor, kind, others, turning=turning) for turning in (False, True))
-    slight = 0 if _turns(curve, basis, turning, others) else SLIGHT
+    slight = 0 if _turns(curve, basis, turning, others) else c.SLIGHT
     return max(one_way, turning._replace(likelihood=turning.likelihood - slight), key=_likelihood)
 
 
@@ -74,7 +68,7 @@ def _fits(curve: np.ndarray, basis: Bases, floor: np.ndarray, kind: int, others:
         results = []
         for one in along:
             a, b = one[first, None] - between * one, one - between * one[first, None]
-            fitted = (a * b * sign > 0) & (apart > COLLINEAR)
+            fitted = (a * b * sign > 0) & (apart > c.COLLINEAR)
             gain = np.where(fitted, (a * one[first, None] + b * one) / np.where(fitted, apart, 1.0), 0.0)
             place = int(gain.argmax())
             results.append((gain.flat[place], *divmod(place, gain.shape[1])))
@@ -99,4 +93,4 @@ def _turns(curve: np.ndarray, basis: Bases, fits: Fits, others: np.ndarray) -> b
     smooth, residual = weights[1:3] @ columns[1:3], noise.whitened(curve - weights @ columns)
     rise, fall = (smooth - np.minimum.accumulate(smooth)).max(), (np.maximum.accumulate(smooth) - smooth).max()
     deviation = np.sqrt((residual**2).sum() / max(len(curve) - 6 - len(others), 3))
-    return bool(min(rise, fall) >= LEG * deviation)
+    return bool(min(rise, fall) >= c.LEG * deviation)

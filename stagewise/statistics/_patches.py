@@ -4,38 +4,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stagewise.statistics._shapes import (
-    AFTER,
-    BEFORE,
-    IN_STEPS,
-    RAMP,
-    RAMP_IN_STEPS,
-    WIDEST,
-    WIDEST_IN_STEPS,
-    Shapes,
-    joined,
-)
+from stagewise.statistics import _constants as c
+from stagewise.statistics._shapes import IN_STEPS, RAMP, RAMP_IN_STEPS, Shapes, joined
 
 ABRUPT = 1.0
 """Stands for the exponents of all abrupt onsets."""
-
-RAMPS = 2.75
-"""Half the width of a ramp over the width of a logistic with about its times."""
-
-NARROWEST = 0.03
-"""The narrowest logistic, in spacings of checkpoints; what is narrower looks the same."""
-
-STEEPEST = 64.0
-"""The largest exponent of an abrupt onset: an exponential approach within a sixty-fourth of the steps before it."""
-
-SPAN = 3.0
-"""Widths or spacings, and powers of two of the width, by which a patch reaches beyond its middle to begin with."""
-
-PLACES, SCALES = 17, 9
-"""Points of a patch."""
-
-LIKELY = 1e-3
-"""Part of the largest weight of a patch from which a point stays within it."""
 
 
 class Patch(NamedTuple):
@@ -57,7 +30,7 @@ class Patch(NamedTuple):
         )
         if self.tail == ABRUPT:
             return Shapes(middles, np.full(len(middles), 0.1), np.exp(scales))
-        ramp = RAMPS if self.tail in (RAMP, RAMP_IN_STEPS) else 1.0
+        ramp = c.RAMPS if self.tail in (RAMP, RAMP_IN_STEPS) else 1.0
         return Shapes(middles, ramp * np.exp(scales), np.full(len(middles), self.tail))
 
     @property
@@ -67,7 +40,7 @@ class Patch(NamedTuple):
 
     def closer(self, weights: np.ndarray, finer: int) -> "Patch":
         """Return the patch of the points that are likely, and of their neighbours."""
-        likely = weights.reshape(_sizes(finer)) > LIKELY * weights.max()
+        likely = weights.reshape(_sizes(finer)) > c.LIKELY * weights.max()
         return Patch(self.tail, _kept(self.places, likely.any(1)), _kept(self.scales, likely.any(0)))
 
     def wider(self, ratio: float, within: "Patch") -> "Patch":
@@ -98,7 +71,7 @@ def points(patches: list[Patch], u: np.ndarray, finer: int = 1) -> Points:
     shapes, numbers = joined(each), np.repeat(np.arange(len(each)), [part.number for part in each])
     area = np.log([patch.area / part.number for patch, part in zip(patches, each, strict=True)])
     halves = shapes.times()[:, 1]
-    inside = (halves >= u[BEFORE - 1]) & (halves <= u[-AFTER])
+    inside = (halves >= u[c.BEFORE - 1]) & (halves <= u[-c.AFTER])
     kept = np.flatnonzero(inside)
     return Points(shapes.take(kept), area[numbers[kept]], numbers[kept], inside)
 
@@ -118,26 +91,26 @@ def around(shape: Shapes, u: np.ndarray) -> list[Patch]:
     """Return patches of logistics, ramps and abrupt onsets around a shape."""
     early, half, late = (float(time) for time in shape.times()[0])
     spacing = float(np.interp(half, (u[1:] + u[:-1]) / 2, np.diff(u)))
-    narrowest, abrupt = NARROWEST * spacing, shape.tail[0] > 0
-    width = float(np.clip((late - early) / 4.4, narrowest, WIDEST))
-    exponent = float(shape.tail[0]) if abrupt else float(np.clip(2.2 / (late - early), 0.3, 0.75 * STEEPEST))
+    narrowest, abrupt = c.NARROWEST_LOGISTIC * spacing, shape.tail[0] > 0
+    width = float(np.clip((late - early) / 4.4, narrowest, c.WIDEST))
+    exponent = float(shape.tail[0]) if abrupt else float(np.clip(2.2 / (late - early), 0.3, 0.75 * c.STEEPEST))
     start = float(shape.middle[0]) if abrupt else early
-    reach = SPAN * max(spacing / 2, width)
+    reach = c.SPAN * max(spacing / 2, width)
     halves = (half - reach, half + reach)
     return [
-        *(Patch(tail, halves, _scales(width, narrowest, 1.2 * WIDEST)) for tail in (0.0, RAMP)),
-        *(Patch(tail, halves, _scales(width, narrowest, WIDEST_IN_STEPS)) for tail in (IN_STEPS, RAMP_IN_STEPS)),
-        Patch(ABRUPT, (start - reach, start + reach), _scales(exponent, 0.25, STEEPEST)),
+        *(Patch(tail, halves, _scales(width, narrowest, 1.2 * c.WIDEST)) for tail in (0.0, RAMP)),
+        *(Patch(tail, halves, _scales(width, narrowest, c.WIDEST_IN_STEPS)) for tail in (IN_STEPS, RAMP_IN_STEPS)),
+        Patch(ABRUPT, (start - reach, start + reach), _scales(exponent, 0.25, c.STEEPEST)),
     ]
 
 
 def _sizes(finer: int) -> tuple[int, int]:
-    return finer * (PLACES - 1) + 1, finer * (SCALES - 1) + 1
+    return finer * (c.PATCH_PLACES - 1) + 1, finer * (c.PATCH_SCALES - 1) + 1
 
 
 def _scales(middle: float, least: float, most: float) -> tuple[float, float]:
     """Return logarithms of scales around one, within bounds, a factor of two at least."""
-    lo, hi = (float(np.log(np.clip(middle * 2.0**power, least, most))) for power in (-SPAN, SPAN))
+    lo, hi = (float(np.log(np.clip(middle * 2.0**power, least, most))) for power in (-c.SPAN, c.SPAN))
     short = max(float(np.log(2)) - (hi - lo), 0.0)
     return (lo - short, hi) if hi >= np.log(most) else (lo, hi + short)
 

@@ -5,11 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from stagewise.table import LEVEL
-
-FEWEST = 4
-"""Seeds from which t intervals are told: those of two are 12.7 standard errors wide, of three 4.3. Below, and where an
-interval leaves the run, the range of the seeds is told, which promises nothing of others."""
+from stagewise.statistics import _constants as c
 
 
 class Pooled(NamedTuple):
@@ -45,7 +41,7 @@ def pooled(values: np.ndarray, errors: np.ndarray) -> Pooled:
     if n < 2:
         return Pooled(mean, -np.inf, np.inf, -np.inf, np.inf, 0.0)
     variance = float(np.var(values, ddof=1))
-    quantile = float(stats.t.ppf((1 + LEVEL) / 2, n - 1))
+    quantile = float(stats.t.ppf((1 + c.LEVEL) / 2, n - 1))
     margin, new = (quantile * float(np.sqrt(variance * part)) for part in (1 / n, 1 + 1 / n))
     between = float(np.sqrt(max(variance - float(np.mean(np.square(errors))), 0.0)))
     return Pooled(mean, mean - margin, mean + margin, mean - new, mean + new, between)

@@ -5,21 +5,11 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-import pandas as pd
 from scipy import optimize, stats
 
+from stagewise.statistics import _constants as c
+from stagewise.statistics._law_terms import Columns, column, decided, design_of, positive, settings_of, terms_of
 from stagewise.statistics._law_terms import NoLaw as NoLaw
-from stagewise.statistics._law_terms import column, decided_design, design_of, positive, settings_of, terms_of
-from stagewise.table import LEVEL
-
-STEP = 3e-3
-"""Step of a numerical derivative, in deviations of log times from their law."""
-
-MOST_DECIDED = 0.95
-"""Part of itself, at most, that a setting is taken to decide of a law: of one that decides all, no error is seen."""
-
-ROUNDING = 1e-15
-"""Narrowest interval of the normal distribution, in log probability, that float64 still distinguishes from none."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +48,7 @@ class PowerLaw:
         ]
         return " ".join([f"{self.constant:.3g}", *powers])
 
-    def predict(self, runs: pd.DataFrame) -> np.ndarray:
+    def predict(self, runs: Columns) -> np.ndarray:
         """Return the law's time for every row of a sweep."""
         logs = design_of(runs, self.terms) @ np.array([math.log(self.constant), *self.exponents])
         times: np.ndarray = np.exp(logs)
@@ -75,7 +65,16 @@ class PowerLaw:
         return self.exponents[self.terms.index(term)]
 
 
-def fit_log_linear(runs: pd.DataFrame, law: str, time: str = "time") -> PowerLaw:
+def fit_power_law(
+    runs: Columns, law: str, time: str | tuple[str, str] = "time", settings: str | None = None
+) -> PowerLaw:
+    """Fit a law to times: by `fit_log_linear`, or, given two columns, by `fit_interval_censored` to their intervals."""
+    if isinstance(time, str):
+        return fit_log_linear(runs, law, time)
+    return fit_interval_censored(runs, law, *time, settings)
+
+
+def fit_log_linear(runs: Columns, law: str, time: str = "time") -> PowerLaw:
     """Fit a law by least squares on log time, with Student's t intervals.
 
     Args:
@@ -88,23 +87,25 @@ def fit_log_linear(runs: pd.DataFrame, law: str, time: str = "time") -> PowerLaw
         ValueError: no such column, times or terms that are not positive and finite (a censored time is not: use
             `fit_interval_censored`).
 
-    >>> runs = pd.DataFrame({"d": [1.0, 2.0, 4.0, 8.0], "time": [3.0, 6.0, 12.0, 24.0]})
+    >>> runs = {"d": [1.0, 2.0, 4.0, 8.0], "time": [3.0, 6.0, 12.0, 24.0]}
     >>> round(fit_log_linear(runs, "d").exponent("d"), 6)
     1.0
     """
     terms = terms_of(law)
-    design = decided_design(runs, terms)
+    design = decided(design_of(runs, terms), terms)
     target = np.log(positive(column(runs, time), time))
-    freedom = len(runs) - design.shape[1]
+    freedom = len(design) - design.shape[1]
     coefficients = np.linalg.lstsq(design, target, rcond=None)[0]
     residual = target - design @ coefficients
     errors = np.sqrt(np.diag(np.linalg.inv(design.T @ design)) * (residual @ residual) / freedom)
     r_squared = 1 - residual @ residual / ((target - target.mean()) ** 2).sum()
-    return law_of(terms, coefficients, errors * stats.t.ppf((1 + LEVEL) / 2, freedom), float(r_squared), len(runs), 0)
+    return law_of(
+        terms, coefficients, errors * stats.t.ppf((1 + c.LEVEL) / 2, freedom), float(r_squared), len(design), 0
+    )
 
 
 def fit_interval_censored(
-    runs: pd.DataFrame, law: str, lo: str = "lo", hi: str = "hi", settings: str | None = None
+    runs: Columns, law: str, lo: str = "lo", hi: str = "hi", settings: str | None = None
 ) -> PowerLaw:
     """Fit a law by maximum likelihood to times known to lie in (lo, hi]; hi = inf is right-censored.
 
@@ -136,10 +137,10 @@ def fit_interval_censored(
         wrong = int(np.argmin((lower < upper) & (lower >= 0)))
         raise ValueError(f"each run needs 0 <= {lo} < {hi}; row {wrong} has {lower[wrong]:g} and {upper[wrong]:g}")
     seen = np.isfinite(upper)
-    if len(runs) and not seen.any():
-        raise NoLaw(f"all {len(runs)} runs are censored: none emerged within its budget, so there is no law to fit")
-    decided_design(runs[seen], terms)
+    if len(seen) and not seen.any():
+        raise NoLaw(f"all {len(seen)} runs are censored: none emerged within its budget, so there is no law to fit")
     design = design_of(runs, terms)
+    decided(design[seen], terms)
     if not (lower[seen] > 0).any():
         raise NoLaw(f"every run emerged before its second evaluation: all {lo} are 0; evaluate more often")
     with np.errstate(divide="ignore"):
@@ -161,12 +162,12 @@ def fit_interval_censored(
             )
         clustered = _clustered(design, *bounds, estimate, covariance, groups)
         errors = np.maximum(errors, _margin(clustered, number - k))
-    return law_of(terms, estimate[:-1], errors, float(r_squared), len(runs), int((~seen).sum()))
+    return law_of(terms, estimate[:-1], errors, float(r_squared), len(design), int((~seen).sum()))
 
 
 def _margin(covariance: np.ndarray, freedom: int | float) -> np.ndarray:
     """Return what lies on either side of coefficients in 95 %, by Student's t with these degrees of freedom."""
-    return np.asarray(np.sqrt(np.diag(covariance)[:-1]) * stats.t.ppf((1 + LEVEL) / 2, freedom))
+    return np.asarray(np.sqrt(np.diag(covariance)[:-1]) * stats.t.ppf((1 + c.LEVEL) / 2, freedom))
 
 
 def _maximise(
@@ -216,12 +217,15 @@ def _clustered(
     def mass(shift: float) -> np.ndarray:
         return _log_mass((lower - fitted) / scale - shift, (upper - fitted) / scale - shift)
 
-    before, here, after = (mass(shift) for shift in (-STEP, 0.0, STEP))
-    slopes, bends = (after - before) / (2 * STEP * scale), (2 * here - before - after) / (STEP * scale) ** 2
+    before, here, after = (mass(shift) for shift in (-c.DERIVATIVE_STEP, 0.0, c.DERIVATIVE_STEP))
+    slopes, bends = (
+        (after - before) / (2 * c.DERIVATIVE_STEP * scale),
+        (2 * here - before - after) / (c.DERIVATIVE_STEP * scale) ** 2,
+    )
     scores, decided = np.zeros((groups.max() + 1, len(estimate))), np.zeros(groups.max() + 1)
     np.add.at(scores[:, :-1], groups, slopes[:, None] * design)
     np.add.at(decided, groups, bends * ((design @ covariance[:-1, :-1]) * design).sum(1))
-    scores /= np.sqrt(1 - decided.clip(0, MOST_DECIDED))[:, None]
+    scores /= np.sqrt(1 - decided.clip(0, c.MOST_DECIDED))[:, None]
     return np.asarray(covariance @ scores.T @ scores @ covariance)
 
 
@@ -237,13 +241,13 @@ def _log_mass(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     flip = a > 0
     a, b = np.where(flip, -b, a), np.where(flip, -a, b)
     high, low = stats.norm.logcdf(b), stats.norm.logcdf(a)
-    mass: np.ndarray = high + np.log1p(-np.exp(np.minimum(low - high, -ROUNDING)))
+    mass: np.ndarray = high + np.log1p(-np.exp(np.minimum(low - high, -c.ROUNDING)))
     return mass
 
 
 def _curvature(loss: Callable[[np.ndarray], float], at: np.ndarray, design: np.ndarray, scale: float) -> np.ndarray:
     """Return the Hessian by central differences, of steps that move log times by a small part of their scale."""
-    steps = np.append(STEP * scale / np.abs(design).max(0), STEP)[: len(at)]
+    steps = np.append(c.DERIVATIVE_STEP * scale / np.abs(design).max(0), c.DERIVATIVE_STEP)[: len(at)]
     n, unit = len(at), np.diag(steps)
     result = np.empty((n, n))
     for i in range(n):

@@ -2,10 +2,8 @@
 
 import numpy as np
 
+from stagewise.statistics import _constants as c
 from stagewise.statistics._shapes import Shapes
-
-POINTS = 400
-"""Points between checkpoints at which the speed of a fit is read."""
 
 
 def prominence(u: np.ndarray, background: np.ndarray, size: float, shape: Shapes) -> float:
@@ -22,8 +20,8 @@ def prominence(u: np.ndarray, background: np.ndarray, size: float, shape: Shapes
     """
     early, half, late = shape.times()[0]
     first, last = float(u[0]), float(u[-1])
-    within = np.linspace(early, late, POINTS).clip(first, last)
-    dense = np.unique(np.concatenate([np.linspace(first, last, POINTS), within]))
+    within = np.linspace(early, late, c.SPEED_POINTS).clip(first, last)
+    dense = np.unique(np.concatenate([np.linspace(first, last, c.SPEED_POINTS), within]))
     t = np.expm1(dense)
     fit = np.sign(size) * (np.interp(dense, u, background) + size * shape.at(dense)[0])
     middles = (dense[1:] + dense[:-1]) / 2

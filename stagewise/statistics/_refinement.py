@@ -5,39 +5,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stagewise.statistics._curve_noise import KINDS, SMOOTH, Noise, log_likelihood, restricted_likelihoods
+from stagewise.statistics import _constants as c
+from stagewise.statistics._noise.residual import KINDS, SMOOTH, Noise, log_likelihood, restricted_likelihoods
 from stagewise.statistics._patches import Points, around, closer, points
 from stagewise.statistics._scan import Bases, Whitened, design, scanned, whiten
 from stagewise.statistics._shapes import Shapes
-from stagewise.table import LEVEL
-
-CONCENTRATED = 25
-"""Shapes among which the likelihood is spread, effectively, where a grid is fine enough."""
-
-TEMPER = 0.65
-"""Power of the likelihood that makes intervals cover: what is fitted besides is uncertain, too, and not on the grid."""
-
-BACKGROUNDS, THINNED = 8, 7
-"""Backgrounds that are kept beside a transition; one in so many shapes decides which."""
-
-FINER = (1, 1, 1, 2, 4)
-"""How fine each grid is, at most as many of them, each closer around what is likely than the one before."""
-
-NEGLIGIBLE = (0.0, 1e-4, 1e-4, 1e-4, 1e-4)
-"""Weight below which a family is left out after each grid: on the first one none may have come close yet."""
-
-PLAUSIBLE, MOST_NOISES = 2.0, 6
-"""Kinds of noise whose log likelihood falls short of the best by less are taken into account, so many at most."""
 
 PART, NUMBERS, RESAMPLES = 2048, 2**18, 16
 """Shapes, or values of shapes where there are many checkpoints, and resamples of the batch, that are held against a
 curve at a time: memory grows with none of them."""
-
-LEAST_FREE = 0.05
-"""Part of a checkpoint that a fit leaves free, at least: the residual of one that decides the fit tells nothing."""
-
-MARGIN = 0.1
-"""What is added to either side of an interval, in spacings of checkpoints."""
 
 
 class Refined(NamedTuple):
@@ -60,14 +36,14 @@ class Refined(NamedTuple):
             u: log(1 + step) of the checkpoints.
             shifts: what resamples of the batch add to each: [resample, part].
         """
-        tail, shifts = (1 - LEVEL) / 2, np.zeros((1, 3)) if shifts is None else shifts
+        tail, shifts = (1 - c.LEVEL) / 2, np.zeros((1, 3)) if shifts is None else shifts
         weights, rows = self.weights / len(shifts), []
         for times, moves in zip(self.shapes.times().T, shifts.T, strict=True):
             moved = (moves[:, None] + times).ravel()
             order = np.argsort(moved)
             each = weights[order % len(times)]
             middle, lo, hi = np.interp([0.5, tail, 1 - tail], np.cumsum(each) - each / 2, moved[order])
-            margin = MARGIN * np.interp(middle, (u[1:] + u[:-1]) / 2, np.diff(u))
+            margin = c.INTERVAL_MARGIN * np.interp(middle, (u[1:] + u[:-1]) / 2, np.diff(u))
             rows.append((middle, lo - margin, hi + margin))
         return np.array(rows)
 
@@ -91,22 +67,23 @@ def refine(context: Context, shape: Shapes, kind: int) -> Refined:
     grid = points(patches, u)
     if not grid.shapes.number:
         return Refined(shape, shape, np.ones(1), np.zeros(1))
-    backgrounds = _likely(context, grid.shapes.take(np.arange(0, grid.shapes.number, THINNED)), KINDS[kind])
+    backgrounds = _likely(context, grid.shapes.take(np.arange(0, grid.shapes.number, c.SHAPES_THINNED)), KINDS[kind])
     columns = design(backgrounds[0], context.others)
     noises = _plausible(context, columns, shape, SMOOTH if KINDS[kind].window is None else KINDS)
     near, finer = patches, 1
-    for least, finer in zip(NEGLIGIBLE, FINER, strict=True):
+    # Each grid closes in on what the last one left likely, until enough of its points share the weight.
+    for least, finer in zip(c.NEGLIGIBLE, c.FINER_GRIDS, strict=True):
         grid = points(near, u, finer)
         weights = _weights(context, backgrounds, grid, noises)
         shape = grid.shapes.take([int((weights / np.exp(grid.area)).argmax())])
-        if 1 / (weights**2).sum() > CONCENTRATED:
+        if 1 / (weights**2).sum() > c.CONCENTRATED:
             break
         near = closer(near, grid, weights, finer, least)
     if (excess := _excess(context, columns, shape, noises[0])) > 1:
         whole = {patch.tail: patch for patch in patches}
         near = [one.wider(np.sqrt(excess), whole[one.tail]) for one in near]
         grid = points(near, u, finer)
-        weights = _weights(context, backgrounds, grid, noises, TEMPER / excess)
+        weights = _weights(context, backgrounds, grid, noises, c.TEMPER / excess)
     return Refined(shape, grid.shapes, weights, grid.area)
 
 
@@ -121,7 +98,7 @@ def resampled(context: Context, refined: Refined, kind: int, resamples: np.ndarr
         squares[:, chosen] = scanned(resamples, columns, values)[:, 0] + context.floor
     freedom, times, parts = _freedom(context), refined.shapes.times(), []
     for part in np.array_split(squares, len(squares) // RESAMPLES + 1):
-        parts.append(_normalised(-0.5 * TEMPER * freedom * np.log(part) + refined.area) @ times)
+        parts.append(_normalised(-0.5 * c.TEMPER * freedom * np.log(part) + refined.area) @ times)
     moved = np.concatenate(parts)
     return np.asarray(moved - moved.mean(0))
 
@@ -131,15 +108,15 @@ def _likely(context: Context, shapes: Shapes, noise: Noise) -> np.ndarray:
     fine, values = context.basis.fine, shapes.at(context.basis.u)
     squares = scanned(context.curve[None], context.beside(fine, noise), values)[0] + context.floor
     weights = np.exp(-0.5 * _freedom(context) * np.log(squares / squares.min()))
-    return np.asarray(fine[np.argsort(-weights.sum(1))[:BACKGROUNDS]])
+    return np.asarray(fine[np.argsort(-weights.sum(1))[: c.LIKELY_BACKGROUNDS]])
 
 
 def _plausible(context: Context, columns: np.ndarray, shape: Shapes, kinds: Sequence[Noise]) -> list[Noise]:
     """Return the kinds of noise that the residuals allow, by the restricted likelihood: fitting hides correlation."""
     stack = np.concatenate([columns, shape.at(context.basis.u), _slopes(shape, context.basis.u)])
     restricted = restricted_likelihoods(context.curve, stack, context.floor, kinds)
-    order = np.argsort(-restricted)[:MOST_NOISES]
-    return [kinds[k] for k in order if restricted[k] > restricted.max() - PLAUSIBLE]
+    order = np.argsort(-restricted)[: c.MOST_NOISES]
+    return [kinds[k] for k in order if restricted[k] > restricted.max() - c.PLAUSIBLE]
 
 
 def _slopes(shape: Shapes, u: np.ndarray) -> np.ndarray:
@@ -167,7 +144,7 @@ def _excess(context: Context, columns: np.ndarray, shape: Shapes, noise: Noise) 
     slopes = noise.whitened(_slopes(shape, u))
     stack = np.concatenate([noise.whitened(np.concatenate([columns, shape.at(u)])), slopes])
     q, values = np.linalg.qr(stack.T)[0], noise.whitened(context.curve)
-    squares = (values - q @ (q.T @ values)) ** 2 / (1 - (q**2).sum(1)).clip(min=LEAST_FREE)
+    squares = (values - q @ (q.T @ values)) ** 2 / (1 - (q**2).sum(1)).clip(min=c.LEAST_FREE)
     squares += context.floor / len(u)
     weights = slopes**2
     sizes = weights.sum(1)
@@ -175,7 +152,7 @@ def _excess(context: Context, columns: np.ndarray, shape: Shapes, noise: Noise) 
 
 
 def _weights(
-    context: Context, backgrounds: np.ndarray, grid: Points, noises: list[Noise], temper: float = TEMPER
+    context: Context, backgrounds: np.ndarray, grid: Points, noises: list[Noise], temper: float = c.TEMPER
 ) -> np.ndarray:
     n, freedom = len(context.basis.u), _freedom(context)
     columns, parts = [context.beside(backgrounds, noise) for noise in noises], []

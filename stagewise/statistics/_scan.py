@@ -9,23 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from cachetools import LRUCache, cached
 
-from stagewise.statistics._curve_noise import KINDS, WHITE, Noise, likelihoods, log_likelihood
+from stagewise.statistics import _constants as c
+from stagewise.statistics._noise.residual import KINDS, WHITE, Noise, likelihoods, log_likelihood
 from stagewise.statistics._shapes import Shapes, backgrounds, grid
-
-COARSE, FINE = 2, 6
-"""Time scales of backgrounds to a decade of steps, in the search and in the fit without a further transition."""
-
-FLOOR = 3e-3
-"""Deviation of what no smooth model explains, as a part of the range of a curve."""
 
 PART = 64
 """Transitions that are computed, or whose squares are summed, at a time."""
-
-COLLINEAR = 1e-3
-"""Least part of a transition that its background does not explain already."""
-
-EXPLAINED = 1e-6
-"""Part of a column's length below which the others explain it."""
 
 WHOLE, BACKGROUNDS, PRODUCTS = 32 * 2**20, 6 * 2**20, 12 * 2**20
 """Bytes that are remembered: of grids, of backgrounds under kinds of noise, and of their products with the grid. Of 400
@@ -109,7 +98,7 @@ class Within:
     def outside(self) -> np.ndarray:
         """Their squares outside the columns, infinite where these explain one: [background, transition]."""
         outside = (self.size - (self.shared**2).sum(0)) - self.own**2
-        return np.where(outside > COLLINEAR * self.size, outside, np.inf)
+        return np.where(outside > c.COLLINEAR * self.size, outside, np.inf)
 
 
 def cache(most: int) -> "LRUCache[Any, Any]":
@@ -140,12 +129,14 @@ def _bases(steps: tuple[float, ...]) -> Bases:
     transitions = np.empty((shapes.number, len(u)))
     for part in np.array_split(np.arange(shapes.number), shapes.number // PART + 1):
         transitions[part] = shapes.take(part).at(u)
-    return Bases(steps, 1, u, backgrounds(times, COARSE), backgrounds(times, FINE), shapes, transitions)
+    return Bases(
+        steps, 1, u, backgrounds(times, c.COARSE_SCALES), backgrounds(times, c.FINE_SCALES), shapes, transitions
+    )
 
 
 def floors(curves: np.ndarray) -> np.ndarray:
     """Return the sum of squares that is added to every residual: [curve]."""
-    return np.asarray((FLOOR * np.ptp(curves, axis=-1) + 1e-12) ** 2 * curves.shape[-1])
+    return np.asarray((c.UNEXPLAINED * np.ptp(curves, axis=-1) + 1e-12) ** 2 * curves.shape[-1])
 
 
 def design(background: np.ndarray, others: np.ndarray) -> np.ndarray:
@@ -166,7 +157,7 @@ def _outside(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     for _ in range(2):
         rest = rest - (rest @ columns.T) @ columns
     length, size = (np.sqrt((part**2).sum(-1, keepdims=True)) for part in (rest, rows))
-    return np.asarray(rest / np.where(length > EXPLAINED * size, length, np.inf))
+    return np.asarray(rest / np.where(length > c.EXPLAINED * size, length, np.inf))
 
 
 def scanned(curves: np.ndarray, columns: Whitened, transitions: np.ndarray) -> np.ndarray:
@@ -178,6 +169,7 @@ def scanned(curves: np.ndarray, columns: Whitened, transitions: np.ndarray) -> n
 
 def _remaining(values: np.ndarray, columns: Whitened, along: np.ndarray, within: Within) -> np.ndarray:
     """Return what `scanned` does, from the products of curves and transitions, [curve, transition]."""
+    # Only what the columns leave of a transition can lower the squares: its part outside them, squared, over its size.
     beside = along - (values @ columns.shared.T) @ within.shared
     gain = (values @ columns.own.T)[..., None] * within.own
     np.subtract(beside[:, None], gain, out=gain)

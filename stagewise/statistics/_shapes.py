@@ -5,39 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-PARTS = (0.1, 0.5, 0.9)
-"""The parts of a transition whose times are reported: t10, t50 and t90."""
+from stagewise.statistics import _constants as c
 
 RAMP, IN_STEPS, RAMP_IN_STEPS = -1.0, -2.0, -3.0
 """Stand for the exponent of a ramp, and of a logistic and a ramp in the step itself, which have none."""
-
-WIDEST_IN_STEPS = 0.36
-"""The widest logistic in the step, as a part of its middle; a ramp with its times begins with the run."""
-
-WIDEST = 0.6
-"""The widest logistic of the search, in e-folds: 10 to 90 % in 2.6 e-folds, a little above one decade."""
-
-WIDTHS = (0.1, 0.35, 0.7, 1.4, 2.8, 5.6, 11.2)
-"""Widths of the search, in spacings of checkpoints."""
-
-TAILS = (0.5, 1.0, 2.0)
-"""Exponents of the tail of an abrupt onset."""
-
-BEFORE, AFTER = 2, 3
-"""The least number of checkpoints before and after the middle of a transition: fewer are an outlier at an end."""
-
-APART = 2
-"""Gaps between checkpoints by which the halves of two transitions of a curve differ at least: nearer ones are one,
-whose shape is none of those that are fitted."""
-
-PLACES = 400
-"""Middles of transitions in the search, but for twice as many at most."""
-
-POWERS = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
-"""Exponents of backgrounds that grow as a power of the step."""
-
-DECAYS, FINE_DECAYS = (0.5, 1.0), (0.2, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0)
-"""Exponents of backgrounds that decay as a power of the step, in the search and in the fit."""
 
 
 class Shapes(NamedTuple):
@@ -75,7 +46,7 @@ class Shapes(NamedTuple):
 
     def times(self) -> np.ndarray:
         """Return log(1 + step) at which each part (PARTS) of the way is made: [shape, part]."""
-        parts = np.array(PARTS)
+        parts = np.array(c.PARTS)
         abrupt = -np.log1p(-parts) / np.where(self.tail > 0, self.tail, 1.0)[:, None]
         logistic = np.log(parts / (1 - parts)) * self.width[:, None]
         ramp = (2 * parts - 1) * self.width[:, None]
@@ -109,7 +80,7 @@ def alike(shapes: Shapes, one: Shapes, u: np.ndarray) -> np.ndarray:
         np.interp(part.times().T, u, np.arange(len(u))) for part in (shapes, one)
     )
     within = (early <= middle) & (middle <= late) & (first <= half) & (half <= last)
-    return np.asarray((abs(half - middle) < APART) | within)
+    return np.asarray((abs(half - middle) < c.HALVES_APART) | within)
 
 
 @functools.lru_cache(maxsize=16)
@@ -119,22 +90,22 @@ def grid(steps: tuple[float, ...]) -> Shapes:
     Of many checkpoints not between all: a search takes time and memory in their number times that of places.
     """
     u = np.log1p(np.asarray(steps))
-    every = max(1, (len(u) - BEFORE - AFTER) // PLACES)
-    gaps = np.arange(BEFORE - 1, len(u) - AFTER)[::every]
+    every = max(1, (len(u) - c.BEFORE - c.AFTER) // c.MIDDLES)
+    gaps = np.arange(c.BEFORE - 1, len(u) - c.AFTER)[::every]
     middle, spacing = (u[1:] + u[:-1])[gaps] / 2, every * np.diff(u)[gaps]
     parts = []
-    for width in WIDTHS:
+    for width in c.WIDTHS:
         # A wide transition needs fewer places.
         thinned = slice(None, None, max(1, round(width / 1.4)))
         places, widths = middle[thinned], (width * spacing)[thinned]
-        near = (widths <= WIDEST) | (width == WIDTHS[0])
-        parts.append(Shapes(places[near], widths[near].clip(max=WIDEST), np.zeros(near.sum())))
+        near = (widths <= c.WIDEST) | (width == c.WIDTHS[0])
+        parts.append(Shapes(places[near], widths[near].clip(max=c.WIDEST), np.zeros(near.sum())))
     if len(gaps):
-        spacing_widths = np.full(len(middle), WIDEST)
+        spacing_widths = np.full(len(middle), c.WIDEST)
         wide = Shapes(middle, spacing_widths, np.zeros(len(middle)))
         parts += [wide, wide._replace(width=spacing_widths / 2)]
     starts = np.concatenate([middle, u[gaps]])
-    parts += [Shapes(starts, np.zeros(len(starts)) + 0.1, np.full(len(starts), tail)) for tail in TAILS]
+    parts += [Shapes(starts, np.zeros(len(starts)) + 0.1, np.full(len(starts), tail)) for tail in c.TAILS]
     return joined(parts)
 
 
@@ -147,11 +118,11 @@ def backgrounds(steps: np.ndarray, a_decade: int) -> np.ndarray:
     last, first = steps[-1], max(1.0, min(steps[-1] / 1e4, steps[1])) / 2
     number = max(3, round(a_decade * np.log10(2 * last / first)))
     scaled = steps / np.geomspace(first, 2 * last, number)[:, None]
-    powers = np.array(POWERS) if a_decade < 5 else np.linspace(0.2, 2.0, 19)
+    powers = np.array(c.POWERS) if a_decade < 5 else np.linspace(0.2, 2.0, 19)
     # An exponential changes most from one time scale to the next.
     exponential = np.exp(-(steps - steps[0]) / np.geomspace(first, 2 * last, 2 * number)[:, None])
     rows = [(steps / last) ** powers[:, None], np.log1p(scaled), exponential]
-    rows += [(1 + scaled) ** -decay for decay in (DECAYS if a_decade < 5 else FINE_DECAYS)]
+    rows += [(1 + scaled) ** -decay for decay in (c.DECAYS if a_decade < 5 else c.FINE_DECAYS)]
     values = np.concatenate(rows)
     values = values - values.min(1, keepdims=True)
     return np.asarray(values / values.max(1, keepdims=True))

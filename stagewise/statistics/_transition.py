@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stagewise.statistics._prominence import POINTS
+from stagewise.statistics import _constants as c
 from stagewise.statistics._shapes import Shapes
 from stagewise.statistics._unit import Unit
 
@@ -43,7 +43,7 @@ class Transition(NamedTuple):
     def share(self, ratio: float) -> float:
         """Return the largest part of the way within a ratio of steps."""
         early, _, late = self.shape.times()[0]
-        u = np.linspace(early - np.log(ratio), late, POINTS)
+        u = np.linspace(early - np.log(ratio), late, c.SPEED_POINTS)
         return float((self.shape.at(u + np.log(ratio)) - self.shape.at(u)).max())
 
     def measured(self, unit: Unit) -> "Transition":

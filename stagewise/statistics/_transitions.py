@@ -6,8 +6,9 @@ from collections.abc import Callable
 import numpy as np
 from scipy.stats import median_abs_deviation
 
-from stagewise.statistics._curve_noise import KINDS, without_outliers
-from stagewise.statistics._likelihood_ratio import TOGETHER, p_value
+from stagewise.statistics import _constants as c
+from stagewise.statistics._likelihood_ratio import p_value
+from stagewise.statistics._noise.residual import KINDS, without_outliers
 from stagewise.statistics._pairs import superfluous
 from stagewise.statistics._prominence import prominence
 from stagewise.statistics._refinement import Context, Refined, refine, resampled
@@ -15,21 +16,6 @@ from stagewise.statistics._scan import Bases, Fits, bases, coefficients, design,
 from stagewise.statistics._shapes import Shapes, alike
 from stagewise.statistics._transition import Found, Transition
 from stagewise.statistics._unit import Unit
-
-MOST, ADDITIONS = 4, 8
-"""Transitions of one curve that are looked for, and how often one is added: it may make an earlier one superfluous."""
-
-CORRELATED, MOVES = 0.4, 3
-"""Correlation from which several transitions at once are tried, and how often one is moved beside the others."""
-
-SHARP = 0.4
-"""E-folds from t10 to t90 of the widest transition from which several at once are searched, beside the best one."""
-
-THINNED = 3
-"""One in so many backgrounds is tried with several at once: beside these it matters little, and costs most."""
-
-FURTHER = 0.2
-"""Part of the level at which a further transition of a curve is added."""
 
 
 def find_transitions(
@@ -47,6 +33,7 @@ def find_transitions(
         alpha: the level at which a further transition is added.
     """
     basis, clean = bases(tuple(np.asarray(steps, float).tolist())), without_outliers(np.asarray(curves, float))
+    # Squares of values far from 0 would lose the digits of the changes.
     units = [Unit.of(curve) for curve in clean]
     clean = np.stack([unit.of_values(curve) for unit, curve in zip(units, clean, strict=True)])
     floor = floors(clean)
@@ -57,6 +44,7 @@ def find_transitions(
     for i, curve in enumerate(clean):
         search, single = _Search(curve, basis, floor[[i]], alpha), int(one.shape[i])
         several = [single]
+        # Where one transition is clear, several at once need not be tried.
         if p[i] > alpha / 50:
             several, p[i] = search.together(single, _row(null, i), _row(one, i), float(p[i]), alpha)
         if p[i] > alpha:
@@ -87,20 +75,20 @@ class _Search:
 
         Several are tried where the noise seems correlated, and taken where they are significant at a level.
         """
-        chosen, stack, thin = [shape], self._stack(), bases(self.basis.steps, THINNED)
-        if max(null.correlation[0], one.correlation[0]) < CORRELATED:
+        chosen, stack, thin = [shape], self._stack(), bases(self.basis.steps, c.BACKGROUNDS_THINNED)
+        if max(null.correlation[0], one.correlation[0]) < c.CORRELATED:
             return chosen, p
         early, _, late = thin.shapes.times().T
-        starts, wide = [[shape]], late - early > SHARP
+        starts, wide = [[shape]], late - early > c.SHARP
         if wide[shape]:
             # It stands for all that are left; one of them may lead to the others.
             sharp = transition_fits(self.curve[None], thin, self.floor, one.kind, stack, wide)
             starts.append([int(sharp.shape[0])])
-        for number, ratio in TOGETHER.items():
+        for number, ratio in c.TOGETHER.items():
             likelihood, best, correlation = -np.inf, starts[0], 0.0
             for start in starts:
                 places, settled = start, 0
-                for _ in range(MOVES):
+                for _ in range(c.MOVES):
                     others = places[-number + 1 :]
                     beside = np.concatenate([stack, thin.transitions[others]])
                     fits = transition_fits(self.curve[None], thin, self.floor, one.kind, beside)
@@ -110,6 +98,7 @@ class _Search:
                     settled = settled + 1 if sorted(places) == sorted(before) else 0
                     if settled == number - 1:
                         break
+            # The best pair is where the search for three begins.
             starts = [best]
             of_several = float(p_value(2 * (likelihood - null.likelihood[0]) / ratio, len(self.curve), correlation))
             if of_several < min(p, level):
@@ -119,8 +108,8 @@ class _Search:
     def run(self, single: int, several: list[int], kind: int) -> None:
         """Begin with a transition of the grid, or several, and add what is significant beside them."""
         self._add(single, several, kind)
-        for _ in range(ADDITIONS):
-            room, level = MOST - len(self.shapes), FURTHER * self.alpha
+        for _ in range(c.ADDITIONS):
+            room, level = c.MOST_TRANSITIONS - len(self.shapes), c.FURTHER * self.alpha
             if room == 0:
                 return
             stack, without, barred = self._stack(), self._full(), self._barred()
@@ -149,7 +138,7 @@ class _Search:
         shapes, fits, likelihood = self.shapes, self.fits, self._full().likelihood
         self.shapes = before
         apart, full = self._take(several, kind), self._full()
-        statistic = 2 * (full.likelihood - likelihood)[0] / TOGETHER.get(len(several) - 1, 1.0)
+        statistic = 2 * (full.likelihood - likelihood)[0] / c.TOGETHER.get(len(several) - 1, 1.0)
         if p_value(statistic, len(self.curve), full.correlation[0]) > self.alpha:
             self.shapes, self.fits = shapes, fits
             return alone
@@ -161,6 +150,7 @@ class _Search:
         self.shapes = self.shapes + [self.basis.shapes.take([shape]) for shape in shapes]
         self._refine(1 if len(self.shapes) == 1 else 2)
         apart = True
+        # Refined, two of them may have become one: the less certain one goes.
         while (pair := self._pair()) is not None:
             apart = False
             del self.shapes[max(pair, key=self._p_values().__getitem__)]
@@ -188,7 +178,7 @@ class _Search:
     def _weakest(self) -> int | None:
         """Return a transition that later ones have made superfluous."""
         p = self._p_values()
-        return int(np.argmax(p)) if max(p) > FURTHER * self.alpha else None
+        return int(np.argmax(p)) if max(p) > c.FURTHER * self.alpha else None
 
     def _p_values(self) -> list[float]:
         full = self._full()
@@ -222,6 +212,7 @@ class _Search:
         times = self.fits[j].quantiles(self.basis.u, shifts)
         size, u, whole = float(weights[-1]), self.basis.u, weights @ columns
         smooth, beside = (weights[:part] @ columns[:part] for part in (2, -1))
+        # Levels are those of the fit without this transition, so that overlapping ones share the way out.
         before, aside = (float(np.interp(times[0, 0], u, level)) for level in (beside, beside - smooth))
         ended = times[2, 0] <= u[-1]
         after = float(np.interp(times[2, 0], u, smooth) + size if ended else (smooth + size * columns[-1])[-1]) + aside

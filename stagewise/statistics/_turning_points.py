@@ -3,34 +3,14 @@
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 
-from stagewise.statistics._curve_noise import SMOOTH, restricted_likelihoods, without_outliers
-from stagewise.statistics._noise import correlated_noise, correlation, monotone, noise, smoothed
-from stagewise.statistics._uneven import Stretch, noise_like, thinned
-from stagewise.statistics.criteria import DEFAULT, StageCriteria
-from stagewise.statistics.verdicts import TurnVerdict
-from stagewise.table import LEVEL
-
-DEGREE, HIGHER, FINE = 4, (6, 8), 401
-"""Degree of the polynomial fitted to a valley, those of one that is steep on one side and flat on the other, and points
-at which it is evaluated."""
-
-PRICE = 3.0
-"""How many times Schwarz's penalty a coefficient costs: with 2 densified valleys in slow noise are covered less."""
-
-TAIL = 12
-"""Checkpoints from the lowest one on that are enough to tell how far noise is correlated."""
-
-LONG, BENDS, EACH = 25, 12, 4
-"""Checkpoints from the lowest one on from which the correlation is told by a likelihood, beside a polynomial of at most
-so high a degree, and of at most one for so many checkpoints."""
-
-FLOOR = 1e-6
-"""Deviation, as a part of the range, that is added to what this polynomial leaves, which may be nothing."""
-
-VALLEY = 0.1
-"""Part of a valley's depth up to which it is fitted."""
+from stagewise.statistics import _constants as c
+from stagewise.statistics._criteria import DEFAULT, StageCriteria
+from stagewise.statistics._curve import Curve, thinned
+from stagewise.statistics._noise.differences import correlated_noise, correlation, monotone, noise, smoothed
+from stagewise.statistics._noise.fading import Stretch, noise_like
+from stagewise.statistics._noise.residual import SMOOTH, restricted_likelihoods, without_outliers
+from stagewise.statistics._verdicts import TurnVerdict
 
 
 class Turn(NamedTuple):
@@ -71,50 +51,49 @@ class Turn(NamedTuple):
         return None
 
 
-def has_tail(curve: pd.DataFrame) -> bool:
+def has_tail(curve: Curve) -> bool:
     """Whether there are enough checkpoints from a curve's lowest one on to tell how far noise is correlated."""
-    return len(curve) - int(smoothed(curve["value"].to_numpy(float)).argmin()) >= TAIL
+    return len(curve.steps) - int(smoothed(curve.values).argmin()) >= c.TAIL
 
 
-def rate_of(curve: pd.DataFrame) -> float:
+def rate_of(curve: Curve) -> float:
     """Return how far a curve's noise is correlated between checkpoints, from its lowest one on, if that is enough.
 
     Before the minimum a curve bends while it falls, which looks like correlation. Where many follow it a polynomial
     takes the bends of the rise.
     """
-    coarse = thinned(curve)
-    steps, values = coarse["step"].to_numpy(float), coarse["value"].to_numpy(float)
+    steps, values, _ = thinned(curve)
     t = int(smoothed(values).argmin())
     n = len(values) - t
-    if n < LONG:
-        return float(correlation(values[t:] if n >= TAIL else values))
-    bends = _polynomials(np.log1p(steps[t:]), min(BENDS, n // EACH))
-    floor = n * (FLOOR * np.ptp(values)) ** 2 + np.finfo(float).tiny
+    if n < c.LONG:
+        return float(correlation(values[t:] if n >= c.TAIL else values))
+    bends = _polynomials(np.log1p(steps[t:]), min(c.BENDS, n // c.EACH))
+    floor = n * (c.BEND_FLOOR * np.ptp(values)) ** 2 + np.finfo(float).tiny
     likelihoods = restricted_likelihoods(without_outliers(values[None])[0, t:], bends.T, floor, SMOOTH)
     return max(SMOOTH[int(likelihoods.argmax())].correlation, 0.0)
 
 
-def turn(curve: pd.DataFrame, criteria: StageCriteria = DEFAULT, seed: int = 0, rate: float = 0.0) -> Turn:
+def turning_point(curve: Curve, criteria: StageCriteria = DEFAULT, seed: int = 0, rate: float = 0.0) -> Turn:
     """Find where a curve is lowest: the minimum of a polynomial in the log step, fitted to its valley.
 
     The interval is from the minima of refits with new noise, as correlated as that of the curve, and with resamples of
     the batch. The null of the test is the best curve that never rises (isotonic regression) with such noise. Where a
     stretch has finer checkpoints than those before it, these make the fit and its interval, with noise that fades over
-    steps; the rest goes by as many as lie elsewhere: see `uneven`.
+    steps; the rest goes by as many as lie elsewhere: see `noise_like`.
 
     Args:
-        curve: rows of one curve in the order of their steps, with `step`, `value` and, if the batch was resampled,
-            `resamples`.
+        curve: ascending steps, finite values.
         criteria: `neighbours` and `simulations` count.
         seed: of the simulations under the null.
         rate: the least correlation of the noise between checkpoints that the test takes, as other curves have it.
     """
     coarse = thinned(curve)
-    steps, values = coarse["step"].to_numpy(), coarse["value"].to_numpy()
+    steps, values, _ = coarse
     smooth, sigma, generator = smoothed(values), float(noise(values)), np.random.default_rng(seed)
     t = int(smooth.argmin())
     own = rate_of(curve)
     rise = _rise(smooth)
+    # The null: the best curve that never rises, with noise as correlated as any that was seen.
     draws = correlated_noise(generator, sigma, max(rate, own), (criteria.simulations, len(steps)))
     as_large = (_rise(smoothed(monotone(smooth, increasing=False) + draws)) >= rise).sum()
     step, lo, hi = _minimum(curve, coarse, t, own, criteria, generator)
@@ -131,25 +110,27 @@ def turn(curve: pd.DataFrame, criteria: StageCriteria = DEFAULT, seed: int = 0, 
 
 
 def _minimum(
-    curve: pd.DataFrame,
-    coarse: pd.DataFrame,
+    curve: Curve,
+    coarse: Curve,
     t: int,
     rate: float,
     criteria: StageCriteria,
     generator: np.random.Generator,
 ) -> tuple[int, int, int]:
     """Return the checkpoint nearest to the minimum of the valley around a coarse checkpoint, and its interval's."""
-    steps, values = coarse["step"].to_numpy(float), coarse["value"].to_numpy(float)
+    steps, values, _ = coarse
     valley = _valley(
         smoothed(values), t, float(noise(values[max(t - criteria.neighbours, 0) : t + criteria.neighbours + 1]))
     )
-    if valley.stop - valley.start < 2 * DEGREE:
+    # Too few for a polynomial: all that is known is that the minimum lies beside this checkpoint.
+    if valley.stop - valley.start < 2 * c.DEGREE:
         return int(steps[t]), int(steps[max(t - 1, 0)]), int(steps[min(t + 1, len(steps) - 1)])
-    inside = curve["step"].between(steps[valley.start], steps[valley.stop - 1]).to_numpy()
-    all_steps, within = curve["step"].to_numpy(float), curve["value"].to_numpy(float)[inside]
+    all_steps = curve.steps
+    inside = (all_steps >= steps[valley.start]) & (all_steps <= steps[valley.stop - 1])
+    within = curve.values[inside]
     u = np.log1p(all_steps[inside])
     degree = _degree(np.log1p(steps[valley]), values[valley], rate)
-    columns, fine = _polynomials(u, degree), _polynomials(np.linspace(u[0], u[-1], FINE), degree)
+    columns, fine = _polynomials(u, degree), _polynomials(np.linspace(u[0], u[-1], c.FINE_POINTS), degree)
     fit = columns @ np.linalg.lstsq(columns, within, rcond=None)[0]
     residual, shape = within - fit, (criteria.simulations, len(u))
     if len(within) > valley.stop - valley.start:
@@ -159,11 +140,12 @@ def _minimum(
         deviation = np.sqrt((residual**2).sum() / (len(u) - degree - 1)) * np.sqrt((6 - 8 * rate + 2 * rate**2) / 6)
         # In a short valley the polynomial takes up most of a slow noise: the whole curve tells how large it is.
         draws = fit + correlated_noise(generator, max(float(deviation), float(noise(values))), rate, shape)
+    # The batch is one of many: what another one would add moves the minimum too.
     draws += _resampled(curve, criteria.simulations, generator)[:, inside]
     lowest = (np.linalg.lstsq(columns, draws.T, rcond=None)[0].T @ fine.T).argmin(1)
     middle = (np.linalg.lstsq(columns, within, rcond=None)[0] @ fine.T).argmin()
-    tail = (1 - LEVEL) / 2
-    places = np.interp(np.array([middle, *np.quantile(lowest, [tail, 1 - tail])]), [0, FINE - 1], u[[0, -1]])
+    tail = (1 - c.LEVEL) / 2
+    places = np.interp(np.array([middle, *np.quantile(lowest, [tail, 1 - tail])]), [0, c.FINE_POINTS - 1], u[[0, -1]])
     step, lo, hi = np.expm1(places).clip(all_steps[0], all_steps[-1])  # the first step may come back a little smaller
     return _enclosed(all_steps, step, lo, hi)
 
@@ -180,20 +162,19 @@ def _degree(u: np.ndarray, values: np.ndarray, rate: float) -> int:
     def criterion(degree: int) -> float:
         columns = _polynomials(u, degree)
         residual = values - columns @ np.linalg.lstsq(columns, values, rcond=None)[0]
-        variance = (residual**2).mean() + (FLOOR * np.ptp(values)) ** 2 + np.finfo(float).tiny
-        return float(number * np.log(variance) + PRICE * (degree + 1) * np.log(max(number, 2)))
+        variance = (residual**2).mean() + (c.BEND_FLOOR * np.ptp(values)) ** 2 + np.finfo(float).tiny
+        return float(number * np.log(variance) + c.PRICE * (degree + 1) * np.log(max(number, 2)))
 
-    return min((DEGREE, *(degree for degree in HIGHER if len(u) > 2 * degree)), key=criterion)
+    return min((c.DEGREE, *(degree for degree in c.HIGHER if len(u) > 2 * degree)), key=criterion)
 
 
-def _after(curve: pd.DataFrame, step: float) -> Stretch | None:
+def _after(curve: Curve, step: float) -> Stretch | None:
     """Return the part of a curve after a step, beside polynomials for its bends, if it is long enough."""
-    rest = (curve["step"] > step).to_numpy()
-    if (n := int(rest.sum())) < LONG:
+    rest = curve.steps > step
+    if (n := int(rest.sum())) < c.LONG:
         return None
-    steps = curve["step"].to_numpy(float)[rest]
-    values = without_outliers(curve["value"].to_numpy(float)[None])[0, rest]
-    return Stretch(steps, values, _polynomials(np.log1p(steps), min(BENDS, n // EACH)))
+    steps, values = curve.steps[rest], without_outliers(curve.values[None])[0, rest]
+    return Stretch(steps, values, _polynomials(np.log1p(steps), min(c.BENDS, n // c.EACH)))
 
 
 def _polynomials(u: np.ndarray, degree: int) -> np.ndarray:
@@ -211,35 +192,33 @@ def _enclosed(steps: np.ndarray, step: float, lo: float, hi: float) -> tuple[int
 def _valley(smooth: np.ndarray, t: int, sigma: float) -> slice:
     """Return the checkpoints around the lowest one up to VALLEY of the smaller depth on either side."""
     left, right = smooth[: t + 1].max() - smooth[t], smooth[t:].max() - smooth[t]
-    depth = max(VALLEY * min(left, right), 6 * sigma)
+    depth = max(c.VALLEY * min(left, right), 6 * sigma)
     outside = np.flatnonzero(smooth - smooth[t] > depth)
     before, after = outside[outside < t], outside[outside > t]
     start, stop = (int(before[-1]) if len(before) else 0), (int(after[0]) + 1 if len(after) else len(smooth))
-    return slice(max(min(start, t - DEGREE), 0), min(max(stop, t + DEGREE + 1), len(smooth)))
+    return slice(max(min(start, t - c.DEGREE), 0), min(max(stop, t + c.DEGREE + 1), len(smooth)))
 
 
-def _resampled(curve: pd.DataFrame, number: int, generator: np.random.Generator) -> np.ndarray:
+def _resampled(curve: Curve, number: int, generator: np.random.Generator) -> np.ndarray:
     """Return so many draws of what a resampled batch adds to the curve: [draw, step]."""
-    if "resamples" not in curve or curve["resamples"].isna().any():
-        return np.zeros((number, len(curve)))
-    resampled = np.stack(curve["resamples"].to_list()).T
-    return np.asarray(generator.choice(resampled - resampled.mean(0), number))
+    if curve.resamples is None:
+        return np.zeros((number, len(curve.steps)))
+    return np.asarray(generator.choice(curve.resamples - curve.resamples.mean(0), number))
 
 
-def from_first_peak(curve: pd.DataFrame) -> pd.DataFrame:
+def from_first_peak(curve: Curve) -> Curve:
     """Return the curve from its first local maximum on: a KL that starts at zero must rise before it can fall."""
-    smooth = smoothed(curve["value"].to_numpy())
-    falling = np.flatnonzero(np.diff(smooth) < 0)
-    return curve.iloc[falling[0] :] if len(falling) else curve.iloc[-1:]
+    falling = np.flatnonzero(np.diff(smoothed(curve.values)) < 0)
+    return curve.take(slice(falling[0] if len(falling) else -1, None))
 
 
-def slowdown(curve: pd.DataFrame, lo: int, hi: int, criteria: StageCriteria = DEFAULT) -> float:
+def slowdown(curve: Curve, lo: int, hi: int, criteria: StageCriteria = DEFAULT) -> float:
     """Return the speed of learning at its slowest within [lo, hi], over the slower of its peaks before and after that.
 
     Speed is the fall over a step ratio of `window`; 1 means that there is no slow time between two fast ones, where a
     peak that noise could make does not count.
     """
-    steps, values = curve["step"].to_numpy(), curve["value"].to_numpy()
+    steps, values, _ = curve
     falls = np.interp(steps / criteria.window, steps, values) - values
     slower = np.minimum(np.maximum.accumulate(falls), np.maximum.accumulate(falls[::-1])[::-1])
     here = (steps >= lo) & (steps <= hi) & (slower > criteria.peak * noise(values))

@@ -3,9 +3,7 @@
 import math
 from typing import NamedTuple
 
-import numpy as np
-from jaxtyping import Float
-from scipy.special import erf
+from stagewise.statistics._forecast import blow_up_share as blow_up_share
 
 
 class Linearised(NamedTuple):
@@ -57,16 +55,3 @@ def blow_up_time(rate: float) -> float:
     5134
     """
     return math.sqrt(math.pi / 2) / rate
-
-
-def blow_up_share(gap: Float[np.ndarray, " gap"]) -> Float[np.ndarray, " gap"]:
-    """Return the part of `blow_up_time` at which attention is e^Da times its start: erf(sqrt Da).
-
-    From the same integral: rate t = int_0^w e^(-u^2 / 2) du = sqrt(pi / 2) erf(w / sqrt 2), with Da = w^2 / 2. It holds
-    whatever T, d and the rate are, as long as attention is small; after that it holds for the log-odds of attention.
-    Not in the paper; the tests hold it against the flow.
-
-    >>> blow_up_share(np.array([0.0, 0.25, 9.0])).round(3).tolist()
-    [0.0, 0.52, 1.0]
-    """
-    return np.asarray(erf(np.sqrt(gap)))

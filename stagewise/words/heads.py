@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from stagewise.findings.head_kinds import KINDS
-from stagewise.findings.order import Event, Rise
-from stagewise.findings.thresholds import Interval
-from stagewise.statistics.criteria import DEFAULT, StageCriteria
+from stagewise.findings.order import Event
+from stagewise.statistics import DEFAULT, Interval, StageCriteria
+from stagewise.statistics._crossings import Rise
 from stagewise.words.stages import Row, half_way, head, no_onset
 
 

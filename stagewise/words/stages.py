@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 
 from stagewise.event import DIFFUSE, Causes, labels_of
-from stagewise.statistics.criteria import DEFAULT, StageCriteria
-from stagewise.statistics.verdicts import OnsetVerdict, TurnVerdict
+from stagewise.statistics import DEFAULT, OnsetVerdict, StageCriteria, TurnVerdict
 from stagewise.table import Quantities, Quantity, head_label
 
 Row = Mapping[Any, Any]

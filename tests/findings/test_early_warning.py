@@ -8,7 +8,10 @@ import pandas as pd
 import pytest
 from scipy.special import expit
 
-from stagewise.findings.early_warning import FORM_ERROR, Forecast, Growth, predict_onset
+from stagewise.findings.early_warning import predict_onset
+from stagewise.statistics import Forecast
+from stagewise.statistics._constants import FORM_ERROR
+from stagewise.statistics._forecast import Growth
 from stagewise.theory.dynamics import predict
 from stagewise.theory.plateau_flow import plateau
 from stagewise.theory.sparse_attention import SparseAttention

@@ -9,8 +9,7 @@ import pytest
 
 from stagewise.findings.from_references import nested_references
 from stagewise.findings.stages import find_stages
-from stagewise.statistics.criteria import StageCriteria
-from stagewise.statistics.verdicts import TurnVerdict
+from stagewise.statistics import StageCriteria, TurnVerdict
 from stagewise.words.stages import turning_points
 
 pytestmark = pytest.mark.usefixtures("unchecked")

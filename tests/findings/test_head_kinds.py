@@ -6,7 +6,7 @@ import pytest
 
 from stagewise.findings.head_kinds import KINDS, head_onsets
 from stagewise.plot.heads import head_curves
-from stagewise.statistics.criteria import StageCriteria
+from stagewise.statistics import StageCriteria
 from stagewise.words import heads as head_words
 
 STEPS = np.unique(np.geomspace(1, 5000, 40).round().astype(int))

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from stagewise.findings.head_labels import EVENTS, UNDECIDED, head_events, head_labels
-from stagewise.statistics.criteria import StageCriteria
+from stagewise.statistics import StageCriteria
 
 
 def shares(of_the_first: list[float]) -> pd.DataFrame:

@@ -8,8 +8,7 @@ import pytest
 
 from stagewise.checkpoints.logged_curves import curves
 from stagewise.findings.onsets import find_onsets
-from stagewise.statistics.criteria import StageCriteria
-from stagewise.statistics.verdicts import OnsetVerdict
+from stagewise.statistics import OnsetVerdict, StageCriteria
 from tests.fixtures.runs import AtOnce
 from tests.fixtures.told import told
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from stagewise.findings.order import curves, events, rise_of
-from stagewise.statistics.criteria import StageCriteria
+from stagewise.statistics import StageCriteria
 from stagewise.table import tidy
 from stagewise.words.heads import emergence
 

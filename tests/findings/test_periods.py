@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from stagewise.findings.periods import periods
-from stagewise.statistics.criteria import DEFAULT
+from stagewise.statistics import DEFAULT
 
 LAST = 10_000
 

@@ -10,7 +10,7 @@ from stagewise.event import labels_of
 from stagewise.findings.onsets import find_onsets
 from stagewise.findings.scores import curves_of, followed, has_scores, quantities_of
 from stagewise.probes import Accuracy
-from stagewise.statistics.criteria import StageCriteria
+from stagewise.statistics import StageCriteria
 from stagewise.table import Quantity, declare
 from tests.fixtures.told import told
 

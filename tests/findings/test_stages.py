@@ -18,7 +18,7 @@ from stagewise.findings.stages import FRAMES, STAGES, Stages, find_stages, load_
 from stagewise.measurement.engine import measure
 from stagewise.measurement.parts import join
 from stagewise.probes import AttentionTo, KLToReference, Loss
-from stagewise.statistics.criteria import StageCriteria
+from stagewise.statistics import StageCriteria
 from stagewise.tasks import MarkovChain
 from stagewise.words.stages import turning_points
 from tests.conftest import unchecked_types

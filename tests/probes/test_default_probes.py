@@ -12,7 +12,7 @@ from stagewise.checkpoints.series import open_series
 from stagewise.measurement.engine import measure
 from stagewise.probes import HeadAblation, HeadAttribution, MeanPattern, QKOffset, RestrictedContextKL, ValueAlignment
 from stagewise.probes.default_probes import default_probes
-from stagewise.statistics.criteria import StageCriteria
+from stagewise.statistics import StageCriteria
 from stagewise.task import AbstractTask, Batch
 from stagewise.tasks import AssociativeRecall, MarkovChain, RepeatedTokens, SequenceClasses, SparseRegression
 

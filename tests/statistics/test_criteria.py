@@ -7,8 +7,9 @@ import itertools
 
 import pytest
 
-from stagewise.statistics import criteria
-from stagewise.statistics.criteria import DEFAULT, LIMITS, StageCriteria
+from stagewise.statistics import DEFAULT, StageCriteria
+from stagewise.statistics import _criteria as criteria
+from stagewise.statistics._criteria import LIMITS
 
 NAMES = [field.name for field in dataclasses.fields(StageCriteria)]
 

@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 
-from stagewise.statistics._likelihood_ratio import CORRELATIONS, MEDIANS, NUMBERS, TWENTIETHS, p_value
+from stagewise.statistics._constants import NULL_CHECKPOINTS, NULL_CORRELATIONS, NULL_MEDIANS, NULL_TWENTIETHS
+from stagewise.statistics._likelihood_ratio import p_value
 
 
-@pytest.mark.parametrize(("row", "number"), list(enumerate(NUMBERS)))
+@pytest.mark.parametrize(("row", "number"), list(enumerate(NULL_CHECKPOINTS)))
 def test_the_quantiles_of_the_tables_have_their_p_values(row: int, number: int) -> None:
-    assert p_value(np.array(MEDIANS[row]), number, np.array(CORRELATIONS)) == pytest.approx(0.5)
-    assert p_value(np.array(TWENTIETHS[row]), number, np.array(CORRELATIONS)) == pytest.approx(0.05)
+    assert p_value(np.array(NULL_MEDIANS[row]), number, np.array(NULL_CORRELATIONS)) == pytest.approx(0.5)
+    assert p_value(np.array(NULL_TWENTIETHS[row]), number, np.array(NULL_CORRELATIONS)) == pytest.approx(0.05)
 
 
 def test_a_larger_statistic_has_a_smaller_p_value_without_a_floor() -> None:

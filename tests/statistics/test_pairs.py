@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from calibration.cases import LAST, checkpoints, logistic
-from stagewise.findings.decisions import rejection
-from stagewise.statistics._transitions import find_transitions
-from stagewise.statistics.criteria import DEFAULT
+from stagewise.statistics import DEFAULT, find_transitions
+from stagewise.statistics._decisions import rejection
 
 STEPS = checkpoints("log", 60)
 PART = STEPS / LAST

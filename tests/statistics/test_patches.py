@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from stagewise.statistics._constants import AFTER, BEFORE, WIDEST_IN_STEPS
 from stagewise.statistics._patches import ABRUPT, Patch, around, closer, points
-from stagewise.statistics._shapes import AFTER, BEFORE, IN_STEPS, RAMP, RAMP_IN_STEPS, WIDEST_IN_STEPS, Shapes
+from stagewise.statistics._shapes import IN_STEPS, RAMP, RAMP_IN_STEPS, Shapes
 
 U = np.log1p(np.geomspace(1, 3000, 50))
 SHAPE = Shapes(np.array([np.log1p(200.0)]), np.array([0.3]), np.array([0.0]))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from stagewise.statistics._pooled import pooled
+from stagewise.statistics import pooled
 
 
 def test_equal_errors_give_the_t_interval_over_seeds() -> None:

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from calibration.onsets import alone
+from stagewise.statistics import find_transitions
 from stagewise.statistics._prominence import prominence
 from stagewise.statistics._shapes import RAMP, Shapes
-from stagewise.statistics._transitions import find_transitions
 
 STEPS = np.linspace(0, 3000, 60)
 U = np.log1p(STEPS)

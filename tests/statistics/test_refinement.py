@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stagewise.statistics._curve_noise import KINDS, WHITE
+from stagewise.statistics._noise.residual import KINDS, WHITE
 from stagewise.statistics._refinement import Context, Refined, refine, resampled
 from stagewise.statistics._scan import bases
 from stagewise.statistics._shapes import Shapes

@@ -5,8 +5,9 @@ import sys
 import numpy as np
 import pytest
 
+from stagewise.statistics import Noise
 from stagewise.statistics import _scan as scan
-from stagewise.statistics._curve_noise import KINDS, Noise, log_likelihood
+from stagewise.statistics._noise.residual import KINDS, log_likelihood
 from stagewise.statistics._scan import (
     bases,
     coefficients,

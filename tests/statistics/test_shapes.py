@@ -5,10 +5,9 @@ import pandas as pd
 import pytest
 
 from stagewise.findings.onsets import find_onsets
+from stagewise.statistics._constants import AFTER, PARTS
 from stagewise.statistics._shapes import (
-    AFTER,
     IN_STEPS,
-    PARTS,
     RAMP,
     RAMP_IN_STEPS,
     Shapes,

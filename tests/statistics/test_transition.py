@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from stagewise.statistics import Transition
 from stagewise.statistics._shapes import Shapes
-from stagewise.statistics._transition import Transition
 from stagewise.statistics._unit import Unit
 
 

@@ -6,9 +6,8 @@ from scipy.stats import norm
 
 from calibration.cases import NOISES, SMOOTH, checkpoints, logistic
 from calibration.onsets import generator
-from stagewise.findings.decisions import rejection
-from stagewise.statistics._transitions import find_transitions
-from stagewise.statistics.criteria import DEFAULT
+from stagewise.statistics import DEFAULT, find_transitions
+from stagewise.statistics._decisions import rejection
 
 STEPS = np.linspace(0, 3000, 60)
 U = np.log1p(STEPS)

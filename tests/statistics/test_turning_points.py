@@ -1,21 +1,19 @@
 """Turning points: where a curve is lowest, and by which criteria that is a turning point."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from stagewise.statistics._noise import correlated_noise
-from stagewise.statistics._turning_points import from_first_peak, rate_of, slowdown, turn
-from stagewise.statistics.criteria import StageCriteria
-from stagewise.statistics.verdicts import TurnVerdict
+from stagewise.statistics import Curve, StageCriteria, TurnVerdict, turning_point
+from stagewise.statistics._noise.differences import correlated_noise
+from stagewise.statistics._turning_points import from_first_peak, rate_of, slowdown
 
 STEPS = np.arange(0, 600, 10)
 GENERATOR = np.random.default_rng(0)
 NOISE = 0.01 * GENERATOR.standard_normal(len(STEPS))
 
 
-def curve(values: np.ndarray) -> pd.DataFrame:
-    return pd.DataFrame({"step": STEPS, "value": values})
+def curve(values: np.ndarray) -> Curve:
+    return Curve(STEPS.astype(float), values)
 
 
 VALLEY = curve(np.abs(STEPS - 300) / 300 + 0.5 + NOISE)
@@ -35,7 +33,7 @@ def test_an_exact_curve_has_a_correlation_too() -> None:
 
 
 def test_a_valley_has_its_lowest_point_in_the_interval_and_its_depths() -> None:
-    lowest = turn(VALLEY)
+    lowest = turning_point(VALLEY)
     assert lowest.lo <= 300 <= lowest.hi
     assert (lowest.start, lowest.value, lowest.fall, lowest.rise) == pytest.approx((1.5, 0.5, 1.0, 0.97), abs=0.05)
     assert lowest.p_value < 0.01
@@ -48,30 +46,30 @@ def test_the_minimum_between_a_steep_fall_and_a_slow_rise_lies_in_its_interval()
         1 / (1 + np.exp((np.log1p(at) - np.log1p(steps)) / width)) for at, width in ((240, 0.03), (1500, 0.5))
     )
     values, noise = 2.7 - 2.4 * fall + 0.8 * rise, 0.005 * np.random.default_rng(0).standard_normal((20, len(steps)))
-    lowest = [turn(pd.DataFrame({"step": steps, "value": values + one})) for one in noise]
+    lowest = [turning_point(Curve(steps, values + one)) for one in noise]
     assert sum(one.lo <= 298 <= one.hi for one in lowest) >= 18
     assert np.median([one.hi - one.lo for one in lowest]) <= 90
 
 
 def test_a_curve_that_only_falls_does_not_turn_up() -> None:
-    assert turn(curve(1 - STEPS / 600 + NOISE)).rejection() == TurnVerdict.NO_RISE
+    assert turning_point(curve(1 - STEPS / 600 + NOISE)).rejection() == TurnVerdict.NO_RISE
     noisy = curve(1 - STEPS / 600 + 20 * NOISE)
-    assert turn(noisy).rejection(StageCriteria(depth=0.0)) == TurnVerdict.NOISE
+    assert turning_point(noisy).rejection(StageCriteria(depth=0.0)) == TurnVerdict.NOISE
 
 
 def test_the_smallest_p_value_is_one_over_the_simulations() -> None:
-    assert turn(VALLEY, StageCriteria(simulations=99)).p_value == 0.01
+    assert turning_point(VALLEY, StageCriteria(simulations=99)).p_value == 0.01
 
 
 def test_the_same_seed_gives_the_same_turn() -> None:
-    noisy = curve(VALLEY["value"].to_numpy() + 30 * NOISE)
-    assert turn(noisy) == turn(noisy, seed=0)
+    noisy = curve(VALLEY.values + 30 * NOISE)
+    assert turning_point(noisy) == turning_point(noisy, seed=0)
 
 
 def test_a_curve_that_rises_first_counts_from_its_peak() -> None:
     hill = curve(np.where(STEPS < 100, STEPS / 100, 1 - (STEPS - 100) / 1000))
-    assert from_first_peak(hill)["step"].iloc[0] == pytest.approx(100, abs=10)
-    assert len(from_first_peak(curve(STEPS / 600))) == 1
+    assert from_first_peak(hill).steps[0] == pytest.approx(100, abs=10)
+    assert len(from_first_peak(curve(STEPS / 600)).steps) == 1
 
 
 def test_a_plateau_is_slow_and_a_straight_fall_in_the_logarithm_is_not() -> None:
@@ -84,6 +82,6 @@ def test_a_plateau_is_slow_and_a_straight_fall_in_the_logarithm_is_not() -> None
 def test_noise_that_other_curves_show_to_be_slow_makes_a_rise_less_sure() -> None:
     steps = np.arange(0, 600, 10)
     values = 2 - 1.5 * steps / 600 + 0.05 * np.random.default_rng(3).standard_normal(60).cumsum()
-    curve = pd.DataFrame({"step": steps, "value": values})
-    assert turn(curve, rate=0.9).p_value >= turn(curve).p_value
-    assert turn(curve, rate=0.0).p_value == turn(curve).p_value
+    curve = Curve(steps, values)
+    assert turning_point(curve, rate=0.9).p_value >= turning_point(curve).p_value
+    assert turning_point(curve, rate=0.0).p_value == turning_point(curve).p_value

@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 from calibration.cases import checkpoints, logistic
 from stagewise.checkpoints.logged_curves import curves
 from stagewise.findings.onsets import TIMES, find_onsets
-from stagewise.findings.thresholds import emergence_interval
-from stagewise.statistics._transitions import find_transitions
-from stagewise.statistics.verdicts import OnsetVerdict
+from stagewise.statistics import OnsetVerdict, emergence_interval, find_transitions
 
 STEPS = checkpoints("log", 40)
 RISE = 0.1 + 0.6 * logistic(STEPS, 300, 0.1) + 0.02 * np.random.default_rng(0).standard_normal(len(STEPS))

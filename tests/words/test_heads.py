@@ -6,9 +6,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from stagewise.findings.order import Event, Rise
-from stagewise.findings.thresholds import Interval
-from stagewise.statistics.criteria import StageCriteria
+from stagewise.findings.order import Event
+from stagewise.statistics import Interval, StageCriteria
+from stagewise.statistics._crossings import Rise
 from stagewise.words import heads as head_words
 
 WEIGHTS = Event("weights", "L0H0, copy", 0.2, Interval(200, 250))

@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 from stagewise.event import Causes
-from stagewise.statistics.criteria import StageCriteria
-from stagewise.statistics.verdicts import OnsetVerdict, TurnVerdict
+from stagewise.statistics import OnsetVerdict, StageCriteria, TurnVerdict
 from stagewise.table import Quantity
 from stagewise.words import stages as words
 

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from stagewise.experiments.published import bounds, number
-from stagewise.statistics._power_law import NoLaw, PowerLaw, fit_interval_censored
+from stagewise.statistics import PowerLaw
+from stagewise.statistics._power_law import NoLaw, fit_interval_censored
 
 Bounds = tuple[int | float, int | float]
 """Between which a time lies: after the first, at the latest at the second; inf where it was not reached."""

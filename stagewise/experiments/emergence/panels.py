@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 from stagewise.plot.colours import HEADS, marker, ordered_colours
 from stagewise.plot.power_law import collapse, set_log_times
 from stagewise.plot.step_axis import curve, set_linear_step_axis
-from stagewise.statistics._power_law import NoLaw, PowerLaw
+from stagewise.statistics import PowerLaw
+from stagewise.statistics._power_law import NoLaw
 
 BESIDE = 3
 """Panels beside each other whose text can be read on a page; of four two stand above two."""

@@ -26,7 +26,8 @@ from stagewise.findings.thresholds import emergence_times
 from stagewise.plot.emergence import emergence, rise
 from stagewise.plot.step_axis import label_ends
 from stagewise.reporting.page import report
-from stagewise.statistics._power_law import NoLaw, PowerLaw
+from stagewise.statistics import PowerLaw
+from stagewise.statistics._power_law import NoLaw
 from stagewise.sweeping import grid, sweep
 from stagewise.table import select
 from stagewise.words import heads as head_words

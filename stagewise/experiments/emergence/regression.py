@@ -23,7 +23,7 @@ from stagewise.experiments.emergence.recipes import regression_budget, regressio
 from stagewise.experiments.emergence.runs import run_path, run_regression, trained_on
 from stagewise.experiments.published import Result, bounds, number, table_of
 from stagewise.plot.colours import ordered_colours
-from stagewise.statistics._power_law import PowerLaw
+from stagewise.statistics import PowerLaw
 from stagewise.sweeping import grid, sweep
 from stagewise.table import select
 

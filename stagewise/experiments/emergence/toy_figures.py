@@ -15,7 +15,8 @@ from stagewise.experiments.emergence.toy_attention import check_toy, run_toy
 from stagewise.experiments.published import Result, bounds, mean_over, number, table_of
 from stagewise.plot.colours import ordered_colours
 from stagewise.plot.power_law import collapse
-from stagewise.statistics._power_law import PowerLaw, fit_log_linear
+from stagewise.statistics import PowerLaw
+from stagewise.statistics._power_law import fit_log_linear
 from stagewise.sweeping import grid, sweep
 from stagewise.theory.cross_sample import CrossSampleRepetition
 from stagewise.theory.plateau_flow import AbstractPlateauFlow, plateau, plateau_of_descent

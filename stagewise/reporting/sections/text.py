@@ -13,7 +13,7 @@ from stagewise.reporting.figure import Plot
 from stagewise.reporting.measured import Measured
 from stagewise.reporting.prose import html_table
 from stagewise.reporting.section import Blocks, Section, never_missing
-from stagewise.statistics.criteria import DEFAULT
+from stagewise.statistics import DEFAULT
 from stagewise.table import select
 from stagewise.words import heads as head_words
 

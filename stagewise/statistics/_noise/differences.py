@@ -4,14 +4,10 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 from scipy.stats import median_abs_deviation, norm
 
-from stagewise.table import LEVEL
+from stagewise.statistics import _constants as c
 
-QUANTILE = float(norm.ppf((1 + LEVEL) / 2))
+QUANTILE = float(norm.ppf((1 + c.LEVEL) / 2))
 """Standard deviations on either side of a mean that hold 95 % of a normal distribution."""
-
-
-RATES = np.linspace(0, 0.95, 20)
-"""Correlations that are distinguished."""
 
 
 def noise(curves: np.ndarray) -> np.ndarray:
@@ -35,7 +31,7 @@ def correlation(curves: np.ndarray) -> np.ndarray:
     near, far = np.diff(curves, 2), curves[..., 4:] - 2 * curves[..., 2:-2] + curves[..., :-4]
     spread = [median_abs_deviation(part, axis=-1, scale="normal") for part in (near, far)]
     ratio = np.divide(spread[1], spread[0], out=np.ones_like(spread[0]), where=spread[0] > 0) ** 2
-    return np.asarray(np.interp(ratio, (1 + RATES) * (3 - RATES**2) / (3 - RATES), RATES))
+    return np.asarray(np.interp(ratio, (1 + c.RATES) * (3 - c.RATES**2) / (3 - c.RATES), c.RATES))
 
 
 def correlated_noise(

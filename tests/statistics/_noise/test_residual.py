@@ -5,8 +5,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from stagewise.statistics._curve_noise import KINDS, Noise, Window, likelihoods, log_likelihood, without_outliers
-from stagewise.statistics._noise import correlated_noise
+from stagewise.statistics import Noise
+from stagewise.statistics._noise.differences import correlated_noise
+from stagewise.statistics._noise.residual import KINDS, Window, likelihoods, log_likelihood, without_outliers
 
 GENERATOR = np.random.default_rng(0)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stagewise.statistics._noise import monotone, noise, smoothed
+from stagewise.statistics._noise.differences import monotone, noise, smoothed
 
 STEPS = np.arange(400)
 

@@ -8,40 +8,7 @@ import numpy as np
 from scipy.ndimage import convolve1d, median_filter
 from scipy.stats import median_abs_deviation
 
-CORRELATIONS = (-0.2, 0.0, 0.2, 0.4, 0.55, 0.7, 0.8, 0.88, 0.94, 0.98)
-"""Lag-1 correlations between checkpoints that are tried."""
-
-GROWTHS = (0.0, -1.2, 1.2, -2.4, 2.4)
-"""Changes of the logarithm of the noise's level over the run that are tried."""
-
-WINDOWS, EIGHTH = (1 / 12, 1 / 6, 1 / 3), 1 / 8
-"""Windows of a level of their own that are tried, as parts of the checkpoints: so long, half overlapping one another,
-and from either end of the run to each multiple of an eighth."""
-
-RAISED, IN_WINDOWS = (1.2, 2.2), (0.0, 0.4, 0.7)
-"""Logarithms of how many times the deviation is larger within a window, and correlations that are tried with one."""
-
-NARROWEST = 4
-"""Checkpoints of a window at least: fewer are outliers."""
-
-RARE = 8.0
-"""Nats by which a window must make residuals more likely to be preferred: the logarithm of the number of windows, of
-levels and correlations within is 5.8. A rise that is left out looks like a narrow window, but has fewer of them."""
-
-LONGEST = 3
-"""Checkpoints that an outlier lasts at most."""
-
-BURST = 13
-"""Checkpoints of which more than LONGEST are no outliers, but noise that is raised there."""
-
-DEPENDENT = 1e-6
-"""Part of the largest square, in the directions of columns, below which the others explain a direction."""
-
-NORMAL = 1.4826
-"""Deviation of normal noise over the median of its sizes."""
-
-STANDS_OUT = 4.5
-"""Deviations of the noise from which a value that returns within LONGEST checkpoints is an outlier."""
+from stagewise.statistics import _constants as c
 
 
 class Window(NamedTuple):
@@ -68,7 +35,7 @@ class Noise(NamedTuple):
     @property
     def surprise(self) -> float:
         """Nats that are taken off the likelihood."""
-        return 0.0 if self.window is None else RARE
+        return 0.0 if self.window is None else c.RARE
 
     def level(self, checkpoint: float, n: int) -> float:
         """Return the deviation at a checkpoint of n, counted from 0, over the geometric mean of all."""
@@ -97,17 +64,17 @@ WHITE = Noise(0.0, 0.0)
 
 def _windows() -> Iterator[Window]:
     """Yield the windows that are tried."""
-    for length in WINDOWS:
+    for length in c.WINDOWS:
         starts = np.arange(0, 1 - length + 1e-9, length / 2).tolist()
-        yield from (Window(start, start + length, raised) for start in starts for raised in RAISED)
-    for place in np.arange(EIGHTH, 1, EIGHTH).tolist():
-        yield from (Window(start, stop, raised) for start, stop in ((0.0, place), (place, 1.0)) for raised in RAISED)
+        yield from (Window(start, start + length, raised) for start in starts for raised in c.RAISED)
+    for place in np.arange(c.EIGHTH, 1, c.EIGHTH).tolist():
+        yield from (Window(start, stop, raised) for start, stop in ((0.0, place), (place, 1.0)) for raised in c.RAISED)
 
 
-SMOOTH = tuple(Noise(correlation, growth) for correlation in CORRELATIONS for growth in GROWTHS)
+SMOOTH = tuple(Noise(correlation, growth) for correlation in c.NOISE_CORRELATIONS for growth in c.GROWTHS)
 """Kinds of noise whose level changes smoothly, if it does."""
 
-KINDS = (*SMOOTH, *(Noise(correlation, 0.0, window) for correlation in IN_WINDOWS for window in _windows()))
+KINDS = (*SMOOTH, *(Noise(correlation, 0.0, window) for correlation in c.IN_WINDOWS for window in _windows()))
 """The kinds of noise that are tried."""
 
 _LEVELS = tuple(dict.fromkeys(noise[1:] for noise in KINDS))
@@ -127,9 +94,9 @@ def _factors(noise: Noise, n: int) -> tuple[np.ndarray, np.ndarray]:
 def _deviation(growth: float, window: Window | None, n: int) -> np.ndarray:
     if window is None:
         return np.exp(growth * np.linspace(-0.5, 0.5, n))
-    start = min(round(window.start * n), max(n - NARROWEST, 0))
+    start = min(round(window.start * n), max(n - c.NARROWEST_WINDOW, 0))
     within = np.arange(n) - start
-    raised = window.raised * ((within >= 0) & (within < max(round(window.stop * n) - start, NARROWEST)))
+    raised = window.raised * ((within >= 0) & (within < max(round(window.stop * n) - start, c.NARROWEST_WINDOW)))
     return np.asarray(np.exp(raised - raised.mean()))
 
 
@@ -164,7 +131,7 @@ def restricted_likelihoods(
     whitened = np.stack([noise.whitened(rows) for noise in kinds])
     products = whitened @ whitened.swapaxes(1, 2)
     sizes, vectors = np.linalg.eigh(products[:, :-1, :-1])
-    kept = sizes > DEPENDENT * sizes[:, -1:]
+    kept = sizes > c.DEPENDENT * sizes[:, -1:]
     sizes = np.where(kept, sizes, 1.0)
     along = (vectors.swapaxes(1, 2) @ products[:, :-1, -1:])[..., 0]
     squares = products[:, -1, -1] - (kept * along**2 / sizes).sum(-1)
@@ -191,22 +158,22 @@ def without_outliers(curves: np.ndarray) -> np.ndarray:
     A monotone part is its own running median, so that a rise loses nothing. Where many lie near one another the noise
     is raised, and they stay: the median's values would look like steps.
     """
-    size = 2 * LONGEST + 1
+    size = 2 * c.LONGEST + 1
     if curves.shape[-1] < 2 * size:
         return curves
     away = curves - _running_median(curves)
-    moves = NORMAL * np.median(np.abs(np.diff(curves, axis=-1)), axis=-1, keepdims=True)
-    spread = median_abs_deviation(away[:, LONGEST:-LONGEST], axis=-1, scale="normal")[:, None]
+    moves = c.NORMAL * np.median(np.abs(np.diff(curves, axis=-1)), axis=-1, keepdims=True)
+    spread = median_abs_deviation(away[:, c.LONGEST : -c.LONGEST], axis=-1, scale="normal")[:, None]
     usual = np.maximum(moves, spread)
     for row in np.flatnonzero(usual == 0):
-        usual[row] = _of_those_that_move(away[row, LONGEST:-LONGEST])
-    limit = STANDS_OUT * usual
+        usual[row] = _of_those_that_move(away[row, c.LONGEST : -c.LONGEST])
+    limit = c.STANDS_OUT * usual
     suspects = np.abs(away) > limit
     # On a steep part a spike moves the median of its neighbours, too: taken again, it has a line in place of the spike.
     middle = _running_median(_bridged(curves, suspects))
     out = suspects & (np.abs(curves - middle) > limit)
-    near = convolve1d(out.astype(int), np.ones(BURST, int), axis=-1, mode="constant")
-    cleaned = np.where(out & (near <= LONGEST), middle, curves)
+    near = convolve1d(out.astype(int), np.ones(c.BURST, int), axis=-1, mode="constant")
+    cleaned = np.where(out & (near <= c.LONGEST), middle, curves)
     return _without_last(cleaned, limit)
 
 
@@ -231,13 +198,13 @@ def _of_those_that_move(away: np.ndarray) -> float:
     What two outliers make is no noise.
     """
     nonzero = np.abs(away[away != 0])
-    return NORMAL * float(np.median(nonzero)) if len(nonzero) > 2 * LONGEST else 0.0
+    return c.NORMAL * float(np.median(nonzero)) if len(nonzero) > 2 * c.LONGEST else 0.0
 
 
 def _running_median(curves: np.ndarray) -> np.ndarray:
-    middle = median_filter(curves, size=(1, 2 * LONGEST + 1), mode="nearest")
+    middle = median_filter(curves, size=(1, 2 * c.LONGEST + 1), mode="nearest")
     # Near an end a median over seven would hold fewer values of one side.
-    middle[:, :LONGEST], middle[:, -LONGEST:] = curves[:, :LONGEST], curves[:, -LONGEST:]
+    middle[:, : c.LONGEST], middle[:, -c.LONGEST :] = curves[:, : c.LONGEST], curves[:, -c.LONGEST :]
     return np.asarray(middle)
 
 

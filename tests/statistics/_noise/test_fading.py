@@ -1,18 +1,11 @@
-"""Uneven curves: what a densified stretch adds is taken out again, and its noise fades over steps."""
+"""Noise that fades over steps: drawn as it is, and minima of densified runs with it."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from stagewise.plan import linear, logarithmic
-from stagewise.statistics._turning_points import turn
-from stagewise.statistics._uneven import Fading, Stretch, noise_like, thinned
-
-SCHEDULES = {
-    "linear": linear(15, 901),
-    "log and linear": linear(15, 901) | logarithmic(6, 15),
-    "log": logarithmic(10, 10_000) | {0},
-}
+from stagewise.plan import linear
+from stagewise.statistics import Curve, turning_point
+from stagewise.statistics._noise.fading import Fading, Stretch, noise_like
 
 
 def noise_of(number: int, seed: int, deviation: float, fading: float) -> np.ndarray:
@@ -24,26 +17,17 @@ def noise_of(number: int, seed: int, deviation: float, fading: float) -> np.ndar
     return noise
 
 
-def curve(steps: list[int], seed: int = 0, deviation: float = 0.01, fading: float = 4.0) -> pd.DataFrame:
+def curve(steps: list[int], seed: int = 0, deviation: float = 0.01, fading: float = 4.0) -> Curve:
     """A valley with its minimum at step 200, with noise that fades over a few steps."""
     every = np.arange(max(steps) + 1)
     values = np.log((every + 1) / 201) ** 2 + 0.2 + noise_of(len(every), seed, deviation, fading)
-    return pd.DataFrame({"step": steps, "value": values[steps]})
-
-
-@pytest.mark.parametrize("name", SCHEDULES)
-def test_a_schedule_stays_as_it_is_and_what_a_densified_stretch_adds_is_taken_out(name: str) -> None:
-    steps = sorted(SCHEDULES[name])
-    assert thinned(curve(steps))["step"].tolist() == steps
-    dense = thinned(curve(sorted({*steps, *range(100, 300, 3)})))["step"].to_numpy()
-    assert (np.diff(dense) >= 0.5 * np.maximum.accumulate(np.diff(dense)))[:-1].all()
-    assert {*dense[dense < 100], *dense[dense >= 330]} == {step for step in steps if not 100 <= step < 330}
+    return Curve(np.array(steps, float), values[steps])
 
 
 def test_the_noise_of_draws_is_that_of_the_residuals() -> None:
     steps = np.sort(np.random.default_rng(1).choice(2000, 600, replace=False)).astype(float)
-    one = curve(list(range(2001)), deviation=0.5)["value"].to_numpy()
-    quiet = curve(list(range(2001)), deviation=0.0)["value"].to_numpy()
+    one = curve(list(range(2001)), deviation=0.5).values
+    quiet = curve(list(range(2001)), deviation=0.0).values
     residual = (one - quiet)[steps.astype(int)]
     draws = noise_like(Stretch(steps, residual, np.ones((600, 1))), None, np.random.default_rng(2), 400)
     assert draws.std() == pytest.approx(residual.std(), rel=0.1)
@@ -78,7 +62,7 @@ def test_the_minimum_of_a_densified_curve_lies_in_its_interval(fading: float) ->
     truth, turns = 200 + int(shape[200:450].argmin()), []
     for seed in range(30):
         values = shape + noise_of(901, seed, 0.005, fading)
-        turns.append(turn(pd.DataFrame({"step": steps, "value": values[steps]})))
+        turns.append(turning_point(Curve(np.array(steps, float), values[steps])))
     assert sum(one.lo <= truth <= one.hi for one in turns) >= 27
 
 
@@ -86,8 +70,8 @@ def test_finer_checkpoints_narrow_the_interval_around_the_minimum() -> None:
     # Noise that fades within a step: of slower noise every fifteenth step tells almost as much as all of them.
     coarse, widths = sorted(linear(15, 901)), []
     for seed in range(3):
-        wide = turn(curve(coarse, seed, fading=0.3))
-        narrow = turn(curve(sorted({*coarse, *range(60, 500, 3)}), seed, fading=0.3))
+        wide = turning_point(curve(coarse, seed, fading=0.3))
+        narrow = turning_point(curve(sorted({*coarse, *range(60, 500, 3)}), seed, fading=0.3))
         assert wide.lo <= 200 <= wide.hi
         assert narrow.lo <= 200 <= narrow.hi
         assert narrow.p_value < 0.01

@@ -1,27 +1,12 @@
-"""Curves with finer checkpoints in a stretch, as a densified run has: thinned, and with noise that fades over steps."""
+"""Noise at steps in any distances, as of a densified run: it fades over steps, and may swing meanwhile."""
 
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 from jaxtyping import Float
 from scipy.linalg import solve_triangular
 
-FINER = 0.5
-"""Part of the largest gap so far below which a gap between checkpoints is finer than the schedule."""
-
-FADING = np.geomspace(0.5, 64, 15)
-"""Steps over which noise may fade to 1/e, over the smallest gap between checkpoints."""
-
-SWINGS = (0.0, 1.0, 2.0, 3.0, 4.5, 6.0)
-"""Radians by which noise may swing in the time in which it fades: momentum makes training overshoot, and come back."""
-
-MOST = 200
-"""Checkpoints of a stretch that are enough to tell how noise fades; of more, those in its middle count."""
-
-NUGGET = 1e-6
-"""Part of the variance that is independent at each checkpoint: of smooth noise at close checkpoints rounding leaves
-covariances that are not positive definite."""
+from stagewise.statistics import _constants as c
 
 
 class Stretch(NamedTuple):
@@ -34,8 +19,8 @@ class Stretch(NamedTuple):
     @property
     def middle(self) -> "Stretch":
         """The part that is enough to tell how noise fades."""
-        first = max(len(self.steps) - MOST, 0) // 2
-        return Stretch(*(each[first : first + MOST] for each in self))
+        first = max(len(self.steps) - c.ENOUGH, 0) // 2
+        return Stretch(*(each[first : first + c.ENOUGH] for each in self))
 
 
 class Fading(NamedTuple):
@@ -61,25 +46,7 @@ class Fading(NamedTuple):
         """
         x = np.abs(steps[:, None] - steps) / self.steps
         swings = np.cos(self.swing * x) + self.smooth * x * np.sinc(self.swing * x / np.pi)
-        return np.asarray((np.exp(-x) * swings + NUGGET * np.eye(len(steps))) / (1 + NUGGET))
-
-
-def thinned(curve: pd.DataFrame) -> pd.DataFrame:
-    """Return a curve without the checkpoints of stretches that are finer than what lies before them.
-
-    Log-spaced and linear schedules, whose gaps do not shrink, stay as they are, and so does the last checkpoint.
-
-    >>> thinned(pd.DataFrame({"step": [0, 1, 2, 4, 8, 12, 13, 14, 15, 16, 20]}))["step"].tolist()
-    [0, 1, 2, 4, 8, 12, 14, 16, 20]
-    """
-    steps = curve["step"].to_numpy()
-    chosen, largest = [0], 0
-    for i in range(1, len(steps)):
-        gap = steps[i] - steps[chosen[-1]]
-        if gap >= FINER * largest or i == len(steps) - 1:
-            chosen.append(i)
-            largest = max(largest, gap)
-    return curve if len(chosen) == len(steps) else curve.iloc[chosen]
+        return np.asarray((np.exp(-x) * swings + c.NUGGET * np.eye(len(steps))) / (1 + c.NUGGET))
 
 
 def noise_like(
@@ -102,11 +69,15 @@ def noise_like(
     """
     smallest = float(np.diff(valley.steps).min())
     kinds = [
-        Fading(steps * smallest, swing, smooth) for smooth in (False, True) for swing in SWINGS for steps in FADING
+        Fading(steps * smallest, swing, smooth)
+        for smooth in (False, True)
+        for swing in c.SWINGS
+        for steps in c.FADING_STEPS
     ]
     here, variances = np.array([_restricted(valley.middle, kind) for kind in kinds]).T
     logs = here if later is None else here + [_restricted(later.middle, kind)[0] for kind in kinds]
     weights = np.exp(logs - logs.max())
+    # Kinds are drawn as likely as the curve makes them: one alone would be too certain of its own fading.
     counts, draws = generator.multinomial(number, weights / weights.sum()), []
     for kind, variance, count in zip(kinds, variances, counts, strict=True):
         if count:

@@ -1,0 +1,87 @@
+"""Which events share a time, and which times follow one another so evenly that they are one period of change."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from stagewise.statistics import _constants as c
+
+
+def members_of_periods(
+    t50: np.ndarray, lo: np.ndarray, hi: np.ndarray, first: int, last: int, fewest: int
+) -> list[list[list[int]]]:
+    """Divide onsets into periods of change, the earliest first: a period's times, each with the onsets that share it.
+
+    Onsets whose 95 % intervals overlap, one with the next, share a time; an interval that is more than twice as wide
+    as the median one joins the nearest time that it overlaps, and makes no two times one. Times of which there are
+    many are one period where that is the shorter description of when the onsets came (minimum description length,
+    Rissanen 1978), in nats: a time takes log(run / error), and each of its n_k onsets of n takes log(n / n_k), to say
+    that it is there. A period of several times takes two steps, its ends, and each of its onsets also
+    log(period / error), to say where between them. Run, period and error, which is half the width of the median
+    interval, are differences of log(1 + step).
+    So a dozen heads one after another, evenly over a decade, are one period.
+
+    Args:
+        t50: log(1 + step) of each onset.
+        lo: lower end of its 95 % interval.
+        hi: upper end.
+        first: the first step.
+        last: the last step.
+        fewest: the least number of times of a period that has several.
+    """
+    times = _times(t50, lo, hi)
+    places = np.array([np.median(t50[each]) for each in times])
+    error = max(float(np.median(hi - lo)) / 2, 1 / (1 + last))
+    run = math.log1p(last) - math.log1p(first)
+    edges = _shortest(places, np.array([len(each) for each in times]), max(run / error, 1), error, fewest)
+    return [times[start:stop] for start, stop in edges]
+
+
+def _times(t50: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> list[list[int]]:
+    """Return which onsets share a time, the earliest time first, from log(1 + step) of t50 and of its interval."""
+    links = hi - lo <= c.WIDE * np.median(hi - lo)
+    times: list[tuple[float, float, list[int]]] = []
+    order = np.lexsort((lo, np.where(links, 0, hi - lo)))  # the links by their start, then the others by their width
+    for i in order.tolist():
+        over = [place for place, (start, end, _) in enumerate(times) if lo[i] <= end and start <= hi[i]]
+        if not over:
+            times.append((lo[i], hi[i], [i]))
+            continue
+        nearest = min(over, key=lambda place: max(times[place][0] - t50[i], t50[i] - times[place][1], 0))
+        start, end, members = times[nearest]
+        times[nearest] = (start, max(end, hi[i]) if links[i] else end, [*members, i])
+    return sorted((members for _, _, members in times), key=lambda members: float(np.median(t50[members])))
+
+
+def _shortest(
+    places: np.ndarray, counts: np.ndarray, steps: float, error: float, fewest: int
+) -> Sequence[tuple[int, int]]:
+    """Return the division of times into periods with the shortest description, as pairs of a start and a stop.
+
+    Args:
+        places: log(1 + step) of each time, ascending.
+        counts: the onsets of each time.
+        steps: how many steps the run has that the onsets' errors let one distinguish.
+        error: of a place.
+        fewest: places of a period that has several.
+    """
+    total, step = counts.sum(), math.log(steps)
+
+    def length(start: int, stop: int) -> float:
+        number = counts[start:stop].sum()
+        membership = float(number * np.log(total / number))
+        if stop - start == 1:
+            return membership + step
+        return membership + 2 * step + float(number * np.log(max((places[stop - 1] - places[start]) / error, 1)))
+
+    best: list[tuple[float, Sequence[tuple[int, int]]]] = [(0.0, ())]
+    for stop in range(1, len(places) + 1):
+        best.append(
+            min(
+                (best[start][0] + length(start, stop), (*best[start][1], (start, stop)))
+                for start in range(stop)
+                if stop - start == 1 or stop - start >= fewest
+            )
+        )
+    return best[-1][1]
