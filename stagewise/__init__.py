@@ -89,8 +89,6 @@ if TYPE_CHECKING:
     from stagewise.detection.stages import load_stages as load_stages
     from stagewise.detection.stages import stages_of as stages_of
     from stagewise.detection.thresholds import emergence_times as emergence_times
-    from stagewise.experiments.densifying import densify as densify
-    from stagewise.experiments.intervening import intervene as intervene
     from stagewise.init import GaussianInit as GaussianInit
     from stagewise.init import LinearInit as LinearInit
     from stagewise.intervention import AblateHead as AblateHead
@@ -111,6 +109,8 @@ if TYPE_CHECKING:
     from stagewise.recipe import Recipe as Recipe
     from stagewise.recipe import Seeds as Seeds
     from stagewise.recipe import TrainPlan as TrainPlan
+    from stagewise.replay.densifying import densify as densify
+    from stagewise.replay.intervening import intervene as intervene
     from stagewise.reporting.attention_view import show_attention as show_attention
     from stagewise.reporting.comparison import compare as compare
     from stagewise.reporting.page import report as report

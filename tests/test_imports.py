@@ -23,6 +23,7 @@ LAYERS: tuple[set[str], ...] = (
     {"plot"},
     {"reporting"},
     {"analysis"},
+    {"replay"},
     {"experiments"},
     {"cli"},
 )

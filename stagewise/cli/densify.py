@@ -61,9 +61,9 @@ def densify(
         from stagewise.checkpoints.series import open_series
         from stagewise.cli.names import probes_again
         from stagewise.cli.recipes import recipe_of_run
-        from stagewise.experiments import densifying
         from stagewise.measurement.recorded import recorded_dtype
         from stagewise.processes import cores
+        from stagewise.replay import densifying
         from stagewise.reporting.page import report
 
         recipe = recipe_of_run(folder, own_task or (), "densify replays")
@@ -112,7 +112,7 @@ def _sequences(recipe: "Recipe", folder: Path, asked: int | None, checkpoints: i
 def _windows(folder: Path, between: tuple[int, int] | None = None) -> "Sequence[Window]":
     """Return the window that is given, else those that the stages of a run propose, the widest first."""
     from stagewise.detection.stages import stages_of
-    from stagewise.experiments.densifying import window_of
+    from stagewise.replay.densifying import window_of
 
     if between:
         return [window_of(folder, between)]

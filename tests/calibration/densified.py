@@ -8,7 +8,7 @@ import pandas as pd
 
 from stagewise.detection.turning_points import turn
 from stagewise.detection.windows import Window
-from stagewise.experiments.densifying import steps_within
+from stagewise.replay.densifying import steps_within
 from tests.calibration.cases import Generator, correlated, logistic
 from tests.calibration.onsets import Job, generator
 from tests.calibration.rows import Row, share

@@ -15,13 +15,13 @@ from stagewise.checkpoints.run_folder import INTERVENTIONS
 from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.checkpoints.training_state import branch, branch_start, check_way
 from stagewise.detection.delays import Delay, delay_in_words, delays, held_in_words, transitions
-from stagewise.experiments.densifying import densify_steps, recipe_at, replays_of
-from stagewise.experiments.matched_controls import Clamped, with_controls
 from stagewise.measurement.engine import measure
 from stagewise.plan import ClampHead
 from stagewise.probe import AbstractProbe
 from stagewise.probes import AttentionTo, Loss
 from stagewise.recipe import Recipe
+from stagewise.replay.densifying import densify_steps, recipe_at, replays_of
+from stagewise.replay.matched_controls import Clamped, with_controls
 from stagewise.table import Head, tidy
 from stagewise.task import Batch
 from stagewise.training import Dtype, prepare, train

@@ -14,9 +14,9 @@ from stagewise.checkpoints.run_folder import STATES, checkpoint_file, read_check
 from stagewise.checkpoints.series import open_series
 from stagewise.checkpoints.training_state import save_weights, state_steps
 from stagewise.detection.windows import Window
-from stagewise.experiments.densifying import cost, densify, densify_steps, last_step, planned, steps_within
 from stagewise.plan import ClampHead, TrainPlan
 from stagewise.recipe import Recipe
+from stagewise.replay.densifying import cost, densify, densify_steps, last_step, planned, steps_within
 from stagewise.tasks import MarkovChain
 from stagewise.training import train
 

@@ -12,12 +12,12 @@ import torch
 from stagewise import architecture
 from stagewise.checkpoints.run_folder import INTERVENTIONS, RESUME, RUN, STATES, checkpoint_file
 from stagewise.checkpoints.series import open_series
-from stagewise.experiments.densifying import densify
-from stagewise.experiments.intervening import FOLDER, cost, intervene
-from stagewise.experiments.matched_controls import Clamped
 from stagewise.init import GaussianInit
 from stagewise.plan import ClampHead, TrainPlan
 from stagewise.recipe import Recipe
+from stagewise.replay.densifying import densify
+from stagewise.replay.intervening import FOLDER, cost, intervene
+from stagewise.replay.matched_controls import Clamped
 from stagewise.task import Batch
 from stagewise.tasks import MarkovChain
 from stagewise.training import train
