@@ -8,7 +8,6 @@ from typing import Unpack, cast, overload
 
 import pandas as pd
 
-from stagewise.architecture import Architecture
 from stagewise.checkpoints import run_folder
 from stagewise.checkpoints.audit import audit
 from stagewise.checkpoints.digest import short_digest
@@ -18,15 +17,8 @@ from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.checkpoints.sources import Source, by_hand
 from stagewise.detection.home import home_of_run
 from stagewise.detection.stages import stages_of
-from stagewise.measurement.baselines import (
-    Contexts,
-    baselines_beside,
-    chosen_contexts,
-    trained_baselines,
-    with_baselines,
-)
 from stagewise.measurement.engine import Resources, check, check_resources, measure
-from stagewise.measurement.probe_batch import Drawn, drawn
+from stagewise.measurement.probe_batch import batch_of_run, batch_of_series
 from stagewise.measurement.provenance import analysis_record, provenance
 from stagewise.models.precision import Dtype
 from stagewise.probe import AbstractProbe
@@ -39,23 +31,12 @@ from stagewise.reporting.measured import write_batch
 from stagewise.reporting.page import report
 from stagewise.reporting.results import Analysis as Analysis
 from stagewise.reporting.seeds import SeedReport, report_seeds
+from stagewise.restricted_training import Contexts, baselines_beside, chosen_contexts
 from stagewise.task import AbstractTask, Batch
 from stagewise.tasks import RepeatedTokens
 from stagewise.tasks.text import Texts
 from stagewise.tasks.tokens import own_task
 from stagewise.training import train
-
-SEQUENCES = 64
-"""Of the probe batch of checkpoints that were trained elsewhere, which may be large."""
-
-RUN_SEQUENCES = 400
-"""Of the probe batch of a run: 95 % intervals of a small model's loss are then about 0.05 nats wide."""
-
-NUMBERS = 10**7
-"""Log-probabilities of one pass that are worth having; with a large vocabulary the batch is smaller."""
-
-RUN_NUMBERS = 6 * 2**20
-"""The same of a run: 96 windows of 64 positions and 1024 tokens."""
 
 
 def run(
@@ -77,7 +58,8 @@ def run(
         folder: the run folder.
         probes: what to measure, or a function that chooses as `default_probes` does, which None takes.
         extra_probes: what to measure in addition.
-        restricted: whether to train restricted-context baselines, of the contexts that the task names or of these.
+        restricted: whether to train restricted-context baselines, of the contexts that the task names or of these; None
+            trains them where the task names any.
         resources: device, dtype, workers, memory and progress, as in `measure`; training takes device and dtype too.
 
     Raises:
@@ -112,7 +94,7 @@ def measure_run(
 
     The arguments are those of `run`, the executor that of `measure`, and `sequences` that of `analyse`.
     """
-    batch, notes = _of_run(recipe, folder, sequences)
+    batch, notes = batch_of_run(recipe, folder, sequences)
     _tell(notes)
     parts = folder / "tables" / "parts"
     series = open_series(folder, classes=[type(recipe.architecture.init)])
@@ -126,32 +108,6 @@ def measure_run(
 def _computed(resources: Resources) -> tuple[str, Dtype]:
     """Return on which device, and in which dtype."""
     return resources.get("device", "cpu"), resources.get("dtype", "float32")
-
-
-def run_batch(recipe: Recipe, folder: Path) -> Batch:
-    """Return the fixed probe batch of a run, with the restricted-context models of its folder among the references.
-
-    Raises:
-        FileNotFoundError: the folder refers to shared ones that are not there.
-    """
-    return _of_run(recipe, folder).batch
-
-
-def _of_run(recipe: Recipe, folder: Path, sequences: int | None = None) -> Drawn:
-    usual = _sequences(recipe.architecture, recipe.task.n_ctx, RUN_SEQUENCES, RUN_NUMBERS)
-    n, asked = (usual, False) if sequences is None else (sequences, True)
-    batch, notes = drawn(recipe.task, n, recipe.plan.seeds.evaluation, asked=asked)
-    return Drawn(with_baselines(batch, trained_baselines(folder)), notes)
-
-
-def series_batch(series: CheckpointSeries, task: AbstractTask | None = None) -> Batch:
-    """Return the fixed probe batch of a series that was trained elsewhere; None takes `RepeatedTokens` of its size."""
-    return _of_series(series, task or RepeatedTokens.for_model(series.architecture)).batch
-
-
-def _of_series(series: CheckpointSeries, task: AbstractTask, sequences: int | None = None) -> Drawn:
-    usual = _sequences(series.architecture, task.n_ctx, SEQUENCES, NUMBERS)
-    return drawn(task, usual if sequences is None else sequences, seed=0, asked=sequences is not None)
 
 
 def _tell(notes: Iterable[str]) -> None:
@@ -261,7 +217,7 @@ def measured(
     given = batch is not None
     if batch is None:
         task = task or RepeatedTokens.for_model(series.architecture)
-        batch, notes = _of_series(series, task, sequences)
+        batch, notes = batch_of_series(series, task, sequences)
         _tell(notes)
     chosen = chosen_probes(probes, extra_probes, series.architecture, batch, None if given else task)
     check([series], chosen, batch, dtype=resources.get("dtype", "float32"))
@@ -284,8 +240,3 @@ def folder_of(series: CheckpointSeries | Source) -> Path:
     name, identity = series.name, source.identity if source else ""
     other = "" if identity in ("", name) else f"-{short_digest(identity)[:8]}"
     return Path("runs", f"analysis-{name.replace('/', '--')}{other}")
-
-
-def _sequences(architecture: Architecture, positions: int, most: int, numbers: int) -> int:
-    """Return how many sequences a probe batch has: those whose predictions are so many numbers, from 8 up to `most`."""
-    return max(8, min(most, numbers // (positions * architecture.n_outputs)))

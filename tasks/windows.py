@@ -9,8 +9,13 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from stagewise.architecture import resized
 from stagewise.fields import check_fields
+from stagewise.recipe import Recipe
 from stagewise.task import AbstractTask, Batch
+
+_WINDOWS_A_SEQUENCE = 3
+"""Windows in a batch, for each sequence in a batch of the full model."""
 
 
 class WindowPositions(NamedTuple):
@@ -111,3 +116,28 @@ class Windows(AbstractTask):
     def references(self, batch: Batch) -> dict[str, Float[Tensor, "batch pos token"]]:
         """Return the uniform distribution: a window does not determine the predictions of a longer context."""
         return {"uniform": torch.full((*batch.tokens.shape, self.d_vocab), -math.log(self.d_vocab))}
+
+
+def restricted_contexts(task: AbstractTask) -> tuple[int, ...]:
+    """Return the contexts to train baselines for: those that the task names, or the powers of two below its length."""
+    if task.contexts is not None:
+        return task.contexts
+    return tuple(2**power for power in range(task.n_ctx.bit_length()) if 2**power < task.n_ctx)
+
+
+def restricted_recipe(recipe: Recipe, context: int) -> Recipe:
+    """Return the recipe of a model of the same kind that sees the last `context` tokens only, positions from 0.
+
+    It trains as long as the full model and at its rate: a baseline must have passed all its own stages.
+
+    Args:
+        recipe: of the full model.
+        context: number of tokens it sees.
+
+    Source: Yüksel et al. (2026), arXiv:2602.19143, the restricted-context transformers of Figures 3 and 5.
+    """
+    task = Windows(recipe.task, context)
+    plan = dataclasses.replace(
+        recipe.plan, batch_size=_WINDOWS_A_SEQUENCE * recipe.plan.batch_size, save=(0, recipe.plan.steps)
+    )
+    return Recipe(task, resized(recipe.architecture, context), plan)

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 RUN = "run.json"
 METRICS = "metrics.parquet"
 RESUME = "resume.pt"
+RESTRICTED, SHARED = "restricted", "restricted/shared.json"
+"""In a run folder: its restricted-context models, each a run folder named by its context, and the paths of those that
+it shares with other runs, by context, relative to it."""
+
 STATES = "states"
 """In a run folder: the optimiser's states that a replay starts from, a file a step."""
 

@@ -97,7 +97,7 @@ def densify(
 
 def _sequences(recipe: "Recipe", folder: Path, asked: int | None, checkpoints: int) -> int | None:
     """Return on how many sequences to measure, None for the usual batch; other ones than the table's are announced."""
-    from stagewise.analysis import run_batch
+    from stagewise.measurement.probe_batch import run_batch
     from stagewise.measurement.recorded import recorded_sequences
 
     own = recorded_sequences(folder)

@@ -169,9 +169,10 @@ def opened_with_batch(
     Raises:
         ValueError: the folder holds the measurements of another source.
     """
-    from stagewise.analysis import folder_of, run_batch, series_batch
+    from stagewise.analysis import folder_of
     from stagewise.checkpoints.run_folder import RUN, check_claim
     from stagewise.checkpoints.series import open_series
+    from stagewise.measurement.probe_batch import run_batch, series_batch
 
     tokens, _, text, _ = data
     if not (text or tokens) and (folder := Path(source)).joinpath(RUN).exists():

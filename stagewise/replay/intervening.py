@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import pandas as pd
 import torch
 
-from stagewise.analysis import run_batch
 from stagewise.checkpoints import run_folder
 from stagewise.checkpoints.run_folder import INTERVENTIONS
 from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.checkpoints.training_state import branch, branch_start, check_way
 from stagewise.detection.delays import Delay, delay_in_words, delays, held_in_words, transitions
 from stagewise.measurement.engine import measure
+from stagewise.measurement.probe_batch import run_batch
 from stagewise.plan import ClampHead
 from stagewise.probe import AbstractProbe
 from stagewise.probes import AttentionTo, Loss

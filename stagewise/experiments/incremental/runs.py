@@ -10,15 +10,14 @@ import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from stagewise.analysis import run_batch
 from stagewise.checkpoints import run_folder
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.experiments.incremental import markov
 from stagewise.experiments.incremental.recipes import FIGURES, Run, runs, seeds_of
-from stagewise.experiments.incremental.shared_baselines import shared_baseline
+from stagewise.experiments.incremental.shared_baselines import link_baselines, shared_baseline
 from stagewise.experiments.incremental.summary import run_numbers
-from stagewise.measurement.baselines import link_baselines
 from stagewise.measurement.engine import measure
+from stagewise.measurement.probe_batch import run_batch
 from stagewise.processes import worker_pool
 from stagewise.recipe import Recipe
 from stagewise.tasks import MarkovChain
