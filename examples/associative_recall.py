@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 import stagewise
-from stagewise.experiments.presets import recipe_for
+from stagewise.presets import recipe_for
 from stagewise.table import select
 from stagewise.tasks import AssociativeRecall
 

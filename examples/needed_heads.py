@@ -23,7 +23,7 @@ import torch
 
 from stagewise import ClampHead, Recipe, intervene, linear, mean_delays, measure, plot, select, train
 from stagewise.experiments.incremental import markov
-from stagewise.experiments.presets import recipe_for
+from stagewise.presets import recipe_for
 from stagewise.probes import AttentionTo
 from stagewise.tasks import AssociativeRecall
 

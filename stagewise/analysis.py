@@ -12,7 +12,7 @@ from stagewise.checkpoints import run_folder
 from stagewise.checkpoints.audit import audit
 from stagewise.checkpoints.digest import short_digest
 from stagewise.checkpoints.findings import Audit
-from stagewise.checkpoints.run_folder import ANALYSIS, TABLE, write_json
+from stagewise.checkpoints.run_folder import ANALYSIS, REPEATED, TABLE, write_json
 from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.checkpoints.sources import Source, by_hand
 from stagewise.detection.home import home_of_run
@@ -22,6 +22,7 @@ from stagewise.measurement.probe_batch import batch_of_run, batch_of_series
 from stagewise.measurement.provenance import analysis_record, provenance
 from stagewise.models.precision import Dtype
 from stagewise.probe import AbstractProbe
+from stagewise.probes import AttentionTo, Copying
 from stagewise.probes.default_probes import Probes as Probes
 from stagewise.probes.default_probes import chosen_probes
 from stagewise.processes import several
@@ -37,6 +38,9 @@ from stagewise.tasks import RepeatedTokens
 from stagewise.tasks.text import Texts
 from stagewise.tasks.tokens import own_task
 from stagewise.training import train
+
+ON_REPEATED: tuple[AbstractProbe, ...] = (AttentionTo(("previous token", "induction")), Copying())
+"""What is measured on the repeated tokens of a task."""
 
 
 def run(
@@ -92,6 +96,7 @@ def measure_run(
 ) -> pd.DataFrame:
     """Measure every checkpoint of a run folder and write its table; an interrupted measurement resumes.
 
+    Repeated tokens, of a task that has them, are measured on the CPU, in float32, into a table of their own.
     The arguments are those of `run`, the executor that of `measure`, and `sequences` that of `analyse`.
     """
     batch, notes = batch_of_run(recipe, folder, sequences)
@@ -101,6 +106,9 @@ def measure_run(
     chosen = chosen_probes(probes, extra_probes, recipe.architecture, batch, recipe.task)
     with run_folder.measuring(parts):
         table = measure(series, chosen, batch, folder=parts, save=folder / TABLE, executor=executor, **resources)
+        if (repeated := recipe.task.repeated_batch(recipe.plan.seeds.evaluation)) is not None:
+            progress = resources.get("progress", True)
+            measure(series, ON_REPEATED, repeated, folder=parts, save=folder / REPEATED, progress=progress)
     write_batch(folder, batch, provenance(batch, *_computed(resources)))
     return table
 

@@ -243,6 +243,20 @@ def position_heads(
     return Architecture(config, PositionHeadsInit(logits))
 
 
+def reshaped(architecture: Architecture, n_heads: int | None, n_layers: int | None) -> Architecture:
+    """Return the architecture with other numbers of heads, of the same width in all, and layers; None leaves them.
+
+    >>> reshaped(full(d_vocab=5, n_ctx=7), n_heads=2, n_layers=None).config["d_head"]
+    24
+    """
+    config = dict(architecture.config)
+    if n_heads is not None:
+        config |= {"n_heads": n_heads, "d_head": config["d_model"] // max(n_heads, 1)}
+    if n_layers is not None:
+        config["n_layers"] = n_layers
+    return dataclasses.replace(architecture, config=config)
+
+
 def resized(architecture: Architecture, n_ctx: int) -> Architecture:
     """Return the same kind of model for another context length.
 

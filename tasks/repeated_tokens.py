@@ -2,6 +2,8 @@
 
 import dataclasses
 import math
+from collections.abc import Mapping
+from functools import partial
 from typing import ClassVar
 
 import torch
@@ -10,6 +12,7 @@ from torch import Tensor
 
 from stagewise.architecture import Architecture
 from stagewise.fields import check_fields, check_training_set
+from stagewise.presets import Preset, text_preset
 from stagewise.task import AbstractTask, Batch, check_number
 
 LONGEST = 32
@@ -115,6 +118,11 @@ class RepeatedTokens(AbstractTask):
         """
         total = n_ctx + 1 - bos
         return min((2 * total + 1) // 3, total - 2)
+
+    @classmethod
+    def presets(cls) -> Mapping[str, Preset]:
+        """Return "small": two attention-only layers of four heads."""
+        return {"small": partial(text_preset, cls)}
 
     @property
     def n_ctx(self) -> int:

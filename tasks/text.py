@@ -1,8 +1,8 @@
 """Any text, split into windows: the probe batch for models of natural language."""
 
 import dataclasses
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.fields import check_fields
+from stagewise.presets import Preset, text_preset
 from stagewise.task import AbstractTask, Batch, check_number
 from stagewise.text.token_relations import token_relations
 from stagewise.text.tokenizer import ACCEPTED, TOKENIZER, decode, encode, vocabulary_size
@@ -62,6 +63,11 @@ class Text(AbstractTask):
             raise ValueError(f"a window has at least 2 positions, got length={self.length}")
         if self.bos is not None and self.bos < 0:
             raise ValueError(f"bos must be a token, counted from 0, or None; got {self.bos}")
+
+    @classmethod
+    def presets(cls) -> Mapping[str, Preset]:
+        """Return "small": two attention-only layers of four heads."""
+        return {"small": partial(text_preset, cls)}
 
     @property
     def d_vocab(self) -> int:

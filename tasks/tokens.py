@@ -3,8 +3,8 @@
 import dataclasses
 import importlib
 import sys
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -16,6 +16,7 @@ from torch import Tensor
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.checkpoints.token_files import IGNORED, Sequences, read_sequences
 from stagewise.fields import check_fields
+from stagewise.presets import Preset, text_preset
 from stagewise.task import AbstractTask, Batch, check_number
 from stagewise.tasks.text import Text, Texts, text_task
 from stagewise.text.token_relations import RELATIONS, token_relation
@@ -55,6 +56,11 @@ class Tokens(AbstractTask):
             raise ValueError(f"a sequence has at least one position, got length={self.length}")
         if self.bos is not None and self.bos < 0:
             raise ValueError(f"bos must be a token, counted from 0, or None; got {self.bos}")
+
+    @classmethod
+    def presets(cls) -> Mapping[str, Preset]:
+        """Return "small": two attention-only layers of four heads."""
+        return {"small": partial(text_preset, cls)}
 
     @property
     def d_vocab(self) -> int:

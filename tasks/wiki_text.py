@@ -2,18 +2,22 @@
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Generator, Tensor
 
+from stagewise.architecture import reshaped
 from stagewise.fields import check_fields
+from stagewise.presets import Preset, text_architecture, text_plan
+from stagewise.recipe import Recipe
 from stagewise.task import EVALUATION, TRAINING, AbstractTask, Batch, derive_seed
+from stagewise.tasks.repeated_tokens import RepeatedTokens
 from stagewise.text import n_grams
 from stagewise.text.corpus import BYTES, Corpus, TokenizerKind, byte_text, corpus
 from stagewise.text.token_relations import token_relations
@@ -21,6 +25,10 @@ from stagewise.text.token_relations import token_relations
 FOLDER_VARIABLE = "STAGEWISE_WIKITEXT"
 SPLITS = {"train": "train.txt", "validation": "valid.txt", "test": "test.txt"}
 RELATIONS = ("previous token", "duplicate token", "induction")
+LAYERS = range(1, 5)
+
+REPEATED = 96
+"""Sequences of repeated tokens."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,6 +90,11 @@ class WikiText(AbstractTask):
                 f"got {self.vocab_size}"
             )
 
+    @classmethod
+    def presets(cls) -> Mapping[str, Preset]:
+        """Return "attention-only" and "mlp": see `recipe`."""
+        return {"attention-only": partial(_preset, True), "mlp": partial(_preset, False)}
+
     @property
     def d_vocab(self) -> int:
         """Number of tokens of the vocabulary."""
@@ -109,6 +122,14 @@ class WikiText(AbstractTask):
         """Sample n windows of the validation text, with references."""
         batch = self._windows("validation", n, derive_seed(seed, EVALUATION))
         return dataclasses.replace(batch, references=self.references(batch), nested=self.nested)
+
+    def repeated_batch(self, seed: int) -> Batch:
+        """Sample random tokens and some again, of the frequent half of the vocabulary: the rest is barely trained."""
+        counts = np.bincount(self.corpus().ids["train"], minlength=self.d_vocab)
+        frequent = torch.from_numpy(np.argsort(-counts, kind="stable")[: max(self.d_vocab // 2, 2)].copy())
+        length = min(RepeatedTokens.longest(self.length), len(frequent))
+        batch = RepeatedTokens(len(frequent), length).probe_batch(REPEATED, seed)
+        return dataclasses.replace(batch, tokens=frequent[batch.tokens], targets=frequent[batch.targets], references={})
 
     def stream(self, seed: int) -> Callable[[int, int], Batch]:
         """Return the training data: a function of (step, batch size)."""
@@ -184,3 +205,50 @@ def _lines(name: str, folder: str | None) -> dict[str, Iterable[str]]:
                 f"command line) or in {FOLDER_VARIABLE}"
             ) from reason
     return {split: (row["text"] for row in rows[split]) for split in SPLITS}
+
+
+def recipe(
+    n_layers: int = 2,
+    *,
+    attn_only: bool = True,
+    tokenizer: TokenizerKind = "bpe",
+    vocab_size: int | None = 1024,
+    length: int = 64,
+    repeating: float = 0.3,
+    steps: int = 5000,
+    seed: int = 0,
+    data: str | None = None,
+) -> Recipe:
+    """Return a recipe that trains in a few minutes of one core.
+
+    Queries and keys see the positions, values do not ("shortformer", Press et al. 2021, arXiv:2012.15832): with this
+    the loss falls sooner, at this size, than with positions in the residual stream. On the text as it is, this size and
+    these minutes give no induction heads; where some of the training windows repeat themselves, they do.
+
+    Args:
+        n_layers: 1 to 4, of four heads and width 128.
+        attn_only: without MLPs.
+        tokenizer: how the text is tokenised; see `WikiText`.
+        vocab_size: size of the vocabulary.
+        length: positions of a window.
+        repeating: share of the training windows that repeat an excerpt; see `WikiText`.
+        steps: optimiser updates.
+        seed: of the initial weights, the windows drawn and the evaluation.
+        data: folder of the text.
+
+    Raises:
+        ValueError: a number out of range.
+        OSError: neither folder nor hub can be reached.
+    """
+    if n_layers not in LAYERS:
+        raise ValueError(f"layers must be {LAYERS[0]} to {LAYERS[-1]}, got {n_layers}")
+    task = WikiText(length=length, tokenizer=tokenizer, vocab_size=vocab_size, data=data, repeating=repeating)
+    model = text_architecture(length, task.d_vocab, n_layers, attn_only=attn_only)
+    return Recipe(task, model, text_plan(steps, seed))
+
+
+def _preset(attn_only: bool, seed: int, n_heads: int | None, n_layers: int | None, **task: Any) -> Recipe:
+    named = {key: task.pop(key) for key in ("tokenizer", "vocab_size", "length", "repeating", "data") if key in task}
+    made = recipe(2 if n_layers is None else n_layers, attn_only=attn_only, seed=seed, **named)
+    shape = reshaped(made.architecture, n_heads, None)
+    return dataclasses.replace(made, task=dataclasses.replace(made.task, **task), architecture=shape)  # type: ignore[type-var]

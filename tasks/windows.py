@@ -2,8 +2,8 @@
 
 import dataclasses
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -11,8 +11,10 @@ from torch import Tensor
 
 from stagewise.architecture import resized
 from stagewise.fields import check_fields
+from stagewise.presets import Preset, recipe_for
 from stagewise.recipe import Recipe
 from stagewise.task import AbstractTask, Batch
+from stagewise.tasks.markov_chain import MarkovChain
 
 _WINDOWS_A_SEQUENCE = 3
 """Windows in a batch, for each sequence in a batch of the full model."""
@@ -75,6 +77,11 @@ class Windows(AbstractTask):
         check_fields(self)
         if self.context < 1:
             raise ValueError(f"context must be at least one token, got {self.context}")
+
+    @classmethod
+    def presets(cls) -> Mapping[str, Preset]:
+        """Return "small": the last four tokens of the minimal `MarkovChain`."""
+        return {"small": _small}
 
     @property
     def d_vocab(self) -> int:
@@ -141,3 +148,8 @@ def restricted_recipe(recipe: Recipe, context: int) -> Recipe:
         recipe.plan, batch_size=_WINDOWS_A_SEQUENCE * recipe.plan.batch_size, save=(0, recipe.plan.steps)
     )
     return Recipe(task, resized(recipe.architecture, context), plan)
+
+
+def _small(seed: int, n_heads: int | None, n_layers: int | None, context: int = 4, **fields: Any) -> Recipe:
+    chain = recipe_for(MarkovChain, "minimal", seed=seed, n_heads=n_heads, n_layers=n_layers, **fields)
+    return restricted_recipe(chain, context)

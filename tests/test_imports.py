@@ -9,7 +9,19 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 LAYERS: tuple[set[str], ...] = (
     {"table", "text"},
-    {"architecture", "attention", "fields", "init", "intervention", "loss", "plan", "probe", "recipe", "task"},
+    {
+        "architecture",
+        "attention",
+        "fields",
+        "init",
+        "intervention",
+        "loss",
+        "plan",
+        "presets",
+        "probe",
+        "recipe",
+        "task",
+    },
     {"models"},
     {"checkpoints"},
     {"processes"},

@@ -185,7 +185,7 @@ def one_thread() -> None:
 
 
 def read_contexts(restricted: bool | None, contexts: str | None) -> "bool | tuple[int, ...] | None":
-    """Return the baselines of the options, as `presets.run` takes them.
+    """Return the baselines of the options, as `analysis.run` takes them.
 
     Raises:
         ValueError: contexts that are no whole numbers, or contexts with --no-restricted.

@@ -43,7 +43,7 @@ def recipe_of(task: str, choice: Choice) -> "Recipe":
     Raises:
         ValueError: an unknown task, preset or field, or a value out of range or of another type.
     """
-    from stagewise.experiments.presets import recipe_for
+    from stagewise.presets import recipe_for
 
     cls, values = task_class(task), read_settings(choice.settings or [])
     fields = {

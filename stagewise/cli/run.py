@@ -90,7 +90,7 @@ def run_task(
     """Train a preset of the task, probe every checkpoint, find the stages, write the report."""
     with reported_errors():
         one_thread()
-        from stagewise.experiments.presets import run
+        from stagewise.analysis import run
 
         task = str(ctx.info_name)
         recipe = recipe_of(task, Choice(preset, seed, heads, layers, steps, config, settings))
@@ -138,11 +138,11 @@ def run_wikitext(
     """Train a small transformer on WikiText-2, probe every checkpoint, write the report; minutes of one core."""
     with reported_errors():
         one_thread()
-        from stagewise.experiments import wikitext
-        from stagewise.experiments.presets import run
+        from stagewise.analysis import run
+        from stagewise.tasks import wiki_text
 
         sizes: dict[str, Any] = {"tokenizer": tokenizer, "vocab_size": vocab_size, "length": length, "steps": steps}
-        recipe = wikitext.recipe(layers, attn_only=not mlp, repeating=repeating, seed=seed, data=data, **sizes)
+        recipe = wiki_text.recipe(layers, attn_only=not mlp, repeating=repeating, seed=seed, data=data, **sizes)
         analysis = run(
             changed(recipe, read_settings(settings or [])),
             folder,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stagewise.cli.recipes import Choice, recipe_in, recipe_of
-from stagewise.experiments.presets import recipe_for
+from stagewise.presets import recipe_for
 from stagewise.recipe import Recipe
 from stagewise.tasks import MarkovChain
 

@@ -2,53 +2,28 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from stagewise.analysis import run as run_recipe
-from stagewise.architecture import Architecture, OneHotInit, full, minimal
+from stagewise.architecture import Architecture, OneHotInit
 from stagewise.detection.stages import Stages, find_stages
-from stagewise.plan import linear, logarithmic
 from stagewise.probe import AbstractProbe
 from stagewise.probes import AttentionTo, HeadSpecialisation, KLToReference, Loss, MeanPattern, ValueAlignment
-from stagewise.recipe import Recipe, Seeds, TrainPlan
+from stagewise.recipe import Recipe
 from stagewise.tasks import MarkovChain
+from stagewise.tasks.markov_chain import SIZES, Size, sized_recipe
 
 SETTINGS = ("small", "paper")
 
 _PAPER = {"d_vocab": 50, "length": 20, "temperature": 0.1, "features": "orthogonal", "n_sequences": 9000}
-_SMALL_FULL = {"d_vocab": 16, "spans": (3, 3, 3), "length": 12, "importance": 1.6, "temperature": 1 / 6}
+_MINIMAL, _FULL = SIZES["minimal"], SIZES["full"]
 
-
-class Size(NamedTuple):
-    """How large a preset is: parameters of its chain, sizes of its model, and its training at a constant rate.
-
-    Args:
-        task: parameters of the `MarkovChain` other than the defaults.
-        model: arguments of its architecture's function.
-        steps: number of updates.
-        batch_size: sequences an update.
-        learning_rate: of AdamW.
-        save_every: steps between checkpoints; the first ones are log-spaced.
-    """
-
-    task: dict[str, Any]
-    model: dict[str, Any]
-    steps: int
-    batch_size: int
-    learning_rate: float
-    save_every: int
-
-
-SIZES = {
-    ("minimal", "small"): Size({}, {}, 900, 512, 0.08, 15),
+PAPER_SIZES = {
     # 1e-6 stands for the paper's 1e-9, which float32 loses; its own Figure 4 left has both at the same steps.
-    ("minimal", "paper"): Size(_PAPER, {"init": OneHotInit(1e-6)}, 1200, 3000, 0.08, 10),
-    ("full", "small"): Size(_SMALL_FULL, {}, 1000, 256, 0.004, 20),
-    ("full", "paper"): Size(_PAPER | {"spans": (4, 4, 4)}, {"d_model": 255, "d_mlp": 64}, 2000, 3000, 0.003, 20),
+    "minimal": Size(_MINIMAL.build, _PAPER, {"init": OneHotInit(1e-6)}, 1200, 3000, 0.08, 10),
+    "full": Size(_FULL.build, _PAPER | {"spans": (4, 4, 4)}, {"d_model": 255, "d_mlp": 64}, 2000, 3000, 0.003, 20),
 }
-"""By preset and setting. Source: Yüksel et al. (2026), arXiv:2602.19143, Figures 1 and 2."""
-
-PRESETS = tuple(dict.fromkeys(preset for preset, _ in SIZES))
+"""By preset. Source: Yüksel et al. (2026), arXiv:2602.19143, Figures 1 and 2."""
 
 
 def recipe(
@@ -78,23 +53,12 @@ def recipe(
     minimal model's W_Q starts in U(-1e-6, 1e-6) at the paper's size, in U(-1e-3, 1e-3) at the small one, theirs in
     U(-1e-9, 1e-9).
     """
-    if preset not in PRESETS:
-        raise ValueError(f"there is no preset {preset!r}; there are {', '.join(PRESETS)}")
+    if preset not in SIZES:
+        raise ValueError(f"there is no preset {preset!r}; there are {', '.join(SIZES)}")
     if setting not in SETTINGS:
         raise ValueError(f"there is no setting {setting!r}; there are {', '.join(SETTINGS)}")
-    size = SIZES[preset, setting]
-    chain = MarkovChain(**{"seed": seed, **size.task, **task})
-    build = minimal if preset == "minimal" else full
-    fields = {
-        "steps": size.steps,
-        "batch_size": size.batch_size,
-        "learning_rate": size.learning_rate,
-        "seeds": Seeds(seed, seed, seed),
-        **(plan or {}),
-    }
-    saved = linear(size.save_every, fields["steps"]) | logarithmic(6, size.save_every)
-    architecture = build(chain.d_vocab, chain.n_ctx, n_heads=n_heads, **{**size.model, **(model or {})})
-    return Recipe(chain, architecture, TrainPlan(**{"save": saved, **fields}))
+    size = SIZES[preset] if setting == "small" else PAPER_SIZES[preset]
+    return sized_recipe(size, seed, n_heads, model, plan, **task)
 
 
 def few_probes(task: MarkovChain, architecture: Architecture) -> list[AbstractProbe]:
