@@ -5,7 +5,7 @@ import importlib
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stagewise.architecture import Architecture, OneHotInit, PositionHeadsInit
 from stagewise.fields import check_fields
@@ -175,29 +175,39 @@ def _advice(name: str, reason: ImportError) -> str:
     )
 
 
-def differences(expected: Any, recorded: Any, path: str = "") -> list[str]:
-    """List where two descriptions differ, one line a field.
+class Difference(NamedTuple):
+    """A field, by its path, of which two descriptions have other values, as texts."""
 
-    >>> differences({"plan": {"steps": 9}}, {"plan": {"steps": 8}})
-    ['plan.steps: 9 requested, 8 on disk']
+    field: str
+    requested: str
+    recorded: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.requested} requested, {self.recorded} on disk"
+
+
+def differences(expected: Any, recorded: Any, path: str = "") -> list[Difference]:
+    """List the fields in which two descriptions differ.
+
+    >>> print(*differences({"plan": {"steps": 9}}, {"plan": {"steps": 8}}))
+    plan.steps: 9 requested, 8 on disk
 
     Of long lists the ends are shown, and how many entries they have:
 
-    >>> differences({"save": list(range(9))}, {"save": [0, 8]})
-    ['save: [0, 1, ..., 8] (9) requested, [0, 8] on disk']
+    >>> print(*differences({"save": list(range(9))}, {"save": [0, 8]}))
+    save: [0, 1, ..., 8] (9) requested, [0, 8] on disk
     """
     if isinstance(expected, dict) and isinstance(recorded, dict):
         keys = sorted(expected.keys() | recorded.keys())
         return [
-            line
+            each
             for key in keys
-            for line in differences(expected.get(key), recorded.get(key), f"{path}.{key}" if path else key)
+            for each in differences(expected.get(key), recorded.get(key), f"{path}.{key}" if path else key)
         ]
     if expected == recorded:
         return []
-    texts = [_short(expected), _short(recorded)]
-    requested, on_disk = texts if texts[0] != texts[1] else (expected, recorded)
-    return [f"{path}: {requested} requested, {on_disk} on disk"]
+    short = Difference(path, _short(expected), _short(recorded))
+    return [short if short.requested != short.recorded else Difference(path, str(expected), str(recorded))]
 
 
 def _short(value: Any) -> str:

@@ -204,9 +204,9 @@ def _check_shapes(given: Sequence[tuple[Recipe, Path]]) -> None:
         )
     first, *others = [_shape(recipe) for recipe, _ in given]
     for shape, (_, folder) in zip(others, given[1:], strict=True):
-        if lines := differences(shape, first):
+        if different := differences(shape, first):
             apart = "\n  ".join(
-                line.replace("requested", "here").replace("on disk", f"in {given[0][1]}") for line in lines
+                f"{each.field}: {each.requested} here, {each.recorded} in {given[0][1]}" for each in different
             )
             raise ValueError(f"{folder} does not fit to what it is trained together with:\n  {apart}")
 

@@ -22,17 +22,13 @@ LAYERS: tuple[set[str], ...] = (
         "recipe",
         "task",
     },
-    {"models"},
+    {"models", "theory"},
     {"checkpoints"},
-    {"processes"},
-    {"sweeping"},
-    {"training"},
-    {"stacked_training"},
-    {"theory", "tasks", "probes"},
-    {"training_together", "restricted_training"},
-    {"measurement"},
-    {"detection"},
-    {"plot"},
+    {"probes", "processes"},
+    {"tasks", "training", "sweeping", "detection"},
+    {"stacked_training", "restricted_training"},
+    {"training_together"},
+    {"measurement", "plot"},
     {"reporting"},
     {"replay", "analysis"},
     {"experiments"},
@@ -118,6 +114,29 @@ def test_imports_make_no_circle() -> None:
     for module in imports_of_all():
         visit(module, ())
     assert len(done) >= len(MODULES)
+
+
+def paper_of(module: str) -> str:
+    """The folder of a module in `experiments/`; nothing of what the papers share, or is none of theirs."""
+    folder = ".".join(module.split(".")[:3])
+    return folder if folder.startswith("stagewise.experiments.") and MODULES[folder].stem == "__init__" else ""
+
+
+def test_the_papers_are_clients_that_only_their_commands_import() -> None:
+    imports_papers = {
+        module for module, belows in imports_of_all().items() if any(room(below) == "experiments" for below in belows)
+    }
+    assert {module for module in imports_papers if room(module) != "experiments"} == {"stagewise.cli.papers"}
+
+
+def test_no_paper_imports_another() -> None:
+    assert len({paper_of(module) for module in MODULES} - {""}) > 3
+    assert {
+        f"{module} -> {below}"
+        for module, belows in imports_of_all().items()
+        for below in belows & MODULES.keys()
+        if paper_of(module) and paper_of(below) not in ("", paper_of(module))
+    } == set()
 
 
 def test_what_reads_tables_knows_no_model() -> None:

@@ -88,10 +88,9 @@ def claim(folder: Path, recipe: "Recipe | Mapping[str, Any]", name: str = RUN) -
 
     expected = describe(recipe)
     if (folder / name).exists():
-        lines = differences(expected, read_run(folder, name)["recipe"])
-        if lines:
+        if different := differences(expected, read_run(folder, name)["recipe"]):
             raise ValueError(
-                f"{folder} holds a run of another recipe:\n  " + "\n  ".join(lines) + "\n"
+                f"{folder} holds a run of another recipe:\n  " + "\n  ".join(map(str, different)) + "\n"
                 "Choose another folder, or delete this one to start over; nothing in it was changed"
             )
         return

@@ -4,11 +4,10 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
-from scipy.special import logit
+from scipy.special import erf, logit
 
 from stagewise.detection.thresholds import Direction, crossing
 from stagewise.table import LEVEL, select
-from stagewise.theory.early_time import blow_up_share
 
 FEWEST = 8
 """Checkpoints that a growth is fitted to at least."""
@@ -256,8 +255,8 @@ def _shape(growth: Growth, theory: pd.DataFrame | None) -> _Shape:
         odds = logit(np.clip(rows["value"].to_numpy(float), EDGE, 1 - EDGE))
         time = rows["step"].to_numpy(float) / float(rows["step"].max())
         return _Shape(time, np.maximum.accumulate(odds - odds[0]), starts=STARTS)
-    if growth == "attention":
-        return _Shape(blow_up_share(GAPS), GAPS)
+    if growth == "attention":  # `blow_up_share` of each gap
+        return _Shape(erf(np.sqrt(GAPS)), GAPS)
     return _Shape(FOLDS, np.expm1(FOLDS), scaled=True)
 
 
