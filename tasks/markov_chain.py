@@ -5,7 +5,7 @@ import itertools
 import math
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -100,7 +100,11 @@ class MarkovChain(AbstractTask):
     def presets(cls) -> Mapping[str, Preset]:
         """Return "minimal", the one-layer architecture of Figure 1, and "full", one block of an ordinary transformer:
         both smaller than the paper's."""
-        return {name: partial(_preset, name) for name in SIZES}
+        block = {"d_vocab": 16, "spans": (3, 3, 3), "length": 12, "importance": 1.6, "temperature": 1 / 6}
+        return {
+            "minimal": partial(_recipe, minimal, {}, (900, 512, 0.08, 15)),
+            "full": partial(_recipe, full, block, (1000, 256, 0.004, 20)),
+        }
 
     @property
     def groups(self) -> tuple[range, ...]:
@@ -209,77 +213,20 @@ def _feature_matrices(task: MarkovChain) -> Float[Tensor, "group token_out token
     return torch.from_numpy(weights[:, None, None] * matrices).float()
 
 
-class Size(NamedTuple):
-    """How large a preset is: its chain, its model, and its training at a constant rate.
-
-    Args:
-        build: `architecture.minimal` or `architecture.full`.
-        task: parameters of the `MarkovChain` other than the defaults.
-        model: arguments of `build`.
-        steps: number of updates.
-        batch_size: sequences an update.
-        learning_rate: of AdamW.
-        save_every: steps between checkpoints; the first ones are log-spaced.
-    """
-
-    build: Callable[..., Architecture]
-    task: Mapping[str, Any]
-    model: Mapping[str, Any]
-    steps: int
-    batch_size: int
-    learning_rate: float
-    save_every: int
-
-
-SIZES = {
-    "minimal": Size(minimal, {}, {}, 900, 512, 0.08, 15),
-    "full": Size(
-        full,
-        {"d_vocab": 16, "spans": (3, 3, 3), "length": 12, "importance": 1.6, "temperature": 1 / 6},
-        {},
-        1000,
-        256,
-        0.004,
-        20,
-    ),
-}
-"""By preset."""
-
-
-def sized_recipe(
-    size: Size,
-    seed: int = 0,
-    n_heads: int = 3,
-    model: Mapping[str, Any] | None = None,
-    plan: Mapping[str, Any] | None = None,
-    **task: Any,
+def _recipe(
+    build: Callable[..., Architecture],
+    size: Mapping[str, Any],
+    plan: tuple[int, int, float, int],
+    seed: int,
+    n_heads: int | None,
+    n_layers: int | None,
+    **fields: Any,
 ) -> Recipe:
-    """Return the recipe of a size.
-
-    Args:
-        size: of the chain, the model and its training.
-        seed: of the chain, the initial weights, the data and the evaluation.
-        n_heads: number of heads.
-        model: arguments of the architecture other than the size's.
-        plan: fields of the `TrainPlan` other than the size's.
-        **task: parameters of the `MarkovChain` other than the size's.
-
-    Raises:
-        ValueError: a parameter is out of range.
-    """
-    chain = MarkovChain(**{"seed": seed, **size.task, **task})
-    fields = {
-        "steps": size.steps,
-        "batch_size": size.batch_size,
-        "learning_rate": size.learning_rate,
-        "seeds": Seeds(seed, seed, seed),
-        **(plan or {}),
-    }
-    saved = linear(size.save_every, fields["steps"]) | logarithmic(6, size.save_every)
-    architecture = size.build(chain.d_vocab, chain.n_ctx, n_heads=n_heads, **{**size.model, **(model or {})})
-    return Recipe(chain, architecture, TrainPlan(**{"save": saved, **fields}))
-
-
-def _preset(name: str, seed: int, n_heads: int | None, n_layers: int | None, **fields: Any) -> Recipe:
-    layers = {} if n_layers is None else {"n_layers": n_layers}
-    return sized_recipe(SIZES[name], seed, 3 if n_heads is None else n_heads, layers, **fields)
+    task = MarkovChain(**{"seed": seed, **size, **fields})
+    heads, layers = 3 if n_heads is None else n_heads, 1 if n_layers is None else n_layers
+    architecture = build(task.d_vocab, task.n_ctx, n_heads=heads, n_layers=layers)
+    steps, batch_size, rate, every = plan
+    save = linear(every, steps) | logarithmic(6, every)
+    return Recipe(
+        task, architecture, TrainPlan(steps, batch_size, learning_rate=rate, save=save, seeds=Seeds(seed, seed, seed))
+    )

@@ -161,19 +161,6 @@ def _teacher(d: int, seed: int) -> Tensor:
     return torch.from_numpy(entries).float()
 
 
-def adam_budget(n_positions: int, d: int, n_copies: int) -> int:
-    """Return steps enough for the transformer by Adam, in hundreds.
-
-    1.6 times the larger of the paper's law and that of 7 small runs made before, 400 at least.
-
-    >>> adam_budget(32, 16, 1), adam_budget(256, 64, 1)
-    (900, 22000)
-    """
-    ratio = n_positions / n_copies
-    law = max(0.76 * math.pow(ratio, 0.80) * math.pow(d, 1.29), 2.55 * math.pow(ratio, 0.63) * math.pow(d, 1.13))
-    return max(400, 100 * math.ceil(1.6 * law / 100))
-
-
 def _small(seed: int, n_heads: int | None, n_layers: int | None, **fields: Any) -> Recipe:
     size = {"n_positions": 16, "d": 8, "positions": "random", "marked": True, "seed": seed}
     task = SparseRegression(**{**size, **fields})
@@ -181,7 +168,10 @@ def _small(seed: int, n_heads: int | None, n_layers: int | None, **fields: Any) 
         "n_heads": 4, "d_model": 256, "d_head": 64, "d_mlp": 1024, "act_fn": "gelu", "n_layers": 2,
         "normalization_type": None, "n_ctx": task.n_positions, "d_vocab": task.d_vocab, "d_vocab_out": task.d,
     }  # fmt: skip
-    budget, seeds = adam_budget(task.n_positions, task.d, task.n_copies), Seeds(seed, seed, seed)
+    # 1.6 times the larger of the paper's law and that of 7 small runs made before, in hundreds.
+    ratio, d = task.n_positions / task.n_copies, task.d
+    law = max(0.76 * math.pow(ratio, 0.80) * math.pow(d, 1.29), 2.55 * math.pow(ratio, 0.63) * math.pow(d, 1.13))
+    budget, seeds = max(400, 100 * math.ceil(1.6 * law / 100)), Seeds(seed, seed, seed)
     save = linear(max(1, budget // 50), budget)
     plan = TrainPlan(budget, 32, learning_rate=1e-4, weight_decay=0.0, clip=None, save=save, seeds=seeds)
     return Recipe(task, reshaped(Architecture(config, LinearInit()), n_heads, n_layers), plan)

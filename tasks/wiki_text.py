@@ -207,18 +207,7 @@ def _lines(name: str, folder: str | None) -> dict[str, Iterable[str]]:
     return {split: (row["text"] for row in rows[split]) for split in SPLITS}
 
 
-def recipe(
-    n_layers: int = 2,
-    *,
-    attn_only: bool = True,
-    tokenizer: TokenizerKind = "bpe",
-    vocab_size: int | None = 1024,
-    length: int = 64,
-    repeating: float = 0.3,
-    steps: int = 5000,
-    seed: int = 0,
-    data: str | None = None,
-) -> Recipe:
+def recipe(n_layers: int = 2, *, attn_only: bool = True, steps: int = 5000, seed: int = 0, **fields: Any) -> Recipe:
     """Return a recipe that trains in a few minutes of one core.
 
     Queries and keys see the positions, values do not ("shortformer", Press et al. 2021, arXiv:2012.15832): with this
@@ -228,13 +217,9 @@ def recipe(
     Args:
         n_layers: 1 to 4, of four heads and width 128.
         attn_only: without MLPs.
-        tokenizer: how the text is tokenised; see `WikiText`.
-        vocab_size: size of the vocabulary.
-        length: positions of a window.
-        repeating: share of the training windows that repeat an excerpt; see `WikiText`.
         steps: optimiser updates.
         seed: of the initial weights, the windows drawn and the evaluation.
-        data: folder of the text.
+        **fields: of the task, where not 1024 byte pairs, windows of 64 positions, 30 % of which repeat an excerpt.
 
     Raises:
         ValueError: a number out of range.
@@ -242,13 +227,11 @@ def recipe(
     """
     if n_layers not in LAYERS:
         raise ValueError(f"layers must be {LAYERS[0]} to {LAYERS[-1]}, got {n_layers}")
-    task = WikiText(length=length, tokenizer=tokenizer, vocab_size=vocab_size, data=data, repeating=repeating)
-    model = text_architecture(length, task.d_vocab, n_layers, attn_only=attn_only)
+    task = WikiText(**{"tokenizer": "bpe", "vocab_size": 1024, "repeating": 0.3, **fields})
+    model = text_architecture(task.length, task.d_vocab, n_layers, attn_only=attn_only)
     return Recipe(task, model, text_plan(steps, seed))
 
 
-def _preset(attn_only: bool, seed: int, n_heads: int | None, n_layers: int | None, **task: Any) -> Recipe:
-    named = {key: task.pop(key) for key in ("tokenizer", "vocab_size", "length", "repeating", "data") if key in task}
-    made = recipe(2 if n_layers is None else n_layers, attn_only=attn_only, seed=seed, **named)
-    shape = reshaped(made.architecture, n_heads, None)
-    return dataclasses.replace(made, task=dataclasses.replace(made.task, **task), architecture=shape)  # type: ignore[type-var]
+def _preset(attn_only: bool, seed: int, n_heads: int | None, n_layers: int | None, **fields: Any) -> Recipe:
+    made = recipe(2 if n_layers is None else n_layers, attn_only=attn_only, seed=seed, **fields)
+    return dataclasses.replace(made, architecture=reshaped(made.architecture, n_heads, None))

@@ -15,7 +15,7 @@ from stagewise.experiments.emergence.grids import FigureRequest
 from stagewise.experiments.emergence.numbers import law_numbers, law_of
 from stagewise.experiments.emergence.panels import draw_curves, draw_law, panels
 from stagewise.experiments.emergence.recall_batches import drawn_by_batch, exponent_rows, step_rows
-from stagewise.experiments.emergence.recipes import RECALL_BATCH, recall_recipe
+from stagewise.experiments.emergence.recipes import RECALL_BATCH, recall_budget, recall_recipe
 from stagewise.experiments.emergence.runs import (
     FITTED,
     accuracy_of,
@@ -30,7 +30,6 @@ from stagewise.plot.step_axis import label_ends
 from stagewise.reporting.page import report
 from stagewise.sweeping import grid, sweep
 from stagewise.table import select
-from stagewise.tasks.associative_recall import small_budget
 
 REGULAR_PAIRS = 8
 """With fewer pairs the small model also finds partial solutions. The limit was chosen after the
@@ -191,7 +190,7 @@ def _setting(
     batch: int = RECALL_BATCH,
 ) -> dict[str, Any]:
     """Return the setting of a run, checked: nothing is trained if one is out of range."""
-    budget = request.budget or (small_budget(N_pairs, N_tokens) if request.setting == "small" else 200_000)
+    budget = request.budget or (recall_budget(N_pairs, N_tokens) if request.setting == "small" else 200_000)
     setting: dict[str, Any] = {
         "n_pairs": N_pairs, "n_tokens": N_tokens, "n_copies": float(B), "p": float(p), "seed": seed, "budget": budget,
         "setting": request.setting,

@@ -10,7 +10,6 @@ from stagewise.plan import linear
 from stagewise.presets import recipe_for
 from stagewise.recipe import Recipe
 from stagewise.tasks import AssociativeRecall, SparseRegression
-from stagewise.tasks.sparse_regression import adam_budget
 
 Setting = Literal["small", "paper"]
 
@@ -98,13 +97,23 @@ def published_recall(n_pairs: int, n_tokens: int) -> float:
     return 0.55 * math.pow(n_tokens, 0.79) * math.pow(n_pairs, 2.25)
 
 
-def regression_budget(n_positions: int, d: int, n_copies: int, optimiser: str = "adamw") -> int:
-    """Return steps enough for the transformer on regression, in hundreds; by SGD, whose seeds differ most, four times
-    the paper's law.
+def recall_budget(n_pairs: int, n_tokens: int) -> int:
+    """Return steps enough for the small model: those of its preset.
 
-    >>> regression_budget(32, 16, 1), regression_budget(16, 8, 1, "sgd")
-    (900, 10000)
+    >>> recall_budget(8, 64), recall_budget(12, 64)
+    (4000, 7400)
+    """
+    return recipe_for(AssociativeRecall, n_pairs=n_pairs, n_tokens=n_tokens).plan.steps
+
+
+def regression_budget(n_positions: int, d: int, n_copies: int, optimiser: str = "adamw") -> int:
+    """Return steps enough for the transformer on regression, in hundreds: those of the preset, by Adam.
+
+    By SGD, whose seeds differ most, they are four times the paper's law.
+
+    >>> regression_budget(32, 16, 1), regression_budget(256, 64, 1), regression_budget(16, 8, 1, "sgd")
+    (900, 22000, 10000)
     """
     if optimiser == "sgd":
         return 100 * math.ceil(4 * 6.42 * math.pow(n_positions / n_copies, 1.07) * math.pow(d, 1.44) / 100)
-    return adam_budget(n_positions, d, n_copies)
+    return recipe_for(SparseRegression, n_positions=n_positions, d=d, n_copies=n_copies).plan.steps

@@ -1,29 +1,57 @@
 """Incremental learning of a high-order Markov chain: train, probe every checkpoint, find the stages, report."""
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from stagewise.analysis import run as run_recipe
-from stagewise.architecture import Architecture, OneHotInit
+from stagewise.architecture import Architecture, OneHotInit, full, minimal
 from stagewise.detection.stages import Stages, find_stages
+from stagewise.plan import linear, logarithmic
+from stagewise.presets import recipe_for
 from stagewise.probe import AbstractProbe
 from stagewise.probes import AttentionTo, HeadSpecialisation, KLToReference, Loss, MeanPattern, ValueAlignment
 from stagewise.recipe import Recipe
 from stagewise.tasks import MarkovChain
-from stagewise.tasks.markov_chain import SIZES, Size, sized_recipe
 
 SETTINGS = ("small", "paper")
 
-_PAPER = {"d_vocab": 50, "length": 20, "temperature": 0.1, "features": "orthogonal", "n_sequences": 9000}
-_MINIMAL, _FULL = SIZES["minimal"], SIZES["full"]
+PRESETS: dict[str, Callable[..., Architecture]] = {"minimal": minimal, "full": full}
 
-PAPER_SIZES = {
+
+class Size(NamedTuple):
+    """What a setting changes in a preset of `MarkovChain`.
+
+    Args:
+        task: parameters of the chain.
+        model: arguments of the architecture's function.
+        plan: fields of the plan.
+        save_every: steps between checkpoints; the first ones are log-spaced.
+    """
+
+    task: dict[str, Any]
+    model: dict[str, Any]
+    plan: dict[str, Any]
+    save_every: int
+
+
+_PAPER = {"d_vocab": 50, "length": 20, "temperature": 0.1, "features": "orthogonal", "n_sequences": 9000}
+_FULL = {"spans": (4, 4, 4), "importance": 1.7}
+
+SIZES = {
+    ("minimal", "small"): Size({}, {}, {}, 15),
     # 1e-6 stands for the paper's 1e-9, which float32 loses; its own Figure 4 left has both at the same steps.
-    "minimal": Size(_MINIMAL.build, _PAPER, {"init": OneHotInit(1e-6)}, 1200, 3000, 0.08, 10),
-    "full": Size(_FULL.build, _PAPER | {"spans": (4, 4, 4)}, {"d_model": 255, "d_mlp": 64}, 2000, 3000, 0.003, 20),
+    ("minimal", "paper"): Size(_PAPER, {"init": OneHotInit(1e-6)}, {"steps": 1200, "batch_size": 3000}, 10),
+    ("full", "small"): Size({}, {}, {}, 20),
+    ("full", "paper"): Size(
+        _PAPER | _FULL,
+        {"d_model": 255, "d_mlp": 64},
+        {"steps": 2000, "batch_size": 3000, "learning_rate": 0.003},
+        20,
+    ),
 }
-"""By preset. Source: Yüksel et al. (2026), arXiv:2602.19143, Figures 1 and 2."""
+"""By preset and setting. Source: Yüksel et al. (2026), arXiv:2602.19143, Figures 1 and 2."""
 
 
 def recipe(
@@ -53,12 +81,16 @@ def recipe(
     minimal model's W_Q starts in U(-1e-6, 1e-6) at the paper's size, in U(-1e-3, 1e-3) at the small one, theirs in
     U(-1e-9, 1e-9).
     """
-    if preset not in SIZES:
-        raise ValueError(f"there is no preset {preset!r}; there are {', '.join(SIZES)}")
+    if preset not in PRESETS:
+        raise ValueError(f"there is no preset {preset!r}; there are {', '.join(PRESETS)}")
     if setting not in SETTINGS:
         raise ValueError(f"there is no setting {setting!r}; there are {', '.join(SETTINGS)}")
-    size = SIZES[preset] if setting == "small" else PAPER_SIZES[preset]
-    return sized_recipe(size, seed, n_heads, model, plan, **task)
+    size = SIZES[preset, setting]
+    base = recipe_for(MarkovChain, preset, seed=seed, **{**size.task, **task})
+    chain, fields = base.task, {**size.plan, **(plan or {})}
+    architecture = PRESETS[preset](chain.d_vocab, chain.n_ctx, n_heads=n_heads, **{**size.model, **(model or {})})
+    saved = linear(size.save_every, fields.get("steps", base.plan.steps)) | logarithmic(6, size.save_every)
+    return Recipe(chain, architecture, dataclasses.replace(base.plan, **{"save": saved, **fields}))
 
 
 def few_probes(task: MarkovChain, architecture: Architecture) -> list[AbstractProbe]:
