@@ -39,7 +39,7 @@ from stagewise.tasks.text import Texts
 from stagewise.tasks.tokens import own_task
 from stagewise.training import train
 
-ON_REPEATED: tuple[AbstractProbe, ...] = (AttentionTo(("previous token", "induction")), Copying())
+_ON_REPEATED: tuple[AbstractProbe, ...] = (AttentionTo(("previous token", "induction")), Copying())
 """What is measured on the repeated tokens of a task."""
 
 
@@ -108,7 +108,7 @@ def measure_run(
         table = measure(series, chosen, batch, folder=parts, save=folder / TABLE, executor=executor, **resources)
         if (repeated := recipe.task.repeated_batch(recipe.plan.seeds.evaluation)) is not None:
             progress = resources.get("progress", True)
-            measure(series, ON_REPEATED, repeated, folder=parts, save=folder / REPEATED, progress=progress)
+            measure(series, _ON_REPEATED, repeated, folder=parts, save=folder / REPEATED, progress=progress)
     write_batch(folder, batch, provenance(batch, *_computed(resources)))
     return table
 
@@ -124,7 +124,7 @@ def _tell(notes: Iterable[str]) -> None:
         print(note, file=sys.stderr)
 
 
-class MeasureChoices(Resources, total=False):
+class _MeasureChoices(Resources, total=False):
     """Arguments of `measured` by these names: on what, and what, is measured."""
 
     task: AbstractTask | None
@@ -134,7 +134,7 @@ class MeasureChoices(Resources, total=False):
     extra_probes: Sequence[AbstractProbe]
 
 
-class Choices(MeasureChoices, total=False):
+class _Choices(_MeasureChoices, total=False):
     """Arguments of `analyse` by these names: those, and files of one's own to measure on."""
 
     tokens: str | Path | None
@@ -144,15 +144,15 @@ class Choices(MeasureChoices, total=False):
 
 
 @overload
-def analyse(series: CheckpointSeries, folder: str | Path | None = None, **choices: Unpack[Choices]) -> Analysis: ...
+def analyse(series: CheckpointSeries, folder: str | Path | None = None, **choices: Unpack[_Choices]) -> Analysis: ...
 @overload
 def analyse(
-    series: Sequence[CheckpointSeries], folder: str | Path | None = None, **choices: Unpack[Choices]
+    series: Sequence[CheckpointSeries], folder: str | Path | None = None, **choices: Unpack[_Choices]
 ) -> SeedReport: ...
 def analyse(
     series: CheckpointSeries | Sequence[CheckpointSeries],
     folder: str | Path | None = None,
-    **choices: Unpack[Choices],
+    **choices: Unpack[_Choices],
 ) -> Analysis | SeedReport:
     """Audit a series, measure it with the default probes on repeated random tokens, find stages, write the report.
 
@@ -187,14 +187,14 @@ def analyse(
     task = own_task(series, tokens, relations, choices.pop("text", None), choices.pop("tokenizer", None))
     choices["task"] = task or choices.get("task")
     with several(choices.get("workers", 1)) as pool:
-        faults, table = measured(series, folder, executor=pool, **cast(MeasureChoices, choices))
+        faults, table = measured(series, folder, executor=pool, **cast(_MeasureChoices, choices))
         home = home_of_run(run_folder.read_record(folder), table)
         stages = stages_of(table, folder=folder, executor=pool)
         write_example(folder, series, stages, choices["task"], choices.get("batch"), choices.get("device", "cpu"))
         return Analysis(series, faults, table, stages, report(folder, executor=pool), home)
 
 
-def _analyse_seeds(seeds: Sequence[CheckpointSeries], folder: str | Path | None, choices: Choices) -> SeedReport:
+def _analyse_seeds(seeds: Sequence[CheckpointSeries], folder: str | Path | None, choices: _Choices) -> SeedReport:
     """Analyse the series of several seeds, each in a folder of its own in that of the report, which is on all."""
     folder = Path(f"{folder_of(seeds[0])}-seeds") if folder is None else Path(folder)
     places = [folder / one.name.replace("/", "--") for one in seeds]

@@ -14,7 +14,7 @@ from stagewise.task import AbstractTask
 Preset = Callable[..., Recipe]
 """From a seed, numbers of heads and layers (None as the preset has them) and fields of the task to a recipe."""
 
-TEXT_INIT = GaussianInit(stds={"*.W_O": 0.0, "pos_embed.W_pos": 1.0})
+_TEXT_INIT = GaussianInit(stds={"*.W_O": 0.0, "pos_embed.W_pos": 1.0})
 """Positions as large as the normed tokens beside them, and heads that write nothing yet: otherwise the heads of layer 0
 learn to look at their own token at once, and previous-token heads form in the last layer, where no head reads them."""
 
@@ -106,7 +106,7 @@ def text_architecture(n_ctx: int, d_vocab: int, n_layers: int = 2, *, attn_only:
         "normalization_type": "LN",
         "positional_embedding_type": "shortformer",
     }
-    return Architecture(config, TEXT_INIT)
+    return Architecture(config, _TEXT_INIT)
 
 
 def text_plan(steps: int, seed: int) -> TrainPlan:

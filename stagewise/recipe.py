@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 else:  # what a recipe takes; what it then has is always an Architecture
     _Architecture = Architecture | Mapping[str, Any]
 
-LONG = 8
+_LONG = 8
 """Entries of a list that are all written where two descriptions differ."""
 
 
@@ -175,7 +175,7 @@ def _advice(name: str, reason: ImportError) -> str:
     )
 
 
-class Difference(NamedTuple):
+class _Difference(NamedTuple):
     """A field, by its path, of which two descriptions have other values, as texts."""
 
     field: str
@@ -186,7 +186,7 @@ class Difference(NamedTuple):
         return f"{self.field}: {self.requested} requested, {self.recorded} on disk"
 
 
-def differences(expected: Any, recorded: Any, path: str = "") -> list[Difference]:
+def differences(expected: Any, recorded: Any, path: str = "") -> list[_Difference]:
     """List the fields in which two descriptions differ.
 
     >>> print(*differences({"plan": {"steps": 9}}, {"plan": {"steps": 8}}))
@@ -206,12 +206,12 @@ def differences(expected: Any, recorded: Any, path: str = "") -> list[Difference
         ]
     if expected == recorded:
         return []
-    short = Difference(path, _short(expected), _short(recorded))
-    return [short if short.requested != short.recorded else Difference(path, str(expected), str(recorded))]
+    short = _Difference(path, _short(expected), _short(recorded))
+    return [short if short.requested != short.recorded else _Difference(path, str(expected), str(recorded))]
 
 
 def _short(value: Any) -> str:
     """Write the ends of a long list, as of saved steps, and how many entries it has."""
-    if isinstance(value, list) and len(value) > LONG:
+    if isinstance(value, list) and len(value) > _LONG:
         return f"[{value[0]}, {value[1]}, ..., {value[-1]}] ({len(value)})"
     return str(value)

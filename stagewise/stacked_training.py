@@ -14,7 +14,7 @@ from stagewise.models.precision import Dtype, products_in
 from stagewise.recipe import TrainPlan, describe
 from stagewise.training import Training, optimiser_of
 
-EPSILON = 1e-6
+_EPSILON = 1e-6
 """Added to a norm before it divides, as torch.nn.utils.clip_grad_norm_ does."""
 
 
@@ -79,7 +79,7 @@ class Stack:
         there = [gradient for gradient in gradients.values() if gradient is not None]
         norms = torch.cat([gradient.flatten(1) for gradient in there], 1).norm(dim=1)
         if self.clips:
-            factor = (self.clip / (norms + EPSILON)).clamp(max=1.0)
+            factor = (self.clip / (norms + _EPSILON)).clamp(max=1.0)
             for gradient in there:
                 gradient *= factor.view(-1, *[1] * (gradient.ndim - 1))
         for rule in self.rules:

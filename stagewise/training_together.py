@@ -16,7 +16,7 @@ from stagewise.recipe import Recipe, describe, differences
 from stagewise.stacked_training import Stack, rule_of
 from stagewise.training import Dtype, Training, check_finite, check_model, kept, prepare
 
-EXAMPLES = 8
+_EXAMPLES = 8
 """Sequences of each run by which it is known whether all score the same predictions."""
 
 
@@ -187,7 +187,7 @@ def _train(runs: Sequence[_Run], dtype: Dtype, progress: bool) -> list[_Run]:
 def _shape(recipe: Recipe) -> dict[str, Any]:
     """Return what runs have in common that are trained together."""
     plan = recipe.plan
-    batch = recipe.task.sample(EXAMPLES, plan.seeds.data)
+    batch = recipe.task.sample(_EXAMPLES, plan.seeds.data)
     return {
         "architecture": describe(recipe.architecture),
         "plan": {"steps": plan.steps, "batch_size": min(plan.batch_size, recipe.task.n_sequences or plan.batch_size)},

@@ -19,7 +19,7 @@ from stagewise.presets import Preset
 from stagewise.recipe import Recipe
 from stagewise.task import TEACHER, AbstractTask, Batch, check_number, derive_seed
 
-LOG_LARGEST = 80.0
+_LOG_LARGEST = 80.0
 """Logarithm of the largest logits, far below float32's largest number."""
 
 
@@ -82,7 +82,7 @@ class MarkovChain(AbstractTask):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
         steepest = (len(self.spans) - 1) * abs(math.log(self.importance)) - math.log(self.temperature)
-        if steepest > LOG_LARGEST:
+        if steepest > _LOG_LARGEST:
             raise ValueError(
                 f"importance = {self.importance:g} among {len(self.spans)} groups, temperature = {self.temperature:g}: "
                 "these logits are beyond what a float holds. Take less, or a higher temperature"

@@ -15,7 +15,7 @@ from stagewise.fields import check_fields, check_training_set
 from stagewise.presets import Preset, text_preset
 from stagewise.task import AbstractTask, Batch, check_number
 
-LONGEST = 32
+_LONGEST = 32
 """Different tokens of the batch for a model of any size; half as many are repeated."""
 
 
@@ -106,7 +106,7 @@ class RepeatedTokens(AbstractTask):
                 f"the default probe batch repeats random tokens, and the model has {few}, too few for that: measure on "
                 "sequences that it was trained on, by --tokens FILE, in Python batch=Batch.from_tokens(tokens)"
             )
-        length = min(LONGEST, longest, tokens)
+        length = min(_LONGEST, longest, tokens)
         return cls(d_vocab, length=length, bos=bos, n_outputs=None if n_outputs == d_vocab else n_outputs)
 
     @staticmethod

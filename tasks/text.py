@@ -18,7 +18,7 @@ from stagewise.task import AbstractTask, Batch, check_number
 from stagewise.text.token_relations import token_relations
 from stagewise.text.tokenizer import ACCEPTED, TOKENIZER, decode, encode, vocabulary_size
 
-LENGTH = 64
+_LENGTH = 64
 """Positions of a window, where the models have so many."""
 
 
@@ -160,7 +160,7 @@ def text_task(series: CheckpointSeries, text: Texts, tokenizer: str | None = Non
         tokenizer = str(file)
     architecture = series.architecture
     d_vocab, n_ctx = int(architecture.config["d_vocab"]), int(architecture.config["n_ctx"])
-    task = Text(tokenizer, files, length=min(LENGTH, n_ctx), bos=architecture.bos)
+    task = Text(tokenizer, files, length=min(_LENGTH, n_ctx), bos=architecture.bos)
     task.sample(1, seed=0)  # errors of the text or the tokenizer are raised before any checkpoint is read
     if (largest := int(task.token_ids().max())) >= d_vocab:
         raise ValueError(

@@ -112,7 +112,7 @@ def _read(file: str, longest: int) -> Sequences:
     return read_sequences(file, longest)
 
 
-def tokens_task(series: CheckpointSeries, file: str, relations: tuple[str, ...] = ()) -> Tokens:
+def _tokens_task(series: CheckpointSeries, file: str, relations: tuple[str, ...] = ()) -> Tokens:
     """Return the sequences of a file that fit the models of a series, up to as many positions as these have.
 
     A line on standard error says what of the file is cut or left out.
@@ -146,7 +146,7 @@ def own_task(
 
     Raises:
         TypeError: the tokens are no file.
-        ValueError: both, relations or a tokenizer without what they belong to, and all that `tokens_task` and
+        ValueError: both, relations or a tokenizer without what they belong to, and all that `_tokens_task` and
             `text_task` raise.
     """
     if tokens is not None and text:
@@ -161,5 +161,5 @@ def own_task(
             "batch=Batch.from_tokens(tokens)"
         )
     if tokens is not None:
-        return tokens_task(series, str(tokens), tuple(relations))
+        return _tokens_task(series, str(tokens), tuple(relations))
     return text_task(series, text, tokenizer) if text else None

@@ -22,12 +22,12 @@ from stagewise.text import n_grams
 from stagewise.text.corpus import BYTES, Corpus, TokenizerKind, byte_text, corpus
 from stagewise.text.token_relations import token_relations
 
-FOLDER_VARIABLE = "STAGEWISE_WIKITEXT"
-SPLITS = {"train": "train.txt", "validation": "valid.txt", "test": "test.txt"}
-RELATIONS = ("previous token", "duplicate token", "induction")
-LAYERS = range(1, 5)
+_FOLDER_VARIABLE = "STAGEWISE_WIKITEXT"
+_SPLITS = {"train": "train.txt", "validation": "valid.txt", "test": "test.txt"}
+_RELATIONS = ("previous token", "duplicate token", "induction")
+_LAYERS = range(1, 5)
 
-REPEATED = 96
+_REPEATED = 96
 """Sequences of repeated tokens."""
 
 
@@ -128,7 +128,7 @@ class WikiText(AbstractTask):
         counts = np.bincount(self.corpus().ids["train"], minlength=self.d_vocab)
         frequent = torch.from_numpy(np.argsort(-counts, kind="stable")[: max(self.d_vocab // 2, 2)].copy())
         length = min(RepeatedTokens.longest(self.length), len(frequent))
-        batch = RepeatedTokens(len(frequent), length).probe_batch(REPEATED, seed)
+        batch = RepeatedTokens(len(frequent), length).probe_batch(_REPEATED, seed)
         return dataclasses.replace(batch, tokens=frequent[batch.tokens], targets=frequent[batch.targets], references={})
 
     def stream(self, seed: int) -> Callable[[int, int], Batch]:
@@ -149,7 +149,7 @@ class WikiText(AbstractTask):
         return [byte_text(word) for word in words] if self.tokenizer == "bpe" else words
 
     def _read(self) -> tuple[str, str | None, TokenizerKind, int | None]:
-        return self.name, self.data or os.environ.get(FOLDER_VARIABLE) or None, self.tokenizer, self.vocab_size
+        return self.name, self.data or os.environ.get(_FOLDER_VARIABLE) or None, self.tokenizer, self.vocab_size
 
     def _windows(self, split: str, n: int, seed: int, relations: bool = True) -> Batch:
         text = torch.from_numpy(self.corpus().ids[split])
@@ -170,7 +170,7 @@ class WikiText(AbstractTask):
 
 def _relations(tokens: Tensor) -> dict[str, Tensor]:
     relations = token_relations(tokens)
-    return {name: relations[name] for name in RELATIONS}
+    return {name: relations[name] for name in _RELATIONS}
 
 
 @lru_cache(maxsize=4)
@@ -188,11 +188,11 @@ def _lines(name: str, folder: str | None) -> dict[str, Iterable[str]]:
     import datasets
 
     if folder is not None:
-        files = {split: str(Path(folder) / file) for split, file in SPLITS.items()}
+        files = {split: str(Path(folder) / file) for split, file in _SPLITS.items()}
         if missing := [file for file in files.values() if not Path(file).is_file()]:
             raise FileNotFoundError(
-                f"{', '.join(missing)} not found: the folder given as data or in {FOLDER_VARIABLE} must hold "
-                f"{', '.join(SPLITS.values())}; without a folder {name} is fetched from the hub"
+                f"{', '.join(missing)} not found: the folder given as data or in {_FOLDER_VARIABLE} must hold "
+                f"{', '.join(_SPLITS.values())}; without a folder {name} is fetched from the hub"
             )
         rows = datasets.load_dataset("text", data_files=files, streaming=True)
     else:
@@ -201,10 +201,10 @@ def _lines(name: str, folder: str | None) -> dict[str, Iterable[str]]:
         except (OSError, ValueError) as reason:
             raise OSError(
                 f"{name} cannot be fetched from the hub ({reason}). Connect and try again, or put "
-                f"{', '.join(SPLITS.values())} in a folder and give it as data=... (--data on the "
-                f"command line) or in {FOLDER_VARIABLE}"
+                f"{', '.join(_SPLITS.values())} in a folder and give it as data=... (--data on the "
+                f"command line) or in {_FOLDER_VARIABLE}"
             ) from reason
-    return {split: (row["text"] for row in rows[split]) for split in SPLITS}
+    return {split: (row["text"] for row in rows[split]) for split in _SPLITS}
 
 
 def recipe(n_layers: int = 2, *, attn_only: bool = True, steps: int = 5000, seed: int = 0, **fields: Any) -> Recipe:
@@ -225,8 +225,8 @@ def recipe(n_layers: int = 2, *, attn_only: bool = True, steps: int = 5000, seed
         ValueError: a number out of range.
         OSError: neither folder nor hub can be reached.
     """
-    if n_layers not in LAYERS:
-        raise ValueError(f"layers must be {LAYERS[0]} to {LAYERS[-1]}, got {n_layers}")
+    if n_layers not in _LAYERS:
+        raise ValueError(f"layers must be {_LAYERS[0]} to {_LAYERS[-1]}, got {n_layers}")
     task = WikiText(**{"tokenizer": "bpe", "vocab_size": 1024, "repeating": 0.3, **fields})
     model = text_architecture(task.length, task.d_vocab, n_layers, attn_only=attn_only)
     return Recipe(task, model, text_plan(steps, seed))

@@ -20,14 +20,14 @@ _WINDOWS_A_SEQUENCE = 3
 """Windows in a batch, for each sequence in a batch of the full model."""
 
 
-class WindowPositions(NamedTuple):
+class _WindowPositions(NamedTuple):
     """The positions of windows: the sequence of each, and its position in each window."""
 
     sequence: Int[Tensor, " row"]
     position: Int[Tensor, "row pos"]
 
 
-def window_positions(batch: Batch, context: int) -> WindowPositions:
+def window_positions(batch: Batch, context: int) -> _WindowPositions:
     """Return the positions of the windows of `context` tokens that end at a scored position, sequence by sequence.
 
     Scored positions that have fewer tokens up to them share the window that begins with their sequence.
@@ -42,10 +42,10 @@ def window_positions(batch: Batch, context: int) -> WindowPositions:
     ends[:, context - 1] |= batch.scored[:, :context].any(1)
     ends[:, : context - 1] = False
     sequence, end = ends.nonzero(as_tuple=True)
-    return WindowPositions(sequence, end[:, None] + torch.arange(1 - context, 1))
+    return _WindowPositions(sequence, end[:, None] + torch.arange(1 - context, 1))
 
 
-def window_scored(batch: Batch, positions: WindowPositions) -> Bool[Tensor, "row pos"]:
+def window_scored(batch: Batch, positions: _WindowPositions) -> Bool[Tensor, "row pos"]:
     """Return what is scored in each window: its last position, and in one that begins with its sequence all that is."""
     inner = torch.arange(positions.position.shape[1])
     counts = (inner == inner[-1]) | (positions.position[:, :1] == 0)
@@ -111,7 +111,7 @@ class Windows(AbstractTask):
                 f"windows are of tokens, and {type(self.task).__name__} is a regression: take a task of tokens"
             )
         every = window_positions(source, self.context)
-        positions = WindowPositions(every.sequence[:n], every.position[:n])
+        positions = _WindowPositions(every.sequence[:n], every.position[:n])
         index = (positions.sequence[:, None], positions.position)
         scored = window_scored(source, positions)
         return Batch(source.tokens[index], torch.where(scored, source.targets[index], 0), scored)

@@ -18,10 +18,10 @@ SEQUENCES = 64
 RUN_SEQUENCES = 400
 """Of the probe batch of a run: 95 % intervals of a small model's loss are then about 0.05 nats wide."""
 
-NUMBERS = 10**7
+_NUMBERS = 10**7
 """Log-probabilities of one pass that are worth having; with a large vocabulary the batch is smaller."""
 
-RUN_NUMBERS = 6 * 2**20
+_RUN_NUMBERS = 6 * 2**20
 """The same of a run: 96 windows of 64 positions and 1024 tokens."""
 
 FEWEST = 8
@@ -30,7 +30,7 @@ FEWEST = 8
 MORE = "`stagewise measure --sequences N`, or sequences=N in Python, takes more"
 
 
-class Drawn(NamedTuple):
+class ProbeBatch(NamedTuple):
     """A probe batch, and lines that say on how many sequences it measures, and which relations on fewer."""
 
     batch: Batch
@@ -46,12 +46,12 @@ def run_batch(recipe: Recipe, folder: Path) -> Batch:
     return batch_of_run(recipe, folder).batch
 
 
-def batch_of_run(recipe: Recipe, folder: Path, sequences: int | None = None) -> Drawn:
+def batch_of_run(recipe: Recipe, folder: Path, sequences: int | None = None) -> ProbeBatch:
     """Return the batch of `run_batch`, or of so many sequences, and its notes."""
-    usual = _sequences(recipe.architecture, recipe.task.n_ctx, RUN_SEQUENCES, RUN_NUMBERS)
+    usual = _sequences(recipe.architecture, recipe.task.n_ctx, RUN_SEQUENCES, _RUN_NUMBERS)
     n, asked = (usual, False) if sequences is None else (sequences, True)
-    batch, notes = drawn(recipe.task, n, recipe.plan.seeds.evaluation, asked=asked)
-    return Drawn(with_baselines(batch, trained_baselines(folder)), notes)
+    batch, notes = sampled_batch(recipe.task, n, recipe.plan.seeds.evaluation, asked=asked)
+    return ProbeBatch(with_baselines(batch, trained_baselines(folder)), notes)
 
 
 def series_batch(series: CheckpointSeries, task: AbstractTask | None = None) -> Batch:
@@ -59,10 +59,10 @@ def series_batch(series: CheckpointSeries, task: AbstractTask | None = None) -> 
     return batch_of_series(series, task or RepeatedTokens.for_model(series.architecture)).batch
 
 
-def batch_of_series(series: CheckpointSeries, task: AbstractTask, sequences: int | None = None) -> Drawn:
+def batch_of_series(series: CheckpointSeries, task: AbstractTask, sequences: int | None = None) -> ProbeBatch:
     """Return the batch of `series_batch`, or of so many sequences, and its notes."""
-    usual = _sequences(series.architecture, task.n_ctx, SEQUENCES, NUMBERS)
-    return drawn(task, usual if sequences is None else sequences, seed=0, asked=sequences is not None)
+    usual = _sequences(series.architecture, task.n_ctx, SEQUENCES, _NUMBERS)
+    return sampled_batch(task, usual if sequences is None else sequences, seed=0, asked=sequences is not None)
 
 
 def _sequences(architecture: Architecture, positions: int, most: int, numbers: int) -> int:
@@ -70,7 +70,7 @@ def _sequences(architecture: Architecture, positions: int, most: int, numbers: i
     return max(8, min(most, numbers // (positions * architecture.n_outputs)))
 
 
-def drawn(task: AbstractTask, n: int, seed: int, *, asked: bool = False) -> Drawn:
+def sampled_batch(task: AbstractTask, n: int, seed: int, *, asked: bool = False) -> ProbeBatch:
     """Draw the probe batch of a task: sequences with a scored prediction, and relations that enough of them have.
 
     Args:
@@ -92,7 +92,7 @@ def drawn(task: AbstractTask, n: int, seed: int, *, asked: bool = False) -> Draw
         notes.append(f"measured on {len(batch)} of {task.available} sequences{more}")
     if len(batch) < len(sample):
         notes.append(f"{len(sample) - len(batch)} of {len(sample)} sequences have no scored prediction: left out")
-    return Drawn(batch, (*notes, *_of_relations(sample[sample.scored.any(1)], batch.relations)))
+    return ProbeBatch(batch, (*notes, *_of_relations(sample[sample.scored.any(1)], batch.relations)))
 
 
 def usable(batch: Batch) -> Batch:

@@ -17,11 +17,11 @@ from stagewise.plan import linear
 from stagewise.recipe import Recipe, rebuild
 from stagewise.training import Dtype, Training, prepare
 
-CHECKPOINTS = 60
+_CHECKPOINTS = 60
 """New checkpoints that are made where nobody says how many: about as many as a run saves by default."""
 
 
-class Replay(NamedTuple):
+class _Replay(NamedTuple):
     """Updates from `start`, where a state is kept, to `stop`, where weights are, made again to save `steps`."""
 
     start: int
@@ -29,7 +29,7 @@ class Replay(NamedTuple):
     steps: tuple[int, ...]
 
 
-class Cost(NamedTuple):
+class _Cost(NamedTuple):
     """What a densification takes: updates, of so many in the whole run, new checkpoints, and their bytes on disk."""
 
     updates: int
@@ -138,7 +138,7 @@ def recipe_at(folder: Path) -> Recipe:
     return recipe
 
 
-def planned(folder: Path, steps: Iterable[int]) -> list[Replay]:
+def planned(folder: Path, steps: Iterable[int]) -> list[_Replay]:
     """Return the replays that save these steps, all but those that are saved already; what overlaps is one.
 
     Raises:
@@ -151,13 +151,13 @@ def planned(folder: Path, steps: Iterable[int]) -> list[Replay]:
     return replays_of(missing, saved, [0, *state_steps(folder)])
 
 
-def replays_of(missing: Iterable[int], saved: Sequence[int], starts: Sequence[int]) -> list[Replay]:
+def replays_of(missing: Iterable[int], saved: Sequence[int], starts: Sequence[int]) -> list[_Replay]:
     """Return the replays that save missing steps, in order, between those that are saved; what overlaps is one.
 
     >>> replays_of([5, 6, 13], saved=[0, 4, 8, 12, 16], starts=[0, 4])
     [Replay(start=4, stop=16, steps=(5, 6, 13))]
     """
-    replays: list[Replay] = []
+    replays: list[_Replay] = []
     for step in missing:
         start, stop = max(each for each in starts if each <= step), min(each for each in saved if each > step)
         if replays and start <= replays[-1].stop:
@@ -165,22 +165,22 @@ def replays_of(missing: Iterable[int], saved: Sequence[int], starts: Sequence[in
             start, together = before.start, (*before.steps, step)
         else:
             together = (step,)
-        replays.append(Replay(start, stop, together))
+        replays.append(_Replay(start, stop, together))
     return replays
 
 
-def cost(folder: Path, steps: Iterable[int]) -> Cost:
+def cost(folder: Path, steps: Iterable[int]) -> _Cost:
     """Return what saving these steps takes, before anything is done."""
     replays, saved = planned(folder, steps), open_series(folder).steps
     checkpoints = sum(len(one.steps) for one in replays)
     size = run_folder.checkpoint_file(folder, saved[0]).stat().st_size
-    return Cost(sum(one.stop - one.start for one in replays), saved[-1], checkpoints, checkpoints * size)
+    return _Cost(sum(one.stop - one.start for one in replays), saved[-1], checkpoints, checkpoints * size)
 
 
 def steps_within(
     windows: Sequence[Window],
     last: int,
-    checkpoints: int = CHECKPOINTS,
+    checkpoints: int = _CHECKPOINTS,
     every: int | None = None,
     saved: Collection[int] = (),
 ) -> frozenset[int]:
@@ -221,7 +221,7 @@ def _unsaved(reaches: Iterable[range], every: int, saved: Collection[int]) -> fr
     return frozenset(step for reach in reaches for step in linear(every, reach.stop, reach.start)).difference(saved)
 
 
-def _replay(folder: Path, replay: Replay, training: Training, bar: "tqdm[Any]") -> None:
+def _replay(folder: Path, replay: _Replay, training: Training, bar: "tqdm[Any]") -> None:
     start = rewind(folder, replay.start, training.model, training.optimiser, training.way)
     saved, pending = set(open_series(folder).steps), dict[int, State]()
     for step in training.steps(start, replay.stop, []):

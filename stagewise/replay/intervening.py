@@ -29,7 +29,7 @@ from stagewise.training import Dtype, prepare, train
 FOLDER = "interventions"
 """In a run folder: the folders of the runs that continue with a head held, named by it."""
 
-SILENT = ("out", "uniform", "relation")
+_SILENT = ("out", "uniform", "relation")
 """Kinds of clamps under which a head's attention says nothing of what is learned: it is not counted as any head's."""
 
 
@@ -86,13 +86,13 @@ def intervene(
     for one in runs:
         paired = _paired(folder, recipe, one, series, progress, device, dtype)
         other = _measured(paired, batch, _place(folder, one) / "parts", progress, device)
-        without: list[Head] = [(one.clamp.layer, one.clamp.head)] if one.clamp.kind in SILENT else []
+        without: list[Head] = [(one.clamp.layer, one.clamp.head)] if one.clamp.kind in _SILENT else []
         found = delays(own, other, one.clamp.start, without)
         blocks.append(_rows(series.name, one, found))
     return _kept(folder, tidy(blocks))
 
 
-class Cost(NamedTuple):
+class _Cost(NamedTuple):
     """What an intervention takes: runs that are trained, their updates in all, and the earliest step of these."""
 
     runs: int
@@ -106,7 +106,7 @@ class Cost(NamedTuple):
         return f"{self.runs} {are} trained, from the state of step {self.start} on: {self.updates} updates in all"
 
 
-def cost(folder: Path, clamps: Sequence[ClampHead], recipe: Recipe, *, controls: bool = True) -> Cost:
+def cost(folder: Path, clamps: Sequence[ClampHead], recipe: Recipe, *, controls: bool = True) -> _Cost:
     """Return what an intervention takes, before anything is done; what was done before is not done again.
 
     A run starts where the newest state before its clamp was kept, or where it was interrupted.
@@ -118,7 +118,7 @@ def cost(folder: Path, clamps: Sequence[ClampHead], recipe: Recipe, *, controls:
     stretches = [_stretches(folder, recipe, one, series) for one in with_controls(clamps, series, recipe, controls)]
     trained = [stretch for of_run in stretches for stretch in of_run]
     updates = sum(stop - start for start, stop in trained)
-    return Cost(sum(map(bool, stretches)), updates, min((start for start, _ in trained), default=0))
+    return _Cost(sum(map(bool, stretches)), updates, min((start for start, _ in trained), default=0))
 
 
 def _stretches(folder: Path, recipe: Recipe, one: Clamped, series: CheckpointSeries) -> list[tuple[int, int]]:
@@ -238,7 +238,7 @@ def in_words(row: "pd.Series[Any]") -> str:
     'L0H1 out from 120 (head): another head attends to I(2) 45 [30, 60] steps later'
     """
     what = str(row["transition"])
-    if row["kind"] in SILENT:
+    if row["kind"] in _SILENT:
         what = re.sub("^a head ", "another head ", what)
     name = f"{held_in_words(row.to_dict())} from {row['step']} ({row['control']})"
     return f"{name}: {what} {delay_in_words(row['value'], row['lo'], row['hi'])}"

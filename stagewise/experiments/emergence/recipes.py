@@ -11,9 +11,9 @@ from stagewise.presets import recipe_for
 from stagewise.recipe import Recipe
 from stagewise.tasks import AssociativeRecall, SparseRegression
 
-Setting = Literal["small", "paper"]
+_Setting = Literal["small", "paper"]
 
-SGD_RATE = 5e-3
+_SGD_RATE = 5e-3
 """Of plain SGD in Figure 15."""
 
 RECALL_BATCH = 32
@@ -27,7 +27,7 @@ def recall_recipe(
     p: float = 0.0,
     seed: int = 0,
     budget: int = 4000,
-    setting: Setting = "small",
+    setting: _Setting = "small",
     copies: Literal["forced", "bernoulli"] = "forced",
     batch_size: int = RECALL_BATCH,
 ) -> Recipe:
@@ -82,7 +82,7 @@ def regression_recipe(
     config = {**recipe.architecture.config, "n_layers": n_layers, "n_heads": n_heads}
     plan = dataclasses.replace(recipe.plan, steps=budget, save=linear(every, budget))
     if optimiser == "sgd":
-        plan = dataclasses.replace(plan, optimiser="sgd", learning_rate=SGD_RATE)
+        plan = dataclasses.replace(plan, optimiser="sgd", learning_rate=_SGD_RATE)
     return Recipe(recipe.task, dataclasses.replace(recipe.architecture, config=config), plan)
 
 

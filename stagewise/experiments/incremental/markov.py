@@ -17,10 +17,10 @@ from stagewise.tasks import MarkovChain
 
 SETTINGS = ("small", "paper")
 
-PRESETS: dict[str, Callable[..., Architecture]] = {"minimal": minimal, "full": full}
+_PRESETS: dict[str, Callable[..., Architecture]] = {"minimal": minimal, "full": full}
 
 
-class Size(NamedTuple):
+class _Size(NamedTuple):
     """What a setting changes in a preset of `MarkovChain`.
 
     Args:
@@ -39,12 +39,12 @@ class Size(NamedTuple):
 _PAPER = {"d_vocab": 50, "length": 20, "temperature": 0.1, "features": "orthogonal", "n_sequences": 9000}
 _FULL = {"spans": (4, 4, 4), "importance": 1.7}
 
-SIZES = {
-    ("minimal", "small"): Size({}, {}, {}, 15),
+_SIZES = {
+    ("minimal", "small"): _Size({}, {}, {}, 15),
     # 1e-6 stands for the paper's 1e-9, which float32 loses; its own Figure 4 left has both at the same steps.
-    ("minimal", "paper"): Size(_PAPER, {"init": OneHotInit(1e-6)}, {"steps": 1200, "batch_size": 3000}, 10),
-    ("full", "small"): Size({}, {}, {}, 20),
-    ("full", "paper"): Size(
+    ("minimal", "paper"): _Size(_PAPER, {"init": OneHotInit(1e-6)}, {"steps": 1200, "batch_size": 3000}, 10),
+    ("full", "small"): _Size({}, {}, {}, 20),
+    ("full", "paper"): _Size(
         _PAPER | _FULL,
         {"d_model": 255, "d_mlp": 64},
         {"steps": 2000, "batch_size": 3000, "learning_rate": 0.003},
@@ -81,14 +81,14 @@ def recipe(
     minimal model's W_Q starts in U(-1e-6, 1e-6) at the paper's size, in U(-1e-3, 1e-3) at the small one, theirs in
     U(-1e-9, 1e-9).
     """
-    if preset not in PRESETS:
-        raise ValueError(f"there is no preset {preset!r}; there are {', '.join(PRESETS)}")
+    if preset not in _PRESETS:
+        raise ValueError(f"there is no preset {preset!r}; there are {', '.join(_PRESETS)}")
     if setting not in SETTINGS:
         raise ValueError(f"there is no setting {setting!r}; there are {', '.join(SETTINGS)}")
-    size = SIZES[preset, setting]
+    size = _SIZES[preset, setting]
     base = recipe_for(MarkovChain, preset, seed=seed, **{**size.task, **task})
     chain, fields = base.task, {**size.plan, **(plan or {})}
-    architecture = PRESETS[preset](chain.d_vocab, chain.n_ctx, n_heads=n_heads, **{**size.model, **(model or {})})
+    architecture = _PRESETS[preset](chain.d_vocab, chain.n_ctx, n_heads=n_heads, **{**size.model, **(model or {})})
     saved = linear(size.save_every, fields.get("steps", base.plan.steps)) | logarithmic(6, size.save_every)
     return Recipe(chain, architecture, dataclasses.replace(base.plan, **{"save": saved, **fields}))
 

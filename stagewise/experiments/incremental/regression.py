@@ -17,7 +17,7 @@ from stagewise.tasks import MarkovRegression
 from stagewise.theory.tensor_factorisation import TensorFactorisation
 from stagewise.training import train
 
-PROBE_CONTEXTS = 4000
+_PROBE_CONTEXTS = 4000
 """Contexts in the probe batch: the loss is then known to about 2 %."""
 
 
@@ -80,6 +80,6 @@ def train_and_measure(recipe: Recipe, folder: str | Path, *, progress: bool = Tr
     task = recipe.task
     assert isinstance(task, MarkovRegression)
     series = train(recipe, folder, progress=progress)
-    batch = task.probe_batch(PROBE_CONTEXTS, recipe.plan.seeds.evaluation)
+    batch = task.probe_batch(_PROBE_CONTEXTS, recipe.plan.seeds.evaluation)
     probes = [Loss(), AttentionTo(), ValueAlignment(task.value_features())]
     return measure(series, probes, batch, save=Path(folder) / TABLE, progress=progress)

@@ -25,7 +25,7 @@ from stagewise.training import train
 
 SHARES = (0.0, 0.1, 0.2, 0.3, 0.5)
 
-Tables = Mapping[float, Mapping[int, pd.DataFrame]]
+_Tables = Mapping[float, Mapping[int, pd.DataFrame]]
 """Share -> seed -> the table of its run."""
 
 
@@ -84,7 +84,7 @@ def _table(case: Mapping[str, Any], *, folder: Path, sizes: Mapping[str, Any], p
     return read_table(path)
 
 
-def _rows(tables: Tables, share: float) -> list[dict[str, str]]:
+def _rows(tables: _Tables, share: float) -> list[dict[str, str]]:
     """Return what the runs of a share show, seeds apart where it is a step, else as their mean."""
     runs, of = tables[share], f"{100 * share:g}% repeat"
     onsets = {seed: head_onsets(table) for seed, table in runs.items()}
@@ -147,7 +147,7 @@ def _last(runs: Mapping[int, pd.DataFrame], probe: str, quantity: str, **axes: o
     return np.array([select(table, probe, quantity, **axes)["value"].iloc[-1] for table in runs.values()])
 
 
-def _draw(tables: Tables) -> Figure:
+def _draw(tables: _Tables) -> Figure:
     """Draw the induction mass of the best head on text, a panel a seed."""
     seeds = list(next(iter(tables.values())))
     figure = Figure(figsize=(1 + 2.9 * len(seeds), 3), layout="constrained")
