@@ -114,7 +114,7 @@ class Stack:
         for name, parameter in models.parameters(training.model).items():
             self.weights[name][number] = parameter
         rule, row = self._place(number)
-        for stacked, own in _pairs(rule.optimiser, training.optimiser):
+        for stacked, own in _paired_parameters(rule.optimiser, training.optimiser):
             for key, value in training.optimiser.state.get(own, {}).items():
                 state = rule.optimiser.state[stacked]
                 if value is None:  # no momentum
@@ -131,7 +131,7 @@ class Stack:
         for name, parameter in models.parameters(training.model).items():
             parameter.copy_(self.weights[name][number])
         rule, row = self._place(number)
-        for stacked, own in _pairs(rule.optimiser, training.optimiser):
+        for stacked, own in _paired_parameters(rule.optimiser, training.optimiser):
             for key, value in rule.optimiser.state.get(stacked, {}).items():
                 part = value if value is None or key == "step" else value[row]
                 training.optimiser.state[own][key] = None if part is None else part.clone()
@@ -144,7 +144,7 @@ class Stack:
         return rule, number - rule.runs.start
 
 
-def _pairs(stacked: torch.optim.Optimizer, own: torch.optim.Optimizer) -> Iterator[tuple[Tensor, Tensor]]:
+def _paired_parameters(stacked: torch.optim.Optimizer, own: torch.optim.Optimizer) -> Iterator[tuple[Tensor, Tensor]]:
     """Pair the parameters of a stack with those of one of its runs."""
     for theirs, group in zip(stacked.param_groups, own.param_groups, strict=True):
         yield from zip(theirs["params"], group["params"], strict=True)

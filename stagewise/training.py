@@ -154,11 +154,11 @@ def _train(
                 check_model(step, training.model, training.loss_at)
                 save(folder, step, training.model, training.optimiser, metrics, training.way, replayed=step in states)
     except FloatingPointError as reason:
-        raise FloatingPointError(f"{reason}. {kept(folder, plan, metrics)}") from reason
+        raise FloatingPointError(f"{reason}. {checkpoints_saved(folder, plan, metrics)}") from reason
     return open_series(folder, classes=[type(recipe.architecture.init)])
 
 
-def kept(folder: Path, plan: TrainPlan, metrics: Sequence[Metrics]) -> str:
+def checkpoints_saved(folder: Path, plan: TrainPlan, metrics: Sequence[Metrics]) -> str:
     """Say which checkpoints a run has that diverged."""
     saved = [step for step in plan.saved_steps if step < len(metrics)]
     return f"The checkpoints up to step {saved[-1]} are in {folder}" if saved else "Nothing was saved"

@@ -14,7 +14,7 @@ from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.checkpoints.training_state import Metrics, is_complete, resume, save
 from stagewise.recipe import Recipe, describe, differences
 from stagewise.stacked_training import Stack, rule_of
-from stagewise.training import Dtype, Training, check_finite, check_model, kept, prepare
+from stagewise.training import Dtype, Training, check_finite, check_model, checkpoints_saved, prepare
 
 _EXAMPLES = 8
 """Sequences of each run by which it is known whether all score the same predictions."""
@@ -122,7 +122,7 @@ class _Run:
         try:
             yield
         except FloatingPointError as reason:
-            self.failure = f"{reason}. {kept(self.folder, self.recipe.plan, self.metrics)}"
+            self.failure = f"{reason}. {checkpoints_saved(self.folder, self.recipe.plan, self.metrics)}"
 
     def record(self, step: int, loss: float, norm: float) -> None:
         """Keep the numbers of an update."""
