@@ -11,11 +11,11 @@ from torch import Tensor, nn
 
 from bench.timing import Row, Work, ratio, timed_in_turn
 from stagewise import models
-from stagewise.experiments import wikitext
 from stagewise.experiments.emergence.recipes import recall_recipe
 from stagewise.experiments.incremental import markov
 from stagewise.loss import training_loss
 from stagewise.models.fused import training_pass
+from stagewise.presets import text_architecture, text_plan
 from stagewise.recipe import Recipe
 from stagewise.task import Batch
 from stagewise.tasks import RepeatedTokens
@@ -66,7 +66,7 @@ def training_wikitext() -> Iterator[Row]:
     """The WikiText model: two attention-only layers, positions seen by queries and keys alone, 1,024 tokens."""
     # Random tokens of the same shape: what they say does not change what a step costs.
     task = EveryPosition(1024, 32, 32)
-    recipe = Recipe(task, wikitext.architecture(task.n_ctx, 1024), wikitext.plan(5000, 0))
+    recipe = Recipe(task, text_architecture(task.n_ctx, 1024), text_plan(5000, 0))
     yield _step("training step over plain torch: WikiText", recipe, _transformer)
 
 

@@ -4,7 +4,6 @@ from . import plot as plot
 from .analysis import Analysis as Analysis
 from .analysis import analyse as analyse
 from .analysis import run as run
-from .analysis import run_batch as run_batch
 from .architecture import Architecture as Architecture
 from .architecture import OneHotInit as OneHotInit
 from .architecture import full as full
@@ -17,9 +16,6 @@ from .checkpoints.series import CheckpointSeries as CheckpointSeries
 from .checkpoints.series import open_series as open_series
 from .checkpoints.trainer_callbacks import save_on as save_on
 from .checkpoints.trainer_callbacks import save_on_lightning as save_on_lightning
-from .experiments.densifying import densify as densify
-from .experiments.intervening import intervene as intervene
-from .experiments.presets import recipe_for as recipe_for
 from .findings.delays import mean_delays as mean_delays
 from .findings.early_warning import predict_onset as predict_onset
 from .findings.laws import compare_laws as compare_laws
@@ -47,6 +43,7 @@ from .measurement.engine import measure as measure
 from .measurement.langevin import Sampler as Sampler
 from .measurement.langevin import local_learning_coefficient as local_learning_coefficient
 from .measurement.learning_coefficient import learning_coefficients as learning_coefficients
+from .measurement.probe_batch import run_batch as run_batch
 from .measurement.trajectory import trajectory as trajectory
 from .measurement.while_training import measure_on as measure_on
 from .measurement.while_training import measure_on_lightning as measure_on_lightning
@@ -54,6 +51,7 @@ from .measurement.while_training import watched as watched
 from .plan import ClampHead as ClampHead
 from .plan import linear as linear
 from .plan import logarithmic as logarithmic
+from .presets import recipe_for as recipe_for
 from .probe import AbstractPatternProbe as AbstractPatternProbe
 from .probe import AbstractProbe as AbstractProbe
 from .probe import Reading as Reading
@@ -62,6 +60,8 @@ from .probes.default_probes import default_probes as default_probes
 from .recipe import Recipe as Recipe
 from .recipe import Seeds as Seeds
 from .recipe import TrainPlan as TrainPlan
+from .replay.densifying import densify as densify
+from .replay.intervening import intervene as intervene
 from .reporting.attention_view import show_attention as show_attention
 from .reporting.comparison import compare as compare
 from .reporting.page import report as report

@@ -8,29 +8,22 @@ from typing import Unpack, cast, overload
 
 import pandas as pd
 
-from stagewise.architecture import Architecture
 from stagewise.checkpoints import run_folder
 from stagewise.checkpoints.audit import audit
 from stagewise.checkpoints.digest import short_digest
 from stagewise.checkpoints.findings import Audit
-from stagewise.checkpoints.run_folder import ANALYSIS, TABLE, write_json
+from stagewise.checkpoints.run_folder import ANALYSIS, REPEATED, TABLE, write_json
 from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.checkpoints.sources import Source, by_hand
 from stagewise.findings.home import home_of_run
 from stagewise.findings.stages import stages_of
-from stagewise.measurement.baselines import (
-    Contexts,
-    baselines_beside,
-    chosen_contexts,
-    trained_baselines,
-    with_baselines,
-)
 from stagewise.measurement.engine import Resources, check, check_resources, measure
-from stagewise.measurement.probe_batch import Drawn, drawn
+from stagewise.measurement.probe_batch import batch_of_run, batch_of_series
 from stagewise.measurement.provenance import analysis_record, provenance
 from stagewise.models.precision import Dtype
 from stagewise.plain_text import file_part
 from stagewise.probe import AbstractProbe
+from stagewise.probes import AttentionTo, Copying
 from stagewise.probes.default_probes import Probes as Probes
 from stagewise.probes.default_probes import chosen_probes
 from stagewise.processes import several
@@ -40,23 +33,15 @@ from stagewise.reporting.measured import write_batch
 from stagewise.reporting.page import report
 from stagewise.reporting.results import Analysis as Analysis
 from stagewise.reporting.seeds import SeedReport, report_seeds
+from stagewise.restricted_training import Contexts, baselines_beside, chosen_contexts
 from stagewise.task import AbstractTask, Batch
 from stagewise.tasks import RepeatedTokens
 from stagewise.tasks.text import Texts
 from stagewise.tasks.tokens import own_task
 from stagewise.training import train
 
-SEQUENCES = 64
-"""Of the probe batch of checkpoints that were trained elsewhere, which may be large."""
-
-RUN_SEQUENCES = 400
-"""Of the probe batch of a run: 95 % intervals of a small model's loss are then about 0.05 nats wide."""
-
-NUMBERS = 10**7
-"""Log-probabilities of one pass that are worth having; with a large vocabulary the batch is smaller."""
-
-RUN_NUMBERS = 6 * 2**20
-"""The same of a run: 96 windows of 64 positions and 1024 tokens."""
+_ON_REPEATED: tuple[AbstractProbe, ...] = (AttentionTo(("previous token", "induction")), Copying())
+"""What is measured on the repeated tokens of a task."""
 
 
 def run(
@@ -78,7 +63,8 @@ def run(
         folder: the run folder.
         probes: what to measure, or a function that chooses as `default_probes` does, which None takes.
         extra_probes: what to measure in addition.
-        restricted: whether to train restricted-context baselines, of the contexts that the task names or of these.
+        restricted: whether to train restricted-context baselines, of the contexts that the task names or of these; None
+            trains them where the task names any.
         resources: device, dtype, workers, memory and progress, as in `measure`; training takes device and dtype too.
 
     Raises:
@@ -111,15 +97,19 @@ def measure_run(
 ) -> pd.DataFrame:
     """Measure every checkpoint of a run folder and write its table; an interrupted measurement resumes.
 
+    Repeated tokens, of a task that has them, are measured on the CPU, in float32, into a table of their own.
     The arguments are those of `run`, the executor that of `measure`, and `sequences` that of `analyse`.
     """
-    batch, notes = _of_run(recipe, folder, sequences)
+    batch, notes = batch_of_run(recipe, folder, sequences)
     _tell(notes)
     parts = folder / "tables" / "parts"
     series = open_series(folder, classes=[type(recipe.architecture.init)])
     chosen = chosen_probes(probes, extra_probes, recipe.architecture, batch, recipe.task)
     with run_folder.measuring(parts):
         table = measure(series, chosen, batch, folder=parts, save=folder / TABLE, executor=executor, **resources)
+        if (repeated := recipe.task.repeated_batch(recipe.plan.seeds.evaluation)) is not None:
+            progress = resources.get("progress", True)
+            measure(series, _ON_REPEATED, repeated, folder=parts, save=folder / REPEATED, progress=progress)
     write_batch(folder, batch, provenance(batch, *_computed(resources)))
     return table
 
@@ -129,39 +119,13 @@ def _computed(resources: Resources) -> tuple[str, Dtype]:
     return resources.get("device", "cpu"), resources.get("dtype", "float32")
 
 
-def run_batch(recipe: Recipe, folder: str | Path) -> Batch:
-    """Return the fixed probe batch of a run, with the restricted-context models of its folder among the references.
-
-    Raises:
-        FileNotFoundError: the folder refers to shared ones that are not there.
-    """
-    return _of_run(recipe, Path(folder)).batch
-
-
-def _of_run(recipe: Recipe, folder: Path, sequences: int | None = None) -> Drawn:
-    usual = _sequences(recipe.architecture, recipe.task.n_ctx, RUN_SEQUENCES, RUN_NUMBERS)
-    n, asked = (usual, False) if sequences is None else (sequences, True)
-    batch, notes = drawn(recipe.task, n, recipe.plan.seeds.evaluation, asked=asked)
-    return Drawn(with_baselines(batch, trained_baselines(folder)), notes)
-
-
-def series_batch(series: CheckpointSeries, task: AbstractTask | None = None) -> Batch:
-    """Return the fixed probe batch of a series that was trained elsewhere; None takes `RepeatedTokens` of its size."""
-    return _of_series(series, task or RepeatedTokens.for_model(series.architecture)).batch
-
-
-def _of_series(series: CheckpointSeries, task: AbstractTask, sequences: int | None = None) -> Drawn:
-    usual = _sequences(series.architecture, task.n_ctx, SEQUENCES, NUMBERS)
-    return drawn(task, usual if sequences is None else sequences, seed=0, asked=sequences is not None)
-
-
 def _tell(notes: Iterable[str]) -> None:
     """Say on how much of the data is measured: whatever is left out of it."""
     for note in notes:
         print(note, file=sys.stderr)
 
 
-class MeasureChoices(Resources, total=False):
+class _MeasureChoices(Resources, total=False):
     """Arguments of `measured` by these names: on what, and what, is measured."""
 
     task: AbstractTask | None
@@ -171,7 +135,7 @@ class MeasureChoices(Resources, total=False):
     extra_probes: Sequence[AbstractProbe]
 
 
-class Choices(MeasureChoices, total=False):
+class _Choices(_MeasureChoices, total=False):
     """Arguments of `analyse` by these names: those, and files of one's own to measure on."""
 
     tokens: str | Path | None
@@ -181,15 +145,15 @@ class Choices(MeasureChoices, total=False):
 
 
 @overload
-def analyse(series: CheckpointSeries, folder: str | Path | None = None, **choices: Unpack[Choices]) -> Analysis: ...
+def analyse(series: CheckpointSeries, folder: str | Path | None = None, **choices: Unpack[_Choices]) -> Analysis: ...
 @overload
 def analyse(
-    series: Sequence[CheckpointSeries], folder: str | Path | None = None, **choices: Unpack[Choices]
+    series: Sequence[CheckpointSeries], folder: str | Path | None = None, **choices: Unpack[_Choices]
 ) -> SeedReport: ...
 def analyse(
     series: CheckpointSeries | Sequence[CheckpointSeries],
     folder: str | Path | None = None,
-    **choices: Unpack[Choices],
+    **choices: Unpack[_Choices],
 ) -> Analysis | SeedReport:
     """Audit a series, measure it with the default probes on repeated random tokens, find stages, write the report.
 
@@ -224,14 +188,14 @@ def analyse(
     task = own_task(series, tokens, relations, choices.pop("text", None), choices.pop("tokenizer", None))
     choices["task"] = task or choices.get("task")
     with several(choices.get("workers", 1)) as pool:
-        faults, table = measured(series, folder, executor=pool, **cast(MeasureChoices, choices))
+        faults, table = measured(series, folder, executor=pool, **cast(_MeasureChoices, choices))
         home = home_of_run(run_folder.read_record(folder), table)
         stages = stages_of(table, folder=folder, executor=pool)
         write_example(folder, series, stages, choices["task"], choices.get("batch"), choices.get("device", "cpu"))
         return Analysis(series, faults, table, stages, report(folder, executor=pool), home)
 
 
-def _analyse_seeds(seeds: Sequence[CheckpointSeries], folder: str | Path | None, choices: Choices) -> SeedReport:
+def _analyse_seeds(seeds: Sequence[CheckpointSeries], folder: str | Path | None, choices: _Choices) -> SeedReport:
     """Analyse the series of several seeds, each in a folder of its own in that of the report, which is on all."""
     folder = Path(f"{folder_of(seeds[0])}-seeds") if folder is None else Path(folder)
     places = [folder / one.name.replace("/", "--") for one in seeds]
@@ -262,7 +226,7 @@ def measured(
     given = batch is not None
     if batch is None:
         task = task or RepeatedTokens.for_model(series.architecture)
-        batch, notes = _of_series(series, task, sequences)
+        batch, notes = batch_of_series(series, task, sequences)
         _tell(notes)
     chosen = chosen_probes(probes, extra_probes, series.architecture, batch, None if given else task)
     check([series], chosen, batch, dtype=resources.get("dtype", "float32"))
@@ -285,8 +249,3 @@ def folder_of(series: CheckpointSeries | Source) -> Path:
     name, identity = series.name, source.identity if source else ""
     other = "" if identity in ("", name) else f"-{short_digest(identity)[:8]}"
     return Path("runs", f"analysis-{file_part(name.replace('/', '--'))}{other}")
-
-
-def _sequences(architecture: Architecture, positions: int, most: int, numbers: int) -> int:
-    """Return how many sequences a probe batch has: those whose predictions are so many numbers, from 8 up to `most`."""
-    return max(8, min(most, numbers // (positions * architecture.n_outputs)))

@@ -11,7 +11,7 @@ from torch import Generator, Tensor
 from stagewise.fields import Count, check_fields, checked
 from stagewise.init import AbstractInit, Config, GaussianInit, InitialWeights, Shapes, uniform, zeros
 
-SIZES = dict.fromkeys(("n_layers", "d_model", "d_head", "n_ctx", "d_vocab"), Count) | {"n_heads": Count | Literal[-1]}
+_SIZES = dict.fromkeys(("n_layers", "d_model", "d_head", "n_ctx", "d_vocab"), Count) | {"n_heads": Count | Literal[-1]}
 
 RUNTIME = {"device", "dtype", "torch_dtype", "seed", "n_devices"}
 """Fields of a config that say how it was run, not what it is."""
@@ -37,9 +37,9 @@ class Architecture:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if missing := SIZES.keys() - {"n_heads"} - self.config.keys():
+        if missing := _SIZES.keys() - {"n_heads"} - self.config.keys():
             raise ValueError(f"the model config lacks {', '.join(sorted(missing))}; got {dict(self.config)}")
-        for size, kind in SIZES.items():
+        for size, kind in _SIZES.items():
             checked(self.config.get(size, -1), kind, f"the model config's {size}")
         if self.n_heads < 1:
             raise ValueError(f"a model needs a head, got d_model = {self.config['d_model']} below d_head")
@@ -241,6 +241,20 @@ def position_heads(
     sizes = {"n_layers": 1, "n_heads": n_heads, "d_head": max(d, n_ctx), "d_model": 2 * d + n_ctx, "n_ctx": n_ctx}
     config = {**sizes, "d_vocab": d, "attn_only": True, "normalization_type": None}
     return Architecture(config, PositionHeadsInit(logits))
+
+
+def reshaped(architecture: Architecture, n_heads: int | None, n_layers: int | None) -> Architecture:
+    """Return the architecture with other numbers of heads, of the same width in all, and layers; None leaves them.
+
+    >>> reshaped(full(d_vocab=5, n_ctx=7), n_heads=2, n_layers=None).config["d_head"]
+    24
+    """
+    config = dict(architecture.config)
+    if n_heads is not None:
+        config |= {"n_heads": n_heads, "d_head": config["d_model"] // max(n_heads, 1)}
+    if n_layers is not None:
+        config["n_layers"] = n_layers
+    return dataclasses.replace(architecture, config=config)
 
 
 def resized(architecture: Architecture, n_ctx: int) -> Architecture:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from stagewise.fields import Count, Natural, NotNegative, check_fields
 
-STATES, SMALL = 8, 2**20
+_STATES, SMALL = 8, 2**20
 """Parts of a run that are replayed each by itself, and the parameters of a model up to which that is the default."""
 
 
@@ -183,6 +183,6 @@ class TrainPlan:
             return tuple(self.states)
         if parameters > SMALL:
             return ()
-        marks = (self.steps * mark / STATES for mark in range(1, STATES))
+        marks = (self.steps * mark / _STATES for mark in range(1, _STATES))
         nearest = {min(self.saved_steps, key=lambda step: abs(step - mark)) for mark in marks}
         return tuple(sorted(nearest - {0, self.steps}))  # the first needs none, from the last nothing is trained

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Iterable, Mapping
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stagewise.architecture import Architecture, OneHotInit, PositionHeadsInit
 from stagewise.fields import check_fields
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 else:  # what a recipe takes; what it then has is always an Architecture
     _Architecture = Architecture | Mapping[str, Any]
 
-LONG = 8
+_LONG = 8
 """Entries of a list that are all written where two descriptions differ."""
 
 
@@ -170,33 +170,43 @@ def _advice(name: str, reason: ImportError) -> str:
     return f"Run this in the folder of {module}.py, or install what it belongs to"
 
 
-def differences(expected: Any, recorded: Any, path: str = "") -> list[str]:
-    """List where two descriptions differ, one line a field.
+class _Difference(NamedTuple):
+    """A field, by its path, of which two descriptions have other values, as texts."""
 
-    >>> differences({"plan": {"steps": 9}}, {"plan": {"steps": 8}})
-    ['plan.steps: 9 requested, 8 on disk']
+    field: str
+    requested: str
+    recorded: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.requested} requested, {self.recorded} on disk"
+
+
+def differences(expected: Any, recorded: Any, path: str = "") -> list[_Difference]:
+    """List the fields in which two descriptions differ.
+
+    >>> print(*differences({"plan": {"steps": 9}}, {"plan": {"steps": 8}}))
+    plan.steps: 9 requested, 8 on disk
 
     Of long lists the ends are shown, and how many entries they have:
 
-    >>> differences({"save": list(range(9))}, {"save": [0, 8]})
-    ['save: [0, 1, ..., 8] (9) requested, [0, 8] on disk']
+    >>> print(*differences({"save": list(range(9))}, {"save": [0, 8]}))
+    save: [0, 1, ..., 8] (9) requested, [0, 8] on disk
     """
     if isinstance(expected, dict) and isinstance(recorded, dict):
         keys = sorted(expected.keys() | recorded.keys())
         return [
-            line
+            each
             for key in keys
-            for line in differences(expected.get(key), recorded.get(key), f"{path}.{key}" if path else key)
+            for each in differences(expected.get(key), recorded.get(key), f"{path}.{key}" if path else key)
         ]
     if expected == recorded:
         return []
-    texts = [_short(expected), _short(recorded)]
-    requested, on_disk = texts if texts[0] != texts[1] else (expected, recorded)
-    return [f"{path}: {requested} requested, {on_disk} on disk"]
+    short = _Difference(path, _short(expected), _short(recorded))
+    return [short if short.requested != short.recorded else _Difference(path, str(expected), str(recorded))]
 
 
 def _short(value: Any) -> str:
     """Write the ends of a long list, as of saved steps, and how many entries it has."""
-    if isinstance(value, list) and len(value) > LONG:
+    if isinstance(value, list) and len(value) > _LONG:
         return f"[{value[0]}, {value[1]}, ..., {value[-1]}] ({len(value)})"
     return str(value)

@@ -14,7 +14,7 @@ from stagewise.models.precision import Dtype, products_in
 from stagewise.recipe import TrainPlan, describe
 from stagewise.training import Training, optimiser_of
 
-EPSILON = 1e-6
+_EPSILON = 1e-6
 """Added to a norm before it divides, as torch.nn.utils.clip_grad_norm_ does."""
 
 
@@ -79,7 +79,7 @@ class Stack:
         there = [gradient for gradient in gradients.values() if gradient is not None]
         norms = torch.cat([gradient.flatten(1) for gradient in there], 1).norm(dim=1)
         if self.clips:
-            factor = (self.clip / (norms + EPSILON)).clamp(max=1.0)
+            factor = (self.clip / (norms + _EPSILON)).clamp(max=1.0)
             for gradient in there:
                 gradient *= factor.view(-1, *[1] * (gradient.ndim - 1))
         for rule in self.rules:
@@ -114,7 +114,7 @@ class Stack:
         for name, parameter in models.parameters(training.model).items():
             self.weights[name][number] = parameter
         rule, row = self._place(number)
-        for stacked, own in _pairs(rule.optimiser, training.optimiser):
+        for stacked, own in _paired_parameters(rule.optimiser, training.optimiser):
             for key, value in training.optimiser.state.get(own, {}).items():
                 state = rule.optimiser.state[stacked]
                 if value is None:  # no momentum
@@ -131,7 +131,7 @@ class Stack:
         for name, parameter in models.parameters(training.model).items():
             parameter.copy_(self.weights[name][number])
         rule, row = self._place(number)
-        for stacked, own in _pairs(rule.optimiser, training.optimiser):
+        for stacked, own in _paired_parameters(rule.optimiser, training.optimiser):
             for key, value in rule.optimiser.state.get(stacked, {}).items():
                 part = value if value is None or key == "step" else value[row]
                 training.optimiser.state[own][key] = None if part is None else part.clone()
@@ -144,7 +144,7 @@ class Stack:
         return rule, number - rule.runs.start
 
 
-def _pairs(stacked: torch.optim.Optimizer, own: torch.optim.Optimizer) -> Iterator[tuple[Tensor, Tensor]]:
+def _paired_parameters(stacked: torch.optim.Optimizer, own: torch.optim.Optimizer) -> Iterator[tuple[Tensor, Tensor]]:
     """Pair the parameters of a stack with those of one of its runs."""
     for theirs, group in zip(stacked.param_groups, own.param_groups, strict=True):
         yield from zip(theirs["params"], group["params"], strict=True)

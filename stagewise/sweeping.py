@@ -28,13 +28,13 @@ Result = TypeVar("Result")
 WORKERS = 2
 """Processes where no executor is given."""
 
-REFRESH = 1.0
+_REFRESH = 1.0
 """Seconds after which the bar shows the time again."""
 
-POLL = 0.1
+_POLL = 0.1
 """Seconds between two looks at the jobs of an executor that cannot be waited for."""
 
-BAR = "{desc} {percentage:3.0f}%|{bar}| {elapsed}, {remaining} left"
+_BAR = "{desc} {percentage:3.0f}%|{bar}| {elapsed}, {remaining} left"
 
 
 @runtime_checkable
@@ -122,7 +122,7 @@ def sweep(
         total=sum(map(cost, settings)),
         initial=sum(map(cost, settings)) - sum(cost(setting) for _, setting in missing),
         desc=f"{Path(folder).name}: {len(missing)} of {len(paths)} runs",
-        bar_format=BAR,
+        bar_format=_BAR,
         smoothing=0,
         disable=not (missing and progress),
     ) as bar:
@@ -212,10 +212,10 @@ def _not_plain(result: Any) -> Exception | None:
 def _finished(waiting: set[Any]) -> set[Any]:
     """Wait for some to be done, but no longer than REFRESH; the jobs of submitit are no futures of the library."""
     if all(isinstance(future, concurrent.futures.Future) for future in waiting):
-        return concurrent.futures.wait(waiting, REFRESH, concurrent.futures.FIRST_COMPLETED).done
+        return concurrent.futures.wait(waiting, _REFRESH, concurrent.futures.FIRST_COMPLETED).done
     done = {future for future in waiting if future.done()}
     if not done:
-        time.sleep(POLL)
+        time.sleep(_POLL)
     return done
 
 

@@ -7,7 +7,7 @@ import abc
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -224,6 +224,12 @@ class AbstractTask(abc.ABC):
     relations_move: ClassVar[bool] = False
     """Whether relations lie at other positions in each sequence: then no map of mean attention can outline them."""
 
+    @classmethod
+    def presets(cls) -> Mapping[str, Callable[..., Any]]:
+        """Return recipes of this task by name, the default first: see `presets.Preset`; a task without any has the one
+        for any task."""
+        return {}
+
     @property
     def nested(self) -> tuple[str, ...] | None:
         """The references that are partial solutions, in the order in which a model goes through them, the complete one
@@ -272,6 +278,10 @@ class AbstractTask(abc.ABC):
         """Sample n evaluation sequences, with references: the one fixed batch that every checkpoint is probed on."""
         batch = self.sample(n, derive_seed(seed, EVALUATION))
         return dataclasses.replace(batch, references=self.references(batch), nested=self.nested)
+
+    def repeated_batch(self, seed: int) -> Batch | None:
+        """Sample random tokens and some of them again, which a run is measured on besides; None by default."""
+        return None
 
     def stream(self, seed: int) -> Callable[[int, int], Batch]:
         """Return the training data: a function of (step, batch size), the same for every call with the same step.

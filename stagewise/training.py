@@ -29,7 +29,7 @@ from stagewise.task import Batch
 Log = Callable[[Metrics], object]
 """What takes the numbers of an update, by name."""
 
-STEADIER = "lower the learning rate or clip the gradient"
+_STEADIER = "lower the learning rate or clip the gradient"
 """Advice where training diverges."""
 
 
@@ -154,11 +154,11 @@ def _train(
                 check_model(step, training.model, training.loss_at)
                 save(folder, step, training.model, training.optimiser, metrics, training.way, replayed=step in states)
     except FloatingPointError as reason:
-        raise FloatingPointError(f"{reason}. {kept(folder, plan, metrics)}") from reason
+        raise FloatingPointError(f"{reason}. {checkpoints_saved(folder, plan, metrics)}") from reason
     return open_series(folder, classes=[type(recipe.architecture.init)])
 
 
-def kept(folder: Path, plan: TrainPlan, metrics: Sequence[Metrics]) -> str:
+def checkpoints_saved(folder: Path, plan: TrainPlan, metrics: Sequence[Metrics]) -> str:
     """Say which checkpoints a run has that diverged."""
     saved = [step for step in plan.saved_steps if step < len(metrics)]
     return f"The checkpoints up to step {saved[-1]} are in {folder}" if saved else "Nothing was saved"
@@ -221,18 +221,18 @@ def _gradient_norm(parameters: Sequence[Tensor], clip: float | None) -> float:
 def check_finite(step: int, loss: float, norm: float) -> None:
     """Raise FloatingPointError where an update's loss or gradient is not finite."""
     if not math.isfinite(loss + norm):
-        raise FloatingPointError(f"the loss is {loss} and the gradient's norm {norm} at step {step}; {STEADIER}")
+        raise FloatingPointError(f"the loss is {loss} and the gradient's norm {norm} at step {step}; {_STEADIER}")
 
 
 def check_model(step: int, model: models.Model, loss_at: Callable[[int], Float[Tensor, ""]]) -> None:
     """Raise FloatingPointError for a model that must not be saved: a weight or its loss is not finite."""
     for name, weight in models.parameters(model).items():
         if not bool(weight.isfinite().all()):
-            raise FloatingPointError(f"{name} is not finite at step {step}; {STEADIER}")
+            raise FloatingPointError(f"{name} is not finite at step {step}; {_STEADIER}")
     with torch.no_grad():
         loss = loss_at(step).item()
     if not math.isfinite(loss):
-        raise FloatingPointError(f"the loss is {loss} at step {step}; {STEADIER}")
+        raise FloatingPointError(f"the loss is {loss} at step {step}; {_STEADIER}")
 
 
 def _shown(

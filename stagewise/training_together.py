@@ -14,9 +14,9 @@ from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.checkpoints.training_state import Metrics, is_complete, resume, save
 from stagewise.recipe import Recipe, describe, differences
 from stagewise.stacked_training import Stack, rule_of
-from stagewise.training import Dtype, Training, check_finite, check_model, kept, prepare
+from stagewise.training import Dtype, Training, check_finite, check_model, checkpoints_saved, prepare
 
-EXAMPLES = 8
+_EXAMPLES = 8
 """Sequences of each run by which it is known whether all score the same predictions."""
 
 
@@ -122,7 +122,7 @@ class _Run:
         try:
             yield
         except FloatingPointError as reason:
-            self.failure = f"{reason}. {kept(self.folder, self.recipe.plan, self.metrics)}"
+            self.failure = f"{reason}. {checkpoints_saved(self.folder, self.recipe.plan, self.metrics)}"
 
     def record(self, step: int, loss: float, norm: float) -> None:
         """Keep the numbers of an update."""
@@ -187,7 +187,7 @@ def _train(runs: Sequence[_Run], dtype: Dtype, progress: bool) -> list[_Run]:
 def _shape(recipe: Recipe) -> dict[str, Any]:
     """Return what runs have in common that are trained together."""
     plan = recipe.plan
-    batch = recipe.task.sample(EXAMPLES, plan.seeds.data)
+    batch = recipe.task.sample(_EXAMPLES, plan.seeds.data)
     return {
         "architecture": describe(recipe.architecture),
         "plan": {"steps": plan.steps, "batch_size": min(plan.batch_size, recipe.task.n_sequences or plan.batch_size)},
@@ -204,9 +204,9 @@ def _check_shapes(given: Sequence[tuple[Recipe, Path]]) -> None:
         )
     first, *others = [_shape(recipe) for recipe, _ in given]
     for shape, (_, folder) in zip(others, given[1:], strict=True):
-        if lines := differences(shape, first):
+        if different := differences(shape, first):
             apart = "\n  ".join(
-                line.replace("requested", "here").replace("on disk", f"in {given[0][1]}") for line in lines
+                f"{each.field}: {each.requested} here, {each.recorded} in {given[0][1]}" for each in different
             )
             raise ValueError(f"{folder} does not fit to what it is trained together with:\n  {apart}")
 

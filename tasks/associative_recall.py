@@ -2,13 +2,19 @@
 
 import dataclasses
 import math
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from stagewise.architecture import Architecture, reshaped
 from stagewise.fields import check_fields, check_training_set
+from stagewise.init import LinearInit
+from stagewise.plan import Seeds, TrainPlan, linear
+from stagewise.presets import Preset
+from stagewise.recipe import Recipe
 from stagewise.task import AbstractTask, Batch, check_number
 
 
@@ -78,6 +84,11 @@ class AssociativeRecall(AbstractTask):
                 f"n_queries={self.n_queries}, n_copies={self.n_copies}, copies={self.copies!r}"
             )
         check_training_set(self.n_sequences)
+
+    @classmethod
+    def presets(cls) -> Mapping[str, Preset]:
+        """Return "small": two attention-only layers of one head, width 32, Adam at 3e-3."""
+        return {"small": _small}
 
     @property
     def d_vocab(self) -> int:
@@ -172,3 +183,14 @@ def _from_queries(slots: Bool[Tensor, "batch asked slot"], offset: Literal[0, 1]
     marks = torch.zeros(n, n_queries, n_pairs, 2, dtype=torch.bool)
     marks[..., offset] = slots
     return torch.nn.functional.pad(marks.flatten(2), (0, n_queries, 2 * n_pairs, 0))
+
+
+def _small(seed: int, n_heads: int | None, n_layers: int | None, **fields: Any) -> Recipe:
+    task = AssociativeRecall(**fields)
+    shape: dict[str, Any] = {"n_layers": 2, "n_heads": 1, "d_model": 32, "d_head": 32, "attn_only": True}
+    config = {"normalization_type": None, **shape, "n_ctx": task.n_ctx, "d_vocab": task.n_tokens}
+    # 1.6 times the law of 21 earlier runs, in hundreds.
+    law = 19.1 * math.pow(task.n_tokens, 0.34) * math.pow(task.n_pairs, 1.64)
+    budget, seeds = max(4000, 100 * math.ceil(1.6 * law / 100)), Seeds(seed, seed, seed)
+    plan = TrainPlan(budget, 32, learning_rate=3e-3, weight_decay=0.0, clip=None, save=linear(50, budget), seeds=seeds)
+    return Recipe(task, reshaped(Architecture(config, LinearInit()), n_heads, n_layers), plan)

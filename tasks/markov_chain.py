@@ -3,18 +3,23 @@
 import dataclasses
 import itertools
 import math
-from functools import lru_cache
-from typing import Literal
+from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from stagewise.architecture import Architecture, full, minimal
 from stagewise.fields import Natural, check_fields, check_training_set
+from stagewise.plan import Seeds, TrainPlan, linear, logarithmic
+from stagewise.presets import Preset
+from stagewise.recipe import Recipe
 from stagewise.task import TEACHER, AbstractTask, Batch, check_number, derive_seed
 
-LOG_LARGEST = 80.0
+_LOG_LARGEST = 80.0
 """Logarithm of the largest logits, far below float32's largest number."""
 
 
@@ -77,7 +82,7 @@ class MarkovChain(AbstractTask):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
         steepest = (len(self.spans) - 1) * abs(math.log(self.importance)) - math.log(self.temperature)
-        if steepest > LOG_LARGEST:
+        if steepest > _LOG_LARGEST:
             raise ValueError(
                 f"importance = {self.importance:g} among {len(self.spans)} groups, temperature = {self.temperature:g}: "
                 "these logits are beyond what a float holds. Take less, or a higher temperature"
@@ -90,6 +95,16 @@ class MarkovChain(AbstractTask):
                 f"there are at most d_vocab^2 = {self.d_vocab**2} matrices orthogonal to each other, {len(self.spans)} "
                 'groups were asked for: raise d_vocab, or take features="orthogonal"'
             )
+
+    @classmethod
+    def presets(cls) -> Mapping[str, Preset]:
+        """Return "minimal", the one-layer architecture of Figure 1, and "full", one block of an ordinary transformer:
+        both smaller than the paper's."""
+        block = {"d_vocab": 16, "spans": (3, 3, 3), "length": 12, "importance": 1.6, "temperature": 1 / 6}
+        return {
+            "minimal": partial(_recipe, minimal, {}, (900, 512, 0.08, 15)),
+            "full": partial(_recipe, full, block, (1000, 256, 0.004, 20)),
+        }
 
     @property
     def groups(self) -> tuple[range, ...]:
@@ -196,3 +211,22 @@ def _feature_matrices(task: MarkovChain) -> Float[Tensor, "group token_out token
         matrices = (q * np.sign(np.diag(r))).T.reshape(h, d, d) * np.sqrt(d)
     weights = task.importance ** np.arange(h - 1, -1, -1) / task.temperature
     return torch.from_numpy(weights[:, None, None] * matrices).float()
+
+
+def _recipe(
+    build: Callable[..., Architecture],
+    size: Mapping[str, Any],
+    plan: tuple[int, int, float, int],
+    seed: int,
+    n_heads: int | None,
+    n_layers: int | None,
+    **fields: Any,
+) -> Recipe:
+    task = MarkovChain(**{"seed": seed, **size, **fields})
+    heads, layers = 3 if n_heads is None else n_heads, 1 if n_layers is None else n_layers
+    architecture = build(task.d_vocab, task.n_ctx, n_heads=heads, n_layers=layers)
+    steps, batch_size, rate, every = plan
+    save = linear(every, steps) | logarithmic(6, every)
+    return Recipe(
+        task, architecture, TrainPlan(steps, batch_size, learning_rate=rate, save=save, seeds=Seeds(seed, seed, seed))
+    )

@@ -1,6 +1,8 @@
 """The regression variant of the Markov chain: white vectors in, groups of lags that matter to different degrees."""
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import torch
@@ -8,7 +10,11 @@ from einops import einsum
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from stagewise.architecture import position_heads, reshaped
 from stagewise.fields import Natural, check_fields, check_training_set
+from stagewise.plan import Seeds, TrainPlan, linear, logarithmic
+from stagewise.presets import Preset
+from stagewise.recipe import Recipe
 from stagewise.task import TEACHER, AbstractTask, Batch, check_number, derive_seed
 
 
@@ -68,6 +74,11 @@ class MarkovRegression(AbstractTask):
                 f"there are at most dim^2 = {self.dim**2} matrices orthogonal to each other, {len(self.spans)} groups "
                 "were asked for: raise dim"
             )
+
+    @classmethod
+    def presets(cls) -> Mapping[str, Preset]:
+        """Return "small": three heads that attend by position alone, trained by plain SGD."""
+        return {"small": _small}
 
     @property
     def d_vocab(self) -> int:
@@ -157,3 +168,24 @@ class MarkovRegression(AbstractTask):
         mask = torch.zeros(self.n_lags, self.n_lags, dtype=torch.bool)
         mask[-1, [self.n_lags - lag for lag in lags]] = True
         return mask
+
+
+def _small(seed: int, n_heads: int | None, n_layers: int | None, **fields: Any) -> Recipe:
+    task = MarkovRegression(**{"seed": seed, **fields})
+    heads = 3 if n_heads is None else n_heads
+    # Of this draw all three groups are learned in 4000 steps, of others in up to twice as many. It holds a value for
+    # each head and group first, as a state of the theory does, and counts positions from the most recent lag on.
+    values = heads * len(task.spans)
+    draws = 1e-3 * np.random.default_rng(2).standard_normal(values + heads * task.n_lags)
+    logits = tuple(tuple(row) for row in draws[values:].reshape(heads, -1)[:, ::-1].tolist())
+    plan = TrainPlan(
+        steps=6000,
+        batch_size=256,
+        optimiser="sgd",
+        learning_rate=0.05,
+        weight_decay=0.0,
+        clip=None,
+        save=linear(100, 6000) | logarithmic(8, 100),
+        seeds=Seeds(seed, seed, seed),
+    )
+    return Recipe(task, reshaped(position_heads(task.dim, task.n_lags, heads, logits), None, n_layers), plan)

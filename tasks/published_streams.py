@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
-Drawn = tuple[Int[Tensor, "batch pos"], Int[Tensor, " batch"]]
+_Contexts = tuple[Int[Tensor, "batch pos"], Int[Tensor, " batch"]]
 """Contexts, and the class of each."""
 
 
@@ -30,7 +30,7 @@ def published_batches(
     length: int,
     seed: int,
     size: int,
-) -> Iterator[Drawn]:
+) -> Iterator[_Contexts]:
     """Yield (contexts, classes): two streams, the classes from Python's generator, the tokens from torch's.
 
     Args:
@@ -52,15 +52,15 @@ def published_batches(
         yield support[classes[:, None], torch.stack([slots for _, slots in drawn])], classes
 
 
-def replayed(start: Callable[[int], Iterator[Drawn]]) -> Callable[[int, int], Drawn]:
+def replayed(start: Callable[[int], Iterator[_Contexts]]) -> Callable[[int, int], _Contexts]:
     """Return the batch of a step as a function of (step, size), from an iterator over all of them.
 
     Asking for the steps in their order costs each once; an earlier step, or another size, starts over.
     """
     position, of_size = 0, 0
-    batches: Iterator[Drawn] = iter(())
+    batches: Iterator[_Contexts] = iter(())
 
-    def draw(step: int, size: int) -> Drawn:
+    def draw(step: int, size: int) -> _Contexts:
         nonlocal batches, position, of_size
         if step < position or size != of_size:
             batches, position, of_size = start(size), 0, size

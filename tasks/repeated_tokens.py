@@ -2,6 +2,8 @@
 
 import dataclasses
 import math
+from collections.abc import Mapping
+from functools import partial
 from typing import ClassVar
 
 import torch
@@ -10,9 +12,10 @@ from torch import Tensor
 
 from stagewise.architecture import Architecture
 from stagewise.fields import check_fields, check_training_set
+from stagewise.presets import Preset, text_preset
 from stagewise.task import AbstractTask, Batch, check_number
 
-LONGEST = 32
+_LONGEST = 32
 """Different tokens of the batch for a model of any size; half as many are repeated."""
 
 
@@ -103,7 +106,7 @@ class RepeatedTokens(AbstractTask):
                 f"the default probe batch repeats random tokens, and the model has {few}, too few for that: measure on "
                 "sequences that it was trained on, by --tokens FILE, in Python batch=Batch.from_tokens(tokens)"
             )
-        length = min(LONGEST, longest, tokens)
+        length = min(_LONGEST, longest, tokens)
         return cls(d_vocab, length=length, bos=bos, n_outputs=None if n_outputs == d_vocab else n_outputs)
 
     @staticmethod
@@ -115,6 +118,11 @@ class RepeatedTokens(AbstractTask):
         """
         total = n_ctx + 1 - bos
         return min((2 * total + 1) // 3, total - 2)
+
+    @classmethod
+    def presets(cls) -> Mapping[str, Preset]:
+        """Return "small": two attention-only layers of four heads."""
+        return {"small": partial(text_preset, cls)}
 
     @property
     def n_ctx(self) -> int:

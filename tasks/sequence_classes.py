@@ -2,13 +2,18 @@
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
+from stagewise.architecture import full, reshaped
 from stagewise.fields import check_fields
+from stagewise.plan import Seeds, TrainPlan
+from stagewise.presets import Preset
+from stagewise.recipe import Recipe
 from stagewise.task import TRAINING, AbstractTask, Batch, check_number, derive_seed
 from stagewise.tasks.published_streams import published_batches, replayed
 
@@ -72,6 +77,11 @@ class SequenceClasses(AbstractTask):
                 "n_sequences must be positive, or None for fresh data, which the published streams need; "
                 f"got n_sequences={self.n_sequences}, published={self.published}"
             )
+
+    @classmethod
+    def presets(cls) -> Mapping[str, Preset]:
+        """Return "small": two labels a query, contexts of 31 tokens, one layer of an ordinary transformer."""
+        return {"small": _small}
 
     @property
     def n_classes(self) -> int:
@@ -242,3 +252,10 @@ def _causal(keys: Bool[Tensor, "batch key"]) -> Bool[Tensor, "batch query key"]:
     """Let every query look at these keys before it."""
     length = keys.shape[1]
     return keys[:, None] & torch.ones(length, length, dtype=torch.bool).tril(-1)
+
+
+def _small(seed: int, n_heads: int | None, n_layers: int | None, **fields: Any) -> Recipe:
+    task = SequenceClasses(**{"length": 31, "labels_per_query": 2, **fields})
+    plan = TrainPlan(steps=600, batch_size=128, learning_rate=1e-3, seeds=Seeds(seed, seed, seed))
+    shape = full(task.d_vocab, task.n_ctx, n_layers=1, n_heads=2, d_model=32, d_mlp=64)
+    return Recipe(task, reshaped(shape, n_heads, n_layers), plan)

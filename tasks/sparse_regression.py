@@ -1,15 +1,22 @@
 """Sparse linear regression: of T vectors one matters, and its image under a fixed matrix is to be predicted."""
 
 import dataclasses
+import math
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from stagewise.architecture import Architecture, reshaped
 from stagewise.fields import Natural, check_fields, check_training_set
+from stagewise.init import LinearInit
+from stagewise.plan import Seeds, TrainPlan, linear
+from stagewise.presets import Preset
+from stagewise.recipe import Recipe
 from stagewise.task import TEACHER, AbstractTask, Batch, check_number, derive_seed
 
 
@@ -62,6 +69,11 @@ class SparseRegression(AbstractTask):
         if self.positions == "random" and not self.marked:
             raise ValueError("random positions cannot be detected without a mark: set marked=True")
         check_training_set(self.n_sequences)
+
+    @classmethod
+    def presets(cls) -> Mapping[str, Preset]:
+        """Return "small": 16 vectors of size 8 at random positions, the paper's transformer of two layers."""
+        return {"small": _small}
 
     @property
     def d_vocab(self) -> int:
@@ -147,3 +159,19 @@ class SparseRegression(AbstractTask):
 def _teacher(d: int, seed: int) -> Tensor:
     entries = np.random.default_rng(derive_seed(seed, TEACHER)).standard_normal((d, d)) / d**0.5
     return torch.from_numpy(entries).float()
+
+
+def _small(seed: int, n_heads: int | None, n_layers: int | None, **fields: Any) -> Recipe:
+    size = {"n_positions": 16, "d": 8, "positions": "random", "marked": True, "seed": seed}
+    task = SparseRegression(**{**size, **fields})
+    config = {
+        "n_heads": 4, "d_model": 256, "d_head": 64, "d_mlp": 1024, "act_fn": "gelu", "n_layers": 2,
+        "normalization_type": None, "n_ctx": task.n_positions, "d_vocab": task.d_vocab, "d_vocab_out": task.d,
+    }  # fmt: skip
+    # 1.6 times the larger of the paper's law and that of 7 small runs made before, in hundreds.
+    ratio, d = task.n_positions / task.n_copies, task.d
+    law = max(0.76 * math.pow(ratio, 0.80) * math.pow(d, 1.29), 2.55 * math.pow(ratio, 0.63) * math.pow(d, 1.13))
+    budget, seeds = max(400, 100 * math.ceil(1.6 * law / 100)), Seeds(seed, seed, seed)
+    save = linear(max(1, budget // 50), budget)
+    plan = TrainPlan(budget, 32, learning_rate=1e-4, weight_decay=0.0, clip=None, save=save, seeds=seeds)
+    return Recipe(task, reshaped(Architecture(config, LinearInit()), n_heads, n_layers), plan)

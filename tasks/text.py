@@ -1,8 +1,8 @@
 """Any text, split into windows: the probe batch for models of natural language."""
 
 import dataclasses
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -13,11 +13,12 @@ from torch import Tensor
 
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.fields import check_fields
+from stagewise.presets import Preset, text_preset
 from stagewise.task import AbstractTask, Batch, check_number
 from stagewise.text.token_relations import token_relations
 from stagewise.text.tokenizer import ACCEPTED, TOKENIZER, decode, encode, vocabulary_size
 
-LENGTH = 64
+_LENGTH = 64
 """Positions of a window, where the models have so many."""
 
 
@@ -62,6 +63,11 @@ class Text(AbstractTask):
             raise ValueError(f"a window has at least 2 positions, got length={self.length}")
         if self.bos is not None and self.bos < 0:
             raise ValueError(f"bos must be a token, counted from 0, or None; got {self.bos}")
+
+    @classmethod
+    def presets(cls) -> Mapping[str, Preset]:
+        """Return "small": two attention-only layers of four heads."""
+        return {"small": partial(text_preset, cls)}
 
     @property
     def d_vocab(self) -> int:
@@ -154,7 +160,7 @@ def text_task(series: CheckpointSeries, text: Texts, tokenizer: str | None = Non
         tokenizer = str(file)
     architecture = series.architecture
     d_vocab, n_ctx = int(architecture.config["d_vocab"]), int(architecture.config["n_ctx"])
-    task = Text(tokenizer, files, length=min(LENGTH, n_ctx), bos=architecture.bos)
+    task = Text(tokenizer, files, length=min(_LENGTH, n_ctx), bos=architecture.bos)
     task.sample(1, seed=0)  # errors of the text or the tokenizer are raised before any checkpoint is read
     if (largest := int(task.token_ids().max())) >= d_vocab:
         raise ValueError(

@@ -2,8 +2,8 @@
 
 import dataclasses
 import sys
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -16,6 +16,7 @@ from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.checkpoints.token_files import IGNORED, Sequences, read_sequences
 from stagewise.fields import check_fields
 from stagewise.own_code import import_named, known
+from stagewise.presets import Preset, text_preset
 from stagewise.task import AbstractTask, Batch, check_number
 from stagewise.tasks.text import Text, Texts, text_task
 from stagewise.text.token_relations import RELATIONS, token_relation
@@ -57,6 +58,11 @@ class Tokens(AbstractTask):
             raise ValueError(f"bos must be a token, counted from 0, or None; got {self.bos}")
         for name in self.relations:
             self._relation(name)
+
+    @classmethod
+    def presets(cls) -> Mapping[str, Preset]:
+        """Return "small": two attention-only layers of four heads."""
+        return {"small": partial(text_preset, cls)}
 
     @property
     def d_vocab(self) -> int:

@@ -2,25 +2,32 @@
 
 import dataclasses
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from stagewise.architecture import resized
 from stagewise.fields import check_fields
+from stagewise.presets import Preset, recipe_for
+from stagewise.recipe import Recipe
 from stagewise.task import AbstractTask, Batch
+from stagewise.tasks.markov_chain import MarkovChain
+
+_WINDOWS_A_SEQUENCE = 3
+"""Windows in a batch, for each sequence in a batch of the full model."""
 
 
-class WindowPositions(NamedTuple):
+class _WindowPositions(NamedTuple):
     """The positions of windows: the sequence of each, and its position in each window."""
 
     sequence: Int[Tensor, " row"]
     position: Int[Tensor, "row pos"]
 
 
-def window_positions(batch: Batch, context: int) -> WindowPositions:
+def window_positions(batch: Batch, context: int) -> _WindowPositions:
     """Return the positions of the windows of `context` tokens that end at a scored position, sequence by sequence.
 
     Scored positions that have fewer tokens up to them share the window that begins with their sequence.
@@ -35,10 +42,10 @@ def window_positions(batch: Batch, context: int) -> WindowPositions:
     ends[:, context - 1] |= batch.scored[:, :context].any(1)
     ends[:, : context - 1] = False
     sequence, end = ends.nonzero(as_tuple=True)
-    return WindowPositions(sequence, end[:, None] + torch.arange(1 - context, 1))
+    return _WindowPositions(sequence, end[:, None] + torch.arange(1 - context, 1))
 
 
-def window_scored(batch: Batch, positions: WindowPositions) -> Bool[Tensor, "row pos"]:
+def window_scored(batch: Batch, positions: _WindowPositions) -> Bool[Tensor, "row pos"]:
     """Return what is scored in each window: its last position, and in one that begins with its sequence all that is."""
     inner = torch.arange(positions.position.shape[1])
     counts = (inner == inner[-1]) | (positions.position[:, :1] == 0)
@@ -71,6 +78,11 @@ class Windows(AbstractTask):
         if self.context < 1:
             raise ValueError(f"context must be at least one token, got {self.context}")
 
+    @classmethod
+    def presets(cls) -> Mapping[str, Preset]:
+        """Return "small": the last four tokens of the minimal `MarkovChain`."""
+        return {"small": _small}
+
     @property
     def d_vocab(self) -> int:
         """Number of tokens."""
@@ -99,7 +111,7 @@ class Windows(AbstractTask):
                 f"windows are of tokens, and {type(self.task).__name__} is a regression: take a task of tokens"
             )
         every = window_positions(source, self.context)
-        positions = WindowPositions(every.sequence[:n], every.position[:n])
+        positions = _WindowPositions(every.sequence[:n], every.position[:n])
         index = (positions.sequence[:, None], positions.position)
         scored = window_scored(source, positions)
         return Batch(source.tokens[index], torch.where(scored, source.targets[index], 0), scored)
@@ -111,3 +123,33 @@ class Windows(AbstractTask):
     def references(self, batch: Batch) -> dict[str, Float[Tensor, "batch pos token"]]:
         """Return the uniform distribution: a window does not determine the predictions of a longer context."""
         return {"uniform": torch.full((*batch.tokens.shape, self.d_vocab), -math.log(self.d_vocab))}
+
+
+def restricted_contexts(task: AbstractTask) -> tuple[int, ...]:
+    """Return the contexts to train baselines for: those that the task names, or the powers of two below its length."""
+    if task.contexts is not None:
+        return task.contexts
+    return tuple(2**power for power in range(task.n_ctx.bit_length()) if 2**power < task.n_ctx)
+
+
+def restricted_recipe(recipe: Recipe, context: int) -> Recipe:
+    """Return the recipe of a model of the same kind that sees the last `context` tokens only, positions from 0.
+
+    It trains as long as the full model and at its rate: a baseline must have passed all its own stages.
+
+    Args:
+        recipe: of the full model.
+        context: number of tokens it sees.
+
+    Source: Yüksel et al. (2026), arXiv:2602.19143, the restricted-context transformers of Figures 3 and 5.
+    """
+    task = Windows(recipe.task, context)
+    plan = dataclasses.replace(
+        recipe.plan, batch_size=_WINDOWS_A_SEQUENCE * recipe.plan.batch_size, save=(0, recipe.plan.steps)
+    )
+    return Recipe(task, resized(recipe.architecture, context), plan)
+
+
+def _small(seed: int, n_heads: int | None, n_layers: int | None, context: int = 4, **fields: Any) -> Recipe:
+    chain = recipe_for(MarkovChain, "minimal", seed=seed, n_heads=n_heads, n_layers=n_layers, **fields)
+    return restricted_recipe(chain, context)

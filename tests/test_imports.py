@@ -10,20 +10,29 @@ ROOT = Path(__file__).parents[1]
 LAYERS: tuple[set[str], ...] = (
     {"own_code", "plain_text", "statistics"},
     {"table", "text"},
-    {"architecture", "attention", "event", "fields", "init", "intervention", "loss", "plan", "probe", "recipe", "task"},
-    {"models"},
+    {
+        "architecture",
+        "attention",
+        "event",
+        "fields",
+        "init",
+        "intervention",
+        "loss",
+        "plan",
+        "presets",
+        "probe",
+        "recipe",
+        "task",
+    },
+    {"models", "theory"},
     {"checkpoints"},
-    {"processes"},
-    {"sweeping"},
-    {"training"},
-    {"stacked_training"},
+    {"probes", "processes"},
+    {"tasks", "training", "sweeping", "findings", "words"},
+    {"stacked_training", "restricted_training"},
     {"training_together"},
-    {"theory", "tasks", "probes"},
-    {"measurement"},
-    {"findings", "words"},
-    {"plot"},
+    {"measurement", "plot"},
     {"reporting"},
-    {"analysis"},
+    {"replay", "analysis"},
     {"experiments"},
     {"cli"},
 )
@@ -114,6 +123,29 @@ def test_imports_make_no_circle() -> None:
     assert len(done) >= len(MODULES)
 
 
+def paper_of(module: str) -> str:
+    """The folder of a module in `experiments/`; nothing of what the papers share, or is none of theirs."""
+    folder = ".".join(module.split(".")[:3])
+    return folder if folder.startswith("stagewise.experiments.") and MODULES[folder].stem == "__init__" else ""
+
+
+def test_the_papers_are_clients_that_only_their_commands_import() -> None:
+    imports_papers = {
+        module for module, belows in imports_of_all().items() if any(room(below) == "experiments" for below in belows)
+    }
+    assert {module for module in imports_papers if room(module) != "experiments"} == {"stagewise.cli.papers"}
+
+
+def test_no_paper_imports_another() -> None:
+    assert len({paper_of(module) for module in MODULES} - {""}) > 3
+    assert {
+        f"{module} -> {below}"
+        for module, belows in imports_of_all().items()
+        for below in belows & MODULES.keys()
+        if paper_of(module) and paper_of(below) not in ("", paper_of(module))
+    } == set()
+
+
 def test_what_reads_tables_knows_no_model() -> None:
     known = {
         f"{module} -> {below}"
@@ -132,7 +164,8 @@ def test_statistics_imports_numpy_and_scipy_and_nothing_of_the_rest() -> None:
         if room(module) == "statistics"
         for below in belows
         if not below.startswith("stagewise.statistics")
-        if below.split(".")[0] not in {"numpy", "scipy", "jaxtyping", "cachetools", "lazy_loader", *sys.stdlib_module_names}
+        if below.split(".")[0]
+        not in {"numpy", "scipy", "jaxtyping", "cachetools", "lazy_loader", *sys.stdlib_module_names}
     }
     assert others == set()
 

@@ -138,7 +138,7 @@ def test_differences_name_every_field_that_differs() -> None:
         task=dataclasses.replace(TASK, importance=2.0),
         plan=dataclasses.replace(recipe.plan, batch_size=3, seeds=Seeds(init=5)),
     )
-    assert differences(describe(other), describe(recipe)) == [
+    assert [*map(str, differences(describe(other), describe(recipe)))] == [
         "plan.batch_size: 3 requested, 512 on disk",
         "plan.seeds.init: 5 requested, 0 on disk",
         "task.importance: 2.0 requested, 1.7 on disk",
@@ -148,4 +148,4 @@ def test_differences_name_every_field_that_differs() -> None:
 def test_long_lists_that_differ_within_are_written_whole() -> None:
     recorded = [*range(5), 7, 8, 9, 10]
     (line,) = differences({"save": [*range(6), 8, 9, 10]}, {"save": recorded})
-    assert line == "save: [0, 1, 2, 3, 4, 5, 8, 9, 10] requested, [0, 1, 2, 3, 4, 7, 8, 9, 10] on disk"
+    assert str(line) == "save: [0, 1, 2, 3, 4, 5, 8, 9, 10] requested, [0, 1, 2, 3, 4, 7, 8, 9, 10] on disk"

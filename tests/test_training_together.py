@@ -13,10 +13,10 @@ import torch
 from stagewise.checkpoints.run_folder import METRICS, RESUME, checkpoint_file, is_finished
 from stagewise.checkpoints.series import open_series
 from stagewise.checkpoints.training_state import save
-from stagewise.experiments.densifying import densify_steps
 from stagewise.experiments.emergence.recipes import recall_recipe
 from stagewise.plan import ClampHead, Seeds
 from stagewise.recipe import Recipe
+from stagewise.replay.densifying import densify_steps
 from stagewise.task import Batch
 from stagewise.tasks import MarkovChain
 from stagewise.training import train

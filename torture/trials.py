@@ -64,7 +64,7 @@ def preload() -> None:
     """Import what the commands import, once for all children."""
     for name in (
         *("circuitsvis", "matplotlib.figure", "scipy.stats", "sklearn.cluster", "sklearn.metrics", "transformer_lens"),
-        *("stagewise.analysis", "stagewise.experiments.presets", "stagewise.cli.app", "stagewise.reporting.page"),
+        *("stagewise.analysis", "stagewise.restricted_training", "stagewise.cli.app", "stagewise.reporting.page"),
     ):
         importlib.import_module(name)
 

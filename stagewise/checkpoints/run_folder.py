@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 RUN = "run.json"
 METRICS = "metrics.parquet"
 RESUME = "resume.pt"
+RESTRICTED, SHARED = "restricted", "restricted/shared.json"
+"""In a run folder: its restricted-context models, each a run folder named by its context, and the paths of those that
+it shares with other runs, by context, relative to it."""
+
 STATES = "states"
 """In a run folder: the optimiser's states that a replay starts from, a file a step."""
 
@@ -86,10 +90,9 @@ def claim(folder: Path, recipe: "Recipe | Mapping[str, Any]", name: str = RUN) -
 
     expected = describe(recipe)
     if (folder / name).exists():
-        lines = differences(expected, read_run(folder, name)["recipe"])
-        if lines:
+        if different := differences(expected, read_run(folder, name)["recipe"]):
             raise ValueError(
-                f"{folder} holds a run of another recipe:\n  " + "\n  ".join(lines) + "\n"
+                f"{folder} holds a run of another recipe:\n  " + "\n  ".join(map(str, different)) + "\n"
                 "Choose another folder, or delete this one to start over; nothing in it was changed"
             )
         return

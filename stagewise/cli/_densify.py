@@ -47,9 +47,9 @@ def densify(
     from stagewise.analysis import measure_run
     from stagewise.checkpoints.series import open_series
     from stagewise.cli._recipes import recipe_of_run
-    from stagewise.experiments import densifying
     from stagewise.measurement.recorded import recorded_dtype
     from stagewise.processes import cores
+    from stagewise.replay import densifying
     from stagewise.reporting.page import report
 
     recipe = recipe_of_run(folder, own_task or (), "densify replays")
@@ -84,7 +84,7 @@ def densify(
 
 def _sequences(recipe: "Recipe", folder: Path, requested: int | None, checkpoints: int) -> int | None:
     """Return on how many sequences to measure, None for the usual batch; other ones than the table's are announced."""
-    from stagewise.analysis import run_batch
+    from stagewise.measurement.probe_batch import run_batch
     from stagewise.measurement.recorded import recorded_sequences
 
     recorded = recorded_sequences(folder)
@@ -98,8 +98,8 @@ def _sequences(recipe: "Recipe", folder: Path, requested: int | None, checkpoint
 
 def _windows(folder: Path, between: tuple[int, int] | None = None) -> "Sequence[Window]":
     """Return the window that is given, else those that the stages of a run propose, the widest first."""
-    from stagewise.experiments.densifying import window_of
     from stagewise.findings.stages import stages_of
+    from stagewise.replay.densifying import window_of
 
     if between:
         return [window_of(folder, between)]

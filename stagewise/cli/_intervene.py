@@ -43,8 +43,8 @@ def intervene(
     one_thread()
     from stagewise.checkpoints.run_folder import TABLE, unfinished
     from stagewise.cli._recipes import recipe_of_run
-    from stagewise.experiments import intervening
     from stagewise.processes import cores
+    from stagewise.replay import intervening
     from stagewise.reporting.page import report
 
     chosen = {"out": hold_out, "weights": freeze, "pattern": keep_pattern, "uniform": uniform, "relation": attend}

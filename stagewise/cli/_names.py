@@ -163,7 +163,7 @@ def probes_again(
         ValueError: the table does not say what it was measured with, a name is no such probe, or a probe of the table
             cannot be made anew.
     """
-    from stagewise.analysis import run_batch
+    from stagewise.measurement.probe_batch import run_batch
     from stagewise.measurement.recorded import made_anew, recorded_probes
     from stagewise.probes.default_probes import default_probes
 

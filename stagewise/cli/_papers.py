@@ -129,7 +129,7 @@ def run_wikitext_repetition(
     """Train small transformers on WikiText-2 by the share of windows that repeat; eight minutes of one core a run."""
     one_thread()
     from stagewise.experiments.published import show
-    from stagewise.experiments.wikitext_repetition import SHARES, repetition
+    from stagewise.experiments.wikitext.repetition import SHARES, repetition
 
     settings: dict[str, Any] = {"seeds": seeds, "workers": workers, "steps": steps, "data": data}
     result = repetition(folder, shares=share or SHARES, **settings, progress=not quiet)

@@ -22,7 +22,7 @@ def recipe_of(task: str, changes: RecipeOptions) -> "Recipe":
     Raises:
         ValueError: an unknown task, preset or field, or a value out of range or of another type.
     """
-    from stagewise.experiments.presets import recipe_for
+    from stagewise.presets import recipe_for
 
     cls, values = task_class(task), read_settings(changes.settings or [])
     fields = {

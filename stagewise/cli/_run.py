@@ -63,7 +63,7 @@ def run_task(
 ) -> None:
     """Train a preset of the task, probe every checkpoint, find the stages, write the report."""
     one_thread()
-    from stagewise.experiments.presets import run
+    from stagewise.analysis import run
 
     task = str(ctx.info_name)
     measurement = Measurement(dataclasses.replace(passes, quiet=passes.quiet or as_json), chosen, probe)
@@ -104,11 +104,11 @@ def run_wikitext(
 ) -> None:
     """Train a small transformer on WikiText-2, probe every checkpoint, write the report; minutes of one core."""
     one_thread()
-    from stagewise.experiments import wikitext
-    from stagewise.experiments.presets import run
+    from stagewise.analysis import run
+    from stagewise.tasks import wiki_text
 
     sizes: dict[str, Any] = {"tokenizer": tokenizer, "vocab_size": vocab_size, "length": length, "steps": steps}
-    recipe = wikitext.recipe(layers, attn_only=not mlp, repeating=repeating, seed=seed, data=data, **sizes)
+    recipe = wiki_text.recipe(layers, attn_only=not mlp, repeating=repeating, seed=seed, data=data, **sizes)
     recipe = changed(recipe, read_settings(settings or []))
     measured = Measurement(passes, chosen, probe).arguments()
     analysis = run(recipe, folder, restricted=baselines.read(), **measured)

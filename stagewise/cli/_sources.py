@@ -143,9 +143,10 @@ def opened_with_batch(source: str, out: Path | None, data: DataOptions) -> Opene
     Raises:
         ValueError: the folder holds the measurements of another source.
     """
-    from stagewise.analysis import folder_of, run_batch, series_batch
+    from stagewise.analysis import folder_of
     from stagewise.checkpoints.run_folder import RUN, check_claim
     from stagewise.checkpoints.series import open_series
+    from stagewise.measurement.probe_batch import run_batch, series_batch
 
     if not data.given and (folder := Path(source)).joinpath(RUN).exists():
         recipe = recipe_in(folder, tasks=data.own_task or ())

@@ -166,7 +166,7 @@ def run_one(
     Raises:
         ValueError: the folder belongs to another recipe.
     """
-    from stagewise.experiments.presets import run
+    from stagewise.analysis import run
     from stagewise.table import select
 
     analysis = run(recipe, folder, restricted=restricted, device=device, dtype=dtype, memory=memory, progress=False)

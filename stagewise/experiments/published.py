@@ -16,7 +16,7 @@ from stagewise.statistics import LEVEL
 
 COLUMNS = ("quantity", "published", "ours", "interval", "remark")
 
-WIDTH = 34
+_WIDTH = 34
 """Characters of a cell that is printed, before it is wrapped."""
 
 
@@ -54,7 +54,7 @@ def bounds(lo: int | float, hi: int | float) -> str:
     return "" if pd.isna(lo) or pd.isna(hi) or lo == hi else f"[{lo:.3g}, {hi:.3g}]"
 
 
-class Mean(NamedTuple):
+class _Mean(NamedTuple):
     """The mean over seeds, with its 95 % interval (Student's t), which a single value does not have."""
 
     mean: float
@@ -62,7 +62,7 @@ class Mean(NamedTuple):
     hi: float
 
 
-def mean_over(values: Sequence[float] | np.ndarray) -> Mean:
+def mean_over(values: Sequence[float] | np.ndarray) -> _Mean:
     """Return the mean of some seeds' values and its interval; nan of no values.
 
     >>> [round(each, 2) for each in mean_over([2.0, 3.0, 4.0])]
@@ -70,12 +70,12 @@ def mean_over(values: Sequence[float] | np.ndarray) -> Mean:
     """
     seeds = np.asarray(values, dtype=float)
     if not seeds.size:
-        return Mean(np.nan, np.nan, np.nan)
+        return _Mean(np.nan, np.nan, np.nan)
     mean = float(seeds.mean())
     if len(seeds) < 2:
-        return Mean(mean, np.nan, np.nan)
+        return _Mean(mean, np.nan, np.nan)
     half = float(stats.t.ppf((1 + LEVEL) / 2, len(seeds) - 1) * stats.sem(seeds))
-    return Mean(mean, mean - half, mean + half)
+    return _Mean(mean, mean - half, mean + half)
 
 
 def over_seeds(quantity: str, published: str, values: Sequence[float] | np.ndarray) -> dict[str, str]:
@@ -97,7 +97,7 @@ def in_words(numbers: pd.DataFrame) -> str:
     """Return the table as text, long cells wrapped; a column without entries is left out."""
     names = [name for name in numbers if (numbers[name] != "").any()]
     cells = [names, *numbers[names].to_numpy().tolist()]
-    wrapped = [[textwrap.wrap(str(cell), WIDTH) or [""] for cell in row] for row in cells]
+    wrapped = [[textwrap.wrap(str(cell), _WIDTH) or [""] for cell in row] for row in cells]
     widths = [max(len(line) for row in wrapped for line in row[i]) for i in range(len(names))]
     lines = []
     for row in wrapped:
@@ -116,7 +116,7 @@ def say_cost(figure: object, cost: str | None) -> None:
 def save(result: Result, path: Path) -> None:
     """Write the drawing as PNG and SVG and the numbers and cells as CSV, with these endings in place of the path's."""
     for kind in ("png", "svg"):
-        write(path.with_suffix(f".{kind}"), lambda partial, kind=kind: save_figure(result.figure, partial, kind))  # type: ignore[misc]
+        write(path.with_suffix(f".{kind}"), lambda partial, kind=kind: _save_figure(result.figure, partial, kind))  # type: ignore[misc]
     rows = [result.numbers] if result.cells is None else [result.numbers, result.cells]
     write_csv(path.with_suffix(".csv"), pd.concat(rows))
 
@@ -137,6 +137,6 @@ def show(result: Result, path: Path) -> None:
         print(f"report: {result.report}")
 
 
-def save_figure(figure: Figure, path: Path, kind: str) -> None:
+def _save_figure(figure: Figure, path: Path, kind: str) -> None:
     """Write a drawing in a format; an SVG without the date, so that the same drawing is the same file."""
     figure.savefig(path, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else None)

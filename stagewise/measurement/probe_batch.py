@@ -2,25 +2,75 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
+from stagewise.architecture import Architecture
+from stagewise.checkpoints.series import CheckpointSeries
+from stagewise.measurement.baselines import trained_baselines, with_baselines
+from stagewise.recipe import Recipe
 from stagewise.task import AbstractTask, Batch
+from stagewise.tasks import RepeatedTokens
+
+SEQUENCES = 64
+"""Of the probe batch of checkpoints that were trained elsewhere, which may be large."""
+
+RUN_SEQUENCES = 400
+"""Of the probe batch of a run: 95 % intervals of a small model's loss are then about 0.05 nats wide."""
+
+_NUMBERS = 10**7
+"""Log-probabilities of one pass that are worth having; with a large vocabulary the batch is smaller."""
+
+_RUN_NUMBERS = 6 * 2**20
+"""The same of a run: 96 windows of 64 positions and 1024 tokens."""
 
 FEWEST = 8
 """Sequences that a relation starts in at least, or half of all: the interval of a mean over fewer says little."""
 
-
 MORE = "`stagewise measure --sequences N`, or sequences=N in Python, takes more"
 
 
-class Drawn(NamedTuple):
+class ProbeBatch(NamedTuple):
     """A probe batch, and lines that say on how many sequences it measures, and which relations on fewer."""
 
     batch: Batch
     notes: tuple[str, ...]
 
 
-def drawn(task: AbstractTask, n: int, seed: int, *, asked: bool = False) -> Drawn:
+def run_batch(recipe: Recipe, folder: Path) -> Batch:
+    """Return the fixed probe batch of a run, with the restricted-context models of its folder among the references.
+
+    Raises:
+        FileNotFoundError: the folder refers to shared ones that are not there.
+    """
+    return batch_of_run(recipe, folder).batch
+
+
+def batch_of_run(recipe: Recipe, folder: Path, sequences: int | None = None) -> ProbeBatch:
+    """Return the batch of `run_batch`, or of so many sequences, and its notes."""
+    usual = _sequences(recipe.architecture, recipe.task.n_ctx, RUN_SEQUENCES, _RUN_NUMBERS)
+    n, asked = (usual, False) if sequences is None else (sequences, True)
+    batch, notes = sampled_batch(recipe.task, n, recipe.plan.seeds.evaluation, asked=asked)
+    return ProbeBatch(with_baselines(batch, trained_baselines(folder)), notes)
+
+
+def series_batch(series: CheckpointSeries, task: AbstractTask | None = None) -> Batch:
+    """Return the fixed probe batch of a series that was trained elsewhere; None takes `RepeatedTokens` of its size."""
+    return batch_of_series(series, task or RepeatedTokens.for_model(series.architecture)).batch
+
+
+def batch_of_series(series: CheckpointSeries, task: AbstractTask, sequences: int | None = None) -> ProbeBatch:
+    """Return the batch of `series_batch`, or of so many sequences, and its notes."""
+    usual = _sequences(series.architecture, task.n_ctx, SEQUENCES, _NUMBERS)
+    return sampled_batch(task, usual if sequences is None else sequences, seed=0, asked=sequences is not None)
+
+
+def _sequences(architecture: Architecture, positions: int, most: int, numbers: int) -> int:
+    """Return how many sequences a probe batch has: those whose predictions are so many numbers, from 8 up to `most`."""
+    return max(8, min(most, numbers // (positions * architecture.n_outputs)))
+
+
+def sampled_batch(task: AbstractTask, n: int, seed: int, *, asked: bool = False) -> ProbeBatch:
     """Draw the probe batch of a task: sequences with a scored prediction, and relations that enough of them have.
 
     Args:
@@ -42,7 +92,7 @@ def drawn(task: AbstractTask, n: int, seed: int, *, asked: bool = False) -> Draw
         notes.append(f"measured on {len(batch)} of {task.available} sequences{more}")
     if len(batch) < len(sample):
         notes.append(f"{len(sample) - len(batch)} of {len(sample)} sequences have no scored prediction: left out")
-    return Drawn(batch, (*notes, *_of_relations(sample[sample.scored.any(1)], batch.relations)))
+    return ProbeBatch(batch, (*notes, *_of_relations(sample[sample.scored.any(1)], batch.relations)))
 
 
 def usable(batch: Batch) -> Batch:

@@ -33,7 +33,7 @@ def interventions(rows: pd.DataFrame, ax: Axes | None = None) -> Axes:
     interval; "> n" where the transition came no more within the run.
 
     Args:
-        rows: as `experiments.intervening.intervene` returns them.
+        rows: as `replay.intervening.intervene` returns them.
         ax: where to draw.
 
     Raises:

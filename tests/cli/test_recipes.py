@@ -8,7 +8,7 @@ import pytest
 
 from stagewise.cli._options import RecipeOptions
 from stagewise.cli._recipes import recipe_in, recipe_of
-from stagewise.experiments.presets import recipe_for
+from stagewise.presets import recipe_for
 from stagewise.recipe import Recipe
 from stagewise.tasks import MarkovChain
 

@@ -1,4 +1,4 @@
-"""Restricted-context models as references: which are trained, and what they say at which position."""
+"""Restricted-context models as references: what they say at which position."""
 
 import dataclasses
 from pathlib import Path
@@ -7,39 +7,17 @@ import pytest
 import torch
 
 from stagewise import models
-from stagewise.architecture import Architecture, full
+from stagewise.architecture import full
 from stagewise.checkpoints.series import open_series
-from stagewise.measurement.baselines import (
-    chosen_contexts,
-    restricted_contexts,
-    restricted_log_probs,
-    restricted_recipe,
-    train_restricted,
-    with_baselines,
-)
+from stagewise.measurement.baselines import restricted_log_probs, with_baselines
 from stagewise.recipe import Recipe, TrainPlan
-from stagewise.tasks import AssociativeRecall, MarkovChain, RepeatedTokens, SparseRegression
+from stagewise.restricted_training import train_restricted
+from stagewise.tasks import RepeatedTokens
+from stagewise.tasks.windows import restricted_recipe
 
 TASK = RepeatedTokens(16, length=8)
 PLAN = TrainPlan(steps=3, batch_size=4)
 RECIPE = Recipe(TASK, full(16, TASK.n_ctx, n_heads=2, d_model=8, d_mlp=8), PLAN)
-
-
-def test_contexts_are_the_tasks_own_or_powers_of_two_below_its_length() -> None:
-    assert restricted_contexts(MarkovChain(spans=(1, 2, 2))) == (1, 3, 5)
-    assert restricted_contexts(AssociativeRecall(4, 12)) == (1, 2, 4, 8)
-    assert chosen_contexts(RECIPE, True) == (1, 2, 4, 8)
-    assert chosen_contexts(RECIPE, (3,)) == (3,)
-    assert chosen_contexts(RECIPE, False) == ()
-
-
-def test_a_context_beyond_the_task_or_a_regression_is_refused() -> None:
-    with pytest.raises(ValueError, match="a context is between 1 and the task's 11 positions, got 12"):
-        chosen_contexts(RECIPE, (2, 12))
-    task = SparseRegression(6, 3)
-    made = Architecture({**full(3, 6).config, "d_vocab_out": 3})
-    with pytest.raises(ValueError, match="SparseRegression is a regression: leave them out"):
-        chosen_contexts(Recipe(task, made, PLAN), True)
 
 
 @pytest.mark.parametrize("context", [2, 5])

@@ -111,7 +111,7 @@ def test_a_figure_without_steps_has_none() -> None:
 @pytest.mark.parametrize("width", [1400, 500])
 def test_in_a_browser_moving_the_cursor_changes_every_linked_figure(width: int, tmp_path: Path) -> None:
     from stagewise.analysis import run
-    from stagewise.experiments.presets import recipe_for
+    from stagewise.presets import recipe_for
     from stagewise.tasks import MarkovChain
 
     recipe = recipe_for(MarkovChain, d_vocab=4, spans=(1, 1), length=4, n_sequences=200)

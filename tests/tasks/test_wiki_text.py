@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from stagewise.tasks import WikiText
+from stagewise.tasks.wiki_text import recipe
 
 FLOAT32 = 1e-5
 TRAIN = ["a b a b c", " ", "b a c a b a", "<unk> c b a b", "a b c a"]
@@ -209,3 +210,19 @@ def test_a_window_is_written_as_its_text(letters: str) -> None:
     words = WikiText(data=letters, length=16)
     assert "".join(pairs.as_text(pairs.probe_batch(1, seed=0).tokens[0].tolist())).strip() in text
     assert " ".join(words.as_text(words.probe_batch(1, seed=0).tokens[0].tolist())) in text
+
+
+def test_repeated_tokens_are_frequent_ones_of_the_text(letters: str) -> None:
+    task = WikiText(data=letters, tokenizer="bpe", vocab_size=262, length=12)
+    batch = task.repeated_batch(seed=0)
+    assert batch.tokens.shape[1] == task.length
+    followed = torch.einsum("bqk,bk->bq", batch.relations["induction"].long(), batch.tokens)
+    assert (followed == batch.targets)[batch.scored].all()
+    assert {int(task.corpus().ids["train"][0])} & set(batch.tokens.flatten().tolist())
+    assert len(set(batch.tokens.flatten().tolist())) <= task.d_vocab // 2
+
+
+@pytest.mark.parametrize("layers", [0, 5])
+def test_only_one_to_four_layers_are_built(letters: str, layers: int) -> None:
+    with pytest.raises(ValueError, match=f"layers must be 1 to 4, got {layers}"):
+        recipe(layers, data=letters)

@@ -19,7 +19,7 @@ FIGURES = {
     16: figure_16, 17: figure_17,
 }  # fmt: skip
 
-SHARED = {**dict.fromkeys((3, 11, 12, 13, 14, 15), "regression"), 16: "figure-5"}
+_SHARED = {**dict.fromkeys((3, 11, 12, 13, 14, 15), "regression"), 16: "figure-5"}
 """Where the runs of figures go that have some in common."""
 
 COSTS: dict[str, dict[int, str]] = {
@@ -71,7 +71,7 @@ def run(
     if progress and not given and budget is None:
         say_cost(figure, COSTS[setting].get(figure))
     folder = Path(folder)
-    runs = folder / f"{SHARED.get(figure, f'figure-{figure}')}-{setting}"
+    runs = folder / f"{_SHARED.get(figure, f'figure-{figure}')}-{setting}"
     result = FIGURES[figure](FigureRequest(runs, setting, axes, frozenset(given), budget, workers, progress))
     show(result, figure_path(folder, figure, setting))
     return result

@@ -15,9 +15,9 @@ from stagewise.theory.plateau_flow import plateau
 from stagewise.theory.sparse_attention import SparseAttention
 from stagewise.theory.trajectories import curvature, first_time, follow, landscape
 
-SHARES = (0.0, 0.1, 0.2, 0.4)
+_SHARES = (0.0, 0.1, 0.2, 0.4)
 
-FINE = 801
+_FINE = 801
 """Times at which a flow is read."""
 
 
@@ -52,7 +52,7 @@ def figure_7(request: FigureRequest) -> Result:
     Source: Zucchet et al. (2025), arXiv:2505.17863, Figure 7; its T is not recorded in what we read.
     """
     flow = SparseAttention(512, 512)
-    times = np.linspace(0, 1.02 * plateau(flow), FINE)
+    times = np.linspace(0, 1.02 * plateau(flow), _FINE)
     path = follow(flow, times)
     linear = pd.DataFrame([linearised(time, flow.rate) for time in times])
     figure, axes = panels(3)
@@ -113,11 +113,11 @@ def figure_10(request: FigureRequest) -> Result:
 
     Source: Zucchet et al. (2025), arXiv:2505.17863, Figure 10.
     """
-    flows = {p: CrossSampleRepetition(512, 64, p) for p in SHARES}
+    flows = {p: CrossSampleRepetition(512, 64, p) for p in _SHARES}
     figure, axes = panels(4)
-    colours, rows, base = ordered_colours(list(SHARES)), [], plateau(flows[0.0])
+    colours, rows, base = ordered_colours(list(_SHARES)), [], plateau(flows[0.0])
     for p, flow in flows.items():
-        path = follow(flow, np.linspace(0, 1.3 * base, FINE))
+        path = follow(flow, np.linspace(0, 1.3 * base, _FINE))
         for ax, name in zip(axes, ("w~", "w", "attention", "test_loss"), strict=True):
             ax.plot(path["time"], path[name], color=colours[p], label=f"p = {p:g}")
         end, linear = plateau(flow), f"{flow.linear_speed_up:.2f} by the flow's linear terms"
@@ -132,7 +132,7 @@ def figure_10(request: FigureRequest) -> Result:
 
 def _dense_near(flow: SparseAttention, end: float, until: float) -> pd.DataFrame:
     """Follow a flow for so many plateaus, with two times in a thousandth of one where it falls."""
-    times = np.union1d(np.linspace(0, until * end, FINE // 2), np.linspace(0.97 * end, 1.03 * end, 121))
+    times = np.union1d(np.linspace(0, until * end, _FINE // 2), np.linspace(0.97 * end, 1.03 * end, 121))
     return follow(flow, times)
 
 

@@ -7,9 +7,9 @@ from typing import NamedTuple
 from stagewise.experiments.emergence.recipes import RECALL_BATCH
 from stagewise.sweeping import WORKERS
 
-SETTINGS = ("small", "paper")
+_SETTINGS = ("small", "paper")
 
-NO_RUNS: dict[str, dict[str, tuple[int | float, ...]]] = {"small": {}, "paper": {}}
+_NO_RUNS: dict[str, dict[str, tuple[int | float, ...]]] = {"small": {}, "paper": {}}
 """Of a figure of the flow alone, the same in both settings."""
 
 GRIDS: dict[int, dict[str, dict[str, tuple[int | float, ...]]]] = {
@@ -45,14 +45,14 @@ GRIDS: dict[int, dict[str, dict[str, tuple[int | float, ...]]]] = {
         "small": {"N_pairs": (12,), "N_tokens": (64,), "B": (1, 2, 4), "p": (0, 0.4, 0.8), "seed": (0, 1, 2)},
         "paper": {"N_pairs": (32,), "N_tokens": (256,), "B": (1, 2, 4, 8), "p": (0, 0.2, 0.4, 0.8), "seed": (0, 1, 2)},
     },
-    6: NO_RUNS,
-    7: NO_RUNS,
-    8: NO_RUNS,
+    6: _NO_RUNS,
+    7: _NO_RUNS,
+    8: _NO_RUNS,
     9: {
         "small": {"T": (64,), "d": (64,), "seed": (0, 1, 2, 3, 4)},
         "paper": {"T": (256,), "d": (256,), "seed": (0, 1, 2, 3, 4)},
     },
-    10: NO_RUNS,
+    10: _NO_RUNS,
     11: {
         "small": {"T": (32,), "d": (8, 16), "B": (1, 4), "seed": (0,)},
         "paper": {"T": (128,), "d": (16, 32, 64), "B": (1, 2, 4, 8, 16), "seed": (0,)},
@@ -90,7 +90,7 @@ GRIDS: dict[int, dict[str, dict[str, tuple[int | float, ...]]]] = {
 }
 """Of the runs that are trained, by figure and setting."""
 
-FRACTIONS = ("B", "p")
+_FRACTIONS = ("B", "p")
 """Axes whose values need not be whole."""
 
 
@@ -130,7 +130,7 @@ def axes_of(
     """
     if figure not in GRIDS:
         raise ValueError(f"there is no figure {figure} here; there are {', '.join(map(str, GRIDS))}")
-    if setting not in SETTINGS:
+    if setting not in _SETTINGS:
         raise ValueError(f'the setting is "small" or "paper", got {setting!r}')
     axes = dict(GRIDS[figure][setting])
     for name, values in given.items():
@@ -138,7 +138,7 @@ def axes_of(
             raise ValueError(f"the grid of figure {figure} has no axis {name!r}; it has {', '.join(axes) or 'none'}")
         if not values or len(set(values)) < len(values):
             raise ValueError(f"the axis {name} needs at least one value, none twice; got {list(values)}")
-        if name not in FRACTIONS and not all(isinstance(value, int) for value in values):
+        if name not in _FRACTIONS and not all(isinstance(value, int) for value in values):
             raise ValueError(f"{name} takes whole numbers, got {', '.join(map(str, values))}")
         if name == "seed" and min(values) < 0:
             raise ValueError(f"seeds count from 0, got {min(values)}")

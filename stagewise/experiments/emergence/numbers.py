@@ -12,7 +12,7 @@ from stagewise.experiments.published import bounds, number
 from stagewise.statistics import PowerLaw
 from stagewise.statistics._power_law import NoLaw, fit_interval_censored
 
-Bounds = tuple[int | float, int | float]
+_Bounds = tuple[int | float, int | float]
 """Between which a time lies: after the first, at the latest at the second; inf where it was not reached."""
 
 
@@ -75,7 +75,7 @@ def published_time(law: str, sizes: Mapping[str, Any]) -> Any:
     return float(constant) * math.prod(size ** float(published_exponent(law, term)) for term, size in sizes.items())
 
 
-def ratio_number(what: str, published: str, slow: Bounds, fast: Bounds) -> dict[str, str]:
+def ratio_number(what: str, published: str, slow: _Bounds, fast: _Bounds) -> dict[str, str]:
     """Return how many times later one time is than another as a row, both known to an interval (lo, hi].
 
     >>> row = ratio_number("times faster", "2", (400, 500), (200, 250))
@@ -90,7 +90,7 @@ def ratio_number(what: str, published: str, slow: Bounds, fast: Bounds) -> dict[
     return number(what, published, f"{math.sqrt(low * high):.2f}", bounds(low, high))
 
 
-def mean_times(runs: pd.DataFrame, by: Sequence[str], suffix: str = "") -> dict[tuple[Any, ...], Bounds]:
+def mean_times(runs: pd.DataFrame, by: Sequence[str], suffix: str = "") -> dict[tuple[Any, ...], _Bounds]:
     """Return the interval of the time, its ends averaged over the seeds, for each value of the columns."""
     ends = runs.groupby(list(by))[[f"lo{suffix}", f"hi{suffix}"]].mean().reset_index()
     return {tuple(row[:-2]): (float(row[-2]), float(row[-1])) for row in ends.itertuples(index=False, name=None)}

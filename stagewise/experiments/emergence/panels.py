@@ -15,16 +15,16 @@ from stagewise.plot.step_axis import curve, set_linear_step_axis
 from stagewise.statistics import PowerLaw
 from stagewise.statistics._power_law import NoLaw
 
-BESIDE = 3
+_BESIDE = 3
 """Panels beside each other whose text can be read on a page; of four two stand above two."""
 
-ORDERED = 4
+_ORDERED = 4
 """Curves whose shades from dark to light can be told apart; of more each has a colour and a marker."""
 
 
 def panels(n: int) -> tuple[Figure, list[Axes]]:
     """Return a figure with n panels side by side, in two rows where one would be too wide."""
-    rows = 1 if n <= BESIDE else 2
+    rows = 1 if n <= _BESIDE else 2
     columns = math.ceil(n / rows)
     figure = Figure(figsize=(4.6 * columns, 3.8 * rows), layout="constrained")
     return figure, list(figure.subplots(rows, columns, squeeze=False).flat[:n])
@@ -32,7 +32,7 @@ def panels(n: int) -> tuple[Figure, list[Axes]]:
 
 def draw_curves(ax: Axes, curves: Sequence[tuple[str, pd.DataFrame]]) -> None:
     """Draw labelled curves, [(label, rows of a table)], over a linear step axis: a few from dark to light."""
-    few = len(curves) <= ORDERED
+    few = len(curves) <= _ORDERED
     shades = ordered_colours([label for label, _ in curves])
     for i, (label, rows) in enumerate(curves):
         curve(ax, rows, label, shades[label] if few else HEADS[i % len(HEADS)], "" if few else marker(i))

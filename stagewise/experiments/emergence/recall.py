@@ -32,18 +32,18 @@ from stagewise.sweeping import grid, sweep
 from stagewise.table import select
 from stagewise.words import heads as head_words
 
-REGULAR_PAIRS = 8
+_REGULAR_PAIRS = 8
 """With fewer pairs the small model also finds partial solutions. The limit was chosen after the
 runs: the fit without them is exploratory."""
 
-LAW = "0.55 N_tokens^.79 N_pairs^2.25 (R2 .982)"
+_LAW = "0.55 N_tokens^.79 N_pairs^2.25 (R2 .982)"
 
-GUESS = "the paper's threshold: a guess among up to 20 values reaches it"
+_GUESS = "the paper's threshold: a guess among up to 20 values reaches it"
 
-LEARNED_BY = 0.9
+_LEARNED_BY = 0.9
 """Accuracy from which on recall is learned, on the test and on the sequences of training."""
 
-PUBLISHED_SPEED_UP: dict[tuple[int | float, int | float], str] = {
+_PUBLISHED_SPEED_UP: dict[tuple[int | float, int | float], str] = {
     (2, 0): "up to ~4x from B",
     (1, 0.4): "up to ~2x from p",
 }
@@ -72,13 +72,13 @@ def figure_4(request: FigureRequest) -> Result:
     middle.set_title(f"{shown[-1]['n_pairs']} pairs: attention moves with accuracy")
     draw_law(right, runs, law, "n_pairs")
     numbers = [
-        *law_numbers("T_plateau(N_tokens, N_pairs), steps", LAW, law, "ours: to accuracy .5"),
+        *law_numbers("T_plateau(N_tokens, N_pairs), steps", _LAW, law, "ours: to accuracy .5"),
         number("exponent of N_pairs, seed by seed", "2.25", _by_seed(runs), remark="its spread"),
         *law_numbers(
-            f"the same law, at least {REGULAR_PAIRS} pairs", "-",
-            law_of(runs[runs["n_pairs"] >= REGULAR_PAIRS], ("n_tokens", "n_pairs")), "selected after seeing the runs",
+            f"the same law, at least {_REGULAR_PAIRS} pairs", "-",
+            law_of(runs[runs["n_pairs"] >= _REGULAR_PAIRS], ("n_tokens", "n_pairs")), "selected after seeing the runs",
         ),
-        *law_numbers("the same law, steps to accuracy .05", LAW, _early_law(runs), GUESS),
+        *law_numbers("the same law, steps to accuracy .05", _LAW, _early_law(runs), _GUESS),
         number("steps from accuracy .2 to .9", "-", rise_in_words(runs), remark="one abrupt rise"),
         *(exponent_rows(runs) + step_rows(runs) if "batch" in request.given else []),
     ]  # fmt: skip
@@ -248,7 +248,7 @@ def _speed_up(runs: pd.DataFrame, n_copies: int | float, p: int | float) -> dict
         f"after {low:g}, censored" if math.isinf(high) else f"({low:g}, {high:g}]"
         for low, high in zip(other["lo_90"], other["hi_90"], strict=True)
     )
-    published = PUBLISHED_SPEED_UP.get((n_copies, p), "-")
+    published = _PUBLISHED_SPEED_UP.get((n_copies, p), "-")
     return number(f"times faster to accuracy .5, B = {n_copies:g}, p = {p:g}", published, words, remark=f".9: {late}")
 
 
@@ -272,7 +272,7 @@ def _late_transfer(repetition: str, runs: Sequence[tuple[pd.DataFrame, pd.DataFr
 
 
 def _reached(accuracy: pd.DataFrame) -> list[float]:
-    times = emergence_times(accuracy, "Accuracy", "accuracy", LEARNED_BY)
+    times = emergence_times(accuracy, "Accuracy", "accuracy", _LEARNED_BY)
     return [float(times["lo"].item()), float(times["hi"].item())]
 
 

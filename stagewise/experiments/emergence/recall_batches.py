@@ -17,7 +17,7 @@ from stagewise.plot.colours import ordered_colours
 PUBLISHED = 2.25
 """The exponent of N_pairs in the paper's law."""
 
-THRESHOLDS = {".5": "_50", ".05": "_5"}
+_THRESHOLDS = {".5": "_50", ".05": "_5"}
 """Accuracies whose times are compared, and the ends of their columns: recall, and the paper's threshold."""
 
 
@@ -75,7 +75,7 @@ def exponent_rows(runs: pd.DataFrame) -> list[dict[str, str]]:
     """Return the exponents between each two numbers of pairs that follow, by threshold and batch size, as rows."""
     return [
         _exponent_row(f"exponent of N_pairs between {low} and {high}, accuracy {accuracy}, batch {batch}", found)
-        for accuracy, suffix in THRESHOLDS.items()
+        for accuracy, suffix in _THRESHOLDS.items()
         for low, high in pairwise(_pairs(runs))
         for batch, found in exponents(runs, low, high, suffix).groupby("batch_size")
     ]
@@ -123,8 +123,8 @@ def _steps(ax: Axes, runs: pd.DataFrame) -> None:
 
 def _exponents(ax: Axes, runs: pd.DataFrame) -> None:
     """Draw the exponents between the fewest and the most pairs by batch size, a mark a seed, a line the means."""
-    sizes, colours = _pairs(runs), ordered_colours(list(THRESHOLDS))
-    for (accuracy, suffix), mark in zip(THRESHOLDS.items(), "os", strict=True):
+    sizes, colours = _pairs(runs), ordered_colours(list(_THRESHOLDS))
+    for (accuracy, suffix), mark in zip(_THRESHOLDS.items(), "os", strict=True):
         found = exponents(runs, sizes[0], sizes[-1], suffix)
         means = found.groupby("batch_size")["exponent"].mean()
         ax.plot(found["batch_size"], found["exponent"], mark, color=colours[accuracy], markersize=4)

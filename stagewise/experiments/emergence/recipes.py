@@ -7,18 +7,17 @@ from typing import Any, Literal
 from stagewise.architecture import Architecture
 from stagewise.init import LinearInit
 from stagewise.plan import linear
-from stagewise.recipe import Recipe, Seeds, TrainPlan
+from stagewise.presets import recipe_for
+from stagewise.recipe import Recipe
 from stagewise.tasks import AssociativeRecall, SparseRegression
 
-Setting = Literal["small", "paper"]
+_Setting = Literal["small", "paper"]
 
-SGD_RATE = 5e-3
+_SGD_RATE = 5e-3
 """Of plain SGD in Figure 15."""
 
 RECALL_BATCH = 32
 """Sequences an update of recall, as published."""
-
-_WIDE: dict[str, Any] = {"n_heads": 4, "d_model": 256, "d_head": 64, "d_mlp": 1024, "act_fn": "gelu"}
 
 
 def recall_recipe(
@@ -28,7 +27,7 @@ def recall_recipe(
     p: float = 0.0,
     seed: int = 0,
     budget: int = 4000,
-    setting: Setting = "small",
+    setting: _Setting = "small",
     copies: Literal["forced", "bernoulli"] = "forced",
     batch_size: int = RECALL_BATCH,
 ) -> Recipe:
@@ -41,15 +40,18 @@ def recall_recipe(
     Source: Zucchet et al. (2025), arXiv:2505.17863, section 3.2 and Table 1. The paper leaves open the mask (causal
     here), where layer norms stand, and the initialisation.
     """
-    task = AssociativeRecall(n_pairs, n_tokens, n_copies, p, copies)
-    shape: dict[str, Any] = {"n_layers": 2, "n_heads": 1, "d_model": 32, "d_head": 32, "attn_only": True}
-    init, rate, every = LinearInit(), 3e-3, 50
-    if setting == "paper":
-        shape = {**_WIDE, "n_layers": 4, "normalization_type": "LN"}
-        init, rate, every = LinearInit("normal"), 1e-4, 50 * max(1, round(published_recall(n_pairs, n_tokens) / 2000))
-    config = {"normalization_type": None, **shape, "n_ctx": task.n_ctx, "d_vocab": n_tokens}
-    plan = dataclasses.replace(_adam(rate, budget, every, seed), batch_size=batch_size)
-    return Recipe(task, Architecture(config, init), plan)
+    sizes: dict[str, Any] = {"n_pairs": n_pairs, "n_tokens": n_tokens, "n_copies": n_copies, "p": p, "copies": copies}
+    small = recipe_for(AssociativeRecall, seed=seed, **sizes)
+    plan = dataclasses.replace(small.plan, steps=budget, batch_size=batch_size, save=linear(50, budget))
+    if setting == "small":
+        return dataclasses.replace(small, plan=plan)
+    every = 50 * max(1, round(published_recall(n_pairs, n_tokens) / 2000))
+    config = {
+        "normalization_type": "LN", "n_heads": 4, "d_model": 256, "d_head": 64, "d_mlp": 1024, "act_fn": "gelu",
+        "n_layers": 4, "n_ctx": small.task.n_ctx, "d_vocab": n_tokens,
+    }  # fmt: skip
+    plan = dataclasses.replace(plan, learning_rate=1e-4, save=linear(every, budget))
+    return Recipe(small.task, Architecture(config, LinearInit("normal")), plan)
 
 
 def regression_recipe(
@@ -75,15 +77,13 @@ def regression_recipe(
     paper leaves open the mask (causal here), where the output is read (the last position), the activation (GELU) and
     the initialisation (PyTorch's).
     """
-    task = SparseRegression(n_positions, d, n_copies, p, positions=positions, marked=marked, seed=seed)
-    config = {
-        **_WIDE, "n_layers": n_layers, "n_heads": n_heads, "normalization_type": None, "n_ctx": n_positions,
-        "d_vocab": task.d_vocab, "d_vocab_out": d,
-    }  # fmt: skip
-    plan = _adam(1e-4, budget, every, seed)
+    sizes: dict[str, Any] = {"n_positions": n_positions, "d": d, "n_copies": n_copies, "p": p}
+    recipe = recipe_for(SparseRegression, seed=seed, **sizes, positions=positions, marked=marked)
+    config = {**recipe.architecture.config, "n_layers": n_layers, "n_heads": n_heads}
+    plan = dataclasses.replace(recipe.plan, steps=budget, save=linear(every, budget))
     if optimiser == "sgd":
-        plan = dataclasses.replace(plan, optimiser="sgd", learning_rate=SGD_RATE)
-    return Recipe(task, Architecture(config, LinearInit()), plan)
+        plan = dataclasses.replace(plan, optimiser="sgd", learning_rate=_SGD_RATE)
+    return Recipe(recipe.task, dataclasses.replace(recipe.architecture, config=config), plan)
 
 
 def published_recall(n_pairs: int, n_tokens: int) -> float:
@@ -98,31 +98,22 @@ def published_recall(n_pairs: int, n_tokens: int) -> float:
 
 
 def recall_budget(n_pairs: int, n_tokens: int) -> int:
-    """Return steps enough for the small model: 1.6 times the law of 21 earlier runs, in hundreds, at least 4000.
+    """Return steps enough for the small model: those of its preset.
 
     >>> recall_budget(8, 64), recall_budget(12, 64)
     (4000, 7400)
     """
-    law = 19.1 * math.pow(n_tokens, 0.34) * math.pow(n_pairs, 1.64)
-    return max(4000, 100 * math.ceil(1.6 * law / 100))
+    return recipe_for(AssociativeRecall, n_pairs=n_pairs, n_tokens=n_tokens).plan.steps
 
 
 def regression_budget(n_positions: int, d: int, n_copies: int, optimiser: str = "adamw") -> int:
-    """Return steps enough for the transformer on regression, in hundreds.
+    """Return steps enough for the transformer on regression, in hundreds: those of the preset, by Adam.
 
-    1.6 times the larger of the paper's law and that of 7 small runs made before, 400 at least; by SGD, whose seeds
-    differ most, four times the paper's law.
+    By SGD, whose seeds differ most, they are four times the paper's law.
 
     >>> regression_budget(32, 16, 1), regression_budget(256, 64, 1), regression_budget(16, 8, 1, "sgd")
     (900, 22000, 10000)
     """
-    ratio = n_positions / n_copies
     if optimiser == "sgd":
-        return 100 * math.ceil(4 * 6.42 * math.pow(ratio, 1.07) * math.pow(d, 1.44) / 100)
-    law = max(0.76 * math.pow(ratio, 0.80) * math.pow(d, 1.29), 2.55 * math.pow(ratio, 0.63) * math.pow(d, 1.13))
-    return max(400, 100 * math.ceil(1.6 * law / 100))
-
-
-def _adam(rate: float, budget: int, every: int, seed: int) -> TrainPlan:
-    fixed: dict[str, Any] = {"batch_size": 32, "weight_decay": 0.0, "clip": None}
-    return TrainPlan(budget, learning_rate=rate, save=linear(every, budget), seeds=Seeds(seed, seed, seed), **fixed)
+        return 100 * math.ceil(4 * 6.42 * math.pow(n_positions / n_copies, 1.07) * math.pow(d, 1.44) / 100)
+    return recipe_for(SparseRegression, n_positions=n_positions, d=d, n_copies=n_copies).plan.steps

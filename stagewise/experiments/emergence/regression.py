@@ -30,9 +30,9 @@ from stagewise.table import select
 LARGEST = 1024
 """Of T * d in the small grid where T and d are not given: the larger runs would take longer than all of these."""
 
-TERMS = ("T / B", "d")
+_TERMS = ("T / B", "d")
 
-LAW = "0.76 d^1.29 (T/B)^.80 (R2 .995)"
+_LAW = "0.76 d^1.29 (T/B)^.80 (R2 .995)"
 
 
 def figure_3(request: FigureRequest) -> Result:
@@ -40,7 +40,7 @@ def figure_3(request: FigureRequest) -> Result:
     copied, special = _settings(request), _special(request)
     runs = regression_runs(request, [*copied, *special])
     plain, shared = runs[runs["p"] == 0], runs[(runs["B"] == 1) & (runs["T"] == runs["T"].min())]
-    law = law_of(plain, TERMS)
+    law = law_of(plain, _TERMS)
     figure, (left, middle, right) = panels(3)
     first = [each for each in copied if (each["n_copies"], each["seed"]) == (copied[0]["n_copies"], copied[0]["seed"])]
     draw_losses(left, first, ("n_positions", "d"))
@@ -48,12 +48,12 @@ def figure_3(request: FigureRequest) -> Result:
     draw_law(middle, plain, law, "d")
     _by_share(right, shared)
     rows = [
-        *law_numbers("T_plateau(T / B, d), steps to loss .1", LAW, law, f"{request.setting} grid"),
+        *law_numbers("T_plateau(T / B, d), steps to loss .1", _LAW, law, f"{request.setting} grid"),
         *law_numbers("the same, T and B apart", "-", law_of(plain, ("T", "B", "d"))),
         *_by_range(plain),
         *_over_the_law(plain),
         *law_numbers(
-            "the same, steps to loss .4", "-", law_of(plain.assign(lo=plain["lo_80"], hi=plain["hi_80"]), TERMS)
+            "the same, steps to loss .4", "-", law_of(plain.assign(lo=plain["lo_80"], hi=plain["hi_80"]), _TERMS)
         ),
     ]
     for row in plain.query("T == 32 and d == 16 and B == 1").to_dict("records"):
@@ -176,14 +176,14 @@ def _special(request: FigureRequest) -> list[dict[str, Any]]:
 def _by_range(runs: pd.DataFrame) -> list[dict[str, str]]:
     """Return each exponent between each two sizes that follow in the grid: of a power law these agree."""
     rows = []
-    for i, term in enumerate(TERMS):
+    for i, term in enumerate(_TERMS):
         sizes = np.asarray(runs.eval(term), float)
         for low, high in pairwise(np.unique(sizes)):
-            law = law_of(runs[(sizes == low) | (sizes == high)], TERMS)
-            if isinstance(law, PowerLaw) and law.terms == TERMS:
+            law = law_of(runs[(sizes == low) | (sizes == high)], _TERMS)
+            if isinstance(law, PowerLaw) and law.terms == _TERMS:
                 within = bounds(law.lo[1 + i], law.hi[1 + i])
                 what = f"exponent of {term} between {low:g} and {high:g}"
-                rows.append(number(what, published_exponent(LAW, term), f"{law.exponents[i]:.2f}", within))
+                rows.append(number(what, published_exponent(_LAW, term), f"{law.exponents[i]:.2f}", within))
     return rows
 
 
@@ -227,7 +227,7 @@ def _time_row(row: Mapping[Any, Any], suffix: str = "", by: str = "B") -> dict[s
 
 def _published(T: Any, d: Any, B: Any) -> Any:
     """Return the steps to loss .1 of the published law, of numbers or columns."""
-    return published_time(LAW, {"T / B": T / B, "d": d})
+    return published_time(_LAW, {"T / B": T / B, "d": d})
 
 
 def _middle(row: Mapping[Any, Any]) -> str:

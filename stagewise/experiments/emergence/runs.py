@@ -24,28 +24,28 @@ from stagewise.task import EVALUATION, AbstractTask, Batch, derive_seed
 from stagewise.tasks import SparseRegression
 from stagewise.training import Log, Metrics, train
 
-RECALL_THRESHOLDS = (0.05, 0.2, 0.5, 0.9)
+_RECALL_THRESHOLDS = (0.05, 0.2, 0.5, 0.9)
 """Accuracies whose times are reported."""
 
 FITTED = 0.5
 """The threshold that power laws are fitted to: the paper's 5 % is chance level for small sizes."""
 
-REGRESSION_THRESHOLD = 0.2
+_REGRESSION_THRESHOLD = 0.2
 """Of the loss of answering zero, which is the plateau's: the paper's .1 of .5, for a teacher of any size."""
 
-EARLY_THRESHOLD = 0.8
+_EARLY_THRESHOLD = 0.8
 """The same for repetition across samples: the paper's .4 of .5."""
 
-LEARNED = 0.2
+_LEARNED = 0.2
 """Share of ln N_tokens below which every batch's loss lies, between three checkpoints, when recall is learned."""
 
 REGRESSED = 0.1
 """The same of a regression, of the loss of answering zero."""
 
-TRAINED_ON = "training-distribution.parquet"
+_TRAINED_ON = "training-distribution.parquet"
 """A run's first probe on sequences with the repetition of its training, beside its table."""
 
-PROBE_SEQUENCES = 512
+_PROBE_SEQUENCES = 512
 """Of recall; a regression takes a quarter of it, its loss has less noise."""
 
 
@@ -60,7 +60,7 @@ def run_recall(runs: str, **parameters: Any) -> Mapping[str, float]:
     table = trained_recall(runs, **parameters)
     start = table.query("probe == 'Accuracy' and step == 0")["value"].item()
     bounds: dict[str, float] = {}
-    for threshold in (each for each in RECALL_THRESHOLDS if each > start or each == FITTED):
+    for threshold in (each for each in _RECALL_THRESHOLDS if each > start or each == FITTED):
         times = emergence_times(table, "Accuracy", "accuracy", threshold)
         bounds |= {f"{end}_{threshold:.0%}".rstrip("%"): float(times[end].item()) for end in ("lo", "hi")}
     return {"lo": bounds["lo_50"], "hi": bounds["hi_50"], **bounds}
@@ -76,7 +76,7 @@ def trained_recall(runs: str, *, progress: bool = False, **parameters: Any) -> p
     folder = run_path("recall", runs, **parameters)
     large = parameters.get("setting") == "paper"
     ends = (large or "batch_size" in parameters) and not _repeats(recipe)
-    log = until_below(LEARNED * math.log(recipe.task.d_vocab), recipe) if ends else None
+    log = until_below(_LEARNED * math.log(recipe.task.d_vocab), recipe) if ends else None
     return measured(recipe, folder, recall_probes(recipe), keep_weights=not large, log=log, progress=progress)
 
 
@@ -94,7 +94,7 @@ def run_regression(runs: str, **parameters: Any) -> Mapping[str, float]:
     log = None if _repeats(recipe) else until_below(REGRESSED * of_zero, recipe)
     table = measured(recipe, folder, [Loss(), AttentionTo()], keep_weights=False, log=log)
     bounds: dict[str, float] = {}
-    for suffix, share in (("", REGRESSION_THRESHOLD), ("_80", EARLY_THRESHOLD)):
+    for suffix, share in (("", _REGRESSION_THRESHOLD), ("_80", _EARLY_THRESHOLD)):
         times = emergence_times(table, "Loss", "squared_error", share * of_zero, "down")
         bounds |= {f"{end}{suffix}": float(times[end].item()) for end in ("lo", "hi")}
     return bounds
@@ -139,7 +139,7 @@ def measured(
     except Learned:
         series = open_series(folder)
     if _repeats(recipe):
-        measure(series, [type(probes[0])()], _training_batch(recipe), save=folder / TRAINED_ON, progress=progress)
+        measure(series, [type(probes[0])()], _training_batch(recipe), save=folder / _TRAINED_ON, progress=progress)
     table = measure(series, probes, _probe_batch(recipe), save=folder / run_folder.TABLE, progress=progress)
     if not keep_weights:
         shutil.rmtree(folder / "checkpoints")
@@ -171,7 +171,7 @@ def accuracy_of(parameters: Mapping[str, Any]) -> pd.DataFrame:
 
 def trained_on(folder: Path) -> pd.DataFrame:
     """Return a run's first probe on fresh sequences of its training distribution; without repetition, on the test's."""
-    path = folder / TRAINED_ON
+    path = folder / _TRAINED_ON
     return pd.read_parquet(path) if path.exists() else run_folder.read_table(folder)
 
 
@@ -188,7 +188,7 @@ def _training_batch(recipe: Recipe) -> Batch:
 
 
 def _n_probed(task: AbstractTask) -> int:
-    return PROBE_SEQUENCES // 4 if isinstance(task, SparseRegression) else PROBE_SEQUENCES
+    return _PROBE_SEQUENCES // 4 if isinstance(task, SparseRegression) else _PROBE_SEQUENCES
 
 
 def _probe_batch(recipe: Recipe) -> Batch:

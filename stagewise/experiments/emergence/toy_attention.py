@@ -15,12 +15,12 @@ from stagewise.tasks import SparseRegression
 from stagewise.theory.plateau_flow import THRESHOLD
 from stagewise.training import descend
 
-INIT = 3
+_INIT = 3
 """Purpose of the seed of W_0, beside those of `stagewise.task`."""
 
 HOOKS = ("hook_attn_scores", "hook_pattern", "hook_z", "hook_out")
 
-BUDGET, EVERY = 50_000, 5
+_BUDGET, _EVERY = 50_000, 5
 """Largest number of steps of a run, and steps between two evaluations."""
 
 
@@ -33,8 +33,8 @@ def run_toy(
     weights: Literal["zero", "random"] = "zero",
     learning_rate: float = 1.0,
     batch_size: int = 32,
-    budget: int = BUDGET,
-    every: int = EVERY,
+    budget: int = _BUDGET,
+    every: int = _EVERY,
 ) -> Mapping[str, float]:
     """Train the toy model on fresh data until its test loss is a fifth of the first; return `lo` and `hi` (steps).
 
@@ -60,7 +60,7 @@ def run_toy(
     """
     check_toy(T, d, B, p, seed, budget, every)
     threshold = 2 * THRESHOLD * population_loss(torch.zeros(T), torch.zeros(d, d), _task(T, d, B, p, seed).teacher(), B)
-    for step, loss, _ in descend_toy(T, d, B, p, seed, weights, learning_rate, batch_size, budget, every):
+    for step, loss, _ in _descend_toy(T, d, B, p, seed, weights, learning_rate, batch_size, budget, every):
         if step and loss <= threshold:
             return {"lo": float(step - every), "hi": float(step)}
     return {"lo": float(budget // every * every), "hi": float("inf")}
@@ -70,8 +70,8 @@ def run_toy_curve(
     T: int,
     d: int,
     seed: int = 0,
-    budget: int = BUDGET,
-    every: int = EVERY,
+    budget: int = _BUDGET,
+    every: int = _EVERY,
     weights: Literal["zero", "random"] = "random",
 ) -> Mapping[str, list[float]]:
     """Train the toy model for a number of steps; return its `steps`, test `losses` and `attention` on the right token.
@@ -83,12 +83,12 @@ def run_toy_curve(
     """
     check_toy(T, d, seed=seed, budget=budget, every=every)
     steps, losses, attention = zip(
-        *descend_toy(T, d, seed=seed, weights=weights, budget=budget, every=every), strict=True
+        *_descend_toy(T, d, seed=seed, weights=weights, budget=budget, every=every), strict=True
     )
     return {"steps": list(map(float, steps)), "losses": list(losses), "attention": list(attention)}
 
 
-def descend_toy(
+def _descend_toy(
     T: int,
     d: int,
     B: int = 1,
@@ -97,8 +97,8 @@ def descend_toy(
     weights: Literal["zero", "random"] = "zero",
     learning_rate: float = 1.0,
     batch_size: int = 32,
-    budget: int = BUDGET,
-    every: int = EVERY,
+    budget: int = _BUDGET,
+    every: int = _EVERY,
 ) -> Iterator[tuple[int, float, float]]:
     """Yield step, test loss and attention on a relevant token at step 0 and every `every` updates.
 
@@ -109,7 +109,7 @@ def descend_toy(
     task = _task(T, d, B, p, seed)
     toy = build_toy(T, d)
     if weights == "random":
-        generator = torch.Generator().manual_seed(derive_seed(seed, INIT))
+        generator = torch.Generator().manual_seed(derive_seed(seed, _INIT))
         with torch.no_grad():
             toy.W.copy_(torch.randn(d, d, generator=generator) / d**0.5)
     stream, teacher = task.stream(seed), task.teacher()
@@ -153,7 +153,7 @@ def build_toy(n_positions: int, d: int) -> Any:
 
 
 def check_toy(
-    T: int, d: int, B: int = 1, p: float = 0.0, seed: int = 0, budget: int = BUDGET, every: int = EVERY
+    T: int, d: int, B: int = 1, p: float = 0.0, seed: int = 0, budget: int = _BUDGET, every: int = _EVERY
 ) -> SparseRegression:
     """Return the task of a run, if it has a meaning.
 

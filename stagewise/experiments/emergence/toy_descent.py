@@ -15,7 +15,7 @@ from stagewise.theory.plateau_flow import THRESHOLD, plateau
 from stagewise.theory.sparse_attention import SparseAttention
 from stagewise.theory.trajectories import first_time, follow
 
-SHOWN = 1.6
+_SHOWN = 1.6
 """Of the flow's plateau: how long SGD is followed."""
 
 
@@ -43,7 +43,7 @@ def figure_9(request: FigureRequest) -> Result:
         for i, run in enumerate(seeds.to_dict("records")):
             relative = np.array(run["losses"]) / run["losses"][0] / 2
             ax.plot(run["steps"], relative, color=OKABE_ITO[0], linewidth=0.7, label=None if i else "SGD")
-        path = follow(flow, np.linspace(0, SHOWN * plateau(flow), 600))
+        path = follow(flow, np.linspace(0, _SHOWN * plateau(flow), 600))
         ax.plot(path["time"], path["test_loss"], "--", color=OKABE_ITO[1], label="reduced flow")
         title = f"T = {flow.n_positions}, d = {flow.d}, {len(seeds)} seeds"
         finish(ax, title, xlabel="SGD step; time of the flow", ylabel="test loss, 0.5 at the start", ylim=(0, None))
@@ -52,7 +52,7 @@ def figure_9(request: FigureRequest) -> Result:
 
 
 def _length(request: FigureRequest, T: int, d: int, seed: int) -> dict[str, int]:
-    steps = request.budget or int(SHOWN * plateau(SparseAttention(T, d)))
+    steps = request.budget or int(_SHOWN * plateau(SparseAttention(T, d)))
     return {"budget": steps, "every": max(1, steps // 300)}
 
 

@@ -23,28 +23,28 @@ from stagewise.theory.plateau_flow import AbstractPlateauFlow, plateau, plateau_
 from stagewise.theory.sparse_attention import SparseAttention
 from stagewise.theory.trajectories import first_time, follow
 
-LENGTHS = (256, 512, 1024, 2048, 4096)
-WIDTHS = (16, 32, 64, 128, 256)
-COPIES = (1, 2, 4, 8, 16)
-SHARES = (0.0, 0.1, 0.2, 0.4)
+_LENGTHS = (256, 512, 1024, 2048, 4096)
+_WIDTHS = (16, 32, 64, 128, 256)
+_COPIES = (1, 2, 4, 8, 16)
+_SHARES = (0.0, 0.1, 0.2, 0.4)
 
-SHARED = tuple((4096, d, p) for p in SHARES for d in WIDTHS)
+_SHARED = tuple((4096, d, p) for p in _SHARES for d in _WIDTHS)
 """T, d and p of Figure 2 (right)."""
 
-SHOWN = 8000.0
+_SHOWN = 8000.0
 """Time up to which losses are drawn: past the plateaus of the flows shown."""
 
 
 def figure_1(request: FigureRequest) -> Result:
     """Draw the flow's plateaus, the published law against gradient descent, and SGD on the model itself."""
-    runs = sgd_runs(request)
-    descent = descent_times()
+    runs = _sgd_runs(request)
+    descent = _descent_times()
     law = fit_log_linear(descent, "T, d")
     of_sgd = law_of(runs, ("T", "d"))
     figure, (losses, inside, middle, right) = panels(4)
-    loss_curves(losses, {f"d = {d}": SparseAttention(512, d) for d in (16, 32, 64)}, "reduced flow, T = 512")
-    path = follow(SparseAttention(512, 64), np.linspace(0, SHOWN, 1601))
-    weights_and_attention(inside, path)
+    _loss_curves(losses, {f"d = {d}": SparseAttention(512, d) for d in (16, 32, 64)}, "reduced flow, T = 512")
+    path = follow(SparseAttention(512, 64), np.linspace(0, _SHOWN, 1601))
+    _weights_and_attention(inside, path)
     collapse(descent, law, "d", "time (rate * steps)", middle)
     draw_law(right, runs, of_sgd, "d", "SGD steps")
     put_above(middle, "gradient descent on the reduced loss")
@@ -68,12 +68,12 @@ def figure_2(request: FigureRequest) -> Result:
         ValueError: a size of the grid is out of range, or the flow of one never ends its plateau, as at p = 1; nothing
             was trained.
     """
-    settings = sgd_settings(request)
+    settings = _sgd_settings(request)
     flow = cross_sample_times(dict.fromkeys((cell["T"], cell["d"], cell["p"]) for cell in settings if cell["B"] == 1))
-    runs = sgd_runs(request)
-    tied, shared = repetition_times(), cross_sample_times()
+    runs = _sgd_runs(request)
+    tied, shared = _repetition_times(), cross_sample_times()
     of_ratio, of_share = fit_log_linear(tied, "T / B, d"), fit_log_linear(shared, "x")
-    free = pd.DataFrame({"B": COPIES, "time": [plateau(SparseAttention(4096, 16, B, "free")) for B in COPIES]})
+    free = pd.DataFrame({"B": _COPIES, "time": [plateau(SparseAttention(4096, 16, B, "free")) for B in _COPIES]})
     copied, special = runs[runs["p"] == 0], runs[runs["B"] == 1]
     of_copies, of_special = law_of(copied, ("T", "d", "B")), law_of(special, ("x",))
     figure, (left, middle, right, last) = panels(4)
@@ -116,26 +116,26 @@ def moments(path: pd.DataFrame) -> list[dict[str, str]]:
     return [*rows, number("largest w (target sqrt(d) = 8)", "above sqrt(d)", f"{weights.max():.2f}")]
 
 
-def descent_times() -> pd.DataFrame:
+def _descent_times() -> pd.DataFrame:
     """Return the plateau of gradient descent at rate 10 on the reduced loss, for the grid of Figure 1."""
-    runs = [(T, d, plateau_of_descent(SparseAttention(T, d), 10.0)) for T in LENGTHS for d in WIDTHS]
+    runs = [(T, d, plateau_of_descent(SparseAttention(T, d), 10.0)) for T in _LENGTHS for d in _WIDTHS]
     return pd.DataFrame(runs, columns=["T", "d", "time"])
 
 
-def repetition_times() -> pd.DataFrame:
+def _repetition_times() -> pd.DataFrame:
     """Return the plateau of the flow with B copies, for the grid of Figure 2 (left)."""
-    runs = [(4096, d, B, plateau(SparseAttention(4096, d, B))) for B in COPIES for d in WIDTHS]
+    runs = [(4096, d, B, plateau(SparseAttention(4096, d, B))) for B in _COPIES for d in _WIDTHS]
     return pd.DataFrame(runs, columns=["T", "d", "B", "time"])
 
 
-def cross_sample_times(sizes: Iterable[tuple[int, int, float]] = SHARED) -> pd.DataFrame:
+def cross_sample_times(sizes: Iterable[tuple[int, int, float]] = _SHARED) -> pd.DataFrame:
     """Return the plateau of the flow with a special vector in a share p, for sizes (T, d, p)."""
     flows = [CrossSampleRepetition(int(T), int(d), float(p)) for T, d, p in sizes]
     rows = [(flow.n_positions, flow.d, flow.p, flow.speed_up, plateau(flow)) for flow in flows]
     return _with_x(pd.DataFrame(rows, columns=["T", "d", "p", "f", "time"]))
 
 
-def sgd_runs(request: FigureRequest) -> pd.DataFrame:
+def _sgd_runs(request: FigureRequest) -> pd.DataFrame:
     """Train the toy model by SGD over the grid, and return a row a run, with the interval in which its plateau ends.
 
     The column f = sqrt(p^2 d + (1 - p)^2) is what repetition across samples speeds the flow up by.
@@ -145,7 +145,7 @@ def sgd_runs(request: FigureRequest) -> pd.DataFrame:
     """
     runs = sweep(
         run_toy,
-        sgd_settings(request),
+        _sgd_settings(request),
         request.folder,
         workers=request.workers,
         cost=lambda cell: cell["T"] * math.sqrt(cell["d"]),
@@ -154,7 +154,7 @@ def sgd_runs(request: FigureRequest) -> pd.DataFrame:
     return _with_x(runs.assign(f=np.sqrt(runs["p"] ** 2 * runs["d"] + (1 - runs["p"]) ** 2)))
 
 
-def sgd_settings(request: FigureRequest) -> list[dict[str, Any]]:
+def _sgd_settings(request: FigureRequest) -> list[dict[str, Any]]:
     """Return the settings of the runs, a cell of the grid each.
 
     Raises:
@@ -197,16 +197,16 @@ def sgd_over_flow(runs: pd.DataFrame, p: int | float = 0) -> dict[str, str]:
     return number(what, "1", f"{mean:.2f}" if len(seen) else "not known", bounds(lo, hi), remark)
 
 
-def loss_curves(ax: Axes, flows: Mapping[str, AbstractPlateauFlow], title: str) -> None:
+def _loss_curves(ax: Axes, flows: Mapping[str, AbstractPlateauFlow], title: str) -> None:
     """Draw the test loss of flows over time."""
     colours = ordered_colours(list(flows))
-    times = np.linspace(0, SHOWN, 1200)
+    times = np.linspace(0, _SHOWN, 1200)
     for label, flow in flows.items():
         ax.plot(times, follow(flow, times)["test_loss"], color=colours[label], label=label, linewidth=1.4)
-    finish(ax, title, xlabel="time", ylabel="test loss", ylim=(0, 0.52), xlim=(0, SHOWN))
+    finish(ax, title, xlabel="time", ylabel="test loss", ylim=(0, 0.52), xlim=(0, _SHOWN))
 
 
-def weights_and_attention(ax: Axes, path: pd.DataFrame) -> None:
+def _weights_and_attention(ax: Axes, path: pd.DataFrame) -> None:
     """Draw w over its target and the attention on the relevant token over time (Figure 1b)."""
     target = path["w"] / math.sqrt(64)
     colours = ordered_colours(["w / sqrt(d)", "attention"])

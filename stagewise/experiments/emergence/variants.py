@@ -25,7 +25,7 @@ OPTIMISERS: dict[str, tuple[dict[str, Any], str]] = {
 }
 """SGD at 5e-3 and Adam at 1e-4, of a model of one layer and one head, and their published laws."""
 
-SMALL = {"n_layers": 1, "n_heads": 1}
+_SMALL = {"n_layers": 1, "n_heads": 1}
 
 
 def figure_13(request: FigureRequest) -> Result:
@@ -62,7 +62,7 @@ def figure_15(request: FigureRequest) -> Result:
 
     Source: Zucchet et al. (2025), arXiv:2505.17863, Figure 15.
     """
-    return _each(request, OPTIMISERS, SMALL)
+    return _each(request, OPTIMISERS, _SMALL)
 
 
 def _each(

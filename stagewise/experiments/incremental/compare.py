@@ -13,10 +13,10 @@ from stagewise.plot.colours import marker, ordered_colours
 from stagewise.plot.step_axis import curve, label_ends, new_axes, set_step_axis
 from stagewise.table import select
 
-SPREAD = 0.12
+_SPREAD = 0.12
 """Distance between the seeds of a variant, in the distance between variants."""
 
-LEGEND = 0.9
+_LEGEND = 0.9
 """Room for the legend below the last variant, in the same unit."""
 
 
@@ -82,15 +82,15 @@ def boundaries(summary: pd.DataFrame, last: int, ax: Axes | None = None) -> Axes
         runs = summary[summary["variant"] == variant]
         for end in ends:
             for j, row in enumerate(runs.dropna(subset=end).to_dict("records"), start=1):
-                ax.plot([row[f"{end}_lo"], row[f"{end}_hi"]], [i + j * SPREAD] * 2, color=colours[end], linewidth=0.8)
-                ax.plot(row[end], i + j * SPREAD, marker(ends.index(end)), color=colours[end], markersize=3)
+                ax.plot([row[f"{end}_lo"], row[f"{end}_hi"]], [i + j * _SPREAD] * 2, color=colours[end], linewidth=0.8)
+                ax.plot(row[end], i + j * _SPREAD, marker(ends.index(end)), color=colours[end], markersize=3)
             _mean(ax, averages[(averages["variant"] == variant) & (averages["quantity"] == end)], i, colours[end], last)
         if runs[ends].isna().all(axis=None):
             ax.text(0.02, i, "no stage ends", transform=ax.get_yaxis_transform(), va="center", fontsize=8)
     for i, end in enumerate(ends):
         ax.plot([], [], marker(i), color=colours[end], label=f"end of stage {end.removeprefix('end_')}")
     ax.set_yticks(range(len(names)), names)
-    ax.set_ylim(len(names) + LEGEND - 0.4, -0.5)
+    ax.set_ylim(len(names) + _LEGEND - 0.4, -0.5)
     ax.set_title(_title("ends of stages", "mean, 95 % interval; below it each run", summary), loc="left", fontsize=9)
     if ends:
         ax.legend(frameon=False, fontsize=8, loc="lower left")

@@ -8,7 +8,7 @@ from stagewise.findings.stages import Stages
 from stagewise.table import select
 
 
-class EarlyStop(NamedTuple):
+class _EarlyStop(NamedTuple):
     """The best checkpoint of a run.
 
     Args:
@@ -25,7 +25,7 @@ class EarlyStop(NamedTuple):
     completed: int
 
 
-def early_stop(table: pd.DataFrame, stages: Stages) -> EarlyStop:
+def early_stop(table: pd.DataFrame, stages: Stages) -> _EarlyStop:
     """Return the best checkpoint of a run, with its stage.
 
     Args:
@@ -42,7 +42,7 @@ def early_stop(table: pd.DataFrame, stages: Stages) -> EarlyStop:
     steps, values = excess["step"].to_numpy(), excess["value"].to_numpy()
     best = int(steps[values.argmin()])
     until = stages.table.loc[stages.table["end_hi"] >= best, "stage"]
-    return EarlyStop(best, float(values.min()), int(until.iloc[0]), _closest(table, best))
+    return _EarlyStop(best, float(values.min()), int(until.iloc[0]), _closest(table, best))
 
 
 def _closest(table: pd.DataFrame, step: int) -> int:

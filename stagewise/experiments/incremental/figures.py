@@ -17,7 +17,7 @@ from stagewise.plot.colours import head_colours
 from stagewise.reporting.measured import Measured, read_measured
 from stagewise.table import head_label, heads_in, select
 
-MAPS = 4
+_MAPS = 4
 """Maps of a run that fit beside each other."""
 
 
@@ -46,7 +46,7 @@ def draw(figure: str, measured: Mapping[str, Measured], summary: pd.DataFrame) -
     if kind == "compare":
         best = figure == "5" and all(has_trained(run.table) for run in measured.values())
         return compare({name: run.table for name, run in measured.items()}, summary, best=best)
-    return {"stages": stages, "curves": curves, "maps": maps, "heads": heads}[kind](measured)
+    return {"stages": stages, "curves": _curves, "maps": _maps, "heads": _heads}[kind](measured)
 
 
 def _with_maps(folder: Path) -> Measured:
@@ -67,7 +67,7 @@ def stages(runs: Mapping[str, Measured]) -> Figure:
     return figure
 
 
-def curves(runs: Mapping[str, Measured]) -> Figure:
+def _curves(runs: Mapping[str, Measured]) -> Figure:
     """Draw, for each run, KL to the truncated references, and to the trained restricted models or its excess loss."""
     figure, parts = _parts(runs, 12.5, 3.6)
     for part, run in zip(parts, runs.values(), strict=True):
@@ -81,13 +81,13 @@ def curves(runs: Mapping[str, Measured]) -> Figure:
     return figure
 
 
-def maps(runs: Mapping[str, Measured]) -> Figure:
+def _maps(runs: Mapping[str, Measured]) -> Figure:
     """Draw each run's attention at the first checkpoint and at the ends of its stages, a row a layer."""
     rows = {f"{name}, layer {at}": (run, at) for name, run in runs.items() for at in dict(heads_in(run.table))}
-    figure, parts = _parts(rows, 3.3 * MAPS, 3.6)
+    figure, parts = _parts(rows, 3.3 * _MAPS, 3.6)
     for part, (run, layer) in zip(parts, rows.values(), strict=True):
         steps = [int(run.table["step"].min()), *_ends(run)]
-        axes = part.subplots(1, max(MAPS, len(steps)))
+        axes = part.subplots(1, max(_MAPS, len(steps)))
         for step, ax in zip(steps, axes, strict=False):
             plot.attention_map(run.table, step, layer, run.relations, run.first_query, ax)
         for ax in axes[len(steps) :]:
@@ -96,7 +96,7 @@ def maps(runs: Mapping[str, Measured]) -> Figure:
     return figure
 
 
-def heads(runs: Mapping[str, Measured]) -> Figure:
+def _heads(runs: Mapping[str, Measured]) -> Figure:
     """Draw each head's attention masses, and its values' alignment with every feature, negative offsets too."""
     number = max(len(heads_in(run.table)) for run in runs.values())
     figure, parts = _parts(runs, 4.4 * number, 5.6)

@@ -15,11 +15,11 @@ from stagewise.theory.trajectories import first_time
 NOISES = (1e-2, 1e-4, 1e-6, 1e-8)
 """Initial distances of the heads that Theorem 3's figure compares."""
 
-HALF_TIMES = {1e-2: "17.6, 128.8", 1e-4: "43.8, 200.3", 1e-6: "77.6, 276.8", 1e-8: "118.9, 359.1"}
+_HALF_TIMES = {1e-2: "17.6, 128.8", 1e-4: "43.8, 200.3", 1e-6: "77.6, 276.8", 1e-8: "118.9, 359.1"}
 """Of the second and third group, from earlier solutions of the same equations; the paper prints none."""
 
 
-ENDS = {0: "1.0; 2.9, -0.39, -1.09", 1: "0.2 / 0.8; 2.13", 2: "0.52 / 0.48; 2.1"}
+_ENDS = {0: "1.0; 2.9, -0.39, -1.09", 1: "0.2 / 0.8; 2.13", 2: "0.52 / 0.48; 2.1"}
 """Figure 10: masses and values of the head that learned each group, at the end."""
 
 
@@ -43,10 +43,10 @@ def figure_10(theory: TensorFactorisation | None = None, until: int = 500) -> Re
     for head, ax in enumerate(below.subplots(1, theory.n_heads, squeeze=False).flat):
         plot.head_masses(table, 0, head, ax=ax)
         ax.set_xlabel("time of the flow")
-    return Result(figure, table_of(ode_rows(theory, until)))
+    return Result(figure, table_of(_ode_rows(theory, until)))
 
 
-def ode_rows(theory: TensorFactorisation, until: int) -> list[dict[str, str]]:
+def _ode_rows(theory: TensorFactorisation, until: int) -> list[dict[str, str]]:
     """Return the levels of the loss, when each group is half learned, and the heads at the end."""
     end = theory.heads(solve(theory, [until]))
     start, middle, first = theory.loss(theory.heads(theory.initial_state())), *plateau_losses(theory)[[2, 1]]
@@ -64,7 +64,7 @@ def ode_rows(theory: TensorFactorisation, until: int) -> list[dict[str, str]]:
     for head in np.argsort((learned - 1) % len(theory.widths)):  # as in the figure: those of I(2), of I(3), of I(1)
         what = f"head of group {learned[head] + 1}: masses on I(1), I(2), I(3); values"
         ours = f"{_numbers(masses[head])}; {_numbers(end.values[0, head])}"
-        rows.append(number(what, ENDS.get(int(learned[head]), "-"), ours, remark=f"time {until}"))
+        rows.append(number(what, _ENDS.get(int(learned[head]), "-"), ours, remark=f"time {until}"))
     return rows
 
 
@@ -104,7 +104,7 @@ def figure_theorems(until: int = 400) -> Result:
                            f"{first_time(times, separation(heads), CLOSE):.1f}"))  # fmt: skip
         second, third = half_times(theory, until)[1:]
         what = f"times at which groups 2 and 3 are half learned, noise {noise:g}"
-        rows.append(number(what, f"{HALF_TIMES[noise]} (not the paper's)", f"{second:.1f}, {third:.1f}"))
+        rows.append(number(what, f"{_HALF_TIMES[noise]} (not the paper's)", f"{second:.1f}, {third:.1f}"))
     rows += [*sampled_rows(), *competitive_rows(until)]
     for n_heads in (1, 2, 3):
         theory = TensorFactorisation(n_heads=n_heads)

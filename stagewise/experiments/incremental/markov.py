@@ -1,6 +1,7 @@
 """Incremental learning of a high-order Markov chain: train, probe every checkpoint, find the stages, report."""
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -8,47 +9,49 @@ from stagewise.analysis import run as run_recipe
 from stagewise.architecture import Architecture, OneHotInit, full, minimal
 from stagewise.findings.stages import Stages, find_stages
 from stagewise.plan import linear, logarithmic
+from stagewise.presets import recipe_for
 from stagewise.probe import AbstractProbe
 from stagewise.probes import AttentionTo, HeadSpecialisation, KLToReference, Loss, MeanPattern, ValueAlignment
-from stagewise.recipe import Recipe, Seeds, TrainPlan
+from stagewise.recipe import Recipe
 from stagewise.tasks import MarkovChain
 
 SETTINGS = ("small", "paper")
 
-_PAPER = {"d_vocab": 50, "length": 20, "temperature": 0.1, "features": "orthogonal", "n_sequences": 9000}
-_SMALL_FULL = {"d_vocab": 16, "spans": (3, 3, 3), "length": 12, "importance": 1.6, "temperature": 1 / 6}
+_PRESETS: dict[str, Callable[..., Architecture]] = {"minimal": minimal, "full": full}
 
 
-class Size(NamedTuple):
-    """How large a preset is: parameters of its chain, sizes of its model, and its training at a constant rate.
+class _Size(NamedTuple):
+    """What a setting changes in a preset of `MarkovChain`.
 
     Args:
-        task: parameters of the `MarkovChain` other than the defaults.
-        model: arguments of its architecture's function.
-        steps: number of updates.
-        batch_size: sequences an update.
-        learning_rate: of AdamW.
+        task: parameters of the chain.
+        model: arguments of the architecture's function.
+        plan: fields of the plan.
         save_every: steps between checkpoints; the first ones are log-spaced.
     """
 
     task: dict[str, Any]
     model: dict[str, Any]
-    steps: int
-    batch_size: int
-    learning_rate: float
+    plan: dict[str, Any]
     save_every: int
 
 
-SIZES = {
-    ("minimal", "small"): Size({}, {}, 900, 512, 0.08, 15),
+_PAPER = {"d_vocab": 50, "length": 20, "temperature": 0.1, "features": "orthogonal", "n_sequences": 9000}
+_FULL = {"spans": (4, 4, 4), "importance": 1.7}
+
+_SIZES = {
+    ("minimal", "small"): _Size({}, {}, {}, 15),
     # 1e-6 stands for the paper's 1e-9, which float32 loses; its own Figure 4 left has both at the same steps.
-    ("minimal", "paper"): Size(_PAPER, {"init": OneHotInit(1e-6)}, 1200, 3000, 0.08, 10),
-    ("full", "small"): Size(_SMALL_FULL, {}, 1000, 256, 0.004, 20),
-    ("full", "paper"): Size(_PAPER | {"spans": (4, 4, 4)}, {"d_model": 255, "d_mlp": 64}, 2000, 3000, 0.003, 20),
+    ("minimal", "paper"): _Size(_PAPER, {"init": OneHotInit(1e-6)}, {"steps": 1200, "batch_size": 3000}, 10),
+    ("full", "small"): _Size({}, {}, {}, 20),
+    ("full", "paper"): _Size(
+        _PAPER | _FULL,
+        {"d_model": 255, "d_mlp": 64},
+        {"steps": 2000, "batch_size": 3000, "learning_rate": 0.003},
+        20,
+    ),
 }
 """By preset and setting. Source: Yüksel et al. (2026), arXiv:2602.19143, Figures 1 and 2."""
-
-PRESETS = tuple(dict.fromkeys(preset for preset, _ in SIZES))
 
 
 def recipe(
@@ -78,23 +81,16 @@ def recipe(
     minimal model's W_Q starts in U(-1e-6, 1e-6) at the paper's size, in U(-1e-3, 1e-3) at the small one, theirs in
     U(-1e-9, 1e-9).
     """
-    if preset not in PRESETS:
-        raise ValueError(f"there is no preset {preset!r}; there are {', '.join(PRESETS)}")
+    if preset not in _PRESETS:
+        raise ValueError(f"there is no preset {preset!r}; there are {', '.join(_PRESETS)}")
     if setting not in SETTINGS:
         raise ValueError(f"there is no setting {setting!r}; there are {', '.join(SETTINGS)}")
-    size = SIZES[preset, setting]
-    chain = MarkovChain(**{"seed": seed, **size.task, **task})
-    build = minimal if preset == "minimal" else full
-    fields = {
-        "steps": size.steps,
-        "batch_size": size.batch_size,
-        "learning_rate": size.learning_rate,
-        "seeds": Seeds(seed, seed, seed),
-        **(plan or {}),
-    }
-    saved = linear(size.save_every, fields["steps"]) | logarithmic(6, size.save_every)
-    architecture = build(chain.d_vocab, chain.n_ctx, n_heads=n_heads, **{**size.model, **(model or {})})
-    return Recipe(chain, architecture, TrainPlan(**{"save": saved, **fields}))
+    size = _SIZES[preset, setting]
+    base = recipe_for(MarkovChain, preset, seed=seed, **{**size.task, **task})
+    chain, fields = base.task, {**size.plan, **(plan or {})}
+    architecture = _PRESETS[preset](chain.d_vocab, chain.n_ctx, n_heads=n_heads, **{**size.model, **(model or {})})
+    saved = linear(size.save_every, fields.get("steps", base.plan.steps)) | logarithmic(6, size.save_every)
+    return Recipe(chain, architecture, dataclasses.replace(base.plan, **{"save": saved, **fields}))
 
 
 def few_probes(task: MarkovChain, architecture: Architecture) -> list[AbstractProbe]:

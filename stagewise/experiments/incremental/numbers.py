@@ -46,7 +46,7 @@ def figure_numbers(
         if kind in ("stages", "curves"):
             rows += kl_rows(figure, name, run)
         if kind in ("stages", "maps", "heads"):
-            rows += head_rows(figure, name, run)
+            rows += _head_rows(figure, name, run)
         if figure == "3" and has_trained(run.table):
             rows.append(context_row(name, run.table))
     if kind == "heads":
@@ -58,14 +58,14 @@ def figure_numbers(
 def size_row(variant: str, setting: str) -> dict[str, str]:
     """Return the size of a variant's runs beside the published one."""
     paper = variants("paper")
-    published = size_of(paper[variant]) if variant in paper else "-"
-    return number(f"{variant}: size", published, size_of(variants(setting)[variant]))
+    published = _size_of(paper[variant]) if variant in paper else "-"
+    return number(f"{variant}: size", published, _size_of(variants(setting)[variant]))
 
 
-def size_of(recipe: Recipe) -> str:
+def _size_of(recipe: Recipe) -> str:
     """Return the size of a run: the chain's, the data's and the training's.
 
-    >>> size_of(variants("paper")["full"]).split(", n")[0]
+    >>> _size_of(variants("paper")["full"]).split(", n")[0]
     'd = 50, spans 4 4 4, T = 20'
     """
     task, plan = recipe.task, recipe.plan
@@ -108,7 +108,7 @@ def kl_rows(figure: str, name: str, run: Measured) -> list[dict[str, str]]:
     return rows
 
 
-def head_rows(figure: str, name: str, run: Measured) -> list[dict[str, str]]:
+def _head_rows(figure: str, name: str, run: Measured) -> list[dict[str, str]]:
     """Return each head's attention masses on the groups, where the stages end and at the steps of the figure."""
     masses = select(run.table, "AttentionTo", "mass")
     ends = {step: i for i, step in stage_ends(run).items()}

@@ -13,13 +13,13 @@ SCALES: tuple[float | Literal["xavier"], ...] = ("xavier", 1e-3, 1e-6, 0.0)
 """Initial scales of Figure 4 left. 1e-9 is left out: a float32 model loses it in the first Adam step (`OneHotInit`).
 At 0 the heads are one and the same, by symmetry: that is what the figure shows."""
 
-IMPORTANCES = (1.0, 1.3, 1.5, 1.7, 2.0)
+_IMPORTANCES = (1.0, 1.3, 1.5, 1.7, 2.0)
 """m of Figure 4 right, that of the other figures, and a larger one."""
 
-SIZES: dict[str, tuple[int | None, ...]] = {"small": (200, 600, 2000, 6000), "paper": (600, 2000, 9000, None)}
+_SIZES: dict[str, tuple[int | None, ...]] = {"small": (200, 600, 2000, 6000), "paper": (600, 2000, 9000, None)}
 """Training sequences of Figure 5; None is fresh data."""
 
-HEADS = (2, 3, 4)
+_HEADS = (2, 3, 4)
 
 # What a variant changes beside its name's promise, by setting.
 _LAYERED: dict[str, dict[str, Any]] = {
@@ -35,7 +35,7 @@ _SGD_STEPS = {"small": 3000, "paper": 7000}
 _OVERLAP: dict[str, dict[str, Any]] = {"small": {}, "paper": {"plan": {"steps": 2000}}}
 
 
-class Shown(NamedTuple):
+class _Shown(NamedTuple):
     """What a figure shows; `published.py` has its numbers.
 
     Args:
@@ -51,27 +51,27 @@ class Shown(NamedTuple):
 
 
 FIGURES = {
-    "1": Shown("stages", ("base",)),
-    "2": Shown("maps", ("full",)),
-    "3": Shown("curves", ("full",), restricted=True),
-    "4L": Shown("compare", ("scale=",)),
-    "4R": Shown("compare", ("m=",)),
-    "5": Shown("compare", ("n=",), restricted=True),
-    "6": Shown("curves", ("fresh",)),
-    "7": Shown("maps", ("fresh",)),
-    "8": Shown("curves", ("reversed",)),
-    "9": Shown("maps", ("reversed",)),
-    "11": Shown("curves", ("layers=2",)),
-    "12": Shown("curves", ("full-layers=2",)),
-    "13": Shown("curves", ("alpha=0.7,0.3",)),
-    "14": Shown("maps", ("alpha=0.7,0.3",)),
-    "15": Shown("curves", ("overlap-heads=",)),
-    "16": Shown("maps", ("overlap-heads=3",)),
-    "17": Shown("maps", ("overlap-heads=4",)),
-    "18": Shown("curves", ("full-sgd",)),
-    "19": Shown("maps", ("full-sgd",)),
-    "B": Shown("heads", ("frobenius",)),
-    "heads": Shown("compare", ("heads=",)),
+    "1": _Shown("stages", ("base",)),
+    "2": _Shown("maps", ("full",)),
+    "3": _Shown("curves", ("full",), restricted=True),
+    "4L": _Shown("compare", ("scale=",)),
+    "4R": _Shown("compare", ("m=",)),
+    "5": _Shown("compare", ("n=",), restricted=True),
+    "6": _Shown("curves", ("fresh",)),
+    "7": _Shown("maps", ("fresh",)),
+    "8": _Shown("curves", ("reversed",)),
+    "9": _Shown("maps", ("reversed",)),
+    "11": _Shown("curves", ("layers=2",)),
+    "12": _Shown("curves", ("full-layers=2",)),
+    "13": _Shown("curves", ("alpha=0.7,0.3",)),
+    "14": _Shown("maps", ("alpha=0.7,0.3",)),
+    "15": _Shown("curves", ("overlap-heads=",)),
+    "16": _Shown("maps", ("overlap-heads=3",)),
+    "17": _Shown("maps", ("overlap-heads=4",)),
+    "18": _Shown("curves", ("full-sgd",)),
+    "19": _Shown("maps", ("full-sgd",)),
+    "B": _Shown("heads", ("frobenius",)),
+    "heads": _Shown("compare", ("heads=",)),
 }
 """Those that train, and "heads", the head-count sweep that the paper describes without a figure. Figure 10 is an
 ordinary differential equation: `flow.figure_10`."""
@@ -128,10 +128,10 @@ def _variants(setting: str, seed: int) -> Mapping[str, Recipe]:
     return {
         "base": one(),
         **{f"scale={scale}": one(model={"init": _init(scale)}) for scale in SCALES},
-        **{f"m={m}": one(importance=m) for m in IMPORTANCES},
-        **{f"n={n or 'fresh'}": one(n_sequences=n) for n in SIZES[setting]},
+        **{f"m={m}": one(importance=m) for m in _IMPORTANCES},
+        **{f"n={n or 'fresh'}": one(n_sequences=n) for n in _SIZES[setting]},
         "fresh": one(n_sequences=None),
-        **{f"heads={n}": one(n_heads=n) for n in HEADS},
+        **{f"heads={n}": one(n_heads=n) for n in _HEADS},
         "reversed": one(reverse=True) if setting == "small" else whole(reverse=True, spans=(2, 4, 8)),
         "alpha=0.7,0.3": one(lag_weights=(0.3, 0.7), model=None if setting == "small" else xavier),
         **{f"overlap-heads={n}": one(n_heads=n, **overlap) for n in (3, 4)},

@@ -1,6 +1,8 @@
 """The minimal model on the regression variant: plain SGD on sampled contexts, beside the flow of its theory."""
 
+import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -8,13 +10,14 @@ from stagewise.architecture import position_heads
 from stagewise.checkpoints.run_folder import TABLE
 from stagewise.measurement.engine import measure
 from stagewise.plan import linear, logarithmic
+from stagewise.presets import recipe_for
 from stagewise.probes import AttentionTo, Loss, ValueAlignment
 from stagewise.recipe import Recipe, TrainPlan
 from stagewise.tasks import MarkovRegression
 from stagewise.theory.tensor_factorisation import TensorFactorisation
 from stagewise.training import train
 
-PROBE_CONTEXTS = 4000
+_PROBE_CONTEXTS = 4000
 """Contexts in the probe batch: the loss is then known to about 2 %."""
 
 
@@ -23,15 +26,9 @@ def sgd(steps: int = 6000, save_every: int = 100, batch_size: int = 256, learnin
 
     Saved are step 0, log-spaced first ones, every `save_every`-th and the last.
     """
-    return TrainPlan(
-        steps=steps,
-        batch_size=batch_size,
-        optimiser="sgd",
-        learning_rate=learning_rate,
-        weight_decay=0.0,
-        clip=None,
-        save=linear(save_every, steps) | logarithmic(8, min(save_every, steps)),
-    )
+    save = linear(save_every, steps) | logarithmic(8, min(save_every, steps))
+    sizes: Any = {"steps": steps, "batch_size": batch_size, "learning_rate": learning_rate, "save": save}
+    return dataclasses.replace(recipe_for(MarkovRegression).plan, **sizes)
 
 
 def theory(task: MarkovRegression, n_heads: int = 3, noise: float = 1e-3, seed: int = 2) -> TensorFactorisation:
@@ -83,6 +80,6 @@ def train_and_measure(recipe: Recipe, folder: str | Path, *, progress: bool = Tr
     task = recipe.task
     assert isinstance(task, MarkovRegression)
     series = train(recipe, folder, progress=progress)
-    batch = task.probe_batch(PROBE_CONTEXTS, recipe.plan.seeds.evaluation)
+    batch = task.probe_batch(_PROBE_CONTEXTS, recipe.plan.seeds.evaluation)
     probes = [Loss(), AttentionTo(), ValueAlignment(task.value_features())]
     return measure(series, probes, batch, save=Path(folder) / TABLE, progress=progress)

@@ -10,21 +10,20 @@ import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from stagewise.analysis import run_batch
 from stagewise.checkpoints import run_folder
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.experiments.incremental import markov
 from stagewise.experiments.incremental.recipes import FIGURES, Run, runs, seeds_of
-from stagewise.experiments.incremental.shared_baselines import shared_baseline
+from stagewise.experiments.incremental.shared_baselines import link_baselines, shared_baseline
 from stagewise.experiments.incremental.summary import run_numbers
-from stagewise.measurement.baselines import link_baselines
 from stagewise.measurement.engine import measure
+from stagewise.measurement.probe_batch import run_batch
 from stagewise.processes import worker_pool
 from stagewise.recipe import Recipe
 from stagewise.tasks import MarkovChain
 from stagewise.training import train
 
-ROUNDING = 8
+_ROUNDING = 8
 """Units of rounding of the largest weight that lie between heads that are one: after 8 steps of Adam those that start
 1e-8 apart differ by 3 or 4, those that start 1e-6 apart by 50 or more."""
 
@@ -35,7 +34,7 @@ def distinct_heads(series: CheckpointSeries) -> int:
     Fewer than there are means that symmetry was not broken: the run shows nothing of the cooperative phase.
     """
     queries = series.weights(series.steps[-1])["blocks.0.attn.W_Q"]
-    rounding = ROUNDING * torch.finfo(queries.dtype).eps * float(queries.abs().max())
+    rounding = _ROUNDING * torch.finfo(queries.dtype).eps * float(queries.abs().max())
     representatives: list[Tensor] = []
     for query in queries:
         if all(float((query - other).abs().max()) > rounding for other in representatives):
@@ -43,7 +42,7 @@ def distinct_heads(series: CheckpointSeries) -> int:
     return max(len(representatives), 1)
 
 
-def run_recipe(recipe: Recipe, folder: Path, cache: Path | None = None, *, progress: bool = True) -> pd.DataFrame:
+def _run_recipe(recipe: Recipe, folder: Path, cache: Path | None = None, *, progress: bool = True) -> pd.DataFrame:
     """Train a run, or resume it, measure its checkpoints and write its table.
 
     Args:
@@ -95,7 +94,7 @@ def run_sweep(
         _run_beside_each_other(sweep, folder, cache, workers, progress)
     rows: list[dict[str, Any]] = []
     for run in sweep:
-        table = run_recipe(run.recipe, folder / run.folder, cache, progress=progress)
+        table = _run_recipe(run.recipe, folder / run.folder, cache, progress=progress)
         heads = distinct_heads(train(run.recipe, folder / run.folder, progress=False))
         named = {"run": run.name, "variant": run.variant, "seed": run.seed, "folder": run.folder}
         rows.append({**named, **run_numbers(table, folder / run.folder), "distinct_heads": heads})
@@ -110,7 +109,7 @@ def _run_beside_each_other(
             _link_shared(run.recipe, folder / run.folder, cache, progress)
     recipes = {folder / run.folder: run.recipe for run in sweep}
     with worker_pool(workers) as pool:
-        futures = [pool.submit(run_recipe, recipe, path, progress=False) for path, recipe in recipes.items()]
+        futures = [pool.submit(_run_recipe, recipe, path, progress=False) for path, recipe in recipes.items()]
         for future in tqdm(as_completed(futures), total=len(futures), disable=not progress, unit="run"):
             future.result()
 

@@ -1,13 +1,17 @@
 """Restricted-context baselines that the runs of a sweep share: trained once, stored under the hash of their recipe."""
 
 import dataclasses
+import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from stagewise.architecture import OneHotInit
+from stagewise.checkpoints import run_folder
 from stagewise.checkpoints.digest import short_digest
-from stagewise.measurement.baselines import restricted_recipe
+from stagewise.checkpoints.run_folder import SHARED
 from stagewise.recipe import Recipe, Seeds
 from stagewise.tasks import MarkovChain
+from stagewise.tasks.windows import restricted_recipe
 from stagewise.training import train
 
 DATA = 20_000
@@ -40,3 +44,9 @@ def shared_baseline(recipe: Recipe, context: int, cache: Path, *, progress: bool
     folder = cache / short_digest(baseline)
     train(baseline, folder, progress=progress)
     return folder
+
+
+def link_baselines(folder: Path, baselines: Mapping[int, Path]) -> None:
+    """Let a run folder refer to shared baselines, by context, so that a later measurement compares with them."""
+    links = {str(c): os.path.relpath(path, folder) for c, path in sorted(baselines.items())}
+    run_folder.write_json(folder / SHARED, links)

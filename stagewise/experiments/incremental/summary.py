@@ -12,7 +12,7 @@ from stagewise.findings.frames import families
 from stagewise.findings.stages import Stages, find_stages, stages_of
 from stagewise.table import select
 
-QUANTITIES = ("end_1", "end_2", "stages", "completed", "best_step", "best_excess", "final_kl", "distinct_heads")
+_QUANTITIES = ("end_1", "end_2", "stages", "completed", "best_step", "best_excess", "final_kl", "distinct_heads")
 """What is averaged over seeds; ends and best steps in steps, `best_excess` and `final_kl` in nats."""
 
 
@@ -67,7 +67,7 @@ def over_seeds(summary: pd.DataFrame) -> pd.DataFrame:
     """
     records = []
     for variant, rows in summary.groupby("variant", sort=False):
-        for quantity in (name for name in QUANTITIES if name in rows):
+        for quantity in (name for name in _QUANTITIES if name in rows):
             values = rows[quantity].dropna().to_numpy(float)
             interval = mean_over(values)._asdict()
             records.append({"variant": variant, "quantity": quantity, **interval, "n": len(values), "seeds": len(rows)})

@@ -17,10 +17,10 @@ from stagewise.experiments.scan_and_snap.wikitext_training import COLUMNS, Setti
 from stagewise.plot.colours import OKABE_ITO
 from stagewise.sweeping import run_each
 
-VALIDATION_COLUMNS = 10
+_VALIDATION_COLUMNS = 10
 
 
-class Size(NamedTuple):
+class _Size(NamedTuple):
     """How large the figure is: rates, seeds, minibatches of a run, and blocks of the validation text (None: all)."""
 
     rates: tuple[float, ...]
@@ -30,8 +30,8 @@ class Size(NamedTuple):
 
 
 SIZES = {
-    "small": Size((1.0, 3.0, 5.0), 3, 150, 10),
-    "paper": Size((1.0, 2.0, 3.0, 4.0, 5.0), 5, 2929, None),
+    "small": _Size((1.0, 3.0, 5.0), 3, 150, 10),
+    "paper": _Size((1.0, 2.0, 3.0, 4.0, 5.0), 5, 2929, None),
 }
 """A pass over the text is 2,929 minibatches; how many passes the paper made is not recorded."""
 
@@ -96,7 +96,7 @@ def _entropy(
     rate, seed = run
     task = basic_english(data)
     ids = task.corpus().ids
-    rows, held_out = columns(ids["train"], COLUMNS), columns(ids["validation"], VALIDATION_COLUMNS)
+    rows, held_out = columns(ids["train"], COLUMNS), columns(ids["validation"], _VALIDATION_COLUMNS)
     setting = Setting("sgd", rate, steps=steps, seed=seed)
     looks = {steps: lambda model: text_entropy(model, held_out, n_blocks)}
     path, recipe = folder / f"rate={rate:g}-seed={seed}", baseline_recipe(setting, task, checkpoints)

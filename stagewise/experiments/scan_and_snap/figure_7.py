@@ -20,12 +20,12 @@ from stagewise.experiments.scan_and_snap.wikitext_recipe import CHECKPOINTS, bas
 from stagewise.experiments.scan_and_snap.wikitext_training import COLUMNS, Setting, train_baseline
 from stagewise.sweeping import run_each
 
-RATE, FFN_RATE, DROPOUT = 5.0, 10.0, 0.3
+_RATE, _FFN_RATE, _DROPOUT = 5.0, 10.0, 0.3
 
-SEEDS = 3
+_SEEDS = 3
 """Runs of the figure, where no other number is asked for."""
 
-BLOCKS = 101
+_BLOCKS = 101
 """First blocks of the text, over which the notebook sums the loss that it prints."""
 
 
@@ -35,7 +35,7 @@ def figure_7(
     data: str | None = None,
     steps: int = 1500,
     n_layers: int = 1,
-    seeds: int = SEEDS,
+    seeds: int = _SEEDS,
     checkpoints: int = CHECKPOINTS,
     workers: int = 1,
     progress: bool = True,
@@ -85,11 +85,11 @@ def figure_7(
 def _looked_at(
     seed: int, *, folder: Path, data: str | None, steps: int, n_layers: int, checkpoints: int, progress: bool
 ) -> dict[int, Any]:
-    """Train from a seed; return what `look` sees at the moments of the figure, by minibatch."""
+    """Train from a seed; return what `_look` sees at the moments of the figure, by minibatch."""
     task = basic_english(data)
     rows = columns(task.corpus().ids["train"], COLUMNS)
-    looks = dict.fromkeys((steps * part // 3 for part in range(4)), lambda model: look(model, rows))
-    setting = Setting("sgd", RATE, FFN_RATE, steps, DROPOUT, n_layers, seed)
+    looks = dict.fromkeys((steps * part // 3 for part in range(4)), lambda model: _look(model, rows))
+    setting = Setting("sgd", _RATE, _FFN_RATE, steps, _DROPOUT, n_layers, seed)
     recipe = baseline_recipe(setting, task, checkpoints if seed == 1 else 0)
     run = folder / f"seed={seed}"
     return train_baseline(setting, rows, task.d_vocab, looks, run, recipe=recipe, progress=progress).seen
@@ -112,11 +112,11 @@ def probe_rows(table: pd.DataFrame, n_layers: int = 1) -> list[dict[str, str]]:
 
 
 @torch.inference_mode()
-def look(model: Baseline, rows: Int[Tensor, "row column"]) -> dict[str, Any]:
+def _look(model: Baseline, rows: Int[Tensor, "row column"]) -> dict[str, Any]:
     """Return the lowest layer's attention on the probe sequence, and the loss (nats) on the notebook's 101 blocks."""
     model.eval()
     attention: Float[Tensor, "query key"] = model(rows[PROBE, :1])[1][0, 0].clone()
-    return {"attention": attention, "loss": text_loss(model, rows[: BLOCKS * BLOCK + 1])}
+    return {"attention": attention, "loss": text_loss(model, rows[: _BLOCKS * BLOCK + 1])}
 
 
 def draw_maps(maps: dict[int, np.ndarray]) -> Figure:

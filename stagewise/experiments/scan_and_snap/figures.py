@@ -14,13 +14,13 @@ from stagewise.experiments.scan_and_snap.theory_figures import figure_3, figure_
 
 FIGURES = ("3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "theorems")
 
-SEEDED = {"5": 1, "6": 2, "7": 1, "10": 1, "11": 2, "12": 2}
+_SEEDED = {"5": 1, "6": 2, "7": 1, "10": 1, "11": 2, "12": 2}
 """The least number of seeds of the figures that take any."""
 
-REPLAYED, TEXT = ("6", "11", "12"), ("7", "10")
+_REPLAYED, _TEXT = ("6", "11", "12"), ("7", "10")
 """Figures whose published seeds are replayed, and those that train on WikiText."""
 
-STEPS = {"small": 300, "paper": 1500}
+_STEPS = {"small": 300, "paper": 1500}
 """Minibatches of figure 7: three minutes of one core a seed, or fifteen."""
 
 COSTS = {
@@ -75,7 +75,7 @@ def draw(
         "4": lambda: figure_4(folder, progress=progress),
         "5": lambda: figure_5(folder, seeds=range(seeds or 20), progress=progress),
         "6": lambda: figure_6(folder, seeds=chosen, published=not fresh, progress=progress),
-        "7": lambda: figure_7(folder, steps=steps or STEPS[setting], n_layers=layers or 1, **of_text),
+        "7": lambda: figure_7(folder, steps=steps or _STEPS[setting], n_layers=layers or 1, **of_text),
         "8": figure_8,
         "9": figure_9,
         "10": lambda: figure_10(folder, setting, steps=steps, **of_text),
@@ -102,16 +102,16 @@ def _check(
         raise ValueError(f"there is no figure {figure} here; there are {', '.join(FIGURES)}")
     if setting not in ("small", "paper"):
         raise ValueError(f'the setting is "small" or "paper", got {setting!r}')
-    if seeds is not None and seeds < SEEDED.get(figure, seeds + 1):
+    if seeds is not None and seeds < _SEEDED.get(figure, seeds + 1):
         raise ValueError(
             "figures 5, 7 and 10 take a seed or more, 6, 11 and 12 two or more, the others none; "
             f"got {seeds} of {figure}"
         )
-    if fresh and figure not in REPLAYED:
-        raise ValueError(f"only figures {', '.join(REPLAYED)} have fresh seeds to compare with, got figure {figure}")
-    if figure not in TEXT and (data is not None or steps is not None):
+    if fresh and figure not in _REPLAYED:
+        raise ValueError(f"only figures {', '.join(_REPLAYED)} have fresh seeds to compare with, got figure {figure}")
+    if figure not in _TEXT and (data is not None or steps is not None):
         raise ValueError(f"only figures 7 and 10 read text and take a number of steps, got figure {figure}")
-    if figure not in TEXT and checkpoints is not None:
+    if figure not in _TEXT and checkpoints is not None:
         raise ValueError(f"only figures 7 and 10 save checkpoints of their runs, got figure {figure}")
     if layers is not None and (figure != "7" or layers < 1):
         raise ValueError(f"only figure 7 takes a number of layers, at least 1; got {layers} of figure {figure}")

@@ -10,7 +10,7 @@ from stagewise.plot.colours import OKABE_ITO, marker, ordered_colours
 from stagewise.plot.step_axis import curve, label_ends, set_step_axis
 from stagewise.table import select
 
-SHOWN = (0, 2, 4, 6, 8, 10, 48)
+_SHOWN = (0, 2, 4, 6, 8, 10, 48)
 """The steps whose attention is drawn: the paper's, the last of them its "final" one."""
 
 
@@ -24,7 +24,7 @@ def attention_through_training(table: pd.DataFrame) -> Figure:
     grid = figure.subplots(3, len(runs), squeeze=False, height_ratios=(1.7, 1, 1))
     for run, (top, middle, bottom) in zip(runs, grid.T, strict=True):
         rows = table[table["run"] == run]
-        _token_axis(top, select(rows, "AttentionByToken", "attention", row=0), SHOWN)
+        _token_axis(top, select(rows, "AttentionByToken", "attention", row=0), _SHOWN)
         top.set_title(f"{run}, eta_Z = 1", loc="left", fontsize=10, fontweight="bold")
         entropies = select(rows, "TokenEntropy", "entropy")
         _steps(middle, entropies, "among", "entropy of attention, nats")

@@ -11,7 +11,7 @@ from stagewise.experiments.scan_and_snap import synthetic as experiment
 from stagewise.experiments.scan_and_snap.published import ENTROPIES
 from stagewise.experiments.scan_and_snap.syn_small_figures import write_settings
 
-NO_DIP = 2
+_NO_DIP = 2
 """K of which the recorded cells have none of the dips that the paper reports."""
 
 
@@ -36,7 +36,7 @@ def figure_6(
     write_csv(folder / "cells.csv", cells)
     write_csv(folder / "recall.csv", experiment.recall_cells(recalls))
     write_settings(folder, {"figure": 6, "n_queries": list(n_queries), "seeds": list(seeds), "published": published})
-    return Result(plots.entropy_by_rates(cells), table_of(trend_rows(cells)), cells=table_of(cell_rows(cells)))
+    return Result(plots.entropy_by_rates(cells), table_of(trend_rows(cells)), cells=table_of(_cell_rows(cells)))
 
 
 def figure_recall(
@@ -86,7 +86,7 @@ def descent_rows(cells: pd.DataFrame) -> list[dict[str, str]]:
     ]
 
 
-def cell_rows(cells: pd.DataFrame) -> list[dict[str, str]]:
+def _cell_rows(cells: pd.DataFrame) -> list[dict[str, str]]:
     """Return every cell of Figure 6: mean and standard deviation over the seeds beside the published ones."""
     rows = []
     for cell in cells.to_dict("records"):
@@ -109,7 +109,7 @@ def trend_rows(cells: pd.DataFrame) -> list[dict[str, str]]:
     ]
     for classes, of_size in by_ratio.groupby("num_next"):
         dips = f"{int((of_size[2] < of_size[1]).sum())} of {len(of_size)}"
-        published = "all (0 of 4 in the record)" if classes == NO_DIP else "all"
+        published = "all (0 of 4 in the record)" if classes == _NO_DIP else "all"
         rows.append(number(f"rows with a dip from ratio 1 to 2, K = {classes}", published, dips))
     return rows
 

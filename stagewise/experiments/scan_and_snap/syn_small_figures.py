@@ -17,10 +17,10 @@ from stagewise.probes import AttentionByToken, AttentionFreezing, GrowthFactor, 
 from stagewise.table import select, tidy
 from stagewise.tasks import syn_small
 
-FREEZING_WINDOW, FREEZING_SHARE = 10, 0.05
+_FREEZING_WINDOW, _FREEZING_SHARE = 10, 0.05
 """Attention is frozen where its path over ten steps (changes added up) is below a twentieth of the longest one."""
 
-ADAM_RATES = (0.1, 0.5, 1.0)
+_ADAM_RATES = (0.1, 0.5, 1.0)
 
 
 def figure_4(folder: Path, *, ratios: Sequence[int] = (1, 10), progress: bool = True) -> Result:
@@ -56,8 +56,8 @@ def frozen_at(change: pd.Series) -> int | None:
     >>> frozen_at(pd.Series([0.5, 0.5, 0.5, 0.5, 0.5, 0, 0, 0, 0, 0.0], index=range(2, 22, 2)))
     20
     """
-    window = change.rolling(FREEZING_WINDOW // 2).sum().dropna()
-    moving = window[window >= FREEZING_SHARE * window.max()]
+    window = change.rolling(_FREEZING_WINDOW // 2).sum().dropna()
+    moving = window[window >= _FREEZING_SHARE * window.max()]
     after = window.index[window.index > moving.index[-1]]
     return int(after[0]) if len(after) else None
 
@@ -87,10 +87,10 @@ def figure_5(folder: Path, *, seeds: Sequence[int] = range(20), progress: bool =
 
     Source: Tian et al. (2023), arXiv:2305.16380, Figure 5, whose seed is not known.
     """
-    winners, attention = experiment.figure_5_runs(ADAM_RATES, seeds, progress)
+    winners, attention = experiment.figure_5_runs(_ADAM_RATES, seeds, progress)
     write_csv(folder / "winners.csv", winners)
     write_csv(folder / "attention.csv", attention)
-    write_settings(folder, {"figure": 5, "optimiser": "adam", "rates": list(ADAM_RATES), "seeds": list(seeds)})
+    write_settings(folder, {"figure": 5, "optimiser": "adam", "rates": list(_ADAM_RATES), "seeds": list(seeds)})
     rows = []
     for rate, of_rate in winners.groupby("rate"):
         times = of_rate["index"].value_counts().sort_index()

@@ -14,12 +14,12 @@ from stagewise.experiments.scan_and_snap.yz_training import Moment, Rates, train
 from stagewise.tasks.published_streams import published_weights
 from stagewise.tasks.sequence_classes import SequenceClasses, syn_medium, syn_small
 
-BATCH, STEPS = 128, 100
+_BATCH, STEPS = 128, 100
 N_QUERIES, ETA_Z, RATIOS = (1, 3, 5, 10), (0.5, 1.0, 2.0, 3.0), (1, 2, 5, 10)
 """Figure 6's settings: query tokens (two labels each), rates of Z, and ratios eta_Y / eta_Z."""
 
 SEEDS = range(1, 11)
-THRESHOLDS = {
+_THRESHOLDS = {
     1: [n / 1000 for n in range(28, 39)],
     3: [n / 10_000 for n in range(120, 161, 5)],
     5: [n / 10_000 for n in range(75, 106, 5)],
@@ -74,7 +74,7 @@ def moments_of_syn_small(rates: Sequence[Rates], seed: int = 2, optimiser: str =
     task = syn_small(published=True)
     draw = task.stream(seed)
     start = zeros(len(rates), task.d_vocab)
-    return train_yz(start, lambda step: count(draw(step, BATCH), task.d_vocab), rates, STEPS, optimiser)
+    return train_yz(start, lambda step: count(draw(step, _BATCH), task.d_vocab), rates, STEPS, optimiser)
 
 
 def figure_5_runs(
@@ -116,7 +116,7 @@ def final_scores(n_queries: int, seed: int, published: bool = True) -> tuple[lis
     # A seed of the published range would start fresh runs from the published weights: they get their own.
     start = published_weights(task.d_vocab, seed if published else seed + 10_000)
     initial = YZ(*(matrix.expand(len(pairs), -1, -1) for matrix in start))
-    *_, last = train_yz(initial, lambda step: count(draw(step, BATCH), m), pairs, STEPS)
+    *_, last = train_yz(initial, lambda step: count(draw(step, _BATCH), m), pairs, STEPS)
     return pairs, last.weights.z
 
 
@@ -130,12 +130,12 @@ def figure_6_runs(
     Raises:
         ValueError: a number of query tokens that the figure does not have.
     """
-    if unknown := sorted(set(n_queries) - set(THRESHOLDS)):
+    if unknown := sorted(set(n_queries) - set(_THRESHOLDS)):
         raise ValueError(f"Figure 6 has 1, 3, 5 or 10 query tokens, got {', '.join(map(str, unknown))}")
     entropies, recalls = [], []
     streams = list(itertools.product(n_queries, seeds))
     for n, seed in tqdm(streams, disable=not progress, desc="Figure 6", unit="stream"):
-        task, limits = syn_medium(n), THRESHOLDS[n]
+        task, limits = syn_medium(n), _THRESHOLDS[n]
         pairs, z = final_scores(n, seed, published)
         entropy = distinct_entropy(task, attention_by_class(task, z)).tolist()
         above = recall(task, z, limits).tolist()

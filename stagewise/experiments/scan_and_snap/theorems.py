@@ -17,10 +17,10 @@ from stagewise.experiments.scan_and_snap.yz_model import YZ, Counts, attention, 
 from stagewise.tasks import SequenceClasses, syn_small
 from stagewise.theory.scan_and_snap import ScanAndSnap, growth_bounds, growth_factor, relative_gain
 
-PAPER = ScanAndSnap(M=1000, K=10, eta_y=0.5, eta_z=0.5)
+_PAPER = ScanAndSnap(M=1000, K=10, eta_y=0.5, eta_z=0.5)
 """The size of Figure 3."""
 
-STARTS = (1.0, 0.2)
+_STARTS = (1.0, 0.2)
 """C_0 of Theorem 4: that of Figure 3 here, and another, for which the printed formula is not the solution."""
 
 SLOW, FAST = (4.0, 0.04, 1.1), (0.2, 0.2, 2.3)
@@ -33,7 +33,7 @@ OVERLAP = 0.33
 """f_n . f_n' of the classes of Remark 1."""
 
 
-class Gains(NamedTuple):
+class _Gains(NamedTuple):
     """How attention grew: chi of the dominant distinct token, r(t) / (r(0) chi) by token, and the bounds of Eqn 12."""
 
     chi: float
@@ -43,7 +43,7 @@ class Gains(NamedTuple):
 
 def rows() -> list[dict[str, str]]:
     """Return every theorem's numbers, and those of Lemmas 1 and 2 and of Remark 1."""
-    parts = (gradient_rows, limit_rows, decoder_rows, overlap_rows, fate_rows, gain_rows, growth_rows)
+    parts = (gradient_rows, _limit_rows, _decoder_rows, _overlap_rows, _fate_rows, _gain_rows, growth_rows)
     return [row for part in parts for row in part()]
 
 
@@ -61,7 +61,7 @@ def gradient_rows() -> list[dict[str, str]]:
     return [number("Lemma 1: largest difference of its gradients from autograd's", "0", f"{apart:.0e}")]
 
 
-def limit_rows() -> list[dict[str, str]]:
+def _limit_rows() -> list[dict[str, str]]:
     """Return Lemma 2: how far the attention of sampled sequences is from c_n, by their length."""
     distances = limit_distances(LENGTHS)
     what = f"Lemma 2: distance (TV) of sampled attention from c_n, T = {', '.join(map(str, distances))}"
@@ -93,13 +93,13 @@ def decoder_errors(times: tuple[int, ...]) -> dict[int, float]:
     for time in range(max(times) + 1):
         if time in times:
             errors[time] = 1 - forward(weights, counts)[0, range(10), range(100, 110)].exp().mean().item()
-        weights.y.add_(step(weights, counts).ascent.y, alpha=PAPER.eta_y)
+        weights.y.add_(step(weights, counts).ascent.y, alpha=_PAPER.eta_y)
     return errors
 
 
-def decoder_rows() -> list[dict[str, str]]:
+def _decoder_rows() -> list[dict[str, str]]:
     """Return Theorem 1: the simulated decoder's error beside the formula's."""
-    formula = dict(zip(DECODER, PAPER.class_error(list(DECODER)).tolist(), strict=True))
+    formula = dict(zip(DECODER, _PAPER.class_error(list(DECODER)).tolist(), strict=True))
     return [
         number(f"Theorem 1: 1 - alpha at t = {time}", f"{formula[time]:.4f} (formula)", f"{error:.4f}")
         for time, error in decoder_errors(tuple(DECODER)).items()
@@ -107,23 +107,23 @@ def decoder_rows() -> list[dict[str, str]]:
 
 
 def overlapping_error(M: int, K: int, overlap: float) -> float:
-    """Return 1 - alpha_nn at t = 20 K of a decoder of K classes with f_n . f_n' = overlap, at the rate of `PAPER`.
+    """Return 1 - alpha_nn at t = 20 K of a decoder of K classes with f_n . f_n' = overlap, at the rate of `_PAPER`.
 
     Followed in W = F^T Y, of which row n holds the logits of class n: W' = eta_Y / K F^T F (E - alpha).
     """
     overlaps = np.full((K, K), overlap) + (1 - overlap) * np.eye(K)
     logits, labels = np.zeros((K, M)), np.eye(K, M)
     for _ in range(200):
-        logits += PAPER.eta_y / 10 * overlaps @ (labels - softmax(logits, axis=1))
+        logits += _PAPER.eta_y / 10 * overlaps @ (labels - softmax(logits, axis=1))
     return float(1 - softmax(logits, axis=1).diagonal().mean())
 
 
-def overlap_rows() -> list[dict[str, str]]:
+def _overlap_rows() -> list[dict[str, str]]:
     """Return Remark 1: whether overlap acts as the rate (1 - overlap) eta_Y, where all tokens are labels, or few."""
     lines = []
-    for M, K in ((200, 200), (PAPER.M, PAPER.K)):
-        whole = dataclasses.replace(PAPER, M=M, K=K)
-        slower = dataclasses.replace(whole, eta_y=(1 - OVERLAP) * PAPER.eta_y)
+    for M, K in ((200, 200), (_PAPER.M, _PAPER.K)):
+        whole = dataclasses.replace(_PAPER, M=M, K=K)
+        slower = dataclasses.replace(whole, eta_y=(1 - OVERLAP) * _PAPER.eta_y)
         by_rate = f"{slower.class_error(20 * K):.4f} (its rate); {whole.class_error(20 * K):.4f} (eta_Y itself)"
         what = f"Remark 1: 1 - alpha at t = 20 K, overlap {OVERLAP:g}, K = {K}, M = {M}"
         lines.append(number(what, by_rate, f"{overlapping_error(M, K, OVERLAP):.4f}"))
@@ -142,7 +142,7 @@ def fates(steps: int = 400, eta_y: float = 1.0, eta_z: float = 0.02) -> Float[Te
     return torch.stack(path)
 
 
-def fate_rows() -> list[dict[str, str]]:
+def _fate_rows() -> list[dict[str, str]]:
     """Return Theorem 2: which way the logits of distinct tokens and of the common one go."""
     moves = fates().diff(dim=0)[1:]  # Y is zero at the first step, which moves no logit
     rise, fall = (moves[:, 1:] > 0).double().mean().item(), (moves[:, 0] < 0).double().mean().item()
@@ -152,7 +152,7 @@ def fate_rows() -> list[dict[str, str]]:
     ]
 
 
-def gains(eta_y: float, eta_z: float, until: float) -> Gains:
+def gains(eta_y: float, eta_z: float, until: float) -> _Gains:
     """Follow Syn-Small's population until the dominant distinct token has grown by a factor chi."""
     task = syn_small()
     counts = _population(task)
@@ -171,10 +171,10 @@ def gains(eta_y: float, eta_z: float, until: float) -> Gains:
         swept += eta_z * ((g[dominant] / f[dominant] - f @ g) / task.n_classes).item()  # xi, at the dominant token
     late, early = (relative_gain(c[dominant].numpy(), c[others].numpy()) for c in (now, start))
     lower, upper = growth_bounds(swept, (start / start.norm())[dominant].item())
-    return Gains(chi, late / (early * chi), (float(lower), float(upper)))
+    return _Gains(chi, late / (early * chi), (float(lower), float(upper)))
 
 
-def gain_rows() -> list[dict[str, str]]:
+def _gain_rows() -> list[dict[str, str]]:
     """Return Theorem 3: r(t) over r(0) chi(t), and chi within its bounds, for a fast and an equally fast decoder."""
     lines = []
     for eta_y, eta_z, until in (SLOW, FAST):
@@ -194,8 +194,8 @@ def growth_rows() -> list[dict[str, str]]:
     With C_0 = 1 the formula as it is printed is the corrected one; with another C_0 it is off by (1/4) ln C_0.
     """
     lines, times = [], [50, 300, 700]
-    for C_0 in STARTS:
-        theory = dataclasses.replace(PAPER, C_0=C_0)
+    for C_0 in _STARTS:
+        theory = dataclasses.replace(_PAPER, C_0=C_0)
         for time, corrected, solved in zip(times, theory.growth_integral(times), growth(theory, times), strict=True):
             published = f"{corrected + np.log(C_0) / 4:.4f} (as printed); {corrected:.4f} (corrected)"
             lines.append(

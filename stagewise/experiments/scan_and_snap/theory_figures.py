@@ -9,7 +9,7 @@ from stagewise.experiments.scan_and_snap import theorems
 from stagewise.plot.colours import ordered_colours
 from stagewise.theory.scan_and_snap import ScanAndSnap
 
-ETAS, SIZES, RATIOS = (0.5, 1.0, 2.0, 5.0), (10, 100, 1000, 10_000), (1, 2, 5, 10)
+_ETAS, _SIZES, _RATIOS = (0.5, 1.0, 2.0, 5.0), (10, 100, 1000, 10_000), (1, 2, 5, 10)
 """Rates eta_Y of Figure 3, vocabularies M of Figure 8, ratios eta_Y / eta_Z of Figure 9."""
 
 
@@ -20,8 +20,8 @@ def figure_3() -> Result:
     here, so that the height of the axis is no published number.
     """
     figure, (ax,) = _panels(1)
-    times, rows, colours = np.linspace(0, 700, 701), [], ordered_colours(list(ETAS))
-    for eta in ETAS:
+    times, rows, colours = np.linspace(0, 700, 701), [], ordered_colours(list(_ETAS))
+    for eta in _ETAS:
         theory = ScanAndSnap(M=1000, K=10, eta_y=eta, eta_z=0.5)
         growth = np.exp(2 * theory.growth_integral(times))
         ax.plot(times, growth, color=colours[eta], label=f"eta_Y = {eta:g}")
@@ -42,8 +42,8 @@ def figure_8() -> Result:
     Source: Tian et al. (2023), arXiv:2305.16380, Figure 8.
     """
     figure, (left, right) = _panels(2)
-    times, rows, colours = np.linspace(0, 60, 601), [], ordered_colours(list(SIZES))
-    for M in SIZES:
+    times, rows, colours = np.linspace(0, 60, 601), [], ordered_colours(list(_SIZES))
+    for M in _SIZES:
         theory = ScanAndSnap(M=M, K=1, eta_y=1.0)
         left.plot(times, M * theory.h(times), color=colours[M], label=f"M = {M}")
         right.plot(times, theory.class_error(times), color=colours[M], label=f"M = {M}")
@@ -65,8 +65,8 @@ def figure_9() -> Result:
     Source: Tian et al. (2023), arXiv:2305.16380, Figure 9, whose caption has the ratio upside down.
     """
     figure, (ax,) = _panels(1)
-    times, rows, colours = np.linspace(0, 60, 601), [], ordered_colours(list(RATIOS))
-    for ratio in RATIOS:
+    times, rows, colours = np.linspace(0, 60, 601), [], ordered_colours(list(_RATIOS))
+    for ratio in _RATIOS:
         theory = ScanAndSnap(M=1000, K=1, eta_y=1.0, eta_z=1 / ratio)
         growth = np.exp(2 * theory.growth_integral(times))
         ax.plot(times, growth, color=colours[ratio], label=f"eta_Y / eta_Z = {ratio}")

@@ -15,7 +15,7 @@ from stagewise.experiments.scan_and_snap.wikitext_model import BLOCK, WIDTH, Bas
 from stagewise.fields import Natural, Range
 from stagewise.init import AbstractInit, Config, InitialWeights, Shapes
 
-NORMS = {"norm1": "hook_resid_mid", "norm2": "hook_resid_post"}
+_NORMS = {"norm1": "hook_resid_mid", "norm2": "hook_resid_post"}
 """A layer's norms, and where in the residual stream their outputs stand."""
 
 
@@ -56,7 +56,7 @@ class BaselineInit(AbstractInit):
                 f"{cfg.n_heads} heads, d_head = {cfg.d_head}, d_model = {cfg.d_model}, d_mlp = {cfg.d_mlp}"
             )
         weights = Baseline(cfg.d_vocab, cfg.n_layers, self.dropout, self.seed).state_dict()
-        hooks = {f"blocks.{layer}.{name}": _normalised for layer in range(cfg.n_layers) for name in NORMS.values()}
+        hooks = {f"blocks.{layer}.{name}": _normalised for layer in range(cfg.n_layers) for name in _NORMS.values()}
         return InitialWeights(hooked_weights(weights, cfg.n_ctx), frozenset({"pos_embed.W_pos"}), hooks)
 
 
@@ -102,7 +102,7 @@ def _layer(layer_state: Mapping[str, Tensor]) -> dict[str, Tensor]:
         named |= {f"attn.W_{letter}": weight.T[None], f"attn.b_{letter}": bias[None]}
     for linear, name in (("linear1", "in"), ("linear2", "out")):
         named |= {f"mlp.W_{name}": layer_state[f"{linear}.weight"].T, f"mlp.b_{name}": layer_state[f"{linear}.bias"]}
-    for norm, hook in NORMS.items():
+    for norm, hook in _NORMS.items():
         named |= {f"{hook}.w": layer_state[f"{norm}.weight"], f"{hook}.b": layer_state[f"{norm}.bias"]}
     return named
 

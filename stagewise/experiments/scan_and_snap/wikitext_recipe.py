@@ -11,7 +11,7 @@ from stagewise.tasks import WikiText
 CHECKPOINTS = 12
 """Checkpoints of a run, where nobody says how many: step 0 and eleven others, 47 MB each at the published size."""
 
-DECADES = 2
+_DECADES = 2
 """Of steps up to the last one, over which checkpoints are spaced evenly in log(step)."""
 
 
@@ -64,5 +64,5 @@ def saved_steps(steps: int, checkpoints: int) -> frozenset[int]:
     """
     if checkpoints < 2:
         raise ValueError(f"the first and the last step are saved: take 2 checkpoints or more, or 0, got {checkpoints}")
-    first = max(1, round(steps / 10**DECADES))
+    first = max(1, round(steps / 10**_DECADES))
     return frozenset({0, *np.geomspace(steps, first, checkpoints - 1).round().astype(int).tolist()})

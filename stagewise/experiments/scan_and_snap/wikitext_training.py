@@ -22,7 +22,7 @@ from stagewise.recipe import Recipe
 from stagewise.task import TRAINING, derive_seed
 from stagewise.training import Metrics, descend
 
-SETTINGS = "baseline.json"
+_SETTINGS = "baseline.json"
 CLIP, COLUMNS = 0.5, 20
 """Largest norm of the gradient; columns of text that are read side by side."""
 
@@ -112,7 +112,7 @@ def train_baseline(
     model = Baseline(d_vocab, setting.n_layers, setting.dropout, setting.seed)
     optimiser = _optimiser(model, setting)
     text = short_digest(rows)
-    run_folder.claim(folder, {**dataclasses.asdict(setting), "text": text}, SETTINGS)
+    run_folder.claim(folder, {**dataclasses.asdict(setting), "text": text}, _SETTINGS)
     if recipe is not None:
         run_folder.claim(folder, recipe)
     saved = () if recipe is None else recipe.plan.saved_steps

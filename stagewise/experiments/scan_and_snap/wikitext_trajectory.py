@@ -20,12 +20,12 @@ from stagewise.sweeping import run_each
 ENTROPY_EVERY = 100
 """Minibatches between two looks at the probe sequence's attention; the validation loss takes a minute."""
 
-VALIDATION_COLUMNS = 10
+_VALIDATION_COLUMNS = 10
 
-READ = {"validation_loss": "validation loss", "entropy_0": "entropy of the probe map"}
+_READ = {"validation_loss": "validation loss", "entropy_0": "entropy of the probe map"}
 """What is compared with the record, and its name."""
 
-RECORDED = (1, 1e-3, 1000)
+_RECORDED = (1, 1e-3, 1000)
 """Layers, rate and minibatches of the recorded runs."""
 
 
@@ -61,7 +61,7 @@ def trajectories(
     train = functools.partial(_of_seed, folder, each)
     runs = range(1, 1 + seeds)
     tables = dict(zip(runs, run_each(train, runs, workers, progress=progress), strict=True))
-    recorded = BASELINE if (n_layers, rate, steps) == RECORDED else ("-", "-")
+    recorded = BASELINE if (n_layers, rate, steps) == _RECORDED else ("-", "-")
     return Result(_draw(tables), table_of(_rows(tables, recorded, BASELINE_START if n_layers == 1 else {})))
 
 
@@ -91,7 +91,7 @@ def trajectory(
     task = basic_english(data)
     corpus = task.corpus()
     rows = columns(corpus.ids["train"], COLUMNS)
-    held_out = columns(corpus.ids["validation"], VALIDATION_COLUMNS)
+    held_out = columns(corpus.ids["validation"], _VALIDATION_COLUMNS)
     steps_seen = sorted({*range(0, steps, ENTROPY_EVERY), steps})
 
     def with_loss(model: Any) -> dict[str, Any]:
@@ -129,10 +129,10 @@ def _rows(
     rows = []
     for seed, table in tables.items():
         first = table.iloc[0]
-        for name, what, published in zip(READ, READ.values(), start.get(seed, ("-", "-")), strict=True):
+        for name, what, published in zip(_READ, _READ.values(), start.get(seed, ("-", "-")), strict=True):
             rows.append(number(f"{what} at minibatch 0, seed {seed}, nats", published, f"{first[name]:.6f}"))
     last = max(table["step"].iloc[-1] for table in tables.values())
-    for (name, what), published in zip(READ.items(), recorded, strict=True):
+    for (name, what), published in zip(_READ.items(), recorded, strict=True):
         values = [float(table[name].iloc[-1]) for table in tables.values()]
         rows.append(over_seeds(f"{what} at minibatch {last}, nats", published, values))
     return rows

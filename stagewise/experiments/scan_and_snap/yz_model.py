@@ -30,7 +30,7 @@ class Counts(NamedTuple):
     label: Int[Tensor, "run batch"]
 
 
-class Step(NamedTuple):
+class _Step(NamedTuple):
     """The mean loss (nats) of each run, and its negative gradient (the directions of ascent of the log-likelihood)."""
 
     loss: Float[Tensor, " run"]
@@ -78,7 +78,7 @@ def forward(weights: YZ, counts: Counts) -> Float[Tensor, "run batch token"]:
     return logits.log_softmax(-1)
 
 
-def step(weights: YZ, counts: Counts) -> Step:
+def step(weights: YZ, counts: Counts) -> _Step:
     """Return the loss of a batch and its closed-form negative gradient, the mean over the batch.
 
         dY = f (e_label - alpha)^T,    dz_query = f o (g - f (f.g)),    g = Y (e_label - alpha)
@@ -98,7 +98,7 @@ def step(weights: YZ, counts: Counts) -> Step:
     rows = counts.query[..., None].expand_as(dz)
     n = counts.query.shape[1]
     ascent_z = torch.zeros_like(weights.z).scatter_add_(1, rows, dz) / n
-    return Step(-at_label.mean((1, 2)), YZ(f.mT @ residual / n, ascent_z))
+    return _Step(-at_label.mean((1, 2)), YZ(f.mT @ residual / n, ascent_z))
 
 
 def _normalised(pooled: Float[Tensor, "run batch token"]) -> Float[Tensor, "run batch token"]:

@@ -7,16 +7,16 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from stagewise.analysis import RUN_SEQUENCES, run_batch
 from stagewise.architecture import OneHotInit, minimal
 from stagewise.checkpoints.run_folder import checkpoint_file, read_table
 from stagewise.experiments.incremental import markov
 from stagewise.findings.stages import Stages, find_stages
-from stagewise.measurement.baselines import restricted_recipe
 from stagewise.measurement.engine import measure
+from stagewise.measurement.probe_batch import RUN_SEQUENCES, run_batch
 from stagewise.probes import HeadSpecialisation, KLToReference
 from stagewise.recipe import Recipe
 from stagewise.table import select
+from stagewise.tasks.windows import restricted_recipe
 from stagewise.training import train
 
 pytestmark = pytest.mark.usefixtures("unchecked")
@@ -63,7 +63,7 @@ def stages_of(recipe: Recipe, folder: Path) -> tuple[Stages, pd.DataFrame]:
 def test_a_short_run_writes_everything_and_a_second_call_reuses_it(
     preset: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stagewise.analysis.RUN_SEQUENCES", 32)
+    monkeypatch.setattr("stagewise.measurement.probe_batch.RUN_SEQUENCES", 32)
     recipe = short(markov.recipe(preset, n_sequences=64))
     first = markov.run(recipe, tmp_path / "run", restricted=preset == "minimal", progress=False)
     assert (tmp_path / "run" / "report.html").stat().st_size > 0

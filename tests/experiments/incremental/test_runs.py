@@ -6,7 +6,6 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from stagewise.analysis import run_batch
 from stagewise.architecture import minimal
 from stagewise.checkpoints import run_folder
 from stagewise.experiments.incremental import figures as incremental_figures
@@ -15,6 +14,7 @@ from stagewise.experiments.incremental.early_stopping import early_stop
 from stagewise.experiments.incremental.recipes import Run, runs
 from stagewise.findings.stages import find_stages
 from stagewise.measurement.baselines import linked_baselines
+from stagewise.measurement.probe_batch import run_batch
 from stagewise.recipe import Recipe, TrainPlan
 from stagewise.table import select
 from stagewise.tasks import MarkovChain

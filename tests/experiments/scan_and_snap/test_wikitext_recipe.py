@@ -11,16 +11,17 @@ import torch
 from typer.testing import CliRunner
 
 from stagewise import models
-from stagewise.analysis import analyse, run_batch
+from stagewise.analysis import analyse
 from stagewise.checkpoints.run_folder import METRICS, read_table
 from stagewise.checkpoints.series import open_series
 from stagewise.cli.app import app
-from stagewise.experiments.densifying import densify_steps, recipe_at
 from stagewise.experiments.scan_and_snap.wikitext_hooked import hooked_weights
 from stagewise.experiments.scan_and_snap.wikitext_model import columns
 from stagewise.experiments.scan_and_snap.wikitext_recipe import baseline_recipe, basic_english, saved_steps
 from stagewise.experiments.scan_and_snap.wikitext_training import COLUMNS, Look, Setting, Trained, train_baseline
+from stagewise.measurement.probe_batch import run_batch
 from stagewise.probes import HeadAblation, Loss
+from stagewise.replay.densifying import densify_steps, recipe_at
 from stagewise.training import train
 
 pytestmark = [

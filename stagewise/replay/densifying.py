@@ -17,7 +17,7 @@ from stagewise.plan import linear
 from stagewise.recipe import Recipe, rebuild
 from stagewise.training import Dtype, Training, prepare
 
-CHECKPOINTS = 60
+_CHECKPOINTS = 60
 """New checkpoints that are made where nobody says how many: about as many as a run saves by default."""
 
 
@@ -29,7 +29,7 @@ class Replay(NamedTuple):
     steps: tuple[int, ...]
 
 
-class Cost(NamedTuple):
+class _Cost(NamedTuple):
     """What a densification takes: updates, of so many in the whole run, new checkpoints, and their bytes on disk."""
 
     updates: int
@@ -89,17 +89,12 @@ def window_of(folder: Path, between: tuple[int, int]) -> Window:
     Raises:
         ValueError: they are not within those that the run has come to.
     """
-    (start, stop), last = between, last_step(folder)
+    (start, stop), last = between, open_series(folder).steps[-1]
     if not 0 <= start < stop <= last + 1:
         raise ValueError(
             f"`between` lies within the run's steps, from 0 to {last} and the first below the second, got {between}"
         )
     return Window(start, stop)
-
-
-def last_step(folder: Path) -> int:
-    """Return the last step that a run has come to."""
-    return open_series(folder).steps[-1]
 
 
 def densify_steps(
@@ -169,18 +164,18 @@ def replays_of(missing: Iterable[int], saved: Sequence[int], starts: Sequence[in
     return replays
 
 
-def cost(folder: Path, steps: Iterable[int]) -> Cost:
+def cost(folder: Path, steps: Iterable[int]) -> _Cost:
     """Return what saving these steps takes, before anything is done."""
     replays, saved = planned(folder, steps), open_series(folder).steps
     checkpoints = sum(len(one.steps) for one in replays)
     size = run_folder.checkpoint_file(folder, saved[0]).stat().st_size
-    return Cost(sum(one.stop - one.start for one in replays), saved[-1], checkpoints, checkpoints * size)
+    return _Cost(sum(one.stop - one.start for one in replays), saved[-1], checkpoints, checkpoints * size)
 
 
 def steps_within(
     windows: Sequence[Window],
     last: int,
-    checkpoints: int = CHECKPOINTS,
+    checkpoints: int = _CHECKPOINTS,
     every: int | None = None,
     saved: Collection[int] = (),
 ) -> frozenset[int]:

@@ -5,14 +5,11 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-import torch
 from typer.testing import CliRunner
 
 from stagewise.checkpoints import run_folder
 from stagewise.cli.app import app
-from stagewise.experiments import wikitext
 from stagewise.measurement.probe_batch import usable
-from stagewise.recipe import Recipe
 from stagewise.reporting.figure import Plot
 from stagewise.reporting.measured import Measured
 from stagewise.reporting.page import report
@@ -97,31 +94,10 @@ def test_a_rerun_trains_and_measures_nothing_again(text: str, folder: Path, monk
     assert {path: path.stat().st_mtime_ns for path in made} == made
 
 
-def test_repeated_tokens_are_frequent_ones_of_the_text(text: str) -> None:
-    task = WikiText(data=text, tokenizer="bpe", vocab_size=262, length=12)
-    batch = wikitext.repeated_batch(task, seed=0)
-    assert batch.tokens.shape[1] == task.length
-    followed = torch.einsum("bqk,bk->bq", batch.relations["induction"].long(), batch.tokens)
-    assert (followed == batch.targets)[batch.scored].all()
-    assert {int(task.corpus().ids["train"][0])} & set(batch.tokens.flatten().tolist())
-    assert len(set(batch.tokens.flatten().tolist())) <= task.d_vocab // 2
-
-
 def test_windows_of_the_text_batch_that_lack_a_relation_stay(text: str) -> None:
     batch = usable(WikiText(data=text, tokenizer="bpe", vocab_size=262, length=4).probe_batch(96, seed=0))
     assert len(batch) == 96
     assert 0 < int(batch.starts("induction").sum()) < 96
-
-
-@pytest.mark.parametrize("layers", [0, 5])
-def test_only_one_to_four_layers_are_built(text: str, layers: int) -> None:
-    with pytest.raises(ValueError, match=f"layers must be 1 to 4, got {layers}"):
-        wikitext.recipe(layers, data=text)
-
-
-def test_a_run_of_another_task_is_refused(small_recipe: Recipe, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"measures runs of WikiText, .* is one of MarkovChain"):
-        wikitext.measure_repeated(small_recipe, tmp_path)
 
 
 def test_a_folder_without_the_text_is_named_in_a_line(tmp_path: Path) -> None:

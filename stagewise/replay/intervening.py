@@ -9,19 +9,19 @@ from typing import Any, NamedTuple
 import pandas as pd
 import torch
 
-from stagewise.analysis import run_batch
 from stagewise.checkpoints import run_folder
 from stagewise.checkpoints.run_folder import INTERVENTIONS
 from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.checkpoints.training_state import branch, branch_start, check_way
-from stagewise.experiments.densifying import densify_steps, recipe_at, replays_of
-from stagewise.experiments.matched_controls import Clamped, with_controls
 from stagewise.findings.delays import Delay, delays, transitions
 from stagewise.measurement.engine import measure
+from stagewise.measurement.probe_batch import run_batch
 from stagewise.plan import ClampHead
 from stagewise.probe import AbstractProbe
 from stagewise.probes import AttentionTo, Loss
 from stagewise.recipe import Recipe
+from stagewise.replay.densifying import densify_steps, recipe_at, replays_of
+from stagewise.replay.matched_controls import ClampedRun, with_controls
 from stagewise.table import Head, tidy
 from stagewise.task import Batch
 from stagewise.training import Dtype, prepare, train
@@ -30,7 +30,7 @@ from stagewise.words.delays import delay_in_words, held_in_words
 FOLDER = "interventions"
 """In a run folder: the folders of the runs that continue with a head held, named by it."""
 
-SILENT = ("out", "uniform", "relation")
+_SILENT = ("out", "uniform", "relation")
 """Kinds of clamps under which a head's attention says nothing of what is learned: it is not counted as any head's."""
 
 
@@ -86,14 +86,14 @@ def intervene(
     blocks = []
     for one in runs:
         paired = _paired(folder, recipe, one, series, progress, device, dtype)
-        other = _measured(paired, batch, _place(folder, one) / "parts", progress, device)
-        without: list[Head] = [(one.clamp.layer, one.clamp.head)] if one.clamp.kind in SILENT else []
+        other = _measured(paired, batch, _run_folder(folder, one) / "parts", progress, device)
+        without: list[Head] = [(one.clamp.layer, one.clamp.head)] if one.clamp.kind in _SILENT else []
         found = delays(own, other, one.clamp.start, without)
         blocks.append(_rows(series.name, one, found))
-    return _kept(folder, tidy(blocks))
+    return _add_to_table(folder, tidy(blocks))
 
 
-class Cost(NamedTuple):
+class _Cost(NamedTuple):
     """What an intervention takes: runs that are trained, their updates in all, and the earliest step of these."""
 
     runs: int
@@ -107,7 +107,7 @@ class Cost(NamedTuple):
         return f"{self.runs} {are} trained, from the state of step {self.start} on: {self.updates} updates in all"
 
 
-def cost(folder: Path, clamps: Sequence[ClampHead], recipe: Recipe, *, controls: bool = True) -> Cost:
+def cost(folder: Path, clamps: Sequence[ClampHead], recipe: Recipe, *, controls: bool = True) -> _Cost:
     """Return what an intervention takes, before anything is done; what was done before is not done again.
 
     A run starts where the newest state before its clamp was kept, or where it was interrupted.
@@ -119,12 +119,12 @@ def cost(folder: Path, clamps: Sequence[ClampHead], recipe: Recipe, *, controls:
     stretches = [_stretches(folder, recipe, one, series) for one in with_controls(clamps, series, recipe, controls)]
     trained = [stretch for of_run in stretches for stretch in of_run]
     updates = sum(stop - start for start, stop in trained)
-    return Cost(sum(map(bool, stretches)), updates, min((start for start, _ in trained), default=0))
+    return _Cost(sum(map(bool, stretches)), updates, min((start for start, _ in trained), default=0))
 
 
-def _stretches(folder: Path, recipe: Recipe, one: Clamped, series: CheckpointSeries) -> list[tuple[int, int]]:
+def _stretches(folder: Path, recipe: Recipe, one: ClampedRun, series: CheckpointSeries) -> list[tuple[int, int]]:
     """Return from which step to which a paired run is trained or replayed."""
-    new, clamped, until = _clamped(folder, recipe, one, series)
+    new, clamped, until = _clamped_run(folder, recipe, one, series)
     start = branch_start(folder, new, clamped.plan, one.clamp.start)
     saved = sorted({*run_folder.saved_steps(new), *(step for step in clamped.plan.saved_steps if step <= until)})
     missing = [step for step in series.steps if step not in saved]
@@ -149,10 +149,10 @@ def _check_transitions(own: pd.DataFrame, start: int, series: CheckpointSeries) 
 
 
 def _paired(
-    folder: Path, recipe: Recipe, one: Clamped, series: CheckpointSeries, progress: bool, device: str, dtype: Dtype
+    folder: Path, recipe: Recipe, one: ClampedRun, series: CheckpointSeries, progress: bool, device: str, dtype: Dtype
 ) -> CheckpointSeries:
     """Train the run with the clamp, from the newest state before it; it is saved where the other one is, and as far."""
-    new, clamped, until = _clamped(folder, recipe, one, series)
+    new, clamped, until = _clamped_run(folder, recipe, one, series)
     run_folder.claim(new, clamped)
     branch(folder, new, clamped.plan, one.clamp.start)
     paired = train(clamped, new, progress=progress, device=device, dtype=dtype, until=until)
@@ -162,9 +162,9 @@ def _paired(
     return densify_steps(new, series.steps, recipe=clamped, progress=progress, device=device, dtype=dtype)
 
 
-def _clamped(folder: Path, recipe: Recipe, one: Clamped, series: CheckpointSeries) -> tuple[Path, Recipe, int]:
+def _clamped_run(folder: Path, recipe: Recipe, one: ClampedRun, series: CheckpointSeries) -> tuple[Path, Recipe, int]:
     """Return the folder of the run with the clamp, its recipe, and the step up to which it is trained."""
-    new = _place(folder, one)
+    new = _run_folder(folder, one)
     # One that is there was saved where the other one was then: what that has gained since is replayed.
     save = run_folder.read_plan(new)["save"] if (new / run_folder.RUN).exists() else series.steps
     plan = dataclasses.replace(recipe.plan, clamps=(one.clamp,), save=save, states=())
@@ -172,7 +172,7 @@ def _clamped(folder: Path, recipe: Recipe, one: Clamped, series: CheckpointSerie
     return new, dataclasses.replace(recipe, plan=plan), until
 
 
-def _place(folder: Path, one: Clamped) -> Path:
+def _run_folder(folder: Path, one: ClampedRun) -> Path:
     """Return the folder of the run with the clamp: its name, numbered where another relation of these words has it."""
     place, number = folder / FOLDER / one.name, 1
     while (place / run_folder.RUN).exists():
@@ -203,7 +203,7 @@ def _measured(series: CheckpointSeries, batch: Batch, parts: Path, progress: boo
         return measure(series, probes, batch, folder=parts, progress=progress, device=device)
 
 
-def _rows(run: str, one: Clamped, found: Sequence[Delay]) -> pd.DataFrame:
+def _rows(run: str, one: ClampedRun, found: Sequence[Delay]) -> pd.DataFrame:
     clamp = one.clamp
     known = {"run": run, "step": clamp.start, "probe": "Intervention", "quantity": "delay", "control": one.control}
     where = {"layer": clamp.layer, "head": clamp.head, "kind": clamp.kind, "relation": clamp.relation}
@@ -215,7 +215,7 @@ def _rows(run: str, one: Clamped, found: Sequence[Delay]) -> pd.DataFrame:
     )
 
 
-def _kept(folder: Path, rows: pd.DataFrame) -> pd.DataFrame:
+def _add_to_table(folder: Path, rows: pd.DataFrame) -> pd.DataFrame:
     """Add rows to the table of a run's interventions; those of the same ones are replaced, in their place."""
     path, axes = folder / INTERVENTIONS, ["layer", "head", "kind", "relation", "step", "transition"]
     if path.exists():
@@ -239,7 +239,7 @@ def in_words(row: "pd.Series[Any]") -> str:
     'L0H1 out from 120 (head): another head attends to I(2) 45 [30, 60] steps later'
     """
     what = str(row["transition"])
-    if row["kind"] in SILENT:
+    if row["kind"] in _SILENT:
         what = re.sub("^a head ", "another head ", what)
     name = f"{held_in_words(row.to_dict())} from {row['step']} ({row['control']})"
     return f"{name}: {what} {delay_in_words(row['value'], row['lo'], row['hi'])}"

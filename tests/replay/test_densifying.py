@@ -13,10 +13,10 @@ from stagewise.checkpoints.checksums import damaged
 from stagewise.checkpoints.run_folder import STATES, checkpoint_file, read_checkpoint
 from stagewise.checkpoints.series import open_series
 from stagewise.checkpoints.training_state import save_weights, state_steps
-from stagewise.experiments.densifying import cost, densify, densify_steps, last_step, planned, steps_within
 from stagewise.findings.windows import Window
 from stagewise.plan import ClampHead, TrainPlan
 from stagewise.recipe import Recipe
+from stagewise.replay.densifying import cost, densify, densify_steps, planned, steps_within
 from stagewise.tasks import MarkovChain
 from stagewise.training import train
 
@@ -178,8 +178,9 @@ def test_steps_of_ones_own_that_the_run_has_not_come_to_are_refused(run: Path) -
 def test_a_run_that_has_not_come_to_its_end_is_densified_up_to_where_it_is(run: Path, coarse: Path) -> None:
     for step in (12, 16):
         checkpoint_file(run, step).unlink()
-    assert last_step(run) == 8
-    densify_steps(run, steps_within([Window(5, 14)], last_step(run)), progress=False)
+    last = open_series(run).steps[-1]
+    assert last == 8
+    densify_steps(run, steps_within([Window(5, 14)], last), progress=False)
     assert open_series(run).steps == (0, 4, 5, 6, 7, 8)
     assert bits(run, 7) == bits(coarse / "adamw finely", 7)
 

@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from stagewise.analysis import measure_run
+from stagewise.analysis import measure_run, run
 from stagewise.checkpoints.run_folder import REPORT, read_table
-from stagewise.experiments import wikitext
 from stagewise.experiments.published import Result, number, over_seeds, table_of
 from stagewise.findings.crossings import Crossing, crossings
 from stagewise.findings.head_kinds import KINDS, head_onsets
@@ -20,12 +19,13 @@ from stagewise.plot.n_grams import N_GRAMS
 from stagewise.plot.step_axis import curve, label_ends, set_step_axis
 from stagewise.sweeping import grid, run_each
 from stagewise.table import select
+from stagewise.tasks import wiki_text
 from stagewise.training import train
 from stagewise.words.stages import Row, half_way, head
 
 SHARES = (0.0, 0.1, 0.2, 0.3, 0.5)
 
-Tables = Mapping[float, Mapping[int, pd.DataFrame]]
+_Tables = Mapping[float, Mapping[int, pd.DataFrame]]
 """Share -> seed -> the table of its run."""
 
 
@@ -40,7 +40,7 @@ def repetition(
 ) -> Result:
     """Train a model of text for every share and seed, and say when its heads came and how it predicts plain text.
 
-    Every run is one of `wikitext.run`, in a folder of its own with its report; what is finished is not done again.
+    Every run is one of `analysis.run`, in a folder of its own with its report; what is finished is not done again.
     A run of 5000 steps takes eight minutes of one core.
 
     Args:
@@ -49,7 +49,7 @@ def repetition(
         seeds: how many, from 0 on.
         workers: processes that train at the same time.
         progress: show bars.
-        sizes: other arguments of `wikitext.recipe`.
+        sizes: other arguments of `tasks.wiki_text.recipe`.
 
     Returns:
         The induction mass of the best head over training, a panel a seed, and a row a number: half-way steps of the
@@ -66,7 +66,7 @@ def repetition(
         raise ValueError(f"seeds count from 0: take at least one, got {seeds}")
     cases = grid(repeating=shares, seed=range(seeds))
     for case in cases:
-        wikitext.recipe(**case, **sizes)  # refused before anything is trained
+        wiki_text.recipe(**case, **sizes)  # refused before anything is trained
     measured = run_each(functools.partial(_table, folder=folder, sizes=sizes), cases, workers, progress=progress)
     tables: dict[float, dict[int, pd.DataFrame]] = {share: {} for share in shares}
     for case, table in zip(cases, measured, strict=True):
@@ -76,15 +76,15 @@ def repetition(
 
 def _table(case: Mapping[str, Any], *, folder: Path, sizes: Mapping[str, Any], progress: bool) -> pd.DataFrame:
     path = folder / f"repeating={case['repeating']:g}-seed{case['seed']}"
-    recipe = wikitext.recipe(**case, **sizes)
+    recipe = wiki_text.recipe(**case, **sizes)
     if (path / REPORT).exists():
         train(recipe, path, progress=progress)  # which refuses a run of another recipe
         return measure_run(recipe, path, progress=progress)
-    wikitext.run(recipe, path, progress=progress)
+    run(recipe, path, progress=progress)
     return read_table(path)
 
 
-def _rows(tables: Tables, share: float) -> list[dict[str, str]]:
+def _rows(tables: _Tables, share: float) -> list[dict[str, str]]:
     """Return what the runs of a share show, seeds apart where it is a step, else as their mean."""
     runs, of = tables[share], f"{100 * share:g}% repeat"
     onsets = {seed: head_onsets(table) for seed, table in runs.items()}
@@ -147,7 +147,7 @@ def _last(runs: Mapping[int, pd.DataFrame], probe: str, quantity: str, **axes: o
     return np.array([select(table, probe, quantity, **axes)["value"].iloc[-1] for table in runs.values()])
 
 
-def _draw(tables: Tables) -> Figure:
+def _draw(tables: _Tables) -> Figure:
     """Draw the induction mass of the best head on text, a panel a seed."""
     seeds = list(next(iter(tables.values())))
     figure = Figure(figsize=(1 + 2.9 * len(seeds), 3), layout="constrained")

@@ -4,14 +4,15 @@ import dataclasses
 
 import pytest
 
-from stagewise import models
-from stagewise.experiments.presets import PRESETS, presets_of, recipe_for
+from stagewise import models, tasks
 from stagewise.loss import training_loss
+from stagewise.presets import presets_of, recipe_for
 from stagewise.recipe import Recipe
 from stagewise.task import AbstractTask
 from stagewise.tasks import AssociativeRecall, MarkovChain, SparseRegression, Text, Tokens, WikiText, Windows
 
-PLAIN = [kind for kind in PRESETS if kind not in (Text, Tokens, WikiText)]
+CATALOGUE = [kind for kind in vars(tasks).values() if isinstance(kind, type)]
+PLAIN = [kind for kind in CATALOGUE if kind not in (Text, Tokens, WikiText)]
 
 
 def loss_at_the_start(recipe: Recipe) -> float:

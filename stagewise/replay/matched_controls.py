@@ -14,7 +14,7 @@ from stagewise.recipe import Recipe
 from stagewise.table import Head, check_head, head_label
 
 
-class Clamped(NamedTuple):
+class ClampedRun(NamedTuple):
     """A clamp, and what it is there for: "head", or a control, "another head" or "random direction"."""
 
     clamp: ClampHead
@@ -30,7 +30,7 @@ class Clamped(NamedTuple):
 
 def with_controls(
     clamps: Sequence[ClampHead], series: CheckpointSeries, recipe: Recipe, controls: bool
-) -> list[Clamped]:
+) -> list[ClampedRun]:
     """Return the runs that some clamps take, each once: their own, and those of their controls.
 
     Args:
@@ -43,16 +43,15 @@ def with_controls(
         ValueError: the model has no such head, the task no such relation; the run does not come to a clamp's start, or
             a kick there would move nothing.
     """
-    made = series.architecture
     targets(recipe.task, clamps)
     dataclasses.replace(recipe.plan, clamps=tuple(clamps))  # raises where one starts too late
     for clamp in clamps:
-        check_head(clamp.layer, clamp.head, made.n_layers, made.n_heads, series.name)
+        check_head(clamp.layer, clamp.head, series.architecture.n_layers, series.architecture.n_heads, series.name)
         if clamp.start >= (last := series.steps[-1]):
             raise ValueError(
                 f"{series.name} has come to step {last}: hold the head from an earlier one on than {clamp.start}"
             )
-    runs = {clamp: Clamped(clamp) for clamp in clamps}
+    runs = {clamp: ClampedRun(clamp) for clamp in clamps}
     for one in (each for clamp in clamps for each in _controlled(clamp, series, controls)):
         runs.setdefault(one.clamp, one)  # a control that is asked for itself is one run
     for one in runs.values():
@@ -61,7 +60,7 @@ def with_controls(
     return list(runs.values())
 
 
-def _check_kick(one: Clamped, series: CheckpointSeries) -> None:
+def _check_kick(one: ClampedRun, series: CheckpointSeries) -> None:
     """Refuse a kick that would move nothing, where the weights that it moves are saved."""
     if (start := one.clamp.start) not in series.steps:
         return
@@ -74,14 +73,14 @@ def _check_kick(one: Clamped, series: CheckpointSeries) -> None:
         raise ValueError(f"{reason}{fix}") from reason
 
 
-def _controlled(clamp: ClampHead, series: CheckpointSeries, controls: bool) -> Iterator[Clamped]:
-    yield Clamped(clamp)
+def _controlled(clamp: ClampHead, series: CheckpointSeries, controls: bool) -> Iterator[ClampedRun]:
+    yield ClampedRun(clamp)
     if not controls or clamp.kind == "kick":
         return
     before = max(step for step in series.steps if step <= clamp.start)
     if (other := matched_head(series.weights(before), (clamp.layer, clamp.head))) is not None:
-        yield Clamped(dataclasses.replace(clamp, layer=other[0], head=other[1]), "another head")
-    yield Clamped(dataclasses.replace(clamp, kind="kick", relation=None), "random direction")
+        yield ClampedRun(dataclasses.replace(clamp, layer=other[0], head=other[1]), "another head")
+    yield ClampedRun(dataclasses.replace(clamp, kind="kick", relation=None), "random direction")
 
 
 def matched_head(weights: State, head: Head) -> Head | None:

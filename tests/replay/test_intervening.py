@@ -12,12 +12,12 @@ import torch
 from stagewise import architecture
 from stagewise.checkpoints.run_folder import INTERVENTIONS, RESUME, RUN, STATES, checkpoint_file
 from stagewise.checkpoints.series import open_series
-from stagewise.experiments.densifying import densify
-from stagewise.experiments.intervening import FOLDER, cost, intervene
-from stagewise.experiments.matched_controls import Clamped
 from stagewise.init import GaussianInit
 from stagewise.plan import ClampHead, TrainPlan
 from stagewise.recipe import Recipe
+from stagewise.replay.densifying import densify
+from stagewise.replay.intervening import FOLDER, cost, intervene
+from stagewise.replay.matched_controls import ClampedRun
 from stagewise.task import Batch
 from stagewise.tasks import MarkovChain
 from stagewise.training import train
@@ -54,7 +54,7 @@ def test_an_unfinished_run_is_compared_as_far_as_it_has_come(intervened: Path, t
     train(RECIPE, tmp_path, progress=False, until=24)
     assert cost(tmp_path, [CLAMP], RECIPE, controls=False) == (1, 24 - 8, 8)
     intervene(tmp_path, [CLAMP], controls=False, progress=False)
-    paired = tmp_path / FOLDER / Clamped(CLAMP).name
+    paired = tmp_path / FOLDER / ClampedRun(CLAMP).name
     assert open_series(paired).steps[-1] == 24
     with pytest.raises(ValueError, match=r"has come to step 24: hold the head from an earlier one on than 24"):
         intervene(tmp_path, [ClampHead(0, 1, 24)], progress=False)
@@ -63,7 +63,7 @@ def test_an_unfinished_run_is_compared_as_far_as_it_has_come(intervened: Path, t
     intervene(tmp_path, [CLAMP], controls=False, progress=False)
     assert str(cost(tmp_path, [CLAMP], RECIPE, controls=False)) == "all runs are there already"
     for step in PLAN.saved_steps:
-        same = checkpoint_file(intervened / FOLDER / Clamped(CLAMP).name, step)
+        same = checkpoint_file(intervened / FOLDER / ClampedRun(CLAMP).name, step)
         assert checkpoint_file(paired, step).read_bytes() == same.read_bytes()
 
 
@@ -71,7 +71,7 @@ def test_an_unfinished_run_is_compared_as_far_as_it_has_come(intervened: Path, t
 def test_the_paired_run_starts_from_the_state_before_the_clamp_and_is_the_run_up_to_it(
     clamp: ClampHead, intervened: Path, tmp_path: Path
 ) -> None:
-    paired = intervened / FOLDER / Clamped(clamp).name
+    paired = intervened / FOLDER / ClampedRun(clamp).name
     clamped = dataclasses.replace(RECIPE, plan=dataclasses.replace(PLAN, clamps=(clamp,), states=()))
     train(clamped, tmp_path, progress=False)
     for step in PLAN.saved_steps:
@@ -181,7 +181,7 @@ def test_a_run_that_was_densified_since_is_compared_where_it_is_saved_now(interv
     before = pd.read_parquet(run / INTERVENTIONS)
     assert cost(run, [CLAMP], RECIPE, controls=False) == (1, 24, 0)  # a paired run keeps no states
     after = intervene(run, [CLAMP], controls=False, progress=False)
-    assert open_series(run / FOLDER / Clamped(CLAMP).name).steps == (0, 8, 16, 18, 20, 22, 24, 32)
+    assert open_series(run / FOLDER / ClampedRun(CLAMP).name).steps == (0, 8, 16, 18, 20, 22, 24, 32)
     assert len(after) == len(before)
     clamped = dataclasses.replace(RECIPE, plan=dataclasses.replace(PLAN, clamps=(CLAMP,), save=range(32), states=()))
     train(clamped, tmp_path / "fine", progress=False)

@@ -1,0 +1,1 @@
+"""Small transformers on WikiText: how soon heads form where windows repeat themselves."""

@@ -1,0 +1,36 @@
+"""Restricted-context models beside a run: which are trained."""
+
+import pytest
+
+from stagewise.architecture import Architecture, full
+from stagewise.recipe import Recipe, TrainPlan
+from stagewise.restricted_training import chosen_contexts
+from stagewise.tasks import AssociativeRecall, MarkovChain, RepeatedTokens, SparseRegression
+from stagewise.tasks.windows import restricted_contexts
+
+TASK = RepeatedTokens(16, length=8)
+PLAN = TrainPlan(steps=3, batch_size=4)
+RECIPE = Recipe(TASK, full(16, TASK.n_ctx, n_heads=2, d_model=8, d_mlp=8), PLAN)
+
+
+def test_contexts_are_the_tasks_own_or_powers_of_two_below_its_length() -> None:
+    assert restricted_contexts(MarkovChain(spans=(1, 2, 2))) == (1, 3, 5)
+    assert restricted_contexts(AssociativeRecall(4, 12)) == (1, 2, 4, 8)
+    assert chosen_contexts(RECIPE, True) == (1, 2, 4, 8)
+    assert chosen_contexts(RECIPE, (3,)) == (3,)
+    assert chosen_contexts(RECIPE, False) == ()
+
+
+def test_a_context_beyond_the_task_or_a_regression_is_refused() -> None:
+    with pytest.raises(ValueError, match="a context is between 1 and the task's 11 positions, got 12"):
+        chosen_contexts(RECIPE, (2, 12))
+    task = SparseRegression(6, 3)
+    made = Architecture({**full(3, 6).config, "d_vocab_out": 3})
+    with pytest.raises(ValueError, match="SparseRegression is a regression: leave them out"):
+        chosen_contexts(Recipe(task, made, PLAN), True)
+
+
+def test_where_nobody_asks_a_task_that_names_contexts_has_baselines_and_another_has_none() -> None:
+    chain = MarkovChain(spans=(1, 2))
+    assert chosen_contexts(Recipe(chain, full(24, chain.n_ctx), PLAN), None) == (1, 3)
+    assert chosen_contexts(RECIPE, None) == ()
