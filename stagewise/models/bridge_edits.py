@@ -191,7 +191,8 @@ def _attention(
     if missing := {"pattern", "v", "z"} - activations.keys():
         raise ValueError(
             f"{name_of(bridge)} shows no {', '.join(sorted(missing))} in layer {layer}: no attention of heads, or a "
-            'kernel of its own; wrap it after `set_attn_implementation("eager")`'
+            'kernel of its own; wrap it after `set_attn_implementation("eager")`, or leave the probes that ask for '
+            "RestrictContext out"
         )
     pattern, values, z = (activations[name] for name in ("pattern", "v", "z"))
     return pattern, values_by_key(bridge, layer, values), by_head(z, bridge.cfg.n_heads)

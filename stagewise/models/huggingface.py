@@ -1,7 +1,6 @@
 """Hugging Face causal language models as plain torch modules: from a config, and from saved weights."""
 
 import contextlib
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -14,6 +13,7 @@ from torch.nn.modules.module import (
 )
 
 from stagewise.architecture import MOST_LAYERS, Architecture
+from stagewise.fields import MEMORY
 
 CONSTANTS = (".attention.bias", ".attention.masked_bias", ".attn.bias", ".attn.masked_bias", "rotary_emb.inv_freq")
 """Buffers that older checkpoints hold beside the weights; the library computes them itself."""
@@ -24,9 +24,6 @@ KINDS = (MISSING, UNKNOWN)
 
 MOST_MODULES = 200_000
 """Modules that a model has at most: no published one has half as many."""
-
-MEMORY = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 2**36
-"""Bytes that the weights of a model take at most: what the machine has."""
 
 LONGEST = 400
 """Letters of an error of another library that are shown."""
