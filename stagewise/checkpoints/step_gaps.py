@@ -59,7 +59,7 @@ def _skipped(places: Sequence[float], errors: Sequence[float], neighbours: int) 
     for i, gap in enumerate(gaps):
         at_edge = i in (0, len(gaps) - 1)
         beside = _corroborating(gaps, i, neighbours)
-        if not beside or (at_edge and blurs[i] > 0):
+        if not beside or min(gaps[k] for k in beside) <= 0 or (at_edge and blurs[i] > 0):
             continue
         sharpest = min(beside, key=lambda k: blurs[k] / gaps[k])
         stride, error = gaps[sharpest], blurs[sharpest] + SAME * gaps[sharpest]

@@ -238,7 +238,7 @@ def test_every_listed_file_of_a_run_that_is_damaged_is_named_and_so_is_a_list(
     write_json(folder / "tables" / "parts" / "a" / "settings.json", {})
     assert audited(folder).clean
     for name in ("resume.pt", "tables/lineage.json", "metrics.parquet"):
-        flipped(folder / name, 20)
+        flipped(folder / name, 5)
     flipped(folder / "tables" / "parts" / "a" / checksums.LIST, -3, 0b1)
     assert {(one.kind, one.checkpoints[0]) for one in audited(folder).findings} == {
         (Kind.DAMAGED, name)
@@ -296,7 +296,7 @@ def test_what_a_trainer_cannot_have_planned_is_no_plan(last: Any, every: Any, cl
     for step in (0, 8, 16):
         record = {"global_step": last, "max_steps": last, "save_steps": every}
         (folder / f"checkpoint-{step}" / "trainer_state.json").write_text(json.dumps(record))
-    assert len(audited(folder).findings) < 4
+    assert len(audited(folder).findings) <= 4  # three other steps, and at most the last one planned
 
 
 def test_a_tensor_that_no_memory_holds_is_one_finding_and_the_audit_goes_on(clean: Path, tmp_path: Path) -> None:
