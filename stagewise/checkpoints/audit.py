@@ -153,8 +153,8 @@ def _of_records(source: Source) -> Iterator[Finding]:
 
 def _planned(record: Mapping[str, Any], last: str) -> list[tuple[int, int]]:
     """Return the last step and how often is saved, by a record of Trainer's; nothing where it does not say."""
-    numbers = [record.get(last), record.get(SAVED_EVERY)]
-    return [(numbers[0], numbers[1])] if all(is_step(each) and each > 0 for each in numbers) else []  # type: ignore
+    number, every = record.get(last, 0), record.get(SAVED_EVERY, 0)
+    return [(number, every)] if all(is_step(each) and each > 0 for each in (number, every)) else []
 
 
 def _root_record(folder: Path) -> Mapping[str, Any]:
