@@ -13,6 +13,9 @@ from stagewise.init import AbstractInit, Config, GaussianInit, InitialWeights, S
 
 _SIZES = dict.fromkeys(("n_layers", "d_model", "d_head", "n_ctx", "d_vocab"), Count) | {"n_heads": Count | Literal[-1]}
 
+MOST_LAYERS = 1000
+"""Layers of a model: no published one has a third as many, and each takes time to build."""
+
 RUNTIME = {"device", "dtype", "torch_dtype", "seed", "n_devices"}
 """Fields of a config that say how it was run, not what it is."""
 
@@ -41,6 +44,8 @@ class Architecture:
             raise ValueError(f"the model config lacks {', '.join(sorted(missing))}; got {dict(self.config)}")
         for size, kind in _SIZES.items():
             checked(self.config.get(size, -1), kind, f"the model config's {size}")
+        if self.n_layers > MOST_LAYERS:
+            raise ValueError(f"a model has at most {MOST_LAYERS} layers, got n_layers = {self.n_layers}")
         if self.n_heads < 1:
             raise ValueError(f"a model needs a head, got d_model = {self.config['d_model']} below d_head")
 

@@ -5,6 +5,7 @@ import dataclasses
 import json
 import math
 import numbers
+import os
 import reprlib
 import types
 import typing
@@ -27,6 +28,9 @@ class Range:
 
 
 LARGE = 2**62  # fits into 64 bits, with room to add
+MEMORY = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 2**36
+"""Bytes that anything takes at most that is read or built: what the machine has."""
+
 Count = Annotated[int, Range(1, math.inf)]
 Natural = Annotated[int, Range(0, math.inf)]
 NotNegative = Annotated[float, Range(0, math.inf)]

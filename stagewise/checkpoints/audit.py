@@ -1,20 +1,24 @@
 """Faults of a series before any measurement: missing, repeated, damaged, misplaced and deviating checkpoints."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from stagewise.architecture import Architecture
+from stagewise.checkpoints import checksums
 from stagewise.checkpoints.comparisons import at_entry, other_steps, unread, unusual
 from stagewise.checkpoints.copies import FIRST_UPDATE
 from stagewise.checkpoints.findings import Audit, Finding, Kind
 from stagewise.checkpoints.function_faults import function_faults
+from stagewise.checkpoints.json_files import read_json
+from stagewise.checkpoints.names import convention, is_step, parse_file
 from stagewise.checkpoints.series import find
-from stagewise.checkpoints.sources import Entry, Source
+from stagewise.checkpoints.sources import TRAINER, Entry, Source
 from stagewise.checkpoints.step_gaps import missing_steps
 from stagewise.checkpoints.weight_faults import weight_faults
+from stagewise.checkpoints.weight_files import ENDINGS, TRAINING
 from stagewise.task import Batch
 
 VOLATILE = {"_name_or_path", "transformers_version", "torch_dtype", "dtype", "use_cache"}
@@ -22,6 +26,9 @@ VOLATILE = {"_name_or_path", "transformers_version", "torch_dtype", "dtype", "us
 
 TRAINED_TO, SAVED_EVERY = "max_steps", "save_steps"
 """What Trainer writes of its plan beside every checkpoint."""
+
+MOST_DUE = 1000
+"""Steps that a trainer still meant to save and that are named one by one."""
 
 
 class Deep(NamedTuple):
@@ -56,6 +63,7 @@ def audit(source: Source | str | Path, *, weights: bool = True, deep: Deep | Non
         of_weights = list(weight_faults(source, readable, {one.steps for one in of_files}))
         notes += [one for one in of_weights if one.kind is Kind.RATE_JUMP]
         findings += [one for one in of_weights if one.kind is not Kind.RATE_JUMP]
+    findings += _of_lists(source, {label for one in findings for label in one.checkpoints})
     if deep is not None:
         findings += function_faults(source, readable, deep.architecture, deep.batch, deep.device)
     return Audit(source.name, len(entries), weights, tuple(findings), source.ignored, tuple(notes))
@@ -77,8 +85,38 @@ def _of_steps(source: Source) -> Iterator[Finding]:
         missing = sorted(set(source.promised) - set(steps)) if source.promised else missing_steps(steps)
         for step in missing:
             yield Finding(Kind.MISSING_STEP, (step,), branch=branch)
+        yield from _of_names(source, entries)
     for step in source.lost:
         yield Finding(Kind.MISSING_STEP, (step,), reason="the run was trained beyond it")
+
+
+def _of_names(source: Source, entries: Sequence[Entry]) -> Iterator[Finding]:
+    """Yield names of another convention than most, and steps of which other files of this folder tell."""
+    if source.folder is None or not entries:
+        return
+    names = [convention(entry.label) for entry in entries]
+    usual, _ = Counter(names).most_common(1)[0]
+    if others := [entry for entry, name in zip(entries, names, strict=True) if name != usual]:
+        steps, labels = zip(*((entry.at.step, entry.label) for entry in others), strict=True)
+        yield Finding(Kind.OTHER_NAMES, steps, labels, entries[0].at.branch, reason=entries[names.index(usual)].label)
+    present = {entry.at.step for entry in entries}
+    for step, where in sorted(_told_of(source.folder, {*names}, present).items()):
+        if step > max(present) and step not in {*source.lost, *source.promised}:
+            yield Finding(Kind.MISSING_STEP, (step,), branch=entries[0].at.branch, reason=f"{where} tells of it")
+
+
+def _told_of(folder: Path, conventions: Collection[str], steps: Collection[int]) -> dict[int, str]:
+    """Return the steps of which a list of checksums tells, or the states of a training beside its weights."""
+    told: dict[int, str] = {}
+    for name in checksums.listed(folder):
+        if convention(name) in conventions and (at := parse_file(Path(name).stem)):
+            told[at.step] = checksums.LIST
+    states: dict[str, dict[int, str]] = {}
+    for path in folder.iterdir():
+        if TRAINING.match(path.name) and path.suffix in ENDINGS and (at := parse_file(path.stem)):
+            states.setdefault(convention(path.name), {})[at.step] = path.name
+    # Other numbers, as of the processes that took part, are hardly steps of the series.
+    return told | {step: name for of in states.values() if {*of} & {*steps} - {0} for step, name in of.items()}
 
 
 def _out_of_order(entries: Sequence[Entry]) -> Iterator[Finding]:
@@ -104,15 +142,29 @@ def _of_records(source: Source) -> Iterator[Finding]:
         except (ValueError, OSError) as reason:
             yield unread(source, entry, reason)
             continue
-        if type(step := record.get("global_step")) is int:
+        step = record.get("global_step")
+        if isinstance(step, int) and is_step(step):
             steps[entry] = step
-        plan = (record.get(TRAINED_TO), record.get(SAVED_EVERY))
-        if all(type(number) is int and number > 0 for number in plan):
-            planned.append((int(plan[0]), int(plan[1])))  # type: ignore[arg-type]
+        planned += _planned(record, TRAINED_TO)
     yield from other_steps(steps, "its trainer_state.json")
+    if not planned and source.folder is not None and (source.folder / TRAINER).exists():  # what `save_state` writes
+        planned = _planned(_root_record(source.folder), "global_step")
     if planned:
         last, every = Counter(planned).most_common(1)[0][0]
         yield from _of_plan(source, last, every)
+
+
+def _planned(record: Mapping[str, Any], last: str) -> list[tuple[int, int]]:
+    """Return the last step and how often is saved, by a record of Trainer's; nothing where it does not say."""
+    number, every = record.get(last, 0), record.get(SAVED_EVERY, 0)
+    return [(number, every)] if all(is_step(each) and each > 0 for each in (number, every)) else []
+
+
+def _root_record(folder: Path) -> Mapping[str, Any]:
+    try:
+        return read_json(folder / TRAINER)
+    except ValueError:  # it is no part of the series
+        return {}
 
 
 def _of_plan(source: Source, last: int, every: int) -> Iterator[Finding]:
@@ -127,7 +179,9 @@ def _of_plan(source: Source, last: int, every: int) -> Iterator[Finding]:
     if len(steps) < 2:
         return
     saved_others = any(step % every for step in steps)
-    due = [last] if saved_others else range(max(steps) + every, last + 1, every)
+    due = range(max(steps) + every, last + 1, every)
+    if saved_others or last - max(steps) > MOST_DUE * every:
+        due = range(last, last + 1)
     for step in due:
         if step > max(steps):
             why = f"training was planned to step {last}; it was interrupted, or the checkpoint is gone"
@@ -150,6 +204,24 @@ def _of_hashes(source: Source) -> Iterator[Finding]:
         steps, labels = zip(*((entry.at.step, entry.label) for entry in same), strict=True)
         if len({(entry.at.branch, entry.at.step) for entry in same}) > 1 and set(steps) != set(FIRST_UPDATE):
             yield Finding(Kind.IDENTICAL_WEIGHTS, steps, labels)
+
+
+def _of_lists(source: Source, told: Collection[str]) -> Iterator[Finding]:
+    """Yield the other files of a folder that do not have the bytes they were written with, and damaged lists of these.
+
+    Args:
+        source: of the checkpoints.
+        told: the checkpoints of which something is told already.
+    """
+    if source.folder is None:
+        return
+    for path in checksums.lists(source.folder):
+        if why := checksums.damage_of_list(path.parent):
+            yield Finding(Kind.DAMAGED, (), (str(path.relative_to(source.folder)),), reason=why)
+    for path in checksums.damaged(source.folder):
+        if path.name not in told:
+            reason = f"its bytes do not have the checksum in {checksums.LIST} beside it"
+            yield Finding(Kind.DAMAGED, (), (str(path.relative_to(source.folder)),), reason=reason)
 
 
 def _of_configs(source: Source) -> Iterator[Finding]:

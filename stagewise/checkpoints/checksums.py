@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import os
+import re
 import warnings
 from collections import defaultdict
 from pathlib import Path
@@ -11,6 +12,10 @@ from stagewise.checkpoints.digest import file_sha256
 
 LIST = "SHA256SUMS"
 """In each folder: a line a written file, "digest  name", as sha256sum writes it; lines are only ever added."""
+
+LINE = re.compile(r"([0-9a-f]{64})  (?!\.{1,2}$)([^/\x00-\x1f\x7f\ufffd]+)")
+CUT_OFF = re.compile(r"[0-9a-f]{0,64} {0,2}")
+"""What a full disk leaves of a line: no damage, since the file of that name was not written."""
 
 
 class DamagedFile(ValueError):  # noqa: N818 - named by what it is
@@ -58,11 +63,32 @@ def listed(folder: Path) -> dict[str, frozenset[str]]:
 @functools.lru_cache(maxsize=16)
 def _read(path: Path, modified: int, size: int) -> dict[str, frozenset[str]]:
     digests: dict[str, set[str]] = defaultdict(set)
-    for line in path.read_text(encoding="utf8", errors="replace").splitlines():
-        digest, separator, name = line.partition("  ")
-        if separator:
-            digests[name].add(digest)
+    for line in _lines(path):
+        if match := LINE.fullmatch(line):
+            digests[match[2]].add(match[1])
     return {name: frozenset(each) for name, each in digests.items()}
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf8", errors="replace").split("\n")
+
+
+def damage_of_list(folder: Path) -> str:
+    """Return what is wrong with a folder's list itself, empty of one that is whole: it may be damaged as any file.
+
+    A line is no line of a list, or has a file's digest under a name that is not there, while nothing lists the file.
+    """
+    known = listed(folder)
+    if bad := next(
+        (each for each in _lines(folder / LIST) if not (LINE.fullmatch(each) or CUT_OFF.fullmatch(each))), ""
+    ):
+        return f"{folder / LIST} is damaged: {bad[:120]!r} is no line of it"
+    gone = {digest: name for name, digests in known.items() if not (folder / name).exists() for digest in digests}
+    unlisted = [path for path in sorted(folder.iterdir()) if path.name not in {LIST, *known} and path.is_file()]
+    for path in unlisted if gone else ():
+        if name := gone.get(_sha256(path)):
+            return f"{folder / LIST} is damaged: it has {path.name} under the name {name}"
+    return ""
 
 
 def is_intact(path: Path) -> bool:
@@ -97,12 +123,31 @@ def damaged(folder: Path) -> list[Path]:
 
     A file that is gone is not among them.
     """
-    beside = (path.with_name(name) for path in sorted(folder.rglob(LIST)) for name in sorted(listed(path.parent)))
+    beside = (path.with_name(name) for path in lists(folder) for name in sorted(listed(path.parent)))
     return [path for path in beside if path.is_file() and not is_intact(path)]
 
 
+def lists(folder: Path) -> list[Path]:
+    """Return the lists of a folder, and of all folders in it."""
+    return sorted(path for path in folder.rglob(LIST) if path.is_file())
+
+
 def remove_damaged(folder: Path) -> None:
-    """Remove the damaged files of a folder of intermediate results, which are then made again; warnings name them."""
+    """Remove the damaged files of a folder of intermediate results, which are then made again; warnings name them.
+
+    Of a damaged list the whole lines stay, and what it does not list any more is removed: nothing can check it.
+    """
+    for path in lists(folder):
+        if why := damage_of_list(path.parent):
+            warnings.warn(f"{why}. What it does not list is made again", stacklevel=2)
+            known = listed(path.parent)
+            for other in path.parent.iterdir():
+                if other.is_file() and other.name not in {LIST, *known} and not other.name.startswith("."):
+                    other.unlink()
+            path.unlink()
+            for name, digests in known.items():
+                for digest in digests if (path.parent / name).exists() else ():
+                    record(path.with_name(name), digest)
     for path in damaged(folder):
         warnings.warn(f"{path} is damaged: it is made again", stacklevel=2)
         path.unlink()

@@ -15,6 +15,10 @@ SHORT = 16
 """Hexadecimal digits where a hash is part of a file's name."""
 
 
+HOLLOW = 2**30
+"""Bytes of a file from which on it is looked at how many of them are on the disk."""
+
+
 def digest(value: object) -> str:
     """Return the SHA-256 of data: numbers, text, sequences, mappings in any order, dataclasses, tensors and arrays.
 
@@ -40,8 +44,27 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def check_whole(path: Path) -> None:
+    """Refuse a large file of which next to nothing is on the disk, as where a copy of it never came.
+
+    Raises:
+        ValueError: the message names it.
+    """
+    status = path.stat()
+    if status.st_size > HOLLOW and hasattr(status, "st_blocks") and 64 * 512 * status.st_blocks < status.st_size:
+        stored = 512 * status.st_blocks
+        raise ValueError(f"{path} is hollow: only {stored} of its {status.st_size} bytes are on the disk. Restore it")
+
+
 def file_digest(paths: Iterable[Path]) -> str:
-    """Return the hash of the bytes of several files, in their order."""
+    """Return the hash of the bytes of several files, in their order.
+
+    Raises:
+        ValueError: next to nothing of a large file is on the disk.
+    """
+    paths = tuple(paths)
+    for path in paths:
+        check_whole(path)
     return digest([file_sha256(path) for path in paths])
 
 

@@ -28,6 +28,8 @@ class Kind(enum.StrEnum):
     """Two checkpoints have the same step."""
     OUT_OF_ORDER = "out of order"
     """A step comes after a larger one."""
+    OTHER_NAMES = "other names"
+    """Names follow another convention than most, as where two trainings lie in one folder."""
     OTHER_STEP_RECORDED = "other step recorded"
     """The step that the trainer wrote beside the weights differs from the one in the name."""
     IDENTICAL_WEIGHTS = "identical weights"
@@ -70,8 +72,8 @@ class Finding:
 
     Args:
         kind: of the fault.
-        steps: the steps that it affects.
-        checkpoints: the folders, files or revisions that it affects.
+        steps: the steps that it affects; none where it is about the folder.
+        checkpoints: the folders, files or revisions that it affects, or another file of theirs.
         branch: of training, where the series has several.
         other_step: the larger step before one that is out of order, the one that is recorded, the one whose weights
             these are, or the other end of a jump.
@@ -163,7 +165,7 @@ def sentence(finding: Finding) -> str:
     >>> sentence(Finding(Kind.MISSING_STEP, (300,), branch="stage1"))
     'step 300 of stage1 is missing'
     """
-    step = f"step {finding.steps[0]}" + (f" of {finding.branch}" if finding.branch else "")
+    step = " of ".join(filter(None, (f"step {', '.join(map(str, finding.steps[:1]))}", finding.branch)))
     labels, other = ", ".join(finding.checkpoints), finding.other_step
     match finding.kind:
         case Kind.MISSING_STEP:
@@ -178,6 +180,8 @@ def sentence(finding: Finding) -> str:
             return f"{labels}: its name says step {finding.steps[0]}, {finding.reason} {other}"
         case Kind.IDENTICAL_WEIGHTS:
             return f"{labels} have the same {finding.reason or 'bytes'}"
+        case Kind.OTHER_NAMES:
+            return f"{_some(finding.checkpoints)}: most are named as {finding.reason}. Are they of another training?"
         case Kind.EXCHANGED:
             return f"{' and '.join(finding.checkpoints)} lie on the path of the weights where the other one belongs"
         case Kind.NO_WEIGHTS | Kind.DAMAGED | Kind.NOT_ONLY_WEIGHTS:

@@ -6,6 +6,9 @@ from typing import Any
 
 from stagewise.checkpoints import checksums
 
+LARGEST = 2**28
+"""Bytes of a JSON file that is read; a tokenizer's and a long training's take a tenth of it."""
+
 KINDS = {list: "a list", str: "a text", bool: "a boolean", int: "a number", float: "a number"}
 
 
@@ -24,11 +27,15 @@ def read_json(path: Path, fix: str = "restore it", *, name: str = "") -> dict[st
     """
     what = name or str(path)
     try:
+        if (size := path.stat().st_size) > LARGEST:
+            raise ValueError(f"{what} is no file to read: it has {size} bytes, expected {LARGEST} at most: {fix}")
         checksums.check(path, fix)
-        value = json.loads(path.read_text(encoding="utf8"))
+        text = path.read_bytes()
     except FileNotFoundError:
         raise FileNotFoundError(f"{what} is not there: {fix}") from None
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as reason:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as reason:  # which a number of thousands of digits is, too
         raise ValueError(f"{what} is not valid JSON ({reason}): {fix}") from reason
     if not isinstance(value, dict):
         raise ValueError(f"{what} holds {KINDS.get(type(value), 'nothing')}, expected a JSON object: {fix}")

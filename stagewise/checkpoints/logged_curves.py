@@ -245,7 +245,13 @@ def _read(path: Path) -> pd.DataFrame:
         held: Any = json.loads(path.read_text(encoding="utf8"))
         held = held.get("log_history", held) if isinstance(held, Mapping) else held
         return pd.DataFrame(held) if isinstance(held, Mapping) else pd.json_normalize(held, sep="/")
-    except (ValueError, TypeError, NotImplementedError) as reason:  # pandas', pyarrow's and json's
+    except (
+        ValueError,
+        TypeError,
+        NotImplementedError,
+        OverflowError,
+        RecursionError,
+    ) as reason:  # pandas', pyarrow's and json's
         raise ValueError(f"{path} holds no columns of curves that can be read: {reason}") from reason
 
 
@@ -286,8 +292,11 @@ def _is_curve(name: str) -> bool:
 
 def _whole(steps: pd.Series, name: Any) -> pd.Series:
     values = pd.to_numeric(steps, errors="coerce").to_numpy(float)
-    if not (np.isfinite(values).all() and (values == np.round(values)).all() and (values >= 0).all()):
-        raise ValueError(f"steps are whole numbers, from 0 on; the column {name!r} holds others: `steps` names another")
+    if not ((values == np.round(values)).all() and ((values >= 0) & (values < 2.0**63)).all()):
+        raise ValueError(
+            f"steps are whole numbers, from 0 on and below 2^63; the column {name!r} holds others: `steps` names "
+            "another one"
+        )
     return pd.Series(values.astype(np.int64), index=steps.index)
 
 

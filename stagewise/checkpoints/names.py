@@ -61,8 +61,21 @@ class Coordinates(NamedTuple):
     branch: str = ""
 
 
+NUMBERS = re.compile(r"(?:\d+(?:\.\d+)?(?:e[-+]?\d+)?[KMBTkmbt]?|nan|inf)(?![A-Za-z])")
+AGAIN = re.compile(r"-v\d+(?=\.[a-z]+$|$)")
+"""What Lightning puts behind a name that it has written before."""
+
 Parse = Callable[[str], Coordinates | int | None]
 """From a name to its coordinates, or just its step, or None for a name that is no checkpoint."""
+
+
+def is_step(value: Any) -> bool:
+    """Whether what a file records is a number that a step, or a count of tokens, can be.
+
+    >>> is_step(300), is_step(10**30), is_step(True)
+    (True, False, False)
+    """
+    return type(value) is int and 0 <= value <= LARGEST
 
 
 def whole(step: Any) -> int:
@@ -131,6 +144,15 @@ def parse_within(name: str) -> Coordinates | None:
         return None
     step = int(matches[0]["step"]) * UNITS[matches[0]["scale"].upper()]
     return Coordinates(step) if step <= LARGEST else None
+
+
+def convention(name: str) -> str:
+    """Return how a name is made, whatever its numbers are.
+
+    >>> convention("epoch=3-step=400-v1.ckpt"), convention("step-1195k-token-2.5T")
+    ('epoch=#-step=#.ckpt', 'step-#-token-#')
+    """
+    return NUMBERS.sub("#", AGAIN.sub("", name))
 
 
 def seed_of(name: str) -> int | None:

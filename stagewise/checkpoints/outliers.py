@@ -115,9 +115,18 @@ def vanished(path: WeightPath) -> Iterator[Deviation]:
     least = max(2.0, path.size / (256 if path.precision < COARSE else 16))  # coarse types round to zero
     for row in range(1, len(path)):
         after = path.zeros[row + 1] if row + 1 < len(path) else path.zeros[:row].max()
-        if path.zeros[row] - max(path.zeros[row - 1], after) >= least:
+        if path.zeros[row] - max(path.zeros[row - 1], after) >= max(least, _rounded_to_zero(path, row)):
             neighbours = [row - 1, min(row + 1, len(path) - 1)]
             yield _deviation(path, row, np.inf, neighbours[: 1 if row + 1 == len(path) else 2])
+
+
+def _rounded_to_zero(path: WeightPath, row: int) -> float:
+    """Return how many entries more than at its neighbours chance makes zero: as in weights of 8 bits in wider types."""
+    others = np.delete(path.zeros, row)
+    others = others[others < path.size]  # many weights start as zeros
+    if not len(others):
+        return 0.0
+    return float(max(np.median(others) + 4 * np.sqrt(others.max()), 1.5 * np.ptp(others)))
 
 
 ENDS = ((-1, -2, slice(None, -1)), (0, 1, slice(1, None)))
@@ -177,7 +186,8 @@ def foreign_ends(common: WeightPath, paths: Sequence[WeightPath]) -> Iterator[De
         deviation = _deviation(common, end % len(common), times, (neighbour % len(common),))
         unrelated = likeness[end] < UNRELATED and likeness[others].min() > RELATED
         grown = end == 0 and deviation.scale < 1 / GROWN
-        scaled = _scaled_together(paths, int(common.rows[end]), int(common.rows[neighbour]))
+        decayed = end == 0 and deviation.scale > 1  # by a weight decay that soon has its equilibrium
+        scaled = not decayed and _scaled_together(paths, int(common.rows[end]), int(common.rows[neighbour]))
         if (unrelated or scaled) and not grown and times > TURN:
             yield deviation
 

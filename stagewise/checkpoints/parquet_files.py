@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from stagewise.checkpoints import checksums
+from stagewise.fields import MEMORY
 from stagewise.plain_text import plain_names
 from stagewise.table import ARRAYS
 
@@ -33,6 +35,9 @@ def parquet_faults(path: Path, fix: str) -> Iterator[None]:
     """Check a Parquet file before it is read, and name it in the errors of reading it; see `read_parquet`."""
     try:
         checksums.check(path, fix)
+        about = pq.read_metadata(path)
+        if (size := 8 * about.num_rows * about.num_columns) > MEMORY:
+            raise ValueError(f"{path} is no table to read: its {path.stat().st_size} bytes unpack to {size}: {fix}")
         yield
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} is not there: {fix}") from None

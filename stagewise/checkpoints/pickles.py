@@ -32,6 +32,10 @@ LONGEST = 1 << 24
 """Bytes of an archive's pickled part that are read: names and shapes, no weights."""
 
 
+UNPACKED = 10
+"""How many times as large as an archive what is in it may be; torch packs nothing."""
+
+
 class NotOnlyWeightsError(ValueError):
     """A file holds Python objects that could run code, not weights alone."""
 
@@ -105,9 +109,12 @@ def spoilt_record(path: Path) -> str | None:
     """Return the first record of an archive whose bytes do not have its checksum, None if all have theirs.
 
     Raises:
-        zipfile.BadZipFile: the archive is damaged.
+        zipfile.BadZipFile: the archive is damaged, or far smaller than what it unpacks to: weights hardly shrink.
     """
     with zipfile.ZipFile(path) as archive:
+        unpacked, packed = sum(record.file_size for record in archive.infolist()), path.stat().st_size
+        if unpacked > UNPACKED * packed:
+            raise zipfile.BadZipFile(f"its {packed} bytes would unpack to {unpacked}")
         for record in archive.infolist():
             if record.CRC == 0 and record.file_size:  # torch was told to compute none
                 continue

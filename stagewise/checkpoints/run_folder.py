@@ -18,6 +18,7 @@ from stagewise.checkpoints import checksums
 from stagewise.checkpoints.json_files import read_json
 from stagewise.checkpoints.migration import FORMAT as FORMAT
 from stagewise.checkpoints.migration import migrated
+from stagewise.checkpoints.names import is_step
 from stagewise.checkpoints.parquet_files import parquet_faults
 from stagewise.checkpoints.table_file import TableFile
 from stagewise.checkpoints.writing import held as held
@@ -218,7 +219,8 @@ def read_plan(folder: Path) -> dict[str, Any]:
         ValueError: its record is not readable, or has no plan.
     """
     plan = read_run(folder)["recipe"].get("plan")
-    if not isinstance(plan, dict) or not {"steps", "save"} <= plan.keys():
+    save = plan.get("save") if isinstance(plan, dict) else None
+    if not isinstance(plan, dict) or not isinstance(save, list) or not all(map(is_step, [plan.get("steps"), *save])):
         raise ValueError(f"{folder / RUN} records no plan: restore it, or train again in a new folder")
     return plan
 

@@ -195,7 +195,7 @@ def find(
             raise type(reason)(f"there is no folder {source} here, and as a repository: {reason}") from reason
     folder = Path(source)
     found = _in_run(folder, classes) if (folder / RUN).exists() else in_folder(folder, parse)
-    return dataclasses.replace(found, identity=os.path.realpath(folder))
+    return dataclasses.replace(found, identity=os.path.realpath(folder), folder=folder)
 
 
 def _chosen(source: Source, branch: str | None, steps: Iterable[int] | None) -> tuple[Entry, ...]:

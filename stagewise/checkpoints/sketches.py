@@ -18,6 +18,15 @@ PERIOD = 64 * NUMBERS
 SAMPLE = 4096
 """Entries of a weight whose precision is looked at."""
 
+ROUNDED = 0.99
+"""Part of the entries that a type holds exactly, of a weight that was rounded to it; of others it is about 0."""
+
+ENOUGH = 64
+"""Non-zero entries from which on their rounding is looked at."""
+
+LEVELS = 256
+"""Values that a weight of eight bits has at most."""
+
 
 class Sketch(NamedTuple):
     """What the audit keeps of a weight.
@@ -29,7 +38,7 @@ class Sketch(NamedTuple):
         zeros: entries that are exactly zero.
         bits: a checksum of the entries, whatever their order.
         uniform: whether all entries are equal, as those of a new gain or bias.
-        rounded: part of the non-zero entries, in a sample, that bfloat16 holds exactly.
+        rounding: what the entries were rounded to, as "bfloat16" or "256 values"; empty of others.
         kind: data type.
         shape: of the weight.
     """
@@ -40,7 +49,7 @@ class Sketch(NamedTuple):
     zeros: int
     bits: int
     uniform: bool
-    rounded: float
+    rounding: str
     kind: str
     shape: tuple[int, ...]
 
@@ -58,8 +67,6 @@ def _sketch(weight: Tensor, numbers: np.ndarray) -> Sketch:
     real = torch.view_as_real(weight) if weight.is_complex() else weight
     flat = real.to("cpu", torch.float32).reshape(-1).contiguous()
     sample = flat[:: max(1, len(flat) // SAMPLE)]
-    sample = sample[sample != 0]
-    rounded = float((sample.bfloat16().float() == sample).float().mean()) if len(sample) else 1.0
     norm = float(torch.linalg.vector_norm(flat))
     if not math.isfinite(norm):  # an entry is not, or the squares of large ones are too large
         norm = float(torch.linalg.vector_norm(flat.double()))
@@ -72,10 +79,20 @@ def _sketch(weight: Tensor, numbers: np.ndarray) -> Sketch:
         len(flat) - int(torch.count_nonzero(flat)),
         int(flat.view(torch.int32).sum()),
         len(flat) == 0 or bool((flat == flat[0]).all()),
-        rounded,
+        _rounding(sample[sample != 0]),
         str(weight.dtype),
         tuple(weight.shape),
     )
+
+
+def _rounding(sample: Tensor) -> str:
+    """Return what non-zero entries were rounded to; empty where nothing tells."""
+    if len(sample) < ENOUGH:
+        return ""
+    for kind in (torch.bfloat16, torch.float16):
+        if float((sample.to(kind).float() == sample).float().mean()) > ROUNDED:
+            return str(kind).removeprefix("torch.")
+    return f"{LEVELS} values" if len(sample) >= 4 * LEVELS >= 4 * len(torch.unique(sample)) else ""
 
 
 def project(flat: Tensor) -> np.ndarray:

@@ -13,7 +13,17 @@ from stagewise.architecture import Architecture
 from stagewise.checkpoints.architectures import CONFIG, architecture_from, asked_for
 from stagewise.checkpoints.digest import digest, file_digest
 from stagewise.checkpoints.json_files import read_json
-from stagewise.checkpoints.names import COPY, Coordinates, Parse, coordinates, parse, parse_file, parse_within, whole
+from stagewise.checkpoints.names import (
+    COPY,
+    Coordinates,
+    Parse,
+    coordinates,
+    is_step,
+    parse,
+    parse_file,
+    parse_within,
+    whole,
+)
 from stagewise.checkpoints.weight_files import ENDINGS, TRAINING, Contents, State, config_in, files_of, read
 
 TRAINER = "trainer_state.json"
@@ -72,6 +82,7 @@ class Source:
         beside: finds a file that belongs to all checkpoints, as their tokenizer; None where there is none.
         identity: by which two sources of one name are distinguished: a folder's path, a repository; "" if it has none.
         planned: the last step that a run is to come to, where its plan says so.
+        folder: on this machine, in which they lie.
     """
 
     name: str
@@ -85,6 +96,7 @@ class Source:
     beside: Callable[[str], Path | None] = dataclasses.field(repr=False, default=lambda name: None)
     identity: str = ""
     planned: int | None = None
+    folder: Path | None = None
 
     def log(self) -> list[Mapping[str, Any]]:
         """Return what transformers' Trainer logged until the last checkpoint; nothing where that is not to be read."""
@@ -254,7 +266,7 @@ def _counted(entry: Entry) -> int | None:
         number = (entry.record() or {}).get(TOKENS)
     except (ValueError, OSError):  # the weights may be whole: the audit names the file
         return None
-    return number if type(number) is int and number >= 0 else None
+    return number if is_step(number) else None
 
 
 def by_hand(name: str, steps: Iterable[int], load: Callable[[int], State]) -> Source:

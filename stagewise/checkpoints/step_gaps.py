@@ -1,5 +1,6 @@
 """Which steps are missing from a series, judged by the spacing of its neighbours."""
 
+import itertools
 import math
 from collections.abc import Sequence
 from itertools import pairwise
@@ -23,7 +24,8 @@ def missing_steps(steps: Sequence[int]) -> list[int]:
     the steps between are missing. Where the spacing changes no gap is reported. At either end of the series the three
     strides next to the gap corroborate it. A geometric spacing that was rounded to whole steps has strides that are
     equal up to rounding: two on each side must be, and a missing step is known up to rounding too. It also skips a few
-    of the first steps: that is no fault unless all other steps are present.
+    of the first steps: that is no fault unless all other steps are present. A long gap between clumps of steps is one
+    where it would miss more steps than the clumps have, or where there are several.
 
     Args:
         steps: ascending, each once.
@@ -36,6 +38,8 @@ def missing_steps(steps: Sequence[int]) -> list[int]:
     [16]
     >>> missing_steps([10, 18, 32, 56, 178, 316, 562, 1000])
     [100]
+    >>> missing_steps([0, 1, 2, 3, 150, 300, 301, 302])
+    []
     >>> missing_steps([0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000, 2000, 3000])
     []
     """
@@ -55,7 +59,7 @@ def _skipped(places: Sequence[float], errors: Sequence[float], neighbours: int) 
     for i, gap in enumerate(gaps):
         at_edge = i in (0, len(gaps) - 1)
         beside = _corroborating(gaps, i, neighbours)
-        if not beside or (at_edge and blurs[i] > 0):
+        if not beside or min(gaps[k] for k in beside) <= 0 or (at_edge and blurs[i] > 0):
             continue
         sharpest = min(beside, key=lambda k: blurs[k] / gaps[k])
         stride, error = gaps[sharpest], blurs[sharpest] + SAME * gaps[sharpest]
@@ -64,9 +68,29 @@ def _skipped(places: Sequence[float], errors: Sequence[float], neighbours: int) 
         blur = max(blurs[i] + times * error, *(blurs[k] + error for k in beside)) / stride
         whole = abs(gap - times * stride) <= blurs[i] + times * error
         rounded = stride == 1 and times == 2 and any(other > 1 for k, other in enumerate(gaps) if k != i)
-        if equal and whole and blur < SHARP and times >= 2 and not (at_edge and times > EDGE) and not rounded:
+        clumped = times > EDGE and (times - 1 > _about(gaps, i, stride) or len(_alike(gaps, gap)) > 1)
+        if (
+            equal
+            and not clumped
+            and whole
+            and blur < SHARP
+            and times >= 2
+            and not (at_edge and times > EDGE)
+            and not rounded
+        ):
             skipped += [places[i] + k * gap / times for k in range(1, times)]
     return skipped
+
+
+def _about(gaps: Sequence[float], i: int, stride: float) -> int:
+    """Return how many strides in a row are equal on both sides of the i-th gap: no more steps than these are missed."""
+    sides = reversed(gaps[:i]), gaps[i + 1 :]
+    return sum(len([*itertools.takewhile(lambda gap: abs(gap - stride) <= SHARP * stride, side)]) for side in sides)
+
+
+def _alike(gaps: Sequence[float], gap: float) -> list[float]:
+    """Return the gaps of the same length: several long ones are how a schedule saves in clumps."""
+    return [other for other in gaps if abs(other - gap) <= SAME * gap]
 
 
 def _corroborating(gaps: Sequence[float], i: int, each: int) -> list[int]:

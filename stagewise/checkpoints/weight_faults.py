@@ -1,6 +1,7 @@
 """Faults that the weights themselves show, from one reading of each checkpoint: only sketches of it are kept."""
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -16,9 +17,6 @@ from stagewise.checkpoints.outliers import Deviation, detours, end_growth, ends,
 from stagewise.checkpoints.sketches import Sketch, sketched
 from stagewise.checkpoints.sources import Entry, Source
 from stagewise.checkpoints.weight_path import WeightPath, common_path, paths_of
-
-ROUNDED = 0.99
-"""Part of the entries that bfloat16 holds exactly, of a weight that was rounded to it; of others it is about 0."""
 
 SAME_SCALE = 1.1
 """Weights whose norms change by factors that differ by less were scaled together."""
@@ -87,8 +85,8 @@ def _types(sketches: Sequence[Mapping[str, Sketch]]) -> list[dict[str, str]]:
     types = []
     for one in sketches:
         large = [s for s in one.values() if s.size >= MANY and s.zeros < s.size / 2 and s.kind == "torch.float32"]
-        rounded = [sketch.rounded > ROUNDED for sketch in large]
-        suffix = " rounded to bfloat16" if sum(rounded) > len(rounded) / 2 else ""
+        (rounding, number), *_ = Counter(sketch.rounding for sketch in large).most_common(1) or [("", 0)]
+        suffix = f" rounded to {rounding}" if rounding and 2 * number > len(large) else ""
         types.append({name: s.kind + (suffix if s.kind == "torch.float32" else "") for name, s in one.items()})
     return types
 

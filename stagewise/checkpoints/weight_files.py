@@ -15,9 +15,12 @@ import torch
 from torch import Tensor
 
 from stagewise.checkpoints import checksums
+from stagewise.checkpoints.digest import check_whole
 from stagewise.checkpoints.json_files import read_json
+from stagewise.checkpoints.names import is_step
 from stagewise.checkpoints.nanogpt import as_gpt2, config_of, is_nanogpt
 from stagewise.checkpoints.pickles import NotOnlyWeightsError, refusal, spoilt_record
+from stagewise.fields import MEMORY
 from stagewise.models import without_constants
 
 State = Mapping[str, Tensor]
@@ -106,6 +109,8 @@ def _indexed(index: Path) -> set[str]:
     shards = read_json(index, RESTORE).get("weight_map")
     if not isinstance(shards, dict) or not all(isinstance(name, str) for name in shards.values()):
         raise ValueError(f"{index} is no index of shards: it has no weight_map of names. {RESTORE}")
+    if outside := [name for name in shards.values() if Path(name).name != name]:
+        raise ValueError(f"{index} names {outside[0]!r:.120}, which is no file beside it: it was not read. {RESTORE}")
     return set(shards.values())
 
 
@@ -165,7 +170,7 @@ def _read_one(path: Path) -> Contents:
     for name, weight in loaded.items():
         if kind := _unusable(weight):
             raise ValueError(f"{path} holds {name} {kind}: convert it to float32. Or leave its step out")
-    steps = [whole[key] for key in STEPS if key in whole and type(whole[key]) is int]
+    steps = [whole[key] for key in STEPS if key in whole and is_step(whole[key])]
     weights = _unwrapped(loaded, LIGHTNING in whole)
     return Contents(as_gpt2(weights) if is_nanogpt(weights) else weights, steps[0] if steps else None)
 
@@ -233,6 +238,10 @@ def _is_float8(weight: Tensor) -> bool:
     return weight.is_floating_point() and weight.element_size() == 1  # which torch cannot ask whether it is finite
 
 
+class DoesNotFitError(ValueError):
+    """A file, or what it holds, is larger than the memory of this machine."""
+
+
 def load_file(path: Path, fix: str = RESTORE) -> Any:
     """Load what a .safetensors file or one of `torch.save` holds, on the CPU. Pickled files run no code.
 
@@ -242,17 +251,20 @@ def load_file(path: Path, fix: str = RESTORE) -> Any:
 
     Raises:
         FileNotFoundError: the file is gone.
-        ValueError: it is truncated or damaged; the message names it.
+        ValueError: it is truncated or damaged, or does not fit into memory; the message names it.
         OSError: the system does not let it be read.
     """
     from safetensors import SafetensorError
 
     try:
+        check_whole(path)
+        if (size := path.stat().st_size) > MEMORY:
+            raise DoesNotFitError(f"{path} has {size} bytes, and this machine memory for {MEMORY}: it is not loaded")
         checksums.check(path, fix)
         loaded = _loaded(path)
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} is gone: it was there when the series was opened") from None
-    except checksums.DamagedFile:
+    except (checksums.DamagedFile, DoesNotFitError):
         raise
     except (SafetensorError, OSError, *UNREADABLE) as reason:
         # A truncated zip archive makes torch seek before its start, which the system calls an invalid argument.
@@ -261,7 +273,22 @@ def load_file(path: Path, fix: str = RESTORE) -> Any:
         raise ValueError(
             f"{path} is truncated or damaged ({path.stat().st_size} bytes: {_why(reason)}). {fix}"
         ) from reason
+    claimed = sum(each.numel() * each.element_size() for each in _tensors(loaded))
+    if claimed > MEMORY:
+        raise DoesNotFitError(
+            f"{path} holds tensors that repeat what its {size} bytes hold: they would take {claimed} bytes, and this "
+            f"machine has memory for {MEMORY}. Save them without `expand`, or leave its step out"
+        )
     return loaded
+
+
+def _tensors(loaded: Any) -> Iterator[Tensor]:
+    """Yield the tensors of whatever a file holds that take memory, or would where they are computed with."""
+    if isinstance(loaded, Tensor) and not loaded.is_meta and loaded.layout == torch.strided:
+        yield loaded
+    elif isinstance(loaded, Mapping | list | tuple):
+        for each in loaded.values() if isinstance(loaded, Mapping) else loaded:
+            yield from _tensors(each)
 
 
 def _loaded(path: Path) -> Any:

@@ -2,8 +2,8 @@
 
 import contextlib
 import errno
-import glob
 import json
+import math
 import os
 import platform
 import re
@@ -40,6 +40,7 @@ OF_EACH = ("parts", "restricted", "interventions")
 """Those of them that hold a folder for each measurement or run."""
 
 RECORDS = ("run.json", "analysis.json")
+DAY = 86_400.0
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
@@ -88,12 +89,12 @@ def scratch(path: Path) -> Iterator[Path]:
     """Give a temporary folder beside a path, for what will have its name; it goes at the end.
 
     Whatever libraries write there beside a file goes with it (safetensors has temporary files of its own). What killed
-    processes of this machine left of that name is removed first.
+    processes left beside it is removed first.
     """
     folder = _partial(path)
     check_inside(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    _remove_leftovers(path)
+    _remove_leftovers(path.parent)
     folder.mkdir()
     try:
         yield folder
@@ -160,12 +161,26 @@ def _host() -> str:
     return "".join(filter(str.isalnum, platform.node())) or "host"
 
 
-def _remove_leftovers(path: Path) -> None:
-    """Remove temporary files of this name that processes of this machine were killed over."""
-    for leftover in path.parent.glob(f".{glob.escape(path.name)}.{_host()}-*.partial"):
-        process = leftover.name.removeprefix(f".{path.name}.{_host()}-").split("-")[0]
-        if process.isdecimal() and not _is_running(int(process)):
-            _remove(leftover)
+LEFTOVER = re.compile(r"\..+\.(?P<host>[^.]+)-(?P<process>\d+)-[0-9a-f]{8}\.partial")
+"""The name of a temporary folder: see `_partial`."""
+
+
+def _remove_leftovers(folder: Path, before: float = math.inf, within: bool = False) -> None:
+    """Remove the temporary folders that killed processes left; another machine's, only if they are a day older.
+
+    Args:
+        folder: in which, and, if `within`, in all folders in it.
+        before: the time, seconds since 1970, from which on what is here is somebody's who writes now.
+    """
+    for leftover in (folder.rglob if within else folder.glob)(".*.partial"):
+        match = LEFTOVER.fullmatch(leftover.name)
+        with contextlib.suppress(OSError):  # it is gone meanwhile
+            if match and match["host"] == _host():
+                ended = not _is_running(int(match["process"]))
+            else:
+                ended = leftover.lstat().st_mtime < min(before, time.time()) - DAY
+            if match and ended and leftover.lstat().st_mtime < before:
+                _remove(leftover)
 
 
 def _is_running(process: int) -> bool:
@@ -248,6 +263,7 @@ def held(folder: Path, what: str) -> Iterator[None]:
         return
     try:
         since = time.strftime("%Y-%m-%d %H:%M:%S")
+        _remove_leftovers(folder, before=time.time(), within=True)
         path.write_text(f"process {os.getpid()} on {platform.node()} {what} since {since}\n", encoding="utf8")
         yield
     finally:

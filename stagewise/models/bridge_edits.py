@@ -1,5 +1,6 @@
 """Edited passes through a TransformerBridge, whose hooks are not all live: a trial finds which edits it supports."""
 
+import contextlib
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
@@ -12,7 +13,17 @@ from torch import Tensor
 
 from stagewise.attention import z_hook
 from stagewise.intervention import AblateHead, AblateMLP, Edit, RestrictContext, first_layer
-from stagewise.models.edits import Replacement, ablate, by_head, in_context, mlp_hook, restrict_pattern, restrict_scores
+from stagewise.models.edits import (
+    NothingLeftError,
+    Replacement,
+    ablate,
+    by_head,
+    in_context,
+    leaves_attention,
+    mlp_hook,
+    restrict_pattern,
+    restrict_scores,
+)
 from stagewise.models.model import Bridge, Hook, Model
 from stagewise.models.native import is_native, logits_from
 from stagewise.models.precision import products_in
@@ -112,7 +123,7 @@ def _inject(bridge: Bridge, tokens: Tensor, hooks: list[Hook], context: int) -> 
 def route(bridge: Bridge) -> Route:
     """Test which edit of attention this model supports: a mask, of the scores, of the pattern, or only of z.
 
-    With attention restricted to the query itself, every z must be the query's own value.
+    With attention restricted to the query itself, every z must be the query's own value, beside what a sink takes.
 
     Raises:
         ValueError: none of them; the message gives advice.
@@ -137,11 +148,11 @@ def _test_routes(bridge: Bridge) -> Route:
             f"the heads of {name_of(bridge)} are not pattern times values, so their context "
             "cannot be restricted: leave the probes that ask for RestrictContext out, as by --without"
         )
-    if any(same(_repeated(values, z.shape[2]), z) for _, values, z in clean):
+    if any(_is_restricted(*each, 1) for each in clean):
         return "z"  # the test cannot tell a live edit from a dead one
     if is_native(bridge):  # its scores are dead, and a pattern can underflow within the context
         results = [_attention(bridge, tokens, layer, [], **_mask(tokens, 1)) for layer in layers]
-        if all(same(_repeated(values, z.shape[2]), z) for _, values, z in results):
+        if all(_is_restricted(*each, 1) for each in results):
             return "mask"
     restrictions: dict[Route, Callable[[Tensor], Tensor]] = {
         "scores": lambda scores: restrict_scores(scores, 1),
@@ -152,10 +163,15 @@ def _test_routes(bridge: Bridge) -> Route:
         edit: list[Hook] = [
             (f"blocks.{k}.attn.hook_{name}", lambda x, hook, restrict=restrict: restrict(x)) for k in layers
         ]
-        results = [_attention(bridge, tokens, layer, edit) for layer in layers]
-        if all(same(_repeated(values, z.shape[2]), z) for _, values, z in results):
-            return candidate
+        with contextlib.suppress(NothingLeftError):  # and nothing to tell a live pattern by
+            if all(_is_restricted(*_attention(bridge, tokens, layer, edit), 1) for layer in layers):
+                return candidate
     return "z"
+
+
+def _is_restricted(pattern: Tensor, values: Tensor, z: Tensor, context: int) -> bool:
+    """Whether z is made within a context alone, and from an attention sink where the pattern lacks its mass."""
+    return leaves_attention(pattern, context) and same(weighted(restrict_pattern(pattern, context), values), z)
 
 
 def _attention(
@@ -175,7 +191,8 @@ def _attention(
     if missing := {"pattern", "v", "z"} - activations.keys():
         raise ValueError(
             f"{name_of(bridge)} shows no {', '.join(sorted(missing))} in layer {layer}: no attention of heads, or a "
-            'kernel of its own; wrap it after `set_attn_implementation("eager")`'
+            'kernel of its own; wrap it after `set_attn_implementation("eager")`, or leave the probes that ask for '
+            "RestrictContext out"
         )
     pattern, values, z = (activations[name] for name in ("pattern", "v", "z"))
     return pattern, values_by_key(bridge, layer, values), by_head(z, bridge.cfg.n_heads)

@@ -15,11 +15,18 @@ from stagewise.task import derive_seed
 ROUNDING = 1e-4
 """By how much the sum of a pattern's row differs from one at most where it has no attention sink."""
 
+KEPT = 1e-2
+"""Part of its attention that a query beside a sink keeps, for what is left to be known to four digits."""
+
 FACTORS = ("pattern", "values")
 """Kinds of ablations that replace one factor of z."""
 
 Replacement = Callable[[Ablation], Float[Tensor, "#batch pos written"]]
 """What an ablated head's output z, or what an ablated MLP writes, is replaced by."""
+
+
+class NothingLeftError(ValueError):
+    """A restricted pattern cannot be renormalised: a query leaves next to no attention within the context."""
 
 
 def in_context(n_query: int, n_key: int, context: int, device: torch.device | str = "cpu") -> Bool[Tensor, "query key"]:
@@ -44,14 +51,15 @@ def restrict_pattern(pattern: Float[Tensor, "*axes query key"], context: int) ->
     What the rows lack of one is the mass of an attention sink, which stays within every context.
 
     Raises:
-        ValueError: the mass within the context underflowed, so that nothing is left to renormalise; or a row has more
-            than one, and is no softmax.
+        NothingLeftError: the mass within the context underflowed, so that nothing is left to renormalise.
+        ValueError: a row has more than one, and is no softmax.
     """
     inside, total, least = _within(pattern, context)
     if not bool((total > least).all()):
-        raise ValueError(
-            f"some query puts all its attention outside the last {context} positions, to float32's last digit: "
-            "its restricted pattern cannot be computed by renormalising. Take a larger context"
+        raise NothingLeftError(
+            f"some query leaves {total.min().item():.2g} of its attention within the last {context} positions"
+            f"{' and its sink' if least else ''}: its restricted pattern is computed by renormalising, from more than "
+            f"{least:g}. Take a larger context"
         )
     return (inside / total).to(pattern.dtype)
 
@@ -64,6 +72,16 @@ def leaves_attention(pattern: Float[Tensor, "*axes query key"], context: int) ->
     """
     _, total, least = _within(pattern, context)
     return bool((total > least).all())
+
+
+def well_known(pattern: Float[Tensor, "*axes query key"], context: int) -> Bool[Tensor, "*axes query"]:
+    """Return which queries' restricted patterns are known to many digits: beside a sink, what little is left is not.
+
+    >>> well_known(torch.eye(3)[[0, 0, 0]], 2).tolist()
+    [True, True, False]
+    """
+    _, total, least = _within(pattern, context)
+    return (total > (KEPT if least else 0.0)).squeeze(-1)
 
 
 def _within(pattern: Tensor, context: int) -> tuple[Tensor, Tensor, float]:

@@ -17,7 +17,7 @@ from stagewise.models.edits import replacement as clean_replacement
 from stagewise.models.lean_reading import rotary_hooks
 from stagewise.models.model import Model
 from stagewise.models.precision import Dtype, products_in, widened
-from stagewise.models.wrapping import is_bridge, name_of
+from stagewise.models.wrapping import is_bridge, name_of, named_in_errors
 from stagewise.table import check_head
 
 Z = r"blocks\.\d+\.attn\.hook_z"
@@ -43,7 +43,7 @@ def clean_pass(
     names = set(hooks)
     if unknown := sorted(names - model.hook_dict.keys()):
         raise ValueError(_absent(model, unknown))
-    with torch.inference_mode(), products_in(dtype, tokens.device):
+    with torch.inference_mode(), products_in(dtype, tokens.device), named_in_errors(model):
         logits, cache = model.run_with_cache(tokens, names_filter=names.__contains__)
     silent = names - set(cache.keys())
     if missing := sorted(silent - rotary_hooks(model)):  # positions as complex numbers have no cosine and sine

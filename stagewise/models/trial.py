@@ -16,7 +16,7 @@ from torch import Tensor
 from stagewise.attention import z_hook
 from stagewise.intervention import AblateHead, AblateMLP, Ablation, RestrictContext
 from stagewise.models.bridge_edits import values_by_key, weighted
-from stagewise.models.edits import leaves_attention, mlp_hook, restrict_pattern
+from stagewise.models.edits import NothingLeftError, mlp_hook, restrict_pattern, well_known
 from stagewise.models.held_attention import released
 from stagewise.models.model import Model
 from stagewise.models.passes import clean_pass, edited_pass, has_mlp, hooks_for
@@ -131,17 +131,26 @@ def _contexts_do_what_they_say(model: Model, tokens: Tensor) -> bool:
     whole = edited_pass(model, edit, clean, regression=True, tokens=tokens)
     if not same(whole, outputs):
         raise _refusal(model, RestrictContext, "a context of all positions changes the predictions")
-    context = next((few for few in range(2, tokens.shape[1] + 1) if leaves_attention(clean[pattern], few)), 2)
-    few = (RestrictContext(context),)
-    written = _written(model, 0, partial(edited_pass, model, few, clean, tokens=tokens))
     unedited = _written(model, 0, partial(edited_pass, model, edit, clean, tokens=tokens))
     clip = None if is_bridge(model) else getattr(model.cfg, "clip_qkv", None)  # behind the hook of a HookedTransformer
     v = values_by_key(model, 0, clean[values] if clip is None else clean[values].clamp(-clip, clip))
-    z, of_few = (weighted(each, v) for each in (clean[pattern], restrict_pattern(clean[pattern], context)))
-    change = _mapped(model, 0, of_few) - _mapped(model, 0, z)
-    if not same(written, unedited + change):
-        raise _refusal(model, RestrictContext, f"a context of {context} positions is not attention restricted to them")
-    return not same(written, unedited)
+    of_whole = _mapped(model, 0, weighted(clean[pattern], v))
+    for context in range(2, tokens.shape[1]):
+        kept = well_known(clean[pattern], context).all(1)[0]
+        few = torch.where(kept[:, None], clean[pattern], torch.eye(len(kept)).to(clean[pattern]))
+        try:
+            run = partial(edited_pass, model, (RestrictContext(context),), clean, tokens=tokens)
+            written = _written(model, 0, run)
+        except NothingLeftError:  # of these weights, in this context: a larger one is tried
+            continue
+        change = _mapped(model, 0, weighted(restrict_pattern(few, context), v)) - of_whole
+        if not same(written[:, kept], (unedited + change)[:, kept]):
+            fault = f"a context of {context} positions is not attention restricted to them"
+            raise _refusal(model, RestrictContext, fault)
+        seen = not same(written[:, kept], unedited[:, kept])
+        if seen or bool(kept.all()):
+            return seen
+    return False
 
 
 _LAWS: Mapping[Kind, Callable[[Model, Tensor], bool]] = {

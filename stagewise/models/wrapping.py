@@ -1,5 +1,8 @@
 """Put a TransformerBridge around a Hugging Face model, and check that it gives the same logits."""
 
+import contextlib
+import re
+from collections.abc import Iterator
 from importlib import metadata
 from typing import Any, TypeGuard
 
@@ -7,6 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from stagewise.models.huggingface import in_a_line, line_of
 from stagewise.models.model import Bridge
 
 AGREE, ROUNDING = 1e-3, 1e-5
@@ -26,6 +30,25 @@ def name_of(model: object) -> str:
     return "the model" if beneath is None else type(beneath).__name__
 
 
+NO_MEMORY = "allocate memory|out of memory"
+"""What torch says in a RuntimeError where Python would raise a MemoryError."""
+
+
+@contextlib.contextmanager
+def named_in_errors(model: object) -> Iterator[None]:
+    """Name the model beneath a bridge in whatever its pass raises, but for a want of memory.
+
+    Raises:
+        ValueError: for any other error of a bridge's pass, in one line.
+    """
+    try:
+        yield
+    except Exception as reason:
+        if not is_bridge(model) or isinstance(reason, ValueError | MemoryError) or re.search(NO_MEMORY, str(reason)):
+            raise
+        raise ValueError(f"{name_of(model)} does not run on these tokens: {line_of(reason)}") from reason
+
+
 def wrapped(module: Any) -> Bridge:
     """Put a bridge around a Hugging Face model, which is changed in place.
 
@@ -33,7 +56,7 @@ def wrapped(module: Any) -> Bridge:
         ValueError: TransformerLens has no bridge for it, or one that computes something else.
     """
     tokens = trial_tokens(module.config.vocab_size)
-    with torch.inference_mode():
+    with in_a_line(f"transformers' own {type(module).__name__} does not run"), torch.inference_mode():
         expected = module(tokens).logits
     bridge = _wrapped(module)
     check(bridge, tokens, expected)
@@ -48,14 +71,10 @@ def _wrapped(module: Any) -> Bridge:
         with torch.random.fork_rng(devices=[]):
             bridge: Any = build_bridge_from_module(module, kind, hf_config=module.config, model_name=kind)
     except Exception as reason:  # bridges fail in many ways on a config that they do not know
-        raise ValueError(f"TransformerLens has no bridge for {kind} of this config: {_line(reason)}") from reason
+        raise ValueError(f"TransformerLens has no bridge for {kind} of this config: {line_of(reason)}") from reason
     if not isinstance(bridge, Bridge):
         raise ValueError(f"TransformerLens's bridge around {kind} shows no one stack of layers to measure")
     return bridge
-
-
-def _line(reason: Exception) -> str:
-    return str(reason).partition("\n")[0] or type(reason).__name__
 
 
 def trial_tokens(d_vocab: int, length: int = 6) -> Int[Tensor, "1 pos"]:
@@ -73,7 +92,7 @@ def check(bridge: Bridge, tokens: Int[Tensor, "batch pos"], expected: Float[Tens
         with torch.inference_mode():
             difference = (bridge(tokens) - expected).abs().max().item()
     except Exception as reason:
-        raise ValueError(f"the bridge around {name_of(bridge)} does not run: {_line(reason)}") from reason
+        raise ValueError(f"the bridge around {name_of(bridge)} does not run: {line_of(reason)}") from reason
     allowed = AGREE * expected.std().item() + ROUNDING * expected.abs().max().item()
     if bool(expected.isfinite().all()) and not difference <= allowed:
         raise ValueError(

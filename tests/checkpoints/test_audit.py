@@ -10,9 +10,12 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from stagewise.checkpoints import checksums
 from stagewise.checkpoints.audit import audit
+from stagewise.checkpoints.digest import file_sha256
 from stagewise.checkpoints.findings import Kind
 from stagewise.checkpoints.series import find
+from stagewise.checkpoints.writing import write_json
 from stagewise.recipe import Recipe
 from stagewise.training import train
 from tests.checkpoints.audited import STEPS, WEIGHTS, audited, poisoned, rewrite
@@ -83,7 +86,12 @@ def of_another_run(folder: Path) -> None:
         rewrite(folder, step, lambda state: state.update({name: shuffled(w) for name, w in state.items()}))
 
 
+def renamed(folder: Path) -> None:
+    (folder / "checkpoint-32").rename(folder / "iter-32")
+
+
 FAULTS: dict[str, tuple[Change, tuple[int, ...]]] = {
+    "other names": (renamed, (32,)),
     "missing step": (lambda folder: shutil.rmtree(folder / "checkpoint-32"), (32,)),
     "repeated step": (
         repeated,
@@ -224,3 +232,87 @@ def test_the_last_checkpoints_that_trainer_planned_are_missed(clean: Path, tmp_p
     for step in (1, 2, 4):
         shutil.rmtree(folder / f"checkpoint-{step}")
     assert [one.steps for one in audited(folder).findings] == [(56,), (64,)]
+
+
+def test_every_listed_file_of_a_run_that_is_damaged_is_named_and_so_is_a_list(
+    small_folder: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(small_folder, tmp_path / "copy"))
+    write_json(folder / "tables" / "lineage.json", {"births": []})
+    write_json(folder / "tables" / "parts" / "a" / "settings.json", {})
+    assert audited(folder).clean
+    for name in ("resume.pt", "tables/lineage.json", "metrics.parquet"):
+        flipped(folder / name, 5)
+    flipped(folder / "tables" / "parts" / "a" / checksums.LIST, -3, 0b1)
+    assert {(one.kind, one.checkpoints[0]) for one in audited(folder).findings} == {
+        (Kind.DAMAGED, name)
+        for name in ("resume.pt", "tables/lineage.json", "metrics.parquet", f"tables/parts/a/{checksums.LIST}")
+    }
+
+
+def test_a_damaged_checkpoint_of_a_run_is_told_once_whether_weights_are_read_or_not(
+    small_folder: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(small_folder, tmp_path / "copy"))
+    flipped(folder / "checkpoints" / "step-00000002.safetensors", -1)
+    for weights in (True, False):
+        (found,) = audited(folder, weights).findings
+        assert found.kind == Kind.DAMAGED
+
+
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
+def test_one_that_was_rounded_to_half_precision_among_others_is_named(
+    kind: torch.dtype, clean: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(clean, tmp_path / "copy"))
+    rewrite(folder, 24, lambda state: state.update({name: w.to(kind).float() for name, w in state.items()}))
+    (found,) = audited(folder).findings
+    assert (found.kind, found.steps) == (Kind.OTHER_TYPES, (24,))
+    assert f"rounded to {str(kind).removeprefix('torch.')}" in found.message
+
+
+def test_weights_of_eight_bits_in_a_wider_type_are_no_outliers(clean: Path, tmp_path: Path) -> None:
+    def rounded(weight: torch.Tensor) -> torch.Tensor:
+        level = weight.abs().max().clamp(min=1e-12) / 127
+        return (weight / level).round() * level
+
+    folder = Path(shutil.copytree(clean, tmp_path / "copy"))
+    for step in STEPS:
+        rewrite(folder, step, lambda state: state.update({name: rounded(weight) for name, weight in state.items()}))
+    assert audited(folder).clean
+
+
+@pytest.mark.parametrize("gone", ["model_30.pt", "model_30.pt beside its state"])
+def test_the_last_one_gone_is_named_where_other_files_tell_of_it(gone: str, tmp_path: Path) -> None:
+    generator = torch.Generator().manual_seed(0)
+    for step in (0, 10, 20, 30):
+        torch.save({"w": torch.randn(8, 8, generator=generator)}, tmp_path / f"model_{step}.pt")
+        checksums.record(tmp_path / f"model_{step}.pt", file_sha256(tmp_path / f"model_{step}.pt"))
+        torch.save({"step": step}, tmp_path / f"optimizer_{step}.pt")
+    (tmp_path / "model_30.pt").unlink()
+    (tmp_path / (checksums.LIST if "state" in gone else "optimizer_30.pt")).unlink()
+    assert [(one.kind, one.steps) for one in audited(tmp_path, False).findings] == [(Kind.MISSING_STEP, (30,))]
+
+
+@pytest.mark.parametrize(("last", "every"), [(10**400, 8), (10**18, 1), ("64", 8), (64, 0.5)])
+def test_what_a_trainer_cannot_have_planned_is_no_plan(last: Any, every: Any, clean: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(clean, tmp_path / "copy"))
+    for step in (0, 8, 16):
+        record = {"global_step": last, "max_steps": last, "save_steps": every}
+        (folder / f"checkpoint-{step}" / "trainer_state.json").write_text(json.dumps(record))
+    assert len(audited(folder).findings) <= 4  # three other steps, and at most the last one planned
+
+
+def test_a_tensor_that_no_memory_holds_is_one_finding_and_the_audit_goes_on(clean: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(clean, tmp_path / "copy"))
+    (folder / "checkpoint-24" / WEIGHTS).unlink()
+    torch.save({"w": torch.zeros(1).expand(10**6, 10**6)}, folder / "checkpoint-24" / "pytorch_model.bin")
+    (found,) = audited(folder).findings
+    assert (found.kind, found.steps) == (Kind.DAMAGED, (24,))
+    assert "pytorch_model.bin holds tensors that repeat what its" in found.message
+
+
+def flipped(path: Path, byte: int, bits: int = 0b1000) -> None:
+    content = bytearray(path.read_bytes())
+    content[byte] ^= bits
+    path.write_bytes(content)

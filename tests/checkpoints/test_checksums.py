@@ -6,7 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from stagewise.checkpoints.checksums import LIST, DamagedFile, check, damaged, is_intact, listed, record
+from stagewise.checkpoints.checksums import (
+    LIST,
+    DamagedFile,
+    check,
+    damage_of_list,
+    damaged,
+    is_intact,
+    listed,
+    record,
+    remove_damaged,
+)
 from stagewise.checkpoints.digest import file_sha256
 from stagewise.checkpoints.writing import write
 
@@ -79,3 +89,34 @@ def test_a_list_of_any_bytes_is_read(tmp_path: Path) -> None:
         is_intact(path)
         flip(tmp_path / LIST, bit)
     assert is_intact(path)
+
+
+def test_any_bit_that_changes_in_a_list_is_noticed_in_it_or_in_what_it_lists(tmp_path: Path) -> None:
+    for name in ("a", "batch-0.npy", "settings.json"):
+        put(tmp_path / name, f"content of {name}")
+    assert damage_of_list(tmp_path) == ""
+    content = (tmp_path / LIST).read_bytes()
+    last = 8 * (len(content) - 1)  # the line break at the end may become a space: nothing is lost
+    for bit in range(8, last, 7):
+        flip(tmp_path / LIST, bit)
+        assert damage_of_list(tmp_path) or damaged(tmp_path), (bit, content[bit // 8 - 4 : bit // 8 + 4])
+        flip(tmp_path / LIST, bit)
+
+
+def test_what_a_damaged_list_no_longer_vouches_for_is_made_again_and_nothing_else(tmp_path: Path) -> None:
+    kept, lost = put(tmp_path / "kept", "one"), put(tmp_path / "lost.npy", "two")
+    (tmp_path / LIST).write_bytes((tmp_path / LIST).read_bytes().replace(b"lost.npy", b"lost/npy"))
+    with pytest.warns(UserWarning, match=r"SHA256SUMS is damaged: '.*lost/npy' is no line of it"):
+        remove_damaged(tmp_path)
+    assert (kept.exists(), lost.exists()) == (True, False)
+    assert listed(tmp_path).keys() == {"kept"}
+    assert damage_of_list(tmp_path) == ""
+
+
+@pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "a/b", ".", ".."])
+def test_a_list_names_files_beside_it_alone(name: str, tmp_path: Path) -> None:
+    (tmp_path / "outside").write_text("of somebody else")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / LIST).write_text(f"{'0' * 64}  {name}\n")
+    assert damaged(tmp_path / "folder") == []
+    assert damage_of_list(tmp_path / "folder")

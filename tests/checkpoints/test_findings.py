@@ -10,6 +10,8 @@ from stagewise.checkpoints.findings import Audit, Finding, Kind, sentence
 FINDINGS = {
     "step 300 of stage1 is missing": Finding(Kind.MISSING_STEP, (300,), branch="stage1"),
     "step 8: checkpoint-8, checkpoint-008": Finding(Kind.REPEATED_STEP, (8,), ("checkpoint-8", "checkpoint-008")),
+    "a, b: most are named as c. Are they of another training?": Finding(Kind.OTHER_NAMES, (8,), ("a", "b"), reason="c"),
+    "tables/a.json: cut off": Finding(Kind.DAMAGED, (), ("tables/a.json",), reason="cut off"),
     "item 3, step 20, comes after step 30": Finding(Kind.OUT_OF_ORDER, (20,), ("item 3",), other_step=30),
     "c-8: its name says step 8, its trainer_state.json 9": Finding(
         Kind.OTHER_STEP_RECORDED, (8,), ("c-8",), other_step=9, reason="its trainer_state.json"

@@ -39,3 +39,19 @@ def test_a_file_may_have_a_name_that_says_more_than_its_path(tmp_path: Path) -> 
     (tmp_path / "3f2a").write_text("[]")
     with pytest.raises(ValueError, match=r"^config.json of step10 holds a list"):
         read_json(tmp_path / "3f2a", name="config.json of step10")
+
+
+def test_a_file_too_large_to_be_one_is_named_and_not_read(tmp_path: Path) -> None:
+    with open(tmp_path / "a.json", "wb") as file:
+        file.truncate(2**40)
+    with pytest.raises(ValueError, match=r"a.json is no file to read: it has 1099511627776 bytes"):
+        read_json(tmp_path / "a.json")
+
+
+@pytest.mark.parametrize(("before", "inside", "after"), [('{"n": ', "1", "}"), ("", "[", "")], ids=["digits", "depth"])
+def test_numbers_of_thousands_of_digits_and_depth_are_faults_as_any(
+    before: str, inside: str, after: str, tmp_path: Path
+) -> None:
+    (tmp_path / "a.json").write_text(before + 100_000 * inside + after)
+    with pytest.raises(ValueError, match=r"a.json is not valid JSON \((Exceeds the limit|maximum recursion)"):
+        read_json(tmp_path / "a.json")

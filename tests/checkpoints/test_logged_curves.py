@@ -250,6 +250,7 @@ def test_the_column_of_steps_is_known_or_named(steps: str | None) -> None:
         ),
         ({"step": [0, 1], "loss": [1.0, 2.0]}, "tokens", "there is no column 'tokens'"),
         ({"step": [0.5, 1], "loss": [1.0, 2.0]}, None, "steps are whole numbers, from 0 on"),
+        ({"step": [1, 1e30], "loss": [1.0, 2.0]}, None, "steps are whole numbers, from 0 on and below 2"),
         ({"step": [0, 1], "note": ["a", "b"]}, None, "no column holds numbers beside 'step'; there are step, note"),
     ],
 )

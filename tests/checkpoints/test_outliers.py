@@ -104,3 +104,24 @@ def test_a_small_start_that_grows_is_no_foreign_end() -> None:
     checkpoints[0] = {name: 0.01 * torch.randn(weight.shape) for name, weight in checkpoints[0].items()}
     common, paths = common_of(checkpoints)
     assert not [*foreign_ends(common, paths)]
+
+
+@pytest.mark.parametrize("bits", [6, 8])
+@every_kind
+def test_weights_of_few_bits_round_to_zero_now_more_now_fewer(kind: str, bits: int) -> None:
+    def rounded(weight: Tensor) -> Tensor:
+        level = weight.abs().max() / (2 ** (bits - 1) - 1)
+        return torch.round(weight / level) * level
+
+    checkpoints = [{name: rounded(weight) for name, weight in one.items()} for one in series(kind, n=30)]
+    assert rows(checkpoints) == set()
+    checkpoints[5]["w1"][:8] = 0
+    assert (5, "w1") in rows(checkpoints)
+
+
+@every_kind
+def test_a_start_that_decays_as_a_whole_is_no_fault(kind: str) -> None:
+    checkpoints = series(kind)
+    checkpoints[0] = {name: 2.3 * weight for name, weight in checkpoints[0].items()}
+    common, paths = common_of(checkpoints)
+    assert not [*foreign_ends(common, paths)]

@@ -5,6 +5,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from stagewise.checkpoints import parquet_files
 from stagewise.checkpoints.parquet_files import read_parquet
 from stagewise.checkpoints.writing import write
 
@@ -38,3 +39,12 @@ def test_a_foreign_file_that_is_no_parquet_is_named(tmp_path: Path) -> None:
     (tmp_path / "other.parquet").write_bytes(b"no table")
     with pytest.raises(ValueError, match=r"other.parquet is truncated or damaged"):
         read_parquet(tmp_path / "other.parquet", "make it again")
+
+
+def test_a_file_that_unpacks_to_more_than_memory_is_named_and_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pd.DataFrame({"step": [0] * 100_000}).to_parquet(tmp_path / "bomb.parquet", index=False)
+    monkeypatch.setattr(parquet_files, "MEMORY", 700_000)
+    with pytest.raises(ValueError, match=r"bomb.parquet is no table to read: its \d+ bytes unpack to 800000: make it"):
+        read_parquet(tmp_path / "bomb.parquet", "make it again")

@@ -56,3 +56,20 @@ def test_gaps_near_each_other_are_missed(gone: tuple[int, ...]) -> None:
 )
 def test_a_spacing_that_widens_misses_nothing(steps: list[int]) -> None:
     assert missing_steps(steps) == []
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [0, 1, 2, 3, 150, 300, 301, 302],
+        [*range(10), *range(20, 30), *range(40, 50), *range(60, 70)],
+        [*range(0, 50, 10), *range(1000, 1050, 10)],
+        [0, 1, 2, 3, 10**15, 10**15 + 1, 10**15 + 2],
+    ],
+)
+def test_steps_in_clumps_miss_nothing_between_them(steps: list[int]) -> None:
+    assert missing_steps(steps) == []
+
+
+def test_a_block_of_steps_that_is_gone_is_missed() -> None:
+    assert missing_steps([step for step in range(0, 3000, 100) if not 900 < step < 1900]) == [*range(1000, 1900, 100)]

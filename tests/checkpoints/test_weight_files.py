@@ -1,7 +1,9 @@
 """Weight files: which ones are read, and that each way to cut or spoil one is an error that names it."""
 
+import json
 import random
 import re
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
+from stagewise.checkpoints.digest import file_digest
 from stagewise.checkpoints.weight_files import chosen_files, files_of, load_file, missing_shard, not_finite, read
 
 STATE = {"a": torch.arange(15.0).reshape(5, 3), "b": torch.arange(4)}
@@ -159,3 +162,58 @@ def test_a_folder_in_the_place_of_a_file_is_named(name: str, tmp_path: Path) -> 
     (tmp_path / name).mkdir()
     with pytest.raises(IsADirectoryError, match=name):
         read([tmp_path / name])
+
+
+def bomb(path: Path) -> None:
+    torch.save({"w": torch.zeros(10**6)}, path.with_suffix(".plain"))
+    with (
+        zipfile.ZipFile(path.with_suffix(".plain")) as plain,
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed,
+    ):
+        for record in plain.infolist():
+            packed.writestr(record.filename, plain.read(record))
+
+
+def hollow(path: Path) -> None:
+    with open(path, "wb") as file:
+        file.truncate(2**42)
+
+
+@pytest.mark.parametrize("name", ["step-1.pt", "step-1.safetensors"])
+@pytest.mark.parametrize(
+    ("make", "fault"),
+    [
+        (bomb, r"is truncated or damaged \(\d+ bytes: its \d+ bytes would unpack to \d+"),
+        (hollow, "is hollow: only 0 of its 4398046511104 bytes are on the disk"),
+        (lambda path: torch.save({"w": torch.zeros(1).expand(10**6, 10**6)}, path), "holds tensors that repeat what"),
+        (
+            lambda path: torch.save([{"x": {"w": torch.zeros(1, 1).expand(10**9, 10**5)}}], path),
+            "would take 4000000000",
+        ),
+    ],
+    ids=["zip bomb", "sparse", "repeated", "repeated deep inside"],
+)
+def test_what_would_fill_the_memory_is_named_and_not_read(
+    make: Callable[[Path], None], fault: str, name: str, tmp_path: Path
+) -> None:
+    if name.endswith(".safetensors") and make is not hollow:
+        pytest.skip("a form of torch.save")
+    make(tmp_path / name)
+    with pytest.raises(ValueError, match=f"{name} {fault}"):
+        load_file(tmp_path / name)
+    if make is hollow:
+        with pytest.raises(ValueError, match=f"{name} {fault}"):
+            file_digest([tmp_path / name])
+
+
+@pytest.mark.parametrize("name", ["../other/model.safetensors", "/etc/passwd", "", "..", "a/b"])
+def test_an_index_that_points_out_of_its_folder_is_named_and_nothing_read(name: str, tmp_path: Path) -> None:
+    save_file({"w": torch.zeros(1)}, tmp_path / "model-00001-of-00001.safetensors")
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"w": name}}))
+    with pytest.raises(ValueError, match=r"index.json names '.*', which is no file beside it: it was not read"):
+        files_of(tmp_path)
+
+
+def test_a_step_of_thousands_of_digits_is_none(tmp_path: Path) -> None:
+    torch.save({"model": {"w": torch.zeros(1)}, "step": 10**5000}, tmp_path / "a.pt")
+    assert read([tmp_path / "a.pt"]).step is None

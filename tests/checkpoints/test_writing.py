@@ -282,3 +282,24 @@ def test_a_folder_that_a_killed_process_left_is_removed(tmp_path: Path) -> None:
     of_process(tmp_path / "new", ended.pid)
     write_folder(tmp_path / "new", lambda partial: (partial / "file").write_text("whole"))
     assert [file.name for file in tmp_path.iterdir()] == ["new"]
+
+
+@pytest.mark.parametrize("days", [0, 2])
+def test_who_holds_a_folder_removes_whatever_was_left_in_it_before(days: int, tmp_path: Path) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    left = [of_process(tmp_path / name, ended.pid) for name in ("one", "deeper/other")]
+    living = of_process(tmp_path / "one", os.getpid())
+    elsewhere = of_process(tmp_path / "two", ended.pid)
+    elsewhere = elsewhere.rename(str(elsewhere).replace(writing._host(), "another"))
+    os.utime(elsewhere, (0, elsewhere.stat().st_mtime - days * writing.DAY))
+    with held(tmp_path, "measures"):
+        assert not any(path.exists() for path in left)
+        assert (living.exists(), elsewhere.exists()) == (True, days == 0)
+
+
+def test_what_only_looks_like_a_leftover_stays(tmp_path: Path) -> None:
+    (tmp_path / ".my.own.partial").mkdir()
+    write(tmp_path / "file", lambda partial: partial.write_text(""))
+    with held(tmp_path, "measures"):
+        assert (tmp_path / ".my.own.partial").exists()

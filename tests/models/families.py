@@ -12,7 +12,7 @@ import re
 import sys
 import warnings
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 
@@ -22,21 +22,20 @@ from stagewise.measurement.checkpoint import Checkpoint, Plan, readings
 from stagewise.probe import AbstractProbe, Reading, View
 from stagewise.task import Batch
 from tests.models.plain_reference import Reference
-from tests.models.small_families import HEADS, LAYERS, LENGTH, VOCAB, Family, families
+from tests.models.small_families import LAYERS, LENGTH, VOCAB, Family, families
 
 SAME = 1e-4
 """Largest difference of log-probabilities, over their spread, that sums in another order explain."""
 
-EDITS: Mapping[str, tuple[Edit, ...]] = {
-    "ablation": tuple(
-        (AblateHead(layer, head, kind),)
-        for kind in ("zero", "mean", "resample")
-        for layer in range(LAYERS)
-        for head in range(HEADS)
-    ),
-    "context": tuple((RestrictContext(context),) for context in (1, 3, LENGTH)),
-}
-"""What is tried on every family."""
+
+def edits_of(n_heads: int) -> Mapping[str, tuple[Edit, ...]]:
+    """Return what is tried on every family."""
+    kinds: tuple[Literal["zero", "mean", "resample"], ...] = ("zero", "mean", "resample")
+    places = [(layer, head) for layer in range(LAYERS) for head in range(n_heads)]
+    return {
+        "ablation": tuple((AblateHead(layer, head, kind),) for kind in kinds for layer, head in places),
+        "context": tuple((RestrictContext(context),) for context in (1, 3, LENGTH)),
+    }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,12 +78,18 @@ def tried(family: Family, by_hooks: bool = False) -> dict[str, Outcome]:
         by_hooks: take hooks even where the lean pass agrees.
     """
     plain = family.small()
+    n_heads = int(plain.config.num_attention_heads) if hasattr(plain.config, "num_attention_heads") else 1
+    return edited(plain, edits_of(n_heads), by_hooks)
+
+
+def edited(plain: Any, kinds: Mapping[str, tuple[Edit, ...]], by_hooks: bool = False) -> dict[str, Outcome]:
+    """Measure a plain model with kinds of edits, and hold each against the reference."""
     plain.set_attn_implementation("eager")
     tokens = torch.randint(VOCAB, (3, LENGTH), generator=torch.Generator().manual_seed(0))
     reference = Reference(copy.deepcopy(plain), tokens)
     batch = Batch(tokens, tokens, torch.ones_like(tokens, dtype=torch.bool))
     outcomes: dict[str, Outcome] = {}
-    for name, edits in EDITS.items():
+    for name, edits in kinds.items():
         try:
             architecture = models.described(plain)
             built = models.build(architecture)
@@ -98,7 +103,7 @@ def tried(family: Family, by_hooks: bool = False) -> dict[str, Outcome]:
         for edit, each in zip(edits, expected[1:], strict=True):
             whole = edit == (RestrictContext(LENGTH),)
             if bool((each - expected[0]).abs().max() < 1e-3) is not whole:
-                raise AssertionError(f"the reference of {family.kind} does not make the edit {edit}")
+                raise AssertionError(f"the reference of {type(plain).__name__} does not make the edit {edit}")
         pairs = zip(read.values.unbind(1), expected, strict=True)
         outcomes[name] = Outcome(max(float((one - other).abs().max() / other.std()) for one, other in pairs))
     return outcomes

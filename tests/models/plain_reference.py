@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from stagewise.intervention import AblateHead, Edit, RestrictContext
-from tests.models.small_families import HEADS, LENGTH
+from tests.models.small_families import LENGTH
 
 PROJECTION = re.compile(
     r"(^|\.)(self_attn|attn|attention|self_attention|mixer)\.(?:output\.)?(o_proj|out_proj|dense|c_proj|Wo|wo)$"
@@ -25,6 +25,10 @@ class Reference:
 
     model: Any
     tokens: Tensor
+
+    @property
+    def n_heads(self) -> int:
+        return int(self.model.config.num_attention_heads)
 
     def run(self, edit: Edit) -> Tensor:
         """Return the log-probabilities."""
@@ -65,10 +69,10 @@ class Reference:
         return z
 
     def _replaced(self, z: Tensor, clean: Tensor, part: AblateHead) -> Tensor:
-        heads, of_clean = (each.unflatten(-1, (HEADS, -1)).clone() for each in (z.flatten(2), clean.flatten(2)))
-        old = of_clean.view(len(self.tokens), LENGTH, HEADS, -1)[:, :, part.head]
+        heads, of_clean = (each.unflatten(-1, (self.n_heads, -1)).clone() for each in (z.flatten(2), clean.flatten(2)))
+        old = of_clean.view(len(self.tokens), LENGTH, self.n_heads, -1)[:, :, part.head]
         new = {"zero": old * 0, "mean": old.mean(0, keepdim=True).expand_as(old), "resample": old.roll(1, 0)}[part.kind]
-        heads.view(len(self.tokens), LENGTH, HEADS, -1)[:, :, part.head] = new
+        heads.view(len(self.tokens), LENGTH, self.n_heads, -1)[:, :, part.head] = new
         changed: Tensor = heads.view(z.shape)
         return changed
 

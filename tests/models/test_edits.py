@@ -21,7 +21,9 @@ def test_a_pattern_cut_after_the_softmax_is_one_cut_before_it() -> None:
 
 def test_a_pattern_with_nothing_left_inside_is_refused() -> None:
     pattern = torch.tensor([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
-    with pytest.raises(ValueError, match="puts all its attention outside the last 1 positions"):
+    with pytest.raises(
+        ValueError, match=r"leaves 0 of its attention within the last 1 positions: .*, from more than 0"
+    ):
         restrict_pattern(pattern, 1)
 
 

@@ -4,10 +4,12 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 
+from stagewise.intervention import RestrictContext
 from stagewise.models import has_hooked_transformer
-from tests.models.families import short, tried
-from tests.models.small_families import families, family_of
+from tests.models.families import edited, short, tried
+from tests.models.small_families import LENGTH, families, family_of
 
 TABLE = Path(__file__).parents[2] / "docs" / "families.md"
 ROWS = re.findall(r"^\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", TABLE.read_text(encoding="utf8"), re.MULTILINE)
@@ -22,12 +24,21 @@ def test_sinks_latent_attention_and_tokens_that_are_read_again_come_out_right(na
     assert outcomes["context"].agrees or "not pattern times values" in outcomes["context"].refused
 
 
+def test_a_query_that_keeps_nothing_of_a_context_beside_a_sink_hinders_no_context() -> None:
+    plain = family_of("gpt_oss").small()
+    with torch.no_grad():
+        for name, weight in plain.named_parameters():
+            weight.mul_(4 if "q_proj" in name else 1).sub_(4 if "sinks" in name else 0)
+    outcomes = edited(plain, {str(c): ((RestrictContext(c),),) for c in (1, 2, 5, LENGTH)})
+    assert all(each.agrees for each in outcomes.values())
+
+
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
         ("falcon, new decoder", "TransformerLens has no bridge for FalconForCausalLM of this config|does not give"),
         ("jamba", "JambaForCausalLM has no hook .*: TransformerLens shows no attention heads in layer 0"),
-        ("mamba", "no attention heads to measure"),
+        ("mamba", "a mamba of this config cannot be measured: it has no attention heads"),
     ],
 )
 def test_what_cannot_be_measured_is_refused_in_a_line(name: str, reason: str) -> None:

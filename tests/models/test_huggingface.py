@@ -48,5 +48,47 @@ def test_building_leaves_the_global_generator_alone_and_a_seed_repeats(
 def test_a_model_without_attention_is_refused() -> None:
     from transformers import MambaConfig
 
-    with pytest.raises(ValueError, match="a model of the type mamba has no attention heads"):
+    with pytest.raises(ValueError, match="a mamba of this config cannot be measured: it has no attention heads"):
         huggingface.described(MambaConfig(hidden_size=32, num_hidden_layers=2).to_dict())
+
+
+SMALL = {
+    **{"hidden_size": 96, "num_hidden_layers": 3, "num_attention_heads": 4, "vocab_size": 37, "intermediate_size": 52},
+    "max_position_embeddings": 40,
+}
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {**SMALL, "model_type": "stablelm", "num_key_value_heads": 32},
+        {**SMALL, "model_type": "minicpm3"},
+        {**SMALL, "model_type": "llama", "hidden_act": "nothing"},
+        {**SMALL, "model_type": "llama", "rope_parameters": {"rope_type": "odd"}},
+        {**SMALL, "model_type": "llama", "num_attention_heads": "four"},
+        {**SMALL, "model_type": "gemma2", "head_dim": 7},
+        {"model_type": "gpt2", "n_layer": 100_000},
+        {"model_type": "gpt2", "n_layer": 1e30},
+        {"model_type": "gpt2", "n_layer": -3},
+        {"model_type": "gpt2", "n_head": 5},
+        {"model_type": "gpt2", "vocab_size": 10**12},
+        {"model_type": "gpt2", "vocab_size": 10**5000},
+        {"model_type": "gpt2", "architectures": 5},
+        {**SMALL, "model_type": "mixtral", "num_local_experts": 10**7},
+        {**SMALL, "model_type": "laguna", "num_attention_heads_per_layer": [4, 8, 4]},
+    ],
+    ids=lambda config: f"{config['model_type']}, {', '.join(key for key in config if key not in SMALL)}",
+)
+def test_whatever_a_foreign_config_breaks_is_said_in_a_line_that_names_its_family(config: dict[str, Any]) -> None:
+    name = {"stablelm": "StableLm", "minicpm3": "MiniCPM3"}.get(config["model_type"], config["model_type"])
+    with pytest.raises(ValueError, match=name) as refused:
+        model.unloaded(huggingface.described(config))
+    assert "\n" not in str(refused.value)
+    assert len(str(refused.value)) < 600
+
+
+def test_heads_may_be_wider_in_some_layers() -> None:
+    from transformers import Gemma4TextConfig
+
+    default = huggingface.described(Gemma4TextConfig().to_dict())
+    assert (default.n_layers, default.n_heads, default.config["d_head"]) == (30, 8, 512)

@@ -54,6 +54,17 @@ def test_a_hook_that_does_not_exist_is_refused(subject: Make) -> None:
         models.clean_pass(one.built, one.tokens, ["hook_embed", "blocks.0.hook_nothing"])
 
 
+def test_an_error_of_a_foreign_forward_pass_names_the_model(subject: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = subject("GPTNeoX")
+    monkeypatch.setattr(
+        one.built.original_model.gpt_neox, "forward", lambda *given, **named: torch.zeros(2) @ torch.eye(3)
+    )
+    with pytest.raises(
+        ValueError, match=r"^GPTNeoXForCausalLM does not run on these tokens: .*cannot be multiplied.*$"
+    ):
+        models.clean_pass(one.built, one.tokens, [])
+
+
 @pytest.mark.each_value
 @pytest.mark.parametrize("beyond", [0, 1000])
 def test_a_context_as_long_as_the_sequence_changes_nothing(any_kind: str, beyond: int, subject: Make) -> None:
