@@ -1,10 +1,9 @@
 """The forward pass of training: the model's own parameters without hooks, folded and looked up where that is exact."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from functools import partial
 from types import MappingProxyType
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -14,57 +13,17 @@ from torch import Tensor
 
 from stagewise.models import native
 from stagewise.models.causal_attention import causal_attention
+from stagewise.models.config_fields import HOOKS, TRAINING, WITHOUT_EFFECT, asked_beside
 from stagewise.models.held_attention import held_keys
 from stagewise.models.lookups import FirstLayer, attended_by_tables, first_layer, looked_up
 from stagewise.models.model import Config, Model
+from stagewise.models.parts import TRAINED_ACTIVATIONS, Mlp, Norm
 
 TOLERANCE = 1e-4
 """Largest difference of logits from the hooked model's: float32 sums taken in another order stay far below it."""
 
-_FREE = frozenset(
-    [
-        "n_layers",
-        "n_heads",
-        "n_ctx",
-        "n_params",
-        "d_model",
-        "d_head",
-        "d_mlp",
-        "d_vocab",
-        "d_vocab_out",
-        "eps",
-        "act_fn",
-        "attn_only",
-        "normalization_type",
-        "positional_embedding_type",
-        "use_attn_scale",
-        "attn_scale",
-        "scale_attn_by_inverse_layer_idx",
-        "model_name",
-        "device",
-        "seed",
-        "init_mode",
-        "init_weights",
-        "initializer_range",
-        "use_attn_result",
-        "use_split_qkv_input",
-        "use_hook_mlp_in",
-        "use_attn_in",
-        "default_prepend_bos",
-    ]
-)
-"""The config fields that the fused pass reads, or that do not change what the model computes."""
-
-_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
-
 _Read = Callable[[Tensor, Tensor], Tensor]
 """From a weight and a bias to what the layer's input becomes under them."""
-
-_PLAIN_NATIVE = {
-    **{"positional_embedding_type": "standard", "attention_dir": "causal", "gated_mlp": False, "final_rms": False},
-    **{"n_key_value_heads": None, "attn_scores_soft_cap": -1.0, "output_logits_soft_cap": -1.0},
-}
-"""What the fused pass covers of the fields that a native bridge computes with."""
 
 
 class TrainingPass(NamedTuple):
@@ -149,19 +108,15 @@ def _name(way: _Way) -> str:
 
 
 def _covers(model: Model) -> bool:
-    cfg = model.cfg
-    # Every other field stands at its default: a soft cap, for instance, does not change the first logits.
-    if native.is_native(model):
-        plain = all(getattr(cfg, field) == value for field, value in _PLAIN_NATIVE.items())
-    elif hasattr(model, "original_model"):
+    cfg, is_native = model.cfg, native.is_native(model)
+    if not is_native and hasattr(model, "original_model"):
         return False  # Hugging Face's parameters have other names
-    else:
-        plain = all(
-            getattr(cfg, field.name) == field.default for field in fields(cast(Any, cfg)) if field.name not in _FREE
-        )
-    activation = cfg.attn_only or cfg.act_fn in _ACTIVATIONS
+    # Fields decide, not the comparison alone: a soft cap, for instance, does not change the first logits.
+    config = native.described(cfg) if is_native else vars(cfg)
+    activation = cfg.attn_only or cfg.act_fn in TRAINED_ACTIVATIONS
     positions = cfg.positional_embedding_type in ("standard", "shortformer")
-    return plain and activation and positions and cfg.normalization_type in (None, "LN", "LNPre")
+    asked = asked_beside(config, TRAINING | WITHOUT_EFFECT | HOOKS)
+    return not asked and activation and positions and cfg.normalization_type in (None, "LN", "LNPre")
 
 
 def _predictions(way: _Way, weights: Mapping[str, Tensor], tokens: Tensor, scored: Tensor) -> Tensor:
@@ -182,8 +137,9 @@ def _predictions(way: _Way, weights: Mapping[str, Tensor], tokens: Tensor, score
         if layer == cfg.n_layers - 1:
             x = _rows(x, counted[:, start:])
         if not cfg.attn_only:
-            x = x + _mlp(cfg, weights, f"blocks.{layer}.", x)
-    return F.linear(_norm(cfg, weights, "ln_final", x), weights["unembed.W_U"].T, weights["unembed.b_U"])
+            mlp = Mlp.of(weights, cfg.act_fn, f"blocks.{layer}.")
+            x = x + mlp(_norm(cfg, weights, f"blocks.{layer}.ln2")(x))
+    return F.linear(_norm(cfg, weights, "ln_final")(x), weights["unembed.W_U"].T, weights["unembed.b_U"])
 
 
 def _rows(
@@ -217,7 +173,7 @@ def _attention(way: _Way, layer: int, weights: Mapping[str, Tensor], x: Tensor, 
         read = partial(looked_up, W_E, positions, tokens)
         sources = {"Q": partial(looked_up, W_E, positions[first:], tokens[:, first:]), "K": read, "V": read}
     else:
-        normed = _norm(way.cfg, weights, f"blocks.{layer}.ln1", x)
+        normed = _norm(way.cfg, weights, f"blocks.{layer}.ln1")(x)
         keyed = normed + positions if way.cfg.positional_embedding_type == "shortformer" else normed
         linear = F.linear
         sources = {"Q": partial(linear, keyed[:, first:]), "K": partial(linear, keyed), "V": partial(linear, normed)}
@@ -235,13 +191,5 @@ def _projection(weights: Mapping[str, Tensor], attention: str, letter: str, sour
     return projected.view(*projected.shape[:2], *bias.shape).transpose(1, 2)
 
 
-def _mlp(cfg: Config, weights: Mapping[str, Tensor], block: str, x: Tensor) -> Tensor:
-    normed = _norm(cfg, weights, f"{block}ln2", x)
-    hidden = _ACTIVATIONS[cfg.act_fn](F.linear(normed, weights[f"{block}mlp.W_in"].T, weights[f"{block}mlp.b_in"]))
-    return F.linear(hidden, weights[f"{block}mlp.W_out"].T, weights[f"{block}mlp.b_out"])
-
-
-def _norm(cfg: Config, weights: Mapping[str, Tensor], name: str, x: Tensor) -> Tensor:
-    if cfg.normalization_type is None:
-        return x
-    return F.layer_norm(x, (cfg.d_model,), weights.get(f"{name}.w"), weights.get(f"{name}.b"), cfg.eps)
+def _norm(cfg: Config, weights: Mapping[str, Tensor], name: str) -> Norm:
+    return Norm.of(weights, name, cfg.normalization_type, cfg.eps)

@@ -12,7 +12,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from stagewise.models.held_attention import evenly, of_last
-from stagewise.models.lean_weights import Layer, LeanWeights, capped
+from stagewise.models.lean_weights import Layer, LeanWeights
+from stagewise.models.parts import capped
 from stagewise.models.precision import widened
 from stagewise.models.queries import Queries
 

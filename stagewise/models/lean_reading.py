@@ -8,18 +8,12 @@ from einops import rearrange
 from torch import Tensor
 
 from stagewise.models import native
+from stagewise.models.config_fields import NOT_MEASURED, asked_beside
 from stagewise.models.held_attention import held_keys
-from stagewise.models.lean_weights import ACTIVATIONS, Layer, LeanWeights, Mlp, Norm
+from stagewise.models.lean_weights import Layer, LeanWeights
 from stagewise.models.model import Model
+from stagewise.models.parts import ACTIVATIONS, Mlp, Norm
 from stagewise.models.wrapping import is_bridge
-
-_WITHOUT: Mapping[str, Any] = {
-    **{"attention_dir": "causal", "num_experts": None, "clip_qkv": None, "rotary_base_local": None},
-    **{"rotary_scaling_factor": 1.0, "load_in_4bit": False},
-    **dict.fromkeys(["use_qk_norm", "use_logn_attn"], False),
-    **dict.fromkeys(["use_NTK_by_parts_rope", "use_yarn_rope", "use_dynamic_ntk_rope", "use_attention_sinks"], False),
-}
-"""Config fields of models made from a config that the lean pass does not compute with, and what they must be."""
 
 
 def not_covered(model: Model) -> list[str]:
@@ -31,8 +25,8 @@ def not_covered(model: Model) -> list[str]:
     cfg: Any = model.cfg
     alibi = ["ALiBi positions"] if cfg.positional_embedding_type == "alibi" else []
     if not is_bridge(model) or native.is_native(model):
-        asked = {field: getattr(cfg, field, value) for field, value in _WITHOUT.items()}
-        return alibi + [f"{field} = {value}" for field, value in asked.items() if value != _WITHOUT[field]]
+        config = {field: getattr(cfg, field) for field in NOT_MEASURED if hasattr(cfg, field)}
+        return alibi + [f"{field} = {value}" for field, value in asked_beside(config, ()).items()]
     config: Any = model.original_model.config
     clipped = [getattr(each, "clip_qkv", None) for each in (config, getattr(config, "attn_config", None))]
     attentions = [block.attn.original_component for block in model.blocks]
@@ -90,7 +84,7 @@ def _of_config(model: Model, mlps: bool) -> LeanWeights:
         cfg.n_heads,
         cfg.n_key_value_heads or cfg.n_heads,
         cfg.d_head,
-        _norm_of_config(weights, "ln_final", final, cfg.eps),
+        Norm.of(weights, "ln_final", final, cfg.eps),
         weights["unembed.W_U"],
         weights["unembed.b_U"],
         bool(getattr(cfg, "parallel_attn_mlp", False)),
@@ -112,29 +106,24 @@ def _layer_of_config(model: Model, weights: Mapping[str, Tensor], layer: int, ml
     kind, mlp = cfg.normalization_type, None
     after = kind if getattr(cfg, "use_normalization_before_and_after", False) else None
     if mlps and not cfg.attn_only:
-        W_in, b_in, W_out, b_out = (block[f"mlp.{part}"] for part in ("W_in", "b_in", "W_out", "b_out"))
-        mlp = Mlp(ACTIVATIONS[cfg.act_fn], W_in, b_in, W_out, b_out, block.get("mlp.W_gate"))
+        mlp = Mlp.of(block, cfg.act_fn)
     is_rotary = cfg.positional_embedding_type == "rotary"
     divided = native.attn_scale(model) if native.is_native(model) else model.blocks[layer].attn.attn_scale
     return Layer(
-        _norm_of_config(block, "ln1", kind, cfg.eps),
+        Norm.of(block, "ln1", kind, cfg.eps),
         torch.cat(columns, -1),
         torch.cat(shifts),
         block["attn.W_O"],
         block["attn.b_O"],
         1 / float(divided),
-        None if mlp is None else _norm_of_config(block, "ln2", kind, cfg.eps),
+        None if mlp is None else Norm.of(block, "ln2", kind, cfg.eps),
         mlp,
-        None if after is None else _norm_of_config(block, "ln1_post", after, cfg.eps),
-        None if after is None or mlp is None else _norm_of_config(block, "ln2_post", after, cfg.eps),
+        None if after is None else Norm.of(block, "ln1_post", after, cfg.eps),
+        None if after is None or mlp is None else Norm.of(block, "ln2_post", after, cfg.eps),
         rotary=_rotary_of_config(model, cfg.rotary_adjacent_pairs) if is_rotary else None,
         window=cfg.window_size if getattr(cfg, "use_local_attn", False) and cfg.attn_types[layer] == "local" else None,
         held=held_keys(model).get(layer),
     )
-
-
-def _norm_of_config(weights: Mapping[str, Tensor], name: str, kind: str | None, eps: float) -> Norm:
-    return Norm(kind, eps, weights.get(f"{name}.w"), weights.get(f"{name}.b"))
 
 
 def _rotary_of_config(model: Model, adjacent: bool) -> tuple[Tensor, Tensor]:
