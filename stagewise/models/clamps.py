@@ -11,7 +11,7 @@ from torch import Tensor
 
 from stagewise.models import held_attention, native
 from stagewise.models.model import Model
-from stagewise.models.weights import parameters
+from stagewise.models.weights import in_hooked_layout, in_own_layout, parameters
 from stagewise.models.wrapping import is_bridge
 from stagewise.plan import ClampHead
 from stagewise.table import Head, check_head, head_label
@@ -112,7 +112,7 @@ class Clamps:
         return [name for name in names if name in named]
 
     def _hold(self, clamp: ClampHead, name: str) -> Held:
-        value = self._by_head(name, parameters(self.model)[name].data)[clamp.head].clone()
+        value = in_hooked_layout(self.model, name, parameters(self.model)[name].data)[clamp.head].clone()
         is_zero = name.rpartition(".")[2] in ZERO.get(clamp.kind, ())
         return Held(name, clamp.head, torch.zeros_like(value) if is_zero else value)
 
@@ -129,7 +129,7 @@ class Clamps:
         names = [name for part in KICKED if (name := f"blocks.{clamp.layer}.attn.{part}") in named]
         name = next((each for each in names if named[each].requires_grad), names[0])
         parameter = named[name]
-        weights = self._by_head(name, parameter.data).clone()
+        weights = in_hooked_layout(self.model, name, parameter.data).clone()
         size = weights[clamp.head * len(weights) // self.model.cfg.n_heads].norm()  # of shared values, its group's
         if not size > 0:
             raise ValueError(
@@ -140,21 +140,14 @@ class Clamps:
         # Entries that are exactly zero are no part of the model: the padding of a wired one.
         direction = torch.randn(weights.shape, generator=generator).to(weights) * (weights != 0)
         weights += direction * (size / direction.norm())
-        parameter.data.copy_(
-            native.unhooked(name, weights, self.model.cfg) if native.is_native(self.model) else weights
-        )
-
-    def _by_head(self, name: str, tensor: Tensor) -> Tensor:
-        return native.hooked(name, tensor, self.model.cfg) if native.is_native(self.model) else tensor
+        parameter.data.copy_(in_own_layout(self.model, name, weights))
 
     def _put(self, name: str, tensor: Tensor, head: int, value: Tensor) -> None:
         """Write a head's part of a parameter, or of its gradient, in the model's own layout."""
-        if not native.is_native(self.model):
-            tensor[head] = value
-            return
-        by_head = native.hooked(name, tensor, self.model.cfg).clone()
-        by_head[head] = value
-        tensor.copy_(native.unhooked(name, by_head, self.model.cfg))
+        by_head = in_hooked_layout(self.model, name, tensor)
+        by_head[head] = value  # of a native model a copy, or a view, of its own layout
+        if by_head is not tensor:
+            tensor.copy_(in_own_layout(self.model, name, by_head))
 
 
 def targets(task: AbstractTask, clamps: Iterable[ClampHead]) -> dict[str, Bool[Tensor, "query key"]]:

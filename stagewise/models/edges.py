@@ -99,6 +99,7 @@ def edges(
             return found
         inputs = [mean_input + step / request.steps * (x - mean_input) for step in range(1, request.steps)]
         every = [_gradients(weights, each, predictions, scored, dtype) for each in (*inputs, x)]
+    # To first order: a source's change, times the gradient of what each later head reads it by.
     for layer in range(1, n_layers):
         gradient = torch.stack([of[layer] for of in every]).mean(0)
         for (source_layer, source), change in changes.items():
@@ -189,6 +190,7 @@ def _last(
 ) -> Float[Tensor, "batch pos model"]:
     """Return what comes out of the last layer, from the residual stream in front of a layer."""
     for number, layer in list(enumerate(weights.layers))[start:]:
+        # One stream for every head and use: equal until one of them is moved, or asked for a gradient of its own.
         read = x[:, None, None].expand(-1, 3, weights.n_heads, -1, -1)
         if number in moved:
             read = read.clone()

@@ -94,10 +94,7 @@ class _Way(NamedTuple):
 
 def _way(model: Model, tokens: Tensor, batch_size: int) -> _Way:
     cfg = model.cfg
-    scales = [
-        native.attn_scale(model) if native.is_native(model) else float(model.blocks[layer].attn.attn_scale)
-        for layer in range(cfg.n_layers)
-    ]
+    scales = [native.attn_scale(model, layer) for layer in range(cfg.n_layers)]
     vectors = tokens.is_floating_point()
     return _Way(cfg, "residual stream" if vectors else first_layer(cfg, tokens.shape[1], batch_size), tuple(scales))
 
@@ -125,9 +122,11 @@ def _predictions(way: _Way, weights: Mapping[str, Tensor], tokens: Tensor, score
     start = int(counted.any(0).argmax())  # before it, the last layer needs no queries
     if way.first_layer == "tables to the outputs":
         return _rows(_folded(way, weights, tokens, start), counted[:, start:])
+    # Shortformer positions never enter the residual stream: each layer adds them to what queries and keys read.
     embedded = tokens @ W_E if tokens.is_floating_point() else F.embedding(tokens, W_E)
     x = embedded if cfg.positional_embedding_type == "shortformer" else embedded + positions
     for layer in range(cfg.n_layers):
+        # Later layers read every position of the earlier ones; of the last one only what is scored counts.
         first = start if layer == cfg.n_layers - 1 else 0
         if layer == 0 and way.first_layer == "tables":
             read = x[:, first:] + weights["blocks.0.attn.b_O"]
@@ -177,6 +176,7 @@ def _attention(way: _Way, layer: int, weights: Mapping[str, Tensor], x: Tensor, 
         keyed = normed + positions if way.cfg.positional_embedding_type == "shortformer" else normed
         linear = F.linear
         sources = {"Q": partial(linear, keyed[:, first:]), "K": partial(linear, keyed), "V": partial(linear, normed)}
+    # A product for each: joining the weights for one, and parting their gradients, takes longer than it saves.
     q, k, v = (_projection(weights, f"blocks.{layer}.attn.", letter, source) for letter, source in sources.items())
     z = causal_attention(q, k, v, way.scales[layer], way.held.get(layer), by_products=way.by_products)
     W_O, b_O = weights[f"blocks.{layer}.attn.W_O"], weights[f"blocks.{layer}.attn.b_O"]
@@ -186,7 +186,6 @@ def _attention(way: _Way, layer: int, weights: Mapping[str, Tensor], x: Tensor, 
 def _projection(weights: Mapping[str, Tensor], attention: str, letter: str, source: _Read) -> Tensor:
     """Return queries, keys or values [batch head pos d_head]."""
     weight, bias = weights[f"{attention}W_{letter}"], weights[f"{attention}b_{letter}"]
-    # A product for each: joining the weights for one, and parting their gradients, takes longer than it saves.
     projected = source(weight.transpose(1, 2).flatten(0, 1), bias.flatten())
     return projected.view(*projected.shape[:2], *bias.shape).transpose(1, 2)
 

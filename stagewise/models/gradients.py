@@ -55,6 +55,7 @@ def attributed(
     """
     x, kind = clean[INPUT].clone(), request.kind  # no tensor of inference mode: gradients flow past it
     replaced = mean_input if kind == "mean" else torch.zeros_like(mean_input)
+    # A path from what replaces the input to the input itself: the mean gradient along it estimates the whole change.
     inputs = [replaced + step / request.steps * (x - replaced) for step in range(1, request.steps)]
     every = [gradients(each) for each in (*inputs, None)]
     estimates = []
@@ -137,6 +138,7 @@ def by_lean_pass(
                 x = behind(weights, number, x if shown is None else shown.take(x), write(layer, z))
             logits = weights.unembedded(queries.flat(x))
         total = clean.loss(logits).sum()
+    # The last layer's gradient is of its scored positions: those that fill up ragged rows have none, and add zero.
     *below, at_queries = map(widened, torch.autograd.grad(total, zs))
     rows = torch.arange(len(scored), device=scored.device)[:, None]
     everywhere = at_queries.new_zeros(*scored.shape, *at_queries.shape[2:])

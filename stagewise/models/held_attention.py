@@ -93,6 +93,7 @@ def evenly(
     >>> evenly(scores, keys).softmax(-1)[0]
     tensor([0.0000, 0.5000, 0.5000])
     """
+    # The largest finite number in place of inf: the softmax subtracts the maximum, and inf - inf is nan.
     return scores.masked_fill(keys & ~scores.isneginf(), torch.finfo(scores.dtype).max)
 
 

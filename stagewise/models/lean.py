@@ -60,6 +60,7 @@ class LeanPass:
         for number in range(start, last + 1):
             ablated = [part for part in edit if isinstance(part, AblateHead) and part.layer == number]
             queries = self._queries(number)
+            # The first edited layer reads the clean stream: its attention changes by what the ablated heads wrote.
             if number == start and context is None:
                 here, z, written = self._clean_layer(number, shown=bool(ablated))
                 written = written + self._change(number, ablated, z)
@@ -67,6 +68,7 @@ class LeanPass:
                 here, heads = self._first if number == start == 0 else self._before(number, x)
                 z = attend(self.weights.layers[number], heads, queries, context)
                 written = write(self.weights.layers[number], self._ablate(z, ablated, queries))
+            # Two ablations of one MLP are one: the later one replaces what the earlier put there.
             mlps = [part for part in edit if isinstance(part, AblateMLP) and part.layer == number]
             if mlps:
                 x = middle(self.weights, number, here, written) + self._replaced(mlps[-1], queries)
@@ -158,6 +160,7 @@ def agreeing_weights(
     with torch.inference_mode():
         expected = predictions[:TRIED]
         x = clean["blocks.0.hook_resid_pre"][:TRIED]
+        # Layer by layer, so that what a model shows in between is compared too: errors may cancel at the end.
         try:
             for number, layer in enumerate(weights.layers):
                 z = attend(layer, project(weights, number, x, None), None, None)

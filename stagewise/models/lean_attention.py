@@ -54,6 +54,7 @@ def project(weights: LeanWeights, number: int, x: Float[Tensor, "batch pos model
     """Return what a layer attends with, queries at the given positions alone (None for all)."""
     layer, length = weights.layers[number], x.shape[1]
     q, k, v = _projected(weights, layer, layer.ln1(x), queries)
+    # Keys turn by every position's angle, queries by those of the positions at which they are computed.
     if layer.rotary is not None:
         cos, sin = (table[:length] for table in layer.rotary)
         k = turned_by(k, cos, sin, weights.adjacent)
@@ -85,6 +86,7 @@ def attend(
     """Return every head's z at the queries (None for all positions), each attending to its last `context` keys."""
     q, k, v, length = heads.q, heads.k, heads.v, heads.k.shape[2]
     context = min((each for each in (context, layer.window) if each is not None), default=None)
+    # The kernel shows no scores: caps and held keys, which change them, need plain products.
     fused = length > SHORT and heads.cap is None and layer.held is None
     if fused and queries is None and context is None:
         z = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=heads.scale)
@@ -111,6 +113,7 @@ def _projected(weights: LeanWeights, layer: Layer, x: Tensor, queries: Queries |
         q, rest = F.linear(x, W, b).tensor_split([split], -1)
     else:
         q, rest = F.linear(queries.take(x), W[:split], b[:split]), F.linear(x, W[split:], b[split:])
+    # Keys and values are of one width, under grouped queries narrower than the queries.
     k, v = rest.chunk(2, -1)
     return tuple(rearrange(each, "b p (head d) -> b head p d", d=weights.d_head) for each in (q, k, v))  # type: ignore[return-value]
 
@@ -135,6 +138,7 @@ def _held(
 
 def turned_by(x: Tensor, cos: Tensor, sin: Tensor, adjacent: bool) -> Tensor:
     """Turn pairs of the first dimensions by their position's angles."""
+    # Dimensions beyond those of the tables do not turn.
     turned, rest = x.tensor_split([cos.shape[-1]], -1)
     if adjacent:
         one, two = turned[..., ::2], turned[..., 1::2]

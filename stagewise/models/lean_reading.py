@@ -108,14 +108,13 @@ def _layer_of_config(model: Model, weights: Mapping[str, Tensor], layer: int, ml
     if mlps and not cfg.attn_only:
         mlp = Mlp.of(block, cfg.act_fn)
     is_rotary = cfg.positional_embedding_type == "rotary"
-    divided = native.attn_scale(model) if native.is_native(model) else model.blocks[layer].attn.attn_scale
     return Layer(
         Norm.of(block, "ln1", kind, cfg.eps),
         torch.cat(columns, -1),
         torch.cat(shifts),
         block["attn.W_O"],
         block["attn.b_O"],
-        1 / float(divided),
+        1 / native.attn_scale(model, layer),
         None if mlp is None else Norm.of(block, "ln2", kind, cfg.eps),
         mlp,
         None if after is None else Norm.of(block, "ln1_post", after, cfg.eps),
@@ -130,6 +129,7 @@ def _rotary_of_config(model: Model, adjacent: bool) -> tuple[Tensor, Tensor]:
     cfg: Any = model.cfg
     device = next(model.parameters()).device
     turned = cfg.rotary_dim or cfg.d_head
+    # In float64: an angle is a large product of which only the rest after whole turns counts.
     frequencies = cfg.rotary_base ** -(torch.arange(0, turned, 2, dtype=torch.float64) / turned)
     pattern = "pos pair two -> pos (pair two)" if adjacent else "pos pair two -> pos (two pair)"
     angles = torch.arange(cfg.n_ctx, dtype=torch.float64)[:, None] * frequencies

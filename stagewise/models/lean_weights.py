@@ -63,6 +63,7 @@ class LeanWeights:
         between = (self.ln_final.kind, self.logit_cap, last.mlp, last.ln1_post)
         if any(part is not None for part in between) or self.W_U.shape[1] > self.W_U.shape[0]:
             return self
+        # (z W_O + b_O) W_U = z (W_O W_U) + b_O W_U: the last product is taken once, not at every edit.
         last = dataclasses.replace(last, W_O=last.W_O @ self.W_U, bias_o=last.bias_o @ self.W_U)
         return dataclasses.replace(self, layers=[*below, last], folded=True)
 

@@ -69,6 +69,7 @@ def attended_by_tables(
     """
     keys, queries = tokens.shape[1], x.shape[1]
     vocabulary, first = len(rows) - keys, keys - queries
+    # Every score and value is a sum over a few symbols: products of all symbols once, then rows and columns picked.
     q, k, v = (_projected(rows, attention[f"W_{name}"], attention[f"b_{name}"], vocabulary) for name in "QKV")
     scores, values = (q @ k.transpose(1, 2) / scale).transpose(0, 1), v @ write
     # Added to the few rows of the table, the mask costs nothing.
@@ -81,6 +82,7 @@ def attended_by_tables(
     scores = of_tokens.gather(-1, places) + of_places
     if held is not None:
         scores = evenly(scores, of_last(held, queries, keys).transpose(0, 1))
+    # The rest is what a softmax leaves to do: the values of each key's token and of its position, weighted.
     pattern = scores.softmax(-1)
     if queries == 1:  # what it gives each symbol is less than the values of all keys: a fifth of the time
         of_symbols = torch.cat([torch.zeros_like(of_tokens).scatter_add(-1, places, pattern), pattern], -1)

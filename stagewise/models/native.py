@@ -167,6 +167,7 @@ def _turns(last: str, cfg: Config) -> bool:
 
 def _sorted_pairs(weight: Tensor, pattern: str, cfg: Config) -> Tensor:
     turned = cfg.rotary_dim or cfg.d_head
+    # Only the first rotary_dim dimensions of a head turn; the others keep their place.
     return torch.cat([rearrange(weight[..., :turned], pattern, two=2), weight[..., turned:]], -1)
 
 
@@ -191,8 +192,10 @@ def logits_from(model: Bridge, layer: int, x: Tensor, mask: Tensor | None = None
     return cap * (logits / cap).tanh() if cap > 0 else logits
 
 
-def attn_scale(model: Model) -> float:
-    """Return what attention scores are divided by; transformer-lens 4 takes sqrt(d_head) where none is given."""
+def attn_scale(model: Model, layer: int) -> float:
+    """Return what a layer's scores are divided by; transformer-lens 4 takes sqrt(d_head) where none is given."""
+    if not is_native(model):
+        return float(model.blocks[layer].attn.attn_scale)
     return float(model.cfg.attn_scale) if model.cfg.attn_scale > 0 else float(model.cfg.d_head**0.5)
 
 

@@ -92,6 +92,7 @@ class Mlp(NamedTuple):
 
     def __call__(self, x: Float[Tensor, "*axes model"]) -> Float[Tensor, "*axes model"]:
         """Return what the MLP writes."""
+        # TransformerLens adds b_in behind the gate's product.
         if self.W_gate is None:
             hidden = self.act(F.linear(x, self.W_in.T, self.b_in))
         else:
