@@ -14,8 +14,8 @@ from torch import Tensor
 from stagewise.models import native
 from stagewise.models.causal_attention import causal_attention
 from stagewise.models.config_fields import HOOKS, TRAINING, WITHOUT_EFFECT, asked_beside
+from stagewise.models.first_layer_tables import FirstLayer, attended_by_tables, first_layer, looked_up
 from stagewise.models.held_attention import held_keys
-from stagewise.models.lookups import FirstLayer, attended_by_tables, first_layer, looked_up
 from stagewise.models.model import Config, Model
 from stagewise.models.parts import TRAINED_ACTIVATIONS, Mlp, Norm
 

@@ -23,7 +23,7 @@ from stagewise.models.lean_reading import rotary_hooks
 from stagewise.models.lean_weights import LeanWeights
 from stagewise.models.model import Model
 from stagewise.models.precision import Dtype, products_in, widened
-from stagewise.models.queries import Queries
+from stagewise.models.scored_positions import ScoredPositions
 
 INPUT = "blocks.0.hook_resid_pre"
 """The residual stream in front of the first layer."""
@@ -128,7 +128,7 @@ def by_lean_pass(
         dtype: of the products.
     """
     x = inputs.clone() if x is None else x
-    queries, zs, last = Queries.of(scored), list[Tensor](), len(weights.layers) - 1
+    queries, zs, last = ScoredPositions.of(scored), list[Tensor](), len(weights.layers) - 1
     with without_gradients_of_weights(model), torch.enable_grad():
         with products_in(dtype, x.device):
             for number, layer in enumerate(weights.layers):

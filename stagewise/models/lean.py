@@ -21,8 +21,8 @@ from stagewise.models.lean_reading import lean_weights, not_covered
 from stagewise.models.lean_weights import Layer, LeanWeights
 from stagewise.models.model import Model
 from stagewise.models.precision import widened
-from stagewise.models.queries import Queries
 from stagewise.models.rounding import same
+from stagewise.models.scored_positions import ScoredPositions
 
 TRIED = 2
 """Sequences on which every checkpoint's lean pass is compared with its own."""
@@ -45,9 +45,9 @@ class LeanPass:
     replacement: Replacement
 
     @cached_property
-    def queries(self) -> Queries:
+    def queries(self) -> ScoredPositions:
         """The scored positions."""
-        return Queries.of(self.scored)
+        return ScoredPositions.of(self.scored)
 
     def residual(self, edit: Edit) -> Float[Tensor, "scored sum"]:
         """Return what comes out of the last layer at the scored positions in the pass with the edit.
@@ -76,7 +76,7 @@ class LeanPass:
                 x = behind(self.weights, number, here, written)
         return self.queries.flat(x)
 
-    def _queries(self, number: int) -> Queries | None:
+    def _queries(self, number: int) -> ScoredPositions | None:
         return self.queries if number == len(self.weights.layers) - 1 else None
 
     def _before(self, number: int, x: Float[Tensor, "batch pos model"]) -> tuple[Tensor, Heads]:
@@ -125,12 +125,12 @@ class LeanPass:
             change = change + widened(difference @ self.weights.layers[number].W_O[part.head])
         return change
 
-    def _ablate(self, z: Tensor, ablated: list[AblateHead], queries: Queries | None) -> Tensor:
+    def _ablate(self, z: Tensor, ablated: list[AblateHead], queries: ScoredPositions | None) -> Tensor:
         for part in ablated:
             z[:, :, part.head] = self._replaced(part, queries)
         return z
 
-    def _replaced(self, part: Ablation, queries: Queries | None) -> Tensor:
+    def _replaced(self, part: Ablation, queries: ScoredPositions | None) -> Tensor:
         replaced = self.replacement(part)
         return replaced if queries is None else queries.take(replaced)
 

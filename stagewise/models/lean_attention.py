@@ -15,7 +15,7 @@ from stagewise.models.held_attention import evenly, of_last
 from stagewise.models.lean_weights import Layer, LeanWeights
 from stagewise.models.parts import capped
 from stagewise.models.precision import widened
-from stagewise.models.queries import Queries
+from stagewise.models.scored_positions import ScoredPositions
 
 SHORT = 32
 """Positions up to which plain matrix products are faster than a fused kernel."""
@@ -50,7 +50,9 @@ class Heads:
         return self.v.contiguous()
 
 
-def project(weights: LeanWeights, number: int, x: Float[Tensor, "batch pos model"], queries: Queries | None) -> Heads:
+def project(
+    weights: LeanWeights, number: int, x: Float[Tensor, "batch pos model"], queries: ScoredPositions | None
+) -> Heads:
     """Return what a layer attends with, queries at the given positions alone (None for all)."""
     layer, length = weights.layers[number], x.shape[1]
     q, k, v = _projected(weights, layer, layer.ln1(x), queries)
@@ -64,7 +66,7 @@ def project(weights: LeanWeights, number: int, x: Float[Tensor, "batch pos model
     return _heads(weights, layer, q, k, v)
 
 
-def shown(weights: LeanWeights, clean: Mapping[str, Tensor], queries: Queries | None) -> Heads | None:
+def shown(weights: LeanWeights, clean: Mapping[str, Tensor], queries: ScoredPositions | None) -> Heads | None:
     """Return what the first layer attends with in the clean pass; None where that does not show it."""
     if weights.shown is None or not clean.keys() >= set(weights.shown):
         return None
@@ -81,7 +83,7 @@ def _heads(weights: LeanWeights, layer: Layer, q: Tensor, k: Tensor, v: Tensor) 
 
 
 def attend(
-    layer: Layer, heads: Heads, queries: Queries | None, context: int | None
+    layer: Layer, heads: Heads, queries: ScoredPositions | None, context: int | None
 ) -> Float[Tensor, "batch query head d_head"]:
     """Return every head's z at the queries (None for all positions), each attending to its last `context` keys."""
     q, k, v, length = heads.q, heads.k, heads.v, heads.k.shape[2]
@@ -100,7 +102,9 @@ def attend(
     return rearrange(z, "batch head query d_head -> batch query head d_head")
 
 
-def _projected(weights: LeanWeights, layer: Layer, x: Tensor, queries: Queries | None) -> tuple[Tensor, Tensor, Tensor]:
+def _projected(
+    weights: LeanWeights, layer: Layer, x: Tensor, queries: ScoredPositions | None
+) -> tuple[Tensor, Tensor, Tensor]:
     """Return queries, keys and values [batch head pos d_head]."""
     split = weights.n_heads * weights.d_head
     W, b = layer.W_QKV.T, layer.bias_qkv
@@ -119,7 +123,7 @@ def _projected(weights: LeanWeights, layer: Layer, x: Tensor, queries: Queries |
 
 
 def _seen(
-    length: int, queries: Queries | None, context: int | None, device: torch.device
+    length: int, queries: ScoredPositions | None, context: int | None, device: torch.device
 ) -> Bool[Tensor, "query key"] | Bool[Tensor, "#batch 1 query key"]:
     """Return the keys that each query attends to."""
     key = torch.arange(length, device=device)
@@ -129,7 +133,7 @@ def _seen(
 
 
 def _held(
-    keys: Bool[Tensor, "head pos pos"], length: int, queries: Queries | None
+    keys: Bool[Tensor, "head pos pos"], length: int, queries: ScoredPositions | None
 ) -> Bool[Tensor, "head query key"] | Bool[Tensor, "batch head query key"]:
     """Return the keys that each query's heads are held at."""
     keys = of_last(keys, length, length)
