@@ -25,8 +25,8 @@ def not_covered(model: Model) -> list[str]:
     cfg: Any = model.cfg
     alibi = ["ALiBi positions"] if cfg.positional_embedding_type == "alibi" else []
     if not is_bridge(model) or native.is_native(model):
-        config = {field: getattr(cfg, field) for field in NOT_MEASURED if hasattr(cfg, field)}
-        return alibi + [f"{field} = {value}" for field, value in asked_beside(config, ()).items()]
+        asked = asked_beside({field: getattr(cfg, field) for field in NOT_MEASURED if hasattr(cfg, field)}, ())
+        return alibi + [f"{field} = {value}" for field, value in asked.items()]
     config: Any = model.original_model.config
     clipped = [getattr(each, "clip_qkv", None) for each in (config, getattr(config, "attn_config", None))]
     attentions = [block.attn.original_component for block in model.blocks]
