@@ -19,9 +19,9 @@ from stagewise.models.precision import products_in
 from stagewise.models.rounding import same
 from stagewise.models.wrapping import name_of
 
-Route = Literal["mask", "scores", "pattern", "z"]
+_Route = Literal["mask", "scores", "pattern", "z"]
 
-_ROUTES: WeakKeyDictionary[Any, Route] = WeakKeyDictionary()
+_ROUTES: WeakKeyDictionary[Any, _Route] = WeakKeyDictionary()
 
 
 def edited_logits(
@@ -109,7 +109,7 @@ def _inject(bridge: Bridge, tokens: Tensor, hooks: list[Hook], context: int) -> 
     return [*others, *written]
 
 
-def route(bridge: Bridge) -> Route:
+def route(bridge: Bridge) -> _Route:
     """Test which edit of attention this model supports: a mask, of the scores, of the pattern, or only of z.
 
     With attention restricted to the query itself, every z must be the query's own value.
@@ -126,7 +126,7 @@ def route(bridge: Bridge) -> Route:
     return _ROUTES[bridge]
 
 
-def _test_routes(bridge: Bridge) -> Route:
+def _test_routes(bridge: Bridge) -> _Route:
     length = min(4, bridge.cfg.n_ctx)
     device = next(bridge.parameters()).device
     tokens = (torch.arange(length, device=device) % bridge.cfg.d_vocab)[None]
@@ -143,7 +143,7 @@ def _test_routes(bridge: Bridge) -> Route:
         results = [_attention(bridge, tokens, layer, [], **_mask(tokens, 1)) for layer in layers]
         if all(same(_repeated(values, z.shape[2]), z) for _, values, z in results):
             return "mask"
-    restrictions: dict[Route, Callable[[Tensor], Tensor]] = {
+    restrictions: dict[_Route, Callable[[Tensor], Tensor]] = {
         "scores": lambda scores: restrict_scores(scores, 1),
         "pattern": lambda pattern: restrict_pattern(pattern, 1),
     }

@@ -16,14 +16,14 @@ FirstLayer = Literal["residual stream", "rows", "tables", "tables to the outputs
 """What the first layer is read from: the embedded sequences; the projection of each token and position; tables of
 scores and of what heads write; tables of what they write through W_U, where nothing follows."""
 
-READS = 10
+_READS = 10
 """How often a row must be read, on average, for its projection to take less time than that of each position."""
 
 
 def first_layer(cfg: Config, length: int, batch_size: int) -> FirstLayer:
     """Choose by the shapes what the first layer of a model that reads tokens is computed from."""
     plain = cfg.normalization_type is None and cfg.positional_embedding_type == "standard"
-    if not plain or READS * cfg.d_vocab > batch_size * length:
+    if not plain or _READS * cfg.d_vocab > batch_size * length:
         return "residual stream"
     narrow = cfg.d_vocab + length <= 2 * cfg.d_head  # a row of scores, by token and position, beside a query
     if narrow and cfg.attn_only and cfg.n_layers == 1 and cfg.d_vocab_out <= cfg.d_head:

@@ -19,7 +19,7 @@ from stagewise.models.held_attention import held_keys
 from stagewise.models.model import Config, Model
 from stagewise.models.parts import TRAINED_ACTIVATIONS, Mlp, Norm
 
-TOLERANCE = 1e-4
+_TOLERANCE = 1e-4
 """Largest difference of logits from the hooked model's: float32 sums taken in another order stay far below it."""
 
 _Read = Callable[[Tensor, Tensor], Tensor]
@@ -50,7 +50,7 @@ def training_pass(
     """Return the fastest pass to the scored predictions that gives the model's values by its parameters.
 
     The fused pass is checked against the model; where the config is not covered or the two differ by more than
-    TOLERANCE, it is the model itself.
+    _TOLERANCE, it is the model itself.
 
     Args:
         model: to train.
@@ -73,7 +73,7 @@ def training_pass(
 
     with torch.no_grad():
         differences = (predict(tokens, scored) - hooked.predict(tokens, scored)).abs()
-    if not bool((differences <= TOLERANCE).all()):
+    if not bool((differences <= _TOLERANCE).all()):
         return hooked
     # torch's kernel of attention has no rule for vmap on a CPU.
     return TrainingPass(_name(way), predict, partial(of, way=way._replace(by_products=True)))

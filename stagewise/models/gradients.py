@@ -28,7 +28,7 @@ from stagewise.models.scored_positions import ScoredPositions
 INPUT = "blocks.0.hook_resid_pre"
 """The residual stream in front of the first layer."""
 
-ByLayer = list[Float[Tensor, "batch pos head d_head"]]
+_ByLayer = list[Float[Tensor, "batch pos head d_head"]]
 """The gradient of the summed loss of all sequences with respect to z, one a layer."""
 
 
@@ -42,7 +42,7 @@ def attributed(
     clean: Mapping[str, Tensor],
     mean_input: Float[Tensor, "1 pos model"],
     replacement: Replacement,
-    gradients: Callable[[Float[Tensor, "batch pos model"] | None], ByLayer],
+    gradients: Callable[[Float[Tensor, "batch pos model"] | None], _ByLayer],
 ) -> Float[Tensor, "batch layer head"]:
     """Return the estimated change of each sequence's loss, nats, for every head.
 
@@ -75,7 +75,7 @@ def by_model(
     x: Float[Tensor, "batch pos model"] | None = None,
     *,
     dtype: Dtype = "float32",
-) -> ByLayer:
+) -> _ByLayer:
     """Return the gradients of the model itself, with another input of its first layer where `x` is given.
 
     The model is unchanged afterwards.
@@ -115,7 +115,7 @@ def by_lean_pass(
     x: Float[Tensor, "batch pos model"] | None = None,
     *,
     dtype: Dtype = "float32",
-) -> ByLayer:
+) -> _ByLayer:
     """Return the gradients of the lean pass: the last layer at the scored positions alone.
 
     Args:

@@ -165,7 +165,7 @@ def agreeing_weights(
             for number, layer in enumerate(weights.layers):
                 z = attend(layer, project(weights, number, x, None), None, None)
                 before = middle(weights, number, x, write(layer, z))
-                added = added_by_mlp(weights, number, x if weights.parallel else before)
+                added = _added_by_mlp(weights, number, x if weights.parallel else before)
                 for name, one in ((z_hook(number), z), (mlp_hook(number), added)):
                     if one is not None and name in clean and not same(one, clean[name][:TRIED]):
                         return None
@@ -180,7 +180,7 @@ def agreeing_weights(
 def behind(weights: LeanWeights, number: int, x: Tensor, written: Tensor) -> Tensor:
     """Return the residual stream behind a layer, from the one before it and what its attention wrote."""
     before = middle(weights, number, x, written)
-    added = added_by_mlp(weights, number, x if weights.parallel else before)
+    added = _added_by_mlp(weights, number, x if weights.parallel else before)
     return before if added is None else before + added
 
 
@@ -190,7 +190,7 @@ def middle(weights: LeanWeights, number: int, x: Tensor, written: Tensor) -> Ten
     return x + (written if layer.ln1_post is None else layer.ln1_post(written))
 
 
-def added_by_mlp(weights: LeanWeights, number: int, x: Tensor) -> Tensor | None:
+def _added_by_mlp(weights: LeanWeights, number: int, x: Tensor) -> Tensor | None:
     """Return what a layer's MLP adds to the residual stream, from what it reads of it; None without an MLP."""
     layer = weights.layers[number]
     if layer.mlp is None or layer.ln2 is None:

@@ -10,7 +10,7 @@ from stagewise.models.weights import in_own_layout, parameters, shapes
 from stagewise.models.wrapping import is_bridge, name_of
 from stagewise.table import check_head
 
-PARTS = ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V")
+_PARTS = ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V")
 """A head's weights; those of shared keys and values belong to every head that shares them."""
 
 
@@ -47,7 +47,7 @@ def of_head(model: Model, layer: int, head: int) -> dict[str, Bool[Tensor, "..."
     masks = {}
     for name, shape in shapes(model).items():
         part = name.removeprefix(f"blocks.{layer}.attn.")
-        if part.lstrip("_") in PARTS:
+        if part.lstrip("_") in _PARTS:
             mask = torch.zeros(shape)
             mask[head // shared if part.startswith("_") else head] = 1
             masks[name] = in_own_layout(model, name, mask).bool()

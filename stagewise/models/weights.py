@@ -75,7 +75,7 @@ def weights(model: Model | nn.Module) -> dict[str, Tensor]:
     The keys that heads are held at belong to them, and the buffers that a Hugging Face model saves beside them.
     """
     if is_bridge(model) and not native.is_native(model):
-        return {name: weight.detach().clone() for name, weight in whole_state(model).items()}
+        return {name: weight.detach().clone() for name, weight in _whole_state(model).items()}
     if native.is_native(model):
         named = native.weights(model)
     else:
@@ -131,7 +131,7 @@ def _load_bridge(bridge: Bridge, state: Mapping[str, Tensor]) -> None:
     if wrong := huggingface.not_real(state, [name for name, _ in (*bridge.named_parameters(), *hf.named_parameters())]):
         raise huggingface.unfit(wrong)
     for module in (bridge, hf):
-        if state.keys() == whole_state(bridge).keys() == module.state_dict().keys():
+        if state.keys() == _whole_state(bridge).keys() == module.state_dict().keys():
             module.load_state_dict(state)
             return
     # A bridge holds split copies of fused weights (GPT-NeoX's q, k, v), which only wrapping keeps consistent.
@@ -141,7 +141,7 @@ def _load_bridge(bridge: Bridge, state: Mapping[str, Tensor]) -> None:
     gc.collect()  # a wrapped model refers to itself: without this, many wait in memory for the collector
 
 
-def whole_state(bridge: Bridge) -> Mapping[str, Tensor]:
+def _whole_state(bridge: Bridge) -> Mapping[str, Tensor]:
     """Return a bridge's state dict, or that of the modules beneath where its own leaves a mixture's experts out."""
     named, beneath = bridge.state_dict(), bridge.original_model.state_dict()
     pointers = {weight.data_ptr() for weight in named.values()}
