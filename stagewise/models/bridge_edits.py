@@ -1,7 +1,7 @@
 """Edited passes through a TransformerBridge, whose hooks are not all live: a trial finds which edits it supports."""
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
@@ -76,18 +76,19 @@ def _mask(tokens: Tensor, context: int) -> dict[str, Tensor]:
 def _restrict(bridge: Bridge, tokens: Tensor, hooks: list[Hook], context: int) -> list[Hook]:
     """Return the hooks of the whole edit, the restriction made by the route that this model supports."""
     supported = route(bridge)
-    layers = range(bridge.cfg.n_layers)
-    if supported == "scores":
-        restrictions = [
-            (f"blocks.{k}.attn.hook_attn_scores", lambda scores, hook: restrict_scores(scores, context)) for k in layers
-        ]
-        return [*hooks, *restrictions]
-    if supported == "pattern":
-        restrictions = [
-            (f"blocks.{k}.attn.hook_pattern", lambda pattern, hook: restrict_pattern(pattern, context)) for k in layers
-        ]
-        return [*hooks, *restrictions]
+    if supported in ("scores", "pattern"):
+        return [*hooks, *_restrictions(bridge, supported, context)]
     return _inject(bridge, tokens, hooks, context)
+
+
+def _restrictions(bridge: Bridge, by: _Route, context: int) -> list[Hook]:
+    """Return the hooks that restrict the scores, or the pattern, of every layer."""
+
+    def restrict(activation: Tensor, hook: object) -> Tensor:
+        return restrict_scores(activation, context) if by == "scores" else restrict_pattern(activation, context)
+
+    name = "attn_scores" if by == "scores" else "pattern"
+    return [(f"blocks.{layer}.attn.hook_{name}", restrict) for layer in range(bridge.cfg.n_layers)]
 
 
 def _inject(bridge: Bridge, tokens: Tensor, hooks: list[Hook], context: int) -> list[Hook]:
@@ -143,16 +144,9 @@ def _test_routes(bridge: Bridge) -> _Route:
         results = [_attention(bridge, tokens, layer, [], **_mask(tokens, 1)) for layer in layers]
         if all(same(_repeated(values, z.shape[2]), z) for _, values, z in results):
             return "mask"
-    restrictions: dict[_Route, Callable[[Tensor], Tensor]] = {
-        "scores": lambda scores: restrict_scores(scores, 1),
-        "pattern": lambda pattern: restrict_pattern(pattern, 1),
-    }
-    for candidate, restrict in restrictions.items():
-        name = "attn_scores" if candidate == "scores" else candidate
-        edit: list[Hook] = [
-            (f"blocks.{k}.attn.hook_{name}", lambda x, hook, restrict=restrict: restrict(x)) for k in layers
-        ]
-        results = [_attention(bridge, tokens, layer, edit) for layer in layers]
+    candidates: tuple[_Route, ...] = ("scores", "pattern")
+    for candidate in candidates:
+        results = [_attention(bridge, tokens, layer, _restrictions(bridge, candidate, 1)) for layer in layers]
         if all(same(_repeated(values, z.shape[2]), z) for _, values, z in results):
             return candidate
     return "z"

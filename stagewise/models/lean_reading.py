@@ -1,6 +1,6 @@
 """The weights of the lean pass, read off a HookedTransformer or a bridge of either kind."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -101,17 +101,13 @@ def _layer_of_config(model: Model, weights: Mapping[str, Tensor], layer: int, ml
     block = {name.removeprefix(f"blocks.{layer}."): w for name, w in weights.items() if f"blocks.{layer}." in name}
     shared = "" if cfg.n_key_value_heads is None else "_"
     letters = (("", "Q"), (shared, "K"), (shared, "V"))
-    columns = [rearrange(block[f"attn.{prefix}W_{name}"], "head m d -> m (head d)") for prefix, name in letters]
-    shifts = [block[f"attn.{prefix}b_{name}"].flatten() for prefix, name in letters]
-    kind, mlp = cfg.normalization_type, None
+    pairs = [(block[f"attn.{prefix}W_{name}"], block[f"attn.{prefix}b_{name}"]) for prefix, name in letters]
+    kind, mlp = cfg.normalization_type, Mlp.of(block, cfg.act_fn) if mlps and not cfg.attn_only else None
     after = kind if getattr(cfg, "use_normalization_before_and_after", False) else None
-    if mlps and not cfg.attn_only:
-        mlp = Mlp.of(block, cfg.act_fn)
     is_rotary = cfg.positional_embedding_type == "rotary"
     return Layer(
         Norm.of(block, "ln1", kind, cfg.eps),
-        torch.cat(columns, -1),
-        torch.cat(shifts),
+        *_side_by_side(pairs),
         block["attn.W_O"],
         block["attn.b_O"],
         1 / native.attn_scale(model, layer),
@@ -123,6 +119,12 @@ def _layer_of_config(model: Model, weights: Mapping[str, Tensor], layer: int, ml
         window=cfg.window_size if getattr(cfg, "use_local_attn", False) and cfg.attn_types[layer] == "local" else None,
         held=held_keys(model).get(layer),
     )
+
+
+def _side_by_side(pairs: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    """Join weights [head model d_head] and biases to the columns of one product."""
+    columns = [rearrange(weight, "head m d -> m (head d)") for weight, _ in pairs]
+    return torch.cat(columns, -1), torch.cat([bias.flatten() for _, bias in pairs])
 
 
 def _rotary_of_config(model: Model, adjacent: bool) -> tuple[Tensor, Tensor]:
@@ -160,17 +162,12 @@ def _of_bridge(bridge: Any, clean: Mapping[str, Tensor], mlps: bool) -> LeanWeig
 def _layer_of_bridge(bridge: Any, layer: int, clean: Mapping[str, Tensor], mlps: bool) -> Layer:
     cfg, hf, block = bridge.cfg, bridge.original_model.config, bridge.blocks[layer]
     attn = block.attn
-    projections = [getattr(attn, f"W_{name}") for name in "QKV"]
-    columns = [rearrange(weight, "head m d -> m (head d)") for weight in projections]
-    shifts = [
-        _or_zero(getattr(attn, f"b_{name}"), weight[:, 0]).flatten()
-        for name, weight in zip("QKV", projections, strict=True)
-    ]
+    weights = {name: getattr(attn, f"W_{name}") for name in "QKV"}
+    pairs = [(weight, _or_zero(getattr(attn, f"b_{name}"), weight[:, 0])) for name, weight in weights.items()]
     ln1 = _norm_of_bridge(block.ln1, cfg)
     return Layer(
         ln1,
-        torch.cat(columns, -1),
-        torch.cat(shifts),
+        *_side_by_side(pairs),
         attn.W_O.detach(),
         _or_zero(attn.b_O, attn.W_O[0, 0]),
         float(getattr(attn.original_component, "scaling", cfg.d_head**-0.5)),
@@ -184,15 +181,9 @@ def _layer_of_bridge(bridge: Any, layer: int, clean: Mapping[str, Tensor], mlps:
 
 
 def _mlp_of_bridge(mlp: Any, cfg: Any) -> Mlp:
-    W_in, W_out = mlp.W_in, mlp.W_out
-    return Mlp(
-        ACTIVATIONS[cfg.act_fn],
-        W_in,
-        _or_zero(mlp.b_in, W_in[0]),
-        W_out,
-        _or_zero(mlp.b_out, W_out[0]),
-        mlp.W_gate if cfg.gated_mlp else None,
-    )
+    W_in, W_out, W_gate = mlp.W_in, mlp.W_out, mlp.W_gate if cfg.gated_mlp else None
+    b_in, b_out = _or_zero(mlp.b_in, W_in[0]), _or_zero(mlp.b_out, W_out[0])
+    return Mlp(ACTIVATIONS[cfg.act_fn], W_in, b_in, W_out, b_out, W_gate)
 
 
 def _rotary_of_bridge(bridge: Any, layer: int, clean: Mapping[str, Tensor]) -> tuple[Tensor, Tensor] | None:

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from stagewise.models.lean_attention import SHORT, attend, project
-from stagewise.models.lean_weights import Layer, LeanWeights, Norm
+from stagewise.models.lean_weights import Layer, LeanWeights
+from stagewise.models.parts import Norm
 from stagewise.models.scored_positions import ScoredPositions
 
 HEADS, D_HEAD, D_MODEL = 2, 3, 5
