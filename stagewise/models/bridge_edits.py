@@ -2,7 +2,7 @@
 
 import contextlib
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
@@ -30,9 +30,9 @@ from stagewise.models.precision import products_in
 from stagewise.models.rounding import same
 from stagewise.models.wrapping import name_of
 
-Route = Literal["mask", "scores", "pattern", "z"]
+_Route = Literal["mask", "scores", "pattern", "z"]
 
-_ROUTES: WeakKeyDictionary[Any, Route] = WeakKeyDictionary()
+_ROUTES: WeakKeyDictionary[Any, _Route] = WeakKeyDictionary()
 
 
 def edited_logits(
@@ -87,18 +87,19 @@ def _mask(tokens: Tensor, context: int) -> dict[str, Tensor]:
 def _restrict(bridge: Bridge, tokens: Tensor, hooks: list[Hook], context: int) -> list[Hook]:
     """Return the hooks of the whole edit, the restriction made by the route that this model supports."""
     supported = route(bridge)
-    layers = range(bridge.cfg.n_layers)
-    if supported == "scores":
-        restrictions = [
-            (f"blocks.{k}.attn.hook_attn_scores", lambda scores, hook: restrict_scores(scores, context)) for k in layers
-        ]
-        return [*hooks, *restrictions]
-    if supported == "pattern":
-        restrictions = [
-            (f"blocks.{k}.attn.hook_pattern", lambda pattern, hook: restrict_pattern(pattern, context)) for k in layers
-        ]
-        return [*hooks, *restrictions]
+    if supported in ("scores", "pattern"):
+        return [*hooks, *_restrictions(bridge, supported, context)]
     return _inject(bridge, tokens, hooks, context)
+
+
+def _restrictions(bridge: Bridge, by: _Route, context: int) -> list[Hook]:
+    """Return the hooks that restrict the scores, or the pattern, of every layer."""
+
+    def restrict(activation: Tensor, hook: object) -> Tensor:
+        return restrict_scores(activation, context) if by == "scores" else restrict_pattern(activation, context)
+
+    name = "attn_scores" if by == "scores" else "pattern"
+    return [(f"blocks.{layer}.attn.hook_{name}", restrict) for layer in range(bridge.cfg.n_layers)]
 
 
 def _inject(bridge: Bridge, tokens: Tensor, hooks: list[Hook], context: int) -> list[Hook]:
@@ -120,7 +121,7 @@ def _inject(bridge: Bridge, tokens: Tensor, hooks: list[Hook], context: int) -> 
     return [*others, *written]
 
 
-def route(bridge: Bridge) -> Route:
+def route(bridge: Bridge) -> _Route:
     """Test which edit of attention this model supports: a mask, of the scores, of the pattern, or only of z.
 
     With attention restricted to the query itself, every z must be the query's own value, beside what a sink takes.
@@ -137,7 +138,7 @@ def route(bridge: Bridge) -> Route:
     return _ROUTES[bridge]
 
 
-def _test_routes(bridge: Bridge) -> Route:
+def _test_routes(bridge: Bridge) -> _Route:
     length = min(4, bridge.cfg.n_ctx)
     device = next(bridge.parameters()).device
     tokens = (torch.arange(length, device=device) % bridge.cfg.d_vocab)[None]
@@ -154,15 +155,9 @@ def _test_routes(bridge: Bridge) -> Route:
         results = [_attention(bridge, tokens, layer, [], **_mask(tokens, 1)) for layer in layers]
         if all(_is_restricted(*each, 1) for each in results):
             return "mask"
-    restrictions: dict[Route, Callable[[Tensor], Tensor]] = {
-        "scores": lambda scores: restrict_scores(scores, 1),
-        "pattern": lambda pattern: restrict_pattern(pattern, 1),
-    }
-    for candidate, restrict in restrictions.items():
-        name = "attn_scores" if candidate == "scores" else candidate
-        edit: list[Hook] = [
-            (f"blocks.{k}.attn.hook_{name}", lambda x, hook, restrict=restrict: restrict(x)) for k in layers
-        ]
+    candidates: tuple[_Route, ...] = ("scores", "pattern")
+    for candidate in candidates:
+        edit = _restrictions(bridge, candidate, 1)
         with contextlib.suppress(NothingLeftError):  # and nothing to tell a live pattern by
             if all(_is_restricted(*_attention(bridge, tokens, layer, edit), 1) for layer in layers):
                 return candidate

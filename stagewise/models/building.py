@@ -16,8 +16,8 @@ from stagewise.models.vector_inputs import accept_vectors, native_accepts_vector
 from stagewise.models.weights import parameters, put, shapes
 from stagewise.models.wrapping import is_bridge, wrapped
 
-NORMS = (None, "LN", "LNPre", "RMS", "RMSPre")
-POSITIONS = ("standard", "rotary", "alibi", "shortformer")
+_NORMS = (None, "LN", "LNPre", "RMS", "RMSPre")
+_POSITIONS = ("standard", "rotary", "alibi", "shortformer")
 CODE = ("tokenizer_name", "trust_remote_code")
 """Fields by which a HookedTransformer loads a tokenizer, with code from its folder: tokens are made elsewhere."""
 
@@ -80,8 +80,8 @@ def _add_parameters(model: Model, tensors: Mapping[str, torch.Tensor]) -> None:
 
 
 def _check_fields(config: Mapping[str, Any]) -> None:
-    if (norm := config.get("normalization_type", "LN")) not in NORMS:
-        raise ValueError(f"normalization_type is null or one of {', '.join(map(str, NORMS[1:]))}, got {norm!r}")
+    if (norm := config.get("normalization_type", "LN")) not in _NORMS:
+        raise ValueError(f"normalization_type is null or one of {', '.join(map(str, _NORMS[1:]))}, got {norm!r}")
     if config.get("attn_scale", 1) == 0:
         raise ValueError("attn_scale = 0, by which scores are divided: leave it out for the root of d_head")
     if (d_mlp := config.get("d_mlp")) is not None and d_mlp < 1 and not config.get("attn_only"):
@@ -90,9 +90,9 @@ def _check_fields(config: Mapping[str, Any]) -> None:
         raise ValueError(f"rotary_dim is even: pairs of dimensions are turned; got {config['rotary_dim']}")
     if config.get("attn_only") and config.get("parallel_attn_mlp"):
         raise ValueError("attn_only leaves the MLP out that parallel_attn_mlp needs: set one of the two")
-    if (kind := config.get("positional_embedding_type", "standard")) not in POSITIONS:
+    if (kind := config.get("positional_embedding_type", "standard")) not in _POSITIONS:
         raise ValueError(
-            f"positional_embedding_type is one of {', '.join(POSITIONS)}, got {kind!r}. A model without positions has "
+            f"positional_embedding_type is one of {', '.join(_POSITIONS)}, got {kind!r}. A model without positions has "
             "standard ones that stay zero: give the architecture init=WithoutPositions()"
         )
 

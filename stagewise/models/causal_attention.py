@@ -33,9 +33,11 @@ def causal_attention(
     if held is not None:
         scores = evenly(q @ k.transpose(2, 3) / scale + mask, of_last(held, queries, keys))
         return scores.softmax(-1) @ v
+    # Mask, scale and product in one call: on short sequences calls cost more than numbers.
     if by_products or (q.device.type == "cpu" and queries > 1 and keys * q.shape[3] <= SHORT):
         scores = torch.baddbmm(mask, q.flatten(0, 1), k.flatten(0, 1).transpose(1, 2), alpha=1 / scale)
         return (scores.softmax(-1) @ v.flatten(0, 1)).view(batch, -1, queries, v.shape[3])
+    # The kernel skips hidden keys only where it makes the mask itself.
     if queries == keys:
         return F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=1 / scale)
     return F.scaled_dot_product_attention(q, k, v, mask if queries > 1 else None, scale=1 / scale)

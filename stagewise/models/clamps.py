@@ -11,34 +11,34 @@ from torch import Tensor
 
 from stagewise.models import held_attention, native
 from stagewise.models.model import Model
-from stagewise.models.weights import parameters
+from stagewise.models.weights import in_hooked_layout, in_own_layout, parameters
 from stagewise.models.wrapping import is_bridge
 from stagewise.plan import ClampHead
 from stagewise.table import Head, check_head, head_label
 from stagewise.task import AbstractTask
 
-QUERIES, KEYS, VALUES = ("W_Q", "b_Q"), ("W_K", "b_K"), ("W_V", "b_V")
+_QUERIES, _KEYS, _VALUES = ("W_Q", "b_Q"), ("W_K", "b_K"), ("W_V", "b_V")
 HELD = {
-    "out": (*QUERIES, *KEYS, *VALUES, "W_O"),
-    "weights": (*QUERIES, *KEYS, *VALUES, "W_O"),
-    "pattern": (*QUERIES, *KEYS),
-    "uniform": (*QUERIES, *KEYS),
+    "out": (*_QUERIES, *_KEYS, *_VALUES, "W_O"),
+    "weights": (*_QUERIES, *_KEYS, *_VALUES, "W_O"),
+    "pattern": (*_QUERIES, *_KEYS),
+    "uniform": (*_QUERIES, *_KEYS),
     "relation": (),
     "kick": (),
 }
 """By kind, the parameters [head ...] whose part of the head is held."""
 
-ZERO = {"out": ("W_O",), "uniform": QUERIES}
+_ZERO = {"out": ("W_O",), "uniform": _QUERIES}
 """By kind, those of them that are zero."""
 
-KICKED = ("W_O", "W_V", "_W_V")
+_KICKED = ("W_O", "W_V", "_W_V")
 """Parameters [head ...] of which a kick moves the first one that trains."""
 
-SAMPLE = 32
+_SAMPLE = 32
 """Sequences by which a relation is known to mark the same keys in all of them."""
 
 
-class Held(NamedTuple):
+class _HeldWeights(NamedTuple):
     """A head's part of a parameter, in a HookedTransformer's layout."""
 
     name: str
@@ -65,7 +65,7 @@ class Clamps:
         Raises:
             ValueError: it has no such head, or it is a Hugging Face model; or attention that a clamp does not reach.
         """
-        self.model, self.relations, self.held = model, relations, dict[ClampHead, list[Held]]()
+        self.model, self.relations, self.held = model, relations, dict[ClampHead, list[_HeldWeights]]()
         self.clamps = sorted(clamps, key=lambda clamp: clamp.start)
         self.parted = set[Head]()
         """Heads that a clamp has made unlike the others of their layer."""
@@ -102,7 +102,7 @@ class Clamps:
             if (gradient := parameters(self.model)[one.name].grad) is not None:
                 self._put(one.name, gradient, one.head, torch.zeros_like(one.value))
 
-    def _all(self) -> list[Held]:
+    def _all(self) -> list[_HeldWeights]:
         return [one for several in self.held.values() for one in several]
 
     def _names(self, clamp: ClampHead) -> list[str]:
@@ -111,10 +111,10 @@ class Clamps:
         names = [f"blocks.{clamp.layer}.attn.{part}" for part in HELD[clamp.kind]]
         return [name for name in names if name in named]
 
-    def _hold(self, clamp: ClampHead, name: str) -> Held:
-        value = self._by_head(name, parameters(self.model)[name].data)[clamp.head].clone()
-        is_zero = name.rpartition(".")[2] in ZERO.get(clamp.kind, ())
-        return Held(name, clamp.head, torch.zeros_like(value) if is_zero else value)
+    def _hold(self, clamp: ClampHead, name: str) -> _HeldWeights:
+        value = in_hooked_layout(self.model, name, parameters(self.model)[name].data)[clamp.head].clone()
+        is_zero = name.rpartition(".")[2] in _ZERO.get(clamp.kind, ())
+        return _HeldWeights(name, clamp.head, torch.zeros_like(value) if is_zero else value)
 
     def _attend(self, clamp: ClampHead, target: Bool[Tensor, "query key"]) -> None:
         """Hold the head at a relation; positions of the model beyond those of the task are free."""
@@ -126,10 +126,10 @@ class Clamps:
 
     def _kick(self, clamp: ClampHead) -> None:
         named = parameters(self.model)
-        names = [name for part in KICKED if (name := f"blocks.{clamp.layer}.attn.{part}") in named]
+        names = [name for part in _KICKED if (name := f"blocks.{clamp.layer}.attn.{part}") in named]
         name = next((each for each in names if named[each].requires_grad), names[0])
         parameter = named[name]
-        weights = self._by_head(name, parameter.data).clone()
+        weights = in_hooked_layout(self.model, name, parameter.data).clone()
         size = weights[clamp.head * len(weights) // self.model.cfg.n_heads].norm()  # of shared values, its group's
         if not size > 0:
             raise ValueError(
@@ -140,21 +140,14 @@ class Clamps:
         # Entries that are exactly zero are no part of the model: the padding of a wired one.
         direction = torch.randn(weights.shape, generator=generator).to(weights) * (weights != 0)
         weights += direction * (size / direction.norm())
-        parameter.data.copy_(
-            native.unhooked(name, weights, self.model.cfg) if native.is_native(self.model) else weights
-        )
-
-    def _by_head(self, name: str, tensor: Tensor) -> Tensor:
-        return native.hooked(name, tensor, self.model.cfg) if native.is_native(self.model) else tensor
+        parameter.data.copy_(in_own_layout(self.model, name, weights))
 
     def _put(self, name: str, tensor: Tensor, head: int, value: Tensor) -> None:
         """Write a head's part of a parameter, or of its gradient, in the model's own layout."""
-        if not native.is_native(self.model):
-            tensor[head] = value
-            return
-        by_head = native.hooked(name, tensor, self.model.cfg).clone()
-        by_head[head] = value
-        tensor.copy_(native.unhooked(name, by_head, self.model.cfg))
+        by_head = in_hooked_layout(self.model, name, tensor)
+        by_head[head] = value  # of a native model a copy, or a view, of its own layout
+        if by_head is not tensor:
+            tensor.copy_(in_own_layout(self.model, name, by_head))
 
 
 def targets(task: AbstractTask, clamps: Iterable[ClampHead]) -> dict[str, Bool[Tensor, "query key"]]:
@@ -166,7 +159,7 @@ def targets(task: AbstractTask, clamps: Iterable[ClampHead]) -> dict[str, Bool[T
     names = {clamp.relation: None for clamp in clamps if clamp.relation is not None}
     if not names:
         return {}
-    sampled, kind = task.sample(SAMPLE, seed=0).relations, type(task).__name__
+    sampled, kind = task.sample(_SAMPLE, seed=0).relations, type(task).__name__
     fixed = {name: mask[0] for name, mask in sampled.items() if bool((mask == mask[:1]).all())}
     known = ", ".join(map(repr, fixed)) or "none"
     for name in names:

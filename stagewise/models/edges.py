@@ -25,13 +25,13 @@ from stagewise.models.lean_weights import Layer, LeanWeights
 from stagewise.models.model import Model
 from stagewise.models.precision import Dtype, products_in, widened
 
-Copies = Float[Tensor, "batch copy head pos model"]
+_Copies = Float[Tensor, "batch copy head pos model"]
 """What the heads of a layer read: copy 0 for queries, 1 for keys, 2 for values."""
 
-COPIES = "QKV"
+_COPIES = "QKV"
 """What each copy is read by."""
 
-Moved = tuple[int, int, Float[Tensor, "batch pos model"]]
+_Moved = tuple[int, int, Float[Tensor, "batch pos model"]]
 """A copy and a head, and what is added to what the head reads there."""
 
 Edges = Float[Tensor, "batch layer head source_layer source copy"]
@@ -99,6 +99,7 @@ def edges(
             return found
         inputs = [mean_input + step / request.steps * (x - mean_input) for step in range(1, request.steps)]
         every = [_gradients(weights, each, predictions, scored, dtype) for each in (*inputs, x)]
+    # To first order: a source's change, times the gradient of what each later head reads it by.
     for layer in range(1, n_layers):
         gradient = torch.stack([of[layer] for of in every]).mean(0)
         for (source_layer, source), change in changes.items():
@@ -123,12 +124,12 @@ def patched(
         edit: the edges.
         scored: which predictions count.
     """
-    start, moved = min(edge.layer for edge in edit), dict[int, list[Moved]]()
+    start, moved = min(edge.layer for edge in edit), dict[int, list[_Moved]]()
     for edge in edit:
         source = edge.source
         z = activations[z_hook(source.layer)][:, :, source.head]
         change = (replacement(source) - z) @ weights.layers[source.layer].W_O[source.head]
-        moved.setdefault(edge.layer, []).append((COPIES.index(edge.by), edge.head, change))
+        moved.setdefault(edge.layer, []).append((_COPIES.index(edge.by), edge.head, change))
     return _last(weights, activations[f"blocks.{start}.hook_resid_pre"], start, moved)[scored]
 
 
@@ -156,7 +157,7 @@ def _gradients(
     predictions: ScoredPredictions,
     scored: Tensor,
     dtype: Dtype,
-) -> list[Copies]:
+) -> list[_Copies]:
     """Return the gradients of the loss with respect to what every head reads, a layer each."""
     copies: list[Tensor] = []
     with torch.enable_grad():
@@ -170,7 +171,7 @@ def _loss(
     predictions: ScoredPredictions,
     scored: Bool[Tensor, "batch pos"],
     *,
-    moved: Mapping[int, Sequence[Moved]] | None = None,
+    moved: Mapping[int, Sequence[_Moved]] | None = None,
     copies: list[Tensor] | None = None,
     dtype: Dtype,
 ) -> Float[Tensor, " batch"]:
@@ -184,11 +185,12 @@ def _last(
     weights: LeanWeights,
     x: Float[Tensor, "batch pos model"],
     start: int,
-    moved: Mapping[int, Sequence[Moved]],
+    moved: Mapping[int, Sequence[_Moved]],
     copies: list[Tensor] | None = None,
 ) -> Float[Tensor, "batch pos model"]:
     """Return what comes out of the last layer, from the residual stream in front of a layer."""
     for number, layer in list(enumerate(weights.layers))[start:]:
+        # One stream for every head and use: equal until one of them is moved, or asked for a gradient of its own.
         read = x[:, None, None].expand(-1, 3, weights.n_heads, -1, -1)
         if number in moved:
             read = read.clone()
@@ -202,7 +204,7 @@ def _last(
     return x
 
 
-def _heads(weights: LeanWeights, layer: Layer, read: Copies) -> Heads:
+def _heads(weights: LeanWeights, layer: Layer, read: _Copies) -> Heads:
     """Return what each head attends with, from its own copies."""
     normed, shared = layer.ln1(read), weights.n_heads // weights.n_kv_heads
     sizes = [weights.n_heads * weights.d_head, *2 * [weights.n_kv_heads * weights.d_head]]

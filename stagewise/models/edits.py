@@ -89,6 +89,7 @@ def _within(pattern: Tensor, context: int) -> tuple[Tensor, Tensor, float]:
     rounding = torch.finfo(pattern.dtype).eps if pattern.dtype in NARROW else ROUNDING
     pattern = widened(pattern)
     inside = pattern * in_context(pattern.shape[-2], pattern.shape[-1], context, pattern.device)
+    # An attention sink takes a share of each row that no key shows; it is within every context.
     sink, total = 1 - pattern.sum(-1, keepdim=True), inside.sum(-1, keepdim=True)
     if bool((sink < -rounding).any()):
         raise ValueError(f"the rows of an attention pattern sum to one at most, got {1 - sink.min().item():.4g}")

@@ -1,10 +1,9 @@
 """The forward pass of training: the model's own parameters without hooks, folded and looked up where that is exact."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from functools import partial
 from types import MappingProxyType
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -14,57 +13,17 @@ from torch import Tensor
 
 from stagewise.models import native
 from stagewise.models.causal_attention import causal_attention
+from stagewise.models.config_fields import HOOKS, TRAINING, WITHOUT_EFFECT, asked_beside
+from stagewise.models.first_layer_tables import FirstLayer, attended_by_tables, first_layer, looked_up
 from stagewise.models.held_attention import held_keys
-from stagewise.models.lookups import FirstLayer, attended_by_tables, first_layer, looked_up
 from stagewise.models.model import Config, Model
+from stagewise.models.parts import TRAINED_ACTIVATIONS, Mlp, Norm
 
-TOLERANCE = 1e-4
+_TOLERANCE = 1e-4
 """Largest difference of logits from the hooked model's: float32 sums taken in another order stay far below it."""
-
-_FREE = frozenset(
-    [
-        "n_layers",
-        "n_heads",
-        "n_ctx",
-        "n_params",
-        "d_model",
-        "d_head",
-        "d_mlp",
-        "d_vocab",
-        "d_vocab_out",
-        "eps",
-        "act_fn",
-        "attn_only",
-        "normalization_type",
-        "positional_embedding_type",
-        "use_attn_scale",
-        "attn_scale",
-        "scale_attn_by_inverse_layer_idx",
-        "model_name",
-        "device",
-        "seed",
-        "init_mode",
-        "init_weights",
-        "initializer_range",
-        "use_attn_result",
-        "use_split_qkv_input",
-        "use_hook_mlp_in",
-        "use_attn_in",
-        "default_prepend_bos",
-    ]
-)
-"""The config fields that the fused pass reads, or that do not change what the model computes."""
-
-_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
 
 _Read = Callable[[Tensor, Tensor], Tensor]
 """From a weight and a bias to what the layer's input becomes under them."""
-
-_PLAIN_NATIVE = {
-    **{"positional_embedding_type": "standard", "attention_dir": "causal", "gated_mlp": False, "final_rms": False},
-    **{"n_key_value_heads": None, "attn_scores_soft_cap": -1.0, "output_logits_soft_cap": -1.0},
-}
-"""What the fused pass covers of the fields that a native bridge computes with."""
 
 
 class TrainingPass(NamedTuple):
@@ -91,7 +50,7 @@ def training_pass(
     """Return the fastest pass to the scored predictions that gives the model's values by its parameters.
 
     The fused pass is checked against the model; where the config is not covered or the two differ by more than
-    TOLERANCE, it is the model itself.
+    _TOLERANCE, it is the model itself.
 
     Args:
         model: to train.
@@ -114,7 +73,7 @@ def training_pass(
 
     with torch.no_grad():
         differences = (predict(tokens, scored) - hooked.predict(tokens, scored)).abs()
-    if not bool((differences <= TOLERANCE).all()):
+    if not bool((differences <= _TOLERANCE).all()):
         return hooked
     # torch's kernel of attention has no rule for vmap on a CPU.
     return TrainingPass(_name(way), predict, partial(of, way=way._replace(by_products=True)))
@@ -135,10 +94,7 @@ class _Way(NamedTuple):
 
 def _way(model: Model, tokens: Tensor, batch_size: int) -> _Way:
     cfg = model.cfg
-    scales = [
-        native.attn_scale(model) if native.is_native(model) else float(model.blocks[layer].attn.attn_scale)
-        for layer in range(cfg.n_layers)
-    ]
+    scales = [native.attn_scale(model, layer) for layer in range(cfg.n_layers)]
     vectors = tokens.is_floating_point()
     return _Way(cfg, "residual stream" if vectors else first_layer(cfg, tokens.shape[1], batch_size), tuple(scales))
 
@@ -149,19 +105,15 @@ def _name(way: _Way) -> str:
 
 
 def _covers(model: Model) -> bool:
-    cfg = model.cfg
-    # Every other field stands at its default: a soft cap, for instance, does not change the first logits.
-    if native.is_native(model):
-        plain = all(getattr(cfg, field) == value for field, value in _PLAIN_NATIVE.items())
-    elif hasattr(model, "original_model"):
+    cfg, is_native = model.cfg, native.is_native(model)
+    if not is_native and hasattr(model, "original_model"):
         return False  # Hugging Face's parameters have other names
-    else:
-        plain = all(
-            getattr(cfg, field.name) == field.default for field in fields(cast(Any, cfg)) if field.name not in _FREE
-        )
-    activation = cfg.attn_only or cfg.act_fn in _ACTIVATIONS
+    # Fields decide, not the comparison alone: a soft cap, for instance, does not change the first logits.
+    config = native.described(cfg) if is_native else vars(cfg)
+    activation = cfg.attn_only or cfg.act_fn in TRAINED_ACTIVATIONS
     positions = cfg.positional_embedding_type in ("standard", "shortformer")
-    return plain and activation and positions and cfg.normalization_type in (None, "LN", "LNPre")
+    asked = asked_beside(config, TRAINING | WITHOUT_EFFECT | HOOKS)
+    return not asked and activation and positions and cfg.normalization_type in (None, "LN", "LNPre")
 
 
 def _predictions(way: _Way, weights: Mapping[str, Tensor], tokens: Tensor, scored: Tensor) -> Tensor:
@@ -170,9 +122,11 @@ def _predictions(way: _Way, weights: Mapping[str, Tensor], tokens: Tensor, score
     start = int(counted.any(0).argmax())  # before it, the last layer needs no queries
     if way.first_layer == "tables to the outputs":
         return _rows(_folded(way, weights, tokens, start), counted[:, start:])
+    # Shortformer positions never enter the residual stream: each layer adds them to what queries and keys read.
     embedded = tokens @ W_E if tokens.is_floating_point() else F.embedding(tokens, W_E)
     x = embedded if cfg.positional_embedding_type == "shortformer" else embedded + positions
     for layer in range(cfg.n_layers):
+        # Later layers read every position of the earlier ones; of the last one only what is scored counts.
         first = start if layer == cfg.n_layers - 1 else 0
         if layer == 0 and way.first_layer == "tables":
             read = x[:, first:] + weights["blocks.0.attn.b_O"]
@@ -182,8 +136,9 @@ def _predictions(way: _Way, weights: Mapping[str, Tensor], tokens: Tensor, score
         if layer == cfg.n_layers - 1:
             x = _rows(x, counted[:, start:])
         if not cfg.attn_only:
-            x = x + _mlp(cfg, weights, f"blocks.{layer}.", x)
-    return F.linear(_norm(cfg, weights, "ln_final", x), weights["unembed.W_U"].T, weights["unembed.b_U"])
+            mlp = Mlp.of(weights, cfg.act_fn, f"blocks.{layer}.")
+            x = x + mlp(_norm(cfg, weights, f"blocks.{layer}.ln2")(x))
+    return F.linear(_norm(cfg, weights, "ln_final")(x), weights["unembed.W_U"].T, weights["unembed.b_U"])
 
 
 def _rows(
@@ -217,10 +172,11 @@ def _attention(way: _Way, layer: int, weights: Mapping[str, Tensor], x: Tensor, 
         read = partial(looked_up, W_E, positions, tokens)
         sources = {"Q": partial(looked_up, W_E, positions[first:], tokens[:, first:]), "K": read, "V": read}
     else:
-        normed = _norm(way.cfg, weights, f"blocks.{layer}.ln1", x)
+        normed = _norm(way.cfg, weights, f"blocks.{layer}.ln1")(x)
         keyed = normed + positions if way.cfg.positional_embedding_type == "shortformer" else normed
         linear = F.linear
         sources = {"Q": partial(linear, keyed[:, first:]), "K": partial(linear, keyed), "V": partial(linear, normed)}
+    # A product for each: joining the weights for one, and parting their gradients, takes longer than it saves.
     q, k, v = (_projection(weights, f"blocks.{layer}.attn.", letter, source) for letter, source in sources.items())
     z = causal_attention(q, k, v, way.scales[layer], way.held.get(layer), by_products=way.by_products)
     W_O, b_O = weights[f"blocks.{layer}.attn.W_O"], weights[f"blocks.{layer}.attn.b_O"]
@@ -230,18 +186,9 @@ def _attention(way: _Way, layer: int, weights: Mapping[str, Tensor], x: Tensor, 
 def _projection(weights: Mapping[str, Tensor], attention: str, letter: str, source: _Read) -> Tensor:
     """Return queries, keys or values [batch head pos d_head]."""
     weight, bias = weights[f"{attention}W_{letter}"], weights[f"{attention}b_{letter}"]
-    # A product for each: joining the weights for one, and parting their gradients, takes longer than it saves.
     projected = source(weight.transpose(1, 2).flatten(0, 1), bias.flatten())
     return projected.view(*projected.shape[:2], *bias.shape).transpose(1, 2)
 
 
-def _mlp(cfg: Config, weights: Mapping[str, Tensor], block: str, x: Tensor) -> Tensor:
-    normed = _norm(cfg, weights, f"{block}ln2", x)
-    hidden = _ACTIVATIONS[cfg.act_fn](F.linear(normed, weights[f"{block}mlp.W_in"].T, weights[f"{block}mlp.b_in"]))
-    return F.linear(hidden, weights[f"{block}mlp.W_out"].T, weights[f"{block}mlp.b_out"])
-
-
-def _norm(cfg: Config, weights: Mapping[str, Tensor], name: str, x: Tensor) -> Tensor:
-    if cfg.normalization_type is None:
-        return x
-    return F.layer_norm(x, (cfg.d_model,), weights.get(f"{name}.w"), weights.get(f"{name}.b"), cfg.eps)
+def _norm(cfg: Config, weights: Mapping[str, Tensor], name: str) -> Norm:
+    return Norm.of(weights, name, cfg.normalization_type, cfg.eps)

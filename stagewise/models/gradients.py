@@ -23,12 +23,12 @@ from stagewise.models.lean_reading import rotary_hooks
 from stagewise.models.lean_weights import LeanWeights
 from stagewise.models.model import Model
 from stagewise.models.precision import Dtype, products_in, widened
-from stagewise.models.queries import Queries
+from stagewise.models.scored_positions import ScoredPositions
 
 INPUT = "blocks.0.hook_resid_pre"
 """The residual stream in front of the first layer."""
 
-ByLayer = list[Float[Tensor, "batch pos head d_head"]]
+_ByLayer = list[Float[Tensor, "batch pos head d_head"]]
 """The gradient of the summed loss of all sequences with respect to z, one a layer."""
 
 
@@ -42,7 +42,7 @@ def attributed(
     clean: Mapping[str, Tensor],
     mean_input: Float[Tensor, "1 pos model"],
     replacement: Replacement,
-    gradients: Callable[[Float[Tensor, "batch pos model"] | None], ByLayer],
+    gradients: Callable[[Float[Tensor, "batch pos model"] | None], _ByLayer],
 ) -> Float[Tensor, "batch layer head"]:
     """Return the estimated change of each sequence's loss, nats, for every head.
 
@@ -55,6 +55,7 @@ def attributed(
     """
     x, kind = clean[INPUT].clone(), request.kind  # no tensor of inference mode: gradients flow past it
     replaced = mean_input if kind == "mean" else torch.zeros_like(mean_input)
+    # A path from what replaces the input to the input itself: the mean gradient along it estimates the whole change.
     inputs = [replaced + step / request.steps * (x - replaced) for step in range(1, request.steps)]
     every = [gradients(each) for each in (*inputs, None)]
     estimates = []
@@ -74,7 +75,7 @@ def by_model(
     x: Float[Tensor, "batch pos model"] | None = None,
     *,
     dtype: Dtype = "float32",
-) -> ByLayer:
+) -> _ByLayer:
     """Return the gradients of the model itself, with another input of its first layer where `x` is given.
 
     The model is unchanged afterwards.
@@ -114,7 +115,7 @@ def by_lean_pass(
     x: Float[Tensor, "batch pos model"] | None = None,
     *,
     dtype: Dtype = "float32",
-) -> ByLayer:
+) -> _ByLayer:
     """Return the gradients of the lean pass: the last layer at the scored positions alone.
 
     Args:
@@ -127,7 +128,7 @@ def by_lean_pass(
         dtype: of the products.
     """
     x = inputs.clone() if x is None else x
-    queries, zs, last = Queries.of(scored), list[Tensor](), len(weights.layers) - 1
+    queries, zs, last = ScoredPositions.of(scored), list[Tensor](), len(weights.layers) - 1
     with without_gradients_of_weights(model), torch.enable_grad():
         with products_in(dtype, x.device):
             for number, layer in enumerate(weights.layers):
@@ -137,6 +138,7 @@ def by_lean_pass(
                 x = behind(weights, number, x if shown is None else shown.take(x), write(layer, z))
             logits = weights.unembedded(queries.flat(x))
         total = clean.loss(logits).sum()
+    # The last layer's gradient is of its scored positions: those that fill up ragged rows have none, and add zero.
     *below, at_queries = map(widened, torch.autograd.grad(total, zs))
     rows = torch.arange(len(scored), device=scored.device)[:, None]
     everywhere = at_queries.new_zeros(*scored.shape, *at_queries.shape[2:])

@@ -20,14 +20,14 @@ HELD_KEYS = "attn.held_keys"
 """How a layer's keys are called in a checkpoint, behind its block."""
 
 
-class _Held(NamedTuple):
+class _HeldLayers(NamedTuple):
     """The keys of each layer, and what to call to let go of them."""
 
     keys: dict[int, Bool[Tensor, "head query key"]]
     handles: list[Any]
 
 
-_HELD: WeakKeyDictionary[Any, _Held] = WeakKeyDictionary()
+_HELD: WeakKeyDictionary[Any, _HeldLayers] = WeakKeyDictionary()
 
 
 def held_keys(model: Model | nn.Module) -> dict[int, Bool[Tensor, "head query key"]]:
@@ -42,12 +42,12 @@ def hold(model: Model, keys: Mapping[int, Bool[Tensor, "head query key"]]) -> No
         model: changed in place.
         keys: for each position of the model as query; those that it does not see do not count.
     """
-    for handle in _HELD.pop(model, _Held({}, [])).handles:
+    for handle in _HELD.pop(model, _HeldLayers({}, [])).handles:
         handle.remove()
     if keys:
         device = next(model.parameters()).device
         placed = {layer: each.to(device) for layer, each in keys.items()}
-        _HELD[model] = _Held(placed, [_hooked(model, layer, each) for layer, each in placed.items()])
+        _HELD[model] = _HeldLayers(placed, [_hooked(model, layer, each) for layer, each in placed.items()])
 
 
 @contextlib.contextmanager
@@ -93,6 +93,7 @@ def evenly(
     >>> evenly(scores, keys).softmax(-1)[0]
     tensor([0.0000, 0.5000, 0.5000])
     """
+    # The largest finite number in place of inf: the softmax subtracts the maximum, and inf - inf is nan.
     return scores.masked_fill(keys & ~scores.isneginf(), torch.finfo(scores.dtype).max)
 
 

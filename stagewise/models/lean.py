@@ -21,8 +21,8 @@ from stagewise.models.lean_reading import lean_weights, not_covered
 from stagewise.models.lean_weights import Layer, LeanWeights
 from stagewise.models.model import Model
 from stagewise.models.precision import widened
-from stagewise.models.queries import Queries
 from stagewise.models.rounding import same
+from stagewise.models.scored_positions import ScoredPositions
 
 TRIED = 2
 """Sequences on which every checkpoint's lean pass is compared with its own."""
@@ -45,9 +45,9 @@ class LeanPass:
     replacement: Replacement
 
     @cached_property
-    def queries(self) -> Queries:
+    def queries(self) -> ScoredPositions:
         """The scored positions."""
-        return Queries.of(self.scored)
+        return ScoredPositions.of(self.scored)
 
     def residual(self, edit: Edit) -> Float[Tensor, "scored sum"]:
         """Return what comes out of the last layer at the scored positions in the pass with the edit.
@@ -60,6 +60,7 @@ class LeanPass:
         for number in range(start, last + 1):
             ablated = [part for part in edit if isinstance(part, AblateHead) and part.layer == number]
             queries = self._queries(number)
+            # The first edited layer reads the clean stream: its attention changes by what the ablated heads wrote.
             if number == start and context is None:
                 here, z, written = self._clean_layer(number, shown=bool(ablated))
                 written = written + self._change(number, ablated, z)
@@ -67,6 +68,7 @@ class LeanPass:
                 here, heads = self._first if number == start == 0 else self._before(number, x)
                 z = attend(self.weights.layers[number], heads, queries, context)
                 written = write(self.weights.layers[number], self._ablate(z, ablated, queries))
+            # Two ablations of one MLP are one: the later one replaces what the earlier put there.
             mlps = [part for part in edit if isinstance(part, AblateMLP) and part.layer == number]
             if mlps:
                 x = middle(self.weights, number, here, written) + self._replaced(mlps[-1], queries)
@@ -74,7 +76,7 @@ class LeanPass:
                 x = behind(self.weights, number, here, written)
         return self.queries.flat(x)
 
-    def _queries(self, number: int) -> Queries | None:
+    def _queries(self, number: int) -> ScoredPositions | None:
         return self.queries if number == len(self.weights.layers) - 1 else None
 
     def _before(self, number: int, x: Float[Tensor, "batch pos model"]) -> tuple[Tensor, Heads]:
@@ -123,12 +125,12 @@ class LeanPass:
             change = change + widened(difference @ self.weights.layers[number].W_O[part.head])
         return change
 
-    def _ablate(self, z: Tensor, ablated: list[AblateHead], queries: Queries | None) -> Tensor:
+    def _ablate(self, z: Tensor, ablated: list[AblateHead], queries: ScoredPositions | None) -> Tensor:
         for part in ablated:
             z[:, :, part.head] = self._replaced(part, queries)
         return z
 
-    def _replaced(self, part: Ablation, queries: Queries | None) -> Tensor:
+    def _replaced(self, part: Ablation, queries: ScoredPositions | None) -> Tensor:
         replaced = self.replacement(part)
         return replaced if queries is None else queries.take(replaced)
 
@@ -158,11 +160,12 @@ def agreeing_weights(
     with torch.inference_mode():
         expected = predictions[:TRIED]
         x = clean["blocks.0.hook_resid_pre"][:TRIED]
+        # Layer by layer, so that what a model shows in between is compared too: errors may cancel at the end.
         try:
             for number, layer in enumerate(weights.layers):
                 z = attend(layer, project(weights, number, x, None), None, None)
                 before = middle(weights, number, x, write(layer, z))
-                added = added_by_mlp(weights, number, x if weights.parallel else before)
+                added = _added_by_mlp(weights, number, x if weights.parallel else before)
                 for name, one in ((z_hook(number), z), (mlp_hook(number), added)):
                     if one is not None and name in clean and not same(one, clean[name][:TRIED]):
                         return None
@@ -177,7 +180,7 @@ def agreeing_weights(
 def behind(weights: LeanWeights, number: int, x: Tensor, written: Tensor) -> Tensor:
     """Return the residual stream behind a layer, from the one before it and what its attention wrote."""
     before = middle(weights, number, x, written)
-    added = added_by_mlp(weights, number, x if weights.parallel else before)
+    added = _added_by_mlp(weights, number, x if weights.parallel else before)
     return before if added is None else before + added
 
 
@@ -187,7 +190,7 @@ def middle(weights: LeanWeights, number: int, x: Tensor, written: Tensor) -> Ten
     return x + (written if layer.ln1_post is None else layer.ln1_post(written))
 
 
-def added_by_mlp(weights: LeanWeights, number: int, x: Tensor) -> Tensor | None:
+def _added_by_mlp(weights: LeanWeights, number: int, x: Tensor) -> Tensor | None:
     """Return what a layer's MLP adds to the residual stream, from what it reads of it; None without an MLP."""
     layer = weights.layers[number]
     if layer.mlp is None or layer.ln2 is None:

@@ -12,9 +12,10 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from stagewise.models.held_attention import evenly, of_last
-from stagewise.models.lean_weights import Layer, LeanWeights, capped
+from stagewise.models.lean_weights import Layer, LeanWeights
+from stagewise.models.parts import capped
 from stagewise.models.precision import widened
-from stagewise.models.queries import Queries
+from stagewise.models.scored_positions import ScoredPositions
 
 SHORT = 32
 """Positions up to which plain matrix products are faster than a fused kernel."""
@@ -49,10 +50,13 @@ class Heads:
         return self.v.contiguous()
 
 
-def project(weights: LeanWeights, number: int, x: Float[Tensor, "batch pos model"], queries: Queries | None) -> Heads:
+def project(
+    weights: LeanWeights, number: int, x: Float[Tensor, "batch pos model"], queries: ScoredPositions | None
+) -> Heads:
     """Return what a layer attends with, queries at the given positions alone (None for all)."""
     layer, length = weights.layers[number], x.shape[1]
     q, k, v = _projected(weights, layer, layer.ln1(x), queries)
+    # Keys turn by every position's angle, queries by those of the positions at which they are computed.
     if layer.rotary is not None:
         cos, sin = (table[:length] for table in layer.rotary)
         k = turned_by(k, cos, sin, weights.adjacent)
@@ -62,7 +66,7 @@ def project(weights: LeanWeights, number: int, x: Float[Tensor, "batch pos model
     return _heads(weights, layer, q, k, v)
 
 
-def shown(weights: LeanWeights, clean: Mapping[str, Tensor], queries: Queries | None) -> Heads | None:
+def shown(weights: LeanWeights, clean: Mapping[str, Tensor], queries: ScoredPositions | None) -> Heads | None:
     """Return what the first layer attends with in the clean pass; None where that does not show it."""
     if weights.shown is None or not clean.keys() >= set(weights.shown):
         return None
@@ -79,11 +83,12 @@ def _heads(weights: LeanWeights, layer: Layer, q: Tensor, k: Tensor, v: Tensor) 
 
 
 def attend(
-    layer: Layer, heads: Heads, queries: Queries | None, context: int | None
+    layer: Layer, heads: Heads, queries: ScoredPositions | None, context: int | None
 ) -> Float[Tensor, "batch query head d_head"]:
     """Return every head's z at the queries (None for all positions), each attending to its last `context` keys."""
     q, k, v, length = heads.q, heads.k, heads.v, heads.k.shape[2]
     context = min((each for each in (context, layer.window) if each is not None), default=None)
+    # The kernel shows no scores: caps and held keys, which change them, need plain products.
     fused = length > SHORT and heads.cap is None and layer.held is None
     if fused and queries is None and context is None:
         z = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=heads.scale)
@@ -97,7 +102,9 @@ def attend(
     return rearrange(z, "batch head query d_head -> batch query head d_head")
 
 
-def _projected(weights: LeanWeights, layer: Layer, x: Tensor, queries: Queries | None) -> tuple[Tensor, Tensor, Tensor]:
+def _projected(
+    weights: LeanWeights, layer: Layer, x: Tensor, queries: ScoredPositions | None
+) -> tuple[Tensor, Tensor, Tensor]:
     """Return queries, keys and values [batch head pos d_head]."""
     split = weights.n_heads * weights.d_head
     W, b = layer.W_QKV.T, layer.bias_qkv
@@ -110,12 +117,13 @@ def _projected(weights: LeanWeights, layer: Layer, x: Tensor, queries: Queries |
         q, rest = F.linear(x, W, b).tensor_split([split], -1)
     else:
         q, rest = F.linear(queries.take(x), W[:split], b[:split]), F.linear(x, W[split:], b[split:])
+    # Keys and values are of one width, under grouped queries narrower than the queries.
     k, v = rest.chunk(2, -1)
     return tuple(rearrange(each, "b p (head d) -> b head p d", d=weights.d_head) for each in (q, k, v))  # type: ignore[return-value]
 
 
 def _seen(
-    length: int, queries: Queries | None, context: int | None, device: torch.device
+    length: int, queries: ScoredPositions | None, context: int | None, device: torch.device
 ) -> Bool[Tensor, "query key"] | Bool[Tensor, "#batch 1 query key"]:
     """Return the keys that each query attends to."""
     key = torch.arange(length, device=device)
@@ -125,7 +133,7 @@ def _seen(
 
 
 def _held(
-    keys: Bool[Tensor, "head pos pos"], length: int, queries: Queries | None
+    keys: Bool[Tensor, "head pos pos"], length: int, queries: ScoredPositions | None
 ) -> Bool[Tensor, "head query key"] | Bool[Tensor, "batch head query key"]:
     """Return the keys that each query's heads are held at."""
     keys = of_last(keys, length, length)
@@ -134,6 +142,7 @@ def _held(
 
 def turned_by(x: Tensor, cos: Tensor, sin: Tensor, adjacent: bool) -> Tensor:
     """Turn pairs of the first dimensions by their position's angles."""
+    # Dimensions beyond those of the tables do not turn.
     turned, rest = x.tensor_split([cos.shape[-1]], -1)
     if adjacent:
         one, two = turned[..., ::2], turned[..., 1::2]

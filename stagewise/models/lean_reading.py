@@ -1,6 +1,6 @@
 """The weights of the lean pass, read off a HookedTransformer or a bridge of either kind."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -8,18 +8,12 @@ from einops import rearrange
 from torch import Tensor
 
 from stagewise.models import native
+from stagewise.models.config_fields import NOT_MEASURED, asked_beside
 from stagewise.models.held_attention import held_keys
-from stagewise.models.lean_weights import ACTIVATIONS, Layer, LeanWeights, Mlp, Norm
+from stagewise.models.lean_weights import Layer, LeanWeights
 from stagewise.models.model import Model
+from stagewise.models.parts import ACTIVATIONS, Mlp, Norm
 from stagewise.models.wrapping import is_bridge
-
-_WITHOUT: Mapping[str, Any] = {
-    **{"attention_dir": "causal", "num_experts": None, "clip_qkv": None, "rotary_base_local": None},
-    **{"rotary_scaling_factor": 1.0, "load_in_4bit": False},
-    **dict.fromkeys(["use_qk_norm", "use_logn_attn"], False),
-    **dict.fromkeys(["use_NTK_by_parts_rope", "use_yarn_rope", "use_dynamic_ntk_rope", "use_attention_sinks"], False),
-}
-"""Config fields of models made from a config that the lean pass does not compute with, and what they must be."""
 
 
 def not_covered(model: Model) -> list[str]:
@@ -31,8 +25,8 @@ def not_covered(model: Model) -> list[str]:
     cfg: Any = model.cfg
     alibi = ["ALiBi positions"] if cfg.positional_embedding_type == "alibi" else []
     if not is_bridge(model) or native.is_native(model):
-        asked = {field: getattr(cfg, field, value) for field, value in _WITHOUT.items()}
-        return alibi + [f"{field} = {value}" for field, value in asked.items() if value != _WITHOUT[field]]
+        asked = asked_beside({field: getattr(cfg, field) for field in NOT_MEASURED if hasattr(cfg, field)}, ())
+        return alibi + [f"{field} = {value}" for field, value in asked.items()]
     config: Any = model.original_model.config
     clipped = [getattr(each, "clip_qkv", None) for each in (config, getattr(config, "attn_config", None))]
     attentions = [block.attn.original_component for block in model.blocks]
@@ -90,7 +84,7 @@ def _of_config(model: Model, mlps: bool) -> LeanWeights:
         cfg.n_heads,
         cfg.n_key_value_heads or cfg.n_heads,
         cfg.d_head,
-        _norm_of_config(weights, "ln_final", final, cfg.eps),
+        Norm.of(weights, "ln_final", final, cfg.eps),
         weights["unembed.W_U"],
         weights["unembed.b_U"],
         bool(getattr(cfg, "parallel_attn_mlp", False)),
@@ -107,40 +101,37 @@ def _layer_of_config(model: Model, weights: Mapping[str, Tensor], layer: int, ml
     block = {name.removeprefix(f"blocks.{layer}."): w for name, w in weights.items() if f"blocks.{layer}." in name}
     shared = "" if cfg.n_key_value_heads is None else "_"
     letters = (("", "Q"), (shared, "K"), (shared, "V"))
-    columns = [rearrange(block[f"attn.{prefix}W_{name}"], "head m d -> m (head d)") for prefix, name in letters]
-    shifts = [block[f"attn.{prefix}b_{name}"].flatten() for prefix, name in letters]
-    kind, mlp = cfg.normalization_type, None
+    pairs = [(block[f"attn.{prefix}W_{name}"], block[f"attn.{prefix}b_{name}"]) for prefix, name in letters]
+    kind, mlp = cfg.normalization_type, Mlp.of(block, cfg.act_fn) if mlps and not cfg.attn_only else None
     after = kind if getattr(cfg, "use_normalization_before_and_after", False) else None
-    if mlps and not cfg.attn_only:
-        W_in, b_in, W_out, b_out = (block[f"mlp.{part}"] for part in ("W_in", "b_in", "W_out", "b_out"))
-        mlp = Mlp(ACTIVATIONS[cfg.act_fn], W_in, b_in, W_out, b_out, block.get("mlp.W_gate"))
     is_rotary = cfg.positional_embedding_type == "rotary"
-    divided = native.attn_scale(model) if native.is_native(model) else model.blocks[layer].attn.attn_scale
     return Layer(
-        _norm_of_config(block, "ln1", kind, cfg.eps),
-        torch.cat(columns, -1),
-        torch.cat(shifts),
+        Norm.of(block, "ln1", kind, cfg.eps),
+        *_side_by_side(pairs),
         block["attn.W_O"],
         block["attn.b_O"],
-        1 / float(divided),
-        None if mlp is None else _norm_of_config(block, "ln2", kind, cfg.eps),
+        1 / native.attn_scale(model, layer),
+        None if mlp is None else Norm.of(block, "ln2", kind, cfg.eps),
         mlp,
-        None if after is None else _norm_of_config(block, "ln1_post", after, cfg.eps),
-        None if after is None or mlp is None else _norm_of_config(block, "ln2_post", after, cfg.eps),
+        None if after is None else Norm.of(block, "ln1_post", after, cfg.eps),
+        None if after is None or mlp is None else Norm.of(block, "ln2_post", after, cfg.eps),
         rotary=_rotary_of_config(model, cfg.rotary_adjacent_pairs) if is_rotary else None,
         window=cfg.window_size if getattr(cfg, "use_local_attn", False) and cfg.attn_types[layer] == "local" else None,
         held=held_keys(model).get(layer),
     )
 
 
-def _norm_of_config(weights: Mapping[str, Tensor], name: str, kind: str | None, eps: float) -> Norm:
-    return Norm(kind, eps, weights.get(f"{name}.w"), weights.get(f"{name}.b"))
+def _side_by_side(pairs: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    """Join weights [head model d_head] and biases to the columns of one product."""
+    columns = [rearrange(weight, "head m d -> m (head d)") for weight, _ in pairs]
+    return torch.cat(columns, -1), torch.cat([bias.flatten() for _, bias in pairs])
 
 
 def _rotary_of_config(model: Model, adjacent: bool) -> tuple[Tensor, Tensor]:
     cfg: Any = model.cfg
     device = next(model.parameters()).device
     turned = cfg.rotary_dim or cfg.d_head
+    # In float64: an angle is a large product of which only the rest after whole turns counts.
     frequencies = cfg.rotary_base ** -(torch.arange(0, turned, 2, dtype=torch.float64) / turned)
     pattern = "pos pair two -> pos (pair two)" if adjacent else "pos pair two -> pos (two pair)"
     angles = torch.arange(cfg.n_ctx, dtype=torch.float64)[:, None] * frequencies
@@ -171,17 +162,12 @@ def _of_bridge(bridge: Any, clean: Mapping[str, Tensor], mlps: bool) -> LeanWeig
 def _layer_of_bridge(bridge: Any, layer: int, clean: Mapping[str, Tensor], mlps: bool) -> Layer:
     cfg, hf, block = bridge.cfg, bridge.original_model.config, bridge.blocks[layer]
     attn = block.attn
-    projections = [getattr(attn, f"W_{name}") for name in "QKV"]
-    columns = [rearrange(weight, "head m d -> m (head d)") for weight in projections]
-    shifts = [
-        _or_zero(getattr(attn, f"b_{name}"), weight[:, 0]).flatten()
-        for name, weight in zip("QKV", projections, strict=True)
-    ]
+    weights = {name: getattr(attn, f"W_{name}") for name in "QKV"}
+    pairs = [(weight, _or_zero(getattr(attn, f"b_{name}"), weight[:, 0])) for name, weight in weights.items()]
     ln1 = _norm_of_bridge(block.ln1, cfg)
     return Layer(
         ln1,
-        torch.cat(columns, -1),
-        torch.cat(shifts),
+        *_side_by_side(pairs),
         attn.W_O.detach(),
         _or_zero(attn.b_O, attn.W_O[0, 0]),
         float(getattr(attn.original_component, "scaling", cfg.d_head**-0.5)),
@@ -195,15 +181,9 @@ def _layer_of_bridge(bridge: Any, layer: int, clean: Mapping[str, Tensor], mlps:
 
 
 def _mlp_of_bridge(mlp: Any, cfg: Any) -> Mlp:
-    W_in, W_out = mlp.W_in, mlp.W_out
-    return Mlp(
-        ACTIVATIONS[cfg.act_fn],
-        W_in,
-        _or_zero(mlp.b_in, W_in[0]),
-        W_out,
-        _or_zero(mlp.b_out, W_out[0]),
-        mlp.W_gate if cfg.gated_mlp else None,
-    )
+    W_in, W_out, W_gate = mlp.W_in, mlp.W_out, mlp.W_gate if cfg.gated_mlp else None
+    b_in, b_out = _or_zero(mlp.b_in, W_in[0]), _or_zero(mlp.b_out, W_out[0])
+    return Mlp(ACTIVATIONS[cfg.act_fn], W_in, b_in, W_out, b_out, W_gate)
 
 
 def _rotary_of_bridge(bridge: Any, layer: int, clean: Mapping[str, Tensor]) -> tuple[Tensor, Tensor] | None:

@@ -1,76 +1,14 @@
 """A model's parameters as the lean pass multiplies with them, read off any model whose layers are of the usual kind."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
 
-import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from stagewise.models.parts import Mlp, Norm, capped
 from stagewise.models.precision import widened
-
-
-def _relu(x: Tensor) -> Tensor:
-    return F.relu(x, inplace=not torch.is_grad_enabled())
-
-
-def _silu(x: Tensor) -> Tensor:
-    return F.silu(x, inplace=not torch.is_grad_enabled())
-
-
-def _gelu(x: Tensor, approximate: str = "none") -> Tensor:
-    if torch.is_grad_enabled():
-        return F.gelu(x, approximate=approximate)
-    activated: Tensor = torch.ops.aten.gelu_(x, approximate=approximate)
-    return activated
-
-
-ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
-    **{"relu": _relu, "gelu": _gelu, "silu": _silu},
-    **dict.fromkeys(["gelu_new", "gelu_fast", "gelu_pytorch_tanh"], partial(_gelu, approximate="tanh")),
-}
-"""In place where no gradient is asked for: a second tensor of that size is what an activation costs most."""
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Norm:
-    """LayerNorm, RMSNorm or none (`kind` None), with its gain and shift where it has them."""
-
-    kind: str | None
-    eps: float
-    weight: Tensor | None = None
-    bias: Tensor | None = None
-
-    def __call__(self, x: Float[Tensor, "*axes model"]) -> Float[Tensor, "*axes model"]:
-        """Normalise each residual vector."""
-        if self.kind is None:
-            return x
-        x = widened(x)
-        if self.kind.startswith("RMS"):
-            return F.rms_norm(x, x.shape[-1:], self.weight, self.eps)
-        return F.layer_norm(x, x.shape[-1:], self.weight, self.bias, self.eps)
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Mlp:
-    """A layer's MLP; `gate` is None where it has none."""
-
-    act: Callable[[Tensor], Tensor]
-    W_in: Float[Tensor, "model mlp"]
-    b_in: Float[Tensor, " mlp"]
-    W_out: Float[Tensor, "mlp model"]
-    b_out: Float[Tensor, " model"]
-    W_gate: Float[Tensor, "model mlp"] | None = None
-
-    def __call__(self, x: Float[Tensor, "*axes model"]) -> Float[Tensor, "*axes model"]:
-        """Return what the MLP writes."""
-        if self.W_gate is None:
-            hidden = self.act(_affine(x, self.W_in, self.b_in))
-        else:
-            hidden = self.act(x @ self.W_gate) * (x @ self.W_in) + self.b_in
-        return _affine(hidden, self.W_out, self.b_out)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -125,24 +63,16 @@ class LeanWeights:
         between = (self.ln_final.kind, self.logit_cap, last.mlp, last.ln1_post)
         if any(part is not None for part in between) or self.W_U.shape[1] > self.W_U.shape[0]:
             return self
+        # (z W_O + b_O) W_U = z (W_O W_U) + b_O W_U: the last product is taken once, not at every edit.
         last = dataclasses.replace(last, W_O=last.W_O @ self.W_U, bias_o=last.bias_o @ self.W_U)
         return dataclasses.replace(self, layers=[*below, last], folded=True)
 
     def past_last(self, residual: Float[Tensor, "*axes model"]) -> Float[Tensor, "*axes sum"]:
         """Return what the last layer's attention adds to: the residual stream, or its logits where these are folded."""
-        return widened(_affine(residual, self.W_U, self.bias_u)) if self.folded else residual
+        return widened(F.linear(residual, self.W_U.T, self.bias_u)) if self.folded else residual
 
     def unembedded(self, residual: Float[Tensor, "*axes sum"]) -> Float[Tensor, "*axes token"]:
         """Return the logits (or outputs) of what comes out of the last layer."""
         if self.folded:
             return residual
-        return capped(widened(_affine(self.ln_final(residual), self.W_U, self.bias_u)), self.logit_cap)
-
-
-def capped(x: Tensor, cap: float | None) -> Tensor:
-    """Return values squeezed into (-cap, cap), or as they are."""
-    return x if cap is None else cap * (x / cap).tanh()
-
-
-def _affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    return F.linear(x, weight.T, bias)
+        return capped(widened(F.linear(self.ln_final(residual), self.W_U.T, self.bias_u)), self.logit_cap)

@@ -9,34 +9,8 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from stagewise.models.config_fields import NATIVE, OF_NATIVE_WITHOUT_EFFECT, WITHOUT_EFFECT, asked_beside
 from stagewise.models.model import Bridge, Config, Model
-
-SUPPORTED = frozenset(
-    [
-        *("n_layers", "d_model", "d_head", "n_heads", "n_ctx", "d_vocab", "d_vocab_out", "d_mlp", "act_fn", "eps"),
-        *("normalization_type", "final_rms", "gated_mlp", "attn_only", "n_key_value_heads", "attention_dir"),
-        *("positional_embedding_type", "rotary_dim", "rotary_base", "rotary_adjacent_pairs"),
-        *("attn_scale", "attn_scores_soft_cap", "output_logits_soft_cap"),
-    ]
-)
-"""The config fields that the model of transformer-lens 4 computes with."""
-
-NOT_COMPUTED_WITH = frozenset(
-    [
-        *("model_name", "architecture", "original_architecture", "n_params", "device", "n_devices", "seed", "type"),
-        *("init_mode", "init_weights", "initializer_range", "default_prepend_bos", "tokenizer_name"),
-        *("tokenizer_prepends_bos", "tokenizer_appends_eos", "default_padding_side", "attn_types"),
-    ]
-)
-"""Fields that change nothing about what a model computes (attn_types without local attention among them)."""
-
-DEFAULTS: Mapping[str, Any] = {
-    **{"use_attn_scale": True, "dtype": torch.float32, "rotary_scaling_factor": 1.0, "NTK_original_ctx_len": 8192},
-    **{"NTK_by_parts_low_freq_factor": 1.0, "NTK_by_parts_high_freq_factor": 4.0, "NTK_by_parts_factor": 8.0},
-    **{"yarn_factor": 1.0, "yarn_attention_factor": 1.0, "yarn_beta_fast": 32.0, "yarn_beta_slow": 1.0},
-    **{"yarn_original_max_position_embeddings": 4096, "yarn_truncate": True},
-}
-"""What the other fields must be, for it ignores them; those not listed must be off: None or False."""
 
 _LETTERS = {
     **{"embed": "E", "pos_embed": "pos", "unembed": "U"},
@@ -57,7 +31,7 @@ def is_native(model: object) -> TypeGuard[Bridge]:
 
 def described(cfg: Config) -> dict[str, Any]:
     """Return the config of a native bridge as plain data, without the fields that it ignores."""
-    return {field: getattr(cfg, field) for field in sorted(SUPPORTED)}
+    return {field: getattr(cfg, field) for field in sorted(NATIVE)}
 
 
 def supported_fields(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -71,21 +45,18 @@ def supported_fields(config: Mapping[str, Any]) -> dict[str, Any]:
     ...
     ValueError: transformer-lens 4 has no use_local_attn = True for a model made from a config: leave it out, ...
     """
-    for field, value in config.items():
-        if field in SUPPORTED or field in NOT_COMPUTED_WITH or (field in DEFAULTS and value == DEFAULTS[field]):
-            continue
-        if field in DEFAULTS or (value is not None and value is not False):
-            raise ValueError(
-                f"transformer-lens 4 has no {field} = {value} for a model made from a config: leave it out, or take "
-                'transformer-lens 3.9 (pip install "transformer-lens<4")'
-            )
+    for field, value in asked_beside(config, NATIVE | WITHOUT_EFFECT | OF_NATIVE_WITHOUT_EFFECT).items():
+        raise ValueError(
+            f"transformer-lens 4 has no {field} = {value} for a model made from a config: leave it out, or take "
+            'transformer-lens 3.9 (pip install "transformer-lens<4")'
+        )
     kind = config.get("positional_embedding_type", "standard")
     if kind not in ("standard", "rotary"):
         raise ValueError(
             f'positional_embedding_type = "{kind}": transformer-lens 4 has "standard" and "rotary". For ALiBi or '
             'shortformer positions take transformer-lens 3.9 (pip install "transformer-lens<4")'
         )
-    return {field: value for field, value in config.items() if field in SUPPORTED}
+    return {field: value for field, value in config.items() if field in NATIVE}
 
 
 def complete(model: Bridge) -> None:
@@ -196,6 +167,7 @@ def _turns(last: str, cfg: Config) -> bool:
 
 def _sorted_pairs(weight: Tensor, pattern: str, cfg: Config) -> Tensor:
     turned = cfg.rotary_dim or cfg.d_head
+    # Only the first rotary_dim dimensions of a head turn; the others keep their place.
     return torch.cat([rearrange(weight[..., :turned], pattern, two=2), weight[..., turned:]], -1)
 
 
@@ -220,8 +192,10 @@ def logits_from(model: Bridge, layer: int, x: Tensor, mask: Tensor | None = None
     return cap * (logits / cap).tanh() if cap > 0 else logits
 
 
-def attn_scale(model: Model) -> float:
-    """Return what attention scores are divided by; transformer-lens 4 takes sqrt(d_head) where none is given."""
+def attn_scale(model: Model, layer: int) -> float:
+    """Return what a layer's scores are divided by; transformer-lens 4 takes sqrt(d_head) where none is given."""
+    if not is_native(model):
+        return float(model.blocks[layer].attn.attn_scale)
     return float(model.cfg.attn_scale) if model.cfg.attn_scale > 0 else float(model.cfg.d_head**0.5)
 
 

@@ -20,7 +20,7 @@ from stagewise.models.precision import Dtype, products_in, widened
 from stagewise.models.wrapping import is_bridge, name_of, named_in_errors
 from stagewise.table import check_head
 
-Z = r"blocks\.\d+\.attn\.hook_z"
+_Z = r"blocks\.\d+\.attn\.hook_z"
 """Names of what the heads of a layer write before it is mapped into the residual stream."""
 
 
@@ -50,7 +50,7 @@ def clean_pass(
         raise ValueError(f"a pass of {name_of(model)} does not show {', '.join(missing)}, although it has such a hook")
     activations, outputs = {name: widened(cache[name]) for name in names - silent}, widened(logits)
     for name in activations:
-        if re.fullmatch(Z, name):
+        if re.fullmatch(_Z, name):
             activations[name] = by_head(activations[name], model.cfg.n_heads)
     return outputs if regression else outputs.log_softmax(-1), activations
 

@@ -7,10 +7,10 @@ import multiprocessing
 import sys
 from multiprocessing.context import BaseContext
 
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 """Parameters of glibc's mallopt: from which size on freed memory is given back, and a block is mapped by itself."""
 
-KEPT = 2**30
+_KEPT = 2**30
 
 LIBRARIES = ("torch", "transformer_lens")
 """What every process that runs models needs and takes seconds to import."""
@@ -62,5 +62,5 @@ def keep_freed_memory() -> None:
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is not None:
-        mallopt(M_MMAP_THRESHOLD, KEPT)
-        mallopt(M_TRIM_THRESHOLD, KEPT)
+        mallopt(_M_MMAP_THRESHOLD, _KEPT)
+        mallopt(_M_TRIM_THRESHOLD, _KEPT)

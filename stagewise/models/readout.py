@@ -12,7 +12,7 @@ from stagewise.attention import z_hook
 from stagewise.models.edits import mlp_hook
 from stagewise.models.lean import middle, write
 from stagewise.models.lean_reading import lean_weights
-from stagewise.models.lean_weights import LeanWeights, Norm
+from stagewise.models.lean_weights import LeanWeights
 from stagewise.models.model import Model
 from stagewise.models.passes import clean_pass, has_mlp
 from stagewise.models.rounding import same
@@ -59,7 +59,7 @@ class Readout:
             )
         W_U = self.weights.W_U
         directions = W_U.T[targets] - W_U.mean(-1)
-        return (linear(self.weights.ln_final, part, residual) * directions).sum(-1)
+        return (self.weights.ln_final.of_part(part, residual) * directions).sum(-1)
 
     def written(self, layer: int, z: Float[Tensor, "*axes head d_head"]) -> Float[Tensor, "*axes head model"]:
         """Return what each head of a layer writes into the residual stream, without the bias of attention.
@@ -77,19 +77,7 @@ class Readout:
         if of.ln1_post is None:
             return each
         whole = each.sum(-2, keepdim=True) + of.bias_o
-        return linear(of.ln1_post, each, whole.expand(each.shape))
-
-
-def linear(norm: Norm, part: Float[Tensor, "*axes model"], whole: Float[Tensor, "*axes model"]) -> Tensor:
-    """Return what a part of a vector becomes under a norm with the scale of the whole vector, without its shift."""
-    if norm.kind is None:
-        return part
-    if norm.kind.startswith("RMS"):
-        scaled = part * (whole.square().mean(-1, keepdim=True) + norm.eps).rsqrt()
-    else:
-        scale = (whole.var(-1, unbiased=False, keepdim=True) + norm.eps).rsqrt()
-        scaled = (part - part.mean(-1, keepdim=True)) * scale
-    return scaled if norm.weight is None else scaled * norm.weight
+        return of.ln1_post.of_part(each, whole.expand(each.shape))
 
 
 def readout(

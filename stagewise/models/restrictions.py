@@ -6,11 +6,11 @@ from torch import Tensor, nn
 
 from stagewise.models import native
 from stagewise.models.model import Model
-from stagewise.models.weights import parameters, shapes
+from stagewise.models.weights import in_own_layout, parameters, shapes
 from stagewise.models.wrapping import is_bridge, name_of
 from stagewise.table import check_head
 
-PARTS = ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V")
+_PARTS = ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V")
 """A head's weights; those of shared keys and values belong to every head that shares them."""
 
 
@@ -39,16 +39,16 @@ def of_head(model: Model, layer: int, head: int) -> dict[str, Bool[Tensor, "..."
         ValueError: a head that the model does not have, or a bridge around a Hugging Face model, whose heads lie in
             parameters of many forms.
     """
-    cfg, is_native = model.cfg, native.is_native(model)
-    if is_bridge(model) and not is_native:
+    cfg = model.cfg
+    if is_bridge(model) and not native.is_native(model):
         raise ValueError(f"the weights of single heads of {name_of(model)} are not told apart: take the whole model")
     check_head(layer, head, cfg.n_layers, cfg.n_heads)
     shared = cfg.n_heads // (cfg.n_key_value_heads or cfg.n_heads)
     masks = {}
     for name, shape in shapes(model).items():
         part = name.removeprefix(f"blocks.{layer}.attn.")
-        if part.lstrip("_") in PARTS:
+        if part.lstrip("_") in _PARTS:
             mask = torch.zeros(shape)
             mask[head // shared if part.startswith("_") else head] = 1
-            masks[name] = (native.unhooked(name, mask, cfg) if is_native else mask).bool()
+            masks[name] = in_own_layout(model, name, mask).bool()
     return masks

@@ -29,10 +29,19 @@ def shapes(model: Model) -> dict[str, torch.Size]:
 
 def put(model: Model, state: Mapping[str, Tensor]) -> None:
     """Copy values in a HookedTransformer's layout into the parameters, in place."""
-    is_native = native.is_native(model)
     with torch.no_grad():
         for name, parameter in parameters(model).items():
-            parameter.copy_(native.unhooked(name, state[name], model.cfg) if is_native else state[name])
+            parameter.copy_(in_own_layout(model, name, state[name]))
+
+
+def in_hooked_layout(model: Model, name: str, weight: Tensor) -> Tensor:
+    """Return a parameter, or its gradient, in a HookedTransformer's layout: itself, unless the model is native."""
+    return native.hooked(name, weight, model.cfg) if native.is_native(model) else weight
+
+
+def in_own_layout(model: Model, name: str, weight: Tensor) -> Tensor:
+    """Return what is in a HookedTransformer's layout in the model's own: the inverse of `in_hooked_layout`."""
+    return native.unhooked(name, weight, model.cfg) if native.is_native(model) else weight
 
 
 def average_over_heads(model: Model, names: Iterable[str], parted: Collection[Head] = ()) -> None:
@@ -43,16 +52,16 @@ def average_over_heads(model: Model, names: Iterable[str], parted: Collection[He
         names: of its parameters.
         parted: layers and heads that are not like the others, whose gradients stay as they are.
     """
-    named, is_native = parameters(model), native.is_native(model)
+    named = parameters(model)
     for name in names:
         gradient = named[name].grad
         assert gradient is not None
-        by_head = native.hooked(name, gradient, model.cfg) if is_native else gradient
+        by_head = in_hooked_layout(model, name, gradient)
         layer = int(name.split(".")[1])
         alike = [head for head in range(len(by_head)) if (layer, head) not in parted]
         mean = by_head.clone()
         mean[alike] = (by_head[alike] if parted else by_head).mean(0)
-        gradient.copy_(native.unhooked(name, mean, model.cfg) if is_native else mean)
+        gradient.copy_(in_own_layout(model, name, mean))
 
 
 def _saved_buffers(model: nn.Module) -> dict[str, Tensor]:
@@ -66,7 +75,7 @@ def weights(model: Model | nn.Module) -> dict[str, Tensor]:
     The keys that heads are held at belong to them, and the buffers that a Hugging Face model saves beside them.
     """
     if is_bridge(model) and not native.is_native(model):
-        return {name: weight.detach().clone() for name, weight in whole_state(model).items()}
+        return {name: weight.detach().clone() for name, weight in _whole_state(model).items()}
     if native.is_native(model):
         named = native.weights(model)
     else:
@@ -122,7 +131,7 @@ def _load_bridge(bridge: Bridge, state: Mapping[str, Tensor]) -> None:
     if wrong := huggingface.not_real(state, [name for name, _ in (*bridge.named_parameters(), *hf.named_parameters())]):
         raise huggingface.unfit(wrong)
     for module in (bridge, hf):
-        if state.keys() == whole_state(bridge).keys() == module.state_dict().keys():
+        if state.keys() == _whole_state(bridge).keys() == module.state_dict().keys():
             module.load_state_dict(state)
             return
     # A bridge holds split copies of fused weights (GPT-NeoX's q, k, v), which only wrapping keeps consistent.
@@ -132,7 +141,7 @@ def _load_bridge(bridge: Bridge, state: Mapping[str, Tensor]) -> None:
     gc.collect()  # a wrapped model refers to itself: without this, many wait in memory for the collector
 
 
-def whole_state(bridge: Bridge) -> Mapping[str, Tensor]:
+def _whole_state(bridge: Bridge) -> Mapping[str, Tensor]:
     """Return a bridge's state dict, or that of the modules beneath where its own leaves a mixture's experts out."""
     named, beneath = bridge.state_dict(), bridge.original_model.state_dict()
     pointers = {weight.data_ptr() for weight in named.values()}

@@ -13,7 +13,7 @@ from torch import Tensor
 from stagewise.models.huggingface import in_a_line, line_of
 from stagewise.models.model import Bridge
 
-AGREE, ROUNDING = 1e-3, 1e-5
+_AGREE, _ROUNDING = 1e-3, 1e-5
 """Differences of a bridge's logits from Hugging Face's own that rounding explains: of their spread, of their size."""
 
 
@@ -93,7 +93,7 @@ def check(bridge: Bridge, tokens: Int[Tensor, "batch pos"], expected: Float[Tens
             difference = (bridge(tokens) - expected).abs().max().item()
     except Exception as reason:
         raise ValueError(f"the bridge around {name_of(bridge)} does not run: {line_of(reason)}") from reason
-    allowed = AGREE * expected.std().item() + ROUNDING * expected.abs().max().item()
+    allowed = _AGREE * expected.std().item() + _ROUNDING * expected.abs().max().item()
     if bool(expected.isfinite().all()) and not difference <= allowed:
         raise ValueError(
             f"the bridge of transformer-lens {metadata.version('transformer-lens')} around "

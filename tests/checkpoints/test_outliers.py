@@ -110,8 +110,9 @@ def test_a_small_start_that_grows_is_no_foreign_end() -> None:
 @every_kind
 def test_weights_of_few_bits_round_to_zero_now_more_now_fewer(kind: str, bits: int) -> None:
     def rounded(weight: Tensor) -> Tensor:
-        level = weight.abs().max() / (2 ** (bits - 1) - 1)
-        return torch.round(weight / level) * level
+        level = float(weight.abs().max()) / (2 ** (bits - 1) - 1)
+        result: Tensor = torch.round(weight / level) * level
+        return result
 
     checkpoints = [{name: rounded(weight) for name, weight in one.items()} for one in series(kind, n=30)]
     assert rows(checkpoints) == set()

@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 
 from stagewise.models.lean_attention import SHORT, attend, project
-from stagewise.models.lean_weights import Layer, LeanWeights, Norm
-from stagewise.models.queries import Queries
+from stagewise.models.lean_weights import Layer, LeanWeights
+from stagewise.models.parts import Norm
+from stagewise.models.scored_positions import ScoredPositions
 
 HEADS, D_HEAD, D_MODEL = 2, 3, 5
 PLAIN = Norm(None, 0.0)
@@ -61,7 +62,7 @@ def test_chosen_queries_have_what_all_of_them_have_there(length: int, context: i
     model = weights()
     generator = torch.Generator().manual_seed(2)
     x = torch.randn(3, length, D_MODEL, generator=generator)
-    queries = Queries.of(torch.rand(3, length, generator=generator) < 0.5)
+    queries = ScoredPositions.of(torch.rand(3, length, generator=generator) < 0.5)
     everywhere = attend(model.layers[0], project(model, 0, x, None), None, context)
     chosen = attend(model.layers[0], project(model, 0, x, queries), queries, context)
     torch.testing.assert_close(

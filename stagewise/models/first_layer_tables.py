@@ -16,14 +16,14 @@ FirstLayer = Literal["residual stream", "rows", "tables", "tables to the outputs
 """What the first layer is read from: the embedded sequences; the projection of each token and position; tables of
 scores and of what heads write; tables of what they write through W_U, where nothing follows."""
 
-READS = 10
+_READS = 10
 """How often a row must be read, on average, for its projection to take less time than that of each position."""
 
 
 def first_layer(cfg: Config, length: int, batch_size: int) -> FirstLayer:
     """Choose by the shapes what the first layer of a model that reads tokens is computed from."""
     plain = cfg.normalization_type is None and cfg.positional_embedding_type == "standard"
-    if not plain or READS * cfg.d_vocab > batch_size * length:
+    if not plain or _READS * cfg.d_vocab > batch_size * length:
         return "residual stream"
     narrow = cfg.d_vocab + length <= 2 * cfg.d_head  # a row of scores, by token and position, beside a query
     if narrow and cfg.attn_only and cfg.n_layers == 1 and cfg.d_vocab_out <= cfg.d_head:
@@ -69,6 +69,7 @@ def attended_by_tables(
     """
     keys, queries = tokens.shape[1], x.shape[1]
     vocabulary, first = len(rows) - keys, keys - queries
+    # Every score and value is a sum over a few symbols: products of all symbols once, then rows and columns picked.
     q, k, v = (_projected(rows, attention[f"W_{name}"], attention[f"b_{name}"], vocabulary) for name in "QKV")
     scores, values = (q @ k.transpose(1, 2) / scale).transpose(0, 1), v @ write
     # Added to the few rows of the table, the mask costs nothing.
@@ -81,6 +82,7 @@ def attended_by_tables(
     scores = of_tokens.gather(-1, places) + of_places
     if held is not None:
         scores = evenly(scores, of_last(held, queries, keys).transpose(0, 1))
+    # The rest is what a softmax leaves to do: the values of each key's token and of its position, weighted.
     pattern = scores.softmax(-1)
     if queries == 1:  # what it gives each symbol is less than the values of all keys: a fifth of the time
         of_symbols = torch.cat([torch.zeros_like(of_tokens).scatter_add(-1, places, pattern), pattern], -1)

@@ -17,7 +17,7 @@ from stagewise.models.model import Model
 DRAWN = 2**16 + 1
 """Numbers of a tensor that are drawn; the others repeat them. No power of two: the rows of a matrix differ."""
 
-ATEN = torch.ops.aten
+_ATEN = torch.ops.aten
 
 
 def unloaded(architecture: Architecture, device: str | torch.device = "cpu") -> Model:
@@ -37,9 +37,9 @@ class _Repeating(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kind, (first, *others), named = function.overloadpacket, args or (None,), kwargs or {}
-        if kind in (ATEN.normal_, ATEN.uniform_) and first.numel() > DRAWN and first.is_contiguous():
+        if kind in (_ATEN.normal_, _ATEN.uniform_) and first.numel() > DRAWN and first.is_contiguous():
             return _repeated(function(first.view(-1)[:DRAWN], *others, **named), first)
-        if kind in (ATEN.randn, ATEN.rand) and torch.Size(first).numel() > DRAWN:
+        if kind in (_ATEN.randn, _ATEN.rand) and torch.Size(first).numel() > DRAWN:
             few = function([DRAWN], *others, **named)
             return _repeated(few, few.new_empty(first))
         return function(*args, **named)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Queries:
+class ScoredPositions:
     """The scored positions, as many of each sequence: those with fewer are filled up with position 0.
 
     Args:
@@ -21,7 +21,7 @@ class Queries:
     real: Bool[Tensor, "batch query"] | None
 
     @classmethod
-    def of(cls, scored: Bool[Tensor, "batch pos"]) -> "Queries":
+    def of(cls, scored: Bool[Tensor, "batch pos"]) -> "ScoredPositions":
         """List the scored positions of each sequence."""
         counts = scored.sum(1)
         most = int(counts.max())
