@@ -49,7 +49,7 @@ def git_revision(folder: str) -> str:
 
 def _git(*command: str, at: str) -> str:
     called = ["git", *command]
-    return subprocess.run(called, cwd=at, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+    return subprocess.run(called, cwd=at, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
 
 
 def analysis_record(
