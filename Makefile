@@ -16,7 +16,12 @@ MODEL_TESTS := tests/models tests/measurement $(addprefix tests/probes/test_, \
 	tests/checkpoints/test_sources.py tests/experiments/incremental/test_markov.py $(addprefix tests/test_, \
 	$(addsuffix .py, architecture attention init intervention probe table training training_resumed))
 
-.PHONY: demo test test-tl4 slow bench torture calibrate check format docs
+# What the numbers of a result come from.
+NUMERICAL_TESTS := $(wildcard $(addprefix tests/, theory models probes measurement detection statistics findings \
+	test_attention.py test_init.py test_intervention.py test_loss.py test_stacked_training.py test_training*.py \
+	experiments/incremental/test_flow.py)) stagewise
+
+.PHONY: demo test test-tl4 test-processors slow bench torture calibrate check format docs
 demo: $(READY)
 	$(BIN)/stagewise run markov --workers 2
 
@@ -26,6 +31,10 @@ test: $(READY)
 # The models under transformer-lens 4, in an environment of their own; runs are handed to and fro between both.
 test-tl4: $(READY) $(READY4)
 	STAGEWISE_OTHER_PYTHON=$(BIN)/python $(BIN4)/python -m pytest -n 2 --dist loadfile $(CHECKS) $(MODEL_TESTS)
+
+# The same numbers as processors with fewer instructions compute them, whose sums round otherwise.
+test-processors: $(READY)
+	$(BIN)/python .ci/processors.py -n 2 --dist loadfile $(NUMERICAL_TESTS)
 
 slow: $(READY)
 	$(BIN)/python -m pytest -n 2 -m slow $(CHECKS)

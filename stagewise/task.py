@@ -26,7 +26,7 @@ def derive_seed(seed: int, *path: int) -> int:
     >>> derive_seed(0, TRAINING, 7) == derive_seed(0, TRAINING, 7) != derive_seed(0, EVALUATION, 7)
     True
     """
-    return int(np.random.SeedSequence(seed, spawn_key=path).generate_state(1, np.uint64)[0] >> 1)
+    return int(np.random.SeedSequence(seed, spawn_key=path).generate_state(1, np.uint64)[0]) >> 1
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -78,7 +78,7 @@ class Training(NamedTuple):
     """A recipe's model and what trains it, the same for a first training, a resumed one and a replay.
 
     `optimiser`, `loss_at`, `adjust` and `clip` are as in `descend`; `way` is as in `training_state.save`; `stream` is
-    the task's, and `forward` the pass that `loss_at` takes.
+    the task's, and `forward` the pass that `loss_at` takes; `alike` names the parameters in which heads stay one.
     """
 
     model: models.Model
@@ -90,12 +90,14 @@ class Training(NamedTuple):
     way: Mapping[str, object]
     stream: Callable[[int, int], Batch]
     forward: TrainingPass
+    alike: Sequence[str]
 
     def steps(self, start: int, stop: int, metrics: list[Metrics]) -> Iterator[int]:
         """Train from one step to another: see `descend`."""
         how: Any = {"clip": self.clip, "adjust": self.adjust, "metrics": metrics}
         for step in descend(self.optimiser, self.loss_at, start, stop, **how):
             self.clamps.restore()
+            models.keep_heads_alike(self.model, self.alike, self.clamps.parted)
             yield step
             self.clamps.begin(step)
 
@@ -108,7 +110,7 @@ def prepare(recipe: Recipe, device: str = "cpu", dtype: Dtype = "float32") -> Tr
     plan = recipe.plan
     model = models.build(recipe.architecture, plan.seeds.init, device)
     optimiser = optimiser_of(models.parameters(model), plan)
-    averaged, held = _averaged(model, recipe), plan.clamps or ()
+    alike, held = _averaged(model, recipe), plan.clamps or ()
     clamps = Clamps(model, held, targets(recipe.task, held))
     rates = [group["lr"] for group in optimiser.param_groups]
     example = recipe.task.sample(8, plan.seeds.data).to(device)
@@ -127,13 +129,12 @@ def prepare(recipe: Recipe, device: str = "cpu", dtype: Dtype = "float32") -> Tr
         return training_loss(predictions.float(), batch.targets[batch.scored])
 
     def adjust(step: int) -> None:
-        if averaged:
-            models.average_over_heads(model, averaged, clamps.parted)
+        models.average_over_heads(model, alike, clamps.parted)
         clamps.without_gradients()
         for group, rate in zip(optimiser.param_groups, rates, strict=True):
             group["lr"] = rate * plan.rate_factor(step)
 
-    return Training(model, optimiser, loss_at, adjust, plan.clip, clamps, way, stream, forward)
+    return Training(model, optimiser, loss_at, adjust, plan.clip, clamps, way, stream, forward, alike)
 
 
 def _train(

@@ -10,12 +10,13 @@ import pytest
 import torch
 
 from stagewise import models as model
+from stagewise.architecture import OneHotInit, minimal
 from stagewise.checkpoints.checksums import LIST, listed
 from stagewise.checkpoints.run_folder import METRICS, RESUME, RUN, STATES, checkpoint_file, is_finished
 from stagewise.checkpoints.series import open_series
 from stagewise.checkpoints.writing import LOCK
 from stagewise.recipe import Recipe
-from stagewise.training import train
+from stagewise.training import prepare, train
 from tests.conftest import unchecked_types
 from tests.fixtures.interruptible import FULL, PLAN, RECIPES, TASK, Interruptible
 
@@ -74,6 +75,25 @@ def test_the_padding_of_the_minimal_model_stays_exactly_zero(finished: dict[str,
     assert not last["blocks.0.attn.W_Q"][:, width:].any()
     assert not last["blocks.0.attn.W_V"][:, width:].any()
     assert not last["blocks.0.attn.W_V"][:, :, 4:].any()
+
+
+def test_heads_that_are_one_by_symmetry_stay_one_however_the_optimiser_rounds() -> None:
+    init = OneHotInit(query_scale=0.0)
+    training = prepare(Recipe(TASK, minimal(TASK.d_vocab, TASK.n_ctx, 3, init), RECIPES["adamw minimal"].plan))
+    weights = model.weights(training.model)
+
+    def part(*_: object) -> None:
+        state = model.weights(training.model)
+        for name in training.alike:
+            state[name][2] *= 1 + 1e-6
+        model.load(training.model, state)
+
+    training.optimiser.register_step_post_hook(part)
+    for _ in training.steps(0, 5, []):
+        weights = model.weights(training.model)
+        assert all(torch.equal(head, weights[name][0]) for name in training.alike for head in weights[name])
+    assert len(training.alike) == 2
+    assert weights["blocks.0.attn.W_V"].any()
 
 
 def test_a_folder_of_another_recipe_is_refused_and_left_alone(finished: dict[str, Path], tmp_path: Path) -> None:

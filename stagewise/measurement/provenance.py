@@ -68,7 +68,7 @@ def _runs_code_of(folder: str) -> bool:
 
 def _git(*command: str, at: str) -> str:
     called = ["git", *command]
-    return subprocess.run(called, cwd=at, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+    return subprocess.run(called, cwd=at, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
 
 
 def analysis_record(

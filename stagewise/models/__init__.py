@@ -17,6 +17,7 @@ from stagewise.models.trial import check_edits as check_edits
 from stagewise.models.uninitialised import unloaded as unloaded
 from stagewise.models.weights import CONSTANTS as CONSTANTS
 from stagewise.models.weights import average_over_heads as average_over_heads
+from stagewise.models.weights import keep_heads_alike as keep_heads_alike
 from stagewise.models.weights import load as load
 from stagewise.models.weights import parameters as parameters
 from stagewise.models.weights import weights as weights

@@ -1,7 +1,7 @@
 """A model's parameters by TransformerLens's names: reading them, copying them, and loading saved ones."""
 
 import gc
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import torch
 from torch import Tensor, nn
@@ -52,16 +52,38 @@ def average_over_heads(model: Model, names: Iterable[str], parted: Collection[He
         names: of its parameters.
         parted: layers and heads that are not like the others, whose gradients stay as they are.
     """
+    _make_alike(model, names, parted, lambda parameter: parameter.grad, lambda heads: heads.mean(0))
+
+
+def keep_heads_alike(model: Model, names: Iterable[str], parted: Collection[Head] = ()) -> None:
+    """Set the named parameters [head ...] of all heads to those of the first: optimisers round the last ones otherwise.
+
+    Args:
+        model: whose heads are alike but for rounding.
+        names: of its parameters.
+        parted: layers and heads that are not like the others, whose weights stay as they are.
+    """
+    _make_alike(model, names, parted, lambda parameter: parameter.data, lambda heads: heads[0].clone())
+
+
+def _make_alike(
+    model: Model,
+    names: Iterable[str],
+    parted: Collection[Head],
+    part: Callable[[nn.Parameter], Tensor | None],
+    of_heads: Callable[[Tensor], Tensor],
+) -> None:
     named = parameters(model)
     for name in names:
-        gradient = named[name].grad
-        assert gradient is not None
-        by_head = in_hooked_layout(model, name, gradient)
+        values = part(named[name])
+        assert values is not None
+        by_head = in_hooked_layout(model, name, values)
         layer = int(name.split(".")[1])
         alike = [head for head in range(len(by_head)) if (layer, head) not in parted]
-        mean = by_head.clone()
-        mean[alike] = (by_head[alike] if parted else by_head).mean(0)
-        gradient.copy_(in_own_layout(model, name, mean))
+        if alike:
+            equal = by_head.clone()
+            equal[alike] = of_heads(by_head[alike] if parted else by_head)
+            values.copy_(in_own_layout(model, name, equal))
 
 
 def _saved_buffers(model: nn.Module) -> dict[str, Tensor]:

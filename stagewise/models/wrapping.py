@@ -69,11 +69,13 @@ def _wrapped(module: Any) -> Bridge:
     kind = type(module).__name__
     try:
         with torch.random.fork_rng(devices=[]):
-            bridge: Any = build_bridge_from_module(module, kind, hf_config=module.config, model_name=kind)
+            built: Any = build_bridge_from_module(module, kind, hf_config=module.config, model_name=kind)
     except Exception as reason:  # bridges fail in many ways on a config that they do not know
         raise ValueError(f"TransformerLens has no bridge for {kind} of this config: {line_of(reason)}") from reason
-    if not isinstance(bridge, Bridge):
+    # No `isinstance` of a protocol: from Python 3.12 on it sees no submodule, which nn.Module looks up.
+    if not all(hasattr(built, part) for part in ("cfg", "original_model", "embed", "blocks", "unembed")):
         raise ValueError(f"TransformerLens's bridge around {kind} shows no one stack of layers to measure")
+    bridge: Bridge = built
     return bridge
 
 

@@ -73,7 +73,7 @@ def densify(
 
     Raises:
         ValueError: `between` is not within the steps that the run has come to; a file is damaged; the run was trained
-            in a way of which this version, device or number of threads gives other bits.
+            in a way of which this version, device, processor or number of threads gives other bits.
         FileNotFoundError: the folder holds no run.
         BlockingIOError: another process trains there.
     """
@@ -236,7 +236,7 @@ def _check_bits(folder: Path, step: int, weights: State) -> None:
     if different := [name for name, weight in weights.items() if not torch.equal(weight.cpu(), recorded[name])]:
         raise ValueError(
             f"the replay of {folder} gives other bits of {different[0]} than its checkpoint of step {step}, nothing "
-            f"before it is written: replay the recipe in its {run_folder.RUN}, with the versions there, on the device "
-            "and with the dtype and the number of threads that it was trained with; torch takes "
+            f"before it is written: replay the recipe in its {run_folder.RUN}, with the versions there, on the "
+            "processor and device and with the dtype and the number of threads that it was trained with; torch takes "
             f"{torch.get_num_threads()} here"
         )

@@ -69,7 +69,7 @@ def intervene(
     Raises:
         ValueError: what is no list of clamps; the model has no such head, the task no such relation, or the run holds
             clamps itself; no transition comes after a clamp's start, or a kick there would move nothing; or this
-            version, device or number of threads gives other bits up to it.
+            version, device, processor or number of threads gives other bits up to it.
         FileNotFoundError: the folder holds no run.
     """
     _check_clamps(clamps)
@@ -192,8 +192,8 @@ def _check_bits(series: CheckpointSeries, paired: CheckpointSeries, start: int) 
             raise ValueError(
                 f"{paired.name} has other bits of {different[0]} than {series.name} at step {step}, and its head is "
                 f"held from step {start} on: delete it, and train it with the versions in {run_folder.RUN}, on the "
-                "device and with the dtype and the number of threads that the run was trained with; torch takes "
-                f"{torch.get_num_threads()} here"
+                "processor, the device, with the dtype and the number of threads that the run was trained with; torch "
+                f"takes {torch.get_num_threads()} here"
             )
 
 

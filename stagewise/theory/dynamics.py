@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from scipy.integrate import solve_ivp
 
 from stagewise.table import LabelledArray, tidy
@@ -33,6 +33,13 @@ class AbstractReducedDynamics(abc.ABC):
     def velocity(self, state: State) -> State:
         """Return the derivative of the state by time."""
 
+    def orbits(self) -> Int[np.ndarray, " state"]:
+        """Return a number for each entry of the state: by symmetry, entries of one number are equal at all times.
+
+        `solve` follows one entry for each number: rounding cannot part them, however unstable their equality is.
+        """
+        return np.arange(len(self.initial_state()))
+
     @abc.abstractmethod
     def curves(self, states: Float[np.ndarray, "time state"]) -> dict[str, list[LabelledArray]]:
         """Return what each probe would measure in these states, by its name; the first axis of each array is "time"."""
@@ -54,16 +61,18 @@ def solve(
     at = np.asarray(times, dtype=float)
     if at.ndim != 1 or not at.size or at[0] < 0 or np.any(np.diff(at) <= 0):
         raise ValueError(f"times must ascend, none negative, got {times}")
+    start = np.asarray(theory.initial_state(), dtype=float)
     if at[-1] == 0:
-        return np.asarray(theory.initial_state(), dtype=float)[None]
+        return start[None]
+    _, first, orbit = np.unique(theory.orbits(), return_index=True, return_inverse=True)
     method, rtol, atol = theory.solver
     solution = solve_ivp(
-        lambda _, state: theory.velocity(state),
-        (0.0, at[-1]), theory.initial_state(), method, at, rtol=rtol, atol=atol,
+        lambda _, state: np.asarray(theory.velocity(state[orbit]))[first],
+        (0.0, at[-1]), start[first], method, at, rtol=rtol, atol=atol,
     )  # fmt: skip
     if not solution.success:
         raise RuntimeError(f"{type(theory).__name__} could not be solved up to time {at[-1]}: {solution.message}")
-    return np.asarray(solution.y.T)
+    return np.asarray(solution.y[orbit].T)
 
 
 def predict(

@@ -92,11 +92,11 @@ def holder(tmp_path: Path) -> Iterator[Path]:
     def hold() -> None:
         with held(tmp_path / "run", "trains"):
             inside.set()
-            done.wait(60)
+            done.wait()
 
     thread = threading.Thread(target=hold)
     thread.start()
-    inside.wait(60)
+    inside.wait()
     yield tmp_path / "run"
     done.set()
     thread.join()

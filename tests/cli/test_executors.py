@@ -31,7 +31,7 @@ def test_the_address_of_a_scheduler_is_taken(tmp_path: Path) -> None:
         executor_named(f"dask:{cluster.scheduler_address}", tmp_path) as executor,
     ):
         assert executor is not None
-        assert executor.submit(double, 4).result(timeout=60) == 8
+        assert executor.submit(double, 4).result() == 8
 
 
 def test_parameters_of_submitit_are_passed_on_and_jobs_lie_hidden_in_the_sweeps_folder(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def test_any_executor_does(folder: Path) -> None:
     pd.testing.assert_frame_equal(table, measure(series, PROBES, BATCH, progress=False))
 
 
-MEETING = threading.Barrier(2, timeout=60)
+MEETING = threading.Barrier(2)
 
 
 class MeetsAnother(HeadAblation):

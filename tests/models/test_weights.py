@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.init import GaussianInit
-from stagewise.models.weights import average_over_heads, shapes
+from stagewise.models.weights import average_over_heads, keep_heads_alike, shapes
 from tests.models.small_families import family_of
 
 SAME = 1e-5
@@ -138,6 +138,19 @@ def test_the_mean_over_heads_takes_the_place_of_every_heads_gradient() -> None:
     if models.has_hooked_transformer():  # [head d_model d_head]
         expected = before[changed[0]][:3].sum(0) / 3
         assert all(torch.allclose(after[changed[0]][head], expected) for head in range(3))
+
+
+@pytest.mark.parametrize("left", [[], [0], [0, 1, 2]], ids=str)
+def test_heads_are_kept_alike_but_for_those_that_are_parted(left: list[int]) -> None:
+    built, parted = build(), {(0, head) for head in left}
+    before = models.weights(built)
+    keep_heads_alike(built, ["blocks.0.attn.W_Q"], parted)
+    after = models.weights(built)
+    changed = {name for name in before if not torch.equal(before[name], after[name])}
+    first = min({0, 1, 2}.difference(left), default=0)
+    expected = [before["blocks.0.attn.W_Q"][head if head in left else first] for head in range(3)]
+    assert torch.equal(after["blocks.0.attn.W_Q"], torch.stack(expected))
+    assert changed == ({"blocks.0.attn.W_Q"} if len(left) < 3 else set())
 
 
 def test_shapes_are_those_of_the_copies() -> None:

@@ -41,6 +41,22 @@ def test_the_solution_is_the_closed_one() -> None:
     np.testing.assert_allclose(solve(Decay(), times), expected, rtol=1e-5)
 
 
+@dataclasses.dataclass(frozen=True)
+class Repulsion(Decay):
+    """Two variables whose difference grows as e^t, in which rounding makes one."""
+
+    def orbits(self) -> np.ndarray:
+        return np.zeros(2, dtype=int)
+
+    def velocity(self, state: State) -> np.ndarray:
+        first, second = state
+        return np.array([first - second, second - first + 1e-16])
+
+
+def test_what_is_one_by_symmetry_is_solved_as_one() -> None:
+    np.testing.assert_array_equal(solve(Repulsion(), [0.0, 100.0]), np.ones((2, 2)))
+
+
 def test_the_solution_at_the_start_alone_is_the_initial_state() -> None:
     np.testing.assert_array_equal(solve(Decay(), [0.0]), [[1.0, 1.0]])
     assert select(predict(Decay(), [0]), "Loss", "squared_error")["value"].tolist() == [2.0]

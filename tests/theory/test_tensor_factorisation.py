@@ -135,6 +135,26 @@ def test_without_noise_the_flow_stays_at_rank_one() -> None:
     assert half_times(theory, 900)[1:] == (math.inf, math.inf)
 
 
+def test_what_starts_alike_is_alike_at_all_times_to_the_last_bit() -> None:
+    theory = TensorFactorisation((2.0, 1.5, 1.5), (2, 5, 5), n_positions=15, n_heads=5, noise=0.0)
+    heads = end(theory, 3000)
+    groups = [np.arange(2), np.arange(2, 12), np.arange(12, 15)]
+    assert np.ptp(heads.values, axis=0).max() == np.ptp(heads.attention, axis=0).max() == 0
+    assert np.ptp(heads.values[:, 1:], axis=1).max() == 0
+    assert [float(np.ptp(heads.attention[:, group])) for group in groups] == [0, 0, 0]
+    assert heads.attention[0, 2:12].sum() > 0.99  # 1.5 sqrt(5) is more than 2 sqrt(2): two groups share the heads
+
+
+def test_a_flow_with_noise_follows_every_entry_by_itself() -> None:
+    theory = TensorFactorisation()
+    assert len(set(theory.orbits())) == len(theory.initial_state())
+
+
+def test_noise_that_rounding_swallows_is_refused() -> None:
+    with pytest.raises(ValueError, match="noise of 1e-16 is lost in rounding: take 1e-14 or more, or 0"):
+        TensorFactorisation(noise=1e-16)
+
+
 def test_two_heads_stop_at_one_half() -> None:
     theory = TensorFactorisation(n_heads=2, noise=1e-6)
     assert theory.loss(end(theory, 900)) == pytest.approx(0.5, rel=PLATEAU)
