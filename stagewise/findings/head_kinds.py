@@ -2,12 +2,10 @@
 
 import pandas as pd
 
+from stagewise.event import HEAD_KINDS
 from stagewise.findings.onsets import find_onsets
 from stagewise.statistics import DEFAULT, StageCriteria
 from stagewise.table import select
-
-KINDS = {"previous-token": "previous token", "induction": "induction"}
-"""Kind of head -> its relation."""
 
 
 def head_onsets(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> pd.DataFrame:
@@ -20,9 +18,9 @@ def head_onsets(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> pd.Da
         ValueError: the table has no such rows.
     """
     rows = select(table, "AttentionTo", "along")
-    onsets = find_onsets(rows[rows["relation"].isin(KINDS.values())], criteria)
+    onsets = find_onsets(rows[rows["relation"].isin(HEAD_KINDS.values())], criteria)
     largest = rows.groupby(["relation", "layer", "head"])["value"].max().rename("largest").reset_index()
-    kinds = {relation: kind for kind, relation in KINDS.items()}
+    kinds = {relation: kind for kind, relation in HEAD_KINDS.items()}
     onsets = onsets.merge(largest, on=["relation", "layer", "head"])
     named = onsets["onset"] & (onsets["largest"] >= criteria.named)
     return onsets.assign(kind=onsets["relation"].map(kinds), named=named)

@@ -1,15 +1,13 @@
 """What emerged in which order: the weights, the attention, the loss and the accuracy, each when it came half-way."""
 
 from collections.abc import Iterator
-from typing import Literal, NamedTuple
 
 import pandas as pd
 
-from stagewise.statistics import DEFAULT, Interval, StageCriteria, emergence_interval
+from stagewise.event import HalfWay, Kind
+from stagewise.statistics import DEFAULT, StageCriteria, emergence_interval
 from stagewise.statistics._crossings import Rise, rise
 from stagewise.table import head_label, select
-
-Kind = Literal["weights", "attention", "loss", "accuracy"]
 
 QUANTITIES: dict[Kind, tuple[str, str]] = {
     "weights": ("ValueAlignment", "cosine"),
@@ -18,18 +16,6 @@ QUANTITIES: dict[Kind, tuple[str, str]] = {
     "accuracy": ("Accuracy", "accuracy"),
 }
 """Kind of event -> the probe and quantity that show it."""
-
-
-class Event(NamedTuple):
-    """Something came half-way from its first to its last value, within an interval of steps."""
-
-    kind: Kind
-    what: str
-    half: float
-    interval: Interval
-
-    def __str__(self) -> str:
-        return f"{self.what} passes {self.half:.2f}"
 
 
 def curves(table: pd.DataFrame, kind: Kind) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -49,14 +35,14 @@ def curves(table: pd.DataFrame, kind: Kind) -> Iterator[tuple[str, pd.DataFrame]
         yield f"{head_label(int(str(layer)), int(str(head)))}, {of}", curve
 
 
-def events(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> list[Event]:
+def events(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> list[HalfWay]:
     """List when each curve came half-way to its last value, in order; where it moved by `growth` or more."""
     found = []
     for kind, name, rows in moved_curves(table, criteria):
         steps, values = rows["step"].to_numpy(), rows["value"].to_numpy()
         half = (float(values[0]) + float(values[-1])) / 2
         interval = emergence_interval(steps, values, half, "down" if kind == "loss" else "up")
-        found.append(Event(kind, name, half, interval))
+        found.append(HalfWay(kind, name, half, interval))
     return sorted(found, key=lambda event: event.interval)
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from stagewise.findings.head_kinds import KINDS
+from stagewise.event import HEAD_KINDS
 from stagewise.findings.stages import Stages
 from stagewise.plot.colours import head_colours, ink, marker, ordered_colours
 from stagewise.plot.curves import family, finish, prepared, theory_curves
@@ -162,7 +162,7 @@ def head_curves(table: pd.DataFrame, batch: str, named: float = DEFAULT.named) -
     check_one_run(table)
     ylabel = quantity_of(table, "AttentionTo", "mass").axis
     panels = {}
-    for kind, relation in KINDS.items():
+    for kind, relation in HEAD_KINDS.items():
         ax = _curves_of_all_heads(select(table, "AttentionTo", "along", relation=relation), named)
         ax.set(xlabel="step", ylabel=ylabel)
         ax.set_title(f"{kind}: {batch}", loc="left", fontsize=10)

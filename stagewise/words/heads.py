@@ -5,14 +5,13 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from stagewise.findings.head_kinds import KINDS
-from stagewise.findings.order import Event
+from stagewise.event import HEAD_KINDS, HalfWay
 from stagewise.statistics import DEFAULT, Interval, StageCriteria
 from stagewise.statistics._crossings import Rise
 from stagewise.words.stages import Row, half_way, head, no_onset
 
 
-def emergence(events: Sequence[Event], rise: Rise | None) -> str:
+def emergence(events: Sequence[HalfWay], rise: Rise | None) -> str:
     """Say how long the plateau was, when it ended, and what came half-way first, then, and last."""
     if not events:
         return "Nothing emerged in this run: neither accuracy nor attention grew; a longer budget may show it."
@@ -34,7 +33,7 @@ def emergence(events: Sequence[Event], rise: Rise | None) -> str:
     return f"{plateau}{words}."
 
 
-def _first(event: Event) -> str:
+def _first(event: HalfWay) -> str:
     of = f"{event.what}: " if event.what != event.kind else ""
     return f"{event.kind} ({of}steps {_steps(event.interval, ' to ')})"
 
@@ -52,7 +51,7 @@ def heads(onsets: pd.DataFrame, last: int, criteria: StageCriteria = DEFAULT) ->
         criteria: the criteria of `find_onsets`.
     """
     parts, first = [], {}
-    for kind in KINDS:
+    for kind in HEAD_KINDS:
         of_kind = onsets[onsets["kind"] == kind]
         named = of_kind[of_kind["named"]].sort_values("t50", kind="stable").to_dict("records")
         if named:
@@ -70,7 +69,7 @@ def _which_first(first: Mapping[str, Row], onsets: pd.DataFrame, criteria: Stage
         return []
     early, *others = sorted(first, key=lambda kind: float(first[kind]["t50"]))
     if not others:
-        (late,) = (kind for kind in KINDS if kind != early)
+        (late,) = (kind for kind in HEAD_KINDS if kind != early)
         if onsets.loc[onsets["kind"] == late, "largest"].max() >= criteria.named:
             return []
         return [f"So {early} heads come before {late} heads, if any form."]
@@ -84,7 +83,7 @@ def head_rows(onsets: pd.DataFrame, batch: str) -> list[list[object]]:
     """Return the report's cells on one batch: heads with a name, and the best one of each kind."""
     best = onsets.groupby("kind")["largest"].transform("max")
     shown = onsets[onsets["named"] | (onsets["largest"] == best)]
-    order = shown["kind"].map(list(KINDS).index)
+    order = shown["kind"].map(list(HEAD_KINDS).index)
     return [
         [
             *(batch, row["kind"], head(row), f"{row['before']:.2f}", f"{row['largest']:.2f}", f"{row['last']:.2f}"),

@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.findings.head_kinds import KINDS, head_onsets
+from stagewise.event import HEAD_KINDS
+from stagewise.findings.head_kinds import head_onsets
 from stagewise.plot.heads import head_curves
 from stagewise.statistics import StageCriteria
 from stagewise.words import heads as head_words
@@ -21,7 +22,7 @@ def sudden(step: float, top: float) -> np.ndarray:
 def table(**curves: np.ndarray) -> pd.DataFrame:
     """`AttentionTo` rows of two heads, those of a kind by its first word; what is not given stays flat."""
     rows = []
-    for kind, relation in KINDS.items():
+    for kind, relation in HEAD_KINDS.items():
         for layer in (0, 1):
             values = curves.get(f"{kind.split('-')[0]}_{layer}", sudden(100 + layer, 0.05))
             frame = pd.DataFrame({"step": STEPS, "value": values, "relation": relation, "layer": layer, "head": 0})
@@ -86,7 +87,7 @@ def test_the_table_names_the_heads_found_and_the_best_of_each_kind() -> None:
 
 def test_every_head_is_drawn_and_those_that_rose_or_the_best_one_named() -> None:
     panels = head_curves(table(previous_0=BOTH["previous_0"], previous_1=BOTH["previous_0"]), "text")
-    assert list(panels) == [f"{kind} text" for kind in KINDS]
+    assert list(panels) == [f"{kind} text" for kind in HEAD_KINDS]
     drawn = [[str(line.get_label()) for line in ax.get_lines()][1:] for ax in panels.values()]
     assert drawn[0] == ["L0H0", "L1H0"]
     assert sorted(label.strip("_") for label in drawn[1]) == ["L0H0", "L1H0"]

@@ -6,14 +6,14 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from stagewise.findings.order import Event
+from stagewise.event import HalfWay
 from stagewise.statistics import Interval, StageCriteria
 from stagewise.statistics._crossings import Rise
 from stagewise.words import heads as head_words
 
-WEIGHTS = Event("weights", "L0H0, copy", 0.2, Interval(200, 250))
-ACCURACY = Event("accuracy", "accuracy", 0.5, Interval(500, 550))
-LOSS = Event("loss", "loss", 2.0, Interval(520, 560))
+WEIGHTS = HalfWay("weights", "L0H0, copy", 0.2, Interval(200, 250))
+ACCURACY = HalfWay("accuracy", "accuracy", 0.5, Interval(500, 550))
+LOSS = HalfWay("loss", "loss", 2.0, Interval(520, 560))
 RISE = Rise(Interval(450, 500), Interval(500, 550), Interval(600, 650), first=0)
 
 
@@ -32,7 +32,7 @@ def test_an_accuracy_that_rises_from_the_first_checkpoint_on_has_no_plateau() ->
 
 
 def test_of_several_events_of_a_kind_the_first_is_said() -> None:
-    late = Event("weights", "L1H0, copy", 0.2, Interval(300, 350))
+    late = HalfWay("weights", "L1H0, copy", 0.2, Interval(300, 350))
     assert "L1H0" not in head_words.emergence([WEIGHTS, late], None)
 
 

@@ -11,9 +11,10 @@ from matplotlib.figure import Figure
 
 from stagewise.analysis import measure_run, run
 from stagewise.checkpoints.run_folder import REPORT, read_table
+from stagewise.event import HEAD_KINDS
 from stagewise.experiments.published import Result, number, over_seeds, table_of
 from stagewise.findings.crossings import Crossing, crossings
-from stagewise.findings.head_kinds import KINDS, head_onsets
+from stagewise.findings.head_kinds import head_onsets
 from stagewise.plot.colours import marker, ordered_colours
 from stagewise.plot.n_grams import N_GRAMS
 from stagewise.plot.step_axis import curve, label_ends, set_step_axis
@@ -90,7 +91,7 @@ def _rows(tables: _Tables, share: float) -> list[dict[str, str]]:
     onsets = {seed: head_onsets(table) for seed, table in runs.items()}
     rows = [
         _by_seed(f"first {kind} head, half-way step, {of}", (_first(of_seed, kind) for of_seed in onsets.values()))
-        for kind in KINDS
+        for kind in HEAD_KINDS
     ]
     rows.append(
         _by_seed(
