@@ -25,12 +25,9 @@ from .findings.lineage import find_lineage as find_lineage
 from .findings.onsets import find_onsets as find_onsets
 from .findings.replicates import Replicates as Replicates
 from .findings.replicates import find_replicates as find_replicates
-from .findings.replicates import load_replicates as load_replicates
 from .findings.second_opinion import second_opinion as second_opinion
 from .findings.stages import Stages as Stages
 from .findings.stages import find_stages as find_stages
-from .findings.stages import load_stages as load_stages
-from .findings.stages import stages_of as stages_of
 from .findings.thresholds import emergence_times as emergence_times
 from .init import GaussianInit as GaussianInit
 from .init import LinearInit as LinearInit
@@ -65,6 +62,13 @@ from .replay.intervening import intervene as intervene
 from .reporting.attention_view import show_attention as show_attention
 from .reporting.comparison import compare as compare
 from .reporting.page import report as report
+from .saved_findings import load_lineage as load_lineage
+from .saved_findings import load_replicates as load_replicates
+from .saved_findings import load_stages as load_stages
+from .saved_findings import save_lineage as save_lineage
+from .saved_findings import save_replicates as save_replicates
+from .saved_findings import save_stages as save_stages
+from .saved_findings import stages_of as stages_of
 from .statistics._criteria import StageCriteria as StageCriteria
 from .statistics._power_law import PowerLaw as PowerLaw
 from .statistics._power_law import fit_interval_censored as fit_interval_censored

@@ -16,7 +16,6 @@ from stagewise.checkpoints.run_folder import ANALYSIS, REPEATED, TABLE, write_js
 from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.checkpoints.sources import Source, by_hand
 from stagewise.findings.home import home_of_run
-from stagewise.findings.stages import stages_of
 from stagewise.measurement.engine import Resources, check, check_resources, measure
 from stagewise.measurement.probe_batch import batch_of_run, batch_of_series
 from stagewise.measurement.provenance import analysis_record, provenance
@@ -34,6 +33,7 @@ from stagewise.reporting.page import report
 from stagewise.reporting.results import Analysis as Analysis
 from stagewise.reporting.seeds import SeedReport, report_seeds
 from stagewise.restricted_training import Contexts, baselines_beside, chosen_contexts
+from stagewise.saved_findings import stages_of
 from stagewise.task import AbstractTask, Batch
 from stagewise.tasks import RepeatedTokens
 from stagewise.tasks.text import Texts

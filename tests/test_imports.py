@@ -28,7 +28,7 @@ LAYERS: tuple[set[str], ...] = (
     {"checkpoints"},
     {"probes", "processes"},
     {"tasks", "training", "sweeping", "findings"},
-    {"stacked_training", "restricted_training"},
+    {"stacked_training", "restricted_training", "saved_findings"},
     {"training_together"},
     {"measurement", "plot"},
     {"reporting"},

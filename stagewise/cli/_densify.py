@@ -98,8 +98,8 @@ def _sequences(recipe: "Recipe", folder: Path, requested: int | None, checkpoint
 
 def _windows(folder: Path, between: tuple[int, int] | None = None) -> "Sequence[Window]":
     """Return the window that is given, else those that the stages of a run propose, the widest first."""
-    from stagewise.findings.stages import stages_of
     from stagewise.replay.densifying import window_of
+    from stagewise.saved_findings import stages_of
 
     if between:
         return [window_of(folder, between)]

@@ -32,9 +32,8 @@ def stages(
         _stages_of_seeds(sources, as_json)
         return
     from stagewise.checkpoints.run_folder import table_file, unfinished
-    from stagewise.findings.home import home_in
-    from stagewise.findings.stages import stages_of
     from stagewise.processes import cores, readers
+    from stagewise.saved_findings import home_in, stages_of
 
     folder = measured_folder(sources[0])
     file = table_file(folder)
@@ -63,8 +62,8 @@ def _stages_of_seeds(sources: Sequence[str], as_json: bool) -> None:
 
 def lineage(source: Origin, as_json: AsJson = False) -> None:
     """Follow the kinds of attention in the table of a measured run or source, and print how they change."""
-    from stagewise.findings.home import home_in, warned
-    from stagewise.findings.lineage import lineage_of
+    from stagewise.findings.home import warned
+    from stagewise.saved_findings import home_in, lineage_of
 
     folder = measured_folder(source)
     run_lineage, home = lineage_of(folder), home_in(folder)

@@ -74,13 +74,13 @@ def llc(
     from stagewise import plot
     from stagewise.checkpoints.run_folder import COEFFICIENTS, SAMPLED, TABLE, write
     from stagewise.cli._sources import opened_with_batch
-    from stagewise.findings.home import caution, home_in
-    from stagewise.findings.stages import stages_of
+    from stagewise.findings.home import caution
     from stagewise.findings.unsettled import unsettled, unsettled_in_words
     from stagewise.measurement.learning_coefficient import learning_coefficients
     from stagewise.measurement.sampling import Sampling
     from stagewise.processes import cores
     from stagewise.reporting.page import report
+    from stagewise.saved_findings import home_in, stages_of
 
     opened_source = opened_with_batch(source, out, data)
     batch, folder = opened_source.batch, opened_source.folder

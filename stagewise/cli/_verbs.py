@@ -82,7 +82,7 @@ def measure(
         measure_run_folder(folder, data, measurement)
     else:
         from stagewise.analysis import folder_of, measured
-        from stagewise.findings.home import home_in
+        from stagewise.saved_findings import home_in
 
         series, task = opened_source(source, data)
         folder = out or folder_of(series)

@@ -1,14 +1,11 @@
 """Frames of findings: columns of fixed types, as plain data for JSON and back, and a digest of what they came from."""
 
 import abc
-import functools
 import hashlib
 import html
-import importlib.metadata
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,9 +14,6 @@ import pandas as pd
 from stagewise.table import ARRAYS, DECLARED
 
 Found = TypeVar("Found")
-
-ROOMS = "statistics", "findings", "words"
-"""Rooms whose code decides what is found in a table."""
 
 Plain = dict[str, dict[str, Any]]
 """Column -> its type and its values, none of which is a nan or infinite."""
@@ -98,13 +92,6 @@ def _bytes(column: pd.Series) -> bytes:
     return places.astype("int64").tobytes() + json.dumps([str(label) for label in labels]).encode()
 
 
-@functools.cache
-def code() -> str:
-    """Return a hash of the package's version and of the code that finds things in tables: another one finds anew."""
-    files = [path.read_bytes() for room in ROOMS for path in sorted(Path(__file__).parents[1].glob(f"{room}/*.py"))]
-    return hashlib.sha256(b"".join([importlib.metadata.version("stagewise").encode(), *files])).hexdigest()
-
-
 def families(rows: pd.DataFrame) -> dict[str, list[str]]:
     """Sort the references of a table's rows into nested partial solutions, separately trained models and the rest.
 
@@ -123,26 +110,3 @@ def families(rows: pd.DataFrame) -> dict[str, list[str]]:
     nested = rows.assign(nested=rank)[rank > 0].sort_values("nested", kind="stable")
     of = {"nested": nested, "trained": rows[trained], "other": rows[(rank == 0) & ~trained]}
     return {name: part["reference"].astype(str).tolist() for name, part in of.items()}
-
-
-def load(path: Path, missing: str, build: Callable[[dict[str, Any]], Found]) -> Found:
-    """Read findings from the JSON file that their `save` wrote.
-
-    Args:
-        path: of the file.
-        missing: what to do where it is not there.
-        build: makes the findings of what the file holds.
-
-    Raises:
-        FileNotFoundError: it is not there.
-        ValueError: it is not readable, or another version wrote it.
-    """
-    from stagewise.checkpoints.json_files import read_json
-
-    if not path.exists():
-        raise FileNotFoundError(f"{path} is not there: {missing}")
-    written = read_json(path, "delete it, what it holds is found anew")
-    try:
-        return build(written)
-    except (KeyError, TypeError) as reason:
-        raise ValueError(f"{path} was written by another version of stagewise: delete it ({reason})") from reason

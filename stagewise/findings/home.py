@@ -5,7 +5,6 @@ import enum
 import math
 import textwrap
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -176,17 +175,3 @@ def home_of_run(record: Mapping[str, Any], table: pd.DataFrame) -> Home | None:
             Familiarity.UNKNOWN, nothing, nothing, math.log(d_vocab), int(table["step"].max()) if len(table) else 0
         )
     return home_of(table, d_vocab)
-
-
-def home_in(folder: Path) -> Home | None:
-    """Judge the probe batch of a measured folder; None as `home_of_run`.
-
-    Raises:
-        FileNotFoundError: the folder holds no table.
-        ValueError: its record is not readable.
-    """
-    from stagewise.checkpoints.run_folder import ANALYSIS, read_record, table_file
-
-    if not (folder / ANALYSIS).exists():
-        return None
-    return home_of_run(read_record(folder), table_file(folder).read(LOSSES))

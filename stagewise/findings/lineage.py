@@ -2,23 +2,18 @@
 
 import dataclasses
 import json
-import os
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 
-from stagewise.findings.frames import InWords, code, digest, from_plain, load, plain, typed
-from stagewise.findings.kinds import OUTPUTS, PATTERNS, Readings, has_patterns, kinds_of, near, readings_of
+from stagewise.findings.frames import InWords, digest, from_plain, plain, typed
+from stagewise.findings.kinds import OUTPUTS, PATTERNS, Readings, kinds_of, near, readings_of
 from stagewise.findings.moves import moves_of, without_passing, without_short
 from stagewise.statistics import DEFAULT, StageCriteria
 from stagewise.table import head_label, rows_named
 from stagewise.words import lineage as lineage_words
-
-LINEAGE = "tables/lineage.json"
-"""Where the lineage of a run folder is, beside the table that it was found in."""
 
 MEMBERS = {"step": "int64", "layer": "int64", "head": "int64", "kind": "int64"}
 """Columns of the frame of heads and their kinds, with their types."""
@@ -66,12 +61,16 @@ class Lineage(InWords):
         frames = {name: json.loads(getattr(self, name).to_json(orient="records")) for name in FRAMES}
         return {"run": self.run, **frames}
 
-    def save(self, folder: str | Path) -> Path:
-        """Write it beside the table of a run folder, as `tables/lineage.json`; return the path."""
-        from stagewise.checkpoints.run_folder import write_json
+    @property
+    def written(self) -> dict[str, Any]:
+        """Its fields as plain data, with the types of columns, for JSON."""
+        return {"run": self.run, "digest": self.digest, **{name: plain(getattr(self, name)) for name in FRAMES}}
 
-        frames = {name: plain(getattr(self, name)) for name in FRAMES}
-        return write_json(Path(folder) / LINEAGE, {"code": code(), "run": self.run, "digest": self.digest, **frames})
+    @classmethod
+    def of(cls, written: Mapping[str, Any]) -> Self:
+        """Return the lineage that `written` holds."""
+        frames = {name: from_plain(written[name]) for name in FRAMES}
+        return cls(run=written["run"], digest=written["digest"], **frames)
 
 
 def find_lineage(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> Lineage:
@@ -115,47 +114,6 @@ def find_lineage(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> Line
     ).astype(MEMBERS)
     events = typed(_events(readings, labels, criteria), EVENTS)
     return Lineage(str(table["run"].iloc[0]), members, events, names, digest(table))
-
-
-def load_lineage(folder: str | Path) -> Lineage:
-    """Read the lineage that `Lineage.save` wrote into a run folder.
-
-    Raises:
-        FileNotFoundError: there is none.
-        ValueError: the file is not readable, or another version wrote it.
-    """
-
-    def build(written: dict[str, Any]) -> Lineage:
-        frames = {name: from_plain(written[name]) for name in FRAMES}
-        return Lineage(run=written["run"], digest=written["digest"], **frames)
-
-    return load(Path(folder) / LINEAGE, f"save what `find_lineage` returns into {folder} first", build)
-
-
-def lineage_of(folder: str | Path) -> Lineage | None:
-    """Return the lineage of a measured run folder: the one saved beside its table, else found in it and saved.
-
-    Returns None where the table has no patterns of heads.
-
-    Raises:
-        FileNotFoundError: the folder holds no table.
-    """
-    from stagewise.checkpoints.checksums import is_intact
-    from stagewise.checkpoints.json_files import read_json
-    from stagewise.checkpoints.run_folder import table_file
-
-    file, path = table_file(Path(folder)), Path(folder) / LINEAGE
-    table = file.read([f"{probe}.{quantity}" for probe, quantity in (*PATTERNS, *OUTPUTS)])
-    if not has_patterns(table):
-        return None
-    if path.exists() and is_intact(path):
-        written = read_json(path, "delete it, it is found anew")
-        if (written.get("code"), written.get("digest")) == (code(), digest(table)):
-            return load_lineage(folder)
-    lineage = find_lineage(table)
-    if os.access(folder, os.W_OK):
-        lineage.save(folder)
-    return lineage
 
 
 def _rows(table: pd.DataFrame) -> pd.DataFrame:

@@ -4,8 +4,7 @@ import dataclasses
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -13,7 +12,7 @@ from scipy import stats
 from scipy.optimize import linear_sum_assignment
 
 from stagewise.event import Event, EventKind, labels_of
-from stagewise.findings.frames import InWords, from_plain, load, plain, typed
+from stagewise.findings.frames import InWords, from_plain, plain, typed
 from stagewise.findings.roles import ROLES, head_roles, with_roles
 from stagewise.findings.stages import Stages, find_stages
 from stagewise.statistics import DEFAULT, LEVEL, StageCriteria, pooled
@@ -21,9 +20,6 @@ from stagewise.statistics._constants import FEWEST_SEEDS
 from stagewise.statistics._noise.differences import QUANTILE
 from stagewise.table import Quantities, plain_quantities, quantities_from
 from stagewise.words import seeds as seed_words
-
-REPLICATES = "replicates.json"
-"""Where the findings over seeds are, in the folder of a report on several runs."""
 
 FINDINGS = {"run": "str", "event": "int64", "kind": "str", **dict.fromkeys(("step", "lo", "hi"), "float64")}
 """Columns of the frame of each run's findings, with their types."""
@@ -91,13 +87,23 @@ class Replicates(InWords):
         lines = seed_words.events(self.events, len(self.runs), self.names)
         return "\n".join([*lines, *seed_words.order(self.order, self.names)])
 
-    def save(self, folder: str | Path) -> Path:
-        """Write them as `replicates.json` into a folder; return the path."""
-        from stagewise.checkpoints.run_folder import write_json
-
+    @property
+    def written(self) -> dict[str, Any]:
+        """Its fields as plain data, for JSON."""
         frames = {name: plain(getattr(self, name)) for name in FRAMES}
-        what = {"catalogue": [event.plain for event in self.catalogue], "quantities": plain_quantities(self.quantities)}
-        return write_json(Path(folder) / REPLICATES, {"runs": list(self.runs), **frames, **what})
+        catalogue = [event.plain for event in self.catalogue]
+        what = {"catalogue": catalogue, "quantities": plain_quantities(self.quantities)}
+        return {"runs": list(self.runs), **frames, **what}
+
+    @classmethod
+    def of(cls, written: Mapping[str, Any]) -> Self:
+        """Return the findings that `written` holds."""
+        return cls(
+            runs=tuple(written["runs"]),
+            catalogue=tuple(map(Event.of, written["catalogue"])),
+            quantities=quantities_from(written["quantities"]),
+            **{name: from_plain(written[name]) for name in FRAMES},
+        )
 
 
 def find_replicates(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> Replicates:
@@ -143,25 +149,6 @@ def replicates_of(found: Sequence[Stages], roles: pd.DataFrame | None = None) ->
     recurring = events.loc[events["recurs"], "event"].tolist()
     order = typed(_ordered(findings, recurring), ORDER)
     return Replicates(names, findings, events, order, roles, catalogue, quantities)
-
-
-def load_replicates(folder: str | Path) -> Replicates:
-    """Read the findings over seeds that `Replicates.save` wrote.
-
-    Raises:
-        FileNotFoundError: there are none.
-        ValueError: the file is not readable, or another version wrote it.
-    """
-
-    def build(written: dict[str, Any]) -> Replicates:
-        return Replicates(
-            runs=tuple(written["runs"]),
-            catalogue=tuple(map(Event.of, written["catalogue"])),
-            quantities=quantities_from(written["quantities"]),
-            **{name: from_plain(written[name]) for name in FRAMES},
-        )
-
-    return load(Path(folder) / REPLICATES, f"save what `find_replicates` returns into {folder} first", build)
 
 
 Times = dict[str, float]

@@ -1,31 +1,25 @@
-"""The stages of a run: found in its table, saved beside it and read from there."""
+"""The stages of a run, found in its table."""
 
 import concurrent.futures
 import dataclasses
-import os
-import warnings
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 import pandas as pd
 
 from stagewise.event import Causes
-from stagewise.findings.frames import InWords, code, digest, from_plain, load, plain, typed
+from stagewise.findings.frames import InWords, digest, from_plain, plain, typed
 from stagewise.findings.from_onsets import onset_stages
 from stagewise.findings.from_references import POINTS, nested_references, reference_stages, turning_points
 from stagewise.findings.head_labels import head_events
 from stagewise.findings.known_causes import known
 from stagewise.findings.logged_causes import causes_in
 from stagewise.findings.onsets import TIMES, find_onsets
-from stagewise.findings.scores import evidence, has_scores, quantities_of, rows_of_evidence
+from stagewise.findings.scores import has_scores, quantities_of, rows_of_evidence
 from stagewise.findings.windows import Window, windows
 from stagewise.statistics import DEFAULT, StageCriteria
 from stagewise.table import Quantities, check_table, plain_quantities, quantities_from, select
 from stagewise.words import stages as words
-
-STAGES = "tables/stages.json"
-"""Where the stages of a run folder are, beside the table that they were found in."""
 
 ROWS = {
     **dict.fromkeys(("stage", "start", "start_lo", "start_hi", "end", "end_lo", "end_hi"), "int64"),
@@ -102,12 +96,10 @@ class Stages(InWords):
         """Return the stage table in sentences, a line a stage."""
         return "\n".join(words.stages(self.table, self.turning_points, self.events, self.onsets, self.context))
 
-    def save(self, folder: str | Path) -> Path:
-        """Write the stages beside the table of a run folder, as `tables/stages.json`; return the path."""
-        from stagewise.checkpoints.run_folder import write_json
-
-        written = {
-            "code": code(),
+    @property
+    def written(self) -> dict[str, Any]:
+        """Its fields as plain data, for JSON."""
+        return {
             "digest": self.digest,
             "run": self.run,
             "references": list(self.references),
@@ -116,7 +108,16 @@ class Stages(InWords):
             "quantities": plain_quantities(self.quantities),
             **{name: plain(getattr(self, name)) for name in FRAMES},
         }
-        return write_json(Path(folder) / STAGES, written)
+
+    @classmethod
+    def of(cls, written: Mapping[str, Any]) -> Self:
+        """Return the stages that `written` holds."""
+        return cls(
+            run=written["run"], references=tuple(written["references"]), criteria=StageCriteria(**written["criteria"]),
+            digest=written["digest"], causes=known(written["causes"]),
+            quantities=quantities_from(written["quantities"]),
+            **{name: from_plain(written[name]) for name in FRAMES},
+        )  # fmt: skip
 
 
 def find_stages(
@@ -184,96 +185,10 @@ def find_stages(
     return Stages(run, typed(rows, ROWS), points, events, onsets, nested, criteria, digest(table), causes, quantities)
 
 
-def stages_of(
-    source: str | Path | pd.DataFrame,
-    criteria: StageCriteria | None = None,
-    *,
-    folder: str | Path | None = None,
-    executor: concurrent.futures.Executor | None = None,
-) -> Stages | None:
-    """Return the stages of a measured run: those saved beside its table if they belong to it, else found and saved.
-
-    What the run's own record says was done to it (`checkpoints.causes`) is a cause; where there is no folder, what a
-    logged learning rate in the table says.
-
-    Args:
-        source: a run folder, or its table.
-        criteria: the thresholds; None takes those of the saved stages, and the defaults where none are saved.
-        folder: where the table lies, if it is handed over itself; None reads and saves nothing.
-        executor: as in `find_stages`.
-
-    Returns None where the table can show none: fewer than four checkpoints, or neither references nor scores.
-
-    Raises:
-        FileNotFoundError: the folder holds no table.
-        ValueError: the table has several runs, or the saved stages cannot be read.
-    """
-    from stagewise.checkpoints.causes import causes_of
-    from stagewise.checkpoints.run_folder import table_file
-
-    if isinstance(source, pd.DataFrame):
-        table, folder = source, None if folder is None else Path(folder)
-    else:
-        file, folder = table_file(Path(source)), Path(source)
-        table = file.read(evidence(file.outline), arrays=["resamples"], aside=True)
-    causes = None if folder is None else causes_of(folder)
-    if folder is not None and (saved := _saved(folder, table, criteria, causes or {})) is not None:
-        return saved
-    criteria = criteria or DEFAULT
-    if not _shows_stages(table, criteria):
-        return None
-    stages = find_stages(table, criteria=criteria, causes=causes, executor=executor)
-    if folder is not None and os.access(folder, os.W_OK):
-        stages.save(folder)
-    return stages
-
-
-def _shows_stages(table: pd.DataFrame, criteria: StageCriteria) -> bool:
+def shows_stages(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> bool:
+    """Whether a table can show stages: references or scores, over enough checkpoints."""
     if len(nested_references(table)) > 1:
         table = select(table, "KLToReference", "kl")
     elif not has_scores(table, criteria):
         return False
     return bool(table["step"].nunique() >= criteria.checkpoints)
-
-
-def load_stages(folder: str | Path) -> Stages:
-    """Read the stages that `Stages.save` wrote into a run folder.
-
-    Raises:
-        FileNotFoundError: there are none.
-        ValueError: the file is not readable, or another version wrote it.
-    """
-
-    def build(written: dict[str, Any]) -> Stages:
-        return Stages(
-            run=written["run"], references=tuple(written["references"]), criteria=StageCriteria(**written["criteria"]),
-            digest=written["digest"], causes=known(written["causes"]),
-            quantities=quantities_from(written["quantities"]),
-            **{name: from_plain(written[name]) for name in FRAMES},
-        )  # fmt: skip
-
-    return load(Path(folder) / STAGES, f"find the stages first, with `stagewise stages {folder}`", build)
-
-
-def _saved(folder: Path, table: pd.DataFrame, criteria: StageCriteria | None, causes: Causes) -> Stages | None:
-    """Return the saved stages that this code found in this very table by these criteria; None if there are none."""
-    path = folder / STAGES
-    if not path.exists() or not _is_intact(path) or _read(path).get("code") != code():
-        return None
-    saved = load_stages(folder)
-    same = criteria in (None, saved.criteria) and saved.causes == causes
-    return saved if same and saved.digest == digest(rows_of_evidence(table)) else None
-
-
-def _is_intact(path: Path) -> bool:
-    from stagewise.checkpoints.checksums import is_intact
-
-    if not (intact := is_intact(path)):
-        warnings.warn(f"{path} is damaged: the stages are found anew", stacklevel=2)
-    return intact
-
-
-def _read(path: Path) -> dict[str, Any]:
-    from stagewise.checkpoints.json_files import read_json
-
-    return read_json(path, "delete it, stages are found anew")

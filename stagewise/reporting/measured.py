@@ -30,8 +30,9 @@ from stagewise.checkpoints.run_folder import (
 from stagewise.checkpoints.table_file import TableFile, chosen
 from stagewise.findings.frames import families
 from stagewise.findings.home import LOSSES, Home, home_of_run
-from stagewise.findings.lineage import Lineage, lineage_of
-from stagewise.findings.stages import Stages, stages_of
+from stagewise.findings.lineage import Lineage
+from stagewise.findings.stages import Stages
+from stagewise.saved_findings import lineage_of, stages_of
 
 if TYPE_CHECKING:
     from stagewise.task import Batch

@@ -8,14 +8,15 @@ from typing import NamedTuple
 import pandas as pd
 
 from stagewise.checkpoints.run_folder import table_file
-from stagewise.findings.home import CAVEAT, Home, home_in, qualified, warned
+from stagewise.findings.home import CAVEAT, Home, qualified, warned
 from stagewise.findings.replicates import Replicates, replicates_of
 from stagewise.findings.roles import head_roles, with_roles
 from stagewise.findings.scores import evidence, quantities_of
-from stagewise.findings.stages import Stages, stages_of
+from stagewise.findings.stages import Stages
 from stagewise.plot.quantities import quantity_of
 from stagewise.reporting.page import Part
 from stagewise.reporting.prose import capital, count, html_table, in_words, stage_rows
+from stagewise.saved_findings import home_in, stages_of
 from stagewise.table import declare
 
 FOREIGN = "The probe batch is foreign to these models"

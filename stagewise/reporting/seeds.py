@@ -29,6 +29,7 @@ from stagewise.reporting.measured_runs import (
 )
 from stagewise.reporting.page import Part, page_html
 from stagewise.reporting.prose import capital, count, html_table, number
+from stagewise.saved_findings import save_replicates
 from stagewise.statistics._constants import FEWEST_SEEDS
 from stagewise.table import head_label, select
 from stagewise.words import seeds as seed_words
@@ -84,7 +85,7 @@ def report_seeds(folders: Sequence[str | Path], out: str | Path) -> SeedReport:
         raise ValueError(f"seeds side by side are two runs or more, got {', '.join(map(str, places)) or 'none'}")
     seeds = read_runs(places)
     replicates, aligned = over_seeds(seeds)
-    replicates.save(out)
+    save_replicates(replicates, out)
     page = _page(seeds, replicates, aligned, out)
     written = write(out / REPORT, lambda partial: partial.write_text(page, encoding="utf8"))
     return SeedReport(seeds.stages, replicates, aligned, Page(written), seeds.homes)

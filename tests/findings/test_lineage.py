@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from stagewise.checkpoints.run_folder import TABLE, write
-from stagewise.findings.lineage import FRAMES, LINEAGE, find_lineage, lineage_of, load_lineage
+from stagewise.findings.lineage import FRAMES, find_lineage
+from stagewise.saved_findings import LINEAGE, lineage_of, load_lineage
 from stagewise.table import tidy
 from tests.fixtures.profiles import profile_rows
 

@@ -10,8 +10,9 @@ from stagewise.checkpoints.logged_curves import curves
 from stagewise.findings.logged_causes import causes_in
 from stagewise.findings.onsets import find_onsets
 from stagewise.findings.replicates import find_replicates
-from stagewise.findings.stages import find_stages, stages_of
+from stagewise.findings.stages import find_stages
 from stagewise.reporting.logged import logged_folder
+from stagewise.saved_findings import stages_of
 
 STEPS = np.arange(0, 5000, 50)
 NAME = "the learning rate's drop to 0.0001"

@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.findings.replicates import FRAMES, Replicates, _event, find_replicates, load_replicates, replicates_of
+from stagewise.findings.replicates import FRAMES, Replicates, _event, find_replicates, replicates_of
 from stagewise.findings.stages import Stages, find_stages
+from stagewise.saved_findings import load_replicates, save_replicates
 
 EARLY, LATE = (100, 130, 170, 200), (500, 420, 600, 450)
 LATER = "attends more to what followed the token before"
@@ -88,7 +89,7 @@ def test_boundaries_are_aligned_by_their_references(references: pd.DataFrame) ->
 
 
 def test_they_are_read_as_they_were_saved(found: Replicates, tmp_path: Path) -> None:
-    found.save(tmp_path)
+    save_replicates(found, tmp_path)
     read = load_replicates(tmp_path)
     assert read.runs == found.runs
     for name in FRAMES:

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from stagewise.checkpoints.run_folder import TABLE, read_record
-from stagewise.findings.stages import stages_of
 from stagewise.reporting.logged import is_log, logged_folder, logged_folders
 from stagewise.reporting.page import report
+from stagewise.saved_findings import stages_of
 
 STEPS = np.arange(0, 6000, 100)
 

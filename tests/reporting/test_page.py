@@ -13,11 +13,12 @@ import pytest
 
 from stagewise.checkpoints.run_folder import METRICS, RUN, TABLE
 from stagewise.findings.home import CAVEAT
-from stagewise.findings.stages import STAGES, find_stages
+from stagewise.findings.stages import find_stages
 from stagewise.recipe import describe
 from stagewise.reporting.measured import Measured, read_measured
 from stagewise.reporting.page import _filled_sections, report
 from stagewise.reporting.sections import LAST, SECTIONS
+from stagewise.saved_findings import STAGES
 from stagewise.tasks import MarkovChain
 from stagewise.words import stages as words
 from tests.fixtures.runs import AtOnce

@@ -11,9 +11,9 @@ from stagewise.analysis import analyse
 from stagewise.checkpoints.run_folder import TABLE
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.findings.home import CAVEAT
-from stagewise.findings.replicates import load_replicates
 from stagewise.probes import Loss
 from stagewise.reporting.seeds import report_seeds
+from stagewise.saved_findings import load_replicates
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 HOSTILE = "<script>alert(1)</script>"

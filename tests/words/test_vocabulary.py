@@ -16,6 +16,7 @@ from stagewise.findings.lineage import find_lineage
 from stagewise.findings.replicates import Replicates, find_replicates
 from stagewise.findings.roles import paired_roles
 from stagewise.findings.stages import find_stages
+from stagewise.saved_findings import save_lineage, save_replicates, save_stages
 from tests.fixtures.profiles import profile_rows
 
 MODULES = [
@@ -54,7 +55,7 @@ def found(both: pd.DataFrame, seeds: pd.DataFrame, folder: Path) -> dict[str, An
     first, second = (find_stages(rows) for _, rows in seeds.groupby("run", sort=False))
     compared = compare_stages(first, second, paired_roles(seeds))
     lineage = find_lineage(profile_rows([[None, None, None]] * 6 + [[3, None, None]] * 9))
-    files = stages.save(folder), replicates.save(folder), lineage.save(folder)
+    files = save_stages(stages, folder), save_replicates(replicates, folder), save_lineage(lineage, folder)
     saved = [path.read_bytes() for path in files]
     return {"saved": saved, "replicates": replicates, "compared": compared}
 

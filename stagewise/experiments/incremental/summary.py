@@ -9,7 +9,8 @@ import pandas as pd
 from stagewise.experiments.incremental.early_stopping import early_stop
 from stagewise.experiments.published import mean_over
 from stagewise.findings.frames import families
-from stagewise.findings.stages import Stages, find_stages, stages_of
+from stagewise.findings.stages import Stages, find_stages
+from stagewise.saved_findings import stages_of
 from stagewise.table import select
 
 _QUANTITIES = ("end_1", "end_2", "stages", "completed", "best_step", "best_excess", "final_kl", "distinct_heads")

@@ -1,0 +1,199 @@
+"""Findings beside the table that they were found in: written, read, and found anew where they do not belong to it."""
+
+import concurrent.futures
+import functools
+import hashlib
+import importlib.metadata
+import os
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol, Self, TypeVar
+
+import pandas as pd
+
+from stagewise.checkpoints.causes import causes_of
+from stagewise.checkpoints.checksums import is_intact
+from stagewise.checkpoints.json_files import read_json
+from stagewise.checkpoints.run_folder import ANALYSIS, read_record, table_file, write_json
+from stagewise.event import Causes
+from stagewise.findings.frames import digest
+from stagewise.findings.home import LOSSES, Home, home_of_run
+from stagewise.findings.kinds import OUTPUTS, PATTERNS, has_patterns
+from stagewise.findings.lineage import Lineage, find_lineage
+from stagewise.findings.replicates import Replicates
+from stagewise.findings.scores import evidence, rows_of_evidence
+from stagewise.findings.stages import Stages, find_stages, shows_stages
+from stagewise.statistics import DEFAULT, StageCriteria
+
+STAGES, LINEAGE = "tables/stages.json", "tables/lineage.json"
+"""Where the findings of a run folder are, beside the table that they were found in."""
+
+REPLICATES = "replicates.json"
+"""Where the findings over seeds are, in the folder of a report on several runs."""
+
+_ROOMS = "statistics", "findings"
+"""Rooms whose code decides what is found in a table."""
+
+
+class _Finding(Protocol):
+    @property
+    def written(self) -> dict[str, Any]: ...
+
+    @classmethod
+    def of(cls, written: Mapping[str, Any]) -> Self: ...
+
+
+_Found = TypeVar("_Found", bound=_Finding)
+
+
+def save_stages(stages: Stages, folder: str | Path) -> Path:
+    """Write stages beside the table of a run folder, as `tables/stages.json`; return the path."""
+    return write_json(Path(folder) / STAGES, {"code": _code(), **stages.written})
+
+
+def save_lineage(lineage: Lineage, folder: str | Path) -> Path:
+    """Write a lineage beside the table of a run folder, as `tables/lineage.json`; return the path."""
+    return write_json(Path(folder) / LINEAGE, {"code": _code(), **lineage.written})
+
+
+def save_replicates(replicates: Replicates, folder: str | Path) -> Path:
+    """Write findings over seeds as `replicates.json` into a folder; return the path."""
+    return write_json(Path(folder) / REPLICATES, replicates.written)
+
+
+def load_stages(folder: str | Path) -> Stages:
+    """Read the stages that `save_stages` wrote into a run folder.
+
+    Raises:
+        FileNotFoundError: there are none.
+        ValueError: the file is not readable, or another version wrote it.
+    """
+    return _load(Path(folder) / STAGES, f"find the stages first, with `stagewise stages {folder}`", Stages)
+
+
+def load_lineage(folder: str | Path) -> Lineage:
+    """Read the lineage that `save_lineage` wrote into a run folder.
+
+    Raises:
+        FileNotFoundError: there is none.
+        ValueError: the file is not readable, or another version wrote it.
+    """
+    return _load(Path(folder) / LINEAGE, f"save what `find_lineage` returns into {folder} first", Lineage)
+
+
+def load_replicates(folder: str | Path) -> Replicates:
+    """Read the findings over seeds that `save_replicates` wrote.
+
+    Raises:
+        FileNotFoundError: there are none.
+        ValueError: the file is not readable, or another version wrote it.
+    """
+    return _load(Path(folder) / REPLICATES, f"save what `find_replicates` returns into {folder} first", Replicates)
+
+
+def stages_of(
+    source: str | Path | pd.DataFrame,
+    criteria: StageCriteria | None = None,
+    *,
+    folder: str | Path | None = None,
+    executor: concurrent.futures.Executor | None = None,
+) -> Stages | None:
+    """Return the stages of a measured run: those saved beside its table if they belong to it, else found and saved.
+
+    What the run's own record says was done to it (`checkpoints.causes`) is a cause; where there is no folder, what a
+    logged learning rate in the table says.
+
+    Args:
+        source: a run folder, or its table.
+        criteria: the thresholds; None takes those of the saved stages, and the defaults where none are saved.
+        folder: where the table lies, if it is handed over itself; None reads and saves nothing.
+        executor: as in `find_stages`.
+
+    Returns None where the table can show none: fewer than four checkpoints, or neither references nor scores.
+
+    Raises:
+        FileNotFoundError: the folder holds no table.
+        ValueError: the table has several runs, or the saved stages cannot be read.
+    """
+    if isinstance(source, pd.DataFrame):
+        table, folder = source, None if folder is None else Path(folder)
+    else:
+        file, folder = table_file(Path(source)), Path(source)
+        table = file.read(evidence(file.outline), arrays=["resamples"], aside=True)
+    causes = None if folder is None else causes_of(folder)
+    if folder is not None and (saved := _saved(folder, table, criteria, causes or {})) is not None:
+        return saved
+    criteria = criteria or DEFAULT
+    if not shows_stages(table, criteria):
+        return None
+    stages = find_stages(table, criteria=criteria, causes=causes, executor=executor)
+    if folder is not None and os.access(folder, os.W_OK):
+        save_stages(stages, folder)
+    return stages
+
+
+def lineage_of(folder: str | Path) -> Lineage | None:
+    """Return the lineage of a measured run folder: the one saved beside its table, else found in it and saved.
+
+    Returns None where the table has no patterns of heads.
+
+    Raises:
+        FileNotFoundError: the folder holds no table.
+    """
+    file, path = table_file(Path(folder)), Path(folder) / LINEAGE
+    table = file.read([f"{probe}.{quantity}" for probe, quantity in (*PATTERNS, *OUTPUTS)])
+    if not has_patterns(table):
+        return None
+    if path.exists() and is_intact(path):
+        written = read_json(path, "delete it, it is found anew")
+        if (written.get("code"), written.get("digest")) == (_code(), digest(table)):
+            return load_lineage(folder)
+    lineage = find_lineage(table)
+    if os.access(folder, os.W_OK):
+        save_lineage(lineage, folder)
+    return lineage
+
+
+def home_in(folder: Path) -> Home | None:
+    """Judge the probe batch of a measured folder; None as `home_of_run`.
+
+    Raises:
+        FileNotFoundError: the folder holds no table.
+        ValueError: its record is not readable.
+    """
+    if not (folder / ANALYSIS).exists():
+        return None
+    return home_of_run(read_record(folder), table_file(folder).read(LOSSES))
+
+
+def _saved(folder: Path, table: pd.DataFrame, criteria: StageCriteria | None, causes: Causes) -> Stages | None:
+    """Return the saved stages that this code found in this very table by these criteria; None if there are none."""
+    path = folder / STAGES
+    if not path.exists():
+        return None
+    if not is_intact(path):
+        warnings.warn(f"{path} is damaged: the stages are found anew", stacklevel=2)
+        return None
+    if read_json(path, "delete it, stages are found anew").get("code") != _code():
+        return None
+    saved = load_stages(folder)
+    same = criteria in (None, saved.criteria) and saved.causes == causes
+    return saved if same and saved.digest == digest(rows_of_evidence(table)) else None
+
+
+def _load(path: Path, missing: str, kind: type[_Found]) -> _Found:
+    if not path.exists():
+        raise FileNotFoundError(f"{path} is not there: {missing}")
+    written = read_json(path, "delete it, what it holds is found anew")
+    try:
+        return kind.of(written)
+    except (KeyError, TypeError) as reason:
+        raise ValueError(f"{path} was written by another version of stagewise: delete it ({reason})") from reason
+
+
+@functools.cache
+def _code() -> str:
+    """Return a hash of the package's version and of the code that finds things in tables: another one finds anew."""
+    files = [path.read_bytes() for room in _ROOMS for path in sorted((Path(__file__).parent / room).rglob("*.py"))]
+    return hashlib.sha256(b"".join([importlib.metadata.version("stagewise").encode(), *files])).hexdigest()
