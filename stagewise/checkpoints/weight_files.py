@@ -109,7 +109,7 @@ def _indexed(index: Path) -> set[str]:
     shards = read_json(index, RESTORE).get("weight_map")
     if not isinstance(shards, dict) or not all(isinstance(name, str) for name in shards.values()):
         raise ValueError(f"{index} is no index of shards: it has no weight_map of names. {RESTORE}")
-    if outside := [name for name in shards.values() if Path(name).name != name]:
+    if outside := [name for name in shards.values() if name in ("", "..") or Path(name).name != name]:
         raise ValueError(f"{index} names {outside[0]!r:.120}, which is no file beside it: it was not read. {RESTORE}")
     return set(shards.values())
 

@@ -37,13 +37,13 @@ class ProbeBatch(NamedTuple):
     notes: tuple[str, ...]
 
 
-def run_batch(recipe: Recipe, folder: Path) -> Batch:
+def run_batch(recipe: Recipe, folder: str | Path) -> Batch:
     """Return the fixed probe batch of a run, with the restricted-context models of its folder among the references.
 
     Raises:
         FileNotFoundError: the folder refers to shared ones that are not there.
     """
-    return batch_of_run(recipe, folder).batch
+    return batch_of_run(recipe, Path(folder)).batch
 
 
 def batch_of_run(recipe: Recipe, folder: Path, sequences: int | None = None) -> ProbeBatch:

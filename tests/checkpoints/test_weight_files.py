@@ -188,7 +188,7 @@ def hollow(path: Path) -> None:
         (lambda path: torch.save({"w": torch.zeros(1).expand(10**6, 10**6)}, path), "holds tensors that repeat what"),
         (
             lambda path: torch.save([{"x": {"w": torch.zeros(1, 1).expand(10**9, 10**5)}}], path),
-            "would take 4000000000",
+            "holds tensors that repeat what its .* would take 4000000000",
         ),
     ],
     ids=["zip bomb", "sparse", "repeated", "repeated deep inside"],
@@ -214,6 +214,6 @@ def test_an_index_that_points_out_of_its_folder_is_named_and_nothing_read(name: 
         files_of(tmp_path)
 
 
-def test_a_step_of_thousands_of_digits_is_none(tmp_path: Path) -> None:
-    torch.save({"model": {"w": torch.zeros(1)}, "step": 10**5000}, tmp_path / "a.pt")
+def test_a_step_of_hundreds_of_digits_is_none(tmp_path: Path) -> None:
+    torch.save({"model": {"w": torch.zeros(1)}, "step": 10**600}, tmp_path / "a.pt")
     assert read([tmp_path / "a.pt"]).step is None

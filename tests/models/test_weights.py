@@ -11,7 +11,7 @@ from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.init import GaussianInit
 from stagewise.models.weights import average_over_heads, keep_heads_alike, shapes
-from tests.models.small_families import family_of
+from tests.models.small_families import LAYERS, family_of
 
 SAME = 1e-5
 """Log-probabilities of order one, sums in another order."""
@@ -163,6 +163,6 @@ def test_a_hugging_face_model_in_memory_keeps_the_buffers_that_it_saves() -> Non
     model = family_of("apertus").small()
     named = models.weights(model)
     assert {name for name in named if name.endswith(".act_fn.beta")} == {
-        f"model.layers.{k}.mlp.act_fn.beta" for k in (0, 1)
+        f"model.layers.{k}.mlp.act_fn.beta" for k in range(LAYERS)
     }
     models.load(models.build(models.described(model)), named)
