@@ -251,6 +251,7 @@ def foreign(measured: Path, tmp_path: Path) -> Path:
     return unlisted(measured, tmp_path / "foreign")
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize(("plant", "inside"), CASES, ids=lambda each: getattr(each, "__name__", f"inside-{each}"))
 def test_no_command_starts_what_a_stranger_planted(
