@@ -49,7 +49,7 @@ def test_the_heads_that_stages_need_are_drawn(task: str, tmp_path: Path, capsys:
     plan = {"steps": 12, "batch_size": 8, "save": (0, 6, 12)}
     figure = example("needed_heads")(task, tmp_path, seeds=(0,), start=6, **plan)
     assert figure.read_bytes().startswith(b"\x89PNG")
-    assert "the loss falls half-way to its end" in capsys.readouterr().out
+    assert "loss 0.5" in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from stagewise.table import Head, heads_in, select
 HALF = 0.5
 """Part of a curve's way at which a transition is taken to have come."""
 
-LOSS_PARTS = {"half-way": HALF, "nine tenths of the way": 0.9}
+LOSS_PARTS = (HALF, 0.9)
 """Parts of its way to its end at which the loss is looked at: where several stages are left, the first and the last."""
 
 LEAST = 0.1
@@ -31,7 +31,7 @@ class Transition(NamedTuple):
     """Something that comes.
 
     Args:
-        what: in words.
+        what: its label, as in "attention to I(2)" or "loss 0.5".
         levels: that a curve reaches then, of the batch itself and of each resample, in which both runs share it; nan
             where the loss of a resample does not fall, so that nothing is known of it.
         direction: from which side it does.
@@ -76,13 +76,13 @@ def transitions(table: pd.DataFrame, start: int) -> list[Transition]:
         first, most = curve[:, 0], curve.max(1)
         half = first + HALF * (most - first)
         if most[0] - first[0] >= LEAST and crossing(steps, curve[0], half[0]).lo >= start:
-            found.append(Transition(f"a head attends to {relation}", half, "up", relation))
+            found.append(Transition(f"attention to {relation}", half, "up", relation))
     for curve in _loss(table):
         here, last = curve[:, steps <= start][:, -1], curve[:, -1]
         if last[0] < here[0] and here[0] - last[0] >= LEAST_FALL * (curve[0].max() - last[0]):
-            for words, part in LOSS_PARTS.items():
+            for part in LOSS_PARTS:
                 levels = np.where(last < here, here + part * (last - here), np.nan)
-                found.append(Transition(f"the loss falls {words} to its end", levels, "down"))
+                found.append(Transition(f"loss {part:g}", levels, "down"))
     return found
 
 

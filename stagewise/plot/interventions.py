@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from stagewise.findings.delays import mean_delays
 from stagewise.plot.step_axis import new_axes
 from stagewise.words.delays import end_in_words, held_in_words
+from stagewise.words.delays import transition as in_words
 
 SCALE = "PuOr_r"
 """Two colours whose lightness falls to both sides: earlier, later."""
@@ -62,7 +63,7 @@ def interventions(rows: pd.DataFrame, ax: Axes | None = None) -> Axes:
         words = _words(float(value[i, j]), float(lo[i, j]), float(hi[i, j]))
         ax.text(j + 0.5, i + 0.5, words, ha="center", va="center", fontsize=7.5, color=colour)
     ax.set_xticks(np.arange(len(columns)) + 0.5, columns, fontsize=8)
-    ax.set_yticks(np.arange(len(names)) + 0.5, names, fontsize=8)
+    ax.set_yticks(np.arange(len(names)) + 0.5, [in_words(name) for name in names], fontsize=8)
     ax.invert_yaxis()
     ax.tick_params(length=0)
     return ax
@@ -94,7 +95,7 @@ def delays(rows: pd.DataFrame) -> Figure:
             ax.errorbar(x, value, ends, fmt="_", color="black", capsize=3)
         ax.axhline(0, color="#999999", linewidth=0.8)
         ax.set_xticks(range(len(names)), [textwrap.fill(name, 12) for name in names], fontsize=8)
-        ax.set_title(transition, fontsize=9, loc="left")
+        ax.set_title(in_words(transition), fontsize=9, loc="left")
         ax.set_ylabel("delay, optimiser steps")
     return figure
 

@@ -1,7 +1,6 @@
 """Which head a stage needs: a run continues from a checkpoint with a head held, and is compared with itself."""
 
 import dataclasses
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,7 +24,7 @@ from stagewise.replay.matched_controls import ClampedRun, with_controls
 from stagewise.table import Head, tidy
 from stagewise.task import Batch
 from stagewise.training import Dtype, prepare, train
-from stagewise.words.delays import delay_in_words, held_in_words
+from stagewise.words.delays import delay_in_words, held_in_words, transition
 
 FOLDER = "interventions"
 """In a run folder: the folders of the runs that continue with a head held, named by it."""
@@ -232,14 +231,12 @@ def _add_to_table(folder: Path, rows: pd.DataFrame) -> pd.DataFrame:
 def in_words(row: "pd.Series[Any]") -> str:
     """Return a row in a sentence.
 
-    >>> row = {"layer": 0, "head": 1, "kind": "out", "step": 120, "control": "head", "transition": "the loss falls"}
+    >>> row = {"layer": 0, "head": 1, "kind": "out", "step": 120, "control": "head", "transition": "loss 0.5"}
     >>> in_words(pd.Series({**row, "value": 45.0, "lo": 30.0, "hi": 60.0}))
-    'L0H1 out from 120 (head): the loss falls 45 [30, 60] steps later'
-    >>> in_words(pd.Series({**row, "transition": "a head attends to I(2)", "value": 45.0, "lo": 30.0, "hi": 60.0}))
+    'L0H1 out from 120 (head): the loss falls half-way to its end 45 [30, 60] steps later'
+    >>> in_words(pd.Series({**row, "transition": "attention to I(2)", "value": 45.0, "lo": 30.0, "hi": 60.0}))
     'L0H1 out from 120 (head): another head attends to I(2) 45 [30, 60] steps later'
     """
-    what = str(row["transition"])
-    if row["kind"] in _SILENT:
-        what = re.sub("^a head ", "another head ", what)
+    what = transition(str(row["transition"]), without=row["kind"] in _SILENT)
     name = f"{held_in_words(row.to_dict())} from {row['step']} ({row['control']})"
     return f"{name}: {what} {delay_in_words(row['value'], row['lo'], row['hi'])}"

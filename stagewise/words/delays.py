@@ -6,6 +6,23 @@ from typing import Any
 
 from stagewise.table import head_label
 
+LOSS = {
+    "loss 0.5": "the loss falls half-way to its end",
+    "loss 0.9": "the loss falls nine tenths of the way to its end",
+}
+"""Label of a transition of the loss -> what comes."""
+
+
+def transition(label: str, *, without: bool = False) -> str:
+    """Say what comes; `without` a head, another one has to attend.
+
+    >>> transition("attention to I(2)"), transition("attention to I(2)", without=True)
+    ('a head attends to I(2)', 'another head attends to I(2)')
+    """
+    if label.startswith("attention to "):
+        return f"{'another' if without else 'a'} head attends to {label.removeprefix('attention to ')}"
+    return LOSS.get(label, label)
+
 
 def held_in_words(row: Mapping[Any, Any]) -> str:
     """Return which head a row of an intervention held, and how.

@@ -38,12 +38,12 @@ def curves(
 @pytest.mark.parametrize("noise", [0.0, 15.0])
 def test_a_planted_delay_lies_in_its_interval_and_shared_noise_cancels(later: float, noise: float) -> None:
     found = {each.what: each for each in delays(curves(100, noise), curves(100 + later, noise), 50)}
-    attention = found["a head attends to previous"]
+    attention = found["attention to previous"]
     assert attention.value == pytest.approx(later, abs=3)
     assert attention.lo <= later <= attention.hi
     assert attention.hi - attention.lo <= 30  # the checkpoints around both times, however the batch is resampled
-    assert found["the loss falls half-way to its end"].value == 0
-    assert found["the loss falls nine tenths of the way to its end"].value == 0
+    assert found["loss 0.5"].value == 0
+    assert found["loss 0.9"].value == 0
 
 
 def shifted(time: float, offsets: np.ndarray) -> pd.DataFrame:
@@ -70,8 +70,8 @@ def test_where_the_loss_of_many_resamples_does_not_fall_no_end_of_the_delay_is_k
 
 def test_what_came_before_the_start_is_no_transition() -> None:
     half, most = transitions(curves(100), 120)
-    assert half.what == "the loss falls half-way to its end"
-    assert most.what == "the loss falls nine tenths of the way to its end"
+    assert half.what == "loss 0.5"
+    assert most.what == "loss 0.9"
     assert (half.levels[0], most.levels[0]) == pytest.approx((0.5, 0.1), abs=1e-6)  # from one to zero
 
 
@@ -125,5 +125,5 @@ def test_a_level_that_the_loss_passed_before_the_start_and_lost_again_counts_fro
 def test_where_the_only_head_is_held_no_head_attends_any_more() -> None:
     one = curves(100).query("head == 0 or probe == 'Loss'")
     (attention, *_) = delays(one, one, 50, without=[(0, 0)])
-    assert (attention.what, attention.value) == ("a head attends to previous", math.inf)
+    assert (attention.what, attention.value) == ("attention to previous", math.inf)
     assert attention.lo == 300 - 110

@@ -86,7 +86,7 @@ def test_every_intervention_has_its_controls_and_stays_in_the_table(intervened: 
     run = Path(shutil.copytree(intervened, tmp_path / "run"))
     rows = pd.read_parquet(run / INTERVENTIONS)
     assert set(rows["control"]) == {"head", "another head", "random direction"}
-    assert {"the loss falls half-way to its end"} <= set(rows["transition"])
+    assert {"loss 0.5"} <= set(rows["transition"])
     assert (rows["lo"] <= rows["value"]).all()
     assert (rows["value"] <= rows["hi"]).all()
     times = {path: path.stat().st_mtime_ns for path in (run / FOLDER).rglob("*.safetensors")}
