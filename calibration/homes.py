@@ -13,7 +13,7 @@ from torch import Tensor
 from calibration.onsets import Job
 from calibration.rows import Row, share
 from stagewise.checkpoints.series import open_series
-from stagewise.findings.home import Home, home_of
+from stagewise.findings.batch_familiarity import BatchFamiliarity, familiarity_of
 from stagewise.measurement.engine import measure
 from stagewise.probes import Loss, LossByPosition, OffsetProfile
 from stagewise.statistics import DEFAULT
@@ -116,8 +116,8 @@ def _read(models: list[tuple[int, Any]], kind: str, seed: int) -> pd.DataFrame:
 
 
 def _homes(repetitions: int) -> list[Row]:
-    own: dict[str, list[Home]] = {}
-    other: dict[str, list[Home]] = {}
+    own: dict[str, list[BatchFamiliarity]] = {}
+    other: dict[str, list[BatchFamiliarity]] = {}
     peaks: dict[str, list[pd.DataFrame]] = {}
     torch.set_num_threads(1)
     for seed in range(max(repetitions // 20, 1)):
@@ -125,7 +125,7 @@ def _homes(repetitions: int) -> list[Row]:
             models = _trained(kind, seed)
             for read in KINDS:
                 table = _read(models, read, seed)
-                if (home := home_of(table, VOCABULARY)) is None:
+                if (home := familiarity_of(table, VOCABULARY)) is None:
                     raise ValueError(f"no loss was measured of {kind}")
                 (own if read == kind else other).setdefault(kind, []).append(home)
                 print(
@@ -136,7 +136,7 @@ def _homes(repetitions: int) -> list[Row]:
     return [*_verdicts(own, other), *_offsets(peaks)]
 
 
-def _verdicts(own: dict[str, list[Home]], other: dict[str, list[Home]]) -> Iterator[Row]:
+def _verdicts(own: dict[str, list[BatchFamiliarity]], other: dict[str, list[BatchFamiliarity]]) -> Iterator[Row]:
     for kind in KINDS:
         yield share(f"at home, on its own kind: {kind}", [not home.foreign for home in own[kind]], 1.0, "higher")
     for kind in KINDS:

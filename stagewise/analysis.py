@@ -15,7 +15,7 @@ from stagewise.checkpoints.findings import Audit
 from stagewise.checkpoints.run_folder import ANALYSIS, REPEATED, TABLE, write_json
 from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.checkpoints.sources import Source, by_hand
-from stagewise.findings.home import home_of_run
+from stagewise.findings.batch_familiarity import familiarity_of_run
 from stagewise.measurement.engine import Resources, check, check_resources, measure
 from stagewise.measurement.probe_batch import batch_of_run, batch_of_series
 from stagewise.measurement.provenance import analysis_record, provenance
@@ -189,10 +189,10 @@ def analyse(
     choices["task"] = task or choices.get("task")
     with several(choices.get("workers", 1)) as pool:
         faults, table = measured(series, folder, executor=pool, **cast(_MeasureChoices, choices))
-        home = home_of_run(run_folder.read_record(folder), table)
+        familiarity = familiarity_of_run(run_folder.read_record(folder), table)
         stages = stages_of(table, folder=folder, executor=pool)
         write_example(folder, series, stages, choices["task"], choices.get("batch"), choices.get("device", "cpu"))
-        return Analysis(series, faults, table, stages, report(folder, executor=pool), home)
+        return Analysis(series, faults, table, stages, report(folder, executor=pool), familiarity)
 
 
 def _analyse_seeds(seeds: Sequence[CheckpointSeries], folder: str | Path | None, choices: _Choices) -> SeedReport:

@@ -17,8 +17,8 @@ from stagewise.checkpoints.checksums import is_intact
 from stagewise.checkpoints.json_files import read_json
 from stagewise.checkpoints.run_folder import ANALYSIS, read_record, table_file, write_json
 from stagewise.event import Causes
+from stagewise.findings.batch_familiarity import LOSSES, BatchFamiliarity, familiarity_of_run
 from stagewise.findings.frames import digest
-from stagewise.findings.home import LOSSES, Home, home_of_run
 from stagewise.findings.kinds import OUTPUTS, PATTERNS, has_patterns
 from stagewise.findings.lineage import Lineage, find_lineage
 from stagewise.findings.replicates import Replicates
@@ -155,8 +155,8 @@ def lineage_of(folder: str | Path) -> Lineage | None:
     return lineage
 
 
-def home_in(folder: Path) -> Home | None:
-    """Judge the probe batch of a measured folder; None as `home_of_run`.
+def familiarity_in(folder: Path) -> BatchFamiliarity | None:
+    """Judge the probe batch of a measured folder; None as `familiarity_of_run`.
 
     Raises:
         FileNotFoundError: the folder holds no table.
@@ -164,7 +164,7 @@ def home_in(folder: Path) -> Home | None:
     """
     if not (folder / ANALYSIS).exists():
         return None
-    return home_of_run(read_record(folder), table_file(folder).read(LOSSES))
+    return familiarity_of_run(read_record(folder), table_file(folder).read(LOSSES))
 
 
 def _saved(folder: Path, table: pd.DataFrame, criteria: StageCriteria | None, causes: Causes) -> Stages | None:

@@ -12,7 +12,7 @@ from stagewise.cli._sources import each_run, measured_folder
 if TYPE_CHECKING:
     import pandas as pd
 
-    from stagewise.findings.home import Home
+    from stagewise.findings.batch_familiarity import BatchFamiliarity
     from stagewise.findings.stages import Stages
 
 
@@ -33,7 +33,7 @@ def stages(
         return
     from stagewise.checkpoints.run_folder import table_file, unfinished
     from stagewise.processes import cores, readers
-    from stagewise.saved_findings import home_in, stages_of
+    from stagewise.saved_findings import familiarity_in, stages_of
 
     folder = measured_folder(sources[0])
     file = table_file(folder)
@@ -41,7 +41,7 @@ def stages(
         run_stages = stages_of(folder, executor=executor)
     if not as_json and (ends := unfinished(folder)):
         print(f"{ends}: what comes later is not seen")
-    show(run_stages, as_json, next(iter(file.outline["run"]), ""), home_in(folder))
+    show(run_stages, as_json, next(iter(file.outline["run"]), ""), familiarity_in(folder))
 
 
 def _stages_of_seeds(sources: Sequence[str], as_json: bool) -> None:
@@ -51,9 +51,12 @@ def _stages_of_seeds(sources: Sequence[str], as_json: bool) -> None:
     seeds = read_runs([measured_folder(source) for source in sources])
     replicates, _ = over_seeds(seeds)
     if not as_json:
-        print(seeds_in_words(seeds.stages, replicates, seeds.homes))
+        print(seeds_in_words(seeds.stages, replicates, seeds.familiarities))
         return
-    each = [as_data(one, home=home) for one, home in zip(seeds.stages, seeds.homes, strict=True)]
+    each = [
+        as_data(one, familiarity=familiarity)
+        for one, familiarity in zip(seeds.stages, seeds.familiarities, strict=True)
+    ]
     over: dict[str, Any] = {name: records(getattr(replicates, name)) for name in FRAMES}
     named = zip(replicates.catalogue, replicates.names, strict=True)
     over["catalogue"] = [{**event.plain, "words": name} for event, name in named]
@@ -62,17 +65,17 @@ def _stages_of_seeds(sources: Sequence[str], as_json: bool) -> None:
 
 def lineage(source: Origin, as_json: AsJson = False) -> None:
     """Follow the kinds of attention in the table of a measured run or source, and print how they change."""
-    from stagewise.findings.home import warned
-    from stagewise.saved_findings import home_in, lineage_of
+    from stagewise.saved_findings import familiarity_in, lineage_of
+    from stagewise.words.familiarity import warned
 
     folder = measured_folder(source)
-    run_lineage, home = lineage_of(folder), home_in(folder)
+    run_lineage, familiarity = lineage_of(folder), familiarity_in(folder)
     if as_json:
         data = {"run": None} if run_lineage is None else run_lineage.plain
-        print(json.dumps({**data, "probe_batch": None if home is None else home.plain}, indent=2))
+        print(json.dumps({**data, "probe_batch": None if familiarity is None else familiarity.plain}, indent=2))
     else:
         unknown = "no lineage: no patterns of heads were measured (PatternClusters)"
-        print(unknown if run_lineage is None else warned(str(run_lineage), home))
+        print(unknown if run_lineage is None else warned(str(run_lineage), familiarity))
 
 
 def compare(first: Origin, second: Origin, out: Out = None) -> None:
@@ -82,23 +85,23 @@ def compare(first: Origin, second: Origin, out: Out = None) -> None:
     print(compare_runs(measured_folder(first), measured_folder(second), out))
 
 
-def show(stages: "Stages | None", as_json: bool, run: str = "", home: "Home | None" = None) -> None:
+def show(stages: "Stages | None", as_json: bool, run: str = "", familiarity: "BatchFamiliarity | None" = None) -> None:
     """Print stages in words, or as JSON, with what is known of the probe batch; None where the table can show none."""
     if not as_json:
-        from stagewise.findings.home import warned
+        from stagewise.words.familiarity import warned
         from stagewise.words.stages import NO_STAGES
 
-        print(warned(NO_STAGES if stages is None else str(stages), home))
+        print(warned(NO_STAGES if stages is None else str(stages), familiarity))
         return
-    print(json.dumps(as_data(stages, run, home), indent=2))
+    print(json.dumps(as_data(stages, run, familiarity), indent=2))
 
 
-def as_data(stages: "Stages | None", run: str = "", home: "Home | None" = None) -> dict[str, Any]:
+def as_data(stages: "Stages | None", run: str = "", familiarity: "BatchFamiliarity | None" = None) -> dict[str, Any]:
     """Return stages as plain data, a list of rows a frame."""
     from stagewise.findings.stages import FRAMES
 
     frames = {name: [] if stages is None else records(getattr(stages, name)) for name in FRAMES}
-    batch = None if home is None else home.plain
+    batch = None if familiarity is None else familiarity.plain
     told = [] if stages is None else stages.words().splitlines()
     return {"run": run if stages is None else stages.run, "probe_batch": batch, **frames, "words": told}
 

@@ -74,13 +74,13 @@ def llc(
     from stagewise import plot
     from stagewise.checkpoints.run_folder import COEFFICIENTS, SAMPLED, TABLE, write
     from stagewise.cli._sources import opened_with_batch
-    from stagewise.findings.home import caution
     from stagewise.findings.unsettled import unsettled, unsettled_in_words
     from stagewise.measurement.learning_coefficient import learning_coefficients
     from stagewise.measurement.sampling import Sampling
     from stagewise.processes import cores
     from stagewise.reporting.page import report
-    from stagewise.saved_findings import home_in, stages_of
+    from stagewise.saved_findings import familiarity_in, stages_of
+    from stagewise.words.familiarity import caution
 
     opened_source = opened_with_batch(source, out, data)
     batch, folder = opened_source.batch, opened_source.folder
@@ -96,7 +96,7 @@ def llc(
         series, batch, sampler, heads=heads, folder=sampled_folder, device=device, progress=not quiet
     )
     measured = (folder / TABLE).exists()
-    print(caution(home_in(folder)) if measured else "", end="")
+    print(caution(familiarity_in(folder)) if measured else "", end="")
     for line in lines(table):
         print(line)
     if words := unsettled_in_words(unsettled(table)):

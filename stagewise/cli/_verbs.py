@@ -82,13 +82,13 @@ def measure(
         measure_run_folder(folder, data, measurement)
     else:
         from stagewise.analysis import folder_of, measured
-        from stagewise.saved_findings import home_in
+        from stagewise.saved_findings import familiarity_in
 
         series, task = opened_source(source, data)
         folder = out or folder_of(series)
         faults = measured(series, folder, task=task, **measurement.arguments())[0]  # not its table, which would be kept
-        if (home := home_in(folder)) is not None:
-            print(home)
+        if (familiarity := familiarity_in(folder)) is not None:
+            print(familiarity)
         print(faults)
     print(f"{len(table_file(folder))} rows: {folder / TABLE}")
 

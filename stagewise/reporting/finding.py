@@ -1,6 +1,6 @@
 """What a report says first: its headline, and the finding in two sentences."""
 
-from stagewise.findings.home import Home
+from stagewise.findings.batch_familiarity import BatchFamiliarity
 from stagewise.findings.stages import Stages
 from stagewise.reporting.prose import capital, count, interval
 from stagewise.words.stages import NO_STAGES, by_cause, largest, summaries, timed
@@ -12,9 +12,9 @@ NAMED = 3
 """Onsets that are named in the finding."""
 
 
-def headline(stages: Stages | None, home: Home | None = None) -> str:
+def headline(stages: Stages | None, familiarity: BatchFamiliarity | None = None) -> str:
     """Say in a few words how many stages there are, or why that means nothing."""
-    if home is not None and home.foreign:
+    if familiarity is not None and familiarity.foreign:
         return "The probe batch is foreign to this model"
     if stages is None:
         return "Measured over training"
@@ -26,12 +26,12 @@ def headline(stages: Stages | None, home: Home | None = None) -> str:
     return f"{len(stages.table)} stages were found"
 
 
-def finding(stages: Stages | None, home: Home | None = None) -> str:
+def finding(stages: Stages | None, familiarity: BatchFamiliarity | None = None) -> str:
     """Say the finding in two sentences: how many stages, when each begins, and what happened above all."""
-    if home is not None and home.foreign:
-        return str(home)
+    if familiarity is not None and familiarity.foreign:
+        return str(familiarity)
     sentence = _told(stages)
-    return f"{sentence} {home}" if home is not None and home.unknown else sentence
+    return f"{sentence} {familiarity}" if familiarity is not None and familiarity.unknown else sentence
 
 
 def _told(stages: Stages | None) -> str:

@@ -28,8 +28,8 @@ from stagewise.checkpoints.run_folder import (
     write,
 )
 from stagewise.checkpoints.table_file import TableFile, chosen
+from stagewise.findings.batch_familiarity import LOSSES, BatchFamiliarity, familiarity_of_run
 from stagewise.findings.frames import families
-from stagewise.findings.home import LOSSES, Home, home_of_run
 from stagewise.findings.lineage import Lineage
 from stagewise.findings.stages import Stages
 from stagewise.saved_findings import lineage_of, stages_of
@@ -92,9 +92,9 @@ class Measured(NamedTuple):
         return self._replace(table=chosen(whole, names, steps), whole=whole)
 
     @property
-    def home(self) -> Home | None:
+    def familiarity(self) -> BatchFamiliarity | None:
         """Whether the models know sequences like those of the probe batch; None for a run on its own task."""
-        return home_of_run(self.run, self.only(LOSSES).table)
+        return familiarity_of_run(self.run, self.only(LOSSES).table)
 
     @property
     def provenance(self) -> Mapping[str, Any]:

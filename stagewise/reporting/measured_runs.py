@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from stagewise.checkpoints.run_folder import table_file
-from stagewise.findings.home import CAVEAT, Home, qualified, warned
+from stagewise.findings.batch_familiarity import BatchFamiliarity
 from stagewise.findings.replicates import Replicates, replicates_of
 from stagewise.findings.roles import head_roles, with_roles
 from stagewise.findings.scores import evidence, quantities_of
@@ -16,27 +16,28 @@ from stagewise.findings.stages import Stages
 from stagewise.plot.quantities import quantity_of
 from stagewise.reporting.page import Part
 from stagewise.reporting.prose import capital, count, html_table, in_words, stage_rows
-from stagewise.saved_findings import home_in, stages_of
+from stagewise.saved_findings import familiarity_in, stages_of
 from stagewise.table import declare
+from stagewise.words.familiarity import CAVEAT, qualified, warned
 
 FOREIGN = "The probe batch is foreign to these models"
 """Headline of a page on runs where it is so of one."""
 
 
 class MeasuredRuns(NamedTuple):
-    """Measured runs: a name that no other one has, what stages are found in, the stages, whether the batch is at home.
+    """Measured runs: a name that no other one has, what stages are found in, the stages, whether the batch is known.
 
     Args:
         names: of the runs.
         tables: of each run, its rows of evidence under its name.
         stages: of each run.
-        homes: of each run; None for a run on its task.
+        familiarities: of each run; None for a run on its task.
     """
 
     names: tuple[str, ...]
     tables: tuple[pd.DataFrame, ...]
     stages: tuple[Stages, ...]
-    homes: tuple[Home | None, ...]
+    familiarities: tuple[BatchFamiliarity | None, ...]
 
     @property
     def whole(self) -> pd.DataFrame:
@@ -44,9 +45,9 @@ class MeasuredRuns(NamedTuple):
         return pd.concat(self.tables, ignore_index=True)
 
     @property
-    def foreign(self) -> Home | None:
-        """What is known of the first run to which its batch is foreign; None where it is at home in all."""
-        return _first_foreign(self.homes)
+    def foreign(self) -> BatchFamiliarity | None:
+        """What is known of the first run to which its batch is foreign; None where all know theirs."""
+        return _first_foreign(self.familiarities)
 
     def aligned(self, roles: pd.DataFrame) -> pd.DataFrame:
         """Return the rows of all runs, with each head's role in place of its index."""
@@ -89,7 +90,7 @@ def read_runs(folders: Sequence[Path]) -> MeasuredRuns:
     names = _names(folders)
     tables = (_read(folder).assign(run=name) for folder, name in zip(folders, names, strict=True))
     stages = (_stages(folder, name) for folder, name in zip(folders, names, strict=True))
-    return MeasuredRuns(names, tuple(tables), tuple(stages), tuple(map(home_in, folders)))
+    return MeasuredRuns(names, tuple(tables), tuple(stages), tuple(map(familiarity_in, folders)))
 
 
 def over_seeds(seeds: MeasuredRuns) -> tuple[Replicates, pd.DataFrame]:
@@ -103,17 +104,21 @@ def over_seeds(seeds: MeasuredRuns) -> tuple[Replicates, pd.DataFrame]:
     return replicates_of(seeds.stages, roles), aligned
 
 
-def seeds_in_words(stages: Sequence[Stages], replicates: Replicates, homes: Sequence[Home | None] = ()) -> str:
+def seeds_in_words(
+    stages: Sequence[Stages], replicates: Replicates, familiarities: Sequence[BatchFamiliarity | None] = ()
+) -> str:
     """Say the stages of each seed and what recurs over them; with the caveat where the batch is foreign to one."""
-    homes = homes or (None,) * len(stages)
-    each = "\n".join(f"{one.run}\n{warned(str(one), home)}" for one, home in zip(stages, homes, strict=True))
-    over = qualified(str(replicates), _first_foreign(homes))
+    familiarities = familiarities or (None,) * len(stages)
+    each = "\n".join(
+        f"{one.run}\n{warned(str(one), familiarity)}" for one, familiarity in zip(stages, familiarities, strict=True)
+    )
+    over = qualified(str(replicates), _first_foreign(familiarities))
     return f"{each}\nover {count(len(stages), 'seed')}:\n{over}"
 
 
-def _first_foreign(homes: Sequence[Home | None]) -> Home | None:
-    """Return what is known of the first run to which its batch is foreign; None where it is at home in all."""
-    return next((home for home in homes if home is not None and home.foreign), None)
+def _first_foreign(familiarities: Sequence[BatchFamiliarity | None]) -> BatchFamiliarity | None:
+    """Return what is known of the first run to which its batch is foreign; None where all know theirs."""
+    return next((familiarity for familiarity in familiarities if familiarity is not None and familiarity.foreign), None)
 
 
 def _names(folders: Sequence[Path]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ import matplotlib.style
 
 from stagewise.checkpoints.logged_curves import LOGGED
 from stagewise.checkpoints.run_folder import REPORT, table_file, write
-from stagewise.findings.home import CAVEAT, Home
+from stagewise.findings.batch_familiarity import BatchFamiliarity
 from stagewise.plain_text import plain_name, shortened, visible, visible_lines
 from stagewise.processes import readers
 from stagewise.reporting.figure import LOOK, figure_html
@@ -25,6 +25,7 @@ from stagewise.reporting.section import Section
 from stagewise.reporting.sections import LAST, SECTIONS
 from stagewise.reporting.sections.generic import generic_sections
 from stagewise.reporting.viewer import json_script, stage_of
+from stagewise.words.familiarity import CAVEAT
 
 PAGE = string.Template(
     """<!doctype html>
@@ -84,11 +85,11 @@ def report(
     folder = Path(folder)
     with readers(workers, len(table_file(folder)), executor) as pool:
         measured = read_measured(folder, classes, pool)
-        home = measured.home
-        draw = functools.partial(_section_html, measured, folder, home is not None and home.foreign)
+        familiarity = measured.familiarity
+        draw = functools.partial(_section_html, measured, folder, familiarity is not None and familiarity.foreign)
         each: Callable[..., Iterable[str]] = pool.map if pool else map
         bodies = dict(_filled_sections(measured, draw, each))
-    page = _page(measured, bodies, home)
+    page = _page(measured, bodies, familiarity)
     return Page(write(folder / REPORT, lambda partial: partial.write_text(page, encoding="utf8")))
 
 
@@ -172,12 +173,12 @@ def page_html(
     )
 
 
-def _page(measured: Measured, bodies: dict[Section, str], home: Home | None) -> str:
+def _page(measured: Measured, bodies: dict[Section, str], familiarity: BatchFamiliarity | None) -> str:
     return page_html(
         name=title(measured.run, str(measured.table["run"].iloc[0])),
-        headline=headline(measured.stages, home),
-        finding=finding(measured.stages, home),
-        kind="foreign" if home is not None and home.foreign else "finding",
+        headline=headline(measured.stages, familiarity),
+        finding=finding(measured.stages, familiarity),
+        kind="foreign" if familiarity is not None and familiarity.foreign else "finding",
         words=run_in_words(measured.run, measured.table, measured.provenance),
         parts=[Part(section.identifier, section.title, body) for section, body in bodies.items()],
         missing=_missing(measured, bodies),

@@ -7,9 +7,10 @@ import pandas as pd
 
 from stagewise.checkpoints.findings import Audit
 from stagewise.checkpoints.series import CheckpointSeries
-from stagewise.findings.home import Home, caution, qualified
+from stagewise.findings.batch_familiarity import BatchFamiliarity
 from stagewise.findings.stages import Stages
 from stagewise.reporting.html import inline
+from stagewise.words.familiarity import caution, qualified
 from stagewise.words.stages import NO_STAGES
 
 
@@ -23,7 +24,8 @@ class Analysis:
         table: all that was measured.
         stages: None where the table cannot show any: neither references nor scores, or fewer than four checkpoints.
         report: the HTML file.
-        home: whether the models know sequences like those of the probe batch; None for a run, and without a loss.
+        familiarity: whether the models know sequences like those of the probe batch; None for a run, and where no
+            loss was measured.
     """
 
     series: CheckpointSeries
@@ -31,12 +33,12 @@ class Analysis:
     table: pd.DataFrame
     stages: Stages | None
     report: Path
-    home: Home | None = None
+    familiarity: BatchFamiliarity | None = None
 
     def __str__(self) -> str:
-        stages = qualified(NO_STAGES if self.stages is None else str(self.stages), self.home)
+        stages = qualified(NO_STAGES if self.stages is None else str(self.stages), self.familiarity)
         faults = "" if self.audit is None else f"{self.audit}\n"
-        return f"{caution(self.home)}{self.series}\n{faults}{stages}\nreport: {self.report}"
+        return f"{caution(self.familiarity)}{self.series}\n{faults}{stages}\nreport: {self.report}"
 
     def _repr_html_(self) -> str:
         return inline(self.report)

@@ -11,7 +11,7 @@ import pandas as pd
 
 from stagewise import plot
 from stagewise.checkpoints.run_folder import REPORT, write
-from stagewise.findings.home import Home
+from stagewise.findings.batch_familiarity import BatchFamiliarity
 from stagewise.findings.replicates import Replicates
 from stagewise.findings.stages import Stages
 from stagewise.plot.over_seeds import bands_of
@@ -53,17 +53,18 @@ class SeedReport:
         replicates: what recurs over seeds, when, and in which order.
         table: what stages are found in, of all seeds, heads by their roles.
         report: the HTML file.
-        homes: whether each seed's models know sequences like those of the probe batch; None for a run on its task.
+        familiarities: whether each seed's models know sequences like those of the probe batch; None for a run on its
+            task.
     """
 
     stages: tuple[Stages, ...]
     replicates: Replicates
     table: pd.DataFrame
     report: Path
-    homes: tuple[Home | None, ...] = ()
+    familiarities: tuple[BatchFamiliarity | None, ...] = ()
 
     def __str__(self) -> str:
-        return f"{seeds_in_words(self.stages, self.replicates, self.homes)}\nreport: {self.report}"
+        return f"{seeds_in_words(self.stages, self.replicates, self.familiarities)}\nreport: {self.report}"
 
     def _repr_html_(self) -> str:
         return inline(self.report)
@@ -88,7 +89,7 @@ def report_seeds(folders: Sequence[str | Path], out: str | Path) -> SeedReport:
     save_replicates(replicates, out)
     page = _page(seeds, replicates, aligned, out)
     written = write(out / REPORT, lambda partial: partial.write_text(page, encoding="utf8"))
-    return SeedReport(seeds.stages, replicates, aligned, Page(written), seeds.homes)
+    return SeedReport(seeds.stages, replicates, aligned, Page(written), seeds.familiarities)
 
 
 def _page(seeds: MeasuredRuns, replicates: Replicates, table: pd.DataFrame, out: Path) -> str:

@@ -11,11 +11,11 @@ from typer.testing import CliRunner
 from stagewise.checkpoints.run_folder import TABLE, write
 from stagewise.cli._findings import show
 from stagewise.cli.app import app
-from stagewise.findings.home import CAVEAT
 from stagewise.findings.lineage import find_lineage
 from stagewise.findings.stages import find_stages
 from stagewise.recipe import Recipe
 from stagewise.training import train
+from stagewise.words.familiarity import CAVEAT
 from tests.fixtures.profiles import profile_rows
 
 

@@ -16,7 +16,7 @@ from stagewise.architecture import Architecture
 from stagewise.checkpoints.run_folder import RUN, TABLE, read_run, read_table
 from stagewise.checkpoints.table_file import TableFile
 from stagewise.cli.app import app
-from stagewise.findings.home import CAVEAT
+from stagewise.words.familiarity import CAVEAT
 
 pytestmark = pytest.mark.usefixtures("few_sequences", "undrawn", "unchecked")
 

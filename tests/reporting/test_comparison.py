@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 from stagewise.checkpoints.json_files import read_json
 from stagewise.checkpoints.run_folder import RUN, TABLE, write, write_json
 from stagewise.cli.app import app
-from stagewise.findings.home import CAVEAT
 from stagewise.reporting.comparison import compare, differing
+from stagewise.words.familiarity import CAVEAT
 
 HOSTILE = "<script>alert(1)</script>"
 RECIPE = {"task": {"type": "MarkovChain", "importance": 1.5}, "plan": {"steps": 900, "clamps": None}}

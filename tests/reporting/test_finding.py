@@ -5,12 +5,12 @@ import math
 
 import pandas as pd
 
-from stagewise.findings.home import Familiarity, Home
+from stagewise.findings.batch_familiarity import BatchFamiliarity, Familiarity
 from stagewise.findings.stages import find_stages
 from stagewise.reporting.finding import finding, headline
 from stagewise.reporting.prose import count, stages_in_words
 
-FOREIGN = Home(Familiarity.GUESSED, 4.2, 9.4, 4.16, 200)
+FOREIGN = BatchFamiliarity(Familiarity.GUESSED, 4.2, 9.4, 4.16, 200)
 
 
 def test_two_sentences_say_when_stages_part_and_which_head_did_what(one_onset: pd.DataFrame) -> None:
@@ -42,7 +42,7 @@ def test_a_foreign_batch_is_said_before_anything_else(one_onset: pd.DataFrame) -
 
 
 def test_a_batch_of_which_no_loss_was_measured_is_said_to_be_unknown(one_onset: pd.DataFrame) -> None:
-    stages, unknown = find_stages(one_onset), Home(Familiarity.UNKNOWN, math.nan, math.nan, 4.16, 200)
+    stages, unknown = find_stages(one_onset), BatchFamiliarity(Familiarity.UNKNOWN, math.nan, math.nan, 4.16, 200)
     assert headline(stages, unknown) == headline(stages)
     assert finding(stages, unknown) == f"{finding(stages)} {unknown}"
 

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 from stagewise.checkpoints.run_folder import TABLE, write
-from stagewise.findings.home import CAVEAT
 from stagewise.findings.roles import head_roles
 from stagewise.reporting.measured_runs import _first_foreign, read_runs, stages_of_each, with_caveat
 from stagewise.reporting.page import Part
+from stagewise.words.familiarity import CAVEAT
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def test_runs_of_one_name_are_named_by_their_folders(folders: list[Path]) -> Non
     runs = read_runs(folders)
     assert runs.names == tuple(folder.as_posix() for folder in folders)
     assert [one.run for one in runs.stages] == list(runs.names)
-    assert runs.foreign is _first_foreign(runs.homes) is None
+    assert runs.foreign is _first_foreign(runs.familiarities) is None
 
 
 def test_aligned_rows_have_roles_in_place_of_indices(folders: list[Path]) -> None:

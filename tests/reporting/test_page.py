@@ -12,7 +12,6 @@ import pandas as pd
 import pytest
 
 from stagewise.checkpoints.run_folder import METRICS, RUN, TABLE
-from stagewise.findings.home import CAVEAT
 from stagewise.findings.stages import find_stages
 from stagewise.recipe import describe
 from stagewise.reporting.measured import Measured, read_measured
@@ -21,6 +20,7 @@ from stagewise.reporting.sections import LAST, SECTIONS
 from stagewise.saved_findings import STAGES
 from stagewise.tasks import MarkovChain
 from stagewise.words import stages as words
+from stagewise.words.familiarity import CAVEAT
 from tests.fixtures.runs import AtOnce
 
 pytestmark = pytest.mark.usefixtures("unchecked")

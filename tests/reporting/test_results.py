@@ -5,17 +5,18 @@ from pathlib import Path
 import pandas as pd
 
 from stagewise.checkpoints.series import CheckpointSeries
-from stagewise.findings.home import CAVEAT, Familiarity, Home
+from stagewise.findings.batch_familiarity import BatchFamiliarity, Familiarity
 from stagewise.findings.stages import find_stages
 from stagewise.reporting.results import Analysis
+from stagewise.words.familiarity import CAVEAT
 
 
 def test_a_foreign_batch_is_the_first_line_and_qualifies_what_was_found(
     small_run: CheckpointSeries, one_onset: pd.DataFrame, tmp_path: Path
 ) -> None:
-    home = Home(Familiarity.RISES, 2.0, 3.0, 4.0, 9)
+    familiarity = BatchFamiliarity(Familiarity.RISES, 2.0, 3.0, 4.0, 9)
     stages = find_stages(one_onset)
-    foreign = Analysis(small_run, None, one_onset, stages, tmp_path / "report.html", home)
+    foreign = Analysis(small_run, None, one_onset, stages, tmp_path / "report.html", familiarity)
     before, after = str(foreign).split(f"\n{CAVEAT}:\n")
     assert before.startswith("The probe batch is foreign to this model: its loss rises over training")
     assert "stage" not in before.splitlines()[-1]

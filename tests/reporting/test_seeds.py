@@ -10,10 +10,10 @@ import pytest
 from stagewise.analysis import analyse
 from stagewise.checkpoints.run_folder import TABLE
 from stagewise.checkpoints.series import CheckpointSeries
-from stagewise.findings.home import CAVEAT
 from stagewise.probes import Loss
 from stagewise.reporting.seeds import report_seeds
 from stagewise.saved_findings import load_replicates
+from stagewise.words.familiarity import CAVEAT
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 HOSTILE = "<script>alert(1)</script>"

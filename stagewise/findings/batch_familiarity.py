@@ -3,7 +3,6 @@
 import dataclasses
 import enum
 import math
-import textwrap
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,19 +10,10 @@ import pandas as pd
 
 from stagewise.statistics import DEFAULT, StageCriteria
 from stagewise.table import select
-
-ADVICE = (
-    "Measure on sequences that it was trained on: --tokens FILE or --text FILE; in Python, `tokens=` or `text=` of "
-    "analyse, or batch=Batch.from_tokens(tokens)."
-)
-LISTED = 8
-"""Positions that are named."""
-
-CAVEAT = "Measured on a batch that is foreign to the model"
-"""What stands above every finding on such a batch."""
+from stagewise.words import familiarity as words
 
 LOSSES = "Loss", "LossByPosition.cross_entropy"
-"""What of a table says whether the batch is at home."""
+"""What of a table says whether the models know the batch."""
 
 
 class Familiarity(enum.StrEnum):
@@ -36,11 +26,11 @@ class Familiarity(enum.StrEnum):
 
 
 @dataclasses.dataclass(frozen=True)
-class Home:
+class BatchFamiliarity:
     """What the loss of a series says of its probe batch. Losses in nats.
 
     Args:
-        verdict: at home; or foreign: the last model predicts it no better than a guess, or worse than the first did; or
+        verdict: known; or foreign: the last model predicts it no better than a guess, or worse than the first did; or
             unknown, where no loss was measured: losses are nan then.
         first: loss at the first checkpoint.
         last: loss at the last checkpoint.
@@ -66,33 +56,13 @@ class Home:
         """Whether it cannot be told."""
         return self.verdict is Familiarity.UNKNOWN
 
-    def __str__(self) -> str:
-        if self.unknown:
-            return "Whether the probe batch is foreign to this model is not known: no loss was measured (Loss)."
-        if not self.foreign:
-            return (
-                f"This model knows the probe batch: its loss goes from {self.first:.2f} to {self.last:.2f} nats, "
-                f"below the {self.guess:.2f} of a guess."
-            )
-        barely = "hardly" if self.last < self.guess else "no"
-        why = (
-            f"at step {self.step} the model predicts it {barely} better than a guess"
-            if self.verdict is Familiarity.GUESSED
-            else f"its loss rises over training, from {self.first:.2f} nats"
-        )
-        return (
-            f"The probe batch is foreign to this model: {why} (loss {self.last:.2f} nats, a guess {self.guess:.2f}). "
-            f"What it shows is not what the model was trained for. {ADVICE}{self._partly()}"
-        )
+    @property
+    def rises(self) -> bool:
+        """Whether the loss rises over training."""
+        return self.verdict is Familiarity.RISES
 
-    def _partly(self) -> str:
-        if not self.positions:
-            return ""
-        known = ", ".join(map(str, self.positions[:LISTED])) + (", ..." if len(self.positions) > LISTED else "")
-        return (
-            f" It does predict the tokens after position{'s'[: len(self.positions) - 1]} {known}: if it was trained on "
-            "these alone, leave the others out, with `labels` of -100 in the file, or scored= of Batch.from_tokens."
-        )
+    def __str__(self) -> str:
+        return words.familiarity(self)
 
     @property
     def plain(self) -> dict[str, Any]:
@@ -101,29 +71,7 @@ class Home:
         return {"foreign": None if self.unknown else self.foreign, **fields}
 
 
-def qualified(findings: str, home: Home | None) -> str:
-    """Return findings in words; on a foreign batch indented below a line that says so.
-
-    >>> print(qualified("L0H1 attends to offset 3", Home(Familiarity.RISES, 2.0, 3.0, 4.0, 9)))
-    Measured on a batch that is foreign to the model:
-      L0H1 attends to offset 3
-    """
-    if home is None or not home.foreign:
-        return findings
-    return f"{CAVEAT}:\n{textwrap.indent(findings, '  ')}"
-
-
-def warned(findings: str, home: Home | None) -> str:
-    """Return findings in words, as `qualified`, below what `caution` says."""
-    return caution(home) + qualified(findings, home)
-
-
-def caution(home: Home | None) -> str:
-    """Return a line that says of a batch that it is foreign, and what to do, or that nobody knows; else nothing."""
-    return f"{home}\n" if home is not None and (home.foreign or home.unknown) else ""
-
-
-def home_of(table: pd.DataFrame, d_vocab: int, criteria: StageCriteria = DEFAULT) -> Home | None:
+def familiarity_of(table: pd.DataFrame, d_vocab: int, criteria: StageCriteria = DEFAULT) -> BatchFamiliarity | None:
     """Judge the probe batch of a table by the loss over training; None where it holds no loss in nats.
 
     A batch is foreign where the last loss is not below that of a guess, log(d_vocab), by `criteria.smallest`, or has
@@ -131,7 +79,7 @@ def home_of(table: pd.DataFrame, d_vocab: int, criteria: StageCriteria = DEFAULT
     position, the positions are named that the last model predicts better than a guess by as much, for sure (95 %).
 
     >>> table = pd.DataFrame({"probe": "Loss", "quantity": "cross_entropy", "step": [0, 9], "value": [4.2, 9.4]})
-    >>> home_of(table, 64).verdict
+    >>> familiarity_of(table, 64).verdict
     <Familiarity.GUESSED: 'guessed'>
     """
     if not ((table["probe"] == "Loss") & (table["quantity"] == "cross_entropy")).any():
@@ -145,7 +93,7 @@ def home_of(table: pd.DataFrame, d_vocab: int, criteria: StageCriteria = DEFAULT
         verdict = Familiarity.RISES
     step = int(rows["step"].iloc[-1])
     known = () if verdict is Familiarity.HOME else _predicted(table, step, guess - criteria.smallest)
-    return Home(verdict, first, last, guess, step, known)
+    return BatchFamiliarity(verdict, first, last, guess, step, known)
 
 
 def _predicted(table: pd.DataFrame, step: int, below: float) -> tuple[int, ...]:
@@ -158,7 +106,7 @@ def _predicted(table: pd.DataFrame, step: int, below: float) -> tuple[int, ...]:
     return tuple(sorted(int(position) for position in rows.loc[rows["hi"] < below, "position"]))
 
 
-def home_of_run(record: Mapping[str, Any], table: pd.DataFrame) -> Home | None:
+def familiarity_of_run(record: Mapping[str, Any], table: pd.DataFrame) -> BatchFamiliarity | None:
     """Judge the probe batch of checkpoints that were trained elsewhere; None for a run, measured on its own task.
 
     Args:
@@ -171,7 +119,7 @@ def home_of_run(record: Mapping[str, Any], table: pd.DataFrame) -> Home | None:
         return None
     if not (table["probe"] == "Loss").any():
         nothing = float("nan")
-        return Home(
+        return BatchFamiliarity(
             Familiarity.UNKNOWN, nothing, nothing, math.log(d_vocab), int(table["step"].max()) if len(table) else 0
         )
-    return home_of(table, d_vocab)
+    return familiarity_of(table, d_vocab)

@@ -5,7 +5,8 @@ import math
 import pandas as pd
 import pytest
 
-from stagewise.findings.home import Familiarity, home_of, home_of_run, qualified, warned
+from stagewise.findings.batch_familiarity import Familiarity, familiarity_of, familiarity_of_run
+from stagewise.words.familiarity import qualified, warned
 
 
 def losses(*values: float) -> pd.DataFrame:
@@ -23,26 +24,29 @@ def losses(*values: float) -> pd.DataFrame:
     ],
 )
 def test_a_batch_is_foreign_where_the_loss_is_a_guess_or_rises(values: tuple[float, ...], verdict: Familiarity) -> None:
-    home = home_of(losses(*values), d_vocab=64)
-    assert home is not None
-    assert (home.verdict, home.foreign) == (verdict, verdict is not Familiarity.HOME)
-    assert home.guess == pytest.approx(math.log(64))
-    assert ("foreign" in str(home), "--tokens FILE" in str(home)) == (home.foreign, home.foreign)
+    familiarity = familiarity_of(losses(*values), d_vocab=64)
+    assert familiarity is not None
+    assert (familiarity.verdict, familiarity.foreign) == (verdict, verdict is not Familiarity.HOME)
+    assert familiarity.guess == pytest.approx(math.log(64))
+    assert ("foreign" in str(familiarity), "--tokens FILE" in str(familiarity)) == (
+        familiarity.foreign,
+        familiarity.foreign,
+    )
 
 
 @pytest.mark.parametrize(("last", "words"), [(4.1, "hardly better than a guess (loss 4.10"), (9.4, "no better than a")])
 def test_a_loss_below_a_guess_is_not_called_no_better(last: float, words: str) -> None:
-    assert words in str(home_of(losses(4.2, last), d_vocab=64))
+    assert words in str(familiarity_of(losses(4.2, last), d_vocab=64))
 
 
 def test_only_checkpoints_from_elsewhere_are_judged() -> None:
     recipe = {"architecture": {"config": {"d_vocab": 64}}}
-    home = home_of_run({"recipe": recipe, "series": {}}, losses(4.2, 9.0))
-    assert home is not None
-    assert home.foreign
-    assert home_of_run({"recipe": recipe}, losses(4.2, 9.0)) is None
+    familiarity = familiarity_of_run({"recipe": recipe, "series": {}}, losses(4.2, 9.0))
+    assert familiarity is not None
+    assert familiarity.foreign
+    assert familiarity_of_run({"recipe": recipe}, losses(4.2, 9.0)) is None
     of_heads = losses(0.1, 0.9).assign(probe="AttentionTo", quantity="mass")
-    unknown = home_of_run({"recipe": recipe, "series": {}}, of_heads)
+    unknown = familiarity_of_run({"recipe": recipe, "series": {}}, of_heads)
     assert unknown is not None
     assert (unknown.foreign, unknown.unknown, unknown.plain["foreign"], unknown.plain["last"]) == (
         False,
@@ -53,22 +57,27 @@ def test_only_checkpoints_from_elsewhere_are_judged() -> None:
     assert warned("L0H0 rises", unknown) == f"{unknown}\nL0H0 rises"
     assert "is not known: no loss was measured" in str(unknown)
     regression = losses(4.2, 9.0).assign(quantity="squared_error")
-    assert home_of_run({"recipe": recipe, "series": {}}, regression) is None
+    assert familiarity_of_run({"recipe": recipe, "series": {}}, regression) is None
 
 
 def test_positions_that_are_predicted_nevertheless_are_named() -> None:
     high = [3.0, 3.0, 1.0, 4.2]
     rows = {"probe": "LossByPosition", "quantity": "cross_entropy", "step": 1, "position": range(4), "value": 1.0}
     table = pd.concat([losses(4.2, 4.3), pd.DataFrame(rows).assign(hi=high)], ignore_index=True)
-    home = home_of(table, d_vocab=64)
-    assert home is not None
-    assert home.positions == (0, 1, 2)
-    assert "the tokens after positions 0, 1, 2: if it was trained on these alone" in str(home)
-    at_home = home_of(table.assign(value=table["value"] - 1), d_vocab=64)
+    familiarity = familiarity_of(table, d_vocab=64)
+    assert familiarity is not None
+    assert familiarity.positions == (0, 1, 2)
+    assert "the tokens after positions 0, 1, 2: if it was trained on these alone" in str(familiarity)
+    at_home = familiarity_of(table.assign(value=table["value"] - 1), d_vocab=64)
     assert at_home is not None
     assert (at_home.foreign, at_home.positions) == (False, ())
 
 
 def test_findings_at_home_stand_as_they_are() -> None:
-    home = home_of(losses(4.2, 1.0), d_vocab=64)
-    assert qualified("L0H0 rises", home) == warned("L0H0 rises", home) == qualified("L0H0 rises", None) == "L0H0 rises"
+    familiarity = familiarity_of(losses(4.2, 1.0), d_vocab=64)
+    assert (
+        qualified("L0H0 rises", familiarity)
+        == warned("L0H0 rises", familiarity)
+        == qualified("L0H0 rises", None)
+        == "L0H0 rises"
+    )
