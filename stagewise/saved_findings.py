@@ -6,9 +6,8 @@ import hashlib
 import importlib.metadata
 import os
 import warnings
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol, Self, TypeVar
+from typing import TypeVar
 
 import pandas as pd
 
@@ -36,15 +35,7 @@ _ROOMS = "statistics", "findings"
 """Rooms whose code decides what is found in a table."""
 
 
-class _Finding(Protocol):
-    @property
-    def written(self) -> dict[str, Any]: ...
-
-    @classmethod
-    def of(cls, written: Mapping[str, Any]) -> Self: ...
-
-
-_Found = TypeVar("_Found", bound=_Finding)
+_Found = TypeVar("_Found", Stages, Lineage, Replicates)
 
 
 def save_stages(stages: Stages, folder: str | Path) -> Path:

@@ -3,7 +3,7 @@
 import dataclasses
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -67,7 +67,7 @@ class Lineage(InWords):
         return {"run": self.run, "digest": self.digest, **{name: plain(getattr(self, name)) for name in FRAMES}}
 
     @classmethod
-    def of(cls, written: Mapping[str, Any]) -> Self:
+    def of(cls, written: Mapping[str, Any]) -> "Lineage":
         """Return the lineage that `written` holds."""
         frames = {name: from_plain(written[name]) for name in FRAMES}
         return cls(run=written["run"], digest=written["digest"], **frames)

@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -96,7 +96,7 @@ class Replicates(InWords):
         return {"runs": list(self.runs), **frames, **what}
 
     @classmethod
-    def of(cls, written: Mapping[str, Any]) -> Self:
+    def of(cls, written: Mapping[str, Any]) -> "Replicates":
         """Return the findings that `written` holds."""
         return cls(
             runs=tuple(written["runs"]),

@@ -3,7 +3,7 @@
 import concurrent.futures
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
 import pandas as pd
 
@@ -110,7 +110,7 @@ class Stages(InWords):
         }
 
     @classmethod
-    def of(cls, written: Mapping[str, Any]) -> Self:
+    def of(cls, written: Mapping[str, Any]) -> "Stages":
         """Return the stages that `written` holds."""
         return cls(
             run=written["run"], references=tuple(written["references"]), criteria=StageCriteria(**written["criteria"]),

@@ -3,7 +3,7 @@
 import ast
 import operator
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -21,6 +21,7 @@ QUOTED = "column_%d_"
 """Name of a column that stands between backticks, as one with a space in it has to."""
 
 
+@runtime_checkable
 class Columns(Protocol):
     """Columns by their name, as a mapping of arrays or a frame has them: iterating over it gives the names."""
 

@@ -1,7 +1,7 @@
 """Every sentence about whether models know sequences like those of a probe batch."""
 
 import textwrap
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 ADVICE = (
     "Measure on sequences that it was trained on: --tokens FILE or --text FILE; in Python, `tokens=` or `text=` of "
@@ -14,6 +14,7 @@ CAVEAT = "Measured on a batch that is foreign to the model"
 """What stands above every finding on such a batch."""
 
 
+@runtime_checkable
 class Judged(Protocol):
     """What is known of a probe batch, as `findings.batch_familiarity` has it; losses in nats."""
 
