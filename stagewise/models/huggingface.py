@@ -122,7 +122,7 @@ def _config(config: Mapping[str, Any]) -> Any:
     return hf
 
 
-def _inert(config: Mapping[str, Any]) -> dict[str, Any]:
+def _inert(config: Mapping[Any, Any]) -> dict[Any, Any]:
     """Return a config without the fields that name code, of a repository or a compiled kernel, in its parts too."""
     return {
         name: _inert(value) if isinstance(value, Mapping) else value
@@ -131,12 +131,12 @@ def _inert(config: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _check_counts(fields: Mapping[str, Any], kind: str) -> None:
+def _check_counts(fields: Mapping[Any, Any], kind: str) -> None:
     """Refuse more layers than any model has before transformers lists one by one what each of them is."""
     for name, value in fields.items():
         if isinstance(value, Mapping):
             _check_counts(value, kind)
-        elif isinstance(value, int | float) and re.search("layers?$", name) and value > MOST_LAYERS:
+        elif isinstance(value, int | float) and re.search("layers?$", str(name)) and value > MOST_LAYERS:
             raise ValueError(
                 f"the config of a {kind} has {name} = {value:.6g}: a model has at most {MOST_LAYERS} layers"
             )
