@@ -165,7 +165,7 @@ def _unjudged(name: str, curve: pd.DataFrame, step: int) -> dict[str, Any]:
 
 
 def _record(name: str, lowest: Turn, verdict: TurnVerdict, stage: int | None) -> dict[str, Any]:
-    decision = {"verdict": str(verdict), "boundary": verdict.ends_stage, "ends_stage": stage}
+    decision = {"verdict": str(verdict), "boundary": verdict.ends_stage, "ends_stage": stage, "cause": ""}
     return {"reference": name, **lowest._asdict(), **decision}
 
 
