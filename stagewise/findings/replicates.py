@@ -84,8 +84,9 @@ class Replicates(InWords):
 
     def words(self) -> str:
         """Return what was found in how many seeds, when, and in which order, in sentences."""
-        lines = seed_words.events(self.events, len(self.runs), self.names)
-        return "\n".join([*lines, *seed_words.order(self.order, self.names)])
+        names = self.names
+        lines = seed_words.events(self.events, len(self.runs), names)
+        return "\n".join([*lines, *seed_words.order(self.order, names)])
 
     @property
     def written(self) -> dict[str, Any]:
