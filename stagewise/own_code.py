@@ -3,6 +3,7 @@
 import contextlib
 import importlib
 import importlib.machinery
+import itertools
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,11 +39,21 @@ class _InItsFolder:
 
 def _importer() -> Path | None:
     """Return the file whose code is importing, as the call stack tells it; None of one that is installed."""
-    frame: FrameType | None = sys._getframe(2)
-    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "importlib":
-        frame = frame.f_back
-    file = Path(os.path.realpath((frame and frame.f_globals.get("__file__")) or "/"))
+    # Checks of types put frames of their own between the import and this function.
+    frames = itertools.dropwhile(lambda frame: not _imports(frame), _callers(sys._getframe()))
+    importing = next((frame for frame in frames if not _imports(frame)), None)
+    file = Path(os.path.realpath((importing and importing.f_globals.get("__file__")) or "/"))
     return None if any(file.is_relative_to(os.path.realpath(each)) for each in sys.path if each) else file
+
+
+def _callers(frame: FrameType | None) -> Iterator[FrameType]:
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _imports(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__")).partition(".")[0] == "importlib"
 
 
 def named() -> Mapping[str, str]:
