@@ -1,10 +1,12 @@
 """How much each head attends to a named relation."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
 
 from stagewise.loss import mean_scored
 from stagewise.probe import AbstractPatternProbe, Quantity, Reading, View, chosen
@@ -16,6 +18,7 @@ class AttentionTo(AbstractPatternProbe):
 
         mass(l, h, r) = mean over scored q of sum_{k in r(q)} A^{l,h}_{qk}
         along(l, h, r) = the same mean over {q : r(q) not empty}, wherever the relation starts
+        uniform(r) = the value of along for attention that is the same to all keys up to the query
 
     `mass` is what a prediction reads. `along` also sees what earlier positions do: copying heads (value to key) and
     previous-token heads, beside selection or induction heads (query to value). Both are means over the sequences in
@@ -35,26 +38,42 @@ class AttentionTo(AbstractPatternProbe):
     >>> itself = {"self": [[1, 0], [0, 1]]}
     >>> view = example_view([[[1, 0], [0.25, 0.75]]], scored=[False, True], relations=itself)
     >>> [(reading.quantity, reading.values.item()) for reading in AttentionTo().read(view)]
-    [('mass', 0.75), ('along', 0.875)]
+    [('mass', 0.75), ('along', 0.875), ('uniform', 0.75)]
     """
 
     quantities: ClassVar[Mapping[str, Quantity]] = {
         "mass": Quantity("attention mass", range=(0, 1), progress="up", unless="along"),
         "along": Quantity("attention mass along the relation", range=(0, 1), progress="up"),
+        "uniform": Quantity("attention mass of uniform attention", range=(0, 1)),
     }
 
     relations: tuple[str, ...] | None = None
 
     def read(self, view: View) -> list[Reading]:
-        """Return `mass` and `along` by layer, head and relation."""
+        """Return `mass` and `along` by layer, head and relation, and `uniform` by relation."""
         batch = view.batch
         names = chosen(self.relations, batch.relations, "relation")
         axes, labels, exists = "batch layer head relation", {"relation": names}, view.having(names)
         mass = torch.stack([mean_scored(view.masses[name], batch.scored) for name in names], -1)
         along = torch.stack([mean_scored(view.masses[name], batch.relations[name].any(-1)) for name in names], -1)
+        uniform, starts = _uniform([batch.relations[name] for name in names]), None
         if exists is not None:
-            along = torch.where(exists, along, 0.0)  # of no query there is no mean
+            starts = exists[:, 0, 0]
+            along, uniform = (
+                torch.where(exists, along, 0.0),
+                torch.where(starts, uniform, 0.0),
+            )  # of no query is no mean
         return [
             Reading(axes, mass, "mass", labels, exists=exists),
             Reading(axes, along, "along", labels, exists=exists),
+            Reading("batch relation", uniform, "uniform", labels, exists=starts),
         ]
+
+
+def _uniform(relations: Sequence[Bool[Tensor, "batch query key"]]) -> Float[Tensor, "batch relation"]:
+    """Return the mean mass of uniform attention on each relation, over the queries that have keys in it."""
+    masses = []
+    for keys in relations:
+        up_to = torch.arange(1, keys.shape[-2] + 1, device=keys.device)
+        masses.append(mean_scored(keys.tril().sum(-1) / up_to, keys.any(-1)))
+    return torch.stack(masses, -1)

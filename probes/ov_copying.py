@@ -37,7 +37,7 @@ class OVCopying(AbstractCircuitProbe):
     """
 
     quantities: ClassVar[Mapping[str, Quantity]] = {
-        "copying": Quantity("copying by weights", range=(-1, 1), progress="up"),
+        "copying": Quantity("copying by weights", range=(-1, 1), progress="up", weights=True),
     }
 
     def read_circuits(self, circuits: Circuits) -> list[Reading]:

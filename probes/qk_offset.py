@@ -41,7 +41,9 @@ class QKOffset(AbstractCircuitProbe):
     """
 
     quantities: ClassVar[Mapping[str, Quantity]] = {
-        "share": Quantity("looking back, by weights", range=(0, 1), progress="up", onset="looks back, by its weights"),
+        "share": Quantity(
+            "looking back, by weights", range=(0, 1), progress="up", onset="looks back, by its weights", weights=True
+        ),
     }
 
     offset: int = 1

@@ -52,6 +52,7 @@ class Quantity:
         onset: name of its onset, as in "copying begins"; empty takes the label with "rises" or "falls".
         unless: another quantity of the same probe with the same meaning, which is followed instead where the table has
             it on the same axes.
+        weights: whether it is read from weights alone: then its onsets join transitions, and are none of their own.
 
     Raises:
         ValueError: no label, bounds in the wrong order, or a direction other than up and down.
@@ -66,6 +67,7 @@ class Quantity:
     progress: Literal["up", "down"] | None = None
     onset: str = ""
     unless: str = ""
+    weights: bool = False
 
     def __post_init__(self) -> None:
         if not self.label:

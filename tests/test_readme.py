@@ -25,7 +25,7 @@ def test_the_python_example_runs_as_it_stands_and_prints_three_stages(
     names: dict[str, Any] = {"__name__": "example"}
     exec(example, names)
     lines = capsys.readouterr().out.splitlines()
-    assert [line[:7] for line in lines] == ["stage 1", "stage 2", "stage 3"]
+    assert [line[:7] for line in lines] == ["Two tra", "stage 1", "stage 2", "stage 3"]
     assert (tmp_path / "runs" / "example" / "kl.svg").stat().st_size > 0
     # What the references are called decides nothing.
     batch, table = names["task"].probe_batch(200, seed=0), names["table"]

@@ -8,12 +8,9 @@ import pandas as pd
 
 from stagewise.event import Causes
 from stagewise.findings.frames import families, typed
-from stagewise.findings.from_onsets import Edge, stage_row
 from stagewise.findings.known_causes import cause_during, cause_within
-from stagewise.findings.onsets import TIMES
+from stagewise.findings.transitions import RunTransition, fall_times
 from stagewise.statistics import Curve, StageCriteria, Turn, TurnVerdict, turning_point
-from stagewise.statistics._constants import PARTS
-from stagewise.statistics._crossings import crossing_step
 from stagewise.statistics._noise.differences import smoothed
 from stagewise.statistics._turning_points import from_first_peak, has_tail, rate_of, slowdown
 from stagewise.table import check_steps, select
@@ -39,8 +36,8 @@ def turning_points(
 ) -> pd.DataFrame:
     """Return a row a curve: where KL to each reference has its minimum, whether a stage ends there, and why.
 
-    A minimum whose interval holds the step of a cause, or that lies in a cause that lasts some steps, ends no stage:
-    what was done to the run made the curve turn.
+    A minimum whose interval holds the step of a cause, or that lies in a cause that lasts some steps, names it, since
+    that may have timed it.
 
     First the nested references, in their order, then the other curves of the table, which may corroborate.
 
@@ -63,23 +60,42 @@ def turning_points(
     return typed(records, POINTS)
 
 
-def reference_stages(table: pd.DataFrame, references: Sequence[str], points: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows of the stage table, from the turning points of the same table."""
-    curves = {name: select(table, "KLToReference", "kl", reference=name) for name in references}
-    complete = curves[references[-1]]
-    steps = complete["step"].to_numpy()
-    ends = [(row["step"], row["lo"], row["hi"]) for row in points[points["boundary"]].to_dict("records")]
-    edges: Sequence[Edge] = [(int(steps[0]),) * 3, *ends, (int(steps[-1]),) * 3]
-    goals = [*points.loc[points["boundary"], "reference"], references[-1]]
-    rows = []
-    for number, (start, end, goal) in enumerate(zip(edges[:-1], edges[1:], goals, strict=True), start=1):
-        kl = curves[goal].set_index("step")["value"]
-        after = float(kl[end[0]])
-        lowest = _left_at(points, goal) if goal == references[-1] else None
-        levels = {"kl_first": float(kl.iloc[0]), "kl_end": after, "kl_lowest": after if lowest is None else lowest}
-        times = _fall_times(complete, start[0], end[0])
-        rows.append(stage_row(number, start, end, times, reference=goal, **levels))
-    return rows
+def boundaries_of(table: pd.DataFrame, references: Sequence[str], points: pd.DataFrame) -> list[RunTransition]:
+    """Return where each stage of the run ends by its turning points, with the times of the fall that follows."""
+    rows = points[points["boundary"]].to_dict("records")
+    ends = [*(row["step"] for row in rows[1:]), int(table["step"].max())][: len(rows)]
+    return [
+        RunTransition(
+            step=int(row["step"]),
+            lo=int(row["lo"]),
+            hi=int(row["hi"]),
+            left=row["reference"],
+            begins=float(row["step"]),
+            times=times_of_fall(table, references[-1], row["step"], end),
+        )
+        for row, end in zip(rows, ends, strict=True)
+    ]
+
+
+def times_of_fall(table: pd.DataFrame, complete: str, start: int, end: int) -> dict[str, float]:
+    """Return when 10, 50 and 90 % of the fall of KL to the complete reference between two steps had happened."""
+    curve = select(table, "KLToReference", "kl", reference=complete)
+    part = curve[curve["step"].between(start, end)]
+    return fall_times(part["step"].to_numpy(float), part["value"].to_numpy(float))
+
+
+def levels_of_kl(
+    table: pd.DataFrame, references: Sequence[str], points: pd.DataFrame, rows: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return rows of the stage table with KL to the reference of each: at first, at the end, and where it is lowest."""
+    levels = []
+    for row in rows:
+        kl = select(table, "KLToReference", "kl", reference=row["reference"]).set_index("step")["value"]
+        after = float(kl[kl.index <= row["end"]].iloc[-1])
+        lowest = _left_at(points, row["reference"]) if row["reference"] == references[-1] else None
+        lowest = after if lowest is None else lowest
+        levels.append({**row, "kl_first": float(kl.iloc[0]), "kl_end": after, "kl_lowest": lowest})
+    return levels
 
 
 def _of_nested(curves: Curves, criteria: StageCriteria, causes: Causes) -> list[dict[str, Any]]:
@@ -104,8 +120,6 @@ def _of_nested(curves: Curves, criteria: StageCriteria, causes: Causes) -> list[
             verdict = TurnVerdict.OVERFITS
         cause = cause_within(causes, lowest.lo, lowest.hi, lowest.step)
         cause = cause or cause_during(causes, lowest.step, curve["step"].tolist())
-        if verdict.ends_stage and cause:
-            verdict = TurnVerdict.COINCIDES
         if verdict.ends_stage:
             previous, stage = lowest, stage + 1
         record = _record(name, lowest, verdict, stage if verdict.ends_stage else None)
@@ -192,16 +206,3 @@ def _left_at(points: pd.DataFrame, complete: str) -> float | None:
     """Return the smallest KL to the complete reference if the model leaves it again, beyond noise."""
     (row,) = points[points["reference"] == complete].to_dict("records")
     return float(row["value"]) if row["verdict"] == TurnVerdict.OVERFITS else None
-
-
-def _fall_times(curve: pd.DataFrame, start: int, end: int) -> dict[str, float]:
-    """Return when 10, 50 and 90 % of the fall from start to end had happened, between checkpoints in log(1 + step)."""
-    part = curve[curve["step"].between(start, end)]
-    steps, values = part["step"].to_numpy(float), part["value"].to_numpy(float)
-    fallen = values[0] - np.minimum.accumulate(values)
-    if not fallen[-1] > 0:  # not a number where KL is not finite
-        return dict.fromkeys(TIMES, float("nan"))
-    return {
-        name: round(crossing_step(steps, fallen, share * fallen[-1]), 1)
-        for name, share in zip(TIMES, PARTS, strict=True)
-    }

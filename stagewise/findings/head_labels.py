@@ -1,5 +1,7 @@
 """When each head changed what it attends to."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from scipy.ndimage import median_filter
@@ -33,7 +35,8 @@ EVENTS = {
 def head_events(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> pd.DataFrame:
     """Return each head's changes of top relation, from the `share` rows of `HeadSpecialisation`.
 
-    A head takes a relation's name when its share reaches 0.5 (`enter`), and loses it ("diffuse") below 0.4 (`leave`)
+    A head takes a relation's name when its share reaches 0.5 (`enter`) and it attends to the relation at all
+    (`_attends`), and loses it ("diffuse") below 0.4 (`leave`)
     or to another one that reaches 0.5 and leads by as much as lies between the two; what lasts less than two
     checkpoints (`dwell`) is passed over. From ten checkpoints on shares are running medians over three, and both
     thresholds move apart by three and a half deviations of the noise that is left in them, and so does the lead:
@@ -46,12 +49,13 @@ def head_events(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> pd.Da
     if "HeadSpecialisation" not in set(table["probe"].unique()):
         return typed([], EVENTS)
     share = select(table, "HeadSpecialisation", "share")
-    events = []
+    events, attends = [], _attends(table, criteria)
     for (layer, head), rows in share.groupby(["layer", "head"]):
         shares = rows.pivot(index="step", columns="relation", values="value")
         shares = shares.dropna(axis="columns", how="all").dropna()
         if shares.empty:
             continue
+        shares = _of_role(shares, attends.get((layer, head)))
         labels = _long_enough(_labels(shares, criteria), criteria.dwell)
         for i in np.flatnonzero(labels.to_numpy()[1:] != labels.to_numpy()[:-1]):
             values = (layer, head, *labels.iloc[i : i + 2], *labels.index[i : i + 2])
@@ -59,14 +63,43 @@ def head_events(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> pd.Da
     return typed(events, EVENTS).sort_values("first_step_after", ignore_index=True)
 
 
+def _of_role(shares: pd.DataFrame, attends: pd.DataFrame | None) -> pd.DataFrame:
+    """Return shares [step, relation] with 0 for what the head does not attend to; all of them where that is unknown."""
+    return shares if attends is None else shares.where(attends.reindex_like(shares) != 0.0, 0.0)
+
+
+def _attends(table: pd.DataFrame, criteria: StageCriteria) -> dict[tuple[Any, ...], pd.DataFrame]:
+    """Return whether each head attends to each relation, 1 or 0, by step and relation; nothing where that is unknown.
+
+    It does where its attention along the relation is beyond that of uniform attention by 0.2 (`growth`), surely so, and
+    is 0.3 (`named`), or has risen by 0.2 since the first checkpoint: a share of little is no role.
+    """
+    if not ((table["probe"] == "AttentionTo") & (table["quantity"] == "along")).any():
+        return {}
+    along = select(table, "AttentionTo", "along")
+    has_uniform = ((table["probe"] == "AttentionTo") & (table["quantity"] == "uniform")).any()
+    uniform = select(table, "AttentionTo", "uniform").groupby("relation")["value"].mean() if has_uniform else None
+    attends: dict[tuple[Any, ...], pd.DataFrame] = {}
+    for head, rows in along.groupby(["layer", "head"]):
+        values, lowest = (
+            rows.pivot(index="step", columns="relation", values=name)
+            for name in ("value", "lo" if "lo" in rows else "value")
+        )
+        values = pd.DataFrame(median_filter(values, size=(3, 1), mode="nearest"), values.index, values.columns)
+        chance = 0.0 if uniform is None else uniform.reindex(values.columns)
+        large = (values >= criteria.named) | (values - values.iloc[0] >= criteria.growth)
+        attends[head] = (large & (values - chance >= criteria.growth) & ~(lowest <= chance)).astype(float)
+    return attends
+
+
 def head_labels(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> pd.DataFrame:
     """Return each head's label at every checkpoint, from the `share` rows of `HeadSpecialisation`.
 
-    A head has a relation's name where its share is surely half (`enter`) or more, "diffuse" where all shares are surely
-    less, and "cannot be told" otherwise: where the threshold lies within the error of its largest share, or where
-    another relation's share is within both errors of it, or where a share is no number; a relation without any number
-    counts for nothing. The error is the larger one of three and a half deviations of the share's noise between
-    checkpoints, from ten of them on, and of the 95 % interval over sequences.
+    A head has a relation's name where its share is surely half (`enter`) or more, and it attends to it (`_attends`);
+    "diffuse" where all shares are surely less, and "cannot be told" otherwise: where the threshold lies within the
+    error of its largest share, or where another relation's share is within both errors of it, or where a share is no
+    number; a relation without any number counts for nothing. The error is the larger one of three and a half deviations
+    of the share's noise between checkpoints, from ten of them on, and of the 95 % interval over sequences.
 
     Returns a row a head and checkpoint: its `label`, the largest `share`, and its `lead` over the second one. A table
     without such rows has none.
@@ -76,13 +109,14 @@ def head_labels(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> pd.Da
     share = select(table, "HeadSpecialisation", "share")
     if not {"lo", "hi"} <= set(share):
         share = share.assign(lo=share["value"], hi=share["value"])
-    frames = []
+    frames, attends = [], _attends(table, criteria)
     for (layer, head), rows in share.groupby(["layer", "head"]):
         values = rows.pivot(index="step", columns="relation", values="value")
         if values.notna().any(axis=None):
             values = values.dropna(axis="columns", how="all")
         half = (rows.assign(half=(rows["hi"] - rows["lo"]) / 2)).pivot(index="step", columns="relation", values="half")
         half = half[values.columns]
+        values = _of_role(values, attends.get((layer, head)))
         known = values.dropna().to_numpy(float)
         margin = APART * noise(known.T) if len(known) >= criteria.fewest else np.zeros(values.shape[1])
         frames.append(

@@ -2,8 +2,8 @@
 
 import concurrent.futures
 import functools
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -60,7 +60,8 @@ def find_onsets(
         table: of one run, from `measure`.
         criteria: the thresholds.
         causes: steps at which something was done to the run, or its first and last step, as {"the warm-up": (0, 500)};
-            a transition there is named, and is no onset. None takes the changes of a logged learning rate in a table of
+            a transition there names it, and is no onset where no head changes by `criteria.growth` then: the
+            schedule alone explains that. None takes the changes of a logged learning rate in a table of
             `curves`.
         executor: whose processes search; None searches here. The onsets are the same.
 
@@ -79,7 +80,7 @@ def find_onsets(
     """
     check_table(table, "of a measured run folder: the onsets of `stages_of`")
     causes = causes_in(table) if causes is None else known(causes)
-    curves = followed(table, criteria)
+    curves = [curve.until_finite for curve in followed(table, criteria)]
     candidates = [
         (curve, *one)
         for curve, found in zip(curves, _searched(curves, criteria, executor), strict=True)
@@ -87,11 +88,12 @@ def find_onsets(
     ]
     adjusted = iter(_adjusted([p for _, _, p in candidates if p is not None]))
     decided = [(curve, one, p, None if p is None else float(next(adjusted))) for curve, one, p in candidates]
-    records = [
-        record
+    of_curve = [
+        (curve, _decided(curve, [rest for same, *rest in decided if same is curve], criteria, causes))
         for curve in curves
-        for record in _records(curve, [rest for same, *rest in decided if same is curve], criteria, causes)
     ]
+    told = {each.cause for curve, of in of_curve if "head" in curve.labels for each in of if _matters(each, criteria)}
+    records = [record for curve, of in of_curve for record in _records(curve, of, criteria, told)]
     onsets = typed(records, {"probe": "str", "quantity": "str", **_axis_types(curves), **TYPES})
     return onsets.sort_values("t50", kind="stable", ignore_index=True)
 
@@ -103,7 +105,7 @@ def _searched(
     results: list[Found | None] = [None] * len(curves)
     groups: dict[bytes, list[int]] = {}
     for i, curve in enumerate(curves):
-        if np.isfinite(_values(curve)).all() and len(curve.rows) >= criteria.fewest and np.ptp(_values(curve)) > 0:
+        if _is_finite(curve) and len(curve.rows) >= criteria.fewest and np.ptp(curve.values) > 0:
             groups.setdefault(curve.steps.tobytes(), []).append(i)
     asked = [group[i : i + AT_ONCE] for group in groups.values() for i in range(0, len(group), AT_ONCE)]
     search = functools.partial(_search, alpha=criteria.false_discoveries)
@@ -123,7 +125,8 @@ def _each(found: Found | None) -> list[tuple[Transition | None, float | None]]:
 
 def _read(curve: Curve) -> pd.DataFrame:
     """Return the rows of a curve with what a search reads of them, and no more for another process to be sent."""
-    return curve.rows[[name for name in ("step", "value", "resamples") if name in curve.rows]]
+    rows = curve.rows[[name for name in ("step", "value", "resamples") if name in curve.rows]]
+    return rows.assign(value=curve.values) if curve.log else rows
 
 
 def _search(curves: Sequence[pd.DataFrame], alpha: float) -> list[Found]:
@@ -141,8 +144,8 @@ def _resamples_of(curves: Sequence[pd.DataFrame], number: int) -> np.ndarray | N
     return None
 
 
-def _values(curve: Curve) -> np.ndarray:
-    return curve.rows["value"].to_numpy(float)
+def _is_finite(curve: Curve) -> bool:
+    return bool(np.isfinite(curve.values).all())
 
 
 def _adjusted(p_values: Sequence[float]) -> Iterable[float]:
@@ -160,24 +163,65 @@ def _axis_types(curves: Iterable[Curve]) -> dict[str, str]:
     return known
 
 
-def _records(
+class _Decided(NamedTuple):
+    """A transition of a curve, why it is no onset, its p-values, and what was done to the run then."""
+
+    one: Transition | None
+    against: OnsetVerdict | None
+    p: float | None
+    adjusted: float | None
+    cause: str = ""
+
+
+def _decided(
     curve: Curve, transitions: Sequence[Sequence[Any]], criteria: StageCriteria, causes: Causes
-) -> list[dict[str, Any]]:
-    """Return a record an onset; where there is none, one of the largest transition, or of what the curve did."""
-    if np.isfinite(_values(curve)).all():
+) -> list[_Decided]:
+    """Decide on every transition of a curve; what was done to the run then is named, and no reason against one yet."""
+    if _is_finite(curve):
         criteria = curve.thresholds(criteria)
-    decided: list[tuple[Transition, OnsetVerdict | None, float, float, str]] = []
+    decided: list[_Decided] = []
     for one, p, adjusted in transitions:
-        if one is not None:
-            cause = coincidence(one, causes, curve.steps)
-            if not cause and decided and _goes_on(one, decided[-1][0], curve.steps):
-                cause = decided[-1][-1]
-            decided.append((one, rejection(one, adjusted, criteria, cause), p, adjusted, cause))
-    onsets = [one for one in decided if one[1] is None] or sorted(decided, key=lambda one: -abs(one[0].size))[:1]
+        if one is None:
+            decided.append(_Decided(None, OnsetVerdict.STEADY, p, adjusted))
+            continue
+        cause = coincidence(one, causes, curve.steps)
+        before = decided[-1] if decided else None
+        if not cause and before and before.one and _goes_on(one, before.one, curve.steps):
+            cause = before.cause
+        decided.append(_Decided(one, rejection(one, adjusted, criteria), p, adjusted, cause))
+    return decided
+
+
+def _records(
+    curve: Curve, decided: Sequence[_Decided], criteria: StageCriteria, told: Collection[str]
+) -> list[dict[str, Any]]:
+    """Return a record an onset; where there is none, one of the largest transition, or of what the curve did.
+
+    A curve that moves when something was done to the run has no onset, unless heads change by much then (`told`): the
+    schedule alone explains it.
+    """
+    if _is_finite(curve):
+        criteria = curve.thresholds(criteria)
+    decided = [
+        each._replace(against=OnsetVerdict.COINCIDES)
+        if each.against is None and each.cause and each.cause not in told
+        else each
+        for each in decided
+    ]
+    transitions = [each for each in decided if each.one is not None]
+    onsets = [each for each in transitions if each.against is None] or sorted(transitions, key=_size)[:1]
     if onsets:
-        return [_record(curve, number, *one, criteria) for number, one in enumerate(onsets, start=1)]
-    ((_, p, adjusted),) = transitions
-    return [_still(curve, p, adjusted, criteria)]
+        return [_record(curve, number, each, criteria) for number, each in enumerate(onsets, start=1)]
+    return [_still(curve, decided[0].p, decided[0].adjusted, criteria)]
+
+
+def _matters(each: _Decided, criteria: StageCriteria) -> bool:
+    """Whether a head changes by so much that no schedule alone explains it."""
+    return each.one is not None and each.against is None and abs(each.one.size) >= criteria.growth
+
+
+def _size(each: _Decided) -> float:
+    return 0.0 if each.one is None else -abs(each.one.size)
 
 
 def _goes_on(one: Transition, before: Transition, steps: np.ndarray) -> bool:
@@ -187,16 +231,15 @@ def _goes_on(one: Transition, before: Transition, steps: np.ndarray) -> bool:
     return bool(one.size * before.size > 0 and one.times[0, 0] <= end)
 
 
-def _record(
-    curve: Curve, number: int, one: Transition, against: OnsetVerdict | None, p: float, adjusted: float, cause: str,
-    criteria: StageCriteria,
-) -> dict[str, Any]:  # fmt: skip
-    values, last, within = _values(curve), np.log1p(curve.steps[-1]), curve.within
+def _record(curve: Curve, number: int, decided: _Decided, criteria: StageCriteria) -> dict[str, Any]:
+    one, against, p, adjusted, cause = decided
+    assert one is not None
+    values, last, within = curve.values, np.log1p(curve.steps[-1]), curve.within
     lost = (one.after - values[-1]) * np.sign(one.size) >= criteria.back * abs(one.after - one.before)
     record = {
         **_identity(curve, against or OnsetVerdict.ONSET),
         "transient": against is None and bool(lost),
-        **{"before": within(one.before), "after": within(one.after), "last": float(values[-1])},
+        **{"before": within(one.before), "after": within(one.after), "last": float(curve.rows["value"].iloc[-1])},
         **{"p_value": p, "p_adjusted": adjusted, "noise": one.noise, "share": one.share(criteria.local)},
         **{"prominence": one.prominence, "transition": number, "cause": cause},
     }
@@ -217,8 +260,8 @@ def _record(
 
 def _still(curve: Curve, p: float | None, adjusted: float | None, criteria: StageCriteria) -> dict[str, Any]:
     """Return the record of a curve without any transition."""
-    values = _values(curve)
-    if not np.isfinite(values).all():
+    values = curve.values
+    if not _is_finite(curve):
         first = int(curve.steps[~np.isfinite(values)][0])
         return {**_identity(curve, OnsetVerdict.NOT_FINITE), "not_finite_at": first}
     move = moved(values, criteria)

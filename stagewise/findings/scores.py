@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import re
 import warnings
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
@@ -18,7 +19,7 @@ COMPARED = ("KLToReference", "RestrictedContextKL", "HeadSpecialisation")
 """Probes that stages and their words are read from, beside those with scores that are followed."""
 
 
-ATTENTION = "AttentionTo"
+ATTENTION, UNIFORM = "AttentionTo", "uniform"
 PEAK, PEAK_OFFSET = ("OffsetProfile", "peak"), "peak_offset"
 ALIKE = 0.02
 """Attention by which the peak of a head differs from its mass on a relation that is the same offset."""
@@ -31,6 +32,9 @@ MOSTLY, ENOUGH = 0.95, 0.2
 
 UNIT = 0.1
 """Part of the range of a curve that is its unit, where it declares neither one nor both bounds of what it can be."""
+
+PERPLEXITY = re.compile(r"ppl|perplexity", re.IGNORECASE)
+"""Names of curves that are exponentials of a loss in nats."""
 
 ROUNDINGS, TYPES = 2.0, (np.float16, np.float32, np.float64)
 """Changes of a curve by less than so many last digits of its numbers, which are of one of these types, are rounding."""
@@ -55,20 +59,40 @@ class Curve(NamedTuple):
         """Its checkpoints."""
         return self.rows["step"].to_numpy(float)
 
+    @property
+    def log(self) -> bool:
+        """Whether its logarithm is searched: a perplexity is the exponential of a loss, and falls over decades."""
+        values = self.rows["value"].to_numpy(float)
+        return bool(PERPLEXITY.search(self.quantity) and values.min(initial=1) > 0)
+
+    @property
+    def values(self) -> np.ndarray:
+        """The values that are searched."""
+        values = self.rows["value"].to_numpy(float)
+        return np.log(values) if self.log else values
+
+    @property
+    def until_finite(self) -> "Curve":
+        """The curve up to where it ends in values that are not finite; the whole one, if others follow."""
+        finite = np.flatnonzero(np.isfinite(self.values))
+        ends = 0 < len(finite) < len(self.rows) and finite[-1] == len(finite) - 1
+        return self._replace(rows=self.rows.iloc[: len(finite)]) if ends else self
+
     def thresholds(self, criteria: StageCriteria) -> StageCriteria:
         """Return the thresholds for this curve, of finite numbers; a tenth of its range stands for a missing unit.
 
         What its type of number does not resolve is no change either.
         """
-        if self.declared.unit or None not in self.declared.range:
+        if self.log or self.declared.unit or None not in self.declared.range:
             return criteria
-        values = without_outliers(self.rows["value"].to_numpy(float)[None])
+        values = without_outliers(self.values[None])
         least = criteria.smallest * UNIT * float(np.ptp(values))
         return dataclasses.replace(criteria, smallest=max(least, ROUNDINGS * _resolution(values)))
 
     def within(self, level: float) -> float:
-        """Return the possible value that is closest to a level that was estimated."""
+        """Return the possible value that is closest to a level of the values that are searched, as it was estimated."""
         lo, hi = self.declared.range
+        level = float(np.exp(level)) if self.log else level
         return float(np.clip(level, -np.inf if lo is None else lo, np.inf if hi is None else hi))
 
 
@@ -174,7 +198,7 @@ def evidence(table: pd.DataFrame) -> list[str]:
     for probe, name in table[["probe", "quantity"]].drop_duplicates().itertuples(index=False):
         others = quantities.get(probe, {})
         read = (name in others and others[name].progress) or name in {one.unless for one in others.values()}
-        if probe in COMPARED or read or (probe, name) == (PEAK[0], PEAK_OFFSET):
+        if probe in COMPARED or read or (probe, name) in ((PEAK[0], PEAK_OFFSET), (ATTENTION, UNIFORM)):
             names.append(f"{probe}.{name}")
     return names
 

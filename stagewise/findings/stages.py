@@ -5,30 +5,44 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from stagewise.event import Causes
+from stagewise.findings.episodes import episodes_of
 from stagewise.findings.frames import InWords, digest, from_plain, plain, typed
-from stagewise.findings.from_onsets import onset_stages
-from stagewise.findings.from_references import POINTS, nested_references, reference_stages, turning_points
+from stagewise.findings.from_references import (
+    POINTS,
+    boundaries_of,
+    levels_of_kl,
+    nested_references,
+    times_of_fall,
+    turning_points,
+)
 from stagewise.findings.head_labels import head_events
 from stagewise.findings.known_causes import known
+from stagewise.findings.levels import levels_of
 from stagewise.findings.logged_causes import causes_in
 from stagewise.findings.onsets import TIMES, find_onsets
 from stagewise.findings.scores import has_scores, quantities_of, rows_of_evidence
+from stagewise.findings.transitions import NEVER, RunTransition, stage_rows, transitions_of, with_stages
 from stagewise.findings.windows import Window, windows
 from stagewise.statistics import DEFAULT, StageCriteria
 from stagewise.table import Quantities, check_table, plain_quantities, quantities_from, select
 from stagewise.words import stages as words
+from stagewise.words.answer import Found, answer
+from stagewise.words.grammar import capital
+from stagewise.words.onsets import Context
 
 ROWS = {
     **dict.fromkeys(("stage", "start", "start_lo", "start_hi", "end", "end_lo", "end_hi"), "int64"),
-    **dict.fromkeys(TIMES, "float64"),
-    **{"reference": "str", "spread": "bool", **dict.fromkeys(("kl_first", "kl_end", "kl_lowest"), "float64")},
+    **dict.fromkeys(("begins", *TIMES), "float64"),
+    **{"left": "str", "reference": "str", "spread": "bool"},
+    **dict.fromkeys(("kl_first", "kl_end", "kl_lowest"), "float64"),
 }
 """Columns of the stage table, with their types."""
 
-FRAMES = "table", "turning_points", "events", "onsets"
+FRAMES = "table", "turning_points", "events", "onsets", "levels", "episodes"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -37,21 +51,27 @@ class Stages(InWords):
 
     Args:
         run: name of the run.
-        table: a row a stage: `stage`, its `start` and `end` with intervals (`start_lo`, ...), the steps `t10`, `t50`,
-            `t90` at which 10, 50 and 90 % of its fall in KL to the complete reference had happened. The first stage
-            starts at the first checkpoint, the last one ends at the last. The `reference` that the model comes close
-            to in it, with KL to that at the run's first checkpoint, at the end of the stage, and where it was lowest
-            (`kl_first`, `kl_end`, `kl_lowest`). Without references t10, t50 and t90 are the medians of the onsets
-            that the stage starts with, and `spread` says whether these follow one another over a period.
+        table: a row a stage, which is what lies between two transitions: `stage`, its `start` and `end` with intervals
+            (`start_lo`, ...), which are those of the transitions there; the first stage starts at the first
+            checkpoint, the last one ends at the last. Of the transition that it starts with: the reference that the
+            model leaves (`left`; empty where onsets alone show it), the step up to which nothing of it had happened
+            (`begins`), `t10`, `t50` and `t90` (of the fall in KL to the complete reference up to the next transition;
+            without references the medians of its onsets), and whether its onsets follow one another over a period
+            (`spread`). With references, the `reference` that the model comes close to in the stage, with KL to that at
+            the run's first checkpoint, at the end of the stage, and where it was lowest (`kl_first`, `kl_end`,
+            `kl_lowest`).
         turning_points: a row a curve of KL: its name as `reference`, the fields of `turning_points.Turn`, the
             `slowdown` of learning there (0: it stopped, 1: no slower than around), the `verdict` (`TurnVerdict`),
             whether it is a stage `boundary`, what was done to the run then, by its name as `cause`, and `ends_stage`,
             the number of the stage whose end it marks.
         events: a row a change of a head: `layer`, `head`, the relation `before` and `after` ("diffuse" where none has
             half of the share), and the two checkpoints between which that was.
-        onsets: a row a score, as `find_onsets` returns it, whether or not the stages come from it; where they do,
-            `starts_stage` is the number of the stage that an onset starts.
-        references: the nested references that the stages were found in, none where they were found in the onsets.
+        onsets: a row a score, as `find_onsets` returns it; `starts_stage` is the number of the stage whose transition
+            an onset belongs to, missing for those of the first stage and for weights that change on their own.
+        levels: a row a stage and curve of the whole model, with its level before and after it: `levels_of`.
+        episodes: a row a spike, divergence, overfitting or late generalisation: `episodes_of`.
+        visible: the first and the last step at which a transition can be half-way and be seen.
+        references: the nested references of the table, none where it has none.
         criteria: the thresholds in use.
         digest: of the rows that they were found in.
         causes: what was done to the run, with its step, or its first and last one.
@@ -63,6 +83,9 @@ class Stages(InWords):
     turning_points: pd.DataFrame
     events: pd.DataFrame
     onsets: pd.DataFrame = dataclasses.field(default_factory=pd.DataFrame)
+    levels: pd.DataFrame = dataclasses.field(default_factory=pd.DataFrame)
+    episodes: pd.DataFrame = dataclasses.field(default_factory=pd.DataFrame)
+    visible: tuple[float, float] = (0.0, 0.0)
     references: tuple[str, ...] = ()
     criteria: StageCriteria = DEFAULT
     digest: str = ""
@@ -70,19 +93,14 @@ class Stages(InWords):
     quantities: Quantities = dataclasses.field(default_factory=dict)
 
     @property
-    def from_references(self) -> bool:
-        """Whether the stages were found in KL to nested references; else in the onsets of scores."""
-        return bool(self.references)
-
-    @property
     def unknown(self) -> str:
-        """Why no stages can be found, where the run has too few checkpoints for any onset; else nothing."""
-        return "" if self.from_references else words.too_few(self.onsets, self.criteria)
+        """Why no transition can be found, where the run has too few checkpoints for any onset; else nothing."""
+        return "" if self.references else words.too_few(self.onsets, self.criteria)
 
     @property
-    def context(self) -> words.Context:
+    def context(self) -> Context:
         """What its rows are read with."""
-        return words.Context(self.quantities, self.criteria, self.causes)
+        return Context(self.quantities, self.criteria, self.causes)
 
     def __len__(self) -> int:
         return len(self.table)
@@ -92,9 +110,22 @@ class Stages(InWords):
         """The intervals in which its boundaries lie, the widest first: where finer checkpoints would tell most."""
         return windows(self.table)
 
+    @property
+    def answer(self) -> list[str]:
+        """Sentences: how many transitions, when, what the model could do before and after, which heads did it."""
+        if self.unknown:
+            return [f"{capital(self.unknown)}."]
+        frames = (self.table, self.turning_points, self.events, self.onsets, self.levels, self.episodes)
+        return answer(Found(*frames, self.visible, self.context))
+
+    @property
+    def lines(self) -> list[str]:
+        """The stage table in sentences, each stage in one line; of one stage alone, why there are no others."""
+        return words.stages(self.table, self.turning_points, self.events, self.onsets, self.context)
+
     def words(self) -> str:
-        """Return the stage table in sentences, a line a stage."""
-        return "\n".join(words.stages(self.table, self.turning_points, self.events, self.onsets, self.context))
+        """Return the answer as a first line, then the stage table in sentences, a line a stage."""
+        return self.unknown or "\n".join([" ".join(self.answer), *self.lines])
 
     @property
     def written(self) -> dict[str, Any]:
@@ -103,6 +134,7 @@ class Stages(InWords):
             "digest": self.digest,
             "run": self.run,
             "references": list(self.references),
+            "visible": list(self.visible),
             "criteria": dataclasses.asdict(self.criteria),
             "causes": dict(self.causes),
             "quantities": plain_quantities(self.quantities),
@@ -113,7 +145,8 @@ class Stages(InWords):
     def of(cls, written: Mapping[str, Any]) -> "Stages":
         """Return the stages that `written` holds."""
         return cls(
-            run=written["run"], references=tuple(written["references"]), criteria=StageCriteria(**written["criteria"]),
+            run=written["run"], references=tuple(written["references"]),
+            visible=tuple(written["visible"]), criteria=StageCriteria(**written["criteria"]),
             digest=written["digest"], causes=known(written["causes"]),
             quantities=quantities_from(written["quantities"]),
             **{name: from_plain(written[name]) for name in FRAMES},
@@ -127,28 +160,28 @@ def find_stages(
     causes: Causes | None = None,
     executor: concurrent.futures.Executor | None = None,
 ) -> Stages:
-    """Find the stages of one run in the KL to its nested references; in the onsets of its scores if it has none.
+    """Find the transitions of one run, and the stages between them, in all that was measured.
 
-    With references, a stage ends where KL(reference || model) has its minimum, one reference after the other. Such a
-    turning point counts as a boundary if the reference was approached, if the rise cannot be noise on a curve that
+    With references, a transition begins where KL(reference || model) has its minimum, one reference after the other.
+    Such a turning point counts if the reference was approached, if the rise cannot be noise on a curve that
     only falls (p < 0.01), and if the model came close to that reference or learning slowed down there: a model that
-    learns everything at once passes the truncated references too, at some distance and without a pause. What a
-    boundary estimates is the step at which KL to that reference has its minimum; the other curves of the table with a
-    minimum nearby (KL to models trained on a restricted context, and to the model itself with its context restricted)
-    corroborate it, and stand beside it. Where KL to the complete reference rises again as well, the model overfits,
-    which ends no stage.
+    learns everything at once passes the truncated references too, at some distance and without a pause. The other
+    curves of the table with a minimum nearby (KL to models trained on a restricted context, and to the model itself
+    with its context restricted) corroborate it, and stand beside it. Where KL to the complete reference rises again as
+    well, no stage ends.
 
-    Without references, a stage starts where scores of heads or of the model have an onset: see `find_onsets`.
+    Onsets of scores (`find_onsets`) that are half-way during such a transition belong to it; all others are transitions
+    of their own, with or without references: `transitions_of`.
 
     Args:
         table: from `measure`, of one run, with `KLToReference` rows or scores; `HeadSpecialisation` rows give the
             events.
         references: the nested references, the complete one last; None takes those that the task names, in the
-            table's column `nested`, and onsets where the table has fewer than two of these.
+            table's column `nested`, if these are two or more.
         criteria: the thresholds; the numbers named here are their defaults.
         causes: steps at which something was done to the run, as {"the learning-rate drop": 3000}, or its first and
-            last step, as {"the warm-up": (0, 500)}; an onset or a boundary there is none. None takes the changes of a
-            logged learning rate in a table of `curves`.
+            last step, as {"the warm-up": (0, 500)}; a transition then names it, and is none where the schedule alone
+            explains it: `find_onsets`. None takes the changes of a logged learning rate in a table of `curves`.
         executor: whose processes look for the onsets; None looks for them here.
 
     Raises:
@@ -168,21 +201,36 @@ def find_stages(
     if not nested and len(named := nested_references(table)) > 1:
         nested = named
     onsets, events = find_onsets(table, criteria, causes, executor), head_events(table, criteria)
-    if nested:
-        points = turning_points(table, nested, criteria, causes)
-        rows = reference_stages(table, nested, points)
-    elif onsets.empty:
+    if not nested and onsets.empty:
         raise ValueError(
             "the table has neither KL to nested references (KLToReference) nor scores that onsets are looked for in: "
             f"measure AttentionTo, Copying, InContextLearning or Loss; it has {probes}. `stagewise.curves` makes "
             "a table of curves that were logged elsewhere"
         )
-    else:
-        points = typed([], POINTS)
-        rows, onsets = onset_stages(onsets, int(table["step"].min()), int(table["step"].max()), criteria)
+    points = turning_points(table, nested, criteria, causes) if nested else typed([], POINTS)
+    boundaries = boundaries_of(table, nested, points) if nested else []
+    quantities, start, last = quantities_of(table), int(table["step"].min()), int(table["step"].max())
+    transitions = transitions_of(onsets, boundaries, start, last, quantities, criteria)
+    rows = stage_rows(transitions, _start(table, nested, transitions), last, nested[-1] if nested else "")
+    rows = levels_of_kl(table, nested, points, rows) if nested else rows
+    levels = levels_of(table, [row["begins"] for row in rows], last, criteria)
+    onsets = with_stages(onsets, transitions)
     searched = set(onsets["probe"])
-    quantities = {probe: by_name for probe, by_name in quantities_of(table).items() if probe in searched}
-    return Stages(run, typed(rows, ROWS), points, events, onsets, nested, criteria, digest(table), causes, quantities)
+    quantities = {probe: by_name for probe, by_name in quantities.items() if probe in searched}
+    frames = (typed(rows, ROWS), points, events, onsets, levels, episodes_of(table, criteria))
+    steps = np.sort(table["step"].unique())
+    inner = steps[criteria.preceding - 1 : len(steps) - criteria.preceding + 1]
+    visible = (float(inner[0]), float(inner[-1])) if len(inner) and len(steps) >= criteria.fewest else (0.0, 0.0)
+    return Stages(run, *frames, visible, nested, criteria, digest(table), causes, quantities)
+
+
+def _start(table: pd.DataFrame, nested: Sequence[str], transitions: Sequence[RunTransition]) -> RunTransition:
+    """Return the start of the run, where the approach to the first reference begins, if it is left."""
+    first, last = int(table["step"].min()), int(table["step"].max())
+    end = next((one for one in transitions), None)
+    approach = nested and (end is None or end.left)
+    times = times_of_fall(table, nested[-1], first, end.step if end else last) if approach else NEVER
+    return RunTransition(first, first, first, begins=float(first), times=times)
 
 
 def shows_stages(table: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> bool:

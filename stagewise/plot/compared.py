@@ -12,7 +12,7 @@ from stagewise.plot.curves import BLACK, finish
 from stagewise.plot.quantities import axes_of, quantity_of, set_value_axis
 from stagewise.plot.step_axis import curve, new_axes, set_step_axis
 from stagewise.table import select
-from stagewise.words.stages import curve_label
+from stagewise.words.onsets import curve_label
 
 LINES = 8
 """Curves of one figure, of more those that moved most in either run."""

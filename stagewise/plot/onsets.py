@@ -13,7 +13,7 @@ from stagewise.findings.stages import Stages
 from stagewise.plot.colours import GREY, head_colours, marker
 from stagewise.plot.quantities import escaped, quantity_of, set_value_axis
 from stagewise.plot.step_axis import check_one_run, curve, label_ends, set_step_axis, shade_stages
-from stagewise.words.stages import curve_label
+from stagewise.words.onsets import curve_label
 
 KINDS = 6
 """Kinds of scores that are drawn; the others are in the table."""

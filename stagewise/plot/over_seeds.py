@@ -16,7 +16,7 @@ from stagewise.plot.step_axis import new_axes, set_step_axis
 from stagewise.statistics import LEVEL
 from stagewise.statistics._constants import FEWEST_SEEDS
 from stagewise.table import select
-from stagewise.words.stages import curve_label
+from stagewise.words.onsets import curve_label
 
 LINES = 8
 """Curves of one figure, of more those that moved most."""

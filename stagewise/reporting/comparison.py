@@ -20,9 +20,10 @@ from stagewise.reporting.figure import LOOK, Plot, figure_html, identifier
 from stagewise.reporting.html import Page, inline
 from stagewise.reporting.measured_runs import FOREIGN, MeasuredRuns, curve_title, read_runs, stages_of_each, with_caveat
 from stagewise.reporting.page import Part, page_html
-from stagewise.reporting.prose import capital, count, html_table, interval, number, settings_rows
+from stagewise.reporting.prose import html_table, number, settings_rows
 from stagewise.table import head_label, select
 from stagewise.words.comparison import later
+from stagewise.words.grammar import capital, count, interval
 
 ROLES = (
     "The heads of the second run beside those of the first that do the same over training. A distance near 0 is a "

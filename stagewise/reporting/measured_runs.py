@@ -15,10 +15,11 @@ from stagewise.findings.scores import evidence, quantities_of
 from stagewise.findings.stages import Stages
 from stagewise.plot.quantities import quantity_of
 from stagewise.reporting.page import Part
-from stagewise.reporting.prose import capital, count, html_table, in_words, stage_rows
+from stagewise.reporting.prose import html_table, in_words, stage_rows
 from stagewise.saved_findings import familiarity_in, stages_of
 from stagewise.table import declare
 from stagewise.words.familiarity import CAVEAT, qualified, warned
+from stagewise.words.grammar import capital, count
 
 FOREIGN = "The probe batch is foreign to these models"
 """Headline of a page on runs where it is so of one."""

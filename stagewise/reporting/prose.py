@@ -12,6 +12,7 @@ from stagewise.checkpoints.logged_curves import LOGGED
 from stagewise.findings.stages import Stages
 from stagewise.plain_text import shortened
 from stagewise.words import stages as words
+from stagewise.words.grammar import capital, count, interval
 
 LISTED = 12
 """Entries of a list that are written out."""
@@ -57,15 +58,6 @@ def in_words(name: str) -> str:
         return name
     parts = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+", name) or [name]
     return capital(" ".join(part if part.isupper() and len(part) > 1 else part.lower() for part in parts))
-
-
-def capital(text: str) -> str:
-    """Return text as the beginning of a sentence.
-
-    >>> capital("KL falls"), capital("a head rises"), capital("")
-    ('KL falls', 'A head rises', '')
-    """
-    return text[:1].upper() + text[1:]
 
 
 def run_in_words(
@@ -142,20 +134,11 @@ def _measurement(table: pd.DataFrame, positions: int | None) -> str:
 
 
 def stages_in_words(stages: Stages) -> str:
-    """Return the stage table as sentences, and where there is one stage only, why; HTML."""
+    """Return the stage table as sentences; HTML."""
     if stages.unknown:
         return f"<p><strong>{html.escape(capital(stages.unknown))}.</strong></p>"
-    lines = [f"<li>{html.escape(line)}</li>" for line in stages.words().splitlines()]
-    if len(stages.table) > 1:
-        return f'<ol class="sentences">{"".join(lines)}</ol>'
-    cause = ", or what was done to the run" if stages.causes else ""
-    why = (
-        f"no curve rises from a plateau in a way that noise{cause}, or learning everything at once, would not explain"
-        if stages.from_references
-        else f"no score rises in a way that noise{cause}, or a smooth curve, would not explain"
-    )
-    lead = f"<p><strong>No separate stages were found.</strong> The whole run is one stage: {why}.</p>"
-    return f'{lead}<ul class="sentences">{"".join(lines)}</ul>'
+    lines = [f"<li>{html.escape(line)}</li>" for line in stages.lines]
+    return f'<ol class="sentences">{"".join(lines)}</ol>'
 
 
 def stage_rows(stages: Stages) -> list[list[object]]:
@@ -228,15 +211,6 @@ def _cell(name: str, text: str) -> str:
     return f'<td{kind} data-column="{html.escape(name)}">{html.escape(text)}</td>'
 
 
-def interval(value: int | float, lo: int | float, hi: int | float) -> str:
-    """Write a number with its interval, where it has one.
-
-    >>> interval(165, 135, 180), interval(0, 0, 0)
-    ('165 [135, 180]', '0')
-    """
-    return f"{value:g}" if lo == hi == value else f"{value:g} [{lo:g}, {hi:g}]"
-
-
 def number(value: int | float) -> str:
     """Write a number in three digits, or a large one without a fraction, a dash where there is none.
 
@@ -257,12 +231,3 @@ def _short(value: object) -> str:
             return ", ".join(items)
         return f"{', '.join(items[: LISTED - 1])}, … {items[-1]} ({len(items)} in all)"
     return "none" if value is None or value == {} else str(value)
-
-
-def count(number: int, noun: str) -> str:
-    """Write a number of things.
-
-    >>> count(1, "head"), count(2, "head")
-    ('1 head', '2 heads')
-    """
-    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -28,11 +28,12 @@ from stagewise.reporting.measured_runs import (
     with_caveat,
 )
 from stagewise.reporting.page import Part, page_html
-from stagewise.reporting.prose import capital, count, html_table, number
+from stagewise.reporting.prose import html_table, number
 from stagewise.saved_findings import save_replicates
 from stagewise.statistics._constants import FEWEST_SEEDS
 from stagewise.table import head_label, select
 from stagewise.words import seeds as seed_words
+from stagewise.words.grammar import capital, count
 
 EVENTS = ("what", "seeds", "step, mean over seeds", "another seed", "sd between seeds, log steps")
 INTERVALS = (

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.sparse.csgraph import connected_components
 
 from stagewise.statistics import _constants as c
 
@@ -36,6 +37,41 @@ def members_of_periods(
     run = math.log1p(last) - math.log1p(first)
     edges = _shortest(places, np.array([len(each) for each in times]), max(run / error, 1), error, fewest)
     return [times[start:stop] for start, stop in edges]
+
+
+def under_way_together(groups: Sequence[Sequence[int]], lo: np.ndarray, hi: np.ndarray) -> list[list[int]]:
+    """Return groups of onsets, those together of which a curve is under way while one of the other is.
+
+    Two windows that overlap show that, if neither is more than twice as wide as the other. A group with wider windows
+    joins the first one that its median window overlaps: it must not hide that sharper ones lie apart.
+
+    Args:
+        groups: of places in the other arguments.
+        lo: lower end of the window of each onset, in log(1 + step), in which it is under way.
+        hi: upper end.
+    """
+    width = hi - lo
+    overlap = (lo[:, None] <= hi) & (lo <= hi[:, None])
+    alike = np.maximum(width[:, None], width) <= c.WIDE * np.minimum(width[:, None], width)
+
+    def between(pairs: np.ndarray) -> np.ndarray:
+        return np.array([[pairs[np.ix_(a, b)].any() for b in groups] for a in groups])
+
+    if not len(groups):
+        return []
+    number, part = connected_components(between(overlap & alike), directed=False)
+    joined = [
+        [i for group, of in zip(groups, part, strict=True) if of == each for i in group] for each in range(number)
+    ]
+    together: list[list[int]] = []
+    for members in sorted(joined, key=lambda each: float(np.median(width[each]))):
+        start, stop = np.median(lo[members]), np.median(hi[members])
+        over = next((others for others in together if ((start <= hi[others]) & (lo[others] <= stop)).any()), None)
+        if over is None:
+            together.append(members)
+        else:
+            over += members
+    return together
 
 
 def _times(t50: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> list[list[int]]:

@@ -13,8 +13,8 @@ class Transition(NamedTuple):
     """A change of level, `size`, that a smooth background does not explain.
 
     `times` are u = log(1 + step) of t10, t50 and t90, each with its 95 % interval: [part, (median, lo, hi)]; `before`
-    is the level of the fit at t10 without it, `after` that at t90 had the other transitions stayed as at t10: where
-    several overlap each has its own part of the way. Both lie within what the whole fit reaches.
+    is the level of the fit at t10 without it, `after` that at t90 with all of it: what others do meanwhile is in both.
+    Both lie within what the whole fit reaches.
     `change` is that of the whole fit over it, the others' included.
     `noise` is the deviation of the innovations there. `prominence` is the speed in the
     transition over the faster one before and after it, in value per step; `net` the change of the whole fit over it, as

@@ -211,13 +211,12 @@ class _Search:
         shifts = None if resamples is None else resampled(self.context(j), self.fits[j], int(full.kind[0]), resamples)
         times = self.fits[j].quantiles(self.basis.u, shifts)
         size, u, whole = float(weights[-1]), self.basis.u, weights @ columns
-        smooth, beside = (weights[:part] @ columns[:part] for part in (2, -1))
-        # Levels are those of the fit without this transition, so that overlapping ones share the way out.
-        before, aside = (float(np.interp(times[0, 0], u, level)) for level in (beside, beside - smooth))
-        ended = times[2, 0] <= u[-1]
-        after = float(np.interp(times[2, 0], u, smooth) + size if ended else (smooth + size * columns[-1])[-1]) + aside
+        # Levels are those that the curve has then: what overlaps with this transition is in them too.
+        beside = weights[:-1] @ columns[:-1]
+        before = float(np.interp(times[0, 0], u, beside))
+        after = float(np.interp(times[2, 0], u, beside) + size if times[2, 0] <= u[-1] else whole[-1])
         start, stop = (float(level) for level in np.clip((before, after), whole.min(), whole.max()))
-        change = float(np.interp(times[2, 0], u, beside) + size if ended else whole[-1]) - before
+        change = after - before
         way = size * float(np.diff(np.interp(times[[0, 2], 0], u, columns[-1]))[0])
         variance = (residual**2).sum() / max(n - 4 - len(self.shapes), 3)
         deviation = float(np.sqrt(variance)) * noise.level(float(np.interp(times[1, 0], u, np.arange(n))), n)

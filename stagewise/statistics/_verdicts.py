@@ -39,9 +39,6 @@ class TurnVerdict(StrEnum):
     OVERFITS = "overfits"
     """Turns up when the complete reference does, too: the model leaves them all."""
 
-    COINCIDES = "coincides"
-    """Turns when something was done to the run, as the learning rate changed."""
-
     CORROBORATES = "corroborates"
     """Another curve, which has its minimum near a boundary."""
 
@@ -94,4 +91,4 @@ class OnsetVerdict(StrEnum):
     """Its noise is slow, and a random walk with its steps may move as far."""
 
     COINCIDES = "coincides"
-    """It moves when something was done to the run, as the learning rate changed."""
+    """It moves when something was done to the run, as the learning rate changed, and no head changes much."""

@@ -10,7 +10,7 @@ from stagewise.event import Event
 from stagewise.table import Quantities, head_label
 from stagewise.words import seeds
 from stagewise.words.delays import end_in_words
-from stagewise.words.stages import Row, head
+from stagewise.words.onsets import Row, head
 
 SURE = 0.5
 """Distance up to which a pair of heads is sure: half of that between heads that are no pair."""

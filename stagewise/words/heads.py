@@ -8,7 +8,7 @@ import pandas as pd
 from stagewise.event import HEAD_KINDS, HalfWay
 from stagewise.statistics import DEFAULT, Interval, StageCriteria
 from stagewise.statistics._crossings import Rise
-from stagewise.words.stages import Row, half_way, head, no_onset
+from stagewise.words.onsets import Row, half_way, head, no_onset
 
 
 def emergence(events: Sequence[HalfWay], rise: Rise | None) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from stagewise.words.stages import LISTED, Row
+from stagewise.words.onsets import LISTED, Row
 
 EVENTS = {
     "birth": "{heads} {leave} the common pattern: kind {after} is born",

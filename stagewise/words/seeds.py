@@ -8,7 +8,7 @@ import pandas as pd
 
 from stagewise.event import Event, EventKind
 from stagewise.table import Quantities, Quantity
-from stagewise.words.stages import LISTED, Row, change, head
+from stagewise.words.onsets import LISTED, Row, change, head
 
 SURE = 0.05
 """The p-value below which one event is reported to come before another one."""

@@ -1,35 +1,28 @@
-"""Every sentence about stages, turning points and onsets, from the rows that hold them."""
-
-import dataclasses
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, NamedTuple
+"""Every sentence about stages and turning points, from the rows that hold them."""
 
 import numpy as np
 import pandas as pd
 
 from stagewise.event import DIFFUSE, Causes, labels_of
 from stagewise.statistics import DEFAULT, OnsetVerdict, StageCriteria, TurnVerdict
-from stagewise.table import Quantities, Quantity, head_label
-
-Row = Mapping[Any, Any]
-"""A row of a frame of findings."""
-
-
-class Context(NamedTuple):
-    """What the rows of a run's findings are read with: its quantities, the thresholds, what was done to the run."""
-
-    quantities: Quantities
-    criteria: StageCriteria = DEFAULT
-    causes: Causes = MappingProxyType({})
-
-    def quantity(self, row: Row) -> Quantity:
-        """Return the description of a row's quantity; one that was not declared goes by its probe and name."""
-        known = self.quantities.get(row["probe"], {}).get(row["quantity"])
-        return known or Quantity(f"{row['probe']} {row['quantity']}")
-
+from stagewise.table import head_label
+from stagewise.words.grammar import interval
+from stagewise.words.onsets import (
+    LISTED,
+    Context,
+    Row,
+    _scores,
+    cause,
+    largest,
+    no_onsets,
+    not_judged,
+    onsets,
+    timed,
+    with_causes,
+)
 
 NO_STAGES = "no stages can be found: there are no scores over at least four checkpoints"
+
 FEW = (
     "no stages can be found: with {checkpoints} checkpoint{s} no onset can be distinguished from noise, which takes "
     "{fewest} or more; save more of them (`trainer_callbacks.save_on`)"
@@ -45,54 +38,10 @@ TURNS = {
     TurnVerdict.NOT_FINITE: "cannot be judged: KL to it, or to the complete reference, is not finite at step {step}",
     TurnVerdict.NO_RISE: "has no turning point: it rises by less than {criteria.depth:.0%} of its fall",
     TurnVerdict.NOISE: "has no turning point: noise alone could cause such a rise",
-    TurnVerdict.OVERFITS: "rises again with the complete reference: overfitting, which ends no stage",
-    TurnVerdict.COINCIDES: "has its minimum at {cause}: it ends no stage",
+    TurnVerdict.OVERFITS: "rises again with the complete reference: what was learned is lost, which ends no stage",
     TurnVerdict.CORROBORATES: "has its minimum at the end of stage {ends_stage}",
     TurnVerdict.ELSEWHERE: "has its minimum away from every boundary",
 }
-NO_ONSETS = {
-    OnsetVerdict.NOT_FINITE: "is not finite at step {not_finite_at}",
-    OnsetVerdict.FEW_CHECKPOINTS: "has too few checkpoints, {checkpoints}: fewer than {criteria.fewest} cannot "
-    "tell an onset from noise",
-    OnsetVerdict.SMALL: "moves by {size}, less than {least}",
-    OnsetVerdict.NOISE: "moves by {size}: noise of {noise:.2g} could cause that",
-    OnsetVerdict.EARLY: "moves from the start of the run on: what it did before is not known",
-    OnsetVerdict.LATE: "moves until the end of the run: whether it slows down after that is not known",
-    OnsetVerdict.SPIKE: "moves at three checkpoints at most",
-    OnsetVerdict.GRADUAL: "moves gradually: {share:.0%} of the way within a ratio of {criteria.local:g} in steps",
-    OnsetVerdict.COMMON: "moves no faster than before or after",
-    OnsetVerdict.WANDERS: "may be a random walk: it moves slowly all the time",
-    OnsetVerdict.STEADY: "may be a smooth curve with noise (p = {p_adjusted:.2g} over all curves)",
-    OnsetVerdict.COINCIDES: "coincides with {cause}",
-}
-"""Verdict -> why there is no onset."""
-
-GROUPS = {
-    "moved too little, or by noise alone": (OnsetVerdict.SMALL, OnsetVerdict.NOISE),
-    "moved gradually, as at other times, or at one checkpoint": (
-        *(OnsetVerdict.GRADUAL, OnsetVerdict.COMMON, OnsetVerdict.SPIKE),
-    ),
-    "moved from the start on, or until the end": (OnsetVerdict.EARLY, OnsetVerdict.LATE),
-    "may be smooth": (OnsetVerdict.STEADY,),
-    "may wander": (OnsetVerdict.WANDERS,),
-    "cannot be judged": (OnsetVerdict.FEW_CHECKPOINTS, OnsetVerdict.NOT_FINITE),
-}
-"""Reasons against an onset that are counted together; what coincides with a cause is counted by the cause."""
-
-HEADS = {
-    "previous token": ("a previous-token head", "the previous token"),
-    "duplicate token": ("a duplicate-token head", "the same token earlier"),
-    "induction": ("an induction head", "what followed the token before"),
-    "first token": ("a first-token head", "the first token"),
-    "self": ("a self-attending head", "its own position"),
-}
-"""What a head with most of its attention on a relation is called, and what it attends to otherwise."""
-
-LARGE = 1e6
-"""Changes from which on levels are written in three digits."""
-
-LISTED, SHOWN = 8, 5
-"""Onsets of one stage, and scores without an onset, that are written out."""
 
 
 def stages(
@@ -111,32 +60,48 @@ def stages(
     if few:
         return [few]
     lines = [
-        f"stage {row['stage']}, steps {_edge(row, 'start')} to {_edge(row, 'end')}: {text}"
+        f"stage {row['stage']}, steps {edge(row, 'start')} to {edge(row, 'end')}{_half_way(row)}: {text}"
         for row, text in zip(table.to_dict("records"), summaries(table, events, onsets, context), strict=True)
     ]
     if len(table) == 1:
-        why = no_boundaries(points, context) if len(points) else no_onsets(onsets, context)
+        why = [*no_boundaries(points, context), *no_onsets(onsets, context)]
         lines += ["no separate stages:", *(f"  {line}" for line in why)]
-        began_here = began(onsets, context) if len(points) else []
-        lines += ["onsets of scores:", *(f"  {line}" for line in began_here)] if began_here else []
-    if len(table) == 1 or points.empty:
-        lines += with_causes(onsets, context.causes)
-    return [*lines, *not_judged(onsets, context)]
+    return [*lines, *with_causes(onsets, context.causes), *not_judged(onsets, context)]
+
+
+def _half_way(row: Row) -> str:
+    """Say when a transition from a reference was half-way; the others begin where they are."""
+    return f", half-way at {row['t50']:.0f}" if row["left"] and np.isfinite(row["t50"]) else ""
 
 
 def summaries(table: pd.DataFrame, events: pd.DataFrame, onsets: pd.DataFrame, context: Context) -> list[str]:
     """Say what happened in each stage."""
-    return [_summary(row, events, onsets, context) for row in table.to_dict("records")]
+    rows = table.to_dict("records")
+    closed = [after["left"] != "" for after in rows[1:]] + [True]
+    return [
+        _summary(row, events_in(events, table, row["stage"]), onsets, context, closed=ends)
+        for row, ends in zip(rows, closed, strict=True)
+    ]
 
 
-def _summary(row: Row, events: pd.DataFrame, onsets: pd.DataFrame, context: Context) -> str:
-    if row["reference"]:
-        within = events["first_step_after"].gt(row["start"]) & events["first_step_after"].le(row["end"])
-        return reference_stage(events[within], row)
-    if row["stage"] == 1:
-        return before_onsets(onsets)
-    began_here = onsets[onsets["starts_stage"] == row["stage"]].sort_values("t50", kind="stable")
-    return onset_stage(began_here, context, spread=row["spread"])
+def events_in(events: pd.DataFrame, table: pd.DataFrame, stage: int) -> pd.DataFrame:
+    """Return the changes of heads from the beginning of a stage's transition up to that of the next one."""
+    begins = [*table["begins"], np.inf]
+    step = events["first_step_after"]
+    after = step.gt(begins[stage - 1]) | (stage == 1)
+    return events[after & step.le(begins[stage])]
+
+
+def _summary(row: Row, events: pd.DataFrame, onsets: pd.DataFrame, context: Context, *, closed: bool) -> str:
+    """Say what happened in a stage; `closed`, if KL to its reference is lowest at its end."""
+    if row["left"] or (row["stage"] == 1 and row["reference"] and closed):
+        phrases = head_events(events)
+    elif row["stage"] == 1:
+        phrases = head_events(events) or [before_onsets(onsets)]
+    else:
+        began_here = onsets[onsets["starts_stage"] == row["stage"]].sort_values("t50", kind="stable")
+        phrases = [onset_stage(began_here, context, spread=row["spread"])]
+    return "; ".join([*phrases, *([kl_to_reference(row)] if row["reference"] and closed else [])])
 
 
 def too_few(onsets: pd.DataFrame, criteria: StageCriteria = DEFAULT) -> str:
@@ -151,9 +116,9 @@ def few_checkpoints(checkpoints: int, fewest: int) -> str:
     return FEW.format(checkpoints=checkpoints, s="" if checkpoints == 1 else "s", fewest=fewest)
 
 
-def _edge(row: Row, edge: str) -> str:
-    step, lo, hi = (row[edge + suffix] for suffix in ("", "_lo", "_hi"))
-    return f"{step}" if lo == hi == step else f"{step} [{lo}, {hi}]"
+def edge(row: Row, name: str) -> str:
+    """Write an end of a stage with its interval."""
+    return interval(*(row[name + suffix] for suffix in ("", "_lo", "_hi")))
 
 
 def turning_point(row: Row, criteria: StageCriteria = DEFAULT, causes: Causes | None = None) -> str:
@@ -166,8 +131,8 @@ def turning_point(row: Row, criteria: StageCriteria = DEFAULT, causes: Causes | 
     """
     if row["verdict"] == TurnVerdict.NOT_APPROACHED and row["fall"] == 0:
         return "is not approached: KL to it never falls below its first value"
-    words = {**row, "cause": cause(row.get("cause", ""), causes or {})}
-    return TURNS[TurnVerdict(row["verdict"])].format(**words, criteria=criteria)
+    at = f" ({cause(row['cause'], causes or {})}, which may have timed it)" if row.get("cause") else ""
+    return TURNS[TurnVerdict(row["verdict"])].format(**row, criteria=criteria) + at
 
 
 def turning_points(points: pd.DataFrame, context: Context) -> list[str]:
@@ -181,33 +146,15 @@ def no_boundaries(points: pd.DataFrame, context: Context) -> list[str]:
     return [f"{name} {reason}" for name, reason in zip(points["reference"], reasons, strict=True)]
 
 
-def cause(name: str, causes: Causes) -> str:
-    """Name what was done to a run with its step, or with its first and its last one; nothing where nothing was.
-
-    >>> cause("a restart", {"a restart": 2910})
-    'a restart at step 2910'
-    >>> cause("the learning rate's warm-up", {"the learning rate's warm-up": (0, 500)})
-    "the learning rate's warm-up, until step 500"
-    """
-    at = causes.get(name)
-    if not isinstance(at, Sequence):
-        return name if at is None else f"{name} at step {at:.12g}"
-    begins = f"from step {at[0]:.12g} on, " if at[0] > 0 else ""
-    return f"{name}, {begins}until step {at[1]:.12g}"
-
-
-def reference_stage(events: pd.DataFrame, row: Row) -> str:
-    """Say what the heads did in a stage, how close the model came to the reference, and whether it left it again.
+def kl_to_reference(row: Row) -> str:
+    """Say how close the model came to the reference of a stage, and whether it left it again.
 
     Args:
-        events: of the heads in this stage.
         row: the stage, with KL to its reference at the first checkpoint, at its end, and where it was lowest.
     """
     goal, before, lowest, after = (row[name] for name in ("reference", "kl_first", "kl_lowest", "kl_end"))
-    kl = f"KL to {goal} {'falls to' if lowest < before else 'is'} {lowest:.2g}"
-    return "; ".join(
-        [*head_events(events), kl + (f", then rises to {after:.2g}: overfitting" if after > lowest else "")]
-    )
+    again = f", then rises to {after:.2g}" if after > lowest else ""
+    return f"KL to {goal} {'falls to' if lowest < before else 'is'} {lowest:.2g}{again}"
 
 
 def head_events(events: pd.DataFrame) -> list[str]:
@@ -223,209 +170,15 @@ def head_events(events: pd.DataFrame) -> list[str]:
     return phrases
 
 
-def _open_end(row: Row) -> str:
-    """Say that a transition goes on at the end of a run, or that it may."""
-    if np.isfinite(row["t90_hi"]):
-        return ""
-    last = np.expm1(np.log1p(row["last_step"]))  # as t90 was limited to it
-    return ", not over yet" if row["t90"] >= last else ", perhaps not over yet"
-
-
-def onsets(frame: pd.DataFrame, context: Context) -> list[str]:
-    """Say of each row of `find_onsets` what began."""
-    return [onset(row, context.quantity(row), context.criteria) for row in frame.to_dict("records")]
-
-
-def reasons(frame: pd.DataFrame, context: Context) -> list[str]:
-    """Say of each row of `find_onsets` that has no onset why."""
-    return [no_onset(row, context.criteria, context.causes) for row in frame.to_dict("records")]
-
-
-def onset(row: Row, quantity: Quantity, criteria: StageCriteria = DEFAULT) -> str:
-    """Say what began in a row of `find_onsets`, with its levels.
-
-    Where all that a head attends to lies at one offset, that is said too.
-    """
-    labels, after, size = labels_of(row), row["after"], abs(row["after"] - row["before"])
-    offset = row.get("at_offset", pd.NA)
-    if pd.notna(offset) and "relation" not in labels:
-        quantity = dataclasses.replace(quantity, onset=f"attends to offset {offset}")
-    end = f", back to {_level(row['last'], size)}" if row["transient"] else _open_end(row)
-    way = f"({_level(row['before'], size)} -> {_level(after, size)}{end})"
-    up = bool(after >= row["before"])
-    named = up and after >= criteria.most and _is_attention(labels, quantity)
-    what = f"{head(labels)} becomes {_attended(labels)[0]}" if named else change(labels, quantity, up=up)
-    if up and pd.notna(offset) and "relation" in labels:
-        what += f", or {'one of' if named else 'to'} offset {offset}: the same on this batch"
-    return f"{what} {way}"
-
-
-def change(labels: Row, quantity: Quantity, *, up: bool, name_head: Callable[[Row], str] | None = None) -> str:
-    """Say that a curve rises or falls, or what begins with that; `name_head` may name its head in another way.
-
-    >>> change({"layer": 1, "head": 2, "relation": "induction"}, Quantity("mass", "", (0, 1), "up"), up=True)
-    'L1H2 attends more to what followed the token before'
-    >>> change({"position": 7}, Quantity("loss", "nats", progress="down"), up=False)
-    'position 7: loss falls'
-    """
-    if _is_attention(labels, quantity):
-        return f"{(name_head or head)(labels)} attends {'more' if up else 'less'} to {_attended(labels)[1]}"
-    curve = curve_label(labels, name_head)
-    if quantity.onset and up == (quantity.progress != "down"):
-        return f"{curve} {quantity.onset}".lstrip()
-    phrase = f"{quantity.label} {'rises' if up else 'falls'}"
-    return f"{curve}: {phrase}" if curve else phrase
-
-
-def _attended(labels: Row) -> tuple[str, str]:
-    relation = labels["relation"]
-    return HEADS.get(relation, (f"a head of {relation}", relation))
-
-
-def _is_attention(labels: Row, quantity: Quantity) -> bool:
-    """Whether a curve is a share of a head's attention to a relation, which has a phrase of its own."""
-    share = quantity.progress == "up" and quantity.range == (0, 1) and not quantity.onset
-    return share and labels.keys() == {"layer", "head", "relation"}
-
-
-def curve_label(labels: Row, name_head: Callable[[Row], str] | None = None) -> str:
-    """Name a curve by its labels, by axis; one without any has no name.
-
-    >>> curve_label({"layer": 0, "head": 3, "feature": "copy"}), curve_label({"position": 7})
-    ('L0H3, feature copy', 'position 7')
-    """
-    of_head = {"layer", "head"} <= labels.keys()
-    others = [f"{name} {label}" for name, label in labels.items() if not (of_head and name in ("layer", "head"))]
-    return ", ".join([(name_head or head)(labels), *others] if of_head else others)
-
-
-def head(row: Row) -> str:
-    """Name the head that a row is about."""
-    return head_label(int(row["layer"]), int(row["head"]))
-
-
-def _level(value: float, change: float) -> str:
-    if change >= LARGE:
-        return format(value, ".3g")
-    digits = 2 if change >= 0.1 or change == 0 else 1 - int(np.floor(np.log10(change)))
-    return format(round(value, digits) + 0.0, ".2f" if digits == 2 else ".12g")  # no minus before a zero
-
-
-def no_onset(row: Row, criteria: StageCriteria = DEFAULT, causes: Causes | None = None) -> str:
-    """Say why a curve has no onset.
-
-    >>> no_onset({"verdict": "small", "before": 0.05, "after": 0.06, "smallest": 0.1})
-    'moves by 0.01, less than 0.1'
-    >>> no_onset({"verdict": "small", "before": 0, "after": 0.0997, "smallest": 0.1})
-    'moves by 0.0997, less than 0.1'
-    >>> no_onset({"verdict": "small", "before": 3, "after": 3})
-    'does not move'
-    """
-    verdict, size = OnsetVerdict(row["verdict"]), abs(row["after"] - row["before"]) if "after" in row else np.nan
-    if verdict is OnsetVerdict.SMALL and size == 0:
-        return "does not move"
-    least = format(row.get("smallest", np.nan), ".3g")
-    words = {**row, "cause": cause(row.get("cause", ""), causes or {})}
-    return NO_ONSETS[verdict].format(**words, size=_below(size, float(least)), least=least, criteria=criteria)
-
-
-def _below(size: float, bound: float) -> str:
-    """Write a number in as many digits as tell it from a bound that it is below."""
-    digits = next((n for n in (2, 3, 4) if not size < bound or float(f"{size:.{n}g}") < bound), 5)
-    return f"{size:.{digits}g}"
-
-
-def largest(onsets: pd.DataFrame, most: int) -> pd.DataFrame:
-    """Return so many onsets at most, in the order that they are in: the largest of every score, then the next ones.
-
-    Scores have different units: within one the size decides, between them the p-value, where there is one: none with
-    many heads or large numbers hides others.
-    """
-    size = (onsets["after"] - onsets["before"]).abs()
-    score = [onsets[name] for name in ("probe", "quantity", "relation") if name in onsets]
-    turn = size.groupby(score, dropna=False).rank(ascending=False, method="first") if score else 1.0
-    by = {"turn": turn, **({"p": onsets["p_value"]} if "p_value" in onsets else {}), "size": -size}
-    order = pd.DataFrame(by).sort_values([*by], kind="stable")
-    return onsets[onsets.index.isin(order.index[:most])]
-
-
-def timed(frame: pd.DataFrame, context: Context) -> list[str]:
-    """Say of each onset what began, and when it was half-way."""
-    rows = frame.to_dict("records")
-    return [f"{words}, step {half_way(row)}" for words, row in zip(onsets(frame, context), rows, strict=True)]
-
-
-def began(frame: pd.DataFrame, context: Context) -> list[str]:
-    """Say what began when, a line an onset, of many the largest ones."""
-    if frame.empty or not frame["onset"].any():
-        return []
-    chosen = frame[frame["onset"]]
-    listed = largest(chosen, LISTED)
-    rows = zip(listed.to_dict("records"), onsets(listed, context), strict=True)
-    lines = [f"step {half_way(row)}: {words}" for row, words in rows]
-    return [*lines, *([f"and {len(chosen) - LISTED} more"] if len(chosen) > LISTED else [])]
-
-
-def no_onsets(onsets: pd.DataFrame, context: Context) -> list[str]:
-    """Say of the scores that moved most why they have no onset, and how many others there are; nothing of onsets."""
-    if onsets.empty or onsets["onset"].any():
-        return []
-    order = (onsets["after"] - onsets["before"]).abs().sort_values(ascending=False, kind="stable").index
-    shown = onsets.loc[order[:SHOWN]]
-    rows = zip(shown.to_dict("records"), reasons(shown, context), strict=True)
-    lines = [f"{_score(row)} {reason}" for row, reason in rows]
-    return [*lines, *([f"and {len(onsets) - SHOWN} others"] if len(onsets) > SHOWN else [])]
-
-
-def not_judged(onsets: pd.DataFrame, context: Context) -> list[str]:
-    """Say of which scores nothing is known, since they are not finite somewhere; nothing where that is said already."""
-    if onsets.empty or not onsets["onset"].any():
-        return []
-    rows = onsets[onsets["verdict"] == OnsetVerdict.NOT_FINITE].to_dict("records")
-    lines = [f"{_score(row)} cannot be judged: it {no_onset(row, context.criteria)}" for row in rows[:SHOWN]]
-    return [*lines, *([f"and {len(rows) - SHOWN} others"] if len(rows) > SHOWN else [])]
-
-
-def with_causes(onsets: pd.DataFrame, causes: Causes) -> list[str]:
-    """Say how many scores changed with what was done to the run, beside the onsets; nothing where there are none."""
-    if onsets.empty or not onsets["onset"].any():
-        return []
-    counted = by_cause(onsets, causes).items()
-    return [f"not counted: {number} more that may come from {what}" for what, number in counted]
-
-
-def by_cause(onsets: pd.DataFrame, causes: Causes) -> dict[str, int]:
-    """Return how many scores changed with each known cause, by its name and step."""
-    coincide = onsets[onsets["verdict"] == OnsetVerdict.COINCIDES]
-    groups = coincide.groupby("cause", sort=False) if len(coincide) else ()
-    return {cause(str(name), causes): len(rows) for name, rows in groups}
-
-
-def _score(row: Row) -> str:
-    labels = labels_of(row)
-    if labels.keys() == {"layer", "head", "relation"}:
-        return f"{head(labels)} {labels['relation']}"
-    return f"{curve_label(labels)} {row['probe']} {row['quantity']}".lstrip()
-
-
-def without_onset(onsets: pd.DataFrame, causes: Causes | None = None) -> str:
-    """Say how many scores have no onset, and why.
-
-    >>> without_onset(pd.DataFrame({"verdict": ["onset", "small"]}))
-    '2 scores were examined, 1 of them without onset: 1 moved too little, or by noise alone.'
-    """
-    if "transition" in onsets:
-        onsets = onsets[onsets["transition"] == 1]
-    against = onsets.loc[onsets["verdict"] != OnsetVerdict.ONSET, "verdict"]
-    numbers = {words: against.isin(group).sum() for words, group in GROUPS.items()}
-    numbers |= {f"may come from {cause}": number for cause, number in by_cause(onsets, causes or {}).items()}
-    counted = ", ".join(f"{number} {words}" for words, number in numbers.items() if number)
-    lead = f"{_scores(onsets)} {'was' if len(onsets) == 1 else 'were'} examined"
-    return f"{lead}, {len(against)} of them without onset: {counted}." if counted else f"{lead}; all have an onset."
-
-
-def _scores(onsets: pd.DataFrame) -> str:
-    return f"{len(onsets)} score{'' if len(onsets) == 1 else 's'}"
+def _one_a_curve(began_here: pd.DataFrame) -> pd.DataFrame:
+    """Return the onsets of a transition without those of a curve that has a sharper one in the same direction."""
+    width = (np.log1p(began_here["t90"]) - np.log1p(began_here["t10"])).to_numpy(float)
+    curves = [
+        (row["probe"], row["quantity"], *labels_of(row).items(), row["after"] >= row["before"])
+        for row in began_here.to_dict("records")
+    ]
+    sharpest = {curves[i]: i for i in np.argsort(-width)}
+    return began_here.iloc[sorted(sharpest.values())]
 
 
 def before_onsets(onsets: pd.DataFrame) -> str:
@@ -441,14 +194,9 @@ def onset_stage(began_here: pd.DataFrame, context: Context, *, spread: bool = Fa
         context: of the onsets.
         spread: whether they follow one another over a period.
     """
+    began_here = _one_a_curve(began_here)
     shown = largest(began_here, LISTED)
     phrases = (timed if len(began_here) > 1 else onsets)(shown, context)
     times, more = began_here["t50"], len(began_here) - len(shown)
     over = f"one after another, steps {times.iloc[0]:.0f} to {times.iloc[-1]:.0f}: " if spread else ""
     return over + "; ".join([*phrases, *([f"and {more} more"] if more else [])])
-
-
-def half_way(row: Row) -> str:
-    """Write the step at which an onset was half-way, with its interval."""
-    end = "..." if np.isinf(row["t50_hi"]) else f"{row['t50_hi']:.0f}"
-    return f"{row['t50']:.0f} [{row['t50_lo']:.0f}, {end}]"

@@ -43,7 +43,8 @@ def test_stages_and_onsets_are_found_in_them() -> None:
     onsets = find_onsets(table)
     assert onsets["onset"].tolist() == [True, True]
     assert ((onsets["t50_lo"] <= 1000) & (onsets["t50_hi"] >= 1000)).all()
-    second = str(find_stages(table)).splitlines()[1]
+    answer, _, second = str(find_stages(table)).splitlines()
+    assert "accuracy from 0.06 to 0.94" in answer
     assert "accuracy rises (0.05 -> 0.95)" in second
     assert "loss falls (2.95 -> 2.05)" in second
 

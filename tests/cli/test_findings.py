@@ -12,7 +12,7 @@ from stagewise.checkpoints.run_folder import TABLE, write
 from stagewise.cli._findings import show
 from stagewise.cli.app import app
 from stagewise.findings.lineage import find_lineage
-from stagewise.findings.stages import find_stages
+from stagewise.findings.stages import FRAMES, find_stages
 from stagewise.recipe import Recipe
 from stagewise.training import train
 from stagewise.words.familiarity import CAVEAT
@@ -59,7 +59,8 @@ def test_of_a_run_that_is_not_finished_it_is_said_how_far_it_has_come(
     write(tmp_path / TABLE, lambda partial: one_onset.to_parquet(partial, index=False))
     first, *lines = call("stages", str(tmp_path))[1].splitlines()
     assert first == f"the run has come to step 2 of {small_recipe.plan.steps}: what comes later is not seen"
-    assert lines[0].startswith("stage 1, ")
+    assert lines[0].startswith("One transition was found. ")
+    assert lines[1].startswith("stage 1, ")
     assert json.loads(call("stages", str(tmp_path), "--json")[1])["table"]
     train(small_recipe, tmp_path, progress=False)
     assert call("stages", str(tmp_path))[1].splitlines() == lines
@@ -73,7 +74,7 @@ def test_of_several_seeds_what_recurs_is_said_in_words_and_as_data(one_onset: pd
         one_onset.assign(run=Path(seed).name).to_parquet(path)
     code, printed = call("stages", *seeds)
     assert code == 0
-    assert printed.startswith("a\nstage 1, ")
+    assert printed.startswith("a\nOne transition was found. ")
     assert "over 2 seeds:\nL0H0 attends more to the previous token: in 2 of 2 seeds, at step " in printed
     data = json.loads(call("stages", *seeds, "--json")[1])
     assert [seed["run"] for seed in data["seeds"]] == ["a", "b"]
@@ -128,5 +129,5 @@ def test_stages_are_printed_in_words_or_as_data(capsys: pytest.CaptureFixture[st
     assert (data["run"], data["table"][0]["start"], data["table"][0]["end"]) == ("mine", 0, 90)
     show(None, as_json=True, run="other")
     empty = json.loads(capsys.readouterr().out)
-    frames: dict[str, list[object]] = {name: [] for name in ("table", "turning_points", "events", "onsets", "words")}
+    frames: dict[str, list[object]] = {name: [] for name in (*FRAMES, "words")}
     assert empty == {"run": "other", "probe_batch": None, **frames}

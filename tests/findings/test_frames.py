@@ -8,7 +8,7 @@ import pytest
 
 from stagewise.findings.frames import digest, families, from_plain, plain, typed
 from stagewise.table import Quantity, declare
-from stagewise.words.stages import largest
+from stagewise.words.onsets import largest
 
 TYPES = {"step": "int64", "t50": "float64", "layer": "Int64", "relation": "string", "words": "str", "onset": "bool"}
 ROWS: list[dict[str, object]] = [

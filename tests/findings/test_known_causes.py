@@ -10,7 +10,7 @@ import pytest
 from stagewise.checkpoints.logged_curves import curves
 from stagewise.findings.known_causes import cause_during, cause_within, known
 from stagewise.findings.onsets import find_onsets
-from stagewise.words.stages import cause
+from stagewise.words.onsets import cause
 
 GIVEN: dict[str, Any] = {
     "a restart": np.int64(3000),

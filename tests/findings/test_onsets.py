@@ -231,8 +231,13 @@ def test_two_equal_rises_are_two_onsets_and_a_fall_is_one() -> None:
     assert rows["transition"].tolist() == [1, 2, 1]
 
 
-def test_an_onset_at_a_known_cause_is_named_and_does_not_count() -> None:
-    table = scores(0.05 + 0.7 * sigmoid(200)[None])
+def test_an_onset_at_a_known_cause_counts_if_a_head_changes_much() -> None:
+    onsets = find_onsets(scores(0.05 + 0.7 * sigmoid(200)[None]), causes={"the learning-rate drop": 200})
+    assert (onsets["onset"].tolist(), onsets["cause"].tolist()) == ([True], ["the learning-rate drop"])
+
+
+def test_a_small_onset_at_a_known_cause_is_named_and_does_not_count() -> None:
+    table = scores(0.05 + 0.15 * sigmoid(200)[None])
     causes = {"the learning-rate drop": 200, "nothing": 2000}
     onsets = find_onsets(table, causes=causes)
     assert onsets["verdict"].tolist() == [OnsetVerdict.COINCIDES]

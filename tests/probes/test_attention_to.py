@@ -72,9 +72,10 @@ def test_a_previous_token_head_scores_one_along_the_previous_token(
     patterns = torch.stack([looking_back(5, 1), looking_back(5, 2)])[None, None]
     only_last = (torch.arange(5) == 4)[None]
     previous = (torch.arange(5)[:, None] - 1 == torch.arange(5))[None]
-    _, along = AttentionTo().read(view_of(patterns, {"previous": previous}, only_last))
+    _, along, uniform = AttentionTo().read(view_of(patterns, {"previous": previous}, only_last))
     # Looking two back, query 1 lands on position 0, which is the one before it.
     assert along.values[0, 0, :, 0].tolist() == pytest.approx([1, 0.25])
+    assert uniform.values[0, 0].item() == pytest.approx((1 / 2 + 1 / 3 + 1 / 4 + 1 / 5) / 4)
 
 
 def test_a_relation_is_averaged_over_the_sequences_that_it_starts_in(view_of: Callable[..., View]) -> None:
@@ -82,8 +83,8 @@ def test_a_relation_is_averaged_over_the_sequences_that_it_starts_in(view_of: Ca
     one[1:, 1, 0] = True
     patterns = torch.rand(3, 1, 1, 3, 3, generator=torch.Generator().manual_seed(0))
     view = view_of(patterns, {"none": none, "one": one, "self": torch.eye(3).bool()})
-    mass, along = (rows(reading, bootstrap_weights(3, 50)) for reading in AttentionTo().read(view))
-    for table in (mass, along):
+    mass, along, uniform = (rows(reading, bootstrap_weights(3, 50)) for reading in AttentionTo().read(view))
+    for table in (mass, along, uniform):
         assert table[["relation", "n"]].to_numpy().tolist() == [["one", 2], ["self", 3]]
     looked = patterns[1:, 0, 0, 1, 0].mean().item()
     assert along["value"][0] == pytest.approx(looked, abs=FLOAT32)

@@ -1,6 +1,5 @@
 """The first lines of a report: how many stages, when they part, what happened above all, or why none of it counts."""
 
-import dataclasses
 import math
 
 import pandas as pd
@@ -8,31 +7,32 @@ import pandas as pd
 from stagewise.findings.batch_familiarity import BatchFamiliarity, Familiarity
 from stagewise.findings.stages import find_stages
 from stagewise.reporting.finding import finding, headline
-from stagewise.reporting.prose import count, stages_in_words
 
 FOREIGN = BatchFamiliarity(Familiarity.GUESSED, 4.2, 9.4, 4.16, 200)
 
 
-def test_two_sentences_say_when_stages_part_and_which_head_did_what(one_onset: pd.DataFrame) -> None:
+def test_the_first_sentences_say_how_many_transitions_when_and_which_head_did_what(one_onset: pd.DataFrame) -> None:
     stages = find_stages(one_onset)
-    assert headline(stages) == "2 stages were found"
-    when, what = finding(stages).split(" (95 % intervals in brackets). ")
-    assert when.startswith("Training went through 2 stages, which are separated at step ")
-    assert what.startswith("Above all, L")
+    (step,) = stages.table["start"].iloc[1:]
+    assert headline(stages) == f"One transition, at step {step}"
+    count, when, *_ = finding(stages).split(". ")
+    assert count == "One transition was found"
+    assert when.startswith(f"Half-way at step {step} [")
+    assert when.endswith("L0H0 becomes a previous-token head (0.04 -> 0.85)")
 
 
-def test_one_stage_with_onsets_or_with_a_known_cause_is_not_said_to_be_smooth(one_onset: pd.DataFrame) -> None:
-    stages = find_stages(one_onset)
-    n = int(stages.onsets["onset"].sum())
-    one = dataclasses.replace(stages, references=("a", "b"), table=stages.table[:1])
-    assert headline(one).endswith(f"but {count(n, 'onset')} of scores")
-    assert finding(one).startswith(
-        "The whole run is one stage: it leaves no partial solution for the next one. It has "
-    )
-    assert "smooth" not in finding(one)
+def test_a_transition_during_something_that_was_done_to_the_run_names_it_and_counts(one_onset: pd.DataFrame) -> None:
     warm = find_stages(one_onset, causes={"the warm-up": (0, int(one_onset["step"].max()))})
-    assert f"{count(n, 'score')} may have changed by the warm-up, until step" in finding(warm)
-    assert "noise, or what was done to the run, or a smooth curve" in stages_in_words(warm)
+    assert len(warm) == 2
+    assert "(the warm-up, until step" in finding(warm)
+    assert ", which may have timed it): " in finding(warm)
+
+
+def test_what_the_schedule_alone_explains_is_told_as_that(one_onset: pd.DataFrame) -> None:
+    loss = one_onset.query("layer == 0 and head == 0").assign(probe="Loss", quantity="cross_entropy", relation=None)
+    drop = find_stages(loss.drop(columns=["layer", "head"]), causes={"the drop": 100})
+    assert headline(drop) == "No transition was found"
+    assert "What 1 curve did at the drop at step 100 is explained by that." in finding(drop)
 
 
 def test_a_foreign_batch_is_said_before_anything_else(one_onset: pd.DataFrame) -> None:

@@ -32,5 +32,5 @@ def test_stages_are_a_list_of_their_sentences() -> None:
     steps = np.arange(0, 100, 10)
     table = pd.DataFrame({"step": steps, "value": 1.0, "run": "<run>", "probe": "Loss", "quantity": "cross_entropy"})
     shown = find_stages(table)._repr_html_()
-    assert shown.count("<li>") == 3
+    assert shown.count("<li>") == 4
     assert "no onset in 1 score" in shown

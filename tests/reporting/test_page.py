@@ -118,9 +118,14 @@ def test_text_from_the_run_is_escaped(page: str) -> None:
 def test_the_stages_are_told_in_words_and_in_a_table(page: str, table: pd.DataFrame) -> None:
     stages = find_stages(table)
     assert len(stages) == 2
-    assert "2 stages were found" in page
+    assert "One transition, at step" in page
     happened = words.summaries(stages.table, stages.events, stages.onsets, stages.context)
-    for said in [*str(stages).splitlines(), *happened, *words.turning_points(stages.turning_points, stages.context)]:
+    for said in [
+        *stages.answer,
+        *stages.lines,
+        *happened,
+        *words.turning_points(stages.turning_points, stages.context),
+    ]:
         assert html.escape(said) in page
 
 
@@ -179,7 +184,7 @@ def test_a_loss_alone_is_a_score_whose_onset_begins_a_stage(tmp_path: Path, tabl
 def test_no_separate_stages_is_said_with_the_reasons(tmp_path: Path, table: pd.DataFrame) -> None:
     only = table[table["reference"].isin(["A*_1", "A*_1:2"])].assign(value=1.0, lo=1.0, hi=1.0, resamples=None)
     text = report(save(tmp_path / "run", only)).read_text(encoding="utf8")
-    assert "<strong>No separate stages were found.</strong>" in text
+    assert "No transition was found" in text
     stages = find_stages(only)
     for reason in words.turning_points(stages.turning_points, stages.context):
         assert html.escape(reason) in text

@@ -2,7 +2,8 @@
 
 import pandas as pd
 
-from stagewise.reporting.prose import html_table, interval, run_in_words, title
+from stagewise.reporting.prose import html_table, run_in_words, title
+from stagewise.words.grammar import interval
 
 
 def test_the_title_has_words_in_place_of_a_folders_name() -> None:

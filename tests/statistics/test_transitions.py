@@ -98,7 +98,7 @@ def test_levels_lie_within_those_of_the_curve(noise: float) -> None:
             assert max(one.before, one.after) <= max(levels) + 4 * noise + 0.02
 
 
-def test_transitions_that_overlap_have_each_its_own_part_of_the_way() -> None:
+def test_transitions_that_overlap_have_their_own_sizes_and_the_levels_of_the_curve() -> None:
     fine = np.linspace(0, 3000, 120)
     u = np.log1p(fine)
     parts = [0.3 / (1 + np.exp(-(u - np.log1p(900)) / 0.25)), 0.5 / (1 + np.exp(-(u - np.log1p(1000)) / 0.02))]
@@ -110,7 +110,7 @@ def test_transitions_that_overlap_have_each_its_own_part_of_the_way() -> None:
     assert wide.change == pytest.approx(late - early, abs=0.15)
     for one, size in ((wide, 0.3), (sharp, 0.5)):
         assert one.size == pytest.approx(size, abs=0.06)
-        assert one.after - one.before == pytest.approx(one.size, abs=0.06)
+        assert one.after - one.before == pytest.approx(one.change, abs=0.06)
 
 
 LAST = 3000.0

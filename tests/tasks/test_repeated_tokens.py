@@ -60,7 +60,7 @@ def test_a_head_that_looks_a_fixed_way_back_is_no_induction_head(view_of: Callab
     real = batch.relations["induction"].float()
     patterns = torch.cat([fixed.expand(64, -1, -1, -1), real[:, None]], 1)[:, None]
     made = dataclasses.replace(view_of(patterns, scored=batch.scored), batch=batch)
-    reading, _ = AttentionTo(("induction",)).read(made)
+    reading, *_ = AttentionTo(("induction",)).read(made)
     *others, induction = reading.values.mean(0)[0, :, 0].tolist()
     assert induction == pytest.approx(1, abs=1e-6)
     assert max(others) < 0.2

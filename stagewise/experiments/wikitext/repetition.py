@@ -22,7 +22,7 @@ from stagewise.sweeping import grid, run_each
 from stagewise.table import select
 from stagewise.tasks import wiki_text
 from stagewise.training import train
-from stagewise.words.stages import Row, half_way, head
+from stagewise.words.onsets import Row, half_way, head
 
 SHARES = (0.0, 0.1, 0.2, 0.3, 0.5)
 

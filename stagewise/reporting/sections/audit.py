@@ -1,8 +1,9 @@
 """The section on what the audit found wrong with the checkpoints."""
 
 from stagewise.reporting.measured import Measured
-from stagewise.reporting.prose import count, html_table
+from stagewise.reporting.prose import html_table
 from stagewise.reporting.section import Blocks, Section, never_missing
+from stagewise.words.grammar import count
 
 
 def _audit_section(measured: Measured) -> Blocks:

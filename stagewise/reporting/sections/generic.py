@@ -14,9 +14,10 @@ from stagewise.plot.generic import COLOURED, GREYS, PANELS, finite_rows, kind_of
 from stagewise.plot.quantities import axes_of, quantity_of
 from stagewise.reporting.figure import Plot, identifier
 from stagewise.reporting.measured import Measured
-from stagewise.reporting.prose import capital, in_words
+from stagewise.reporting.prose import in_words
 from stagewise.reporting.section import Blocks, Section
 from stagewise.table import Quantity, select
+from stagewise.words.grammar import capital
 
 DIRECTION = {
     "up": "Up is progress: look for a rise, and for what else happens at that time. ",

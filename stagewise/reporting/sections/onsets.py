@@ -13,8 +13,8 @@ from stagewise.reporting.figure import Plot
 from stagewise.reporting.measured import Measured
 from stagewise.reporting.prose import html_table, number
 from stagewise.reporting.section import Blocks, Section, never_missing
-from stagewise.words.stages import onsets as in_words
-from stagewise.words.stages import without_onset
+from stagewise.words.onsets import onsets as in_words
+from stagewise.words.onsets import without_onset
 
 ONSETS = (
     "The scores that were examined: those with an onset in colour, the others in grey; of many, those that moved most. "

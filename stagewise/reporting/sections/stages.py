@@ -14,13 +14,10 @@ from stagewise.table import select
 COLUMNS = ("stage", "from step", "to step", "t10", "t50", "t90", "what happened")
 
 TABLE = (
-    "<p>In brackets: 95&nbsp;% intervals of a boundary. t10, t50 and t90 are the steps at which 10, 50 "
-    "and 90&nbsp;% of the stage's fall in KL to the complete reference had happened.</p>"
-)
-FROM_ONSETS = (
-    "<p>This run has no partial solutions to compare with, so a stage starts with the onsets of scores that no other "
-    "onset surely precedes. In brackets: 95&nbsp;% intervals. t10, t50 and t90 are the medians, over these onsets, of "
-    "the steps at which 10, 50 and 90&nbsp;% of the way from before to after were made.</p>"
+    "<p>A stage begins with a transition: where the model begins to leave a partial solution (KL to it has its "
+    "minimum), or else where half of the onsets that come together are half-way. In brackets: 95&nbsp;% intervals. "
+    "t10, t50 and t90 are the steps at which 10, 50 and 90&nbsp;% of the transition had happened: of the fall in KL to "
+    "the complete solution after a partial one is left, else the medians over its onsets.</p>"
 )
 NO_STAGES = (
     "<p>Stages are found in the KL to nested partial solutions, or in the onsets of scores, over at least four "
@@ -32,7 +29,7 @@ SEVERAL = (
     "Look for curves that fall to a <em>minimum</em> and rise again: there the model goes beyond that partial solution,"
     " and a stage ends. Shaded: the stages; hatched: the 95&nbsp;% interval of each boundary. "
 )
-ONE = "Look for a plateau before a curve rises again: there is none that counts, hence one stage only. "
+ONE = "Look for a plateau before a curve rises again: there is none that counts. "
 RIBBONS = "Ribbons: 95&nbsp;% intervals over the probe batch."
 
 
@@ -42,7 +39,7 @@ def _stages_section(measured: Measured) -> Blocks:
     blocks: Blocks = []
     if stages is not None:
         blocks += [stages_in_words(stages), html_table(COLUMNS, stage_rows(stages))]
-        blocks.append(TABLE if stages.from_references else FROM_ONSETS)
+        blocks.append(TABLE)
     if measured.has("KLToReference.kl") or measured.has("Loss"):
         blocks += [] if stages is not None else [NO_STAGES]
         blocks.append(Plot("stages", {"": _curves(measured)}, _rows(measured), _caption(measured, stages)))
@@ -76,8 +73,8 @@ def _caption(measured: Measured, stages: Stages | None) -> str:
     caption = ""
     if families:
         caption = NESTED if families["nested"] else OTHERS
-    if stages is not None and stages.from_references:
-        caption += SEVERAL if len(stages.table) > 1 else ONE
+    if stages is not None and stages.references:
+        caption += SEVERAL if stages.table["left"].any() else ONE
     return caption + RIBBONS
 
 

@@ -1,0 +1,173 @@
+"""Episodes of a run beside its transitions: spikes, divergence, overfitting, and a test that lags behind training."""
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.ndimage import median_filter
+
+from stagewise.findings.frames import typed
+from stagewise.findings.scores import Curve, followed
+from stagewise.statistics import Curve as Points
+from stagewise.statistics import StageCriteria, turning_point
+from stagewise.statistics._crossings import crossing_step
+from stagewise.statistics._noise.differences import noise
+
+EPISODES = {
+    **{"kind": "str", "probe": "str", "quantity": "str", "beside": "str"},
+    **dict.fromkeys(("start", "end", "before", "after"), "float64"),
+}
+"""Columns of the frame of episodes, with their types."""
+
+SHARP = 6.0
+"""Deviations of a curve's noise by which a spike rises above what was reached before."""
+
+UNLIKE = 4.0
+"""Times by which it is larger than 95 % of the curve's departures from its running median: tails are heavy."""
+
+RECOVERED = 0.25
+"""Part of a spike's height, at most, that is left of it where it is over."""
+
+BRIEF = 1.25
+"""Ratio of the steps at which a spike is over and begins, at most: between checkpoints far apart nothing is a spike."""
+
+SUDDEN = 3
+"""Checkpoints, at most, in which a spike reaches its height."""
+
+LAGS = 3.0
+"""Ratio of steps from which on a test that follows training is grokking: Power et al. (2022), arXiv:2201.02177."""
+
+TRAIN, HELD_OUT = {"train", "training", "trl"}, {"val", "valid", "validation", "test", "eval", "dev", "heldout", "tel"}
+"""Words in the names of curves by which the data tell apart that a model is trained on, and those that it is not."""
+
+
+class EpisodeKind(StrEnum):
+    """What happened beside transitions."""
+
+    SPIKE = "spike"
+    """A curve suddenly leaves what it had reached (`before`) for its peak (`after`), and comes back."""
+
+    DIVERGES = "diverges"
+    """A curve has no finite values from `start` on."""
+
+    OVERFITS = "overfits"
+    """A held-out loss rises from its minimum while that on training data (`beside`) goes on falling."""
+
+    GROKS = "groks"
+    """A held-out curve is half-way (`end`) long after that on training data (`beside`) was (`start`)."""
+
+
+def episodes_of(table: pd.DataFrame, criteria: StageCriteria) -> pd.DataFrame:
+    """Return a row an episode of the curves of the model as a whole, as its loss, in the order of their starts.
+
+    Args:
+        table: of one run.
+        criteria: of `find_stages`.
+    """
+    axes = [name for name in ("layer", "head") if name in table]
+    curves = [curve for curve in followed(table[table[axes].isna().all(axis=1)]) if not curve.labels]
+    pairs = [pair for pair in itertools.permutations(curves, 2) if _is_pair(*pair)]
+    records = [*(one for curve in curves for one in _of_curve(curve, criteria)), *_of_pairs(pairs, criteria)]
+    return typed(sorted(records, key=lambda one: float(one["start"])), EPISODES)
+
+
+def _of_curve(curve: Curve, criteria: StageCriteria) -> Iterator[dict[str, Any]]:
+    part = curve.until_finite
+    if len(part.rows) < len(curve.rows):
+        last = float(part.values[-1])
+        yield _record(EpisodeKind.DIVERGES, curve, curve.steps[len(part.rows)], curve.steps[-1], last, np.nan)
+    if len(part.rows) >= criteria.fewest and np.isfinite(part.values).all():
+        yield from _spikes(part, criteria)
+
+
+def _spikes(curve: Curve, criteria: StageCriteria) -> Iterator[dict[str, Any]]:
+    """Yield where a curve suddenly loses what it had reached, and recovers."""
+    sign = -1.0 if curve.declared.progress == "up" else 1.0
+    values, least = sign * curve.values, curve.thresholds(criteria).smallest
+    reached = np.minimum.accumulate(_smooth(values))
+    departs = np.abs(values - np.asarray(median_filter(values, size=5, mode="nearest")))
+    spread = max(float(noise(values)), UNLIKE / SHARP * float(np.quantile(departs, 0.95)))
+    excess, threshold = values - reached, max(least, SHARP * spread)
+    start = 0
+    while (start := _first(excess > threshold, start + 1)) < len(values):
+        peak = start + int(excess[start : start + SUDDEN].argmax())
+        stop = _first(excess <= RECOVERED * excess[peak], peak)
+        if stop < len(values) and curve.steps[stop] <= BRIEF * curve.steps[start - 1]:
+            ends = sign * reached[start], sign * values[peak]
+            yield _record(EpisodeKind.SPIKE, curve, curve.steps[peak], curve.steps[stop], *ends)
+        start = stop
+
+
+def _first(true: np.ndarray, start: int) -> int:
+    """Return the first place from a start on that is true; the length where none is."""
+    places = np.flatnonzero(true[start:])
+    return start + int(places[0]) if len(places) else len(true)
+
+
+def _is_pair(train: Curve, held_out: Curve) -> bool:
+    """Whether two curves are of one number, on the training data and on others."""
+    if train.probe != held_out.probe:
+        return False
+    first, second = _words(train.quantity), _words(held_out.quantity)
+    named = bool(second & HELD_OUT) and not first & HELD_OUT and not second & TRAIN
+    return named and first - TRAIN == second - HELD_OUT
+
+
+def _words(name: str) -> set[str]:
+    return set(re.findall(r"[a-z0-9]+", re.sub(r"([a-z])([A-Z])", r"\1 \2", name).lower()))
+
+
+def _of_pairs(pairs: Sequence[tuple[Curve, Curve]], criteria: StageCriteria) -> Iterator[dict[str, Any]]:
+    for train, held_out in pairs:
+        parts = train.until_finite, held_out.until_finite
+        if all(len(each.rows) >= criteria.fewest and np.isfinite(each.values).all() for each in parts):
+            yield from _overfitting(*parts, criteria)
+            yield from _grokking(*parts, criteria)
+
+
+def _overfitting(train: Curve, held_out: Curve, criteria: StageCriteria) -> Iterator[dict[str, Any]]:
+    """Yield that a held-out loss turns up while the training loss goes on falling."""
+    if "down" not in (held_out.declared.progress, train.declared.progress):
+        return
+    lowest = turning_point(Points(held_out.steps, held_out.values, None), criteria)
+    least, rest = held_out.thresholds(criteria).smallest, train.values[train.steps >= lowest.step]
+    rises = float(np.median(held_out.values[-3:]) - lowest.value)
+    if lowest.rejection(criteria) is None and rises >= least and len(rest) > 1 and rest[-1] < rest[0]:
+        ends = lowest.value, lowest.value + rises
+        yield _record(EpisodeKind.OVERFITS, held_out, lowest.step, held_out.steps[-1], *ends, beside=train.quantity)
+
+
+def _grokking(train: Curve, held_out: Curve, criteria: StageCriteria) -> Iterator[dict[str, Any]]:
+    """Yield that a held-out curve follows that on the training data long after this one has made its way."""
+    if train.declared.progress != held_out.declared.progress:
+        return
+    ways = [_half_way(each) for each in (train, held_out)]
+    least = [each.thresholds(criteria).smallest for each in (train, held_out)]
+    if all(abs(way) >= small for (_, way), small in zip(ways, least, strict=True)):
+        (first, _), (second, _) = ways
+        if (1 + second) >= LAGS * (1 + first):
+            values = held_out.values
+            ends = float(values[0]), float(np.median(values[-3:]))
+            yield _record(EpisodeKind.GROKS, held_out, first, second, *ends, beside=train.quantity)
+
+
+def _half_way(curve: Curve) -> tuple[float, float]:
+    """Return when a curve is half-way from its first to its last values, and how far that is."""
+    sign = 1.0 if curve.declared.progress == "up" else -1.0
+    smooth = sign * _smooth(curve.values)
+    first, last = float(np.median(smooth[:2])), float(np.median(smooth[-3:]))
+    return (crossing_step(curve.steps, smooth, (first + last) / 2) if last > first else np.inf), last - first
+
+
+def _smooth(values: np.ndarray) -> np.ndarray:
+    return np.asarray(median_filter(values, size=3, mode="nearest"))
+
+
+def _record(kind: EpisodeKind, curve: Curve, *numbers: float, beside: str = "") -> dict[str, Any]:
+    ends = {name: curve.within(level) for name, level in zip(("before", "after"), numbers[2:], strict=True)}
+    of = {"kind": str(kind), "probe": curve.probe, "quantity": curve.quantity, "beside": beside}
+    return {**of, "start": float(numbers[0]), "end": float(numbers[1]), **ends}

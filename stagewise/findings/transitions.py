@@ -1,0 +1,224 @@
+"""The transitions of a run, from all that was found in it: turning points of KL and onsets of scores, in one order."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from stagewise.findings.onsets import TIMES
+from stagewise.statistics import DEFAULT, OnsetVerdict, StageCriteria
+from stagewise.statistics._constants import PARTS
+from stagewise.statistics._crossings import crossing_step
+from stagewise.statistics._periods import members_of_periods, under_way_together
+from stagewise.table import Quantities
+
+MOVED = tuple(getattr(OnsetVerdict, name) for name in ("STEADY", "GRADUAL", "COMMON", "LATE", "EARLY", "WANDERS"))
+"""Verdicts on curves that moved by enough, of which it is not known when."""
+
+ONE_AFTER_ANOTHER = 3
+"""Onsets that can surely be told apart, from which on those of a transition follow one another."""
+
+VAGUE = 4.0
+"""Median widths above which the window of an onset does not count for the time of its transition."""
+
+NEVER = dict.fromkeys(TIMES, float("nan"))
+
+
+class RunTransition(NamedTuple):
+    """Where a stage begins: a step with its 95 % interval, and what shows it.
+
+    Args:
+        step: at which the model leaves a reference; without one, at which half of the onsets are half-way.
+        lo: lower end of its interval.
+        hi: upper end.
+        onsets: the labels of the rows of its onsets.
+        left: the reference that the model leaves.
+        begins: the step up to which nothing of it has happened: of onsets, as long before t10 as t50 is after it.
+        times: t10, t50 and t90.
+        spread: whether its onsets follow one another over a period.
+    """
+
+    step: int
+    lo: int
+    hi: int
+    onsets: tuple[Any, ...] = ()
+    left: str = ""
+    begins: float = float("nan")
+    times: dict[str, float] = NEVER
+    spread: bool = False
+
+    @property
+    def edge(self) -> tuple[int, int, int]:
+        """The step and its interval."""
+        return self.step, self.lo, self.hi
+
+
+def transitions_of(
+    onsets: pd.DataFrame,
+    boundaries: Sequence[RunTransition],
+    first: int,
+    last: int,
+    quantities: Quantities,
+    criteria: StageCriteria = DEFAULT,
+) -> list[RunTransition]:
+    """Return the transitions of a run in their order, each with all onsets that belong to it.
+
+    Where KL to a reference has its minimum the model begins to leave it; onsets that are half-way before the rest of
+    that fall has happened are of this transition, and those before the first such minimum are of the approach to the
+    first reference: of the first stage. All other onsets are divided into periods of change: one is a transition.
+    Two onsets are of one where the middle halves of their ways overlap, or their intervals do. What is read from
+    weights alone joins a transition, and is none.
+
+    Args:
+        onsets: from `find_onsets`.
+        boundaries: the turning points that end a stage, with the times of the fall that follows.
+        first: the first step.
+        last: the last step.
+        quantities: what the numbers are.
+        criteria: the criteria of `find_stages`.
+    """
+    rest = onsets[onsets["onset"]] if len(onsets) else onsets
+    found = []
+    for one in boundaries:
+        lo, hi = _windows(rest, last)
+        until = max(one.hi, one.times["t90"] if np.isfinite(one.times["t90"]) else one.hi)
+        during = (lo <= np.log1p(until)) & (hi >= np.log1p(one.lo)) & (rest["t50"] >= one.lo).to_numpy(bool)
+        found.append(one._replace(onsets=tuple(rest.index[during])))
+        rest = rest[~during]
+    if boundaries:
+        rest = rest[rest["t50"] >= boundaries[0].lo]
+    if rest.empty:
+        return found
+    weights = np.array([_is_of_weights(row, quantities) for row in rest[["probe", "quantity"]].to_dict("records")])
+    alone = rest[~weights]
+    found += [_from_onsets(onsets, group, last) for group in _periods(alone, first, last, criteria.consecutive)]
+    return _with_weights(sorted(found, key=lambda one: one.edge), onsets, rest[weights], last)
+
+
+def stage_rows(
+    transitions: Sequence[RunTransition], first: RunTransition, last: int, complete: str
+) -> list[dict[str, Any]]:
+    """Return the rows of the stage table: what lies between transitions.
+
+    Args:
+        transitions: in their order.
+        first: the start of the run, with the times of the first stage.
+        last: the last step.
+        complete: the complete reference, which the last stage comes close to; none without references.
+    """
+    ends = [*transitions, RunTransition(last, last, last)]
+    starts = [first, *transitions]
+    return [
+        {
+            "stage": number,
+            **dict(zip(("start", "start_lo", "start_hi"), start.edge, strict=True)),
+            **dict(zip(("end", "end_lo", "end_hi"), end.edge, strict=True)),
+            **{"begins": start.begins, **start.times, "left": start.left, "spread": start.spread},
+            "reference": _next_left(ends[number - 1 :], complete),
+        }
+        for number, (start, end) in enumerate(zip(starts, ends, strict=True), start=1)
+    ]
+
+
+def _next_left(transitions: Sequence[RunTransition], complete: str) -> str:
+    return next((one.left for one in transitions if one.left), complete)
+
+
+def with_stages(onsets: pd.DataFrame, transitions: Sequence[RunTransition]) -> pd.DataFrame:
+    """Return onsets with the number of the stage that each starts, as `starts_stage`."""
+    stage_of = {label: number for number, one in enumerate(transitions, start=2) for label in one.onsets}
+    started = pd.Series([stage_of.get(label, pd.NA) for label in onsets.index], onsets.index, "Int64")
+    return onsets.assign(starts_stage=started)
+
+
+def fall_times(steps: np.ndarray, values: np.ndarray) -> dict[str, float]:
+    """Return when 10, 50 and 90 % of a curve's fall had happened, between checkpoints in log(1 + step)."""
+    fallen = values[0] - np.minimum.accumulate(values)
+    if not fallen[-1] > 0:  # not a number where KL is not finite
+        return NEVER
+    return {
+        name: round(crossing_step(steps, fallen, share * fallen[-1]), 1)
+        for name, share in zip(TIMES, PARTS, strict=True)
+    }
+
+
+def _windows(onsets: pd.DataFrame, last: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return log(1 + step) of the middle half of each onset's way, or of its interval where that is wider."""
+    columns = (*TIMES, "t50_lo", "t50_hi")
+    t10, t50, t90, lo, hi = (np.log1p(onsets[name].clip(upper=last).to_numpy(float)) for name in columns)
+    return np.minimum(lo, (t10 + t50) / 2), np.maximum(hi, (t50 + t90) / 2)
+
+
+def _periods(onsets: pd.DataFrame, first: int, last: int, fewest: int) -> list[pd.DataFrame]:
+    if onsets.empty:
+        return []
+    t50, lo, hi = (np.log1p(onsets[name].clip(upper=last).to_numpy(float)) for name in ("t50", "t50_lo", "t50_hi"))
+    periods = members_of_periods(t50, lo, hi, first, last, fewest)
+    groups = under_way_together([[i for time in period for i in time] for period in periods], *_windows(onsets, last))
+    return [onsets.iloc[group].sort_values("t50", kind="stable") for group in groups]
+
+
+def _from_onsets(onsets: pd.DataFrame, group: pd.DataFrame, last: int) -> RunTransition:
+    """Return the transition of a period of change.
+
+    It comes from onsets whose windows are not far wider than the median one: those say little about when.
+    Its step lies between the medians of the lower and of the upper ends of the onsets' intervals. That interval assumes
+    errors that all onsets share, and is wider than needed where they do not. Where they follow one another, it also
+    holds what the medians would be if the curves of the same scores that moved, but have no onset, had all come first,
+    or last.
+    """
+    starts, stops = _windows(group, last)
+    width = stops - starts
+    sharp = group[width <= VAGUE * np.median(width)]
+    lo, hi = (sharp[name].clip(upper=last) for name in ("t50_lo", "t50_hi"))
+    spread = _distinct(lo.to_numpy(float), hi.to_numpy(float)) >= ONE_AFTER_ANOTHER
+    unknown = _unknown(onsets, sharp) if spread else 0
+    shift = min(unknown / (2 * max(len(sharp) - 1, 1)), 0.5)
+    start, stop = float(lo.quantile(0.5 - shift)), float(hi.quantile(0.5 + shift))
+    times = {name: round(float(sharp[name].median()), 1) for name in TIMES}
+    return RunTransition(
+        step=round(sharp["t50"].median()), lo=math.floor(start), hi=math.ceil(stop), onsets=tuple(group.index),
+        begins=_begins(sharp), times=times, spread=spread,
+    )  # fmt: skip
+
+
+def _begins(onsets: pd.DataFrame) -> float:
+    early, half = (np.log1p(onsets[name].to_numpy(float)) for name in ("t10", "t50"))
+    return float(np.expm1((2 * early - half).clip(min=0).min()))
+
+
+def _distinct(lo: np.ndarray, hi: np.ndarray) -> int:
+    """Return the largest number of intervals none of which overlaps another."""
+    number, end = 0, -np.inf
+    for start, stop in sorted(zip(lo, hi, strict=True), key=lambda each: each[1]):
+        if start > end:
+            number, end = number + 1, stop
+    return number
+
+
+def _unknown(onsets: pd.DataFrame, group: pd.DataFrame) -> int:
+    """Return how many curves of the scores that some onsets are of moved, at a time that is not known."""
+    score = ["probe", "quantity", "relation"]
+    others = onsets.loc[~onsets["onset"] & onsets["verdict"].isin(MOVED), score]
+    return len(others.merge(group[score].drop_duplicates()))
+
+
+def _is_of_weights(row: dict[Any, Any], quantities: Quantities) -> bool:
+    known = quantities.get(row["probe"], {}).get(row["quantity"])
+    return known is not None and known.weights
+
+
+def _with_weights(
+    found: list[RunTransition], onsets: pd.DataFrame, rest: pd.DataFrame, last: int
+) -> list[RunTransition]:
+    """Return transitions with the onsets of weights that overlap one of their own."""
+    lo, hi = _windows(rest, last)
+    for label, start, stop in zip(rest.index, lo, hi, strict=True):
+        for number, one in enumerate(found):
+            starts, stops = _windows(onsets.loc[list(one.onsets)], last)
+            if ((starts <= stop) & (start <= stops)).any():
+                found[number] = one._replace(onsets=(*one.onsets, label))
+                break
+    return found

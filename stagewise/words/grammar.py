@@ -1,0 +1,39 @@
+"""Numbers and capitals, as sentences have them."""
+
+NUMERALS = ["no", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten"]
+
+
+def capital(text: str) -> str:
+    """Return text as the beginning of a sentence.
+
+    >>> capital("KL falls"), capital("a head rises"), capital("")
+    ('KL falls', 'A head rises', '')
+    """
+    return text[:1].upper() + text[1:]
+
+
+def interval(value: int | float, lo: int | float, hi: int | float) -> str:
+    """Write a number with its interval, where it has one.
+
+    >>> interval(165, 135, 180), interval(0, 0, 0)
+    ('165 [135, 180]', '0')
+    """
+    return f"{value:g}" if lo == hi == value else f"{value:g} [{lo:g}, {hi:g}]"
+
+
+def count(number: int, noun: str) -> str:
+    """Write a number of things.
+
+    >>> count(1, "head"), count(2, "head")
+    ('1 head', '2 heads')
+    """
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def numeral(number: int) -> str:
+    """Write a number as the beginning of a sentence.
+
+    >>> numeral(2), numeral(12)
+    ('Two', '12')
+    """
+    return NUMERALS[number] if 0 < number < len(NUMERALS) else str(number)

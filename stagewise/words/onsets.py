@@ -1,0 +1,290 @@
+"""Every sentence about onsets of scores, from the rows of `find_onsets`."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from stagewise.event import Causes, labels_of
+from stagewise.statistics import DEFAULT, OnsetVerdict, StageCriteria
+from stagewise.table import Quantities, Quantity, head_label
+
+Row = Mapping[Any, Any]
+"""A row of a frame of findings."""
+
+
+class Context(NamedTuple):
+    """What the rows of a run's findings are read with: its quantities, the thresholds, what was done to the run."""
+
+    quantities: Quantities
+    criteria: StageCriteria = DEFAULT
+    causes: Causes = MappingProxyType({})
+
+    def quantity(self, row: Row) -> Quantity:
+        """Return the description of a row's quantity; one that was not declared goes by its probe and name."""
+        known = self.quantities.get(row["probe"], {}).get(row["quantity"])
+        return known or Quantity(f"{row['probe']} {row['quantity']}")
+
+
+NO_ONSETS = {
+    OnsetVerdict.NOT_FINITE: "is not finite at step {not_finite_at}",
+    OnsetVerdict.FEW_CHECKPOINTS: "has too few checkpoints, {checkpoints}: fewer than {criteria.fewest} cannot "
+    "tell an onset from noise",
+    OnsetVerdict.SMALL: "moves by {size}, less than {least}",
+    OnsetVerdict.NOISE: "moves by {size}: noise of {noise:.2g} could cause that",
+    OnsetVerdict.EARLY: "moves from the start of the run on: what it did before is not known",
+    OnsetVerdict.LATE: "moves until the end of the run: whether it slows down after that is not known",
+    OnsetVerdict.SPIKE: "moves at three checkpoints at most",
+    OnsetVerdict.GRADUAL: "moves gradually: {share:.0%} of the way within a ratio of {criteria.local:g} in steps",
+    OnsetVerdict.COMMON: "moves no faster than before or after",
+    OnsetVerdict.WANDERS: "may be a random walk: it moves slowly all the time",
+    OnsetVerdict.STEADY: "may be a smooth curve with noise (p = {p_adjusted:.2g} over all curves)",
+    OnsetVerdict.COINCIDES: "coincides with {cause}",
+}
+"""Verdict -> why there is no onset."""
+
+GROUPS = {
+    "moved too little, or by noise alone": (OnsetVerdict.SMALL, OnsetVerdict.NOISE),
+    "moved gradually, as at other times, or at one checkpoint": (
+        *(OnsetVerdict.GRADUAL, OnsetVerdict.COMMON, OnsetVerdict.SPIKE),
+    ),
+    "moved from the start on, or until the end": (OnsetVerdict.EARLY, OnsetVerdict.LATE),
+    "may be smooth": (OnsetVerdict.STEADY,),
+    "may wander": (OnsetVerdict.WANDERS,),
+    "cannot be judged": (OnsetVerdict.FEW_CHECKPOINTS, OnsetVerdict.NOT_FINITE),
+}
+"""Reasons against an onset that are counted together; what coincides with a cause is counted by the cause."""
+
+HEADS = {
+    "previous token": ("a previous-token head", "the previous token"),
+    "duplicate token": ("a duplicate-token head", "the same token earlier"),
+    "induction": ("an induction head", "what followed the token before"),
+    "first token": ("a first-token head", "the first token"),
+    "self": ("a self-attending head", "its own position"),
+}
+"""What a head with most of its attention on a relation is called, and what it attends to otherwise."""
+
+LARGE = 1e6
+"""Changes from which on levels are written in three digits."""
+
+LISTED, SHOWN = 8, 5
+"""Onsets of one stage, and scores without an onset, that are written out."""
+
+
+def cause(name: str, causes: Causes) -> str:
+    """Name what was done to a run with its step, or with its first and its last one; nothing where nothing was.
+
+    >>> cause("a restart", {"a restart": 2910})
+    'a restart at step 2910'
+    >>> cause("the learning rate's warm-up", {"the learning rate's warm-up": (0, 500)})
+    "the learning rate's warm-up, until step 500"
+    """
+    at = causes.get(name)
+    if not isinstance(at, Sequence):
+        return name if at is None else f"{name} at step {at:.12g}"
+    begins = f"from step {at[0]:.12g} on, " if at[0] > 0 else ""
+    return f"{name}, {begins}until step {at[1]:.12g}"
+
+
+def _open_end(row: Row) -> str:
+    """Say that a transition goes on at the end of a run, or that it may."""
+    if np.isfinite(row["t90_hi"]):
+        return ""
+    last = np.expm1(np.log1p(row["last_step"]))  # as t90 was limited to it
+    return ", not over yet" if row["t90"] >= last else ", perhaps not over yet"
+
+
+def onsets(frame: pd.DataFrame, context: Context) -> list[str]:
+    """Say of each row of `find_onsets` what began."""
+    return [onset(row, context.quantity(row), context.criteria) for row in frame.to_dict("records")]
+
+
+def reasons(frame: pd.DataFrame, context: Context) -> list[str]:
+    """Say of each row of `find_onsets` that has no onset why."""
+    return [no_onset(row, context.criteria, context.causes) for row in frame.to_dict("records")]
+
+
+def onset(row: Row, quantity: Quantity, criteria: StageCriteria = DEFAULT) -> str:
+    """Say what began in a row of `find_onsets`, with its levels.
+
+    Where all that a head attends to lies at one offset, that is said too.
+    """
+    labels, after, size = labels_of(row), row["after"], abs(row["after"] - row["before"])
+    offset = row.get("at_offset", pd.NA)
+    if pd.notna(offset) and "relation" not in labels:
+        quantity = dataclasses.replace(quantity, onset=f"attends to offset {offset}")
+    end = f", back to {level(row['last'], size)}" if row["transient"] else _open_end(row)
+    way = f"({level(row['before'], size)} -> {level(after, size)}{end})"
+    up = bool(after >= row["before"])
+    named = up and row["before"] < criteria.most <= after and _is_attention(labels, quantity)
+    what = f"{head(labels)} becomes {_attended(labels)[0]}" if named else change(labels, quantity, up=up)
+    if up and pd.notna(offset) and "relation" in labels:
+        what += f", or {'one of' if named else 'to'} offset {offset}: the same on this batch"
+    return f"{what} {way}"
+
+
+def change(labels: Row, quantity: Quantity, *, up: bool, name_head: Callable[[Row], str] | None = None) -> str:
+    """Say that a curve rises or falls, or what begins with that; `name_head` may name its head in another way.
+
+    >>> change({"layer": 1, "head": 2, "relation": "induction"}, Quantity("mass", "", (0, 1), "up"), up=True)
+    'L1H2 attends more to what followed the token before'
+    >>> change({"position": 7}, Quantity("loss", "nats", progress="down"), up=False)
+    'position 7: loss falls'
+    """
+    if _is_attention(labels, quantity):
+        return f"{(name_head or head)(labels)} attends {'more' if up else 'less'} to {_attended(labels)[1]}"
+    curve = curve_label(labels, name_head)
+    if quantity.onset and up == (quantity.progress != "down"):
+        return f"{curve} {quantity.onset}".lstrip()
+    phrase = f"{quantity.label} {'rises' if up else 'falls'}"
+    return f"{curve}: {phrase}" if curve else phrase
+
+
+def _attended(labels: Row) -> tuple[str, str]:
+    relation = labels["relation"]
+    return HEADS.get(relation, (f"a head of {relation}", relation))
+
+
+def _is_attention(labels: Row, quantity: Quantity) -> bool:
+    """Whether a curve is a share of a head's attention to a relation, which has a phrase of its own."""
+    share = quantity.progress == "up" and quantity.range == (0, 1) and not quantity.onset
+    return share and labels.keys() == {"layer", "head", "relation"}
+
+
+def curve_label(labels: Row, name_head: Callable[[Row], str] | None = None) -> str:
+    """Name a curve by its labels, by axis; one without any has no name.
+
+    >>> curve_label({"layer": 0, "head": 3, "feature": "copy"}), curve_label({"position": 7})
+    ('L0H3, feature copy', 'position 7')
+    """
+    of_head = {"layer", "head"} <= labels.keys()
+    others = [f"{name} {label}" for name, label in labels.items() if not (of_head and name in ("layer", "head"))]
+    return ", ".join([(name_head or head)(labels), *others] if of_head else others)
+
+
+def head(row: Row) -> str:
+    """Name the head that a row is about."""
+    return head_label(int(row["layer"]), int(row["head"]))
+
+
+def level(value: float, change: float) -> str:
+    """Write a level in as many digits as tell a change of it."""
+    if change >= LARGE:
+        return format(value, ".3g")
+    digits = 2 if change >= 0.1 or change == 0 else 1 - int(np.floor(np.log10(change)))
+    return format(round(value, digits) + 0.0, ".2f" if digits == 2 else ".12g")  # no minus before a zero
+
+
+def no_onset(row: Row, criteria: StageCriteria = DEFAULT, causes: Causes | None = None) -> str:
+    """Say why a curve has no onset.
+
+    >>> no_onset({"verdict": "small", "before": 0.05, "after": 0.06, "smallest": 0.1})
+    'moves by 0.01, less than 0.1'
+    >>> no_onset({"verdict": "small", "before": 0, "after": 0.0997, "smallest": 0.1})
+    'moves by 0.0997, less than 0.1'
+    >>> no_onset({"verdict": "small", "before": 3, "after": 3})
+    'does not move'
+    """
+    verdict, size = OnsetVerdict(row["verdict"]), abs(row["after"] - row["before"]) if "after" in row else np.nan
+    if verdict is OnsetVerdict.SMALL and size == 0:
+        return "does not move"
+    least = format(row.get("smallest", np.nan), ".3g")
+    words = {**row, "cause": cause(row.get("cause", ""), causes or {})}
+    return NO_ONSETS[verdict].format(**words, size=_below(size, float(least)), least=least, criteria=criteria)
+
+
+def _below(size: float, bound: float) -> str:
+    """Write a number in as many digits as tell it from a bound that it is below."""
+    digits = next((n for n in (2, 3, 4) if not size < bound or float(f"{size:.{n}g}") < bound), 5)
+    return f"{size:.{digits}g}"
+
+
+def largest(onsets: pd.DataFrame, most: int) -> pd.DataFrame:
+    """Return so many onsets at most, in the order that they are in: the largest of every score, then the next ones.
+
+    Scores have different units: within one the size decides, between them the p-value, where there is one: none with
+    many heads or large numbers hides others.
+    """
+    size = (onsets["after"] - onsets["before"]).abs()
+    score = [onsets[name] for name in ("probe", "quantity", "relation") if name in onsets]
+    turn = size.groupby(score, dropna=False).rank(ascending=False, method="first") if score else 1.0
+    by = {"turn": turn, **({"p": onsets["p_value"]} if "p_value" in onsets else {}), "size": -size}
+    order = pd.DataFrame(by).sort_values([*by], kind="stable")
+    return onsets[onsets.index.isin(order.index[:most])]
+
+
+def timed(frame: pd.DataFrame, context: Context) -> list[str]:
+    """Say of each onset what began, and when it was half-way."""
+    rows = frame.to_dict("records")
+    return [f"{words}, step {half_way(row)}" for words, row in zip(onsets(frame, context), rows, strict=True)]
+
+
+def no_onsets(onsets: pd.DataFrame, context: Context) -> list[str]:
+    """Say of the scores that moved most why they have no onset, and how many others there are; nothing of onsets."""
+    if onsets.empty or onsets["onset"].any():
+        return []
+    order = (onsets["after"] - onsets["before"]).abs().sort_values(ascending=False, kind="stable").index
+    shown = onsets.loc[order[:SHOWN]]
+    rows = zip(shown.to_dict("records"), reasons(shown, context), strict=True)
+    lines = [f"{_score(row)} {reason}" for row, reason in rows]
+    return [*lines, *([f"and {len(onsets) - SHOWN} others"] if len(onsets) > SHOWN else [])]
+
+
+def not_judged(onsets: pd.DataFrame, context: Context) -> list[str]:
+    """Say of which scores nothing is known, since they are not finite somewhere; nothing where that is said already."""
+    if onsets.empty or not onsets["onset"].any():
+        return []
+    rows = onsets[onsets["verdict"] == OnsetVerdict.NOT_FINITE].to_dict("records")
+    lines = [f"{_score(row)} cannot be judged: it {no_onset(row, context.criteria)}" for row in rows[:SHOWN]]
+    return [*lines, *([f"and {len(rows) - SHOWN} others"] if len(rows) > SHOWN else [])]
+
+
+def with_causes(onsets: pd.DataFrame, causes: Causes) -> list[str]:
+    """Say how many scores changed with what was done to the run, beside the onsets; nothing where there are none."""
+    if onsets.empty or not onsets["onset"].any():
+        return []
+    counted = by_cause(onsets, causes).items()
+    return [f"not counted: {number} more that may come from {what}" for what, number in counted]
+
+
+def by_cause(onsets: pd.DataFrame, causes: Causes) -> dict[str, int]:
+    """Return how many scores changed with each known cause, by its name and step."""
+    coincide = onsets[onsets["verdict"] == OnsetVerdict.COINCIDES]
+    groups = coincide.groupby("cause", sort=False) if len(coincide) else ()
+    return {cause(str(name), causes): len(rows) for name, rows in groups}
+
+
+def _score(row: Row) -> str:
+    labels = labels_of(row)
+    if labels.keys() == {"layer", "head", "relation"}:
+        return f"{head(labels)} {labels['relation']}"
+    return f"{curve_label(labels)} {row['probe']} {row['quantity']}".lstrip()
+
+
+def without_onset(onsets: pd.DataFrame, causes: Causes | None = None) -> str:
+    """Say how many scores have no onset, and why.
+
+    >>> without_onset(pd.DataFrame({"verdict": ["onset", "small"]}))
+    '2 scores were examined, 1 of them without onset: 1 moved too little, or by noise alone.'
+    """
+    if "transition" in onsets:
+        onsets = onsets[onsets["transition"] == 1]
+    against = onsets.loc[onsets["verdict"] != OnsetVerdict.ONSET, "verdict"]
+    numbers = {words: against.isin(group).sum() for words, group in GROUPS.items()}
+    numbers |= {f"may come from {cause}": number for cause, number in by_cause(onsets, causes or {}).items()}
+    counted = ", ".join(f"{number} {words}" for words, number in numbers.items() if number)
+    lead = f"{_scores(onsets)} {'was' if len(onsets) == 1 else 'were'} examined"
+    return f"{lead}, {len(against)} of them without onset: {counted}." if counted else f"{lead}; all have an onset."
+
+
+def _scores(onsets: pd.DataFrame) -> str:
+    return f"{len(onsets)} score{'' if len(onsets) == 1 else 's'}"
+
+
+def half_way(row: Row) -> str:
+    """Write the step at which an onset was half-way, with its interval."""
+    end = "..." if np.isinf(row["t50_hi"]) else f"{row['t50_hi']:.0f}"
+    return f"{row['t50']:.0f} [{row['t50_lo']:.0f}, {end}]"

@@ -1,0 +1,74 @@
+"""Episodes beside transitions: each is found where it was planted, and none where nothing happened."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stagewise.checkpoints.logged_curves import curves
+from stagewise.findings.episodes import EpisodeKind, episodes_of
+from stagewise.findings.stages import find_stages
+from stagewise.statistics import DEFAULT
+
+STEPS = np.arange(0, 10_000, 50)
+
+
+def decay(seed: int = 0, noise: float = 0.02) -> np.ndarray:
+    return 2 + 3 * np.exp(-STEPS / 1500) + noise * np.random.default_rng(seed).standard_normal(len(STEPS))
+
+
+def rise(middle: float, seed: int) -> Any:
+    u = np.log1p(STEPS)
+    noise = 0.01 * np.random.default_rng(seed).standard_normal(len(STEPS))
+    return 1 / (1 + np.exp(-(u - np.log(middle)) / 0.1)) + noise
+
+
+def found(**columns: Any) -> list[dict[str, Any]]:
+    frame = episodes_of(curves({"step": STEPS, **columns}), DEFAULT)
+    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
+
+
+@pytest.mark.parametrize("height", [1.0, 3.0])
+def test_a_spike_has_its_peak_and_the_step_by_which_it_is_over(height: float) -> None:
+    loss = decay()
+    loss[80:83] += height * np.array([1, 0.6, 0.3])
+    (spike,) = found(loss=loss)
+    assert (spike["kind"], spike["start"], spike["end"]) == (EpisodeKind.SPIKE, STEPS[80], STEPS[83])
+    assert spike["after"] - spike["before"] == pytest.approx(height, abs=0.1)
+
+
+def test_overfitting_is_that_held_out_and_training_data_part() -> None:
+    turns = np.clip(STEPS - 4000, 0, None) * 1e-4
+    (one,) = found(train_loss=decay(), val_loss=decay(1) + turns)
+    assert (one["kind"], one["quantity"], one["beside"]) == (EpisodeKind.OVERFITS, "val_loss", "train_loss")
+    assert 3000 < one["start"] < 5500
+    assert found(val_loss=decay(1) + turns) == found(train_loss=decay() + turns, val_loss=decay(1) + turns) == []
+
+
+def test_a_test_that_follows_long_after_training_is_grokking() -> None:
+    (one,) = found(train_acc=rise(300, 0), test_acc=rise(4000, 1))
+    assert (one["kind"], one["quantity"]) == (EpisodeKind.GROKS, "test_acc")
+    assert (one["start"], one["end"]) == (pytest.approx(300, rel=0.1), pytest.approx(4000, rel=0.1))
+    assert found(train_acc=rise(300, 0), test_acc=rise(500, 1)) == []
+
+
+def test_a_curve_that_ends_in_nan_diverges_and_is_searched_up_to_there() -> None:
+    table = curves({"step": STEPS, "accuracy": rise(1000, 0)})
+    table.loc[table["step"] >= 6000, "value"] = np.nan
+    stages = find_stages(table)
+    assert len(stages) == 2
+    (one,) = stages.episodes.to_dict("records")
+    assert (one["kind"], one["start"]) == (EpisodeKind.DIVERGES, 6000)
+    assert "Accuracy is not finite from step 6000 on." in stages.answer
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_noise_has_no_episodes(seed: int) -> None:
+    heavy = 0.03 * np.random.default_rng(seed).standard_t(5, len(STEPS))
+    assert found(train_loss=decay(seed), val_loss=decay(seed + 9) + 0.1, accuracy=heavy) == []
+
+
+def test_between_checkpoints_far_apart_nothing_is_a_spike() -> None:
+    steps = [0, *(2**k for k in range(14))]
+    values = np.linspace(3, 1, 15) + np.where(np.arange(15) == 9, 2, 0)
+    assert episodes_of(curves({"step": steps, "loss": values}), DEFAULT).empty

@@ -1,0 +1,64 @@
+"""The answer: how many transitions, when, from where to where, which heads; and what is not certain."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from stagewise.checkpoints.logged_curves import curves
+from stagewise.findings.stages import find_stages
+from stagewise.words.answer import headline
+
+STEPS = np.arange(0, 3000, 25)
+
+
+def jump(at: float, seed: int = 0) -> np.ndarray:
+    noise = 0.01 * np.random.default_rng(seed).standard_normal(len(STEPS))
+    return 0.1 + 0.8 / (1 + np.exp(-(STEPS - at) / 40)) + noise
+
+
+def test_a_transition_has_its_step_and_the_levels_before_and_after_it() -> None:
+    stages = find_stages(curves({"step": STEPS, "accuracy": jump(1000), "loss": 4 - 3 * jump(1000, 1)}))
+    lead, transition, uncertain = stages.answer
+    (step,) = stages.table["start"].iloc[1:]
+    assert lead == "One transition was found."
+    assert transition.startswith(f"Half-way at step {step} [")
+    assert re.search(r"accuracy from 0.1\d to 0.\d+, loss from 3.\d+ to 1.\d+\.$", transition)
+    assert uncertain == "This is one run."
+
+
+def test_several_transitions_are_told_in_their_order_and_in_the_headline() -> None:
+    both = 0.5 * (jump(500) + jump(2000, 1))
+    stages = find_stages(curves({"step": STEPS, "accuracy": both}))
+    first, second = stages.table["start"].iloc[1:]
+    assert headline(stages.table.iloc[1:].to_dict("records")) == f"Two transitions, at steps {first} and {second}"
+    assert stages.answer[0] == "Two transitions were found."
+
+
+def test_without_a_transition_it_says_what_moved_and_what_would_have_been_seen() -> None:
+    loss = 2 + 3 * (1 + STEPS / 50) ** -0.5 + 0.01 * np.random.default_rng(0).standard_normal(len(STEPS))
+    lead, gradual, power = find_stages(curves({"step": STEPS, "loss": loss})).answer
+    assert lead == "No transition was found."
+    assert gradual.startswith("Gradually, or too unlike a step to be told: loss from 5.0")
+    assert power.endswith("would have been seen between steps 50 and 2925.")
+
+
+@pytest.mark.parametrize("number", [10, 4])
+def test_too_few_checkpoints_are_said_first(number: int) -> None:
+    stages = find_stages(curves({"step": range(number), "loss": np.linspace(3, 1, number)}))
+    assert (stages.answer[0] == "No transition was found.") == (number == 10)
+    assert str(stages).startswith(stages.answer[0] if number == 10 else "no stages can be found: with 4 checkpoints")
+
+
+def test_heads_are_named_by_what_they_turn_to(both: pd.DataFrame) -> None:
+    _, first, second, _ = find_stages(both).answer
+    assert first.endswith("L0H1 becomes a previous-token head (0.05 -> 0.75).")
+    assert second.endswith("L1H1 becomes an induction head (0.05 -> 0.75).")
+
+
+def test_every_number_of_the_answer_stands_in_the_tables(both: pd.DataFrame) -> None:
+    stages = find_stages(both)
+    for row, sentence in zip(stages.table.iloc[1:].to_dict("records"), stages.answer[1:], strict=False):
+        assert f"At step {row['start']} " in sentence
+        assert f"the model leaves {row['left']}, half-way at {row['t50']:.0f}" in sentence
