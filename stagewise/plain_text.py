@@ -4,7 +4,8 @@ import hashlib
 import io
 import os
 import re
-from collections.abc import Iterable
+import unicodedata
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,20 +20,39 @@ TEXT = 2000
 FILE = 100
 """Bytes of a part of a file's name: temporary files add to it, and systems allow 255."""
 
-CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
-"""Characters that move a cursor, turn the direction of a text, break its lines unseen, or are half of one."""
+CONTROL = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff"
+    r"\xad\u034f\u115f\u1160\u17b4\u17b5\u180e\u3164\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]"
+)
+"""Characters that move a cursor, turn the direction of a text, break its lines unseen, are half of one, or unseen."""
+
+MARKS = 4
+"""Of the marks over and under one letter, more than any language writes: those above them would cover other lines."""
 
 UP = "\x1b[A"
 """What progress bars move up a line by."""
 
 
 def visible(text: str) -> str:
-    r"""Return text with its control characters written out, in one line.
+    r"""Return text with its control characters and its heaps of marks written out, in one line.
 
     >>> visible("a\x1b[2J\nb")
     'a\\u001b[2J b'
     """
-    return CONTROL.sub(lambda match: " " if match[0] in "\t\n\r" else f"\\u{ord(match[0]):04x}", text)
+    text = CONTROL.sub(lambda match: " " if match[0] in "\t\n\r" else _written_out(match[0]), text)
+    return text if text.isascii() else "".join(_low(text))
+
+
+def _low(text: str) -> Iterator[str]:
+    """Yield the letters of a text with at most `MARKS` marks each, and further marks written out."""
+    marks = 0
+    for letter in text:
+        marks = marks + 1 if unicodedata.category(letter) in ("Mn", "Me") else 0
+        yield letter if marks <= MARKS else _written_out(letter)
+
+
+def _written_out(letter: str) -> str:
+    return f"\\u{ord(letter):04x}"
 
 
 def visible_lines(text: str) -> str:
@@ -51,7 +71,7 @@ def shortened(text: str, longest: int = TEXT) -> str:
 
 def plain_name(text: str, longest: int = NAME) -> str:
     """Return a name in one line; a longer one is cut, with a number that tells it from others that begin alike."""
-    if len(text) <= longest and text.isprintable():
+    if len(text) <= longest and text.isascii() and text.isprintable():
         return text
     shown = visible(text)
     return shown if len(shown) <= longest else f"{shown[: longest - 10]}… {_number(text)}"

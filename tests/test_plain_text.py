@@ -2,6 +2,8 @@
 
 import io
 import os
+import re
+import unicodedata
 
 import pandas as pd
 import pytest
@@ -10,6 +12,8 @@ from tqdm import tqdm
 from stagewise.plain_text import NAME, PlainStream, file_part, plain_name, plain_names, shortened, visible
 
 HOSTILE = ["a" * 10_000, "\x1b[2J\x07", "\u202egpj.exe", "\ud800", "\u2028", "<b>&\n\t", "\0", "é" * 10_000, "😀" * 300]
+HOSTILE += ["z" + "\u0301" * 80, "e" + "\u20dd" * 9, "soft\u00adhyphen", "tag\U000e0041", "\u3164\u115f", "\ufff9a"]
+HOSTILE += ["W" * 99, "אבג 123 עברית"]
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=ascii)
@@ -17,6 +21,8 @@ def test_every_name_is_one_line_without_control_characters_and_bounded(text: str
     for shown in (plain_name(text), file_part(text)):
         assert len(shown) <= NAME
         assert visible(shown) == shown
+        assert not re.search("[\u0300-\u036f\u20dd]{5}", shown)
+        assert {unicodedata.category(letter) for letter in shown}.isdisjoint({"Cc", "Cf", "Cs", "Zl", "Zp"})
         assert shown.encode("utf8")
     assert len(os.fsencode(file_part(text))) < 120
 
@@ -27,7 +33,10 @@ def test_names_that_begin_alike_stay_apart() -> None:
     assert len({*(plain_name(name, 40) for name in names)}) == 3
 
 
-@pytest.mark.parametrize("name", ["loss", "val/loss (mean) -> 3.5", "größe", "損失", "KL to I(2)", "a" * NAME])
+ORDINARY = ["loss", "val/loss (mean) -> 3.5", "größe", "損失", "הַפָּסְקָה", "u\u031b\u0300", "ที่นี้", "KL to I(2)"]
+
+
+@pytest.mark.parametrize("name", [*ORDINARY, "a" * NAME])
 def test_an_ordinary_name_stays_as_it_is(name: str) -> None:
     assert plain_name(name) == shortened(name) == name
 

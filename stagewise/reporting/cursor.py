@@ -51,11 +51,16 @@ def _curves(ax: Axes) -> list[Line2D]:
 
 
 def _axis_name(ax: Axes) -> str:
-    return " ".join(ax.get_ylabel().split())  # on one line
+    return _as_shown(" ".join(ax.get_ylabel().split()))  # on one line
 
 
 def _name(line: Line2D, ax: Axes) -> str:
-    return _axis_name(ax) if line.get_label() == ALONE else str(line.get_label())
+    return _axis_name(ax) if line.get_label() == ALONE else _as_shown(str(line.get_label()))
+
+
+def _as_shown(text: str) -> str:
+    r"""Return a text for matplotlib as it draws it: `\$` is a dollar, which begins no formula."""
+    return text.replace(r"\$", "$")
 
 
 def _described(figure: Figure, number: int, ax: Axes) -> dict[str, Any]:

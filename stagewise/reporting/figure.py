@@ -4,6 +4,7 @@ import html
 import io
 import re
 import urllib.parse
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -59,8 +60,8 @@ HUNDREDTHS = re.compile(r"(\.\d\d)\d+")
 LONGEST = 40
 """Letters of a name in that of a figure's file."""
 
-WRITTEN = 100
-"""Letters of a line in a figure."""
+WRITTEN = (100, 40, 24, 16)
+"""Letters of a line in a figure: the first number that leaves room for its axes."""
 
 MATH = re.compile(r"(?<!\\)\$(?!\\mathdefault\{)")
 """What begins a formula that no axis writes by itself: a name is no formula."""
@@ -118,8 +119,10 @@ def _figure_of(panel: Axes | Figure) -> Figure:
 def svg(figure: Figure, name: str) -> str:
     """Return a figure as an `<svg>` element: same figure, same bytes; its ids start with its name."""
     buffer = io.StringIO()
-    _as_text(figure)
-    _settle(figure)
+    for letters in WRITTEN:
+        _as_text(figure, letters)
+        if _settle(figure):
+            break
     with matplotlib.rc_context({"svg.hashsalt": name, "svg.fonttype": "none"}):
         # Not savefig, which draws twice, to lay out first: drawing lays out.
         canvas: Any = FigureCanvasSVG(figure)
@@ -139,38 +142,43 @@ def svg(figure: Figure, name: str) -> str:
     return re.sub(r'width="[\d.]+pt" height="[\d.]+pt"|height="[\d.]+pt" width="[\d.]+pt"', size, text, count=1)
 
 
-def _as_text(figure: Figure) -> None:
+def _as_text(figure: Figure, letters: int) -> None:
     """Let what a figure writes be text in short lines, and no formula."""
     for axis in (axis for ax in figure.axes for axis in (ax.xaxis, ax.yaxis)):
         if isinstance(formatter := axis.get_major_formatter(), FixedFormatter):
-            formatter.seq = [_in_short_lines(str(label)) for label in formatter.seq]
+            formatter.seq = [_in_short_lines(str(label), letters) for label in formatter.seq]
         axis.get_ticklabels(which="both")  # makes them
     for text in figure.findobj(Text):
-        text.set_text(_in_short_lines(text.get_text()))
+        text.set_text(_in_short_lines(text.get_text(), letters))
         if MATH.search(text.get_text().replace("}$", "")):
             text.set_parse_math(False)
 
 
-def _in_short_lines(text: str) -> str:
-    return "\n".join(plain_name(line, WRITTEN) for line in text.split("\n"))
+def _in_short_lines(text: str, letters: int) -> str:
+    return "\n".join(plain_name(line, letters) for line in text.split("\n"))
 
 
-def _settle(figure: Figure) -> None:
-    """Lay the figure out once, and round where its axes are.
+def _settle(figure: Figure) -> bool:
+    """Lay the figure out once, round where its axes are, and return whether what is written leaves room for them.
 
     A constrained layout is solved in an order that depends on where its variables lie in memory: by its last bits a
     marker on an edge is drawn or not.
     """
     engine = figure.get_layout_engine()
     if engine is None:
-        return
+        return True
     dpi, figure.dpi = figure.dpi, SVG_DPI
-    engine.execute(figure)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        engine.execute(figure)
+    figure.dpi = dpi
+    if any("not applied" in str(each.message) for each in said):
+        return False
     figure.set_layout_engine("none")
     for ax in figure.axes:
         x, y, width, height = (round(float(bound), DIGITS) for bound in ax.get_position(original=True).bounds)
         ax.set_position((x, y, width, height))
-    figure.dpi = dpi
+    return True
 
 
 def _csv_link(name: str, rows: pd.DataFrame) -> str:

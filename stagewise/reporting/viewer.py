@@ -41,8 +41,8 @@ CIRCUITSVIS_VALUES = 60_000
 DIGITS = 4
 """Of these values."""
 
-TOKEN = 40
-"""Letters of a token."""
+LETTERS = {"tokens": 40, "heads": 20}
+"""At most, of the name of each: circuitsvis writes a head's over its map."""
 
 
 def viewer(measured: Measured, stages: Stages | None) -> str:
@@ -182,7 +182,7 @@ def _of_example(example: Mapping[str, Any] | None, chosen: Sequence[int]) -> _At
     if example is None or [str(step) for step in chosen] != list(example.get("attention", ())):
         return None
     attention = {step: example["attention"][str(step)] for step in chosen}
-    tokens, heads = ([plain_name(str(each), TOKEN) for each in example[name]] for name in ("tokens", "heads"))
+    tokens, heads = ([plain_name(str(each), longest) for each in example[name]] for name, longest in LETTERS.items())
     return _AttentionView(tokens, heads, attention, "<p>Attention in one sequence of the probe batch.</p>")
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
+from stagewise.plot.quantities import escaped
 from stagewise.plot.step_axis import ALONE, set_step_axis
 from stagewise.reporting.cursor import cursor_attribute, name_curves
 from stagewise.reporting.figure import svg
@@ -70,6 +71,16 @@ def test_an_axis_has_its_name_on_one_line() -> None:
     ax.set_ylabel("attention mass along the\nrelation")
     axes = json.loads(html.unescape(cursor_attribute(figure).split('"')[1]))
     assert axes[0]["name"] == "attention mass along the relation"
+
+
+def test_a_dollar_that_matplotlib_needs_a_backslash_for_is_a_dollar_to_the_cursor() -> None:
+    figure = Figure()
+    ax = figure.subplots()
+    set_step_axis(ax, [100])
+    ax.plot([0, 100], [0.5, 1.0], label=escaped("$x^2$"))
+    ax.set_ylabel(escaped("$\\frac$"))
+    (axis,) = json.loads(html.unescape(cursor_attribute(figure).split('"')[1]))
+    assert (axis["name"], axis["curves"][0][1]) == ("$\\frac$", "$x^2$")
 
 
 def test_axes_have_their_place_and_their_curves(figure: Figure) -> None:

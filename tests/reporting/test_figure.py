@@ -49,3 +49,18 @@ def test_a_layout_is_rounded_before_it_is_drawn() -> None:
     places = [bound for ax in figure.axes for bound in ax.get_position().bounds]
     assert places == pytest.approx([round(place, 6) for place in places], abs=1e-12)
     assert svg(figure, "two") == before
+
+
+@pytest.mark.parametrize("name", ["W" * 100, "a much longer name than curves have " * 3, "L0H0"])
+def test_names_in_a_figure_leave_room_for_its_axes(name: str) -> None:
+    figure = Figure(figsize=(3, 4), layout="constrained")
+    for ax in figure.subplots(2, 1):
+        ax.plot([0, 1], [3, 4])
+        ax.set_ylabel(name)
+        ax.annotate(name, (1, 4), xytext=(8, 0), textcoords="offset points")
+    drawing = svg(figure, "two")
+    assert all(ax.get_position().width > 0.1 and ax.get_position().height > 0.1 for ax in figure.axes)
+    assert name[:3] in drawing
+    before = [ax.get_position().bounds for ax in figure.axes]
+    svg(figure, "two")
+    assert [ax.get_position().bounds for ax in figure.axes] == before
