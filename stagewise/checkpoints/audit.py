@@ -13,12 +13,12 @@ from stagewise.checkpoints.copies import FIRST_UPDATE
 from stagewise.checkpoints.findings import Audit, Finding, Kind
 from stagewise.checkpoints.function_faults import function_faults
 from stagewise.checkpoints.json_files import read_json
-from stagewise.checkpoints.names import convention, is_step, parse_file
+from stagewise.checkpoints.names import convention, is_step, read_names
 from stagewise.checkpoints.series import find
-from stagewise.checkpoints.sources import TRAINER, Entry, Source
+from stagewise.checkpoints.sources import TRAINER, Entry, Recorded, Source, other_order
 from stagewise.checkpoints.step_gaps import missing_steps
 from stagewise.checkpoints.weight_faults import weight_faults
-from stagewise.checkpoints.weight_files import ENDINGS, TRAINING
+from stagewise.checkpoints.weight_files import TRAINING, is_file, stem
 from stagewise.task import Batch
 
 VOLATILE = {"_name_or_path", "transformers_version", "torch_dtype", "dtype", "use_cache"}
@@ -26,6 +26,8 @@ VOLATILE = {"_name_or_path", "transformers_version", "torch_dtype", "dtype", "us
 
 TRAINED_TO, SAVED_EVERY = "max_steps", "save_steps"
 """What Trainer writes of its plan beside every checkpoint."""
+
+NO_FAULTS = (Kind.RATE_JUMP, Kind.LEFT_ASIDE)
 
 MOST_DUE = 1000
 """Steps that a trainer still meant to save and that are named one by one."""
@@ -61,12 +63,12 @@ def audit(source: Source | str | Path, *, weights: bool = True, deep: Deep | Non
     readable = [entry for entry in entries if (entry.label,) not in lost]
     if weights:
         of_weights = list(weight_faults(source, readable, {one.steps for one in of_files}))
-        notes += [one for one in of_weights if one.kind is Kind.RATE_JUMP]
-        findings += [one for one in of_weights if one.kind is not Kind.RATE_JUMP]
+        notes += [one for one in of_weights if one.kind in NO_FAULTS]
+        findings += [one for one in of_weights if one.kind not in NO_FAULTS]
     findings += _of_lists(source, {label for one in findings for label in one.checkpoints})
     if deep is not None:
         findings += function_faults(source, readable, deep.architecture, deep.batch, deep.device)
-    return Audit(source.name, len(entries), weights, tuple(findings), source.ignored, tuple(notes))
+    return Audit(source.name, len(entries), weights, tuple(findings), source.ignored, tuple(notes), source.names)
 
 
 def _of_steps(source: Source) -> Iterator[Finding]:
@@ -86,6 +88,8 @@ def _of_steps(source: Source) -> Iterator[Finding]:
         for step in missing:
             yield Finding(Kind.MISSING_STEP, (step,), branch=branch)
         yield from _of_names(source, entries)
+        if why := other_order({entry: Recorded(None, None, entry.time()) for entry in entries}):
+            yield Finding(Kind.OTHER_ORDER, tuple(steps), branch=branch, reason=why)
     for step in source.lost:
         yield Finding(Kind.MISSING_STEP, (step,), reason="the run was trained beyond it")
 
@@ -109,11 +113,11 @@ def _told_of(folder: Path, conventions: Collection[str], steps: Collection[int])
     """Return the steps of which a list of checksums tells, or the states of a training beside its weights."""
     told: dict[int, str] = {}
     for name in checksums.listed(folder):
-        if convention(name) in conventions and (at := parse_file(Path(name).stem)):
+        if convention(name) in conventions and (at := read_names([stem(Path(name))])[0].at):
             told[at.step] = checksums.LIST
     states: dict[str, dict[int, str]] = {}
     for path in folder.iterdir():
-        if TRAINING.match(path.name) and path.suffix in ENDINGS and (at := parse_file(path.stem)):
+        if TRAINING.match(path.name) and is_file(path) and (at := read_names([stem(path)])[0].at):
             states.setdefault(convention(path.name), {})[at.step] = path.name
     # Other numbers, as of the processes that took part, are hardly steps of the series.
     return told | {step: name for of in states.values() if {*of} & {*steps} - {0} for step, name in of.items()}

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from stagewise.checkpoints.findings import Finding, Kind
@@ -27,11 +28,17 @@ def unread(source: Source, entry: Entry, reason: Exception) -> Finding:
 
 
 def other_steps(recorded: Mapping[Entry, int], where: str) -> Iterator[Finding]:
-    """Yield the checkpoints that record another step than their name; if most do, names count something else."""
+    """Yield the checkpoints that record another step than their name.
+
+    If most do, names count something else, as epochs: then those count that record a smaller step than one before.
+    """
     others = {entry: step for entry, step in recorded.items() if step != entry.at.step}
-    if 2 * len(others) <= len(recorded) or len(recorded) == 1:
-        for entry, step in others.items():
-            yield at_entry(Kind.OTHER_STEP_RECORDED, entry, other_step=step, reason=where)
+    if 2 * len(others) > len(recorded) > 1:
+        ordered = sorted(others, key=lambda entry: (entry.at.branch, entry.at.step))
+        pairs = [(one, two) for one, two in pairwise(ordered) if one.at.branch == two.at.branch]
+        others = {two: others[two] for one, two in pairs if others[two] < others[one]}
+    for entry, step in others.items():
+        yield at_entry(Kind.OTHER_STEP_RECORDED, entry, other_step=step, reason=where)
 
 
 def unusual(kind: Kind, entries: Sequence[Entry], described: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:

@@ -47,8 +47,8 @@ class Copy(NamedTuple):
 
 
 def same_checkpoints(sketches: Sequence[Mapping[str, Sketch]], paths: Sequence[WeightPath]) -> list[tuple[int, ...]]:
-    """Return groups of checkpoints whose weights are all equal, of those weights that ever change."""
-    moving = [path.name for path in paths if path.strides().any()]
+    """Return groups of checkpoints whose weights are all equal, of those weights that ever change, if any does."""
+    moving = [path.name for path in paths if path.strides().any()] or [path.name for path in paths]
     groups: dict[tuple[tuple[str, int, float], ...], list[int]] = {}
     for index, one in enumerate(sketches):
         key = tuple((name, one[name].bits, one[name].norm) for name in moving if name in one)

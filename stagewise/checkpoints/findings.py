@@ -30,6 +30,8 @@ class Kind(enum.StrEnum):
     """A step comes after a larger one."""
     OTHER_NAMES = "other names"
     """Names follow another convention than most, as where two trainings lie in one folder."""
+    OTHER_ORDER = "other order"
+    """Steps by name are in another order than those that were recorded, or than the times of writing."""
     OTHER_STEP_RECORDED = "other step recorded"
     """The step that the trainer wrote beside the weights differs from the one in the name."""
     IDENTICAL_WEIGHTS = "identical weights"
@@ -56,6 +58,8 @@ class Kind(enum.StrEnum):
     """From this checkpoint on the series continues from unrelated weights."""
     RATE_JUMP = "change of rate"
     """From here on weights move faster or slower, as where the learning rate jumps. No fault."""
+    LEFT_ASIDE = "left aside"
+    """Files hold more than weights, which was not read. No fault."""
     UNFINISHED = "unfinished"
     """The run has not come to its last step. No fault."""
     OTHER_SHAPES = "other shapes"
@@ -113,6 +117,7 @@ class Audit:
         ignored: names that were not recognised as checkpoints.
         notes: what is no fault, and may be of interest: where the weights' rate of change jumps, how far a run that is
             not finished has come.
+        names: lines that say how names were read, where anything in them was ignored or left out.
     """
 
     name: str
@@ -121,6 +126,7 @@ class Audit:
     findings: tuple[Finding, ...]
     ignored: tuple[str, ...] = ()
     notes: tuple[Finding, ...] = ()
+    names: tuple[str, ...] = ()
 
     @property
     def clean(self) -> bool:
@@ -139,6 +145,7 @@ class Audit:
         lines = [f"  {one.kind}: {one.message}" for one in self.findings] or ["  nothing is wrong"]
         lines += [f"  note: {one.message}" for one in self.notes]
         lines += [f"  not taken for checkpoints: {_some(self.ignored)}"] if self.ignored else []
+        lines += [f"  name: {shortened(visible(each))}" for each in self.names]
         return "\n".join([head, *lines])
 
     def _repr_html_(self) -> str:
@@ -172,12 +179,16 @@ def sentence(finding: Finding) -> str:
             return f"{step} is missing" + (f": {finding.reason}" if finding.reason else "")
         case Kind.UNFINISHED:
             return f"the run has come to {step} of {other}"
+        case Kind.LEFT_ASIDE:
+            return f"{_some(finding.checkpoints)}: {finding.reason} beside the weights"
         case Kind.REPEATED_STEP:
             return f"{step}: {labels}"
         case Kind.OUT_OF_ORDER:
             return f"{labels}, step {finding.steps[0]}, comes after step {other}"
         case Kind.OTHER_STEP_RECORDED:
             return f"{labels}: its name says step {finding.steps[0]}, {finding.reason} {other}"
+        case Kind.OTHER_ORDER:
+            return f"{finding.reason}: the steps may be other numbers in the names"
         case Kind.IDENTICAL_WEIGHTS:
             return f"{labels} have the same {finding.reason or 'bytes'}"
         case Kind.OTHER_NAMES:

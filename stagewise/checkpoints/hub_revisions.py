@@ -11,7 +11,7 @@ from stagewise.checkpoints.architectures import CONFIG
 from stagewise.checkpoints.digest import file_sha256
 from stagewise.checkpoints.hub import Hub
 from stagewise.checkpoints.json_files import read_json
-from stagewise.checkpoints.names import Coordinates, Parse, coordinates, parse
+from stagewise.checkpoints.names import GIVE_PARSE, Coordinates, Parse, reader_of, told
 from stagewise.checkpoints.sources import Entry, Source
 from stagewise.checkpoints.weight_files import State, chosen_files, missing_shard, read
 
@@ -19,7 +19,7 @@ SHA256 = 64
 """Characters of the hash that the hub gives of a large file; of a small one it gives git's own, which is shorter."""
 
 
-def on_hub(hub: Hub, how: Parse | None = None) -> Source:
+def on_hub(hub: Hub, parse: Parse | str | None = None) -> Source:
     """Find the revisions of a repository that are checkpoints.
 
     Loading one starts the download of the next in the background, in the order of the steps.
@@ -29,18 +29,19 @@ def on_hub(hub: Hub, how: Parse | None = None) -> Source:
         FileNotFoundError: no revision is named like a checkpoint.
     """
     commits = hub.revisions()
-    named = {name: coordinates(name, how or parse) for name in commits}
-    known = {name: at for name, at in named.items() if at is not None}
-    ignored = tuple(name for name, at in named.items() if at is None)
+    readings = dict(zip(commits, reader_of(parse, bare=False)([*commits]), strict=True))
+    known = {name: at for name, reading in readings.items() if (at := reading.at) is not None}
+    ignored = tuple(name for name in readings if name not in known)
     if not known:
         raise FileNotFoundError(
             f"no revision of {hub.repository} is named like a checkpoint; there are {', '.join(ignored[:8])}. If some "
-            "are, give the step that a name stands for: `parse=lambda name: ...`"
+            f"are, a name stands for a step: {GIVE_PARSE}"
         )
     ordered = sorted(known, key=lambda name: (known[name].branch, known[name].step, name))
     downloads = _Downloads(hub, ordered)
     entries = tuple(_entry(downloads, name, known[name], commits) for name in ordered)
-    return Source(hub.repository, entries, ignored=ignored, remote=True, beside=partial(_beside, hub, ordered, ignored))
+    beside, rows = partial(_beside, hub, ordered, ignored), told([(name, readings[name]) for name in ordered])
+    return Source(hub.repository, entries, ignored=ignored, names=tuple(rows), remote=True, beside=beside)
 
 
 def at_revision(hub: Hub, revision: str, at: Coordinates) -> Entry:

@@ -1,53 +1,65 @@
-"""The step, the tokens seen and the branch of training from a checkpoint's name; one table of patterns."""
+"""The step, the tokens seen and the branch of training from a checkpoint's name, and what of it was read and ignored.
+
+A name is a row of numbers, each of the kind that the word beside it says: a number behind "step" counts updates,
+whatever stands behind it. Where no word says what is counted, the names of a folder decide together.
+"""
 
 import re
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
 from decimal import Decimal
+from itertools import groupby
 from operator import index
 from typing import Any, NamedTuple
 
-UNITS = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
-
-STEP = r"step[-_]?(?P<step>\d+)(?P<scale>[kKmM]?)"
-BRANCH, TOKENS = r"(?:(?P<branch>.+?)[-_])?", r"(?P<tokens>\d+(?:\.\d+)?)"
-
-PATTERNS: tuple[tuple[str, str], ...] = (
-    (
-        r"(?:.+[-_])?epoch[-_=]?\d+[-_](?:step|iter)[-_=]?(?P<step>\d+)(?:-v\d+)?",
-        "epoch=3-step=400, as Lightning writes; epoch_3_step_400",
-    ),
-    (rf"{BRANCH}{STEP}", "step1000, stage1-step-40000, seed_0-step_20k"),
-    (
-        rf"{BRANCH}{STEP}[-_]tokens?[-_]?{TOKENS}(?P<unit>[KMBTkmbt]?)",
-        "stage1-step101000-tokens424B, step-480k-token-1007B, step-1195k-token-2.5T",
-    ),
-    (rf"{BRANCH}{STEP}[-_]{TOKENS}(?P<unit>[BTbt])", "TinyLlama-1.1B-intermediate-step-240k-503b"),
-    (
-        rf"{BRANCH}(?:checkpoint|ckpt|iter)[-_]?(?P<step>\d+)(?P<scale>[kKmM]?)",
-        "checkpoint-1000, checkpoint_0050000, ckpt_1M",
-    ),
-)
-"""Regular expression and examples. Each has `step`; `branch`, `scale`, `tokens` and `unit` where it needs them."""
+UNITS = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "G": 10**9, "T": 10**12}
 
 LARGEST = 2**63 - 1
 """The largest step that a table can hold; a larger number in a name is no step."""
 
-NUMBERED = r"(?:.*[^0-9])?(?<!\d\.)(?<!\de)(?<!-v)(?<!\d{4}-\d\d-)(?P<step>\d+)"
-"""For files in a folder of checkpoints, whatever stands before the number: model_300.pt, SoLU_2L_v10_000300.pth.
+UPDATES = ("step", "update", "iteration", "batch", "checkpoint")
+"""Kinds of numbers that count updates, the best first; "update" is the second one of fairseq's checkpoint_3_500."""
 
-What stands behind a decimal point, as in epoch=3-val_loss=0.52, an exponent, the day of a date, and the
-number that Lightning puts behind a name that it has written before (-v1) are no steps.
-"""
+KINDS = {
+    "step": r"(?:global)?steps?|updates?|upd|gs",
+    "iteration": r"iterations?|iters?|itr|it|its",
+    "batch": r"batch(?:es)?|ba",
+    "checkpoint": r"checkpoints?|ckpts?|chkpt|ckp|cp",
+    "tokens": r"tokens?|toks?|words|chck",  # chck_100M is BabyLM's, of words
+    "epoch": r"epochs?|ep|e",
+    "measure": r"(?:val|valid|train|test|eval)?(?:loss|ppl|acc|nll|err)|perplexity|ce|bp[bc]|accuracy|error|f|bleu"
+    r"|rouge|score|m[as]e|rmse|auc|[wc]er|val|valid|validation|test|eval|train|lr|wd|metric",
+    "place": r"seed|rank|gpu|node|world|size|[mdtp]p|shard|part|fold|worker|process|of|bs|bsz|top",
+    "other": r"v|ver|version|d|dim|width|depth|h|heads?|l|layers?|ctx|len|k|phase|stage|ingredient",
+}
+"""What a word says that the number behind it counts; what it says in front of one, as in 1000steps, is the same."""
 
+COPY = r"(?i)(?<![a-z])(?:last|latest|best|final|init|initial|tmp|temp|ema|swa)(?![a-z])"
+"""Words of copies beside the checkpoints of a series, whatever number they have, as Lightning's last-v1."""
 
-COUNTED = rf"(?:.+[-_])?tokens?[-_=]?{TOKENS}(?P<unit>[KMBTkmbt]?)"
-"""For files whose names count the tokens that the model had seen, and no steps."""
+NUMBER = re.compile(
+    r"(?P<value>\d{1,3}(?:[_,]\d{3})+(?!\d)|\d+(?:\.\d+)?(?:e[-+]?\d{1,2}(?![a-z\d]))?)"
+    r"(?P<unit>(?:[kKmMbBtTG]|[kKmMBG](?P<tokens>[Tt]))(?![A-Za-z])|)"
+)
+DIGITS = re.compile(r"\d+")
+BEFORE = re.compile(r"(?P<word>[A-Z]?[a-z]+|[A-Z]+)?(?P<gap>[^A-Za-z\d]*)$")
+BEHIND = re.compile(r"[-_ ]?(?P<word>[A-Za-z]{2,})(?![A-Za-z]|[-_=]?\d)")
+BESIDE = re.compile(r"(?i)(?<![a-z])(?:(?:global|train|training|opt|optimi[sz]er|num|val|valid|test|eval)[-_]?)+$")
+"""What may stand before a word, as in global_step and val_loss."""
 
-WITHIN = r"(?i)(?<![a-z])(?:global_?)?(?:step|iter|iteration)[-_=]?(?P<step>\d+)(?P<scale>[km]?)(?![0-9a-z]|\.\d)"
-"""For files and folders of which none is named otherwise: a step with something behind it, as a loss."""
+TIME = r"[-_T](?:[0-2]\d[-_:][0-5]\d(?:[-_:][0-5]\d)?|[0-2]\d[0-5]\d[0-5]\d)(?!\d)"
+DATE = re.compile(rf"(?<!\d)(?:19|20)\d\d([-_]?)[01]\d\1[0-3]\d(?!\d)(?:{TIME})?")
+AGAIN = re.compile(r"-v\d+(?=\.[a-z]+$|$)")
+"""What Lightning puts behind a name that it has written before."""
 
-COPY = r"(?i)(?:last|latest|best|final)(?![a-z]).*"
-"""Names of copies beside the checkpoints of a series, whatever number they end with, as Lightning's last-v1."""
+SEED = re.compile(r"(?i)[-_. ](seed[-_= ]?\d+|seed[-_][a-z].*)")
+"""A training behind a step, where a repository or a folder holds several."""
+
+FEW = 3
+"""Names from which on they tell that what stands before each step is none of a training's."""
+
+COUNTS = {"epoch": "epochs", "tokens": "tokens", "other": "something else than updates"}
+"""What stands for steps where no name has a number of updates."""
 
 
 class Coordinates(NamedTuple):
@@ -61,12 +73,61 @@ class Coordinates(NamedTuple):
     branch: str = ""
 
 
-NUMBERS = re.compile(r"(?:\d+(?:\.\d+)?(?:e[-+]?\d+)?[KMBTkmbt]?|nan|inf)(?![A-Za-z])")
-AGAIN = re.compile(r"-v\d+(?=\.[a-z]+$|$)")
-"""What Lightning puts behind a name that it has written before."""
+GIVE_PARSE = r"give it, as in --parse '(?P<step>\d+)_of', in Python `parse=` an expression or a function of the name"
+"""Advice for a name without a step."""
 
 Parse = Callable[[str], Coordinates | int | None]
 """From a name to its coordinates, or just its step, or None for a name that is no checkpoint."""
+
+
+class Number(NamedTuple):
+    """A number in a name.
+
+    Args:
+        kind: what it counts, a key of `KINDS`, "update", "date"; empty where no word says so.
+        value: None where it is no whole number, negative, or too large.
+        start: where it begins, with its word.
+        first: where its digits begin.
+        end: where it ends.
+        plain: whether it is written in digits alone.
+    """
+
+    kind: str
+    value: int | None
+    start: int
+    first: int
+    end: int
+    plain: bool
+
+
+class Reading(NamedTuple):
+    """How a name was read.
+
+    Args:
+        at: what it says; None where it is no checkpoint's.
+        kind: of the number that is its step.
+        read: the part of the name that is its step.
+        ignored: the other numbers in it.
+        why: it is left out, or what its number counts in place of updates.
+    """
+
+    at: Coordinates | None
+    kind: str = ""
+    read: str = ""
+    ignored: tuple[str, ...] = ()
+    why: str = ""
+
+    def told(self, name: str) -> str:
+        """Say it in a line.
+
+        >>> read_names(["step_100_ppl_35"])[0].told("step_100_ppl_35.pt")
+        'step_100_ppl_35.pt -> step 100, read from `step_100`, ignored `ppl_35`'
+        """
+        if self.at is None:
+            return f"{name} -> left out: {self.why}"
+        ignored = f", ignored {', '.join(f'`{each}`' for each in self.ignored)}" if self.ignored else ""
+        source = f", read from `{self.read}`" if self.read else ""
+        return f"{name} -> step {self.at.step}{source}{f', which {self.why}' if self.why else ''}{ignored}"
 
 
 def is_step(value: Any) -> bool:
@@ -93,57 +154,49 @@ def whole(step: Any) -> int:
     return number
 
 
-def parse(name: str) -> Coordinates | None:
-    """Parse the name of a revision, a folder or a file; None if no pattern matches the whole of it.
-
-    >>> parse("stage1-step101000-tokens424B")
-    Coordinates(step=101000, tokens=424000000000, branch='stage1')
-    >>> parse("TinyLlama-1.1B-intermediate-step-1195k-token-2.5T")
-    Coordinates(step=1195000, tokens=2500000000000, branch='TinyLlama-1.1B-intermediate')
-    >>> parse("main") is None and parse("checkpoint-100000000000000000000") is None
-    True
-    """
-    for pattern, _ in PATTERNS:
-        if match := re.fullmatch(pattern, name):
-            groups = match.groupdict()
-            tokens = groups.get("tokens")
-            seen = None if tokens is None else int(Decimal(tokens) * UNITS[(groups.get("unit") or "").upper()])
-            step = int(groups["step"]) * UNITS[(groups.get("scale") or "").upper()]
-            return Coordinates(step, seen, groups.get("branch") or "") if max(step, seen or 0) <= LARGEST else None
-    return None
-
-
-def parse_file(name: str) -> Coordinates | None:
-    """Parse a weight file's name, without its ending; any number at its end counts as the step.
-
-    >>> parse_file("SoLU_2L_v10_000300")
-    Coordinates(step=300, tokens=None, branch='')
-
-    Where names count tokens, these stand for the steps:
-
-    >>> parse_file("tokens_1.5B")
-    Coordinates(step=1500000000, tokens=1500000000, branch='')
-    """
-    parsed = parse(name)
-    if parsed is None and (match := re.fullmatch(COUNTED, name)):
-        tokens = int(Decimal(match["tokens"]) * UNITS[match["unit"].upper()])
-        return Coordinates(tokens, tokens) if tokens <= LARGEST else None
-    if parsed is None and (match := re.fullmatch(NUMBERED, name)) and int(match["step"]) <= LARGEST:
-        return Coordinates(int(match["step"]))
-    return parsed
+def _numbers(name: str) -> list[Number]:
+    """Return the numbers of a name, in their order."""
+    dates = [match.span() for pattern in (DATE, AGAIN) for match in pattern.finditer(name)]
+    numbers: list[Number] = []
+    while match := NUMBER.search(name, numbers[-1].end if numbers else 0):
+        earlier = numbers[-1] if numbers else None
+        before = BEFORE.search(name, earlier.end if earlier else 0, match.start())
+        word, gap = (before["word"] or "", before["gap"]) if before else ("", "")
+        kind = _kind(word)
+        digits, unit, end = match["value"], match["unit"], match.end()
+        if "_" in digits and kind not in ("step", "iteration", "batch", "tokens"):  # checkpoint_2_500 holds two
+            digits, unit = DIGITS.findall(digits)[0], ""
+            end = match.start() + len(digits)
+        behind = BEHIND.match(name, end)
+        if not kind and behind and (counted := _kind(behind["word"])) in (*UPDATES[:-1], "tokens", "epoch"):
+            kind, end = counted, behind.end()
+        elif match["tokens"] or (not kind and not word and earlier and unit.upper() in ("B", "T")):
+            kind = "tokens"
+        elif not word and gap == "_" and earlier and name[earlier.start : earlier.first] == "checkpoint_":
+            kind = "update"
+        if kind not in UPDATES and (
+            any(start <= match.start() < stop for start, stop in dates) or re.search(r"\d\.$", name[: match.start()])
+        ):
+            kind = "date"
+        negative = gap[-2:] in ("_-", "=-", ":-") or (gap == "--" and kind in UPDATES)
+        value = _value(digits, unit, kind)
+        start = before.start() if before and word else match.start() - negative
+        if kind in (*UPDATES, "measure") and (beside := BESIDE.search(name, 0, start)):
+            start = beside.start()
+        plain = digits.isdecimal() and not unit
+        numbers.append(Number(kind, None if negative else value, start, match.start(), end, plain))
+    return numbers
 
 
-def parse_within(name: str) -> Coordinates | None:
-    """Parse a name in which a step stands anywhere, and only one.
+def _value(digits: str, unit: str, kind: str) -> int | None:
+    """Return a number; None where it is no count. A decimal without a unit is none, whatever its digits."""
+    value = Decimal(re.sub("[_,]", "", digits)) * UNITS[unit.upper()[:1]]
+    unclear = ("." in digits and not unit) or (kind in UPDATES and unit in ("b", "t", "T"))
+    return int(value) if not unclear and value <= LARGEST and value == int(value) else None
 
-    >>> parse_within("epoch=3-step=400-val_loss=0.52"), parse_within("step_5_of_step_9")
-    (Coordinates(step=400, tokens=None, branch=''), None)
-    """
-    matches = list(re.finditer(WITHIN, name))
-    if len(matches) != 1:
-        return None
-    step = int(matches[0]["step"]) * UNITS[matches[0]["scale"].upper()]
-    return Coordinates(step) if step <= LARGEST else None
+
+def _kind(word: str) -> str:
+    return next((kind for kind, words in KINDS.items() if re.fullmatch(words, word, re.IGNORECASE)), "")
 
 
 def convention(name: str) -> str:
@@ -152,7 +205,169 @@ def convention(name: str) -> str:
     >>> convention("epoch=3-step=400-v1.ckpt"), convention("step-1195k-token-2.5T")
     ('epoch=#-step=#.ckpt', 'step-#-token-#')
     """
-    return NUMBERS.sub("#", AGAIN.sub("", name))
+    name = AGAIN.sub("", name)
+    for number in reversed(_numbers(name)):
+        name = f"{name[: number.first]}#{name[number.end :]}"
+    return re.sub(r"(?<![A-Za-z])(?:nan|inf)(?![A-Za-z])", "#", name)
+
+
+def read_names(names: Sequence[str], *, bare: bool = True) -> list[Reading]:
+    """Read the names of revisions, folders or files, these without their endings.
+
+    Args:
+        names: of one source, which tell together which of several numbers changes.
+        bare: whether a number without a word is a step, as in model_300: in names of files it is one.
+
+    >>> [reading.at.step for reading in read_names(["ckpt_0.5k", "ckpt_1.5k", "ckpt_2k"])]
+    [500, 1500, 2000]
+    >>> read_names(["stage1-step101000-tokens424B"])[0].at
+    Coordinates(step=101000, tokens=424000000000, branch='stage1')
+    >>> read_names(["main", "step_-1"], bare=False)[1].why
+    '`step_-1` is no number of updates'
+    """
+    parsed = [_numbers(name) for name in names]
+    alike: dict[tuple[str, int], list[int]] = {}
+    for row, name in enumerate(names):
+        alike.setdefault((convention(name), len(parsed[row])), []).append(row)
+    readings = [Reading(None)] * len(names)
+    for rows in alike.values():
+        columns = list(zip(*(parsed[row] for row in rows), strict=True))
+        changing = {place for place, column in enumerate(columns) if len({one.value for one in column}) > 1}
+        for row in rows:
+            readings[row] = _reading(names[row], parsed[row], changing, bare)
+    return _of_one_training(_of_one_kind(readings))
+
+
+def _reading(name: str, numbers: Sequence[Number], changing: Collection[int], bare: bool) -> Reading:
+    """Read one name.
+
+    Args:
+        name: as it is.
+        numbers: in it.
+        changing: places of those that are not the same in all names that are made as this one.
+        bare: see `read_names`.
+    """
+    kinds = (*UPDATES, "tokens", "epoch", *(("", "other") if bare else ()))
+    kind = next((each for each in kinds if any(one.kind == each and (each or one.plain) for one in numbers)), None)
+    places = [place for place, one in enumerate(numbers) if one.kind == kind and (kind or one.plain)]
+    changed = [place for place in places if place in changing]
+    if kind in ("", "other"):
+        end = len(AGAIN.sub("", name))
+        places = (changed or [place for place in places if numbers[place].end == end])[-1:]
+    elif len(places) > 1 and len(changed) == 1:
+        places = changed
+    texts = [name[one.start : one.end] for one in numbers]
+    if len(places) != 1:
+        several = " and ".join(f"`{texts[place]}`" for place in places)
+        return Reading(None, why=f"{several} may be its step" if several else "no number in it counts updates")
+    number = numbers[places[0]]
+    if number.value is None:
+        return Reading(None, why=f"`{texts[places[0]]}` is no number of updates")
+    branch, inside = _branch(name, numbers, number) if kind in UPDATES else ("", set[Number]())
+    tokens = number if kind == "tokens" else next((one for one in numbers if one.kind == "tokens" and one.value), None)
+    ignored = [text for one, text in zip(numbers, texts, strict=True) if one not in {number, tokens, *inside}]
+    at = Coordinates(number.value, tokens and tokens.value, branch)
+    counts = f"counts {COUNTS[kind]}" if kind in COUNTS else ""
+    return Reading(at, kind or "", texts[places[0]], tuple(ignored), counts)
+
+
+def _branch(name: str, numbers: Sequence[Number], step: Number) -> tuple[str, set[Number]]:
+    """Return the training that a name belongs to, by what stands before its step, or by a seed; and its numbers."""
+    before, inside = name[: step.start], set[Number]()
+    for one in reversed([one for one in numbers if one.end <= step.start]):
+        if one.kind in ("epoch", "measure", "date") or (not one.kind and one.value is None):
+            before = f"{before[: one.start]}-{before[one.end :]}"
+        else:
+            inside.add(one)
+    parts = [re.sub(r"[-_=. ]{2,}", "-", before).strip("-_=. ")]
+    if match := SEED.search(name, step.end):
+        parts.append(match[1])
+        inside |= {one for one in numbers if match.start(1) <= one.first < match.end(1)}
+    return "-".join(filter(None, parts)), inside
+
+
+def _of_one_kind(readings: Sequence[Reading]) -> list[Reading]:
+    """Leave out the names whose numbers count something else than those of most: epochs, tokens, what no word says."""
+    fairseq = any(reading.kind == "update" for reading in readings)  # whose checkpoint3 is of an epoch
+    counted = [
+        None if reading.at is None else "epoch" if fairseq and reading.kind == "checkpoint" else _counted(reading.kind)
+        for reading in readings
+    ]
+    sizes = Counter(each for each in counted if each is not None)
+    order = ("updates", "tokens", "epoch", "", "other")
+    chosen = next((each for each in order if sizes and 2 * sizes[each] >= max(sizes.values())), None)
+    return [
+        reading
+        if each in (None, chosen)
+        else Reading(None, why=f"`{reading.read}` counts something else than the others")
+        for reading, each in zip(readings, counted, strict=True)
+    ]
+
+
+def _counted(kind: str) -> str:
+    return "updates" if kind in UPDATES else kind
+
+
+def _of_one_training(readings: list[Reading]) -> list[Reading]:
+    """Take no prefix for a branch that each of several names has one of its own of, as a number of the file."""
+    known = [reading.at for reading in readings if reading.at is not None]
+    branches, steps = {at.branch for at in known}, {at.step for at in known}
+    if len(known) < FEW or not len(branches) == len(steps) == len(known):
+        return readings
+    return [
+        one if one.at is None else one._replace(at=one.at._replace(branch=""), ignored=(one.at.branch, *one.ignored))
+        for one in readings
+    ]
+
+
+def reader_of(parse: "Parse | str | None", *, bare: bool = True) -> Callable[[Sequence[str]], list[Reading]]:
+    r"""Return what reads names: those of this module, a function of the user's, or a regular expression.
+
+    Args:
+        parse: from a name to its step or coordinates; or an expression with a group `step`, and `tokens` and `branch`
+            where names have them. None takes `read_names`.
+        bare: see `read_names`.
+
+    Raises:
+        ValueError: the expression cannot be compiled, or has no group `step`.
+
+    >>> reader_of(r"e(?P<step>\d+)")(["e30_x"])[0].told("e30_x.pt")
+    'e30_x.pt -> step 30'
+    """
+    if parse is None:
+        return lambda names: read_names(names, bare=bare)
+    how = _by_expression(parse) if isinstance(parse, str) else parse
+
+    def read(names: Sequence[str]) -> list[Reading]:
+        parsed = [how(name) for name in names]
+        given = [Coordinates(whole(each)) if isinstance(each, int) else each for each in parsed]
+        return [Reading(at, why="" if at else "`parse` gives it no step") for at in given]
+
+    return read
+
+
+def _by_expression(expression: str) -> Parse:
+    try:
+        compiled = re.compile(expression)
+    except re.error as reason:
+        raise ValueError(f"`parse` is no regular expression ({reason}): {expression}") from reason
+    if unknown := compiled.groupindex.keys() - {"step", "tokens", "branch"} or {"step"} - compiled.groupindex.keys():
+        raise ValueError(
+            f"`parse` has a group of the name (?P<step>\\d+), and (?P<tokens>...) and (?P<branch>...) where names have "
+            f"them; {', '.join(unknown)} does not fit: {expression}"
+        )
+
+    def how(name: str) -> Coordinates | None:
+        groups = match.groupdict() if (match := compiled.search(name)) else {}
+        step, tokens = (_written(groups.get(each)) for each in ("step", "tokens"))
+        return None if step is None else Coordinates(step, tokens, groups.get("branch") or "")
+
+    return how
+
+
+def _written(text: str | None) -> int | None:
+    match = NUMBER.fullmatch(text or "")
+    return _value(match["value"], match["unit"], "") if match else None
 
 
 def seed_of(name: str) -> int | None:
@@ -165,11 +380,21 @@ def seed_of(name: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def coordinates(name: str, how: Parse) -> Coordinates | None:
-    """Apply a parser, the user's own or one of this table.
+SHOWN = 6
+"""Lines of a table of names that are shown; the others are alike, and counted."""
 
-    >>> coordinates("epoch3", lambda name: 100 * int(name.removeprefix("epoch")))
-    Coordinates(step=300, tokens=None, branch='')
+
+def told(rows: Sequence[tuple[str, Reading]]) -> list[str]:
+    """Return the lines that say which step each name was taken for, where anything in a name was ignored or left out.
+
+    >>> told([("step_100.pt", Reading(Coordinates(100), "step", "step_100"))])
+    []
     """
-    parsed = how(name)
-    return Coordinates(parsed) if isinstance(parsed, int) else parsed
+    said = [(name, reading) for name, reading in rows if reading.at is None or reading.ignored or reading.why]
+    lines = []
+    for _, alike in groupby(
+        sorted(said, key=lambda row: (convention(row[0]), row[1].at or (-1,))), lambda row: convention(row[0])
+    ):
+        each = [reading.told(name) for name, reading in alike]
+        lines += each if len(each) <= SHOWN else [*each[:2], f"... {len(each) - SHOWN // 2} more so", each[-1]]
+    return lines

@@ -4,19 +4,26 @@
 protocol 2 alone. fickling names nothing in a damaged file, and nothing in one that is long.
 """
 
+import _compat_pickle
 import contextlib
 import pickletools
 import re
+import struct
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
+import numpy as np
+import torch
+
 RUNS_CODE = re.compile(
-    r"(__builtin__|builtins)\.(eval|exec|execfile|compile|getattr|setattr|delattr|__import__|open|input|breakpoint"
-    r"|globals|vars|apply|map|filter)|(os|posix|nt|sys|subprocess|runpy|socket|shutil|pty|importlib|ctypes|webbrowser|code|codeop"
+    r"(?!types\.SimpleNamespace$|functools\.partial$|operator\.\w+getter$)"
+    r"((__builtin__|builtins)\.(eval|exec|execfile|compile|setattr|delattr|__import__|open|input|breakpoint"
+    r"|globals|vars|apply|map|filter)|(os|posix|nt|sys|io|subprocess|runpy|socket|shutil|pty|importlib|ctypes|webbrowser|code|codeop"
     r"|commands|pickle|_pickle|operator|_operator|functools|asyncio|multiprocessing|types|pip|pdb|bdb|timeit"
-    r"|cProfile|profile|urllib|http|requests|tempfile|pathlib\.Path\.unlink|torch\.hub|torch\.jit|torch\.load)(\..*)?"
+    r"|cProfile|profile|urllib|http|requests|tempfile|pathlib\.Path\.unlink|torch\.hub|torch\.jit|torch\.(serialization\.)?load)(\..*)?)"
 )
 """Functions and modules with which a pickle runs programs, or reads and writes files; no weights need them."""
 
@@ -31,6 +38,12 @@ HOLDS_WEIGHTS = re.compile(
 LONGEST = 1 << 24
 """Bytes of an archive's pickled part that are read: names and shapes, no weights."""
 
+
+UNREADABLE = (
+    *(RuntimeError, UnpicklingError, EOFError, ValueError, LookupError),
+    *(AssertionError, AttributeError, TypeError, OverflowError, MemoryError, struct.error, zipfile.BadZipFile),
+)
+"""What `torch.load` raises for a damaged file, depending on where it is truncated; the old format raises more kinds."""
 
 UNPACKED = 10
 """How many times as large as an archive what is in it may be; torch packs nothing."""
@@ -103,6 +116,102 @@ def _globals(pickles: Iterator[bytes]) -> Iterator[str]:
                 last = memo.get(argument) if code.name in ("GET", "BINGET", "LONG_BINGET") else argument
                 if isinstance(last, str):
                     texts.append(last)
+
+
+class Stub:
+    """What stands for an object that is no plain data: what the file says of it, and nothing that runs.
+
+    Its classes are made by `inert`, one a name, and called in the place of what has the name.
+    """
+
+    name = ""
+    """Of what it stands for, as in __main__.GPTConfig."""
+
+    def __init__(self, *given: Any, **_: Any) -> None:
+        """Keep the arguments; by a class's own way to be made again there may be none."""
+        self.given = given
+
+    def __setstate__(self, state: Any) -> None:
+        self.state = state
+
+    @property
+    def fields(self) -> Mapping[str, Any]:
+        """Its attributes, where the file holds these by name."""
+        state = self.__dict__.get("state")
+        return state if isinstance(state, Mapping) else {}
+
+
+CONTAINERS = {"collections.defaultdict": "dict", "collections.deque": "list"}
+"""Names that are made anew as plain data."""
+
+GROWS = re.compile(r"Can only (SETITEM|append|extend).*class '(?P<name>[\w.<>]+)'")
+"""What torch says where entries are put into a stub, which then stands for a mapping or a sequence."""
+
+
+def load_inertly(path: Path) -> Any:
+    """Load a file of `torch.save` with a stub in the place of each object that is neither weights nor plain data.
+
+    Torch's own reader for weights alone reads it, and looks up and calls nothing but the stubs and what makes tensors.
+
+    Raises:
+        NotOnlyWeightsError: it is hostile, or cannot be read in this way.
+        UnpicklingError: it is no pickle of weights, and names nothing.
+    """
+    names = list(dict.fromkeys(_renamed(name) for name in _globals(_pickled(path))))
+    if (why := refusal(path)) and " is hostile" in why:
+        raise NotOnlyWeightsError(why)
+    containers = dict(CONTAINERS)
+    for _ in range(len(names) + 1):
+        stubs = [_stub(name, containers.get(name, "")) for name in names if "." in name]
+        try:
+            with torch.serialization.safe_globals(stubs):
+                return torch.load(path, map_location="cpu", weights_only=True)
+        except (*UNREADABLE, OSError) as reason:
+            match = GROWS.search(str(reason))
+            if match is None or match["name"] in containers:
+                if why is None:
+                    raise
+                raise NotOnlyWeightsError(why) from None
+            containers[match["name"]] = "dict" if match[1] == "SETITEM" else "list"
+    raise NotOnlyWeightsError(why or f"{path} holds Python objects in a form that is not read")
+
+
+def _renamed(name: str) -> str:
+    """Return a name as Python 3 has it."""
+    module, _, own = name.rpartition(".")
+    module, own = _compat_pickle.NAME_MAPPING.get((module, own), (module, own))
+    return f"{_compat_pickle.IMPORT_MAPPING.get(module, module)}.{own}"
+
+
+def _stub(name: str, container: str) -> Any:
+    """Return what stands for a name; torch knows it by its module and its own name."""
+    module, _, own = name.rpartition(".")
+    names = {"__module__": module, "__qualname__": own, "name": name}
+    if container:
+        plain = {"dict": dict, "list": list}[container]
+        return type(own, (), {**names, "__new__": lambda cls, *_, **__: plain()})
+    return type(own, (Stub,), names)
+
+
+def stub_of(name: str) -> type[Stub]:
+    """Return what stands for a name that a pickle would look up."""
+    stub: type[Stub] = _stub(name, "")
+    return stub
+
+
+def array_of(stub: Any) -> np.ndarray | None:
+    """Return the numbers that a stub of NumPy's stands for; None of any other."""
+    if not isinstance(stub, Stub):
+        return None
+    try:
+        if stub.name.endswith("multiarray.scalar"):
+            kind, content, shape, is_fortran = stub.given[0], stub.given[1], (), False
+        else:
+            _, shape, kind, is_fortran, content = stub.state
+        numbers = np.frombuffer(content, np.dtype(str(kind.given[0])))
+        return numbers.reshape(shape, order="F" if is_fortran else "C")
+    except (AttributeError, TypeError, ValueError, LookupError):
+        return None
 
 
 def spoilt_record(path: Path) -> str | None:

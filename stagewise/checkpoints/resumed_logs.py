@@ -16,9 +16,14 @@ def resumed(curve: pd.DataFrame, name: str) -> pd.DataFrame:
         return curve
     lowest_later = np.append(np.minimum.accumulate(steps[::-1])[::-1][1:], np.iinfo(np.int64).max)
     kept, back = steps < lowest_later, np.diff(steps) < 0
-    if not kept[0] or not back.any():  # another run, or two values of one
+    if back.any():
+        if not kept[0]:  # another run
+            return curve
+        again = f"{name} was logged again from step {steps[1:][back].min()} on, as by a resumed run"
+    elif (~kept).sum() > max(1, SELDOM * len(steps)):  # two values of each step
         return curve
-    again = f"{name} was logged again from step {steps[1:][back].min()} on, as by a resumed run"
+    else:
+        again = f"{name} was logged again at step {steps[~kept][0]}, as by a resumed run"
     warnings.warn(f"{again}: {(~kept).sum()} earlier values are left out", stacklevel=3)
     return curve[kept]
 

@@ -4,6 +4,8 @@ import dataclasses
 import html
 import os
 import re
+import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
@@ -13,11 +15,13 @@ from typing import Any
 import pandas as pd
 
 from stagewise.architecture import Architecture
-from stagewise.checkpoints.digest import file_digest, short_digest
+from stagewise.checkpoints.digest import digest, file_digest, short_digest
+from stagewise.checkpoints.formats import ADAPTER, adapter_file, merged
 from stagewise.checkpoints.hub import Hub
 from stagewise.checkpoints.hub_revisions import on_hub
-from stagewise.checkpoints.names import Coordinates, Parse, seed_of, whole
-from stagewise.checkpoints.one_each import REPOSITORY, expanded, one_each
+from stagewise.checkpoints.names import GIVE_PARSE, Coordinates, Parse, seed_of, whole
+from stagewise.checkpoints.one_each import REPOSITORY, base_entry, expanded, one_each
+from stagewise.checkpoints.one_file import in_file
 from stagewise.checkpoints.run_folder import (
     METRICS,
     RUN,
@@ -27,8 +31,19 @@ from stagewise.checkpoints.run_folder import (
     read_run,
     saved_steps,
 )
-from stagewise.checkpoints.sources import Entry, Source, architecture_of, in_folder, in_memory, tokens_of
+from stagewise.checkpoints.sources import (
+    Entry,
+    Source,
+    architecture_of,
+    in_folder,
+    in_memory,
+    other_order,
+    recorded,
+    tokens_of,
+)
+from stagewise.checkpoints.weight_files import Contents, is_file, load_file
 from stagewise.checkpoints.weight_files import State as State
+from stagewise.plain_text import shortened, visible
 from stagewise.recipe import rebuild
 from stagewise.table import heads_in_words
 
@@ -108,10 +123,11 @@ def open_series(
     *,
     architecture: Any = None,
     branch: str | None = None,
-    parse: Parse | None = None,
+    parse: Parse | str | None = None,
     steps: Iterable[int] | None = None,
     name: str | None = None,
     hub: Mapping[str, Any] | None = None,
+    base: str | Path | None = None,
 ) -> CheckpointSeries:
     """Open the checkpoints of one training run. Weights are read on demand.
 
@@ -125,10 +141,13 @@ def open_series(
         architecture: what the models are, where no config.json lies beside the weights: a HookedTransformerConfig or
             a Hugging Face config, as it is, as a dict or as a JSON file; a model; or a name that TransformerLens knows.
         branch: of a training with several, as "stage1" in the revision "stage1-step1000".
-        parse: from a name to its step or `Coordinates`, where the patterns of `names.PATTERNS` do not match.
+        parse: where `names.read_names` cannot read the names: a function from a name to its step or `Coordinates`, or
+            a regular expression with a group `step`, as r"run(?P<step>\\d+)of", and `tokens` and `branch` if need be.
         steps: open only these.
         name: what the series is called in tables; None takes the folder's or the repository's.
         hub: for a repository, `cache`, `cache_bytes` and `endpoint` of `hub.Hub`.
+        base: of LoRA adapters, as peft saves them: the model that they are merged into, a folder, a file or a
+            repository.
 
     Raises:
         FileNotFoundError: there are no checkpoints, or one is missing in the middle of a run folder.
@@ -136,7 +155,7 @@ def open_series(
         ValueError: two checkpoints of one step, several branches, a missing step, none at all, a step that is no whole
             number, or no config of the models.
     """
-    origin = find(source, classes, parse=parse, hub=hub)
+    origin = find(source, classes, parse=parse, hub=hub, base=base)
     if origin.promised and (missing := sorted(set(origin.promised) - {entry.at.step for entry in origin.entries})):
         more = f", and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise FileNotFoundError(
@@ -154,19 +173,31 @@ def open_series(
         chosen = dataclasses.replace(chosen, identity=f"{chosen.identity} {entries[0].at.branch}")
     described = architecture_of(chosen, architecture)
     by_step = {entry.at.step: entry for entry in entries}
-    tokens = tokens_of(entries)
+    beside = {entry: recorded(entry) for entry in entries}
+    _tell(origin, other_order(beside))
     ascending = tuple(entry.at.step for entry in entries)
     seed = seed_of(entries[0].at.branch) if seed_of(origin.name) is None else seed_of(origin.name)
     label = name or origin.name
-    return CheckpointSeries(label, described, ascending, lambda step: by_step[step].load(), tokens, chosen, seed)
+    return CheckpointSeries(
+        label, described, ascending, lambda step: by_step[step].load(), tokens_of(beside), chosen, seed
+    )
+
+
+def _tell(source: Source, disorder: str) -> None:
+    """Say how names were read where anything in them was ignored, and warn of what contradicts their order."""
+    for line in source.names:
+        print(shortened(visible(line)), file=sys.stderr)
+    if disorder:
+        warnings.warn(f"the steps of {source.name} may be other numbers: {disorder}. {GIVE_PARSE}", stacklevel=3)
 
 
 def find(
     source: str | Path | Sequence[tuple[int, Any]] | Sequence[str | Path] | Mapping[int, Any],
     classes: Iterable[type] = (),
     *,
-    parse: Parse | None = None,
+    parse: Parse | str | None = None,
     hub: Mapping[str, Any] | None = None,
+    base: str | Path | None = None,
 ) -> Source:
     """Find the checkpoints of a source, as `open_series` does, faults included.
 
@@ -194,8 +225,32 @@ def find(
         except (FileNotFoundError, ConnectionError) as reason:
             raise type(reason)(f"there is no folder {source} here, and as a repository: {reason}") from reason
     folder = Path(source)
+    if folder.is_file() and is_file(folder):
+        return dataclasses.replace(in_file(folder, parse), identity=os.path.realpath(folder))
     found = _in_run(folder, classes) if (folder / RUN).exists() else in_folder(folder, parse)
+    if base is not None:
+        found = _adapted(found, folder, base_entry(str(base), hub))
     return dataclasses.replace(found, identity=os.path.realpath(folder), folder=folder)
+
+
+def _adapted(source: Source, folder: Path, base: Entry) -> Source:
+    """Return a source whose checkpoints are a model with adapters merged into it."""
+
+    def read_merged(place: Path) -> Contents:
+        return Contents(merged(base.load(), load_file(adapter_file(place)), place))
+
+    changed = {
+        entry: dataclasses.replace(
+            entry,
+            load=lambda place=folder / entry.label: read_merged(place).weights,
+            digest=lambda place=folder / entry.label: digest([base.digest(), file_digest([adapter_file(place)])]),
+            read=partial(read_merged, folder / entry.label),
+            config=base.config,
+        )
+        for entry in source.entries
+        if (folder / entry.label / ADAPTER).exists()
+    }
+    return dataclasses.replace(source, entries=tuple(changed.get(entry, entry) for entry in source.entries))
 
 
 def _chosen(source: Source, branch: str | None, steps: Iterable[int] | None) -> tuple[Entry, ...]:

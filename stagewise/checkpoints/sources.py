@@ -5,34 +5,44 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from stagewise import models
 from stagewise.architecture import Architecture
-from stagewise.checkpoints.architectures import CONFIG, architecture_from, asked_for
+from stagewise.checkpoints.architectures import CONFIG, architecture_from, asked_for, read_off, some_fields
 from stagewise.checkpoints.digest import digest, file_digest
+from stagewise.checkpoints.formats import converter
 from stagewise.checkpoints.json_files import read_json
 from stagewise.checkpoints.names import (
     COPY,
+    FEW,
     Coordinates,
     Parse,
-    coordinates,
+    Reading,
     is_step,
-    parse,
-    parse_file,
-    parse_within,
+    read_names,
+    reader_of,
+    told,
     whole,
 )
-from stagewise.checkpoints.weight_files import ENDINGS, TRAINING, Contents, State, config_in, files_of, read
+from stagewise.checkpoints.weight_files import (
+    ENDINGS,
+    INDEX,
+    TRAINING,
+    Contents,
+    State,
+    config_in,
+    files_of,
+    is_file,
+    read,
+    stem,
+)
 
 TRAINER = "trainer_state.json"
 TOKENS = "num_input_tokens_seen"
 """What Trainer counts where its arguments say `include_num_input_tokens_seen`; zero otherwise."""
-
-
-MANY = 2
-"""How many times as many names have a step anywhere as are those of checkpoints, for these to be a few strays."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -48,6 +58,7 @@ class Entry:
         record: reads what the trainer wrote beside the weights, None if it wrote nothing.
         read: reads the weights with the step that is saved in their file, where the source can.
         commit: says which commit of a repository it is, where it lies in one: the name of a revision may move.
+        time: says when it was written, seconds since 1970, where that is known.
         within: reads the config that is saved in the file of the weights, which takes as long as the weights.
     """
 
@@ -60,6 +71,7 @@ class Entry:
     read: Callable[[], Contents] | None = dataclasses.field(repr=False, default=None)
     commit: Callable[[], str] = dataclasses.field(repr=False, default=lambda: "")
     within: Callable[[], Mapping[str, Any] | None] = dataclasses.field(repr=False, default=lambda: None)
+    time: Callable[[], float | None] = dataclasses.field(repr=False, default=lambda: None)
 
     def contents(self) -> Contents:
         """Read the weights, and the step that is saved with them if there is one."""
@@ -76,7 +88,8 @@ class Source:
         architecture: of the models, where the source has it without a checkpoint's config.
         promised: steps that must exist, where a plan lists them.
         lost: steps after the last checkpoint that training had reached, and so had saved.
-        ignored: names that no pattern matches.
+        ignored: names that are no checkpoints'.
+        names: lines that say how names were read, where anything in them was ignored or left out.
         ordered: whether the entries were given in an order, as in a list.
         remote: whether reading weights downloads them.
         beside: finds a file that belongs to all checkpoints, as their tokenizer; None where there is none.
@@ -91,6 +104,7 @@ class Source:
     promised: tuple[int, ...] = ()
     lost: tuple[int, ...] = ()
     ignored: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
     ordered: bool = False
     remote: bool = False
     beside: Callable[[str], Path | None] = dataclasses.field(repr=False, default=lambda name: None)
@@ -115,7 +129,7 @@ class Source:
         )
 
 
-def in_folder(folder: Path, how: Parse | None = None) -> Source:
+def in_folder(folder: Path, parse: Parse | str | None = None) -> Source:
     """Find the checkpoints in a folder: `checkpoint-N` folders with weights, or weight files with a step in the name.
 
     Raises:
@@ -127,55 +141,56 @@ def in_folder(folder: Path, how: Parse | None = None) -> Source:
             "that holds the checkpoints, or a list of their files"
         )
     candidates = [path for path in sorted(folder.iterdir()) if _may_be_checkpoint(path)]
-    found = _named(candidates, how)
-    folders, files = ([one for one in found if (one[0].suffix in ENDINGS) == of_files] for of_files in (False, True))
-    known = {path for path, _ in found}
-    ignored = [path.name for path in candidates if path not in known and (path.is_dir() or path.suffix in ENDINGS)]
+    readings = _read(candidates, parse)
+    found = [(path, at) for path, reading in readings.items() if (at := reading.at)]
+    folders, files = ([one for one in found if is_file(one[0]) == of_files] for of_files in (False, True))
     entries = [of_folder(path, at) for path, at in folders] or [of_file(path, at) for path, at in files]
+    ignored = [path.name for path in candidates if path not in dict(found)]
     if not entries:
+        why = converter(path.name for path in folder.iterdir())
         raise FileNotFoundError(
             f"{folder} is not a run folder: there is no run.json in it, and there are neither checkpoint-N folders nor "
-            f"{', '.join(ENDINGS)} files with a step in their names in it; `open_series(..., parse=...)` reads others"
+            f"{', '.join(ENDINGS)} files with a step in their names in it; {why or GIVE_PARSE}"
         )
     name = Path(os.path.abspath(folder)).name  # "." has no name of its own
     ordered = sorted(entries, key=lambda entry: (entry.at.branch, entry.at.step, entry.label))
     places = [*(path for path, _ in folders), folder]
-    return Source(name, tuple(ordered), ignored=tuple(ignored), beside=partial(_in_one_of, places))
+    rows = [(path.name, each) for path, each in readings.items() if each.at or is_file(path) or _holds_weights(path)]
+    beside = partial(_in_one_of, places)
+    return Source(name, tuple(ordered), ignored=tuple(ignored), beside=beside, names=tuple(told(rows)))
 
 
 def _may_be_checkpoint(path: Path) -> bool:
     """Whether a path is a folder, a link to one that is gone, or a file of weights."""
-    looping = path.is_symlink() and not path.exists() and path.suffix not in ENDINGS
-    return path.is_dir() or looping or path.suffix in ENDINGS
+    looping = path.is_symlink() and not path.exists() and not is_file(path)
+    return path.is_dir() or looping or is_file(path)
 
 
-def _named(paths: Sequence[Path], how: Parse | None) -> list[tuple[Path, Coordinates]]:
-    """Return the paths whose names are those of checkpoints, and their steps.
+def _holds_weights(folder: Path) -> bool:
+    return folder.is_dir() and any(is_file(each) or each.name in INDEX for each in folder.iterdir())
 
-    What is a copy beside them, as last-v1, is left out, and so is the state of a training. A step that stands anywhere
-    in a name counts only where few names are those of checkpoints otherwise.
+
+def _read(paths: Sequence[Path], parse: Parse | str | None) -> dict[Path, Reading]:
+    """Read the names of files and folders.
+
+    Copies beside the checkpoints, as last-v1, are left out where there are others, and so is the state of a training.
     """
-    if how is not None:
-        return [(path, at) for path in paths if (at := coordinates(_stem(path), how))]
-    others = [path for path in paths if not TRAINING.match(path.name)]
-    series = [path for path in others if not re.match(COPY, _stem(path))]
-    for some in (series, others):
-        strictly, loosely = ([(path, at) for path in some if (at := parsed(path))] for parsed in (_strictly, _loosely))
-        if found := loosely if len(loosely) > MANY * len(strictly) else strictly:
-            return found
-    return []
-
-
-def _strictly(path: Path) -> Coordinates | None:
-    return parse_file(path.stem) if path.suffix in ENDINGS else parse(path.name)
-
-
-def _loosely(path: Path) -> Coordinates | None:
-    return parse_within(_stem(path))
-
-
-def _stem(path: Path) -> str:
-    return path.stem if path.suffix in ENDINGS else path.name
+    if parse is not None:
+        return dict(zip(paths, reader_of(parse)([stem(path) for path in paths]), strict=True))
+    readings = {
+        path: Reading(None, why="it holds the state of a training") for path in paths if TRAINING.match(path.name)
+    }
+    others = [path for path in paths if path not in readings]
+    copies = [path for path in others if re.search(COPY, stem(path))]
+    for left in (copies, []):
+        readings |= dict.fromkeys(left, Reading(None, why="a copy, or no step of the training"))
+        chosen = [path for path in others if path not in left]
+        for of_files in (True, False):
+            alike = [path for path in chosen if is_file(path) == of_files]
+            readings |= dict(zip(alike, read_names([stem(path) for path in alike], bare=of_files), strict=True))
+        if any(reading.at for reading in readings.values()):
+            break
+    return {path: readings[path] for path in paths}
 
 
 def _in_one_of(folders: Sequence[Path], name: str) -> Path | None:
@@ -192,6 +207,9 @@ def of_folder(path: Path, at: Coordinates) -> Entry:
         config=lambda: _beside(path / CONFIG) or _beside(path.parent / CONFIG),
         record=lambda: _beside(path / TRAINER),
         read=lambda: read(files_of(path)),
+        time=lambda: min(
+            (each.stat().st_mtime for each in path.glob("*") if is_file(each) and each.exists()), default=None
+        ),
     )
 
 
@@ -205,6 +223,7 @@ def of_file(path: Path, at: Coordinates) -> Entry:
         config=lambda: _beside(path.parent / CONFIG),
         read=lambda: read([path]),
         within=lambda: config_in(path),
+        time=lambda: path.stat().st_mtime if path.exists() else None,
     )
 
 
@@ -241,32 +260,64 @@ def _hash(load: Callable[[], State]) -> str:
 def architecture_of(source: Source, given: Any) -> Architecture:
     """Return the architecture of a source's models: the given one, the source's own, or that of the first checkpoint.
 
+    Where no config says it, the shapes of the weights do, with the fields that are given.
+
     Raises:
         ValueError: none of these exists, or what is given is no architecture.
     """
-    if given is not None:
+    some = some_fields(given)
+    if given is not None and some is None:
         return architecture_from(given)
     if source.architecture is not None:
         return source.architecture
-    config = source.entries[0].config() or source.entries[0].within() if source.entries else None
+    first = source.entries[0] if source.entries else None
+    config = None if first is None else first.config() or first.within()
+    if config is None and first is not None:
+        config = read_off(first.load(), source.name, some or {})
     if config is None:
         raise ValueError(asked_for(source.name))
-    return architecture_from(config)
+    return architecture_from({**config, **(some or {})})
 
 
-def tokens_of(entries: Iterable[Entry]) -> dict[int, int]:
+class Recorded(NamedTuple):
+    """What was written with a checkpoint: its step and its tokens by the trainer, and the time, seconds since 1970."""
+
+    step: int | None
+    tokens: int | None
+    time: float | None
+
+
+def recorded(entry: Entry) -> Recorded:
+    """Read what was written with a checkpoint, but for the weights."""
+    try:
+        record = entry.record() or {}
+    except (ValueError, OSError):  # the weights may be whole: the audit names the file
+        record = {}
+    step, tokens = (number if is_step(number := record.get(key)) else None for key in ("global_step", TOKENS))
+    return Recorded(step, tokens, entry.time())
+
+
+def tokens_of(entries: Mapping[Entry, Recorded]) -> dict[int, int]:
     """Return how many tokens the model had seen at a step: by its name, or else as transformers' Trainer counted."""
-    tokens = {entry.at.step: entry.at.tokens if entry.at.tokens is not None else _counted(entry) for entry in entries}
+    tokens = {one.at.step: one.at.tokens if one.at.tokens is not None else of.tokens for one, of in entries.items()}
     known = {step: number for step, number in tokens.items() if number is not None}
     return known if any(known.values()) else {}
 
 
-def _counted(entry: Entry) -> int | None:
-    try:
-        number = (entry.record() or {}).get(TOKENS)
-    except (ValueError, OSError):  # the weights may be whole: the audit names the file
-        return None
-    return number if is_step(number) else None
+def other_order(entries: Mapping[Entry, Recorded]) -> str:
+    """Return in words what contradicts the order of checkpoints by their names; empty where nothing does.
+
+    Recorded steps do where any two are in the other order, times of writing where all are: folders are copied.
+    """
+    ordered = sorted(entries, key=lambda entry: entry.at.step)
+    steps = [(step, entry.label) for entry in ordered if (step := entries[entry].step) is not None]
+    for (before, first), (after, second) in pairwise(steps):
+        if after < before:
+            return f"{first} comes before {second} by name, and after it by the steps that the trainer recorded"
+    times = [entries[entry].time for entry in ordered]
+    if len(times) >= FEW and all(a is not None and b is not None and b < a for a, b in pairwise(times)):
+        return f"each checkpoint was written before the one that precedes it by name, {ordered[-1].label} first"
+    return ""
 
 
 def by_hand(name: str, steps: Iterable[int], load: Callable[[int], State]) -> Source:

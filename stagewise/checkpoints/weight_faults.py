@@ -1,6 +1,7 @@
 """Faults that the weights themselves show, from one reading of each checkpoint: only sketches of it are kept."""
 
 import dataclasses
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -48,18 +49,23 @@ def weight_faults(source: Source, entries: Sequence[Entry], known: set[tuple[int
     read: list[Entry] = []
     sketches: list[Mapping[str, Sketch]] = []
     recorded: dict[Entry, int] = {}
+    aside: dict[Entry, tuple[str, ...]] = {}
     for entry in entries:
         try:
-            weights, step = entry.contents()
-            sketch = sketched(models.without_constants(weights))
-            del weights
+            contents = entry.contents()
+            sketch = sketched(models.without_constants(contents.weights))
         except (ValueError, OSError) as reason:
             yield unread(source, entry, reason)
             continue
         read.append(entry)
         sketches.append(sketch)
-        recorded |= {} if step is None else {entry: step}
+        recorded |= {} if contents.step is None else {entry: contents.step}
+        aside |= {entry: contents.aside} if contents.aside else {}
+        del contents
     yield from other_steps(recorded, "its file")
+    if aside:
+        steps, labels = tuple(entry.at.step for entry in aside), tuple(entry.label for entry in aside)
+        yield Finding(Kind.LEFT_ASIDE, steps, labels, reason=", ".join(dict.fromkeys(itertools.chain(*aside.values()))))
     sketches = _without_masks(sketches)
     for entry, one in zip(read, sketches, strict=True):
         if bad := [name for name, sketch in one.items() if not np.isfinite(sketch.norm)]:
@@ -94,8 +100,11 @@ def _types(sketches: Sequence[Mapping[str, Sketch]]) -> list[dict[str, str]]:
 def path_faults(checkpoints: Checkpoints, known: set[tuple[int, ...]]) -> Iterator[Finding]:
     """Yield the faults of one branch's path through the space of weights."""
     paths = paths_of(checkpoints.sketches)
-    common = common_path(paths)
+    # Where most checkpoints are copies of one, the usual stride is zero: without them the others have a path.
+    again = [row for group in same_checkpoints(checkpoints.sketches, paths) for row in group[1:]]
+    common = common_path(paths) or common_path([path.without(again) for path in paths])
     if common is None:
+        yield from (one for one in _same(checkpoints, paths) if one.steps not in known)
         return
     pairs = [(int(common.rows[i]), int(common.rows[j])) for i, j in exchanged(common)]
     for first, second in pairs:
@@ -131,19 +140,22 @@ def _exchanged(checkpoints: Checkpoints, pairs: Sequence[tuple[int, int]]) -> Ch
     return Checkpoints(entries, [checkpoints.sketches[k] for k in order])
 
 
-def _copies(checkpoints: Checkpoints, paths: Sequence[WeightPath], common: WeightPath) -> Iterator[Finding]:
-    entries, steps = checkpoints.entries, checkpoints.steps
-    same = same_checkpoints(checkpoints.sketches, paths)
-    for group in same:
-        at = tuple(steps[k] for k in group)
+def _same(checkpoints: Checkpoints, paths: Sequence[WeightPath]) -> Iterator[Finding]:
+    for group in same_checkpoints(checkpoints.sketches, paths):
+        at, entries = tuple(checkpoints.steps[k] for k in group), [checkpoints.entries[k] for k in group]
         if len(set(at)) > 1 and at != FIRST_UPDATE:
-            labels = tuple(entries[k].label for k in group)
-            yield Finding(Kind.IDENTICAL_WEIGHTS, at, labels, entries[group[0]].at.branch, reason="weights")
+            labels = tuple(entry.label for entry in entries)
+            yield Finding(Kind.IDENTICAL_WEIGHTS, at, labels, entries[0].at.branch, reason="weights")
+
+
+def _copies(checkpoints: Checkpoints, paths: Sequence[WeightPath], common: WeightPath) -> Iterator[Finding]:
+    yield from _same(checkpoints, paths)
+    same = same_checkpoints(checkpoints.sketches, paths)
     whole = {frozenset(pair) for group in same for pair in ((i, j) for i in group for j in group if i < j)}
     for copy in near_copies(common):
         if frozenset((copy.checkpoint, copy.of)) not in whole:
             yield _copied(Kind.NEARLY_IDENTICAL_WEIGHTS, copy.checkpoint, copy.of, checkpoints, times=copy.apart)
-    for copy in stale(checkpoints.sketches, paths, common, steps):
+    for copy in stale(checkpoints.sketches, paths, common, checkpoints.steps):
         if frozenset((copy.checkpoint, copy.of)) not in whole:
             yield _copied(Kind.WEIGHTS_OF_ANOTHER_STEP, copy.checkpoint, copy.of, checkpoints, weights=copy.names)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stagewise.cli._names import only_task, task_classes
-from stagewise.cli._options import AsJson, Device, ModelConfig, Origin, OwnTask
+from stagewise.cli._options import AsJson, Base, Device, ModelConfig, Origin, OwnTask, Pattern
 from stagewise.cli._recipes import recipe_in
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ def audit(
     architecture: ModelConfig = None,
     own_task: OwnTask = None,
     device: Device = "cpu",
+    parse: Pattern = None,
+    base: Base = None,
     as_json: AsJson = False,
 ) -> None:
     """Look for missing, repeated, damaged and outlying checkpoints; exit status 1 if something is wrong."""
@@ -31,7 +33,7 @@ def audit(
 
     if own_task:
         task_classes(own_task)  # which the record may name
-    checkpoints = find(source)
+    checkpoints = find(source, parse=parse, base=base)
     deep_batch = deep_of(source, checkpoints, architecture, own_task, device) if deep else None
     weights = (deep or not checkpoints.remote) if weights is None else weights
     result = audit_source(checkpoints, weights=weights, deep=deep_batch)

@@ -51,6 +51,17 @@ ModelConfig = Annotated[
         help="the architecture, where checkpoints have no config.json: a JSON file, or a name of TransformerLens",
     ),
 ]
+Pattern = Annotated[
+    str | None,
+    Option(
+        "--parse",
+        help="how names hold the step, where it is read in another way: a regular expression with (?P<step>...)",
+    ),
+]
+Base = Annotated[
+    str | None,
+    Option("--base", help="of LoRA adapters: the model they are merged into, a folder, a file or a repository"),
+]
 Device = Annotated[str, Option(help="where to run the model, as in cuda or cuda:1")]
 DtypeName = Annotated[str, Option("--dtype", help="of the matrix products: float32, or bfloat16 by torch's autocast")]
 DryRun = Annotated[bool, Option("--dry-run", help="print what it would cost, and do nothing")]
@@ -103,6 +114,8 @@ class DataOptions:
         Option(help="of the text: a tokenizer.json, its folder or a hub repository; the series' own if not given"),
     ] = None
     own_task: OwnTask = None
+    parse: Pattern = None
+    base: Base = None
 
     @property
     def given(self) -> bool:

@@ -1,5 +1,6 @@
 """Where what the command line names is measured: the folder of one source's table, one report on several seeds."""
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -91,11 +92,13 @@ def measured_folder(source: str) -> Path:
     if (folder / TABLE).exists() or (folder / RUN).exists() or (folder.exists() and not any(folder.glob("*"))):
         return folder
     from stagewise.analysis import folder_of
-    from stagewise.checkpoints.series import find
     from stagewise.checkpoints.sources import Source
 
-    # Where there is no folder the source is a repository, and the hub need not be asked.
-    elsewhere = folder_of(find(source) if folder.exists() else Source(source, (), identity=source))
+    # Where there is no folder the source is a repository. Names of checkpoints need not be read, nor the hub be asked.
+    name, identity = (
+        (Path(os.path.abspath(folder)).name, os.path.realpath(folder)) if folder.exists() else (source, source)
+    )
+    elsewhere = folder_of(Source(name, (), identity=identity))
     return elsewhere if (elsewhere / TABLE).exists() else folder
 
 
@@ -108,7 +111,7 @@ def opened_source(source: str, data: DataOptions) -> "tuple[CheckpointSeries, Ab
     if is_log(source):
         raise ValueError(f"{source} holds curves and no checkpoints: `stagewise report {source}` shows them")
     task_classes(data.own_task or ())  # which the record of a run may name
-    series = open_series(source, architecture=data.architecture, branch=data.branch)
+    series = open_series(source, architecture=data.architecture, branch=data.branch, parse=data.parse, base=data.base)
     task = own_task(series, data.tokens, data.relation or (), data.text, data.tokenizer)
     return series, task or only_task(data.own_task)
 

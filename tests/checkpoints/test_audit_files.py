@@ -119,7 +119,8 @@ def test_a_hostile_file_is_named_and_the_audit_goes_on(tmp_path: Path) -> None:
 
     for step in range(5):
         torch.save(
-            {"w": torch.randn(3, 3), "x": Runs()} if step == 2 else {"w": torch.ones(3)}, tmp_path / f"m{step}.pt"
+            {"w": torch.randn(3, 3), "x": Runs()} if step == 2 else {"w": torch.full((3,), float(step))},
+            tmp_path / f"m{step}.pt",
         )
     (found,) = audited(tmp_path).findings
     assert (found.kind, found.steps) == (Kind.NOT_ONLY_WEIGHTS, (2,))

@@ -16,6 +16,10 @@ FINDINGS = {
     "c-8: its name says step 8, its trainer_state.json 9": Finding(
         Kind.OTHER_STEP_RECORDED, (8,), ("c-8",), other_step=9, reason="its trainer_state.json"
     ),
+    "a was written before b: the steps may be other numbers in the names": Finding(
+        Kind.OTHER_ORDER, (8, 16), reason="a was written before b"
+    ),
+    "a, b: cfg (C) beside the weights": Finding(Kind.LEFT_ASIDE, (8, 16), ("a", "b"), reason="cfg (C)"),
     "a, b have the same bytes": Finding(Kind.IDENTICAL_WEIGHTS, (8, 16), ("a", "b")),
     "a: holds no weights": Finding(Kind.NO_WEIGHTS, (8,), ("a",)),
     "a: cut off": Finding(Kind.DAMAGED, (8,), ("a",), reason="cut off"),

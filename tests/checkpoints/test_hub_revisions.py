@@ -92,12 +92,12 @@ def test_tokens_in_a_name_are_a_column_of_the_table(
 def test_names_of_ones_own_are_read_by_ones_own_function(
     local_hub: Callable[..., Any], saved: Callable[..., dict[str, bytes]], tmp_path: Path
 ) -> None:
-    hub = local_hub({"main": {}, "epoch-2": saved("GPT2", 0), "epoch-1": saved("GPT2", 1)})
+    hub = local_hub({"main": {}, "round-2": saved("GPT2", 0), "round-1": saved("GPT2", 1)})
     with pytest.raises(
         FileNotFoundError, match="no revision of owner/model is named like a checkpoint; there are main"
     ):
         opened(hub, tmp_path)
-    series = opened(hub, tmp_path, parse=lambda name: 50 * int(name[6:]) if name.startswith("epoch") else None)
+    series = opened(hub, tmp_path, parse=lambda name: 50 * int(name[6:]) if name.startswith("round") else None)
     assert series.steps == (50, 100)
 
 

@@ -60,7 +60,11 @@ def test_a_repository_a_step_is_a_series(
     ("names", "error", "message"),
     [
         (["no-such-thing"], FileNotFoundError, r"no-such-thing is not there: a list names folders, files, or repos"),
-        (["owner/name"], ValueError, r"the name owner/name has no step: give the one that a name stands for, `parse="),
+        (
+            ["owner/name"],
+            ValueError,
+            r"the name owner/name has no step \(no number in it counts updates\): give it, as",
+        ),
     ],
 )
 def test_what_is_not_there_or_has_no_step_is_named(names: list[str], error: type[Exception], message: str) -> None:

@@ -28,3 +28,18 @@ def test_a_log_in_another_order_is_no_resumed_run(order: str) -> None:
         "parts": np.r_[places[:20], places[40:], places[20:40]], "ascending": places,
     }  # fmt: skip
     pd.testing.assert_frame_equal(curves(LOG.iloc[orders[order]]), curves(LOG))
+
+
+@pytest.mark.parametrize("step", [0, 1000, 2950])
+def test_of_a_step_that_is_logged_twice_the_last_value_counts(step: int) -> None:
+    again = pd.DataFrame({"step": [step], "loss": [9.0]})
+    log = pd.concat([LOG[LOG.step <= step], again, LOG[LOG.step > step]])[["step", "loss"]]
+    with pytest.warns(UserWarning, match=rf"loss was logged again at step {step}, .*: 1 earlier values are left out"):
+        table = curves(log)
+    assert table["step"].tolist() == STEPS.tolist()
+    assert table.loc[table["step"] == step, "value"].tolist() == [9.0]
+
+
+def test_two_values_of_each_step_are_no_resumed_run() -> None:
+    with pytest.raises(ValueError, match=r"loss has several values at step 0"):
+        curves(pd.concat([LOG, LOG]).sort_values("step")[["step", "loss"]])

@@ -1,11 +1,15 @@
 """Sources of checkpoints: folders of files, Trainer folders, models in memory."""
 
+import argparse
 import json
+import os
 import re
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -13,6 +17,7 @@ from torch import nn
 
 from stagewise import architecture
 from stagewise import models as model
+from stagewise.checkpoints.audit import audit
 from stagewise.checkpoints.series import find, open_series
 from stagewise.models.huggingface import described
 
@@ -192,8 +197,8 @@ def test_two_files_of_one_step_are_refused(tmp_path: Path) -> None:
         open_series(tmp_path, architecture=CONFIG)
 
 
-def test_weights_without_a_config_ask_for_one(tmp_path: Path) -> None:
-    torch.save(model.weights(native(0)), tmp_path / "m5.pt")
+def test_weights_without_a_config_ask_for_one(tmp_path: Path, hugging_face: Callable[..., Any]) -> None:
+    torch.save(hugging_face("GPT2").state_dict(), tmp_path / "m5.pt")
     with pytest.raises(
         ValueError, match=r"nothing says which model the weights of .* belong to: put its config.json beside"
     ):
@@ -326,7 +331,8 @@ def test_weights_of_the_module_that_held_the_model_are_left_out(tmp_path: Path) 
     state = model.weights(native(1))
     held = {f"module.model.{name}": weight for name, weight in state.items()}
     torch.save({"module.loss.weight": torch.ones(3), **held}, tmp_path / "m1.pt")
-    assert open_series(tmp_path, architecture=CONFIG).weights(1).keys() == state.keys()
+    with pytest.warns(UserWarning, match=r"left aside beside the weights: module\.loss"):
+        assert open_series(tmp_path, architecture=CONFIG).weights(1).keys() == state.keys()
 
 
 @pytest.mark.parametrize("prefix", ["model.", "_orig_mod.model."])
@@ -347,3 +353,119 @@ def test_names_of_a_model_whose_layers_are_compiled_each_are_read(tmp_path: Path
     compiled = {re.sub(r"(blocks\.\d\.)", r"\1_orig_mod.", name): weight for name, weight in state.items()}
     torch.save(compiled, tmp_path / "m1.pt")
     assert compiled.keys() != state.keys() == open_series(tmp_path, architecture=CONFIG).weights(1).keys()
+
+
+def test_what_lies_beside_the_weights_is_named_and_no_damage(tmp_path: Path) -> None:
+    state, config = model.weights(native(1)), {**CONFIG, "attn_scale": np.float64(2.0)}
+    beside = {"cfg": config, "rng": np.random.default_rng(0), "args": argparse.Namespace(rate=1)}
+    torch.save({"model": state, "step": 5, **beside}, tmp_path / "step_5.pt")
+    series = open_series(tmp_path)
+    assert series.architecture == architecture.Architecture(CONFIG | {"attn_scale": 2.0})
+    aside = r"left aside beside the weights: cfg \(numpy.*\), rng \(numpy.*\), args \(argparse.Namespace\)"
+    with pytest.warns(UserWarning, match=aside):
+        assert series.weights(5).keys() == state.keys()
+    with pytest.warns(UserWarning, match=aside):
+        found = audit(find(tmp_path))
+    assert found.clean
+    assert "note: step_5.pt: cfg (numpy" in str(found)
+
+
+@pytest.mark.parametrize("kind", ["HookedTransformer", "GPT2"])
+def test_a_model_that_was_saved_whole_is_its_weights_and_its_config(
+    kind: str, tmp_path: Path, hugging_face: Callable[..., Any]
+) -> None:
+    if kind == "GPT2":
+        whole = hugging_face("GPT2")
+    elif model.has_hooked_transformer():
+        from transformer_lens import HookedTransformer, HookedTransformerConfig
+
+        whole = HookedTransformer(HookedTransformerConfig(**CONFIG, seed=0))
+    else:
+        pytest.skip("there is no HookedTransformer")
+    torch.save(whole, tmp_path / "step_5.pt")
+    series = open_series(tmp_path)
+    weights = {name: weight for name, weight in whole.state_dict().items() if name in series.weights(5)}
+    assert {name for name, _ in whole.named_parameters()} <= series.weights(5).keys()
+    assert all(torch.equal(series.weights(5)[name], weight) for name, weight in weights.items())
+    model.load(model.build(series.architecture), series.weights(5))
+
+
+@pytest.mark.parametrize("prefix", ["", "model.", "module.model."])
+@pytest.mark.parametrize("head", ["v_head.summary.weight", "score.weight", "lm_head.weight", "value_head.0.bias"])
+def test_a_head_beside_a_model_is_left_aside_and_named(head: str, prefix: str, tmp_path: Path) -> None:
+    state = model.weights(native(1))
+    for name, beside in (("a_1", head), ("b_2", prefix + head)):
+        saved = {**{prefix + each: weight for each, weight in state.items()}, beside: torch.ones(3)}
+        torch.save(saved, tmp_path / f"{name}.pt")
+    series = open_series(tmp_path, architecture=CONFIG)
+    for step in (1, 2):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            assert series.weights(step).keys() == state.keys()
+        assert [f"left aside beside the weights: {head.split('.')[0]}" in str(each.message) for each in caught] == [
+            True
+        ]
+
+
+@pytest.mark.parametrize("prefix", ["", "model."])
+def test_a_value_head_of_a_hugging_face_model_is_left_aside(
+    prefix: str, tmp_path: Path, hugging_face: Callable[..., Any]
+) -> None:
+    module = hugging_face("GPT2")
+    saved = {prefix + name: weight for name, weight in module.state_dict().items()}
+    torch.save({**saved, "v_head.summary.weight": torch.ones(1, 16)}, tmp_path / "m1.pt")
+    series = open_series(tmp_path, architecture=module.config)
+    with pytest.warns(UserWarning, match="left aside beside the weights: v_head"):
+        assert series.weights(1).keys() == module.state_dict().keys()
+
+
+def test_a_series_that_is_read_backwards_is_warned_of(tmp_path: Path) -> None:
+    for number, ppl in enumerate((35, 21, 18)):
+        torch.save(model.weights(native(0)), tmp_path / f"run_{ppl}.pt")
+        os.utime(tmp_path / f"run_{ppl}.pt", (1000 + number, 1000 + number))
+    with pytest.warns(
+        UserWarning, match=r"each checkpoint was written before the one that precedes it by name, run_35"
+    ):
+        open_series(tmp_path, architecture=CONFIG)
+    assert open_series(tmp_path, architecture=CONFIG, parse=lambda name: 100 - int(name[4:])).steps == (65, 79, 82)
+
+
+def test_steps_that_the_trainer_recorded_in_another_order_are_warned_of(trainer_folder: Path) -> None:
+    for name, step in (("checkpoint-20", 300), ("checkpoint-100", 200), ("checkpoint-1000", 100)):
+        (trainer_folder / name / "trainer_state.json").write_text(json.dumps({"global_step": step}))
+    with pytest.warns(
+        UserWarning, match=r"checkpoint-20 comes before checkpoint-100 by name, and after it by the steps"
+    ):
+        open_series(trainer_folder)
+
+
+def test_an_expression_reads_names_that_have_no_word(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("a7x100y", "a7x200y", "other"):
+        torch.save(model.weights(native(0)), tmp_path / f"{name}.pt")
+    series = open_series(tmp_path, architecture=CONFIG, parse=r"x(?P<step>\d+)y")
+    assert series.steps == (100, 200)
+    assert capsys.readouterr().err == "other.pt -> left out: `parse` gives it no step\n"
+
+
+def test_how_names_were_read_is_said_where_anything_was_ignored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("step_100_ppl_35", "step_200_ppl_21", "best"):
+        torch.save(model.weights(native(0)), tmp_path / f"{name}.pt")
+    assert open_series(tmp_path, architecture=CONFIG).steps == (100, 200)
+    told = capsys.readouterr().err.splitlines()
+    assert told == [
+        "best.pt -> left out: a copy, or no step of the training",
+        "step_100_ppl_35.pt -> step 100, read from `step_100`, ignored `ppl_35`",
+        "step_200_ppl_21.pt -> step 200, read from `step_200`, ignored `ppl_21`",
+    ]
+    assert [line.strip().removeprefix("name: ") for line in str(audit(tmp_path)).splitlines()[-3:]] == told
+
+
+@pytest.mark.parametrize("copy", ["tmp-checkpoint-30", "checkpoint-last", "final", "init", "best", "latest", "last-v1"])
+def test_copies_beside_numbered_folders_are_no_branches(
+    copy: str, trainer_folder: Path, saved: Saved, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(trainer_folder / copy, saved("Llama", 0))
+    assert open_series(trainer_folder).steps == (20, 100, 1000)
+    assert f"{copy} -> left out: a copy, or no step of the training" in capsys.readouterr().err

@@ -1,5 +1,6 @@
 """Faults that the weights show: found in one reading, each named once, with what else is wrong beside it."""
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 
@@ -118,3 +119,29 @@ def test_series_of_any_type_are_clean(dtype: torch.dtype) -> None:
     checkpoints = [{name: weight.to(dtype) for name, weight in one.items()} for one in series("walk")]
     found = found_in(checkpoints)
     assert found.clean, str(found)
+
+
+@pytest.mark.parametrize("equal", [12, 15, 19, 20, 21])
+def test_copies_are_found_where_most_checkpoints_are_one(equal: int) -> None:
+    checkpoints = series("walk", n=21)
+    for one in checkpoints[:equal]:
+        one |= checkpoints[0]
+    found = weight_faults(Source("mine", ()), entries_of(checkpoints), set())
+    assert [(one.kind, one.steps) for one in found] == [(Kind.IDENTICAL_WEIGHTS, (*range(0, 10 * equal, 10),))]
+
+
+def test_copies_among_many_hide_no_other_fault() -> None:
+    checkpoints = series("walk", n=40)
+    for one in checkpoints[:22]:
+        one |= checkpoints[0]
+    checkpoints[30]["w1"] = -checkpoints[30]["w1"]
+    found = [(one.kind, one.steps) for one in weight_faults(Source("mine", ()), entries_of(checkpoints), set())]
+    assert found == [(Kind.IDENTICAL_WEIGHTS, (*range(0, 220, 10),)), (Kind.OUTLYING_WEIGHTS, (300,))]
+
+
+def entries_of(checkpoints: Series) -> list[Entry]:
+    """Checkpoints whose files are not the same, whatever their weights are."""
+    return [
+        Entry(f"c{k}", Coordinates(10 * k), functools.partial(dict, one), lambda: None)
+        for k, one in enumerate(checkpoints)
+    ]
