@@ -1,53 +1,83 @@
 """What a model is: an ordinary TransformerLens config and its initialisation; the papers' presets among them."""
 
 import dataclasses
+import math
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from jaxtyping import Float
 from torch import Generator, Tensor
 
+from stagewise.config import MOST_LAYERS, fields_of, huggingface_fields, with_d_head
 from stagewise.fields import Count, check_fields, checked
 from stagewise.init import AbstractInit, Config, GaussianInit, InitialWeights, Shapes, uniform, zeros
 
 _SIZES = dict.fromkeys(("n_layers", "d_model", "d_head", "n_ctx", "d_vocab"), Count) | {"n_heads": Count | Literal[-1]}
 
-MOST_LAYERS = 1000
-"""Layers of a model: no published one has a third as many, and each takes time to build."""
 
-RUNTIME = {"device", "dtype", "torch_dtype", "seed", "n_devices"}
-"""Fields of a config that say how it was run, not what it is."""
+if TYPE_CHECKING:
+    _Config, _Init = Mapping[str, Any], AbstractInit
+else:  # what an architecture takes; what it then has are always fields, and an initialisation
+    _Config, _Init = Any, AbstractInit | None
 
 
 @dataclasses.dataclass(frozen=True)
 class Architecture:
-    """A HookedTransformerConfig as plain data, and how its weights start; or a Hugging Face config.
+    """What a model is: its config as plain data, and how its weights start.
 
     Args:
-        config: the fields of a HookedTransformerConfig, n_layers and d_model among them.
-        init: the initialisation.
-        huggingface: the config of a Hugging Face causal language model as its `to_dict()` gives it. The model is then
-            a TransformerBridge around it, and `config` its sizes by TransformerLens's names: `huggingface.described`.
+        config: a HookedTransformerConfig, a Hugging Face config, what `to_dict()` of one gives, or a dict of the fields
+            of the first, n_layers and d_model among them; d_head may be left to d_model // n_heads. Fields that say how
+            a config was run (`config.RUNTIME`) are left out.
+        init: the initialisation; None takes the normal one that the config's initializer_range names.
+        huggingface: of a Hugging Face causal language model its own config. The model is then a TransformerBridge
+            around it, and `config` its sizes by TransformerLens's names.
 
-    >>> Architecture({"n_layers": 1, "d_model": 8, "d_head": 8, "n_ctx": 4, "d_vocab": 5, "attn_only": True}).n_heads
-    1
+    Raises:
+        ValueError: `config` is none of these, a size is missing or out of range, or a field is no plain data.
+
+    >>> Architecture({"n_layers": 1, "d_model": 8, "n_heads": 2, "n_ctx": 4, "d_vocab": 5}).config["d_head"]
+    4
     """
 
-    config: Mapping[str, Any]
-    init: AbstractInit = dataclasses.field(default_factory=GaussianInit)
+    config: _Config
+    init: _Init = None  # type: ignore[assignment]
     huggingface: Mapping[str, Any] | None = None
 
+    if TYPE_CHECKING:  # a config is of many types
+
+        def __init__(  # noqa: D107
+            self, config: Any, init: AbstractInit | None = None, huggingface: Mapping[str, Any] | None = None
+        ) -> None: ...
+
     def __post_init__(self) -> None:
+        config = fields_of(self.config)
+        if self.huggingface is None and "model_type" in config:
+            config, huggingface = huggingface_fields(config)
+            object.__setattr__(self, "huggingface", huggingface)
+        object.__setattr__(self, "config", with_d_head(config))
         check_fields(self)
         if missing := _SIZES.keys() - {"n_heads"} - self.config.keys():
-            raise ValueError(f"the model config lacks {', '.join(sorted(missing))}; got {dict(self.config)}")
+            raise ValueError(
+                f"the model config lacks {', '.join(sorted(missing))}; it has {', '.join(self.config) or 'no fields'}"
+            )
         for size, kind in _SIZES.items():
             checked(self.config.get(size, -1), kind, f"the model config's {size}")
         if self.n_layers > MOST_LAYERS:
             raise ValueError(f"a model has at most {MOST_LAYERS} layers, got n_layers = {self.n_layers}")
         if self.n_heads < 1:
             raise ValueError(f"a model needs a head, got d_model = {self.config['d_model']} below d_head")
+        if self.init is None:
+            object.__setattr__(self, "init", GaussianInit(self._std))
+
+    @property
+    def _std(self) -> float | None:
+        """The deviation of the weights that the config asks for, None for TransformerLens's default."""
+        asked = self.config.get("initializer_range")
+        if self.huggingface is not None or not isinstance(asked, int | float) or asked <= 0:
+            return None
+        return None if math.isclose(asked, 0.8 / self.config["d_model"] ** 0.5) else float(asked)
 
     @property
     def n_layers(self) -> int:

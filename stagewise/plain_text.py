@@ -1,10 +1,11 @@
 """Text of strangers, made fit for a page, a terminal and the name of a file: bounded, and shown as the text it is."""
 
+import contextlib
 import hashlib
 import io
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ TEXT = 2000
 
 FILE = 100
 """Bytes of a part of a file's name: temporary files add to it, and systems allow 255."""
+
+OTHERS = 400
+"""Letters of an error of another library that are shown."""
 
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
 """Characters that move a cursor, turn the direction of a text, break its lines unseen, or are half of one."""
@@ -106,3 +110,29 @@ class PlainStream(io.TextIOBase):
         start = "\r" if text.startswith("\r") else ""
         self._stream.write(start + visible_lines(text.removeprefix("\r")))
         return len(text)
+
+
+@contextlib.contextmanager
+def in_a_line(what: str) -> Iterator[None]:
+    """Turn whatever is raised over somebody else's config or model into one line that begins with what failed.
+
+    Raises:
+        ValueError: for any error.
+    """
+    try:
+        yield
+    except Exception as reason:  # libraries fail in many ways on a config that they did not expect
+        raise ValueError(f"{what}: {line_of(reason)}") from reason
+
+
+def line_of(reason: BaseException) -> str:
+    """Return an error in one line, without what a library explains in the others.
+
+    >>> line_of(ValueError("Validation error for field 'n_head':\\n    TypeError: expected int"))
+    "Validation error for field 'n_head': TypeError: expected int"
+    >>> line_of(KeyError("gelu2"))
+    "KeyError: 'gelu2'"
+    """
+    text = f"KeyError: {reason}" if isinstance(reason, KeyError) else str(reason)
+    first, *others = [line.strip() for line in text.splitlines() if line.strip()] or [type(reason).__name__]
+    return " ".join([first, *others[: first.endswith(":")]])[:OTHERS]

@@ -185,7 +185,7 @@ def test_any_config_of_transformer_lens_trains_and_reopens(change: dict[str, Any
         "act_fn": "relu",
         **change,
     }
-    recipe = Recipe(TASK, config, dataclasses.replace(PLAN, steps=30))  # type: ignore[arg-type]
+    recipe = Recipe(TASK, config, dataclasses.replace(PLAN, steps=30))
     series = train(recipe, tmp_path, progress=False)
     loss = pd.read_parquet(tmp_path / METRICS)["loss"]
     assert loss[-5:].mean() < loss[:5].mean()
