@@ -33,7 +33,7 @@ from stagewise.reporting.page import report
 from stagewise.reporting.results import Analysis as Analysis
 from stagewise.reporting.seeds import SeedReport, report_seeds
 from stagewise.restricted_training import Contexts, baselines_beside, chosen_contexts
-from stagewise.saved_findings import stages_of
+from stagewise.saved_findings import load_stages
 from stagewise.task import AbstractTask, Batch
 from stagewise.tasks import RepeatedTokens
 from stagewise.tasks.text import Texts
@@ -80,7 +80,7 @@ def run(
             dtype = resources.get("dtype", "float32")
             series = train(recipe, folder, progress=progress, device=device, dtype=dtype)
         table = measure_run(recipe, folder, probes=probes, extra_probes=extra_probes, executor=pool, **resources)
-        stages = stages_of(table, folder=folder, executor=pool)
+        stages = load_stages(table, folder=folder, executor=pool)
         write_example(folder, series, stages, recipe.task, device=device)
         return Analysis(series, None, table, stages, report(folder, executor=pool))
 
@@ -190,7 +190,7 @@ def analyse(
     with several(choices.get("workers", 1)) as pool:
         faults, table = measured(series, folder, executor=pool, **cast(_MeasureChoices, choices))
         familiarity = familiarity_of_run(run_folder.read_record(folder), table)
-        stages = stages_of(table, folder=folder, executor=pool)
+        stages = load_stages(table, folder=folder, executor=pool)
         write_example(folder, series, stages, choices["task"], choices.get("batch"), choices.get("device", "cpu"))
         return Analysis(series, faults, table, stages, report(folder, executor=pool), familiarity)
 

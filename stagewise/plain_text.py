@@ -1,6 +1,7 @@
 """Text of strangers, made fit for a page, a terminal and the name of a file: bounded, and shown as the text it is."""
 
 import contextlib
+import difflib
 import hashlib
 import io
 import os
@@ -22,6 +23,9 @@ FILE = 100
 
 OTHERS = 400
 """Letters of an error of another library that are shown."""
+
+NEAR = 0.7
+"""Likeness of two names by difflib from which on one may be meant by the other."""
 
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
 """Characters that move a cursor, turn the direction of a text, break its lines unseen, or are half of one."""
@@ -51,6 +55,16 @@ def shortened(text: str, longest: int = TEXT) -> str:
     'xxxxxxxxxx… (2 more letters)'
     """
     return text if len(text) <= longest else f"{text[:longest]}… ({len(text) - longest} more letters)"
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """Return the nearest of some names as a question behind a semicolon; nothing where none is near.
+
+    >>> did_you_mean("mesure", ["measure", "report"]), did_you_mean("x", ["measure"])
+    ('; did you mean measure?', '')
+    """
+    near = difflib.get_close_matches(name, dict.fromkeys(names), 1, NEAR)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def plain_name(text: str, longest: int = NAME) -> str:

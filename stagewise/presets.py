@@ -5,10 +5,12 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from stagewise.architecture import Architecture, full, reshaped
+from stagewise.architecture import Architecture
+from stagewise.architectures import full, reshaped
 from stagewise.init import GaussianInit
-from stagewise.plan import Seeds, TrainPlan, logarithmic
+from stagewise.plan import Seeds, TrainPlan
 from stagewise.recipe import Recipe, outputs
+from stagewise.schedules import logarithmic
 from stagewise.task import AbstractTask
 
 Preset = Callable[..., Recipe]

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from stagewise.architecture import Architecture, OneHotInit, PositionHeadsInit
+from stagewise.architecture import Architecture
+from stagewise.architectures import OneHotInit, PositionHeadsInit
 from stagewise.config import fields_of, how_it_ran
 from stagewise.fields import check_fields
 from stagewise.init import AbstractInit, GaussianInit, LinearInit, WithoutPositions

@@ -23,8 +23,9 @@ from stagewise.checkpoints.series import find, open_series
 from stagewise.cli._settings import changed, read_settings
 from stagewise.cli.app import app
 from stagewise.findings.stages import find_stages
-from stagewise.plan import TrainPlan, linear, logarithmic
+from stagewise.plan import TrainPlan
 from stagewise.recipe import Recipe, describe, rebuild
+from stagewise.schedules import linear, logarithmic
 from stagewise.tasks import MarkovChain
 
 REFUSED = (ValueError, OSError)

@@ -12,6 +12,7 @@ LAYERS: tuple[set[str], ...] = (
     {"table", "text"},
     {
         "architecture",
+        "architectures",
         "config",
         "attention",
         "event",
@@ -23,6 +24,7 @@ LAYERS: tuple[set[str], ...] = (
         "presets",
         "probe",
         "recipe",
+        "schedules",
         "task",
     },
     {"models", "theory", "words"},

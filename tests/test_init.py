@@ -6,9 +6,10 @@ from typing import Any, Literal
 import pytest
 import torch
 
-from stagewise import architecture
+from stagewise import architectures
 from stagewise import models as model
-from stagewise.architecture import Architecture, OneHotInit, PositionHeadsInit
+from stagewise.architecture import Architecture
+from stagewise.architectures import OneHotInit, PositionHeadsInit
 from stagewise.init import GaussianInit, LinearInit, WithoutPositions, matching
 
 D, LENGTH, HEADS = 5, 6, 3
@@ -18,9 +19,9 @@ INITS = {
     "gaussian": Architecture(CONFIG),
     "linear": Architecture({**CONFIG, "d_mlp": 8}, LinearInit()),
     "without positions": Architecture(CONFIG, WithoutPositions(LinearInit("normal"))),
-    "one-hot": architecture.minimal(D, LENGTH, HEADS),
-    "one-hot, two layers": architecture.minimal(D, LENGTH, HEADS, n_layers=2),
-    "position heads": architecture.position_heads(D, LENGTH, HEADS),
+    "one-hot": architectures.minimal(D, LENGTH, HEADS),
+    "one-hot, two layers": architectures.minimal(D, LENGTH, HEADS, n_layers=2),
+    "position heads": architectures.position_heads(D, LENGTH, HEADS),
 }
 
 SAMPLING = 0.05
@@ -28,7 +29,7 @@ SAMPLING = 0.05
 
 
 def minimal(**scales: Any) -> dict[str, torch.Tensor]:
-    return model.weights(model.build(architecture.minimal(D, LENGTH, HEADS, OneHotInit(**scales)), seed=1))
+    return model.weights(model.build(architectures.minimal(D, LENGTH, HEADS, OneHotInit(**scales)), seed=1))
 
 
 @pytest.mark.parametrize("std", [None, 0.5])
@@ -78,13 +79,13 @@ def test_every_weight_of_a_gaussian_model_trains() -> None:
 
 
 def test_only_queries_and_values_of_the_minimal_model_train() -> None:
-    built = model.build(architecture.minimal(D, LENGTH, HEADS))
+    built = model.build(architectures.minimal(D, LENGTH, HEADS))
     training = {name for name, weight in model.parameters(built).items() if weight.requires_grad}
     assert training == {"blocks.0.attn.W_Q", "blocks.0.attn.W_V"}
 
 
 def test_at_scale_zero_heads_stay_one_whatever_rounding_does_to_their_gradients() -> None:
-    made = architecture.minimal(D, LENGTH, HEADS, OneHotInit(query_scale=0.0))
+    made = architectures.minimal(D, LENGTH, HEADS, OneHotInit(query_scale=0.0))
     built = model.build(made)
     assert made.init.averaged == ("*.W_Q", "*.W_V")
     for name, weight in model.parameters(built).items():
@@ -147,7 +148,7 @@ def test_the_padding_of_queries_and_values_starts_at_zero() -> None:
 
 @pytest.mark.parametrize("change", [{"d_head": WIDTH - 1}, {"d_model": WIDTH}], ids=str)
 def test_a_config_that_the_wiring_does_not_fit_is_refused(change: dict[str, int]) -> None:
-    config = {**architecture.minimal(D, LENGTH).config, **change}
+    config = {**architectures.minimal(D, LENGTH).config, **change}
     with pytest.raises(
         ValueError, match=r"OneHotInit needs d_head = d_vocab \+ n_ctx = 11 and, with 1 layer\(s\), d_model = 16"
     ):
@@ -156,7 +157,7 @@ def test_a_config_that_the_wiring_does_not_fit_is_refused(change: dict[str, int]
 
 def test_two_layers_of_zero_values_are_refused_since_nothing_would_train() -> None:
     with pytest.raises(ValueError, match='two layers that write nothing have no gradient: give value_scale "xavier"'):
-        model.build(architecture.minimal(D, LENGTH, HEADS, OneHotInit(), n_layers=2))
+        model.build(architectures.minimal(D, LENGTH, HEADS, OneHotInit(), n_layers=2))
 
 
 def test_a_pattern_selects_parameters_in_their_order() -> None:
@@ -172,7 +173,7 @@ def test_a_pattern_that_selects_nothing_lists_what_there_is() -> None:
 
 def test_position_heads_start_from_the_given_logits_and_from_no_values() -> None:
     logits = ((1.0, 2.0, -1.0), (0.5, 0.0, 3.0))
-    made = architecture.position_heads(2, 3, n_heads=2, logits=logits)
+    made = architectures.position_heads(2, 3, n_heads=2, logits=logits)
     inputs = torch.randn(4, 3, 2, generator=torch.Generator().manual_seed(0))
     outputs, cache = model.clean_pass(
         model.build(made), inputs, ["blocks.0.attn.hook_pattern", "blocks.0.attn.hook_z"], regression=True
@@ -198,6 +199,6 @@ def test_position_heads_start_from_the_given_logits_and_from_no_values() -> None
 def test_what_position_heads_cannot_be_wired_in_is_refused(
     config: dict[str, Any], logits: float | tuple[tuple[float, ...], ...], message: str
 ) -> None:
-    made = Architecture({**architecture.position_heads(D, LENGTH, HEADS).config, **config}, PositionHeadsInit(logits))
+    made = Architecture({**architectures.position_heads(D, LENGTH, HEADS).config, **config}, PositionHeadsInit(logits))
     with pytest.raises(ValueError, match=message):
         model.build(made)

@@ -10,20 +10,21 @@ import numpy as np
 import pytest
 import torch
 
-from stagewise import architecture, models
-from stagewise.architecture import Architecture, OneHotInit
+from stagewise import architectures, models
+from stagewise.architecture import Architecture
+from stagewise.architectures import OneHotInit
 from stagewise.experiments.scan_and_snap.yz_hooked import yz
 from stagewise.init import GaussianInit
-from stagewise.plan import linear, logarithmic
 from stagewise.recipe import Recipe, Seeds, TrainPlan, describe, differences, rebuild
+from stagewise.schedules import linear, logarithmic
 from stagewise.tasks import MarkovChain, SparseRegression, Windows
 
 TASK = MarkovChain(d_vocab=4, spans=(1, 2), length=3, lag_weights=None, n_sequences=None)
 
 RECIPES = {
-    "minimal": Recipe(TASK, architecture.minimal(4, TASK.n_ctx, init=OneHotInit("xavier", "xavier"))),
-    "full": Recipe(TASK, architecture.full(4, TASK.n_ctx), TrainPlan(steps=5, rates={"*.W_Q": 0.1}, clip=None)),
-    "windows": Recipe(Windows(TASK, 2), architecture.full(6, 9), TrainPlan(seeds=Seeds(1, 2, 3))),
+    "minimal": Recipe(TASK, architectures.minimal(4, TASK.n_ctx, init=OneHotInit("xavier", "xavier"))),
+    "full": Recipe(TASK, architectures.full(4, TASK.n_ctx), TrainPlan(steps=5, rates={"*.W_Q": 0.1}, clip=None)),
+    "windows": Recipe(Windows(TASK, 2), architectures.full(6, 9), TrainPlan(seeds=Seeds(1, 2, 3))),
     "plain config": Recipe(
         TASK,
         {"n_layers": 2, "d_model": 8, "d_head": 4, "n_ctx": 9, "d_vocab": 9, "act_fn": "gelu"},
@@ -196,7 +197,7 @@ def test_how_a_config_was_run_is_decided_elsewhere_and_said_so() -> None:
 
 
 def test_what_is_no_config_is_named_with_what_is() -> None:
-    model = models.build(architecture.full(4, TASK.n_ctx))
+    model = models.build(architectures.full(4, TASK.n_ctx))
     for given, message in ((3, "got int: 3"), ("gpt2", "got str: 'gpt2'"), (model, r"got \w+: give its .cfg")):
         with pytest.raises(ValueError, match=f"a model's config is a HookedTransformerConfig.*; {message}"):
             Recipe(TASK, given)

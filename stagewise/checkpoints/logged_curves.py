@@ -71,7 +71,7 @@ ENDS = 5
 """A curve goes up if the median of this part of its values is larger at its end than at its start: a fifth."""
 
 
-def curves(
+def read_log(
     source: str | Path | pd.DataFrame | Mapping[str, Sequence[Any] | np.ndarray],
     steps: str | None = None,
     run: str | None = None,
@@ -99,7 +99,7 @@ def curves(
         ValueError: a file that holds no columns, event files without TensorBoard, no column of steps, steps that are no
             whole numbers, several values at a step that no resumed run explains, or no curves.
 
-    >>> table = curves({"step": [0, 10, 20, 30, 40], "accuracy": [0.1, 0.1, 0.5, 0.9, 0.9]})
+    >>> table = read_log({"step": [0, 10, 20, 30, 40], "accuracy": [0.1, 0.1, 0.5, 0.9, 0.9]})
     >>> table["value"].tolist()
     [0.1, 0.1, 0.5, 0.9, 0.9]
     """
@@ -269,7 +269,7 @@ def _separated(path: Path) -> pd.DataFrame:
 
 def _steps(frame: pd.DataFrame, asked: str | None) -> Any:
     if not isinstance(asked, str | None):
-        raise ValueError("`steps` names a column: put the steps there, as in curves({'step': steps, 'loss': loss})")
+        raise ValueError("`steps` names a column: put the steps there, as in read_log({'step': steps, 'loss': loss})")
     names = {str(name): name for name in frame.columns}
     if asked is not None and asked in names:
         return names[asked]

@@ -163,12 +163,12 @@ def probes_again(
         ValueError: the table does not say what it was measured with, a name is no such probe, or a probe of the table
             cannot be made anew.
     """
-    from stagewise.measurement.probe_batch import run_batch
+    from stagewise.measurement.probe_batch import load_batch
     from stagewise.measurement.recorded import made_anew, recorded_probes
     from stagewise.probes.default_probes import default_probes
 
     recorded = {name.rpartition(":")[2]: (name, words) for name, words in recorded_probes(folder).items()}
-    model, batch, task = recipe.architecture, run_batch(recipe, folder), recipe.task
+    model, batch, task = recipe.architecture, load_batch(recipe, folder), recipe.task
     if not recorded:
         return chooser(only, without)(model, batch, task)
     default = {type(probe).__name__: probe for probe in default_probes(model, batch, task)}

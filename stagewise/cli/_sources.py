@@ -22,7 +22,7 @@ def each_run(sources: Sequence[str], out: Path | None = None, steps: str | None 
     """Return the sources, files of curves as the folders of their runs; those of the only source in `out`.
 
     Raises:
-        ValueError: a column of steps is named, and no source holds curves; or what `curves` refuses.
+        ValueError: a column of steps is named, and no source holds curves; or what `read_log` refuses.
     """
     from stagewise.reporting.logged import is_log, logged_folders
 
@@ -146,12 +146,12 @@ def opened_with_batch(source: str, out: Path | None, data: DataOptions) -> Opene
     from stagewise.analysis import folder_of
     from stagewise.checkpoints.run_folder import RUN, check_claim
     from stagewise.checkpoints.series import open_series
-    from stagewise.measurement.probe_batch import run_batch, series_batch
+    from stagewise.measurement.probe_batch import load_batch, series_batch
 
     if not data.given and (folder := Path(source)).joinpath(RUN).exists():
         recipe = recipe_in(folder, tasks=data.own_task or ())
         series = open_series(folder, classes=[type(recipe.architecture.init)])
-        return OpenedSource(series, run_batch(recipe, folder), folder, None)
+        return OpenedSource(series, load_batch(recipe, folder), folder, None)
     series, task = opened_source(source, data)
     batch, folder = series_batch(series, task), out or folder_of(series)
     identity = series.source.identity if series.source else series.name

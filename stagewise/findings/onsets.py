@@ -61,7 +61,7 @@ def find_onsets(
         criteria: the thresholds.
         causes: steps at which something was done to the run, or its first and last step, as {"the warm-up": (0, 500)};
             a transition there is named, and is no onset. None takes the changes of a logged learning rate in a table of
-            `curves`.
+            `read_log`.
         executor: whose processes search; None searches here. The onsets are the same.
 
     Returns a row a transition, the first one first, and one for each curve without any: its `probe`, its `quantity` and
@@ -77,7 +77,7 @@ def find_onsets(
         ValueError: no table of measurements, one with an axis named like one of these columns, or a curve with several
             values at a step.
     """
-    check_table(table, "of a measured run folder: the onsets of `stages_of`")
+    check_table(table, "of a measured run folder: the onsets of `load_stages`")
     causes = causes_in(table) if causes is None else known(causes)
     curves = followed(table, criteria)
     candidates = [

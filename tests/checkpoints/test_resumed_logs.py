@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.checkpoints.logged_curves import curves
+from stagewise.checkpoints.logged_curves import read_log
 
 STEPS = np.arange(0, 3000, 50)
 LOG = pd.DataFrame({"step": STEPS, "accuracy": STEPS / 3000, "loss": 3 - STEPS / 3000})
@@ -15,7 +15,7 @@ def test_a_resumed_run_need_not_log_at_the_same_steps(starts: list[int]) -> None
     parts = [np.arange(0, 3001, 50), *(np.arange(start, 4000, 50) for start in starts)]
     log = pd.concat([pd.DataFrame({"step": steps, "loss": float(number)}) for number, steps in enumerate(parts)])
     with pytest.warns(UserWarning, match=f"loss was logged again from step {starts[0]} on, as by a resumed run"):
-        table = curves(log)
+        table = read_log(log)
     resumed = np.searchsorted(starts, table["step"], side="right")
     assert table["value"].tolist() == resumed.tolist()
 
@@ -27,4 +27,4 @@ def test_a_log_in_another_order_is_no_resumed_run(order: str) -> None:
         "descending": places[::-1], "shuffled": np.random.default_rng(0).permutation(places),
         "parts": np.r_[places[:20], places[40:], places[20:40]], "ascending": places,
     }  # fmt: skip
-    pd.testing.assert_frame_equal(curves(LOG.iloc[orders[order]]), curves(LOG))
+    pd.testing.assert_frame_equal(read_log(LOG.iloc[orders[order]]), read_log(LOG))

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 import torch
 
-from stagewise import architecture
+from stagewise import architectures
 from stagewise.checkpoints.run_folder import checkpoint_file
 from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.recipe import Recipe
 from stagewise.training import train
 from tests.conftest import unchecked_types
 
-MODEL = architecture.minimal(3, 4)
+MODEL = architectures.minimal(3, 4)
 
 
 def in_memory(*steps: int) -> tuple[CheckpointSeries, list[int]]:

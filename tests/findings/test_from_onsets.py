@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.checkpoints.logged_curves import curves
+from stagewise.checkpoints.logged_curves import read_log
 from stagewise.findings.from_onsets import onset_stages
 from stagewise.findings.onsets import find_onsets
 from stagewise.findings.stages import Stages, find_stages
@@ -99,5 +99,5 @@ def test_the_interval_of_a_boundary_between_two_steps_is_rounded_outwards() -> N
 
 @pytest.mark.parametrize(("number", "counted"), [(1, "with 1 checkpoint no"), (9, "with 9 checkpoints no")])
 def test_too_few_checkpoints_are_counted(number: int, counted: str) -> None:
-    found = find_stages(curves({"step": range(number), "loss": np.linspace(3, 1, number)}))
+    found = find_stages(read_log({"step": range(number), "loss": np.linspace(3, 1, number)}))
     assert f"no stages can be found: {counted} onset" in found.words()
