@@ -10,13 +10,20 @@ SELDOM = 0.1
 
 
 def resumed(curve: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Return a curve without what was logged before a run was resumed at an earlier step: from that step on."""
+    """Return a curve without what was logged before a run was resumed at an earlier step: from that step on.
+
+    So it is where the log goes back to the same step, as of an evaluation that the resumed run does again.
+    """
     steps = curve["step"].to_numpy()
     if not (curve["step"].duplicated().any() or _goes_back(steps)):
         return curve
     lowest_later = np.append(np.minimum.accumulate(steps[::-1])[::-1][1:], np.iinfo(np.int64).max)
     kept, back = steps < lowest_later, np.diff(steps) < 0
-    if not kept[0] or not back.any():  # another run, or two values of one
+    if not back.any():
+        if (~kept).sum() > max(1, SELDOM * len(steps)):  # two values of one run
+            return curve
+        back = np.diff(steps) == 0
+    elif not kept[0]:  # another run
         return curve
     again = f"{name} was logged again from step {steps[1:][back].min()} on, as by a resumed run"
     warnings.warn(f"{again}: {(~kept).sum()} earlier values are left out", stacklevel=3)

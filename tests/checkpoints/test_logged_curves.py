@@ -1,6 +1,7 @@
 """Curves that were logged elsewhere: read from frames and files, by the files that other tools write."""
 
 import json
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.checkpoints.logged_curves import LOGGED, read_log
+from stagewise.checkpoints.logged_curves import LOGGED, is_log, read_log
 from stagewise.findings.onsets import find_onsets
 from stagewise.findings.replicates import find_replicates
 from stagewise.findings.scores import quantities_of
@@ -193,7 +194,7 @@ def test_of_what_a_resumed_run_logged_again_the_later_values_count(every: int) -
     assert apart["value"].tolist() == (apart["step"] >= 1000).astype(float).tolist()
 
 
-@pytest.mark.parametrize("steps", [[0, 10, 20, 0, 10, 20], [0, 10, 10, 20], [20, 10, 10, 0], [*range(500)] * 2])
+@pytest.mark.parametrize("steps", [[0, 10, 20, 0, 10, 20], [0, 10, 10, 20, 20, 30], [20, 10, 10, 0], [*range(500)] * 2])
 def test_several_values_at_a_step_are_refused_where_no_resumed_run_explains_them(steps: list[int]) -> None:
     with pytest.raises(ValueError, match=r"loss has several values at step \d+: take one run"):
         read_log({"step": steps, "loss": np.arange(len(steps))})
@@ -246,7 +247,7 @@ def test_the_column_of_steps_is_known_or_named(steps: str | None) -> None:
         (
             {"x": [0, 1], "loss": [1.0, 2.0]},
             None,
-            "there is no column of steps .`steps`, or --steps, names it.; there are x, loss",
+            "there is no column of steps .`steps`, or --step-column, names it.; there are x, loss",
         ),
         ({"step": [0, 1], "loss": [1.0, 2.0]}, "tokens", "there is no column 'tokens'"),
         ({"step": [0.5, 1], "loss": [1.0, 2.0]}, None, "steps are whole numbers, from 0 on"),
@@ -299,5 +300,44 @@ def test_the_log_of_lightning_is_read(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("unchecked")
 def test_steps_that_are_no_name_of_a_column_are_refused_with_where_they_belong() -> None:
-    with pytest.raises(ValueError, match=r"as in curves\(\{'step': steps, 'loss': loss\}\)"):
+    with pytest.raises(ValueError, match=r"as in read_log\(\{'step': steps, 'loss': loss\}\)"):
         read_log({"loss": [2.0, 1.0]}, steps=np.arange(2))  # type: ignore[arg-type]
+
+
+def test_of_two_columns_that_count_steps_that_of_the_optimiser_is_taken_and_both_are_named(tmp_path: Path) -> None:
+    frame = LOG.rename(columns={"Step": "trainer/global_step"}).assign(Step=range(len(LOG)))
+    with pytest.warns(UserWarning, match="'trainer/global_step' and 'Step' count steps: the first is taken; `steps`"):
+        table = read_log(frame)
+    assert table["step"].unique().tolist() == STEPS.tolist()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert read_log(frame, "Step")["step"].max() == len(LOG) - 1
+
+
+def test_a_history_of_weights_and_biases_is_a_log() -> None:
+    rows = [
+        {"_step": int(step), "_runtime": 0.1, "loss": float(value)} for step, value in zip(STEPS, RISE, strict=True)
+    ]
+    assert read_log(rows)["value"].tolist() == pytest.approx(RISE.tolist())
+
+
+def test_a_file_that_is_there_is_a_log_or_refused_as_one(tmp_path: Path) -> None:
+    for name in ("train.log", "out.txt", "nohup"):
+        path = tmp_path / name
+        path.write_text("".join(f"step {step} loss {value}\n" for step, value in zip(STEPS, RISE, strict=True)))
+        assert is_log(path)
+        with pytest.warns(UserWarning, match=f"{name}: the step is 'step'"):
+            assert read_log(path)["value"].tolist() == pytest.approx(RISE.tolist())
+    columns = tmp_path / "columns.txt"
+    LOG.to_csv(columns, sep="\t", index=False)
+    assert read_log(columns)["step"].unique().tolist() == STEPS.tolist()
+
+
+def test_a_real_log_of_llm_c_is_read_line_by_line(logs: Path) -> None:
+    path = logs / "llmc-gpt2.log"
+    with pytest.warns(UserWarning, match=r"the step is 's' \(\d+ lines\)$"):
+        table = read_log(path)
+    assert set(table["quantity"]) == {"tel", "trl", "lr", "norm"}
+    last = table[table["quantity"] == "trl"]
+    assert 19_000 < last["step"].max() < 19_561
+    assert last["value"].iloc[-1] < 3.5

@@ -28,3 +28,10 @@ def test_a_log_in_another_order_is_no_resumed_run(order: str) -> None:
         "parts": np.r_[places[:20], places[40:], places[20:40]], "ascending": places,
     }  # fmt: skip
     pd.testing.assert_frame_equal(read_log(LOG.iloc[orders[order]]), read_log(LOG))
+
+
+def test_of_a_step_that_was_logged_twice_the_later_value_counts() -> None:
+    steps = [0, 10, 20, 20, 30, 40]
+    with pytest.warns(UserWarning, match="loss was logged again from step 20 on, as by a resumed run: 1 earlier"):
+        table = read_log({"step": steps, "loss": [6.0, 5.0, 4.0, 3.5, 3.0, 2.0]})
+    assert table["value"].tolist() == [6.0, 5.0, 3.5, 3.0, 2.0]
