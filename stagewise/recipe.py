@@ -7,7 +7,6 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stagewise.architecture import Architecture
-from stagewise.architectures import OneHotInit, PositionHeadsInit
 from stagewise.config import fields_of, how_it_ran
 from stagewise.fields import check_fields
 from stagewise.init import AbstractInit, GaussianInit, LinearInit, WithoutPositions
@@ -16,6 +15,7 @@ from stagewise.plan import ClampHead
 from stagewise.plan import Seeds as Seeds
 from stagewise.plan import TrainPlan as TrainPlan
 from stagewise.task import AbstractTask
+from stagewise.wired_init import OneHotInit, PositionHeadsInit
 
 if TYPE_CHECKING:
     _Architecture = Architecture
@@ -171,10 +171,10 @@ def _class(name: str, classes: Mapping[str, type]) -> type:
 
 
 def load_class(name: str, kinds: tuple[type, ...], purpose: str) -> type:
-    """Import a class that a person names as "module:Class", an installed one or one of the current folder.
+    """Import a class that a person names as "module:Class", installed or of the current folder, or "file.py:Class".
 
     Args:
-        name: of the module and the class in it.
+        name: of the module, or the file, and the class in it.
         kinds: what it must be a subclass of, one of them.
         purpose: for the message of an error, what the class is needed for.
 
@@ -189,7 +189,7 @@ def load_class(name: str, kinds: tuple[type, ...], purpose: str) -> type:
 
 
 def _checked(cls: Any, name: str, kinds: tuple[type, ...], purpose: str) -> type:
-    module, _, attribute = name.partition(":")
+    module, _, attribute = name.rpartition(":")
     if isinstance(cls, FunctionType) and FunctionType in kinds:
         return cls  # type: ignore[return-value]  # allowed by its import
     if not (isinstance(cls, type) and issubclass(cls, kinds)):
@@ -203,10 +203,9 @@ def _checked(cls: Any, name: str, kinds: tuple[type, ...], purpose: str) -> type
 
 def _advice(name: str, reason: ImportError) -> str:
     """Say what to do about a class that cannot be imported."""
-    module, _, attribute = name.partition(":")
+    module = name.rpartition(":")[0]
     if module.endswith(".py"):
-        path = module.removesuffix(".py").replace("/", ".")
-        return f"A module is named without .py, and from the current folder: {path}:{attribute}"
+        return f"Is {module} there, and what it imports?"
     if not (isinstance(reason, ModuleNotFoundError) and module.startswith(str(reason.name))):
         return f"{module} is there, and what it imports is not: correct that"
     return f"Run this in the folder of {module}.py, or install what it belongs to"
