@@ -78,5 +78,5 @@ def __getattr__(name: str) -> Any:
     inside = {room: dir(importlib.import_module(f"{__name__}.{room}")) for room in rooms}
     same = [f"{room}.{name}" for room, names in inside.items() if name in names]
     others = [*__all__, *(each for names in inside.values() for each in names if not each.startswith("_"))]
-    hint = f"; it is stagewise.{same[0]}" if same else did_you_mean(name, others)
+    hint = f" (it is stagewise.{same[0]})" if same else did_you_mean(name, others)
     raise AttributeError(f"stagewise has no {name!r}{hint}", name=name)

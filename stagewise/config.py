@@ -1,10 +1,9 @@
 """The config of a model as plain data: TransformerLens's fields by name, or a Hugging Face config and its sizes."""
 
+import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
-
-from stagewise.plain_text import in_a_line
 
 MOST_LAYERS = 1000
 """Layers of a model: no published one has a third as many, and each takes time to build."""
@@ -17,6 +16,10 @@ TAKEN = "a HookedTransformerConfig (`model.cfg`), a Hugging Face config, or a di
 
 CODE = "auto_map|trust_remote_code|_?(attn|experts)_implementation(_internal)?|quantization_config"
 """Names of a config's fields by which transformers would load code; quantised weights are no numbers to measure."""
+
+
+LONGEST = 400
+"""Letters of an error of another library that are shown."""
 
 
 def fields_of(given: Any) -> dict[str, Any]:
@@ -183,3 +186,29 @@ def _is_causal(config: Any) -> bool:
 
     sees_all = config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not getattr(config, "is_decoder", False)
     return not sees_all and not config.is_encoder_decoder
+
+
+@contextlib.contextmanager
+def in_a_line(what: str) -> Iterator[None]:
+    """Turn whatever is raised over somebody else's config or model into one line that begins with what failed.
+
+    Raises:
+        ValueError: for any error.
+    """
+    try:
+        yield
+    except Exception as reason:  # libraries fail in many ways on a config that they did not expect
+        raise ValueError(f"{what}: {line_of(reason)}") from reason
+
+
+def line_of(reason: BaseException) -> str:
+    """Return an error in one line, without what a library explains in the others.
+
+    >>> line_of(ValueError("Validation error for field 'n_head':\\n    TypeError: expected int"))
+    "Validation error for field 'n_head': TypeError: expected int"
+    >>> line_of(KeyError("gelu2"))
+    "KeyError: 'gelu2'"
+    """
+    text = f"KeyError: {reason}" if isinstance(reason, KeyError) else str(reason)
+    first, *others = [line.strip() for line in text.splitlines() if line.strip()] or [type(reason).__name__]
+    return " ".join([first, *others[: first.endswith(":")]])[:LONGEST]

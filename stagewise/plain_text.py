@@ -1,12 +1,11 @@
 """Text of strangers, made fit for a page, a terminal and the name of a file: bounded, and shown as the text it is."""
 
-import contextlib
 import difflib
 import hashlib
 import io
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -20,9 +19,6 @@ TEXT = 2000
 
 FILE = 100
 """Bytes of a part of a file's name: temporary files add to it, and systems allow 255."""
-
-OTHERS = 400
-"""Letters of an error of another library that are shown."""
 
 NEAR = 0.7
 """Likeness of two names by difflib from which on one may be meant by the other."""
@@ -58,13 +54,22 @@ def shortened(text: str, longest: int = TEXT) -> str:
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """Return the nearest of some names as a question behind a semicolon; nothing where none is near.
+    """Return the nearest of some names as a question in brackets; nothing where none is near.
 
     >>> did_you_mean("mesure", ["measure", "report"]), did_you_mean("x", ["measure"])
-    ('; did you mean measure?', '')
+    (' (did you mean measure?)', '')
     """
     near = difflib.get_close_matches(name, dict.fromkeys(names), 1, NEAR)
-    return f"; did you mean {near[0]}?" if near else ""
+    return f" (did you mean {near[0]}?)" if near else ""
+
+
+def instead_of(name: str, names: Iterable[str]) -> str:
+    """Return what follows a name that is none of some names: the nearest of them, and all of them.
+
+    >>> instead_of("los", ["loss", "rate"])
+    ' (did you mean loss?); there are loss, rate'
+    """
+    return f"{did_you_mean(name, names)}; there are {', '.join(names)}"
 
 
 def plain_name(text: str, longest: int = NAME) -> str:
@@ -124,29 +129,3 @@ class PlainStream(io.TextIOBase):
         start = "\r" if text.startswith("\r") else ""
         self._stream.write(start + visible_lines(text.removeprefix("\r")))
         return len(text)
-
-
-@contextlib.contextmanager
-def in_a_line(what: str) -> Iterator[None]:
-    """Turn whatever is raised over somebody else's config or model into one line that begins with what failed.
-
-    Raises:
-        ValueError: for any error.
-    """
-    try:
-        yield
-    except Exception as reason:  # libraries fail in many ways on a config that they did not expect
-        raise ValueError(f"{what}: {line_of(reason)}") from reason
-
-
-def line_of(reason: BaseException) -> str:
-    """Return an error in one line, without what a library explains in the others.
-
-    >>> line_of(ValueError("Validation error for field 'n_head':\\n    TypeError: expected int"))
-    "Validation error for field 'n_head': TypeError: expected int"
-    >>> line_of(KeyError("gelu2"))
-    "KeyError: 'gelu2'"
-    """
-    text = f"KeyError: {reason}" if isinstance(reason, KeyError) else str(reason)
-    first, *others = [line.strip() for line in text.splitlines() if line.strip()] or [type(reason).__name__]
-    return " ".join([first, *others[: first.endswith(":")]])[:OTHERS]

@@ -266,7 +266,7 @@ ARGUMENTS = st.lists(
             [
                 *("--steps", "--set", "--preset", "--seed", "--heads", "--config", "--folder", "--only", "--without"),
                 *("--probe", "--memory", "--workers", "--json", "--quiet", "--text", "--tokenizer", "--task", "--deep"),
-                *("--architecture", "--contexts", "--device", "--dtype", "--from", "--figure", "--out", "-h", "--"),
+                *("--architecture", "--contexts", "--device", "--dtype", "--record", "--figure", "--out", "-h", "--"),
                 *("nonsense", "no:where", "os:system", "plan.steps=x", "=", "task=3", "3", "-1", "1e9", "cpu", "nan"),
             ]
         ),

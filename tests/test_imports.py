@@ -26,6 +26,7 @@ LAYERS: tuple[set[str], ...] = (
         "recipe",
         "schedules",
         "task",
+        "wired_init",
     },
     {"models", "theory", "words"},
     {"checkpoints"},

@@ -48,7 +48,7 @@ def test_other_names_are_refused() -> None:
     ],
 )
 def test_a_near_name_is_answered_with_the_one_that_is_there(name: str, answer: str) -> None:
-    with pytest.raises(AttributeError, match=rf"stagewise has no '{name}'; {re.escape(answer)}$"):
+    with pytest.raises(AttributeError, match=rf"stagewise has no '{name}' \({re.escape(answer)}\)$"):
         getattr(stagewise, name)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.json_files import read_json
-from stagewise.plain_text import line_of
+from stagewise.config import line_of
 
 CONFIG = "config.json"
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stagewise.cli._options import AsJson, Origin, Out, StepsColumn
-from stagewise.cli._sources import each_run, measured_folder
+from stagewise.cli._options import AsJson, Causes, Origin, Out, StepsColumn
+from stagewise.cli._sources import each_run, measured_folder, name_causes_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,10 +24,12 @@ def stages(
         ),
     ],
     steps: StepsColumn = None,
+    cause: Causes = None,
     as_json: AsJson = False,
 ) -> None:
     """Find the stages in the table of a measured run or source and print them; of several seeds, also what recurs."""
     sources = each_run(sources, steps=steps)
+    name_causes_of([measured_folder(source) for source in sources] if cause else [], cause)
     if len(sources) > 1:
         _stages_of_seeds(sources, as_json)
         return

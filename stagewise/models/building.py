@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from stagewise.architecture import Architecture
+from stagewise.config import line_of
 from stagewise.init import AbstractInit
 from stagewise.models import huggingface, native
 from stagewise.models.config_fields import OF_NATIVE_WITHOUT_EFFECT, asked_beside
@@ -17,7 +18,6 @@ from stagewise.models.model import Bridge, Model
 from stagewise.models.vector_inputs import accept_vectors, native_accepts_vectors
 from stagewise.models.weights import parameters, put, shapes
 from stagewise.models.wrapping import is_bridge, wrapped
-from stagewise.plain_text import line_of
 
 _NORMS = (None, "LN", "LNPre", "RMS", "RMSPre")
 _POSITIONS = ("standard", "rotary", "alibi", "shortformer")

@@ -12,9 +12,8 @@ from torch.nn.modules.module import (
 )
 
 from stagewise.architecture import Architecture
-from stagewise.config import huggingface_config
+from stagewise.config import huggingface_config, in_a_line
 from stagewise.fields import MEMORY
-from stagewise.plain_text import in_a_line
 
 CONSTANTS = (".attention.bias", ".attention.masked_bias", ".attn.bias", ".attn.masked_bias", "rotary_emb.inv_freq")
 """Buffers that older checkpoints hold beside the weights; the library computes them itself."""

@@ -11,7 +11,7 @@ import torch
 from stagewise import models
 from stagewise.architectures import minimal
 from stagewise.checkpoints.series import CheckpointSeries, State, open_series
-from stagewise.measurement import measure_trajectory as module
+from stagewise.measurement import trajectory as module
 from stagewise.measurement.trajectory import measure_trajectory, principal_components
 from stagewise.table import select
 from stagewise.tasks import MarkovChain

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from stagewise import architectures
+from stagewise.architecture import Architecture
 from stagewise.checkpoints.run_folder import INTERVENTIONS, RESUME, RUN, STATES, checkpoint_file
 from stagewise.checkpoints.series import open_series
 from stagewise.init import GaussianInit
@@ -119,7 +120,7 @@ def test_a_kick_that_would_move_nothing_is_no_control_and_refused_before_anythin
     assert cost(tmp_path, [ClampHead(0, 1, 0)], silent, controls=False).runs == 1
 
 
-def with_silent_heads() -> architecture.Architecture:
+def with_silent_heads() -> Architecture:
     full = architectures.full(4, TASK.n_ctx, n_heads=2, d_model=8, d_mlp=6)
     return dataclasses.replace(full, init=GaussianInit(stds={"*.W_O": 0.0}))
 
