@@ -12,17 +12,18 @@ from torch import Tensor
 from bench.plain_probing import probe
 from bench.timing import Row, Work, cpu_seconds, peak_memory, ratio, row, timed_in_turn
 from stagewise import models
-from stagewise.architecture import Architecture, full
+from stagewise.architecture import Architecture
+from stagewise.architectures import full
 from stagewise.checkpoints.series import CheckpointSeries, State, open_series
 from stagewise.experiments.incremental import markov
 from stagewise.init import GaussianInit
 from stagewise.measurement.engine import measure
 from stagewise.measurement.probe_batch import usable
-from stagewise.plan import linear
 from stagewise.probe import AbstractProbe
 from stagewise.probes import Composition, HeadAblation, HeadAttribution, RestrictedContextKL
 from stagewise.probes.default_probes import default_probes
 from stagewise.recipe import Recipe, TrainPlan
+from stagewise.schedules import linear
 from stagewise.task import Batch
 from stagewise.tasks import RepeatedTokens
 from stagewise.training import train

@@ -9,9 +9,9 @@ from bench.plain_probing import probe
 from bench.timing import Pair, Row, Work, cpu_seconds, peak_memory, ratio, row, spent
 from stagewise import models
 from stagewise.analysis import analyse
+from stagewise.architecture import Architecture
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.measurement.probe_batch import usable
-from stagewise.models.huggingface import described
 from stagewise.probes import HeadAttribution
 from stagewise.task import Batch
 from stagewise.tasks import RepeatedTokens
@@ -69,7 +69,7 @@ ROWS = (exact, memory, analysis)
 def _series(*steps: int) -> CheckpointSeries:
     from transformers import GPT2Config
 
-    return fresh_series(described(GPT2Config().to_dict()), steps or (0,))
+    return fresh_series(Architecture(GPT2Config().to_dict()), steps or (0,))
 
 
 def _batch(times: int = 1) -> Batch:

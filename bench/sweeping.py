@@ -17,7 +17,7 @@ from stagewise.checkpoints.run_folder import read_checkpoint
 from stagewise.experiments.emergence.recipes import recall_recipe
 from stagewise.experiments.incremental import markov
 from stagewise.recipe import Recipe, Seeds
-from stagewise.sweeping import grid, sweep
+from stagewise.sweeping import parameter_grid, sweep
 from stagewise.training import train
 from stagewise.training_together import train_together
 
@@ -90,7 +90,7 @@ def _sweep(preset: str) -> Row:
     """Train the models both ways, the sweep's processes started anew each time."""
     folder = Path(tempfile.mkdtemp())
     _check(preset, folder / "few")
-    settings = grid(preset=[preset], seed=list(range(MODELS)))
+    settings = parameter_grid(preset=[preset], seed=list(range(MODELS)))
 
     def in_a_sweep() -> None:
         shutil.rmtree(folder / "sweep", ignore_errors=True)

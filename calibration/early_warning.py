@@ -22,11 +22,11 @@ from stagewise.experiments.emergence.recipes import recall_recipe
 from stagewise.experiments.emergence.toy_attention import run_toy_curve
 from stagewise.findings.early_warning import predict_onset
 from stagewise.models.process import one_thread
-from stagewise.plan import linear
 from stagewise.probes import Accuracy, AttentionProgress, AttentionTo, Loss
+from stagewise.schedules import linear
 from stagewise.statistics import Forecast, emergence_interval
 from stagewise.table import select
-from stagewise.theory.dynamics import predict
+from stagewise.theory.dynamics import solve
 from stagewise.theory.plateau_flow import THRESHOLD
 from stagewise.theory.sparse_attention import SparseAttention
 from stagewise.training import train
@@ -97,7 +97,7 @@ def recall_table(seed: int) -> pd.DataFrame:
 
 def cases() -> dict[str, Case]:
     """Return every case by its name."""
-    by_flow = {"level": BY_FLOW, "theory": predict(FLOW, range(0, 950, 5))}
+    by_flow = {"level": BY_FLOW, "theory": solve(FLOW, range(0, 950, 5))}
     growing, exponential = {"level": ATTENTION}, {"level": ATTENTION, "growth": "exponential"}
     loss = {"level": (1.0, 3.0), "growth": "exponential", "direction": "down", "since": 100}
     zero, random = (functools.partial(toy, weights) for weights in ("zero", "random"))

@@ -67,6 +67,6 @@ def _said(steps: np.ndarray, curves: np.ndarray) -> list[bool]:
 
 
 def _contested(steps: np.ndarray, curve: np.ndarray, one: Transition) -> bool:
-    """What `second_opinion` says, without the cost of a table."""
+    """What `find_second_opinion` says, without the cost of a table."""
     t10, _, t90 = np.expm1(one.times[:, 0])
     return not breaks(steps, curve, one.noise, t10, t90)

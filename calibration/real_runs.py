@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from stagewise.analysis import measure_run
-from stagewise.architecture import OneHotInit
+from stagewise.architectures import OneHotInit
 from stagewise.checkpoints.run_folder import TABLE, read_table
 from stagewise.experiments.emergence.recipes import recall_recipe
 from stagewise.experiments.emergence.runs import recall_probes
@@ -24,7 +24,7 @@ from stagewise.experiments.incremental import markov
 from stagewise.findings.from_references import nested_references
 from stagewise.findings.onsets import find_onsets
 from stagewise.findings.stages import Stages, find_stages
-from stagewise.findings.thresholds import emergence_times
+from stagewise.findings.thresholds import find_emergence_times
 from stagewise.models.process import one_thread
 from stagewise.probe import AbstractProbe
 from stagewise.recipe import Recipe
@@ -114,7 +114,7 @@ def _spread(values: pd.Series) -> str:
 def _recall(tables: list[pd.DataFrame]) -> list[str]:
     lines = []
     for seed, table in enumerate(tables):
-        time = emergence_times(table, "Accuracy", "accuracy", EMERGED).iloc[0]
+        time = find_emergence_times(table, "Accuracy", "accuracy", EMERGED).iloc[0]
         onsets = find_onsets(table).query("probe == 'Accuracy' and onset")
         spans = [f"{row.t50:.0f} [{row.t50_lo:.0f}, {row.t50_hi:.0f}]" for row in onsets.itertuples()]
         lines.append(

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 import stagewise
-from stagewise import select
+from stagewise.table import select
 from stagewise.tasks import AssociativeRecall
 
 

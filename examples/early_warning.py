@@ -14,10 +14,11 @@ import matplotlib.pyplot as plt
 import pandas as pd
 import torch
 
-from stagewise import linear, measure, plot, predict, predict_onset, select, train
+from stagewise import measure, plot, predict_onset, schedules, solve, train
 from stagewise.experiments.emergence.recipes import recall_recipe
 from stagewise.experiments.emergence.toy_attention import run_toy_curve
 from stagewise.probes import AttentionTo
+from stagewise.table import select
 from stagewise.theory.sparse_attention import SparseAttention
 
 
@@ -30,7 +31,7 @@ def toy_attention(seed: int, steps: int) -> pd.DataFrame:
 def recall_attention(folder: Path, seed: int, steps: int) -> pd.DataFrame:
     """Return the attention of recall's second layer from the query to its value, every 25 steps."""
     recipe = recall_recipe(8, 64, seed=seed)
-    plan = dataclasses.replace(recipe.plan, steps=steps, save=linear(25, steps))
+    plan = dataclasses.replace(recipe.plan, steps=steps, save=schedules.linear(25, steps))
     series = train(dataclasses.replace(recipe, plan=plan), folder, progress=False)
     table = measure(series, [AttentionTo()], recipe.task.probe_batch(400, seed), progress=False)
     return select(table, "AttentionTo", "mass", relation="query to value", layer=1)
@@ -39,7 +40,7 @@ def recall_attention(folder: Path, seed: int, steps: int) -> pd.DataFrame:
 def main(folder: Path, seed: int = 20, steps: int = 3600, cuts: tuple[int, ...] = (1200, 1800)) -> Path:
     """Print each forecast, and return where their figure is."""
     figure, axes = plt.subplots(1, 1 + len(cuts), figsize=(4.2 * (1 + len(cuts)), 2.8), layout="constrained")
-    flow = predict(SparseAttention(64, 64), range(0, 950, 5))
+    flow = solve(SparseAttention(64, 64), range(0, 950, 5))
     toy, level = toy_attention(seed, steps=1000), (0.75, 0.95)
     forecast = predict_onset(toy, level, until=300, theory=flow)
     plot.early_warning(toy, forecast, level, axes[0]).set_title("toy model, by its theory", fontsize=9, loc="left")

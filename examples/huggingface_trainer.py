@@ -26,7 +26,7 @@ def main(folder: Path, steps: int = 600) -> Path:
         str(folder / "gpt2"), max_steps=steps, per_device_train_batch_size=64, use_cpu=True, disable_tqdm=True,
         learning_rate=3e-3, lr_scheduler_type="constant", save_strategy="no", logging_strategy="no", report_to=[],
     )  # fmt: skip
-    schedule = stagewise.save_on(stagewise.linear(20, steps) | stagewise.logarithmic(6, 20))
+    schedule = stagewise.save_on(stagewise.schedules.linear(20, steps) | stagewise.schedules.logarithmic(6, 20))
     Trainer(model, arguments, train_dataset=rows, callbacks=[schedule]).train()
 
     series = stagewise.open_series(folder / "gpt2")

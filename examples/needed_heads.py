@@ -21,9 +21,10 @@ from typing import Any, Literal
 import pandas as pd
 import torch
 
-from stagewise import ClampHead, Recipe, intervene, linear, mean_delays, measure, plot, recipe_for, select, train
+from stagewise import ClampHead, Recipe, find_delays, intervene, measure, plot, recipe_for, schedules, train
 from stagewise.experiments.incremental import markov
 from stagewise.probes import AttentionTo
+from stagewise.table import select
 from stagewise.tasks import AssociativeRecall
 
 Name = Literal["markov", "recall", "given"]
@@ -41,7 +42,7 @@ def recipe_of(name: Name, seed: int, **plan: Any) -> Recipe:
     if name != "recall":
         return markov.recipe("minimal", seed=seed, plan=plan)
     recipe = recipe_for(AssociativeRecall, seed=seed, n_heads=2)
-    longer = {"steps": 6000, "save": linear(50, 6000), **plan}
+    longer = {"steps": 6000, "save": schedules.linear(50, 6000), **plan}
     return dataclasses.replace(recipe, plan=dataclasses.replace(recipe.plan, **longer))
 
 
@@ -70,11 +71,11 @@ def main(name: Name, folder: Path, seeds: Iterable[int] = range(5), start: int |
     runs = [(recipe_of(name, seed, **plan), folder / str(seed), seed) for seed in seeds]
     every = [delays_of(*run, begin, name == "given") for run in runs]
     rows = pd.concat(every, ignore_index=True)
-    print(mean_delays(rows).round(0).to_string(index=False))
+    print(find_delays(rows).round(0).to_string(index=False))
     kick = rows[rows["without"] == KICK].groupby(["transition", "seed"])["value"].mean().rename("kick")
     paired = rows[rows["without"] != KICK].join(kick, on=["transition", "seed"])
     print("less the kick's, seed by seed:")
-    print(mean_delays(paired.assign(value=paired["value"] - paired["kick"])).round(0).to_string(index=False))
+    print(find_delays(paired.assign(value=paired["value"] - paired["kick"])).round(0).to_string(index=False))
     figure, path = plot.delays(rows), folder / "needed_heads.png"
     figure.savefig(path, dpi=150)
     return path

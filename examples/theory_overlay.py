@@ -9,7 +9,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import torch
 
-from stagewise import plot, predict
+from stagewise import plot, solve
 from stagewise.experiments.incremental import regression
 from stagewise.tasks import MarkovRegression
 from stagewise.theory.competitive import plateau_losses
@@ -21,7 +21,7 @@ def main(folder: Path, **plan: int) -> Path:
     theory = regression.theory(task)
     recipe = regression.regression_recipe(task, theory, regression.sgd(**plan))
     table = regression.train_and_measure(recipe, folder / "run")
-    predicted = predict(theory, range(0, recipe.plan.steps + 1, 10), recipe.plan.learning_rate)
+    predicted = solve(theory, range(0, recipe.plan.steps + 1, 10), recipe.plan.learning_rate)
     figure = plt.figure(figsize=(11, 6), layout="constrained")
     (above,), (below,) = figure.subfigures(2, squeeze=False)
     loss = plot.loss_curve(table, theory=predicted, ax=above.subplots())

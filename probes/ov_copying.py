@@ -28,8 +28,8 @@ class OVCopying(AbstractCircuitProbe):
 
     A head that writes what it reads, and one that writes its negative:
 
-    >>> from stagewise import architecture, models
-    >>> model = models.build(architecture.minimal(d_vocab=3, n_ctx=2, n_heads=2))
+    >>> from stagewise import architectures, models
+    >>> model = models.build(architectures.minimal(d_vocab=3, n_ctx=2, n_heads=2))
     >>> model.blocks[0].attn.W_V.data[:, :3, :3] = torch.stack([torch.eye(3), -torch.eye(3)])
     >>> [reading] = OVCopying().read_circuits(models.circuits(model))
     >>> reading.values

@@ -32,8 +32,8 @@ class QKOffset(AbstractCircuitProbe):
 
     A head in which every position attends to the one before it:
 
-    >>> from stagewise import architecture, models
-    >>> model = models.build(architecture.minimal(d_vocab=3, n_ctx=4, n_heads=1))
+    >>> from stagewise import architectures, models
+    >>> model = models.build(architectures.minimal(d_vocab=3, n_ctx=4, n_heads=1))
     >>> model.blocks[0].attn.W_Q.data[0, 3:7, 3:7] = torch.eye(4).roll(-1, 1)
     >>> circuits = models.circuits(model)
     >>> [QKOffset(offset).read_circuits(circuits)[0].values.item() for offset in (1, 2)]

@@ -34,9 +34,9 @@ class ValueAlignment(AbstractProbe):
 
     A head that writes twice what it reads, and one that writes nothing:
 
-    >>> from stagewise import architecture, models
+    >>> from stagewise import architectures, models
     >>> from stagewise.probe import example_view
-    >>> small = architecture.minimal(d_vocab=3, n_ctx=2, n_heads=2)
+    >>> small = architectures.minimal(d_vocab=3, n_ctx=2, n_heads=2)
     >>> weights = models.weights(models.build(small))
     >>> weights["blocks.0.attn.W_V"][0, :3, :3] = 2 * torch.eye(3)
     >>> view = dataclasses.replace(example_view(tokens=[0, 1]), architecture=small, weights=weights)

@@ -5,7 +5,8 @@
     plot.*(table) -> Axes                          report(folder) -> report.html
     analyse(series) -> all of it, for any series of checkpoints
 
-Names are imported when they are first used: `import stagewise` costs no torch. `__init__.pyi` lists them.
+Names are imported when they are first used: `import stagewise` costs no torch. docs/api.md lists them by what one wants
+to do; `architectures`, `schedules`, `tasks`, `probes`, `plot`, `table` and `statistics` hold further ones.
 
 Axes of tensors, in every annotation and in `Reading.axes`:
 
@@ -56,6 +57,26 @@ import sys
 if sys.argv[:1] == ["-m"] and not sys.flags.safe_path and {__name__, f"-m{__name__}"} & {*sys.orig_argv}:
     del sys.path[0]  # the current folder, which `python -m stagewise` puts before the packages that are installed
 
+import importlib
+import importlib.util
+from typing import Any
+
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_attribute, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> Any:
+    try:
+        return _attribute(name)
+    except AttributeError:
+        if name.startswith("_") or name in __all__ or importlib.util.find_spec(f"{__name__}.{name}"):
+            raise  # a module, which the import itself finds
+    from stagewise.plain_text import did_you_mean
+
+    rooms = ("architectures", "schedules", "tasks", "probes", "plot", "table", "statistics")
+    inside = {room: dir(importlib.import_module(f"{__name__}.{room}")) for room in rooms}
+    same = [f"{room}.{name}" for room, names in inside.items() if name in names]
+    others = [*__all__, *(each for names in inside.values() for each in names if not each.startswith("_"))]
+    hint = f" (it is stagewise.{same[0]})" if same else did_you_mean(name, others)
+    raise AttributeError(f"stagewise has no {name!r}{hint}", name=name)

@@ -1,10 +1,12 @@
 """Everything in one call: `run` a recipe from training to report, `analyse` checkpoints that are there already."""
 
 import concurrent.futures
+import contextlib
+import dataclasses
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Unpack, cast, overload
+from typing import Any, Unpack, cast, overload
 
 import pandas as pd
 
@@ -13,7 +15,7 @@ from stagewise.checkpoints.audit import audit
 from stagewise.checkpoints.digest import short_digest
 from stagewise.checkpoints.findings import Audit
 from stagewise.checkpoints.run_folder import ANALYSIS, REPEATED, TABLE, write_json
-from stagewise.checkpoints.series import CheckpointSeries, open_series
+from stagewise.checkpoints.series import CheckpointSeries, find, open_series
 from stagewise.checkpoints.sources import Source, by_hand
 from stagewise.findings.batch_familiarity import familiarity_of_run
 from stagewise.measurement.engine import Resources, check, check_resources, measure
@@ -33,7 +35,7 @@ from stagewise.reporting.page import report
 from stagewise.reporting.results import Analysis as Analysis
 from stagewise.reporting.seeds import SeedReport, report_seeds
 from stagewise.restricted_training import Contexts, baselines_beside, chosen_contexts
-from stagewise.saved_findings import stages_of
+from stagewise.saved_findings import load_stages
 from stagewise.task import AbstractTask, Batch
 from stagewise.tasks import RepeatedTokens
 from stagewise.tasks.text import Texts
@@ -80,7 +82,7 @@ def run(
             dtype = resources.get("dtype", "float32")
             series = train(recipe, folder, progress=progress, device=device, dtype=dtype)
         table = measure_run(recipe, folder, probes=probes, extra_probes=extra_probes, executor=pool, **resources)
-        stages = stages_of(table, folder=folder, executor=pool)
+        stages = load_stages(table, folder=folder, executor=pool)
         write_example(folder, series, stages, recipe.task, device=device)
         return Analysis(series, None, table, stages, report(folder, executor=pool))
 
@@ -138,6 +140,8 @@ class _MeasureChoices(Resources, total=False):
 class _Choices(_MeasureChoices, total=False):
     """Arguments of `analyse` by these names: those, and files of one's own to measure on."""
 
+    architecture: Any
+    branch: str | None
     tokens: str | Path | None
     relations: Sequence[str]
     text: Texts | None
@@ -145,23 +149,29 @@ class _Choices(_MeasureChoices, total=False):
 
 
 @overload
-def analyse(series: CheckpointSeries, folder: str | Path | None = None, **choices: Unpack[_Choices]) -> Analysis: ...
-@overload
 def analyse(
-    series: Sequence[CheckpointSeries], folder: str | Path | None = None, **choices: Unpack[_Choices]
-) -> SeedReport: ...
-def analyse(
-    series: CheckpointSeries | Sequence[CheckpointSeries],
+    source: CheckpointSeries | str | Path | Mapping[Any, Any],
     folder: str | Path | None = None,
     **choices: Unpack[_Choices],
-) -> Analysis | SeedReport:
+) -> Analysis: ...
+@overload
+def analyse(
+    source: Sequence[CheckpointSeries], folder: str | Path | None = None, **choices: Unpack[_Choices]
+) -> SeedReport: ...
+@overload
+def analyse(source: Any, folder: str | Path | None = None, **choices: Unpack[_Choices]) -> Any: ...
+def analyse(source: Any, folder: str | Path | None = None, **choices: Unpack[_Choices]) -> Analysis | SeedReport:
     """Audit a series, measure it with the default probes on repeated random tokens, find stages, write the report.
 
     A second call on the same series resumes where the first one stopped.
 
     Args:
-        series: from `open_series` or `train`; or several from `open_seeds`, for one report on all.
+        source: a series from `open_series` or `train`, or whatever `open_series` opens: a folder, a repository,
+            (step, model) pairs, a mapping from steps to models; or one model, which has a report and no stages. Several
+            of these, as from `open_seeds` or in a list, are seeds, with one report on all.
         folder: for the table and the report; None takes one in `runs/`, after the name of the series.
+        architecture: what the models are, as `open_series` takes it.
+        branch: of a training with several, as `open_series` takes it.
         task: whose probe batch is measured; None takes `RepeatedTokens` of the model's size.
         batch: any other probe batch, as `Batch.from_tokens` makes one.
         sequences: how many of the task, the file of tokens or the text; None takes 64, and fewer of models with a
@@ -181,6 +191,7 @@ def analyse(
             resume is written; or both a batch and a number of sequences.
         FileNotFoundError: there is no such text, or no tokenizer for it.
     """
+    series = opened(source, architecture=choices.pop("architecture", None), branch=choices.pop("branch", None))
     if not isinstance(series, CheckpointSeries):
         return _analyse_seeds(series, folder, choices)
     folder = folder_of(series) if folder is None else Path(folder)
@@ -190,9 +201,46 @@ def analyse(
     with several(choices.get("workers", 1)) as pool:
         faults, table = measured(series, folder, executor=pool, **cast(_MeasureChoices, choices))
         familiarity = familiarity_of_run(run_folder.read_record(folder), table)
-        stages = stages_of(table, folder=folder, executor=pool)
+        stages = load_stages(table, folder=folder, executor=pool)
         write_example(folder, series, stages, choices["task"], choices.get("batch"), choices.get("device", "cpu"))
         return Analysis(series, faults, table, stages, report(folder, executor=pool), familiarity)
+
+
+def opened(source: Any, **options: Any) -> CheckpointSeries | list[CheckpointSeries]:
+    """Return the series of whatever `analyse` takes, or one a seed where there are several.
+
+    Raises:
+        ValueError, FileNotFoundError, OSError: as `open_series`.
+    """
+    if isinstance(source, CheckpointSeries):
+        return source
+    if _is_model(source):
+        return open_series([(0, source)], name=type(source).__name__, **options)
+    if isinstance(source, str | Path | Mapping) or not isinstance(source, Iterable):
+        return open_series(source, **options)
+    items = list(source)
+    if not items or not all(map(_is_series, items)):
+        return open_series(items, **options)
+    each = [opened(item, **options) for item in items]
+    series = [one for one in each if isinstance(one, CheckpointSeries)]
+    if len({one.name for one in series}) == len(series):
+        return series
+    return [dataclasses.replace(one, name=f"{one.name} {seed}", seed=seed) for seed, one in enumerate(series)]
+
+
+def _is_model(source: Any) -> bool:
+    weights = isinstance(source, Mapping) and bool(source) and all(isinstance(name, str) for name in source)
+    return weights or (hasattr(source, "state_dict") and not isinstance(source, type))
+
+
+def _is_series(item: Any) -> bool:
+    """Whether an item of a list is a series by itself, and no checkpoint of one."""
+    if isinstance(item, str | Path):
+        with contextlib.suppress(FileNotFoundError):  # a folder of one checkpoint, with no series in it
+            return Path(item).is_dir() and len(find(item).entries) > 1
+        return False
+    pair = isinstance(item, tuple | list) and len(item) == 2 and not isinstance(item[0], tuple | list)
+    return isinstance(item, CheckpointSeries | Mapping | tuple | list) and not (pair or _is_model(item))
 
 
 def _analyse_seeds(seeds: Sequence[CheckpointSeries], folder: str | Path | None, choices: _Choices) -> SeedReport:

@@ -1,53 +1,81 @@
-"""What a model is: an ordinary TransformerLens config and its initialisation; the papers' presets among them."""
+"""What a model is: its config, and how its weights start."""
 
 import dataclasses
+import math
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import torch
-from jaxtyping import Float
-from torch import Generator, Tensor
-
+from stagewise.config import MOST_LAYERS, fields_of, huggingface_fields, with_d_head
 from stagewise.fields import Count, check_fields, checked
-from stagewise.init import AbstractInit, Config, GaussianInit, InitialWeights, Shapes, uniform, zeros
+from stagewise.init import AbstractInit, GaussianInit
 
 _SIZES = dict.fromkeys(("n_layers", "d_model", "d_head", "n_ctx", "d_vocab"), Count) | {"n_heads": Count | Literal[-1]}
 
-MOST_LAYERS = 1000
-"""Layers of a model: no published one has a third as many, and each takes time to build."""
 
-RUNTIME = {"device", "dtype", "torch_dtype", "seed", "n_devices"}
-"""Fields of a config that say how it was run, not what it is."""
+if TYPE_CHECKING:
+    _Config = Mapping[str, Any]
+    _Init = AbstractInit
+else:  # what an architecture takes; what it then has are always fields, and an initialisation
+    _Config = Any
+    _Init = AbstractInit | None
 
 
 @dataclasses.dataclass(frozen=True)
 class Architecture:
-    """A HookedTransformerConfig as plain data, and how its weights start; or a Hugging Face config.
+    """What a model is: its config as plain data, and how its weights start.
 
     Args:
-        config: the fields of a HookedTransformerConfig, n_layers and d_model among them.
-        init: the initialisation.
-        huggingface: the config of a Hugging Face causal language model as its `to_dict()` gives it. The model is then
-            a TransformerBridge around it, and `config` its sizes by TransformerLens's names: `huggingface.described`.
+        config: a HookedTransformerConfig, a Hugging Face config, what `to_dict()` of one gives, or a dict of the fields
+            of the first, n_layers and d_model among them; d_head may be left to d_model // n_heads. Fields that say how
+            a config was run (`config.RUNTIME`) are left out.
+        init: the initialisation; None takes the normal one that the config's initializer_range names.
+        huggingface: of a Hugging Face causal language model its own config. The model is then a TransformerBridge
+            around it, and `config` its sizes by TransformerLens's names.
 
-    >>> Architecture({"n_layers": 1, "d_model": 8, "d_head": 8, "n_ctx": 4, "d_vocab": 5, "attn_only": True}).n_heads
-    1
+    Raises:
+        ValueError: `config` is none of these, a size is missing or out of range, or a field is no plain data.
+
+    >>> Architecture({"n_layers": 1, "d_model": 8, "n_heads": 2, "n_ctx": 4, "d_vocab": 5}).config["d_head"]
+    4
     """
 
-    config: Mapping[str, Any]
-    init: AbstractInit = dataclasses.field(default_factory=GaussianInit)
+    config: _Config
+    init: _Init = None  # type: ignore[assignment]
     huggingface: Mapping[str, Any] | None = None
 
+    if TYPE_CHECKING:  # a config is of many types
+
+        def __init__(  # noqa: D107
+            self, config: Any, init: AbstractInit | None = None, huggingface: Mapping[str, Any] | None = None
+        ) -> None: ...
+
     def __post_init__(self) -> None:
+        config = fields_of(self.config)
+        if self.huggingface is None and "model_type" in config:
+            config, huggingface = huggingface_fields(config)
+            object.__setattr__(self, "huggingface", huggingface)
+        object.__setattr__(self, "config", with_d_head(config))
         check_fields(self)
         if missing := _SIZES.keys() - {"n_heads"} - self.config.keys():
-            raise ValueError(f"the model config lacks {', '.join(sorted(missing))}; got {dict(self.config)}")
+            raise ValueError(
+                f"the model config lacks {', '.join(sorted(missing))}; it has {', '.join(self.config) or 'no fields'}"
+            )
         for size, kind in _SIZES.items():
             checked(self.config.get(size, -1), kind, f"the model config's {size}")
         if self.n_layers > MOST_LAYERS:
             raise ValueError(f"a model has at most {MOST_LAYERS} layers, got n_layers = {self.n_layers}")
         if self.n_heads < 1:
             raise ValueError(f"a model needs a head, got d_model = {self.config['d_model']} below d_head")
+        if self.init is None:
+            object.__setattr__(self, "init", GaussianInit(self._std))
+
+    @property
+    def _std(self) -> float | None:
+        """The deviation of the weights that the config asks for, None for TransformerLens's default."""
+        asked = self.config.get("initializer_range")
+        if self.huggingface is not None or not isinstance(asked, int | float) or asked <= 0:
+            return None
+        return None if math.isclose(asked, 0.8 / self.config["d_model"] ** 0.5) else float(asked)
 
     @property
     def n_layers(self) -> int:
@@ -64,7 +92,8 @@ class Architecture:
     def n_outputs(self) -> int:
         """Number of tokens, or of a regression numbers, that it predicts: d_vocab where none, or -1, is given.
 
-        >>> full(5, 4).n_outputs, Architecture({**full(5, 4).config, "d_vocab_out": 3}).n_outputs
+        >>> sizes = {"n_layers": 1, "d_model": 8, "n_heads": 2, "n_ctx": 4, "d_vocab": 5}
+        >>> Architecture(sizes).n_outputs, Architecture({**sizes, "d_vocab_out": 3}).n_outputs
         (5, 3)
         """
         given = int(self.config.get("d_vocab_out") or -1)
@@ -75,200 +104,3 @@ class Architecture:
         """The token that a text begins with, if the config names one of its own tokens."""
         named = (self.huggingface or {}).get("bos_token_id")
         return named if isinstance(named, int) and 0 <= named < int(self.config["d_vocab"]) else None
-
-
-@dataclasses.dataclass(frozen=True)
-class OneHotInit(AbstractInit):
-    """The minimal architecture, wired inside an attention-only HookedTransformer without norms.
-
-        score_ij = (W_Q^h x_i) . x_j / sqrt(D),   x_i <- sum_h sum_j a^h_ij W_V^h x_j,   logits_i = (x_i)_{1..d}
-
-    x starts as one-hot token (d) beside one-hot position (L), D = d + L. The residual stream holds a block for the
-    input of every layer, the last one's d outputs behind them. W_E and W_pos write the first block, the heads of a
-    layer read their own block and write the next one, W_U reads only the last, so nothing skips the heads. W_Q and
-    W_V train; everything else, and the padding inside W_Q and W_V (whose gradient is exactly zero), stays as it is.
-
-    Args:
-        query_scale: W_Q ~ U(-s, s), or "xavier". Under about 1e-6 the heads of a float32 model can stay
-            bit-identical for hundreds of steps: their difference is lost in the first Adam step. At 0, with values of
-            0, they are one by symmetry: their gradients are averaged, or else rounding would part them late.
-        value_scale: W_V = 0, or "xavier". Two layers of zeros have no gradient at all.
-
-    Source: Yüksel et al. (2026), arXiv:2602.19143, the minimal architecture of Figures 1, 4 and 11. What layers pass on
-    to each other in Figure 11 is not recorded: here it is all D coordinates.
-    """
-
-    query_scale: float | Literal["xavier"] = 1e-3
-    value_scale: Literal[0, "xavier"] = 0
-
-    @property
-    def averaged(self) -> tuple[str, ...]:
-        """Queries and values, where all heads start alike."""
-        return ("*.W_Q", "*.W_V") if self.query_scale == 0 == self.value_scale else ()
-
-    def initial(self, cfg: Config, shapes: Shapes, generator: Generator) -> InitialWeights:
-        """Return the wiring and the initial W_Q and W_V.
-
-        Raises:
-            ValueError: the config is not the one that `architecture.minimal` makes, or nothing could train.
-        """
-        layers, d, width = cfg.n_layers, cfg.d_vocab, cfg.d_vocab + cfg.n_ctx
-        if (cfg.d_head, cfg.d_model) != (width, layers * width + d):
-            raise ValueError(
-                f"OneHotInit needs d_head = d_vocab + n_ctx = {width} and, with {layers} layer(s), "
-                f"d_model = {layers * width + d}; got d_head = {cfg.d_head}, d_model = {cfg.d_model}"
-            )
-        if layers > 1 and self.value_scale == 0:
-            raise ValueError('two layers that write nothing have no gradient: give value_scale "xavier", got 0')
-        tensors = zeros(shapes)
-        tensors["embed.W_E"][:, :d] = torch.eye(d)
-        tensors["pos_embed.W_pos"][:, d:width] = torch.eye(cfg.n_ctx)
-        tensors["unembed.W_U"][layers * width :] = torch.eye(d)
-        for layer in range(layers):
-            self._wire(tensors, layer, width, d if layer == layers - 1 else width, generator)
-        return InitialWeights(tensors, frozenset(name for name in shapes if not name.endswith((".W_Q", ".W_V"))))
-
-    def _wire(self, tensors: Mapping[str, Tensor], layer: int, width: int, written: int, generator: Generator) -> None:
-        """Let a layer's heads read its own block, and write the first `written` numbers of the next one."""
-        W_Q, W_K, W_V, W_O = (tensors[f"blocks.{layer}.attn.W_{name}"] for name in "QKVO")
-        xavier = (6 / (2 * width)) ** 0.5
-        start = layer * width
-        read, write = slice(start, start + width), slice(start + width, start + width + written)
-        W_K[:, read] = torch.eye(width)
-        W_O[:, :written, write] = torch.eye(written)
-        scale = xavier if self.query_scale == "xavier" else self.query_scale
-        W_Q[:, read] = uniform(W_Q[:, read].shape, scale, generator)
-        if self.value_scale == "xavier":
-            W_V[:, read, :written] = uniform(W_V[:, read, :written].shape, xavier, generator)
-
-
-@dataclasses.dataclass(frozen=True)
-class PositionHeadsInit(AbstractInit):
-    """Heads that attend by position alone, wired inside an attention-only HookedTransformer without norms.
-
-        y_T = sum_h V_h sum_j softmax(a_h)_j x_j,   a_h = b_Q^h,   V_h = (W_O^h restricted to the outputs)^T = 0
-
-    The residual stream holds the input vector, the one-hot position and the output. Keys are the one-hot positions
-    (times what scores are divided by), every query is b_Q: it holds the attention logits at the last position, the one
-    that sees all keys. W_V passes the input on, W_O is the only value map. b_Q and W_O train; everything else, and the
-    padding inside W_O (whose gradient is exactly zero), stays as it is.
-
-    Args:
-        logits: a_h at the start, by head and position; or the standard deviation of Gaussian ones. Heads that start
-            equal separate by sampling noise alone.
-
-    Source: Yüksel et al. (2026), arXiv:2602.19143, Proposition 1: the minimal architecture at the last query, with the
-    part of its scores that depends on positions. On white inputs the rest has no gradient on average.
-    """
-
-    logits: tuple[tuple[float, ...], ...] | float = 1e-3
-
-    def initial(self, cfg: Config, shapes: Shapes, generator: Generator) -> InitialWeights:
-        """Return the wiring, the logits, and values of zero.
-
-        Raises:
-            ValueError: the config is not the one that `architecture.position_heads` makes, or the logits do not fit.
-        """
-        d, positions = cfg.d_vocab, cfg.n_ctx
-        expected, got = (1, max(d, positions), 2 * d + positions), (cfg.n_layers, cfg.d_head, cfg.d_model)
-        if got != expected:
-            raise ValueError(f"PositionHeadsInit needs (n_layers, d_head, d_model) = {expected}; got {got}")
-        scale = cfg.attn_scale if cfg.attn_scale > 0 else cfg.d_head**0.5  # scores are divided by it
-        tensors, attention = zeros(shapes), "blocks.0.attn."
-        tensors["embed.W_E"][:, :d] = torch.eye(d)
-        tensors["pos_embed.W_pos"][:, d : d + positions] = torch.eye(positions)
-        tensors["unembed.W_U"][d + positions :] = torch.eye(d)
-        tensors[f"{attention}W_K"][:, d : d + positions, :positions] = scale * torch.eye(positions)
-        tensors[f"{attention}W_V"][:, :d, :d] = torch.eye(d)
-        tensors[f"{attention}b_Q"][:, :positions] = self._logits(cfg.n_heads, positions, generator)
-        return InitialWeights(tensors, frozenset(shapes) - {f"{attention}b_Q", f"{attention}W_O"})
-
-    def _logits(self, n_heads: int, positions: int, generator: Generator) -> Float[Tensor, "head pos"]:
-        if not isinstance(self.logits, tuple):
-            return self.logits * torch.randn(n_heads, positions, generator=generator)
-        if {len(row) for row in self.logits} != {positions} or len(self.logits) != n_heads:
-            raise ValueError(f"logits are {n_heads} rows (heads) of {positions} numbers (positions), got {self.logits}")
-        return torch.tensor(self.logits)
-
-
-def minimal(
-    d_vocab: int, n_ctx: int, n_heads: int = 3, init: OneHotInit | None = None, n_layers: int = 1
-) -> Architecture:
-    """Return the paper's minimal architecture: one-hot inputs, no skip, norm, key or output projection.
-
-    Several layers start from Xavier's scale where no init is given, one from zero values.
-
-    Source: Yüksel et al. (2026), arXiv:2602.19143, Figures 1 and 4, of two layers Figure 11; see `OneHotInit`.
-    """
-    width = d_vocab + n_ctx
-    config = {
-        "n_layers": n_layers,
-        "n_heads": n_heads,
-        "d_head": width,
-        "d_model": n_layers * width + d_vocab,
-        "n_ctx": n_ctx,
-        "d_vocab": d_vocab,
-        "attn_only": True,
-        "normalization_type": None,
-    }
-    return Architecture(config, init or (OneHotInit() if n_layers == 1 else OneHotInit("xavier", "xavier")))
-
-
-def full(
-    d_vocab: int, n_ctx: int, n_layers: int = 1, n_heads: int = 3, d_model: int = 48, d_mlp: int = 64
-) -> Architecture:
-    """Return an ordinary small transformer: learned positions, a ReLU MLP, LayerNorm.
-
-    Source: Yüksel et al. (2026), arXiv:2602.19143, the transformer of Figures 2 and 3. Deviations: TransformerLens
-    normalises before each layer (the paper after it), there is no dropout, and weights start Gaussian.
-    """
-    config = {
-        "n_layers": n_layers,
-        "n_heads": n_heads,
-        "d_head": d_model // max(n_heads, 1),
-        "d_model": d_model,
-        "d_mlp": d_mlp,
-        "n_ctx": n_ctx,
-        "d_vocab": d_vocab,
-        "act_fn": "relu",
-        "normalization_type": "LN",
-    }
-    return Architecture(config)
-
-
-def position_heads(
-    d: int, n_ctx: int, n_heads: int = 3, logits: tuple[tuple[float, ...], ...] | float = 1e-3
-) -> Architecture:
-    """Return heads that attend by position alone, on input vectors of size d; see `PositionHeadsInit`.
-
-    Source: Yüksel et al. (2026), arXiv:2602.19143, Proposition 1.
-    """
-    sizes = {"n_layers": 1, "n_heads": n_heads, "d_head": max(d, n_ctx), "d_model": 2 * d + n_ctx, "n_ctx": n_ctx}
-    config = {**sizes, "d_vocab": d, "attn_only": True, "normalization_type": None}
-    return Architecture(config, PositionHeadsInit(logits))
-
-
-def reshaped(architecture: Architecture, n_heads: int | None, n_layers: int | None) -> Architecture:
-    """Return the architecture with other numbers of heads, of the same width in all, and layers; None leaves them.
-
-    >>> reshaped(full(d_vocab=5, n_ctx=7), n_heads=2, n_layers=None).config["d_head"]
-    24
-    """
-    config = dict(architecture.config)
-    if n_heads is not None:
-        config |= {"n_heads": n_heads, "d_head": config["d_model"] // max(n_heads, 1)}
-    if n_layers is not None:
-        config["n_layers"] = n_layers
-    return dataclasses.replace(architecture, config=config)
-
-
-def resized(architecture: Architecture, n_ctx: int) -> Architecture:
-    """Return the same kind of model for another context length.
-
-    >>> resized(minimal(d_vocab=5, n_ctx=7), 2).config["d_head"]
-    7
-    """
-    if isinstance(architecture.init, OneHotInit):
-        d_vocab, layers = architecture.config["d_vocab"], architecture.n_layers
-        return minimal(d_vocab, n_ctx, architecture.n_heads, architecture.init, layers)
-    return dataclasses.replace(architecture, config={**architecture.config, "n_ctx": n_ctx})

@@ -69,18 +69,33 @@ def allow(modules: Mapping[str, str]) -> None:
 
 
 def import_named(name: str) -> Any:
-    """Return what a person names as "module:name", None if the module has no such thing.
+    """Return what a person names as "module:name" or "path/file.py:name", None if there is no such thing in it.
 
-    The module is an installed one, or comes from the current folder.
+    The module is an installed one, comes from the current folder, or is the file.
 
     Raises:
-        ImportError: there is no such module, or it imports what is not there.
+        ImportError: there is no such module, it imports what is not there, or a file has the name of another module.
     """
-    module, _, attribute = name.partition(":")
+    place, _, attribute = name.rpartition(":")
+    module, file = module_of(place), Path(place).resolve()
     if module == script():
         return _in(sys.modules["__main__"], attribute)  # it would be imported a second time under its module name
-    allow({module: os.path.realpath(os.getcwd())})
-    return _in(importlib.import_module(module), attribute)
+    if module != place and not file.is_file():
+        raise ModuleNotFoundError(f"there is no file {place}")
+    allow({module: str(file.parent) if module != place else os.path.realpath(os.getcwd())})
+    imported = importlib.import_module(module)
+    if module != place and Path(imported.__file__ or "").resolve() != file:
+        raise ImportError(f"{place} has the name of the module in {imported.__file__}: rename it")
+    return _in(imported, attribute)
+
+
+def module_of(place: str) -> str:
+    """Return the module's name of a file "path/file.py"; of a module its own.
+
+    >>> module_of("mine/relations.py"), module_of("mine.relations")
+    ('relations', 'mine.relations')
+    """
+    return Path(place).stem if place.endswith(".py") else place
 
 
 def known(name: str, purpose: str) -> Any:

@@ -1,5 +1,6 @@
 """Text of strangers, made fit for a page, a terminal and the name of a file: bounded, and shown as the text it is."""
 
+import difflib
 import hashlib
 import io
 import os
@@ -19,6 +20,9 @@ TEXT = 2000
 
 FILE = 100
 """Bytes of a part of a file's name: temporary files add to it, and systems allow 255."""
+
+NEAR = 0.7
+"""Likeness of two names by difflib from which on one may be meant by the other."""
 
 CONTROL = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff"
@@ -67,6 +71,25 @@ def shortened(text: str, longest: int = TEXT) -> str:
     'xxxxxxxxxx… (2 more letters)'
     """
     return text if len(text) <= longest else f"{text[:longest]}… ({len(text) - longest} more letters)"
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """Return the nearest of some names as a question in brackets; nothing where none is near.
+
+    >>> did_you_mean("mesure", ["measure", "report"]), did_you_mean("x", ["measure"])
+    (' (did you mean measure?)', '')
+    """
+    near = difflib.get_close_matches(name, dict.fromkeys(names), 1, NEAR)
+    return f" (did you mean {near[0]}?)" if near else ""
+
+
+def instead_of(name: str, names: Iterable[str]) -> str:
+    """Return what follows a name that is none of some names: the nearest of them, and all of them.
+
+    >>> instead_of("los", ["loss", "rate"])
+    ' (did you mean loss?); there are loss, rate'
+    """
+    return f"{did_you_mean(name, names)}; there are {', '.join(names)}"
 
 
 def plain_name(text: str, longest: int = NAME) -> str:

@@ -5,10 +5,12 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from stagewise.architecture import Architecture, full, reshaped
+from stagewise.architecture import Architecture
+from stagewise.architectures import full, reshaped
 from stagewise.init import GaussianInit
-from stagewise.plan import Seeds, TrainPlan, logarithmic
-from stagewise.recipe import Recipe
+from stagewise.plan import Seeds, TrainPlan
+from stagewise.recipe import Recipe, outputs
+from stagewise.schedules import logarithmic
 from stagewise.task import AbstractTask
 
 Preset = Callable[..., Recipe]
@@ -64,22 +66,15 @@ def _any_task(kind: type[AbstractTask], seed: int, n_heads: int | None, n_layers
     seeded = {"seed": seed} if "seed" in {field.name for field in dataclasses.fields(_dataclass(kind))} else {}
     task = kind(**{**seeded, **fields})
     shape = full(task.d_vocab, task.n_ctx, n_layers=2, n_heads=4, d_model=64, d_mlp=256)
+    shape = dataclasses.replace(shape, config={**shape.config, **outputs(task)})
     plan = TrainPlan(steps=1500, batch_size=128, learning_rate=2e-3, seeds=Seeds(seed, seed, seed))
-    return Recipe(task, reshaped(_outputs(shape, task), n_heads, n_layers), plan)
+    return Recipe(task, reshaped(shape, n_heads, n_layers), plan)
 
 
 def _dataclass(kind: type[AbstractTask]) -> Any:
     if not dataclasses.is_dataclass(kind):
         raise ValueError(f"a task is a frozen dataclass of its parameters, so that run.json can hold it: {kind!r}")
     return kind
-
-
-def _outputs(architecture: Architecture, task: AbstractTask) -> Architecture:
-    """Return the architecture with as many outputs as a regression has."""
-    targets = task.sample(1, 0).targets
-    if not targets.is_floating_point():
-        return architecture
-    return dataclasses.replace(architecture, config={**architecture.config, "d_vocab_out": targets.shape[-1]})
 
 
 def text_preset(

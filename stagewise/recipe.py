@@ -1,11 +1,13 @@
 """All that decides a run: task, architecture and training plan, and their record in run.json."""
 
 import dataclasses
+import warnings
 from collections.abc import Iterable, Mapping
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from stagewise.architecture import Architecture, OneHotInit, PositionHeadsInit
+from stagewise.architecture import Architecture
+from stagewise.config import fields_of, how_it_ran
 from stagewise.fields import check_fields
 from stagewise.init import AbstractInit, GaussianInit, LinearInit, WithoutPositions
 from stagewise.own_code import import_named, known, script
@@ -13,11 +15,12 @@ from stagewise.plan import ClampHead
 from stagewise.plan import Seeds as Seeds
 from stagewise.plan import TrainPlan as TrainPlan
 from stagewise.task import AbstractTask
+from stagewise.wired_init import OneHotInit, PositionHeadsInit
 
 if TYPE_CHECKING:
     _Architecture = Architecture
 else:  # what a recipe takes; what it then has is always an Architecture
-    _Architecture = Architecture | Mapping[str, Any]
+    _Architecture = Any
 
 _LONG = 8
 """Entries of a list that are all written where two descriptions differ."""
@@ -25,20 +28,34 @@ _LONG = 8
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """A task, an architecture (or just the fields of a HookedTransformerConfig) and a plan.
+    """A task, an architecture and a plan: all that decides a run.
+
+    Args:
+        task: what is learned.
+        architecture: an Architecture, or the config of one, as it takes it: a HookedTransformerConfig, a Hugging Face
+            config, or a dict of fields. A dict or a config without d_vocab or n_ctx has those of the task.
+        plan: how it is trained. Device and dtype are arguments of `train`, and the seed is `plan.seeds.init`: a line
+            says so where a config holds others.
 
     Raises:
-        ValueError: a field is of another type, or the model has too few positions or tokens for the task.
+        ValueError: a field is of another type, the model has too few positions or tokens for the task, or the config
+            names an initialisation of TransformerLens that is not its default.
     """
 
     task: AbstractTask
     architecture: _Architecture
     plan: TrainPlan = dataclasses.field(default_factory=TrainPlan)
 
+    if TYPE_CHECKING:  # a config is of many types
+
+        def __init__(  # noqa: D107
+            self, task: AbstractTask, architecture: Any, plan: TrainPlan = ...
+        ) -> None: ...
+
     def __post_init__(self) -> None:
+        if not isinstance(self.architecture, Architecture) and isinstance(self.task, AbstractTask):
+            object.__setattr__(self, "architecture", _architecture(self.architecture, self.task, self.plan))
         check_fields(self)
-        if isinstance(self.architecture, Mapping):
-            object.__setattr__(self, "architecture", Architecture(self.architecture))
         for field, meaning in (("n_ctx", "positions"), ("d_vocab", "tokens")):
             needed, given = getattr(self.task, field), self.architecture.config[field]
             if given < needed:
@@ -46,6 +63,31 @@ class Recipe:
                     f"{type(self.task).__name__} needs {needed} {meaning}, the model config has {field} = {given}: "
                     f"raise {field} to {needed}, or shorten the task"
                 )
+        mode = self.architecture.config.get("init_mode") or "gpt2"
+        if mode != "gpt2" and self.architecture.init == GaussianInit():
+            raise ValueError(
+                f"the model config has init_mode = {mode!r}, and weights start here from its default, 'gpt2', or from "
+                "an initialisation of this library: Architecture(config, init=...)"
+            )
+
+
+def _architecture(config: Any, task: AbstractTask, plan: Any) -> Architecture:
+    """Return the architecture of a config, with the sizes of the task where it names none."""
+    fields = fields_of(config)
+    if isinstance(plan, TrainPlan) and (asked := how_it_ran(config, plan.seeds.init)):
+        decides = "plan.seeds.init, and `device` and `dtype` of `train`, decide that"
+        warnings.warn(f"{asked} of the model config is not taken: {decides}", stacklevel=4)
+    if "model_type" in fields:
+        return Architecture(fields)
+    if fields.get("d_vocab", -1) == -1:
+        fields |= {"d_vocab": task.d_vocab, **({} if fields.get("d_vocab_out", -1) != -1 else outputs(task))}
+    return Architecture({"n_ctx": task.n_ctx, **fields})
+
+
+def outputs(task: AbstractTask) -> dict[str, int]:
+    """Return how many numbers a regression predicts, as the field of a config; nothing for tokens."""
+    targets = task.sample(1, 0).targets
+    return {"d_vocab_out": targets.shape[-1]} if targets.is_floating_point() else {}
 
 
 def describe(value: Any) -> Any:
@@ -129,10 +171,10 @@ def _class(name: str, classes: Mapping[str, type]) -> type:
 
 
 def load_class(name: str, kinds: tuple[type, ...], purpose: str) -> type:
-    """Import a class that a person names as "module:Class", an installed one or one of the current folder.
+    """Import a class that a person names as "module:Class", installed or of the current folder, or "file.py:Class".
 
     Args:
-        name: of the module and the class in it.
+        name: of the module, or the file, and the class in it.
         kinds: what it must be a subclass of, one of them.
         purpose: for the message of an error, what the class is needed for.
 
@@ -147,7 +189,7 @@ def load_class(name: str, kinds: tuple[type, ...], purpose: str) -> type:
 
 
 def _checked(cls: Any, name: str, kinds: tuple[type, ...], purpose: str) -> type:
-    module, _, attribute = name.partition(":")
+    module, _, attribute = name.rpartition(":")
     if isinstance(cls, FunctionType) and FunctionType in kinds:
         return cls  # type: ignore[return-value]  # allowed by its import
     if not (isinstance(cls, type) and issubclass(cls, kinds)):
@@ -161,10 +203,9 @@ def _checked(cls: Any, name: str, kinds: tuple[type, ...], purpose: str) -> type
 
 def _advice(name: str, reason: ImportError) -> str:
     """Say what to do about a class that cannot be imported."""
-    module, _, attribute = name.partition(":")
+    module = name.rpartition(":")[0]
     if module.endswith(".py"):
-        path = module.removesuffix(".py").replace("/", ".")
-        return f"A module is named without .py, and from the current folder: {path}:{attribute}"
+        return f"Is {module} there, and what it imports?"
     if not (isinstance(reason, ModuleNotFoundError) and module.startswith(str(reason.name))):
         return f"{module} is there, and what it imports is not: correct that"
     return f"Run this in the folder of {module}.py, or install what it belongs to"

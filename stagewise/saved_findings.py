@@ -53,7 +53,7 @@ def save_replicates(replicates: Replicates, folder: str | Path) -> Path:
     return write_json(Path(folder) / REPLICATES, replicates.written)
 
 
-def load_stages(folder: str | Path) -> Stages:
+def saved_stages(folder: str | Path) -> Stages:
     """Read the stages that `save_stages` wrote into a run folder.
 
     Raises:
@@ -63,7 +63,7 @@ def load_stages(folder: str | Path) -> Stages:
     return _load(Path(folder) / STAGES, f"find the stages first, with `stagewise stages {folder}`", Stages)
 
 
-def load_lineage(folder: str | Path) -> Lineage:
+def saved_lineage(folder: str | Path) -> Lineage:
     """Read the lineage that `save_lineage` wrote into a run folder.
 
     Raises:
@@ -83,7 +83,7 @@ def load_replicates(folder: str | Path) -> Replicates:
     return _load(Path(folder) / REPLICATES, f"save what `find_replicates` returns into {folder} first", Replicates)
 
 
-def stages_of(
+def load_stages(
     source: str | Path | pd.DataFrame,
     criteria: StageCriteria | None = None,
     *,
@@ -124,7 +124,17 @@ def stages_of(
     return stages
 
 
-def lineage_of(folder: str | Path) -> Lineage | None:
+def load_onsets(folder: str | Path) -> pd.DataFrame | None:
+    """Return the onsets of a measured run folder, as `find_onsets` does; None where `load_stages` returns None.
+
+    Raises:
+        FileNotFoundError: the folder holds no table.
+    """
+    stages = load_stages(folder)
+    return None if stages is None else stages.onsets
+
+
+def load_lineage(folder: str | Path) -> Lineage | None:
     """Return the lineage of a measured run folder: the one saved beside its table, else found in it and saved.
 
     Returns None where the table has no patterns of heads.
@@ -139,7 +149,7 @@ def lineage_of(folder: str | Path) -> Lineage | None:
     if path.exists() and is_intact(path):
         written = read_json(path, "delete it, it is found anew")
         if (written.get("code"), written.get("digest")) == (_code(), digest(table)):
-            return load_lineage(folder)
+            return saved_lineage(folder)
     lineage = find_lineage(table)
     if os.access(folder, os.W_OK):
         save_lineage(lineage, folder)
@@ -168,7 +178,7 @@ def _saved(folder: Path, table: pd.DataFrame, criteria: StageCriteria | None, ca
         return None
     if read_json(path, "delete it, stages are found anew").get("code") != _code():
         return None
-    saved = load_stages(folder)
+    saved = saved_stages(folder)
     same = criteria in (None, saved.criteria) and saved.causes == causes
     return saved if same and saved.digest == digest(rows_of_evidence(table)) else None
 

@@ -59,10 +59,10 @@ class RunsFailed(RuntimeError):  # noqa: N818 - named by what happened
         self.finished = finished
 
 
-def grid(**axes: Sequence[Any]) -> list[dict[str, Any]]:
+def parameter_grid(**axes: Sequence[Any]) -> list[dict[str, Any]]:
     """Return every combination of the axes' values as a setting, the last axis varying fastest.
 
-    >>> grid(T=[64, 128], seed=[0, 1])
+    >>> parameter_grid(T=[64, 128], seed=[0, 1])
     [{'T': 64, 'seed': 0}, {'T': 64, 'seed': 1}, {'T': 128, 'seed': 0}, {'T': 128, 'seed': 1}]
     """
     return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]

@@ -203,7 +203,7 @@ def check_columns(names: Iterable[str], what: str) -> None:
         ValueError: a column that every table has is missing; the message names it.
     """
     if missing := [name for name in (*KEYS, NUMBERS[0]) if name not in set(names)]:
-        hint = "`stagewise.curves` makes a table of logged curves"
+        hint = "`stagewise.read_log` makes a table of logged curves"
         raise ValueError(f"{what} is no table of measurements: it has no column {', '.join(missing)}; {hint}")
 
 

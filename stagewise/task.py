@@ -15,6 +15,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from stagewise.text.token_relations import RELATIONS, Relations, token_relations
+from stagewise.text.tokenizer import encode
 
 TRAINING, EVALUATION, TEACHER = range(3)
 """The purposes of `derive_seed`: training and evaluation data never share a stream, even under one seed."""
@@ -102,8 +103,42 @@ class Batch:
         scored = torch.ones_like(seen, dtype=torch.bool) if scored is None else scored
         return cls(seen, targets, scored, token_relations(seen, relations))
 
+    @classmethod
+    def from_text(cls, text: str, tokenizer: Any, length: int = 64, relations: Relations = RELATIONS) -> "Batch":
+        """Return a text as a batch: windows of so many positions, or all of a text that is shorter.
+
+        Args:
+            text: the text itself.
+            tokenizer: the model's: in memory, of transformers, tokenizers or tiktoken; a function from a text to token
+                ids; a tokenizer.json, its folder, or a repository of the hub.
+            length: positions that a model sees.
+            relations: as `from_tokens` takes them.
+
+        Raises:
+            ValueError: it is no tokenizer, or the text has less than two tokens.
+
+        >>> Batch.from_text("abcabcab", lambda text: [ord(letter) for letter in text], length=3).tokens.tolist()
+        [[97, 98, 99], [98, 99, 97]]
+        """
+        token_ids = torch.tensor(encode(text, tokenizer), dtype=torch.int64)
+        taken = min(length + 1, len(token_ids))
+        n = len(token_ids) // max(taken, 1)
+        return cls.from_tokens(token_ids[: n * taken].view(n, taken), relations)
+
     def __len__(self) -> int:
         return self.tokens.shape[0]
+
+    def __repr__(self) -> str:
+        n, length = self.tokens.shape[:2]
+        kind = "input vectors" if self.tokens.is_floating_point() else "tokens"
+        scored = f"{int(self.scored.sum())} of {self.scored.numel()} predictions are scored"
+        parts = {
+            "relations": [f"{name} (in {int(self.starts(name).sum())})" for name in self.relations],
+            "references": list(self.references),
+            "nested": list(self.nested or ()),
+        }
+        lines = [f"  {what}: {', '.join(names)}" for what, names in parts.items() if names]
+        return "\n".join([f"Batch({n} sequences of {length} {kind}; {scored})", *lines])
 
     @property
     def is_regression(self) -> bool:

@@ -9,12 +9,14 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from stagewise.architecture import Architecture, reshaped
+from stagewise.architecture import Architecture
+from stagewise.architectures import reshaped
 from stagewise.fields import check_fields, check_training_set
 from stagewise.init import LinearInit
-from stagewise.plan import Seeds, TrainPlan, linear
+from stagewise.plan import Seeds, TrainPlan
 from stagewise.presets import Preset
 from stagewise.recipe import Recipe
+from stagewise.schedules import linear
 from stagewise.task import AbstractTask, Batch, check_number
 
 

@@ -12,11 +12,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from stagewise.architecture import Architecture, full, minimal
+from stagewise.architecture import Architecture
+from stagewise.architectures import full, minimal
 from stagewise.fields import Natural, check_fields, check_training_set
-from stagewise.plan import Seeds, TrainPlan, linear, logarithmic
+from stagewise.plan import Seeds, TrainPlan
 from stagewise.presets import Preset
 from stagewise.recipe import Recipe
+from stagewise.schedules import linear, logarithmic
 from stagewise.task import TEACHER, AbstractTask, Batch, check_number, derive_seed
 
 _LOG_LARGEST = 80.0

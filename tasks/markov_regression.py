@@ -10,11 +10,12 @@ from einops import einsum
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from stagewise.architecture import position_heads, reshaped
+from stagewise.architectures import position_heads, reshaped
 from stagewise.fields import Natural, check_fields, check_training_set
-from stagewise.plan import Seeds, TrainPlan, linear, logarithmic
+from stagewise.plan import Seeds, TrainPlan
 from stagewise.presets import Preset
 from stagewise.recipe import Recipe
+from stagewise.schedules import linear, logarithmic
 from stagewise.task import TEACHER, AbstractTask, Batch, check_number, derive_seed
 
 

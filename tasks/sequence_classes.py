@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
-from stagewise.architecture import full, reshaped
+from stagewise.architectures import full, reshaped
 from stagewise.fields import check_fields
 from stagewise.plan import Seeds, TrainPlan
 from stagewise.presets import Preset

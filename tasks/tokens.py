@@ -15,7 +15,7 @@ from torch import Tensor
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.checkpoints.token_files import IGNORED, Sequences, read_sequences
 from stagewise.fields import check_fields
-from stagewise.own_code import import_named, known
+from stagewise.own_code import import_named, known, module_of
 from stagewise.presets import Preset, text_preset
 from stagewise.task import AbstractTask, Batch, check_number
 from stagewise.tasks.text import Text, Texts, text_task
@@ -32,8 +32,9 @@ class Tokens(AbstractTask):
     Args:
         file: .pt, .npy, .safetensors or a folder of `datasets`; see `checkpoints.token_files.read_sequences`.
         length: positions that a model sees; longer sequences are cut there.
-        relations: names of `text.token_relations`, as "previous token" or "offset 31", and functions of one's own as
-            "module:function", whose module has been imported: a name in data imports nothing.
+        relations: names of `text.token_relations`, as "previous token" or "offset 31", expressions of
+            `text.relation_expressions`, and functions of one's own as "module:function", whose module has been
+            imported: a name in data imports nothing.
         bos: a token that begins sequences, and is no duplicate of another.
         n_sequences: always None: a file has the sequences that it has.
 
@@ -123,17 +124,19 @@ def _tokens_task(series: CheckpointSeries, file: str, relations: tuple[str, ...]
     Args:
         series: the models that read them.
         file: of tokens.
-        relations: names, or "module:function"; none takes all of `text.token_relations.RELATIONS`.
+        relations: names and expressions, "module:function" or "file.py:function"; none takes all of
+            `text.token_relations.RELATIONS`.
 
     Raises:
         ValueError: the file holds no sequences, tokens that the models do not have, or a relation is unknown.
         FileNotFoundError: there is no such file.
     """
-    architecture = series.architecture
-    for name in relations:
-        if ":" in name:
-            import_named(name)
-    task = Tokens(str(file), int(architecture.config["n_ctx"]), tuple(relations) or RELATIONS, architecture.bos)
+    architecture, names = series.architecture, []
+    for place, separator, name in (each.rpartition(":") for each in relations):
+        if separator:
+            import_named(f"{place}:{name}")
+        names.append(f"{module_of(place)}{separator}{name}")  # what data may name is a module that was imported
+    task = Tokens(str(file), int(architecture.config["n_ctx"]), tuple(names) or RELATIONS, architecture.bos)
     # Errors of the file are raised before any checkpoint is read.
     task.sample(1, seed=0).check_ids(int(architecture.config["d_vocab"]), f"the models of {series.name}")
     if task.read.left_out:

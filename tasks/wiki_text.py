@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Generator, Tensor
 
-from stagewise.architecture import reshaped
+from stagewise.architectures import reshaped
 from stagewise.fields import check_fields
 from stagewise.presets import Preset, text_architecture, text_plan
 from stagewise.recipe import Recipe

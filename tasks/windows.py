@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from stagewise.architecture import resized
+from stagewise.architectures import resized
 from stagewise.fields import check_fields
 from stagewise.presets import Preset, recipe_for
 from stagewise.recipe import Recipe

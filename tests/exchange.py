@@ -7,7 +7,7 @@ import pandas as pd
 import torch
 from safetensors.torch import save_file
 
-from stagewise import architecture
+from stagewise import architectures
 from stagewise import models as model
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.series import open_series
@@ -21,8 +21,8 @@ TASK = MarkovChain(d_vocab=4, spans=(1, 1), length=6, n_sequences=60)
 SIZES = {"n_layers": 2, "d_model": 16, "d_head": 4, "n_ctx": TASK.n_ctx, "d_vocab": 4, "d_mlp": 24}
 ROTARY = {"positional_embedding_type": "rotary", "normalization_type": "RMS", "n_key_value_heads": 2}
 KINDS = {
-    "minimal": architecture.minimal(4, TASK.n_ctx, n_heads=2),
-    "full": architecture.full(4, TASK.n_ctx, n_layers=2, n_heads=2, d_model=16, d_mlp=24),
+    "minimal": architectures.minimal(4, TASK.n_ctx, n_heads=2),
+    "full": architectures.full(4, TASK.n_ctx, n_layers=2, n_heads=2, d_model=16, d_mlp=24),
     "rotary": Architecture({**SIZES, **ROTARY}),
     "gated": Architecture({**SIZES, "gated_mlp": True, "act_fn": "silu"}),
 }

@@ -11,7 +11,9 @@ import torch
 
 import stagewise
 from stagewise import models
+from stagewise.analysis import opened
 from stagewise.architecture import Architecture
+from stagewise.architectures import full
 from stagewise.checkpoints.run_folder import ANALYSIS, TABLE
 from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.checkpoints.trainer_callbacks import save_on
@@ -208,3 +210,54 @@ def test_a_run_that_is_refused_trains_no_baseline_and_claims_no_folder(
     with pytest.raises(ValueError, match=r"no device|dtype is one of|memory is a number"):
         stagewise.run(small_recipe, tmp_path / "run", restricted=True, **wrong)
     assert not (tmp_path / "run").exists()
+
+
+def few(model: Any) -> list[tuple[int, Any]]:
+    """A model and another one, as two checkpoints."""
+    return [(0, model), (10, model)]
+
+
+def test_whatever_opens_as_a_series_is_analysed_and_a_list_of_series_is_one_of_seeds(tmp_path: Path) -> None:
+    model = models.build(full(5, 6, n_layers=1, n_heads=2, d_model=8, d_mlp=8))
+    for seed in (0, 1):
+        folder = tmp_path / f"seed-{seed}"
+        folder.mkdir()
+        for step in (0, 10):
+            torch.save(model.state_dict(), folder / f"model_{step}.pt")
+    folders = [tmp_path / "seed-0", tmp_path / "seed-1"]
+    steps = {
+        name: getattr(opened(source, architecture=architecture), "steps", None)
+        for name, source, architecture in (
+            ("pairs", few(model), None),
+            ("mapping", dict(few(model)), None),
+            ("folder", str(folders[0]), model.cfg),
+            ("files", sorted(folders[0].iterdir()), model.cfg),
+        )
+    }
+    assert steps == dict.fromkeys(steps, (0, 10))
+    for seeds in (folders, [few(model), few(model)], [dict(few(model)), dict(few(model))]):
+        each = opened(seeds, architecture=model.cfg)
+        assert isinstance(each, list)
+        assert [(len(one), one.seed) for one in each] == [(2, 0), (2, 1)]
+        assert len({one.name for one in each}) == 2
+
+
+def test_one_model_has_a_report_and_no_stages(tmp_path: Path) -> None:
+    model = models.build(full(5, 12, n_layers=1, n_heads=2, d_model=8, d_mlp=8))
+    analysis = stagewise.analyse(model, tmp_path / "out", progress=False)
+    assert analysis.stages is None
+    assert "one checkpoint has no stages: the report says what its heads do" in str(analysis)
+    assert (tmp_path / "out" / "report.html").stat().st_size > 1000
+    weights = stagewise.analyse(model.state_dict(), tmp_path / "again", architecture=model.cfg, progress=False)
+    pd.testing.assert_frame_equal(weights.table.assign(run=0), analysis.table.assign(run=0))
+
+
+def test_what_is_no_series_is_named_with_what_is() -> None:
+    for nothing, message in ((3, "got int"), (model_class(), "got")):
+        with pytest.raises(ValueError, match=message):
+            stagewise.analyse(nothing)
+
+
+def model_class() -> type:
+    """A class in place of a model, as where the brackets were forgotten."""
+    return torch.nn.Linear

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from stagewise import tasks
-from stagewise.architecture import OneHotInit, PositionHeadsInit, minimal
+from stagewise.architectures import OneHotInit, PositionHeadsInit, minimal
 from stagewise.fields import checked, field_types
 from stagewise.init import AbstractInit, GaussianInit, LinearInit, WithoutPositions
 from stagewise.intervention import AblateHead, RestrictContext

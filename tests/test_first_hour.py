@@ -10,11 +10,11 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from stagewise import linear
 from stagewise.checkpoints.audit import audit
 from stagewise.checkpoints.series import find
 from stagewise.checkpoints.trainer_callbacks import save_on
 from stagewise.cli.app import app
+from stagewise.schedules import linear
 from stagewise.words.familiarity import CAVEAT
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf8")

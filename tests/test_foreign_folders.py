@@ -20,7 +20,7 @@ import typer
 from transformers import GPT2Config, GPT2LMHeadModel
 from typer.testing import CliRunner
 
-from stagewise import architecture
+from stagewise import architectures
 from stagewise.analysis import measure_run
 from stagewise.checkpoints.digest import file_sha256
 from stagewise.checkpoints.run_folder import RESUME, RUN, TABLE
@@ -78,7 +78,7 @@ def arguments_of(name: str, folder: str) -> list[str]:
 def measured(small_recipe: Recipe, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run with its table."""
     folder = tmp_path_factory.mktemp("measured") / "run"
-    recipe = Recipe(small_recipe.task, architecture.full(4, small_recipe.task.n_ctx, n_heads=2), small_recipe.plan)
+    recipe = Recipe(small_recipe.task, architectures.full(4, small_recipe.task.n_ctx, n_heads=2), small_recipe.plan)
     train(recipe, folder, progress=False)
     measure_run(recipe, folder, probes=[Loss(), AttentionTo(), KLToReference()], sequences=16, progress=False)
     return folder

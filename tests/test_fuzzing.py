@@ -23,8 +23,9 @@ from stagewise.checkpoints.series import find, open_series
 from stagewise.cli._settings import changed, read_settings
 from stagewise.cli.app import app
 from stagewise.findings.stages import find_stages
-from stagewise.plan import TrainPlan, linear, logarithmic
+from stagewise.plan import TrainPlan
 from stagewise.recipe import Recipe, describe, rebuild
+from stagewise.schedules import linear, logarithmic
 from stagewise.tasks import MarkovChain
 
 REFUSED = (ValueError, OSError)
@@ -265,7 +266,7 @@ ARGUMENTS = st.lists(
             [
                 *("--steps", "--set", "--preset", "--seed", "--heads", "--config", "--folder", "--only", "--without"),
                 *("--probe", "--memory", "--workers", "--json", "--quiet", "--text", "--tokenizer", "--task", "--deep"),
-                *("--architecture", "--contexts", "--device", "--dtype", "--from", "--figure", "--out", "-h", "--"),
+                *("--architecture", "--contexts", "--device", "--dtype", "--record", "--figure", "--out", "-h", "--"),
                 *("nonsense", "no:where", "os:system", "plan.steps=x", "=", "task=3", "3", "-1", "1e9", "cpu", "nan"),
             ]
         ),

@@ -83,3 +83,18 @@ def test_python_m_does_not_take_the_folder_it_runs_in(tmp_path: Path, command: l
     ended = subprocess.run([sys.executable, *command], cwd=tmp_path, capture_output=True, text=True)
     assert ended.returncode == 2, ended.stderr
     assert not (tmp_path / "written").exists()
+
+
+def test_a_file_is_named_by_its_path_and_what_it_holds_is_known_by_its_module(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "elsewhere").mkdir()
+    monkeypatch.chdir(here / "elsewhere")
+    function = import_named("../named_here.py:one")
+    assert function() == 1
+    assert known("named_here:one", "a word") is function
+    with pytest.raises(ModuleNotFoundError, match=r"there is no file ../nothing.py"):
+        import_named("../nothing.py:one")
+    with pytest.raises(ImportError, match=r"../numpy.py has the name of the module in .*numpy.*: rename it"):
+        import_named("../numpy.py:one")
+    assert not (here / "elsewhere" / "written").exists()

@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 import stagewise
 
 STUB = Path(stagewise.__file__).with_suffix(".pyi")
+ROOT = Path(__file__).parents[1]
 LISTED = {
     alias.name: node.module
     for node in ast.parse(STUB.read_text(encoding="utf8")).body
@@ -31,16 +33,36 @@ def test_a_public_name_is_that_of_its_module() -> None:
 
 
 def test_other_names_are_refused() -> None:
-    with pytest.raises(AttributeError, match="No stagewise attribute measured"):
-        stagewise.measured  # type: ignore[attr-defined]  # noqa: B018
+    with pytest.raises(AttributeError, match=r"stagewise has no 'zebra'$"):
+        stagewise.zebra  # type: ignore[attr-defined]  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("mesure", "did you mean measure?"),
+        ("find_stage", "did you mean find_stages?"),
+        ("MarkovChains", "did you mean MarkovChain?"),
+        ("linear", "it is stagewise.schedules.linear"),
+        ("HeadAblation", "it is stagewise.probes.HeadAblation"),
+    ],
+)
+def test_a_near_name_is_answered_with_the_one_that_is_there(name: str, answer: str) -> None:
+    with pytest.raises(AttributeError, match=rf"stagewise has no '{name}' \({re.escape(answer)}\)$"):
+        getattr(stagewise, name)
+
+
+def test_the_reference_lists_every_name_by_what_one_wants_to_do() -> None:
+    table = re.findall(r"^\| \w+: .*", (ROOT / "docs" / "api.md").read_text(encoding="utf8"), re.MULTILINE)
+    names = [name for row in table for name in re.findall(r"`(\w+)`", row.split("|")[2])]
+    assert sorted(names) == sorted(name for name, module in LISTED.items() if module)
 
 
 def test_importing_the_package_imports_no_torch() -> None:
-    code = "import sys, stagewise; stagewise.linear; assert not {'torch', 'pandas'} & sys.modules.keys()"
+    code = "import sys, stagewise; stagewise.schedules.linear; assert not {'torch', 'pandas'} & sys.modules.keys()"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-ROOT = Path(__file__).parents[1]
 MOST = 1216
 """Definitions that look public, over the whole house; lower it with them."""
 

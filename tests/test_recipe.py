@@ -3,27 +3,31 @@
 import dataclasses
 import json
 import sys
+import warnings
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-from stagewise import architecture
-from stagewise.architecture import Architecture, OneHotInit
+from stagewise import architectures, models
+from stagewise.architecture import Architecture
+from stagewise.architectures import OneHotInit
 from stagewise.experiments.scan_and_snap.yz_hooked import yz
-from stagewise.plan import linear, logarithmic
+from stagewise.init import GaussianInit
 from stagewise.recipe import Recipe, Seeds, TrainPlan, describe, differences, rebuild
-from stagewise.tasks import MarkovChain, Windows
+from stagewise.schedules import linear, logarithmic
+from stagewise.tasks import MarkovChain, SparseRegression, Windows
 
 TASK = MarkovChain(d_vocab=4, spans=(1, 2), length=3, lag_weights=None, n_sequences=None)
 
 RECIPES = {
-    "minimal": Recipe(TASK, architecture.minimal(4, TASK.n_ctx, init=OneHotInit("xavier", "xavier"))),
-    "full": Recipe(TASK, architecture.full(4, TASK.n_ctx), TrainPlan(steps=5, rates={"*.W_Q": 0.1}, clip=None)),
-    "windows": Recipe(Windows(TASK, 2), architecture.full(6, 9), TrainPlan(seeds=Seeds(1, 2, 3))),
+    "minimal": Recipe(TASK, architectures.minimal(4, TASK.n_ctx, init=OneHotInit("xavier", "xavier"))),
+    "full": Recipe(TASK, architectures.full(4, TASK.n_ctx), TrainPlan(steps=5, rates={"*.W_Q": 0.1}, clip=None)),
+    "windows": Recipe(Windows(TASK, 2), architectures.full(6, 9), TrainPlan(seeds=Seeds(1, 2, 3))),
     "plain config": Recipe(
         TASK,
-        {"n_layers": 2, "d_model": 8, "d_head": 4, "n_ctx": 9, "d_vocab": 9, "act_fn": "gelu"},  # type: ignore[arg-type]
+        {"n_layers": 2, "d_model": 8, "d_head": 4, "n_ctx": 9, "d_vocab": 9, "act_fn": "gelu"},
     ),
 }
 
@@ -129,6 +133,74 @@ def test_a_model_too_small_for_the_task_is_refused(changes: dict[str, Any], mess
     config = {"n_layers": 1, "d_model": 8, "d_head": 4, "n_ctx": 5, "d_vocab": 4, **changes}
     with pytest.raises(ValueError, match=message):
         Recipe(TASK, Architecture(config))
+
+
+SIZES = {"n_layers": 2, "d_model": 16, "n_heads": 4, "act_fn": "gelu"}
+
+
+def test_a_config_has_the_sizes_of_the_task_where_it_names_none() -> None:
+    small = Recipe(TASK, SIZES).architecture
+    assert small.config == {**SIZES, "d_head": 4, "d_vocab": TASK.d_vocab, "n_ctx": TASK.n_ctx}
+    assert Recipe(TASK, {**SIZES, "n_ctx": 40, "d_vocab": 30}).architecture.config["n_ctx"] == 40
+    regression = SparseRegression()
+    outputs = regression.sample(1, 0).targets.shape[-1]
+    assert Recipe(regression, SIZES).architecture.n_outputs == outputs
+
+
+@pytest.mark.skipif(not models.has_hooked_transformer(), reason="there is no HookedTransformerConfig")
+def test_a_hooked_transformer_config_and_its_dict_train_the_model_that_they_describe() -> None:
+    from transformer_lens import HookedTransformer, HookedTransformerConfig
+
+    cfg = HookedTransformerConfig(**SIZES, d_head=4, n_ctx=TASK.n_ctx, initializer_range=0.02)
+    recipe = Recipe(TASK, cfg)
+    assert describe(recipe) == describe(Recipe(TASK, cfg.to_dict())) == json.loads(json.dumps(describe(recipe)))
+    assert recipe.architecture.init == GaussianInit(0.02)
+    cfg.d_vocab = cfg.d_vocab_out = TASK.d_vocab
+    state = models.weights(models.build(recipe.architecture, seed=3))
+    own = HookedTransformer(cfg)
+    own.load_state_dict(state, strict=False)
+    tokens = TASK.sample(4, 0).tokens
+    with torch.no_grad():
+        torch.testing.assert_close(own(tokens), models.build(recipe.architecture, seed=3)(tokens))
+
+
+def test_a_hugging_face_config_is_an_architecture_of_its_own() -> None:
+    from transformers import GPT2Config
+
+    config = GPT2Config(n_layer=1, n_head=2, n_embd=8, n_positions=9, vocab_size=4)
+    assert Recipe(TASK, config).architecture == Recipe(TASK, config.to_dict()).architecture == Architecture(config)
+    assert Architecture(config).huggingface is not None
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"init_mode": "xavier_normal"}, "init_mode = 'xavier_normal', and weights start here from its default"),
+        ({"act_fn": len}, "the config's act_fn is no plain data, as run.json holds it"),
+        ({"d_model": 18}, "d_model = 18 is no multiple of n_heads = 4: give d_head"),
+    ],
+    ids=str,
+)
+def test_a_field_that_is_not_covered_is_named_in_a_line(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as raised:
+        Recipe(TASK, {**SIZES, **changes})
+    assert len(str(raised.value).splitlines()) == 1
+
+
+def test_how_a_config_was_run_is_decided_elsewhere_and_said_so() -> None:
+    with pytest.warns(UserWarning, match=r"seed = 7, device = cuda of the model config is not taken: plan.seeds.init"):
+        recipe = Recipe(TASK, {**SIZES, "seed": 7, "device": "cuda"})
+    assert not {"seed", "device"} & recipe.architecture.config.keys()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Recipe(TASK, {**SIZES, "seed": 7, "dtype": torch.float32}, TrainPlan(seeds=Seeds(init=7)))
+
+
+def test_what_is_no_config_is_named_with_what_is() -> None:
+    model = models.build(architectures.full(4, TASK.n_ctx))
+    for given, message in ((3, "got int: 3"), ("gpt2", "got str: 'gpt2'"), (model, r"got \w+: give its .cfg")):
+        with pytest.raises(ValueError, match=f"a model's config is a HookedTransformerConfig.*; {message}"):
+            Recipe(TASK, given)
 
 
 def test_differences_name_every_field_that_differs() -> None:

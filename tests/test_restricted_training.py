@@ -2,7 +2,8 @@
 
 import pytest
 
-from stagewise.architecture import Architecture, full
+from stagewise.architecture import Architecture
+from stagewise.architectures import full
 from stagewise.recipe import Recipe, TrainPlan
 from stagewise.restricted_training import chosen_contexts
 from stagewise.tasks import AssociativeRecall, MarkovChain, RepeatedTokens, SparseRegression

@@ -16,7 +16,7 @@ from stagewise.findings.stages import FRAMES, Stages, find_stages
 from stagewise.measurement.engine import measure
 from stagewise.measurement.parts import join
 from stagewise.probes import AttentionTo, KLToReference, Loss
-from stagewise.saved_findings import STAGES, load_stages, save_stages, stages_of
+from stagewise.saved_findings import STAGES, load_stages, save_stages, saved_stages
 from stagewise.statistics import StageCriteria
 from stagewise.tasks import MarkovChain
 from stagewise.words.stages import turning_points
@@ -44,7 +44,7 @@ def test_loaded_stages_are_those_that_were_saved(both: pd.DataFrame, method: str
     stages = find_stages(table, criteria=StageCriteria(simulations=50))
     path = save_stages(stages, tmp_path)
     assert path == tmp_path / STAGES
-    assert_equal(load_stages(tmp_path), stages)
+    assert_equal(saved_stages(tmp_path), stages)
     json.loads(path.read_text(encoding="utf8"), parse_constant=lambda word: pytest.fail(f"{word} is not plain JSON"))
 
 
@@ -52,67 +52,67 @@ def test_a_stage_that_is_not_over_is_loaded_as_such(attention: pd.DataFrame, tmp
     stages = find_stages(attention)
     stages.onsets.loc[0, "t90_hi"] = np.inf
     save_stages(stages, tmp_path)
-    assert np.isinf(load_stages(tmp_path).onsets["t90_hi"]).any()
+    assert np.isinf(saved_stages(tmp_path).onsets["t90_hi"]).any()
 
 
 def test_stages_of_a_folder_are_found_once(folder: Path, both: pd.DataFrame) -> None:
-    stages = stages_of(folder)
+    stages = load_stages(folder)
     assert stages is not None
     assert_equal(stages, find_stages(both))
     marked = dataclasses.replace(stages, run="the saved one")
     save_stages(marked, folder)
-    assert_equal(stages_of(folder) or stages, marked)
-    assert_equal(stages_of(both, folder=folder) or stages, marked)
+    assert_equal(load_stages(folder) or stages, marked)
+    assert_equal(load_stages(both, folder=folder) or stages, marked)
 
 
 def test_what_the_record_of_a_folder_says_was_done_to_its_run_is_a_cause(folder: Path, both: pd.DataFrame) -> None:
-    assert len(stages_of(folder) or ()) == 3
+    assert len(load_stages(folder) or ()) == 3
     first = int(find_stages(both).turning_points["step"].iloc[0])
     plan = {"steps": 2 * first, "cooldown": first, "warmup": 2}
     write_json(folder / RUN, {"format": FORMAT, "recipe": {"plan": plan}})
-    stages = stages_of(folder)
+    stages = load_stages(folder)
     assert stages is not None
     why = turning_points(stages.turning_points, stages.context)[0]
     assert why.endswith(f"(the learning rate's cool-down at step {first}, which may have timed it)")
     causes = {"the learning rate's warm-up": (0, 2), "the learning rate's cool-down": first}
-    assert load_stages(folder).causes == stages.causes == causes
-    assert_equal(stages_of(folder) or stages, stages)
+    assert saved_stages(folder).causes == stages.causes == causes
+    assert_equal(load_stages(folder) or stages, stages)
 
 
 def test_stages_of_another_table_or_by_other_criteria_are_found_anew(folder: Path, both: pd.DataFrame) -> None:
     strict = StageCriteria(depth=1.0)
     save_stages(find_stages(both, criteria=strict), folder)
-    assert [len(stages_of(folder, criteria) or ()) for criteria in (None, strict, StageCriteria())] == [3, 3, 3]
-    assert [one["left"] for one in load_stages(folder).table.to_dict("records")] == ["", "one", "two"]
+    assert [len(load_stages(folder, criteria) or ()) for criteria in (None, strict, StageCriteria())] == [3, 3, 3]
+    assert [one["left"] for one in saved_stages(folder).table.to_dict("records")] == ["", "one", "two"]
     write(folder / TABLE, both.assign(value=0.5).to_parquet)
-    assert len(stages_of(folder) or ()) == 1
-    assert (stages_of(folder) or load_stages(folder)).criteria == StageCriteria()
+    assert len(load_stages(folder) or ()) == 1
+    assert (load_stages(folder) or saved_stages(folder)).criteria == StageCriteria()
 
 
 def test_stages_that_other_code_found_are_found_anew(folder: Path) -> None:
-    stages_of(folder)
+    load_stages(folder)
     saved = json.loads((folder / STAGES).read_text(encoding="utf8"))
     write(folder / STAGES, lambda partial: partial.write_text(json.dumps({**saved, "code": "another", "run": "old"})))
-    assert (stages_of(folder) or load_stages(folder)).run == "run"
+    assert (load_stages(folder) or saved_stages(folder)).run == "run"
 
 
 def test_a_table_that_can_show_no_stages_has_none(both: pd.DataFrame, folder: Path) -> None:
     for table in (both[both["step"] < 3], both[both["reference"] == "all"], both.assign(probe="MeanPattern")):
-        assert stages_of(table, folder=folder) is None
+        assert load_stages(table, folder=folder) is None
     assert not (folder / STAGES).exists()
-    assert stages_of(both[both["step"] < 3], StageCriteria(checkpoints=3)) is not None
+    assert load_stages(both[both["step"] < 3], StageCriteria(checkpoints=3)) is not None
 
 
 def test_what_cannot_be_read_says_what_to_do(tmp_path: Path, references: pd.DataFrame) -> None:
     with pytest.raises(FileNotFoundError, match="find the stages first, with `stagewise stages"):
-        load_stages(tmp_path)
+        saved_stages(tmp_path)
     path = save_stages(find_stages(references), tmp_path)
     write(path, lambda partial: partial.write_text('{"run": "a"}'))
     with pytest.raises(ValueError, match="another version of stagewise: delete it"):
-        load_stages(tmp_path)
+        saved_stages(tmp_path)
     write(path, lambda partial: partial.write_text("{"))
     with pytest.raises(ValueError, match="not valid JSON"):
-        load_stages(tmp_path)
+        saved_stages(tmp_path)
 
 
 def test_a_measured_table_has_one_digest_in_memory_and_on_disk(

@@ -21,7 +21,7 @@ import torch
 
 from stagewise.processes import worker_pool
 from stagewise.recipe import Seeds
-from stagewise.sweeping import RunsFailed, grid, sweep
+from stagewise.sweeping import RunsFailed, parameter_grid, sweep
 
 ROOT = Path(__file__).parents[1]
 
@@ -45,20 +45,22 @@ def threads() -> concurrent.futures.Executor:
 
 
 def test_every_setting_gives_its_row_in_order(tmp_path: Path, threads: concurrent.futures.Executor) -> None:
-    frame = sweep(record, grid(folder=[str(tmp_path)], x=[3, 1, 2]), tmp_path, threads, progress=False)
+    frame = sweep(record, parameter_grid(folder=[str(tmp_path)], x=[3, 1, 2]), tmp_path, threads, progress=False)
     assert frame[["x", "square"]].to_dict("list") == {"x": [3, 1, 2], "square": [9, 1, 4]}
 
 
 def test_a_second_sweep_runs_only_what_is_new(tmp_path: Path, threads: concurrent.futures.Executor) -> None:
-    sweep(record, grid(folder=[str(tmp_path)], x=[1, 2]), tmp_path, threads, progress=False)
-    frame = sweep(record, grid(folder=[str(tmp_path)], x=[1, 2, 3]), tmp_path, threads, progress=False)
+    sweep(record, parameter_grid(folder=[str(tmp_path)], x=[1, 2]), tmp_path, threads, progress=False)
+    frame = sweep(record, parameter_grid(folder=[str(tmp_path)], x=[1, 2, 3]), tmp_path, threads, progress=False)
     assert calls(tmp_path) == ["1", "2", "3"]
     assert frame["square"].tolist() == [1, 4, 9]
 
 
 def test_results_of_another_folder_are_found_again_there(tmp_path: Path, threads: concurrent.futures.Executor) -> None:
     for _ in range(2):
-        sweep(record, grid(folder=[str(tmp_path)], x=[1, 2]), tmp_path, threads, results=".kept", progress=False)
+        sweep(
+            record, parameter_grid(folder=[str(tmp_path)], x=[1, 2]), tmp_path, threads, results=".kept", progress=False
+        )
     assert calls(tmp_path) == ["1", "2"]
     assert len(list((tmp_path / ".kept").glob("*.json"))) == 2
     assert not (tmp_path / "results").exists()
@@ -66,7 +68,7 @@ def test_results_of_another_folder_are_found_again_there(tmp_path: Path, threads
 
 def test_a_failed_run_loses_no_other_and_is_tried_again(tmp_path: Path, threads: concurrent.futures.Executor) -> None:
     (tmp_path / "broken").touch()
-    settings = grid(folder=[str(tmp_path)], x=[1, 2, 3])
+    settings = parameter_grid(folder=[str(tmp_path)], x=[1, 2, 3])
     with pytest.raises(RunsFailed, match=r"(?s)1 of 3 runs failed.*'x': 2.*ZeroDivisionError: x is 2") as failed:
         sweep(record, settings, tmp_path, threads, progress=False)
     assert failed.value.finished["square"].to_dict() == {0: 1, 2: 9}
@@ -82,7 +84,7 @@ def counted(x: int) -> Any:
 
 def test_a_result_that_json_cannot_hold_loses_no_other(tmp_path: Path, threads: concurrent.futures.Executor) -> None:
     with pytest.raises(RunsFailed, match=r"(?s)2 of 5 runs failed.*'x': [12].*named results that JSON can hold, got"):
-        sweep(counted, grid(x=range(5)), tmp_path, threads, progress=False)
+        sweep(counted, parameter_grid(x=range(5)), tmp_path, threads, progress=False)
     assert len(list((tmp_path / "results").glob("*.json"))) == 3
 
 
@@ -92,7 +94,7 @@ def halved(x: int) -> dict[str, Any]:
 
 
 def test_a_result_named_like_a_setting_is_beside_it(tmp_path: Path, threads: concurrent.futures.Executor) -> None:
-    table = sweep(halved, grid(x=[1, 2]), tmp_path, threads, progress=False)
+    table = sweep(halved, parameter_grid(x=[1, 2]), tmp_path, threads, progress=False)
     assert table.to_dict("list") == {"x": [1, 2], "x_result": [0.5, 1.0], "y": [[1], [2]]}
 
 
@@ -136,7 +138,7 @@ def test_a_run_that_failed_is_named_in_a_line(tmp_path: Path, threads: concurren
 
 def test_a_run_that_failed_has_the_name_that_is_given(tmp_path: Path, threads: concurrent.futures.Executor) -> None:
     with pytest.raises(RunsFailed, match=r"(?s)again:\n  number 2: TypeError: ") as failed:
-        sweep(counted, grid(x=[2]), tmp_path, threads, name="number {x}".format_map, progress=False)
+        sweep(counted, parameter_grid(x=[2]), tmp_path, threads, name="number {x}".format_map, progress=False)
     assert failed.value.finished.empty
 
 
@@ -154,7 +156,7 @@ def test_a_function_without_a_name_is_refused(
 
 
 def test_a_result_file_says_what_it_is_of(tmp_path: Path, threads: concurrent.futures.Executor) -> None:
-    sweep(record, grid(folder=[str(tmp_path)], x=[4]), tmp_path, threads, progress=False)
+    sweep(record, parameter_grid(folder=[str(tmp_path)], x=[4]), tmp_path, threads, progress=False)
     (path,) = (tmp_path / "results").glob("*.json")
     found = json.loads(path.read_text())
     assert found["setting"]["x"] == 4
@@ -162,7 +164,7 @@ def test_a_result_file_says_what_it_is_of(tmp_path: Path, threads: concurrent.fu
     assert found["function"].endswith("record")
 
 
-SETTINGS = grid(x=[0, 1, 2, 3])
+SETTINGS = parameter_grid(x=[0, 1, 2, 3])
 SCRIPT = f"""
 import os, threading
 from stagewise.sweeping import sweep
@@ -216,14 +218,14 @@ def test_the_bar_counts_what_runs_cost(
 ) -> None:
     updates: list[int] = []
     monkeypatch.setattr("stagewise.sweeping.tqdm.update", lambda _, cost: updates.append(cost))
-    sweep(record, grid(folder=[str(tmp_path)], x=[1, 3]), tmp_path, threads, cost=lambda each: each["x"])
+    sweep(record, parameter_grid(folder=[str(tmp_path)], x=[1, 3]), tmp_path, threads, cost=lambda each: each["x"])
     assert sorted(updates) == [1, 3]
 
 
 def test_a_finished_sweep_says_so(
     tmp_path: Path, threads: concurrent.futures.Executor, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    settings = grid(folder=[str(tmp_path)], x=[1, 3])
+    settings = parameter_grid(folder=[str(tmp_path)], x=[1, 3])
     sweep(record, settings, tmp_path, threads)
     assert "2 of 2 runs" in capsys.readouterr().err
     sweep(record, settings, tmp_path, threads)
@@ -255,13 +257,13 @@ def test_workers_have_imported_what_they_need_and_this_process_environment(
 ) -> None:
     for told in ("one", "two"):
         monkeypatch.setenv("STAGEWISE_TOLD", told)
-        frame = sweep(start_of_worker, grid(x=[1]), tmp_path / told, workers=1, progress=False)
+        frame = sweep(start_of_worker, parameter_grid(x=[1]), tmp_path / told, workers=1, progress=False)
         assert frame["told"].tolist() == [told]
         assert frame["imported"].tolist() == ["forkserver" in multiprocessing.get_all_start_methods()]
 
 
 def test_workers_take_one_thread_and_serve_several_runs(tmp_path: Path) -> None:
-    frame = sweep(threads_of_torch, grid(x=[1, 2, 3]), tmp_path, workers=1, progress=False)
+    frame = sweep(threads_of_torch, parameter_grid(x=[1, 2, 3]), tmp_path, workers=1, progress=False)
     assert frame["threads"].tolist() == [1, 1, 1]
     assert frame["process"].nunique() == 1
     assert os.getpid() not in frame["process"].tolist()
@@ -288,7 +290,7 @@ def test_a_dask_cluster_that_loses_a_worker_finishes_every_run(tmp_path: Path, m
         workers = client.run(os.getpid)
         killer = threading.Thread(target=kill_when_begun, args=(tmp_path, set(workers.values())))
         killer.start()
-        settings = grid(folder=[str(tmp_path)], x=list(range(8)))
+        settings = parameter_grid(folder=[str(tmp_path)], x=list(range(8)))
         frame = sweep(slow_square, settings, tmp_path, client.get_executor(), progress=False)
         killer.join()
     assert frame["square"].tolist() == [x * x for x in range(8)]
@@ -312,7 +314,7 @@ def test_jobs_of_submitit_give_their_rows_and_their_errors(tmp_path: Path) -> No
     submitit = pytest.importorskip("submitit", reason="the extra `cluster` is not installed")
     executor = submitit.LocalExecutor(tmp_path / "jobs")
     (tmp_path / "broken").touch()
-    settings = grid(folder=[str(tmp_path)], x=[1, 2])
+    settings = parameter_grid(folder=[str(tmp_path)], x=[1, 2])
     with pytest.raises(RunsFailed, match=r"(?s)1 of 2 runs failed.*'x': 2.*x is 2"):
         sweep(record, settings, tmp_path, executor, progress=False)
     (path,) = (tmp_path / "results").glob("*.json")

@@ -18,7 +18,7 @@ def frame(**columns: object) -> pd.DataFrame:
 def test_a_table_without_a_column_that_all_have_is_refused(name: str) -> None:
     check_columns(frame().columns, "mine.parquet")
     with pytest.raises(
-        ValueError, match=f"^mine.parquet is no table of measurements: it has no column {name}; `stagewise.curves`"
+        ValueError, match=f"^mine.parquet is no table of measurements: it has no column {name}; `stagewise.read_log`"
     ):
         check_columns(frame().drop(columns=name).columns, "mine.parquet")
 

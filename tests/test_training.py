@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from stagewise import models as model
-from stagewise.architecture import OneHotInit, minimal
+from stagewise.architectures import OneHotInit, minimal
 from stagewise.checkpoints.checksums import LIST, listed
 from stagewise.checkpoints.run_folder import METRICS, RESUME, RUN, STATES, checkpoint_file, is_finished
 from stagewise.checkpoints.series import open_series

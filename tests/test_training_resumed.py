@@ -101,7 +101,7 @@ WRITES = (4, 9)
 KILLED = """
 import os, signal
 from pathlib import Path
-from stagewise import architecture, models
+from stagewise import architectures, models
 from stagewise.recipe import Recipe, TrainPlan
 from stagewise.tasks import MarkovChain
 from stagewise.training import train
@@ -113,7 +113,7 @@ def fsync(descriptor):
         os.kill(os.getpid(), signal.SIGKILL)
 task = MarkovChain(d_vocab=4, spans=(1, 1), length=3, n_sequences=40)
 plan = TrainPlan(steps=8, batch_size=6, learning_rate=0.05, save=frozenset({{3, 5}}))
-recipe = Recipe(task, architecture.minimal(4, task.n_ctx, n_heads=2), plan)
+recipe = Recipe(task, architectures.minimal(4, task.n_ctx, n_heads=2), plan)
 models.build(recipe.architecture)  # imports what takes long, once for all
 for left in {all_writes}:
     folder = Path({folder!r}) / str(left)

@@ -199,7 +199,7 @@ def test_what_was_trained_together_is_not_replayed_by_itself(whole: list[Path]) 
     assert not checkpoint_file(whole[0], 7).exists()
 
 
-HOOKED = Recipe(TASK, {**FULL.config, "normalization_type": "RMS"}, PLAN)  # type: ignore[arg-type]
+HOOKED = Recipe(TASK, {**FULL.config, "normalization_type": "RMS"}, PLAN)
 HELD = changed(KINDS["full"], clamps=(ClampHead(0, 0, start=2),))
 
 

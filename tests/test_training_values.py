@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Generator
 
-from stagewise import architecture
+from stagewise import architectures
 from stagewise import models as model
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.run_folder import METRICS
@@ -25,7 +25,7 @@ FLOAT32 = 1e-6
 """Weights of order one after a few float32 updates, sums in another order."""
 
 TASK = MarkovChain(d_vocab=4, spans=(1, 1), length=3, n_sequences=40)
-FULL = architecture.full(4, TASK.n_ctx, n_heads=2, d_model=8, d_mlp=6)
+FULL = architectures.full(4, TASK.n_ctx, n_heads=2, d_model=8, d_mlp=6)
 PLAN = TrainPlan(steps=8, batch_size=6, learning_rate=0.05, save=frozenset({3, 5}))
 
 
@@ -185,7 +185,7 @@ def test_any_config_of_transformer_lens_trains_and_reopens(change: dict[str, Any
         "act_fn": "relu",
         **change,
     }
-    recipe = Recipe(TASK, config, dataclasses.replace(PLAN, steps=30))  # type: ignore[arg-type]
+    recipe = Recipe(TASK, config, dataclasses.replace(PLAN, steps=30))
     series = train(recipe, tmp_path, progress=False)
     loss = pd.read_parquet(tmp_path / METRICS)["loss"]
     assert loss[-5:].mean() < loss[:5].mean()
@@ -196,7 +196,7 @@ def test_any_config_of_transformer_lens_trains_and_reopens(change: dict[str, Any
 
 def test_windows_train_too(tmp_path: Path) -> None:
     task = Windows(TASK, 2)
-    assert train(Recipe(task, architecture.minimal(4, 2), PLAN), tmp_path, progress=False).steps == (
+    assert train(Recipe(task, architectures.minimal(4, 2), PLAN), tmp_path, progress=False).steps == (
         0,
         3,
         5,

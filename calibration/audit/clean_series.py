@@ -11,9 +11,11 @@ from typing import Any, NamedTuple
 
 import torch
 
-from stagewise.architecture import Architecture, minimal
-from stagewise.plan import Seeds, TrainPlan, linear, logarithmic
+from stagewise.architecture import Architecture
+from stagewise.architectures import minimal
+from stagewise.plan import Seeds, TrainPlan
 from stagewise.recipe import Recipe
+from stagewise.schedules import linear, logarithmic
 from stagewise.tasks import AssociativeRecall, MarkovChain, RepeatedTokens
 from stagewise.training import train
 

@@ -10,9 +10,9 @@ from typing import Any
 from torch import Tensor
 
 from stagewise import models
-from stagewise.architecture import RUNTIME, Architecture
+from stagewise.architecture import Architecture
 from stagewise.checkpoints.json_files import read_json
-from stagewise.models.huggingface import described
+from stagewise.config import line_of
 
 CONFIG = "config.json"
 
@@ -43,12 +43,10 @@ def architecture_from(given: Any) -> Architecture:
         return given
     if isinstance(given, str | Path):
         return _named(given)
-    if isinstance(given, Mapping):
-        return _of_fields(given)
     if hasattr(given, "state_dict"):
         return models.described(given)
-    if callable(getattr(given, "to_dict", None)) and not isinstance(given, type):
-        return _of_fields(given.to_dict())
+    if isinstance(given, Mapping) or hasattr(given, "to_dict"):
+        return _of_fields(given)
     raise ValueError(f"`architecture` is {TAKEN}; got {type(given).__name__}: {given!r:.80}")
 
 
@@ -141,21 +139,11 @@ def _positions(weights: Mapping[str, Tensor]) -> dict[str, Any]:
     return {"positional_embedding_type": "rotary", "n_ctx": n_ctx, "rotary_adjacent_pairs": adjacent, **fields}
 
 
-def plain_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a config that JSON can hold, and that say what the model is."""
-    return {name: value for name, value in fields.items() if name not in RUNTIME and _is_plain(value)}
-
-
-def _is_plain(value: Any) -> bool:
-    return value is None or isinstance(value, bool | int | float | str | list | dict)
-
-
-def _of_fields(fields: Mapping[str, Any]) -> Architecture:
-    plain = plain_fields(fields)
+def _of_fields(given: Any) -> Architecture:
     try:
-        return described(fields) if "model_type" in fields else Architecture(plain)
+        return Architecture(given)
     except (TypeError, AttributeError) as reason:
-        raise ValueError(f"the fields of this config do not make a model ({reason}); got {plain}") from reason
+        raise ValueError(f"the fields of this config do not make a model: {line_of(reason)}") from reason
 
 
 def _named(given: str | Path) -> Architecture:

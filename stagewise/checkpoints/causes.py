@@ -7,11 +7,15 @@ from typing import Any
 import numpy as np
 
 from stagewise.checkpoints import run_folder
+from stagewise.checkpoints.json_files import read_json
 
 ABRUPT, LARGE = 3.0, 0.2
 """A change of the rate between two entries of a log counts from so many times those before and after it, and from so
 much of the larger rate: warm-ups, linear decays and cosines change by about as much from one entry to the next."""
 
+
+NAMED = "tables/causes.json"
+"""Where a person's causes are, in the folder of a measured run."""
 
 WARM_UP = "the learning rate's warm-up"
 
@@ -20,7 +24,7 @@ Cause = int | tuple[int, int]
 
 
 def causes_of(folder: Path) -> dict[str, Cause]:
-    """Return what the record of a measured run names, as {"the learning rate's cool-down": 3000}; nothing without one.
+    """Return what the record of a measured run names, as {"the learning rate's cool-down": 3000}, and what was named.
 
     Raises:
         ValueError: the record cannot be read.
@@ -28,10 +32,23 @@ def causes_of(folder: Path) -> dict[str, Cause]:
     try:
         record = run_folder.read_record(folder)
     except FileNotFoundError:
-        return {}
-    causes = record.get("causes", {}).items()
-    logged = {name: (at[0], at[1]) if isinstance(at, list) else at for name, at in causes}
-    return {**of_plan(record["recipe"].get("plan") or {}), **logged}
+        return _named(folder)
+    plan = of_plan(record["recipe"].get("plan") or {})
+    return {**plan, **_causes(record.get("causes", {})), **_named(folder)}
+
+
+def _named(folder: Path) -> dict[str, Cause]:
+    path = folder / NAMED
+    return _causes(read_json(path, "delete it, and name the causes again")) if path.exists() else {}
+
+
+def _causes(written: Mapping[str, Any]) -> dict[str, Cause]:
+    return {name: (at[0], at[1]) if isinstance(at, list) else at for name, at in written.items()}
+
+
+def name_causes(folder: Path, causes: Mapping[str, Cause]) -> None:
+    """Write what a person knows was done to a measured run beside its table, with what was named before."""
+    run_folder.write_json(folder / NAMED, {**_named(folder), **causes})
 
 
 def of_plan(plan: Mapping[str, Any]) -> dict[str, Cause]:

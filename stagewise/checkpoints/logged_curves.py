@@ -13,8 +13,11 @@ import pandas as pd
 
 from stagewise.checkpoints.event_files import is_events, read_events
 from stagewise.checkpoints.log_columns import as_numbers, from_text
+from stagewise.checkpoints.log_folders import is_folder_of_curves, read_folder
+from stagewise.checkpoints.log_lines import KEYS, read_lines
 from stagewise.checkpoints.log_rates import OF_RUN, is_rate
 from stagewise.checkpoints.resumed_logs import resumed
+from stagewise.checkpoints.weight_files import ENDINGS
 from stagewise.plain_text import plain_name
 from stagewise.table import Quantity, check_steps, declare, tidy
 
@@ -24,7 +27,10 @@ LOGGED = "Logged"
 FILES = (".csv", ".tsv", ".parquet", ".jsonl", ".json")
 """Endings of files of curves."""
 
-STEPS = ("step", "steps", "global_step", "trainer/global_step", "_step", "iteration", "iter")
+SHORT = ("it", "batch", "s")
+"""Of `log_lines.KEYS`, those that are steps in a line of text alone; of a table they may be anything."""
+
+STEPS = tuple(name for name in KEYS if name not in SHORT)
 """What tools call the column of steps, in lower case."""
 
 RUNS = ("run", "run_id", "run id", "run_name", "seed", "trial", "experiment")
@@ -41,11 +47,12 @@ VALUE = "value"
 
 CLOCKS = (
     *("epoch", "wall time", "timestamp", "_timestamp", "_runtime", "total_flos"),
-    *("num_input_tokens_seen", "num_tokens", "tokens_seen"),
+    *("num_input_tokens_seen", "num_tokens", "tokens_seen", "consumed samples", "consumed tokens"),
+    *("time", "mfu", "wps", "ups", "wpb", "bsz", "wall", "train_wall"),
 )
 """Columns that time a training, or count what it has read, in lower case: no curves."""
 
-TIMED = ("_runtime", "_per_second")
+TIMED = ("_runtime", "_per_second", "(ms)")
 """Ends of the names of such columns."""
 
 BANDS = ("__MIN", "__MAX")
@@ -71,8 +78,8 @@ ENDS = 5
 """A curve goes up if the median of this part of its values is larger at its end than at its start: a fifth."""
 
 
-def curves(
-    source: str | Path | pd.DataFrame | Mapping[str, Sequence[Any] | np.ndarray],
+def read_log(
+    source: str | Path | pd.DataFrame | Mapping[str, Sequence[Any] | np.ndarray] | Sequence[Mapping[str, Any]],
     steps: str | None = None,
     run: str | None = None,
 ) -> pd.DataFrame:
@@ -80,15 +87,17 @@ def curves(
 
     Args:
         source: a column of steps and a column a curve, as a frame, a mapping or a file: .csv, .tsv, .parquet, .jsonl,
-            .json, or the `trainer_state.json` of transformers' Trainer; or TensorBoard's event files, one or a folder.
-            Or a row a value: a column "metric" (or what tools call it) and one "value" beside the steps. What a
-            curve has no value of at a step is missing; scalar tensors are numbers. Text, times, epochs, and extremes
-            that Weights & Biases exports beside a curve are left out, with a warning where text stands among numbers.
-            Where a log goes back to an earlier step, as a resumed run's does, the later values count from there on,
-            with a warning. Of a curve with more than 400 values neighbouring ones are averaged, fewer at its start than
-            at its end. Where runs lie beside each other a column "run", "seed" or the like tells them apart, or names
-            "RUN - CURVE", as Weights & Biases exports them.
-        steps: the column of steps; None for "step", or what tools call it.
+            .json, or the `trainer_state.json` of transformers' Trainer; or TensorBoard's event files, one or a folder;
+            a folder of MLflow's, or with a JSON file a step; the `history` of a run of Weights & Biases; or the text
+            that a trainer prints (`log_lines.read_lines`). Or a row a value: a column "metric" (or what tools call it)
+            and one "value" beside the steps. What a curve has no value of at a step is missing; scalar tensors are
+            numbers. Text, times, epochs, and extremes that Weights & Biases exports beside a curve are left out, with a
+            warning where text stands among numbers. Where a log goes back to an earlier step, as a resumed run's does,
+            the later values count from there on, with a warning. Of a curve with more than 400 values neighbouring ones
+            are averaged, fewer at its start than at its end. Where runs lie beside each other a column "run", "seed" or
+            the like tells them apart, or names "RUN - CURVE", as Weights & Biases exports them.
+        steps: the column of steps; None for "step", or what tools call it, and of two that which counts the optimiser's
+            updates, with a warning.
         run: the name of the run; None takes the file's. Of several runs each has that of its column.
 
     Returns the rows of `measure`'s tables, with "Logged" for the probe and a quantity a column; what a curve does over
@@ -99,7 +108,7 @@ def curves(
         ValueError: a file that holds no columns, event files without TensorBoard, no column of steps, steps that are no
             whole numbers, several values at a step that no resumed run explains, or no curves.
 
-    >>> table = curves({"step": [0, 10, 20, 30, 40], "accuracy": [0.1, 0.1, 0.5, 0.9, 0.9]})
+    >>> table = read_log({"step": [0, 10, 20, 30, 40], "accuracy": [0.1, 0.1, 0.5, 0.9, 0.9]})
     >>> table["value"].tolist()
     [0.1, 0.1, 0.5, 0.9, 0.9]
     """
@@ -215,9 +224,9 @@ def _beside(spans: pd.DataFrame) -> bool:
 
 
 def is_log(source: str | Path) -> bool:
-    """Whether a source is a file of curves, or a folder of event files."""
+    """Whether a source is a file that holds no weights, or a folder of event files, of MLflow's or of JSON files."""
     source = Path(source)
-    return is_events(source) or (source.suffix in FILES and source.is_file())
+    return is_events(source) or is_folder_of_curves(source) or (source.is_file() and source.suffix not in ENDINGS)
 
 
 def name_of(path: Path) -> str:
@@ -234,6 +243,10 @@ def name_of(path: Path) -> str:
 def _read(path: Path) -> pd.DataFrame:
     if is_events(path):
         return read_events(path)
+    if path.is_dir():
+        return read_folder(path)
+    if path.suffix not in FILES and path.exists() and not _is_table(path):
+        return read_lines(path)
     try:
         if path.suffix == ".parquet":
             return pd.read_parquet(path)
@@ -255,6 +268,15 @@ def _read(path: Path) -> pd.DataFrame:
         raise ValueError(f"{path} holds no columns of curves that can be read: {reason}") from reason
 
 
+def _is_table(path: Path) -> bool:
+    """Whether a file of another ending begins with names that a comma, a tab or a semicolon separates, and numbers."""
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
+        header, values = (line.rstrip("\n") for line in [*itertools.islice(file, 2), "", ""][:2])
+    separator = max(",\t;", key=header.count)
+    numbers = pd.to_numeric(pd.Series(values.split(separator)), errors="coerce").notna()
+    return separator in header and len(numbers) == header.count(separator) + 1 and bool(numbers.any())
+
+
 def _separated(path: Path) -> pd.DataFrame:
     """Read columns that a comma, a tab or a semicolon separates, below comments if there are any."""
     with path.open(encoding="utf-8-sig") as file:
@@ -269,18 +291,22 @@ def _separated(path: Path) -> pd.DataFrame:
 
 def _steps(frame: pd.DataFrame, asked: str | None) -> Any:
     if not isinstance(asked, str | None):
-        raise ValueError("`steps` names a column: put the steps there, as in curves({'step': steps, 'loss': loss})")
+        raise ValueError("`steps` names a column: put the steps there, as in read_log({'step': steps, 'loss': loss})")
     names = {str(name): name for name in frame.columns}
     if asked is not None and asked in names:
         return names[asked]
     if asked is None:
         lower = {name.lower(): column for name, column in names.items()}
-        known = [lower[name] for name in STEPS if name in lower]
+        known = [lower[name] for name in STEPS if name in lower and frame[lower[name]].notna().mean() > MOSTLY]
+        others = [name for name in known if not frame[name].equals(frame[known[0]])]
+        if others:
+            both = f"{known[0]!r} and {', '.join(map(repr, others))} count steps"
+            warnings.warn(f"{both}: the first is taken; `steps`, or --step-column, names another", stacklevel=3)
         if known:
             return known[0]
     wanted = "of steps" if asked is None else repr(asked)
     raise ValueError(
-        f"there is no column {wanted} (`steps`, or --steps, names it); there are {', '.join(names) or 'none'}"
+        f"there is no column {wanted} (`steps`, or --step-column, names it); there are {', '.join(names) or 'none'}"
     )
 
 

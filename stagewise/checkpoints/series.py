@@ -14,6 +14,7 @@ from typing import Any
 
 import pandas as pd
 
+from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.digest import digest, file_digest, short_digest
 from stagewise.checkpoints.formats import ADAPTER, adapter_file, merged
@@ -115,6 +116,19 @@ class CheckpointSeries:
             nearest = min(self.steps, key=lambda other: abs(other - step))
             raise ValueError(f"the series {self.name!r} has no step {step}; the nearest is {nearest}")
         return self.load(step)
+
+    def model(self, step: int) -> models.Model:
+        """Return the model of a step with its weights: a HookedTransformer, or a TransformerBridge.
+
+        Raises:
+            ValueError: as `weights`, or the weights do not fit the model.
+
+        >>> model = series.model(300)  # doctest: +SKIP
+        >>> model.run_with_cache(batch.tokens)  # doctest: +SKIP
+        """
+        weights, model = self.weights(step), models.unloaded(self.architecture)
+        models.load(model, weights)
+        return model
 
 
 def open_series(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from stagewise import models
-from stagewise.checkpoints.architectures import CONFIG, plain_fields
+from stagewise.checkpoints.architectures import CONFIG
 from stagewise.checkpoints.sources import TRAINER
 from stagewise.checkpoints.weight_files import WHOLE
 from stagewise.checkpoints.writing import write_folder
@@ -186,8 +186,7 @@ def _save_into(folder: Path, model: Any, step: int) -> None:
     elif hasattr(model, "hook_dict"):
         save_file(models.weights(model), folder / WHOLE[0])
         architecture = models.described(model)
-        plain = plain_fields(architecture.huggingface or architecture.config)
-        (folder / CONFIG).write_text(json.dumps(plain), encoding="utf8")
+        (folder / CONFIG).write_text(json.dumps(architecture.huggingface or architecture.config), encoding="utf8")
     else:
         save_model(model, str(folder / WHOLE[0]))
     (folder / TRAINER).write_text(json.dumps({"global_step": step}), encoding="utf8")

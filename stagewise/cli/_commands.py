@@ -10,12 +10,14 @@ import functools
 import inspect
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor
 from contextlib import redirect_stderr, redirect_stdout
 from typing import Any
 
 import typer
+from typer.core import TyperCommand
 
 from stagewise.own_code import ignore_local_look, safe_path
 from stagewise.plain_text import PlainStream, shortened
@@ -60,10 +62,24 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     return flat
 
 
+class Command(TyperCommand):
+    """A command whose `--cause` takes two arguments, a step and a name: typer knows no repeated pairs."""
+
+    context_class = typer.Context
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Join the two, and leave a step and a name in one as they are."""
+        for at in reversed([number for number, each in enumerate(args[:-2]) if each == "--cause"]):
+            if re.fullmatch(r"\d+(-\d+)?", args[at + 1]):
+                args[at + 1 : at + 3] = [f"{args[at + 1]} {args[at + 2]}"]
+        return list(super().parse_args(ctx, args))
+
+
 @contextlib.contextmanager
 def reported_errors() -> Iterator[None]:
-    """Print what is wrong in a line or two instead of a traceback; files on disk stay, and a rerun resumes."""
+    """Print an error in a line or two, and a warning in one; files on disk stay, and a rerun resumes."""
     ignore_local_look()
+    usual, warnings.formatwarning = warnings.formatwarning, lambda message, *_: f"note: {message}\n"
     try:
         with safe_path(), redirect_stdout(PlainStream(sys.stdout)), redirect_stderr(PlainStream(sys.stderr)):
             yield
@@ -88,6 +104,8 @@ def reported_errors() -> Iterator[None]:
         why = (str(error).splitlines() or [""])[0]
         print(f"stagewise: there is not enough memory; make the model or the batch smaller ({why})", file=sys.stderr)
         raise typer.Exit(2) from None
+    finally:
+        warnings.formatwarning = usual
 
 
 def one_thread() -> None:

@@ -84,13 +84,13 @@ def densify(
 
 def _sequences(recipe: "Recipe", folder: Path, requested: int | None, checkpoints: int) -> int | None:
     """Return on how many sequences to measure, None for the usual batch; other ones than the table's are announced."""
-    from stagewise.measurement.probe_batch import run_batch
+    from stagewise.measurement.probe_batch import load_batch
     from stagewise.measurement.recorded import recorded_sequences
 
     recorded = recorded_sequences(folder)
     if requested is None:
         # The usual batch of a text leaves sequences out: so many of them again would be other ones.
-        return None if recorded == len(run_batch(recipe, folder)) else recorded
+        return None if recorded == len(load_batch(recipe, folder)) else recorded
     if recorded is not None and requested != recorded:
         print(f"all {checkpoints} checkpoints are measured on {requested} sequences, the table has {recorded}")
     return requested
@@ -99,9 +99,9 @@ def _sequences(recipe: "Recipe", folder: Path, requested: int | None, checkpoint
 def _windows(folder: Path, between: tuple[int, int] | None = None) -> "Sequence[Window]":
     """Return the window that is given, else those that the stages of a run propose, the widest first."""
     from stagewise.replay.densifying import window_of
-    from stagewise.saved_findings import stages_of
+    from stagewise.saved_findings import load_stages
 
     if between:
         return [window_of(folder, between)]
-    stages = stages_of(folder)
+    stages = load_stages(folder)
     return [] if stages is None else stages.windows

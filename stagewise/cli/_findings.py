@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stagewise.cli._options import AsJson, Origin, Out, StepsColumn
-from stagewise.cli._sources import each_run, measured_folder
+from stagewise.cli._options import AsJson, Causes, Origin, Out, StepsColumn
+from stagewise.cli._sources import each_run, measured_folder, name_causes_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,21 +24,23 @@ def stages(
         ),
     ],
     steps: StepsColumn = None,
+    cause: Causes = None,
     as_json: AsJson = False,
 ) -> None:
     """Find the stages in the table of a measured run or source and print them; of several seeds, also what recurs."""
     sources = each_run(sources, steps=steps)
+    name_causes_of([measured_folder(source) for source in sources] if cause else [], cause)
     if len(sources) > 1:
         _stages_of_seeds(sources, as_json)
         return
     from stagewise.checkpoints.run_folder import table_file, unfinished
     from stagewise.processes import cores, readers
-    from stagewise.saved_findings import familiarity_in, stages_of
+    from stagewise.saved_findings import familiarity_in, load_stages
 
     folder = measured_folder(sources[0])
     file = table_file(folder)
     with readers(cores(), len(file)) as executor:
-        run_stages = stages_of(folder, executor=executor)
+        run_stages = load_stages(folder, executor=executor)
     if not as_json and (ends := unfinished(folder)):
         print(f"{ends}: what comes later is not seen")
     show(run_stages, as_json, next(iter(file.outline["run"]), ""), familiarity_in(folder))
@@ -65,11 +67,11 @@ def _stages_of_seeds(sources: Sequence[str], as_json: bool) -> None:
 
 def lineage(source: Origin, as_json: AsJson = False) -> None:
     """Follow the kinds of attention in the table of a measured run or source, and print how they change."""
-    from stagewise.saved_findings import familiarity_in, lineage_of
+    from stagewise.saved_findings import familiarity_in, load_lineage
     from stagewise.words.familiarity import warned
 
     folder = measured_folder(source)
-    run_lineage, familiarity = lineage_of(folder), familiarity_in(folder)
+    run_lineage, familiarity = load_lineage(folder), familiarity_in(folder)
     if as_json:
         data = {"run": None} if run_lineage is None else run_lineage.plain
         print(json.dumps({**data, "probe_batch": None if familiarity is None else familiarity.plain}, indent=2))

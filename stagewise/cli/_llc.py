@@ -75,11 +75,11 @@ def llc(
     from stagewise.checkpoints.run_folder import COEFFICIENTS, SAMPLED, TABLE, write
     from stagewise.cli._sources import opened_with_batch
     from stagewise.findings.unsettled import unsettled, unsettled_in_words
-    from stagewise.measurement.learning_coefficient import learning_coefficients
+    from stagewise.measurement.learning_coefficient import measure_learning_coefficients
     from stagewise.measurement.sampling import Sampling
     from stagewise.processes import cores
     from stagewise.reporting.page import report
-    from stagewise.saved_findings import familiarity_in, stages_of
+    from stagewise.saved_findings import familiarity_in, load_stages
     from stagewise.words.familiarity import caution
 
     opened_source = opened_with_batch(source, out, data)
@@ -92,7 +92,7 @@ def llc(
     if dry:
         return
     opened_source.claim()
-    table = learning_coefficients(
+    table = measure_learning_coefficients(
         series, batch, sampler, heads=heads, folder=sampled_folder, device=device, progress=not quiet
     )
     measured = (folder / TABLE).exists()
@@ -102,7 +102,7 @@ def llc(
     if words := unsettled_in_words(unsettled(table)):
         print(words)
     print(f"{len(table)} rows: {write(folder / COEFFICIENTS, table.to_parquet)}")
-    figure = plot.learning_coefficients(table, stages_of(folder) if measured else None)
+    figure = plot.learning_coefficients(table, load_stages(folder) if measured else None)
     print(write(folder / "learning-coefficients.svg", partial(figure.savefig, format="svg")))
     if measured:
         print(f"report: {report(folder, workers=cores())}")

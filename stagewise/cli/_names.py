@@ -7,6 +7,8 @@ from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
+from stagewise.plain_text import did_you_mean, instead_of
+
 if TYPE_CHECKING:
     from stagewise.architecture import Architecture
     from stagewise.probe import AbstractProbe
@@ -54,9 +56,8 @@ def task_class(name: str) -> "type[AbstractTask]":
         return load_class(name, (AbstractTask,), f"the command names the task {name}")
     if name not in TASK_NAMES:
         resume = f". {name} is a run folder: `stagewise train {name}` resumes it" if _is_run(name) else ""
-        raise ValueError(
-            f"there is no task {name!r}; there are {', '.join(TASKS)}, and one's own as module:Class{resume}"
-        )
+        among = instead_of(name, TASKS)
+        raise ValueError(f"there is no task {name!r}{among}, and one's own as module:Class{resume}")
     task: type = getattr(tasks, TASK_NAMES[name])
     if not issubclass(task, AbstractTask):
         raise ValueError(f"{TASK_NAMES[name]} cannot be trained from a recipe: it is no AbstractTask")
@@ -108,9 +109,8 @@ def probe_named(name: str) -> "AbstractProbe":
     from stagewise.recipe import load_class
 
     if ":" not in name and name not in _catalogue():
-        raise ValueError(
-            f"there is no probe {name!r}; there are {', '.join(_catalogue())}, and one's own as module:Class"
-        )
+        among = instead_of(name, _catalogue())
+        raise ValueError(f"there is no probe {name!r}{among}, and one's own as module:Class")
     cls: type = (
         load_class(name, (AbstractProbe,), f"the command line names the probe {name}")
         if ":" in name
@@ -163,12 +163,12 @@ def probes_again(
         ValueError: the table does not say what it was measured with, a name is no such probe, or a probe of the table
             cannot be made anew.
     """
-    from stagewise.measurement.probe_batch import run_batch
+    from stagewise.measurement.probe_batch import load_batch
     from stagewise.measurement.recorded import made_anew, recorded_probes
     from stagewise.probes.default_probes import default_probes
 
     recorded = {name.rpartition(":")[2]: (name, words) for name, words in recorded_probes(folder).items()}
-    model, batch, task = recipe.architecture, run_batch(recipe, folder), recipe.task
+    model, batch, task = recipe.architecture, load_batch(recipe, folder), recipe.task
     if not recorded:
         return chooser(only, without)(model, batch, task)
     default = {type(probe).__name__: probe for probe in default_probes(model, batch, task)}
@@ -182,7 +182,8 @@ def probes_again(
 def _check_known(names: Sequence[str], probes: Mapping[str, object]) -> None:
     if unknown := [name for name in names if name not in probes]:
         raise ValueError(
-            f"{unknown[0]} is none of the default probes here; they are {', '.join(probes)}. --probe adds others"
+            f"{unknown[0]} is none of the default probes here{did_you_mean(unknown[0], probes)}; they are "
+            f"{', '.join(probes)}. --probe adds others"
         )
 
 

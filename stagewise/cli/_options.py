@@ -1,6 +1,7 @@
 """The one list of options: those that belong together are a dataclass, which `commands.command` flattens."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,11 +20,19 @@ RunFolder = Annotated[
 ]
 StepsColumn = Annotated[
     str | None,
-    Option("--steps", help='of a file of logged curves: the column of steps; "step" or the like if not given'),
+    Option("--step-column", help='of logged curves: the column of steps; "step" or the like if not given'),
+]
+Causes = Annotated[
+    list[str] | None,
+    Option(
+        "--cause",
+        metavar="STEP NAME",
+        help='what was done to the run, as 3000 "a larger batch", or 0-500 "a warm-up"; may be repeated',
+    ),
 ]
 Settings = Annotated[
     list[str] | None,
-    Option("--set", help="any other field of the recipe, as in task.importance=1.5 or plan.learning_rate=0.02"),
+    Option("--set", help="any field of the recipe, as in task.importance=1.5 or plan.learning_rate=0.02"),
 ]
 OwnTask = Annotated[
     list[str] | None,
@@ -103,7 +112,10 @@ class DataOptions:
     ] = None
     relation: Annotated[
         list[str] | None,
-        Option(help='of --tokens: as "previous token", "offset 31" or module:function; may be repeated'),
+        Option(
+            help='of --tokens: as "previous token", "offset 31", "token[key - 1] == token[query]" or '
+            "file.py:function; may be repeated"
+        ),
     ] = None
     text: Annotated[
         list[Path] | None,
@@ -177,6 +189,24 @@ class BaselineOptions:
         return tuple(sorted({int(each) for each in contexts}))
 
 
+def read_causes(texts: Sequence[str] | None) -> dict[str, int | tuple[int, int]]:
+    """Return causes by their names.
+
+    Raises:
+        ValueError: a text has no step in front.
+
+    >>> read_causes(["3000 a larger batch", "0-500 the warm-up"])
+    {'a larger batch': 3000, 'the warm-up': (0, 500)}
+    """
+    causes: dict[str, int | tuple[int, int]] = {}
+    for text in texts or ():
+        if (match := re.fullmatch(r"(\d+)(?:-(\d+))?\s+(.+)", text)) is None:
+            raise ValueError(f"--cause takes a step, or the first and the last one, and a name, {CAUSE}; got {text!r}")
+        causes[match[3]] = (int(match[1]), int(match[2])) if match[2] else int(match[1])
+    return causes
+
+
+CAUSE = 'as 3000 "a larger batch" or 0-500 "a warm-up"'
 UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
 

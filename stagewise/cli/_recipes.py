@@ -100,9 +100,9 @@ def recipe_in(folder: Path, changes: RecipeOptions = AS_IT_IS, tasks: Sequence[s
 def _of_training(changes: RecipeOptions) -> dict[str, object]:
     values: dict[str, object] = {}
     if changes.steps is not None:
-        values |= {"plan.steps": changes.steps, "plan.save": None}
+        values["plan.steps"] = changes.steps
     if changes.config is not None:
-        values["architecture"] = {"type": "Architecture", "config": _read_config(changes.config)}
+        values["architecture"] = _read_config(changes.config)
     return values
 
 

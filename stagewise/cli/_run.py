@@ -3,13 +3,13 @@
 import dataclasses
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
 from stagewise.cli import _papers
-from stagewise.cli._commands import command, one_thread
+from stagewise.cli._commands import Command, command, one_thread
 from stagewise.cli._findings import show
 from stagewise.cli._names import TASKS
 from stagewise.cli._options import (
@@ -21,19 +21,11 @@ from stagewise.cli._options import (
     ProbeOptions,
     RecipeOptions,
     RunFolder,
-    Settings,
 )
 from stagewise.cli._recipes import recipe_of
-from stagewise.cli._settings import changed, read_settings
 
 ANY = "TASK"
 """The command that stands for every name that is not a command itself."""
-
-
-class TaskCommand(TyperCommand):
-    """The command that runs any task: its context, which says the task, is of the type that typer documents."""
-
-    context_class = typer.Context
 
 
 class TaskGroup(TyperGroup):
@@ -77,45 +69,7 @@ def run_task(
     print(f"report: {analysis.report}", file=sys.stderr if as_json else sys.stdout)
 
 
-def run_wikitext(
-    *,
-    folder: Annotated[Path, typer.Option(help="the run folder; an interrupted run in it resumes")] = Path(
-        "runs/wikitext"
-    ),
-    data: Annotated[
-        str | None, typer.Option(help="folder of WikiText-2; STAGEWISE_WIKITEXT, or the hub, if not given")
-    ] = None,
-    layers: Annotated[int, typer.Option(help="number of layers, 1 to 4")] = 2,
-    mlp: Annotated[bool, typer.Option("--mlp", help="with MLPs; attention only if not given")] = False,
-    tokenizer: Annotated[str, typer.Option(help="how the text is tokenised: bpe, plain or basic_english")] = "bpe",
-    vocab_size: Annotated[int, typer.Option(help="size of the vocabulary")] = 1024,
-    length: Annotated[int, typer.Option(help="positions of a window")] = 64,
-    repeating: Annotated[
-        float,
-        typer.Option(help="share of training windows with a repeated excerpt; 0 leaves the text unchanged"),
-    ] = 0.3,
-    steps: Annotated[int, typer.Option(help="optimiser updates")] = 5000,
-    seed: Annotated[int, typer.Option(help="of the initial weights, the data and the evaluation")] = 0,
-    settings: Settings = None,
-    probe: MoreProbes = None,
-    chosen: ProbeOptions,
-    baselines: BaselineOptions,
-    passes: PassOptions,
-) -> None:
-    """Train a small transformer on WikiText-2, probe every checkpoint, write the report; minutes of one core."""
-    one_thread()
-    from stagewise.analysis import run
-    from stagewise.tasks import wiki_text
-
-    sizes: dict[str, Any] = {"tokenizer": tokenizer, "vocab_size": vocab_size, "length": length, "steps": steps}
-    recipe = wiki_text.recipe(layers, attn_only=not mlp, repeating=repeating, seed=seed, data=data, **sizes)
-    recipe = changed(recipe, read_settings(settings or []))
-    measured = Measurement(passes, chosen, probe).arguments()
-    analysis = run(recipe, folder, restricted=baselines.read(), **measured)
-    print(f"report: {analysis.report}")
-
-
 _HELP = f"Run a task from training to report: {', '.join(TASKS)}, or one's own as module:Class."
-run_app.command(ANY, cls=TaskCommand, help=_HELP)(command(run_task))
-for _name, _function in {"wikitext": run_wikitext, **_papers.COMMANDS}.items():
+run_app.command(ANY, cls=Command, help=_HELP)(command(run_task))
+for _name, _function in _papers.COMMANDS.items():
     run_app.command(_name)(command(_function))

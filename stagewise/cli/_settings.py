@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from stagewise.fields import checked, field_types
 from stagewise.own_code import import_named
+from stagewise.plain_text import instead_of
 
 if TYPE_CHECKING:
     from stagewise.recipe import Recipe
@@ -64,7 +65,7 @@ def check_fields(cls: type, values: Mapping[str, Any], prefix: str) -> dict[str,
     hints = field_types(cls)
     for name in values:
         if name not in hints:
-            raise ValueError(f"--set {prefix}{name}: {cls.__name__} has no such field; there are {', '.join(hints)}")
+            raise ValueError(f"--set {prefix}{name}: {cls.__name__} has no such field{instead_of(name, hints)}")
     given = values.items()
     return {name: checked(value, hints[name], f"--set {prefix}{name}", described=True) for name, value in given}
 
@@ -82,6 +83,8 @@ def changed(recipe: "Recipe", values: Mapping[str, Any], classes: Sequence[type]
     """
     from stagewise.recipe import describe, rebuild
 
+    if values.get("plan.steps", recipe.plan.steps) != recipe.plan.steps:
+        values = {"plan.save": None, **values}  # the steps to save are those of another length
     described = describe(recipe)
     for key, value in values.items():
         *path, last = key.split(".")
@@ -99,7 +102,7 @@ def _walk(recipe: "Recipe", key: str, path: Sequence[str]) -> Any:
     part: Any = recipe
     for name in path:
         if name not in _names(part):
-            raise ValueError(f"--set {key}: the recipe has no such field; there are {', '.join(_names(part) or path)}")
+            raise ValueError(f"--set {key}: the recipe has no such field{instead_of(name, _names(part) or path)}")
         part = part[name] if isinstance(part, Mapping) else getattr(part, name)
     return part
 
@@ -111,8 +114,11 @@ def _names(part: Any) -> list[str]:
 def _type_of(part: Any, key: str, name: str) -> Any:
     if isinstance(part, Mapping):  # of a model config any field can be set, those that are there to their own type
         value = part.get(name)
-        return typing.Any if value is None or isinstance(value, Mapping | tuple) else type(value)
+        return typing.Any if value is None or isinstance(value, Mapping | tuple | list) else type(value)
     hints = field_types(type(part))
     if name not in hints:
-        raise ValueError(f"--set {key}: the recipe has no such field; there are {', '.join(sorted(hints))}")
-    return hints[name]
+        raise ValueError(f"--set {key}: the recipe has no such field{instead_of(name, sorted(hints))}")
+    if hints[name] is not Any:
+        return hints[name]
+    value = getattr(part, name)  # an architecture, or a config: the fields of one will do
+    return Mapping[str, Any] if isinstance(value, Mapping) else type(value) | Mapping[str, Any]

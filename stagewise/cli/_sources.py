@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from stagewise.cli._commands import one_thread
 from stagewise.cli._names import only_task, task_classes
-from stagewise.cli._options import DataOptions, Measurement
+from stagewise.cli._options import DataOptions, Measurement, read_causes
 from stagewise.cli._recipes import recipe_in
 from stagewise.plain_text import file_part
 
@@ -23,24 +23,39 @@ def each_run(sources: Sequence[str], out: Path | None = None, steps: str | None 
     """Return the sources, files of curves as the folders of their runs; those of the only source in `out`.
 
     Raises:
-        ValueError: a column of steps is named, and no source holds curves; or what `curves` refuses.
+        ValueError: a column of steps is named, and no source holds curves; or what `read_log` refuses.
     """
     from stagewise.reporting.logged import is_log, logged_folders
 
     if steps is not None and not any(map(is_log, sources)):
-        raise ValueError(f"--steps names a column of a file of logged curves; {', '.join(sources)} holds none")
+        raise ValueError(f"--step-column names a column of a file of logged curves; {', '.join(sources)} holds none")
     folder = out if len(sources) == 1 else None
     runs = ([*map(str, logged_folders(each, folder, steps))] if is_log(each) else [each] for each in sources)
     return [run for of_source in runs for run in of_source]
 
 
+def name_causes_of(folders: Sequence[Path], causes: Sequence[str] | None) -> None:
+    """Write what the command line says was done to measured runs beside their tables."""
+    from stagewise.checkpoints.causes import name_causes
+    from stagewise.checkpoints.run_folder import table_file
+
+    for folder in folders if causes else ():
+        table_file(folder)  # else nothing is measured there
+        name_causes(folder, read_causes(causes))
+
+
 def report_on_seeds(
-    sources: Sequence[str], out: Path | None, data: DataOptions, measurement: Measurement
+    sources: Sequence[str],
+    out: Path | None,
+    data: DataOptions,
+    measurement: Measurement,
+    causes: Sequence[str] | None = None,
 ) -> "SeedReport":
     """Write one report on several runs or sources, in `out` or in a folder in `runs/` after the first source."""
     from stagewise.reporting.seeds import report_seeds
 
     folders = [measured_first(source, data, measurement)[0] for source in sources]
+    name_causes_of(folders, causes)
     return report_seeds(folders, out or Path("runs", f"{file_part(Path(sources[0]).name)}-and-{len(sources) - 1}-more"))
 
 
@@ -149,12 +164,12 @@ def opened_with_batch(source: str, out: Path | None, data: DataOptions) -> Opene
     from stagewise.analysis import folder_of
     from stagewise.checkpoints.run_folder import RUN, check_claim
     from stagewise.checkpoints.series import open_series
-    from stagewise.measurement.probe_batch import run_batch, series_batch
+    from stagewise.measurement.probe_batch import load_batch, series_batch
 
     if not data.given and (folder := Path(source)).joinpath(RUN).exists():
         recipe = recipe_in(folder, tasks=data.own_task or ())
         series = open_series(folder, classes=[type(recipe.architecture.init)])
-        return OpenedSource(series, run_batch(recipe, folder), folder, None)
+        return OpenedSource(series, load_batch(recipe, folder), folder, None)
     series, task = opened_source(source, data)
     batch, folder = series_batch(series, task), out or folder_of(series)
     identity = series.source.identity if series.source else series.name

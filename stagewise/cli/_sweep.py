@@ -57,11 +57,11 @@ def sweep(
     """Run a task for every combination of values, as in --set plan.seeds.init=0,1,2 --set task.importance=1.0,1.5."""
     one_thread()
     from stagewise.checkpoints.run_folder import write
-    from stagewise.sweeping import RunsFailed, grid
+    from stagewise.sweeping import RunsFailed, parameter_grid
     from stagewise.sweeping import sweep as sweep_settings
 
     folder = folder or Path("runs", f"sweep-{task.replace(':', '-')}")
-    cells = grid(**_axes(changes.settings or []))
+    cells = parameter_grid(**_axes(changes.settings or []))
     settings = [[f"{key}={value}" for key, value in cell.items()] for cell in cells]
     recipes = [recipe_of(task, dataclasses.replace(changes, settings=each)) for each in settings]
     same = {"restricted": baselines.read(), **_resources(device, dtype, read_memory(memory), here=executor is None)}

@@ -26,7 +26,7 @@ def trajectory(
     from stagewise.checkpoints.run_folder import COMPARISONS, TABLE, write
     from stagewise.cli._sources import opened_with_batch
     from stagewise.measurement.comparing import compare_checkpoints
-    from stagewise.measurement.trajectory import trajectory
+    from stagewise.measurement.trajectory import measure_trajectory
     from stagewise.processes import cores
     from stagewise.reporting.page import report
     from stagewise.table import declare, declared, tidy
@@ -34,7 +34,7 @@ def trajectory(
     opened_source = opened_with_batch(source, out, data)
     series, batch, folder = opened_source.series, opened_source.batch, opened_source.folder
     compared = compare_checkpoints(series, batch, device=device, progress=not quiet)
-    path = trajectory(series, batch, device=device, progress=not quiet)
+    path = measure_trajectory(series, batch, device=device, progress=not quiet)
     table = tidy([compared, path])
     declare(table, declared(compared) | declared(path))
     opened_source.claim()

@@ -8,6 +8,7 @@ import typer
 from stagewise.cli._commands import one_thread
 from stagewise.cli._names import run_folder_named
 from stagewise.cli._options import (
+    Causes,
     DataOptions,
     Device,
     DtypeName,
@@ -25,7 +26,14 @@ from stagewise.cli._options import (
     StepsColumn,
 )
 from stagewise.cli._recipes import recipe_in, recipe_of
-from stagewise.cli._sources import each_run, measure_run_folder, measured_first, opened_source, report_on_seeds
+from stagewise.cli._sources import (
+    each_run,
+    measure_run_folder,
+    measured_first,
+    name_causes_of,
+    opened_source,
+    report_on_seeds,
+)
 from stagewise.plain_text import file_part
 
 
@@ -39,7 +47,7 @@ def train(
     *,
     folder: RunFolder = None,
     record: Annotated[
-        Path | None, typer.Option("--from", help="a run.json: repeat its run in --folder, from this record alone")
+        Path | None, typer.Option("--record", help="a run.json: repeat its run in --folder, from this record alone")
     ] = None,
     changes: RecipeOptions,
     own_task: OwnTask = None,
@@ -55,7 +63,7 @@ def train(
         recipe = recipe_in(record, changes, own_task or ())
         folder = folder or Path("runs", f"{file_part(record.absolute().parent.name)}-again")
     elif task is None or record is not None:
-        raise ValueError("give a task or a run folder, or a run.json with --from and a --folder for the new run")
+        raise ValueError("give a task or a run folder, or a run.json with --record and a --folder for the new run")
     elif (run := run_folder_named(task)) is not None:
         recipe, folder = recipe_in(run, changes, own_task or ()), run
     else:
@@ -103,6 +111,7 @@ def report(
     *,
     out: Out = None,
     steps: StepsColumn = None,
+    cause: Causes = None,
     data: DataOptions,
     sequences: SequenceCount = None,
     chosen: ProbeOptions,
@@ -112,10 +121,11 @@ def report(
     runs, measurement = each_run(sources, out, steps), Measurement(passes, chosen, sequences=sequences)
     if len(runs) > 1:
         out = Path(runs[0]).parents[1] if len(sources) == 1 else out
-        print(report_on_seeds(runs, out, data, measurement))
+        print(report_on_seeds(runs, out, data, measurement, cause))
         return
     from stagewise.processes import cores
     from stagewise.reporting.page import report as write_report
 
     folder, analysis = measured_first(runs[0], data, measurement, out)
-    print(write_report(folder, workers=cores()) if analysis is None else analysis)
+    name_causes_of([folder], cause)
+    print(write_report(folder, workers=cores()) if analysis is None or cause else analysis)

@@ -3,7 +3,7 @@
 import typer
 
 from stagewise.cli._audit import audit
-from stagewise.cli._commands import command
+from stagewise.cli._commands import Command, command
 from stagewise.cli._densify import densify
 from stagewise.cli._findings import compare, lineage, stages
 from stagewise.cli._intervene import intervene
@@ -21,4 +21,4 @@ app = typer.Typer(
 )
 app.add_typer(run_app, name="run")
 for _verb in (audit, stages, lineage, compare, trajectory, llc, densify, intervene, sweep, train, measure, report):
-    app.command()(command(_verb))
+    app.command(cls=Command)(command(_verb))

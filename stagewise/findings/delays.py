@@ -173,7 +173,7 @@ def _draws(rows: pd.DataFrame) -> np.ndarray:
     return np.concatenate([value, np.stack(rows["resamples"].to_list()).T])
 
 
-def mean_delays(rows: pd.DataFrame) -> pd.DataFrame:
+def find_delays(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the mean delay of each transition over seeds, optimiser steps, with its 95 % interval (Student's t).
 
     Args:

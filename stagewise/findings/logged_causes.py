@@ -1,4 +1,4 @@
-"""What a logged learning rate says was done to its run: causes of what its curves do, in a table of `curves`."""
+"""What a logged learning rate says was done to its run: causes of what its curves do, in a table of `read_log`."""
 
 from typing import TYPE_CHECKING
 
@@ -17,8 +17,8 @@ def causes_in(table: pd.DataFrame) -> Causes:
 
     Of rates that change alike, as those of groups of parameters, each change is named once.
 
-    >>> from stagewise import curves
-    >>> causes_in(curves({"step": range(0, 100, 10), "lr": [1e-3] * 5 + [1e-4] * 5}))
+    >>> from stagewise import read_log
+    >>> causes_in(read_log({"step": range(0, 100, 10), "lr": [1e-3] * 5 + [1e-4] * 5}))
     {"the learning rate's drop to 0.0001": 45}
     """
     from stagewise.checkpoints.causes import numbered, of_log

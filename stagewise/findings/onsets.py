@@ -62,7 +62,7 @@ def find_onsets(
         causes: steps at which something was done to the run, or its first and last step, as {"the warm-up": (0, 500)};
             a transition there names it, and is no onset where no head changes by `criteria.growth` then: the
             schedule alone explains that. None takes the changes of a logged learning rate in a table of
-            `curves`.
+            `read_log`.
         executor: whose processes search; None searches here. The onsets are the same.
 
     Returns a row a transition, the first one first, and one for each curve without any: its `probe`, its `quantity` and
@@ -78,7 +78,7 @@ def find_onsets(
         ValueError: no table of measurements, one with an axis named like one of these columns, or a curve with several
             values at a step.
     """
-    check_table(table, "of a measured run folder: the onsets of `stages_of`")
+    check_table(table, "of a measured run folder: the onsets of `load_stages`")
     causes = causes_in(table) if causes is None else known(causes)
     curves = [curve.until_finite for curve in followed(table, criteria)]
     candidates = [

@@ -12,7 +12,7 @@ SHORTEST = 3
 """Checkpoints of a segment."""
 
 
-def second_opinion(table: pd.DataFrame, onsets: pd.DataFrame) -> pd.DataFrame:
+def find_second_opinion(table: pd.DataFrame, onsets: pd.DataFrame) -> pd.DataFrame:
     """Return the onsets of a table with a column `contested`: whether a piecewise linear fit does not break there.
 
     Segments of the curve are straight in log(1 + step). They are found by binary segmentation at every checkpoint, as

@@ -181,7 +181,7 @@ def find_stages(
         criteria: the thresholds; the numbers named here are their defaults.
         causes: steps at which something was done to the run, as {"the learning-rate drop": 3000}, or its first and
             last step, as {"the warm-up": (0, 500)}; a transition then names it, and is none where the schedule alone
-            explains it: `find_onsets`. None takes the changes of a logged learning rate in a table of `curves`.
+            explains it: `find_onsets`. None takes the changes of a logged learning rate in a table of `read_log`.
         executor: whose processes look for the onsets; None looks for them here.
 
     Raises:
@@ -190,7 +190,7 @@ def find_stages(
     Source: the stage boundaries of Yüksel et al. (2026), arXiv:2602.19143, Figures 1 and 3, which are set by hand
     there where KL(A*_1) and KL(A*_1:2) start to rise. The test against "no stage" is this library's.
     """
-    check_table(table, "of a measured run folder: `stages_of`")
+    check_table(table, "of a measured run folder: `load_stages`")
     if (runs := table["run"].nunique()) != 1:
         raise ValueError(f"find_stages takes one run at a time, the table has {runs}: find_replicates takes several")
     run = str(table["run"].iloc[0])
@@ -204,7 +204,7 @@ def find_stages(
     if not nested and onsets.empty:
         raise ValueError(
             "the table has neither KL to nested references (KLToReference) nor scores that onsets are looked for in: "
-            f"measure AttentionTo, Copying, InContextLearning or Loss; it has {probes}. `stagewise.curves` makes "
+            f"measure AttentionTo, Copying, InContextLearning or Loss; it has {probes}. `stagewise.read_log` makes "
             "a table of curves that were logged elsewhere"
         )
     points = turning_points(table, nested, criteria, causes) if nested else typed([], POINTS)

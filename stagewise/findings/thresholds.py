@@ -7,7 +7,7 @@ from stagewise.statistics._crossings import Direction
 from stagewise.table import select
 
 
-def emergence_times(
+def find_emergence_times(
     table: pd.DataFrame,
     probe: str,
     quantity: str,

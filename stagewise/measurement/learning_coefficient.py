@@ -28,7 +28,7 @@ QUANTITIES = {
 """What `learning_coefficients` measures, by the name that stands in the column `probe`."""
 
 
-def learning_coefficients(
+def measure_learning_coefficients(
     series: CheckpointSeries,
     batch: Batch,
     sampler: Sampler = DEFAULT,

@@ -37,7 +37,7 @@ class ProbeBatch(NamedTuple):
     notes: tuple[str, ...]
 
 
-def run_batch(recipe: Recipe, folder: str | Path) -> Batch:
+def load_batch(recipe: Recipe, folder: str | Path) -> Batch:
     """Return the fixed probe batch of a run, with the restricted-context models of its folder among the references.
 
     Raises:
@@ -47,7 +47,7 @@ def run_batch(recipe: Recipe, folder: str | Path) -> Batch:
 
 
 def batch_of_run(recipe: Recipe, folder: Path, sequences: int | None = None) -> ProbeBatch:
-    """Return the batch of `run_batch`, or of so many sequences, and its notes."""
+    """Return the batch of `load_batch`, or of so many sequences, and its notes."""
     usual = _sequences(recipe.architecture, recipe.task.n_ctx, RUN_SEQUENCES, _RUN_NUMBERS)
     n, asked = (usual, False) if sequences is None else (sequences, True)
     batch, notes = sampled_batch(recipe.task, n, recipe.plan.seeds.evaluation, asked=asked)

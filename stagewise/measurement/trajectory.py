@@ -29,7 +29,7 @@ QUANTITIES = {
 """What `trajectory` measures, by the name that stands in the column `probe`."""
 
 
-def trajectory(
+def measure_trajectory(
     series: CheckpointSeries,
     batch: Batch | None = None,
     *,

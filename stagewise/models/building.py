@@ -1,5 +1,6 @@
 """A model from an architecture: a HookedTransformer, a native bridge, or a bridge around a Hugging Face model."""
 
+import dataclasses
 import warnings
 from collections.abc import Mapping
 from importlib import metadata
@@ -7,9 +8,11 @@ from typing import Any
 
 import torch
 
-from stagewise.architecture import RUNTIME, Architecture
+from stagewise.architecture import Architecture
+from stagewise.config import line_of
 from stagewise.init import AbstractInit
 from stagewise.models import huggingface, native
+from stagewise.models.config_fields import OF_NATIVE_WITHOUT_EFFECT, asked_beside
 from stagewise.models.devices import check_device
 from stagewise.models.model import Bridge, Model
 from stagewise.models.vector_inputs import accept_vectors, native_accepts_vectors
@@ -48,7 +51,7 @@ def build(architecture: Architecture, seed: int = 0, device: str | torch.device 
     except Exception as reason:  # of any kind, by the field that is wrong
         if "allocate memory" in str(reason):
             raise
-        raise ValueError(f"TransformerLens refuses the config {dict(architecture.config)}: {reason}") from reason
+        raise ValueError(f"TransformerLens refuses this config: {line_of(reason)}") from reason
     _initialise(model, architecture.init, generator)
     return model.to(device, print_details=False)
 
@@ -107,7 +110,11 @@ def _hooked(config: Mapping[str, Any]) -> Model:
 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "HookedTransformer is deprecated", DeprecationWarning)
-        fields = {"act_fn": "relu", **config, "init_weights": False, "device": "cpu", "seed": None}
+        known = {field.name for field in dataclasses.fields(HookedTransformerConfig)}
+        for field, value in asked_beside(config, known | OF_NATIVE_WITHOUT_EFFECT).items():
+            raise ValueError(f"a HookedTransformer has no {field}, which is {value!r}: leave it out")
+        own = {name: value for name, value in config.items() if name in known}
+        fields = {"act_fn": "relu", **own, "init_weights": False, "device": "cpu", "seed": None}
         model: Model = HookedTransformer(HookedTransformerConfig(**fields), move_to_device=False)
     accept_vectors(model)
     return model
@@ -135,15 +142,14 @@ def described(model: Any) -> Architecture:
     if native.is_native(model):
         return Architecture(native.described(model.cfg))
     if hasattr(model, "hook_dict") and not is_bridge(model):
-        fields = model.cfg.to_dict().items()
-        return Architecture({name: value for name, value in fields if name not in RUNTIME})
+        return Architecture(model.cfg)
     config: Any = getattr(getattr(model, "original_model", model), "config", None)
     if not hasattr(config, "to_dict"):
         raise ValueError(
             "a model in memory is a HookedTransformer, a TransformerBridge around a Hugging Face model, or a Hugging "
             f"Face model; got {type(model).__name__}. For weights by name, give `architecture` too"
         )
-    return huggingface.described(config.to_dict())
+    return Architecture(config)
 
 
 def hooked_module() -> type[Any]:

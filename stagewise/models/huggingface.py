@@ -1,7 +1,6 @@
 """Hugging Face causal language models as plain torch modules: from a config, and from saved weights."""
 
 import contextlib
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -12,142 +11,22 @@ from torch.nn.modules.module import (
     register_module_parameter_registration_hook,
 )
 
-from stagewise.architecture import MOST_LAYERS, Architecture
+from stagewise.architecture import Architecture
+from stagewise.config import huggingface_config, in_a_line
 from stagewise.fields import MEMORY
 
 CONSTANTS = (".attention.bias", ".attention.masked_bias", ".attn.bias", ".attn.masked_bias", "rotary_emb.inv_freq")
 """Buffers that older checkpoints hold beside the weights; the library computes them itself."""
 
 MISSING, UNKNOWN = ": missing", ": not a parameter of the model"
-CODE = "auto_map|trust_remote_code|_?(attn|experts)_implementation(_internal)?|quantization_config"
-"""Names of a config's fields by which transformers would load code; quantised weights are no numbers to measure."""
-
 KINDS = (MISSING, UNKNOWN)
 """What weights that do not fit are, beside those of another shape or type."""
 
 MOST_MODULES = 200_000
 """Modules that a model has at most: no published one has half as many."""
 
-LONGEST = 400
-"""Letters of an error of another library that are shown."""
-
 SHOWN = 3
 """Names that are written out of each kind: a model of hundreds of weights has all of them wrong at once."""
-
-
-def described(config: Mapping[str, Any]) -> Architecture:
-    """Return the architecture of a Hugging Face config, its sizes by TransformerLens's names.
-
-    Raises:
-        ValueError: it is no config of a causal language model; the message names its type.
-
-    >>> from transformers import GPT2Config
-    >>> small = GPT2Config(n_layer=2, n_head=4, n_embd=32, n_positions=16, vocab_size=64)
-    >>> described(small.to_dict()).n_heads
-    4
-    """
-    hf = _config(config)
-    kind = config["model_type"]
-    with in_a_line(f"a {kind} of this config cannot be measured"):
-        if not any(_by_layer(hf, "num_attention_heads")):
-            raise ValueError("it has no attention heads")
-        heads = {*_by_layer(hf, "num_attention_heads"), *(getattr(hf, "num_attention_heads_per_layer", None) or ())}
-        if len(heads) > 1:
-            raise ValueError(f"its layers have different numbers of heads, {', '.join(map(str, sorted(heads)))}")
-        sizes = {
-            "n_layers": hf.num_hidden_layers,
-            "d_model": hf.hidden_size,
-            "n_heads": heads.pop(),
-            "d_head": 1,
-            "n_ctx": getattr(hf, "max_position_embeddings", 2048),
-            "d_vocab": hf.vocab_size,
-        }
-        sizes["d_head"] = max(width or sizes["d_model"] // sizes["n_heads"] for width in _by_layer(hf, "head_dim"))
-        fields = {key: value for key, value in config.items() if key not in ("_name_or_path", "transformers_version")}
-        return Architecture(sizes, huggingface=fields)
-
-
-def _by_layer(config: Any, name: str) -> list[Any]:
-    """Return a field at each layer; Gemma 4's layers of full attention have wider heads."""
-    return [getattr(layer, name, None) for layer in getattr(config, "per_layer_config", None) or [config]]
-
-
-@contextlib.contextmanager
-def in_a_line(what: str) -> Iterator[None]:
-    """Turn whatever is raised over somebody else's config or model into one line that begins with what failed.
-
-    Raises:
-        ValueError: for any error.
-    """
-    try:
-        yield
-    except Exception as reason:  # libraries fail in many ways on a config that they did not expect
-        raise ValueError(f"{what}: {line_of(reason)}") from reason
-
-
-def line_of(reason: BaseException) -> str:
-    """Return an error in one line, without what a library explains in the others.
-
-    >>> line_of(ValueError("Validation error for field 'n_head':\\n    TypeError: expected int"))
-    "Validation error for field 'n_head': TypeError: expected int"
-    >>> line_of(KeyError("gelu2"))
-    "KeyError: 'gelu2'"
-    """
-    text = f"KeyError: {reason}" if isinstance(reason, KeyError) else str(reason)
-    first, *others = [line.strip() for line in text.splitlines() if line.strip()] or [type(reason).__name__]
-    return " ".join([first, *others[: first.endswith(":")]])[:LONGEST]
-
-
-def _config(config: Mapping[str, Any]) -> Any:
-    from transformers import AutoConfig
-    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
-
-    if "model_type" not in config:
-        raise ValueError(f"a Hugging Face config names its `model_type`, this one has {', '.join(sorted(config))}")
-    kind = str(config["model_type"])
-    if kind not in CONFIG_MAPPING:
-        raise ValueError(f"transformers does not know the model type {kind!r:.80}")
-    _check_counts(config, kind)
-    with in_a_line(f"transformers refuses the config of a {kind}"):
-        fields = {name: value for name, value in _inert(config).items() if name != "model_type"}
-        hf = AutoConfig.for_model(kind, **fields).get_text_config()
-    names = config.get("architectures") or []
-    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"`architectures` of a {kind} is a list of classes' names, got {names!r:.80}")
-    if not all(name.endswith(("ForCausalLM", "LMHeadModel")) for name in names) or not _is_causal(hf):
-        raise ValueError(
-            f"stagewise reads causal language models; this is {', '.join(names) or kind}. An encoder, an "
-            "encoder-decoder or a model with another head has no next-token predictions to measure"
-        )
-    return hf
-
-
-def _inert(config: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Return a config without the fields that name code, of a repository or a compiled kernel, in its parts too."""
-    return {
-        name: _inert(value) if isinstance(value, Mapping) else value
-        for name, value in config.items()
-        if not re.fullmatch(CODE, str(name))
-    }
-
-
-def _check_counts(fields: Mapping[Any, Any], kind: str) -> None:
-    """Refuse more layers than any model has before transformers lists one by one what each of them is."""
-    for name, value in fields.items():
-        if isinstance(value, Mapping):
-            _check_counts(value, kind)
-        elif isinstance(value, int | float) and re.search("layers?$", str(name)) and value > MOST_LAYERS:
-            raise ValueError(
-                f"the config of a {kind} has {name} = {value:.6g}: a model has at most {MOST_LAYERS} layers"
-            )
-
-
-def _is_causal(config: Any) -> bool:
-    """Whether attention is causal; in a masked language model's type it is not, unless the config sets is_decoder."""
-    from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
-
-    sees_all = config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not getattr(config, "is_decoder", False)
-    return not sees_all and not config.is_encoder_decoder
 
 
 def fresh(architecture: Architecture, seed: int) -> nn.Module:
@@ -160,7 +39,7 @@ def fresh(architecture: Architecture, seed: int) -> nn.Module:
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 
     assert architecture.huggingface is not None
-    config = _config(architecture.huggingface)
+    config = huggingface_config(architecture.huggingface)
     kind = config.model_type
     if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
         raise ValueError(f"transformers has no causal language model of the type {kind}")

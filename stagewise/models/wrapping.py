@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from stagewise.models.huggingface import in_a_line, line_of
+from stagewise.config import in_a_line, line_of
 from stagewise.models.model import Bridge
 
 _AGREE, _ROUNDING = 1e-3, 1e-5

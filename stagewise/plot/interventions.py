@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
 
-from stagewise.findings.delays import mean_delays
+from stagewise.findings.delays import find_delays
 from stagewise.plot.step_axis import new_axes
 from stagewise.words.delays import end_in_words, held_in_words
 from stagewise.words.delays import transition as in_words
@@ -73,14 +73,14 @@ def delays(rows: pd.DataFrame) -> Figure:
     """Draw a panel a transition: each seed's delay, and the mean with its 95 % interval; arrows where it never came.
 
     Args:
-        rows: those of `findings.delays.mean_delays`.
+        rows: those of `findings.delays.find_delays`.
 
     Raises:
         ValueError: there are none.
     """
     if rows.empty:
         raise ValueError("there are no delays to draw: `intervene` returns them")
-    means, names = mean_delays(rows), sorted(rows["without"].unique())
+    means, names = find_delays(rows), sorted(rows["without"].unique())
     transitions = list(dict.fromkeys(rows["transition"]))
     figure = Figure(figsize=(4 * len(transitions), 3.4), layout="constrained")
     for transition, ax in zip(transitions, figure.subplots(1, len(transitions), squeeze=False)[0], strict=True):

@@ -97,7 +97,7 @@ def set_step_axis(ax: Axes, steps: Sequence[int] | pd.Series | np.ndarray) -> No
 
 def set_linear_step_axis(ax: Axes, last: int | float) -> None:
     """Make the x axis one of optimiser steps from 0 to the last, with few ticks: their labels do not touch."""
-    ax.set(xlim=(0, last), xlabel="step")
+    ax.set(xlim=(0, max(last, 1)), xlabel="step")
     ax.xaxis.set_major_locator(MaxNLocator(FEW_TICKS, integer=True))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda step, _: step_label(round(step))))
     ax.spines[["top", "right"]].set_visible(False)

@@ -13,8 +13,8 @@ from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.checkpoints.training_state import rewind, save_weights, state_steps
 from stagewise.checkpoints.weight_files import State
 from stagewise.findings.windows import Window
-from stagewise.plan import linear
 from stagewise.recipe import Recipe, rebuild
+from stagewise.schedules import linear
 from stagewise.training import Dtype, Training, prepare
 
 _CHECKPOINTS = 60

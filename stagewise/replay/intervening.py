@@ -14,7 +14,7 @@ from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.checkpoints.training_state import branch, branch_start, check_way
 from stagewise.findings.delays import Delay, delays, transitions
 from stagewise.measurement.engine import measure
-from stagewise.measurement.probe_batch import run_batch
+from stagewise.measurement.probe_batch import load_batch
 from stagewise.plan import ClampHead
 from stagewise.probe import AbstractProbe
 from stagewise.probes import AttentionTo, Loss
@@ -78,7 +78,7 @@ def intervene(
         raise ValueError(f"{folder} is a run with heads held: intervene in the run that it is compared with")
     check_way(folder, prepare(recipe, device, dtype).way, f"intervene with the versions in its {run_folder.RUN}")
     series = open_series(folder, classes=[type(recipe.architecture.init)])
-    runs, batch = with_controls(clamps, series, recipe, controls), run_batch(recipe, folder)
+    runs, batch = with_controls(clamps, series, recipe, controls), load_batch(recipe, folder)
     own = _measured(series, batch, folder / FOLDER / "parts", progress, device)
     for clamp in clamps:
         _check_transitions(own, clamp.start, series)

@@ -52,8 +52,7 @@ def show_attention(
         raise ValueError(f"there is no sequence {sequence}: the batch has {len(batch)}, counted from 0")
     if batch.tokens.is_floating_point():
         raise ValueError("show_attention shows tokens, and this batch holds vectors")
-    model = models.unloaded(series.architecture, device=device)
-    models.load(model, series.weights(step))
+    model = series.model(step).to(device)
     tokens, hook = batch.tokens[sequence : sequence + 1], pattern_hooks(series.architecture)[layer]
     _, activations = models.clean_pass(model, tokens.to(device), [hook])
     # circuitsvis imports torch, which costs seconds where nothing else has: only who looks at attention pays them.

@@ -5,8 +5,8 @@ import re
 from pathlib import Path
 
 from stagewise.checkpoints.digest import short_digest
-from stagewise.checkpoints.logged_curves import curves, name_of
 from stagewise.checkpoints.logged_curves import is_log as is_log
+from stagewise.checkpoints.logged_curves import name_of, read_log
 from stagewise.checkpoints.run_folder import ANALYSIS, TABLE, claim_for, write, write_json
 from stagewise.findings.logged_causes import causes_in
 from stagewise.plain_text import file_part
@@ -27,9 +27,9 @@ def logged_folders(source: str | Path, folder: str | Path | None = None, steps: 
     """Write the curves of a file as the table of a folder, with the changes of a logged learning rate as known causes.
 
     Args:
-        source: a file, as `curves` takes it.
+        source: a file, as `read_log` takes it.
         folder: None takes one in `runs/`, after the file. Of several runs each has a folder in its `runs`, by its name.
-        steps: the column of steps, as `curves` takes it.
+        steps: the column of steps, as `read_log` takes it.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -37,7 +37,7 @@ def logged_folders(source: str | Path, folder: str | Path | None = None, steps: 
 
     Returns the folders, one a run.
     """
-    table, identity = curves(source, steps), str(Path(source).resolve())
+    table, identity = read_log(source, steps), str(Path(source).resolve())
     runs = [(str(run), rows) for run, rows in table.groupby("run", sort=False)]
     name = f"curves-{file_part(name_of(Path(source)))}-{short_digest(identity)[:8]}"
     whole = Path("runs", name) if folder is None else Path(folder)

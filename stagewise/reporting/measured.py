@@ -32,7 +32,7 @@ from stagewise.findings.batch_familiarity import LOSSES, BatchFamiliarity, famil
 from stagewise.findings.frames import families
 from stagewise.findings.lineage import Lineage
 from stagewise.findings.stages import Stages
-from stagewise.saved_findings import lineage_of, stages_of
+from stagewise.saved_findings import load_lineage, load_stages
 
 if TYPE_CHECKING:
     from stagewise.task import Batch
@@ -148,7 +148,7 @@ def read_measured(
         FileNotFoundError: the folder holds no run, or no table.
     """
     run, file = read_record(folder), table_file(folder)
-    future = None if executor is None else executor.submit(lineage_of, folder)
+    future = None if executor is None else executor.submit(load_lineage, folder)
     if (folder / BATCH).exists():
         run[RECORDED] = read_json(folder / BATCH, f"measure again, with `stagewise measure {folder}`")
     outline, example = _outline_of(run, classes), folder / EXAMPLE
@@ -156,13 +156,13 @@ def read_measured(
         run=run,
         metrics=_rows_if_any(folder / METRICS, "delete it to report without the training loss"),
         table=file.outline,
-        stages=stages_of(folder, executor=executor),
+        stages=load_stages(folder, executor=executor),
         relations=outline.relations,
         first_query=outline.first_query,
         repeated=_rows_if_any(folder / REPEATED, "measure it anew"),
         references=outline.references,
         whole=file,
-        lineage=lineage_of(folder) if future is None else future.result(),
+        lineage=load_lineage(folder) if future is None else future.result(),
         interventions=_rows_if_any(folder / INTERVENTIONS, "delete it, and run `stagewise intervene` again"),
         comparisons=_rows_if_any(folder / COMPARISONS, "delete it, and run `stagewise trajectory` again"),
         coefficients=_rows_if_any(folder / COEFFICIENTS, "delete it, and run `stagewise llc` again"),

@@ -16,7 +16,7 @@ from stagewise.findings.stages import Stages
 from stagewise.plot.quantities import quantity_of
 from stagewise.reporting.page import Part
 from stagewise.reporting.prose import html_table, in_words, stage_rows
-from stagewise.saved_findings import familiarity_in, stages_of
+from stagewise.saved_findings import familiarity_in, load_stages
 from stagewise.table import declare
 from stagewise.words.familiarity import CAVEAT, qualified, warned
 from stagewise.words.grammar import capital, count
@@ -133,7 +133,7 @@ def _read(folder: Path) -> pd.DataFrame:
 
 
 def _stages(folder: Path, name: str) -> Stages:
-    stages = stages_of(folder)
+    stages = load_stages(folder)
     if stages is None:
         raise ValueError(f"{folder} has neither references nor scores over four checkpoints: leave it out")
     return dataclasses.replace(stages, run=name)

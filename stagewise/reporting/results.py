@@ -13,6 +13,8 @@ from stagewise.reporting.html import inline
 from stagewise.words.familiarity import caution, qualified
 from stagewise.words.stages import NO_STAGES
 
+ONE = "one checkpoint has no stages: the report says what its heads do"
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Analysis:
@@ -36,7 +38,8 @@ class Analysis:
     familiarity: BatchFamiliarity | None = None
 
     def __str__(self) -> str:
-        stages = qualified(NO_STAGES if self.stages is None else str(self.stages), self.familiarity)
+        none = ONE if len(self.series) == 1 else NO_STAGES
+        stages = qualified(none if self.stages is None else str(self.stages), self.familiarity)
         faults = "" if self.audit is None else f"{self.audit}\n"
         return f"{caution(self.familiarity)}{self.series}\n{faults}{stages}\nreport: {self.report}"
 

@@ -72,7 +72,7 @@ def fit_mixed(runs: Columns, law: str, settings: str, time: str = "time") -> Mix
         runs: a row a run: the law's columns, the setting and the time.
         law: terms separated by commas, each an expression over the columns.
         settings: column that is the same in the seeds of one setting, and differs between settings.
-        time: the column of times, all known: of `emergence_times` the geometric mean of `lo` and `hi`, say.
+        time: the column of times, all known: of `find_emergence_times` the geometric mean of `lo` and `hi`, say.
 
     Raises:
         NoLaw: no more settings than numbers to fit, no setting with two seeds, or a term that does not vary.

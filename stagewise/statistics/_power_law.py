@@ -119,7 +119,7 @@ def fit_interval_censored(
     narrower than without. R^2 is var(log law) / (var(log law) + s^2).
 
     Args:
-        runs: a row a run: the law's columns, `lo` and `hi`, as `emergence_times` gives them.
+        runs: a row a run: the law's columns, `lo` and `hi`, as `find_emergence_times` gives them.
         law: terms separated by commas, each an expression over the columns: "N_pairs, N_tokens".
         lo: column of the last evaluation before.
         hi: column of the first evaluation after; inf where there was none.

@@ -7,6 +7,8 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from stagewise.text.relation_expressions import GRAMMAR, is_expression, relation_of
+
 Relation = Bool[Tensor, "batch query key"]
 Relations = Iterable[str] | Mapping[str, str | Relation | Callable[[Int[Tensor, "batch pos"]], Relation]]
 
@@ -21,7 +23,8 @@ def token_relation(name: str, tokens: Int[Tensor, "batch pos"], skipped: int = -
     token, `induction` every position after one of these, `first token` is 0, `self` t, and `offset N` t - N.
 
     Args:
-        name: one of `RELATIONS`, or an offset, as "offset 31".
+        name: one of `RELATIONS`, an offset, as "offset 31", or an expression of `relation_expressions`, as
+            "token[key - 1] == token[query]".
         tokens: of each sequence.
         skipped: a special token, as the one that begins a text, that is no duplicate of another; -1 for none.
 
@@ -42,8 +45,11 @@ def token_relation(name: str, tokens: Int[Tensor, "batch pos"], skipped: int = -
     if name == "first token":
         return (key == 0).expand(len(tokens), length, -1)
     offsets = {"self": "offset 0", "previous token": "offset 1"}
+    if is_expression(name):
+        return relation_of(name, tokens)
     if (match := re.fullmatch(r"offset (\d+)", offsets.get(name, name))) is None:
-        raise ValueError(f"there is no relation {name!r}; there are {', '.join(RELATIONS)}, and offset N, as offset 31")
+        others = f"{', '.join(RELATIONS)}, offset N, as offset 31, and {GRAMMAR}"
+        raise ValueError(f"there is no relation {name!r}; there are {others}")
     return back == int(match[1])
 
 

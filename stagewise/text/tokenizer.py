@@ -1,5 +1,6 @@
 """Text to token ids, by a tokenizer on disk or on the hub."""
 
+import inspect
 import json
 import re
 from collections.abc import Sequence
@@ -11,19 +12,26 @@ TOKENIZER = "tokenizer.json"
 """The one file that holds a whole tokenizer; what else a repository has beside it is made from it, or older."""
 
 
-def encode(text: str, tokenizer: str) -> list[int]:
+def encode(text: str, tokenizer: Any) -> list[int]:
     """Return the token ids of a text, without the special tokens that a model may expect around it.
 
     Args:
         text: any text.
-        tokenizer: a tokenizer.json, a folder that holds one, or a repository of the hub that does.
+        tokenizer: a tokenizer.json, a folder that holds one, or a repository of the hub that does; or a tokenizer in
+            memory, of transformers, tokenizers or tiktoken, or a function from a text to token ids.
 
     Raises:
         FileNotFoundError: there is no such tokenizer; the message lists where it was searched.
-        ValueError: the file is no tokenizer.
+        ValueError: it is no tokenizer.
     """
-    token_ids: list[int] = _read(str(_tokenizer_file(tokenizer))).encode(text, add_special_tokens=False).ids
-    return token_ids
+    if isinstance(tokenizer, str | Path):
+        tokenizer = _read(str(_tokenizer_file(str(tokenizer))))
+    function = getattr(tokenizer, "encode", tokenizer)
+    if not callable(function):
+        raise ValueError(f"a tokenizer is {ACCEPTED}, one in memory, or a function of a text; got {tokenizer!r:.80}")
+    names = inspect.signature(function).parameters
+    encoded = function(text, **({"add_special_tokens": False} if "add_special_tokens" in names else {}))
+    return [int(token) for token in getattr(encoded, "ids", encoded)]
 
 
 def decode(token_ids: Sequence[int], tokenizer: str) -> list[str]:

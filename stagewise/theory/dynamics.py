@@ -36,7 +36,7 @@ class AbstractReducedDynamics(abc.ABC):
     def orbits(self) -> Int[np.ndarray, " state"]:
         """Return a number for each entry of the state: by symmetry, entries of one number are equal at all times.
 
-        `solve` follows one entry for each number: rounding cannot part them, however unstable their equality is.
+        `states_at` follows one entry for each number: rounding cannot part them, however unstable their equality is.
         """
         return np.arange(len(self.initial_state()))
 
@@ -45,7 +45,7 @@ class AbstractReducedDynamics(abc.ABC):
         """Return what each probe would measure in these states, by its name; the first axis of each array is "time"."""
 
 
-def solve(
+def states_at(
     theory: AbstractReducedDynamics, times: Sequence[int | float] | Float[np.ndarray, " time"]
 ) -> Float[np.ndarray, "time state"]:
     """Solve the dynamics from time 0 and return the state at each of the times.
@@ -75,7 +75,7 @@ def solve(
     return np.asarray(solution.y[orbit].T)
 
 
-def predict(
+def solve(
     theory: AbstractReducedDynamics, steps: Sequence[int], rate: int | float = 1.0, run: str = "theory"
 ) -> pd.DataFrame:
     """Solve the dynamics and return a table with the columns of a measured one: `run, step, probe, quantity, ...`.
@@ -94,7 +94,7 @@ def predict(
     """
     if not rate > 0:
         raise ValueError(f"rate, the time of one step, must be positive, got {rate}")
-    states = solve(theory, rate * np.asarray(steps, dtype=float))
+    states = states_at(theory, rate * np.asarray(steps, dtype=float))
     return tidy(
         _rows(curve, steps).assign(run=run, probe=probe)
         for probe, curves in theory.curves(states).items()

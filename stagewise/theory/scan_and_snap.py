@@ -77,7 +77,7 @@ class ScanAndSnap(AbstractReducedDynamics):
     def velocity(self, state: State) -> State:
         """Return h' = (eta_Y / K) / (M - 1 + e^{M h}), by steps of which each class has every K-th.
 
-        Times are steps: the rates are in eta_Y and eta_Z, so that `predict` takes its own rate of 1.
+        Times are steps: the rates are in eta_Y and eta_Z, so that `solve` takes its own rate of 1.
         """
         return np.asarray([self.eta_y / self.K / (self.M - 1 + np.exp(self.M * state[0]))])
 

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from stagewise.theory.competitive import plateau_losses
-from stagewise.theory.dynamics import solve
+from stagewise.theory.dynamics import states_at
 from stagewise.theory.tensor_factorisation import Heads, TensorFactorisation
 from stagewise.theory.trajectories import first_time
 
@@ -34,7 +34,7 @@ def parting_time(theory: TensorFactorisation, until: int | float, distance: floa
     start close remain close for a finite time.
     """
     times = np.linspace(0, until, 2000)
-    return first_time(times, separation(theory.heads(solve(theory, times))), distance)
+    return first_time(times, separation(theory.heads(states_at(theory, times))), distance)
 
 
 def least_parting_time(theory: TensorFactorisation, distance: float = CLOSE) -> float:

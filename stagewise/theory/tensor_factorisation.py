@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from scipy.special import softmax
 
 from stagewise.table import LabelledArray
-from stagewise.theory.dynamics import AbstractReducedDynamics, State, solve
+from stagewise.theory.dynamics import AbstractReducedDynamics, State, states_at
 from stagewise.theory.trajectories import first_time
 
 LEAST_NOISE = 1e-14
@@ -179,5 +179,5 @@ def half_times(theory: TensorFactorisation, until: int | float, resolution: int 
         resolution: number of times, evenly spaced in log(1 + time), between which is interpolated.
     """
     times = np.expm1(np.linspace(0, math.log1p(until), resolution))
-    parts = theory.group_losses(theory.heads(solve(theory, times)))
+    parts = theory.group_losses(theory.heads(states_at(theory, times)))
     return tuple(first_time(times, -part, -part[0] / 2) for part in parts.T)

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from stagewise.theory.dynamics import solve
+from stagewise.theory.dynamics import states_at
 from stagewise.theory.plateau_flow import AbstractPlateauFlow, hessian
 
 
@@ -22,7 +22,7 @@ def follow(flow: AbstractPlateauFlow, times: Sequence[int | float] | Float[np.nd
         ValueError: times do not ascend from 0 on.
         RuntimeError: the solver failed.
     """
-    states = solve(flow, times)
+    states = states_at(flow, times)
     return pd.DataFrame(
         {
             "time": np.asarray(times, dtype=float),

@@ -12,7 +12,7 @@ from torch import nn
 
 from stagewise import models
 from stagewise.architecture import Architecture
-from stagewise.checkpoints.architectures import architecture_from, asked_for, plain_fields
+from stagewise.checkpoints.architectures import architecture_from, asked_for
 from stagewise.checkpoints.series import open_series
 
 FIELDS = {"n_layers": 2, "d_model": 8, "d_head": 4, "n_ctx": 6, "d_vocab": 5, "act_fn": "relu"}
@@ -96,10 +96,6 @@ def test_the_question_has_a_line_to_copy() -> None:
     assert "--architecture config.json" in question
     assert "json.dump(model.cfg.to_dict(), open('config.json', 'w'), default=str)" in question
     assert "model.config.to_json_file('config.json')" in question
-
-
-def test_fields_of_how_a_model_was_run_are_left_out() -> None:
-    assert plain_fields({**FIELDS, "device": "cuda", "dtype": torch.float32, "seed": 3, "f": len}) == FIELDS
 
 
 KINDS: dict[str, dict[str, Any]] = {

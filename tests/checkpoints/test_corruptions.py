@@ -24,7 +24,7 @@ from calibration.audit.planted import Planted
 from stagewise import models
 from stagewise.checkpoints.audit import audit
 from stagewise.checkpoints.series import find
-from stagewise.plan import linear
+from stagewise.schedules import linear
 
 QUICK = {
     "hooked": Training(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from stagewise.checkpoints.event_files import is_events, read_events
-from stagewise.checkpoints.logged_curves import curves, is_log
+from stagewise.checkpoints.logged_curves import is_log, read_log
 
 tensorboard = pytest.importorskip("tensorboard.summary", reason="TensorBoard is not installed")
 
@@ -41,7 +41,7 @@ def test_the_scalars_of_a_folder_or_a_file_are_curves(write: Callable[[Path], No
     file = next(folder.glob("*tfevents*"))
     for source in (folder, file):
         assert is_log(source)
-        table = curves(source)
+        table = read_log(source)
         assert table["run"].unique().tolist() == ["run 1"]
         assert table["quantity"].unique().tolist() == ["train/loss"]
         assert table["step"].tolist() == [*STEPS]
@@ -52,9 +52,9 @@ def test_folders_in_a_folder_are_runs(tmp_path: Path) -> None:
     for place in ("a", "more/b"):
         by_torch(tmp_path / "log" / place)
     assert is_log(tmp_path / "log")
-    assert curves(tmp_path / "log")["run"].unique().tolist() == ["a", "more/b"]
+    assert read_log(tmp_path / "log")["run"].unique().tolist() == ["a", "more/b"]
     by_torch(tmp_path / "log")  # as add_scalars leaves folders beside its file
-    assert curves(tmp_path / "log")["run"].unique().tolist() == ["log", "a", "more/b"]
+    assert read_log(tmp_path / "log")["run"].unique().tolist() == ["log", "a", "more/b"]
     (tmp_path / "log" / "checkpoints").mkdir()
     (tmp_path / "log" / "checkpoints" / "last.ckpt").touch()
     assert not is_log(tmp_path / "log")
@@ -71,7 +71,7 @@ def test_the_log_of_trainer_is_read_but_for_its_clocks(tmp_path: Path, hugging_f
     )
     callback = TensorBoardCallback(SummaryWriter(tmp_path / "log"))
     Trainer(hugging_face("GPT2"), arguments, train_dataset=data, callbacks=[callback]).train()
-    table = curves(tmp_path / "log")
+    table = read_log(tmp_path / "log")
     steps = {name: rows["step"].tolist() for name, rows in table.groupby("quantity")}
     assert steps["train/loss"] == steps["train/learning_rate"] == [1, 2, 3, 4]
     assert not any("epoch" in str(name) for name in steps)
@@ -83,7 +83,7 @@ def test_the_log_of_lightning_is_read(tmp_path: Path) -> None:
     for step in STEPS:
         logger.log_metrics({"train_loss": 3.0 - step / 100, "epoch": 0, "lr-AdamW/pg1": 1e-3}, step)
     logger.finalize("success")
-    table = curves(logger.log_dir)
+    table = read_log(logger.log_dir)
     assert table["quantity"].unique().tolist() == ["train_loss", "lr-AdamW/pg1"]
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from stagewise.checkpoints.log_columns import as_numbers
-from stagewise.checkpoints.logged_curves import curves
+from stagewise.checkpoints.logged_curves import read_log
 
 VALUES = [0.5, 0.25, 0.125]
 
@@ -25,7 +25,7 @@ VALUES = [0.5, 0.25, 0.125]
     ],
 )
 def test_a_list_of_scalars_is_a_curve(values: Any) -> None:
-    table = curves({"step": [torch.tensor(step) for step in (0, 10, 20)], "loss": values})
+    table = read_log({"step": [torch.tensor(step) for step in (0, 10, 20)], "loss": values})
     assert table["value"].tolist() == VALUES
     assert table["step"].tolist() == [0, 10, 20]
 

@@ -1,6 +1,7 @@
 """Curves that were logged elsewhere: read from frames and files, by the files that other tools write."""
 
 import json
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.checkpoints.logged_curves import LOGGED, curves
+from stagewise.checkpoints.logged_curves import LOGGED, is_log, read_log
 from stagewise.findings.onsets import find_onsets
 from stagewise.findings.replicates import find_replicates
 from stagewise.findings.scores import quantities_of
@@ -30,11 +31,11 @@ WRITE: dict[str, Callable[[Path], Any]] = {
 @pytest.mark.parametrize("name", WRITE)
 def test_a_file_gives_the_curves_of_its_columns_of_numbers(name: str, tmp_path: Path) -> None:
     WRITE[name](tmp_path / name)
-    pd.testing.assert_frame_equal(curves(tmp_path / name), curves(LOG, run="log"))
+    pd.testing.assert_frame_equal(read_log(tmp_path / name), read_log(LOG, run="log"))
 
 
 def test_stages_and_onsets_are_found_in_them() -> None:
-    table = curves(LOG)
+    table = read_log(LOG)
     assert table["run"].unique().tolist() == ["run"]
     assert {name: one.progress for name, one in quantities_of(table)[LOGGED].items()} == {
         "accuracy": "up",
@@ -54,21 +55,21 @@ def test_what_else_tools_write_is_no_curve(tmp_path: Path) -> None:
     beside = {f"swift-sun-3 - accuracy__{end}": RISE for end in ("MIN", "MAX")}
     others = {"_runtime": STEPS, "_timestamp": STEPS, "train_samples_per_second": RISE, "Wall time": STEPS}
     exported.assign(**beside, **others).to_csv(tmp_path / "log.csv")  # with the frame's index
-    assert curves(tmp_path / "log.csv")["quantity"].unique().tolist() == ["swift-sun-3 - accuracy", "loss"]
+    assert read_log(tmp_path / "log.csv")["quantity"].unique().tolist() == ["swift-sun-3 - accuracy", "loss"]
 
 
 @pytest.mark.parametrize(("separator", "decimal"), [("\t", "."), (";", "."), (";", ","), ("\t", ",")])
 def test_columns_may_be_separated_otherwise(separator: str, decimal: str, tmp_path: Path) -> None:
     for name in ("log.tsv", "log.csv"):
         LOG.to_csv(tmp_path / name, sep=separator, decimal=decimal, index=False)
-        pd.testing.assert_frame_equal(curves(tmp_path / name), curves(LOG, run="log"))
+        pd.testing.assert_frame_equal(read_log(tmp_path / name), read_log(LOG, run="log"))
 
 
 def test_numbers_may_be_written_in_percent_with_commas_or_as_tensors_below_a_comment(tmp_path: Path) -> None:
     steps = [f'"{step:,}"' for step in STEPS]
     rows = [f"{step}, {rise:.1%}, tensor({3 - rise:.3f})" for step, rise in zip(steps, RISE, strict=True)]
     (tmp_path / "log.csv").write_text("\n".join(["# of run 7", "step, accuracy, loss", *rows]))
-    table = curves(tmp_path / "log.csv")
+    table = read_log(tmp_path / "log.csv")
     assert table["quantity"].unique().tolist() == ["accuracy", "loss"]
     assert table["step"].tolist() == [*STEPS, *STEPS]
     np.testing.assert_allclose(table["value"], [*RISE.round(3), *(3 - RISE).round(3)], atol=1e-9)
@@ -77,7 +78,7 @@ def test_numbers_may_be_written_in_percent_with_commas_or_as_tensors_below_a_com
 @pytest.mark.parametrize("names", ["metric", "Key", "variable"])
 def test_a_log_may_have_a_row_a_value(names: str) -> None:
     rows = LOG.melt(["Step"], ["accuracy", "loss"], var_name=names, value_name="Value")
-    pd.testing.assert_frame_equal(curves(rows.assign(timestamp=1.7e9)), curves(LOG))
+    pd.testing.assert_frame_equal(read_log(rows.assign(timestamp=1.7e9)), read_log(LOG))
 
 
 SEEDS = {3: LOG, 1: LOG.assign(accuracy=np.concatenate([RISE[:7], RISE[:-7]])).iloc[:40]}
@@ -95,17 +96,17 @@ def test_runs_beside_each_other_are_told_apart(way: str) -> None:
         ]
         extremes = {f"seed=3 - loss__{end}": RISE for end in ("MIN", "MAX")}
         frame = pd.concat(wide, axis=1).assign(**extremes, **{"seed=3 - _step": STEPS}).reset_index()
-    table = curves(frame)
+    table = read_log(frame)
     assert table["run"].unique().tolist() == ["seed=3", "seed=1"]
     for seed, log in SEEDS.items():
         own = table[table["run"] == f"seed={seed}"].reset_index(drop=True)
-        pd.testing.assert_frame_equal(own, curves(log, run=f"seed={seed}"))
+        pd.testing.assert_frame_equal(own, read_log(log, run=f"seed={seed}"))
     assert set(find_replicates(table).names) == {"accuracy rises", "loss falls"}
 
 
 def test_a_curve_of_one_run_alone_is_that_runs() -> None:
     frame = pd.concat([LOG.assign(run=name, once=RISE if name == "a" else np.nan) for name in ("a", "b")])
-    table = curves(frame)
+    table = read_log(frame)
     assert table.groupby("run")["quantity"].unique().map(sorted).to_dict() == {
         "a": ["accuracy", "loss", "once"],
         "b": ["accuracy", "loss"],
@@ -115,12 +116,12 @@ def test_a_curve_of_one_run_alone_is_that_runs() -> None:
 @pytest.mark.parametrize("seeds", [[1234567, 1234568], [20261123, 20261124]])
 def test_long_numbers_tell_runs_apart(seeds: list[int]) -> None:
     frame = pd.concat([LOG.assign(seed=seed, Step=STEPS + number) for number, seed in enumerate(seeds)])
-    assert curves(frame)["run"].unique().tolist() == [f"seed={seed}" for seed in seeds]
+    assert read_log(frame)["run"].unique().tolist() == [f"seed={seed}" for seed in seeds]
 
 
 def test_a_run_without_a_name_is_one(tmp_path: Path) -> None:
     pd.concat([LOG.assign(run=name) for name in ("None", "dropout")]).to_csv(tmp_path / "log.csv", index=False)
-    assert curves(tmp_path / "log.csv")["run"].unique().tolist() == ["no run", "dropout"]
+    assert read_log(tmp_path / "log.csv")["run"].unique().tolist() == ["no run", "dropout"]
 
 
 @pytest.mark.parametrize(
@@ -128,13 +129,13 @@ def test_a_run_without_a_name_is_one(tmp_path: Path) -> None:
 )
 def test_dashes_may_be_in_the_names_that_weights_and_biases_exports(runs: list[str], names: list[str]) -> None:
     wide = {f"{run} - {name}": RISE for run in runs for name in names}
-    table = curves(pd.DataFrame({"Step": STEPS, **wide, "shared": RISE}))
+    table = read_log(pd.DataFrame({"Step": STEPS, **wide, "shared": RISE}))
     assert table["run"].unique().tolist() == runs
     assert table["quantity"].unique().tolist() == [*names, "shared"]
 
 
 def test_a_curve_called_value_beside_others_is_no_row_a_value() -> None:
-    table = curves({"step": STEPS, "name": ["x"] * len(STEPS), "value": RISE, "loss": 3 - RISE})
+    table = read_log({"step": STEPS, "name": ["x"] * len(STEPS), "value": RISE, "loss": 3 - RISE})
     assert table["quantity"].unique().tolist() == ["value", "loss"]
 
 
@@ -143,7 +144,7 @@ def test_a_curve_called_value_beside_others_is_no_row_a_value() -> None:
 def test_one_value_does_not_turn_a_curves_progress_round(odd: float, place: int) -> None:
     values = RISE.copy()
     values[place] = odd
-    assert quantities_of(curves({"step": STEPS, "a": values}))[LOGGED]["a"].progress == "up"
+    assert quantities_of(read_log({"step": STEPS, "a": values}))[LOGGED]["a"].progress == "up"
 
 
 def test_a_column_that_is_left_out_for_a_word_in_it_is_named(tmp_path: Path) -> None:
@@ -151,13 +152,13 @@ def test_a_column_that_is_left_out_for_a_word_in_it_is_named(tmp_path: Path) -> 
     with pytest.warns(
         UserWarning, match="the column 'loss' is left out: among its numbers is text, '-' first"
     ) as warned:
-        table = curves(tmp_path / "log.csv")
+        table = read_log(tmp_path / "log.csv")
     assert len(warned) == 1
     assert table["quantity"].unique().tolist() == ["accuracy"]
 
 
 def test_a_curve_that_is_not_finite_is_said_to_be_left_out_of_the_stages() -> None:
-    found = find_stages(curves(LOG.assign(accuracy=np.where(STEPS == 400, np.inf, RISE))))
+    found = find_stages(read_log(LOG.assign(accuracy=np.where(STEPS == 400, np.inf, RISE))))
     assert found.words().splitlines()[-1] == "Logged accuracy cannot be judged: it is not finite at step 400"
 
 
@@ -165,23 +166,23 @@ def test_what_lines_of_json_hold_within_each_other_are_curves(tmp_path: Path) ->
     lines = [{"step": int(step), "eval": {"accuracy": value}} for step, value in zip(STEPS, RISE, strict=True)]
     for name, text in (("log.jsonl", "\n".join(map(json.dumps, lines))), ("log.json", json.dumps(lines))):
         (tmp_path / name).write_text(text)
-        assert curves(tmp_path / name)["quantity"].unique().tolist() == ["eval/accuracy"]
+        assert read_log(tmp_path / name)["quantity"].unique().tolist() == ["eval/accuracy"]
 
 
 def test_runs_that_follow_each_other_are_one_that_was_resumed_or_no_runs() -> None:
     resumed = pd.concat([LOG[:40].assign(run_id="a"), LOG[30:].assign(run_id="b")])
     with pytest.warns(UserWarning, match="was logged again from step 1500 on, .*: 10 earlier values") as warned:
-        table = curves(resumed)
+        table = read_log(resumed)
     assert [str(each.message).split()[0] for each in warned] == ["accuracy", "loss"]
-    pd.testing.assert_frame_equal(table, curves(LOG))
-    pd.testing.assert_frame_equal(curves(LOG.assign(seed=range(len(LOG)))), curves(LOG))  # drawn anew at every step
+    pd.testing.assert_frame_equal(table, read_log(LOG))
+    pd.testing.assert_frame_equal(read_log(LOG.assign(seed=range(len(LOG)))), read_log(LOG))  # drawn anew at every step
 
 
 def test_steps_may_be_the_index_and_in_any_order() -> None:
-    expected = curves(LOG)
+    expected = read_log(LOG)
     indexed = LOG.rename(columns={"Step": "step"}).set_index("step").iloc[::-1]
-    pd.testing.assert_frame_equal(curves(indexed), expected)
-    pd.testing.assert_frame_equal(curves(LOG.assign(Step=STEPS.astype(str))), expected)
+    pd.testing.assert_frame_equal(read_log(indexed), expected)
+    pd.testing.assert_frame_equal(read_log(LOG.assign(Step=STEPS.astype(str))), expected)
 
 
 @pytest.mark.parametrize("every", [50, 1])
@@ -189,27 +190,27 @@ def test_of_what_a_resumed_run_logged_again_the_later_values_count(every: int) -
     steps, again = np.arange(0, 1500, every), np.arange(1000, 3000, every)
     log = pd.DataFrame({"step": [*steps, *again], "loss": [*(0 * steps), *(0 * again + 1)]})
     with pytest.warns(UserWarning, match=rf"loss was logged again from step 1000 on.*{500 // every} earlier values"):
-        table = curves(log)
+        table = read_log(log)
     apart = table[(table["step"] - 1000).abs() > 10]  # values on both sides of it are averaged
     assert apart["value"].tolist() == (apart["step"] >= 1000).astype(float).tolist()
 
 
-@pytest.mark.parametrize("steps", [[0, 10, 20, 0, 10, 20], [0, 10, 10, 20], [20, 10, 10, 0], [*range(500)] * 2])
+@pytest.mark.parametrize("steps", [[0, 10, 20, 0, 10, 20], [0, 10, 10, 20, 20, 30], [20, 10, 10, 0], [*range(500)] * 2])
 def test_several_values_at_a_step_are_refused_where_no_resumed_run_explains_them(steps: list[int]) -> None:
     with pytest.raises(ValueError, match=r"loss has several values at step \d+: take one run"):
-        curves({"step": steps, "loss": np.arange(len(steps))})
+        read_log({"step": steps, "loss": np.arange(len(steps))})
 
 
 def test_a_learning_rate_is_no_progress_whatever_it_is_called() -> None:
     names = ("lr", "learning_rate", "train/learning_rate", "lr-AdamW/pg1", "loss")
-    table = curves({"step": [0, 1, 2], **{name: [3.0, 2.0, 1.0] for name in names}, "train/epoch": [0, 1, 2]})
+    table = read_log({"step": [0, 1, 2], **{name: [3.0, 2.0, 1.0] for name in names}, "train/epoch": [0, 1, 2]})
     progress = {name: one.progress for name, one in quantities_of(table)[LOGGED].items()}
     assert progress == {**dict.fromkeys(names), "loss": "down"}
 
 
 def test_curves_may_have_steps_of_their_own() -> None:
     sparse = LOG["loss"].where(STEPS % 100 == 0)
-    table = curves(LOG.assign(loss=sparse))
+    table = read_log(LOG.assign(loss=sparse))
     assert table.groupby("quantity")["step"].size().to_dict() == {"accuracy": 60, "loss": 30}
     assert find_onsets(table)["onset"].tolist() == [True, True]
 
@@ -219,7 +220,7 @@ def test_a_log_of_every_step_is_averaged_and_keeps_its_onset(at: int) -> None:
     steps = np.arange(50_000)
     falls = 3 - 2 / (1 + np.exp(-(np.log1p(steps) - np.log1p(at)) / 0.1))
     noise = 0.1 * np.random.default_rng(0).standard_normal(len(steps))
-    table = curves({"step": steps, "loss": falls + noise})
+    table = read_log({"step": steps, "loss": falls + noise})
     assert len(table) <= 400
     assert table["step"].is_unique
     assert np.abs(table["value"].to_numpy() - falls[table["step"].to_numpy()]).max() < 0.1
@@ -230,13 +231,13 @@ def test_a_log_of_every_step_is_averaged_and_keeps_its_onset(at: int) -> None:
 
 def test_noise_that_was_averaged_is_no_onset() -> None:
     noise = 0.1 * np.random.default_rng(0).standard_normal((6, 50_000))
-    table = curves({"step": np.arange(50_000), **{f"loss {i}": 3 + each for i, each in enumerate(noise)}})
+    table = read_log({"step": np.arange(50_000), **{f"loss {i}": 3 + each for i, each in enumerate(noise)}})
     assert not find_onsets(table)["onset"].any()
 
 
 @pytest.mark.parametrize("steps", [None, "tokens"])
 def test_the_column_of_steps_is_known_or_named(steps: str | None) -> None:
-    table = curves({"global_step": [0, 1, 2], "tokens": [0, 64, 128], "loss": [3.0, 2.0, 1.0]}, steps)
+    table = read_log({"global_step": [0, 1, 2], "tokens": [0, 64, 128], "loss": [3.0, 2.0, 1.0]}, steps)
     of_loss = table[table["quantity"] == "loss"]
     assert of_loss["step"].tolist() == ([0, 1, 2] if steps is None else [0, 64, 128])
 
@@ -247,7 +248,7 @@ def test_the_column_of_steps_is_known_or_named(steps: str | None) -> None:
         (
             {"x": [0, 1], "loss": [1.0, 2.0]},
             None,
-            "there is no column of steps .`steps`, or --steps, names it.; there are x, loss",
+            "there is no column of steps .`steps`, or --step-column, names it.; there are x, loss",
         ),
         ({"step": [0, 1], "loss": [1.0, 2.0]}, "tokens", "there is no column 'tokens'"),
         ({"step": [0.5, 1], "loss": [1.0, 2.0]}, None, "steps are whole numbers, from 0 on"),
@@ -257,14 +258,14 @@ def test_the_column_of_steps_is_known_or_named(steps: str | None) -> None:
 )
 def test_what_holds_no_curves_is_refused(source: dict[str, list[Any]], steps: str | None, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
-        curves(source, steps)
+        read_log(source, steps)
 
 
 @pytest.mark.parametrize(("name", "text"), [("log.csv", ""), ("log.json", "{"), ("log.json", "3"), ("log.jsonl", "{")])
 def test_a_file_without_columns_is_refused_by_its_name(name: str, text: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(ValueError, match=f"{name} holds no columns of curves"):
-        curves(tmp_path / name)
+        read_log(tmp_path / name)
 
 
 def test_the_log_of_trainer_is_read(tmp_path: Path, hugging_face: Callable[..., Any]) -> None:
@@ -277,7 +278,7 @@ def test_the_log_of_trainer_is_read(tmp_path: Path, hugging_face: Callable[..., 
         report_to=[], disable_tqdm=True, include_num_input_tokens_seen=True,
     )  # fmt: skip
     Trainer(model, arguments, train_dataset=data, eval_dataset=data).train()
-    table = curves(tmp_path / "checkpoint-6" / "trainer_state.json")
+    table = read_log(tmp_path / "checkpoint-6" / "trainer_state.json")
     assert set(table["run"]) == {tmp_path.name}
     steps = {name: rows["step"].tolist() for name, rows in table.groupby("quantity")}
     assert steps["loss"] == [1, 2, 3, 4, 5, 6]
@@ -293,12 +294,51 @@ def test_the_log_of_lightning_is_read(tmp_path: Path) -> None:
         if step % 2:
             logger.log_metrics({"val_loss": 4.0 - step}, step)
     logger.save()
-    table = curves(Path(logger.log_dir, "metrics.csv"))
+    table = read_log(Path(logger.log_dir, "metrics.csv"))
     steps = {name: rows["step"].tolist() for name, rows in table.groupby("quantity")}
     assert steps == {"train_loss": [0, 1, 2, 3], "val_loss": [1, 3]}
 
 
 @pytest.mark.usefixtures("unchecked")
 def test_steps_that_are_no_name_of_a_column_are_refused_with_where_they_belong() -> None:
-    with pytest.raises(ValueError, match=r"as in curves\(\{'step': steps, 'loss': loss\}\)"):
-        curves({"loss": [2.0, 1.0]}, steps=np.arange(2))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"as in read_log\(\{'step': steps, 'loss': loss\}\)"):
+        read_log({"loss": [2.0, 1.0]}, steps=np.arange(2))  # type: ignore[arg-type]
+
+
+def test_of_two_columns_that_count_steps_that_of_the_optimiser_is_taken_and_both_are_named(tmp_path: Path) -> None:
+    frame = LOG.rename(columns={"Step": "trainer/global_step"}).assign(Step=range(len(LOG)))
+    with pytest.warns(UserWarning, match="'trainer/global_step' and 'Step' count steps: the first is taken; `steps`"):
+        table = read_log(frame)
+    assert table["step"].unique().tolist() == STEPS.tolist()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert read_log(frame, "Step")["step"].max() == len(LOG) - 1
+
+
+def test_a_history_of_weights_and_biases_is_a_log() -> None:
+    rows = [
+        {"_step": int(step), "_runtime": 0.1, "loss": float(value)} for step, value in zip(STEPS, RISE, strict=True)
+    ]
+    assert read_log(rows)["value"].tolist() == pytest.approx(RISE.tolist())
+
+
+def test_a_file_that_is_there_is_a_log_or_refused_as_one(tmp_path: Path) -> None:
+    for name in ("train.log", "out.txt", "nohup"):
+        path = tmp_path / name
+        path.write_text("".join(f"step {step} loss {value}\n" for step, value in zip(STEPS, RISE, strict=True)))
+        assert is_log(path)
+        with pytest.warns(UserWarning, match=f"{name}: the step is 'step'"):
+            assert read_log(path)["value"].tolist() == pytest.approx(RISE.tolist())
+    columns = tmp_path / "columns.txt"
+    LOG.to_csv(columns, sep="\t", index=False)
+    assert read_log(columns)["step"].unique().tolist() == STEPS.tolist()
+
+
+def test_a_real_log_of_llm_c_is_read_line_by_line(logs: Path) -> None:
+    path = logs / "llmc-gpt2.log"
+    with pytest.warns(UserWarning, match=r"the step is 's' \(\d+ lines\)$"):
+        table = read_log(path)
+    assert set(table["quantity"]) == {"tel", "trl", "lr", "norm"}
+    last = table[table["quantity"] == "trl"]
+    assert 19_000 < last["step"].max() < 19_561
+    assert last["value"].iloc[-1] < 3.5

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.checkpoints.logged_curves import curves
+from stagewise.checkpoints.logged_curves import read_log
 
 STEPS = np.arange(0, 3000, 50)
 LOG = pd.DataFrame({"step": STEPS, "accuracy": STEPS / 3000, "loss": 3 - STEPS / 3000})
@@ -15,7 +15,7 @@ def test_a_resumed_run_need_not_log_at_the_same_steps(starts: list[int]) -> None
     parts = [np.arange(0, 3001, 50), *(np.arange(start, 4000, 50) for start in starts)]
     log = pd.concat([pd.DataFrame({"step": steps, "loss": float(number)}) for number, steps in enumerate(parts)])
     with pytest.warns(UserWarning, match=f"loss was logged again from step {starts[0]} on, as by a resumed run"):
-        table = curves(log)
+        table = read_log(log)
     resumed = np.searchsorted(starts, table["step"], side="right")
     assert table["value"].tolist() == resumed.tolist()
 
@@ -27,7 +27,7 @@ def test_a_log_in_another_order_is_no_resumed_run(order: str) -> None:
         "descending": places[::-1], "shuffled": np.random.default_rng(0).permutation(places),
         "parts": np.r_[places[:20], places[40:], places[20:40]], "ascending": places,
     }  # fmt: skip
-    pd.testing.assert_frame_equal(curves(LOG.iloc[orders[order]]), curves(LOG))
+    pd.testing.assert_frame_equal(read_log(LOG.iloc[orders[order]]), read_log(LOG))
 
 
 @pytest.mark.parametrize("step", [0, 1000, 2950])
@@ -35,11 +35,11 @@ def test_of_a_step_that_is_logged_twice_the_last_value_counts(step: int) -> None
     again = pd.DataFrame({"step": [step], "loss": [9.0]})
     log = pd.concat([LOG[LOG.step <= step], again, LOG[LOG.step > step]])[["step", "loss"]]
     with pytest.warns(UserWarning, match=rf"loss was logged again at step {step}, .*: 1 earlier values are left out"):
-        table = curves(log)
+        table = read_log(log)
     assert table["step"].tolist() == STEPS.tolist()
     assert table.loc[table["step"] == step, "value"].tolist() == [9.0]
 
 
 def test_two_values_of_each_step_are_no_resumed_run() -> None:
     with pytest.raises(ValueError, match=r"loss has several values at step 0"):
-        curves(pd.concat([LOG, LOG]).sort_values("step")[["step", "loss"]])
+        read_log(pd.concat([LOG, LOG]).sort_values("step")[["step", "loss"]])

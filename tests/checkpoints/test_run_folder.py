@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import save_file
 
 from stagewise.analysis import folder_of
-from stagewise.architecture import minimal
+from stagewise.architectures import minimal
 from stagewise.checkpoints.checksums import LIST
 from stagewise.checkpoints.parquet_files import read_parquet
 from stagewise.checkpoints.run_folder import (

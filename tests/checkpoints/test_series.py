@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 import torch
 
-from stagewise import architecture
+from stagewise import architectures, models
 from stagewise.checkpoints.run_folder import checkpoint_file
 from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.recipe import Recipe
 from stagewise.training import train
 from tests.conftest import unchecked_types
 
-MODEL = architecture.minimal(3, 4)
+MODEL = architectures.minimal(3, 4)
 
 
 def in_memory(*steps: int) -> tuple[CheckpointSeries, list[int]]:
@@ -196,3 +196,13 @@ def test_models_by_their_steps_are_taken_in_the_order_of_the_steps() -> None:
 def test_a_single_index_says_how_checkpoints_are_chosen(small_run: CheckpointSeries) -> None:
     with unchecked_types(), pytest.raises(TypeError, match=r"a slice, as in series\[-5:\].*; got series\[-1\]"):
         small_run[-1]  # type: ignore[index]
+
+
+def test_the_model_of_a_step_has_its_weights() -> None:
+    built = models.build(MODEL, seed=3)
+    series = CheckpointSeries("run", MODEL, (0, 10), lambda step: models.weights(built))
+    tokens = torch.tensor([[0, 1, 2]])
+    with torch.no_grad():
+        torch.testing.assert_close(series.model(10)(tokens), built(tokens))
+    with pytest.raises(ValueError, match="has no step 7; the nearest is 10"):
+        series.model(7)

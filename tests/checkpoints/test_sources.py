@@ -17,9 +17,9 @@ from torch import nn
 
 from stagewise import architecture
 from stagewise import models as model
+from stagewise.architecture import Architecture
 from stagewise.checkpoints.audit import audit
 from stagewise.checkpoints.series import find, open_series
-from stagewise.models.huggingface import described
 
 CONFIG = {"n_layers": 1, "d_model": 8, "d_head": 4, "n_ctx": 6, "d_vocab": 5, "act_fn": "relu"}
 Saved = Callable[..., dict[str, bytes]]
@@ -255,11 +255,11 @@ def test_an_encoder_that_does_not_say_so_is_refused(config: dict[str, str], arch
     with pytest.raises(
         ValueError, match=r"stagewise reads causal language models; this is (bert|roberta|t5|BertLMHead)"
     ):
-        described({**config, "architectures": architectures})
+        Architecture({**config, "architectures": architectures})
 
 
 def test_an_encoders_decoder_is_taken() -> None:
-    assert described({"model_type": "bert", "is_decoder": True, "architectures": ["BertLMHeadModel"]}).n_heads == 12
+    assert Architecture({"model_type": "bert", "is_decoder": True, "architectures": ["BertLMHeadModel"]}).n_heads == 12
 
 
 def test_tokens_that_trainer_counted_are_the_series_tokens(trainer_folder: Path) -> None:

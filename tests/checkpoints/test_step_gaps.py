@@ -3,7 +3,7 @@
 import pytest
 
 from stagewise.checkpoints.step_gaps import missing_steps
-from stagewise.plan import linear, logarithmic
+from stagewise.schedules import linear, logarithmic
 
 PYTHIA = [0, *(2**k for k in range(10)), *range(1000, 144_000, 1000)]
 

@@ -96,15 +96,15 @@ def test_a_file_of_curves_has_stages_and_a_report_and_is_not_measured(
     assert (code, printed.strip()) == (0, "page/report.html")
     log.rename(columns={"step": "epoch"}).to_csv("epochs.csv", index=False)
     code, printed = call("stages", "epochs.csv")
-    assert (code, "no column of steps (`steps`, or --steps, names it); there are epoch, accuracy" in printed) == (
+    assert (code, "no column of steps (`steps`, or --step-column, names it); there are epoch, accuracy" in printed) == (
         2,
         True,
     )
     for verb, expected in (("stages", "accuracy rises (0.10 -> 0.90)"), ("report", "report.html")):
-        code, printed = call(verb, "epochs.csv", "--steps", "epoch")
+        code, printed = call(verb, "epochs.csv", "--step-column", "epoch")
         assert (code, expected in printed) == (0, True)
-    code, printed = call("stages", "page", "--steps", "epoch")
-    assert (code, "--steps names a column of a file of logged curves; page holds none" in printed) == (2, True)
+    code, printed = call("stages", "page", "--step-column", "epoch")
+    assert (code, "--step-column names a column of a file of logged curves; page holds none" in printed) == (2, True)
     seeds = pd.concat([log.assign(seed=seed, accuracy=log["accuracy"].shift(seed).bfill()) for seed in range(3)])
     seeds.to_csv("seeds.csv", index=False)
     code, printed = call("stages", "seeds.csv")
@@ -131,3 +131,17 @@ def test_stages_are_printed_in_words_or_as_data(capsys: pytest.CaptureFixture[st
     empty = json.loads(capsys.readouterr().out)
     frames: dict[str, list[object]] = {name: [] for name in (*FRAMES, "words")}
     assert empty == {"run": "other", "probe_batch": None, **frames}
+
+
+def test_a_cause_that_a_person_names_stands_beside_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    steps = np.arange(0, 3000, 50)
+    rise = 0.1 + 0.8 / (1 + np.exp(-(steps - 1000) / 20))
+    noise = 0.003 * np.random.default_rng(0).standard_normal(len(steps))
+    pd.DataFrame({"step": steps, "accuracy": rise + noise}).to_csv("log.csv", index=False)
+    for named in (["1000", "a larger batch"], ["1000 a larger batch"]):
+        code, printed = call("stages", "log.csv", "--cause", *named, "--cause", "0-100", "a warm-up")
+        assert (code, "a larger batch" in printed) == (0, True)
+        assert "a larger batch" in call("stages", "log.csv")[1]  # it stays beside the table
+    code, printed = call("stages", "log.csv", "--cause", "soon", "--json")
+    assert (code, "--cause takes a step, or the first and the last one, and a name" in printed) == (2, True)

@@ -110,8 +110,8 @@ def ends_in_a_report(task: str, letters: str, tokenizer: str, tmp_path: Path) ->
 @pytest.mark.usefixtures("undrawn")
 def test_a_run_on_text_ends_in_a_report_with_every_kind(letters: str, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    sized = ["--length", "8", "--vocab-size", "262", "--steps", "4", "--layers", "1", "--quiet", "--data", letters]
-    call("run", "wikitext", "--folder", str(folder), *sized)
+    task = [each for field in ("length=8", "vocab_size=262", f"data={letters}") for each in ("--set", f"task.{field}")]
+    call("run", "wikitext", "--folder", str(folder), *task, "--steps", "4", "--layers", "1", "--quiet")
     page = (folder / "report.html").read_text(encoding="utf8")
     assert all(f">{title}</h2>" in page for title in [*KINDS.values(), "What it learned of the text"])
 

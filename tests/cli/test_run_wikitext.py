@@ -19,7 +19,9 @@ from stagewise.tasks import WikiText
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
-SIZES = ["--vocab-size", "262", "--length", "12", "--steps", "6", "--layers", "1", "--quiet"]
+FIELDS = {"task.vocab_size": 262, "task.length": 12, "plan.save": [3, 4, 5]}
+SIZES = [each for name, value in FIELDS.items() for each in ("--set", f"{name}={value}")]
+SIZES += ["--steps", "6", "--layers", "1", "--quiet"]
 
 
 @pytest.fixture(scope="module")
@@ -37,9 +39,11 @@ def folder(text: str, few_sequences: None, tmp_path_factory: pytest.TempPathFact
     path = tmp_path_factory.mktemp("runs") / "wikitext"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("stagewise.analysis.report", lambda folder, **_: folder / "report.html")
-        result = CliRunner().invoke(app, ["run", "wikitext", "--data", text, "--folder", str(path), *SIZES])
+        result = CliRunner().invoke(
+            app, ["run", "wikitext", "--set", f"task.data={text}", "--folder", str(path), *SIZES]
+        )
     assert result.exit_code == 0, result.output
-    assert result.output.strip() == f"report: {path / 'report.html'}"
+    assert result.output.splitlines()[-1] == f"report: {path / 'report.html'}"
     return path
 
 
@@ -90,7 +94,8 @@ def test_a_rerun_trains_and_measures_nothing_again(text: str, folder: Path, monk
     made = {path: path.stat().st_mtime_ns for path in folder.rglob("*.safetensors")}
     made |= {path: path.stat().st_mtime_ns for path in (folder / "tables" / "parts").rglob("step-*.parquet")}
     assert len(made) == 3 * 5
-    assert CliRunner().invoke(app, ["run", "wikitext", "--data", text, "--folder", str(folder), *SIZES]).exit_code == 0
+    again = ["run", "wikitext", "--set", f"task.data={text}", "--folder", str(folder), *SIZES]
+    assert CliRunner().invoke(app, again).exit_code == 0
     assert {path: path.stat().st_mtime_ns for path in made} == made
 
 
@@ -101,7 +106,8 @@ def test_windows_of_the_text_batch_that_lack_a_relation_stay(text: str) -> None:
 
 
 def test_a_folder_without_the_text_is_named_in_a_line(tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["run", "wikitext", "--data", str(tmp_path), "--folder", str(tmp_path / "run")])
+    nowhere = f"task.data={tmp_path}"
+    result = CliRunner().invoke(app, ["run", "wikitext", "--set", nowhere, "--folder", str(tmp_path / "run")])
     assert result.exit_code == 2
     assert "train.txt" in result.output
     assert "Traceback" not in result.output

@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from stagewise.cli._options import RecipeOptions
+from stagewise.cli._recipes import recipe_of
 from stagewise.cli._settings import changed, check_fields
 from stagewise.recipe import Recipe
 from stagewise.tasks import MarkovChain, WikiText
@@ -27,8 +29,8 @@ from stagewise.tasks import MarkovChain, WikiText
         ("plan.save", (1, "2"), "expected a list of whole numbers, or null"),
         ("plan.rates", (1,), "expected an object of names and values"),
         ("architecture.config.n_heads", "two", "expected a whole number, got 'two'"),
-        ("plan.speed", 2, "the recipe has no such field; there are batch_size, clamps, clip"),
-        ("plans.steps", 2, "the recipe has no such field; there are architecture, plan, task"),
+        ("plan.zoom", 2, "the recipe has no such field; there are batch_size, clamps, clip"),
+        ("zoom.steps", 2, "the recipe has no such field; there are architecture, plan, task"),
         ("plan.steps.more", 2, "the recipe has no such field"),
     ],
 )
@@ -64,7 +66,7 @@ def test_a_model_config_takes_fields_that_it_does_not_have_yet(small_recipe: Rec
         (MarkovChain, "spans", (2, 1.5), "expected a list of whole numbers"),
         (MarkovChain, "importance", "high", "expected a finite number"),
         (MarkovChain, "reverse", 1, "expected true or false, got 1"),
-        (MarkovChain, "speed", 1, "MarkovChain has no such field; there are d_vocab, spans"),
+        (MarkovChain, "zoom", 1, "MarkovChain has no such field; there are d_vocab, spans"),
         (WikiText, "data", 3, "expected text, or null, got 3"),
         (WikiText, "tokenizer", "bytes", 'expected "plain" or "basic_english" or "bpe"'),
         (WikiText, "relations_move", True, "WikiText has no such field"),
@@ -79,3 +81,13 @@ def test_fields_of_a_task_are_checked_before_it_is_made(task: type, field: str, 
 def test_a_field_of_what_another_setting_has_replaced_is_refused(small_recipe: Recipe) -> None:
     with pytest.raises(ValueError, match=r"^--set architecture\.config\.eps: another --set has replaced"):
         changed(small_recipe, {"architecture": {}, "architecture.config.eps": 1e-6})
+
+
+def test_another_length_saves_other_steps_by_whichever_option() -> None:
+    recipe = recipe_of("recall", RecipeOptions())
+    by_option = recipe_of("recall", RecipeOptions(steps=200))
+    by_setting = recipe_of("recall", RecipeOptions(settings=["plan.steps=200"]))
+    assert by_option == by_setting != recipe
+    assert by_option.plan.saved_steps[-1] == 200
+    both = recipe_of("recall", RecipeOptions(steps=200, settings=["plan.save=[3]"]))
+    assert both.plan.saved_steps == (0, 3, 200)

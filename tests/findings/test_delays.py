@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.findings.delays import delays, mean_delays, transitions
+from stagewise.findings.delays import delays, find_delays, transitions
 
 STEPS = np.arange(0, 310, 10)
 
@@ -103,7 +103,7 @@ def test_a_table_without_attention_and_loss_is_refused() -> None:
 def test_delays_over_seeds_have_students_interval_and_count_what_never_came() -> None:
     values = {0: [10.0, 20.0], 1: [30.0], 2: [np.inf]}  # two heads of one role in the first seed
     rows = pd.DataFrame([{"seed": seed, "value": value} for seed, each in values.items() for value in each])
-    (line,) = mean_delays(rows.assign(transition="the loss falls", without="a head")).to_dict("records")
+    (line,) = find_delays(rows.assign(transition="the loss falls", without="a head")).to_dict("records")
     half = 12.706 * np.std([15, 30], ddof=1) / np.sqrt(2)
     assert (line["seeds"], line["never"], line["mean"]) == (3, 1, 22.5)
     assert (line["lo"], line["hi"]) == pytest.approx((22.5 - half, 22.5 + half), rel=1e-4)

@@ -12,7 +12,7 @@ from stagewise.findings.early_warning import predict_onset
 from stagewise.statistics import Forecast
 from stagewise.statistics._constants import FORM_ERROR
 from stagewise.statistics._forecast import Growth
-from stagewise.theory.dynamics import predict
+from stagewise.theory.dynamics import solve
 from stagewise.theory.plateau_flow import plateau
 from stagewise.theory.sparse_attention import SparseAttention
 from tests.conftest import unchecked_types
@@ -58,8 +58,8 @@ def test_what_falls_is_what_rises_turned_over() -> None:
 
 def test_the_flow_is_foretold_by_itself_from_a_fifth_of_its_plateau() -> None:
     flow = SparseAttention(64, 64)
-    table, end = predict(flow, range(0, 950, 5)), plateau(flow)
-    run = predict(flow, range(0, 2000, 10), rate=0.5).query("probe == 'AttentionTo'")
+    table, end = solve(flow, range(0, 950, 5)), plateau(flow)
+    run = solve(flow, range(0, 2000, 10), rate=0.5).query("probe == 'AttentionTo'")
     found = predict_onset(run, (0.87, 0.87), until=0.2 * 2 * end, theory=table)
     assert found.step == pytest.approx(2 * end, rel=0.03)
     assert found.lo <= 2 * end <= found.hi
@@ -68,15 +68,15 @@ def test_the_flow_is_foretold_by_itself_from_a_fifth_of_its_plateau() -> None:
 @pytest.mark.parametrize("part", [0.2, 0.5, 0.8])
 def test_a_course_that_initial_weights_delay_by_a_tenth_is_within_the_interval_up_to_its_end(part: float) -> None:
     flow = SparseAttention(64, 64)
-    table, end = predict(flow, range(0, 950, 5)), plateau(flow)
-    run = predict(flow, range(0, 950, 10)).query("probe == 'AttentionTo'")
+    table, end = solve(flow, range(0, 950, 5)), plateau(flow)
+    run = solve(flow, range(0, 950, 10)).query("probe == 'AttentionTo'")
     found = predict_onset(run, (0.87, 0.87), until=part * end, theory=table)
     assert found.lo < end < 1.1 * end < found.hi < 1.5 * end
 
 
 def test_growing_attention_without_its_theory_is_early_by_what_the_weights_still_lag() -> None:
     flow = SparseAttention(256, 256)
-    run = predict(flow, range(0, 6000, 50)).query("probe == 'AttentionTo'")
+    run = solve(flow, range(0, 6000, 50)).query("probe == 'AttentionTo'")
     found = predict_onset(run, (0.25, 0.75), until=0.5 * plateau(flow))
     assert 0.85 * plateau(flow) < found.step < plateau(flow) < found.hi
 

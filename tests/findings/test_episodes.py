@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stagewise.checkpoints.logged_curves import curves
+from stagewise.checkpoints.logged_curves import read_log
 from stagewise.findings.episodes import EpisodeKind, episodes_of
 from stagewise.findings.stages import find_stages
 from stagewise.statistics import DEFAULT
@@ -24,7 +24,7 @@ def rise(middle: float, seed: int) -> Any:
 
 
 def found(**columns: Any) -> list[dict[str, Any]]:
-    frame = episodes_of(curves({"step": STEPS, **columns}), DEFAULT)
+    frame = episodes_of(read_log({"step": STEPS, **columns}), DEFAULT)
     return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
 
 
@@ -53,7 +53,7 @@ def test_a_test_that_follows_long_after_training_is_grokking() -> None:
 
 
 def test_a_curve_that_ends_in_nan_diverges_and_is_searched_up_to_there() -> None:
-    table = curves({"step": STEPS, "accuracy": rise(1000, 0)})
+    table = read_log({"step": STEPS, "accuracy": rise(1000, 0)})
     table.loc[table["step"] >= 6000, "value"] = np.nan
     stages = find_stages(table)
     assert len(stages) == 2
@@ -71,4 +71,4 @@ def test_noise_has_no_episodes(seed: int) -> None:
 def test_between_checkpoints_far_apart_nothing_is_a_spike() -> None:
     steps = [0, *(2**k for k in range(14))]
     values = np.linspace(3, 1, 15) + np.where(np.arange(15) == 9, 2, 0)
-    assert episodes_of(curves({"step": steps, "loss": values}), DEFAULT).empty
+    assert episodes_of(read_log({"step": steps, "loss": values}), DEFAULT).empty

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stagewise.checkpoints.logged_curves import curves
+from stagewise.checkpoints.logged_curves import read_log
 from stagewise.findings.known_causes import cause_during, cause_within, known
 from stagewise.findings.onsets import find_onsets
 from stagewise.words.onsets import cause
@@ -32,14 +32,14 @@ def test_causes_are_saved_and_read_as_what_they_are() -> None:
 @pytest.mark.usefixtures("unchecked")
 def test_what_is_no_step_is_refused(at: Any) -> None:
     with pytest.raises(ValueError, match=r"^the cause 'x' takes a step, or its first and its last one, as .*; got "):
-        find_onsets(curves({"step": range(9), "loss": range(9)}), causes={"x": at})
+        find_onsets(read_log({"step": range(9), "loss": range(9)}), causes={"x": at})
 
 
 @pytest.mark.parametrize("causes", [[3000], "a drop", 3000])
 @pytest.mark.usefixtures("unchecked")
 def test_what_names_no_steps_is_refused(causes: Any) -> None:
     with pytest.raises(ValueError, match=r"^causes are names with a step each, as .*; got "):
-        find_onsets(curves({"step": range(9), "loss": range(9)}), causes=causes)
+        find_onsets(read_log({"step": range(9), "loss": range(9)}), causes=causes)
 
 
 def test_a_cause_that_lasts_is_named_until_the_next_checkpoint() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from calibration.cases import checkpoints, logistic
-from stagewise.checkpoints.logged_curves import curves
+from stagewise.checkpoints.logged_curves import read_log
 from stagewise.findings.onsets import find_onsets
 from tests.fixtures.told import told
 
@@ -14,7 +14,7 @@ RISE = 0.1 + 0.6 * logistic(STEPS, 300, 0.1) + 0.01 * np.random.default_rng(0).s
 
 @pytest.mark.parametrize("size", [1.0, 1e160, -1e300])
 def test_an_onset_is_one_in_any_unit(size: float) -> None:
-    (row,) = find_onsets(curves({"step": STEPS, "loss": size * RISE})).to_dict("records")
+    (row,) = find_onsets(read_log({"step": STEPS, "loss": size * RISE})).to_dict("records")
     assert row["onset"]
     assert row["t50_lo"] < 300 < row["t50_hi"]
     levels = [row[name] / size for name in ("before", "after", "last")]
@@ -25,13 +25,13 @@ def test_an_onset_is_one_in_any_unit(size: float) -> None:
 def test_one_value_without_bounds_hides_no_onset() -> None:
     values = RISE.copy()
     values[-8] = 1e300
-    (row,) = find_onsets(curves({"step": STEPS, "loss": values})).to_dict("records")
+    (row,) = find_onsets(read_log({"step": STEPS, "loss": values})).to_dict("records")
     assert row["onset"]
     assert row["t50_lo"] < 300 < row["t50_hi"]
 
 
 def test_large_levels_have_three_digits() -> None:
-    table = curves({"step": STEPS, "norm": 1e20 * RISE})
+    table = read_log({"step": STEPS, "norm": 1e20 * RISE})
     onsets = find_onsets(table)
     (row,), (sentence,) = onsets.to_dict("records"), told(table, onsets)
     assert sentence == f"norm rises ({row['before']:.3g} -> {row['after']:.3g})"

@@ -8,7 +8,7 @@ import pytest
 
 from stagewise.checkpoints.run_folder import TABLE, write
 from stagewise.findings.lineage import FRAMES, find_lineage
-from stagewise.saved_findings import LINEAGE, lineage_of, load_lineage
+from stagewise.saved_findings import LINEAGE, load_lineage, saved_lineage
 from stagewise.table import tidy
 from tests.fixtures.profiles import profile_rows
 
@@ -45,16 +45,16 @@ def test_noise_alone_has_no_events() -> None:
 
 def test_a_folder_keeps_its_lineage_until_the_table_changes(tmp_path: Path) -> None:
     write(tmp_path / TABLE, tidy([profile_rows(HISTORY)]).to_parquet)
-    lineage = lineage_of(tmp_path)
+    lineage = load_lineage(tmp_path)
     assert lineage is not None
-    saved = load_lineage(tmp_path)
+    saved = saved_lineage(tmp_path)
     for name in FRAMES:
         pd.testing.assert_frame_equal(getattr(saved, name), getattr(lineage, name))
     written = (tmp_path / LINEAGE).stat().st_mtime_ns
-    lineage_of(tmp_path)
+    load_lineage(tmp_path)
     assert (tmp_path / LINEAGE).stat().st_mtime_ns == written
     write(tmp_path / TABLE, tidy([profile_rows(HISTORY[:14])]).to_parquet)
-    shorter = lineage_of(tmp_path)
+    shorter = load_lineage(tmp_path)
     assert shorter is not None
     assert len(shorter.events) == 2
 

@@ -6,13 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.checkpoints.logged_curves import curves
+from stagewise.checkpoints.logged_curves import read_log
 from stagewise.findings.logged_causes import causes_in
 from stagewise.findings.onsets import find_onsets
 from stagewise.findings.replicates import find_replicates
 from stagewise.findings.stages import find_stages
 from stagewise.reporting.logged import logged_folder
-from stagewise.saved_findings import stages_of
+from stagewise.saved_findings import load_stages
 
 STEPS = np.arange(0, 5000, 50)
 NAME = "the learning rate's drop to 0.0001"
@@ -31,9 +31,9 @@ def test_python_and_the_command_line_know_the_same_causes(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     log.to_csv("log.csv", index=False)
-    table = curves("log.csv")
+    table = read_log("log.csv")
     assert find_onsets(table)["cause"].tolist() == [NAME]
-    for stages in (find_stages(table), stages_of(table), stages_of(logged_folder("log.csv"))):
+    for stages in (find_stages(table), load_stages(table), load_stages(logged_folder("log.csv"))):
         assert stages is not None
         assert stages.causes == {NAME: 2475}
         assert f"coincides with {NAME} at step 2475" in stages.words()
@@ -42,19 +42,19 @@ def test_python_and_the_command_line_know_the_same_causes(
 
 def test_of_several_runs_each_has_its_own(log: pd.DataFrame) -> None:
     constant = log.assign(run="constant", lr=1e-3)
-    findings = find_replicates(curves(pd.concat([log.assign(run="dropped"), constant]))).findings
+    findings = find_replicates(read_log(pd.concat([log.assign(run="dropped"), constant]))).findings
     assert findings["run"].unique().tolist() == ["constant"]
 
 
 def test_rates_of_groups_of_parameters_name_each_change_once(log: pd.DataFrame) -> None:
     later = log["lr"].where(STEPS != 2500, 1e-3)
-    assert causes_in(curves(log.assign(lr_1=log["lr"]))) == {NAME: 2475}
-    assert causes_in(curves(log.assign(lr_1=later))) == {NAME: 2475, f"{NAME} (number 2)": 2525}
+    assert causes_in(read_log(log.assign(lr_1=log["lr"]))) == {NAME: 2475}
+    assert causes_in(read_log(log.assign(lr_1=later))) == {NAME: 2475, f"{NAME} (number 2)": 2525}
 
 
 @pytest.mark.parametrize("at", [20_000, 20_130, 20_199])
 def test_a_jump_in_a_log_of_every_step_stays_one(at: int) -> None:
     steps = np.arange(50_000)
-    [(name, step)] = causes_in(curves({"step": steps, "lr": np.where(steps < at, 1e-3, 1e-4)})).items()
+    [(name, step)] = causes_in(read_log({"step": steps, "lr": np.where(steps < at, 1e-3, 1e-4)})).items()
     assert name == NAME
     assert step == pytest.approx(at, abs=250)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.checkpoints.logged_curves import curves
+from stagewise.checkpoints.logged_curves import read_log
 from stagewise.findings.onsets import find_onsets
 from stagewise.statistics import OnsetVerdict, StageCriteria
 from tests.fixtures.runs import AtOnce
@@ -250,7 +250,9 @@ def test_what_was_done_after_an_onset_does_not_dismiss_it(step: int, onset: bool
     steps = np.arange(0, 6000, 100)
     rise = 0.1 + 0.8 / (1 + np.exp(-(steps - 3000) / 100))
     noisy = rise + 0.02 * np.random.default_rng(0).standard_normal(len(steps))
-    assert find_onsets(curves({"step": steps, "score": noisy}), causes={"the drop": step})["onset"].tolist() == [onset]
+    assert find_onsets(read_log({"step": steps, "score": noisy}), causes={"the drop": step})["onset"].tolist() == [
+        onset
+    ]
 
 
 @pytest.mark.parametrize("seed", [0, 1, 3])
@@ -259,12 +261,12 @@ def test_a_fall_while_the_learning_rate_warms_up_is_its(seed: int) -> None:
     steps = np.linspace(0, 10_000, 200).astype(int)
     loss = (2 + 7.5 * (1 + np.cumsum(rate) / 100) ** -0.4)[steps]
     log = {"step": steps, "loss": loss + 0.03 * np.random.default_rng(seed).standard_normal(len(steps))}
-    assert find_onsets(curves(log), causes={})["onset"].tolist() == [True]
+    assert find_onsets(read_log(log), causes={})["onset"].tolist() == [True]
     causes = {"the warm-up": (0, 500)}
-    assert told(curves(log), find_onsets(curves(log), causes=causes), causes) == [
+    assert told(read_log(log), find_onsets(read_log(log), causes=causes), causes) == [
         "coincides with the warm-up, until step 500"
     ]
-    logged = find_onsets(curves({**log, "lr": rate[steps]}))
+    logged = find_onsets(read_log({**log, "lr": rate[steps]}))
     assert logged["cause"].tolist() == ["the learning rate's warm-up"]
 
 
@@ -304,6 +306,6 @@ def test_a_fall_that_follows_the_drop_of_the_learning_rate_is_its(time: int) -> 
     steps = np.arange(0, 6001, 50)
     fall = 0.6 * np.where(steps >= 3000, 1 - np.exp(-(steps - 3000) / time), 0)
     loss = 2 - fall + 0.005 * np.random.default_rng(time).standard_normal(len(steps))
-    onsets = find_onsets(curves({"step": steps, "loss": loss}), causes={"the drop": 2975})
+    onsets = find_onsets(read_log({"step": steps, "loss": loss}), causes={"the drop": 2975})
     assert onsets["cause"].tolist() == ["the drop"]
-    assert find_onsets(curves({"step": steps, "loss": loss}), causes={"a restart": 2500})["onset"].any()
+    assert find_onsets(read_log({"step": steps, "loss": loss}), causes={"a restart": 2500})["onset"].any()

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from stagewise.findings.onsets import find_onsets
-from stagewise.findings.second_opinion import change_points, second_opinion
+from stagewise.findings.second_opinion import change_points, find_second_opinion
 
 STEPS = np.arange(0, 1200, 20)
 
@@ -34,15 +34,15 @@ def test_an_onset_with_a_break_stands_and_one_without_is_contested() -> None:
     table = scores(np.stack([rise, 0.05 * np.log1p(STEPS)]) + noise)
     onsets = find_onsets(table)
     assert onsets["onset"].tolist() == [True, False]
-    judged = second_opinion(table, onsets)
+    judged = find_second_opinion(table, onsets)
     assert not judged["contested"][0]
     assert judged["contested"][1] is pd.NA
     claimed = judged.assign(onset=True, head=1, t10=200.0, t90=300.0)
-    assert second_opinion(table, claimed)["contested"].tolist() == [True, True]
+    assert find_second_opinion(table, claimed)["contested"].tolist() == [True, True]
 
 
 def test_onsets_of_another_table_are_refused() -> None:
     table = scores(np.zeros((2, 60)))
     claimed = find_onsets(table).assign(onset=True, head=7)
     with pytest.raises(ValueError, match=r"no curve of AttentionTo\.mass"):
-        second_opinion(table, claimed)
+        find_second_opinion(table, claimed)

@@ -88,5 +88,5 @@ def test_a_table_without_references_and_scores_is_refused(references: pd.DataFra
 
 @pytest.mark.parametrize("verb", [find_stages, find_onsets])
 def test_a_folder_in_place_of_a_table_is_refused_with_what_takes_it(verb: Callable[..., object]) -> None:
-    with unchecked_types(), pytest.raises(ValueError, match=r"what `measure` returns, got str; of a .* `stages_of`"):
+    with unchecked_types(), pytest.raises(ValueError, match=r"what `measure` returns, got str; of a .* `load_stages`"):
         verb("runs/mine")

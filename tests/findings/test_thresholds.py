@@ -5,7 +5,7 @@ import math
 import pandas as pd
 import pytest
 
-from stagewise.findings.thresholds import emergence_times
+from stagewise.findings.thresholds import find_emergence_times
 from stagewise.statistics import Interval
 from stagewise.table import tidy
 
@@ -21,12 +21,12 @@ def table_of(curves: dict[str, list[float]], layer: int = 0) -> pd.DataFrame:
 
 
 def test_the_interval_lies_between_the_evaluations_around_the_crossing() -> None:
-    found = emergence_times(table_of({"a": [0.1, 0.2, 0.6, 0.9]}), "Accuracy", "accuracy", 0.5)
+    found = find_emergence_times(table_of({"a": [0.1, 0.2, 0.6, 0.9]}), "Accuracy", "accuracy", 0.5)
     assert found.to_dict("records") == [{"run": "a", "lo": 10.0, "hi": 20.0, "censored": False}]
 
 
 def test_a_run_that_never_crosses_is_censored_at_its_last_step() -> None:
-    found = emergence_times(table_of({"a": [0.1, 0.2], "b": [0.0, 0.7]}), "Accuracy", "accuracy", 0.5)
+    found = find_emergence_times(table_of({"a": [0.1, 0.2], "b": [0.0, 0.7]}), "Accuracy", "accuracy", 0.5)
     assert list(found.set_index("run").loc["a"]) == [10.0, math.inf, True]
     assert Interval(10.0, math.inf).censored
     assert not Interval(0.0, 10.0).censored
@@ -34,11 +34,11 @@ def test_a_run_that_never_crosses_is_censored_at_its_last_step() -> None:
 
 def test_a_curve_that_starts_past_its_threshold_is_no_emergence() -> None:
     with pytest.raises(ValueError, match=r"run 'a': the curve starts past the threshold 0\.05: 0\.1 at step 0"):
-        emergence_times(table_of({"a": [0.1, 0.9]}), "Accuracy", "accuracy", 0.05)
+        find_emergence_times(table_of({"a": [0.1, 0.9]}), "Accuracy", "accuracy", 0.05)
 
 
 def test_several_rows_a_step_ask_for_a_choice() -> None:
     table = pd.concat([table_of({"a": [0.1, 0.9]}), table_of({"a": [0.1, 0.2]}, layer=1)])
     with pytest.raises(ValueError, match="choose a value of layer"):
-        emergence_times(table, "Accuracy", "accuracy", 0.5)
-    assert not emergence_times(table, "Accuracy", "accuracy", 0.5, layer=0)["censored"].any()
+        find_emergence_times(table, "Accuracy", "accuracy", 0.5)
+    assert not find_emergence_times(table, "Accuracy", "accuracy", 0.5, layer=0)["censored"].any()

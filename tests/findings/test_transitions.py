@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.checkpoints.logged_curves import curves
+from stagewise.checkpoints.logged_curves import read_log
 from stagewise.findings.stages import Stages, find_stages
 from stagewise.findings.transitions import RunTransition, transitions_of
 from stagewise.table import Quantity
@@ -206,5 +206,5 @@ def test_more_evidence_never_removes_a_transition_nor_moves_one_out_of_its_inter
 
 @pytest.mark.parametrize(("number", "counted"), [(1, "with 1 checkpoint no"), (9, "with 9 checkpoints no")])
 def test_too_few_checkpoints_are_counted(number: int, counted: str) -> None:
-    found = find_stages(curves({"step": range(number), "loss": np.linspace(3, 1, number)}))
+    found = find_stages(read_log({"step": range(number), "loss": np.linspace(3, 1, number)}))
     assert f"no stages can be found: {counted} onset" in found.words()

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from stagewise import models
-from stagewise.architecture import full
+from stagewise.architectures import full
 from stagewise.checkpoints.series import open_series
 from stagewise.measurement.baselines import restricted_log_probs, with_baselines
 from stagewise.recipe import Recipe, TrainPlan

@@ -8,14 +8,15 @@ import pytest
 import torch
 
 from stagewise import models
-from stagewise.architecture import Architecture, full
+from stagewise.architecture import Architecture
+from stagewise.architectures import full
 from stagewise.checkpoints.series import open_series
 from stagewise.intervention import AblateHead, RestrictContext
 from stagewise.measurement.comparing import compare_checkpoints
 from stagewise.measurement.engine import measure
 from stagewise.measurement.inputs import NOT_FINITE, check_batch, checked_readings, unmeasured
-from stagewise.measurement.learning_coefficient import learning_coefficients
-from stagewise.measurement.trajectory import trajectory
+from stagewise.measurement.learning_coefficient import measure_learning_coefficients
+from stagewise.measurement.trajectory import measure_trajectory
 from stagewise.probe import Reading
 from stagewise.probes import EdgeAttribution, HeadAttribution, Loss
 from stagewise.task import Batch
@@ -30,7 +31,7 @@ def batch(n: int = 2, low: int = 0, high: int = 4, target: int = 1, length: int 
     return Batch(tokens, torch.full_like(tokens, target), torch.ones_like(tokens, dtype=torch.bool))
 
 
-@pytest.mark.parametrize("verb", [trajectory, compare_checkpoints, learning_coefficients, measure])
+@pytest.mark.parametrize("verb", [measure_trajectory, compare_checkpoints, measure_learning_coefficients, measure])
 def test_a_path_in_place_of_a_series_is_refused(verb: Callable[..., object]) -> None:
     given = ([Loss()], batch()) if verb is measure else (batch(),)
     with unchecked_types(), pytest.raises(ValueError, match=r"a series is what `stagewise.open_series` returns, got "):

@@ -10,7 +10,7 @@ from torch import nn
 from stagewise import models
 from stagewise.checkpoints.series import CheckpointSeries, State, open_series
 from stagewise.measurement.langevin import Sampler, local_learning_coefficient, loss_of
-from stagewise.measurement.learning_coefficient import learning_coefficients
+from stagewise.measurement.learning_coefficient import measure_learning_coefficients
 from stagewise.table import declared, select
 from stagewise.task import Batch
 from tests.fixtures.sampled import BATCH, MADE, SHORT
@@ -24,13 +24,13 @@ def series(*states: State) -> CheckpointSeries:
 
 def test_every_checkpoint_and_head_has_its_rows_and_chains_are_the_same_again() -> None:
     run = series(*(models.weights(models.build(MADE, seed=seed)) for seed in range(2)))
-    table = learning_coefficients(run, BATCH, SHORT, heads=True, progress=False)
+    table = measure_learning_coefficients(run, BATCH, SHORT, heads=True, progress=False)
     assert len(select(table, "LearningCoefficient", "whole_model")) == 2
     assert len(select(table, "LearningCoefficient", "of_head")) == 2 * 2
     assert set(table["quantity"]) == set(declared(table)["LearningCoefficient"])
     rows = select(table, "LearningCoefficient", "whole_model")
     assert ((rows["lo"] < rows["value"]) & (rows["value"] < rows["hi"]) & (rows["n"] == 2)).all()
-    again = learning_coefficients(run[1:], BATCH, SHORT, progress=False)
+    again = measure_learning_coefficients(run[1:], BATCH, SHORT, progress=False)
     last = rows[rows["step"] == 1]["value"].item()
     assert select(again, "LearningCoefficient", "whole_model")["value"].item() == last
 
@@ -43,7 +43,7 @@ def test_a_head_that_nothing_depends_on_has_zero() -> None:
         weight[1] = 0
         state[f"blocks.0.attn.{name}"] = weight
     still = Sampler(draws=20, burn_in=0, chains=2, step_size=1e-9, localization=0.0)
-    table = learning_coefficients(series(state), BATCH, still, heads=True, progress=False)
+    table = measure_learning_coefficients(series(state), BATCH, still, heads=True, progress=False)
     values = select(table, "LearningCoefficient", "of_head").set_index("head")["value"]
     assert abs(values[1]) < 1e-3
 
@@ -68,7 +68,7 @@ def test_some_sequences_a_step_give_about_what_all_give() -> None:
     values = []
     for sequences in (None, 8):
         sampler = Sampler(step_size=0.05, draws=150, burn_in=50, chains=2, sequences=sequences, localization=50.0)
-        table = learning_coefficients(series(state), BATCH, sampler, progress=False)
+        table = measure_learning_coefficients(series(state), BATCH, sampler, progress=False)
         values.append(select(table, "LearningCoefficient", "whole_model")["value"].item())
     assert values[1] == pytest.approx(values[0], abs=0.25 * abs(values[0]) + 1)
     assert values[1] != values[0]
@@ -82,20 +82,20 @@ def test_a_bridge_is_sampled_as_a_whole_and_its_heads_are_refused(
     tokens = torch.randint(32, (4, 6), generator=torch.Generator().manual_seed(0))
     batch = Batch.from_tokens(tokens)
     once = Sampler(draws=1, burn_in=0, chains=1)
-    at_start = learning_coefficients(run, batch, once, progress=False)
+    at_start = measure_learning_coefficients(run, batch, once, progress=False)
     assert abs(select(at_start, "LearningCoefficient", "whole_model")["value"].item()) < 1e-3
-    moved = learning_coefficients(run, batch, dataclasses.replace(SHORT, step_size=0.1), progress=False)
+    moved = measure_learning_coefficients(run, batch, dataclasses.replace(SHORT, step_size=0.1), progress=False)
     assert abs(select(moved, "LearningCoefficient", "whole_model")["value"].item()) > 1e-2
     unread = CheckpointSeries("run", run.architecture, (0,), lambda step: pytest.fail("nothing is sampled before"))
     with pytest.raises(ValueError, match=r"single heads of .* are not told apart"):
-        learning_coefficients(unread, batch, once, heads=True, progress=False)
+        measure_learning_coefficients(unread, batch, once, heads=True, progress=False)
 
 
 def test_checkpoints_that_hold_nan_are_left_out() -> None:
     state = models.weights(models.build(MADE))
     broken = {**state, "unembed.W_U": state["unembed.W_U"] * float("nan")}
     with pytest.warns(UserWarning, match="step 0 of 'run' holds nan"):
-        table = learning_coefficients(series(broken, state), BATCH, SHORT, progress=False)
+        table = measure_learning_coefficients(series(broken, state), BATCH, SHORT, progress=False)
     assert set(table["step"]) == {1}
 
 
@@ -106,10 +106,10 @@ def test_where_all_hold_nan_nothing_is_sampled() -> None:
         pytest.warns(UserWarning, match="holds nan"),
         pytest.raises(ValueError, match="all checkpoints of 'run' hold nan or infinity: there is nothing to sample"),
     ):
-        learning_coefficients(series(broken), BATCH, SHORT, progress=False)
+        measure_learning_coefficients(series(broken), BATCH, SHORT, progress=False)
 
 
 def test_the_chains_of_heads_have_their_drift_too() -> None:
     run = series(models.weights(models.build(MADE)))
-    table = learning_coefficients(run, BATCH, SHORT, heads=True, progress=False)
+    table = measure_learning_coefficients(run, BATCH, SHORT, heads=True, progress=False)
     assert len(select(table, "LearningCoefficient", "drift_of_head")) == 2

@@ -11,14 +11,14 @@ import pandas as pd
 import pytest
 import torch
 
-from stagewise.architecture import minimal
+from stagewise.architectures import minimal
 from stagewise.checkpoints.series import CheckpointSeries, State, open_series
 from stagewise.measurement.checkpoint import Plan
 from stagewise.measurement.engine import measure
-from stagewise.plan import linear
 from stagewise.probe import AbstractProbe, Reading, View
 from stagewise.probes import HeadAblation, Loss
 from stagewise.recipe import Recipe, TrainPlan
+from stagewise.schedules import linear
 from stagewise.tasks import MarkovChain
 from stagewise.training import train
 from tests.fixtures.runs import AtOnce

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from stagewise import models
-from stagewise.architecture import minimal
+from stagewise.architectures import minimal
 from stagewise.measurement import positions
 from stagewise.measurement.positions import Positions
 from stagewise.tasks import MarkovChain

@@ -7,7 +7,7 @@ import torch
 
 import stagewise
 from stagewise import models
-from stagewise.architecture import full
+from stagewise.architectures import full
 from stagewise.measurement.engine import measure
 from stagewise.measurement.probe_batch import FEWEST, MORE, sampled_batch, usable
 from stagewise.probes import AttentionProgress, AttentionTo, HeadSpecialisation, Loss, PatternClusters

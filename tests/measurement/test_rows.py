@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from stagewise.architecture import minimal
+from stagewise.architectures import minimal
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.measurement.rows import bootstrap_weights, checkpoint_labels, merge, rows
 from stagewise.probe import Reading

@@ -11,7 +11,7 @@ import torch
 from stagewise import models
 from stagewise.checkpoints.series import CheckpointSeries, State
 from stagewise.measurement.langevin import Coefficient, Loss, Sampler, local_learning_coefficient, loss_of
-from stagewise.measurement.learning_coefficient import learning_coefficients
+from stagewise.measurement.learning_coefficient import measure_learning_coefficients
 from stagewise.measurement.sampling import Cost, Sampling
 from stagewise.models import Model
 from tests.fixtures.sampled import BATCH, MADE, SHORT, TASK
@@ -38,15 +38,15 @@ def sampled(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_what_is_there_is_not_sampled_again(tmp_path: Path, sampled: list[int]) -> None:
-    first = learning_coefficients(RUN[1:], BATCH, SHORT, folder=tmp_path, progress=False)
+    first = measure_learning_coefficients(RUN[1:], BATCH, SHORT, folder=tmp_path, progress=False)
     assert sampled == [0, 0]
-    whole = learning_coefficients(RUN, BATCH, SHORT, folder=tmp_path, heads=True, progress=False)
+    whole = measure_learning_coefficients(RUN, BATCH, SHORT, folder=tmp_path, heads=True, progress=False)
     assert sampled.count(0) == 3
     assert len(sampled) == 3 + 3 * 2
-    again = learning_coefficients(RUN, BATCH, SHORT, folder=tmp_path, heads=True, progress=False)
+    again = measure_learning_coefficients(RUN, BATCH, SHORT, folder=tmp_path, heads=True, progress=False)
     assert len(sampled) == 9
     assert again.equals(whole)
-    fresh = learning_coefficients(RUN[1:], BATCH, SHORT, progress=False)
+    fresh = measure_learning_coefficients(RUN[1:], BATCH, SHORT, progress=False)
     assert fresh.equals(first)
 
 
@@ -54,11 +54,11 @@ def test_what_is_there_is_not_sampled_again(tmp_path: Path, sampled: list[int]) 
 def test_what_another_batch_sampler_or_weights_gave_is_not_taken(
     other: str, tmp_path: Path, sampled: list[int]
 ) -> None:
-    learning_coefficients(RUN[:1], BATCH, SHORT, folder=tmp_path, progress=False)
+    measure_learning_coefficients(RUN[:1], BATCH, SHORT, folder=tmp_path, progress=False)
     run = dataclasses.replace(RUN[:1], load=lambda step: STATES[1]) if other == "weights" else RUN[:1]
     batch = TASK.probe_batch(16, seed=1) if other == "batch" else BATCH
     sampler = dataclasses.replace(SHORT, seed=1) if other == "sampler" else SHORT
-    learning_coefficients(run, batch, sampler, folder=tmp_path, progress=False)
+    measure_learning_coefficients(run, batch, sampler, folder=tmp_path, progress=False)
     assert len(sampled) == 2
 
 
@@ -69,21 +69,21 @@ def test_an_interrupted_sampling_resumes_with_the_next_coefficient(tmp_path: Pat
         return STATES[step]
 
     with pytest.raises(KeyboardInterrupt):
-        learning_coefficients(
+        measure_learning_coefficients(
             dataclasses.replace(RUN, load=load), BATCH, SHORT, folder=tmp_path, heads=True, progress=False
         )
     assert len(sampled) == 2 * 3
-    resumed = learning_coefficients(RUN, BATCH, SHORT, folder=tmp_path, heads=True, progress=False)
+    resumed = measure_learning_coefficients(RUN, BATCH, SHORT, folder=tmp_path, heads=True, progress=False)
     assert len(sampled) == 3 * 3
-    assert resumed.equals(learning_coefficients(RUN, BATCH, SHORT, heads=True, progress=False))
+    assert resumed.equals(measure_learning_coefficients(RUN, BATCH, SHORT, heads=True, progress=False))
 
 
 def test_a_damaged_file_is_sampled_again(tmp_path: Path, sampled: list[int]) -> None:
-    before = learning_coefficients(RUN[:1], BATCH, SHORT, folder=tmp_path, progress=False)
+    before = measure_learning_coefficients(RUN[:1], BATCH, SHORT, folder=tmp_path, progress=False)
     (file,) = tmp_path.glob("*/step-*.json")
     file.write_text("{", encoding="utf8")
     with pytest.warns(UserWarning, match="step-00000000-whole"):
-        after = learning_coefficients(RUN[:1], BATCH, SHORT, folder=tmp_path, progress=False)
+        after = measure_learning_coefficients(RUN[:1], BATCH, SHORT, folder=tmp_path, progress=False)
     assert len(sampled) == 2
     assert after.equals(before)
 
@@ -92,9 +92,9 @@ def test_the_cost_is_what_is_left_to_do(tmp_path: Path) -> None:
     how = Sampling(RUN, BATCH, SHORT, heads=True, folder=tmp_path)
     assert how.cost()[:3] == (3, 9, 9 * 12)
     assert how.cost().seconds > 0
-    learning_coefficients(RUN[1:], BATCH, SHORT, folder=tmp_path, progress=False)
+    measure_learning_coefficients(RUN[1:], BATCH, SHORT, folder=tmp_path, progress=False)
     assert how.cost()[:3] == (3, 7, 7 * 12)
-    learning_coefficients(RUN, BATCH, SHORT, folder=tmp_path, heads=True, progress=False)
+    measure_learning_coefficients(RUN, BATCH, SHORT, folder=tmp_path, heads=True, progress=False)
     assert how.cost() == Cost(0, 0, 0, 0.0)
 
 
@@ -149,7 +149,7 @@ def test_some_sequences_are_drawn_by_the_generator() -> None:
 def test_what_another_version_of_the_sampler_gave_is_not_taken(
     tmp_path: Path, sampled: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    learning_coefficients(RUN[:1], BATCH, SHORT, folder=tmp_path, progress=False)
+    measure_learning_coefficients(RUN[:1], BATCH, SHORT, folder=tmp_path, progress=False)
     monkeypatch.setattr("stagewise.measurement.sampling.inspect.getsource", lambda module: "another version")
-    learning_coefficients(RUN[:1], BATCH, SHORT, folder=tmp_path, progress=False)
+    measure_learning_coefficients(RUN[:1], BATCH, SHORT, folder=tmp_path, progress=False)
     assert len(sampled) == 2

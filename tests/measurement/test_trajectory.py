@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from stagewise import models
-from stagewise.architecture import minimal
+from stagewise.architectures import minimal
 from stagewise.checkpoints.series import CheckpointSeries, State, open_series
 from stagewise.measurement import trajectory as module
-from stagewise.measurement.trajectory import principal_components, trajectory
+from stagewise.measurement.trajectory import measure_trajectory, principal_components
 from stagewise.table import select
 from stagewise.tasks import MarkovChain
 
@@ -57,7 +57,7 @@ def test_a_random_walk_has_the_shares_and_the_waves_that_are_known_of_it() -> No
 
 def test_all_components_keep_all_distances_between_checkpoints() -> None:
     states = {step: models.weights(models.build(MADE, seed=step)) for step in range(5)}
-    table = trajectory(series(states), components=9, progress=False)
+    table = measure_trajectory(series(states), components=9, progress=False)
     wide = select(table, "Trajectory", "position").pivot_table(index="step", columns="component", values="value")
     assert wide.shape == (5, 4)
     for one in range(5):
@@ -69,7 +69,7 @@ def test_all_components_keep_all_distances_between_checkpoints() -> None:
 
 
 def test_weights_on_a_line_are_seen_on_one_component_in_the_order_of_the_steps() -> None:
-    table = trajectory(series({step: between(step / 4) for step in range(5)}), progress=False)
+    table = measure_trajectory(series({step: between(step / 4) for step in range(5)}), progress=False)
     first = select(table, "Trajectory", "position", component="PC1")["value"].to_numpy()
     assert np.diff(first) == pytest.approx(np.diff(first)[0] * np.ones(4))
     assert np.diff(first)[0] > 0
@@ -84,14 +84,16 @@ def test_buffers_of_a_hooked_transformers_own_state_dict_are_no_part_of_the_way(
     for step, model in hooked.items():
         torch.save(model.state_dict(), tmp_path / f"model_{step}.pt")
     assert torch.load(tmp_path / "model_0.pt")["blocks.0.attn.IGNORE"].isneginf()
-    table = trajectory(open_series(tmp_path, architecture=MADE, name="run"), progress=False)
-    expected = trajectory(series({step: models.weights(model) for step, model in hooked.items()}), progress=False)
+    table = measure_trajectory(open_series(tmp_path, architecture=MADE, name="run"), progress=False)
+    expected = measure_trajectory(
+        series({step: models.weights(model) for step, model in hooked.items()}), progress=False
+    )
     pd.testing.assert_frame_equal(table, expected)
 
 
 def test_distances_of_predictions_are_the_mean_over_positions() -> None:
     states = {step: between(float(step)) for step in range(2)}
-    table = trajectory(series(states), BATCH, progress=False)
+    table = measure_trajectory(series(states), BATCH, progress=False)
     model, found = models.build(MADE), []
     for state in states.values():
         models.load(model, state)
@@ -103,7 +105,7 @@ def test_distances_of_predictions_are_the_mean_over_positions() -> None:
 
 def test_large_weights_are_sketched_and_their_way_stays_about_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     def walk() -> pd.DataFrame:
-        table = trajectory(series({step: between(step / 4) for step in range(5)}), progress=False)
+        table = measure_trajectory(series({step: between(step / 4) for step in range(5)}), progress=False)
         return select(table, "Trajectory", "position", component="PC1")
 
     whole = walk()["value"].to_numpy()
@@ -113,11 +115,11 @@ def test_large_weights_are_sketched_and_their_way_stays_about_as_it_was(monkeypa
 
 def test_what_has_no_way_is_refused() -> None:
     with pytest.raises(ValueError, match="two checkpoints or more, 'run' has 1"):
-        trajectory(series({0: between(0)}), progress=False)
+        measure_trajectory(series({0: between(0)}), progress=False)
     with pytest.raises(ValueError, match="at least one component, got 0"):
-        trajectory(series({0: between(0), 1: between(1)}), components=0, progress=False)
+        measure_trajectory(series({0: between(0), 1: between(1)}), components=0, progress=False)
     broken = {name: weight * float("nan") for name, weight in between(0).items()}
     for first, read in ((between(0), 1), (broken, 0)):
         refused = pytest.raises(ValueError, match=f"two checkpoints or more, 'run' has {read} to read")
         with pytest.warns(UserWarning, match="holds nan"), refused:
-            trajectory(series({0: first, 1: broken}), progress=False)
+            measure_trajectory(series({0: first, 1: broken}), progress=False)

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from stagewise import architecture, models
-from stagewise.architecture import Architecture, OneHotInit
+from stagewise import architectures, models
+from stagewise.architecture import Architecture
+from stagewise.architectures import OneHotInit
 from stagewise.checkpoints.architectures import architecture_from
 from stagewise.init import AbstractInit, Config, GaussianInit, InitialWeights, Shapes, WithoutPositions
 
@@ -42,14 +43,14 @@ BUILDS = f"""
 import random
 import numpy as np
 import torch
-from stagewise import architecture
+from stagewise import architectures
 from stagewise import models
 def states():
     return random.getstate(), str(np.random.get_state()), torch.get_rng_state().tolist()
 before = states()
 for change in ({{}}, {{"seed": 5}}):
     models.build(architecture.Architecture({{**{CONFIG!r}, "n_layers": 1, **change}}), seed=3)
-    models.build(architecture.minimal(4, 5), seed=3)
+    models.build(architectures.minimal(4, 5), seed=3)
 print([old == new for old, new in zip(before, states(), strict=True)])
 """
 
@@ -67,7 +68,7 @@ def test_building_leaves_every_global_generator_alone(change: dict[str, Any]) ->
         random.seed(state)
         before = states()
         models.build(Architecture({**CONFIG, "n_layers": 1, **change}), seed=3)
-        models.build(architecture.minimal(4, 5), seed=3)
+        models.build(architectures.minimal(4, 5), seed=3)
         after.append(states())
         assert all(after[-1][name] == before[name] for name in ("numpy", "torch"))
     assert after[0]["random"] != after[1]["random"]
@@ -80,7 +81,7 @@ def test_building_draws_nothing_from_any_global_generator() -> None:
     assert built.stdout == "[True, True, True]\n"
 
 
-@pytest.mark.parametrize("made", [architecture.minimal(4, 5), architecture.full(4, 5)], ids=["minimal", "full"])
+@pytest.mark.parametrize("made", [architectures.minimal(4, 5), architectures.full(4, 5)], ids=["minimal", "full"])
 def test_a_seed_gives_the_same_weights_whatever_the_global_generator(made: Architecture) -> None:
     one = models.weights(models.build(made, seed=3))
     torch.manual_seed(99)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from stagewise import architecture, models
+from stagewise import architectures, models
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.init import GaussianInit
@@ -26,9 +26,9 @@ from stagewise.training import train
 pytestmark = pytest.mark.usefixtures("unchecked")
 
 TASK = MarkovChain(d_vocab=4, spans=(1, 1), length=3, n_sequences=40)
-FULL = architecture.full(4, TASK.n_ctx, n_layers=2, n_heads=2, d_model=8, d_mlp=6)
+FULL = architectures.full(4, TASK.n_ctx, n_layers=2, n_heads=2, d_model=8, d_mlp=6)
 ROTARY = Architecture({**FULL.config, "positional_embedding_type": "rotary", "n_key_value_heads": 1})
-MINIMAL = architecture.minimal(4, TASK.n_ctx, n_heads=3)
+MINIMAL = architectures.minimal(4, TASK.n_ctx, n_heads=3)
 PLAN = TrainPlan(steps=8, batch_size=6, learning_rate=0.05, save=range(8), states=(4,))
 
 
@@ -100,7 +100,7 @@ def test_a_head_held_at_uniform_attends_evenly_and_one_held_out_writes_nothing(
 
 
 def test_a_kick_has_the_norm_of_the_head_and_leaves_padding_alone() -> None:
-    model = models.build(architecture.minimal(4, TASK.n_ctx, n_heads=2))
+    model = models.build(architectures.minimal(4, TASK.n_ctx, n_heads=2))
     name = "blocks.0.attn.W_V"
     start = models.weights(model)
     start[name][:, :4, :4] = torch.randn(2, 4, 4, generator=torch.Generator().manual_seed(0))
@@ -132,7 +132,7 @@ def test_a_kick_moves_the_values_that_heads_share_where_w_o_does_not_train() -> 
 
 @pytest.mark.parametrize("kind", ["out", "kick"])
 def test_heads_that_are_one_by_symmetry_stay_one_but_for_those_that_a_clamp_parts(kind: str, tmp_path: Path) -> None:
-    made = architecture.minimal(4, TASK.n_ctx, 3, architecture.OneHotInit(query_scale=0.0))
+    made = architectures.minimal(4, TASK.n_ctx, 3, architectures.OneHotInit(query_scale=0.0))
     plan = dataclasses.replace(PLAN, optimiser="sgd", learning_rate=1.0, weight_decay=0.0, clip=None)
     series = trained(tmp_path, clamp_of(kind, 0, 1, 3), made, plan)
     model = models.build(made)

@@ -5,7 +5,7 @@ from typing import Any, cast
 import pytest
 
 from stagewise import models
-from stagewise.architecture import full
+from stagewise.architectures import full
 from stagewise.models.config_fields import (
     HOOKS,
     NATIVE,

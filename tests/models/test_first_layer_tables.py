@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from stagewise import models
-from stagewise.architecture import Architecture, full, minimal
+from stagewise.architecture import Architecture
+from stagewise.architectures import full, minimal
 from stagewise.models.first_layer_tables import attended_by_tables, first_layer, looked_up
 
 FLOAT32 = 1e-5

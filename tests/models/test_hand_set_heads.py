@@ -12,7 +12,6 @@ from stagewise import models as model
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.measurement.engine import measure
-from stagewise.models import huggingface
 from stagewise.probes import AttentionTo
 from stagewise.table import select
 from stagewise.tasks import RepeatedTokens
@@ -74,7 +73,7 @@ def gpt2() -> tuple[Architecture, Mapping[str, Tensor]]:
         for name in names:
             start = "QKV".index(name) * WIDTH + head * TOKENS
             state[f"transformer.h.{layer}.attn.c_attn.weight"][:, start : start + TOKENS] = parts[f"{name}{layer}"]
-    return huggingface.described(plain.config.to_dict()), state
+    return Architecture(plain.config), state
 
 
 def rotary_circuit(d_model: int, d_head: int, turned: int) -> dict[str, Tensor]:
@@ -134,7 +133,7 @@ def rotary(kind: str) -> tuple[Architecture, Mapping[str, Tensor]]:
     out = state["gpt_neox.layers.0.attention.dense.weight" if neox else "model.layers.0.self_attn.o_proj.weight"]
     out.zero_()
     out[:, d_head : 2 * d_head] = parts["O0"]
-    return huggingface.described(plain.config.to_dict()), state
+    return Architecture(plain.config), state
 
 
 def projection(

@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from stagewise import models as model
-from stagewise.models import huggingface
+from stagewise.architecture import Architecture
 
 
 @pytest.mark.parametrize("kind", ["GPT2", "GPTNeoX", "Llama", "Gemma2", "GPTJ"])
 def test_sizes_go_by_transformer_lens_names(kind: str, hugging_face: Callable[..., Any]) -> None:
-    described = huggingface.described(hugging_face(kind).config.to_dict())
+    described = Architecture(hugging_face(kind).config)
     sizes = {"n_layers": 2, "d_model": 32, "n_heads": 4, "d_head": 8, "n_ctx": 32, "d_vocab": 32}
     assert dict(described.config) == sizes
     built = model.build(described)
@@ -24,20 +24,19 @@ def test_sizes_go_by_transformer_lens_names(kind: str, hugging_face: Callable[..
     [
         ({"model_type": "bert", "architectures": ["BertForMaskedLM"]}, "this is BertForMaskedLM. An encoder"),
         ({"model_type": "t5", "is_encoder_decoder": True}, "this is t5. An encoder, an encoder-decoder"),
-        ({"n_layer": 3}, "a Hugging Face config names its `model_type`, this one has n_layer"),
         ({"model_type": "no-such-model"}, "transformers does not know the model type 'no-such-model'"),
     ],
-    ids=["encoder", "encoder-decoder", "no type", "unknown type"],
+    ids=["encoder", "encoder-decoder", "unknown type"],
 )
 def test_what_is_no_causal_language_model_is_refused(config: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        huggingface.described(config)
+        Architecture(config)
 
 
 def test_building_leaves_the_global_generator_alone_and_a_seed_repeats(
     hugging_face: Callable[..., Any],
 ) -> None:
-    made = huggingface.described(hugging_face("GPT2").config.to_dict())
+    made = Architecture(hugging_face("GPT2").config)
     state = torch.get_rng_state()
     one, same, other = (model.weights(model.build(made, seed=seed)) for seed in (3, 3, 4))
     assert torch.equal(state, torch.get_rng_state())
@@ -49,7 +48,7 @@ def test_a_model_without_attention_is_refused() -> None:
     from transformers import MambaConfig
 
     with pytest.raises(ValueError, match="a mamba of this config cannot be measured: it has no attention heads"):
-        huggingface.described(MambaConfig(hidden_size=32, num_hidden_layers=2).to_dict())
+        Architecture(MambaConfig(hidden_size=32, num_hidden_layers=2).to_dict())
 
 
 SMALL = {
@@ -82,7 +81,7 @@ SMALL = {
 def test_whatever_a_foreign_config_breaks_is_said_in_a_line_that_names_its_family(config: dict[str, Any]) -> None:
     name = {"stablelm": "StableLm", "minicpm3": "MiniCPM3"}.get(config["model_type"], config["model_type"])
     with pytest.raises(ValueError, match=name) as refused:
-        model.unloaded(huggingface.described(config))
+        model.unloaded(Architecture(config))
     assert "\n" not in str(refused.value)
     assert len(str(refused.value)) < 600
 
@@ -90,5 +89,5 @@ def test_whatever_a_foreign_config_breaks_is_said_in_a_line_that_names_its_famil
 def test_heads_may_be_wider_in_some_layers() -> None:
     from transformers import Gemma4TextConfig
 
-    default = huggingface.described(Gemma4TextConfig().to_dict())
+    default = Architecture(Gemma4TextConfig().to_dict())
     assert (default.n_layers, default.n_heads, default.config["d_head"]) == (30, 8, 512)

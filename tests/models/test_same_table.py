@@ -12,7 +12,6 @@ from stagewise import models as model
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.measurement.engine import measure
-from stagewise.models import huggingface
 from stagewise.probes import AttentionEntropy, AttentionTo, HeadAblation, KLToReference, Loss, RestrictedContextKL
 from stagewise.tasks import RepeatedTokens
 
@@ -107,7 +106,7 @@ def test_the_same_weights_give_the_same_table_through_both_kinds_of_model(
     if kind not in IN_4 and not model.has_hooked_transformer():
         pytest.skip("transformer-lens 4 makes no such model from a config")
     plain: Any = hugging_face(kind)
-    wrapped = huggingface.described(plain.config.to_dict())
+    wrapped = Architecture(plain.config)
     config = Architecture({**wrapped.config, **CHANGES[kind]})
     state = {name: weight.detach() for name, weight in plain.named_parameters()}
     converted = CONVERTED[kind](state)

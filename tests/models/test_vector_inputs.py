@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from stagewise import models
-from stagewise.architecture import Architecture, position_heads
+from stagewise.architecture import Architecture
+from stagewise.architectures import position_heads
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.init import LinearInit
 from stagewise.loss import squared_error, training_loss

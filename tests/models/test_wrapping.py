@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from stagewise import models
-from stagewise.models import huggingface, wrapping
+from stagewise.architecture import Architecture
+from stagewise.models import wrapping
 
 
 def test_a_bridge_that_computes_something_else_is_refused() -> None:
@@ -16,7 +17,7 @@ def test_a_bridge_that_computes_something_else_is_refused() -> None:
 
     sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 32}
     with pytest.raises(ValueError, match="FalconForCausalLM does not give the model's logits: they differ by"):
-        models.build(huggingface.described(FalconConfig(**sizes, alibi=True).to_dict()))
+        models.build(Architecture(FalconConfig(**sizes, alibi=True).to_dict()))
 
 
 def test_a_bridge_around_a_model_gives_the_models_own_logits(hugging_face: Callable[..., nn.Module]) -> None:

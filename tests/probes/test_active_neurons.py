@@ -2,7 +2,7 @@
 
 import pytest
 
-from stagewise.architecture import minimal
+from stagewise.architectures import minimal
 from stagewise.probe import example_view
 from stagewise.probes import ActiveNeurons
 from stagewise.probes.active_neurons import _silent

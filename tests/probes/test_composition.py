@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from stagewise import models
-from stagewise.architecture import Architecture, full
+from stagewise.architecture import Architecture
+from stagewise.architectures import full
 from stagewise.attention import Circuits
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.measurement.engine import measure

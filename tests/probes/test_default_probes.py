@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from stagewise import models
-from stagewise.architecture import Architecture, full, minimal
+from stagewise.architecture import Architecture
+from stagewise.architectures import full, minimal
 from stagewise.checkpoints.series import open_series
 from stagewise.measurement.engine import measure
 from stagewise.probes import HeadAblation, HeadAttribution, MeanPattern, QKOffset, RestrictedContextKL, ValueAlignment

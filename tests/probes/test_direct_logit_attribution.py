@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from stagewise import models
-from stagewise.architecture import full
+from stagewise.architectures import full
 from stagewise.checkpoints.series import open_series
 from stagewise.measurement.engine import measure
 from stagewise.probe import example_view

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from stagewise import models
-from stagewise.architecture import Architecture, minimal
+from stagewise.architecture import Architecture
+from stagewise.architectures import minimal
 from stagewise.checkpoints.series import open_series
 from stagewise.init import GaussianInit
 from stagewise.intervention import AttributeEdges

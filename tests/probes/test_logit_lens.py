@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from stagewise import models
-from stagewise.architecture import full
+from stagewise.architectures import full
 from stagewise.checkpoints.series import open_series
 from stagewise.measurement.engine import measure
 from stagewise.probes import LogitLens, Loss

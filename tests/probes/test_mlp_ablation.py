@@ -6,7 +6,8 @@ import pandas as pd
 import pytest
 
 from stagewise import models
-from stagewise.architecture import Architecture, minimal
+from stagewise.architecture import Architecture
+from stagewise.architectures import minimal
 from stagewise.checkpoints.series import open_series
 from stagewise.init import GaussianInit
 from stagewise.loss import mean_scored, prediction_loss

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from stagewise.architecture import full
+from stagewise.architectures import full
 from stagewise.checkpoints.series import open_series
 from stagewise.experiments.scan_and_snap.yz_hooked import series_of
 from stagewise.experiments.scan_and_snap.yz_model import YZ, zeros

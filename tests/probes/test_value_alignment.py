@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 import torch
 
-from stagewise import architecture
+from stagewise import architectures
 from stagewise import models as model
-from stagewise.architecture import Architecture, OneHotInit
+from stagewise.architecture import Architecture
+from stagewise.architectures import OneHotInit
 from stagewise.checkpoints.series import State
 from stagewise.init import GaussianInit
 from stagewise.probe import Reading, View
@@ -20,7 +21,7 @@ FLOAT32 = 1e-5
 
 TASK = MarkovChain(d_vocab=5, spans=(1, 1, 1), length=3)
 FEATURES = dict(zip(("A*_1", "A*_2", "A*_3"), TASK.feature_matrices(), strict=True))
-MINIMAL = architecture.minimal(5, TASK.n_ctx, n_heads=3)
+MINIMAL = architectures.minimal(5, TASK.n_ctx, n_heads=3)
 
 
 def view_with(made: Architecture, state: State) -> View:
@@ -123,7 +124,7 @@ def test_features_are_labelled_by_name() -> None:
 
 @pytest.mark.parametrize("norm", ["LN", "LNPre"])
 def test_a_model_with_normalisation_is_refused(norm: str) -> None:
-    made = Architecture({**architecture.full(5, 6).config, "normalization_type": norm})
+    made = Architecture({**architectures.full(5, 6).config, "normalization_type": norm})
     with pytest.raises(ValueError, match=rf"not readable through normalisation \({norm}\): leave ValueAlignment out"):
         read(made, model.weights(model.build(made)))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stagewise import architecture
+from stagewise import architectures
 from stagewise.checkpoints.checksums import damaged
 from stagewise.checkpoints.run_folder import STATES, checkpoint_file, read_checkpoint
 from stagewise.checkpoints.series import open_series
@@ -23,7 +23,7 @@ from stagewise.training import train
 pytestmark = pytest.mark.usefixtures("unchecked")
 
 TASK = MarkovChain(d_vocab=4, spans=(1, 1), length=3, n_sequences=40)
-FULL = architecture.full(4, TASK.n_ctx, n_heads=2, d_model=8, d_mlp=6)
+FULL = architectures.full(4, TASK.n_ctx, n_heads=2, d_model=8, d_mlp=6)
 PLAN = TrainPlan(steps=16, batch_size=6, learning_rate=0.05, save=range(0, 16, 4), states=(4, 8))
 RECIPES = {
     "adamw": Recipe(TASK, FULL, PLAN),
@@ -35,7 +35,7 @@ RECIPES = {
         ),
     ),
     "a relation held": Recipe(TASK, FULL, dataclasses.replace(PLAN, clamps=(ClampHead(0, 1, 6, "relation", "I(2)"),))),
-    "minimal": Recipe(TASK, architecture.minimal(4, TASK.n_ctx, n_heads=2), dataclasses.replace(PLAN, clip=None)),
+    "minimal": Recipe(TASK, architectures.minimal(4, TASK.n_ctx, n_heads=2), dataclasses.replace(PLAN, clip=None)),
 }
 
 

@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 import torch
 
-from stagewise import architecture
+from stagewise import architectures
+from stagewise.architecture import Architecture
 from stagewise.checkpoints.run_folder import INTERVENTIONS, RESUME, RUN, STATES, checkpoint_file
 from stagewise.checkpoints.series import open_series
 from stagewise.init import GaussianInit
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("few_sequences", "unchecked")
 
 TASK = MarkovChain(d_vocab=4, spans=(1, 1), length=6, n_sequences=200)
 PLAN = TrainPlan(steps=32, batch_size=32, learning_rate=0.1, save=range(0, 32, 8), states=(8,))
-RECIPE = Recipe(TASK, architecture.minimal(4, TASK.n_ctx, n_heads=3), PLAN)
+RECIPE = Recipe(TASK, architectures.minimal(4, TASK.n_ctx, n_heads=3), PLAN)
 CLAMP = ClampHead(0, 1, 16)
 ATTENDING = ClampHead(0, 1, 16, "relation", "I(2)")
 
@@ -119,8 +120,8 @@ def test_a_kick_that_would_move_nothing_is_no_control_and_refused_before_anythin
     assert cost(tmp_path, [ClampHead(0, 1, 0)], silent, controls=False).runs == 1
 
 
-def with_silent_heads() -> architecture.Architecture:
-    full = architecture.full(4, TASK.n_ctx, n_heads=2, d_model=8, d_mlp=6)
+def with_silent_heads() -> Architecture:
+    full = architectures.full(4, TASK.n_ctx, n_heads=2, d_model=8, d_mlp=6)
     return dataclasses.replace(full, init=GaussianInit(stds={"*.W_O": 0.0}))
 
 

@@ -57,7 +57,7 @@ def small_run_batch() -> Batch:
 
 
 def test_without_a_batch_repeated_tokens_are_shown() -> None:
-    made = stagewise.full(12, 14, n_layers=2, n_heads=2, d_model=8)
+    made = stagewise.architectures.full(12, 14, n_layers=2, n_heads=2, d_model=8)
     series = open_series([(0, model.weights(model.build(made)))], architecture=made)
     shown = arguments(stagewise.show_attention(series, 0, 0))
     assert len(shown["tokens"]) == 14

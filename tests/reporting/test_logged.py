@@ -9,7 +9,7 @@ import pytest
 from stagewise.checkpoints.run_folder import TABLE, read_record
 from stagewise.reporting.logged import is_log, logged_folder, logged_folders
 from stagewise.reporting.page import report
-from stagewise.saved_findings import stages_of
+from stagewise.saved_findings import load_stages
 
 STEPS = np.arange(0, 6000, 100)
 
@@ -30,7 +30,7 @@ def log(tmp_path: Path) -> Path:
 @pytest.mark.usefixtures("undrawn")
 def test_a_file_has_stages_and_a_report(log: Path, tmp_path: Path) -> None:
     [folder] = logged_folders(log, tmp_path / "out")
-    stages = stages_of(folder)
+    stages = load_stages(folder)
     assert stages is not None
     onsets = stages.onsets.set_index("quantity")
     assert onsets.loc["accuracy", "verdict"] == "onset"
@@ -59,7 +59,7 @@ def test_each_run_of_a_file_has_a_folder(log: Path, tmp_path: Path) -> None:
     folders = logged_folders(file, tmp_path / "out")
     assert folders == [tmp_path / "out" / "runs" / "small", tmp_path / "out" / "runs" / "large"]
     assert [len(read_record(folder)["causes"]) for folder in folders] == [1, 0]
-    found = [stages_of(folder) for folder in folders]
+    found = [load_stages(folder) for folder in folders]
     assert [stages.onsets["onset"].sum() for stages in found if stages is not None] == [1, 2]
     with pytest.raises(ValueError, match=r"seeds.csv holds several runs \(small, large\): `stagewise report "):
         logged_folder(file)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stagewise.plan import linear, logarithmic
+from stagewise.schedules import linear, logarithmic
 from stagewise.statistics import Curve
 from stagewise.statistics._curve import thinned
 

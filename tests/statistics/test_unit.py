@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calibration.cases import checkpoints, logistic
-from stagewise.checkpoints.logged_curves import curves
+from stagewise.checkpoints.logged_curves import read_log
 from stagewise.findings.onsets import TIMES, find_onsets
 from stagewise.statistics import OnsetVerdict, emergence_interval, find_transitions
 
@@ -45,7 +45,7 @@ def test_a_curve_emerges_at_the_same_steps_in_any_unit(size: float, offset: floa
 
 
 def logged(values: np.ndarray) -> pd.DataFrame:
-    return find_onsets(curves({"step": STEPS, "score": values}))
+    return find_onsets(read_log({"step": STEPS, "score": values}))
 
 
 @given(**UNITS)

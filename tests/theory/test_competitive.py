@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from stagewise.theory.competitive import block_norms, competitive_fixed_point, leftover_mass, plateau_losses
-from stagewise.theory.dynamics import solve
+from stagewise.theory.dynamics import states_at
 from stagewise.theory.tensor_factorisation import TensorFactorisation
 
 THEORIES = {
@@ -17,7 +17,7 @@ THEORIES = {
 
 @pytest.mark.parametrize("theory", THEORIES.values(), ids=THEORIES.keys())
 def test_heads_that_start_alike_converge_to_the_fixed_point(theory: TensorFactorisation) -> None:
-    reached, expected = theory.heads(solve(theory, [2000.0])[0]), competitive_fixed_point(theory)
+    reached, expected = theory.heads(states_at(theory, [2000.0])[0]), competitive_fixed_point(theory)
     np.testing.assert_allclose(reached.values, expected.values, atol=0.02)
     np.testing.assert_allclose(reached.attention, expected.attention, atol=0.01)
 
@@ -43,7 +43,7 @@ def test_the_largest_block_counts_not_the_largest_strength() -> None:
 def test_leftover_attention_falls_as_the_inverse_of_time() -> None:
     theory = TensorFactorisation(noise=0.0)
     times = [90.0, 2000.0]
-    attention = theory.heads(solve(theory, times)).attention[:, 0]
+    attention = theory.heads(states_at(theory, times)).attention[:, 0]
     assert attention[0, 1] == pytest.approx(0.0044, rel=0.1)
     np.testing.assert_allclose(attention[1, 1:3], leftover_mass(theory, 2000)[1:], rtol=0.05)
     np.testing.assert_allclose(attention[1, 3:], 3 / (1.7**4 * 2000), rtol=0.05)

@@ -7,7 +7,7 @@ import pytest
 
 from stagewise.theory.competitive import competitive_fixed_point
 from stagewise.theory.cooperative import growth_rates, onset_growth
-from stagewise.theory.dynamics import solve
+from stagewise.theory.dynamics import states_at
 from stagewise.theory.tensor_factorisation import TensorFactorisation, half_times
 
 
@@ -48,7 +48,7 @@ def test_differences_grow_as_the_rates_say(
 ) -> None:
     theory = TensorFactorisation(flow=flow, noise=1e-8)
     times = np.linspace(*window, 200)
-    heads = theory.heads(solve(theory, times))
+    heads = theory.heads(states_at(theory, times))
     apart = np.linalg.norm(heads.values[:, :, 1] - heads.values[:, :, 1].mean(1, keepdims=True), axis=1)
     rates = [growth_rates(theory, attention.mean(0))[1] for attention in heads.attention]
     growth = np.log(apart[-1] / apart[0])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stagewise.theory.cross_sample import CrossSampleRepetition
-from stagewise.theory.dynamics import solve
+from stagewise.theory.dynamics import states_at
 from stagewise.theory.early_time import blow_up_share, blow_up_time, linearised, linearised_plateau
 from stagewise.theory.plateau_flow import AbstractPlateauFlow, plateau
 from stagewise.theory.sparse_attention import SparseAttention
@@ -21,7 +21,7 @@ FLOWS = [
 def test_the_linearised_flow_holds_for_half_a_unit() -> None:
     flow = SparseAttention(512, 64)
     times = np.linspace(0.05, 0.5, 10) / flow.rate
-    states = solve(flow, times)
+    states = states_at(flow, times)
     predicted = [linearised(time, flow.rate).w for time in times.tolist()]
     print(f"check 6: w over sinh(rate t) at rate t = .5: {states[-1, 0] / predicted[-1]:.4f}")
     assert states[:, 0] == pytest.approx(predicted, rel=0.03)
@@ -29,7 +29,7 @@ def test_the_linearised_flow_holds_for_half_a_unit() -> None:
 
 def test_the_linearised_loss_is_the_loss_early_on() -> None:
     flow = SparseAttention(512, 64)
-    states = solve(flow, [0.3 / flow.rate])
+    states = states_at(flow, [0.3 / flow.rate])
     lost, predicted = 0.5 - flow.loss(states[0].tolist()), 0.5 - linearised(0.3 / flow.rate, flow.rate).loss
     assert lost == pytest.approx(predicted, rel=0.05)
 
@@ -61,4 +61,4 @@ def test_the_flow_has_each_gap_at_its_share_of_the_blow_up_in_that_limit() -> No
     flow = SparseAttention(10_000_000, 100_000)
     gaps = np.array([0.01, 0.1, 0.5, 2.0])
     times = blow_up_share(gaps) * blow_up_time(flow.rate)
-    assert solve(flow, times)[:, 1] == pytest.approx(gaps, rel=0.01)
+    assert states_at(flow, times)[:, 1] == pytest.approx(gaps, rel=0.01)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from stagewise.theory.cross_sample import CrossSampleRepetition
-from stagewise.theory.dynamics import solve
+from stagewise.theory.dynamics import states_at
 from stagewise.theory.plateau_flow import AbstractPlateauFlow, hessian, plateau, plateau_of_descent
 from stagewise.theory.sparse_attention import SparseAttention
 
@@ -13,7 +13,7 @@ FLOW = SparseAttention(512, 64)
 
 def test_a_trajectory_starts_at_zero_and_its_losses_fall() -> None:
     times = np.linspace(0, 8000, 81)
-    states = solve(FLOW, times)
+    states = states_at(FLOW, times)
     assert states[0].tolist() == [0, 0]
     losses = [FLOW.loss(state) for state in states.tolist()]
     assert losses[0] == 0.5
@@ -75,4 +75,4 @@ def test_a_diverging_descent_says_so() -> None:
 @pytest.mark.parametrize("times", [[], [3.0, 2.0], [-1.0, 2.0]])
 def test_times_that_do_not_ascend_are_refused(times: list[float]) -> None:
     with pytest.raises(ValueError, match="times must ascend"):
-        solve(FLOW, times)
+        states_at(FLOW, times)

@@ -7,7 +7,7 @@ import pytest
 
 from stagewise import plot
 from stagewise.table import select
-from stagewise.theory.dynamics import predict, solve
+from stagewise.theory.dynamics import solve, states_at
 from stagewise.theory.plateau_flow import plateau
 from stagewise.theory.sparse_attention import SparseAttention
 
@@ -16,27 +16,27 @@ FLOW = SparseAttention(64, 16, n_copies=2)
 
 def test_the_predicted_loss_crosses_its_threshold_at_the_plateaus_end() -> None:
     end = plateau(FLOW)
-    table = predict(FLOW, [0, int(end), int(end) + 1])
+    table = solve(FLOW, [0, int(end), int(end) + 1])
     losses = select(table, "Loss", "squared_error")["value"].tolist()
     assert losses[0] == 0.5
     assert losses[1] > 0.1 > losses[2]
 
 
 def test_all_copies_together_end_with_all_the_attention() -> None:
-    mass = select(predict(FLOW, [0, 5000]), "AttentionTo", "mass", relation="relevant")["value"]
-    w, gap = solve(FLOW, [5000.0])[0]
+    mass = select(solve(FLOW, [0, 5000]), "AttentionTo", "mass", relation="relevant")["value"]
+    w, gap = states_at(FLOW, [5000.0])[0]
     late = 2 / (2 + 62 * math.exp(-gap))
     assert mass.tolist() == pytest.approx([2 / 64, late])
     assert late * w == pytest.approx(math.sqrt(16), rel=0.01)  # what the outputs need
 
 
 def test_a_rate_of_ten_is_ten_times_faster() -> None:
-    slow, fast = predict(FLOW, [0, 1000]), predict(FLOW, [0, 100], rate=10.0)
+    slow, fast = solve(FLOW, [0, 1000]), solve(FLOW, [0, 100], rate=10.0)
     assert slow["value"].tolist() == pytest.approx(fast["value"].tolist())
 
 
 def test_it_is_drawn_over_a_measured_loss() -> None:
-    table = predict(FLOW, range(0, 400, 20), run="measured")
-    ax = plot.loss_curve(table, theory=predict(FLOW, range(0, 400, 20)))
+    table = solve(FLOW, range(0, 400, 20), run="measured")
+    ax = plot.loss_curve(table, theory=solve(FLOW, range(0, 400, 20)))
     measured, theory = (line.get_ydata() for line in ax.get_lines()[:2])
     assert np.asarray(measured).tolist() == np.asarray(theory).tolist()

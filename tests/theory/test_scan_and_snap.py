@@ -12,7 +12,7 @@ from scipy.integrate import solve_ivp
 
 from stagewise.experiments.scan_and_snap.theorems import decoder_errors
 from stagewise.theory import scan_and_snap
-from stagewise.theory.dynamics import predict
+from stagewise.theory.dynamics import solve
 from stagewise.theory.scan_and_snap import (
     ScanAndSnap,
     common_velocity,
@@ -145,7 +145,7 @@ def test_the_theory_needs_numpy_and_scipy_alone() -> None:
 def test_predicted_loss_and_growth_are_those_of_the_closed_forms() -> None:
     paper = ScanAndSnap(M=40, K=4, eta_y=2.0)
     steps = [0, 1, 10, 100, 1000]
-    table = predict(paper, steps)
+    table = solve(paper, steps)
     loss, growth = (table[table["probe"] == probe]["value"] for probe in ("Loss", "GrowthFactor"))
     np.testing.assert_allclose(loss, -np.log(1 - paper.class_error(np.array(steps))), rtol=1e-5)
     assert loss.iloc[0] == pytest.approx(np.log(40))

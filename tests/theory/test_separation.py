@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from stagewise.theory.dynamics import solve
+from stagewise.theory.dynamics import states_at
 from stagewise.theory.separation import cooperative_end, least_parting_time, parting_time, separation
 from stagewise.theory.tensor_factorisation import Heads, TensorFactorisation
 
@@ -47,5 +47,5 @@ def test_the_bound_is_of_the_natural_flow() -> None:
 @pytest.mark.parametrize("n_heads", [1, 2, 3, 4])
 def test_the_cooperative_phase_ends_on_the_plateau_of_as_many_groups_as_heads(n_heads: int) -> None:
     theory = TensorFactorisation(n_heads=n_heads, noise=1e-2)
-    end = theory.loss(theory.heads(solve(theory, [900])))
+    end = theory.loss(theory.heads(states_at(theory, [900])))
     assert end.item() == pytest.approx(cooperative_end(theory), abs=0.01)

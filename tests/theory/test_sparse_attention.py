@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy.optimize import approx_fprime
 
-from stagewise.theory.dynamics import solve
+from stagewise.theory.dynamics import states_at
 from stagewise.theory.plateau_flow import hessian, plateau, plateau_of_descent
 from stagewise.theory.sparse_attention import SparseAttention
 
@@ -115,7 +115,7 @@ def test_the_first_curvatures_are_plus_and_minus_the_rate() -> None:
 def test_weights_move_before_attention_before_the_loss() -> None:
     flow = SparseAttention(512, 64)
     times = np.arange(0, 12_000.0)
-    states = solve(flow, times)
+    states = states_at(flow, times)
     attention = np.array([flow.attention(state) for state in states.tolist()])
     losses = np.array([flow.loss(state) for state in states.tolist()])
     weights_at_one, attention_doubled, loss_fell = (
@@ -129,7 +129,7 @@ def test_weights_move_before_attention_before_the_loss() -> None:
 
 
 def test_the_weights_overshoot_and_come_back() -> None:
-    states = solve(SparseAttention(512, 64), np.arange(0, 20_000.0))
+    states = states_at(SparseAttention(512, 64), np.arange(0, 20_000.0))
     w = states[:, 0]
     print(f"check 7: w is at most {w.max():.3f}, at {w.argmax()}, and {w[-1]:.3f} at the end; sqrt(d) = 8")
     assert w.max() == pytest.approx(8.316, abs=0.005)
@@ -140,7 +140,7 @@ def test_the_weights_overshoot_and_come_back() -> None:
 def test_the_landscape_is_sharpest_where_the_loss_drops() -> None:
     flow = SparseAttention(512, 64)
     times = np.arange(4500, 6500.0)
-    states = solve(flow, times)
+    states = states_at(flow, times)
     sharpness = [np.linalg.eigvalsh(hessian(flow, state))[-1] for state in states.tolist()]
     print(f"check 7: sharpest at {times[np.argmax(sharpness)]:g}, plateau until {plateau(flow):.1f}")
     assert times[np.argmax(sharpness)] == pytest.approx(plateau(flow), rel=0.01)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from stagewise.theory.competitive import plateau_losses
-from stagewise.theory.dynamics import predict, solve
+from stagewise.theory.dynamics import solve, states_at
 from stagewise.theory.tensor_factorisation import Heads, TensorFactorisation, half_times
 
 pytestmark = pytest.mark.usefixtures("unchecked")
@@ -42,12 +42,12 @@ LOGIT = {1e-2: (21.3, 49.5, 392.8), 1e-4: (21.7, 225.5, 1465.8), 1e-6: (21.7, 66
 
 
 def end(theory: TensorFactorisation, time: int | float) -> Heads:
-    return theory.heads(solve(theory, [time])[0])
+    return theory.heads(states_at(theory, [time])[0])
 
 
 def slowest_loss(theory: TensorFactorisation, start: float, stop: float) -> float:
     """The loss where it changes least in log(time), between two times."""
-    loss = theory.loss(theory.heads(solve(theory, np.geomspace(start, stop, 200))))
+    loss = theory.loss(theory.heads(states_at(theory, np.geomspace(start, stop, 200))))
     return float(loss[1 + np.abs(np.diff(loss)).argmin()])
 
 
@@ -214,7 +214,7 @@ def test_the_logit_flow_without_noise_stays_at_rank_one() -> None:
 
 
 def test_a_prediction_holds_the_masses_and_projections_of_every_head() -> None:
-    table = predict(TensorFactorisation(), [0, 500, 2000])
+    table = solve(TensorFactorisation(), [0, 500, 2000])
     there = table.groupby(["probe", "quantity"]).size().to_dict()
     assert there[("AttentionTo", "mass")] == there[("ValueAlignment", "projection")] == 3 * 3 * 3
     last = table[(table.quantity == "projection") & (table.step == 2000)]

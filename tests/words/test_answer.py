@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.checkpoints.logged_curves import curves
+from stagewise.checkpoints.logged_curves import read_log
 from stagewise.findings.stages import find_stages
 from stagewise.words.answer import headline
 
@@ -19,7 +19,7 @@ def jump(at: float, seed: int = 0) -> np.ndarray:
 
 
 def test_a_transition_has_its_step_and_the_levels_before_and_after_it() -> None:
-    stages = find_stages(curves({"step": STEPS, "accuracy": jump(1000), "loss": 4 - 3 * jump(1000, 1)}))
+    stages = find_stages(read_log({"step": STEPS, "accuracy": jump(1000), "loss": 4 - 3 * jump(1000, 1)}))
     lead, transition, uncertain = stages.answer
     (step,) = stages.table["start"].iloc[1:]
     assert lead == "One transition was found."
@@ -30,7 +30,7 @@ def test_a_transition_has_its_step_and_the_levels_before_and_after_it() -> None:
 
 def test_several_transitions_are_told_in_their_order_and_in_the_headline() -> None:
     both = 0.5 * (jump(500) + jump(2000, 1))
-    stages = find_stages(curves({"step": STEPS, "accuracy": both}))
+    stages = find_stages(read_log({"step": STEPS, "accuracy": both}))
     first, second = stages.table["start"].iloc[1:]
     assert headline(stages.table.iloc[1:].to_dict("records")) == f"Two transitions, at steps {first} and {second}"
     assert stages.answer[0] == "Two transitions were found."
@@ -38,7 +38,7 @@ def test_several_transitions_are_told_in_their_order_and_in_the_headline() -> No
 
 def test_without_a_transition_it_says_what_moved_and_what_would_have_been_seen() -> None:
     loss = 2 + 3 * (1 + STEPS / 50) ** -0.5 + 0.01 * np.random.default_rng(0).standard_normal(len(STEPS))
-    lead, gradual, power = find_stages(curves({"step": STEPS, "loss": loss})).answer
+    lead, gradual, power = find_stages(read_log({"step": STEPS, "loss": loss})).answer
     assert lead == "No transition was found."
     assert gradual.startswith("Gradually, or too unlike a step to be told: loss from 5.0")
     assert power.endswith("would have been seen between steps 50 and 2925.")
@@ -46,7 +46,7 @@ def test_without_a_transition_it_says_what_moved_and_what_would_have_been_seen()
 
 @pytest.mark.parametrize("number", [10, 4])
 def test_too_few_checkpoints_are_said_first(number: int) -> None:
-    stages = find_stages(curves({"step": range(number), "loss": np.linspace(3, 1, number)}))
+    stages = find_stages(read_log({"step": range(number), "loss": np.linspace(3, 1, number)}))
     assert (stages.answer[0] == "No transition was found.") == (number == 10)
     assert str(stages).startswith(stages.answer[0] if number == 10 else "no stages can be found: with 4 checkpoints")
 

@@ -22,13 +22,13 @@ from stagewise.experiments.emergence.runs import (
 )
 from stagewise.experiments.published import Result, number, table_of
 from stagewise.findings.order import events, rise_of
-from stagewise.findings.thresholds import emergence_times
+from stagewise.findings.thresholds import find_emergence_times
 from stagewise.plot.emergence import emergence, rise
 from stagewise.plot.step_axis import label_ends
 from stagewise.reporting.page import report
 from stagewise.statistics import PowerLaw
 from stagewise.statistics._power_law import NoLaw
-from stagewise.sweeping import grid, sweep
+from stagewise.sweeping import parameter_grid, sweep
 from stagewise.table import select
 from stagewise.words import heads as head_words
 
@@ -97,7 +97,7 @@ def recall_settings(request: FigureRequest) -> list[dict[str, Any]]:
     Raises:
         ValueError: a size is out of range; nothing was trained.
     """
-    return [_setting(request, **cell) for cell in grid(**request.axes)]
+    return [_setting(request, **cell) for cell in parameter_grid(**request.axes)]
 
 
 def figure_5(request: FigureRequest) -> Result:
@@ -272,7 +272,7 @@ def _late_transfer(repetition: str, runs: Sequence[tuple[pd.DataFrame, pd.DataFr
 
 
 def _reached(accuracy: pd.DataFrame) -> list[float]:
-    times = emergence_times(accuracy, "Accuracy", "accuracy", _LEARNED_BY)
+    times = find_emergence_times(accuracy, "Accuracy", "accuracy", _LEARNED_BY)
     return [float(times["lo"].item()), float(times["hi"].item())]
 
 

@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 from stagewise.architecture import Architecture
 from stagewise.init import LinearInit
-from stagewise.plan import linear
 from stagewise.presets import recipe_for
 from stagewise.recipe import Recipe
+from stagewise.schedules import linear
 from stagewise.tasks import AssociativeRecall, SparseRegression
 
 _Setting = Literal["small", "paper"]

@@ -24,7 +24,7 @@ from stagewise.experiments.emergence.runs import run_path, run_regression, train
 from stagewise.experiments.published import Result, bounds, number, table_of
 from stagewise.plot.colours import ordered_colours
 from stagewise.statistics import PowerLaw
-from stagewise.sweeping import grid, sweep
+from stagewise.sweeping import parameter_grid, sweep
 from stagewise.table import select
 
 LARGEST = 1024
@@ -156,7 +156,7 @@ def _settings(request: FigureRequest) -> list[dict[str, Any]]:
     axes = {name: request.axes[name] for name in ("T", "d", "B", "seed")}
     return [
         regression_setting(request, **cell)
-        for cell in grid(**axes)
+        for cell in parameter_grid(**axes)
         if request.setting == "paper" or {"T", "d"} & request.given or cell["T"] * cell["d"] <= LARGEST
     ]
 

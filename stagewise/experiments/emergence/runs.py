@@ -13,7 +13,7 @@ import torch
 from stagewise.checkpoints import run_folder
 from stagewise.checkpoints.series import open_series
 from stagewise.experiments.emergence.recipes import recall_recipe, regression_recipe
-from stagewise.findings.thresholds import emergence_times
+from stagewise.findings.thresholds import find_emergence_times
 from stagewise.loss import training_loss
 from stagewise.measurement.engine import measure
 from stagewise.probe import AbstractProbe
@@ -61,7 +61,7 @@ def run_recall(runs: str, **parameters: Any) -> Mapping[str, float]:
     start = table.query("probe == 'Accuracy' and step == 0")["value"].item()
     bounds: dict[str, float] = {}
     for threshold in (each for each in _RECALL_THRESHOLDS if each > start or each == FITTED):
-        times = emergence_times(table, "Accuracy", "accuracy", threshold)
+        times = find_emergence_times(table, "Accuracy", "accuracy", threshold)
         bounds |= {f"{end}_{threshold:.0%}".rstrip("%"): float(times[end].item()) for end in ("lo", "hi")}
     return {"lo": bounds["lo_50"], "hi": bounds["hi_50"], **bounds}
 
@@ -95,7 +95,7 @@ def run_regression(runs: str, **parameters: Any) -> Mapping[str, float]:
     table = measured(recipe, folder, [Loss(), AttentionTo()], keep_weights=False, log=log)
     bounds: dict[str, float] = {}
     for suffix, share in (("", _REGRESSION_THRESHOLD), ("_80", _EARLY_THRESHOLD)):
-        times = emergence_times(table, "Loss", "squared_error", share * of_zero, "down")
+        times = find_emergence_times(table, "Loss", "squared_error", share * of_zero, "down")
         bounds |= {f"{end}{suffix}": float(times[end].item()) for end in ("lo", "hi")}
     return bounds
 

@@ -10,7 +10,7 @@ from stagewise.experiments.emergence.panels import finish, panels
 from stagewise.experiments.emergence.toy_attention import check_toy, run_toy_curve
 from stagewise.experiments.published import Result, bounds, mean_over, number, table_of
 from stagewise.plot.colours import OKABE_ITO
-from stagewise.sweeping import grid, sweep
+from stagewise.sweeping import parameter_grid, sweep
 from stagewise.theory.plateau_flow import THRESHOLD, plateau
 from stagewise.theory.sparse_attention import SparseAttention
 from stagewise.theory.trajectories import first_time, follow
@@ -24,7 +24,7 @@ def figure_9(request: FigureRequest) -> Result:
 
     Source: Zucchet et al. (2025), arXiv:2505.17863, Figure 9: T = d = 256, five seeds.
     """
-    settings: list[dict[str, Any]] = [cell | _length(request, **cell) for cell in grid(**request.axes)]
+    settings: list[dict[str, Any]] = [cell | _length(request, **cell) for cell in parameter_grid(**request.axes)]
     for cell in settings:
         check_toy(**cell)
     runs = sweep(

@@ -17,7 +17,7 @@ from stagewise.plot.colours import ordered_colours
 from stagewise.plot.power_law import collapse
 from stagewise.statistics import PowerLaw
 from stagewise.statistics._power_law import fit_log_linear
-from stagewise.sweeping import grid, sweep
+from stagewise.sweeping import parameter_grid, sweep
 from stagewise.theory.cross_sample import CrossSampleRepetition
 from stagewise.theory.plateau_flow import AbstractPlateauFlow, plateau, plateau_of_descent
 from stagewise.theory.sparse_attention import SparseAttention
@@ -181,7 +181,7 @@ def cells(axes: Mapping[str, tuple[int | float, ...]]) -> list[dict[str, Any]]:
     copies, shares = axes.get("B", (1,)), axes.get("p", (0,))
     others = {name: values for name, values in axes.items() if name not in ("B", "p")}
     kinds = dict.fromkeys([*((B, 0.0) for B in copies), *((1, float(p)) for p in shares if p != 0)])
-    return [cell | {"B": B, "p": p} for B, p in kinds for cell in grid(**others)]
+    return [cell | {"B": B, "p": p} for B, p in kinds for cell in parameter_grid(**others)]
 
 
 def sgd_over_flow(runs: pd.DataFrame, p: int | float = 0) -> dict[str, str]:

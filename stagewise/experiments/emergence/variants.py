@@ -10,7 +10,7 @@ from stagewise.experiments.emergence.numbers import law_numbers, law_of, mean_ti
 from stagewise.experiments.emergence.panels import draw_law, panels, put_above
 from stagewise.experiments.emergence.regression import draw_losses, regression_runs, regression_setting
 from stagewise.experiments.published import Result, table_of
-from stagewise.sweeping import grid
+from stagewise.sweeping import parameter_grid
 
 TASKS: dict[str, tuple[dict[str, Any], str]] = {
     "mark, random position": ({"positions": "random", "marked": True}, "1.43 d^1.31 T^.58 (R2 .998)"),
@@ -37,7 +37,7 @@ def figure_13(request: FigureRequest) -> Result:
         regression_setting(
             request, cell["T"], cell["d"], seed=cell["seed"], n_layers=cell["N_layers"], n_heads=cell["N_heads"]
         )
-        for cell in grid(**request.axes)
+        for cell in parameter_grid(**request.axes)
     ]
     runs = regression_runs(request, settings)
     law = law_of(runs, ("T", "d", "n_layers", "n_heads"))
@@ -70,7 +70,7 @@ def _each(
 ) -> Result:
     """Run every variant over the grid; draw its losses' collapse on its own law, and compare the times by size."""
     settings = {
-        name: [regression_setting(request, **cell, **shape, **parameters) for cell in grid(**request.axes)]
+        name: [regression_setting(request, **cell, **shape, **parameters) for cell in parameter_grid(**request.axes)]
         for name, (parameters, _) in variants.items()
     }
     runs = regression_runs(request, [each for of_variant in settings.values() for each in of_variant])

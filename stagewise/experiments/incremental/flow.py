@@ -7,7 +7,7 @@ from stagewise import plot
 from stagewise.experiments.published import Result, bounds, mean_over, number, table_of
 from stagewise.plot.colours import ordered_colours
 from stagewise.theory.competitive import competitive_fixed_point, leftover_mass, plateau_losses
-from stagewise.theory.dynamics import predict, solve
+from stagewise.theory.dynamics import solve, states_at
 from stagewise.theory.separation import CLOSE, cooperative_end, separation
 from stagewise.theory.tensor_factorisation import TensorFactorisation, half_times
 from stagewise.theory.trajectories import first_time
@@ -33,7 +33,7 @@ def figure_10(theory: TensorFactorisation | None = None, until: int = 500) -> Re
     Source: Yüksel et al. (2026), arXiv:2602.19143, Figure 10.
     """
     theory = theory or TensorFactorisation()
-    table = predict(theory, range(until + 1))
+    table = solve(theory, range(until + 1))
     figure = Figure(figsize=(11, 6), layout="constrained")
     above, below = figure.subfigures(2, squeeze=False).flat
     loss = plot.loss_curve(table, ax=above.subplots())
@@ -48,7 +48,7 @@ def figure_10(theory: TensorFactorisation | None = None, until: int = 500) -> Re
 
 def _ode_rows(theory: TensorFactorisation, until: int) -> list[dict[str, str]]:
     """Return the levels of the loss, when each group is half learned, and the heads at the end."""
-    end = theory.heads(solve(theory, [until]))
+    end = theory.heads(states_at(theory, [until]))
     start, middle, first = theory.loss(theory.heads(theory.initial_state())), *plateau_losses(theory)[[2, 1]]
     masses = end.attention[0] @ theory.membership.T
     rows = [
@@ -78,7 +78,7 @@ def slowest(theory: TensorFactorisation, until: int, high: float, low: float) ->
         low: the one below: only losses nearer to `high` than to it count, and not above 1.2 times `high`.
     """
     times = np.geomspace(0.1, until, 2000)
-    losses = theory.loss(theory.heads(solve(theory, times)))
+    losses = theory.loss(theory.heads(states_at(theory, times)))
     near = np.flatnonzero((losses < 1.2 * high) & (losses > (high + low) / 2))
     falls = -np.gradient(losses, np.log(times))
     return float(losses[near[falls[near].argmin()]])
@@ -97,7 +97,7 @@ def figure_theorems(until: int = 400) -> Result:
     left, right = figure.subplots(1, 2)
     rows, colours = [], ordered_colours(list(NOISES))
     for noise, theory in theories.items():
-        heads = theory.heads(solve(theory, times))
+        heads = theory.heads(states_at(theory, times))
         left.semilogy(times, np.maximum(separation(heads), 1e-12), color=colours[noise], label=f"noise {noise:g}")
         right.plot(times, theory.loss(heads), color=colours[noise], label=f"noise {noise:g}")
         rows.append(number(f"time until which heads are within 0.1, noise {noise:g}", "finite, more with less noise",
@@ -108,7 +108,7 @@ def figure_theorems(until: int = 400) -> Result:
     rows += [*sampled_rows(), *competitive_rows(until)]
     for n_heads in (1, 2, 3):
         theory = TensorFactorisation(n_heads=n_heads)
-        end = float(theory.loss(theory.heads(solve(theory, [3 * until])))[0])
+        end = float(theory.loss(theory.heads(states_at(theory, [3 * until])))[0])
         rows.append(
             number(f"loss of {n_heads} heads at the end", f"{cooperative_end(theory):.3f} (derived)", f"{end:.3f}")
         )
@@ -140,7 +140,7 @@ def sampled_rows(n: int = 20_000, d: int = 4) -> list[dict[str, str]]:
 def competitive_rows(until: int) -> list[dict[str, str]]:
     """Return Theorem 1: heads that start equal, at the end, beside the fixed point that they converge to."""
     theory = TensorFactorisation(noise=0.0)
-    end = theory.heads(solve(theory, [until]))
+    end = theory.heads(states_at(theory, [until]))
     mass, limit = (
         heads.attention[..., 0, :] @ theory.membership[0] for heads in (end, competitive_fixed_point(theory))
     )

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from stagewise.analysis import run as run_recipe
-from stagewise.architecture import Architecture, OneHotInit, full, minimal
+from stagewise.architecture import Architecture
+from stagewise.architectures import OneHotInit, full, minimal
 from stagewise.findings.stages import Stages, find_stages
-from stagewise.plan import linear, logarithmic
 from stagewise.presets import recipe_for
 from stagewise.probe import AbstractProbe
 from stagewise.probes import AttentionTo, HeadSpecialisation, KLToReference, Loss, MeanPattern, ValueAlignment
 from stagewise.recipe import Recipe
+from stagewise.schedules import linear, logarithmic
 from stagewise.tasks import MarkovChain
 
 SETTINGS = ("small", "paper")
@@ -70,14 +71,14 @@ def recipe(
         seed: of the chain, the initial weights, the data and the evaluation.
         n_heads: number of heads.
         setting: "small", for two cores, or "paper".
-        model: arguments of `architecture.minimal` or `architecture.full` other than the preset's.
+        model: arguments of `architectures.minimal` or `architectures.full` other than the preset's.
         plan: fields of the `TrainPlan` other than the preset's.
         **task: parameters of the `MarkovChain` other than the preset's.
 
     Raises:
         ValueError: an unknown preset or setting, or a parameter out of range.
 
-    Source: Yüksel et al. (2026), arXiv:2602.19143, Figures 1 and 2. Deviations: those of `architecture.full`; the
+    Source: Yüksel et al. (2026), arXiv:2602.19143, Figures 1 and 2. Deviations: those of `architectures.full`; the
     minimal model's W_Q starts in U(-1e-6, 1e-6) at the paper's size, in U(-1e-3, 1e-3) at the small one, theirs in
     U(-1e-9, 1e-9).
     """

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from typing import Any, Literal, NamedTuple
 
-from stagewise.architecture import OneHotInit
+from stagewise.architectures import OneHotInit
 from stagewise.experiments.incremental import markov
 from stagewise.experiments.incremental.markov import SETTINGS as SETTINGS
 from stagewise.recipe import Recipe

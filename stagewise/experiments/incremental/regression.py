@@ -6,13 +6,13 @@ from typing import Any
 
 import pandas as pd
 
-from stagewise.architecture import position_heads
+from stagewise.architectures import position_heads
 from stagewise.checkpoints.run_folder import TABLE
 from stagewise.measurement.engine import measure
-from stagewise.plan import linear, logarithmic
 from stagewise.presets import recipe_for
 from stagewise.probes import AttentionTo, Loss, ValueAlignment
 from stagewise.recipe import Recipe, TrainPlan
+from stagewise.schedules import linear, logarithmic
 from stagewise.tasks import MarkovRegression
 from stagewise.theory.tensor_factorisation import TensorFactorisation
 from stagewise.training import train
@@ -66,7 +66,7 @@ def train_and_measure(recipe: Recipe, folder: str | Path, *, progress: bool = Tr
     """Train the heads in a run folder and return the table of all saved steps, on one probe batch that never trains.
 
     It has `Loss squared_error` with its interval, `AttentionTo mass` and `ValueAlignment projection`: rows that
-    `predict(theory, steps, learning_rate)` has too, to overlay.
+    `solve(theory, steps, learning_rate)` has too, to overlay.
 
     Args:
         recipe: from `regression_recipe`.

@@ -17,7 +17,7 @@ from stagewise.experiments.incremental.recipes import FIGURES, Run, runs, seeds_
 from stagewise.experiments.incremental.shared_baselines import link_baselines, shared_baseline
 from stagewise.experiments.incremental.summary import run_numbers
 from stagewise.measurement.engine import measure
-from stagewise.measurement.probe_batch import run_batch
+from stagewise.measurement.probe_batch import load_batch
 from stagewise.processes import worker_pool
 from stagewise.recipe import Recipe
 from stagewise.tasks import MarkovChain
@@ -59,7 +59,7 @@ def _run_recipe(recipe: Recipe, folder: Path, cache: Path | None = None, *, prog
     if not isinstance(recipe.task, MarkovChain):
         raise ValueError(f"this measures runs on MarkovChain, the recipe's task is {type(recipe.task).__name__}")
     _link_shared(recipe, folder, cache, progress)
-    probes, batch = markov.few_probes(recipe.task, recipe.architecture), run_batch(recipe, folder)
+    probes, batch = markov.few_probes(recipe.task, recipe.architecture), load_batch(recipe, folder)
     parts, table = folder / "tables" / "parts", folder / run_folder.TABLE
     return measure(series, probes, batch, folder=parts, save=table, progress=progress)
 

@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from stagewise.architecture import OneHotInit
+from stagewise.architectures import OneHotInit
 from stagewise.checkpoints import run_folder
 from stagewise.checkpoints.digest import short_digest
 from stagewise.checkpoints.run_folder import SHARED

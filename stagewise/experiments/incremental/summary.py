@@ -10,7 +10,7 @@ from stagewise.experiments.incremental.early_stopping import early_stop
 from stagewise.experiments.published import mean_over
 from stagewise.findings.frames import families
 from stagewise.findings.stages import Stages, find_stages
-from stagewise.saved_findings import stages_of
+from stagewise.saved_findings import load_stages
 from stagewise.table import select
 
 _QUANTITIES = ("end_1", "end_2", "stages", "completed", "best_step", "best_excess", "final_kl", "distinct_heads")
@@ -29,7 +29,7 @@ def run_numbers(table: pd.DataFrame, folder: Path | None = None) -> dict[str, An
         `final_kl`, nats, to the complete reference at the last checkpoint; and of every boundary its `end_1`, with the
         interval `end_1_lo`, `end_1_hi`, counted by its reference: a run may have the second without the first.
     """
-    stages = stages_of(table, folder=folder) or find_stages(table)
+    stages = load_stages(table, folder=folder) or find_stages(table)
     ends = {
         f"end_{i}{bound}": int(row[bound.strip("_") or "step"])
         for i, row in boundaries(stages).items()

@@ -18,7 +18,7 @@ from stagewise.findings.head_kinds import head_onsets
 from stagewise.plot.colours import marker, ordered_colours
 from stagewise.plot.n_grams import N_GRAMS
 from stagewise.plot.step_axis import curve, label_ends, set_step_axis
-from stagewise.sweeping import grid, run_each
+from stagewise.sweeping import parameter_grid, run_each
 from stagewise.table import select
 from stagewise.tasks import wiki_text
 from stagewise.training import train
@@ -65,7 +65,7 @@ def repetition(
         )
     if seeds < 1:
         raise ValueError(f"seeds count from 0: take at least one, got {seeds}")
-    cases = grid(repeating=shares, seed=range(seeds))
+    cases = parameter_grid(repeating=shares, seed=range(seeds))
     for case in cases:
         wiki_text.recipe(**case, **sizes)  # refused before anything is trained
     measured = run_each(functools.partial(_table, folder=folder, sizes=sizes), cases, workers, progress=progress)

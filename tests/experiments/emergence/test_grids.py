@@ -3,12 +3,12 @@
 import pytest
 
 from stagewise.experiments.emergence.grids import GRIDS, axes_of, read_axes
-from stagewise.sweeping import grid
+from stagewise.sweeping import parameter_grid
 
 
 @pytest.mark.parametrize("figure", [1, 2])
 def test_the_toy_models_small_grids_have_at_least_sixty_runs(figure: int) -> None:
-    assert len(grid(**GRIDS[figure]["small"])) >= 60
+    assert len(parameter_grid(**GRIDS[figure]["small"])) >= 60
 
 
 def test_given_axes_replace_the_settings() -> None:

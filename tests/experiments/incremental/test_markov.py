@@ -7,12 +7,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from stagewise.architecture import OneHotInit, minimal
+from stagewise.architectures import OneHotInit, minimal
 from stagewise.checkpoints.run_folder import checkpoint_file, read_table
 from stagewise.experiments.incremental import markov
 from stagewise.findings.stages import Stages, find_stages
 from stagewise.measurement.engine import measure
-from stagewise.measurement.probe_batch import RUN_SEQUENCES, run_batch
+from stagewise.measurement.probe_batch import RUN_SEQUENCES, load_batch
 from stagewise.probes import HeadSpecialisation, KLToReference
 from stagewise.recipe import Recipe
 from stagewise.table import select
@@ -83,7 +83,7 @@ def test_a_restricted_model_that_was_not_trained_to_its_end_is_no_reference(tmp_
     for context in (2, 4):
         train(restricted_recipe(recipe, context), tmp_path / "restricted" / str(context), progress=False)
     checkpoint_file(tmp_path / "restricted" / "4", recipe.plan.steps).unlink()
-    names = run_batch(recipe, tmp_path).references
+    names = load_batch(recipe, tmp_path).references
     assert [name for name in names if name.startswith("trained")] == ["trained c=2"]
 
 

@@ -3,7 +3,7 @@
 import torch
 
 from stagewise import models
-from stagewise.architecture import full
+from stagewise.architectures import full
 from tests.experiments.incremental.paper_block import HEADS, HIDDEN, WIDTH, Block, fresh, logits
 
 

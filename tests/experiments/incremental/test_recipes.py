@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stagewise.architecture import OneHotInit, minimal
+from stagewise.architectures import OneHotInit, minimal
 from stagewise.checkpoints.digest import short_digest
 from stagewise.experiments.incremental import markov
 from stagewise.experiments.incremental import runs as incremental

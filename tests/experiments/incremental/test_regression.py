@@ -10,14 +10,14 @@ import pytest
 import torch
 
 from stagewise import models
-from stagewise.architecture import position_heads
+from stagewise.architectures import position_heads
 from stagewise.experiments.incremental import regression
 from stagewise.experiments.incremental.regression import regression_recipe, sgd, train_and_measure
 from stagewise.recipe import TrainPlan
 from stagewise.table import select
 from stagewise.tasks.markov_regression import MarkovRegression
 from stagewise.theory.competitive import plateau_losses
-from stagewise.theory.dynamics import predict
+from stagewise.theory.dynamics import solve
 from stagewise.theory.tensor_factorisation import TensorFactorisation, half_times
 from stagewise.training import train
 
@@ -85,7 +85,7 @@ def test_a_run_follows_the_theory_through_its_first_stage(tmp_path: Path) -> Non
     task = MarkovRegression()
     theory = regression.theory(task)
     loss = losses(measured(task, theory, SHORT, tmp_path))
-    expected = losses(predict(theory, SHORT.saved_steps, SHORT.learning_rate))
+    expected = losses(solve(theory, SHORT.saved_steps, SHORT.learning_rate))
     np.testing.assert_allclose(loss, expected, rtol=PLATEAU)
 
 
@@ -93,7 +93,7 @@ def test_every_predicted_row_is_measured_too(tmp_path: Path) -> None:
     task, plan = MarkovRegression(), sgd(steps=2, save_every=1)
     theory = regression.theory(task)
     keys = ["step", "probe", "quantity", "layer", "head", "relation", "feature"]
-    tables = measured(task, theory, plan, tmp_path), predict(theory, [0, 1, 2])
+    tables = measured(task, theory, plan, tmp_path), solve(theory, [0, 1, 2])
     both = ("squared_error", "mass", "projection")
     measured_too = (table[table.quantity.isin(both)][keys] for table in tables)
     ours, theirs = (rows.sort_values(keys, ignore_index=True) for rows in measured_too)

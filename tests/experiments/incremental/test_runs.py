@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from stagewise.architecture import minimal
+from stagewise.architectures import minimal
 from stagewise.checkpoints import run_folder
 from stagewise.experiments.incremental import figures as incremental_figures
 from stagewise.experiments.incremental import runs as incremental
@@ -14,7 +14,7 @@ from stagewise.experiments.incremental.early_stopping import early_stop
 from stagewise.experiments.incremental.recipes import Run, runs
 from stagewise.findings.stages import find_stages
 from stagewise.measurement.baselines import linked_baselines
-from stagewise.measurement.probe_batch import run_batch
+from stagewise.measurement.probe_batch import load_batch
 from stagewise.recipe import Recipe, TrainPlan
 from stagewise.table import select
 from stagewise.tasks import MarkovChain
@@ -70,7 +70,7 @@ def test_two_processes_find_what_one_finds(swept: tuple[Path, pd.DataFrame], tmp
 
 def test_measuring_a_run_of_a_sweep_anew_keeps_its_shared_baselines(swept: tuple[Path, pd.DataFrame]) -> None:
     folder, _ = swept
-    references = set(run_batch(tiny(40), folder / "a-seed0").references)
+    references = set(load_batch(tiny(40), folder / "a-seed0").references)
     assert {"trained c=1", "trained c=2"} <= references
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from stagewise.architecture import full
+from stagewise.architectures import full
 from stagewise.checkpoints.digest import short_digest
 from stagewise.checkpoints.series import open_series
 from stagewise.experiments.incremental import markov

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from stagewise import models
-from stagewise.architecture import full
+from stagewise.architectures import full
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.experiments.scan_and_snap.wikitext_hooked import BaselineInit, baseline, hooked_weights
 from stagewise.experiments.scan_and_snap.wikitext_model import Baseline, positions

@@ -19,7 +19,7 @@ from stagewise.experiments.scan_and_snap.wikitext_hooked import hooked_weights
 from stagewise.experiments.scan_and_snap.wikitext_model import columns
 from stagewise.experiments.scan_and_snap.wikitext_recipe import baseline_recipe, basic_english, saved_steps
 from stagewise.experiments.scan_and_snap.wikitext_training import COLUMNS, Look, Setting, Trained, train_baseline
-from stagewise.measurement.probe_batch import run_batch
+from stagewise.measurement.probe_batch import load_batch
 from stagewise.probes import HeadAblation, Loss
 from stagewise.replay.densifying import densify_steps, recipe_at
 from stagewise.training import train
@@ -83,7 +83,7 @@ def test_the_measured_loss_is_that_of_the_torch_module(folder: Path, letters: st
     model = trained(tmp_path / "again", letters, {3: copy.deepcopy}).seen[3].eval()
     expected = hooked_weights(model.state_dict())
     assert all(torch.equal(weight, expected[name]) for name, weight in open_series(folder).weights(3).items())
-    batch = run_batch(recipe_at(folder), folder)
+    batch = load_batch(recipe_at(folder), folder)
     with torch.no_grad():
         logits = model(batch.tokens.T)[0].transpose(0, 1)
     own = torch.nn.functional.cross_entropy(logits.flatten(0, 1), batch.targets.flatten()).item()

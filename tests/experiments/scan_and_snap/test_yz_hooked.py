@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from stagewise import models
-from stagewise.architecture import full
+from stagewise.architectures import full
 from stagewise.experiments.scan_and_snap.yz_hooked import YZInit, named_weights, ordinary, series_of, yz, yz_of
 from stagewise.experiments.scan_and_snap.yz_model import YZ, attention, count, forward, zeros
 from stagewise.experiments.scan_and_snap.yz_training import Rates, train_yz

@@ -11,7 +11,7 @@ from stagewise.analysis import measure_run
 from stagewise.checkpoints.run_folder import COMPARISONS, write
 from stagewise.checkpoints.series import open_series
 from stagewise.cli.app import app
-from stagewise.measurement.trajectory import trajectory
+from stagewise.measurement.trajectory import measure_trajectory
 from stagewise.probes import Loss
 from stagewise.recipe import Recipe
 from stagewise.reporting.page import report
@@ -46,7 +46,7 @@ def test_rows_of_ones_own_are_shown_beside_them(small_folder: Path, small_recipe
 def test_a_way_alone_is_shown_alone(small_folder: Path, small_recipe: Recipe, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(small_folder, tmp_path / "run"))
     measure_run(small_recipe, folder, probes=[Loss()], progress=False)
-    write(folder / COMPARISONS, trajectory(open_series(folder), progress=False).to_parquet)
+    write(folder / COMPARISONS, measure_trajectory(open_series(folder), progress=False).to_parquet)
     page = report(folder).read_text(encoding="utf8")
     assert TITLE in page
     assert "Linear CKA" not in page

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stagewise.plan import linear
+from stagewise.schedules import linear
 from stagewise.statistics import Curve, turning_point
 from stagewise.statistics._noise.fading import Fading, Stretch, noise_like
 

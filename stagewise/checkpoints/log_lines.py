@@ -1,0 +1,194 @@
+"""Curves in the lines that trainers print: which numbers a line holds, by what names, and at which step."""
+
+import ast
+import json
+import re
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+
+NUMBER = r"[-+]?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf(?:inity)?)(?![a-z])"
+WORD = r"[A-Za-z_][\w./@-]*(?:\([\w/%]+\))?"
+PAIR = re.compile(
+    rf"""(?<![\w.])(?P<name>{WORD}(?:\ (?:{WORD}|\([\w/%]+\)))*?)(?P<sign>\s*[:=]\s*|\s+)[\['"]?"""
+    rf"""(?P<value>{NUMBER})(?![\d.,]*\d)(?:\s*/\s*(?P<total>\d+)|(?P<unit>%|[a-z/]*))[\]'"]?""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""A name and its number, as "lr: 1e-4", "loss=2.31", "train loss 2.31", "step 100/2000", "Step [100/2000]", "12ms"."""
+
+BAR = re.compile(r"(?:^|[|\s])(?P<at>\d+)/(?P<total>\d+) *(?:\[|[━╸]|- )")
+"""A progress bar, of tqdm or Keras: how far, and of how much."""
+
+EPOCH = re.compile(r"\s*Epoch\s+\[?(?P<epoch>\d+)\s*/\s*\d+\]?:?\s*", re.IGNORECASE)
+"""A line that names an epoch, and nothing else, as Keras prints it before bars that begin anew then."""
+
+NOUN = re.compile(r"\s+[a-z]+\s*[:=]", re.IGNORECASE)
+"""A word behind "nan", whose number follows: then "nan" is none."""
+
+TIME = re.compile(r"\[?(?:\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d(?:[.,]\d+)?Z?\]?")
+"""When a line was written."""
+
+KEYS = (
+    *("num_updates", "trainer/global_step", "global_step", "global step", "optimizer_step", "optimizer step"),
+    *("num_steps", "train_step", "train step", "updates", "update", "iteration", "iterations", "iter", "step", "steps"),
+    *("_step", "it", "batch", "s"),
+)
+"""What tools call the step, in lower case; those that count the optimiser's updates come first."""
+
+AT = re.compile(r".*\bat (?:step|iteration|iter|update)", re.IGNORECASE)
+"""A step within words, as Megatron's "validation loss at iteration 1000"."""
+
+PARTS = re.compile(r"\b(train_inner|train(?:ing)?|valid(?:ation)?|val|eval(?:uation)?|test|dev)\b", re.IGNORECASE)
+"""Words that say on which data the numbers of a line are, where they stand in none of its names."""
+
+OF_PART = re.compile(r"^(?:train|valid|eval|test)_(?=num_updates$|global_step$|iteration$|iter$|step$)")
+"""Before the step of a part, as fairseq's "valid_num_updates"."""
+
+FEWEST = 4
+"""Values of a curve at least: a name with fewer in a whole log is left out, as that of a setting."""
+
+SHOWN = 60
+"""Letters of a line that are shown."""
+
+
+class Line(NamedTuple):
+    """The numbers of a line.
+
+    Args:
+        values: by name, without the step.
+        key: the name of the step; None where another line tells it.
+        step: the number.
+        total: steps of an epoch or a training, where the line tells them.
+        whole: whether the line holds names and numbers alone.
+    """
+
+    values: dict[str, float]
+    key: str | None
+    step: float | None
+    total: int | None
+    whole: bool
+
+
+def read_lines(path: Path) -> pd.DataFrame:
+    """Return the numbers of a text file that a trainer prints to: a column `step` and one a name, a row a line.
+
+    A line tells its step by one of `KEYS`. A dictionary, or a line of names and numbers alone, without one has that of
+    the line, or the progress bar, before it. Steps that begin anew in each epoch count on, where the lines tell how
+    many an epoch has. What is taken for the step, and which lines and names are left out, is said in a warning.
+
+    Raises:
+        ValueError: no line tells a step, or steps begin anew in epochs of no known length.
+    """
+    texts = [text for text in re.split(r"[\r\n]+", path.read_text(encoding="utf8", errors="replace")) if text.strip()]
+    lines = [parse(text) for text in texts]
+    steps = _steps(texts, lines)
+    left = [text for text, line, step in zip(texts, lines, steps, strict=True) if line.values and step is None]
+    rows = [(line, step) for line, step in zip(lines, steps, strict=True) if line.values and step is not None]
+    aside = f"; left out: {len(left)} lines with numbers and no step, as {left[0].strip()[:SHOWN]!r}" if left else ""
+    if not rows:
+        raise ValueError(
+            f"{path} has no line with a step and another number, as 'step 100 loss 2.31', 'iter=100, loss=2.31' or "
+            f'\'{{"step": 100, "loss": 2.31}}\'{aside}'
+        )
+    frame = pd.DataFrame([{**line.values, "step": step} for line, step in rows])
+    few = [str(name) for name in frame if frame[name].notna().sum() < min(FEWEST, len(frame))]
+    keys = Counter(repr(line.key) if line.key else "that of a line before" for line, _ in rows)
+    told = ", ".join(f"{key} ({number} lines)" for key, number in keys.most_common())
+    aside += f"; with fewer than {FEWEST} values: {', '.join(few)}" if few else ""
+    warnings.warn(f"{path.name}: the step is {told}{aside}", stacklevel=4)
+    return frame.drop(columns=few)
+
+
+def _steps(texts: Sequence[str], lines: Sequence[Line]) -> list[float | None]:
+    """Return the step of each line, None where nothing tells it."""
+    per_epoch = _epoch_length(lines)
+    steps: list[float | None] = []
+    epoch = 0
+    before: float | None = None
+    for text, line in zip(texts, lines, strict=True):
+        if match := EPOCH.fullmatch(text):
+            epoch = int(match["epoch"]) - 1
+        for match in BAR.finditer(text):
+            before = float(match["at"]) + epoch * int(match["total"])
+        if line.step is not None:
+            before = line.step + per_epoch * _epoch(line)
+        steps.append(before if line.step is not None or line.whole else None)
+    return steps
+
+
+def _epoch(line: Line) -> float:
+    return next((value for name, value in line.values.items() if name.lower().rpartition("/")[2] == "epoch"), 0.0)
+
+
+def _epoch_length(lines: Sequence[Line]) -> int:
+    """Return how many steps an epoch has whose steps begin anew; 0 where none do."""
+    told = [(line.step, _epoch(line), line.total) for line in lines if line.step is not None]
+    back = [later[1] - one[1] for one, later in pairwise(told) if later[0] < one[0]]
+    if not back or min(back) < 1:
+        return 0
+    totals = {total for _, _, total in told}
+    if len(totals) > 1 or None in totals:
+        raise ValueError("steps begin anew in each epoch, of a length that no line tells: log steps that count on")
+    return totals.pop() or 0
+
+
+def parse(text: str) -> Line:
+    """Return what a line holds.
+
+    >>> parse("step:100/1750 train_loss:4.1234 train_time:12345ms")
+    Line(values={'train_loss': 4.1234}, key='step', step=100.0, total=1750, whole=True)
+    >>> parse("2024-01-01 10:00:00 | INFO | valid | epoch 001 | loss 7.3 | num_updates 1122").values
+    {'valid/epoch': 1.0, 'valid/loss': 7.3}
+    """
+    if EPOCH.fullmatch(text):
+        return Line({}, None, None, None, whole=False)
+    values, rest = _dictionary(TIME.sub(" ", text))
+    totals: dict[str, int] = {}
+    for match in PAIR.finditer(rest):
+        name = " ".join(match["name"].split())
+        if match["sign"].isspace() and NOUN.match(rest, match.end()) and not match["value"][-1].isdigit():
+            continue  # "number of nan iterations: 0"
+        if match["unit"] in (None, "", "%"):  # others time a training, or weigh it
+            values.setdefault(name, float(match["value"].replace(",", "")) / (100 if match["unit"] else 1))
+            totals |= {name: int(match["total"])} if match["total"] else {}
+    remainder = PAIR.sub(" ", rest)
+    named = {OF_PART.sub("", name.lower()): name for name in reversed(values) if values[name].is_integer()}
+    named |= {name.lower(): name for name in reversed(values) if values[name].is_integer()}
+    at = [name for name in named.values() if AT.fullmatch(name)]
+    key = next((named[each] for each in KEYS if each in named), at[0] if at else None)
+    curves = {name: value for name, value in values.items() if name != key and name.lower() not in KEYS}
+    part = PARTS.search(remainder)
+    within = f"{part[1].lower()}/" if part else ""
+    curves = {each if PARTS.search(each.replace("_", " ")) else f"{within}{each}": v for each, v in curves.items()}
+    whole = BAR.search(rest) is not None or not re.search(r"[A-Za-z0-9]", PARTS.sub(" ", remainder))
+    return Line(curves, key, None if key is None else values[key], totals.get(key or ""), whole and bool(curves))
+
+
+def _dictionary(text: str) -> tuple[dict[str, float], str]:
+    """Return the numbers of a dictionary in a line, as Python or JSON writes it, and the text before it."""
+    start, end = text.find("{"), text.rfind("}")
+    if start < 0 or end < start:
+        return {}, text
+    written = text[start : end + 1]
+    for read in (json.loads, lambda python: ast.literal_eval(re.sub(r"\b(nan|inf)\b", "None", python))):
+        try:
+            held = read(written)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+        return dict(_numbers(held)) if isinstance(held, dict) else {}, text[:start]
+    return {}, text
+
+
+def _numbers(held: dict[object, object], within: str = "") -> list[tuple[str, float]]:
+    found: list[tuple[str, float]] = []
+    for name, value in held.items():
+        if isinstance(value, dict):
+            found += _numbers(value, f"{within}{name}/")
+        elif not isinstance(value, bool) and re.fullmatch(NUMBER, text := str(value).strip(), re.IGNORECASE):
+            found.append((f"{within}{name}", float(text.replace(",", ""))))
+    return found

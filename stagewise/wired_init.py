@@ -1,0 +1,125 @@
+"""Initialisations that wire an architecture: weights of ones and zeros that do not train, around those that do."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Generator, Tensor
+
+from stagewise.init import AbstractInit, Config, InitialWeights, Shapes, uniform, zeros
+
+
+@dataclasses.dataclass(frozen=True)
+class OneHotInit(AbstractInit):
+    """The minimal architecture, wired inside an attention-only HookedTransformer without norms.
+
+        score_ij = (W_Q^h x_i) . x_j / sqrt(D),   x_i <- sum_h sum_j a^h_ij W_V^h x_j,   logits_i = (x_i)_{1..d}
+
+    x starts as one-hot token (d) beside one-hot position (L), D = d + L. The residual stream holds a block for the
+    input of every layer, the last one's d outputs behind them. W_E and W_pos write the first block, the heads of a
+    layer read their own block and write the next one, W_U reads only the last, so nothing skips the heads. W_Q and
+    W_V train; everything else, and the padding inside W_Q and W_V (whose gradient is exactly zero), stays as it is.
+
+    Args:
+        query_scale: W_Q ~ U(-s, s), or "xavier". Under about 1e-6 the heads of a float32 model can stay
+            bit-identical for hundreds of steps: their difference is lost in the first Adam step. At 0, with values of
+            0, they are one by symmetry: their gradients are averaged, or else rounding would part them late.
+        value_scale: W_V = 0, or "xavier". Two layers of zeros have no gradient at all.
+
+    Source: Yüksel et al. (2026), arXiv:2602.19143, the minimal architecture of Figures 1, 4 and 11. What layers pass on
+    to each other in Figure 11 is not recorded: here it is all D coordinates.
+    """
+
+    query_scale: float | Literal["xavier"] = 1e-3
+    value_scale: Literal[0, "xavier"] = 0
+
+    @property
+    def averaged(self) -> tuple[str, ...]:
+        """Queries and values, where all heads start alike."""
+        return ("*.W_Q", "*.W_V") if self.query_scale == 0 == self.value_scale else ()
+
+    def initial(self, cfg: Config, shapes: Shapes, generator: Generator) -> InitialWeights:
+        """Return the wiring and the initial W_Q and W_V.
+
+        Raises:
+            ValueError: the config is not the one that `architecture.minimal` makes, or nothing could train.
+        """
+        layers, d, width = cfg.n_layers, cfg.d_vocab, cfg.d_vocab + cfg.n_ctx
+        if (cfg.d_head, cfg.d_model) != (width, layers * width + d):
+            raise ValueError(
+                f"OneHotInit needs d_head = d_vocab + n_ctx = {width} and, with {layers} layer(s), "
+                f"d_model = {layers * width + d}; got d_head = {cfg.d_head}, d_model = {cfg.d_model}"
+            )
+        if layers > 1 and self.value_scale == 0:
+            raise ValueError('two layers that write nothing have no gradient: give value_scale "xavier", got 0')
+        tensors = zeros(shapes)
+        tensors["embed.W_E"][:, :d] = torch.eye(d)
+        tensors["pos_embed.W_pos"][:, d:width] = torch.eye(cfg.n_ctx)
+        tensors["unembed.W_U"][layers * width :] = torch.eye(d)
+        for layer in range(layers):
+            self._wire(tensors, layer, width, d if layer == layers - 1 else width, generator)
+        return InitialWeights(tensors, frozenset(name for name in shapes if not name.endswith((".W_Q", ".W_V"))))
+
+    def _wire(self, tensors: Mapping[str, Tensor], layer: int, width: int, written: int, generator: Generator) -> None:
+        """Let a layer's heads read its own block, and write the first `written` numbers of the next one."""
+        W_Q, W_K, W_V, W_O = (tensors[f"blocks.{layer}.attn.W_{name}"] for name in "QKVO")
+        xavier = (6 / (2 * width)) ** 0.5
+        start = layer * width
+        read, write = slice(start, start + width), slice(start + width, start + width + written)
+        W_K[:, read] = torch.eye(width)
+        W_O[:, :written, write] = torch.eye(written)
+        scale = xavier if self.query_scale == "xavier" else self.query_scale
+        W_Q[:, read] = uniform(W_Q[:, read].shape, scale, generator)
+        if self.value_scale == "xavier":
+            W_V[:, read, :written] = uniform(W_V[:, read, :written].shape, xavier, generator)
+
+
+@dataclasses.dataclass(frozen=True)
+class PositionHeadsInit(AbstractInit):
+    """Heads that attend by position alone, wired inside an attention-only HookedTransformer without norms.
+
+        y_T = sum_h V_h sum_j softmax(a_h)_j x_j,   a_h = b_Q^h,   V_h = (W_O^h restricted to the outputs)^T = 0
+
+    The residual stream holds the input vector, the one-hot position and the output. Keys are the one-hot positions
+    (times what scores are divided by), every query is b_Q: it holds the attention logits at the last position, the one
+    that sees all keys. W_V passes the input on, W_O is the only value map. b_Q and W_O train; everything else, and the
+    padding inside W_O (whose gradient is exactly zero), stays as it is.
+
+    Args:
+        logits: a_h at the start, by head and position; or the standard deviation of Gaussian ones. Heads that start
+            equal separate by sampling noise alone.
+
+    Source: Yüksel et al. (2026), arXiv:2602.19143, Proposition 1: the minimal architecture at the last query, with the
+    part of its scores that depends on positions. On white inputs the rest has no gradient on average.
+    """
+
+    logits: tuple[tuple[float, ...], ...] | float = 1e-3
+
+    def initial(self, cfg: Config, shapes: Shapes, generator: Generator) -> InitialWeights:
+        """Return the wiring, the logits, and values of zero.
+
+        Raises:
+            ValueError: the config is not the one that `architecture.position_heads` makes, or the logits do not fit.
+        """
+        d, positions = cfg.d_vocab, cfg.n_ctx
+        expected, got = (1, max(d, positions), 2 * d + positions), (cfg.n_layers, cfg.d_head, cfg.d_model)
+        if got != expected:
+            raise ValueError(f"PositionHeadsInit needs (n_layers, d_head, d_model) = {expected}; got {got}")
+        scale = cfg.attn_scale if cfg.attn_scale > 0 else cfg.d_head**0.5  # scores are divided by it
+        tensors, attention = zeros(shapes), "blocks.0.attn."
+        tensors["embed.W_E"][:, :d] = torch.eye(d)
+        tensors["pos_embed.W_pos"][:, d : d + positions] = torch.eye(positions)
+        tensors["unembed.W_U"][d + positions :] = torch.eye(d)
+        tensors[f"{attention}W_K"][:, d : d + positions, :positions] = scale * torch.eye(positions)
+        tensors[f"{attention}W_V"][:, :d, :d] = torch.eye(d)
+        tensors[f"{attention}b_Q"][:, :positions] = self._logits(cfg.n_heads, positions, generator)
+        return InitialWeights(tensors, frozenset(shapes) - {f"{attention}b_Q", f"{attention}W_O"})
+
+    def _logits(self, n_heads: int, positions: int, generator: Generator) -> Float[Tensor, "head pos"]:
+        if not isinstance(self.logits, tuple):
+            return self.logits * torch.randn(n_heads, positions, generator=generator)
+        if {len(row) for row in self.logits} != {positions} or len(self.logits) != n_heads:
+            raise ValueError(f"logits are {n_heads} rows (heads) of {positions} numbers (positions), got {self.logits}")
+        return torch.tensor(self.logits)

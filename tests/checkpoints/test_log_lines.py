@@ -1,0 +1,125 @@
+"""Lines as trainers print them: the numbers, their names and their step; what cannot be read is said."""
+
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+
+from stagewise.checkpoints.log_lines import parse, read_lines
+
+PRINTED = {
+    "nanoGPT's evaluation": (
+        "step 250: train loss 2.0976, val loss 2.1011",
+        ("step", 250, {"train loss": 2.0976, "val loss": 2.1011}),
+    ),
+    "nanoGPT": ("iter 10: loss 3.2012, time 98.31ms, mfu 11.90%", ("iter", 10, {"loss": 3.2012, "mfu": 0.119})),
+    "modded-nanogpt": (
+        "step:125/1750 val_loss:4.6123 train_time:15331ms step_avg:133.31ms",
+        ("step", 125, {"val_loss": 4.6123}),
+    ),
+    "llm.c's log": ("s:250 trl:6.1 lr:0.0002 norm:1.1", ("s", 250, {"trl": 6.1, "lr": 0.0002, "norm": 1.1})),
+    "llm.c": (
+        "step   12/18865 | loss 9.012345 (+0.05z)| norm 3.1200 (+nanz)| lr 8.57e-06 | 1843.07 ms | 41.2% bf16 MFU",
+        ("step", 12, {"loss": 9.012345, "norm": 3.12, "lr": 8.57e-6}),
+    ),
+    "fairseq": (
+        "2021-05-07 10:11:12 | INFO | train_inner | epoch 002:    100 / 1122 loss=9.2, ppl=588, num_updates=1222",
+        ("num_updates", 1222, {"train_inner/epoch": 2, "train_inner/loss": 9.2, "train_inner/ppl": 588}),
+    ),
+    "fairseq's validation": (
+        "2021-05-07 10:11:12 | INFO | valid | epoch 001 | valid on 'valid' subset | loss 7.3 | num_updates 1122",
+        ("num_updates", 1122, {"valid/epoch": 1, "valid/loss": 7.3}),
+    ),
+    "fairseq's JSON": (
+        '2021-05-07 10:11:12 | INFO | train | {"epoch": 1, "train_loss": "9.1", "train_num_updates": "1122"}',
+        ("train_num_updates", 1122, {"train/epoch": 1, "train_loss": 9.1}),
+    ),
+    "Megatron": (
+        " iteration      200/  500000 | elapsed time per iteration (ms): 812.3 | learning rate: 1.500E-05 | "
+        "lm loss: 8.0E+00 | number of nan iterations:   0 |",
+        ("iteration", 200, {"elapsed time per iteration (ms)": 812.3, "learning rate": 1.5e-5, "lm loss": 8.0}),
+    ),
+    "Megatron's validation": (
+        " validation loss at iteration 1000 | lm loss value: 6.2E+00 | lm loss PPL: 4.9E+02 |",
+        ("validation loss at iteration", 1000, {"lm loss value": 6.2, "lm loss PPL": 490}),
+    ),
+    "brackets": ("Epoch [1/5], Step [100/600], Loss: 0.2345", ("Step", 100, {"Epoch": 1, "Loss": 0.2345})),
+    "equal signs": ("[12:00:01][INFO] Step=1,000 Loss=2.31 acc=81.2%", ("Step", 1000, {"Loss": 2.31, "acc": 0.812})),
+    "a part in words": ("INFO:root:[eval] step 100 | loss 2.5", ("step", 100, {"eval/loss": 2.5})),
+    "not a number": ("it 7: loss nan, lr 0.1", ("it", 7, {"lr": 0.1})),
+    "no numbers of a run": ("number of parameters: 123.59M", (None, None, {})),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), PRINTED.values(), ids=PRINTED.keys())
+def test_a_line_is_read_as_it_is_printed(text: str, expected: tuple[Any, ...]) -> None:
+    line = parse(text)
+    finite = {name: value for name, value in line.values.items() if value == value}
+    assert (line.key, line.step) == expected[:2]
+    assert finite == pytest.approx(expected[2])
+
+
+def log(folder: Path, text: str) -> tuple[pd.DataFrame, str]:
+    """The frame of a log, and what is said of it."""
+    path = folder / "train.log"
+    path.write_text(text, encoding="utf8")
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        frame = read_lines(path)
+    return frame, str(said[0].message)
+
+
+def test_lines_without_a_step_have_that_of_the_line_before_and_it_is_said(tmp_path: Path) -> None:
+    lines = [f"step {i} | loss {3 - i / 10}\nval loss {3 - i / 20}" for i in range(6)]
+    frame, said = log(tmp_path, "number of heads: 12\n" + "\n".join(lines))
+    assert frame.groupby("step")["val loss"].max().tolist() == [3 - i / 20 for i in range(6)]
+    assert said == (
+        "train.log: the step is 'step' (6 lines), that of a line before (6 lines); "
+        "left out: 1 lines with numbers and no step, as 'number of heads: 12'"
+    )
+
+
+def test_steps_that_begin_anew_in_each_epoch_count_on(tmp_path: Path) -> None:
+    lines = [f"epoch: {e}, batch: {b}/300, loss: {3 - e}" for e in (1, 2, 3) for b in (100, 200, 300)]
+    assert log(tmp_path, "\n".join(lines))[0]["step"].diff().dropna().unique().tolist() == [100]
+    with pytest.raises(ValueError, match="steps begin anew in each epoch, of a length that no line tells"):
+        log(tmp_path, "\n".join(lines).replace("/300", ""))
+
+
+def test_a_progress_bar_tells_the_step_of_what_is_printed_behind_it(tmp_path: Path) -> None:
+    keras = "".join(f"Epoch {e}/4\n 30/30 [======] - 1s 3ms/step - loss: {2 - e / 4}\n" for e in (1, 2, 3, 4))
+    frame, _ = log(tmp_path, keras)
+    assert frame["step"].tolist() == [30, 60, 90, 120]
+    assert frame["loss"].tolist() == [1.75, 1.5, 1.25, 1.0]
+
+
+@pytest.mark.parametrize("text", ["", "hello\nworld", "loss 3\nloss 2"])
+def test_a_file_without_steps_is_refused_with_what_was_expected(text: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"has no line with a step and another number, as 'step 100 loss 2.31'"):
+        log(tmp_path, text)
+
+
+def test_what_trainer_prints_is_the_log_that_it_keeps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
+
+    rows = [{"input_ids": (ids := torch.randint(9, (8,))), "labels": ids} for _ in range(16)]
+    arguments = TrainingArguments(
+        str(tmp_path / "out"), max_steps=12, logging_steps=2, per_device_train_batch_size=2, save_strategy="no",
+        report_to=[], use_cpu=True,
+    )  # fmt: skip
+    model = GPT2LMHeadModel(GPT2Config(n_layer=1, n_head=1, n_embd=8, n_positions=8, vocab_size=9))
+    trainer = Trainer(model, arguments, train_dataset=rows)
+    trainer.train()
+    out, err = capsys.readouterr()
+    kept = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+    bars = {int(match[1]): match[0] for match in re.finditer(r"[^\r\n]*\| *(\d+)/12 \[[^\r\n]*", err)}
+    printed = [line for line in out.splitlines() if "'loss'" in line]
+    assert len(kept) == len(printed) == 6
+    behind = [(step, line) for step, line in zip(range(2, 13, 2), printed, strict=True) if step in bars]
+    frame, _ = log(tmp_path, "".join(f"{bars[step]}\r{line}\n" for step, line in behind))
+    assert len(frame) == len(behind) > 3
+    assert frame["loss"].round(3).tolist() == [round(kept[int(step) // 2 - 1], 3) for step in frame["step"]]

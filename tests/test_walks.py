@@ -1,0 +1,75 @@
+"""The walks of docs/walks.md, as they stand there."""
+
+import re
+import shlex
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from stagewise import models
+from stagewise.cli.app import app
+
+PAGE = (Path(__file__).parents[1] / "docs" / "walks.md").read_text(encoding="utf8")
+BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+COMMANDS = re.findall(r"^stagewise (.*?)(?: +#.*)?$", PAGE, re.MULTILINE)
+hooked_only = pytest.mark.skipif(not models.has_hooked_transformer(), reason="there is no HookedTransformer")
+
+
+def walk(code: str, shorter: dict[str, str]) -> dict[str, Any]:
+    """Run a walk with fewer steps, and return its names; `print` keeps what it is given."""
+    for text, other in shorter.items():
+        assert text in code
+        code = code.replace(text, other)
+    names: dict[str, Any] = {"said": []}
+    names["print"] = lambda value: names["said"].append(str(value))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        exec(code, names)
+    return names
+
+
+@hooked_only
+@pytest.mark.slow
+def test_a_config_of_ones_own_is_trained_to_three_stages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = walk(BLOCKS[0], {})
+    assert "stage 1, steps 0 to" in names["said"][0]
+    assert (tmp_path / "runs/walk-recipe/report.html").exists()
+
+
+@hooked_only
+@pytest.mark.usefixtures("few_sequences", "undrawn")
+def test_a_config_of_ones_own_runs_to_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = walk(BLOCKS[0], {"600": "20", "256": "16", "every=20": "every=5"})
+    assert len(names["analysis"].series) == 5
+    assert type(names["model"]).__name__ == "HookedTransformer"
+
+
+@hooked_only
+def test_a_loop_of_ones_own_is_found_to_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    batch, said = walk(BLOCKS[1], {})["said"]
+    assert batch.startswith("Batch(64 sequences of 31 tokens; 1984 of 1984 predictions are scored)")
+    assert re.search(r"L\dH\d becomes an induction head", said)
+
+
+@pytest.mark.filterwarnings("ignore:.* the step is 'step':UserWarning")
+def test_a_folder_of_text_logs_is_reported_by_its_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my-logs").mkdir()
+    steps, generator = np.arange(0, 3000, 50), np.random.default_rng(0)
+    for seed in (0, 1):
+        rise = 0.1 + 0.8 / (1 + np.exp(-(steps - 1000 - 100 * seed) / 20)) + 0.003 * generator.standard_normal(60)
+        pairs = zip(steps, rise, strict=True)
+        lines = [f"[12:00:00] step {step}/3000 | loss: {3 - acc:.4f} | acc={acc:.4f}" for step, acc in pairs]
+        (tmp_path / "my-logs" / f"seed-{seed}.log").write_text("\n".join(lines))
+    results = [CliRunner().invoke(app, shlex.split(command)) for command in COMMANDS]
+    assert [result.exit_code for result in results] == [0, 0, 0], [result.output for result in results]
+    assert "acc rises (0.10 -> 0.90)" in results[1].output
+    assert "a larger batch" in results[2].output
+    assert (tmp_path / "runs/walk-logs/report.html").exists()
