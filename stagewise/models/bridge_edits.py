@@ -12,18 +12,17 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stagewise.attention import z_hook
-from stagewise.intervention import AblateHead, AblateMLP, Edit, RestrictContext, first_layer
+from stagewise.intervention import Edit, RestrictContext, first_layer
 from stagewise.models.edits import (
     NothingLeftError,
     Replacement,
-    ablate,
     by_head,
     in_context,
     leaves_attention,
-    mlp_hook,
     restrict_pattern,
     restrict_scores,
 )
+from stagewise.models.hooked_edits import edit_hooks
 from stagewise.models.model import Bridge, Hook, Model
 from stagewise.models.native import is_native, logits_from
 from stagewise.models.precision import products_in
@@ -42,14 +41,12 @@ def edited_logits(
 
     Around a Hugging Face model it cannot start at a layer: it runs on the tokens, for which zeros do where only the
     embedding reads them, and the layer's clean input replaces theirs.
-
-    Raises:
-        ValueError: a restricted context of a model whose attention can be neither read nor replaced.
     """
     name = f"blocks.{first_layer(edit)}.hook_resid_pre"
     if tokens is None or tokens.is_floating_point():
         tokens = torch.zeros(clean[name].shape[:2], dtype=torch.int64, device=clean[name].device)
-    ablations = _ablations(bridge, edit, replacement)
+    parts = [part for part in edit if not isinstance(part, RestrictContext)]
+    ablations = [hook for part in parts for hook in edit_hooks(bridge, part, replacement)]
     contexts = [part.context for part in edit if isinstance(part, RestrictContext)]
     if is_native(bridge) and (not contexts or route(bridge) == "mask"):
         mask = _mask(tokens, min(contexts))["attention_mask"] if contexts else None
@@ -60,18 +57,6 @@ def edited_logits(
         hooks = _restrict(bridge, tokens, hooks, min(contexts))
     logits: Tensor = bridge.run_with_hooks(tokens, fwd_hooks=hooks)
     return logits
-
-
-def _ablations(bridge: Bridge, edit: Edit, replacement: Replacement) -> list[Hook]:
-    hooks: list[Hook] = []
-    for part in edit:
-        if isinstance(part, AblateHead):
-            name = z_hook(part.layer)
-            hooks.append((name, lambda z, hook, part=part: ablate(z, part.head, replacement(part), bridge.cfg.n_heads)))
-        elif isinstance(part, AblateMLP):
-            name = mlp_hook(part.layer)
-            hooks.append((name, lambda written, hook, part=part: replacement(part).expand_as(written).contiguous()))
-    return hooks
 
 
 def _put(name: str, value: Tensor) -> Hook:
@@ -125,9 +110,6 @@ def route(bridge: Bridge) -> _Route:
     """Test which edit of attention this model supports: a mask, of the scores, of the pattern, or only of z.
 
     With attention restricted to the query itself, every z must be the query's own value, beside what a sink takes.
-
-    Raises:
-        ValueError: none of them; the message gives advice.
     """
     if bridge not in _ROUTES:
         with warnings.catch_warnings(), products_in("float32", next(bridge.parameters()).device):
@@ -202,12 +184,5 @@ def weighted(
     pattern: Float[Tensor, "batch head query key"], values: Float[Tensor, "batch key kv_head d_head"]
 ) -> Float[Tensor, "batch query head d_head"]:
     """Return z, the values weighted by the pattern; under grouped-query attention heads share them."""
-    each = _repeated(values, pattern.shape[1])
+    each = values.repeat_interleave(pattern.shape[1] // values.shape[2], 2)
     return einsum(pattern, each, "batch head query key, batch key head d_head -> batch query head d_head")
-
-
-def _repeated(
-    values: Float[Tensor, "batch key kv_head d_head"], n_heads: int
-) -> Float[Tensor, "batch key head d_head"]:
-    """Give every query head its values; under grouped-query attention several share them."""
-    return values.repeat_interleave(n_heads // values.shape[2], 2)

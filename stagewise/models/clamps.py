@@ -55,16 +55,7 @@ class Clamps:
         clamps: Sequence[ClampHead],
         relations: Mapping[str, Bool[Tensor, "query key"]] = MappingProxyType({}),
     ) -> None:
-        """Check that the model has the heads.
-
-        Args:
-            model: to train.
-            clamps: of its heads; of two on one head the later one's relation counts.
-            relations: those that clamps name, as `targets` returns them.
-
-        Raises:
-            ValueError: it has no such head, or it is a Hugging Face model; or attention that a clamp does not reach.
-        """
+        """Check that the model has the heads."""
         self.model, self.relations, self.held = model, relations, dict[ClampHead, list[_HeldWeights]]()
         self.clamps = sorted(clamps, key=lambda clamp: clamp.start)
         self.parted = set[Head]()
@@ -73,11 +64,7 @@ class Clamps:
             _check(model, clamp)
 
     def begin(self, step: int) -> None:
-        """Take hold of the heads whose clamps start at this step, or have started before: after it was saved.
-
-        Raises:
-            ValueError: a kick that would move nothing.
-        """
+        """Take hold of the heads whose clamps start at this step, or have started before: after it was saved."""
         for clamp in self.clamps:
             if clamp.start <= step:
                 moved = range(self.model.cfg.n_heads) if clamp.kind == "kick" else [clamp.head]
@@ -151,11 +138,7 @@ class Clamps:
 
 
 def targets(task: AbstractTask, clamps: Iterable[ClampHead]) -> dict[str, Bool[Tensor, "query key"]]:
-    """Return the keys that clamps hold heads at, by relation.
-
-    Raises:
-        ValueError: the task has no such relation, or one that marks other keys in each sequence.
-    """
+    """Return the keys that clamps hold heads at, by relation."""
     names = {clamp.relation: None for clamp in clamps if clamp.relation is not None}
     if not names:
         return {}

@@ -49,10 +49,6 @@ def restrict_pattern(pattern: Float[Tensor, "*axes query key"], context: int) ->
     """Set a pattern outside the context to 0, after the softmax, and renormalise: equal to `restrict_scores`.
 
     What the rows lack of one is the mass of an attention sink, which stays within every context.
-
-    Raises:
-        NothingLeftError: the mass within the context underflowed, so that nothing is left to renormalise.
-        ValueError: a row has more than one, and is no softmax.
     """
     inside, total, least = _within(pattern, context)
     if not bool((total > least).all()):
@@ -112,9 +108,6 @@ def replacement(
         clean: what `read_for` names, of a clean pass of all the sequences, by hook name.
         mean: the means [1 ...] of these over more sequences than these, where there are.
         checked: whether `check_factors` was satisfied with these factors already, of a pass in float32.
-
-    Raises:
-        ValueError: the pattern times the values that the model shows are not what the head writes.
     """
     if isinstance(part, AblateMLP):
         written = clean[mlp_hook(part.layer)]
@@ -163,11 +156,7 @@ def _factors(part: AblateHead, clean: Mapping[str, Tensor]) -> tuple[tuple[slice
 
 
 def check_factors(part: Ablation, clean: Mapping[str, Tensor]) -> None:
-    """Check, where an ablation replaces a factor of z, that the pattern times the values is z.
-
-    Raises:
-        ValueError: it is not, as this model shows them.
-    """
+    """Check, where an ablation replaces a factor of z, that the pattern times the values is z."""
     if isinstance(part, AblateMLP) or part.kind not in FACTORS:
         return
     name, (in_pattern, in_values) = f"blocks.{part.layer}.attn.hook_", _factors(part, clean)
@@ -212,9 +201,6 @@ def ablate(
 
 def by_head(z: Float[Tensor, "batch pos *axes"], n_heads: int) -> Float[Tensor, "batch pos head d_head"]:
     """Return z with an axis of heads: some bridges cut what the heads write one behind the other into other pieces.
-
-    Raises:
-        ValueError: what they write cannot be divided among them.
 
     >>> by_head(torch.zeros(1, 5, 6, 8), n_heads=4).shape
     torch.Size([1, 5, 4, 12])

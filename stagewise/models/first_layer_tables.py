@@ -56,16 +56,8 @@ def attended_by_tables(
         score_ij = s(t_i, t_j) + s(t_i, j) + s(i, t_j) + s(i, j),   s(a, b) = (e_a W_Q) . (e_b W_K) / scale
         written_i = sum_h sum_j softmax(score)_ij (u(t_j) + u(j)),   u(a) = e_a W_V write
 
-    The same as projecting the embedding e_t + e_i, in another order of sums.
-
-    Args:
-        x: to add to, of the queries, the last positions.
-        rows: e_a of every token, then of every position.
-        tokens: of all positions.
-        attention: the weights W_Q to W_V [head model d_head] and biases b_Q to b_V [head d_head], by name.
-        write: maps a head's values to what it adds to x.
-        scale: what scores are divided by.
-        held: the keys that heads are held at.
+    The same as projecting the embedding e_t + e_i, in another order of sums. `rows` holds e_a of every token, then of
+    every position; the queries of x are the last positions, those of `held` all of them.
     """
     keys, queries = tokens.shape[1], x.shape[1]
     vocabulary, first = len(rows) - keys, keys - queries

@@ -18,6 +18,7 @@ from stagewise.models.first_layer_tables import FirstLayer, attended_by_tables, 
 from stagewise.models.held_attention import held_keys
 from stagewise.models.model import Config, Model
 from stagewise.models.parts import TRAINED_ACTIVATIONS, Mlp, Norm
+from stagewise.models.weights import parameters
 
 _TOLERANCE = 1e-4
 """Largest difference of logits from the hooked model's: float32 sums taken in another order stay far below it."""
@@ -29,11 +30,9 @@ _Read = Callable[[Tensor, Tensor], Tensor]
 class TrainingPass(NamedTuple):
     """A forward pass of training.
 
-    Args:
-        name: of the way that it takes; one name gives one order of sums, and so the same bits.
-        predict: from tokens (or vectors) and which predictions are scored to the logits (or outputs) of these.
-        of: the same from other parameters than the model's, by their names in `models.parameters`, for
-            `torch.func.vmap` over several models; None where the pass is the model itself.
+    One name gives one order of sums, and so the same bits. `predict` goes from tokens (or vectors), and which
+    predictions are scored, to the logits (or outputs) of these. `of` does the same by other parameters, named as in
+    `models.parameters`, for `torch.func.vmap` over several models; it is None where the pass is the model itself.
     """
 
     name: str
@@ -62,21 +61,25 @@ def training_pass(
     # Hooks that stay with a model are part of what it computes; with zero weights the comparison below would miss them.
     if not _covers(model) or any(point.fwd_hooks for point in model.hook_dict.values()):
         return hooked
-    way, is_native = _way(model, tokens, batch_size), native.is_native(model)
-    parameters = native.parameters(model) if is_native else dict(model.named_parameters())
+    cfg, is_native, named = model.cfg, native.is_native(model), parameters(model)
+    vectors = tokens.is_floating_point()
+    source: FirstLayer = "residual stream" if vectors else first_layer(cfg, tokens.shape[1], batch_size)
+    way = _Way(cfg, source, tuple(native.attn_scale(model, layer) for layer in range(cfg.n_layers)))
 
     def of(named: Mapping[str, Tensor], tokens: Tensor, scored: Tensor, way: _Way) -> Tensor:
-        return _predictions(way, native.views(named, model.cfg) if is_native else named, tokens, scored)
+        return _predictions(way, native.views(named, cfg) if is_native else named, tokens, scored)
 
     def predict(tokens: Tensor, scored: Tensor) -> Tensor:
-        return of(parameters, tokens, scored, way._replace(held=held_keys(model)))
+        return of(named, tokens, scored, way._replace(held=held_keys(model)))
 
     with torch.no_grad():
         differences = (predict(tokens, scored) - hooked.predict(tokens, scored)).abs()
     if not bool((differences <= _TOLERANCE).all()):
         return hooked
+    # Where every layer is read from tables, the bits are those of versions that projected in one product.
+    name = f"fused: {source}{'' if source == 'tables to the outputs' else ', three projections'}"
     # torch's kernel of attention has no rule for vmap on a CPU.
-    return TrainingPass(_name(way), predict, partial(of, way=way._replace(by_products=True)))
+    return TrainingPass(name, predict, partial(of, way=way._replace(by_products=True)))
 
 
 class _Way(NamedTuple):
@@ -90,18 +93,6 @@ class _Way(NamedTuple):
     scales: tuple[float, ...]
     held: Mapping[int, Bool[Tensor, "head pos pos"]] = MappingProxyType({})
     by_products: bool = False
-
-
-def _way(model: Model, tokens: Tensor, batch_size: int) -> _Way:
-    cfg = model.cfg
-    scales = [native.attn_scale(model, layer) for layer in range(cfg.n_layers)]
-    vectors = tokens.is_floating_point()
-    return _Way(cfg, "residual stream" if vectors else first_layer(cfg, tokens.shape[1], batch_size), tuple(scales))
-
-
-def _name(way: _Way) -> str:
-    # Where every layer is read from tables, the bits are those of versions that projected in one product.
-    return f"fused: {way.first_layer}{'' if way.first_layer == 'tables to the outputs' else ', three projections'}"
 
 
 def _covers(model: Model) -> bool:

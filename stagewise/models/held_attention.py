@@ -36,12 +36,7 @@ def held_keys(model: Model | nn.Module) -> dict[int, Bool[Tensor, "head query ke
 
 
 def hold(model: Model, keys: Mapping[int, Bool[Tensor, "head query key"]]) -> None:
-    """Hold heads of a HookedTransformer or a native bridge at these keys, by layer, and no others.
-
-    Args:
-        model: changed in place.
-        keys: for each position of the model as query; those that it does not see do not count.
-    """
+    """Hold heads of a HookedTransformer or a native bridge at these keys, by layer, and no others."""
     for handle in _HELD.pop(model, _HeldLayers({}, [])).handles:
         handle.remove()
     if keys:
@@ -67,11 +62,7 @@ def saved(model: Model | nn.Module) -> dict[str, Tensor]:
 
 
 def read(state: Mapping[str, Tensor], model: Model) -> dict[int, Bool[Tensor, "head query key"]]:
-    """Return the keys that a checkpoint holds, by layer.
-
-    Raises:
-        ValueError: they are of a layer, or have a shape, that the model does not have.
-    """
+    """Return the keys that a checkpoint holds, by layer."""
     cfg, keys = model.cfg, {name: state[name] for name in state if name.endswith(HELD_KEYS)}
     names, shape = [f"blocks.{layer}.{HELD_KEYS}" for layer in range(cfg.n_layers)], (cfg.n_heads, cfg.n_ctx, cfg.n_ctx)
     for name, each in keys.items():

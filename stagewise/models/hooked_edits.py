@@ -20,7 +20,7 @@ def edited_logits(
         clean[f"blocks.{start}.hook_resid_pre"],
         start_at_layer=start,
         shortformer_pos_embed=clean["hook_pos_embed"] if is_shortformer(model) else None,
-        fwd_hooks=[hook for part in edit for hook in hooks(model, part, replacement)],
+        fwd_hooks=[hook for part in edit for hook in edit_hooks(model, part, replacement)],
     )
     return logits
 
@@ -30,7 +30,7 @@ def is_shortformer(model: Model) -> bool:
     return bool(model.cfg.positional_embedding_type == "shortformer")
 
 
-def hooks(model: Model, part: Intervention, replacement: Replacement) -> list[Hook]:
+def edit_hooks(model: Model, part: Intervention, replacement: Replacement) -> list[Hook]:
     """Return the hooks that make one edit."""
     if isinstance(part, RestrictContext):
         context = part.context
@@ -39,6 +39,6 @@ def hooks(model: Model, part: Intervention, replacement: Replacement) -> list[Ho
             for layer in range(model.cfg.n_layers)
         ]
     if isinstance(part, AblateMLP):
-        return [(mlp_hook(part.layer), lambda written, hook: replacement(part).expand_as(written))]
+        return [(mlp_hook(part.layer), lambda written, hook: replacement(part).expand_as(written).contiguous())]
     assert isinstance(part, AblateHead), "edges are patched by `edges.patched`"
-    return [(z_hook(part.layer), lambda z, hook: ablate(z, part.head, replacement(part), z.shape[2]))]
+    return [(z_hook(part.layer), lambda z, hook: ablate(z, part.head, replacement(part), model.cfg.n_heads))]

@@ -74,11 +74,7 @@ def _by_layer(config: Any, name: str) -> list[Any]:
 
 @contextlib.contextmanager
 def in_a_line(what: str) -> Iterator[None]:
-    """Turn whatever is raised over somebody else's config or model into one line that begins with what failed.
-
-    Raises:
-        ValueError: for any error.
-    """
+    """Turn whatever is raised over somebody else's config or model into one line that begins with what failed."""
     try:
         yield
     except Exception as reason:  # libraries fail in many ways on a config that they did not expect
@@ -210,11 +206,7 @@ class _TooLargeError(ValueError):
 
 
 def loaded(kind: type[Any], config: Any, state: Mapping[str, Tensor]) -> nn.Module:
-    """Return a model of a class and a config with saved weights, in float32.
-
-    Raises:
-        ValueError: a name is missing or unknown, or a shape differs.
-    """
+    """Return a model of a class and a config with saved weights, in float32."""
     state = {name: weight for name, weight in state.items() if not name.endswith(CONSTANTS)}
     with _quietly():
         try:

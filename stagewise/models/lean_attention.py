@@ -23,15 +23,7 @@ SHORT = 32
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Heads:
-    """What a layer attends with.
-
-    Args:
-        q: of every query that is computed.
-        k: under grouped queries, every head's own copy.
-        v: likewise.
-        scale: of the scores.
-        cap: of the scores, None where there is none.
-    """
+    """What a layer attends with."""
 
     q: Float[Tensor, "batch head query d_head"]
     k: Float[Tensor, "batch head key d_head"]

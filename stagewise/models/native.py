@@ -37,9 +37,6 @@ def described(cfg: Config) -> dict[str, Any]:
 def supported_fields(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a config that the model is made from.
 
-    Raises:
-        ValueError: a field that it would ignore is set.
-
     >>> supported_fields({"n_layers": 1, "d_model": 8, "use_local_attn": True})
     Traceback (most recent call last):
     ...
@@ -105,11 +102,7 @@ def is_native_state(state: Mapping[str, Tensor]) -> bool:
 
 
 def hooked_state(state: Mapping[str, Tensor], cfg: Config) -> dict[str, Tensor]:
-    """Return weights as transformer-lens 4 names and shapes them, as a HookedTransformer does.
-
-    Raises:
-        ValueError: a shape that does not fit the config.
-    """
+    """Return weights as transformer-lens 4 names and shapes them, as a HookedTransformer does."""
     return _with_biases(views({_hooked_name(name, cfg): weight for name, weight in state.items()}, cfg))
 
 
@@ -137,9 +130,6 @@ def hooked(name: str, weight: Tensor, cfg: Config) -> Tensor:
     """Return a parameter in a HookedTransformer's layout, [head d_model d_head] for instance; gradients flow back.
 
     Rotary positions turn adjacent pairs of dimensions here, the two halves there: the pairs are sorted.
-
-    Raises:
-        ValueError: a shape that does not fit the config.
     """
     last = name.rpartition(".")[2].lstrip("_")
     weight = _arranged(name, weight, _LAYOUTS[last], cfg) if last in _LAYOUTS else weight
@@ -147,11 +137,7 @@ def hooked(name: str, weight: Tensor, cfg: Config) -> Tensor:
 
 
 def unhooked(name: str, weight: Tensor, cfg: Config) -> Tensor:
-    """Return a HookedTransformer's parameter in the layout of transformer-lens 4: the inverse of `hooked`.
-
-    Raises:
-        ValueError: a shape that does not fit the config.
-    """
+    """Return a HookedTransformer's parameter in the layout of transformer-lens 4: the inverse of `hooked`."""
     last = name.rpartition(".")[2].lstrip("_")
     weight = _sorted_pairs(weight, "... (two pair) -> ... (pair two)", cfg) if _turns(last, cfg) else weight
     if last not in _LAYOUTS:
@@ -202,8 +188,3 @@ def attn_scale(model: Model, layer: int) -> float:
 def views(named: Mapping[str, Tensor], cfg: Config) -> dict[str, Tensor]:
     """Return what `parameters` gives in a HookedTransformer's layout; gradients flow back."""
     return {name: hooked(name, weight, cfg) for name, weight in named.items()}
-
-
-def shapes(model: Model) -> dict[str, torch.Size]:
-    """Return the shapes of the parameters in a HookedTransformer's layout."""
-    return {name: view.shape for name, view in views(parameters(model), model.cfg).items()}

@@ -10,14 +10,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 
-def _relu(x: Tensor) -> Tensor:
-    return F.relu(x, inplace=not torch.is_grad_enabled())
-
-
-def _silu(x: Tensor) -> Tensor:
-    return F.silu(x, inplace=not torch.is_grad_enabled())
-
-
 def _gelu(x: Tensor, approximate: str = "none") -> Tensor:
     if torch.is_grad_enabled():
         return F.gelu(x, approximate=approximate)
@@ -26,7 +18,9 @@ def _gelu(x: Tensor, approximate: str = "none") -> Tensor:
 
 
 ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
-    **{"relu": _relu, "gelu": _gelu, "silu": _silu},
+    "relu": lambda x: F.relu(x, inplace=not torch.is_grad_enabled()),
+    "silu": lambda x: F.silu(x, inplace=not torch.is_grad_enabled()),
+    "gelu": _gelu,
     **dict.fromkeys(["gelu_new", "gelu_fast", "gelu_pytorch_tanh"], partial(_gelu, approximate="tanh")),
 }
 """In place where no gradient is asked for: a second tensor of that size is what an activation costs most."""
@@ -82,11 +76,7 @@ class Mlp(NamedTuple):
 
     @classmethod
     def of(cls, weights: Mapping[str, Tensor], act_fn: str, block: str = "") -> "Mlp":
-        """Take an MLP's parameters by their names in a HookedTransformer.
-
-        Raises:
-            KeyError: an activation or a parameter of another kind of MLP.
-        """
+        """Take an MLP's parameters by their names in a HookedTransformer."""
         W_in, b_in, W_out, b_out = (weights[f"{block}mlp.{part}"] for part in ("W_in", "b_in", "W_out", "b_out"))
         return cls(ACTIVATIONS[act_fn], W_in, b_in, W_out, b_out, weights.get(f"{block}mlp.W_gate"))
 

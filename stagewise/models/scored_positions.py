@@ -10,12 +10,7 @@ from torch import Tensor
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ScoredPositions:
-    """The scored positions, as many of each sequence: those with fewer are filled up with position 0.
-
-    Args:
-        index: the position of each.
-        real: which are scored; None for all.
-    """
+    """The scored positions, as many of each sequence: those with fewer are filled up with position 0."""
 
     index: Int[Tensor, "batch query"]
     real: Bool[Tensor, "batch query"] | None

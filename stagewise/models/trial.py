@@ -42,13 +42,8 @@ def check_edits(
     A context of all positions changes nothing. A context of two, or of as many as leave every query some attention, is
     in the first layer its own pattern restricted to them. Heads replaced by themselves change nothing; all heads
     replaced by zero leave attention to write its bias, one head leaves it to write what the others do. An MLP replaced
-    by itself changes nothing; without it its layer leaves the residual stream as it was less what the MLP added.
-
-    Args:
-        model: with the weights of a checkpoint, in which attention should write something: what cannot be seen on
-            these weights is tried again on the next ones.
-        kinds: the kinds of edits that are asked for.
-        tokens: of the batch; only vectors are tried themselves.
+    by itself changes nothing; without it its layer leaves the residual stream as it was less what the MLP added. What
+    cannot be seen on a checkpoint's weights, as where attention writes nothing, is tried again on the next ones.
 
     Raises:
         ValueError: an edit that does not do what it says on this model.
@@ -76,14 +71,15 @@ def _ablations_do_what_they_say(model: Model, tokens: Tensor) -> bool:
         every = tuple(AblateHead(layer, head) for head in range(n_heads))
         run = partial(edited_pass, model, clean=clean, regression=True, tokens=tokens)
         itself = partial(run, every, replacement=partial(_of_head, z))
-        unedited = _written(model, layer, itself)  # some modules add the residual stream
+        attention = model.blocks[layer].attn
+        unedited = _output(attention, itself)  # some modules add the residual stream
         if not same(itself(), outputs):
             raise _refusal(model, AblateHead, f"heads of layer {layer} replaced by themselves change the predictions")
         for edit in (every, every[layer % n_heads :][:1]):
             rest = z.clone()
             rest[:, :, [part.head for part in edit]] = 0
             change = _mapped(model, layer, rest) - _mapped(model, layer, z)
-            if not same(_written(model, layer, partial(run, edit)), unedited + change, of=unedited):
+            if not same(_output(attention, partial(run, edit)), unedited + change, of=unedited):
                 fault = f"without some heads, attention of layer {layer} does not write what is left"
                 raise _refusal(model, AblateHead, fault)
         whole, bias = _mapped(model, layer, z), _mapped(model, layer, torch.zeros_like(z))
@@ -131,7 +127,8 @@ def _contexts_do_what_they_say(model: Model, tokens: Tensor) -> bool:
     whole = edited_pass(model, edit, clean, regression=True, tokens=tokens)
     if not same(whole, outputs):
         raise _refusal(model, RestrictContext, "a context of all positions changes the predictions")
-    unedited = _written(model, 0, partial(edited_pass, model, edit, clean, tokens=tokens))
+    attention = model.blocks[0].attn
+    unedited = _output(attention, partial(edited_pass, model, edit, clean, tokens=tokens))
     clip = None if is_bridge(model) else getattr(model.cfg, "clip_qkv", None)  # behind the hook of a HookedTransformer
     v = values_by_key(model, 0, clean[values] if clip is None else clean[values].clamp(-clip, clip))
     of_whole = _mapped(model, 0, weighted(clean[pattern], v))
@@ -140,7 +137,7 @@ def _contexts_do_what_they_say(model: Model, tokens: Tensor) -> bool:
         few = torch.where(kept[:, None], clean[pattern], torch.eye(len(kept)).to(clean[pattern]))
         try:
             run = partial(edited_pass, model, (RestrictContext(context),), clean, tokens=tokens)
-            written = _written(model, 0, run)
+            written = _output(attention, run)
         except NothingLeftError:  # of these weights, in this context: a larger one is tried
             continue
         change = _mapped(model, 0, weighted(restrict_pattern(few, context), v)) - of_whole
@@ -158,11 +155,6 @@ _LAWS: Mapping[Kind, Callable[[Model, Tensor], bool]] = {
     AblateMLP: _mlps_are_left_out,
     RestrictContext: _contexts_do_what_they_say,
 }
-
-
-def _written(model: Model, layer: int, run: Callable[[], object]) -> Float[Tensor, "1 pos model"]:
-    """Return what a layer's attention writes in a pass."""
-    return _output(model.blocks[layer].attn, run)
 
 
 def _output(module: Any, run: Callable[[], object]) -> Float[Tensor, "1 pos model"]:

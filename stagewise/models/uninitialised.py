@@ -21,11 +21,7 @@ _ATEN = torch.ops.aten
 
 
 def unloaded(architecture: Architecture, device: str | torch.device = "cpu") -> Model:
-    """Build a model for weights that are loaded: its own are as large as those of `build`, and mean nothing.
-
-    Raises:
-        ValueError: as `build`.
-    """
+    """Build a model for weights that are loaded: its own are as large as those of `build`, and mean nothing."""
     with _Repeating():  # type: ignore[no-untyped-call]  # torch's modes are not annotated
         return build(architecture, device=device)
 

@@ -22,9 +22,7 @@ def parameters(model: Model) -> dict[str, nn.Parameter]:
 
 def shapes(model: Model) -> dict[str, torch.Size]:
     """Return the shapes of the parameters, of a native bridge in a HookedTransformer's layout."""
-    if native.is_native(model):
-        return native.shapes(model)
-    return {name: parameter.shape for name, parameter in model.named_parameters()}
+    return {name: in_hooked_layout(model, name, each).shape for name, each in parameters(model).items()}
 
 
 def put(model: Model, state: Mapping[str, Tensor]) -> None:
@@ -45,23 +43,14 @@ def in_own_layout(model: Model, name: str, weight: Tensor) -> Tensor:
 
 
 def average_over_heads(model: Model, names: Iterable[str], parted: Collection[Head] = ()) -> None:
-    """Replace the gradients of the named parameters [head ...] by their mean over heads.
-
-    Args:
-        model: with gradients.
-        names: of its parameters.
-        parted: layers and heads that are not like the others, whose gradients stay as they are.
-    """
+    """Replace the gradients of the named parameters [head ...] by their mean over heads, but for those `parted`."""
     _make_alike(model, names, parted, lambda parameter: parameter.grad, lambda heads: heads.mean(0))
 
 
 def keep_heads_alike(model: Model, names: Iterable[str], parted: Collection[Head] = ()) -> None:
-    """Set the named parameters [head ...] of all heads to those of the first: optimisers round the last ones otherwise.
+    """Set the named parameters [head ...] of all heads to the first one's: optimisers round the last ones otherwise.
 
-    Args:
-        model: whose heads are alike but for rounding.
-        names: of its parameters.
-        parted: layers and heads that are not like the others, whose weights stay as they are.
+    Heads that are `parted` stay as they are.
     """
     _make_alike(model, names, parted, lambda parameter: parameter.data, lambda heads: heads[0].clone())
 

@@ -36,11 +36,7 @@ NO_MEMORY = "allocate memory|out of memory"
 
 @contextlib.contextmanager
 def named_in_errors(model: object) -> Iterator[None]:
-    """Name the model beneath a bridge in whatever its pass raises, but for a want of memory.
-
-    Raises:
-        ValueError: for any other error of a bridge's pass, in one line.
-    """
+    """Name the model beneath a bridge in whatever its pass raises, but for a want of memory."""
     try:
         yield
     except Exception as reason:
@@ -50,11 +46,7 @@ def named_in_errors(model: object) -> Iterator[None]:
 
 
 def wrapped(module: Any) -> Bridge:
-    """Put a bridge around a Hugging Face model, which is changed in place.
-
-    Raises:
-        ValueError: TransformerLens has no bridge for it, or one that computes something else.
-    """
+    """Put a bridge around a Hugging Face model, which is changed in place."""
     tokens = trial_tokens(module.config.vocab_size)
     with in_a_line(f"transformers' own {type(module).__name__} does not run"), torch.inference_mode():
         expected = module(tokens).logits
@@ -85,11 +77,7 @@ def trial_tokens(d_vocab: int, length: int = 6) -> Int[Tensor, "1 pos"]:
 
 
 def check(bridge: Bridge, tokens: Int[Tensor, "batch pos"], expected: Float[Tensor, "batch pos token"]) -> None:
-    """Check that a bridge gives the logits of the Hugging Face model that it wraps, where those are finite.
-
-    Raises:
-        ValueError: it does not; some of TransformerLens's bridges do not.
-    """
+    """Check that a bridge gives the logits of the Hugging Face model that it wraps, where those are finite."""
     try:
         with torch.inference_mode():
             difference = (bridge(tokens) - expected).abs().max().item()
