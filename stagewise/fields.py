@@ -34,6 +34,7 @@ MEMORY = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os,
 Count = Annotated[int, Range(1, math.inf)]
 Natural = Annotated[int, Range(0, math.inf)]
 NotNegative = Annotated[float, Range(0, math.inf)]
+Share = Annotated[float, Range(0, 1)]
 
 
 def check_fields(part: Any) -> None:
@@ -51,12 +52,6 @@ def check_fields(part: Any) -> None:
             check_fields(value)
 
 
-def check_training_set(n_sequences: int | None) -> None:
-    """Raise ValueError for a training set without sequences; None is fresh data at every step."""
-    if n_sequences is not None and n_sequences < 1:
-        raise ValueError(f"n_sequences must be positive, or None for fresh data, got {n_sequences}")
-
-
 _TYPES: dict[type, dict[str, Any]] = {}
 """What `field_types` found, by class: annotations are resolved once."""
 
@@ -70,13 +65,9 @@ def field_types(cls: type) -> Mapping[str, Any]:
 
 
 def checked(value: Any, hint: Any, key: str, *, described: bool = False) -> Any:
-    """Return the value, refused where it does not fit a type.
+    """Return the value of the field `key`, refused where it does not fit its annotation.
 
-    Args:
-        value: of the field.
-        hint: its annotation.
-        key: what the field is called in the message.
-        described: whether parts come as plain data, as `recipe.describe` gives them.
+    Where it is `described`, parts come as plain data, as `recipe.describe` gives them.
     """
     value = _plain(value, hint)
     if not _fits(value, hint, described):
