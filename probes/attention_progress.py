@@ -36,9 +36,6 @@ class AttentionProgress(AbstractPatternProbe):
             relations of the batch, their keys sharing the attention evenly.
         relations: names of the batch's relations, where no targets are given; None for all.
 
-    Raises:
-        ValueError: both are given, a target of another size, below zero or without any key, or no such relation.
-
     Source: similarity to an idealised attention pattern is common as a progress measure; the normalisation by the
     first checkpoint is this library's.
 

@@ -31,9 +31,6 @@ class HeadAttribution(AbstractProbe):
         steps: gradients that are averaged, at inputs of the first layer between the replaced and the clean one.
         top: how many heads are ablated.
 
-    Raises:
-        ValueError: an unknown kind, less than one step, or less than two heads.
-
     Source: Nanda (2023), Attribution Patching: Activation Patching At Industrial Scale; several steps as the integrated
     gradients of Hanna et al. (2024), Have Faith in Faithfulness, arXiv:2403.17806, which patches another prompt's
     activations: here the mean over the batch takes their place, and heads that of edges.

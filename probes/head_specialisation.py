@@ -30,9 +30,6 @@ class HeadSpecialisation(AbstractPatternProbe):
     Args:
         relations: names of the batch's relations; None for all.
 
-    Raises:
-        ValueError: the batch has no such relation, or fewer than two are left.
-
     Source: the competitive and cooperative phases of Yüksel et al. (2026), arXiv:2602.19143, section 3; the indices
     are this library's.
 

@@ -1,10 +1,9 @@
 """How far back each head attends."""
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import ClassVar
-
-import numpy as np
 
 from stagewise.probe import AbstractPatternProbe, Quantity, Reading, View
 
@@ -24,9 +23,6 @@ class OffsetProfile(AbstractPatternProbe):
 
     Args:
         max_offset: the farthest offset; None for all of the context.
-
-    Raises:
-        ValueError: a negative offset, or one beyond the context.
 
     Source: the combined attention maps of Yüksel et al. (2026), arXiv:2602.19143, Figures 1 and 2, summed along
     their diagonals.
@@ -55,16 +51,9 @@ class OffsetProfile(AbstractPatternProbe):
         mass = Reading("batch layer head offset", profile, "mass", {"offset": range(last + 1)})
         if last < NEAREST:
             return [mass]
+        far = functools.partial(Reading, "batch layer head", profile)
         return [
             mass,
-            Reading("batch layer head", profile, "peak", statistic=_peak),
-            Reading("batch layer head", profile, "peak_offset", statistic=_peak_offset),
+            far("peak", statistic=lambda means: means[..., NEAREST:].max(-1)),
+            far("peak_offset", statistic=lambda means: means[..., NEAREST:].argmax(-1) + float(NEAREST)),
         ]
-
-
-def _peak(means: np.ndarray) -> np.ndarray:
-    return np.asarray(means[..., NEAREST:].max(-1))
-
-
-def _peak_offset(means: np.ndarray) -> np.ndarray:
-    return np.asarray(means[..., NEAREST:].argmax(-1) + float(NEAREST))

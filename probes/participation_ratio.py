@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stagewise.architecture import Architecture
+from stagewise.attention import hooks_of
 from stagewise.probe import AbstractProbe, Quantity, Reading, View
 
 ROUNDING = 1e-12
@@ -42,7 +43,7 @@ class ParticipationRatio(AbstractProbe):
 
     def hooks(self, architecture: Architecture) -> Iterable[str]:
         """Name z of all layers."""
-        return [f"blocks.{layer}.attn.hook_z" for layer in range(architecture.n_layers)]
+        return hooks_of("attn.hook_z", architecture.n_layers)
 
     def read(self, view: View) -> list[Reading]:
         """Return `dimensions` by layer and head."""

@@ -14,7 +14,7 @@ from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.attention import z_hook
 from stagewise.intervention import AblateHead, Ablation, Attribution, Edit, PatchEdge, RestrictContext, ablations
-from stagewise.loss import Effect, mean_scored, prediction_loss
+from stagewise.loss import Effect
 from stagewise.measurement.inputs import checked_readings
 from stagewise.measurement.passes import SlicePasses, cut
 from stagewise.measurement.rows import merge
@@ -167,11 +167,8 @@ class FurtherEdits(AbstractProbe):
 
     def read(self, view: View) -> list[Reading]:
         """Return the change of the loss and the KL of each edit."""
-        clean = mean_scored(prediction_loss(view.log_probs, view.batch.targets), view.batch.scored)
-        passes, labels = [view.edited[edit] for edit in self.chosen], {"edit": range(len(self.chosen))}
-        change = torch.stack([one.loss - clean for one in passes], 1)
-        kl = torch.stack([one.kl for one in passes], 1)
-        return [Reading("batch edit", change, "loss_change", labels), Reading("batch edit", kl, "kl", labels)]
+        labels = {"edit": range(len(self.chosen))}
+        return [Reading("batch edit", each, name, labels) for name, each in view.effects(self.chosen)._asdict().items()]
 
 
 def _of_slices(slices: "Slices", seconds: defaultdict[str, float]) -> dict[str, list[Reading]]:
