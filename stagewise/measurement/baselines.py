@@ -47,23 +47,14 @@ def with_baselines(batch: Batch, folders: Mapping[int, Path]) -> Batch:
 
 
 def trained_baselines(folder: Path) -> dict[int, Path]:
-    """Return, by context, a run folder's baselines that are trained to the end: its own, and the shared ones.
-
-    Raises:
-        FileNotFoundError: a shared one is missing.
-    """
+    """Return, by context, a run folder's baselines that are trained to the end: its own, and the shared ones."""
     unshared = {int(path.name): path for path in (folder / RESTRICTED).glob("[0-9]*")}
     finished = {c: path for c, path in {**linked_baselines(folder), **unshared}.items() if run_folder.is_finished(path)}
     return dict(sorted(finished.items()))
 
 
 def linked_baselines(folder: Path) -> dict[int, Path]:
-    """Return the shared baselines that a run folder refers to, by context; none where it refers to none.
-
-    Raises:
-        FileNotFoundError: one is missing.
-        ValueError: the file that refers to them is damaged.
-    """
+    """Return the shared baselines that a run folder refers to, by context; none where it refers to none."""
     if not (folder / SHARED).exists():
         return {}
     links = read_json(folder / SHARED, "restore it, or delete it to compare with no baselines")

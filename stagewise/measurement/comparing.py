@@ -15,13 +15,12 @@ from stagewise.architecture import Architecture
 from stagewise.attention import Circuits, residual_hooks_of
 from stagewise.checkpoints.series import CheckpointSeries, State
 from stagewise.checkpoints.weight_files import not_finite
-from stagewise.measurement.inputs import check_batch, check_series, unmeasured
+from stagewise.measurement.inputs import check_batch, check_series, finite_states
 from stagewise.measurement.positions import Positions
-from stagewise.measurement.printed_table import Table
-from stagewise.measurement.rows import checkpoint_labels, tidy_columns
+from stagewise.measurement.rows import checkpoint_labels, measured_table
 from stagewise.measurement.similarity import linear_cka, principal_angles
 from stagewise.models import Model
-from stagewise.table import Columns, Quantity, declare
+from stagewise.table import Columns, Quantity
 from stagewise.task import Batch
 
 SUBSPACES = "QK queries", "QK keys", "OV reads", "OV writes"
@@ -82,10 +81,8 @@ def compare_checkpoints(
     end = _last_finite(series)
     previous, last = None, _represented(model, series.architecture, series.load(end), batch, chosen)
     blocks = list[Columns]()
-    for step in tqdm(series.steps, disable=not progress, desc=f"{series.name}: compared", unit="checkpoint"):
-        state = series.load(step)
-        if unmeasured(state, f"step {step} of {series.name!r}") is not None:
-            continue
+    bar = tqdm(series, disable=not progress, desc=f"{series.name}: compared", unit="checkpoint")
+    for step, state in finite_states(series, bar):
         current = _represented(model, series.architecture, state, batch, chosen)
         for compared, other in (("previous checkpoint", previous), ("last checkpoint", last)):
             if other is not None:
@@ -95,17 +92,11 @@ def compare_checkpoints(
                     for block in (*_alignments(current, other, chosen.sequence), *_angles(current, other))
                 ]
         previous = current
-    table = Table(tidy_columns(blocks))
-    declare(table, QUANTITIES)
-    return table
+    return measured_table(blocks, QUANTITIES)
 
 
 def _last_finite(series: CheckpointSeries) -> int:
-    """Return the last step whose weights are finite.
-
-    Raises:
-        ValueError: there is none.
-    """
+    """Return the last step whose weights are finite."""
     for step in reversed(series.steps):
         if not not_finite(series.load(step)):
             return step

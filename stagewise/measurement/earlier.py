@@ -40,12 +40,7 @@ PROCESS = secrets.token_hex()
 
 
 class Rows(NamedTuple):
-    """A checkpoint's rows of some probes.
-
-    Args:
-        frame: the rows, in the order of the probes.
-        of: what a part records of each probe, by its name: the columns of its rows, and the way of its edited passes.
-    """
+    """A checkpoint's rows, and by the name of each probe what a part records: the columns, the way of edited passes."""
 
     frame: pd.DataFrame
     of: Mapping[str, Mapping[str, Any]]
@@ -73,14 +68,7 @@ class Earlier:
     folders: Mapping[str, Sequence[Path]] = dataclasses.field(default_factory=dict)
 
     def rows(self, part: str) -> list[Rows]:
-        """Return a checkpoint's rows of every probe that was measured, those of a file together.
-
-        Args:
-            part: name of the file of its rows, the same in every folder.
-
-        Raises:
-            ValueError: a file is damaged; the message names it.
-        """
+        """Return a checkpoint's rows, by the name of their part, of every probe that was measured, by file."""
         records, chosen = dict[Path, Mapping[str, Any]](), dict[str, Path]()
         for probe, folders in self.folders.items():
             for path in (folder / part for folder in folders):

@@ -14,12 +14,7 @@ MUCH = 0.2
 
 
 class Cost(NamedTuple):
-    """What a checkpoint took, seconds.
-
-    Args:
-        seconds: in all.
-        of_probes: of it each probe's, by the name of its kind: see `checkpoint.Readings`.
-    """
+    """What a checkpoint took, seconds, and of it each probe's, by the name of its kind: see `checkpoint.Readings`."""
 
     seconds: float
     of_probes: Mapping[str, float]
@@ -28,15 +23,7 @@ class Cost(NamedTuple):
 def forecast(
     cost: Cost, left: int, workers: int, probes: Sequence[AbstractProbe], architecture: Architecture
 ) -> str | None:
-    """Return in a line how long the checkpoints left take about; None for less than a minute.
-
-    Args:
-        cost: of the first checkpoint.
-        left: how many checkpoints are left.
-        workers: how many of them are measured at the same time.
-        probes: that are measured.
-        architecture: of the models.
-    """
+    """Return in a line how long the checkpoints left take about; None for less than a minute."""
     seconds = left * cost.seconds / workers
     if seconds < WORTH_SAYING:
         return None

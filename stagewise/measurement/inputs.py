@@ -1,7 +1,7 @@
 """What a measurement refuses, and what it marks: batches, edits, readings and weights that give no number."""
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pandas as pd
@@ -19,11 +19,7 @@ NOT_FINITE = "not_finite"
 
 
 def check_series(series: object) -> None:
-    """Refuse what is no series of checkpoints, as the path of one.
-
-    Raises:
-        ValueError: it is none.
-    """
+    """Refuse what is no series of checkpoints, as the path of one."""
     if not isinstance(series, CheckpointSeries):
         raise ValueError(f"a series is what `stagewise.open_series` returns, got {type(series).__name__}")
 
@@ -35,20 +31,7 @@ def check_batch(
     of: str = "the model",
     attributions: Iterable[Attribution] = (),
 ) -> None:
-    """Refuse a batch that the models of a series cannot read, or whose edited passes would not say what they claim.
-
-    Args:
-        batch: the fixed probe batch.
-        architecture: of the models.
-        edits: all passes that the probes ask for.
-        of: what the models are called in the message.
-        attributions: all estimates from gradients that the probes ask for.
-
-    Raises:
-        ValueError: what is no `Batch`; ids that are no tokens, vectors, references or relations of another size, more
-            positions than the model has, a sequence without a scored position, or one sequence alone, of which the mean
-            and the other sequence are itself.
-    """
+    """Refuse a batch that the models of a series cannot read, or whose edited passes would not say what they claim."""
     if not isinstance(batch, Batch):
         raise ValueError(
             f"the batch is a Batch, which `Batch.from_tokens` makes of sequences, got {type(batch).__name__}"
@@ -85,11 +68,7 @@ def _check_widths(batch: Batch, architecture: Architecture, of: str) -> None:
 
 
 def checked_readings(probe: AbstractProbe, given: Any, sequences: int) -> list[Reading]:
-    """Return what a probe read of so many sequences.
-
-    Raises:
-        ValueError: it is no list of readings, or a reading is of another number of sequences.
-    """
+    """Return what a probe read of so many sequences."""
     name = type(probe).__name__
     readings: list[Any] = list(given) if isinstance(given, Iterable) else [None]
     if not all(isinstance(each, Reading) for each in readings):
@@ -103,15 +82,18 @@ def checked_readings(probe: AbstractProbe, given: Any, sequences: int) -> list[R
     return readings
 
 
+def finite_states(series: CheckpointSeries, states: Iterable[tuple[int, State]]) -> Iterator[tuple[int, State]]:
+    """Yield the steps and weights of a series that are finite, and warn of the others."""
+    for step, state in states:
+        if unmeasured(state, f"step {step} of {series.name!r}") is None:
+            yield step, state
+
+
 def unmeasured(state: State, where: str) -> pd.DataFrame | None:
     """Return the one row of a checkpoint whose weights hold nan or infinity, None where all are finite.
 
     Nothing may be read from such a model: TransformerLens replaces a pattern of nan by zeros, and every number after
     it looks like one. The row marks the step, a warning names it.
-
-    Args:
-        state: the checkpoint's weights.
-        where: the checkpoint, as in "step 300 of 'run'".
     """
     if not (names := not_finite(state)):
         return None

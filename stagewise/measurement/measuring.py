@@ -69,16 +69,7 @@ class Weights(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Measurement:
-    """What is measured of each checkpoint of a series, and where its rows go.
-
-    Args:
-        series: the checkpoints.
-        plan: probes, and the batch.
-        folder: where each checkpoint's rows go.
-        resamples: bootstrap resamples of the sequences.
-        device: where to run the model.
-        earlier: rows that need not be measured again.
-    """
+    """What is measured of each checkpoint of a series, and where its rows go."""
 
     series: CheckpointSeries
     plan: Plan
@@ -189,9 +180,6 @@ def measure_steps(
 
     After the first of them a line on standard error says what the others take, if that is more than a minute, and
     another one that its edited passes ran with hooks, if they did though nobody asked for that.
-
-    Raises:
-        ValueError: a series that other processes cannot open, since reading it needs what only this process has.
     """
     series, plan, said = measurement.series, measurement.plan, not progress or (executor is not None and workers == 1)
     steps, workers, paths = series.steps, min(workers, len(series.steps)), list[Path]()

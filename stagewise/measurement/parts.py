@@ -4,8 +4,6 @@ import contextlib
 import itertools
 import json
 import mmap
-import os
-import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,12 +42,8 @@ ABSENT = -1
 def join(parts: Sequence[Path], mapped_rows: int = MAPPED_ROWS) -> pd.DataFrame:
     """Return the rows of all parts as one table.
 
-    The columns of a large table lie in a temporary file without a name, which is freed with the table: the system
+    The columns of a large table lie in temporary files without a name, which are freed with the table: the system
     reads pages on access, so that until then 200 checkpoints cost no more memory than 12, but for 8 bytes a row.
-
-    Args:
-        parts: Parquet files, each with rows of `table.tidy`.
-        mapped_rows: a table of at most so many rows is read into memory.
     """
     columns = _columns(parts)
     if sum(pq.read_metadata(part).num_rows for part in parts) > mapped_rows:
@@ -124,7 +118,7 @@ def _frames(parts: Sequence[Path], columns: Sequence[str]) -> Iterator[pd.DataFr
 
 
 def _mapped(parts: Sequence[Path], columns: Sequence[str]) -> pd.DataFrame:
-    """Write all rows into one file and map it: text as an Arrow stream, then each array of numbers.
+    """Write all rows into files and map them: text as an Arrow stream, and each array of numbers.
 
     Arrow keeps a column in as many pieces as there are parts, and pandas would copy numbers into memory to join them.
     """
@@ -132,18 +126,14 @@ def _mapped(parts: Sequence[Path], columns: Sequence[str]) -> pd.DataFrame:
     with contextlib.ExitStack() as stack:
         file, *files = (stack.enter_context(tempfile.TemporaryFile()) for _ in ("text", *kinds))
         _write(_frames(parts, columns), file, dict(zip(kinds, files, strict=True)))
-        ranges = [_append(file, each) for each in files]
-        content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-    numbers = {
-        name: np.frombuffer(content, kind, (stop - start) // np.dtype(kind).itemsize, start)
-        for (name, kind), (start, stop) in zip(kinds.items(), ranges, strict=True)
-    }
-    text = pa.ipc.open_stream(pa.py_buffer(content)).read_all()
+        numbers = {name: _numbers_in(each, kind) for (name, kind), each in zip(kinds.items(), files, strict=True)}
+        file.flush()
+        text = pa.ipc.open_stream(pa.py_buffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))).read_all()
     return pd.DataFrame({name: _column(name, text, numbers) for name in columns}, copy=False)
 
 
 def _kinds(columns: Sequence[str]) -> dict[str, str]:
-    """Return the type of each array of numbers, the widest first, so that all are aligned.
+    """Return the type of each array of numbers.
 
     Of a column of whole numbers a byte a row says where they are missing; one of arrays has the cells of all its rows,
     and how many a row has.
@@ -196,13 +186,9 @@ def _numbers(frame: pd.DataFrame) -> Iterator[tuple[str, np.ndarray]]:
             yield name, frame[name].to_numpy()
 
 
-def _append(file: IO[bytes], other: IO[bytes]) -> tuple[int, int]:
-    """Copy a file behind another, and return where it starts and stops there."""
-    start = file.seek(0, os.SEEK_END)
-    other.seek(0)
-    shutil.copyfileobj(other, file)
-    file.flush()
-    return start, file.tell()
+def _numbers_in(file: IO[bytes], kind: str) -> np.ndarray:
+    """Map a file of numbers; what is empty cannot be mapped."""
+    return np.asarray(np.memmap(file, kind, "c")) if file.tell() else np.empty(0, kind)
 
 
 def _column(name: str, text: pa.Table, numbers: Mapping[str, np.ndarray]) -> Any:

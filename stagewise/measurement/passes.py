@@ -50,11 +50,7 @@ def default_memory(device: str | torch.device = "cpu") -> int:
 def slices_needed(batch: Batch, architecture: Architecture, memory: int, backward: bool = False) -> int:
     """Return into how many slices a batch is cut: each takes at most `memory` bytes, or is one sequence.
 
-    Args:
-        batch: what to cut.
-        architecture: of the models.
-        memory: bytes.
-        backward: whether gradients are computed too, for which the activations of all layers are kept.
+    Where there is a `backward` pass the activations of all layers are kept.
     """
     needed = len(batch) * _bytes(batch, architecture, backward)
     return min(len(batch), max(1, math.ceil(needed / memory)))
@@ -78,18 +74,7 @@ def _bytes(batch: Batch, architecture: Architecture, backward: bool) -> int:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class SlicePasses:
-    """One checkpoint's passes on one slice.
-
-    Args:
-        model: with the checkpoint's weights.
-        batch: the slice.
-        log_probs: of the clean pass.
-        activations: of the clean pass.
-        replacement: what ablated heads' outputs are replaced by.
-        weights: for the lean pass; None takes hooks.
-        mean_input: of the first layer's input over all slices; None for that over this one.
-        dtype: of matrix products.
-    """
+    """One checkpoint's passes on one slice: by hooks without weights; of `mean_input` None, this slice's own."""
 
     model: Model
     batch: Batch

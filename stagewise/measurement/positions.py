@@ -16,12 +16,7 @@ from stagewise.task import Batch
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Positions:
-    """Scored positions, in the order of the sequences.
-
-    Args:
-        sequence: of each.
-        position: in its sequence.
-    """
+    """Scored positions, in the order of the sequences."""
 
     sequence: Int[Tensor, " chosen"]
     position: Int[Tensor, " chosen"]
@@ -42,9 +37,6 @@ class Positions:
         """Return the predictions and the activations of the named hooks at the positions, in float32 on the CPU.
 
         Predictions are log-probabilities (nats), of a regression the outputs. The batch goes through in slices.
-
-        Raises:
-            ValueError: the model has no such hook.
         """
         names, start = list(hooks), 0
         predictions, activations = list[Tensor](), {name: list[Tensor]() for name in names}

@@ -71,17 +71,7 @@ def _sequences(architecture: Architecture, positions: int, most: int, numbers: i
 
 
 def sampled_batch(task: AbstractTask, n: int, seed: int, *, asked: bool = False) -> ProbeBatch:
-    """Draw the probe batch of a task: sequences with a scored prediction, and relations that enough of them have.
-
-    Args:
-        task: of the models, or of one's own data.
-        n: how many sequences.
-        seed: of the draw.
-        asked: whether so many were asked for.
-
-    Raises:
-        ValueError: less than one sequence.
-    """
+    """Draw the probe batch of a task: sequences with a scored prediction, and relations that enough of them have."""
     if n < 1:
         raise ValueError(f"a probe batch has at least one sequence, got sequences={n}")
     sample = task.probe_batch(n, seed)

@@ -74,15 +74,7 @@ def _git(*command: str, at: str) -> str:
 def analysis_record(
     series: CheckpointSeries, identity: str, task: AbstractTask | None, batch: Batch, faults: Audit
 ) -> dict[str, Any]:
-    """Return the record of checkpoints that were trained elsewhere, in place of a run's.
-
-    Args:
-        series: what was measured.
-        identity: of its source.
-        task: that the batch was drawn from; None for a batch that was given itself.
-        batch: the probe batch.
-        faults: of the checkpoints.
-    """
+    """Return the record of checkpoints that were trained elsewhere, in place of a run's."""
     own = {"type": "a batch of one's own", "sequences": len(batch), "positions": batch.tokens.shape[1]}
     revisions = {} if series.source is None else _revisions(series)
     return {

@@ -11,9 +11,10 @@ import torch
 from jaxtyping import Float, Int
 
 from stagewise.checkpoints.series import CheckpointSeries
+from stagewise.measurement.printed_table import Table
 from stagewise.probe import Reading
 from stagewise.statistics import LEVEL
-from stagewise.table import Columns, LabelledArray, Quantity, in_order, type_of
+from stagewise.table import Columns, LabelledArray, Quantities, Quantity, declare, in_order, type_of
 
 SCALAR = {"batch", "reference", "context"}
 """Axes of readings that are a few curves of the whole model, as KL to each reference."""
@@ -29,12 +30,7 @@ def bootstrap_weights(n: int, resamples: int, seed: int = 0) -> np.ndarray:
 
 
 def merge(parts: Sequence[Reading], sizes: Sequence[int]) -> Reading | None:
-    """Return one reading of all sequences from its readings of slices; None if only the whole batch gives it.
-
-    Args:
-        parts: the same reading of consecutive slices.
-        sizes: how many sequences each slice has.
-    """
+    """Return one reading of all sequences from its readings of slices; None if only the whole batch gives it."""
     first, *others = parts
     labels = {name: list(entries) for name, entries in first.labels.items()}
     for other in others:
@@ -194,6 +190,13 @@ def tidy_columns(blocks: Sequence[Columns]) -> pd.DataFrame:
     """
     columns = in_order(name for block in blocks for name in block)
     return pd.DataFrame({name: _joined(name, blocks) for name in columns})
+
+
+def measured_table(blocks: Sequence[Columns], quantities: Quantities) -> pd.DataFrame:
+    """Return rows that are given by column as one table, which prints well and declares its quantities."""
+    table = Table(tidy_columns(blocks))
+    declare(table, quantities)
+    return table
 
 
 def _joined(name: str, blocks: Sequence[Columns]) -> Any:

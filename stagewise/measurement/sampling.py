@@ -75,21 +75,7 @@ class Cost(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Sampling:
-    """What is sampled of each checkpoint of a series, and where it is kept.
-
-    Args:
-        series: the checkpoints.
-        batch: the fixed probe batch.
-        sampler: how weights are sampled.
-        heads: whether each head is sampled by itself too.
-        folder: where each coefficient goes; None keeps none.
-        device: where to run the model.
-
-    Raises:
-        ImportError: devinterp is not installed.
-        ValueError: the models cannot read the batch, there is no such device, or heads of a bridge around a Hugging
-            Face model.
-    """
+    """What is sampled of each checkpoint of a series, and where it is kept."""
 
     series: CheckpointSeries
     batch: Batch
@@ -119,11 +105,7 @@ class Sampling:
         return self.sampler.chains * (self.sampler.burn_in + self.sampler.draws)
 
     def cost(self) -> Cost:
-        """Return what is left to do, after a few updates of two checkpoints that say how long one takes.
-
-        Raises:
-            ValueError: the chain diverged.
-        """
+        """Return what is left to do, after a few updates of two checkpoints that say how long one takes."""
         missing = [step for step in self.series.steps for part in self.parts if not self._is_kept(step, part)]
         seconds = self._seconds() if missing else 0.0
         return Cost(len(set(missing)), len(missing), len(missing) * self.updates, seconds)
@@ -157,16 +139,7 @@ class Sampling:
             yield
 
     def coefficients(self, step: int, state: State, bar: "tqdm[Any]") -> Iterator[tuple[Head | None, Coefficient]]:
-        """Yield the coefficient of each part of a checkpoint, from the folder where it is there already.
-
-        Args:
-            step: of the checkpoint.
-            state: its weights.
-            bar: of the updates.
-
-        Raises:
-            ValueError: a chain diverged.
-        """
+        """Yield the coefficient of each part of a checkpoint, from the folder where it is there already."""
         models.load(self._model, state)
         digest = "" if self._kept is None else short_digest(state)
         for part in self.parts:

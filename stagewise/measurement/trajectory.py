@@ -10,11 +10,10 @@ from tqdm.auto import tqdm
 from stagewise import models
 from stagewise.checkpoints.series import CheckpointSeries, State
 from stagewise.checkpoints.sketches import project
-from stagewise.measurement.inputs import check_batch, check_series, unmeasured
+from stagewise.measurement.inputs import check_batch, check_series, finite_states
 from stagewise.measurement.positions import Positions
-from stagewise.measurement.printed_table import Table
-from stagewise.measurement.rows import checkpoint_labels, tidy_columns
-from stagewise.table import Quantity, declare
+from stagewise.measurement.rows import checkpoint_labels, measured_table
+from stagewise.table import Quantity
 from stagewise.task import Batch
 
 NUMBERS = 5 * 10**7
@@ -79,9 +78,7 @@ def trajectory(
         for step, row in zip(steps, positions, strict=True)
     ]
     blocks.append({**checkpoint_labels(series, steps[-1]), **quantity, "quantity": "explained", "value": explained})
-    table = Table(tidy_columns(blocks))
-    declare(table, QUANTITIES)
-    return table
+    return measured_table(blocks, QUANTITIES)
 
 
 def principal_components(
@@ -123,6 +120,5 @@ def _in_weights(series: CheckpointSeries, progress: bool) -> Iterator[tuple[int,
 
 
 def _finite(series: CheckpointSeries, progress: bool) -> Iterator[tuple[int, State]]:
-    for step, state in tqdm(series, disable=not progress, desc=f"{series.name}: trajectory", unit="checkpoint"):
-        if unmeasured(state, f"step {step} of {series.name!r}") is None:
-            yield step, state
+    bar = tqdm(series, disable=not progress, desc=f"{series.name}: trajectory", unit="checkpoint")
+    return finite_states(series, bar)

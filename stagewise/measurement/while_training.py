@@ -23,16 +23,6 @@ def measured_now(
     """Measure a model as it is, and return each number by its name, as "AttentionTo/mass/L0H1/induction".
 
     Nothing of the model changes, nor do torch's random numbers: the training is the same with it and without.
-
-    Args:
-        model: as `open_series` takes one in memory.
-        step: optimiser updates so far.
-        probes: few, and quick ones: training waits.
-        batch: the fixed probe batch.
-        architecture: of the model, where it does not say it itself.
-
-    Raises:
-        ValueError: as `measure`.
     """
     training = model.training
     with torch.random.fork_rng():
