@@ -23,11 +23,7 @@ def train_restricted(recipe: Recipe, folder: Path) -> Path:
 
 
 def chosen_contexts(recipe: Recipe, restricted: Contexts) -> tuple[int, ...]:
-    """Return the contexts of the requested baselines, checked before anything is trained.
-
-    Raises:
-        ValueError: a context that the task's sequences do not have, or a regression, which has no tokens.
-    """
+    """Return the contexts of the requested baselines, checked before anything is trained."""
     task = recipe.task
     if restricted is None:
         restricted = task.contexts is not None

@@ -195,26 +195,14 @@ def check_labels(names: Sequence[str], quantity: str, labels: Mapping[str, Seque
 
 
 def check_columns(names: Iterable[str], what: str) -> None:
-    """Refuse what is no table of measurements.
-
-    Raises:
-        ValueError: a column that every table has is missing; the message names it.
-    """
+    """Refuse what is no table of measurements."""
     if missing := [name for name in (*KEYS, NUMBERS[0]) if name not in set(names)]:
         hint = "`stagewise.curves` makes a table of logged curves"
         raise ValueError(f"{what} is no table of measurements: it has no column {', '.join(missing)}; {hint}")
 
 
 def check_table(table: object, instead: str) -> None:
-    """Refuse what is no frame, or no table of measurements.
-
-    Args:
-        table: what is given.
-        instead: what takes a run folder in its place.
-
-    Raises:
-        ValueError: it is none.
-    """
+    """Refuse what is no frame, or no table of measurements, and say what takes a run folder instead."""
     if not isinstance(table, pd.DataFrame):
         raise ValueError(f"a table is what `measure` returns, got {type(table).__name__}; {instead}")
     check_columns(table.columns, "what is given")
@@ -320,11 +308,7 @@ def heads_in(table: pd.DataFrame) -> list[Head]:
 
 
 def check_steps(rows: pd.DataFrame, name: str) -> None:
-    """Refuse the rows of a curve that has several values at a step, as a run that was resumed may have logged.
-
-    Raises:
-        ValueError: it has; the message names the first such step.
-    """
+    """Refuse the rows of a curve that has several values at a step, as a run that was resumed may have logged."""
     if (twice := rows["step"].duplicated()).any():
         step = rows.loc[twice, "step"].iloc[0]
         raise ValueError(f"{name} has several values at step {step}: take one run, and of each step the last one")

@@ -4,8 +4,9 @@ Most functions take the tidy table of one run, and refuse that of several; `over
 several, and some the result that they draw, such as a `Lineage` or a `Forecast`. A function with an argument `ax`
 draws on these axes, or on new ones without it, and returns them. The others return the figure that they make, except
 `head_curves` (a dictionary of axes) and `attention_film` (the path of its file). Those with an argument `stages`
-shade them. pyplot knows none of the new figures: `ax.figure.savefig(...)` saves one. `quantity` draws any quantity of
-any probe, including one's own.
+shade them. A table without the rows that a figure shows is a ValueError, which names what it has; so are the rows of
+several runs where a figure shows one. pyplot knows none of the new figures:
+`ax.figure.savefig(...)` saves one. `quantity` draws any quantity of any probe, including one's own.
 """
 
 from stagewise.plot.compared import compared as compared

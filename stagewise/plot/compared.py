@@ -25,7 +25,6 @@ def compared(table: pd.DataFrame, probe: str, name: str, ax: Axes | None = None)
         table: of two runs; the heads in it are aligned, see `findings.roles.paired_roles`.
         probe: whose quantity it is.
         name: of the quantity.
-        ax: to draw on.
 
     Raises:
         ValueError: the table has no such rows, or not of two runs.

@@ -29,9 +29,6 @@ def loss_curve(
 ) -> Axes:
     """Draw the excess loss over training, nats; the cross-entropy or squared error where there is no excess.
 
-    Raises:
-        ValueError: the table has no `Loss` rows.
-
     Source: Yüksel et al. (2026), arXiv:2602.19143, Figures 1 and 4.
     """
     losses = select(table, "Loss")
@@ -46,11 +43,7 @@ def loss_curve(
 
 
 def scalars(table: pd.DataFrame, quantities: Sequence[tuple[str, str]], stages: Stages | None = None) -> Figure:
-    """Draw numbers of the whole model, (probe, quantity), below each other.
-
-    Raises:
-        ValueError: the table has no rows of one of them.
-    """
+    """Draw numbers of the whole model, (probe, quantity), below each other."""
     figure = Figure(figsize=(7.6, 2.1 * len(quantities)), layout="constrained")
     axes = figure.subplots(len(quantities), 1, squeeze=False)[:, 0]
     for ax, (probe, name) in zip(axes, quantities, strict=True):
@@ -95,11 +88,7 @@ def theory_curves(ax: Axes, rows: pd.DataFrame, axis: str, colours: dict[object,
 
 
 def prepared(ax: Axes, rows: pd.DataFrame, stages: Stages | None, small: bool = False) -> Axes:
-    """Give the axes their steps and the stages behind them.
-
-    Raises:
-        ValueError: the rows are of several runs.
-    """
+    """Give the axes their steps and the stages behind them."""
     check_one_run(rows)
     last = [] if stages is None else stages.table["end"].tolist()
     set_step_axis(ax, [int(rows["step"].max()), *last])

@@ -22,17 +22,10 @@ BELOW = 0.5
 
 
 def learning_coefficients(table: pd.DataFrame, stages: Stages | None = None) -> Figure:
-    """Draw the local learning coefficient over training, its drift dashed; below it those of single heads, if any.
+    """Draw what `learning_coefficients` returns: the model's, its drift dashed; below it those of single heads, if any.
 
     Where some are positive the axis ends a little below 0: far from a minimum, as at the start of training, they are
     negative by far and have no such meaning. All are in the table.
-
-    Args:
-        table: from `learning_coefficients`, of one run.
-        stages: shaded where given.
-
-    Raises:
-        ValueError: the table has no such rows.
     """
     whole, drift = select(table, PROBE, "whole_model"), select(table, PROBE, "drift")
     heads = table[(table["probe"] == PROBE) & (table["quantity"] == "of_head")]

@@ -21,7 +21,6 @@ def early_warning(readings: pd.DataFrame, forecast: Forecast, level: Level, ax: 
         readings: rows of one curve, one a step: `step`, `value`; those after the forecast too, where there are any.
         forecast: from `predict_onset`.
         level: that it was made for.
-        ax: where to draw.
     """
     ax, rows = new_axes(ax, height=2.8), readings.sort_values("step")
     seen = rows["step"] <= forecast.until

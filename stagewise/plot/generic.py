@@ -54,7 +54,6 @@ def quantity(
         table: from `measure`.
         probe: its name.
         name: of the quantity.
-        stages: shaded where given.
         words: makes the text of a line from its labels on the axes.
 
     Raises:
@@ -72,11 +71,7 @@ def quantity(
 
 
 def finite_rows(table: pd.DataFrame, probe: str, name: str) -> pd.DataFrame:
-    """Return the rows of a quantity that have a finite value, or a map.
-
-    Raises:
-        ValueError: the table has no rows of it at all.
-    """
+    """Return the rows of a quantity that have a finite value, or a map."""
     rows = select(table, probe, name)
     if "map" in rows:
         return rows

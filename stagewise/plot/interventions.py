@@ -28,17 +28,10 @@ BESIDE = 0.06
 
 
 def interventions(rows: pd.DataFrame, ax: Axes | None = None) -> Axes:
-    """Draw the delays of interventions, optimiser steps: a row a transition, a column a head that was held.
+    """Draw the delays that `intervene` returns, optimiser steps: a row a transition, a column a head that was held.
 
     Columns are in the order of steps and heads, of each step its kicks last. A cell holds the delay with its 95 %
     interval; "> n" where the transition came no more within the run.
-
-    Args:
-        rows: as `replay.intervening.intervene` returns them.
-        ax: where to draw.
-
-    Raises:
-        ValueError: there are none.
     """
     if rows.empty:
         raise ValueError("there are no interventions to draw: `stagewise intervene FOLDER --hold-out L0H0 --from STEP`")
@@ -70,14 +63,7 @@ def interventions(rows: pd.DataFrame, ax: Axes | None = None) -> Axes:
 
 
 def delays(rows: pd.DataFrame) -> Figure:
-    """Draw a panel a transition: each seed's delay, and the mean with its 95 % interval; arrows where it never came.
-
-    Args:
-        rows: those of `findings.delays.mean_delays`.
-
-    Raises:
-        ValueError: there are none.
-    """
+    """Draw a panel a transition of `mean_delays`: each seed's delay, the mean and its interval, arrows for never."""
     if rows.empty:
         raise ValueError("there are no delays to draw: `intervene` returns them")
     means, names = mean_delays(rows), sorted(rows["without"].unique())

@@ -30,13 +30,7 @@ DRAWN = 40
 
 
 def river(lineage: Lineage, stages: Stages | None = None, ax: Axes | None = None) -> Axes:
-    """Draw every head as a line over training that runs in the bed of its kind; a bed is as wide as it has heads.
-
-    Args:
-        lineage: from `find_lineage`.
-        stages: their boundaries are drawn where given.
-        ax: where to draw.
-    """
+    """Draw every head as a line over training that runs in the bed of its kind; a bed is as wide as it has heads."""
     labels = lineage.members.pivot(index=["layer", "head"], columns="step", values="kind").sort_index()
     bottoms = _bottoms(labels.to_numpy())
     heights = _heights(labels.to_numpy(), bottoms)

@@ -34,11 +34,7 @@ def _blend(weights: np.ndarray, colours: Sequence[str]) -> np.ndarray:
 
 
 def patterns(table: pd.DataFrame, step: int, layer: int | None = 0) -> np.ndarray:
-    """Return the mean attention of one layer, or of all one after the other (None), at one step, [head, query, key].
-
-    Raises:
-        ValueError: the table has no such `MeanPattern` rows, they lack the column `map`, or are of several runs.
-    """
+    """Return the mean attention of one layer, or of all one after the other (None), at one step, [head, query, key]."""
     of_layer = {} if layer is None else {"layer": layer}
     rows = select(table, "MeanPattern", "attention", step=step, **of_layer).sort_values(["layer", "head"])
     check_one_run(rows)
@@ -63,10 +59,6 @@ def attention_map(
         layer: of the model.
         relations: name -> boolean [query, key], outlined where given.
         first_query: leaves out the queries before it, such as those that no prediction is scored on.
-        ax: where to draw.
-
-    Raises:
-        ValueError: the table has no such rows.
 
     Source: Yüksel et al. (2026), arXiv:2602.19143, Figures 1 and 2. Deviation: all keys are shown, so that
     the rows of a head sum to one; the paper crops the maps to a square.

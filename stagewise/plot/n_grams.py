@@ -19,11 +19,7 @@ N_GRAMS = ("unigram", "bigram", "trigram")
 
 
 def n_gram_curves(table: pd.DataFrame, crossings: Sequence[Crossing]) -> Figure:
-    """Draw KL to the n-gram models with the crossings, and the loss beside theirs where it was measured.
-
-    Raises:
-        ValueError: the table has no KL to one of them.
-    """
+    """Draw KL to the n-gram models with the crossings, and the loss beside theirs where it was measured."""
     losses = bool((table["probe"] == "LossAgainstReferences").any())
     figure = Figure(figsize=(7.6, 3.4 + 2.8 * losses), layout="constrained")
     axes = figure.subplots(1 + losses, 1, squeeze=False)[:, 0]

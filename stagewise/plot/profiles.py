@@ -22,9 +22,6 @@ COLUMNS = 3
 def loss_by_position(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
     """Draw the loss at every position, nats, a line a checkpoint.
 
-    Raises:
-        ValueError: the table has no `LossByPosition` rows.
-
     Source: Olsson et al. (2022), arXiv:2209.11895, the loss by token index.
     """
     rows = select(table, "LossByPosition", "cross_entropy")
@@ -35,11 +32,7 @@ def loss_by_position(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
 
 
 def offset_profiles(table: pd.DataFrame, heads: list[Head]) -> Figure:
-    """Draw how much each head attends to each offset = query - key, a line a checkpoint, a panel a head.
-
-    Raises:
-        ValueError: the table has no `OffsetProfile` rows.
-    """
+    """Draw how much each head attends to each offset = query - key, a line a checkpoint, a panel a head."""
     rows, label = select(table, "OffsetProfile", "mass"), quantity_of(table, "OffsetProfile", "mass").axis
     across = min(COLUMNS, len(heads))
     down = math.ceil(len(heads) / across)

@@ -29,12 +29,7 @@ def kl_curves(
     Args:
         table: with `KLToReference` rows.
         references: which ones; None takes the nested partial solutions, or all if there are none.
-        stages: shaded where given.
         theory: rows with the same columns.
-        ax: where to draw.
-
-    Raises:
-        ValueError: the table has no such rows.
 
     Source: Yüksel et al. (2026), arXiv:2602.19143, Figures 1 and 3 (left).
     """
@@ -53,9 +48,6 @@ def kl_curves(
 
 def restricted_context(table: pd.DataFrame, stages: Stages | None = None, ax: Axes | None = None) -> Axes:
     """Draw KL(model || model with its context restricted to c positions) over training, nats (log scale), a line a c.
-
-    Raises:
-        ValueError: the table has no `RestrictedContextKL` rows.
 
     Source: Yüksel et al. (2026), arXiv:2602.19143, Figure 3 (right), with the model's own context restricted.
     """

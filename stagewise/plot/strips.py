@@ -48,11 +48,6 @@ def ablation_matrix(
         kind: of ablation.
         quantity: which effect.
         control: "head", or "random head" for the matched control.
-        stages: their boundaries are drawn where given.
-        ax: where to draw.
-
-    Raises:
-        ValueError: the table has no such rows.
 
     Source: Michel et al. (2019), Are Sixteen Heads Really Better than One?, arXiv:1905.10650.
     """
@@ -77,11 +72,7 @@ def ablation_matrix(
 def ablation_with_control(
     table: pd.DataFrame, kind: str = "zero", quantity: str = "kl", stages: Stages | None = None
 ) -> Figure:
-    """Draw `ablation_matrix` and its matched control, on one colour scale.
-
-    Raises:
-        ValueError: the table has no such rows.
-    """
+    """Draw `ablation_matrix` and its matched control, on one colour scale."""
     rows = select(table, "HeadAblation", quantity, kind=kind)
     controls = rows["control"].unique().tolist()
     heads = len(rows[["layer", "head"]].drop_duplicates())
@@ -92,11 +83,7 @@ def ablation_with_control(
 
 
 def clusters(table: pd.DataFrame, stages: Stages | None = None, ax: Axes | None = None) -> Axes:
-    """Draw which cluster each head's attention belongs to at each step.
-
-    Raises:
-        ValueError: the table has no `PatternClusters` rows.
-    """
+    """Draw which cluster each head's attention belongs to at each step."""
     wide = _by_head(select(table, "PatternClusters", "cluster"))
     ax = new_axes(ax, 7.6, 0.9 + _rows_height(len(wide)))
     edges = cell_edges(wide.columns.to_numpy())
@@ -125,11 +112,7 @@ def _number_run(ax: Axes, start: float, end: float, row: int, label: int) -> Non
 
 
 def centroids(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
-    """Draw the mean profile of each cluster: its attention mass at each offset and on each relation.
-
-    Raises:
-        ValueError: the table has no `PatternClusters` rows.
-    """
+    """Draw the mean profile of each cluster: its attention mass at each offset and on each relation."""
     rows = select(table, "PatternClusters", "centroid")
     check_one_run(rows)
     features = rows["feature"].drop_duplicates().tolist()

@@ -25,10 +25,6 @@ def trajectory(table: pd.DataFrame, stages: Stages | None = None, ax: Axes | Non
     Args:
         table: from `trajectory`, of one run. Two checkpoints have one component: they lie on a line.
         stages: of the run, whose boundaries are named in place of other steps.
-        ax: where to draw.
-
-    Raises:
-        ValueError: the table has no such rows, or those of several runs.
     """
     rows = select(table, "Trajectory", "position")
     check_one_run(rows)

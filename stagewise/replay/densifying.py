@@ -84,11 +84,7 @@ def densify(
 
 
 def window_of(folder: Path, between: tuple[int, int]) -> Window:
-    """Return the steps of a run from the first up to the second.
-
-    Raises:
-        ValueError: they are not within those that the run has come to.
-    """
+    """Return the steps of a run from the first up to the second."""
     (start, stop), last = between, open_series(folder).steps[-1]
     if not 0 <= start < stop <= last + 1:
         raise ValueError(
@@ -134,11 +130,7 @@ def recipe_at(folder: Path) -> Recipe:
 
 
 def planned(folder: Path, steps: Iterable[int]) -> list[Replay]:
-    """Return the replays that save these steps, all but those that are saved already; what overlaps is one.
-
-    Raises:
-        ValueError: a step that the run has not come to.
-    """
+    """Return the replays that save these steps, all but those that are saved already; what overlaps is one."""
     saved = open_series(folder).steps
     missing = sorted(set(steps) - set(saved))
     if outside := [step for step in missing if not 0 <= step < saved[-1]]:

@@ -110,9 +110,6 @@ def cost(folder: Path, clamps: Sequence[ClampHead], recipe: Recipe, *, controls:
     """Return what an intervention takes, before anything is done; what was done before is not done again.
 
     A run starts where the newest state before its clamp was kept, or where it was interrupted.
-
-    Raises:
-        ValueError: as `intervene`.
     """
     series = open_series(folder, classes=[type(recipe.architecture.init)])
     stretches = [_stretches(folder, recipe, one, series) for one in with_controls(clamps, series, recipe, controls)]

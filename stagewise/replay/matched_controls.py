@@ -31,18 +31,7 @@ class ClampedRun(NamedTuple):
 def with_controls(
     clamps: Sequence[ClampHead], series: CheckpointSeries, recipe: Recipe, controls: bool
 ) -> list[ClampedRun]:
-    """Return the runs that some clamps take, each once: their own, and those of their controls.
-
-    Args:
-        clamps: that are asked for.
-        series: the run's checkpoints.
-        recipe: of the run.
-        controls: whether to make the controls of each.
-
-    Raises:
-        ValueError: the model has no such head, the task no such relation; the run does not come to a clamp's start, or
-            a kick there would move nothing.
-    """
+    """Return the runs that some clamps take, each once: their own, and those of their controls."""
     targets(recipe.task, clamps)
     dataclasses.replace(recipe.plan, clamps=tuple(clamps))  # raises where one starts too late
     for clamp in clamps:
@@ -87,10 +76,6 @@ def matched_head(weights: State, head: Head) -> Head | None:
     """Return the head of the same layer whose W_V W_O has the nearest norm; of another layer where it is alone.
 
     Of grouped queries each head reads the values of its group; of a model without W_V it is W_O alone.
-
-    Args:
-        weights: of a checkpoint.
-        head: its layer and number.
 
     Returns None for a model of one head.
 
