@@ -35,24 +35,24 @@ from stagewise.probes import (
 )
 from stagewise.task import AbstractTask, Batch
 
-EVERY_KIND = 32
+_EVERY_KIND = 32
 """Heads of a model up to which each is ablated in every way, by the mean alone beyond: a third of the passes. There
 attribution stands beside it, which is what takes its place where ablations take too long."""
 
-MAPS = 60_000
+_MAPS = 60_000
 """Numbers a checkpoint, averaged over the batch, that are kept by offset; and the attention weights of maps."""
 
 LONG, NEAR = 32, 16
 """In sequences longer than the first number heads are clustered by the second number of offsets: farther ones hold
 little, and that evenly."""
 
-LEARNED = ("gpt2", "gpt_bigcode", "gpt_neo", "opt")
+_LEARNED = ("gpt2", "gpt_bigcode", "gpt_neo", "opt")
 """Hugging Face's model types with learned positions."""
 
-POSITIONS = 128
+_POSITIONS = 128
 """Learned positions that are compared."""
 
-FEW = 30
+_FEW = 30
 """Learned positions below which no share of them is read: of so few, one or two whose best key changes would be an
 onset, also of heads that ignore positions."""
 
@@ -134,7 +134,7 @@ def _contexts(batch: Batch, task: AbstractTask | None) -> tuple[int, ...]:
 def _of_edits(architecture: Architecture, batch: Batch, contexts: tuple[int, ...]) -> list[AbstractProbe]:
     """Return the probes of edited passes: of every head, whatever the size of the model."""
     restricted, alone = RestrictedContextKL(contexts), len(batch) == 1
-    if architecture.n_layers * architecture.n_heads <= EVERY_KIND:
+    if architecture.n_layers * architecture.n_heads <= _EVERY_KIND:
         return [restricted, HeadAblation(kinds=("zero",)) if alone else HeadAblation()]
     kind: Literal["zero", "mean"] = "zero" if alone else "mean"
     return [restricted, HeadAblation(kinds=(kind,)), HeadAttribution(kind)]
@@ -143,7 +143,7 @@ def _of_edits(architecture: Architecture, batch: Batch, contexts: tuple[int, ...
 def _of_maps(architecture: Architecture, batch: Batch) -> list[AbstractProbe]:
     """Return the probes that keep mean attention by offset and by position, of near offsets and first positions."""
     positions, heads = batch.tokens.shape[1], architecture.n_layers * architecture.n_heads
-    offsets, shown = MAPS // heads, math.isqrt(MAPS // heads)
+    offsets, shown = _MAPS // heads, math.isqrt(_MAPS // heads)
     return [
         OffsetProfile(None if positions <= offsets else max(NEAR, offsets) - 1),
         MeanPattern(None if positions <= shown else max(NEAR, shown)),
@@ -156,9 +156,9 @@ def _of_weights(architecture: Architecture, batch: Batch, task: AbstractTask | N
     if not batch.is_regression and architecture.n_outputs == config["d_vocab"]:
         chosen.append(OVCopying())
     kind = (architecture.huggingface or {}).get("model_type")
-    learned = kind in LEARNED or (kind is None and config.get("positional_embedding_type", "standard") == "standard")
-    if learned and (positions := int(config["n_ctx"])) >= FEW:
-        chosen.append(QKOffset(positions=min(POSITIONS, positions)))
+    learned = kind in _LEARNED or (kind is None and config.get("positional_embedding_type", "standard") == "standard")
+    if learned and (positions := int(config["n_ctx"])) >= _FEW:
+        chosen.append(QKOffset(positions=min(_POSITIONS, positions)))
     if architecture.n_layers > 1:
         chosen.append(Composition())
     features = {} if task is None else dict(task.value_features())

@@ -13,7 +13,7 @@ from stagewise.architecture import Architecture
 from stagewise.attention import hooks_of
 from stagewise.probe import AbstractProbe, Quantity, Reading, View, chosen
 
-AXES = ["run", "layer", "head", "token"]
+_AXES = ["run", "layer", "head", "token"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,5 +70,5 @@ class GrowthFactor(AbstractProbe):
     def across(self, table: pd.DataFrame) -> pd.DataFrame:
         """Return `growth`, 1 at the first checkpoint, by layer, head and token."""
         scores = table[table["quantity"] == "score"].sort_values("step", kind="stable")
-        start = scores.groupby(AXES)["value"].transform("first")
+        start = scores.groupby(_AXES)["value"].transform("first")
         return scores.assign(quantity="growth", value=np.exp(2 * (scores["value"] - start)))

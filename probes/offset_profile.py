@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from stagewise.probe import AbstractPatternProbe, Quantity, Reading, View
 
-NEAREST = 2
+_NEAREST = 2
 """Offset from which a peak counts: the query itself and the token before it have names of their own."""
 
 
@@ -36,7 +36,7 @@ class OffsetProfile(AbstractPatternProbe):
     quantities: ClassVar[Mapping[str, Quantity]] = {
         "mass": Quantity("attention mass", range=(0, 1)),
         "peak": Quantity("attention to one offset", range=(0, 1), progress="up", onset="attends to a fixed offset"),
-        "peak_offset": Quantity("offset with most attention", "positions", range=(NEAREST, None)),
+        "peak_offset": Quantity("offset with most attention", "positions", range=(_NEAREST, None)),
     }
 
     max_offset: int | None = None
@@ -49,11 +49,11 @@ class OffsetProfile(AbstractPatternProbe):
             raise ValueError(f"max_offset must be between 0 and {farthest}, the farthest of this batch; got {last}")
         profile = view.offsets[..., : last + 1]
         mass = Reading("batch layer head offset", profile, "mass", {"offset": range(last + 1)})
-        if last < NEAREST:
+        if last < _NEAREST:
             return [mass]
         far = functools.partial(Reading, "batch layer head", profile)
         return [
             mass,
-            far("peak", statistic=lambda means: means[..., NEAREST:].max(-1)),
-            far("peak_offset", statistic=lambda means: means[..., NEAREST:].argmax(-1) + float(NEAREST)),
+            far("peak", statistic=lambda means: means[..., _NEAREST:].max(-1)),
+            far("peak_offset", statistic=lambda means: means[..., _NEAREST:].argmax(-1) + float(_NEAREST)),
         ]

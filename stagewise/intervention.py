@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from stagewise.fields import Count, Natural, check_fields
 
 
-class AbstractRequest(abc.ABC):  # noqa: B024 - nothing of it is left to its leaves
+class _AbstractRequest(abc.ABC):  # noqa: B024 - nothing of it is left to its leaves
     """What a probe asks for, a frozen dataclass.
 
     Raises:
@@ -19,7 +19,7 @@ class AbstractRequest(abc.ABC):  # noqa: B024 - nothing of it is left to its lea
 
 
 @dataclasses.dataclass(frozen=True)
-class RestrictContext(AbstractRequest):
+class RestrictContext(_AbstractRequest):
     """Attention of every layer restricted to the last `context` positions, the query's own included, then renormalised.
 
     With one layer this is the model on the truncated window, at the same positions. With L layers information still
@@ -30,7 +30,7 @@ class RestrictContext(AbstractRequest):
 
 
 @dataclasses.dataclass(frozen=True)
-class AblateHead(AbstractRequest):
+class AblateHead(_AbstractRequest):
     """One head's output z replaced: by zero, by its batch mean at each position, or by another sequence's.
 
     Resampling takes the previous sequence of the batch, the first one the last, so that every sequence's output is
@@ -48,7 +48,7 @@ class AblateHead(AbstractRequest):
 
 
 @dataclasses.dataclass(frozen=True)
-class AblateMLP(AbstractRequest):
+class AblateMLP(_AbstractRequest):
     """What one layer's MLP adds to the residual stream replaced: by zero, or by its batch mean at each position."""
 
     layer: Natural
@@ -56,7 +56,7 @@ class AblateMLP(AbstractRequest):
 
 
 @dataclasses.dataclass(frozen=True)
-class PatchEdge(AbstractRequest):
+class PatchEdge(_AbstractRequest):
     """One head reads, by its queries, keys or values alone, an earlier head as an ablation leaves it: path patching.
 
     Only this input of this head is changed, by the difference of what the source writes; all that follows is computed
@@ -86,7 +86,7 @@ class PatchEdge(AbstractRequest):
 
 
 @dataclasses.dataclass(frozen=True)
-class AttributeHeads(AbstractRequest):
+class AttributeHeads(_AbstractRequest):
     """The change of the loss when each head's output z is replaced, estimated for all heads from gradients.
 
     The estimate of a head is the sum over positions and dimensions of (z' - z) dL/dz, z' what replaces z. With more
@@ -103,7 +103,7 @@ class AttributeHeads(AbstractRequest):
 
 
 @dataclasses.dataclass(frozen=True)
-class AttributeEdges(AbstractRequest):
+class AttributeEdges(_AbstractRequest):
     """The change of the loss when one head reads another, earlier one's mean, for all edges and each of Q, K and V.
 
     The estimate of an edge is the sum over positions of (w' - w) dL/dx: w is what the source writes, w' its mean over

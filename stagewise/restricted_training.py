@@ -16,7 +16,7 @@ Contexts = bool | Sequence[int] | None
 them where the task names contexts for them."""
 
 
-def train_restricted(recipe: Recipe, folder: Path) -> Path:
+def _train_restricted(recipe: Recipe, folder: Path) -> Path:
     """Train a baseline without a progress bar; return its folder."""
     train(recipe, folder, progress=False)
     return folder
@@ -51,7 +51,7 @@ def baselines_beside(
 
     def begin() -> list[concurrent.futures.Future[Path]]:
         return [
-            pool.submit(train_restricted, restricted_recipe(recipe, context), folder / RESTRICTED / str(context))
+            pool.submit(_train_restricted, restricted_recipe(recipe, context), folder / RESTRICTED / str(context))
             for context in contexts
         ]
 

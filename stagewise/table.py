@@ -30,13 +30,13 @@ TEXT = "str" if int(pd.__version__.split(".")[0]) > 2 else "string"
 """Type of an axis of text, which may be missing. Of pandas 3's "string" a mask, as `table["kind"] == "zero"`, cannot be
 combined with that of an axis of whole numbers; "str" of pandas 2 makes text of what is missing."""
 
-WHOLE = {
+_WHOLE = {
     *("tokens", "layer", "head", "offset", "position", "query", "key", "context"),
     *("cluster", "n_clusters", "row", "token", "seed", "nested"),
 }
 """Axes whose labels are whole numbers; the others are text."""
 
-COUNTED = {"batch", "time", "layer", "head"}
+_COUNTED = {"batch", "time", "layer", "head"}
 """Axes whose entries are counted from 0 where nothing labels them."""
 
 
@@ -186,7 +186,7 @@ def check_axes(axes: str, shape: Sequence[int], quantity: str, labels: Mapping[s
 
 def check_labels(names: Sequence[str], quantity: str, labels: Mapping[str, Sequence[str | int]]) -> None:
     """Refuse axes that are neither counted nor labelled."""
-    if unlabelled := set(names) - COUNTED - set(labels):
+    if unlabelled := set(names) - _COUNTED - set(labels):
         labels_of = ", ".join(f"{name!r}: range(n)" for name in sorted(unlabelled))
         raise ValueError(
             f"axes {', '.join(sorted(unlabelled))} of {quantity!r} need labels, one for each of the n entries: "
@@ -238,7 +238,7 @@ def type_of(name: str) -> str:
         return "Int64" if name == "n" else "float64"
     if name in ARRAYS:
         return "object"
-    return "Int64" if name in WHOLE else TEXT
+    return "Int64" if name in _WHOLE else TEXT
 
 
 def select(table: pd.DataFrame, probe: str, quantity: str | None = None, **axes: object) -> pd.DataFrame:

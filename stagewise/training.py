@@ -108,8 +108,8 @@ class Training(NamedTuple):
             self.clamps.begin(step)
 
     def save(self, folder: Path, plan: TrainPlan, step: int, metrics: list[Metrics]) -> None:
-        """Write the checkpoint of a step, unless a weight or the loss is not finite: see `check_model`."""
-        check_model(step, self.model, self.loss_at)
+        """Write the checkpoint of a step, unless a weight or the loss is not finite: see `_check_model`."""
+        _check_model(step, self.model, self.loss_at)
         states = plan.state_steps(sum(each.numel() for each in self.model.parameters()))
         save(folder, step, self.model, self.optimiser, metrics, self.way, replayed=step in states)
 
@@ -235,7 +235,7 @@ def check_finite(step: int, loss: float, norm: float) -> None:
         raise FloatingPointError(f"the loss is {loss} and the gradient's norm {norm} at step {step}; {_STEADIER}")
 
 
-def check_model(step: int, model: models.Model, loss_at: Callable[[int], Float[Tensor, ""]]) -> None:
+def _check_model(step: int, model: models.Model, loss_at: Callable[[int], Float[Tensor, ""]]) -> None:
     """Raise FloatingPointError for a model that must not be saved: a weight or its loss is not finite."""
     for name, weight in models.parameters(model).items():
         if not bool(weight.isfinite().all()):

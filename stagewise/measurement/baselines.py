@@ -16,11 +16,11 @@ from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.task import Batch
 from stagewise.tasks.windows import window_positions, window_scored
 
-NUMBERS = 5 * 10**7
+_NUMBERS = 5 * 10**7
 """Log-probabilities of windows that are in memory at once."""
 
 
-def restricted_log_probs(series: CheckpointSeries, batch: Batch) -> Float[Tensor, "batch pos token"]:
+def _restricted_log_probs(series: CheckpointSeries, batch: Batch) -> Float[Tensor, "batch pos token"]:
     """Return the log-probabilities of the last checkpoint of a restricted-context model at each scored position, nats.
 
     Positions that are not scored hold the uniform distribution.
@@ -29,7 +29,7 @@ def restricted_log_probs(series: CheckpointSeries, batch: Batch) -> Float[Tensor
     model = models.unloaded(series.architecture)
     models.load(model, series.weights(series.steps[-1]))
     log_probs = torch.full((*batch.tokens.shape, d_vocab), -math.log(d_vocab))
-    at_once = max(1, NUMBERS // (batch.tokens.shape[1] * context * d_vocab))
+    at_once = max(1, _NUMBERS // (batch.tokens.shape[1] * context * d_vocab))
     for rows in torch.split(torch.arange(len(batch)), at_once):
         part = batch[rows]
         positions, scored = window_positions(part, context), window_scored(part, window_positions(part, context))
@@ -42,18 +42,20 @@ def restricted_log_probs(series: CheckpointSeries, batch: Batch) -> Float[Tensor
 def with_baselines(batch: Batch, folders: Mapping[int, Path]) -> Batch:
     """Return the batch with the trained baselines, by context, among its references as "trained c=2", ..."""
     contexts = {f"trained c={c}": c for c in folders}
-    trained = {name: restricted_log_probs(open_series(folders[c]), batch) for name, c in contexts.items()}
+    trained = {name: _restricted_log_probs(open_series(folders[c]), batch) for name, c in contexts.items()}
     return batch.with_references(trained, contexts)
 
 
 def trained_baselines(folder: Path) -> dict[int, Path]:
     """Return, by context, a run folder's baselines that are trained to the end: its own, and the shared ones."""
     unshared = {int(path.name): path for path in (folder / RESTRICTED).glob("[0-9]*")}
-    finished = {c: path for c, path in {**linked_baselines(folder), **unshared}.items() if run_folder.is_finished(path)}
+    finished = {
+        c: path for c, path in {**_linked_baselines(folder), **unshared}.items() if run_folder.is_finished(path)
+    }
     return dict(sorted(finished.items()))
 
 
-def linked_baselines(folder: Path) -> dict[int, Path]:
+def _linked_baselines(folder: Path) -> dict[int, Path]:
     """Return the shared baselines that a run folder refers to, by context; none where it refers to none."""
     if not (folder / SHARED).exists():
         return {}

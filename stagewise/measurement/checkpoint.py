@@ -26,10 +26,10 @@ from stagewise.models.precision import Dtype
 from stagewise.probe import AbstractCircuitProbe, AbstractProbe, Reading, View
 from stagewise.task import Batch
 
-FEW = 4
+_FEW = 4
 """Sequences on which a probe of one's own is tried at once, and in halves."""
 
-ROUNDING = 1e-4
+_ROUNDING = 1e-4
 """Part of the largest value by which passes on another number of sequences differ at most, in float32. Where a probe
 reads less than that, as a difference of large numbers, it gets all sequences without need."""
 
@@ -75,7 +75,7 @@ class Checkpoint:
     weights: Mapping[str, Tensor]
 
 
-class Readings(NamedTuple):
+class _Readings(NamedTuple):
     """What was read at a checkpoint.
 
     Args:
@@ -89,18 +89,18 @@ class Readings(NamedTuple):
     passes: str
 
 
-def readings(plan: Plan, checkpoint: Checkpoint) -> Readings:
+def readings(plan: Plan, checkpoint: Checkpoint) -> _Readings:
     """Return what each probe reads at a checkpoint."""
     if plan.slices > 1:
         plan.whole.update(type(probe).__name__ for probe in plan.probes if probe.of_all_sequences)
         plan.whole.update(_of_no_slice(dataclasses.replace(plan, dtype="float32"), checkpoint))
     sliced = [probe for probe in plan.probes if type(probe).__name__ not in plan.whole]
     seconds = defaultdict[str, float](float)
-    slices = Slices(plan, sliced, plan.parts, checkpoint)
+    slices = _Slices(plan, sliced, plan.parts, checkpoint)
     by_kind, way = _of_slices(slices, seconds), slices.way
     if missing := [probe for probe in plan.probes if type(probe).__name__ not in by_kind]:
         plan.whole.update(type(probe).__name__ for probe in missing)
-        whole = Slices(plan, missing, [plan.batch], checkpoint)
+        whole = _Slices(plan, missing, [plan.batch], checkpoint)
         by_kind |= _of_slices(whole, seconds)
         way = way or whole.way
     for probe in plan.probes:
@@ -110,7 +110,7 @@ def readings(plan: Plan, checkpoint: Checkpoint) -> Readings:
             by_kind[name] = [*by_kind[name], *further]
             seconds[name] += time.perf_counter() - start
     of = {type(probe).__name__: by_kind[type(probe).__name__] for probe in plan.probes}
-    return Readings(of, seconds, way)
+    return _Readings(of, seconds, way)
 
 
 def _of_no_slice(plan: Plan, checkpoint: Checkpoint) -> Iterator[str]:
@@ -118,7 +118,7 @@ def _of_no_slice(plan: Plan, checkpoint: Checkpoint) -> Iterator[str]:
 
     What is computed across sequences would depend on the memory that is free. The library's own probes do not.
     """
-    few = plan.batch[:FEW]
+    few = plan.batch[:_FEW]
     halves = cut(few, 2)
     for probe in plan.probes:
         name = type(probe).__name__
@@ -127,7 +127,7 @@ def _of_no_slice(plan: Plan, checkpoint: Checkpoint) -> Iterator[str]:
             continue
         try:
             each = [
-                _of_slices(Slices(plan, [probe], parts, checkpoint), defaultdict(float)) for parts in ([few], halves)
+                _of_slices(_Slices(plan, [probe], parts, checkpoint), defaultdict(float)) for parts in ([few], halves)
             ]
         except (ValueError, RuntimeError):  # what it refuses of a few, it is asked of all
             yield name
@@ -146,17 +146,17 @@ def _equal(one: Reading, other: Reading) -> bool:
         return False
     values, others = one.values.double(), other.values.double()
     scale = float(values.nan_to_num().abs().max()) if values.numel() else 0.0
-    return torch.allclose(values, others, rtol=0.0, atol=ROUNDING * scale, equal_nan=True)
+    return torch.allclose(values, others, rtol=0.0, atol=_ROUNDING * scale, equal_nan=True)
 
 
-def _effects(edits: tuple[Edit, ...], slices: "Slices") -> dict[Edit, Effect]:
+def _effects(edits: tuple[Edit, ...], slices: "_Slices") -> dict[Edit, Effect]:
     """Return what each edit does to every sequence of the batch."""
-    change, kl = (reading.values.unbind(1) for reading in slices.read_further(FurtherEdits(edits)))
+    change, kl = (reading.values.unbind(1) for reading in slices.read_further(_FurtherEdits(edits)))
     return dict(zip(edits, map(Effect, change, kl), strict=True))
 
 
 @dataclasses.dataclass(frozen=True)
-class FurtherEdits(AbstractProbe):
+class _FurtherEdits(AbstractProbe):
     """The effects of the edits that a probe asks for once it knows its readings of all sequences."""
 
     chosen: tuple[Edit, ...]
@@ -171,7 +171,7 @@ class FurtherEdits(AbstractProbe):
         return [Reading("batch edit", each, name, labels) for name, each in view.effects(self.chosen)._asdict().items()]
 
 
-def _of_slices(slices: "Slices", seconds: defaultdict[str, float]) -> dict[str, list[Reading]]:
+def _of_slices(slices: "_Slices", seconds: defaultdict[str, float]) -> dict[str, list[Reading]]:
     """Return the readings of those probes whose readings of slices add up; count the time of each."""
     sizes = [len(part) for part in slices.parts]
     read = [slices.read(number, seconds) for number in range(len(sizes))]
@@ -199,7 +199,7 @@ def _merged(of_slices: Sequence[Sequence[Reading]], sizes: Sequence[int]) -> lis
     return whole if len(whole) == len(merged) else None
 
 
-class Slices:
+class _Slices:
     """The slices of one checkpoint, read one after the other; nothing but readings remains of each."""
 
     def __init__(
@@ -284,13 +284,13 @@ class Slices:
             kinds = {type(part) for edit in self.edits for part in edit if not isinstance(part, PatchEdge)}
             models.check_edits(self.model, kinds | ({AblateHead} if self.attributions else set()), batch.tokens)
 
-    def read_further(self, probe: FurtherEdits) -> list[Reading]:
+    def read_further(self, probe: _FurtherEdits) -> list[Reading]:
         """Return the effects of further edits: from the passes of all sequences where they are kept, or anew."""
         if self.passes_of_all is not None:
             passes, view = self.passes_of_all
             if all(models.hooks_for(self.model, edit) <= view.activations.keys() for edit in probe.chosen):
                 return probe.read(dataclasses.replace(view, edited=passes.edited(probe.chosen)))
-        anew = Slices(self.plan, [probe], self.parts, self.checkpoint)
+        anew = _Slices(self.plan, [probe], self.parts, self.checkpoint)
         return _of_slices(anew, defaultdict(float))[type(probe).__name__]
 
     def _of_all(self, names: Iterable[str]) -> tuple[Mapping[str, Tensor], list[Mapping[str, Tensor]]]:

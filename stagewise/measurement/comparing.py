@@ -23,13 +23,13 @@ from stagewise.models import Model
 from stagewise.table import Columns, Quantity
 from stagewise.task import Batch
 
-SUBSPACES = "QK queries", "QK keys", "OV reads", "OV writes"
+_SUBSPACES = "QK queries", "QK keys", "OV reads", "OV writes"
 """Of the residual stream that a head uses: column and row space of W_Q W_K^T, column and row space of W_V W_O."""
 
-GROUPS = 20
+_GROUPS = 20
 """Of sequences, one of which at a time is left out for an interval."""
 
-QUANTITIES = {
+_QUANTITIES = {
     "LinearCKA": {"alignment": Quantity("linear CKA of the residual stream", range=(None, 1))},
     "PrincipalAngles": {
         "mean_angle": Quantity("mean principal angle", "degrees", (0, 90)),
@@ -38,15 +38,15 @@ QUANTITIES = {
 }
 """What `compare_checkpoints` measures, by the name that stands in the column `probe`."""
 
-Subspaces = dict[tuple[int, int, str], np.ndarray]
+_Subspaces = dict[tuple[int, int, str], np.ndarray]
 """Layer, head and name of a subspace -> an orthonormal basis of it, [model dimension]."""
 
 
-class Represented(NamedTuple):
+class _Represented(NamedTuple):
     """What is compared of a checkpoint: the residual stream at the chosen positions, and the heads' subspaces."""
 
     streams: Float[Tensor, "layer position model"]
-    subspaces: Subspaces
+    subspaces: _Subspaces
 
 
 def compare_checkpoints(
@@ -92,7 +92,7 @@ def compare_checkpoints(
                     for block in (*_alignments(current, other, chosen.sequence), *_angles(current, other))
                 ]
         previous = current
-    return measured_table(blocks, QUANTITIES)
+    return measured_table(blocks, _QUANTITIES)
 
 
 def _last_finite(series: CheckpointSeries) -> int:
@@ -105,16 +105,16 @@ def _last_finite(series: CheckpointSeries) -> int:
 
 def _represented(
     model: Model, architecture: Architecture, state: State, batch: Batch, chosen: Positions
-) -> Represented:
+) -> _Represented:
     models.load(model, state)
     _, streams = chosen.read(model, architecture, batch, residual_hooks_of(architecture.n_layers))
-    return Represented(torch.stack(list(streams.values())), _subspaces(models.circuits(model)))
+    return _Represented(torch.stack(list(streams.values())), _subspaces(models.circuits(model)))
 
 
-def _subspaces(circuits: Circuits) -> Subspaces:
+def _subspaces(circuits: Circuits) -> _Subspaces:
     """Return a basis of each subspace that the heads use; a matrix of zeros has none."""
-    found: Subspaces = {}
-    for matrices, names in ((circuits.QK, SUBSPACES[:2]), (circuits.OV, SUBSPACES[2:])):
+    found: _Subspaces = {}
+    for matrices, names in ((circuits.QK, _SUBSPACES[:2]), (circuits.OV, _SUBSPACES[2:])):
         U, S, V = (part.detach().cpu() for part in matrices.svd())
         ranks = (S / S[..., :1] > torch.finfo(S.dtype).eps * U.shape[-2]).sum(-1)  # 0 / 0 is not larger
         for layer, head in np.ndindex(*ranks.shape):
@@ -124,10 +124,10 @@ def _subspaces(circuits: Circuits) -> Subspaces:
     return found
 
 
-def _alignments(one: Represented, other: Represented, sequence: Tensor) -> Iterator[Columns]:
+def _alignments(one: _Represented, other: _Represented, sequence: Tensor) -> Iterator[Columns]:
     """Yield the rows of the residual stream of each layer; none where it does not vary."""
     n = int(sequence.max()) + 1
-    group = sequence.cpu() * min(GROUPS, n) // n
+    group = sequence.cpu() * min(_GROUPS, n) // n
     for layer, streams in enumerate(zip(one.streams, other.streams, strict=True)):
         if (estimate := linear_cka(*streams, group)) is not None:
             value, lo, hi = estimate
@@ -135,7 +135,7 @@ def _alignments(one: Represented, other: Represented, sequence: Tensor) -> Itera
             yield {"probe": "LinearCKA", "quantity": "alignment", "layer": layer, **numbers}
 
 
-def _angles(one: Represented, other: Represented) -> Iterator[Columns]:
+def _angles(one: _Represented, other: _Represented) -> Iterator[Columns]:
     """Yield the rows of the subspaces that both have."""
     both = [key for key in one.subspaces if key in other.subspaces]
     angles = [principal_angles(one.subspaces[key], other.subspaces[key]) for key in both]

@@ -30,12 +30,12 @@ from stagewise.probe import AbstractProbe
 from stagewise.table import conformed, in_order
 from stagewise.task import Batch
 
-SETTINGS = "settings.json"
+_SETTINGS = "settings.json"
 
 OF_PROBES = "of probes"
 """Key in what a part records: the columns, and the way of the edited passes, of each probe's rows."""
 
-PROCESS = secrets.token_hex()
+_PROCESS = secrets.token_hex()
 """Of this process, in the identity of code and objects that no other process can be sure to have the same of."""
 
 
@@ -117,7 +117,7 @@ def parts_folder(
     }
     others = {
         path.parent: read_json(path, f"delete {path.parent}: its rows are measured again").get("keys", {})
-        for path in sorted(folder.glob(f"{'[0-9a-f]' * SHORT}/{SETTINGS}"))
+        for path in sorted(folder.glob(f"{'[0-9a-f]' * SHORT}/{_SETTINGS}"))
         if path.parent != parts
     }
     settings = {
@@ -128,7 +128,7 @@ def parts_folder(
         "stagewise": version("stagewise"),
         "keys": keys,
     }
-    write_json(parts / SETTINGS, settings)
+    write_json(parts / _SETTINGS, settings)
     having = {name: [path for path, known in others.items() if known.get(name) == key] for name, key in keys.items()}
     return parts, Earlier(having)
 
@@ -159,6 +159,6 @@ def _by_value(thing: object) -> str:
     Their words are the addresses where they lie, which another one may have as soon as they are gone.
     """
     try:
-        return f"{PROCESS} {sha256(cloudpickle.dumps(thing)).hexdigest()}"
+        return f"{_PROCESS} {sha256(cloudpickle.dumps(thing)).hexdigest()}"
     except (pickle.PicklingError, AttributeError, TypeError, RuntimeError):
         return secrets.token_hex()  # measured anew each time

@@ -6,10 +6,10 @@ from typing import NamedTuple
 from stagewise.architecture import Architecture
 from stagewise.probe import AbstractProbe
 
-WORTH_SAYING = 60.0
+_WORTH_SAYING = 60.0
 """Seconds of work left from which on it is said."""
 
-MUCH = 0.2
+_MUCH = 0.2
 """Share of the time from which on a probe's edited passes are named."""
 
 
@@ -25,7 +25,7 @@ def forecast(
 ) -> str | None:
     """Return in a line how long the checkpoints left take about; None for less than a minute."""
     seconds = left * cost.seconds / workers
-    if seconds < WORTH_SAYING:
+    if seconds < _WORTH_SAYING:
         return None
     checkpoints = "1 checkpoint" if left == 1 else f"{left} checkpoints"
     line = f"the other {checkpoints} take about {in_words(seconds)}"
@@ -34,7 +34,7 @@ def forecast(
         for probe in probes
         if (edits := set(probe.edits(architecture)))
     }
-    much = sorted((name for name in shares if shares[name][0] >= MUCH), key=lambda name: -shares[name][0])
+    much = sorted((name for name in shares if shares[name][0] >= _MUCH), key=lambda name: -shares[name][0])
     if not much:
         return line
     parts = [f"{name}'s {shares[name][1]} edits {shares[name][0]:.0%}".replace("%", " %") for name in much]

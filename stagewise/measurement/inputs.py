@@ -14,7 +14,7 @@ from stagewise.probe import AbstractProbe, Reading
 from stagewise.table import WEIGHTS
 from stagewise.task import Batch
 
-NOT_FINITE = "not_finite"
+_NOT_FINITE = "not_finite"
 """Quantity of the row that marks a checkpoint with nan or infinity: how many of its weights hold any."""
 
 
@@ -99,4 +99,4 @@ def unmeasured(state: State, where: str) -> pd.DataFrame | None:
         return None
     more = f", and {len(names) - 1} more" if len(names) > 1 else ""
     warnings.warn(f"{where} holds nan or infinity ({names[0]}{more}): nothing is measured there", stacklevel=2)
-    return pd.DataFrame([{"probe": WEIGHTS, "quantity": NOT_FINITE, "value": float(len(names))}])
+    return pd.DataFrame([{"probe": WEIGHTS, "quantity": _NOT_FINITE, "value": float(len(names))}])

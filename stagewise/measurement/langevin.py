@@ -22,7 +22,7 @@ Loss = Callable[[torch.Generator | None], Float[Tensor, ""]]
 """The mean loss of all samples (None), or of some that are drawn by the generator."""
 
 
-Predict = Callable[[Tensor, Tensor], Tensor]
+_Predict = Callable[[Tensor, Tensor], Tensor]
 """From tokens, and which predictions are scored, to these."""
 
 
@@ -140,7 +140,7 @@ def local_learning_coefficient(
     return Coefficient(excess.mean(1), float(drift))
 
 
-def loss_of(predict: Predict, batch: Batch, sequences: int) -> Loss:
+def loss_of(predict: _Predict, batch: Batch, sequences: int) -> Loss:
     """Return the loss of a model on a batch, or, where a generator is given, on so many sequences drawn anew."""
 
     def loss(draw: torch.Generator | None) -> Tensor:

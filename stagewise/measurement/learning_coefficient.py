@@ -15,13 +15,13 @@ from stagewise.measurement.sampling import Sampling
 from stagewise.table import Columns, Quantity
 from stagewise.task import Batch
 
-LABEL = "local learning coefficient"
-QUANTITIES = {
+_LABEL = "local learning coefficient"
+_QUANTITIES = {
     "LearningCoefficient": {
-        "whole_model": Quantity(LABEL),
-        "of_head": Quantity(f"{LABEL} of the head's weights"),
-        "drift": Quantity(f"change of the {LABEL} within the chains"),
-        "drift_of_head": Quantity(f"change of the {LABEL} of the head's weights within the chains"),
+        "whole_model": Quantity(_LABEL),
+        "of_head": Quantity(f"{_LABEL} of the head's weights"),
+        "drift": Quantity(f"change of the {_LABEL} within the chains"),
+        "drift_of_head": Quantity(f"change of the {_LABEL} of the head's weights within the chains"),
     },
 }
 """What `learning_coefficients` measures, by the name that stands in the column `probe`."""
@@ -74,7 +74,7 @@ def learning_coefficients(
                 blocks.append({**labels, **of, "quantity": names[1], "value": [found.drift]})
     if not blocks:
         raise ValueError(f"all checkpoints of {series.name!r} hold nan or infinity: there is nothing to sample")
-    return measured_table(blocks, QUANTITIES)
+    return measured_table(blocks, _QUANTITIES)
 
 
 def _row(found: Coefficient) -> Mapping[str, list[float]]:

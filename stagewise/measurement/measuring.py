@@ -41,13 +41,13 @@ from stagewise.processes import worker_pool
 from stagewise.table import Columns, in_order, tidy
 from stagewise.task import Batch
 
-SLOWER = (
+_SLOWER = (
     "edited passes run with TransformerLens's hooks, which takes several times as long: those of the library's own do "
     "not give this model's numbers"
 )
 
 
-class Part(NamedTuple):
+class _Part(NamedTuple):
     """The file of a checkpoint's rows, what they took, and the way of its edited passes, as in `checkpoint.Readings`.
 
     The cost is None where the rows were there already.
@@ -58,7 +58,7 @@ class Part(NamedTuple):
     passes: str = ""
 
 
-class Weights(NamedTuple):
+class _Weights(NamedTuple):
     """A checkpoint's weights, the file that its rows go into, and how long they took to read."""
 
     step: int
@@ -86,17 +86,17 @@ class Measurement:
     def _bootstrap(self) -> np.ndarray:
         return bootstrap_weights(len(self.plan.batch), self.resamples)
 
-    def read(self, step: int) -> Weights:
+    def read(self, step: int) -> _Weights:
         """Read a checkpoint's weights, and name the file of its rows by them."""
         start = time.perf_counter()
         state = self.series.load(step)
         part = self.folder / f"step-{step:08d}-{short_digest(state)}.parquet"
-        return Weights(step, state, part, time.perf_counter() - start)
+        return _Weights(step, state, part, time.perf_counter() - start)
 
-    def rows_of(self, weights: Weights) -> Part:
+    def rows_of(self, weights: _Weights) -> _Part:
         """Measure a checkpoint, but for the rows that are there already."""
         if weights.part.exists():
-            return Part(weights.part, None)
+            return _Part(weights.part, None)
         names = [type(probe).__name__ for probe in self.plan.probes]
         taken = self.earlier.rows(weights.part.name)
         known = {name for rows in taken for name in rows.of}
@@ -110,9 +110,9 @@ class Measurement:
             rows = together(names, [*taken, measured]) if taken else measured
             cost = Cost(weights.seconds + time.perf_counter() - start, of_probes)
         write_part(weights.part, rows.frame, {PASSES: rows.passes, OF_PROBES: rows.of})
-        return Part(weights.part, cost, rows.passes)
+        return _Part(weights.part, cost, rows.passes)
 
-    def _measured(self, plan: Plan, weights: Weights) -> tuple[Rows, Mapping[str, float]]:
+    def _measured(self, plan: Plan, weights: _Weights) -> tuple[Rows, Mapping[str, float]]:
         """Return the rows of some probes at a checkpoint, and each probe's seconds.
 
         Of weights that are not finite the one row that marks them.
@@ -192,7 +192,7 @@ def measure_steps(
                 continue
             said, left = True, len(steps) - len(paths)
             if part.passes == HOOKS and not plan.by_hooks:
-                bar.write(f"{series.name}: {SLOWER}", file=sys.stderr)
+                bar.write(f"{series.name}: {_SLOWER}", file=sys.stderr)
             if line := forecast(part.cost, left, workers, plan.probes, plan.architecture):
                 bar.write(f"{series.name}: {line}", file=sys.stderr)
     return paths
@@ -201,7 +201,7 @@ def measure_steps(
 @contextlib.contextmanager
 def _parts(
     measurement: Measurement, workers: int, executor: concurrent.futures.Executor | None
-) -> Iterator[Iterator[Part]]:
+) -> Iterator[Iterator[_Part]]:
     steps = measurement.series.steps
     if executor is None and workers == 1:
         with contextlib.closing(_read_ahead(measurement)) as weights:
@@ -223,7 +223,7 @@ def _parts(
                 future.cancel()
 
 
-def _read_ahead(measurement: Measurement) -> Generator[Weights]:
+def _read_ahead(measurement: Measurement) -> Generator[_Weights]:
     """Yield each checkpoint's weights; from files and hubs the next one's are read while these are measured."""
     steps = measurement.series.steps
     if measurement.series.source is None:  # made by a function, which may not run beside what measures
@@ -249,7 +249,7 @@ def _pickled(measurement: Measurement) -> bytes:
         ) from reason
 
 
-def _measure_in_worker(handed: bytes | Path, step: int) -> Part:
+def _measure_in_worker(handed: bytes | Path, step: int) -> _Part:
     measurement = _opened(handed)
     return measurement.rows_of(measurement.read(step))
 

@@ -20,7 +20,7 @@ from stagewise.checkpoints.parquet_files import parquet_faults
 from stagewise.checkpoints.table_file import PROVENANCE, TableFile
 from stagewise.table import ARRAYS, Quantities, conformed, declare, in_order, type_of
 
-MAPPED_ROWS = 20_000
+_MAPPED_ROWS = 20_000
 """A table of more rows is mapped from a file; a smaller one fits into a few megabytes."""
 
 PASSES = "edited passes"
@@ -29,17 +29,17 @@ PASSES = "edited passes"
 ANEW = "delete it, and the same call measures its checkpoint again"
 """What to do with a part that is damaged."""
 
-AT_ONCE = 2**20
+_AT_ONCE = 2**20
 """Bytes that are read together: a frame costs milliseconds however few its rows are."""
 
-CELLS = pa.list_(pa.float32())
+_CELLS = pa.list_(pa.float32())
 """Type of a column of arrays."""
 
-ABSENT = -1
+_ABSENT = -1
 """Cells of a row without an array."""
 
 
-def join(parts: Sequence[Path], mapped_rows: int = MAPPED_ROWS) -> pd.DataFrame:
+def join(parts: Sequence[Path], mapped_rows: int = _MAPPED_ROWS) -> pd.DataFrame:
     """Return the rows of all parts as one table.
 
     The columns of a large table lie in temporary files without a name, which are freed with the table: the system
@@ -66,7 +66,7 @@ def join_into(
     declare(empty, quantities or {})  # pandas keeps a frame's attrs in the schema, and gives them back
     schema = pa.Schema.from_pandas(empty, preserve_index=False)
     for name in set(ARRAYS) & set(columns):
-        schema = schema.set(schema.get_field_index(name), pa.field(name, CELLS))
+        schema = schema.set(schema.get_field_index(name), pa.field(name, _CELLS))
     schema = schema.with_metadata({**(schema.metadata or {}), PROVENANCE: json.dumps(dict(provenance or {}))})
     with pq.ParquetWriter(path, schema) as writer:
         for frame in _frames(parts, columns):
@@ -113,7 +113,7 @@ def _frames(parts: Sequence[Path], columns: Sequence[str]) -> Iterator[pd.DataFr
     # Numbers, and arrays as in the file.
     sizes = [8 * len(columns) * pq.read_metadata(part).num_rows + part.stat().st_size for part in parts]
     starts = np.cumsum([0, *sizes])[:-1]
-    for _, group in itertools.groupby(zip(starts // AT_ONCE, parts, strict=True), key=lambda each: each[0]):
+    for _, group in itertools.groupby(zip(starts // _AT_ONCE, parts, strict=True), key=lambda each: each[0]):
         yield _together([part for _, part in group], columns)
 
 
@@ -177,7 +177,7 @@ def _numbers(frame: pd.DataFrame) -> Iterator[tuple[str, np.ndarray]]:
     for name in map(str, frame):
         if name in ARRAYS:
             arrays = frame[name].dropna()
-            yield _length(name), arrays.map(len).reindex(frame.index, fill_value=ABSENT).to_numpy("i8")
+            yield _length(name), arrays.map(len).reindex(frame.index, fill_value=_ABSENT).to_numpy("i8")
             yield name, np.concatenate([np.empty(0, "f4"), *arrays]).astype("f4")
         elif type_of(name) == "Int64":
             yield _missing(name), frame[name].isna().to_numpy()
@@ -204,7 +204,7 @@ def _column(name: str, text: pa.Table, numbers: Mapping[str, np.ndarray]) -> Any
 def _views(cells: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """Return a view of each row's array, nan where it has none."""
     views = np.full(len(lengths), np.nan, dtype=object)
-    rows = np.flatnonzero(lengths != ABSENT)
+    rows = np.flatnonzero(lengths != _ABSENT)
     stops = lengths[rows].cumsum()
     for row, start, stop in zip(rows, stops - lengths[rows], stops, strict=True):
         views[row] = cells[start:stop]

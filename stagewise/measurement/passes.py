@@ -26,25 +26,25 @@ from stagewise.models.readout import Readout, last_residual, readout
 from stagewise.probe import EditedPass
 from stagewise.task import Batch
 
-ENOUGH = 5 * 2**25
+_ENOUGH = 5 * 2**25
 """Bytes beyond which a larger slice makes nothing faster."""
 
-Key = TypeVar("Key", bound=Hashable)
-Value = TypeVar("Value")
+_Key = TypeVar("Key", bound=Hashable)
+_Value = TypeVar("Value")
 
-BLOCK = 2**24
+_BLOCK = 2**24
 """Bytes of logits that are unembedded at once."""
 
-KEPT = 24
+_KEPT = 24
 """Vectors of the residual stream's width that a layer with a usual MLP keeps of each position for its gradients."""
 
 
 def default_memory(device: str | torch.device = "cpu") -> int:
     """Return a quarter of the memory that is free, in bytes, a sixth of a gigabyte at most."""
     if torch.device(device).type == "cuda":
-        return min(ENOUGH, torch.cuda.mem_get_info(device)[0] // 4)
-    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4 * ENOUGH
-    return min(ENOUGH, free // 4)
+        return min(_ENOUGH, torch.cuda.mem_get_info(device)[0] // 4)
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4 * _ENOUGH
+    return min(_ENOUGH, free // 4)
 
 
 def slices_needed(batch: Batch, architecture: Architecture, memory: int, backward: bool = False) -> int:
@@ -68,7 +68,7 @@ def _bytes(batch: Batch, architecture: Architecture, backward: bool) -> int:
     """Estimate the bytes that one sequence takes at most: predictions, attention, and the residual stream."""
     length, config = batch.tokens.shape[1], architecture.config
     attention = 4 * architecture.n_layers * architecture.n_heads * length
-    stream = ((KEPT if backward else 3) * architecture.n_layers + 16) * int(config["d_model"])
+    stream = ((_KEPT if backward else 3) * architecture.n_layers + 16) * int(config["d_model"])
     return 4 * length * (4 * architecture.n_outputs + attention + stream)
 
 
@@ -102,7 +102,7 @@ class SlicePasses:
             predictions, clean = models.clean_pass(self.model, tokens[:1], hooks, regression=regression)
         return readout(self.model, clean, predictions, regression=regression, tokens=tokens)
 
-    def attributed(self, requests: Iterable[Attribution]) -> "OnDemand[Attribution, Tensor]":
+    def attributed(self, requests: Iterable[Attribution]) -> "_OnDemand[Attribution, Tensor]":
         """Return the estimates from gradients, each computed when it is asked for, and once."""
         batch, weights = self.batch, self.weights
 
@@ -120,9 +120,9 @@ class SlicePasses:
             compute = partial(compute, dtype=self.dtype)
             return gradients.attributed(request, self.activations, mean, self.replacement, compute)
 
-        return OnDemand(dict.fromkeys(requests), estimated)
+        return _OnDemand(dict.fromkeys(requests), estimated)
 
-    def edited(self, edits: Iterable[Edit]) -> "OnDemand[Edit, EditedPass]":
+    def edited(self, edits: Iterable[Edit]) -> "_OnDemand[Edit, EditedPass]":
         """Return the edited passes, each run and reduced when it is asked for, and once."""
 
         def reduced(edit: Edit) -> EditedPass:
@@ -130,7 +130,7 @@ class SlicePasses:
                 loss, kl = self._clean.compare(self._blocks(edit))
             return EditedPass(loss, kl, partial(self._predictions, edit))
 
-        return OnDemand(dict.fromkeys(edits), reduced)
+        return _OnDemand(dict.fromkeys(edits), reduced)
 
     @cached_property
     def _lean_pass(self) -> LeanPass | None:
@@ -168,28 +168,28 @@ class SlicePasses:
         self, weights: LeanWeights, residual: Float[Tensor, "scored sum"]
     ) -> Iterator[Float[Tensor, "row token"]]:
         """Yield the predictions of rows of the last residual stream, a block at a time."""
-        rows = max(1, BLOCK // (4 * weights.W_U.shape[1]))
+        rows = max(1, _BLOCK // (4 * weights.W_U.shape[1]))
         for start in range(0, len(residual), rows):
             with products_in(self.dtype, residual.device):  # and not around who takes the block
                 block = weights.unembedded(residual[start : start + rows])
             yield block
 
 
-class OnDemand(Mapping[Key, Value]):
+class _OnDemand(Mapping[_Key, _Value]):
     """What a probe may ask for: edited passes, or estimates from gradients."""
 
-    def __init__(self, requests: Mapping[Key, None], run: Callable[[Key], Value]) -> None:
+    def __init__(self, requests: Mapping[_Key, None], run: Callable[[_Key], _Value]) -> None:
         """Remember what may be asked for, and how it is run."""
-        self._requests, self._run, self._done = requests, run, dict[Key, Value]()
+        self._requests, self._run, self._done = requests, run, dict[_Key, _Value]()
 
-    def __getitem__(self, request: Key) -> Value:
+    def __getitem__(self, request: _Key) -> _Value:
         if request not in self._requests:
             raise KeyError(f"{request}: a probe lists what it asks for, in `edits` or in `attributions`")
         if request not in self._done:
             self._done[request] = self._run(request)
         return self._done[request]
 
-    def __iter__(self) -> Iterator[Key]:
+    def __iter__(self) -> Iterator[_Key]:
         return iter(self._requests)
 
     def __len__(self) -> int:

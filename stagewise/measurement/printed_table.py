@@ -7,10 +7,10 @@ import pandas as pd
 
 from stagewise.table import ARRAYS, KEYS, VALUES
 
-ENDS = 8
+_ENDS = 8
 """Rows that are printed at either end of a long table."""
 
-LOOK: dict[str, Any] = {"na_rep": "", "float_format": "{:.4g}".format}
+_LOOK: dict[str, Any] = {"na_rep": "", "float_format": "{:.4g}".format}
 
 
 class Table(pd.DataFrame):
@@ -25,7 +25,7 @@ class Table(pd.DataFrame):
         return Table
 
     def __repr__(self) -> str:
-        return f"{_printed(self).to_string(index=False, **LOOK)}\n{_size(self)}"
+        return f"{_printed(self).to_string(index=False, **_LOOK)}\n{_size(self)}"
 
     def to_csv(self, *arguments: Any, **options: Any) -> Any:
         """Write as pandas does, without the columns of arrays unless `columns` names them."""
@@ -33,11 +33,11 @@ class Table(pd.DataFrame):
         return pd.DataFrame(rows).to_csv(*arguments, **options)
 
     def _repr_html_(self) -> str:
-        return f"{_printed(self).to_html(index=False, **LOOK)}<p>{_size(self)}</p>"
+        return f"{_printed(self).to_html(index=False, **_LOOK)}<p>{_size(self)}</p>"
 
 
 def _printed(table: pd.DataFrame) -> pd.DataFrame:
-    ends = table if len(table) <= 2 * ENDS else pd.concat([table.head(ENDS), table.tail(ENDS)])
+    ends = table if len(table) <= 2 * _ENDS else pd.concat([table.head(_ENDS), table.tail(_ENDS)])
     shown = pd.DataFrame(ends).drop(columns=ARRAYS, errors="ignore")
     if not {*KEYS, "value"} <= set(shown.columns):
         return shown
@@ -53,5 +53,5 @@ def _where(row: Mapping[Hashable, object]) -> str:
 
 
 def _size(table: pd.DataFrame) -> str:
-    shown = f", the first and the last {ENDS} shown" if len(table) > 2 * ENDS else ""
+    shown = f", the first and the last {_ENDS} shown" if len(table) > 2 * _ENDS else ""
     return f"{len(table)} rows{shown}"

@@ -28,7 +28,7 @@ def provenance(batch: Batch, device: str = "cpu", dtype: Dtype = "float32") -> d
     `git` is there where the working folder lies in a repository: its revision, and whether files differ from it, which
     is unknown of one whose code does not run here.
     """
-    revision = git_revision(os.getcwd())
+    revision = _git_revision(os.getcwd())
     return {
         "batch": short_digest(batch),
         "sequences": len(batch),
@@ -41,7 +41,7 @@ def provenance(batch: Batch, device: str = "cpu", dtype: Dtype = "float32") -> d
 
 
 @functools.cache
-def git_revision(folder: str) -> str:
+def _git_revision(folder: str) -> str:
     """Return the commit of the repository that a folder lies in, with "and changes" if files differ; empty for none.
 
     To see whether files differ git runs what the repository's own config names, as a filter or a monitor of files. So

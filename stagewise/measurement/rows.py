@@ -16,7 +16,7 @@ from stagewise.probe import Reading
 from stagewise.statistics import LEVEL
 from stagewise.table import Columns, LabelledArray, Quantities, Quantity, declare, in_order, type_of
 
-SCALAR = {"batch", "reference", "context"}
+_SCALAR = {"batch", "reference", "context"}
 """Axes of readings that are a few curves of the whole model, as KL to each reference."""
 
 
@@ -95,12 +95,12 @@ def columns(reading: Reading, weights: np.ndarray, quantity: Quantity | None = N
     lo, hi = np.quantile(flat, (tail, 1 - tail), axis=0)
     # A maximum over noise is larger in every resample, a constant differs by rounding: include the value.
     bounds: dict[str, Any] = {"lo": np.minimum(lo, value.reshape(-1)), "hi": np.maximum(hi, value.reshape(-1)), "n": n}
-    if set(reading.axes.split()) <= SCALAR or (quantity is not None and quantity.progress is not None):
+    if set(reading.axes.split()) <= _SCALAR or (quantity is not None and quantity.progress is not None):
         bounds["resamples"] = _as_objects(flat.T.astype(np.float32))
     return _existing({**entries, **bounds}, n)
 
 
-class Means(NamedTuple):
+class _Means(NamedTuple):
     """Means over the sequences that have a value: of all, of each resample, and how many these are.
 
     What no sequence has is 0, for a statistic, as the attention on keys that are not there is.
@@ -111,20 +111,20 @@ class Means(NamedTuple):
     n: Int[np.ndarray, " *axes"]
 
 
-def _means(reading: Reading, values: np.ndarray, weights: np.ndarray) -> Means:
+def _means(reading: Reading, values: np.ndarray, weights: np.ndarray) -> _Means:
     """Average values [sequence ...] over those that exist; a resample without any of them has the mean of all."""
     size, inner = len(values), values.shape[1:]
     if reading.exists is None:
         resampled = (weights @ values.reshape(size, -1)).reshape(-1, *inner) if len(weights) else None
-        return Means(values.mean(0), resampled, np.full(inner, size))
+        return _Means(values.mean(0), resampled, np.full(inner, size))
     exists = np.broadcast_to(reading.exists.cpu().numpy(), values.shape)
     values, n = np.where(exists, values, 0.0).reshape(size, -1), exists.sum(0)
     mean = values.sum(0) / np.maximum(n.reshape(-1), 1)
     if not len(weights):
-        return Means(mean.reshape(inner), None, n)
+        return _Means(mean.reshape(inner), None, n)
     share = weights @ exists.reshape(size, -1).astype(float)
     resampled = np.divide(weights @ values, share, out=np.tile(mean, (len(weights), 1)), where=share > 0)
-    return Means(mean.reshape(inner), resampled.reshape(-1, *inner), n)
+    return _Means(mean.reshape(inner), resampled.reshape(-1, *inner), n)
 
 
 def _counts(reading: Reading, n: np.ndarray) -> np.ndarray | int:

@@ -44,17 +44,17 @@ from stagewise.models.restrictions import of_head, trained
 from stagewise.table import Head, head_label
 from stagewise.task import Batch
 
-TRIED = 30
+_TRIED = 30
 """Updates of the first and of the last checkpoint that are tried for the time that one takes, or as many as fit into
-`SECONDS` each: most chains that diverge do it there."""
+`_SECONDS` each: most chains that diverge do it there."""
 
-SECONDS = 5.0
+_SECONDS = 5.0
 
-MINUTE = 60.0
+_MINUTE = 60.0
 """Seconds from which on a time is said in minutes."""
 
 
-class Cost(NamedTuple):
+class _Cost(NamedTuple):
     """What a sampling takes: checkpoints, coefficients that are not there yet, updates, and seconds of an update."""
 
     checkpoints: int
@@ -66,7 +66,7 @@ class Cost(NamedTuple):
         if not self.coefficients:
             return "all coefficients are there already"
         left = self.updates * self.seconds
-        time_left = "less than a minute" if left < MINUTE else f"about {in_words(left)}"
+        time_left = "less than a minute" if left < _MINUTE else f"about {in_words(left)}"
         return (
             f"{self.coefficients} coefficients of {self.checkpoints} checkpoints are sampled in {self.updates} "
             f"updates: {time_left}"
@@ -104,11 +104,11 @@ class Sampling:
         """Updates of a coefficient."""
         return self.sampler.chains * (self.sampler.burn_in + self.sampler.draws)
 
-    def cost(self) -> Cost:
+    def cost(self) -> _Cost:
         """Return what is left to do, after a few updates of two checkpoints that say how long one takes."""
         missing = [step for step in self.series.steps for part in self.parts if not self._is_kept(step, part)]
         seconds = self._seconds() if missing else 0.0
-        return Cost(len(set(missing)), len(missing), len(missing) * self.updates, seconds)
+        return _Cost(len(set(missing)), len(missing), len(missing) * self.updates, seconds)
 
     @property
     def relaxation(self) -> float:
@@ -182,7 +182,7 @@ class Sampling:
 
     def _seconds(self) -> float:
         """Return how long an update takes: of the whole model at the first and at the last checkpoint."""
-        trial = dataclasses.replace(self.sampler, burn_in=0, draws=TRIED)
+        trial = dataclasses.replace(self.sampler, burn_in=0, draws=_TRIED)
         parameters, _ = self._of(None)
         taken = list[float]()
         for step in {self.series.steps[0], self.series.steps[-1]}:
@@ -192,7 +192,7 @@ class Sampling:
                 for loss in chain(self._loss, parameters, None, trial, self._samples, 0):
                     losses.append(loss)
                     times.append(time.perf_counter())
-                    if times[-1] - times[0] > SECONDS:
+                    if times[-1] - times[0] > _SECONDS:
                         break
             excess = self.sampler.temperature_of(self._samples) * (np.array(losses) - losses[0])
             with self._named(step, None):

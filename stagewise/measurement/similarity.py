@@ -12,14 +12,14 @@ from torch import Tensor
 
 from stagewise.statistics import LEVEL
 
-FEWEST = 4
+_FEWEST = 4
 """Vectors that the estimate without bias needs."""
 
-ROUNDING = 1e-12
+_ROUNDING = 1e-12
 """HSIC, over the square of the mean squared norm, that rounding leaves of vectors that do not vary."""
 
 
-class Estimate(NamedTuple):
+class _Estimate(NamedTuple):
     """A value and its 95 % interval; None where there is only one group of vectors."""
 
     value: float
@@ -29,7 +29,7 @@ class Estimate(NamedTuple):
 
 def linear_cka(
     x: Float[Tensor, "vector d"], y: Float[Tensor, "vector e"], group: Int[Tensor, " vector"]
-) -> Estimate | None:
+) -> _Estimate | None:
     """Return the linear centred kernel alignment of two representations of the same inputs, in [-1, 1].
 
         CKA = HSIC(x, y) / sqrt(HSIC(x, x) HSIC(y, y))
@@ -51,7 +51,7 @@ def linear_cka(
     >>> round(linear_cka(x, 7 - 2 * x.flip(1), torch.arange(50)).value, 6)
     1.0
     """
-    if len(x) < FEWEST:
+    if len(x) < _FEWEST:
         return None
     x, y = (each.double() - each.double().mean(0) for each in (x, y))
     by_group = [_products(*pair, group) for pair in ((x, y), (x, x), (y, y))]
@@ -61,9 +61,9 @@ def linear_cka(
     others = _alignment([products.sum(0) - products for products in by_group])
     n = len(others)
     if n < 2 or not np.isfinite(others).all():
-        return Estimate(value)
+        return _Estimate(value)
     margin = norm.ppf((1 + LEVEL) / 2) * np.sqrt((n - 1) * others.var())
-    return Estimate(value, float(max(value - margin, -1)), float(min(value + margin, 1)))
+    return _Estimate(value, float(max(value - margin, -1)), float(min(value + margin, 1)))
 
 
 def _products(x: Tensor, y: Tensor, group: Tensor) -> Float[Tensor, "group row column"]:
@@ -76,7 +76,7 @@ def _alignment(products: Sequence[Float[Tensor, "group _ _"]]) -> np.ndarray:
     """Return CKA from the sums of (x, y), (x, x) and (y, y); nan where one does not vary, or of too few vectors."""
     cross, of_x, of_y = (_hsic(each).numpy(force=True) for each in products)
     n = products[0][:, -1, -1].numpy(force=True)
-    varies = (n >= FEWEST) & (of_x > _least(products[1])) & (of_y > _least(products[2]))
+    varies = (n >= _FEWEST) & (of_x > _least(products[1])) & (of_y > _least(products[2]))
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(varies, (cross / np.sqrt(of_x * of_y)).clip(-1, 1), np.nan)
 
@@ -96,7 +96,7 @@ def _hsic(products: Float[Tensor, "group row column"]) -> Float[Tensor, " group"
 
 def _least(products: Float[Tensor, "group row column"]) -> np.ndarray:
     """Return the HSIC that rounding leaves of vectors that do not vary."""
-    least: np.ndarray = (ROUNDING * (products[:, -2, -1] / products[:, -1, -1]).square()).numpy(force=True)
+    least: np.ndarray = (_ROUNDING * (products[:, -2, -1] / products[:, -1, -1]).square()).numpy(force=True)
     return least
 
 

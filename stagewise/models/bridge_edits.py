@@ -48,7 +48,7 @@ def edited_logits(
     parts = [part for part in edit if not isinstance(part, RestrictContext)]
     ablations = [hook for part in parts for hook in edit_hooks(bridge, part, replacement)]
     contexts = [part.context for part in edit if isinstance(part, RestrictContext)]
-    if is_native(bridge) and (not contexts or route(bridge) == "mask"):
+    if is_native(bridge) and (not contexts or _route(bridge) == "mask"):
         mask = _mask(tokens, min(contexts))["attention_mask"] if contexts else None
         with bridge.hooks(fwd_hooks=ablations):
             return logits_from(bridge, first_layer(edit), clean[name], mask)
@@ -71,7 +71,7 @@ def _mask(tokens: Tensor, context: int) -> dict[str, Tensor]:
 
 def _restrict(bridge: Bridge, tokens: Tensor, hooks: list[Hook], context: int) -> list[Hook]:
     """Return the hooks of the whole edit, the restriction made by the route that this model supports."""
-    supported = route(bridge)
+    supported = _route(bridge)
     if supported in ("scores", "pattern"):
         return [*hooks, *_restrictions(bridge, supported, context)]
     return _inject(bridge, tokens, hooks, context)
@@ -106,7 +106,7 @@ def _inject(bridge: Bridge, tokens: Tensor, hooks: list[Hook], context: int) -> 
     return [*others, *written]
 
 
-def route(bridge: Bridge) -> _Route:
+def _route(bridge: Bridge) -> _Route:
     """Test which edit of attention this model supports: a mask, of the scores, of the pattern, or only of z.
 
     With attention restricted to the query itself, every z must be the query's own value, beside what a sink takes.

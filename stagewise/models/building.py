@@ -18,7 +18,7 @@ from stagewise.models.wrapping import is_bridge, wrapped
 
 _NORMS = (None, "LN", "LNPre", "RMS", "RMSPre")
 _POSITIONS = ("standard", "rotary", "alibi", "shortformer")
-CODE = ("tokenizer_name", "trust_remote_code")
+_CODE = ("tokenizer_name", "trust_remote_code")
 """Fields by which a HookedTransformer loads a tokenizer, with code from its folder: tokens are made elsewhere."""
 
 
@@ -36,7 +36,7 @@ def build(architecture: Architecture, seed: int = 0, device: str | torch.device 
     if architecture.huggingface is not None:
         return wrapped(huggingface.fresh(architecture, seed)).to(device, print_details=False)
     generator = torch.Generator().manual_seed(seed)
-    config = {name: value for name, value in architecture.config.items() if name not in CODE}
+    config = {name: value for name, value in architecture.config.items() if name not in _CODE}
     if config.get("dtype") != torch.float64:
         config.pop("dtype", None)
     try:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from stagewise.models.held_attention import evenly, of_last
 
-SHORT = 800
+_SHORT = 800
 """Keys times d_head up to which plain products of several queries take less time than torch's kernel on a CPU."""
 
 
@@ -34,7 +34,7 @@ def causal_attention(
         scores = evenly(q @ k.transpose(2, 3) / scale + mask, of_last(held, queries, keys))
         return scores.softmax(-1) @ v
     # Mask, scale and product in one call: on short sequences calls cost more than numbers.
-    if by_products or (q.device.type == "cpu" and queries > 1 and keys * q.shape[3] <= SHORT):
+    if by_products or (q.device.type == "cpu" and queries > 1 and keys * q.shape[3] <= _SHORT):
         scores = torch.baddbmm(mask, q.flatten(0, 1), k.flatten(0, 1).transpose(1, 2), alpha=1 / scale)
         return (scores.softmax(-1) @ v.flatten(0, 1)).view(batch, -1, queries, v.shape[3])
     # The kernel skips hidden keys only where it makes the mask itself.

@@ -18,7 +18,7 @@ from stagewise.table import Head, check_head, head_label
 from stagewise.task import AbstractTask
 
 _QUERIES, _KEYS, _VALUES = ("W_Q", "b_Q"), ("W_K", "b_K"), ("W_V", "b_V")
-HELD = {
+_HELD = {
     "out": (*_QUERIES, *_KEYS, *_VALUES, "W_O"),
     "weights": (*_QUERIES, *_KEYS, *_VALUES, "W_O"),
     "pattern": (*_QUERIES, *_KEYS),
@@ -95,7 +95,7 @@ class Clamps:
     def _names(self, clamp: ClampHead) -> list[str]:
         """Return what a clamp holds; keys and values that heads share train on."""
         named = parameters(self.model)
-        names = [f"blocks.{clamp.layer}.attn.{part}" for part in HELD[clamp.kind]]
+        names = [f"blocks.{clamp.layer}.attn.{part}" for part in _HELD[clamp.kind]]
         return [name for name in names if name in named]
 
     def _hold(self, clamp: ClampHead, name: str) -> _HeldWeights:

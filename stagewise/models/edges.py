@@ -33,7 +33,7 @@ _COPIES = "QKV"
 _Patches = Mapping[int, Sequence[tuple[int, int, Float[Tensor, "batch pos model"]]]]
 """By layer: a copy and a head, and what is added to what the head reads there."""
 
-Edges = Float[Tensor, "batch layer head source_layer source copy"]
+_Edges = Float[Tensor, "batch layer head source_layer source copy"]
 """A number an edge; zero where the source is not in an earlier layer."""
 
 
@@ -61,7 +61,7 @@ def edges(
     predictions: ScoredPredictions,
     scored: Bool[Tensor, "batch pos"],
     dtype: Dtype = "float32",
-) -> Edges:
+) -> _Edges:
     """Return what every edge is worth to each sequence's loss, nats: from gradients, or patched one by one."""
     x = activations[INPUT].clone()
     n_layers, n_heads = len(weights.layers), weights.n_heads
@@ -117,7 +117,7 @@ def patched(
 
 
 def _patch_each(
-    found: Edges,
+    found: _Edges,
     changes: Mapping[tuple[int, int], Float[Tensor, "batch pos model"]],
     loss: Callable[..., Float[Tensor, " batch"]],
     x: Float[Tensor, "batch pos model"],

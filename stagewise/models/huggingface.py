@@ -15,23 +15,23 @@ from torch.nn.modules.module import (
 from stagewise.architecture import MOST_LAYERS, Architecture
 from stagewise.fields import MEMORY
 
-CONSTANTS = (".attention.bias", ".attention.masked_bias", ".attn.bias", ".attn.masked_bias", "rotary_emb.inv_freq")
+_CONSTANTS = (".attention.bias", ".attention.masked_bias", ".attn.bias", ".attn.masked_bias", "rotary_emb.inv_freq")
 """Buffers that older checkpoints hold beside the weights; the library computes them itself."""
 
 MISSING, UNKNOWN = ": missing", ": not a parameter of the model"
-CODE = "auto_map|trust_remote_code|_?(attn|experts)_implementation(_internal)?|quantization_config"
+_CODE = "auto_map|trust_remote_code|_?(attn|experts)_implementation(_internal)?|quantization_config"
 """Names of a config's fields by which transformers would load code; quantised weights are no numbers to measure."""
 
-KINDS = (MISSING, UNKNOWN)
+_KINDS = (MISSING, UNKNOWN)
 """What weights that do not fit are, beside those of another shape or type."""
 
-MOST_MODULES = 200_000
+_MOST_MODULES = 200_000
 """Modules that a model has at most: no published one has half as many."""
 
-LONGEST = 400
+_LONGEST = 400
 """Letters of an error of another library that are shown."""
 
-SHOWN = 3
+_SHOWN = 3
 """Names that are written out of each kind: a model of hundreds of weights has all of them wrong at once."""
 
 
@@ -91,7 +91,7 @@ def line_of(reason: BaseException) -> str:
     """
     text = f"KeyError: {reason}" if isinstance(reason, KeyError) else str(reason)
     first, *others = [line.strip() for line in text.splitlines() if line.strip()] or [type(reason).__name__]
-    return " ".join([first, *others[: first.endswith(":")]])[:LONGEST]
+    return " ".join([first, *others[: first.endswith(":")]])[:_LONGEST]
 
 
 def _config(config: Mapping[str, Any]) -> Any:
@@ -123,7 +123,7 @@ def _inert(config: Mapping[Any, Any]) -> dict[Any, Any]:
     return {
         name: _inert(value) if isinstance(value, Mapping) else value
         for name, value in config.items()
-        if not re.fullmatch(CODE, str(name))
+        if not re.fullmatch(_CODE, str(name))
     }
 
 
@@ -175,8 +175,8 @@ def _check_size(config: Any) -> None:
     def count_module(parent: Any, name: str, module: Any) -> None:
         nonlocal modules
         modules += 1
-        if modules > MOST_MODULES:
-            raise _TooLargeError(f"a {config.model_type} of this config has more than {MOST_MODULES} modules")
+        if modules > _MOST_MODULES:
+            raise _TooLargeError(f"a {config.model_type} of this config has more than {_MOST_MODULES} modules")
 
     def count_weight(module: Any, name: str, weight: Any) -> None:
         nonlocal entries
@@ -207,7 +207,7 @@ class _TooLargeError(ValueError):
 
 def loaded(kind: type[Any], config: Any, state: Mapping[str, Tensor]) -> nn.Module:
     """Return a model of a class and a config with saved weights, in float32."""
-    state = {name: weight for name, weight in state.items() if not name.endswith(CONSTANTS)}
+    state = {name: weight for name, weight in state.items() if not name.endswith(_CONSTANTS)}
     with _quietly():
         try:
             model, report = kind.from_pretrained(
@@ -238,8 +238,8 @@ def unfit(wrong: Iterable[str]) -> ValueError:
     """
     kinds: dict[str, list[str]] = {}
     for one in sorted(wrong):
-        kinds.setdefault(next((kind for kind in KINDS if one.endswith(kind)), ""), []).append(one)
-    shown = [one for of_kind in kinds.values() for one in of_kind[:SHOWN]]
+        kinds.setdefault(next((kind for kind in _KINDS if one.endswith(kind)), ""), []).append(one)
+    shown = [one for of_kind in kinds.values() for one in of_kind[:_SHOWN]]
     more = sum(map(len, kinds.values())) - len(shown)
     listed = "; ".join([*shown, *([f"and {more} more"] if more else [])])
     return ValueError(f"the weights do not fit the model: {listed}")

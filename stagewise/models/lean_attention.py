@@ -17,7 +17,7 @@ from stagewise.models.parts import capped
 from stagewise.models.precision import widened
 from stagewise.models.scored_positions import ScoredPositions
 
-SHORT = 32
+_SHORT = 32
 """Positions up to which plain matrix products are faster than a fused kernel."""
 
 
@@ -81,7 +81,7 @@ def attend(
     q, k, v, length = heads.q, heads.k, heads.v, heads.k.shape[2]
     context = min((each for each in (context, layer.window) if each is not None), default=None)
     # The kernel shows no scores: caps and held keys, which change them, need plain products.
-    fused = length > SHORT and heads.cap is None and layer.held is None
+    fused = length > _SHORT and heads.cap is None and layer.held is None
     if fused and queries is None and context is None:
         z = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=heads.scale)
     else:

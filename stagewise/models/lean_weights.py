@@ -51,7 +51,7 @@ class Layer:
         return hidden if self.ln2_post is None else self.ln2_post(hidden)
 
 
-Attention = Callable[[int, Tensor], tuple[Tensor, Tensor]]
+_Attention = Callable[[int, Tensor], tuple[Tensor, Tensor]]
 """From a layer's number and the residual stream in front of it to what attention adds to, and what it writes."""
 
 
@@ -91,7 +91,7 @@ class LeanWeights:
     def through_layers(
         self,
         x: Float[Tensor, "batch pos model"],
-        attention: Attention,
+        attention: _Attention,
         mlp: Callable[[int, Tensor], Tensor | None] | None = None,
         start: int = 0,
     ) -> Float[Tensor, "batch query sum"]:

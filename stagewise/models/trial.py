@@ -23,19 +23,19 @@ from stagewise.models.passes import clean_pass, edited_pass, has_mlp, hooks_for
 from stagewise.models.rounding import SAME, same
 from stagewise.models.wrapping import is_bridge, name_of, trial_tokens
 
-POSITIONS = 8
+_POSITIONS = 8
 """Positions of the sequence on which edits are tried."""
 
-ALIVE = 1e-2
+_ALIVE = 1e-2
 """Part of what attention writes that has to depend on its heads for an edit's effect to be seen."""
 
-Kind = type[AblateHead] | type[AblateMLP] | type[RestrictContext]
+_Kind = type[AblateHead] | type[AblateMLP] | type[RestrictContext]
 
-_TRIED: WeakKeyDictionary[Any, set[Kind]] = WeakKeyDictionary()
+_TRIED: WeakKeyDictionary[Any, set[_Kind]] = WeakKeyDictionary()
 
 
 def check_edits(
-    model: Model, kinds: Iterable[Kind], tokens: Int[Tensor, "batch pos"] | Float[Tensor, "batch pos feature"]
+    model: Model, kinds: Iterable[_Kind], tokens: Int[Tensor, "batch pos"] | Float[Tensor, "batch pos feature"]
 ) -> None:
     """Check by its effect that each kind of edit does on this model what it says; each is tried once.
 
@@ -49,7 +49,7 @@ def check_edits(
         ValueError: an edit that does not do what it says on this model.
     """
     tried = _TRIED.setdefault(model, set())
-    few = tokens[:1, :POSITIONS]
+    few = tokens[:1, :_POSITIONS]
     if not tokens.is_floating_point():
         few = trial_tokens(model.cfg.d_vocab, few.shape[1]).to(tokens.device)
     for kind in sorted(set(kinds) - tried, key=lambda kind: kind.__name__):
@@ -83,7 +83,7 @@ def _ablations_do_what_they_say(model: Model, tokens: Tensor) -> bool:
                 fault = f"without some heads, attention of layer {layer} does not write what is left"
                 raise _refusal(model, AblateHead, fault)
         whole, bias = _mapped(model, layer, z), _mapped(model, layer, torch.zeros_like(z))
-        seen &= bool((whole - bias).abs().max() > ALIVE * whole.abs().max())
+        seen &= bool((whole - bias).abs().max() > _ALIVE * whole.abs().max())
     return seen
 
 
@@ -111,7 +111,7 @@ def _mlps_are_left_out(model: Model, tokens: Tensor) -> bool:
         if added.shape != with_mlp.shape or not bool(left <= SAME * with_mlp.abs().max()):
             fault = f"without its MLP, layer {layer} does not leave what is left"
             raise _refusal(model, AblateMLP, fault)
-        seen &= bool(added.abs().max() > ALIVE * with_mlp.abs().max())
+        seen &= bool(added.abs().max() > _ALIVE * with_mlp.abs().max())
     return seen
 
 
@@ -150,7 +150,7 @@ def _contexts_do_what_they_say(model: Model, tokens: Tensor) -> bool:
     return False
 
 
-_LAWS: Mapping[Kind, Callable[[Model, Tensor], bool]] = {
+_LAWS: Mapping[_Kind, Callable[[Model, Tensor], bool]] = {
     AblateHead: _ablations_do_what_they_say,
     AblateMLP: _mlps_are_left_out,
     RestrictContext: _contexts_do_what_they_say,
@@ -182,7 +182,7 @@ def _mapped(model: Model, layer: int, z: Float[Tensor, "1 pos head d_head"]) -> 
         return output
 
 
-def _refusal(model: Model, kind: Kind, fault: str) -> ValueError:
+def _refusal(model: Model, kind: _Kind, fault: str) -> ValueError:
     return ValueError(
         f"{kind.__name__} does not do on {name_of(model)} what it says: {fault}. Its effects would be wrong numbers: "
         "leave the probes that ask for it out, as by --without"

@@ -14,7 +14,7 @@ from stagewise.architecture import Architecture
 from stagewise.models.building import build
 from stagewise.models.model import Model
 
-DRAWN = 2**16 + 1
+_DRAWN = 2**16 + 1
 """Numbers of a tensor that are drawn; the others repeat them. No power of two: the rows of a matrix differ."""
 
 _ATEN = torch.ops.aten
@@ -33,17 +33,17 @@ class _Repeating(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kind, (first, *others), named = function.overloadpacket, args or (None,), kwargs or {}
-        if kind in (_ATEN.normal_, _ATEN.uniform_) and first.numel() > DRAWN and first.is_contiguous():
-            return _repeated(function(first.view(-1)[:DRAWN], *others, **named), first)
-        if kind in (_ATEN.randn, _ATEN.rand) and torch.Size(first).numel() > DRAWN:
-            few = function([DRAWN], *others, **named)
+        if kind in (_ATEN.normal_, _ATEN.uniform_) and first.numel() > _DRAWN and first.is_contiguous():
+            return _repeated(function(first.view(-1)[:_DRAWN], *others, **named), first)
+        if kind in (_ATEN.randn, _ATEN.rand) and torch.Size(first).numel() > _DRAWN:
+            few = function([_DRAWN], *others, **named)
             return _repeated(few, few.new_empty(first))
         return function(*args, **named)
 
 
 def _repeated(few: Tensor, tensor: Tensor) -> Tensor:
     """Fill a tensor with a few numbers, in turn."""
-    flat, whole = tensor.view(-1), tensor.numel() // DRAWN * DRAWN
-    flat[:whole].view(-1, DRAWN).copy_(few.expand(whole // DRAWN, DRAWN))
+    flat, whole = tensor.view(-1), tensor.numel() // _DRAWN * _DRAWN
+    flat[:whole].view(-1, _DRAWN).copy_(few.expand(whole // _DRAWN, _DRAWN))
     flat[whole:].copy_(few[: tensor.numel() - whole])
     return tensor

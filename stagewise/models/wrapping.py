@@ -30,7 +30,7 @@ def name_of(model: object) -> str:
     return "the model" if beneath is None else type(beneath).__name__
 
 
-NO_MEMORY = "allocate memory|out of memory"
+_NO_MEMORY = "allocate memory|out of memory"
 """What torch says in a RuntimeError where Python would raise a MemoryError."""
 
 
@@ -40,7 +40,7 @@ def named_in_errors(model: object) -> Iterator[None]:
     try:
         yield
     except Exception as reason:
-        if not is_bridge(model) or isinstance(reason, ValueError | MemoryError) or re.search(NO_MEMORY, str(reason)):
+        if not is_bridge(model) or isinstance(reason, ValueError | MemoryError) or re.search(_NO_MEMORY, str(reason)):
             raise
         raise ValueError(f"{name_of(model)} does not run on these tokens: {line_of(reason)}") from reason
 
@@ -51,7 +51,7 @@ def wrapped(module: Any) -> Bridge:
     with in_a_line(f"transformers' own {type(module).__name__} does not run"), torch.inference_mode():
         expected = module(tokens).logits
     bridge = _wrapped(module)
-    check(bridge, tokens, expected)
+    _check(bridge, tokens, expected)
     return bridge
 
 
@@ -76,7 +76,7 @@ def trial_tokens(d_vocab: int, length: int = 6) -> Int[Tensor, "1 pos"]:
     return (torch.randperm(max(d_vocab, length), generator=torch.Generator().manual_seed(0))[:length] % d_vocab)[None]
 
 
-def check(bridge: Bridge, tokens: Int[Tensor, "batch pos"], expected: Float[Tensor, "batch pos token"]) -> None:
+def _check(bridge: Bridge, tokens: Int[Tensor, "batch pos"], expected: Float[Tensor, "batch pos token"]) -> None:
     """Check that a bridge gives the logits of the Hugging Face model that it wraps, where those are finite."""
     try:
         with torch.inference_mode():

@@ -14,7 +14,7 @@ from stagewise.plot.step_axis import curve, new_axes, set_step_axis
 from stagewise.table import select
 from stagewise.words.stages import curve_label
 
-LINES = 8
+_LINES = 8
 """Curves of one figure, of more those that moved most in either run."""
 
 
@@ -57,4 +57,4 @@ def _lines(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
         for labels, line in groups
     }
     moved = {label: max(np.ptp(one["value"]) for _, one in line.groupby("run")) for label, line in lines.items()}
-    return {label: lines[label] for label in sorted(lines, key=lambda label: -moved[label])[:LINES]}
+    return {label: lines[label] for label in sorted(lines, key=lambda label: -moved[label])[:_LINES]}

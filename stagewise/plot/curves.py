@@ -12,9 +12,9 @@ from stagewise.plot.quantities import quantity_of, set_value_axis
 from stagewise.plot.step_axis import ALONE, check_one_run, curve, label_ends, new_axes, set_step_axis, shade_stages
 from stagewise.table import select
 
-Name = Callable[[object], str]
+_Name = Callable[[object], str]
 
-LOSSES = ("excess", "cross_entropy", "squared_error")
+_LOSSES = ("excess", "cross_entropy", "squared_error")
 """Quantities of the `Loss` probe: the first that a table has is drawn."""
 
 BLACK = "#222222"
@@ -32,7 +32,7 @@ def loss_curve(
     Source: Yüksel et al. (2026), arXiv:2602.19143, Figures 1 and 4.
     """
     losses = select(table, "Loss")
-    name = next(name for name in LOSSES if name in set(losses["quantity"]))
+    name = next(name for name in _LOSSES if name in set(losses["quantity"]))
     quantity, rows = quantity_of(table, "Loss", name), losses[losses["quantity"] == name]
     ax = prepared(new_axes(ax, height=2.4), rows, stages)
     curve(ax, rows, quantity.label, BLACK, "o")
@@ -69,7 +69,7 @@ def family(
     axis: str,
     labels: Sequence[object],
     stages: Stages | None,
-    name: Name = str,
+    name: _Name = str,
     small: bool = False,
 ) -> Axes:
     """Draw a line for each label on an axis of the table, in ordered colours."""

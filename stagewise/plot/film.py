@@ -13,13 +13,13 @@ from PIL import Image
 from stagewise.plot.maps import attention_map
 from stagewise.table import select
 
-FRAMES = 60
+_FRAMES = 60
 """Checkpoints that are shown, of more evenly chosen ones."""
 
-LAST = 1500
+_LAST = 1500
 """Milliseconds for which the last checkpoint stays."""
 
-DPI = 90
+_DPI = 90
 
 
 def attention_film(
@@ -47,16 +47,16 @@ def attention_film(
     if path.suffix != ".gif":
         raise ValueError(f"a film of attention maps is a .gif, got {path.name}")
     available = sorted(int(step) for step in select(table, "MeanPattern", "attention", layer=layer)["step"].unique())
-    indices = np.unique(np.linspace(0, len(available) - 1, min(FRAMES, len(available))).round().astype(int))
+    indices = np.unique(np.linspace(0, len(available) - 1, min(_FRAMES, len(available))).round().astype(int))
     chosen = [available[index] for index in indices] if steps is None else list(steps)
     frames = [_frame(table, step, layer) for step in chosen]
-    durations = [*[milliseconds] * (len(frames) - 1), LAST]
+    durations = [*[milliseconds] * (len(frames) - 1), _LAST]
     frames[0].save(path, save_all=True, append_images=frames[1:], duration=durations, loop=0, optimize=True)
     return path
 
 
 def _frame(table: pd.DataFrame, step: int, layer: int) -> Image.Image:
-    figure = Figure(figsize=(3.6, 3.8), dpi=DPI, layout="constrained", facecolor="white")
+    figure = Figure(figsize=(3.6, 3.8), dpi=_DPI, layout="constrained", facecolor="white")
     axes = attention_map(table, step, layer, ax=figure.subplots())
     axes.set_title(f"layer {layer}, step {step}", fontsize=9.5)
     canvas: Any = FigureCanvasAgg(figure)

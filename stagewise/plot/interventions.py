@@ -14,16 +14,16 @@ from stagewise.plot.step_axis import new_axes
 from stagewise.words.delays import end_in_words, held_in_words
 from stagewise.words.delays import transition as in_words
 
-SCALE = "PuOr_r"
+_SCALE = "PuOr_r"
 """Two colours whose lightness falls to both sides: earlier, later."""
 
-DARK = 0.6
+_DARK = 0.6
 """Part of the largest delay from which on a cell is dark."""
 
-WIDE = 16
+_WIDE = 16
 """Letters of a column's name in a line."""
 
-BESIDE = 0.06
+_BESIDE = 0.06
 """Distance between the delays of two seeds."""
 
 
@@ -37,7 +37,7 @@ def interventions(rows: pd.DataFrame, ax: Axes | None = None) -> Axes:
         raise ValueError("there are no interventions to draw: `stagewise intervene FOLDER --hold-out L0H0 --from STEP`")
     ordered = rows.assign(kick=rows["kind"] == "kick").sort_values(["step", "kick", "layer", "head"], kind="stable")
     cells = ordered.assign(
-        column=[f"{textwrap.fill(held_in_words(row), WIDE)}\nfrom {row['step']}" for row in ordered.to_dict("records")]
+        column=[f"{textwrap.fill(held_in_words(row), _WIDE)}\nfrom {row['step']}" for row in ordered.to_dict("records")]
     )
     columns, names = list(dict.fromkeys(cells["column"])), list(dict.fromkeys(cells["transition"]))
     value, lo, hi = (
@@ -50,9 +50,9 @@ def interventions(rows: pd.DataFrame, ax: Axes | None = None) -> Axes:
     largest = max(float(np.nanmax(np.abs(colour_value))), 1.0)
     ax = new_axes(ax, 2.6 + 1.1 * len(columns), 1.0 + 0.45 * len(names))
     norm = TwoSlopeNorm(0, -largest, largest)
-    ax.pcolormesh(colour_value, cmap=SCALE, norm=norm, edgecolors="white", linewidth=1)
+    ax.pcolormesh(colour_value, cmap=_SCALE, norm=norm, edgecolors="white", linewidth=1)
     for i, j in np.ndindex(*value.shape):
-        colour = "white" if abs(colour_value[i, j]) > DARK * largest else "black"
+        colour = "white" if abs(colour_value[i, j]) > _DARK * largest else "black"
         words = _words(float(value[i, j]), float(lo[i, j]), float(hi[i, j]))
         ax.text(j + 0.5, i + 0.5, words, ha="center", va="center", fontsize=7.5, color=colour)
     ax.set_xticks(np.arange(len(columns)) + 0.5, columns, fontsize=8)
@@ -71,7 +71,7 @@ def delays(rows: pd.DataFrame) -> Figure:
     figure = Figure(figsize=(4 * len(transitions), 3.4), layout="constrained")
     for transition, ax in zip(transitions, figure.subplots(1, len(transitions), squeeze=False)[0], strict=True):
         of = rows[rows["transition"] == transition]
-        position = of["without"].map(names.index) + BESIDE * (of["seed"] - of["seed"].mean())
+        position = of["without"].map(names.index) + _BESIDE * (of["seed"] - of["seed"].mean())
         never = np.isinf(of["value"])
         ax.plot(position[~never], of["value"][~never], "o", color="#4477aa", alpha=0.6, markersize=4)
         ax.plot(position[never], of["lo"][never], "^", color="#cc6677", markersize=6)

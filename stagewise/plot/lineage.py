@@ -19,13 +19,13 @@ from stagewise.plot.step_axis import (
 )
 from stagewise.table import head_label
 
-GAP = 0.9
+_GAP = 0.9
 """Between the beds of two kinds, in heads."""
 
-TALLEST = 7.0
+_TALLEST = 7.0
 """Inches."""
 
-DRAWN = 40
+_DRAWN = 40
 """Heads that are drawn as lines of their own colour and named; more are thin and grey."""
 
 
@@ -35,11 +35,11 @@ def river(lineage: Lineage, stages: Stages | None = None, ax: Axes | None = None
     bottoms = _bottoms(labels.to_numpy())
     heights = _heights(labels.to_numpy(), bottoms)
     top = max(bottoms[kind] + size for kind, size in _sizes(labels.to_numpy()).items())
-    ax = new_axes(ax, 7.6, float(np.clip(0.9 + 0.28 * top, 1.6, TALLEST)))
+    ax = new_axes(ax, 7.6, float(np.clip(0.9 + 0.28 * top, 1.6, _TALLEST)))
     steps = labels.columns.to_numpy(float)
     set_step_axis(ax, steps)
     shade_stages(ax, stages)
-    ax.set_ylim(top + 0.5, -0.5 - GAP / 2)
+    ax.set_ylim(top + 0.5, -0.5 - _GAP / 2)
     for i, (kind, bottom) in enumerate(bottoms.items()):
         count = (labels.to_numpy() == kind).sum(0)
         colour = HEADS[i % len(HEADS)]
@@ -64,7 +64,7 @@ def _bottoms(labels: np.ndarray) -> dict[int, float]:
     bottoms, bottom = {}, 0.0
     for kind, size in _sizes(labels).items():
         bottoms[kind] = bottom
-        bottom += size + GAP
+        bottom += size + _GAP
     return bottoms
 
 
@@ -80,7 +80,7 @@ def _heights(labels: np.ndarray, bottoms: dict[int, float]) -> np.ndarray:
 
 def _draw_heads(ax: Axes, steps: np.ndarray, heights: np.ndarray, labels: pd.DataFrame, lineage: Lineage) -> None:
     heads = [(int(layer), int(head)) for layer, head in labels.index]
-    few = len(heads) <= DRAWN
+    few = len(heads) <= _DRAWN
     colours = head_colours(lineage.members)
     lines = LineCollection(
         [np.column_stack([steps, line]) for line in heights],

@@ -13,7 +13,7 @@ from stagewise.plot.colours import head_colours
 from stagewise.plot.step_axis import check_one_run, new_axes
 from stagewise.table import maps_in, select
 
-APART = 0.05
+_APART = 0.05
 """Part of the map's width that two names of relations are apart at least, to be written beside each other."""
 
 
@@ -73,7 +73,7 @@ def attention_map(
     for relation, mask in (relations or {}).items():
         _outline(ax, mask, first_query)
         if (place := _start(mask, first_query)) is not None:
-            beside = (other for other in names if max(abs(np.subtract(other, place))) <= APART * keys)
+            beside = (other for other in names if max(abs(np.subtract(other, place))) <= _APART * keys)
             names.setdefault(next(beside, place), []).append(relation)
     for place, relations_here in names.items():
         text = ", ".join(relations_here)

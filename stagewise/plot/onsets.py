@@ -12,13 +12,13 @@ from stagewise.plot.quantities import escaped, quantity_of, set_value_axis
 from stagewise.plot.step_axis import check_one_run, curve, label_ends, set_step_axis, shade_stages
 from stagewise.words.stages import curve_label
 
-KINDS = 6
+_KINDS = 6
 """Kinds of scores that are drawn; the others are in the table."""
 
-LABELLED = 10
+_LABELLED = 10
 """Onsets of a panel that are labelled and coloured, the first ones."""
 
-GREYS = 40
+_GREYS = 40
 """Further curves of a panel that are drawn, grey: those that moved most; the others are in the table."""
 
 
@@ -45,20 +45,20 @@ def kinds_shown(onsets: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     """Return the kinds of scores to draw with their rows: those with an onset, the earliest first."""
     name = onsets["probe"] + " " + onsets["quantity"] + (" " + onsets["relation"]).fillna("")
     moved = (onsets["after"] - onsets["before"]).abs()
-    kinds = name[onsets["onset"]] if onsets["onset"].any() else name[moved.nlargest(KINDS).index]
-    return [(kind, onsets[name == kind]) for kind in kinds.drop_duplicates()[:KINDS]]
+    kinds = name[onsets["onset"]] if onsets["onset"].any() else name[moved.nlargest(_KINDS).index]
+    return [(kind, onsets[name == kind]) for kind in kinds.drop_duplicates()[:_KINDS]]
 
 
 def _panel(ax: Axes, table: pd.DataFrame, rows: pd.DataFrame, stages: Stages) -> None:
     set_step_axis(ax, table["step"])
     shade_stages(ax, stages, numbers_only=True)
     colours = head_colours(rows)
-    with_onset = rows[rows["onset"]][:LABELLED]
+    with_onset = rows[rows["onset"]][:_LABELLED]
     # A line is named by its labels on all axes but the relation, which the panel names; it may have several onsets.
     labels = ({k: v for k, v in labels_of(row).items() if k != "relation"} for row in rows.to_dict("records"))
     line_of = pd.Series([curve_label(each) for each in labels], rows.index)
     others = rows[~line_of.isin(line_of[with_onset.index]) & ~line_of.duplicated()]
-    moved = (others["after"] - others["before"]).abs().fillna(0).nlargest(GREYS)
+    moved = (others["after"] - others["before"]).abs().fillna(0).nlargest(_GREYS)
     groups = list(with_onset.groupby(line_of[with_onset.index], sort=False))
     curves = curves_of(table, pd.concat([others.loc[moved.index], *(onsets[:1] for _, onsets in groups)]))
     for line in curves[: len(moved)]:

@@ -18,7 +18,7 @@ from stagewise.statistics._constants import FEWEST_SEEDS
 from stagewise.table import select
 from stagewise.words.stages import curve_label
 
-LINES = 8
+_LINES = 8
 """Curves of one figure, of more those that moved most."""
 
 
@@ -62,7 +62,7 @@ def over_seeds(table: pd.DataFrame, probe: str, name: str, ax: Axes | None = Non
     """Draw a quantity of several runs, whose heads are aligned: the mean with its band (see `_Band`), each run thin."""
     rows, ax = select(table, probe, name), new_axes(ax, height=2.8)
     set_step_axis(ax, rows["step"])
-    bands = sorted(bands_of(rows), key=lambda one: -one[1].move)[:LINES]
+    bands = sorted(bands_of(rows), key=lambda one: -one[1].move)[:_LINES]
     named = [(curve_label(labels), one) for labels, one in bands]
     colours: Mapping[object, str] = ordered_colours(sorted(label for label, _ in named))
     for label, one in named:

@@ -13,10 +13,10 @@ from stagewise.plot.quantities import quantity_of, set_value_axis
 from stagewise.plot.step_axis import check_one_run, curve, label_ends, new_axes
 from stagewise.table import Head, head_label, select
 
-CHECKPOINTS = 5
+_CHECKPOINTS = 5
 """Lines of a figure."""
 
-COLUMNS = 3
+_COLUMNS = 3
 
 
 def loss_by_position(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
@@ -34,7 +34,7 @@ def loss_by_position(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
 def offset_profiles(table: pd.DataFrame, heads: list[Head]) -> Figure:
     """Draw how much each head attends to each offset = query - key, a line a checkpoint, a panel a head."""
     rows, label = select(table, "OffsetProfile", "mass"), quantity_of(table, "OffsetProfile", "mass").axis
-    across = min(COLUMNS, len(heads))
+    across = min(_COLUMNS, len(heads))
     down = math.ceil(len(heads) / across)
     figure = Figure(figsize=(2.6 * across + 0.9, 2.1 * down), layout="constrained")
     grid = list(figure.subplots(down, across, squeeze=False, sharey=True).flat)
@@ -54,7 +54,7 @@ def profile(ax: Axes, rows: pd.DataFrame, axis: str) -> Axes:
     """Draw values along an axis of the table, a line for each of five checkpoints, the first and the last with them."""
     check_one_run(rows)
     steps = np.sort(rows["step"].unique())
-    indices = np.linspace(0, len(steps) - 1, min(CHECKPOINTS, len(steps))).round().astype(int)
+    indices = np.linspace(0, len(steps) - 1, min(_CHECKPOINTS, len(steps))).round().astype(int)
     for step, colour in ordered_colours([int(steps[index]) for index in indices]).items():
         line = rows[rows["step"] == step].sort_values(axis)
         curve(ax, line.assign(step=line[axis]), f"step {step}", colour)

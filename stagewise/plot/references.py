@@ -13,7 +13,7 @@ from stagewise.plot.quantities import quantity_of, set_value_axis
 from stagewise.plot.step_axis import new_axes
 from stagewise.table import select
 
-KL_FLOOR = 1e-3
+_KL_FLOOR = 1e-3
 """Nats below which a log scale shows nothing that matters: a hundredth of the smallest effects reported."""
 
 
@@ -56,4 +56,4 @@ def restricted_context(table: pd.DataFrame, stages: Stages | None = None, ax: Ax
     ax = family(new_axes(ax), rows, "context", contexts, stages, lambda context: f"c = {context}")
     set_value_axis(ax, quantity_of(table, "RestrictedContextKL", "kl"))
     ax.set_yscale("log")
-    return finish(ax, bottom=KL_FLOOR)
+    return finish(ax, bottom=_KL_FLOOR)

@@ -22,14 +22,14 @@ SCALE = "BuPu"
 VECTOR_CELLS = 3000
 """Matrices of more cells are embedded as an image."""
 
-LABELLED = 36
+_LABELLED = 36
 """Heads whose names fit beside a matrix."""
 
 PROFILES, CHARACTER, WRAPPED = 5.9, 0.08, 16
 """Inches of all columns of the mean profiles, and of a character of a name below one: names of relations that do not
 fit are slanted. Longer ones than the third number of characters take several lines."""
 
-CLUSTER_COLOURS = ("#c6dbef", "#fdd0a2", "#c7e9c0", "#dadaeb", "#f6c7c1", "#e3d6b8", "#d9d9d9", "#bfe5e2")
+_CLUSTER_COLOURS = ("#c6dbef", "#fdd0a2", "#c7e9c0", "#dadaeb", "#f6c7c1", "#e3d6b8", "#d9d9d9", "#bfe5e2")
 """Light enough for the cluster's number to be read on them."""
 
 
@@ -87,11 +87,11 @@ def clusters(table: pd.DataFrame, stages: Stages | None = None, ax: Axes | None 
     wide = _by_head(select(table, "PatternClusters", "cluster"))
     ax = new_axes(ax, 7.6, 0.9 + _rows_height(len(wide)))
     edges = cell_edges(wide.columns.to_numpy())
-    colours = ListedColormap(CLUSTER_COLOURS)
+    colours = ListedColormap(_CLUSTER_COLOURS)
     values = wide.to_numpy(float)
     ax.pcolormesh(
-        edges, np.arange(len(wide) + 1) - 0.5, values % len(CLUSTER_COLOURS), cmap=colours, vmin=-0.5,
-        vmax=len(CLUSTER_COLOURS) - 0.5, rasterized=wide.size > VECTOR_CELLS, edgecolor="face", linewidth=0.2,
+        edges, np.arange(len(wide) + 1) - 0.5, values % len(_CLUSTER_COLOURS), cmap=colours, vmin=-0.5,
+        vmax=len(_CLUSTER_COLOURS) - 0.5, rasterized=wide.size > VECTOR_CELLS, edgecolor="face", linewidth=0.2,
     )  # fmt: skip
     _finish_strip(ax, wide, stages)
     for row, labels in enumerate(values):
@@ -157,7 +157,7 @@ def _by_head(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _finish_strip(ax: Axes, wide: pd.DataFrame, stages: Stages | None) -> None:
     over_cells(ax, wide.columns.to_numpy(), stages)
-    every = math.ceil(len(wide) / LABELLED)
+    every = math.ceil(len(wide) / _LABELLED)
     named = list(wide.index[::every])
     ax.set_yticks(range(0, len(wide), every), [head_label(*head) for head in named])
     ax.set_ylim(len(wide) - 0.5, -0.5)

@@ -9,10 +9,10 @@ from stagewise.plot.colours import GREY
 from stagewise.plot.step_axis import check_one_run, new_axes, step_label
 from stagewise.table import select
 
-SCALE = "viridis_r"
+_SCALE = "viridis_r"
 """From light for early checkpoints to dark for late ones."""
 
-NAMED = 8
+_NAMED = 8
 """Checkpoints whose step is written beside them, at most."""
 
 
@@ -33,7 +33,7 @@ def trajectory(table: pd.DataFrame, stages: Stages | None = None, ax: Axes | Non
     explained = select(table, "Trajectory", "explained").set_index("component")["value"]
     ax = new_axes(ax, 7.0, 3.4)
     ax.plot(points[:, 0], points[:, 1], color=GREY, linewidth=1.0, zorder=1)
-    ax.scatter(points[:, 0], points[:, 1], c=np.arange(len(steps)), vmin=-len(steps) / 6, cmap=SCALE, s=16, zorder=2)
+    ax.scatter(points[:, 0], points[:, 1], c=np.arange(len(steps)), vmin=-len(steps) / 6, cmap=_SCALE, s=16, zorder=2)
     for number in _named(points) if stages is None else _boundaries(steps, stages):
         ax.annotate(
             step_label(int(steps[number])), points[number], xytext=(3, 7), textcoords="offset points", fontsize=8.5
@@ -48,7 +48,7 @@ def trajectory(table: pd.DataFrame, stages: Stages | None = None, ax: Axes | Non
 def _named(points: np.ndarray) -> list[int]:
     """Return the first and the last checkpoint, and those between at about equal distances along the way."""
     way = np.concatenate([[0.0], np.linalg.norm(np.diff(points, axis=0), axis=1).cumsum()])
-    return sorted({int(np.abs(way - part).argmin()) for part in np.linspace(0, way[-1], NAMED)})
+    return sorted({int(np.abs(way - part).argmin()) for part in np.linspace(0, way[-1], _NAMED)})
 
 
 def _boundaries(steps: np.ndarray, stages: Stages) -> list[int]:

@@ -67,12 +67,12 @@ def _controlled(clamp: ClampHead, series: CheckpointSeries, controls: bool) -> I
     if not controls or clamp.kind == "kick":
         return
     before = max(step for step in series.steps if step <= clamp.start)
-    if (other := matched_head(series.weights(before), (clamp.layer, clamp.head))) is not None:
+    if (other := _matched_head(series.weights(before), (clamp.layer, clamp.head))) is not None:
         yield ClampedRun(dataclasses.replace(clamp, layer=other[0], head=other[1]), "another head")
     yield ClampedRun(dataclasses.replace(clamp, kind="kick", relation=None), "random direction")
 
 
-def matched_head(weights: State, head: Head) -> Head | None:
+def _matched_head(weights: State, head: Head) -> Head | None:
     """Return the head of the same layer whose W_V W_O has the nearest norm; of another layer where it is alone.
 
     Of grouped queries each head reads the values of its group; of a model without W_V it is W_O alone.
@@ -81,7 +81,7 @@ def matched_head(weights: State, head: Head) -> Head | None:
 
     >>> import torch
     >>> W_O = torch.tensor([3.0, 1.0, 2.5]).reshape(3, 1, 1)
-    >>> matched_head({"blocks.0.attn.W_O": W_O}, (0, 0))
+    >>> _matched_head({"blocks.0.attn.W_O": W_O}, (0, 0))
     (0, 2)
     """
     norms: dict[Head, float] = {}

@@ -76,4 +76,4 @@ def test_the_residual_stream_after_every_layer_is_hugging_faces_own(
     [("GPT2", "scores"), ("GPTNeoX", "scores"), ("Llama", "scores"), ("Gemma2", "scores"), ("GPTJ", "z")],
 )
 def test_dead_hooks_are_found_out(kind: str, way: str, subject: Make) -> None:
-    assert bridge_edits.route(subject(kind).built) == way
+    assert bridge_edits._route(subject(kind).built) == way

@@ -128,7 +128,7 @@ def test_a_context_of_another_length_is_found_out(
 ) -> None:
     one = subject(kind)
     if kind != "LN and MLP":
-        bridge_edits.route(one.built)  # which asks for contexts itself
+        bridge_edits._route(one.built)  # which asks for contexts itself
     for module in (bridge_edits, hooked_edits):
         for name in ("restrict_scores", "restrict_pattern"):
             if (restrict := getattr(module, name, None)) is not None:
