@@ -20,9 +20,9 @@ from stagewise.init import by_pattern, check_trained_here, matching
 from stagewise.loss import training_loss
 from stagewise.models.clamps import Clamps, targets
 from stagewise.models.devices import check_device
-from stagewise.models.fused import TrainingPass, training_pass
 from stagewise.models.precision import Dtype as Dtype
 from stagewise.models.precision import check_dtype, products_in
+from stagewise.models.training_pass import TrainingPass, training_pass
 from stagewise.recipe import Recipe, TrainPlan
 from stagewise.task import Batch
 

@@ -15,10 +15,10 @@ from stagewise.architecture import Architecture
 from stagewise.attention import Circuits, residual_hooks_of
 from stagewise.checkpoints.series import CheckpointSeries, State
 from stagewise.checkpoints.weight_files import not_finite
-from stagewise.measurement.inputs import check_batch, check_series, finite_states
-from stagewise.measurement.positions import Positions
-from stagewise.measurement.rows import checkpoint_labels, measured_table
-from stagewise.measurement.similarity import linear_cka, principal_angles
+from stagewise.measurement._inputs import check_batch, check_series, finite_states
+from stagewise.measurement._positions import Positions
+from stagewise.measurement._rows import checkpoint_labels, measured_table
+from stagewise.measurement._similarity import linear_cka, principal_angles
 from stagewise.models import Model
 from stagewise.table import Columns, Quantity
 from stagewise.task import Batch

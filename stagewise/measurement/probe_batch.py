@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.series import CheckpointSeries
-from stagewise.measurement.baselines import trained_baselines, with_baselines
+from stagewise.measurement._baselines import trained_baselines, with_baselines
 from stagewise.recipe import Recipe
 from stagewise.task import AbstractTask, Batch
 from stagewise.tasks import RepeatedTokens

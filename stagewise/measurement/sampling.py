@@ -23,8 +23,8 @@ from stagewise.checkpoints.json_files import read_json
 from stagewise.checkpoints.run_folder import measuring, write_json
 from stagewise.checkpoints.series import CheckpointSeries, State
 from stagewise.measurement import langevin
-from stagewise.measurement.forecast import in_words
-from stagewise.measurement.inputs import check_batch, check_series
+from stagewise.measurement._forecast import in_words
+from stagewise.measurement._inputs import check_batch, check_series
 from stagewise.measurement.langevin import (
     Coefficient,
     Loss,
@@ -39,8 +39,8 @@ from stagewise.measurement.langevin import (
 )
 from stagewise.models import Model
 from stagewise.models.devices import check_device
-from stagewise.models.fused import training_pass
 from stagewise.models.restrictions import of_head, trained
+from stagewise.models.training_pass import training_pass
 from stagewise.table import Head, head_label
 from stagewise.task import Batch
 

@@ -10,9 +10,9 @@ from tqdm.auto import tqdm
 from stagewise import models
 from stagewise.checkpoints.series import CheckpointSeries, State
 from stagewise.checkpoints.sketches import project
-from stagewise.measurement.inputs import check_batch, check_series, finite_states
-from stagewise.measurement.positions import Positions
-from stagewise.measurement.rows import checkpoint_labels, measured_table
+from stagewise.measurement._inputs import check_batch, check_series, finite_states
+from stagewise.measurement._positions import Positions
+from stagewise.measurement._rows import checkpoint_labels, measured_table
 from stagewise.table import Quantity
 from stagewise.task import Batch
 

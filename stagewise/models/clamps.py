@@ -9,10 +9,11 @@ import torch.nn.functional as F
 from jaxtyping import Bool
 from torch import Tensor
 
-from stagewise.models import held_attention, native
-from stagewise.models.model import Model
-from stagewise.models.weights import in_hooked_layout, in_own_layout, parameters
-from stagewise.models.wrapping import is_bridge
+from stagewise.models import _held_attention as held_attention
+from stagewise.models import _native as native
+from stagewise.models._model import Model
+from stagewise.models._weights import in_hooked_layout, in_own_layout, parameters
+from stagewise.models._wrapping import is_bridge
 from stagewise.plan import ClampHead
 from stagewise.table import Head, check_head, head_label
 from stagewise.task import AbstractTask

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from stagewise.models.parts import Mlp, Norm, capped
+from stagewise.models._parts import Mlp, Norm, capped
 from stagewise.models.precision import widened
 
 

@@ -24,7 +24,7 @@ def start_method() -> BaseContext:
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["stagewise.models.preloaded"])
+    context.set_forkserver_preload(["stagewise.models._preloaded"])
     return context
 
 

@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from scipy import stats
 
 from stagewise.findings.scores import axes_of
+from stagewise.plot._curves import BLACK, finish
 from stagewise.plot.colours import ordered_colours
-from stagewise.plot.curves import BLACK, finish
 from stagewise.plot.quantities import quantity_of, set_value_axis
 from stagewise.plot.step_axis import new_axes, set_step_axis
 from stagewise.statistics import LEVEL

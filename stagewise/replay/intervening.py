@@ -19,8 +19,8 @@ from stagewise.plan import ClampHead
 from stagewise.probe import AbstractProbe
 from stagewise.probes import AttentionTo, Loss
 from stagewise.recipe import Recipe
+from stagewise.replay._matched_controls import ClampedRun, with_controls
 from stagewise.replay.densifying import densify_steps, recipe_at, replays_of
-from stagewise.replay.matched_controls import ClampedRun, with_controls
 from stagewise.table import Head, tidy
 from stagewise.task import Batch
 from stagewise.training import Dtype, prepare, train

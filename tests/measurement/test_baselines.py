@@ -9,7 +9,7 @@ import torch
 from stagewise import models
 from stagewise.architecture import full
 from stagewise.checkpoints.series import open_series
-from stagewise.measurement.baselines import _restricted_log_probs, with_baselines
+from stagewise.measurement._baselines import _restricted_log_probs, with_baselines
 from stagewise.recipe import Recipe, TrainPlan
 from stagewise.restricted_training import _train_restricted
 from stagewise.tasks import RepeatedTokens
@@ -38,7 +38,7 @@ def test_slices_of_the_batch_give_the_same_numbers(tmp_path: Path, monkeypatch: 
     series = open_series(_train_restricted(restricted_recipe(RECIPE, 2), tmp_path / "run"))
     batch = TASK.probe_batch(5, seed=0)
     whole = _restricted_log_probs(series, batch)
-    monkeypatch.setattr("stagewise.measurement.baselines._NUMBERS", 1)
+    monkeypatch.setattr("stagewise.measurement._baselines._NUMBERS", 1)
     torch.testing.assert_close(_restricted_log_probs(series, batch), whole, atol=1e-5, rtol=0)
 
 

@@ -15,9 +15,9 @@ from stagewise.checkpoints.json_files import read_json
 from stagewise.checkpoints.run_folder import TABLE
 from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.checkpoints.table_file import TableFile
-from stagewise.measurement.earlier import _SETTINGS, parts_folder
+from stagewise.measurement._earlier import _SETTINGS, parts_folder
+from stagewise.measurement._parts import PASSES
 from stagewise.measurement.engine import measure
-from stagewise.measurement.parts import PASSES
 from stagewise.measurement.recorded import recorded_dtype
 from stagewise.models import has_hooked_transformer
 from stagewise.probe import AbstractProbe

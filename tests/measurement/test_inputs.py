@@ -11,9 +11,9 @@ from stagewise import models
 from stagewise.architecture import Architecture, full
 from stagewise.checkpoints.series import open_series
 from stagewise.intervention import AblateHead, RestrictContext
+from stagewise.measurement._inputs import _NOT_FINITE, check_batch, checked_readings, unmeasured
 from stagewise.measurement.comparing import compare_checkpoints
 from stagewise.measurement.engine import measure
-from stagewise.measurement.inputs import _NOT_FINITE, check_batch, checked_readings, unmeasured
 from stagewise.measurement.learning_coefficient import learning_coefficients
 from stagewise.measurement.trajectory import trajectory
 from stagewise.probe import Reading

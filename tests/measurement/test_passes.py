@@ -9,7 +9,7 @@ from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.init import GaussianInit
 from stagewise.intervention import AblateHead, Edit, PatchEdge
-from stagewise.measurement.passes import _ENOUGH, SlicePasses, _OnDemand, cut, default_memory, slices_needed
+from stagewise.measurement._passes import _ENOUGH, SlicePasses, _OnDemand, cut, default_memory, slices_needed
 from stagewise.models import lean
 from stagewise.models.edits import replacement
 from stagewise.models.lean_weights import LeanWeights

@@ -12,9 +12,9 @@ import torch
 
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.checkpoints.table_file import PROVENANCE, TableFile
+from stagewise.measurement._measuring import _SLOWER
+from stagewise.measurement._parts import PASSES
 from stagewise.measurement.engine import measure
-from stagewise.measurement.measuring import _SLOWER
-from stagewise.measurement.parts import PASSES
 from stagewise.measurement.provenance import _git_revision, provenance
 from stagewise.measurement.recorded import PROBES
 from stagewise.models import has_hooked_transformer

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from stagewise.intervention import RestrictContext
-from stagewise.models import bridge_edits
+from stagewise.models import _bridge_edits as bridge_edits
 
 SAME, CUT = 1e-5, 1e-4
 """Log-probabilities of order one to ten in float32: the same sums, and sums in another order through the layers."""

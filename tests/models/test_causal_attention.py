@@ -6,8 +6,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from stagewise.models import causal_attention as module
-from stagewise.models.causal_attention import causal_attention
+from stagewise.models import _causal_attention as module
+from stagewise.models._causal_attention import causal_attention
 
 FLOAT32 = 1e-5
 """Sums of a few dozen numbers of order one, in another order."""

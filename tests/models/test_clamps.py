@@ -13,9 +13,9 @@ from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.init import GaussianInit
 from stagewise.loss import training_loss
 from stagewise.measurement.engine import measure
-from stagewise.models import native
+from stagewise.models import _native as native
+from stagewise.models._held_attention import held_keys
 from stagewise.models.clamps import _HELD, Clamps, targets
-from stagewise.models.held_attention import held_keys
 from stagewise.plan import ClampHead, TrainPlan
 from stagewise.probes import AttentionTo, HeadAblation, RestrictedContextKL
 from stagewise.recipe import Recipe

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from stagewise import models
 from stagewise.intervention import AblateHead, Edit, RestrictContext
-from stagewise.models import hooked_edits
+from stagewise.models import _hooked_edits as hooked_edits
 from stagewise.models.edits import replacement
 
 SAME, CUT = 1e-5, 1e-4

@@ -98,7 +98,7 @@ def test_an_edited_pass_is_near_that_in_float32(any_kind: str, any_edit: Edit, s
 
 
 def test_how_a_bridge_restricts_contexts_is_tried_in_float32(bridged_kind: str, subject: Callable[..., Any]) -> None:
-    from stagewise.models.bridge_edits import _ROUTES, _route
+    from stagewise.models._bridge_edits import _ROUTES, _route
 
     built = subject(bridged_kind).built
     expected = _route(built)

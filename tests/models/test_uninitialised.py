@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from stagewise import models
 from stagewise.architecture import Architecture
-from stagewise.models import uninitialised
+from stagewise.models import _uninitialised as uninitialised
 from tests.models.conftest import ALSO, BRIDGED, CONFIG, CONFIGS
 
 FEW = 11

@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from stagewise import models
-from stagewise.models import huggingface, wrapping
+from stagewise.models import _wrapping as wrapping
+from stagewise.models import huggingface
 
 
 def test_a_bridge_that_computes_something_else_is_refused() -> None:

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from stagewise import plot
-from stagewise.plot.degeneracy import _HEADS
+from stagewise.plot._degeneracy import _HEADS
 
 
 def table(heads: int) -> pd.DataFrame:

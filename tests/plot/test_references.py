@@ -6,7 +6,7 @@ import pytest
 from matplotlib.axes import Axes
 
 from stagewise import plot
-from stagewise.plot.references import _KL_FLOOR
+from stagewise.plot._references import _KL_FLOOR
 
 
 def texts(ax: Axes) -> list[str]:

@@ -15,9 +15,9 @@ from stagewise.checkpoints.series import open_series
 from stagewise.init import GaussianInit
 from stagewise.plan import ClampHead, TrainPlan
 from stagewise.recipe import Recipe
+from stagewise.replay._matched_controls import ClampedRun
 from stagewise.replay.densifying import densify
 from stagewise.replay.intervening import _FOLDER, cost, intervene
-from stagewise.replay.matched_controls import ClampedRun
 from stagewise.task import Batch
 from stagewise.tasks import MarkovChain
 from stagewise.training import train

@@ -5,7 +5,7 @@ import torch
 from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.init import GaussianInit
-from stagewise.replay.matched_controls import _matched_head
+from stagewise.replay._matched_controls import _matched_head
 
 
 def test_the_matched_head_has_the_nearest_norm_and_is_of_another_layer_where_it_must_be() -> None:

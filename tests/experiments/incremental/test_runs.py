@@ -13,7 +13,7 @@ from stagewise.experiments.incremental import runs as incremental
 from stagewise.experiments.incremental.early_stopping import early_stop
 from stagewise.experiments.incremental.recipes import Run, runs
 from stagewise.findings.stages import find_stages
-from stagewise.measurement.baselines import _linked_baselines
+from stagewise.measurement._baselines import _linked_baselines
 from stagewise.measurement.probe_batch import run_batch
 from stagewise.recipe import Recipe, TrainPlan
 from stagewise.table import select

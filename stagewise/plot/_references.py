@@ -7,8 +7,8 @@ from matplotlib.axes import Axes
 
 from stagewise.findings.frames import families
 from stagewise.findings.stages import Stages
+from stagewise.plot._curves import family, finish, theory_curves
 from stagewise.plot.colours import ordered_colours
-from stagewise.plot.curves import family, finish, theory_curves
 from stagewise.plot.quantities import quantity_of, set_value_axis
 from stagewise.plot.step_axis import new_axes
 from stagewise.table import select

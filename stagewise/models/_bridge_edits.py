@@ -13,6 +13,11 @@ from torch import Tensor
 
 from stagewise.attention import z_hook
 from stagewise.intervention import Edit, RestrictContext, first_layer
+from stagewise.models._hooked_edits import edit_hooks
+from stagewise.models._model import Bridge, Hook, Model
+from stagewise.models._native import is_native, logits_from
+from stagewise.models._rounding import same
+from stagewise.models._wrapping import name_of
 from stagewise.models.edits import (
     NothingLeftError,
     Replacement,
@@ -22,12 +27,7 @@ from stagewise.models.edits import (
     restrict_pattern,
     restrict_scores,
 )
-from stagewise.models.hooked_edits import edit_hooks
-from stagewise.models.model import Bridge, Hook, Model
-from stagewise.models.native import is_native, logits_from
 from stagewise.models.precision import products_in
-from stagewise.models.rounding import same
-from stagewise.models.wrapping import name_of
 
 _Route = Literal["mask", "scores", "pattern", "z"]
 

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from stagewise.models.held_attention import evenly, of_last
+from stagewise.models._held_attention import evenly, of_last
 
 _SHORT = 800
 """Keys times d_head up to which plain products of several queries take less time than torch's kernel on a CPU."""

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 
 from stagewise.checkpoints.series import CheckpointSeries
-from stagewise.measurement.printed_table import Table
+from stagewise.measurement._printed_table import Table
 from stagewise.probe import Reading
 from stagewise.statistics import LEVEL
 from stagewise.table import Columns, LabelledArray, Quantities, Quantity, declare, in_order, type_of

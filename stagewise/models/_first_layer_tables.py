@@ -8,9 +8,9 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from stagewise.models.causal_attention import causal_mask
-from stagewise.models.held_attention import evenly, of_last
-from stagewise.models.model import Config
+from stagewise.models._causal_attention import causal_mask
+from stagewise.models._held_attention import evenly, of_last
+from stagewise.models._model import Config
 
 FirstLayer = Literal["residual stream", "rows", "tables", "tables to the outputs"]
 """What the first layer is read from: the embedded sequences; the projection of each token and position; tables of

@@ -11,11 +11,11 @@ from einops import rearrange
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from stagewise.models.held_attention import evenly, of_last
+from stagewise.models._held_attention import evenly, of_last
+from stagewise.models._parts import capped
+from stagewise.models._scored_positions import ScoredPositions
 from stagewise.models.lean_weights import Layer, LeanWeights
-from stagewise.models.parts import capped
 from stagewise.models.precision import widened
-from stagewise.models.scored_positions import ScoredPositions
 
 _SHORT = 32
 """Positions up to which plain matrix products are faster than a fused kernel."""

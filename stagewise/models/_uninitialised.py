@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from stagewise.architecture import Architecture
-from stagewise.models.building import build
-from stagewise.models.model import Model
+from stagewise.models._building import build
+from stagewise.models._model import Model
 
 _DRAWN = 2**16 + 1
 """Numbers of a tensor that are drawn; the others repeat them. No power of two: the rows of a matrix differ."""

@@ -6,9 +6,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 import torch
 from torch import Tensor, nn
 
-from stagewise.models import held_attention, huggingface, native
-from stagewise.models.model import Bridge, Model
-from stagewise.models.wrapping import is_bridge, wrapped
+from stagewise.models import _held_attention as held_attention
+from stagewise.models import _native as native
+from stagewise.models import huggingface
+from stagewise.models._model import Bridge, Model
+from stagewise.models._wrapping import is_bridge, wrapped
 from stagewise.table import Head
 
 CONSTANTS = (".mask", ".IGNORE", ".rotary_sin", ".rotary_cos")

@@ -11,13 +11,14 @@ from torch import Tensor
 
 from stagewise.attention import Circuits, circuits_of, z_hook
 from stagewise.intervention import AblateMLP, Edit, Intervention, PatchEdge, RestrictContext, ablations, first_layer
-from stagewise.models import bridge_edits, hooked_edits
+from stagewise.models import _bridge_edits as bridge_edits
+from stagewise.models import _hooked_edits as hooked_edits
+from stagewise.models._model import Model
+from stagewise.models._wrapping import is_bridge, name_of, named_in_errors
 from stagewise.models.edits import Replacement, by_head, mlp_hook, read_for
 from stagewise.models.edits import replacement as clean_replacement
 from stagewise.models.lean_reading import rotary_hooks
-from stagewise.models.model import Model
 from stagewise.models.precision import Dtype, products_in, widened
-from stagewise.models.wrapping import is_bridge, name_of, named_in_errors
 from stagewise.table import check_head
 
 _Z = r"blocks\.\d+\.attn\.hook_z"

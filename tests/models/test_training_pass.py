@@ -10,9 +10,9 @@ import torch
 from stagewise import models as model
 from stagewise.architecture import Architecture
 from stagewise.init import GaussianInit
-from stagewise.models.first_layer_tables import FirstLayer
-from stagewise.models.fused import TrainingPass, training_pass
-from stagewise.models.held_attention import hold
+from stagewise.models._first_layer_tables import FirstLayer
+from stagewise.models._held_attention import hold
+from stagewise.models.training_pass import TrainingPass, training_pass
 
 FLOAT32 = 1e-5
 """Logits of order one, sums in another order."""

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from stagewise import models
 from stagewise.architecture import Architecture
-from stagewise.measurement.passes import cut, default_memory, slices_needed
+from stagewise.measurement._passes import cut, default_memory, slices_needed
 from stagewise.models import Model
 from stagewise.task import Batch
 

@@ -5,8 +5,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from stagewise.findings.stages import Stages
+from stagewise.plot._curves import BLACK, finish, prepared
 from stagewise.plot.colours import GREY, head_colours, marker
-from stagewise.plot.curves import BLACK, finish, prepared
 from stagewise.plot.heads import moved_most
 from stagewise.plot.quantities import quantity_of, set_value_axis
 from stagewise.plot.step_axis import curve

@@ -24,7 +24,7 @@ from stagewise.checkpoints.parquet_files import parquet_faults
 from stagewise.checkpoints.run_folder import write_json
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.checkpoints.table_file import TableFile
-from stagewise.measurement.parts import ANEW, rows_in
+from stagewise.measurement._parts import ANEW, rows_in
 from stagewise.models.precision import Dtype
 from stagewise.probe import AbstractProbe
 from stagewise.table import conformed, in_order

@@ -9,12 +9,13 @@ import torch
 
 from stagewise.architecture import RUNTIME, Architecture
 from stagewise.init import AbstractInit
-from stagewise.models import huggingface, native
+from stagewise.models import _native as native
+from stagewise.models import huggingface
+from stagewise.models._model import Bridge, Model
+from stagewise.models._vector_inputs import accept_vectors, native_accepts_vectors
+from stagewise.models._weights import parameters, put, shapes
+from stagewise.models._wrapping import is_bridge, wrapped
 from stagewise.models.devices import check_device
-from stagewise.models.model import Bridge, Model
-from stagewise.models.vector_inputs import accept_vectors, native_accepts_vectors
-from stagewise.models.weights import parameters, put, shapes
-from stagewise.models.wrapping import is_bridge, wrapped
 
 _NORMS = (None, "LN", "LNPre", "RMS", "RMSPre")
 _POSITIONS = ("standard", "rotary", "alibi", "shortformer")

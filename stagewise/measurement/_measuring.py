@@ -29,12 +29,12 @@ from stagewise.checkpoints.digest import short_digest
 from stagewise.checkpoints.run_folder import write
 from stagewise.checkpoints.series import CheckpointSeries, State
 from stagewise.checkpoints.table_file import PROVENANCE
-from stagewise.measurement.checkpoint import HOOKS, Checkpoint, Plan, readings
-from stagewise.measurement.earlier import OF_PROBES, Earlier, Rows, together
-from stagewise.measurement.forecast import Cost, forecast
-from stagewise.measurement.inputs import unmeasured
-from stagewise.measurement.parts import PASSES
-from stagewise.measurement.rows import bootstrap_weights, checkpoint_labels, columns, tidy_columns
+from stagewise.measurement._checkpoint import HOOKS, Checkpoint, Plan, readings
+from stagewise.measurement._earlier import OF_PROBES, Earlier, Rows, together
+from stagewise.measurement._forecast import Cost, forecast
+from stagewise.measurement._inputs import unmeasured
+from stagewise.measurement._parts import PASSES
+from stagewise.measurement._rows import bootstrap_weights, checkpoint_labels, columns, tidy_columns
 from stagewise.models import Model
 from stagewise.probe import AbstractProbe, Reading
 from stagewise.processes import worker_pool

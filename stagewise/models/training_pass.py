@@ -11,14 +11,14 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from stagewise.models import native
-from stagewise.models.causal_attention import causal_attention
-from stagewise.models.config_fields import HOOKS, TRAINING, WITHOUT_EFFECT, asked_beside
-from stagewise.models.first_layer_tables import FirstLayer, attended_by_tables, first_layer, looked_up
-from stagewise.models.held_attention import held_keys
-from stagewise.models.model import Config, Model
-from stagewise.models.parts import TRAINED_ACTIVATIONS, Mlp, Norm
-from stagewise.models.weights import parameters
+from stagewise.models import _native as native
+from stagewise.models._causal_attention import causal_attention
+from stagewise.models._config_fields import HOOKS, TRAINING, WITHOUT_EFFECT, asked_beside
+from stagewise.models._first_layer_tables import FirstLayer, attended_by_tables, first_layer, looked_up
+from stagewise.models._held_attention import held_keys
+from stagewise.models._model import Config, Model
+from stagewise.models._parts import TRAINED_ACTIVATIONS, Mlp, Norm
+from stagewise.models._weights import parameters
 
 _TOLERANCE = 1e-4
 """Largest difference of logits from the hooked model's: float32 sums taken in another order stay far below it."""

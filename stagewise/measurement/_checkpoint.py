@@ -15,9 +15,9 @@ from stagewise.architecture import Architecture
 from stagewise.attention import z_hook
 from stagewise.intervention import AblateHead, Ablation, Attribution, Edit, PatchEdge, RestrictContext, ablations
 from stagewise.loss import Effect
-from stagewise.measurement.inputs import checked_readings
-from stagewise.measurement.passes import SlicePasses, cut
-from stagewise.measurement.rows import merge
+from stagewise.measurement._inputs import checked_readings
+from stagewise.measurement._passes import SlicePasses, cut
+from stagewise.measurement._rows import merge
 from stagewise.models import Model, gradients, lean
 from stagewise.models.edits import Replacement, check_factors, directed, read_for, replacement
 from stagewise.models.lean_reading import rotary_hooks, shown_hooks

@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from stagewise.models._model import Bridge
 from stagewise.models.huggingface import in_a_line, line_of
-from stagewise.models.model import Bridge
 
 _AGREE, _ROUNDING = 1e-3, 1e-5
 """Differences of a bridge's logits from Hugging Face's own that rounding explains: of their spread, of their size."""

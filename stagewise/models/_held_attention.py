@@ -13,8 +13,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from stagewise.models import native
-from stagewise.models.model import Model
+from stagewise.models import _native as native
+from stagewise.models._model import Model
 
 HELD_KEYS = "attn.held_keys"
 """How a layer's keys are called in a checkpoint, behind its block."""

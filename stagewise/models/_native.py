@@ -9,8 +9,8 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from stagewise.models.config_fields import NATIVE, OF_NATIVE_WITHOUT_EFFECT, WITHOUT_EFFECT, asked_beside
-from stagewise.models.model import Bridge, Config, Model
+from stagewise.models._config_fields import NATIVE, OF_NATIVE_WITHOUT_EFFECT, WITHOUT_EFFECT, asked_beside
+from stagewise.models._model import Bridge, Config, Model
 
 _LETTERS = {
     **{"embed": "E", "pos_embed": "pos", "unembed": "U"},

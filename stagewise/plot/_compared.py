@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from stagewise.plot._curves import BLACK, finish
 from stagewise.plot.colours import ordered_colours
-from stagewise.plot.curves import BLACK, finish
 from stagewise.plot.quantities import axes_of, quantity_of, set_value_axis
 from stagewise.plot.step_axis import curve, new_axes, set_step_axis
 from stagewise.table import select
