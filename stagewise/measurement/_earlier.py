@@ -47,7 +47,7 @@ class Rows(NamedTuple):
 
     @property
     def passes(self) -> str:
-        """The way of the edited passes, as in `checkpoint.Readings`."""
+        """The way of the edited passes, as in `_checkpoint._Readings`."""
         return " and ".join(sorted({record["passes"] for record in self.of.values()} - {""}))
 
 

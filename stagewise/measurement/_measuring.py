@@ -48,7 +48,7 @@ _SLOWER = (
 
 
 class _Part(NamedTuple):
-    """The file of a checkpoint's rows, what they took, and the way of its edited passes, as in `checkpoint.Readings`.
+    """The file of a checkpoint's rows, what they took, and the way of its edited passes, as in `_checkpoint._Readings`.
 
     The cost is None where the rows were there already.
     """

@@ -24,7 +24,7 @@ _MAPPED_ROWS = 20_000
 """A table of more rows is mapped from a file; a smaller one fits into a few megabytes."""
 
 PASSES = "edited passes"
-"""Key in that of a checkpoint's rows: the way of its edited passes, as in `checkpoint.Readings`."""
+"""Key in that of a checkpoint's rows: the way of its edited passes, as in `_checkpoint._Readings`."""
 
 ANEW = "delete it, and the same call measures its checkpoint again"
 """What to do with a part that is damaged."""

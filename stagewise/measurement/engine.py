@@ -58,7 +58,7 @@ def measure(
 
     A checkpoint costs one clean pass, and for each different edit what it changes: see `models.lean`. The batch goes
     through in slices that fit into a budget of memory. Every probe reads the same numbers as if it ran alone. Rows go
-    to disk checkpoint by checkpoint, and a large table is mapped from a file, see `parts.join`.
+    to disk checkpoint by checkpoint, and a large table is mapped from a file.
 
     Args:
         series: the checkpoints; the next one is read while one is measured. Of several series, one table.

@@ -33,7 +33,7 @@ class LeanPass:
 
     Args:
         weights: of the model, folded or not.
-        clean: the activations of the clean pass that `passes.hooks_for` names.
+        clean: the activations of the clean pass that `models.hooks_for` names.
         scored: which predictions count.
         replacement: what an ablated head's output is replaced by.
     """
