@@ -29,8 +29,8 @@ from stagewise.task import Batch
 _ENOUGH = 5 * 2**25
 """Bytes beyond which a larger slice makes nothing faster."""
 
-_Key = TypeVar("Key", bound=Hashable)
-_Value = TypeVar("Value")
+_Key = TypeVar("_Key", bound=Hashable)
+_Value = TypeVar("_Value")
 
 _BLOCK = 2**24
 """Bytes of logits that are unembedded at once."""

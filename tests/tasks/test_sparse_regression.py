@@ -88,7 +88,7 @@ def test_random_positions_are_tested_without_copies_and_fixed_ones_with() -> Non
     ("parameters", "message"),
     [
         ({"n_positions": 4, "n_copies": 5}, "n_copies=5, n_positions=4"),
-        ({"n_positions": 4, "n_copies": 4}, "n_copies between 1 and n_positions - 1"),
+        ({"n_positions": 4, "n_copies": 4}, "n_copies must be between 1 and n_positions - 1"),
         ({"n_copies": 0}, "n_copies=0, n_positions="),
         ({"d": 0}, "d: expected a whole number of at least 1, got 0"),
         ({"p": -0.1}, "p: expected a finite number from 0 to 1, got -0.1"),
