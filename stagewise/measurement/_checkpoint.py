@@ -42,14 +42,9 @@ with TransformerLens's hooks."""
 class Plan:
     """What every checkpoint of a series is measured by.
 
-    Args:
-        architecture: of the models.
-        probes: what to measure.
-        batch: what to measure on.
-        slices: how many it goes through in.
-        by_hooks: whether edited passes are run with hooks even where the lean pass agrees.
-        whole: the kinds of probes that need the whole batch at once, as they are found.
-        dtype: of the passes' matrix products; what is tried and compared is in float32.
+    The batch goes through in slices, but for the kinds of probes that need the `whole` of it, as they are found. With
+    `by_hooks` edited passes are run with hooks even where the lean pass agrees. The dtype is that of matrix products;
+    what is tried and compared is in float32.
     """
 
     architecture: Architecture

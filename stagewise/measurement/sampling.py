@@ -25,18 +25,7 @@ from stagewise.checkpoints.series import CheckpointSeries, State
 from stagewise.measurement import langevin
 from stagewise.measurement._forecast import in_words
 from stagewise.measurement._inputs import check_batch, check_series
-from stagewise.measurement.langevin import (
-    Coefficient,
-    Loss,
-    Sampler,
-    chain,
-    check_devinterp,
-    check_stable,
-    counted,
-    local_learning_coefficient,
-    loss_of,
-    restored,
-)
+from stagewise.measurement.langevin import Coefficient, Loss, Sampler
 from stagewise.models import Model
 from stagewise.models.devices import check_device
 from stagewise.models.restrictions import of_head, trained
@@ -86,7 +75,7 @@ class Sampling:
 
     def __post_init__(self) -> None:
         check_series(self.series)
-        check_devinterp()
+        langevin.check_devinterp()
         check_device(self.device)
         check_batch(self.batch, self.series.architecture, (), f"the series {self.series.name}")
         for layer, head in filter(None, self.parts[1:2]):
@@ -162,7 +151,7 @@ class Sampling:
             return self._loss(draw)
 
         with self._named(step, part):
-            return local_learning_coefficient(loss, named, self._samples, self.sampler, masks)
+            return langevin.local_learning_coefficient(loss, named, self._samples, self.sampler, masks)
 
     @contextlib.contextmanager
     def _named(self, step: int, part: Head | None) -> Iterator[None]:
@@ -188,15 +177,15 @@ class Sampling:
         for step in {self.series.steps[0], self.series.steps[-1]}:
             models.load(self._model, self.series.load(step))
             losses, times = list[float](), [time.perf_counter()]
-            with restored(parameters):
-                for loss in chain(self._loss, parameters, None, trial, self._samples, 0):
+            with langevin.restored(parameters):
+                for loss in langevin.chain(self._loss, parameters, None, trial, self._samples, 0):
                     losses.append(loss)
                     times.append(time.perf_counter())
                     if times[-1] - times[0] > _SECONDS:
                         break
             excess = self.sampler.temperature_of(self._samples) * (np.array(losses) - losses[0])
             with self._named(step, None):
-                check_stable(excess, counted(parameters), self.sampler)
+                langevin.check_stable(excess, langevin.counted(parameters), self.sampler)
             taken += np.diff(times).tolist()
         return float(np.median(taken))
 
@@ -216,7 +205,7 @@ class Sampling:
         batch = self.batch.to(self.device)
         size = min(self.sampler.sequences or len(batch), len(batch))
         few = batch[:8]  # on which the fused pass of training is tried
-        return loss_of(training_pass(self._model, few.tokens, few.scored, size).predict, batch, size)
+        return langevin.loss_of(training_pass(self._model, few.tokens, few.scored, size).predict, batch, size)
 
     @cached_property
     def _kept(self) -> Path | None:

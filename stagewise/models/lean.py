@@ -29,13 +29,9 @@ TRIED = 2
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LeanPass:
-    """The edited passes of one checkpoint on some sequences.
+    """The edited passes of one checkpoint on some sequences, by its weights, folded or not.
 
-    Args:
-        weights: of the model, folded or not.
-        clean: the activations of the clean pass that `models.hooks_for` names.
-        scored: which predictions count.
-        replacement: what an ablated head's output is replaced by.
+    `clean` holds the activations of the clean pass that `models.hooks_for` names.
     """
 
     weights: LeanWeights

@@ -33,7 +33,7 @@ def sampled(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         seen.append(0 if masks is None else sum(int(mask.sum()) for mask in masks))
         return local_learning_coefficient(loss, parameters, n, sampler, masks)
 
-    monkeypatch.setattr("stagewise.measurement.sampling.local_learning_coefficient", noted)
+    monkeypatch.setattr("stagewise.measurement.langevin.local_learning_coefficient", noted)
     return seen
 
 
