@@ -43,8 +43,8 @@ class HeadSpecialisation(AbstractPatternProbe):
     quantities: ClassVar[Mapping[str, Quantity]] = {
         "share": Quantity("share of a head's attention", range=(0, 1)),
         "top_share": Quantity("largest share of a head", range=(0, 1)),
-        "_competition": Quantity("_competition", range=(0, 1)),
-        "_coverage": Quantity("_coverage", range=(0, 1)),
+        "competition": Quantity("competition", range=(0, 1)),
+        "coverage": Quantity("coverage", range=(0, 1)),
     }
 
     relations: tuple[str, ...] | None = None
@@ -60,8 +60,8 @@ class HeadSpecialisation(AbstractPatternProbe):
         return [
             reading("batch layer head relation", quantity="share", labels={"relation": names}, statistic=_shares),
             reading("batch layer head", quantity="top_share", statistic=lambda mean: _shares(mean).max(-1)),
-            reading("batch", quantity="_competition", statistic=_competition),
-            reading("batch", quantity="_coverage", statistic=_coverage),
+            reading("batch", quantity="competition", statistic=_competition),
+            reading("batch", quantity="coverage", statistic=_coverage),
         ]
 
 
