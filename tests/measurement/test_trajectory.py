@@ -107,7 +107,7 @@ def test_large_weights_are_sketched_and_their_way_stays_about_as_it_was(monkeypa
         return select(table, "Trajectory", "position", component="PC1")
 
     whole = walk()["value"].to_numpy()
-    monkeypatch.setattr(module, "NUMBERS", 1)
+    monkeypatch.setattr(module, "_NUMBERS", 1)
     assert walk()["value"].to_numpy() == pytest.approx(whole, abs=0.15 * whole.max())
 
 

@@ -22,7 +22,7 @@ def test_it_imports_the_libraries_and_no_look_for_garbage_sees_them(monkeypatch:
 
 
 def test_after_a_failed_import_garbage_is_collected_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "LIBRARIES", ("nowhere",))
+    monkeypatch.setattr(process, "_LIBRARIES", ("nowhere",))
     before = gc.get_freeze_count()
     with pytest.raises(ModuleNotFoundError):
         process.import_libraries()

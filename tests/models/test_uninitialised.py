@@ -19,7 +19,7 @@ TENSORS = 4
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make tensors of small models large."""
-    monkeypatch.setattr(uninitialised, "DRAWN", FEW)
+    monkeypatch.setattr(uninitialised, "_DRAWN", FEW)
 
 
 def described(kind: str, hugging_face: Callable[..., nn.Module]) -> Architecture:
