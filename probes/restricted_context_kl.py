@@ -47,9 +47,10 @@ class RestrictedContextKL(AbstractProbe):
 
     def edits(self, architecture: Architecture) -> Iterable[Edit]:
         """List one edited pass a context."""
-        return [(RestrictContext(context),) for context in self.contexts]
+        return [(RestrictContext(context),) for context in dict.fromkeys(self.contexts)]
 
     def read(self, view: View) -> list[Reading]:
         """Return `kl` in nats by context."""
         divergences = [view.edited[edit].kl for edit in self.edits(view.architecture)]
-        return [Reading("batch context", torch.stack(divergences, -1), "kl", {"context": self.contexts})]
+        labels = {"context": list(dict.fromkeys(self.contexts))}
+        return [Reading("batch context", torch.stack(divergences, -1), "kl", labels)]
