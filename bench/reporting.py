@@ -119,8 +119,8 @@ def measured_folder(folder: Path, checkpoints: int, layers: int, heads: int) -> 
     """Write the folder of a measurement of a made-up model by what writes a real one; every fifth head learns."""
     from stagewise import probes
     from stagewise.checkpoints.run_folder import ANALYSIS, TABLE, write, write_json
-    from stagewise.measurement.parts import join_into
-    from stagewise.measurement.rows import bootstrap_weights, rows
+    from stagewise.measurement._parts import join_into
+    from stagewise.measurement._rows import bootstrap_weights, rows
     from stagewise.table import tidy
 
     weights, known = bootstrap_weights(SEQUENCES, RESAMPLES), vars(probes)

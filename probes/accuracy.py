@@ -12,9 +12,6 @@ from stagewise.probe import AbstractProbe, Quantity, Reading, View
 class Accuracy(AbstractProbe):
     """Share of the scored predictions whose most likely token is the target; in [0, 1].
 
-    Raises:
-        ValueError: the task is a regression.
-
     Source: Zucchet et al. (2025), arXiv:2505.17863, the test accuracy of Figures 4 and 5.
 
     >>> from stagewise.probe import example_view

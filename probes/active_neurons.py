@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from stagewise.architecture import Architecture
+from stagewise.attention import hooks_of
 from stagewise.probe import AbstractProbe, Quantity, Reading, View
 
 
@@ -20,9 +21,6 @@ class ActiveNeurons(AbstractProbe):
 
     Args:
         threshold: activations above it are active.
-
-    Raises:
-        ValueError: the model has no MLPs.
 
     Source: Li et al. (2023), The Lazy Neuron Phenomenon: On Emergence of Activation Sparsity in Transformers,
     arXiv:2210.06313.
@@ -44,25 +42,21 @@ class ActiveNeurons(AbstractProbe):
         """Name what the neurons of all layers hold."""
         if architecture.config.get("attn_only"):
             raise ValueError("the model has no MLPs, whose neurons ActiveNeurons counts: leave it out")
-        return _hooks(architecture)
+        return hooks_of("mlp.hook_post", architecture.n_layers)
 
     def read(self, view: View) -> list[Reading]:
         """Return `active` and `silent` by layer."""
         scored = view.batch.scored
         active, often = [], []
-        for name in _hooks(view.architecture):
+        for name in self.hooks(view.architecture):
             fires = (view.activations[name] > self.threshold) & scored[:, :, None]
             active.append(fires.float().mean(-1).sum(1) / scored.sum(1))
             often.append(fires.float().sum(1).mean(0))
         layers = {"layer": range(len(active))}
         readings = [Reading("batch layer", torch.stack(active, 1), "active", layers)]
         if len({each.shape for each in often}) == 1:
-            readings.append(Reading("layer", torch.stack(often), "silent", layers, statistic=_silent, means=True))
+            readings.append(Reading("layer", torch.stack(often), "silent", layers, _silent, means=True))
         return readings
-
-
-def _hooks(architecture: Architecture) -> list[str]:
-    return [f"blocks.{layer}.mlp.hook_post" for layer in range(architecture.n_layers)]
 
 
 def _silent(often: np.ndarray) -> np.ndarray:

@@ -18,9 +18,6 @@ class AttentionByToken(AbstractPatternProbe):
     Args:
         rows: how many scored queries to show, from the first sequence on.
 
-    Raises:
-        ValueError: fewer than one row, or input vectors, which are no tokens.
-
     Source: Tian et al. (2023), arXiv:2305.16380, Eqn 5 and Figures 4 and 5.
 
     >>> from stagewise.probe import example_view

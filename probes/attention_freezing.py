@@ -22,9 +22,6 @@ class AttentionFreezing(AbstractPatternProbe):
     Args:
         rows: how many scored queries to follow, from the first sequence on.
 
-    Raises:
-        ValueError: fewer than one row.
-
     Source: the freezing of attention after the phase transition in Tian et al. (2023), arXiv:2305.16380, section 6;
     the measure is this library's.
 

@@ -14,9 +14,9 @@ from stagewise.loss import mean_scored
 from stagewise.probe import AbstractPatternProbe, Quantity, Reading, View, chosen
 from stagewise.task import Batch
 
-AXES = ["run", "layer", "head", "relation"]
+_AXES = ["run", "layer", "head", "relation"]
 
-ALIGNED = 1e-6
+_ALIGNED = 1e-6
 """A head whose cosine is so close to 1 at the first checkpoint is on its target from the start."""
 
 
@@ -35,9 +35,6 @@ class AttentionProgress(AbstractPatternProbe):
         targets: name -> attention [query key] of every sequence, rows without a target zero; None takes the
             relations of the batch, their keys sharing the attention evenly.
         relations: names of the batch's relations, where no targets are given; None for all.
-
-    Raises:
-        ValueError: both are given, a target of another size, below zero or without any key, or no such relation.
 
     Source: similarity to an idealised attention pattern is common as a progress measure; the normalisation by the
     first checkpoint is this library's.
@@ -77,8 +74,8 @@ class AttentionProgress(AbstractPatternProbe):
     def across(self, table: pd.DataFrame) -> pd.DataFrame:
         """Return `progress` by layer, head and relation; without interval."""
         rows = table[table["quantity"] == "cosine"].sort_values("step", kind="stable")
-        start = rows.groupby(AXES)["value"].transform("first")
-        progress = ((rows["value"] - start) / (1 - start)).where(start < 1 - ALIGNED, 1.0)
+        start = rows.groupby(_AXES)["value"].transform("first")
+        progress = ((rows["value"] - start) / (1 - start)).where(start < 1 - _ALIGNED, 1.0)
         without_intervals = rows.drop(columns=["lo", "hi", "n", "resamples"], errors="ignore")
         return without_intervals.assign(quantity="progress", value=progress)
 

@@ -27,9 +27,6 @@ class AttentionTo(AbstractPatternProbe):
     Args:
         relations: names of the batch's relations; None for all.
 
-    Raises:
-        ValueError: the batch has no such relation.
-
     Source: Yüksel et al. (2026), arXiv:2602.19143, the span mass of Figure B (deviation: all scored queries are
     averaged, the paper's code takes the last one); Zucchet et al. (2025), arXiv:2505.17863, the copying and selection
     scores of Figure 17.

@@ -1,7 +1,7 @@
 """How strongly a head reads the output of an earlier head, by their weights."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import ClassVar
 
 import torch
@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stagewise.attention import Circuits
-from stagewise.probe import AbstractCircuitProbe, Quantity, Reading
+from stagewise.probe import AbstractCircuitProbe, Labels, Quantity, Reading
 from stagewise.table import head_label
 
 
@@ -62,11 +62,7 @@ class Composition(AbstractCircuitProbe):
         for layer in range(1, layers):
             sources = [head_label(below, head) for below in range(layer) for head in range(heads)]
             scores = torch.stack([_ratio(written[:layer].flatten(0, 1), each[layer]) for each in read], -1)
-            labels: dict[str, Sequence[str | int]] = {
-                "layer": [layer],
-                "source": sources,
-                "composition": ["Q", "K", "V"],
-            }
+            labels = Labels({"layer": [layer], "source": sources, "composition": ["Q", "K", "V"]})
             readings.append(Reading("layer head source composition", scores[None], "score", labels))
         return readings
 

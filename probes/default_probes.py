@@ -6,53 +6,29 @@ from typing import Literal
 
 import torch
 
+from stagewise import probes
 from stagewise.architecture import Architecture
 from stagewise.probe import AbstractProbe
-from stagewise.probes import (
-    Accuracy,
-    AttentionDistance,
-    AttentionEntropy,
-    AttentionTo,
-    Composition,
-    Copying,
-    EffectiveSupport,
-    HeadAblation,
-    HeadAttribution,
-    HeadSpecialisation,
-    InContextLearning,
-    KLToReference,
-    Loss,
-    LossAgainstReferences,
-    LossByPosition,
-    MeanPattern,
-    OffsetProfile,
-    OVCopying,
-    ParticipationRatio,
-    PatternClusters,
-    QKOffset,
-    RestrictedContextKL,
-    ValueAlignment,
-)
 from stagewise.task import AbstractTask, Batch
 
-EVERY_KIND = 32
+_EVERY_KIND = 32
 """Heads of a model up to which each is ablated in every way, by the mean alone beyond: a third of the passes. There
 attribution stands beside it, which is what takes its place where ablations take too long."""
 
-MAPS = 60_000
+_MAPS = 60_000
 """Numbers a checkpoint, averaged over the batch, that are kept by offset; and the attention weights of maps."""
 
 LONG, NEAR = 32, 16
 """In sequences longer than the first number heads are clustered by the second number of offsets: farther ones hold
 little, and that evenly."""
 
-LEARNED = ("gpt2", "gpt_bigcode", "gpt_neo", "opt")
+_LEARNED = ("gpt2", "gpt_bigcode", "gpt_neo", "opt")
 """Hugging Face's model types with learned positions."""
 
-POSITIONS = 128
+_POSITIONS = 128
 """Learned positions that are compared."""
 
-FEW = 30
+_FEW = 30
 """Learned positions below which no share of them is read: of so few, one or two whose best key changes would be an
 onset, also of heads that ignore positions."""
 
@@ -84,13 +60,14 @@ def default_probes(architecture: Architecture, batch: Batch, task: AbstractTask 
         batch: the probe batch.
         task: what the batch was drawn from, for the contexts and the value features that it names.
     """
-    chosen: list[AbstractProbe] = [Loss(), *_of_predictions(batch)]
-    chosen += [AttentionEntropy(), EffectiveSupport(), AttentionDistance(), ParticipationRatio()]
+    chosen: list[AbstractProbe] = [probes.Loss(), *_of_predictions(batch)]
+    chosen += [probes.AttentionEntropy(), probes.EffectiveSupport()]
+    chosen += [probes.AttentionDistance(), probes.ParticipationRatio()]
     if batch.relations:
-        chosen.append(AttentionTo())
+        chosen.append(probes.AttentionTo())
     if len(batch.relations) > 1:
-        chosen.append(HeadSpecialisation())
-    chosen.append(PatternClusters(NEAR if batch.tokens.shape[1] > LONG else None))
+        chosen.append(probes.HeadSpecialisation())
+    chosen.append(probes.PatternClusters(NEAR if batch.tokens.shape[1] > LONG else None))
     chosen += _of_edits(architecture, batch, _contexts(batch, task)) + _of_maps(architecture, batch)
     return chosen + _of_weights(architecture, batch, task)
 
@@ -99,13 +76,13 @@ def _of_predictions(batch: Batch) -> list[AbstractProbe]:
     """Return what is read off the predictions, less for a regression and where targets are no next tokens."""
     chosen: list[AbstractProbe] = []
     if not batch.is_regression:
-        chosen.append(Accuracy())
+        chosen.append(probes.Accuracy())
     if batch.references:
-        chosen += [KLToReference(), LossAgainstReferences()]
+        chosen += [probes.KLToReference(), probes.LossAgainstReferences()]
     if not batch.is_regression and _next_tokens(batch):
-        chosen += [LossByPosition(), InContextLearning()]
+        chosen += [probes.LossByPosition(), probes.InContextLearning()]
         if bool((~batch.scored).any(1).all()) and _in_context(batch):
-            chosen.append(Copying())
+            chosen.append(probes.Copying())
     return chosen
 
 
@@ -133,20 +110,20 @@ def _contexts(batch: Batch, task: AbstractTask | None) -> tuple[int, ...]:
 
 def _of_edits(architecture: Architecture, batch: Batch, contexts: tuple[int, ...]) -> list[AbstractProbe]:
     """Return the probes of edited passes: of every head, whatever the size of the model."""
-    restricted, alone = RestrictedContextKL(contexts), len(batch) == 1
-    if architecture.n_layers * architecture.n_heads <= EVERY_KIND:
-        return [restricted, HeadAblation(kinds=("zero",)) if alone else HeadAblation()]
+    restricted, alone = probes.RestrictedContextKL(contexts), len(batch) == 1
+    if architecture.n_layers * architecture.n_heads <= _EVERY_KIND:
+        return [restricted, probes.HeadAblation(kinds=("zero",)) if alone else probes.HeadAblation()]
     kind: Literal["zero", "mean"] = "zero" if alone else "mean"
-    return [restricted, HeadAblation(kinds=(kind,)), HeadAttribution(kind)]
+    return [restricted, probes.HeadAblation(kinds=(kind,)), probes.HeadAttribution(kind)]
 
 
 def _of_maps(architecture: Architecture, batch: Batch) -> list[AbstractProbe]:
     """Return the probes that keep mean attention by offset and by position, of near offsets and first positions."""
     positions, heads = batch.tokens.shape[1], architecture.n_layers * architecture.n_heads
-    offsets, shown = MAPS // heads, math.isqrt(MAPS // heads)
+    offsets, shown = _MAPS // heads, math.isqrt(_MAPS // heads)
     return [
-        OffsetProfile(None if positions <= offsets else max(NEAR, offsets) - 1),
-        MeanPattern(None if positions <= shown else max(NEAR, shown)),
+        probes.OffsetProfile(None if positions <= offsets else max(NEAR, offsets) - 1),
+        probes.MeanPattern(None if positions <= shown else max(NEAR, shown)),
     ]
 
 
@@ -154,16 +131,16 @@ def _of_weights(architecture: Architecture, batch: Batch, task: AbstractTask | N
     """Return the probes of the weights: what heads copy and attend to, how they compose, what they write."""
     config, chosen = architecture.config, list[AbstractProbe]()
     if not batch.is_regression and architecture.n_outputs == config["d_vocab"]:
-        chosen.append(OVCopying())
+        chosen.append(probes.OVCopying())
     kind = (architecture.huggingface or {}).get("model_type")
-    learned = kind in LEARNED or (kind is None and config.get("positional_embedding_type", "standard") == "standard")
-    if learned and (positions := int(config["n_ctx"])) >= FEW:
-        chosen.append(QKOffset(positions=min(POSITIONS, positions)))
+    learned = kind in _LEARNED or (kind is None and config.get("positional_embedding_type", "standard") == "standard")
+    if learned and (positions := int(config["n_ctx"])) >= _FEW:
+        chosen.append(probes.QKOffset(positions=min(_POSITIONS, positions)))
     if architecture.n_layers > 1:
-        chosen.append(Composition())
+        chosen.append(probes.Composition())
     features = {} if task is None else dict(task.value_features())
     sizes = (architecture.n_outputs, int(config["d_vocab"]))
     readable = architecture.huggingface is None and config.get("normalization_type", "LN") is None
     if features and readable and all(tuple(matrix.shape) == sizes for matrix in features.values()):
-        chosen.append(ValueAlignment(features))
+        chosen.append(probes.ValueAlignment(features))
     return chosen

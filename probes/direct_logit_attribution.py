@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 
 from stagewise.architecture import Architecture
-from stagewise.attention import residual_hooks_of
+from stagewise.attention import hooks_of, residual_hooks_of
 from stagewise.loss import mean_scored
 from stagewise.probe import AbstractProbe, Quantity, Reading, View
 
@@ -47,7 +47,7 @@ class DirectLogitAttribution(AbstractProbe):
 
     def hooks(self, architecture: Architecture) -> Iterable[str]:
         """Name the residual stream at every layer, and what heads write."""
-        return (*residual_hooks_of(architecture.n_layers), *_zs(architecture))
+        return (*residual_hooks_of(architecture.n_layers), *hooks_of("attn.hook_z", architecture.n_layers))
 
     def read(self, view: View) -> list[Reading]:
         """Return `head` by layer and head, `rest` by layer, and `embedding`."""
@@ -57,7 +57,7 @@ class DirectLogitAttribution(AbstractProbe):
         streams = [view.activations[name] for name in residual_hooks_of(view.architecture.n_layers)]
         final = streams[-1]
         heads, rest = [], []
-        for layer, name in enumerate(_zs(view.architecture)):
+        for layer, name in enumerate(hooks_of("attn.hook_z", view.architecture.n_layers)):
             written = view.readout.written(layer, view.activations[name])
             expanded = final[:, :, None].expand(written.shape), batch.targets[:, :, None].expand(written.shape[:3])
             of_heads = view.readout.direct(written, *expanded)
@@ -70,7 +70,3 @@ class DirectLogitAttribution(AbstractProbe):
             Reading("batch layer", mean_scored(torch.stack(rest, 1), batch.scored), "rest"),
             Reading("batch", mean_scored(embedding, batch.scored), "embedding"),
         ]
-
-
-def _zs(architecture: Architecture) -> tuple[str, ...]:
-    return tuple(f"blocks.{layer}.attn.hook_z" for layer in range(architecture.n_layers))

@@ -1,7 +1,7 @@
 """Which head reads which: what each edge between heads is worth to the loss."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -9,11 +9,9 @@ import torch
 
 from stagewise.architecture import Architecture
 from stagewise.intervention import AttributeEdges, Attribution
-from stagewise.probe import AbstractProbe, Quantity, Reading, View
+from stagewise.probe import AbstractProbe, Labels, Quantity, Reading, View
 from stagewise.probes.head_attribution import spearman
 from stagewise.table import head_label
-
-COMPOSITIONS = ("Q", "K", "V")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,18 +76,14 @@ class EdgeAttribution(AbstractProbe):
                     continue
                 values = edges[:, None, :, :layer].flatten(3, 4)
                 sources = [head_label(below, head) for below in range(layer) for head in range(edges.shape[3])]
-                labels: dict[str, Sequence[str | int]] = {
-                    "layer": [layer],
-                    "source": sources,
-                    "composition": COMPOSITIONS,
-                }
+                labels = Labels({"layer": [layer], "source": sources, "composition": ["Q", "K", "V"]})
                 readings.append(Reading("batch layer head source composition", values, quantity, labels))
                 by_layer.append(values.flatten(1))
             flat.append(torch.cat(by_layer, 1))
         if self.exact:
-            readings.append(Reading("batch", torch.stack(flat, 1), "rank_correlation", statistic=_of_sizes))
+            readings.append(
+                Reading(
+                    "batch", torch.stack(flat, 1), "rank_correlation", statistic=lambda pairs: spearman(np.abs(pairs))
+                )
+            )
         return readings
-
-
-def _of_sizes(pairs: np.ndarray) -> np.ndarray:
-    return spearman(np.abs(pairs))

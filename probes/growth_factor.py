@@ -10,9 +10,10 @@ import torch
 from einops import rearrange
 
 from stagewise.architecture import Architecture
+from stagewise.attention import hooks_of
 from stagewise.probe import AbstractProbe, Quantity, Reading, View, chosen
 
-AXES = ["run", "layer", "head", "token"]
+_AXES = ["run", "layer", "head", "token"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,9 +27,6 @@ class GrowthFactor(AbstractProbe):
 
     Args:
         relation: whose tokens to follow.
-
-    Raises:
-        ValueError: the batch has no such relation, or none of its keys before a scored query; or input vectors.
 
     Source: Tian et al. (2023), arXiv:2305.16380, Theorem 3.
 
@@ -51,7 +49,7 @@ class GrowthFactor(AbstractProbe):
 
     def hooks(self, architecture: Architecture) -> Iterable[str]:
         """Name the attention scores of all layers."""
-        return _score_hooks(architecture)
+        return hooks_of("attn.hook_attn_scores", architecture.n_layers)
 
     def read(self, view: View) -> list[Reading]:
         """Return `score` by layer, head and token; without interval."""
@@ -60,7 +58,7 @@ class GrowthFactor(AbstractProbe):
         sequence, query, key = (batch.relations[name] & batch.scored[..., None]).nonzero(as_tuple=True)
         if not len(sequence):
             raise ValueError(f"no scored query of the batch has a key of the relation {name!r}: nothing to follow")
-        scores = torch.stack([view.activations[hook] for hook in _score_hooks(view.architecture)], 1)
+        scores = torch.stack([view.activations[hook] for hook in self.hooks(view.architecture)], 1)
         followed = scores[sequence, :, :, query, key]
         tokens, index, times = batch.token_ids("GrowthFactor")[sequence, key].unique(
             return_inverse=True, return_counts=True
@@ -72,9 +70,5 @@ class GrowthFactor(AbstractProbe):
     def across(self, table: pd.DataFrame) -> pd.DataFrame:
         """Return `growth`, 1 at the first checkpoint, by layer, head and token."""
         scores = table[table["quantity"] == "score"].sort_values("step", kind="stable")
-        start = scores.groupby(AXES)["value"].transform("first")
+        start = scores.groupby(_AXES)["value"].transform("first")
         return scores.assign(quantity="growth", value=np.exp(2 * (scores["value"] - start)))
-
-
-def _score_hooks(architecture: Architecture) -> tuple[str, ...]:
-    return tuple(f"blocks.{layer}.attn.hook_attn_scores" for layer in range(architecture.n_layers))

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from stagewise.architecture import Architecture
 from stagewise.intervention import AblateHead, Edit
-from stagewise.loss import mean_scored, prediction_loss
-from stagewise.probe import AbstractProbe, Quantity, Reading, View
+from stagewise.loss import mean_scored
+from stagewise.probe import AbstractProbe, Labels, Quantity, Reading, View
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,8 +111,7 @@ class HeadAblation(AbstractProbe):
                     values[f"random head {i}"] = effect[:, drawn]
                 if directed:
                     values["random direction"] = directed[quantity]
-                labels: dict[str, Sequence[str | int]] = {"layer": [layer], "head": heads}
-                labels |= {"kind": self.kinds, "control": list(values)}
+                labels = Labels({"layer": [layer], "head": heads, "kind": self.kinds, "control": list(values)})
                 stacked = torch.stack(list(values.values()), -1)[:, None]
                 readings.append(Reading("batch layer head kind control", stacked, quantity, labels))
         return [*readings, *(self._closer(view, of_layers) if self.matched else ())]
@@ -154,16 +153,9 @@ class HeadAblation(AbstractProbe):
             yield [order[i] for order in orders]
 
     def _effects(self, view: View, layer: int, heads: Sequence[int], direction: int | None = None) -> dict[str, Tensor]:
-        batch = view.batch
-        loss = mean_scored(prediction_loss(view.log_probs, batch.targets), batch.scored)
-        changes, divergences = [], []
-        for head, kind in itertools.product(heads, self.kinds):
-            ablated = view.edited[_edit(layer, head, kind, direction)]
-            changes.append(ablated.loss - loss)
-            divergences.append(ablated.kl)
-        effects = {"loss_change": torch.stack(changes, 1), "kl": torch.stack(divergences, 1)}
-        pattern, n_kinds = "batch (head kind) -> batch head kind", len(self.kinds)
-        return {quantity: rearrange(effect, pattern, kind=n_kinds) for quantity, effect in effects.items()}
+        edits = [_edit(layer, head, kind, direction) for head, kind in itertools.product(heads, self.kinds)]
+        pattern, effects = "batch (head kind) -> batch head kind", view.effects(edits)._asdict()
+        return {quantity: rearrange(effect, pattern, kind=len(self.kinds)) for quantity, effect in effects.items()}
 
 
 @functools.cache
@@ -172,10 +164,9 @@ def _edit(layer: int, head: int, kind: str, direction: int | None = None) -> Edi
 
 
 def _of_closest(means: np.ndarray) -> np.ndarray:
-    """Return the effects of each head's closest ones, [... layer head kind control], from effects and two traits.
+    """Return the effects of each head's closest ones, [... layer head kind control].
 
-    Args:
-        means: [... layer head (kind, entropy, norm)].
+    `means` are effects and two traits, [... layer head (kind, entropy, norm)].
     """
     *outer, n_layers, n_heads, size = means.shape
     flat = means.reshape(*outer, n_layers * n_heads, size)

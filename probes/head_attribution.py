@@ -12,7 +12,7 @@ from stagewise.architecture import Architecture
 from stagewise.intervention import AblateHead, AttributeHeads, Edit
 from stagewise.probe import AbstractProbe, Effect, Quantity, Reading, View
 
-RESOLUTION = 1e-7
+_RESOLUTION = 1e-7
 """Nats to which the change of a loss in float32 is known: what differs by less has one rank."""
 
 
@@ -30,9 +30,6 @@ class HeadAttribution(AbstractProbe):
         kind: what replaces z: "mean" (over the batch, at each position) or "zero".
         steps: gradients that are averaged, at inputs of the first layer between the replaced and the clean one.
         top: how many heads are ablated.
-
-    Raises:
-        ValueError: an unknown kind, less than one step, or less than two heads.
 
     Source: Nanda (2023), Attribution Patching: Activation Patching At Industrial Scale; several steps as the integrated
     gradients of Hanna et al. (2024), Have Faith in Faithfulness, arXiv:2403.17806, which patches another prompt's
@@ -90,18 +87,18 @@ class HeadAttribution(AbstractProbe):
             labels = {"layer": [layer], "head": [ablated[number][1] for number in chosen]}
             further.append(Reading("batch layer head", exact[:, None, chosen], "exact_change", labels))
         both = torch.stack([estimated, exact], 1)
-        if bool((both.mean(0).amax(-1) - both.mean(0).amin(-1) > RESOLUTION).all()):
+        if bool((both.mean(0).amax(-1) - both.mean(0).amin(-1) > _RESOLUTION).all()):
             further.append(Reading("batch", both, "rank_correlation", statistic=spearman))
         return further
 
 
 def spearman(pairs: np.ndarray) -> np.ndarray:
-    """Return Spearman's rank correlation of changes [..., 2, entry], nats; 0 where all of one are within `RESOLUTION`.
+    """Return Spearman's rank correlation of changes [..., 2, entry], nats; 0 where all of one are within `_RESOLUTION`.
 
     >>> spearman(np.array([[[1.0, 2.0, 3.0], [10.0, 20.0, 15.0]], [[1.0, 2.0, 3.0], [0.0, 0.0, 0.0]]]))
     array([0.5, 0. ])
     """
-    ranks = rankdata(np.round(pairs / RESOLUTION), axis=-1)
+    ranks = rankdata(np.round(pairs / _RESOLUTION), axis=-1)
     centred = ranks - ranks.mean(-1, keepdims=True)
     norms = np.sqrt((centred**2).sum(-1)).prod(-1)
     products = centred.prod(-2).sum(-1)

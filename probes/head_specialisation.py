@@ -30,9 +30,6 @@ class HeadSpecialisation(AbstractPatternProbe):
     Args:
         relations: names of the batch's relations; None for all.
 
-    Raises:
-        ValueError: the batch has no such relation, or fewer than two are left.
-
     Source: the competitive and cooperative phases of Yüksel et al. (2026), arXiv:2602.19143, section 3; the indices
     are this library's.
 
@@ -61,40 +58,40 @@ class HeadSpecialisation(AbstractPatternProbe):
         masses = torch.stack([mean_scored(view.masses[name], batch.scored) for name in names], -1)
         reading = functools.partial(Reading, values=masses, exists=view.having(names))
         return [
-            reading("batch layer head relation", quantity="share", labels={"relation": names}, statistic=shares),
-            reading("batch layer head", quantity="top_share", statistic=lambda mean: shares(mean).max(-1)),
-            reading("batch", quantity="competition", statistic=competition),
-            reading("batch", quantity="coverage", statistic=coverage),
+            reading("batch layer head relation", quantity="share", labels={"relation": names}, statistic=_shares),
+            reading("batch layer head", quantity="top_share", statistic=lambda mean: _shares(mean).max(-1)),
+            reading("batch", quantity="competition", statistic=_competition),
+            reading("batch", quantity="coverage", statistic=_coverage),
         ]
 
 
-def shares(masses: np.ndarray) -> np.ndarray:
+def _shares(masses: np.ndarray) -> np.ndarray:
     """Divide each head's masses [..., relation] by their sum; a head with no mass on any has equal shares."""
     total = masses.sum(-1, keepdims=True)
     return np.asarray(np.divide(masses, total, out=np.full_like(masses, 1 / masses.shape[-1]), where=total > 0))
 
 
-def competition(masses: np.ndarray) -> np.ndarray:
+def _competition(masses: np.ndarray) -> np.ndarray:
     """Return the competition index of masses [..., layer, head, relation].
 
-    >>> float(competition(np.array([[[1.0, 0.0], [1.0, 0.0]]])))
+    >>> float(_competition(np.array([[[1.0, 0.0], [1.0, 0.0]]])))
     1.0
-    >>> float(competition(np.array([[[1.0, 0.0], [0.0, 1.0]]])))
+    >>> float(_competition(np.array([[[1.0, 0.0], [0.0, 1.0]]])))
     0.0
     """
     chance = 1 / masses.shape[-1]
-    return np.asarray((shares(masses).mean((-3, -2)).max(-1) - chance) / (1 - chance))
+    return np.asarray((_shares(masses).mean((-3, -2)).max(-1) - chance) / (1 - chance))
 
 
-def coverage(masses: np.ndarray) -> np.ndarray:
+def _coverage(masses: np.ndarray) -> np.ndarray:
     """Return the coverage of masses [..., layer, head, relation] under the best one-to-one assignment.
 
-    >>> float(coverage(np.array([[[1.0, 0.0], [1.0, 0.0]]])))
+    >>> float(_coverage(np.array([[[1.0, 0.0], [1.0, 0.0]]])))
     0.5
-    >>> float(coverage(np.array([[[1.0, 0.0], [0.0, 1.0]]])))
+    >>> float(_coverage(np.array([[[1.0, 0.0], [0.0, 1.0]]])))
     1.0
     """
     *leading, layers, heads, relations = masses.shape
-    flat = shares(masses).reshape(-1, layers * heads, relations)
+    flat = _shares(masses).reshape(-1, layers * heads, relations)
     best = [p[linear_sum_assignment(p, maximize=True)].sum() / relations for p in flat]
     return np.asarray(best).reshape(leading)

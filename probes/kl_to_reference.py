@@ -26,9 +26,6 @@ class KLToReference(AbstractProbe):
     Args:
         references: names of the batch's references; None for all.
 
-    Raises:
-        ValueError: the batch has no such reference.
-
     Source: Yüksel et al. (2026), arXiv:2602.19143, Figures 1 and 3.
 
     >>> from stagewise.probe import example_view

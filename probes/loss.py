@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import ClassVar
 
-from stagewise.loss import cross_entropy, mean_scored, squared_error
+from stagewise.loss import cross_entropy, mean_scored
 from stagewise.probe import AbstractProbe, Quantity, Reading, View
 
 
@@ -32,13 +32,9 @@ class Loss(AbstractProbe):
     def read(self, view: View) -> list[Reading]:
         """Return `cross_entropy` and `excess`, nats; of a regression `squared_error`."""
         batch = view.batch
-        if batch.is_regression:
-            error = mean_scored(squared_error(view.log_probs, batch.targets), batch.scored)
-            return [Reading("batch", error, "squared_error")]
-        loss = mean_scored(cross_entropy(view.log_probs, batch.targets), batch.scored)
-        readings = [Reading("batch", loss, "cross_entropy")]
-        if batch.references:
+        readings = [Reading("batch", view.loss, "squared_error" if batch.is_regression else "cross_entropy")]
+        if batch.references and not batch.is_regression:
             *_, solution = batch.references.values()
             optimal = mean_scored(cross_entropy(solution, batch.targets), batch.scored)
-            readings.append(Reading("batch", loss - optimal, "excess"))
+            readings.append(Reading("batch", view.loss - optimal, "excess"))
         return readings

@@ -24,9 +24,6 @@ class LossAgainstReferences(AbstractProbe):
     Args:
         references: names of the batch's references; None for all.
 
-    Raises:
-        ValueError: the batch has no such reference.
-
     Source: the n-gram losses that Olsson et al. (2022), arXiv:2209.11895, compare language models with.
 
     >>> from stagewise.probe import example_view
@@ -47,12 +44,11 @@ class LossAgainstReferences(AbstractProbe):
         """Return `cross_entropy` (of a regression `squared_error`) and `gap` by reference."""
         batch = view.batch
         names = chosen(self.references, batch.references, "reference")
-        model = mean_scored(prediction_loss(view.log_probs, batch.targets), batch.scored)
         losses = torch.stack(
             [mean_scored(prediction_loss(batch.references[name], batch.targets), batch.scored) for name in names], -1
         )
         labels, quantity = {"reference": names}, "squared_error" if batch.is_regression else "cross_entropy"
         return [
             Reading("batch reference", losses, quantity, labels),
-            Reading("batch reference", model[:, None] - losses, "gap", labels),
+            Reading("batch reference", view.loss[:, None] - losses, "gap", labels),
         ]

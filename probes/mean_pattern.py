@@ -16,9 +16,6 @@ class MeanPattern(AbstractPatternProbe):
     Args:
         n_positions: only of the first so many positions; None takes all, which suits short contexts.
 
-    Raises:
-        ValueError: fewer than one position.
-
     Source: the combined attention maps of Yüksel et al. (2026), arXiv:2602.19143, Figures 1 and 2.
 
     >>> from stagewise.probe import example_view

@@ -1,14 +1,14 @@
 """What the model loses without each layer's MLP."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import ClassVar, Literal
 
 import torch
+from einops import rearrange
 
 from stagewise.architecture import Architecture
 from stagewise.intervention import AblateMLP, Edit
-from stagewise.loss import mean_scored, prediction_loss
 from stagewise.probe import AbstractProbe, Quantity, Reading, View
 
 
@@ -22,9 +22,6 @@ class MLPAblation(AbstractProbe):
 
     Args:
         kinds: of "zero" and "mean" (over the batch, at each position).
-
-    Raises:
-        ValueError: no kind, one that comes twice or is unknown, or a model that has no MLPs.
 
     Source: ablations as in Michel et al. (2019), Are Sixteen Heads Really Better than One?, arXiv:1905.10650, there of
     heads; of layers' MLPs as in Wang et al. (2023), Interpretability in the Wild, arXiv:2211.00593, by the mean.
@@ -56,18 +53,14 @@ class MLPAblation(AbstractProbe):
 
     def read(self, view: View) -> list[Reading]:
         """Return `loss_change` and `kl` by layer, kind and control."""
-        layers, batch = range(view.architecture.n_layers), view.batch
-        clean = mean_scored(prediction_loss(view.log_probs, batch.targets), batch.scored)
-        passes = [[view.edited[AblateMLP(layer, kind),] for kind in self.kinds] for layer in layers]
-        change = torch.stack([torch.stack([each.loss - clean for each in layer], 1) for layer in passes], 1)
-        kl = torch.stack([torch.stack([each.kl for each in layer], 1) for layer in passes], 1)
-        labels: dict[str, Sequence[str | int]] = {"kind": self.kinds, "control": ["MLP"]}
-        if len(layers) > 1:
-            labels["control"] = ["MLP", "MLP of another layer"]
-        readings = []
-        for quantity, effect in (("loss_change", change), ("kl", kl)):
-            values = [effect]
-            if len(layers) > 1:
-                values.append((effect.sum(1, keepdim=True) - effect) / (len(layers) - 1))
-            readings.append(Reading("batch layer kind control", torch.stack(values, -1), quantity, labels))
+        n_layers, readings = view.architecture.n_layers, []
+        for quantity, effect in view.effects(list(self.edits(view.architecture)))._asdict().items():
+            effect = rearrange(effect, "batch (layer kind) -> batch layer kind", layer=n_layers)
+            values = {"MLP": effect}
+            if n_layers > 1:
+                values["MLP of another layer"] = (effect.sum(1, keepdim=True) - effect) / (n_layers - 1)
+            labels = {"kind": self.kinds, "control": tuple(values)}
+            readings.append(
+                Reading("batch layer kind control", torch.stack(list(values.values()), -1), quantity, labels)
+            )
         return readings

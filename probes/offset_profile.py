@@ -1,14 +1,13 @@
 """How far back each head attends."""
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import ClassVar
 
-import numpy as np
-
 from stagewise.probe import AbstractPatternProbe, Quantity, Reading, View
 
-NEAREST = 2
+_NEAREST = 2
 """Offset from which a peak counts: the query itself and the token before it have names of their own."""
 
 
@@ -25,9 +24,6 @@ class OffsetProfile(AbstractPatternProbe):
     Args:
         max_offset: the farthest offset; None for all of the context.
 
-    Raises:
-        ValueError: a negative offset, or one beyond the context.
-
     Source: the combined attention maps of Yüksel et al. (2026), arXiv:2602.19143, Figures 1 and 2, summed along
     their diagonals.
 
@@ -40,7 +36,7 @@ class OffsetProfile(AbstractPatternProbe):
     quantities: ClassVar[Mapping[str, Quantity]] = {
         "mass": Quantity("attention mass", range=(0, 1)),
         "peak": Quantity("attention to one offset", range=(0, 1), progress="up", onset="attends to a fixed offset"),
-        "peak_offset": Quantity("offset with most attention", "positions", range=(NEAREST, None)),
+        "peak_offset": Quantity("offset with most attention", "positions", range=(_NEAREST, None)),
     }
 
     max_offset: int | None = None
@@ -53,18 +49,11 @@ class OffsetProfile(AbstractPatternProbe):
             raise ValueError(f"max_offset must be between 0 and {farthest}, the farthest of this batch; got {last}")
         profile = view.offsets[..., : last + 1]
         mass = Reading("batch layer head offset", profile, "mass", {"offset": range(last + 1)})
-        if last < NEAREST:
+        if last < _NEAREST:
             return [mass]
+        far = functools.partial(Reading, "batch layer head", profile)
         return [
             mass,
-            Reading("batch layer head", profile, "peak", statistic=_peak),
-            Reading("batch layer head", profile, "peak_offset", statistic=_peak_offset),
+            far("peak", statistic=lambda means: means[..., _NEAREST:].max(-1)),
+            far("peak_offset", statistic=lambda means: means[..., _NEAREST:].argmax(-1) + float(_NEAREST)),
         ]
-
-
-def _peak(means: np.ndarray) -> np.ndarray:
-    return np.asarray(means[..., NEAREST:].max(-1))
-
-
-def _peak_offset(means: np.ndarray) -> np.ndarray:
-    return np.asarray(means[..., NEAREST:].argmax(-1) + float(NEAREST))

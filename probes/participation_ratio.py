@@ -11,9 +11,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stagewise.architecture import Architecture
+from stagewise.attention import hooks_of
 from stagewise.probe import AbstractProbe, Quantity, Reading, View
 
-ROUNDING = 1e-12
+_ROUNDING = 1e-12
 """Variance, over the mean square, that rounding leaves of an output that does not vary."""
 
 
@@ -42,7 +43,7 @@ class ParticipationRatio(AbstractProbe):
 
     def hooks(self, architecture: Architecture) -> Iterable[str]:
         """Name z of all layers."""
-        return [f"blocks.{layer}.attn.hook_z" for layer in range(architecture.n_layers)]
+        return hooks_of("attn.hook_z", architecture.n_layers)
 
     def read(self, view: View) -> list[Reading]:
         """Return `dimensions` by layer and head."""
@@ -66,5 +67,5 @@ def participation_ratio(products: np.ndarray) -> np.ndarray:
     number, total = products[..., -1:, -1:], products[..., :-1, -1:]
     covariance = products[..., :-1, :-1] - total * total.swapaxes(-1, -2) / number
     trace, squares = covariance.trace(axis1=-2, axis2=-1), (covariance**2).sum((-2, -1))
-    varies = trace > ROUNDING * products[..., :-1, :-1].trace(axis1=-2, axis2=-1)
+    varies = trace > _ROUNDING * products[..., :-1, :-1].trace(axis1=-2, axis2=-1)
     return np.where(varies, trace**2 / np.where(varies, squares, 1.0), 0.0)

@@ -11,13 +11,13 @@ import torch
 from stagewise.loss import mean_scored
 from stagewise.probe import AbstractPatternProbe, Quantity, Reading, View
 
-SILHOUETTE_MEMORY = 4
+_SILHOUETTE_MEMORY = 4
 """Megabytes of distances that are held at a time."""
 
-SILHOUETTE_FLOOR = 0.25
+_SILHOUETTE_FLOOR = 0.25
 """Below it there is no substantial structure: Kaufman and Rousseeuw (1990), Finding Groups in Data, table 4."""
 
-SILHOUETTE_SAMPLE = 2000
+_SILHOUETTE_SAMPLE = 2000
 """Heads (of all checkpoints) that the silhouette is computed on; its cost grows with their square."""
 
 
@@ -101,13 +101,13 @@ def _cluster(points: np.ndarray, max_clusters: int) -> tuple[np.ndarray, dict[in
         k: KMeans(k, n_init=10, random_state=0).fit_predict(points)
         for k in range(2, min(max_clusters, distinct, len(points) - 1) + 1)
     }
-    sample = min(len(points), SILHOUETTE_SAMPLE)
-    with config_context(working_memory=SILHOUETTE_MEMORY):
+    sample = min(len(points), _SILHOUETTE_SAMPLE)
+    with config_context(working_memory=_SILHOUETTE_MEMORY):
         silhouettes = {
             k: float(silhouette_score(points, labels, sample_size=sample, random_state=0))
             for k, labels in tried.items()
         }
     best = max(silhouettes, key=silhouettes.__getitem__, default=1)
-    if silhouettes.get(best, 0.0) < SILHOUETTE_FLOOR:
+    if silhouettes.get(best, 0.0) < _SILHOUETTE_FLOOR:
         return np.zeros(len(points), dtype=int), silhouettes
     return pd.factorize(tried[best])[0], silhouettes

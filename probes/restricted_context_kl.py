@@ -23,9 +23,6 @@ class RestrictedContextKL(AbstractProbe):
     Args:
         contexts: numbers of positions, the query's own included.
 
-    Raises:
-        ValueError: no context, or one below 1.
-
     Source: Yüksel et al. (2026), arXiv:2602.19143, Figure 3 (right), with the model's own context restricted instead
     of a second model trained on short windows; for that one see `KLToReference`.
 
@@ -45,24 +42,15 @@ class RestrictedContextKL(AbstractProbe):
     def __post_init__(self) -> None:
         if not self.contexts:
             raise ValueError("contexts must name at least one number of positions, got ()")
-        self.edits_by_context()
-
-    def edits_by_context(self) -> dict[int, Edit]:
-        """Return the edit that restricts the model to each context."""
-        return {context: (RestrictContext(context),) for context in self.contexts}
+        for context in self.contexts:
+            RestrictContext(context)  # raises where it is none
 
     def edits(self, architecture: Architecture) -> Iterable[Edit]:
         """List one edited pass a context."""
-        return self.edits_by_context().values()
+        return [(RestrictContext(context),) for context in dict.fromkeys(self.contexts)]
 
     def read(self, view: View) -> list[Reading]:
         """Return `kl` in nats by context."""
-        divergences = [view.edited[edit].kl for edit in self.edits_by_context().values()]
-        return [
-            Reading(
-                "batch context",
-                torch.stack(divergences, -1),
-                "kl",
-                {"context": list(self.edits_by_context())},
-            )
-        ]
+        divergences = [view.edited[edit].kl for edit in self.edits(view.architecture)]
+        labels = {"context": list(dict.fromkeys(self.contexts))}
+        return [Reading("batch context", torch.stack(divergences, -1), "kl", labels)]

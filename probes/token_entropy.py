@@ -23,9 +23,6 @@ class TokenEntropy(AbstractPatternProbe):
     Args:
         relations: names of the batch's relations; None for all.
 
-    Raises:
-        ValueError: the batch has no such relation, or input vectors, which are no tokens.
-
     Source: Tian et al. (2023), arXiv:2305.16380, Figure 6, which has the distinct tokens renormalised. Deviation:
     on sampled sequences a token's share is the one of the sequence; a `population_batch` has the paper's.
 

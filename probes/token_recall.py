@@ -23,10 +23,6 @@ class TokenRecall(AbstractPatternProbe):
         thresholds: attention, in (0, 1).
         relation: whose tokens a head should attend to.
 
-    Raises:
-        ValueError: a threshold is outside (0, 1), the batch has no such relation, or a scored query has none of its
-            keys; or input vectors, which are no tokens.
-
     Source: Tian et al. (2023), arXiv:2305.16380, Figures 11 and 12.
 
     >>> from stagewise.probe import example_view

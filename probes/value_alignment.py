@@ -26,9 +26,6 @@ class ValueAlignment(AbstractProbe):
     Args:
         features: name -> matrix [token_out, token_in], as `MarkovChain.feature_matrices` gives.
 
-    Raises:
-        ValueError: no features, a model with normalisation, or matrices of another size.
-
     Source: Yüksel et al. (2026), arXiv:2602.19143, value alignment, Figure B; the value map is the OV circuit of
     Elhage et al. (2021), A Mathematical Framework for Transformer Circuits.
 

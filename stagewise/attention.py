@@ -30,13 +30,7 @@ def mass_by_query(
 
 
 class ScoredQueries(NamedTuple):
-    """The attention of the queries whose prediction is scored in some sequence: averages need no others.
-
-    Args:
-        patterns: of these queries.
-        scored: which of them each sequence's are.
-        position: of each.
-    """
+    """The attention of the queries whose prediction is scored in some sequence: averages need no others."""
 
     patterns: Float[Tensor, "batch layer head row key"]
     scored: Bool[Tensor, "batch row"]
@@ -152,9 +146,13 @@ class AbstractReadout(Protocol):
         """Return what each head of a layer writes into the residual stream."""
 
 
-def pattern_hooks_of(n_layers: int) -> tuple[str, ...]:
-    """Name the attention pattern hook of every layer."""
-    return tuple(f"blocks.{layer}.attn.hook_pattern" for layer in range(n_layers))
+def hooks_of(name: str, n_layers: int) -> tuple[str, ...]:
+    """Name a hook of every layer.
+
+    >>> hooks_of("attn.hook_pattern", 2)
+    ('blocks.0.attn.hook_pattern', 'blocks.1.attn.hook_pattern')
+    """
+    return tuple(f"blocks.{layer}.{name}" for layer in range(n_layers))
 
 
 def z_hook(layer: int) -> str:
@@ -168,5 +166,4 @@ def z_hook(layer: int) -> str:
 
 def residual_hooks_of(n_layers: int) -> tuple[str, ...]:
     """Name the residual stream in front of every layer, and behind the last one."""
-    before = (f"blocks.{layer}.hook_resid_pre" for layer in range(n_layers))
-    return (*before, f"blocks.{n_layers - 1}.hook_resid_post")
+    return (*hooks_of("hook_resid_pre", n_layers), f"blocks.{n_layers - 1}.hook_resid_post")

@@ -12,8 +12,8 @@ import typing
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-SEQUENCES = (tuple, list, collections.abc.Sequence, collections.abc.Iterable)
-PLAIN = {int: "a whole number", float: "a finite number", str: "text", bool: "true or false", type(None): "null"}
+_SEQUENCES = (tuple, list, collections.abc.Sequence, collections.abc.Iterable)
+_PLAIN = {int: "a whole number", float: "a finite number", str: "text", bool: "true or false", type(None): "null"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,16 +24,17 @@ class Range:
     high: int | float
 
     def __str__(self) -> str:
-        return f"from {self.low:g} to {self.high:g}" if self.high < LARGE else f"of at least {self.low:g}"
+        return f"from {self.low:g} to {self.high:g}" if self.high < _LARGE else f"of at least {self.low:g}"
 
 
-LARGE = 2**62  # fits into 64 bits, with room to add
+_LARGE = 2**62  # fits into 64 bits, with room to add
 MEMORY = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 2**36
 """Bytes that anything takes at most that is read or built: what the machine has."""
 
 Count = Annotated[int, Range(1, math.inf)]
 Natural = Annotated[int, Range(0, math.inf)]
 NotNegative = Annotated[float, Range(0, math.inf)]
+Share = Annotated[float, Range(0, 1)]
 
 
 def check_fields(part: Any) -> None:
@@ -51,12 +52,6 @@ def check_fields(part: Any) -> None:
             check_fields(value)
 
 
-def check_training_set(n_sequences: int | None) -> None:
-    """Raise ValueError for a training set without sequences; None is fresh data at every step."""
-    if n_sequences is not None and n_sequences < 1:
-        raise ValueError(f"n_sequences must be positive, or None for fresh data, got {n_sequences}")
-
-
 _TYPES: dict[type, dict[str, Any]] = {}
 """What `field_types` found, by class: annotations are resolved once."""
 
@@ -70,19 +65,15 @@ def field_types(cls: type) -> Mapping[str, Any]:
 
 
 def checked(value: Any, hint: Any, key: str, *, described: bool = False) -> Any:
-    """Return the value, refused where it does not fit a type.
+    """Return the value of the field `key`, refused where it does not fit its annotation.
 
-    Args:
-        value: of the field.
-        hint: its annotation.
-        key: what the field is called in the message.
-        described: whether parts come as plain data, as `recipe.describe` gives them.
+    Where it is `described`, parts come as plain data, as `recipe.describe` gives them.
     """
     value = _plain(value, hint)
     if not _fits(value, hint, described):
         came = json.dumps(value) if value is None or isinstance(value, bool) else reprlib.repr(value)
-        most = ", and at most 2^62" * (type(value) is int and value > LARGE)
-        raise ValueError(f"{key}: expected {in_words(hint)}{most}, got {came}")
+        most = ", and at most 2^62" * (type(value) is int and value > _LARGE)
+        raise ValueError(f"{key}: expected {_in_words(hint)}{most}, got {came}")
     return value
 
 
@@ -105,7 +96,7 @@ def _fits(value: Any, hint: Any, described: bool) -> bool:
         return any(_fits(value, each, described) for each in inner)
     if origin is Literal:
         return any(type(value) is type(each) and value == each for each in inner)
-    if origin in SEQUENCES:
+    if origin in _SEQUENCES:
         kind = (tuple, list) if described or origin is tuple else collections.abc.Collection  # which can be read twice
         return isinstance(value, kind) and not isinstance(value, str) and _items_fit(value, inner, described)
     if origin is collections.abc.Mapping:
@@ -114,8 +105,8 @@ def _fits(value: Any, hint: Any, described: bool) -> bool:
     if hint is float:
         return isinstance(value, int | float) and not isinstance(value, bool) and _is_finite(value)
     if hint is int:
-        return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= LARGE
-    if hint in PLAIN:
+        return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _LARGE
+    if hint in _PLAIN:
         return isinstance(value, hint)
     if isinstance(hint, type) and hint is not Any:  # a part of the recipe
         return isinstance(value, Mapping) and "type" in value if described else isinstance(value, hint)
@@ -135,29 +126,29 @@ def _items_fit(value: collections.abc.Collection[Any], inner: Sequence[Any], des
     return len(value) == len(inner) and all(_fits(*pair, described) for pair in zip(value, inner, strict=True))
 
 
-def in_words(hint: Any) -> str:
+def _in_words(hint: Any) -> str:
     """Return what a field takes.
 
-    >>> in_words(tuple[int, ...] | None)
+    >>> _in_words(tuple[int, ...] | None)
     'a list of whole numbers, or null'
-    >>> in_words(Annotated[float, Range(0, 1)])
+    >>> _in_words(Annotated[float, Range(0, 1)])
     'a finite number from 0 to 1'
     """
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin is Annotated:
-        return " ".join([in_words(inner[0]), *(str(each) for each in inner[1:] if isinstance(each, Range))])
+        return " ".join([_in_words(inner[0]), *(str(each) for each in inner[1:] if isinstance(each, Range))])
     if origin in (typing.Union, types.UnionType):
-        return ", or ".join(dict.fromkeys(map(in_words, inner)))
+        return ", or ".join(dict.fromkeys(map(_in_words, inner)))
     if origin is Literal:
         return " or ".join(json.dumps(each) for each in inner)
-    if origin in SEQUENCES:
+    if origin in _SEQUENCES:
         several = len(inner) == 1 or inner[-1] is ...
-        items = in_words(inner[0]).removeprefix("a ") + "s" if several else " and ".join(map(in_words, inner))
+        items = _in_words(inner[0]).removeprefix("a ") + "s" if several else " and ".join(map(_in_words, inner))
         return f"a list of {items}"
     if origin is collections.abc.Mapping:
         return "an object of names and values"
-    if hint in PLAIN:
-        return PLAIN[hint]
+    if hint in _PLAIN:
+        return _PLAIN[hint]
     if isinstance(hint, type) and (fields := field_types(hint)):
         return f"the fields of {hint.__name__}, one by one ({', '.join(fields)})"
     return f'an object with the "type" of {getattr(hint, "__name__", hint)} and its fields'

@@ -81,11 +81,7 @@ class GaussianInit(AbstractInit):
     stds: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     def initial(self, cfg: Config, shapes: Shapes, generator: Generator) -> InitialWeights:
-        """Draw the weights parameter by parameter, in the order of their names.
-
-        Raises:
-            ValueError: a pattern of `stds` selects no parameter.
-        """
+        """Draw the weights parameter by parameter, in the order of their names."""
         std = by_pattern(sorted(shapes), 0.8 / cfg.d_model**0.5 if self.std is None else self.std, self.stds)
         tensors = {}
         for name, shape in sorted(shapes.items()):
@@ -149,11 +145,7 @@ class WithoutPositions(AbstractInit):
         return self.init.trained_by
 
     def initial(self, cfg: Config, shapes: Shapes, generator: Generator) -> InitialWeights:
-        """Return the other initialisation's weights with the positions taken away.
-
-        Raises:
-            ValueError: the model has no learned positions.
-        """
+        """Return the other initialisation's weights with the positions taken away."""
         if cfg.positional_embedding_type != "standard":
             raise ValueError(
                 'WithoutPositions needs positional_embedding_type = "standard", whose W_pos it holds at zero; got '
@@ -165,11 +157,7 @@ class WithoutPositions(AbstractInit):
 
 
 def check_trained_here(init: AbstractInit) -> None:
-    """Refuse to train a model by `train` that another command trains.
-
-    Raises:
-        ValueError: it is one, and the message names the command.
-    """
+    """Refuse to train a model by `train` that another command trains."""
     if init.trained_by is not None:
         raise ValueError(
             f"a model of {type(init).__name__} is trained by {init.trained_by} alone: `train` would make another "
@@ -195,9 +183,6 @@ def uniform(shape: Sequence[int], scale: float, generator: Generator) -> Tensor:
 def matching(names: list[str], pattern: str) -> list[str]:
     """Return the parameter names that a shell pattern selects.
 
-    Raises:
-        ValueError: it selects none.
-
     >>> matching(["blocks.0.attn.W_Q", "blocks.0.attn.W_V"], "*.W_Q")
     ['blocks.0.attn.W_Q']
     """
@@ -209,9 +194,6 @@ def matching(names: list[str], pattern: str) -> list[str]:
 
 def by_pattern(names: list[str], default: float, others: Mapping[str, float]) -> dict[str, float]:
     """Return a number for each parameter name: of the first shell pattern that selects it, or the default.
-
-    Raises:
-        ValueError: a pattern selects none.
 
     >>> by_pattern(["attn.W_Q", "attn.W_V"], 0.1, {"*.W_Q": 0.3, "attn.*": 0.2})
     {'attn.W_Q': 0.3, 'attn.W_V': 0.2}

@@ -1,37 +1,36 @@
 """Edits of a forward pass, as data: a probe requests them, `measure` plans the passes, `models` runs them."""
 
+import abc
 import dataclasses
 from typing import ClassVar, Literal
 
-from stagewise.fields import check_fields
+from stagewise.fields import Count, Natural, check_fields
+
+
+class _AbstractRequest(abc.ABC):  # noqa: B024 - nothing of it is left to its leaves
+    """What a probe asks for, a frozen dataclass.
+
+    Raises:
+        ValueError: a field is of another type, unknown, or out of its range; the message names it.
+    """
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 @dataclasses.dataclass(frozen=True)
-class RestrictContext:
+class RestrictContext(_AbstractRequest):
     """Attention of every layer restricted to the last `context` positions, the query's own included, then renormalised.
 
     With one layer this is the model on the truncated window, at the same positions. With L layers information still
     reaches back L (context - 1) + 1 tokens: a window a layer is not a truncated input.
-
-    Raises:
-        ValueError: `context` is less than 1.
     """
 
-    context: int
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-        if self.context < 1:
-            raise ValueError(f"a restricted context keeps at least the query itself: context >= 1, got {self.context}")
-
-    @property
-    def first_layer(self) -> int:
-        """The first layer whose input differs from the clean pass's, or whose computation does."""
-        return 0
+    context: Count
 
 
 @dataclasses.dataclass(frozen=True)
-class AblateHead:
+class AblateHead(_AbstractRequest):
     """One head's output z replaced: by zero, by its batch mean at each position, or by another sequence's.
 
     Resampling takes the previous sequence of the batch, the first one the last, so that every sequence's output is
@@ -40,52 +39,24 @@ class AblateHead:
 
     With a `direction`, the seed of a random one, the output is not replaced but moved as far in that direction: a
     control of the same size.
-
-    Raises:
-        ValueError: a negative layer, head or seed, or an unknown kind.
     """
 
-    layer: int
-    head: int
+    layer: Natural
+    head: Natural
     kind: Literal["zero", "mean", "resample", "pattern", "values"] = "zero"
-    direction: int | None = None
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-        _check_head(self.layer, self.head)
-        if self.direction is not None and self.direction < 0:
-            raise ValueError(f"the seed of a direction is not negative, got {self.direction}")
-
-    @property
-    def first_layer(self) -> int:
-        """The first layer that must be computed again."""
-        return self.layer
+    direction: Natural | None = None
 
 
 @dataclasses.dataclass(frozen=True)
-class AblateMLP:
-    """What one layer's MLP adds to the residual stream replaced: by zero, or by its batch mean at each position.
+class AblateMLP(_AbstractRequest):
+    """What one layer's MLP adds to the residual stream replaced: by zero, or by its batch mean at each position."""
 
-    Raises:
-        ValueError: a negative layer, or an unknown kind.
-    """
-
-    layer: int
+    layer: Natural
     kind: Literal["zero", "mean"] = "zero"
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-        if self.layer < 0:
-            raise ValueError(f"layers count from 0, got {self.layer}")
-
-    @property
-    def first_layer(self) -> int:
-        """The first layer that must be computed again."""
-        return self.layer
-
 
 @dataclasses.dataclass(frozen=True)
-class PatchEdge:
+class PatchEdge(_AbstractRequest):
     """One head reads, by its queries, keys or values alone, an earlier head as an ablation leaves it: path patching.
 
     Only this input of this head is changed, by the difference of what the source writes; all that follows is computed
@@ -103,25 +74,19 @@ class PatchEdge:
     Source: Goldowsky-Dill et al. (2023), Localizing Model Behavior with Path Patching, arXiv:2304.05969.
     """
 
-    layer: int
-    head: int
+    layer: Natural
+    head: Natural
     by: Literal["Q", "K", "V"]
     source: AblateHead
 
     def __post_init__(self) -> None:
-        check_fields(self)
-        _check_head(self.layer, self.head)
+        super().__post_init__()
         if self.source.layer >= self.layer:
             raise ValueError(f"a head of layer {self.layer} reads earlier layers, not layer {self.source.layer}")
 
-    @property
-    def first_layer(self) -> int:
-        """The first layer that must be computed again."""
-        return self.layer
-
 
 @dataclasses.dataclass(frozen=True)
-class AttributeHeads:
+class AttributeHeads(_AbstractRequest):
     """The change of the loss when each head's output z is replaced, estimated for all heads from gradients.
 
     The estimate of a head is the sum over positions and dimensions of (z' - z) dL/dz, z' what replaces z. With more
@@ -131,21 +96,14 @@ class AttributeHeads:
     Args:
         kind: what replaces z, "mean" (over the batch, at each position) or "zero".
         steps: gradients that are averaged; 1 takes that of the clean pass.
-
-    Raises:
-        ValueError: an unknown kind, or steps that are no whole number from 1 on.
     """
 
     kind: Literal["zero", "mean"] = "mean"
-    steps: int = 1
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-        _check_steps(self.steps)
+    steps: Count = 1
 
 
 @dataclasses.dataclass(frozen=True)
-class AttributeEdges:
+class AttributeEdges(_AbstractRequest):
     """The change of the loss when one head reads another, earlier one's mean, for all edges and each of Q, K and V.
 
     The estimate of an edge is the sum over positions of (w' - w) dL/dx: w is what the source writes, w' its mean over
@@ -155,19 +113,12 @@ class AttributeEdges:
     Args:
         steps: gradients that are averaged; 1 takes that of the clean pass.
         exact: whether each edge is patched by itself, a pass each, in place of the estimate.
-
-    Raises:
-        ValueError: steps that are no whole number from 1 on.
     """
 
     kind: ClassVar[Literal["mean"]] = "mean"
 
-    steps: int = 1
+    steps: Count = 1
     exact: bool = False
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-        _check_steps(self.steps)
 
 
 Ablation = AblateHead | AblateMLP
@@ -181,16 +132,6 @@ Edit = tuple[Intervention, ...]
 """What one pass changes: all of these together."""
 
 
-def _check_head(layer: int, head: int) -> None:
-    if layer < 0 or head < 0:
-        raise ValueError(f"layers and heads count from 0, got L{layer}H{head}")
-
-
-def _check_steps(steps: int) -> None:
-    if steps < 1:
-        raise ValueError(f"an attribution takes at least one step, got {steps}")
-
-
 def ablations(edit: Edit) -> list[Ablation]:
     """List what an edit replaces, or reads as replaced.
 
@@ -202,9 +143,9 @@ def ablations(edit: Edit) -> list[Ablation]:
 
 
 def first_layer(edit: Edit) -> int:
-    """Return the first layer that must be computed again.
+    """Return the first layer that must be computed again; a restricted context is one of every layer.
 
     >>> first_layer((AblateHead(2, 0), AblateHead(1, 3)))
     1
     """
-    return min(part.first_layer for part in edit)
+    return min(0 if isinstance(part, RestrictContext) else part.layer for part in edit)

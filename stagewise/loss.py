@@ -161,8 +161,8 @@ class Effect(NamedTuple):
         kl: mean KL(clean || edited) of the scored predictions, nats; of a regression half the squared distance.
     """
 
-    loss_change: Float[Tensor, " batch"]
-    kl: Float[Tensor, " batch"]
+    loss_change: Float[Tensor, "batch *edit"]
+    kl: Float[Tensor, "batch *edit"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

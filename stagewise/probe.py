@@ -13,18 +13,11 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from stagewise.architecture import Architecture
-from stagewise.attention import (
-    AbstractReadout,
-    Circuits,
-    ScoredQueries,
-    mass_by_query,
-    offset_profile,
-    pattern_hooks_of,
-)
+from stagewise.attention import AbstractReadout, Circuits, ScoredQueries, hooks_of, mass_by_query, offset_profile
 from stagewise.intervention import Attribution, Edit
 from stagewise.loss import EditedPass as EditedPass
 from stagewise.loss import Effect as Effect
-from stagewise.loss import ScoredPredictions
+from stagewise.loss import ScoredPredictions, mean_scored, prediction_loss
 from stagewise.table import NO_AXES, check_axes, check_labels
 from stagewise.table import Quantity as Quantity
 from stagewise.task import Batch
@@ -32,6 +25,9 @@ from stagewise.task import chosen as chosen
 
 Statistic = Callable[[np.ndarray], np.ndarray]
 """From means over the batch, with leading axes of any number, to values with the same leading axes."""
+
+Labels = dict[str, Sequence[str | int]]
+"""The names of the entries of each axis, by its name."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -151,6 +147,17 @@ class View:
         return self.find_readout()
 
     @cached_property
+    def loss(self) -> Float[Tensor, " batch"]:
+        """The mean loss of each sequence's scored predictions, nats; of a regression half the squared error."""
+        return mean_scored(prediction_loss(self.log_probs, self.batch.targets), self.batch.scored)
+
+    def effects(self, edits: Sequence[Edit]) -> Effect:
+        """Return what edits do that the probe lists in `edits`, one a column."""
+        passes = [self.edited[edit] for edit in edits]
+        changes = [each.loss - self.loss for each in passes]
+        return Effect(torch.stack(changes, 1), torch.stack([each.kl for each in passes], 1))
+
+    @cached_property
     def patterns(self) -> Float[Tensor, "batch layer head query key"]:
         """The attention patterns of all layers, for an `AbstractPatternProbe`."""
         return torch.stack(self._patterns(), dim=1)
@@ -192,11 +199,15 @@ class View:
 
 def pattern_hooks(architecture: Architecture) -> tuple[str, ...]:
     """Name the attention pattern hook of every layer."""
-    return pattern_hooks_of(architecture.n_layers)
+    return hooks_of("attn.hook_pattern", architecture.n_layers)
 
 
 class AbstractProbe(abc.ABC):
-    """A probe. A leaf is a frozen dataclass of its parameters; it is pure: model and hooks stay unchanged."""
+    """A probe. A leaf is a frozen dataclass of its parameters; it is pure: model and hooks stay unchanged.
+
+    A parameter out of its range, a name that the batch does not have, and a batch or a model that lacks what a probe
+    reads are a ValueError, which names them.
+    """
 
     quantities: ClassVar[Mapping[str, Quantity]] = {}
     """A description of each quantity of `read` and `across`; one without is shown by its name."""

@@ -16,18 +16,14 @@ Contexts = bool | Sequence[int] | None
 them where the task names contexts for them."""
 
 
-def train_restricted(recipe: Recipe, folder: Path) -> Path:
+def _train_restricted(recipe: Recipe, folder: Path) -> Path:
     """Train a baseline without a progress bar; return its folder."""
     train(recipe, folder, progress=False)
     return folder
 
 
 def chosen_contexts(recipe: Recipe, restricted: Contexts) -> tuple[int, ...]:
-    """Return the contexts of the requested baselines, checked before anything is trained.
-
-    Raises:
-        ValueError: a context that the task's sequences do not have, or a regression, which has no tokens.
-    """
+    """Return the contexts of the requested baselines, checked before anything is trained."""
     task = recipe.task
     if restricted is None:
         restricted = task.contexts is not None
@@ -55,7 +51,7 @@ def baselines_beside(
 
     def begin() -> list[concurrent.futures.Future[Path]]:
         return [
-            pool.submit(train_restricted, restricted_recipe(recipe, context), folder / RESTRICTED / str(context))
+            pool.submit(_train_restricted, restricted_recipe(recipe, context), folder / RESTRICTED / str(context))
             for context in contexts
         ]
 

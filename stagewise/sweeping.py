@@ -160,9 +160,6 @@ def run_each(run: Callable[..., Result], cases: Sequence[Any], workers: int, *, 
     """Return what `run(case, progress=...)` gives of each case, in their order; what is kept of a case it keeps itself.
 
     One process shows a bar for each run, several show one for all of them.
-
-    Raises:
-        ValueError: workers are less than one.
     """
     with several(min(workers, len(cases))) as pool:
         one = functools.partial(run, progress=progress and pool is None)

@@ -30,13 +30,13 @@ TEXT = "str" if int(pd.__version__.split(".")[0]) > 2 else "string"
 """Type of an axis of text, which may be missing. Of pandas 3's "string" a mask, as `table["kind"] == "zero"`, cannot be
 combined with that of an axis of whole numbers; "str" of pandas 2 makes text of what is missing."""
 
-WHOLE = {
+_WHOLE = {
     *("tokens", "layer", "head", "offset", "position", "query", "key", "context"),
     *("cluster", "n_clusters", "row", "token", "seed", "nested"),
 }
 """Axes whose labels are whole numbers; the others are text."""
 
-COUNTED = {"batch", "time", "layer", "head"}
+_COUNTED = {"batch", "time", "layer", "head"}
 """Axes whose entries are counted from 0 where nothing labels them."""
 
 
@@ -188,7 +188,7 @@ def check_axes(axes: str, shape: Sequence[int], quantity: str, labels: Mapping[s
 
 def check_labels(names: Sequence[str], quantity: str, labels: Mapping[str, Sequence[str | int]]) -> None:
     """Refuse axes that are neither counted nor labelled."""
-    if unlabelled := set(names) - COUNTED - set(labels):
+    if unlabelled := set(names) - _COUNTED - set(labels):
         labels_of = ", ".join(f"{name!r}: range(n)" for name in sorted(unlabelled))
         raise ValueError(
             f"axes {', '.join(sorted(unlabelled))} of {quantity!r} need labels, one for each of the n entries: "
@@ -197,26 +197,14 @@ def check_labels(names: Sequence[str], quantity: str, labels: Mapping[str, Seque
 
 
 def check_columns(names: Iterable[str], what: str) -> None:
-    """Refuse what is no table of measurements.
-
-    Raises:
-        ValueError: a column that every table has is missing; the message names it.
-    """
+    """Refuse what is no table of measurements."""
     if missing := [name for name in (*KEYS, NUMBERS[0]) if name not in set(names)]:
         hint = "`stagewise.read_log` makes a table of logged curves"
         raise ValueError(f"{what} is no table of measurements: it has no column {', '.join(missing)}; {hint}")
 
 
 def check_table(table: object, instead: str) -> None:
-    """Refuse what is no frame, or no table of measurements.
-
-    Args:
-        table: what is given.
-        instead: what takes a run folder in its place.
-
-    Raises:
-        ValueError: it is none.
-    """
+    """Refuse what is no frame, or no table of measurements, and say what takes a run folder instead."""
     if not isinstance(table, pd.DataFrame):
         raise ValueError(f"a table is what `measure` returns, got {type(table).__name__}; {instead}")
     check_columns(table.columns, "what is given")
@@ -252,7 +240,7 @@ def type_of(name: str) -> str:
         return "Int64" if name == "n" else "float64"
     if name in ARRAYS:
         return "object"
-    return "Int64" if name in WHOLE else TEXT
+    return "Int64" if name in _WHOLE else TEXT
 
 
 def select(table: pd.DataFrame, probe: str, quantity: str | None = None, **axes: object) -> pd.DataFrame:
@@ -322,11 +310,7 @@ def heads_in(table: pd.DataFrame) -> list[Head]:
 
 
 def check_steps(rows: pd.DataFrame, name: str) -> None:
-    """Refuse the rows of a curve that has several values at a step, as a run that was resumed may have logged.
-
-    Raises:
-        ValueError: it has; the message names the first such step.
-    """
+    """Refuse the rows of a curve that has several values at a step, as a run that was resumed may have logged."""
     if (twice := rows["step"].duplicated()).any():
         step = rows.loc[twice, "step"].iloc[0]
         raise ValueError(f"{name} has several values at step {step}: take one run, and of each step the last one")

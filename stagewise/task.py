@@ -251,6 +251,8 @@ def chosen(requested: Iterable[str] | None, available: Mapping[str, Tensor], kin
 class AbstractTask(abc.ABC):
     """A task whose solution is known. A leaf is a frozen dataclass of its parameters; all methods are pure.
 
+    A parameter out of its range is a ValueError, which names it, its range and what came.
+
     `n_sequences` is the size of the training set; a leaf that has no such field trains on fresh data at every step.
     """
 

@@ -20,9 +20,9 @@ from stagewise.init import by_pattern, check_trained_here, matching
 from stagewise.loss import training_loss
 from stagewise.models.clamps import Clamps, targets
 from stagewise.models.devices import check_device
-from stagewise.models.fused import TrainingPass, training_pass
 from stagewise.models.precision import Dtype as Dtype
 from stagewise.models.precision import check_dtype, products_in
+from stagewise.models.training_pass import TrainingPass, training_pass
 from stagewise.recipe import Recipe, TrainPlan
 from stagewise.task import Batch
 
@@ -66,12 +66,18 @@ def train(
         OSError: a file could not be written; what was written before remains.
     """
     folder = Path(folder)
-    if (folder / run_folder.RUN).exists():
-        run_folder.claim(folder, recipe)
-        if is_complete(folder, recipe.plan):
-            return open_series(folder, classes=[type(recipe.architecture.init)])
+    if is_finished(recipe, folder):
+        return open_series(folder, classes=[type(recipe.architecture.init)])
     with run_folder.held(folder, "trains"):
         return _train(recipe, folder, progress, device, dtype, log, recipe.plan.steps if until is None else until)
+
+
+def is_finished(recipe: Recipe, folder: Path) -> bool:
+    """Whether nothing is left to train; the errors are those of `train`."""
+    if not (folder / run_folder.RUN).exists():
+        return False
+    run_folder.claim(folder, recipe)
+    return is_complete(folder, recipe.plan)
 
 
 class Training(NamedTuple):
@@ -100,6 +106,12 @@ class Training(NamedTuple):
             models.keep_heads_alike(self.model, self.alike, self.clamps.parted)
             yield step
             self.clamps.begin(step)
+
+    def save(self, folder: Path, plan: TrainPlan, step: int, metrics: list[Metrics]) -> None:
+        """Write the checkpoint of a step, unless a weight or the loss is not finite: see `_check_model`."""
+        _check_model(step, self.model, self.loss_at)
+        states = plan.state_steps(sum(each.numel() for each in self.model.parameters()))
+        save(folder, step, self.model, self.optimiser, metrics, self.way, replayed=step in states)
 
 
 def prepare(recipe: Recipe, device: str = "cpu", dtype: Dtype = "float32") -> Training:
@@ -148,12 +160,10 @@ def _train(
     start, metrics = resume(folder, plan, training.model, training.optimiser, training.way)
     if start >= stop:
         return open_series(folder, classes=[type(recipe.architecture.init)])
-    states = plan.state_steps(sum(each.numel() for each in training.model.parameters()))
     try:
         for step in _shown(training.steps(start, stop, metrics), start, stop, folder.name, progress, metrics, log):
             if step in plan.saved_steps:
-                check_model(step, training.model, training.loss_at)
-                save(folder, step, training.model, training.optimiser, metrics, training.way, replayed=step in states)
+                training.save(folder, plan, step, metrics)
     except FloatingPointError as reason:
         raise FloatingPointError(f"{reason}. {checkpoints_saved(folder, plan, metrics)}") from reason
     return open_series(folder, classes=[type(recipe.architecture.init)])
@@ -225,7 +235,7 @@ def check_finite(step: int, loss: float, norm: float) -> None:
         raise FloatingPointError(f"the loss is {loss} and the gradient's norm {norm} at step {step}; {_STEADIER}")
 
 
-def check_model(step: int, model: models.Model, loss_at: Callable[[int], Float[Tensor, ""]]) -> None:
+def _check_model(step: int, model: models.Model, loss_at: Callable[[int], Float[Tensor, ""]]) -> None:
     """Raise FloatingPointError for a model that must not be saved: a weight or its loss is not finite."""
     for name, weight in models.parameters(model).items():
         if not bool(weight.isfinite().all()):
@@ -251,11 +261,7 @@ def _shown(
 
 
 def optimiser_of(parameters: Mapping[str, torch.nn.Parameter], plan: TrainPlan) -> torch.optim.Optimizer:
-    """Return the optimiser of a plan for the parameters that train, by name: a group for each rate.
-
-    Raises:
-        ValueError: `plan.rates` names no parameter.
-    """
+    """Return the optimiser of a plan for the parameters that train, by name: a group for each rate."""
     parameters = {name: parameter for name, parameter in parameters.items() if parameter.requires_grad}
     by_rate: dict[float, list[torch.nn.Parameter]] = {}  # a group is one call a step, whatever is in it
     for name, rate in by_pattern(list(parameters), plan.learning_rate, plan.rates).items():

@@ -11,10 +11,10 @@ from tqdm.auto import tqdm
 
 from stagewise.checkpoints import run_folder
 from stagewise.checkpoints.series import CheckpointSeries, open_series
-from stagewise.checkpoints.training_state import Metrics, is_complete, resume, save
+from stagewise.checkpoints.training_state import Metrics, resume
 from stagewise.recipe import Recipe, describe, differences
 from stagewise.stacked_training import Stack, rule_of
-from stagewise.training import Dtype, Training, check_finite, check_model, checkpoints_saved, prepare
+from stagewise.training import Dtype, Training, check_finite, checkpoints_saved, is_finished, prepare
 
 _EXAMPLES = 8
 """Sequences of each run by which it is known whether all score the same predictions."""
@@ -67,7 +67,7 @@ def train_together(
     """
     given = [(recipe, Path(folder)) for recipe, folder in zip(recipes, folders, strict=True)]
     _check_shapes(given)
-    unfinished = [each for each in given if not _is_finished(*each)]
+    unfinished = [each for each in given if not is_finished(*each)]
     begun = any((folder / run_folder.RESUME).exists() for _, folder in unfinished)
     with contextlib.ExitStack() as locks:
         for _, folder in unfinished:
@@ -94,16 +94,7 @@ def fitting(recipes: Sequence[Recipe], most: int) -> list[list[int]]:
 
 @dataclasses.dataclass
 class _Run:
-    """One of the runs.
-
-    Args:
-        recipe: what is trained.
-        folder: where.
-        training: its model and optimiser, as `train` has them, which hold its part of the stack when it is saved.
-        start: the step from which it counts; after the last one it only keeps its place in the stack.
-        metrics: of its updates so far.
-        failure: why it ended, where it did.
-    """
+    """A run, which counts from its `start` on, and until it fails: else it only keeps its place in the stack."""
 
     recipe: Recipe
     folder: Path
@@ -132,12 +123,8 @@ class _Run:
 
     def save(self, step: int) -> None:
         """Write the checkpoint of a step, as `train` does."""
-        model, plan = self.training.model, self.recipe.plan
         with self.ending():
-            check_model(step, model, self.training.loss_at)
-            states = plan.state_steps(sum(each.numel() for each in model.parameters()))
-            how: Any = {"replayed": step in states}
-            save(self.folder, step, model, self.training.optimiser, self.metrics, self.training.way, **how)
+            self.training.save(self.folder, self.recipe.plan, step, self.metrics)
 
 
 def _runs(
@@ -218,11 +205,3 @@ def _refusal(recipe: Recipe, training: Training) -> str | None:
     if recipe.architecture.init.averaged:
         return "its gradients are averaged over heads"
     return None if training.forward.of is not None else "the fused pass of training does not cover its config"
-
-
-def _is_finished(recipe: Recipe, folder: Path) -> bool:
-    """Whether nothing is left to train; the errors are those of `train`."""
-    if not (folder / run_folder.RUN).exists():
-        return False
-    run_folder.claim(folder, recipe)
-    return is_complete(folder, recipe.plan)

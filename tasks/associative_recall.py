@@ -11,7 +11,7 @@ from torch import Tensor
 
 from stagewise.architecture import Architecture
 from stagewise.architectures import reshaped
-from stagewise.fields import check_fields, check_training_set
+from stagewise.fields import Count, Share, check_fields
 from stagewise.init import LinearInit
 from stagewise.plan import Seeds, TrainPlan
 from stagewise.presets import Preset
@@ -44,9 +44,6 @@ class AssociativeRecall(AbstractTask):
         n_sequences: size of the training set; None for fresh data at every step.
         n_queries: M, at most N; more than one needs each key once: n_copies = 1, forced.
 
-    Raises:
-        ValueError: a parameter is out of range.
-
     Source: Zucchet et al. (2025), The emergence of sparse attention, arXiv:2505.17863, section 3.2. Deviation: forced
     copies, without which B = 1 caps the accuracy near 0.63. Several queries: Arora et al. (2023), Zoology: Measuring
     and Improving Recall in Efficient Language Models, arXiv:2312.04927, section 3; there filler tokens stand between
@@ -60,9 +57,9 @@ class AssociativeRecall(AbstractTask):
     n_pairs: int = 8
     n_tokens: int = 64
     n_copies: float = 1.0
-    p: float = 0.0
+    p: Share = 0.0
     copies: Literal["forced", "bernoulli"] = "forced"
-    n_sequences: int | None = None
+    n_sequences: Count | None = None
     n_queries: int = 1
 
     def __post_init__(self) -> None:
@@ -76,8 +73,6 @@ class AssociativeRecall(AbstractTask):
             raise ValueError(
                 f"n_copies is a mean number of the n_pairs = {self.n_pairs} slots, at least 1; got {self.n_copies}"
             )
-        if not 0 <= self.p <= 1:
-            raise ValueError(f"p is a share of the sequences, between 0 and 1; got {self.p}")
         if not 1 <= self.n_queries <= self.n_pairs:
             raise ValueError(f"n_queries is at least 1 and at most n_pairs = {self.n_pairs}, got {self.n_queries}")
         if self.n_queries > 1 and (self.n_copies != 1 or self.copies != "forced"):
@@ -85,7 +80,6 @@ class AssociativeRecall(AbstractTask):
                 "several queries need every key once: n_copies=1 and copies='forced', got "
                 f"n_queries={self.n_queries}, n_copies={self.n_copies}, copies={self.copies!r}"
             )
-        check_training_set(self.n_sequences)
 
     @classmethod
     def presets(cls) -> Mapping[str, Preset]:

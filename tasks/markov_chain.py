@@ -14,7 +14,7 @@ from torch import Tensor
 
 from stagewise.architecture import Architecture
 from stagewise.architectures import full, minimal
-from stagewise.fields import Natural, check_fields, check_training_set
+from stagewise.fields import Count, Natural, check_fields
 from stagewise.plan import Seeds, TrainPlan
 from stagewise.presets import Preset
 from stagewise.recipe import Recipe
@@ -50,9 +50,6 @@ class MarkovChain(AbstractTask):
         n_sequences: size of the training set; None for fresh data at every step.
         seed: draws the U_k.
 
-    Raises:
-        ValueError: a parameter is out of range; the message names it and its range.
-
     Source: Yüksel et al. (2026), Incremental Learning of Sparse Attention Patterns in Transformers,
     arXiv:2602.19143, section 2. The defaults here are smaller than the paper's (d = 50, T = 20, temperature 0.1).
 
@@ -62,25 +59,23 @@ class MarkovChain(AbstractTask):
     (torch.Size([5, 21]), 80, ['I(1)', 'I(2)', 'I(3)'])
     """
 
-    d_vocab: int = 24  # a field implements the abstract property
+    d_vocab: Count = 24  # a field implements the abstract property
     spans: tuple[int, ...] = (2, 2, 2)
-    stride: int | None = None
-    length: int = 16
+    stride: Count | None = None
+    length: Count = 16
     importance: float = 1.7
     temperature: float = 1 / 7
     reverse: bool = False
     lag_weights: tuple[float, ...] | None = None
     features: Literal["orthogonal", "frobenius"] = "frobenius"
-    n_sequences: int | None = 20_000
+    n_sequences: Count | None = 20_000
     seed: Natural = 0
 
     def __post_init__(self) -> None:
         check_fields(self)
         if not self.spans or min(self.spans) < 1:
             raise ValueError(f"spans must be one positive number of lags a group, got {self.spans}")
-        if self.stride is not None and self.stride < 1:
-            raise ValueError(f"stride must be at least one lag, got {self.stride}")
-        for name in ("d_vocab", "length", "importance", "temperature"):
+        for name in ("importance", "temperature"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
         steepest = (len(self.spans) - 1) * abs(math.log(self.importance)) - math.log(self.temperature)
@@ -89,7 +84,6 @@ class MarkovChain(AbstractTask):
                 f"importance = {self.importance:g} among {len(self.spans)} groups, temperature = {self.temperature:g}: "
                 "these logits are beyond what a float holds. Take less, or a higher temperature"
             )
-        check_training_set(self.n_sequences)
         if self.lag_weights is not None:
             _check_lag_weights(self.lag_weights, self.spans)
         if self.features == "frobenius" and len(self.spans) > self.d_vocab**2:

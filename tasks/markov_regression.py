@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from stagewise.architectures import position_heads, reshaped
-from stagewise.fields import Natural, check_fields, check_training_set
+from stagewise.fields import Count, Natural, NotNegative, check_fields
 from stagewise.plan import Seeds, TrainPlan
 from stagewise.presets import Preset
 from stagewise.recipe import Recipe
@@ -37,9 +37,6 @@ class MarkovRegression(AbstractTask):
         n_sequences: size of the training set; None for fresh data at every step.
         seed: draws the V*_k.
 
-    Raises:
-        ValueError: a parameter is out of range.
-
     Source: Yüksel et al. (2026), arXiv:2602.19143, the regression variant of section 2. Independent inputs replace
     a running chain there, so that the population loss is a tensor factorisation.
 
@@ -48,12 +45,12 @@ class MarkovRegression(AbstractTask):
     (torch.Size([5, 7, 6]), [0, 0, 0, 0, 0, 1, 1])
     """
 
-    dim: int = 6
+    dim: Count = 6
     spans: tuple[int, ...] = (2, 2, 2)
     n_lags: int = 8
     importance: float = 1.7
-    noise: float = 0.0
-    n_sequences: int | None = None
+    noise: NotNegative = 0.0
+    n_sequences: Count | None = None
     seed: Natural = 0
 
     def __post_init__(self) -> None:
@@ -63,13 +60,8 @@ class MarkovRegression(AbstractTask):
                 f"spans must be one positive number of lags a group, {self.n_lags} (n_lags) at most in all, "
                 f"got {self.spans}"
             )
-        if not self.importance > 0 or self.noise < 0:
-            raise ValueError(
-                f"importance must be positive and noise not negative, got {self.importance} and {self.noise}"
-            )
-        check_training_set(self.n_sequences)
-        if self.dim < 1:
-            raise ValueError(f"dim must be positive, got {self.dim}")
+        if not self.importance > 0:
+            raise ValueError(f"importance must be positive, got {self.importance}")
         if len(self.spans) > self.dim**2:
             raise ValueError(
                 f"there are at most dim^2 = {self.dim**2} matrices orthogonal to each other, {len(self.spans)} groups "
@@ -131,11 +123,7 @@ class MarkovRegression(AbstractTask):
         return maps
 
     def sample(self, n: int, seed: int) -> Batch:
-        """Sample n sequences; the target is at the last position, the only one that is scored.
-
-        Raises:
-            ValueError: n is not positive.
-        """
+        """Sample n sequences; the target is at the last position, the only one that is scored."""
         check_number(n)
         generator = torch.Generator().manual_seed(seed)
         inputs = torch.randn(n, self.n_lags, self.dim, generator=generator)

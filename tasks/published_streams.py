@@ -31,16 +31,7 @@ def published_batches(
     seed: int,
     size: int,
 ) -> Iterator[_Contexts]:
-    """Yield (contexts, classes): two streams, the classes from Python's generator, the tokens from torch's.
-
-    Args:
-        support: the tokens of each class.
-        weights: the probability of each of them.
-        d_vocab: M, of the weights that are drawn first.
-        length: tokens of a context.
-        seed: of the run.
-        size: sequences of a batch.
-    """
+    """Yield (contexts, classes): two streams, the classes from Python's generator, the tokens from torch's."""
     chooser, generator = random.Random(seed), _generator(seed)
     _draw_weights(d_vocab, generator)
     while True:

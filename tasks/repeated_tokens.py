@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from stagewise.architecture import Architecture
-from stagewise.fields import check_fields, check_training_set
+from stagewise.fields import Count, check_fields
 from stagewise.presets import Preset, text_preset
 from stagewise.task import AbstractTask, Batch, check_number
 
@@ -46,9 +46,6 @@ class RepeatedTokens(AbstractTask):
         n_outputs: tokens that the model predicts, the first ones, where these are not all; random tokens are drawn from
             them. None for d_vocab.
 
-    Raises:
-        ValueError: a parameter is out of range.
-
     Source: the repeated random sequences of Olsson et al. (2022), In-context Learning and Induction Heads,
     arXiv:2209.11895, section "Head activation evaluators"; `induction` is their prefix matching score. Deviation: they
     repeat the whole, so that every lag is the same.
@@ -66,7 +63,7 @@ class RepeatedTokens(AbstractTask):
     length: int = 32
     again: int | None = None
     bos: int | None = None
-    n_sequences: int | None = None
+    n_sequences: Count | None = None
     n_outputs: int | None = None
 
     def __post_init__(self) -> None:
@@ -83,7 +80,6 @@ class RepeatedTokens(AbstractTask):
             raise ValueError(f"again must be between 2 and length = {self.length}, got {self.again}")
         if self.bos is not None and not 0 <= self.bos < self.d_vocab:
             raise ValueError(f"bos must be one of the {self.d_vocab} tokens, got {self.bos}")
-        check_training_set(self.n_sequences)
 
     @classmethod
     def for_model(cls, architecture: Architecture) -> "RepeatedTokens":

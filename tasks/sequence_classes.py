@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
 from stagewise.architectures import full, reshaped
-from stagewise.fields import check_fields
+from stagewise.fields import Count, check_fields
 from stagewise.plan import Seeds, TrainPlan
 from stagewise.presets import Preset
 from stagewise.recipe import Recipe
@@ -40,9 +40,6 @@ class SequenceClasses(AbstractTask):
             all steps before it and on the batch size.
         n_sequences: size of the training set; None for fresh data at every step.
 
-    Raises:
-        ValueError: a parameter is out of range; the message names it and its range.
-
     Source: Tian et al. (2023), Scan and Snap: Understanding Training Dynamics and Token Composition in 1-layer
     Transformer, arXiv:2305.16380, section 3 and the Syn-Small and Syn-Medium data of section 7. Note that the paper's
     M = 30 for Syn-Small counts contextual tokens only: with queries and labels there are 34.
@@ -53,30 +50,26 @@ class SequenceClasses(AbstractTask):
     (34, torch.Size([5, 128]), ['distinct', 'common'])
     """
 
-    n_queries: int = 2
-    labels_per_query: int = 1
-    n_common: int = 10
-    n_distinct: int = 10
-    length: int = 127
+    n_queries: Count = 2
+    labels_per_query: Count = 1
+    n_common: Count = 10
+    n_distinct: Count = 10
+    length: Count = 127
     common_weight: float = 1.0
     distinct_weights: tuple[float, float] = (0.1, 1.0)
     published: bool = False
-    n_sequences: int | None = None
+    n_sequences: Count | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)
-        for name in ("n_queries", "labels_per_query", "n_common", "n_distinct", "length", "common_weight"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
+        if not self.common_weight > 0:
+            raise ValueError(f"common_weight must be positive, got {self.common_weight}")
         if len(self.distinct_weights) != 2 or not min(self.distinct_weights) > 0:
             raise ValueError(
                 f"distinct_weights are the first and the last weight, both positive, got {self.distinct_weights}"
             )
-        if self.n_sequences is not None and (self.n_sequences < 1 or self.published):
-            raise ValueError(
-                "n_sequences must be positive, or None for fresh data, which the published streams need; "
-                f"got n_sequences={self.n_sequences}, published={self.published}"
-            )
+        if self.n_sequences is not None and self.published:
+            raise ValueError(f"the published streams are fresh data: n_sequences is None, got {self.n_sequences}")
 
     @classmethod
     def presets(cls) -> Mapping[str, Preset]:

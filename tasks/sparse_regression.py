@@ -13,7 +13,7 @@ from torch import Tensor
 
 from stagewise.architecture import Architecture
 from stagewise.architectures import reshaped
-from stagewise.fields import Natural, check_fields, check_training_set
+from stagewise.fields import Count, Natural, Share, check_fields
 from stagewise.init import LinearInit
 from stagewise.plan import Seeds, TrainPlan
 from stagewise.presets import Preset
@@ -40,9 +40,6 @@ class SparseRegression(AbstractTask):
         n_sequences: size of the training set; None for fresh data at every step.
         seed: draws W*.
 
-    Raises:
-        ValueError: a parameter is out of range; random positions without a mark.
-
     Source: Zucchet et al. (2025), The emergence of sparse attention, arXiv:2505.17863, sections 2 and 3.1.
 
     >>> batch = SparseRegression(n_positions=5, d=3).sample(2, seed=0)
@@ -51,26 +48,23 @@ class SparseRegression(AbstractTask):
     """
 
     n_positions: int = 64
-    d: int = 16
+    d: Count = 16
     n_copies: int = 1
-    p: float = 0.0
+    p: Share = 0.0
     positions: Literal["fixed", "random"] = "fixed"
     marked: bool = False
-    n_sequences: int | None = None
+    n_sequences: Count | None = None
     seed: Natural = 0
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if self.d < 1 or not 1 <= self.n_copies < self.n_positions:
+        if not 1 <= self.n_copies < self.n_positions:
             raise ValueError(
-                "d must be positive and n_copies between 1 and n_positions - 1, got "
-                f"d={self.d}, n_copies={self.n_copies}, n_positions={self.n_positions}"
+                "n_copies must be between 1 and n_positions - 1, got "
+                f"n_copies={self.n_copies}, n_positions={self.n_positions}"
             )
-        if not 0 <= self.p <= 1:
-            raise ValueError(f"p is a share of the sequences, between 0 and 1; got {self.p}")
         if self.positions == "random" and not self.marked:
             raise ValueError("random positions cannot be detected without a mark: set marked=True")
-        check_training_set(self.n_sequences)
 
     @classmethod
     def presets(cls) -> Mapping[str, Preset]:

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stagewise.checkpoints.series import CheckpointSeries
-from stagewise.fields import check_fields
+from stagewise.fields import Natural, check_fields
 from stagewise.presets import Preset, text_preset
 from stagewise.task import AbstractTask, Batch, check_number
 from stagewise.text.token_relations import token_relations
@@ -52,7 +52,7 @@ class Text(AbstractTask):
     files: tuple[str, ...] = ()
     text: str | None = None
     length: int = 64
-    bos: int | None = None
+    bos: Natural | None = None
     n_sequences: None = None
 
     def __post_init__(self) -> None:
@@ -61,8 +61,6 @@ class Text(AbstractTask):
             raise ValueError("give either `files` or the `text` itself")
         if self.length < 2:
             raise ValueError(f"a window has at least 2 positions, got length={self.length}")
-        if self.bos is not None and self.bos < 0:
-            raise ValueError(f"bos must be a token, counted from 0, or None; got {self.bos}")
 
     @classmethod
     def presets(cls) -> Mapping[str, Preset]:
@@ -138,16 +136,7 @@ def _read(path: Path) -> str:
 def text_task(series: CheckpointSeries, text: Texts, tokenizer: str | None = None) -> Text:
     """Return the windows of a text that fit the models of a series, after their BOS token if the config names one.
 
-    Args:
-        series: the models that read it.
-        text: a file in UTF-8, or several.
-        tokenizer: a tokenizer.json, a folder that holds one, or a repository of the hub that does; None takes the one
-            that lies beside the checkpoints, or in the series' own repository.
-
-    Raises:
-        FileNotFoundError: there is no tokenizer, or no such file.
-        ValueError: the text is too short, or the tokenizer belongs to another model.
-        OSError: the hub does not answer.
+    Without a tokenizer, by the one that lies beside the checkpoints, or in the series' own repository.
     """
     files = tuple(str(file) for file in ([text] if isinstance(text, str | Path) else text))
     if tokenizer is None:

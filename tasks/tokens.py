@@ -14,7 +14,7 @@ from torch import Tensor
 
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.checkpoints.token_files import IGNORED, Sequences, read_sequences
-from stagewise.fields import check_fields
+from stagewise.fields import Count, Natural, check_fields
 from stagewise.own_code import import_named, known, module_of
 from stagewise.presets import Preset, text_preset
 from stagewise.task import AbstractTask, Batch, check_number
@@ -46,17 +46,13 @@ class Tokens(AbstractTask):
     relations_move: ClassVar[bool] = True
 
     file: str
-    length: int = 64
+    length: Count = 64
     relations: tuple[str, ...] = RELATIONS
-    bos: int | None = None
+    bos: Natural | None = None
     n_sequences: None = None
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if self.length < 1:
-            raise ValueError(f"a sequence has at least one position, got length={self.length}")
-        if self.bos is not None and self.bos < 0:
-            raise ValueError(f"bos must be a token, counted from 0, or None; got {self.bos}")
         for name in self.relations:
             self._relation(name)
 
@@ -120,16 +116,6 @@ def _tokens_task(series: CheckpointSeries, file: str, relations: tuple[str, ...]
     """Return the sequences of a file that fit the models of a series, up to as many positions as these have.
 
     A line on standard error says what of the file is cut or left out.
-
-    Args:
-        series: the models that read them.
-        file: of tokens.
-        relations: names and expressions, "module:function" or "file.py:function"; none takes all of
-            `text.token_relations.RELATIONS`.
-
-    Raises:
-        ValueError: the file holds no sequences, tokens that the models do not have, or a relation is unknown.
-        FileNotFoundError: there is no such file.
     """
     architecture, names = series.architecture, []
     for place, separator, name in (each.rpartition(":") for each in relations):
@@ -151,13 +137,7 @@ def own_task(
     text: Texts | None = None,
     tokenizer: str | None = None,
 ) -> Tokens | Text | None:
-    """Return the task of a file of tokens, or of a text, that the models of a series read; None where there is neither.
-
-    Raises:
-        TypeError: the tokens are no file.
-        ValueError: both, relations or a tokenizer without what they belong to, and all that `_tokens_task` and
-            `text_task` raise.
-    """
+    """Return the task of a file of tokens, or of a text, that the models of a series read; of neither, None."""
     if tokens is not None and text:
         raise ValueError("give either tokens or a text, not both")
     if not text and tokenizer is not None:

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Generator, Tensor
 
 from stagewise.architectures import reshaped
-from stagewise.fields import check_fields
+from stagewise.fields import Share, check_fields
 from stagewise.presets import Preset, text_architecture, text_plan
 from stagewise.recipe import Recipe
 from stagewise.task import EVALUATION, TRAINING, AbstractTask, Batch, derive_seed
@@ -66,8 +66,8 @@ class WikiText(AbstractTask):
     tokenizer: TokenizerKind = "plain"
     vocab_size: int | None = None
     data: str | None = None
-    repeating: float = 0.0
-    n_sequences: int | None = None
+    repeating: Share = 0.0
+    n_sequences: None = None
 
     relations_move: ClassVar[bool] = True
 
@@ -76,13 +76,6 @@ class WikiText(AbstractTask):
         if self.length < 2 or (self.vocab_size is not None and self.vocab_size < 2):
             raise ValueError(
                 f"length and vocab_size must be at least two, got length={self.length}, vocab_size={self.vocab_size}"
-            )
-        if not 0 <= self.repeating <= 1:
-            raise ValueError(f"repeating is a share of the windows, between 0 and 1; got {self.repeating}")
-        if self.tokenizer not in ("plain", "basic_english", "bpe") or self.n_sequences is not None:
-            raise ValueError(
-                'tokenizer must be "plain", "basic_english" or "bpe", and n_sequences None: windows are drawn anew at '
-                f"every step; got tokenizer={self.tokenizer!r}, n_sequences={self.n_sequences}"
             )
         if self.tokenizer == "bpe" and (self.vocab_size or 0) < BYTES + 2:
             raise ValueError(

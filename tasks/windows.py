@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from stagewise.architectures import resized
-from stagewise.fields import check_fields
+from stagewise.fields import Count, check_fields
 from stagewise.presets import Preset, recipe_for
 from stagewise.recipe import Recipe
 from stagewise.task import AbstractTask, Batch
@@ -31,9 +31,6 @@ def window_positions(batch: Batch, context: int) -> _WindowPositions:
     """Return the positions of the windows of `context` tokens that end at a scored position, sequence by sequence.
 
     Scored positions that have fewer tokens up to them share the window that begins with their sequence.
-
-    Raises:
-        ValueError: the sequences are shorter than `context`.
     """
     length = batch.tokens.shape[1]
     if not 1 <= context <= length:
@@ -60,9 +57,6 @@ class Windows(AbstractTask):
     those too. A model trained on it reads only the last c tokens: the restricted-context baseline that a full
     model is compared with. Its data set holds the windows of the same sequences that the other task's data set holds.
 
-    Raises:
-        ValueError: `context` is less than 1, or (when sampling) longer than a sequence, or the task is a regression.
-
     Source: Yüksel et al. (2026), arXiv:2602.19143, Figure 3 (right) and Figure 5.
 
     >>> from stagewise.tasks import MarkovChain
@@ -71,12 +65,10 @@ class Windows(AbstractTask):
     """
 
     task: AbstractTask
-    context: int
+    context: Count
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if self.context < 1:
-            raise ValueError(f"context must be at least one token, got {self.context}")
 
     @classmethod
     def presets(cls) -> Mapping[str, Preset]:
@@ -136,10 +128,6 @@ def restricted_recipe(recipe: Recipe, context: int) -> Recipe:
     """Return the recipe of a model of the same kind that sees the last `context` tokens only, positions from 0.
 
     It trains as long as the full model and at its rate: a baseline must have passed all its own stages.
-
-    Args:
-        recipe: of the full model.
-        context: number of tokens it sees.
 
     Source: Yüksel et al. (2026), arXiv:2602.19143, the restricted-context transformers of Figures 3 and 5.
     """

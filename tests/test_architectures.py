@@ -10,8 +10,8 @@ from stagewise import architectures
 from stagewise import models as model
 from stagewise.architectures import OneHotInit
 from stagewise.init import GaussianInit
-from stagewise.models import native
-from stagewise.models.fused import training_pass
+from stagewise.models import _native as native
+from stagewise.models.training_pass import training_pass
 
 D, LENGTH, HEADS = 5, 6, 3
 WIDTH = D + LENGTH

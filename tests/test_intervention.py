@@ -9,33 +9,34 @@ from stagewise.intervention import (
     AttributeHeads,
     PatchEdge,
     RestrictContext,
+    first_layer,
 )
 from tests.conftest import unchecked_types
 
 
 @pytest.mark.parametrize("context", [0, -1])
 def test_a_context_keeps_at_least_the_query(context: int) -> None:
-    with pytest.raises(ValueError, match=f"context >= 1, got {context}"):
+    with pytest.raises(ValueError, match=f"context: expected a whole number of at least 1, got {context}"):
         RestrictContext(context)
 
 
 @pytest.mark.parametrize(("layer", "head"), [(-1, 0), (0, -1)])
 def test_layers_and_heads_count_from_zero(layer: int, head: int) -> None:
-    with pytest.raises(ValueError, match=f"count from 0, got L{layer}H{head}"):
+    with pytest.raises(ValueError, match=r"AblateHead\.(layer|head): expected a whole number of at least 0, got -1"):
         AblateHead(layer, head)
 
 
 @pytest.mark.parametrize("head", [(-1, 0), (1, -1)])
 def test_heads_that_read_edges_count_from_zero(head: tuple[int, int]) -> None:
-    with pytest.raises(ValueError, match=f"count from 0, got L{head[0]}H{head[1]}"):
+    with pytest.raises(ValueError, match=r"PatchEdge\.(layer|head): expected a whole number of at least 0, got -1"):
         PatchEdge(*head, "Q", AblateHead(0, 0))
 
 
 @pytest.mark.parametrize("kind", [AttributeHeads, AttributeEdges])
 def test_an_attribution_takes_whole_steps(kind: type[AttributeHeads | AttributeEdges]) -> None:
-    with pytest.raises(ValueError, match="takes at least one step, got 0"):
+    with pytest.raises(ValueError, match="steps: expected a whole number of at least 1, got 0"):
         kind(steps=0)
-    message = rf"{kind.__name__}\.steps: expected a whole number, got 1.5"
+    message = rf"{kind.__name__}\.steps: expected a whole number of at least 1, got 1.5"
     with unchecked_types(), pytest.raises(ValueError, match=message):
         kind(steps=1.5)  # type: ignore[arg-type]
 
@@ -47,14 +48,13 @@ def test_an_attribution_of_an_unknown_kind_is_refused() -> None:
 
 
 def test_layers_of_mlps_count_from_zero() -> None:
-    with pytest.raises(ValueError, match="layers count from 0, got -1"):
+    with pytest.raises(ValueError, match="layer: expected a whole number of at least 0, got -1"):
         AblateMLP(-1)
 
 
 def test_an_ablation_starts_at_its_layer_and_a_context_at_the_first() -> None:
-    assert AblateHead(3, 1).first_layer == 3
-    assert AblateMLP(2).first_layer == 2
-    assert RestrictContext(2).first_layer == 0
+    assert first_layer((AblateHead(3, 1), AblateMLP(2))) == 2
+    assert first_layer((AblateMLP(2), RestrictContext(2))) == 0
 
 
 def test_equal_edits_are_one_key() -> None:

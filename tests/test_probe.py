@@ -1,6 +1,7 @@
 """Readings and views: axes fit, labels are there, names are checked."""
 
 import dataclasses
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -118,6 +119,15 @@ def test_an_example_view_holds_what_it_was_given_and_scores_everything() -> None
     assert view.edited[edit].log_probs.exp().tolist() == [[0, 0, 1], [0, 0, 1]]
     assert view.edited[edit].loss.tolist() == [torch.inf]  # both targets are impossible
     assert view.edited[edit].kl.tolist() == [torch.inf]
+
+
+def test_effects_are_what_edits_change_in_the_order_in_which_they_are_asked_for() -> None:
+    one, other = (AblateHead(0, 0),), (AblateHead(0, 0, "mean"),)
+    view = example_view(probs=[[0.5, 0.5]], targets=[0], edited={one: [[0.25, 0.75]], other: [[1, 0]]})
+    assert view.loss.tolist() == pytest.approx([math.log(2)])
+    effects = view.effects([other, one])
+    assert effects.loss_change[0].tolist() == pytest.approx([-math.log(2), math.log(2)])
+    assert effects.kl[0].tolist() == pytest.approx([math.inf, math.log(2) - math.log(3) / 2])
 
 
 def test_an_example_view_takes_tokens_targets_and_scored_positions() -> None:

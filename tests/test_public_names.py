@@ -63,7 +63,8 @@ def test_importing_the_package_imports_no_torch() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-MOST = 1216
+ROOT = Path(__file__).parents[1]
+MOST = 969
 """Definitions that look public, over the whole house; lower it with them."""
 
 

@@ -13,8 +13,8 @@ from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.findings.frames import digest
 from stagewise.findings.scores import evidence, rows_of_evidence
 from stagewise.findings.stages import FRAMES, Stages, find_stages
+from stagewise.measurement._parts import join
 from stagewise.measurement.engine import measure
-from stagewise.measurement.parts import join
 from stagewise.probes import AttentionTo, KLToReference, Loss
 from stagewise.saved_findings import STAGES, load_stages, save_stages, saved_stages
 from stagewise.statistics import StageCriteria

@@ -150,7 +150,7 @@ def test_runs_stopped_between_their_saves_have_the_bits_of_runs_never_stopped(
         save(*arguments, **named)
 
     with monkeypatch.context() as patch:
-        patch.setattr("stagewise.training_together.save", stop)
+        patch.setattr("stagewise.training.save", stop)
         with pytest.raises(KeyboardInterrupt):
             together(MIXED, tmp_path)
     assert list(map(contents, together(MIXED, tmp_path))) == list(map(contents, whole))

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from stagewise.checkpoints.log_lines import read_lines
-from stagewise.checkpoints.names import parse_within
+from stagewise.checkpoints.names import read_names
 
 METRICS, META, NAME = "metrics", "meta.yaml", "tags/mlflow.runName"
 """What MLflow calls the folder of a run's metrics, the file beside it, and the file with the run's name."""
@@ -69,8 +69,9 @@ def _metrics(run: Path) -> Iterator[dict[str, Any]]:
 
 
 def _of_steps(folder: Path) -> list[tuple[int, Path]]:
-    parsed = ((parse_within(path.stem), path) for path in sorted(folder.glob("*.json")))
-    return [(at.step, path) for at, path in parsed if at is not None]
+    paths = sorted(folder.glob("*.json"))
+    readings = zip(read_names([path.stem for path in paths]), paths, strict=True)
+    return [(reading.at.step, path) for reading, path in readings if reading.at is not None]
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -253,11 +253,17 @@ def _adapted(source: Source, folder: Path, base: Entry) -> Source:
     def read_merged(place: Path) -> Contents:
         return Contents(merged(base.load(), load_file(adapter_file(place)), place))
 
+    def weights_of(place: Path) -> State:
+        return read_merged(place).weights
+
+    def digest_of(place: Path) -> str:
+        return digest([base.digest(), file_digest([adapter_file(place)])])
+
     changed = {
         entry: dataclasses.replace(
             entry,
-            load=lambda place=folder / entry.label: read_merged(place).weights,
-            digest=lambda place=folder / entry.label: digest([base.digest(), file_digest([adapter_file(place)])]),
+            load=partial(weights_of, folder / entry.label),
+            digest=partial(digest_of, folder / entry.label),
             read=partial(read_merged, folder / entry.label),
             config=base.config,
         )

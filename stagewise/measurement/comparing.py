@@ -15,22 +15,21 @@ from stagewise.architecture import Architecture
 from stagewise.attention import Circuits, residual_hooks_of
 from stagewise.checkpoints.series import CheckpointSeries, State
 from stagewise.checkpoints.weight_files import not_finite
-from stagewise.measurement.inputs import check_batch, check_series, unmeasured
-from stagewise.measurement.positions import Positions
-from stagewise.measurement.printed_table import Table
-from stagewise.measurement.rows import checkpoint_labels, tidy_columns
-from stagewise.measurement.similarity import linear_cka, principal_angles
+from stagewise.measurement._inputs import check_batch, check_series, finite_states
+from stagewise.measurement._positions import Positions
+from stagewise.measurement._rows import checkpoint_labels, measured_table
+from stagewise.measurement._similarity import linear_cka, principal_angles
 from stagewise.models import Model
-from stagewise.table import Columns, Quantity, declare
+from stagewise.table import Columns, Quantity
 from stagewise.task import Batch
 
-SUBSPACES = "QK queries", "QK keys", "OV reads", "OV writes"
+_SUBSPACES = "QK queries", "QK keys", "OV reads", "OV writes"
 """Of the residual stream that a head uses: column and row space of W_Q W_K^T, column and row space of W_V W_O."""
 
-GROUPS = 20
+_GROUPS = 20
 """Of sequences, one of which at a time is left out for an interval."""
 
-QUANTITIES = {
+_QUANTITIES = {
     "LinearCKA": {"alignment": Quantity("linear CKA of the residual stream", range=(None, 1))},
     "PrincipalAngles": {
         "mean_angle": Quantity("mean principal angle", "degrees", (0, 90)),
@@ -39,15 +38,15 @@ QUANTITIES = {
 }
 """What `compare_checkpoints` measures, by the name that stands in the column `probe`."""
 
-Subspaces = dict[tuple[int, int, str], np.ndarray]
+_Subspaces = dict[tuple[int, int, str], np.ndarray]
 """Layer, head and name of a subspace -> an orthonormal basis of it, [model dimension]."""
 
 
-class Represented(NamedTuple):
+class _Represented(NamedTuple):
     """What is compared of a checkpoint: the residual stream at the chosen positions, and the heads' subspaces."""
 
     streams: Float[Tensor, "layer position model"]
-    subspaces: Subspaces
+    subspaces: _Subspaces
 
 
 def compare_checkpoints(
@@ -82,10 +81,8 @@ def compare_checkpoints(
     end = _last_finite(series)
     previous, last = None, _represented(model, series.architecture, series.load(end), batch, chosen)
     blocks = list[Columns]()
-    for step in tqdm(series.steps, disable=not progress, desc=f"{series.name}: compared", unit="checkpoint"):
-        state = series.load(step)
-        if unmeasured(state, f"step {step} of {series.name!r}") is not None:
-            continue
+    bar = tqdm(series, disable=not progress, desc=f"{series.name}: compared", unit="checkpoint")
+    for step, state in finite_states(series, bar):
         current = _represented(model, series.architecture, state, batch, chosen)
         for compared, other in (("previous checkpoint", previous), ("last checkpoint", last)):
             if other is not None:
@@ -95,17 +92,11 @@ def compare_checkpoints(
                     for block in (*_alignments(current, other, chosen.sequence), *_angles(current, other))
                 ]
         previous = current
-    table = Table(tidy_columns(blocks))
-    declare(table, QUANTITIES)
-    return table
+    return measured_table(blocks, _QUANTITIES)
 
 
 def _last_finite(series: CheckpointSeries) -> int:
-    """Return the last step whose weights are finite.
-
-    Raises:
-        ValueError: there is none.
-    """
+    """Return the last step whose weights are finite."""
     for step in reversed(series.steps):
         if not not_finite(series.load(step)):
             return step
@@ -114,16 +105,16 @@ def _last_finite(series: CheckpointSeries) -> int:
 
 def _represented(
     model: Model, architecture: Architecture, state: State, batch: Batch, chosen: Positions
-) -> Represented:
+) -> _Represented:
     models.load(model, state)
     _, streams = chosen.read(model, architecture, batch, residual_hooks_of(architecture.n_layers))
-    return Represented(torch.stack(list(streams.values())), _subspaces(models.circuits(model)))
+    return _Represented(torch.stack(list(streams.values())), _subspaces(models.circuits(model)))
 
 
-def _subspaces(circuits: Circuits) -> Subspaces:
+def _subspaces(circuits: Circuits) -> _Subspaces:
     """Return a basis of each subspace that the heads use; a matrix of zeros has none."""
-    found: Subspaces = {}
-    for matrices, names in ((circuits.QK, SUBSPACES[:2]), (circuits.OV, SUBSPACES[2:])):
+    found: _Subspaces = {}
+    for matrices, names in ((circuits.QK, _SUBSPACES[:2]), (circuits.OV, _SUBSPACES[2:])):
         U, S, V = (part.detach().cpu() for part in matrices.svd())
         ranks = (S / S[..., :1] > torch.finfo(S.dtype).eps * U.shape[-2]).sum(-1)  # 0 / 0 is not larger
         for layer, head in np.ndindex(*ranks.shape):
@@ -133,10 +124,10 @@ def _subspaces(circuits: Circuits) -> Subspaces:
     return found
 
 
-def _alignments(one: Represented, other: Represented, sequence: Tensor) -> Iterator[Columns]:
+def _alignments(one: _Represented, other: _Represented, sequence: Tensor) -> Iterator[Columns]:
     """Yield the rows of the residual stream of each layer; none where it does not vary."""
     n = int(sequence.max()) + 1
-    group = sequence.cpu() * min(GROUPS, n) // n
+    group = sequence.cpu() * min(_GROUPS, n) // n
     for layer, streams in enumerate(zip(one.streams, other.streams, strict=True)):
         if (estimate := linear_cka(*streams, group)) is not None:
             value, lo, hi = estimate
@@ -144,7 +135,7 @@ def _alignments(one: Represented, other: Represented, sequence: Tensor) -> Itera
             yield {"probe": "LinearCKA", "quantity": "alignment", "layer": layer, **numbers}
 
 
-def _angles(one: Represented, other: Represented) -> Iterator[Columns]:
+def _angles(one: _Represented, other: _Represented) -> Iterator[Columns]:
     """Yield the rows of the subspaces that both have."""
     both = [key for key in one.subspaces if key in other.subspaces]
     angles = [principal_angles(one.subspaces[key], other.subspaces[key]) for key in both]

@@ -12,13 +12,13 @@ import torch
 from stagewise.checkpoints.run_folder import write
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.intervention import AttributeEdges, PatchEdge
-from stagewise.measurement.checkpoint import Plan
-from stagewise.measurement.earlier import Earlier, parts_folder
-from stagewise.measurement.inputs import check_batch, check_series
-from stagewise.measurement.measuring import Measurement, measure_steps, write_part
-from stagewise.measurement.parts import PASSES, join, join_into, passes_of, rows_of
-from stagewise.measurement.passes import default_memory, slices_needed
-from stagewise.measurement.printed_table import Table
+from stagewise.measurement._checkpoint import Plan
+from stagewise.measurement._earlier import Earlier, parts_folder
+from stagewise.measurement._inputs import check_batch, check_series
+from stagewise.measurement._measuring import Measurement, measure_steps, write_part
+from stagewise.measurement._parts import PASSES, join, join_into, passes_of, rows_of
+from stagewise.measurement._passes import default_memory, slices_needed
+from stagewise.measurement._printed_table import Table
 from stagewise.measurement.provenance import provenance
 from stagewise.measurement.recorded import PROBES, in_words
 from stagewise.models.devices import check_device
@@ -58,7 +58,7 @@ def measure(
 
     A checkpoint costs one clean pass, and for each different edit what it changes: see `models.lean`. The batch goes
     through in slices that fit into a budget of memory. Every probe reads the same numbers as if it ran alone. Rows go
-    to disk checkpoint by checkpoint, and a large table is mapped from a file, see `parts.join`.
+    to disk checkpoint by checkpoint, and a large table is mapped from a file.
 
     Args:
         series: the checkpoints; the next one is read while one is measured. Of several series, one table.

@@ -22,7 +22,7 @@ Loss = Callable[[torch.Generator | None], Float[Tensor, ""]]
 """The mean loss of all samples (None), or of some that are drawn by the generator."""
 
 
-Predict = Callable[[Tensor, Tensor], Tensor]
+_Predict = Callable[[Tensor, Tensor], Tensor]
 """From tokens, and which predictions are scored, to these."""
 
 
@@ -140,14 +140,8 @@ def local_learning_coefficient(
     return Coefficient(excess.mean(1), float(drift))
 
 
-def loss_of(predict: Predict, batch: Batch, sequences: int) -> Loss:
-    """Return the loss of a model on a batch, or on so many of its sequences, drawn anew.
-
-    Args:
-        predict: from tokens, and which predictions are scored, to these.
-        batch: whose scored predictions count.
-        sequences: how many are drawn where a generator is given.
-    """
+def loss_of(predict: _Predict, batch: Batch, sequences: int) -> Loss:
+    """Return the loss of a model on a batch, or, where a generator is given, on so many sequences drawn anew."""
 
     def loss(draw: torch.Generator | None) -> Tensor:
         part = batch
@@ -159,11 +153,7 @@ def loss_of(predict: Predict, batch: Batch, sequences: int) -> Loss:
 
 
 def check_devinterp() -> None:
-    """Refuse where the sampler is missing.
-
-    Raises:
-        ImportError: devinterp is not installed.
-    """
+    """Refuse where the sampler is missing."""
     try:
         importlib.import_module("devinterp.optim")
     except ImportError as reason:
@@ -176,17 +166,8 @@ def counted(parameters: Sequence[Tensor], masks: Sequence[Tensor] | None = None)
 
 
 def check_stable(excess: Float[np.ndarray, " draw"], size: int, sampler: Sampler) -> None:
-    """Refuse a chain that left for ever higher losses, finite or not.
-
-    Args:
-        excess: n beta (L(w) - L(w*)) of each draw. Of a minimum its mean is at most half the number of parameters:
-            twice as much is none that a sampler could have found there.
-        size: the number of parameters that are sampled.
-        sampler: whose step size is named.
-
-    Raises:
-        ValueError: the chain diverged.
-    """
+    """Refuse a chain that left for ever higher losses, finite or not, by n beta (L(w) - L(w*)) of each draw."""
+    # Of a minimum the mean is at most half the number of parameters: twice as much could not have been found there.
     if not (np.isfinite(excess).all() and excess.mean() <= size):
         raise ValueError(
             f"a chain diverged: step_size = {sampler.step_size:g} is too large for the curvature of this loss. Take a "

@@ -8,21 +8,20 @@ import pandas as pd
 from tqdm.auto import tqdm
 
 from stagewise.checkpoints.series import CheckpointSeries
-from stagewise.measurement.inputs import unmeasured
+from stagewise.measurement._inputs import finite_states
+from stagewise.measurement._rows import checkpoint_labels, measured_table
 from stagewise.measurement.langevin import DEFAULT, Coefficient, Sampler
-from stagewise.measurement.printed_table import Table
-from stagewise.measurement.rows import checkpoint_labels, tidy_columns
 from stagewise.measurement.sampling import Sampling
-from stagewise.table import Columns, Quantity, declare
+from stagewise.table import Columns, Quantity
 from stagewise.task import Batch
 
-LABEL = "local learning coefficient"
-QUANTITIES = {
+_LABEL = "local learning coefficient"
+_QUANTITIES = {
     "LearningCoefficient": {
-        "whole_model": Quantity(LABEL),
-        "of_head": Quantity(f"{LABEL} of the head's weights"),
-        "drift": Quantity(f"change of the {LABEL} within the chains"),
-        "drift_of_head": Quantity(f"change of the {LABEL} of the head's weights within the chains"),
+        "whole_model": Quantity(_LABEL),
+        "of_head": Quantity(f"{_LABEL} of the head's weights"),
+        "drift": Quantity(f"change of the {_LABEL} within the chains"),
+        "drift_of_head": Quantity(f"change of the {_LABEL} of the head's weights within the chains"),
     },
 }
 """What `learning_coefficients` measures, by the name that stands in the column `probe`."""
@@ -66,9 +65,7 @@ def measure_learning_coefficients(
     blocks = list[Columns]()
     total, words = len(series) * len(sampling.parts) * sampling.updates, f"{series.name}: sampled"
     with sampling.held(), tqdm(total=total, disable=not progress, desc=words, unit="update") as bar:
-        for step, state in series:
-            if unmeasured(state, f"step {step} of {series.name!r}") is not None:
-                continue
+        for step, state in finite_states(series, series):
             labels = {**checkpoint_labels(series, step), "probe": "LearningCoefficient"}
             for part, found in sampling.coefficients(step, state, bar):
                 of = {"layer": part[0], "head": part[1]} if part else {}
@@ -77,9 +74,7 @@ def measure_learning_coefficients(
                 blocks.append({**labels, **of, "quantity": names[1], "value": [found.drift]})
     if not blocks:
         raise ValueError(f"all checkpoints of {series.name!r} hold nan or infinity: there is nothing to sample")
-    table = Table(tidy_columns(blocks))
-    declare(table, QUANTITIES)
-    return table
+    return measured_table(blocks, _QUANTITIES)
 
 
 def _row(found: Coefficient) -> Mapping[str, list[float]]:

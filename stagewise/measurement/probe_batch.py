@@ -7,15 +7,15 @@ from typing import NamedTuple
 
 from stagewise.architecture import Architecture
 from stagewise.checkpoints.series import CheckpointSeries
-from stagewise.measurement.baselines import trained_baselines, with_baselines
+from stagewise.measurement._baselines import trained_baselines, with_baselines
 from stagewise.recipe import Recipe
 from stagewise.task import AbstractTask, Batch
 from stagewise.tasks import RepeatedTokens
 
-SEQUENCES = 64
+_SEQUENCES = 64
 """Of the probe batch of checkpoints that were trained elsewhere, which may be large."""
 
-RUN_SEQUENCES = 400
+_RUN_SEQUENCES = 400
 """Of the probe batch of a run: 95 % intervals of a small model's loss are then about 0.05 nats wide."""
 
 _NUMBERS = 10**7
@@ -24,10 +24,10 @@ _NUMBERS = 10**7
 _RUN_NUMBERS = 6 * 2**20
 """The same of a run: 96 windows of 64 positions and 1024 tokens."""
 
-FEWEST = 8
+_FEWEST = 8
 """Sequences that a relation starts in at least, or half of all: the interval of a mean over fewer says little."""
 
-MORE = "`stagewise measure --sequences N`, or sequences=N in Python, takes more"
+_MORE = "`stagewise measure --sequences N`, or sequences=N in Python, takes more"
 
 
 class ProbeBatch(NamedTuple):
@@ -48,9 +48,9 @@ def load_batch(recipe: Recipe, folder: str | Path) -> Batch:
 
 def batch_of_run(recipe: Recipe, folder: Path, sequences: int | None = None) -> ProbeBatch:
     """Return the batch of `load_batch`, or of so many sequences, and its notes."""
-    usual = _sequences(recipe.architecture, recipe.task.n_ctx, RUN_SEQUENCES, _RUN_NUMBERS)
+    usual = _sequences(recipe.architecture, recipe.task.n_ctx, _RUN_SEQUENCES, _RUN_NUMBERS)
     n, asked = (usual, False) if sequences is None else (sequences, True)
-    batch, notes = sampled_batch(recipe.task, n, recipe.plan.seeds.evaluation, asked=asked)
+    batch, notes = _sampled_batch(recipe.task, n, recipe.plan.seeds.evaluation, asked=asked)
     return ProbeBatch(with_baselines(batch, trained_baselines(folder)), notes)
 
 
@@ -61,8 +61,8 @@ def series_batch(series: CheckpointSeries, task: AbstractTask | None = None) -> 
 
 def batch_of_series(series: CheckpointSeries, task: AbstractTask, sequences: int | None = None) -> ProbeBatch:
     """Return the batch of `series_batch`, or of so many sequences, and its notes."""
-    usual = _sequences(series.architecture, task.n_ctx, SEQUENCES, _NUMBERS)
-    return sampled_batch(task, usual if sequences is None else sequences, seed=0, asked=sequences is not None)
+    usual = _sequences(series.architecture, task.n_ctx, _SEQUENCES, _NUMBERS)
+    return _sampled_batch(task, usual if sequences is None else sequences, seed=0, asked=sequences is not None)
 
 
 def _sequences(architecture: Architecture, positions: int, most: int, numbers: int) -> int:
@@ -70,25 +70,15 @@ def _sequences(architecture: Architecture, positions: int, most: int, numbers: i
     return max(8, min(most, numbers // (positions * architecture.n_outputs)))
 
 
-def sampled_batch(task: AbstractTask, n: int, seed: int, *, asked: bool = False) -> ProbeBatch:
-    """Draw the probe batch of a task: sequences with a scored prediction, and relations that enough of them have.
-
-    Args:
-        task: of the models, or of one's own data.
-        n: how many sequences.
-        seed: of the draw.
-        asked: whether so many were asked for.
-
-    Raises:
-        ValueError: less than one sequence.
-    """
+def _sampled_batch(task: AbstractTask, n: int, seed: int, *, asked: bool = False) -> ProbeBatch:
+    """Draw the probe batch of a task: sequences with a scored prediction, and relations that enough of them have."""
     if n < 1:
         raise ValueError(f"a probe batch has at least one sequence, got sequences={n}")
     sample = task.probe_batch(n, seed)
     batch = usable(sample)
     notes = []
     if task.available is not None:
-        more = "" if asked or len(sample) >= task.available else f": {MORE}"
+        more = "" if asked or len(sample) >= task.available else f": {_MORE}"
         notes.append(f"measured on {len(batch)} of {task.available} sequences{more}")
     if len(batch) < len(sample):
         notes.append(f"{len(sample) - len(batch)} of {len(sample)} sequences have no scored prediction: left out")
@@ -104,7 +94,7 @@ def usable(batch: Batch) -> Batch:
     scored = batch.scored.any(1)
     if bool(scored.any()) and not bool(scored.all()):
         batch = batch[scored]
-    enough = min(FEWEST, (len(batch) + 1) // 2)
+    enough = min(_FEWEST, (len(batch) + 1) // 2)
     starts = {name: int(batch.starts(name).sum()) for name in batch.relations}
     return batch.with_relations([name for name, number in starts.items() if number >= enough])
 

@@ -28,7 +28,7 @@ def provenance(batch: Batch, device: str = "cpu", dtype: Dtype = "float32") -> d
     `git` is there where the working folder lies in a repository: its revision, and whether files differ from it, which
     is unknown of one whose code does not run here.
     """
-    revision = git_revision(os.getcwd())
+    revision = _git_revision(os.getcwd())
     return {
         "batch": short_digest(batch),
         "sequences": len(batch),
@@ -41,7 +41,7 @@ def provenance(batch: Batch, device: str = "cpu", dtype: Dtype = "float32") -> d
 
 
 @functools.cache
-def git_revision(folder: str) -> str:
+def _git_revision(folder: str) -> str:
     """Return the commit of the repository that a folder lies in, with "and changes" if files differ; empty for none.
 
     To see whether files differ git runs what the repository's own config names, as a filter or a monitor of files. So
@@ -74,15 +74,7 @@ def _git(*command: str, at: str) -> str:
 def analysis_record(
     series: CheckpointSeries, identity: str, task: AbstractTask | None, batch: Batch, faults: Audit
 ) -> dict[str, Any]:
-    """Return the record of checkpoints that were trained elsewhere, in place of a run's.
-
-    Args:
-        series: what was measured.
-        identity: of its source.
-        task: that the batch was drawn from; None for a batch that was given itself.
-        batch: the probe batch.
-        faults: of the checkpoints.
-    """
+    """Return the record of checkpoints that were trained elsewhere, in place of a run's."""
     own = {"type": "a batch of one's own", "sequences": len(batch), "positions": batch.tokens.shape[1]}
     revisions = {} if series.source is None else _revisions(series)
     return {

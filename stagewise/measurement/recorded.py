@@ -28,11 +28,7 @@ def in_words(probes: Iterable[AbstractProbe]) -> dict[str, str]:
 
 
 def recorded_probes(folder: Path) -> dict[str, str]:
-    """Return what the table of a run folder records of its probes; nothing where there is no table.
-
-    Raises:
-        ValueError: the table records none, and none of the measurements beside it has all of its probes.
-    """
+    """Return what the table of a run folder records of its probes; nothing where there is no table."""
     file = TableFile(folder / TABLE)
     if not file.path.exists():
         return {}
@@ -65,13 +61,6 @@ def recorded_dtype(folder: Path) -> Dtype:
 
 def made_anew(recorded: Mapping[str, str], known: Iterable[AbstractProbe] = ()) -> list[AbstractProbe]:
     """Return the probes of a record: those known that are the same in words, or of the catalogue with its parameters.
-
-    Args:
-        recorded: as from `recorded_probes`.
-        known: probes that there are already, as the default ones, which may hold what no words say.
-
-    Raises:
-        ValueError: a probe of one's own, or one with a parameter that cannot be read from its words.
 
     >>> made_anew({"QKOffset": "QKOffset(offset=2, positions=None)"})
     [QKOffset(offset=2, positions=None)]

@@ -23,38 +23,27 @@ from stagewise.checkpoints.json_files import read_json
 from stagewise.checkpoints.run_folder import measuring, write_json
 from stagewise.checkpoints.series import CheckpointSeries, State
 from stagewise.measurement import langevin
-from stagewise.measurement.forecast import in_words
-from stagewise.measurement.inputs import check_batch, check_series
-from stagewise.measurement.langevin import (
-    Coefficient,
-    Loss,
-    Sampler,
-    chain,
-    check_devinterp,
-    check_stable,
-    counted,
-    local_learning_coefficient,
-    loss_of,
-    restored,
-)
+from stagewise.measurement._forecast import in_words
+from stagewise.measurement._inputs import check_batch, check_series
+from stagewise.measurement.langevin import Coefficient, Loss, Sampler
 from stagewise.models import Model
 from stagewise.models.devices import check_device
-from stagewise.models.fused import training_pass
 from stagewise.models.restrictions import of_head, trained
+from stagewise.models.training_pass import training_pass
 from stagewise.table import Head, head_label
 from stagewise.task import Batch
 
-TRIED = 30
+_TRIED = 30
 """Updates of the first and of the last checkpoint that are tried for the time that one takes, or as many as fit into
-`SECONDS` each: most chains that diverge do it there."""
+`_SECONDS` each: most chains that diverge do it there."""
 
-SECONDS = 5.0
+_SECONDS = 5.0
 
-MINUTE = 60.0
+_MINUTE = 60.0
 """Seconds from which on a time is said in minutes."""
 
 
-class Cost(NamedTuple):
+class _Cost(NamedTuple):
     """What a sampling takes: checkpoints, coefficients that are not there yet, updates, and seconds of an update."""
 
     checkpoints: int
@@ -66,7 +55,7 @@ class Cost(NamedTuple):
         if not self.coefficients:
             return "all coefficients are there already"
         left = self.updates * self.seconds
-        time_left = "less than a minute" if left < MINUTE else f"about {in_words(left)}"
+        time_left = "less than a minute" if left < _MINUTE else f"about {in_words(left)}"
         return (
             f"{self.coefficients} coefficients of {self.checkpoints} checkpoints are sampled in {self.updates} "
             f"updates: {time_left}"
@@ -75,21 +64,7 @@ class Cost(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Sampling:
-    """What is sampled of each checkpoint of a series, and where it is kept.
-
-    Args:
-        series: the checkpoints.
-        batch: the fixed probe batch.
-        sampler: how weights are sampled.
-        heads: whether each head is sampled by itself too.
-        folder: where each coefficient goes; None keeps none.
-        device: where to run the model.
-
-    Raises:
-        ImportError: devinterp is not installed.
-        ValueError: the models cannot read the batch, there is no such device, or heads of a bridge around a Hugging
-            Face model.
-    """
+    """What is sampled of each checkpoint of a series, and where it is kept."""
 
     series: CheckpointSeries
     batch: Batch
@@ -100,7 +75,7 @@ class Sampling:
 
     def __post_init__(self) -> None:
         check_series(self.series)
-        check_devinterp()
+        langevin.check_devinterp()
         check_device(self.device)
         check_batch(self.batch, self.series.architecture, (), f"the series {self.series.name}")
         for layer, head in filter(None, self.parts[1:2]):
@@ -118,15 +93,11 @@ class Sampling:
         """Updates of a coefficient."""
         return self.sampler.chains * (self.sampler.burn_in + self.sampler.draws)
 
-    def cost(self) -> Cost:
-        """Return what is left to do, after a few updates of two checkpoints that say how long one takes.
-
-        Raises:
-            ValueError: the chain diverged.
-        """
+    def cost(self) -> _Cost:
+        """Return what is left to do, after a few updates of two checkpoints that say how long one takes."""
         missing = [step for step in self.series.steps for part in self.parts if not self._is_kept(step, part)]
         seconds = self._seconds() if missing else 0.0
-        return Cost(len(set(missing)), len(missing), len(missing) * self.updates, seconds)
+        return _Cost(len(set(missing)), len(missing), len(missing) * self.updates, seconds)
 
     @property
     def relaxation(self) -> float:
@@ -157,16 +128,7 @@ class Sampling:
             yield
 
     def coefficients(self, step: int, state: State, bar: "tqdm[Any]") -> Iterator[tuple[Head | None, Coefficient]]:
-        """Yield the coefficient of each part of a checkpoint, from the folder where it is there already.
-
-        Args:
-            step: of the checkpoint.
-            state: its weights.
-            bar: of the updates.
-
-        Raises:
-            ValueError: a chain diverged.
-        """
+        """Yield the coefficient of each part of a checkpoint, from the folder where it is there already."""
         models.load(self._model, state)
         digest = "" if self._kept is None else short_digest(state)
         for part in self.parts:
@@ -189,7 +151,7 @@ class Sampling:
             return self._loss(draw)
 
         with self._named(step, part):
-            return local_learning_coefficient(loss, named, self._samples, self.sampler, masks)
+            return langevin.local_learning_coefficient(loss, named, self._samples, self.sampler, masks)
 
     @contextlib.contextmanager
     def _named(self, step: int, part: Head | None) -> Iterator[None]:
@@ -209,21 +171,21 @@ class Sampling:
 
     def _seconds(self) -> float:
         """Return how long an update takes: of the whole model at the first and at the last checkpoint."""
-        trial = dataclasses.replace(self.sampler, burn_in=0, draws=TRIED)
+        trial = dataclasses.replace(self.sampler, burn_in=0, draws=_TRIED)
         parameters, _ = self._of(None)
         taken = list[float]()
         for step in {self.series.steps[0], self.series.steps[-1]}:
             models.load(self._model, self.series.load(step))
             losses, times = list[float](), [time.perf_counter()]
-            with restored(parameters):
-                for loss in chain(self._loss, parameters, None, trial, self._samples, 0):
+            with langevin.restored(parameters):
+                for loss in langevin.chain(self._loss, parameters, None, trial, self._samples, 0):
                     losses.append(loss)
                     times.append(time.perf_counter())
-                    if times[-1] - times[0] > SECONDS:
+                    if times[-1] - times[0] > _SECONDS:
                         break
             excess = self.sampler.temperature_of(self._samples) * (np.array(losses) - losses[0])
             with self._named(step, None):
-                check_stable(excess, counted(parameters), self.sampler)
+                langevin.check_stable(excess, langevin.counted(parameters), self.sampler)
             taken += np.diff(times).tolist()
         return float(np.median(taken))
 
@@ -243,7 +205,7 @@ class Sampling:
         batch = self.batch.to(self.device)
         size = min(self.sampler.sequences or len(batch), len(batch))
         few = batch[:8]  # on which the fused pass of training is tried
-        return loss_of(training_pass(self._model, few.tokens, few.scored, size).predict, batch, size)
+        return langevin.loss_of(training_pass(self._model, few.tokens, few.scored, size).predict, batch, size)
 
     @cached_property
     def _kept(self) -> Path | None:

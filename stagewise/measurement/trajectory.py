@@ -10,17 +10,16 @@ from tqdm.auto import tqdm
 from stagewise import models
 from stagewise.checkpoints.series import CheckpointSeries, State
 from stagewise.checkpoints.sketches import project
-from stagewise.measurement.inputs import check_batch, check_series, unmeasured
-from stagewise.measurement.positions import Positions
-from stagewise.measurement.printed_table import Table
-from stagewise.measurement.rows import checkpoint_labels, tidy_columns
-from stagewise.table import Quantity, declare
+from stagewise.measurement._inputs import check_batch, check_series, finite_states
+from stagewise.measurement._positions import Positions
+from stagewise.measurement._rows import checkpoint_labels, measured_table
+from stagewise.table import Quantity
 from stagewise.task import Batch
 
-NUMBERS = 5 * 10**7
+_NUMBERS = 5 * 10**7
 """Numbers of all checkpoints together that are in memory at once."""
 
-QUANTITIES = {
+_QUANTITIES = {
     "Trajectory": {
         "position": Quantity("position on a principal component"),
         "explained": Quantity("share of the variance of the run", range=(0, 1)),
@@ -51,7 +50,7 @@ def measure_trajectory(
 
     Args:
         series: the checkpoints; those that hold nan or infinity are left out with a warning.
-        batch: the fixed probe batch; where its predictions are more than `NUMBERS` in all, some scored positions.
+        batch: the fixed probe batch; where its predictions are more than `_NUMBERS` in all, some scored positions.
         components: how many, at most; there are fewer than checkpoints.
         device: where to run the model.
         progress: show a bar.
@@ -62,7 +61,7 @@ def measure_trajectory(
     Source: Hoogland et al. (2024), Loss Landscape Degeneracy Drives Stagewise Development in Transformers,
     arXiv:2402.02364, the principal components of the trajectory; Antognini & Sohl-Dickstein (2018), PCA of high
     dimensional random walks with comparison to neural network training, arXiv:1806.08805. Deviation: log-probabilities
-    in place of logits; weights beyond `NUMBERS` are sketched, which changes squared distances by a few per cent.
+    in place of logits; weights beyond `_NUMBERS` are sketched, which changes squared distances by a few per cent.
     """
     check_series(series)
     if components < 1:
@@ -71,7 +70,7 @@ def measure_trajectory(
     if len(found) < 2:
         raise ValueError(f"a trajectory is of two checkpoints or more, {series.name!r} has {len(found)} to read")
     steps, vectors = zip(*found, strict=True)
-    positions, explained = principal_components(np.stack(vectors), components)
+    positions, explained = _principal_components(np.stack(vectors), components)
     names = [f"PC{number}" for number in range(1, positions.shape[1] + 1)]
     quantity = {"probe": "Trajectory", "component": names}
     blocks = [
@@ -79,17 +78,15 @@ def measure_trajectory(
         for step, row in zip(steps, positions, strict=True)
     ]
     blocks.append({**checkpoint_labels(series, steps[-1]), **quantity, "quantity": "explained", "value": explained})
-    table = Table(tidy_columns(blocks))
-    declare(table, QUANTITIES)
-    return table
+    return measured_table(blocks, _QUANTITIES)
 
 
-def principal_components(
+def _principal_components(
     vectors: Float[np.ndarray, "checkpoint number"], components: int
 ) -> tuple[Float[np.ndarray, "checkpoint component"], Float[np.ndarray, " component"]]:
     """Return the positions of vectors on their first principal components, and the share of variance of each.
 
-    >>> positions, explained = principal_components(np.array([[0.0, 0.0], [3.0, 4.0]]), 3)
+    >>> positions, explained = _principal_components(np.array([[0.0, 0.0], [3.0, 4.0]]), 3)
     >>> positions.round(6).tolist(), explained.tolist()
     ([[-2.5], [2.5]], [1.0])
     """
@@ -106,7 +103,7 @@ def _in_predictions(
     series: CheckpointSeries, batch: Batch, device: str, progress: bool
 ) -> Iterator[tuple[int, Float[np.ndarray, " number"]]]:
     check_batch(batch, series.architecture, (), f"the series {series.name}")
-    chosen = Positions.of(batch, max(1, NUMBERS // (series.architecture.n_outputs * len(series))))
+    chosen = Positions.of(batch, max(1, _NUMBERS // (series.architecture.n_outputs * len(series))))
     model = models.unloaded(series.architecture, device=device)
     for step, state in _finite(series, progress):
         models.load(model, state)
@@ -118,11 +115,10 @@ def _in_weights(series: CheckpointSeries, progress: bool) -> Iterator[tuple[int,
     for step, state in _finite(series, progress):
         weights = models.without_constants(state)
         flat = [weights[name].float().flatten().cpu() for name in sorted(weights) if weights[name].is_floating_point()]
-        many = sum(map(len, flat)) * len(series) > NUMBERS
+        many = sum(map(len, flat)) * len(series) > _NUMBERS
         yield step, np.concatenate([project(each) if many else each.numpy() for each in flat])
 
 
 def _finite(series: CheckpointSeries, progress: bool) -> Iterator[tuple[int, State]]:
-    for step, state in tqdm(series, disable=not progress, desc=f"{series.name}: trajectory", unit="checkpoint"):
-        if unmeasured(state, f"step {step} of {series.name!r}") is None:
-            yield step, state
+    bar = tqdm(series, disable=not progress, desc=f"{series.name}: trajectory", unit="checkpoint")
+    return finite_states(series, bar)

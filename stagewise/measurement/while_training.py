@@ -13,7 +13,7 @@ from stagewise.probe import AbstractProbe
 from stagewise.table import KEYS, VALUES, head_label
 from stagewise.task import Batch
 
-Log = Callable[[dict[str, float]], Any]
+_Log = Callable[[dict[str, float]], Any]
 """What numbers are handed to, by name: `trainer.log` of transformers' Trainer, `wandb.log`."""
 
 
@@ -23,16 +23,6 @@ def measured_now(
     """Measure a model as it is, and return each number by its name, as "AttentionTo/mass/L0H1/induction".
 
     Nothing of the model changes, nor do torch's random numbers: the training is the same with it and without.
-
-    Args:
-        model: as `open_series` takes one in memory.
-        step: optimiser updates so far.
-        probes: few, and quick ones: training waits.
-        batch: the fixed probe batch.
-        architecture: of the model, where it does not say it itself.
-
-    Raises:
-        ValueError: as `measure`.
     """
     training = model.training
     with torch.random.fork_rng():
@@ -62,7 +52,7 @@ def _name(row: Mapping[Any, Any]) -> str:
     return "/".join([row["probe"], row["quantity"], *parts, *map(str, labels.values())])
 
 
-def measure_on(steps: Iterable[int], probes: Sequence[AbstractProbe], batch: Batch, log: Log) -> Any:
+def measure_on(steps: Iterable[int], probes: Sequence[AbstractProbe], batch: Batch, log: _Log) -> Any:
     """Return a callback for `transformers.Trainer` that measures at these optimiser steps and logs what it finds.
 
     `trainer.add_callback(measure_on(linear(100, 5000), [Loss(), AttentionTo()], batch, trainer.log))` logs to whatever

@@ -9,16 +9,17 @@ import torch.nn.functional as F
 from jaxtyping import Bool
 from torch import Tensor
 
-from stagewise.models import held_attention, native
-from stagewise.models.model import Model
-from stagewise.models.weights import in_hooked_layout, in_own_layout, parameters
-from stagewise.models.wrapping import is_bridge
+from stagewise.models import _held_attention as held_attention
+from stagewise.models import _native as native
+from stagewise.models._model import Model
+from stagewise.models._weights import in_hooked_layout, in_own_layout, parameters
+from stagewise.models._wrapping import is_bridge
 from stagewise.plan import ClampHead
 from stagewise.table import Head, check_head, head_label
 from stagewise.task import AbstractTask
 
 _QUERIES, _KEYS, _VALUES = ("W_Q", "b_Q"), ("W_K", "b_K"), ("W_V", "b_V")
-HELD = {
+_HELD = {
     "out": (*_QUERIES, *_KEYS, *_VALUES, "W_O"),
     "weights": (*_QUERIES, *_KEYS, *_VALUES, "W_O"),
     "pattern": (*_QUERIES, *_KEYS),
@@ -55,16 +56,7 @@ class Clamps:
         clamps: Sequence[ClampHead],
         relations: Mapping[str, Bool[Tensor, "query key"]] = MappingProxyType({}),
     ) -> None:
-        """Check that the model has the heads.
-
-        Args:
-            model: to train.
-            clamps: of its heads; of two on one head the later one's relation counts.
-            relations: those that clamps name, as `targets` returns them.
-
-        Raises:
-            ValueError: it has no such head, or it is a Hugging Face model; or attention that a clamp does not reach.
-        """
+        """Check that the model has the heads."""
         self.model, self.relations, self.held = model, relations, dict[ClampHead, list[_HeldWeights]]()
         self.clamps = sorted(clamps, key=lambda clamp: clamp.start)
         self.parted = set[Head]()
@@ -73,11 +65,7 @@ class Clamps:
             _check(model, clamp)
 
     def begin(self, step: int) -> None:
-        """Take hold of the heads whose clamps start at this step, or have started before: after it was saved.
-
-        Raises:
-            ValueError: a kick that would move nothing.
-        """
+        """Take hold of the heads whose clamps start at this step, or have started before: after it was saved."""
         for clamp in self.clamps:
             if clamp.start <= step:
                 moved = range(self.model.cfg.n_heads) if clamp.kind == "kick" else [clamp.head]
@@ -108,7 +96,7 @@ class Clamps:
     def _names(self, clamp: ClampHead) -> list[str]:
         """Return what a clamp holds; keys and values that heads share train on."""
         named = parameters(self.model)
-        names = [f"blocks.{clamp.layer}.attn.{part}" for part in HELD[clamp.kind]]
+        names = [f"blocks.{clamp.layer}.attn.{part}" for part in _HELD[clamp.kind]]
         return [name for name in names if name in named]
 
     def _hold(self, clamp: ClampHead, name: str) -> _HeldWeights:
@@ -151,11 +139,7 @@ class Clamps:
 
 
 def targets(task: AbstractTask, clamps: Iterable[ClampHead]) -> dict[str, Bool[Tensor, "query key"]]:
-    """Return the keys that clamps hold heads at, by relation.
-
-    Raises:
-        ValueError: the task has no such relation, or one that marks other keys in each sequence.
-    """
+    """Return the keys that clamps hold heads at, by relation."""
     names = {clamp.relation: None for clamp in clamps if clamp.relation is not None}
     if not names:
         return {}

@@ -6,9 +6,6 @@ import torch
 def check_device(device: str | torch.device) -> None:
     """Refuse a device that torch does not see here.
 
-    Raises:
-        ValueError: the message holds torch's reason.
-
     >>> check_device("gpu")
     Traceback (most recent call last):
     ...

@@ -12,13 +12,13 @@ from stagewise.intervention import AblateHead, AblateMLP, Ablation
 from stagewise.models.precision import NARROW, widened
 from stagewise.task import derive_seed
 
-ROUNDING = 1e-4
+_ROUNDING = 1e-4
 """By how much the sum of a pattern's row differs from one at most where it has no attention sink."""
 
-KEPT = 1e-2
+_KEPT = 1e-2
 """Part of its attention that a query beside a sink keeps, for what is left to be known to four digits."""
 
-FACTORS = ("pattern", "values")
+_FACTORS = ("pattern", "values")
 """Kinds of ablations that replace one factor of z."""
 
 Replacement = Callable[[Ablation], Float[Tensor, "#batch pos written"]]
@@ -49,10 +49,6 @@ def restrict_pattern(pattern: Float[Tensor, "*axes query key"], context: int) ->
     """Set a pattern outside the context to 0, after the softmax, and renormalise: equal to `restrict_scores`.
 
     What the rows lack of one is the mass of an attention sink, which stays within every context.
-
-    Raises:
-        NothingLeftError: the mass within the context underflowed, so that nothing is left to renormalise.
-        ValueError: a row has more than one, and is no softmax.
     """
     inside, total, least = _within(pattern, context)
     if not bool((total > least).all()):
@@ -81,12 +77,12 @@ def well_known(pattern: Float[Tensor, "*axes query key"], context: int) -> Bool[
     [True, True, False]
     """
     _, total, least = _within(pattern, context)
-    return (total > (KEPT if least else 0.0)).squeeze(-1)
+    return (total > (_KEPT if least else 0.0)).squeeze(-1)
 
 
 def _within(pattern: Tensor, context: int) -> tuple[Tensor, Tensor, float]:
     """Return the pattern within the context, what its rows are divided by, and what these must exceed."""
-    rounding = torch.finfo(pattern.dtype).eps if pattern.dtype in NARROW else ROUNDING
+    rounding = torch.finfo(pattern.dtype).eps if pattern.dtype in NARROW else _ROUNDING
     pattern = widened(pattern)
     inside = pattern * in_context(pattern.shape[-2], pattern.shape[-1], context, pattern.device)
     # An attention sink takes a share of each row that no key shows; it is within every context.
@@ -112,9 +108,6 @@ def replacement(
         clean: what `read_for` names, of a clean pass of all the sequences, by hook name.
         mean: the means [1 ...] of these over more sequences than these, where there are.
         checked: whether `check_factors` was satisfied with these factors already, of a pass in float32.
-
-    Raises:
-        ValueError: the pattern times the values that the model shows are not what the head writes.
     """
     if isinstance(part, AblateMLP):
         written = clean[mlp_hook(part.layer)]
@@ -163,17 +156,13 @@ def _factors(part: AblateHead, clean: Mapping[str, Tensor]) -> tuple[tuple[slice
 
 
 def check_factors(part: Ablation, clean: Mapping[str, Tensor]) -> None:
-    """Check, where an ablation replaces a factor of z, that the pattern times the values is z.
-
-    Raises:
-        ValueError: it is not, as this model shows them.
-    """
-    if isinstance(part, AblateMLP) or part.kind not in FACTORS:
+    """Check, where an ablation replaces a factor of z, that the pattern times the values is z."""
+    if isinstance(part, AblateMLP) or part.kind not in _FACTORS:
         return
     name, (in_pattern, in_values) = f"blocks.{part.layer}.attn.hook_", _factors(part, clean)
     z = clean[f"{name}z"][:, :, part.head]
     product = clean[f"{name}pattern"][in_pattern] @ clean[f"{name}v"][in_values]
-    if not bool((product - z).abs().max() <= ROUNDING * z.abs().max().clamp(min=1)):
+    if not bool((product - z).abs().max() <= _ROUNDING * z.abs().max().clamp(min=1)):
         raise ValueError(
             f"as this model shows them, the pattern of L{part.layer}H{part.head} times its values is not what it "
             'writes: ablate it by "zero", "mean" or "resample"'
@@ -197,7 +186,7 @@ def read_for(part: Ablation) -> set[str]:
     """Name the activations of the clean pass that a replacement is made from."""
     if isinstance(part, AblateMLP):
         return {mlp_hook(part.layer)}
-    factors = ("pattern", "v") if part.kind in FACTORS else ()
+    factors = ("pattern", "v") if part.kind in _FACTORS else ()
     return {f"blocks.{part.layer}.attn.hook_{which}" for which in ("z", *factors)}
 
 
@@ -212,9 +201,6 @@ def ablate(
 
 def by_head(z: Float[Tensor, "batch pos *axes"], n_heads: int) -> Float[Tensor, "batch pos head d_head"]:
     """Return z with an axis of heads: some bridges cut what the heads write one behind the other into other pieces.
-
-    Raises:
-        ValueError: what they write cannot be divided among them.
 
     >>> by_head(torch.zeros(1, 5, 6, 8), n_heads=4).shape
     torch.Size([1, 5, 4, 12])

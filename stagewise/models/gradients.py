@@ -16,14 +16,13 @@ from torch import Tensor
 from stagewise.attention import z_hook
 from stagewise.intervention import AblateHead, AttributeHeads
 from stagewise.loss import ScoredPredictions
+from stagewise.models._lean_attention import attend, project
+from stagewise.models._model import Model
+from stagewise.models._scored_positions import ScoredPositions
 from stagewise.models.edits import Replacement, by_head
-from stagewise.models.lean import behind, write
-from stagewise.models.lean_attention import attend, project
 from stagewise.models.lean_reading import rotary_hooks
 from stagewise.models.lean_weights import LeanWeights
-from stagewise.models.model import Model
 from stagewise.models.precision import Dtype, products_in, widened
-from stagewise.models.scored_positions import ScoredPositions
 
 INPUT = "blocks.0.hook_resid_pre"
 """The residual stream in front of the first layer."""
@@ -44,15 +43,7 @@ def attributed(
     replacement: Replacement,
     gradients: Callable[[Float[Tensor, "batch pos model"] | None], _ByLayer],
 ) -> Float[Tensor, "batch layer head"]:
-    """Return the estimated change of each sequence's loss, nats, for every head.
-
-    Args:
-        request: what replaces z, and how many gradients are averaged.
-        clean: the activations that `hooks_for_attribution` names.
-        mean_input: the mean of the residual stream in front of the first layer.
-        replacement: what a head's z is replaced by.
-        gradients: from another input of the first layer, or None for the clean one, to the gradients there.
-    """
+    """Return the estimated change of each sequence's loss, nats, for every head."""
     x, kind = clean[INPUT].clone(), request.kind  # no tensor of inference mode: gradients flow past it
     replaced = mean_input if kind == "mean" else torch.zeros_like(mean_input)
     # A path from what replaces the input to the input itself: the mean gradient along it estimates the whole change.
@@ -79,9 +70,6 @@ def by_model(
     """Return the gradients of the model itself, with another input of its first layer where `x` is given.
 
     The model is unchanged afterwards.
-
-    Raises:
-        ValueError: the loss does not depend on what the hooks of z show.
     """
     recorded: dict[str, Tensor] = {}
 
@@ -116,27 +104,19 @@ def by_lean_pass(
     *,
     dtype: Dtype = "float32",
 ) -> _ByLayer:
-    """Return the gradients of the lean pass: the last layer at the scored positions alone.
+    """Return the gradients of the lean pass: the last layer at the scored positions alone."""
+    queries, zs = ScoredPositions.of(scored), list[Tensor]()
 
-    Args:
-        model: that the weights were read from.
-        weights: of the model.
-        inputs: of the first layer in the clean pass.
-        clean: its scored predictions.
-        scored: which predictions count.
-        x: another input of the first layer.
-        dtype: of the products.
-    """
-    x = inputs.clone() if x is None else x
-    queries, zs, last = ScoredPositions.of(scored), list[Tensor](), len(weights.layers) - 1
+    def attention(number: int, x: Tensor) -> tuple[Tensor, Tensor]:
+        shown = queries if number == len(weights.layers) - 1 else None
+        z = attend(weights.layers[number], project(weights, number, x, shown), shown, None)
+        zs.append(z if z.requires_grad else z.requires_grad_())
+        return x if shown is None else shown.take(x), weights.layers[number].write(z)
+
     with without_gradients_of_weights(model), torch.enable_grad():
-        with products_in(dtype, x.device):
-            for number, layer in enumerate(weights.layers):
-                shown = queries if number == last else None
-                z = attend(layer, project(weights, number, x, shown), shown, None)
-                zs.append(z if z.requires_grad else z.requires_grad_())
-                x = behind(weights, number, x if shown is None else shown.take(x), write(layer, z))
-            logits = weights.unembedded(queries.flat(x))
+        with products_in(dtype, inputs.device):
+            last = weights.through_layers(inputs.clone() if x is None else x, attention)
+            logits = weights.unembedded(queries.flat(last))
         total = clean.loss(logits).sum()
     # The last layer's gradient is of its scored positions: those that fill up ragged rows have none, and add zero.
     *below, at_queries = map(widened, torch.autograd.grad(total, zs))

@@ -15,17 +15,17 @@ from stagewise.architecture import Architecture
 from stagewise.config import huggingface_config, in_a_line
 from stagewise.fields import MEMORY
 
-CONSTANTS = (".attention.bias", ".attention.masked_bias", ".attn.bias", ".attn.masked_bias", "rotary_emb.inv_freq")
+_CONSTANTS = (".attention.bias", ".attention.masked_bias", ".attn.bias", ".attn.masked_bias", "rotary_emb.inv_freq")
 """Buffers that older checkpoints hold beside the weights; the library computes them itself."""
 
 MISSING, UNKNOWN = ": missing", ": not a parameter of the model"
-KINDS = (MISSING, UNKNOWN)
+_KINDS = (MISSING, UNKNOWN)
 """What weights that do not fit are, beside those of another shape or type."""
 
-MOST_MODULES = 200_000
+_MOST_MODULES = 200_000
 """Modules that a model has at most: no published one has half as many."""
 
-SHOWN = 3
+_SHOWN = 3
 """Names that are written out of each kind: a model of hundreds of weights has all of them wrong at once."""
 
 
@@ -58,8 +58,8 @@ def _check_size(config: Any) -> None:
     def count_module(parent: Any, name: str, module: Any) -> None:
         nonlocal modules
         modules += 1
-        if modules > MOST_MODULES:
-            raise _TooLargeError(f"a {config.model_type} of this config has more than {MOST_MODULES} modules")
+        if modules > _MOST_MODULES:
+            raise _TooLargeError(f"a {config.model_type} of this config has more than {_MOST_MODULES} modules")
 
     def count_weight(module: Any, name: str, weight: Any) -> None:
         nonlocal entries
@@ -89,12 +89,8 @@ class _TooLargeError(ValueError):
 
 
 def loaded(kind: type[Any], config: Any, state: Mapping[str, Tensor]) -> nn.Module:
-    """Return a model of a class and a config with saved weights, in float32.
-
-    Raises:
-        ValueError: a name is missing or unknown, or a shape differs.
-    """
-    state = {name: weight for name, weight in state.items() if not name.endswith(CONSTANTS)}
+    """Return a model of a class and a config with saved weights, in float32."""
+    state = {name: weight for name, weight in state.items() if not name.endswith(_CONSTANTS)}
     with _quietly():
         try:
             model, report = kind.from_pretrained(
@@ -125,8 +121,8 @@ def unfit(wrong: Iterable[str]) -> ValueError:
     """
     kinds: dict[str, list[str]] = {}
     for one in sorted(wrong):
-        kinds.setdefault(next((kind for kind in KINDS if one.endswith(kind)), ""), []).append(one)
-    shown = [one for of_kind in kinds.values() for one in of_kind[:SHOWN]]
+        kinds.setdefault(next((kind for kind in _KINDS if one.endswith(kind)), ""), []).append(one)
+    shown = [one for of_kind in kinds.values() for one in of_kind[:_SHOWN]]
     more = sum(map(len, kinds.values())) - len(shown)
     listed = "; ".join([*shown, *([f"and {more} more"] if more else [])])
     return ValueError(f"the weights do not fit the model: {listed}")

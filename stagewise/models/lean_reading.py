@@ -7,13 +7,14 @@ import torch
 from einops import rearrange
 from torch import Tensor
 
-from stagewise.models import native
-from stagewise.models.config_fields import NOT_MEASURED, asked_beside
-from stagewise.models.held_attention import held_keys
+from stagewise.models import _native as native
+from stagewise.models._config_fields import NOT_MEASURED, asked_beside
+from stagewise.models._held_attention import held_keys
+from stagewise.models._model import Model
+from stagewise.models._parts import ACTIVATIONS, Mlp, Norm
+from stagewise.models._weights import in_hooked_layout, parameters
+from stagewise.models._wrapping import is_bridge
 from stagewise.models.lean_weights import Layer, LeanWeights
-from stagewise.models.model import Model
-from stagewise.models.parts import ACTIVATIONS, Mlp, Norm
-from stagewise.models.wrapping import is_bridge
 
 
 def not_covered(model: Model) -> list[str]:
@@ -73,9 +74,7 @@ def shown_hooks(model: Model) -> tuple[str, str, str] | None:
 def _of_config(model: Model, mlps: bool) -> LeanWeights:
     """Read a HookedTransformer, or the native bridge that has its parameters."""
     cfg: Any = model.cfg
-    is_native = native.is_native(model)
-    named = native.views(native.parameters(model), cfg) if is_native else dict(model.named_parameters())
-    weights = {name: weight.detach() for name, weight in named.items()}
+    weights = {name: in_hooked_layout(model, name, each).detach() for name, each in parameters(model).items()}
     layers = [_layer_of_config(model, weights, layer, mlps) for layer in range(cfg.n_layers)]
     shortformer = cfg.positional_embedding_type == "shortformer"
     final = "RMS" if getattr(cfg, "final_rms", False) and cfg.normalization_type else cfg.normalization_type

@@ -1,13 +1,13 @@
-"""A model's parameters as the lean pass multiplies with them, read off any model whose layers are of the usual kind."""
+"""A model's parameters as the lean pass multiplies with them, and its way through the layers."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from stagewise.models.parts import Mlp, Norm, capped
+from stagewise.models._parts import Mlp, Norm, capped
 from stagewise.models.precision import widened
 
 
@@ -32,6 +32,27 @@ class Layer:
     rotary: tuple[Float[Tensor, "pos turned"], Float[Tensor, "pos turned"]] | None = None
     window: int | None = None
     held: Bool[Tensor, "head query key"] | None = None
+
+    def write(self, z: Float[Tensor, "batch query head d_head"]) -> Float[Tensor, "batch query written"]:
+        """Return what attention writes into the residual stream."""
+        return widened(F.linear(z.flatten(2), self.W_O.flatten(0, 1).T, self.bias_o))
+
+    def behind_attention(
+        self, x: Float[Tensor, "batch query sum"], written: Float[Tensor, "*#batch written"]
+    ) -> Float[Tensor, "batch query sum"]:
+        """Return the residual stream between attention and MLP, from the one in front and what attention wrote."""
+        return x + (written if self.ln1_post is None else self.ln1_post(written))
+
+    def added_by_mlp(self, x: Float[Tensor, "batch query model"]) -> Float[Tensor, "batch query model"] | None:
+        """Return what the MLP adds to the residual stream, from what it reads of it; None without an MLP."""
+        if self.mlp is None or self.ln2 is None:
+            return None
+        hidden = widened(self.mlp(self.ln2(x)))
+        return hidden if self.ln2_post is None else self.ln2_post(hidden)
+
+
+_Attention = Callable[[int, Tensor], tuple[Tensor, Tensor]]
+"""From a layer's number and the residual stream in front of it to what attention adds to, and what it writes."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -66,6 +87,25 @@ class LeanWeights:
         # (z W_O + b_O) W_U = z (W_O W_U) + b_O W_U: the last product is taken once, not at every edit.
         last = dataclasses.replace(last, W_O=last.W_O @ self.W_U, bias_o=last.bias_o @ self.W_U)
         return dataclasses.replace(self, layers=[*below, last], folded=True)
+
+    def through_layers(
+        self,
+        x: Float[Tensor, "batch pos model"],
+        attention: _Attention,
+        mlp: Callable[[int, Tensor], Tensor | None] | None = None,
+        start: int = 0,
+    ) -> Float[Tensor, "batch query sum"]:
+        """Return what comes out of the last layer, from the residual stream in front of layer `start`.
+
+        `mlp` returns what a layer's MLP adds, from the layer's number and what it reads; None takes the weights.
+        """
+        for number in range(start, len(self.layers)):
+            x, written = attention(number, x)
+            between = self.layers[number].behind_attention(x, written)
+            read = x if self.parallel else between
+            added = self.layers[number].added_by_mlp(read) if mlp is None else mlp(number, read)
+            x = between if added is None else between + added
+        return x
 
     def past_last(self, residual: Float[Tensor, "*axes model"]) -> Float[Tensor, "*axes sum"]:
         """Return what the last layer's attention adds to: the residual stream, or its logits where these are folded."""

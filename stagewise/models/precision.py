@@ -13,11 +13,7 @@ NARROW = (torch.bfloat16, torch.float16)
 
 
 def check_dtype(dtype: str) -> None:
-    """Refuse a dtype that nothing is computed in.
-
-    Raises:
-        ValueError: the message lists those that there are.
-    """
+    """Refuse a dtype that nothing is computed in."""
     if dtype not in (dtypes := typing.get_args(Dtype)):
         raise ValueError(f"dtype is one of {', '.join(dtypes)}, got {dtype!r}")
 

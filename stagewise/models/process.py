@@ -12,7 +12,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
 _KEPT = 2**30
 
-LIBRARIES = ("torch", "transformer_lens")
+_LIBRARIES = ("torch", "transformer_lens")
 """What every process that runs models needs and takes seconds to import."""
 
 
@@ -24,7 +24,7 @@ def start_method() -> BaseContext:
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["stagewise.models.preloaded"])
+    context.set_forkserver_preload(["stagewise.models._preloaded"])
     return context
 
 
@@ -36,7 +36,7 @@ def import_libraries() -> None:
     """
     gc.disable()
     try:
-        for name in LIBRARIES:
+        for name in _LIBRARIES:
             importlib.import_module(name)
         gc.freeze()
     finally:
@@ -51,10 +51,10 @@ def one_thread() -> None:
     import torch
 
     torch.set_num_threads(1)
-    keep_freed_memory()
+    _keep_freed_memory()
 
 
-def keep_freed_memory() -> None:
+def _keep_freed_memory() -> None:
     """Keep freed memory for the next tensor, where the C library is glibc.
 
     What is given back to the system is filled with zeros by it before the next tensor: a tenth to a quarter of the time

@@ -9,14 +9,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from stagewise.attention import z_hook
+from stagewise.models._model import Model
+from stagewise.models._passes import clean_pass, has_mlp
+from stagewise.models._rounding import same
+from stagewise.models._wrapping import name_of
 from stagewise.models.edits import mlp_hook
-from stagewise.models.lean import middle, write
 from stagewise.models.lean_reading import lean_weights
 from stagewise.models.lean_weights import LeanWeights
-from stagewise.models.model import Model
-from stagewise.models.passes import clean_pass, has_mlp
-from stagewise.models.rounding import same
-from stagewise.models.wrapping import name_of
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -48,9 +47,6 @@ class Readout:
 
         By the norm's scale on the whole residual vector, and before any soft cap: the parts, and the biases of norm and
         unembedding, add up to the model's own.
-
-        Raises:
-            ValueError: the residual stream is not the sum of its parts.
         """
         if not self.is_sum:
             raise ValueError(
@@ -62,11 +58,7 @@ class Readout:
         return (self.weights.ln_final.of_part(part, residual) * directions).sum(-1)
 
     def written(self, layer: int, z: Float[Tensor, "*axes head d_head"]) -> Float[Tensor, "*axes head model"]:
-        """Return what each head of a layer writes into the residual stream, without the bias of attention.
-
-        Raises:
-            ValueError: what attention adds to the residual stream is not what its heads write.
-        """
+        """Return what each head of a layer writes into the residual stream, without the bias of attention."""
         if not self.adds_heads():
             raise ValueError(
                 "this model multiplies or normalises what attention writes in a way that is not known here, so that "
@@ -88,19 +80,7 @@ def readout(
     regression: bool = False,
     tokens: Int[Tensor, "batch pos"] | Float[Tensor, "batch pos feature"] | None = None,
 ) -> Readout:
-    """Return a model's readout, checked by its effect: from behind the last layer it gives the model's own predictions.
-
-    Args:
-        model: with a checkpoint's weights.
-        clean: activations of its clean pass, that behind the last layer among them.
-        predictions: of the clean pass, log-probabilities (nats) or the outputs of a regression.
-        regression: whether predictions are outputs.
-        tokens: of the clean pass, on the first of which what heads write is held to what attention adds; None holds
-            nothing.
-
-    Raises:
-        ValueError: the model's end is of no kind that is known here, or does not give its predictions.
-    """
+    """Return a model's readout, checked by its effect: behind the last layer it gives the model's own predictions."""
     weights = lean_weights(model, clean, mlps=False)
     advice = "leave the probes that read logits from the residual stream, as LogitLens, out"
     if weights is None:
@@ -129,7 +109,7 @@ def _adds_heads(model: Model, weights: LeanWeights, tokens: Tensor) -> bool:
     for number, (stream, *added) in enumerate(behind):
         x, z = clean[f"blocks.{number}.hook_resid_pre"], clean[z_hook(number)]
         with torch.inference_mode():
-            computed = middle(weights, number, x, write(weights.layers[number], z))
+            computed = weights.layers[number].behind_attention(x, weights.layers[number].write(z))
             shown = clean[stream] - sum(clean[name] for name in added)
         if not same(computed, shown, of=clean[stream]):
             return False

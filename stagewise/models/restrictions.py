@@ -4,10 +4,10 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor, nn
 
-from stagewise.models import native
-from stagewise.models.model import Model
-from stagewise.models.weights import in_own_layout, parameters, shapes
-from stagewise.models.wrapping import is_bridge, name_of
+from stagewise.models import _native as native
+from stagewise.models._model import Model
+from stagewise.models._weights import in_own_layout, parameters, shapes
+from stagewise.models._wrapping import is_bridge, name_of
 from stagewise.table import check_head
 
 _PARTS = ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V")

@@ -4,19 +4,32 @@ Most functions take the tidy table of one run, and refuse that of several; `over
 several, and some the result that they draw, such as a `Lineage` or a `Forecast`. A function with an argument `ax`
 draws on these axes, or on new ones without it, and returns them. The others return the figure that they make, except
 `head_curves` (a dictionary of axes) and `attention_film` (the path of its file). Those with an argument `stages`
-shade them. pyplot knows none of the new figures: `ax.figure.savefig(...)` saves one. `quantity` draws any quantity of
-any probe, including one's own.
+shade them. A table without the rows that a figure shows is a ValueError, which names what it has; so are the rows of
+several runs where a figure shows one. pyplot knows none of the new figures:
+`ax.figure.savefig(...)` saves one. `quantity` draws any quantity of any probe, including one's own.
 """
 
-from stagewise.plot.compared import compared as compared
-from stagewise.plot.curves import loss_curve as loss_curve
-from stagewise.plot.curves import scalars as scalars
-from stagewise.plot.curves import training_loss as training_loss
-from stagewise.plot.degeneracy import learning_coefficients as learning_coefficients
-from stagewise.plot.early_warning import early_warning as early_warning
+from stagewise.plot._compared import compared as compared
+from stagewise.plot._curves import loss_curve as loss_curve
+from stagewise.plot._curves import scalars as scalars
+from stagewise.plot._curves import training_loss as training_loss
+from stagewise.plot._degeneracy import learning_coefficients as learning_coefficients
+from stagewise.plot._early_warning import early_warning as early_warning
+from stagewise.plot._film import attention_film as attention_film
+from stagewise.plot._interventions import delays as delays
+from stagewise.plot._interventions import interventions as interventions
+from stagewise.plot._lineage import river as river
+from stagewise.plot._profiles import loss_by_position as loss_by_position
+from stagewise.plot._profiles import offset_profiles as offset_profiles
+from stagewise.plot._references import kl_curves as kl_curves
+from stagewise.plot._references import restricted_context as restricted_context
+from stagewise.plot._strips import ablation_matrix as ablation_matrix
+from stagewise.plot._strips import ablation_with_control as ablation_with_control
+from stagewise.plot._strips import centroids as centroids
+from stagewise.plot._strips import clusters as clusters
+from stagewise.plot._trajectory import trajectory as trajectory
 from stagewise.plot.emergence import emergence as emergence
 from stagewise.plot.emergence import rise as rise
-from stagewise.plot.film import attention_film as attention_film
 from stagewise.plot.generic import quantity as quantity
 from stagewise.plot.heads import all_head_masses as all_head_masses
 from stagewise.plot.heads import entropy as entropy
@@ -25,20 +38,8 @@ from stagewise.plot.heads import head_masses as head_masses
 from stagewise.plot.heads import head_scores as head_scores
 from stagewise.plot.heads import specialisation as specialisation
 from stagewise.plot.heads import value_alignment as value_alignment
-from stagewise.plot.interventions import delays as delays
-from stagewise.plot.interventions import interventions as interventions
-from stagewise.plot.lineage import river as river
 from stagewise.plot.maps import attention_map as attention_map
 from stagewise.plot.n_grams import n_gram_curves as n_gram_curves
 from stagewise.plot.onsets import onset_curves as onset_curves
 from stagewise.plot.over_seeds import over_seeds as over_seeds
 from stagewise.plot.power_law import collapse as collapse
-from stagewise.plot.profiles import loss_by_position as loss_by_position
-from stagewise.plot.profiles import offset_profiles as offset_profiles
-from stagewise.plot.references import kl_curves as kl_curves
-from stagewise.plot.references import restricted_context as restricted_context
-from stagewise.plot.strips import ablation_matrix as ablation_matrix
-from stagewise.plot.strips import ablation_with_control as ablation_with_control
-from stagewise.plot.strips import centroids as centroids
-from stagewise.plot.strips import clusters as clusters
-from stagewise.plot.trajectory import trajectory as trajectory

@@ -15,7 +15,7 @@ OKABE_ITO = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9")
 HEADS = (*OKABE_ITO, "#882255", "#999933", "#332288")
 """For more than six heads three colours of Paul Tol's "muted" scheme besides: wine, olive, indigo."""
 
-MARKERS = "os^DvPX<>*"
+_MARKERS = "os^DvPX<>*"
 
 GREY = "#b9bcc6"
 """Of lines for comparison."""
@@ -41,7 +41,7 @@ def ordered_colours(names: Sequence[object]) -> dict[object, str]:
 
 def marker(i: int) -> str:
     """Return the marker of the i-th line of a figure: it distinguishes lines in grey."""
-    return MARKERS[i % len(MARKERS)]
+    return _MARKERS[i % len(_MARKERS)]
 
 
 def ink(colour: str) -> tuple[float, float, float]:

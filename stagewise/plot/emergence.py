@@ -24,9 +24,6 @@ def emergence(table: pd.DataFrame) -> Figure:
 
     It is linear where checkpoints are evenly spaced, as in the source, and logarithmic where they are not.
 
-    Raises:
-        ValueError: the table has no `Accuracy` or no `AttentionTo` rows.
-
     Source: Zucchet et al. (2025), arXiv:2505.17863, Figures 4 and 17.
     """
     loss, weights = dict(curves(table, "loss")), dict(curves(table, "weights"))
@@ -54,9 +51,6 @@ def rise(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
 
     The step axis is that of `emergence`. Of many curves those that moved most are drawn. Of those that rose
     `NAMED` are named, at their ends: call `label_ends` once the axis has its final width.
-
-    Raises:
-        ValueError: the table has no `Accuracy` or no `AttentionTo` rows.
 
     Source: Zucchet et al. (2025), arXiv:2505.17863, Figures 4 and 17.
     """

@@ -11,12 +11,12 @@ from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 
 from stagewise.findings.stages import Stages
+from stagewise.plot._curves import BLACK, prepared
+from stagewise.plot._profiles import profile
+from stagewise.plot._strips import SCALE, VECTOR_CELLS, over_cells
 from stagewise.plot.colours import GREY, HEADS, head_colours, marker
-from stagewise.plot.curves import BLACK, prepared
-from stagewise.plot.profiles import profile
 from stagewise.plot.quantities import axes_of, escaped, labels_in_words, quantity_of, set_value_axis
 from stagewise.plot.step_axis import ALONE, cell_edges, check_one_run, curve, label_ends, new_axes
-from stagewise.plot.strips import SCALE, VECTOR_CELLS, over_cells
 from stagewise.table import Quantity, heads_in, maps_in, select
 
 COLOURED = 8
@@ -28,22 +28,22 @@ GREYS = 60
 PANELS = 6
 """Maps or profiles of a figure."""
 
-LONG = 12
+_LONG = 12
 """An axis of numbers that has more of them is drawn as an axis, not as lines."""
 
-LABEL = 40
+_LABEL = 40
 """Characters of a line's label."""
 
-TICKS = 6
+_TICKS = 6
 
-Words = Callable[[dict[str, object]], str]
+_Words = Callable[[dict[str, object]], str]
 
-Curve = tuple[dict[str, object], pd.DataFrame]
+_Curve = tuple[dict[str, object], pd.DataFrame]
 """Its labels on the axes, and its rows."""
 
 
 def quantity(
-    table: pd.DataFrame, probe: str, name: str, stages: Stages | None = None, words: Words = labels_in_words
+    table: pd.DataFrame, probe: str, name: str, stages: Stages | None = None, words: _Words = labels_in_words
 ) -> Figure:
     """Draw a quantity over training as its probe declares it: its label, unit and range make the axis.
 
@@ -54,7 +54,6 @@ def quantity(
         table: from `measure`.
         probe: its name.
         name: of the quantity.
-        stages: shaded where given.
         words: makes the text of a line from its labels on the axes.
 
     Raises:
@@ -72,11 +71,7 @@ def quantity(
 
 
 def finite_rows(table: pd.DataFrame, probe: str, name: str) -> pd.DataFrame:
-    """Return the rows of a quantity that have a finite value, or a map.
-
-    Raises:
-        ValueError: the table has no rows of it at all.
-    """
+    """Return the rows of a quantity that have a finite value, or a map."""
     rows = select(table, probe, name)
     if "map" in rows:
         return rows
@@ -100,10 +95,10 @@ def long_axis(rows: pd.DataFrame) -> str:
         if name not in ("layer", "head") and pd.api.types.is_numeric_dtype(rows[name])
     }
     longest = max(sizes, key=lambda name: sizes[name], default="")
-    return longest if sizes.get(longest, 0) > LONG else ""
+    return longest if sizes.get(longest, 0) > _LONG else ""
 
 
-def lines_in(rows: pd.DataFrame, axis: str = "") -> list[Curve]:
+def lines_in(rows: pd.DataFrame, axis: str = "") -> list[_Curve]:
     """Return the rows of each combination of labels on all axes but one, those whose values moved most first."""
     others = [name for name in axes_of(rows) if name != axis]
     if not others:
@@ -116,7 +111,7 @@ def lines_in(rows: pd.DataFrame, axis: str = "") -> list[Curve]:
     return [({str(key): label for key, label in labels.items()}, line) for labels, line, _ in ordered]
 
 
-def _lines(rows: pd.DataFrame, what: Quantity, axis: str, stages: Stages | None, words: Words) -> Figure:
+def _lines(rows: pd.DataFrame, what: Quantity, axis: str, stages: Stages | None, words: _Words) -> Figure:
     ax = prepared(new_axes(None, height=2.8), rows, stages)
     lines = lines_in(rows, axis)
     for _, line in lines[COLOURED : COLOURED + GREYS]:
@@ -131,7 +126,7 @@ def _lines(rows: pd.DataFrame, what: Quantity, axis: str, stages: Stages | None,
     return figure
 
 
-def _colours(lines: Sequence[Curve], rows: pd.DataFrame) -> list[str]:
+def _colours(lines: Sequence[_Curve], rows: pd.DataFrame) -> list[str]:
     """Return a head's own colour where lines are heads, else one after the other."""
     if len(lines) == 1 and not lines[0][0]:
         return [BLACK]
@@ -143,11 +138,11 @@ def _colours(lines: Sequence[Curve], rows: pd.DataFrame) -> list[str]:
 
 def _label(text: str) -> str:
     # matplotlib takes a label that begins with an underscore for a hidden one.
-    short = text if len(text) <= LABEL else f"{text[: LABEL - 1]}…"
+    short = text if len(text) <= _LABEL else f"{text[: _LABEL - 1]}…"
     return escaped(f" {short}" if short.startswith("_") else short or ALONE)
 
 
-def _maps(rows: pd.DataFrame, what: Quantity, axis: str, stages: Stages | None, words: Words) -> Figure:
+def _maps(rows: pd.DataFrame, what: Quantity, axis: str, stages: Stages | None, words: _Words) -> Figure:
     lines = lines_in(rows, axis)[:PANELS]
     figure = Figure(figsize=(7.6, 1.95 * len(lines) + 0.35), layout="constrained")
     axes = list(figure.subplots(len(lines), 1, squeeze=False)[:, 0])
@@ -169,13 +164,13 @@ def _map(ax: Axes, wide: pd.DataFrame, limits: tuple[float, float]) -> QuadMesh:
         cmap=SCALE, vmin=limits[0], vmax=limits[1], rasterized=wide.size > VECTOR_CELLS, edgecolor="face",
         linewidth=0.2,
     )  # fmt: skip
-    every = math.ceil(len(wide) / TICKS)
+    every = math.ceil(len(wide) / _TICKS)
     ax.set_yticks(range(0, len(wide), every), [f"{label:g}" for label in wide.index[::every]])
     ax.set_ylim(len(wide) - 0.5, -0.5)
     return mesh
 
 
-def _images(rows: pd.DataFrame, what: Quantity, words: Words) -> Figure:
+def _images(rows: pd.DataFrame, what: Quantity, words: _Words) -> Figure:
     """Draw the maps that moved most from the first checkpoint to the last, at the last."""
     first, last = (rows[rows["step"] == step] for step in (rows["step"].min(), rows["step"].max()))
     images, axes = maps_in(last), axes_of(rows)
@@ -195,7 +190,7 @@ def _images(rows: pd.DataFrame, what: Quantity, words: Words) -> Figure:
     return figure
 
 
-def _profiles(rows: pd.DataFrame, what: Quantity, axis: str, stages: Stages | None, words: Words) -> Figure:
+def _profiles(rows: pd.DataFrame, what: Quantity, axis: str, stages: Stages | None, words: _Words) -> Figure:
     lines = lines_in(rows, axis)[:PANELS]
     figure = Figure(figsize=(7.6, 2.2 * len(lines) + 0.3), layout="constrained")
     for (labels, line), ax in zip(lines, figure.subplots(len(lines), 1, squeeze=False)[:, 0], strict=True):

@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 
 from stagewise.event import HEAD_KINDS
 from stagewise.findings.stages import Stages
+from stagewise.plot._curves import family, finish, prepared, theory_curves
 from stagewise.plot.colours import head_colours, ink, marker, ordered_colours
-from stagewise.plot.curves import family, finish, prepared, theory_curves
 from stagewise.plot.quantities import axes_of, quantity_of, set_value_axis
 from stagewise.plot.step_axis import check_one_run, curve, label_ends, new_axes, set_step_axis
 from stagewise.statistics import DEFAULT
@@ -27,9 +27,6 @@ def head_masses(
 ) -> Axes:
     """Draw one head's attention mass on each relation over training, theory dashed.
 
-    Raises:
-        ValueError: the table has no `AttentionTo` rows of this head.
-
     Source: Yüksel et al. (2026), arXiv:2602.19143, the span masses of Figure B.
     """
     relations = select(table, "AttentionTo", "mass")["relation"].unique().tolist()
@@ -44,11 +41,7 @@ def head_masses(
 
 
 def all_head_masses(table: pd.DataFrame, stages: Stages | None = None, columns: int = 3) -> Figure:
-    """Draw `head_masses` of every head in a grid.
-
-    Raises:
-        ValueError: the table has no `AttentionTo` rows.
-    """
+    """Draw `head_masses` of every head in a grid."""
     heads = heads_in(select(table, "AttentionTo", "mass"))
     across = min(columns, len(heads))
     down = math.ceil(len(heads) / across)
@@ -63,9 +56,6 @@ def all_head_masses(table: pd.DataFrame, stages: Stages | None = None, columns: 
 
 def specialisation(table: pd.DataFrame, stages: Stages | None = None, ax: Axes | None = None) -> Axes:
     """Draw the competition and the coverage index of the heads over training.
-
-    Raises:
-        ValueError: the table has no `HeadSpecialisation` rows.
 
     Source: the competitive and cooperative phases of Yüksel et al. (2026), arXiv:2602.19143, section 3.
     """
@@ -86,9 +76,6 @@ def entropy(
     ax: Axes | None = None,
 ) -> Axes:
     """Draw the entropy of each head's attention over training, nats.
-
-    Raises:
-        ValueError: the table has no `AttentionEntropy` rows.
 
     Source: Zhai et al. (2023), arXiv:2303.06296.
     """
@@ -130,9 +117,6 @@ def value_alignment(
 
     The y axis is the same for all heads.
 
-    Raises:
-        ValueError: the table has no such `ValueAlignment` rows.
-
     Source: Yüksel et al. (2026), arXiv:2602.19143, Figure B.
     """
     everything = select(table, "ValueAlignment", quantity)
@@ -155,9 +139,6 @@ def head_curves(table: pd.DataFrame, batch: str, named: float = DEFAULT.named) -
         table: with `AttentionTo` rows.
         batch: what they were measured on, for the titles.
         named: the mass from which a head has a kind's name.
-
-    Raises:
-        ValueError: the table has no such rows, or those of several runs.
     """
     check_one_run(table)
     ylabel = quantity_of(table, "AttentionTo", "mass").axis

@@ -13,7 +13,7 @@ from stagewise.plot.colours import head_colours
 from stagewise.plot.step_axis import check_one_run, new_axes
 from stagewise.table import maps_in, select
 
-APART = 0.05
+_APART = 0.05
 """Part of the map's width that two names of relations are apart at least, to be written beside each other."""
 
 
@@ -34,11 +34,7 @@ def _blend(weights: np.ndarray, colours: Sequence[str]) -> np.ndarray:
 
 
 def patterns(table: pd.DataFrame, step: int, layer: int | None = 0) -> np.ndarray:
-    """Return the mean attention of one layer, or of all one after the other (None), at one step, [head, query, key].
-
-    Raises:
-        ValueError: the table has no such `MeanPattern` rows, they lack the column `map`, or are of several runs.
-    """
+    """Return the mean attention of one layer, or of all one after the other (None), at one step, [head, query, key]."""
     of_layer = {} if layer is None else {"layer": layer}
     rows = select(table, "MeanPattern", "attention", step=step, **of_layer).sort_values(["layer", "head"])
     check_one_run(rows)
@@ -63,10 +59,6 @@ def attention_map(
         layer: of the model.
         relations: name -> boolean [query, key], outlined where given.
         first_query: leaves out the queries before it, such as those that no prediction is scored on.
-        ax: where to draw.
-
-    Raises:
-        ValueError: the table has no such rows.
 
     Source: Yüksel et al. (2026), arXiv:2602.19143, Figures 1 and 2. Deviation: all keys are shown, so that
     the rows of a head sum to one; the paper crops the maps to a square.
@@ -81,7 +73,7 @@ def attention_map(
     for relation, mask in (relations or {}).items():
         _outline(ax, mask, first_query)
         if (place := _start(mask, first_query)) is not None:
-            beside = (other for other in names if max(abs(np.subtract(other, place))) <= APART * keys)
+            beside = (other for other in names if max(abs(np.subtract(other, place))) <= _APART * keys)
             names.setdefault(next(beside, place), []).append(relation)
     for place, relations_here in names.items():
         text = ", ".join(relations_here)

@@ -7,10 +7,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from stagewise.findings.crossings import Crossing
+from stagewise.plot._curves import BLACK
+from stagewise.plot._references import kl_curves
 from stagewise.plot.colours import ordered_colours
-from stagewise.plot.curves import BLACK
 from stagewise.plot.quantities import quantity_of
-from stagewise.plot.references import kl_curves
 from stagewise.plot.step_axis import curve, label_ends, set_step_axis
 from stagewise.table import select
 
@@ -19,11 +19,7 @@ N_GRAMS = ("unigram", "bigram", "trigram")
 
 
 def n_gram_curves(table: pd.DataFrame, crossings: Sequence[Crossing]) -> Figure:
-    """Draw KL to the n-gram models with the crossings, and the loss beside theirs where it was measured.
-
-    Raises:
-        ValueError: the table has no KL to one of them.
-    """
+    """Draw KL to the n-gram models with the crossings, and the loss beside theirs where it was measured."""
     losses = bool((table["probe"] == "LossAgainstReferences").any())
     figure = Figure(figsize=(7.6, 3.4 + 2.8 * losses), layout="constrained")
     axes = figure.subplots(1 + losses, 1, squeeze=False)[:, 0]

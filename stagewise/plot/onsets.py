@@ -1,8 +1,5 @@
 """The picture of onsets: every score that was examined, those with an onset in colour, with the interval of t50."""
 
-from collections.abc import Hashable, Mapping
-from typing import Any
-
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -15,13 +12,13 @@ from stagewise.plot.quantities import escaped, quantity_of, set_value_axis
 from stagewise.plot.step_axis import check_one_run, curve, label_ends, set_step_axis, shade_stages
 from stagewise.words.onsets import curve_label
 
-KINDS = 6
+_KINDS = 6
 """Kinds of scores that are drawn; the others are in the table."""
 
-LABELLED = 10
+_LABELLED = 10
 """Onsets of a panel that are labelled and coloured, the first ones."""
 
-GREYS = 40
+_GREYS = 40
 """Further curves of a panel that are drawn, grey: those that moved most; the others are in the table."""
 
 
@@ -30,9 +27,6 @@ def onset_curves(table: pd.DataFrame, stages: Stages) -> Figure:
 
     Scores without onset are grey, of many those that moved most. A horizontal bar at half of the way is the 95 %
     interval of t50; it ends in an arrow where the last checkpoint does not show the end of the rise.
-
-    Raises:
-        ValueError: the table has no scores that could have an onset, or is of several runs.
     """
     if stages.onsets.empty:
         raise ValueError("no score was examined: measure a quantity of which up or down is progress, as AttentionTo's")
@@ -51,18 +45,20 @@ def kinds_shown(onsets: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     """Return the kinds of scores to draw with their rows: those with an onset, the earliest first."""
     name = onsets["probe"] + " " + onsets["quantity"] + (" " + onsets["relation"]).fillna("")
     moved = (onsets["after"] - onsets["before"]).abs()
-    kinds = name[onsets["onset"]] if onsets["onset"].any() else name[moved.nlargest(KINDS).index]
-    return [(kind, onsets[name == kind]) for kind in kinds.drop_duplicates()[:KINDS]]
+    kinds = name[onsets["onset"]] if onsets["onset"].any() else name[moved.nlargest(_KINDS).index]
+    return [(kind, onsets[name == kind]) for kind in kinds.drop_duplicates()[:_KINDS]]
 
 
 def _panel(ax: Axes, table: pd.DataFrame, rows: pd.DataFrame, stages: Stages) -> None:
     set_step_axis(ax, table["step"])
     shade_stages(ax, stages, numbers_only=True)
     colours = head_colours(rows)
-    with_onset = rows[rows["onset"]][:LABELLED]
-    line_of = pd.Series([_line(row) for row in rows.to_dict("records")], rows.index)  # a curve may have several onsets
+    with_onset = rows[rows["onset"]][:_LABELLED]
+    # A line is named by its labels on all axes but the relation, which the panel names; it may have several onsets.
+    labels = ({k: v for k, v in labels_of(row).items() if k != "relation"} for row in rows.to_dict("records"))
+    line_of = pd.Series([curve_label(each) for each in labels], rows.index)
     others = rows[~line_of.isin(line_of[with_onset.index]) & ~line_of.duplicated()]
-    moved = (others["after"] - others["before"]).abs().fillna(0).nlargest(GREYS)
+    moved = (others["after"] - others["before"]).abs().fillna(0).nlargest(_GREYS)
     groups = list(with_onset.groupby(line_of[with_onset.index], sort=False))
     curves = curves_of(table, pd.concat([others.loc[moved.index], *(onsets[:1] for _, onsets in groups)]))
     for line in curves[: len(moved)]:
@@ -87,8 +83,3 @@ def _interval(ax: Axes, lo: float, hi: float, level: float, colour: str) -> None
         [lo, min(hi, last)], [level, level], color=colour, linewidth=3.2, alpha=0.8, solid_capstyle="butt",
         marker="|" if hi <= last else ">", markersize=8, markevery=[-1] if hi > last else None, label="_t50", zorder=4,
     )  # fmt: skip
-
-
-def _line(row: Mapping[Hashable, Any]) -> str:
-    """Name a line of a panel by its labels on all axes but the relation, which the panel names; some have none."""
-    return curve_label({name: label for name, label in labels_of(row).items() if name != "relation"})

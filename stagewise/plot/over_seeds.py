@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from scipy import stats
 
 from stagewise.findings.scores import axes_of
+from stagewise.plot._curves import BLACK, finish
 from stagewise.plot.colours import ordered_colours
-from stagewise.plot.curves import BLACK, finish
 from stagewise.plot.quantities import quantity_of, set_value_axis
 from stagewise.plot.step_axis import new_axes, set_step_axis
 from stagewise.statistics import LEVEL
@@ -18,7 +18,7 @@ from stagewise.statistics._constants import FEWEST_SEEDS
 from stagewise.table import select
 from stagewise.words.onsets import curve_label
 
-LINES = 8
+_LINES = 8
 """Curves of one figure, of more those that moved most."""
 
 
@@ -43,9 +43,6 @@ class _Band(NamedTuple):
 def _band(rows: pd.DataFrame) -> _Band:
     """Return the mean of a curve over its runs, at the steps that all of them have.
 
-    Raises:
-        ValueError: the runs have no step in common.
-
     >>> rows = pd.DataFrame({"run": ["a", "a", "b"], "step": [0, 1, 1], "value": [9.0, 1.0, 3.0]})
     >>> _band(rows).steps, _band(rows).mean
     (array([1]), array([2.]))
@@ -62,20 +59,10 @@ def _band(rows: pd.DataFrame) -> _Band:
 
 
 def over_seeds(table: pd.DataFrame, probe: str, name: str, ax: Axes | None = None) -> Axes:
-    """Draw a quantity of several runs: the mean over runs with its band (see `_Band`), each run thin.
-
-    Args:
-        table: of several runs; the heads in it are aligned, see `findings.roles`.
-        probe: whose quantity it is.
-        name: of the quantity.
-        ax: to draw on.
-
-    Raises:
-        ValueError: the table has no such rows.
-    """
+    """Draw a quantity of several runs, whose heads are aligned: the mean with its band (see `_Band`), each run thin."""
     rows, ax = select(table, probe, name), new_axes(ax, height=2.8)
     set_step_axis(ax, rows["step"])
-    bands = sorted(bands_of(rows), key=lambda one: -one[1].move)[:LINES]
+    bands = sorted(bands_of(rows), key=lambda one: -one[1].move)[:_LINES]
     named = [(curve_label(labels), one) for labels, one in bands]
     colours: Mapping[object, str] = ordered_colours(sorted(label for label, _ in named))
     for label, one in named:

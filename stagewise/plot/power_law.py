@@ -25,7 +25,6 @@ def collapse(
         law: fitted on them, or on others.
         colour_by: a column whose values get colours and markers; None takes the law's first column that varies.
         unit: of the times.
-        ax: where to draw.
 
     Raises:
         ValueError: the runs have neither `time` nor `lo` and `hi`, or no column `colour_by`.

@@ -9,10 +9,10 @@ from stagewise.findings import scores
 from stagewise.findings.scores import quantities_of
 from stagewise.table import Quantity, head_label
 
-LABEL_WIDTH = 30
+_LABEL_WIDTH = 30
 """Characters of an axis label before it continues on a second line."""
 
-NEAR = 0.5
+_NEAR = 0.5
 """Part of a value axis from 0 that may be empty below the curves."""
 
 
@@ -24,7 +24,7 @@ def quantity_of(table: pd.DataFrame, probe: str, name: str) -> Quantity:
     return quantities_of(table).get(probe, {}).get(name) or Quantity(name.replace("_", " "))
 
 
-def set_value_axis(ax: Axes, quantity: Quantity, width: int = LABEL_WIDTH) -> None:
+def set_value_axis(ax: Axes, quantity: Quantity, width: int = _LABEL_WIDTH) -> None:
     """Write the label with its unit on the y axis, and let the axis end where the quantity's range does.
 
     Without a largest value, the axis begins at the smallest possible one only where the curves come near it: a loss
@@ -32,7 +32,7 @@ def set_value_axis(ax: Axes, quantity: Quantity, width: int = LABEL_WIDTH) -> No
     """
     ax.set_ylabel(escaped(textwrap.fill(quantity.axis, width)))
     (lo, hi), (least, most) = quantity.range, ax.get_ylim()
-    if lo is not None and (hi is not None or least - lo < NEAR * (most - lo)):
+    if lo is not None and (hi is not None or least - lo < _NEAR * (most - lo)):
         ax.set_ylim(bottom=lo)
     if hi is not None:
         ax.set_ylim(top=hi)

@@ -16,7 +16,7 @@ from stagewise.findings.stages import Stages
 from stagewise.plot.colours import ink
 from stagewise.statistics._noise.differences import monotone
 
-SHADES = ("#eceef4", "#f9f9fb")
+_SHADES = ("#eceef4", "#f9f9fb")
 """Odd and even stages."""
 
 ALONE = "_all"
@@ -28,13 +28,13 @@ LABEL_SIZE = 9
 LABEL_LEFT = 1.035
 """Where labels of lines begin, in widths of the axes."""
 
-TICK_ROOM = 22
+_TICK_ROOM = 22
 """Points between the labels of two ticks."""
 
-FEW_TICKS = 5
+_FEW_TICKS = 5
 """Steps between ticks of a linear axis, at most."""
 
-LINEAR_PART = 0.35
+_LINEAR_PART = 0.35
 """Width of the axis from step 0 to where it becomes logarithmic, in decades."""
 
 
@@ -86,7 +86,7 @@ def step_label(step: int) -> str:
 def set_step_axis(ax: Axes, steps: Sequence[int] | pd.Series | np.ndarray) -> None:
     """Make the x axis one of optimiser steps: logarithmic, with step 0 at its left end."""
     last = max(int(np.max(steps)), 1)
-    ax.set_xscale("symlog", linthresh=_linear_until(last), linscale=LINEAR_PART)
+    ax.set_xscale("symlog", linthresh=_linear_until(last), linscale=_LINEAR_PART)
     ax.set_xlim(0, last)
     ticks = _with_room(ax, _step_ticks(last))
     ax.set_xticks(ticks, [step_label(tick) for tick in ticks])
@@ -98,7 +98,7 @@ def set_step_axis(ax: Axes, steps: Sequence[int] | pd.Series | np.ndarray) -> No
 def set_linear_step_axis(ax: Axes, last: int | float) -> None:
     """Make the x axis one of optimiser steps from 0 to the last, with few ticks: their labels do not touch."""
     ax.set(xlim=(0, max(last, 1)), xlabel="step")
-    ax.xaxis.set_major_locator(MaxNLocator(FEW_TICKS, integer=True))
+    ax.xaxis.set_major_locator(MaxNLocator(_FEW_TICKS, integer=True))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda step, _: step_label(round(step))))
     ax.spines[["top", "right"]].set_visible(False)
 
@@ -110,7 +110,7 @@ def _with_room(ax: Axes, ticks: Sequence[int]) -> list[int]:
     spaced = [others[0]]
     for tick in others[1:]:
         left, here, right = (width * _axes_position(ax, x, 0.0)[0] for x in (spaced[-1], tick, last))
-        if min(here - left, right - here) > TICK_ROOM:
+        if min(here - left, right - here) > _TICK_ROOM:
             spaced.append(tick)
     return [*spaced, last]
 
@@ -122,7 +122,7 @@ def shade_stages(ax: Axes, stages: Stages | None, numbers_only: bool = False) ->
     names, boundaries = [], []
     for row in stages.table.to_dict("records"):
         number, start, end = int(row["stage"]), float(row["start"]), float(row["end"])
-        ax.axvspan(start, end, color=SHADES[(number + 1) % 2], linewidth=0, zorder=0)
+        ax.axvspan(start, end, color=_SHADES[(number + 1) % 2], linewidth=0, zorder=0)
         left, right = (_axes_position(ax, x, 0.0)[0] for x in (start, end))
         wide = (right - left) * ax.get_window_extent().width > 65 * ax.figure.dpi / 72
         names.append(((left + right) / 2, f"stage {number}" if wide and not numbers_only else str(number)))

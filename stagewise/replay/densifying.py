@@ -21,7 +21,7 @@ _CHECKPOINTS = 60
 """New checkpoints that are made where nobody says how many: about as many as a run saves by default."""
 
 
-class Replay(NamedTuple):
+class _Replay(NamedTuple):
     """Updates from `start`, where a state is kept, to `stop`, where weights are, made again to save `steps`."""
 
     start: int
@@ -84,11 +84,7 @@ def densify(
 
 
 def window_of(folder: Path, between: tuple[int, int]) -> Window:
-    """Return the steps of a run from the first up to the second.
-
-    Raises:
-        ValueError: they are not within those that the run has come to.
-    """
+    """Return the steps of a run from the first up to the second."""
     (start, stop), last = between, open_series(folder).steps[-1]
     if not 0 <= start < stop <= last + 1:
         raise ValueError(
@@ -109,7 +105,7 @@ def densify_steps(
     """Save the checkpoints of any steps, as `densify` does."""
     recipe = recipe or recipe_at(folder)
     with run_folder.held(folder, "densifies"):
-        replays = planned(folder, steps)
+        replays = _planned(folder, steps)
         with tqdm(
             total=sum(one.stop - one.start for one in replays),
             disable=not progress,
@@ -133,12 +129,8 @@ def recipe_at(folder: Path) -> Recipe:
     return recipe
 
 
-def planned(folder: Path, steps: Iterable[int]) -> list[Replay]:
-    """Return the replays that save these steps, all but those that are saved already; what overlaps is one.
-
-    Raises:
-        ValueError: a step that the run has not come to.
-    """
+def _planned(folder: Path, steps: Iterable[int]) -> list[_Replay]:
+    """Return the replays that save these steps, all but those that are saved already; what overlaps is one."""
     saved = open_series(folder).steps
     missing = sorted(set(steps) - set(saved))
     if outside := [step for step in missing if not 0 <= step < saved[-1]]:
@@ -146,13 +138,13 @@ def planned(folder: Path, steps: Iterable[int]) -> list[Replay]:
     return replays_of(missing, saved, [0, *state_steps(folder)])
 
 
-def replays_of(missing: Iterable[int], saved: Sequence[int], starts: Sequence[int]) -> list[Replay]:
+def replays_of(missing: Iterable[int], saved: Sequence[int], starts: Sequence[int]) -> list[_Replay]:
     """Return the replays that save missing steps, in order, between those that are saved; what overlaps is one.
 
     >>> replays_of([5, 6, 13], saved=[0, 4, 8, 12, 16], starts=[0, 4])
     [Replay(start=4, stop=16, steps=(5, 6, 13))]
     """
-    replays: list[Replay] = []
+    replays: list[_Replay] = []
     for step in missing:
         start, stop = max(each for each in starts if each <= step), min(each for each in saved if each > step)
         if replays and start <= replays[-1].stop:
@@ -160,13 +152,13 @@ def replays_of(missing: Iterable[int], saved: Sequence[int], starts: Sequence[in
             start, together = before.start, (*before.steps, step)
         else:
             together = (step,)
-        replays.append(Replay(start, stop, together))
+        replays.append(_Replay(start, stop, together))
     return replays
 
 
 def cost(folder: Path, steps: Iterable[int]) -> _Cost:
     """Return what saving these steps takes, before anything is done."""
-    replays, saved = planned(folder, steps), open_series(folder).steps
+    replays, saved = _planned(folder, steps), open_series(folder).steps
     checkpoints = sum(len(one.steps) for one in replays)
     size = run_folder.checkpoint_file(folder, saved[0]).stat().st_size
     return _Cost(sum(one.stop - one.start for one in replays), saved[-1], checkpoints, checkpoints * size)
@@ -216,7 +208,7 @@ def _unsaved(reaches: Iterable[range], every: int, saved: Collection[int]) -> fr
     return frozenset(step for reach in reaches for step in linear(every, reach.stop, reach.start)).difference(saved)
 
 
-def _replay(folder: Path, replay: Replay, training: Training, bar: "tqdm[Any]") -> None:
+def _replay(folder: Path, replay: _Replay, training: Training, bar: "tqdm[Any]") -> None:
     start = rewind(folder, replay.start, training.model, training.optimiser, training.way)
     saved, pending = set(open_series(folder).steps), dict[int, State]()
     for step in training.steps(start, replay.stop, []):

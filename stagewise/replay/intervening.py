@@ -19,14 +19,14 @@ from stagewise.plan import ClampHead
 from stagewise.probe import AbstractProbe
 from stagewise.probes import AttentionTo, Loss
 from stagewise.recipe import Recipe
+from stagewise.replay._matched_controls import ClampedRun, with_controls
 from stagewise.replay.densifying import densify_steps, recipe_at, replays_of
-from stagewise.replay.matched_controls import ClampedRun, with_controls
 from stagewise.table import Head, tidy
 from stagewise.task import Batch
 from stagewise.training import Dtype, prepare, train
 from stagewise.words.delays import delay_in_words, held_in_words, transition
 
-FOLDER = "interventions"
+_FOLDER = "interventions"
 """In a run folder: the folders of the runs that continue with a head held, named by it."""
 
 _SILENT = ("out", "uniform", "relation")
@@ -79,7 +79,7 @@ def intervene(
     check_way(folder, prepare(recipe, device, dtype).way, f"intervene with the versions in its {run_folder.RUN}")
     series = open_series(folder, classes=[type(recipe.architecture.init)])
     runs, batch = with_controls(clamps, series, recipe, controls), load_batch(recipe, folder)
-    own = _measured(series, batch, folder / FOLDER / "parts", progress, device)
+    own = _measured(series, batch, folder / _FOLDER / "parts", progress, device)
     for clamp in clamps:
         _check_transitions(own, clamp.start, series)
     blocks = []
@@ -110,9 +110,6 @@ def cost(folder: Path, clamps: Sequence[ClampHead], recipe: Recipe, *, controls:
     """Return what an intervention takes, before anything is done; what was done before is not done again.
 
     A run starts where the newest state before its clamp was kept, or where it was interrupted.
-
-    Raises:
-        ValueError: as `intervene`.
     """
     series = open_series(folder, classes=[type(recipe.architecture.init)])
     stretches = [_stretches(folder, recipe, one, series) for one in with_controls(clamps, series, recipe, controls)]
@@ -173,7 +170,7 @@ def _clamped_run(folder: Path, recipe: Recipe, one: ClampedRun, series: Checkpoi
 
 def _run_folder(folder: Path, one: ClampedRun) -> Path:
     """Return the folder of the run with the clamp: its name, numbered where another relation of these words has it."""
-    place, number = folder / FOLDER / one.name, 1
+    place, number = folder / _FOLDER / one.name, 1
     while (place / run_folder.RUN).exists():
         (held,) = run_folder.read_plan(place)["clamps"]
         if held.get("relation") == one.clamp.relation:

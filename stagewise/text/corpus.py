@@ -23,13 +23,7 @@ class Corpus(NamedTuple):
 
 
 def corpus(lines: Mapping[str, Iterable[str]], tokenizer: TokenizerKind, vocab_size: int | None) -> Corpus:
-    """Tokenise every split; the vocabulary is that of the split called "train".
-
-    Args:
-        lines: split -> its lines.
-        tokenizer: "plain", "basic_english" or "bpe"; see `_plain`, `_basic_english` and `_byte_pairs`.
-        vocab_size: number of tokens of the vocabulary; None for all words, which "bpe" does not support.
-    """
+    """Tokenise every split; the vocabulary is that of the split called "train"."""
     if tokenizer == "bpe":
         return _byte_pairs({split: [line.strip() for line in part] for split, part in lines.items()}, vocab_size or 0)
     return _by_word(lines, _basic_english if tokenizer == "basic_english" else _plain, vocab_size)

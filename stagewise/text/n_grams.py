@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy import sparse
 
-DISCOUNT = 0.75
+_DISCOUNT = 0.75
 """Occurrences taken from every continuation that the text holds, for those that it does not hold."""
 
 
@@ -65,6 +65,6 @@ def distributions(
 def _discounted(counts: sparse.csr_array, rows: np.ndarray, shorter: np.ndarray) -> np.ndarray:
     after = counts[rows]
     total = np.asarray(after.sum(axis=1)).reshape(-1, 1)
-    left = DISCOUNT * np.diff(after.indptr).reshape(-1, 1)
-    distribution = (np.maximum(after.toarray() - DISCOUNT, 0) + left * shorter) / np.maximum(total, 1)
+    left = _DISCOUNT * np.diff(after.indptr).reshape(-1, 1)
+    distribution = (np.maximum(after.toarray() - _DISCOUNT, 0) + left * shorter) / np.maximum(total, 1)
     return np.where(total > 0, distribution, shorter)

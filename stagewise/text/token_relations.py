@@ -56,11 +56,7 @@ def token_relation(name: str, tokens: Int[Tensor, "batch pos"], skipped: int = -
 def token_relations(
     tokens: Int[Tensor, "batch pos"], relations: Relations = RELATIONS, skipped: int = -1
 ) -> dict[str, Relation]:
-    """Return relations of tokens: by the names of `token_relation`, by functions of the tokens, or as masks.
-
-    Raises:
-        ValueError: there is no relation of that name, or what a function returns is no Bool[batch query key].
-    """
+    """Return relations of tokens: by the names of `token_relation`, by functions of the tokens, or as masks."""
     named = relations if isinstance(relations, Mapping) else {name: name for name in relations}
     masks: dict[str, Relation] = {}
     for name, relation in named.items():

@@ -50,11 +50,7 @@ def vocabulary_size(tokenizer: str) -> int:
 
 
 def _tokenizer_file(tokenizer: str) -> Path:
-    """Return the file of a tokenizer, from the hub if it is not on disk.
-
-    Raises:
-        FileNotFoundError: there is no such tokenizer on disk or on the hub.
-    """
+    """Return the file of a tokenizer, from the hub if it is not on disk."""
     path = Path(tokenizer)
     if path.is_dir() and (path / TOKENIZER).is_file():
         return path / TOKENIZER

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from stagewise.checkpoints.table_file import TableFile
-from stagewise.measurement.parts import join_into
+from stagewise.measurement._parts import join_into
 from stagewise.table import ARRAYS, Quantity, declared, maps_in, tidy
 
 LOSS = {"Loss": {"cross_entropy": Quantity("loss", "nats", progress="down")}}

@@ -68,7 +68,7 @@ def test_an_unfinished_run_is_never_resumed_from_a_damaged_file(name: str, copy:
     (copy / RESUME).unlink()
     checkpoint_file(copy, 6).unlink()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("stagewise.training.check_model", stop_at_six)
+        patch.setattr("stagewise.training._check_model", stop_at_six)
         with pytest.raises(KeyboardInterrupt, match="stopped"):
             train(small_recipe, copy, progress=False)
     spoil(path := file_called(name, copy))

@@ -15,9 +15,9 @@ from stagewise.checkpoints.json_files import read_json
 from stagewise.checkpoints.run_folder import TABLE
 from stagewise.checkpoints.series import CheckpointSeries, open_series
 from stagewise.checkpoints.table_file import TableFile
-from stagewise.measurement.earlier import SETTINGS, parts_folder
+from stagewise.measurement._earlier import _SETTINGS, parts_folder
+from stagewise.measurement._parts import PASSES
 from stagewise.measurement.engine import measure
-from stagewise.measurement.parts import PASSES
 from stagewise.measurement.recorded import recorded_dtype
 from stagewise.models import has_hooked_transformer
 from stagewise.probe import AbstractProbe
@@ -139,7 +139,7 @@ def test_rows_in_another_dtype_are_not_taken_up(series_of: Make, batch: Batch, t
     for turn in range(2):
         for table, expected in zip(both(series, [Loss()], batch, folder=tmp_path), alone, strict=True):
             pd.testing.assert_frame_equal(table, expected, check_exact=True, obj=f"turn {turn}")
-    assert [read_json(path, "")["dtype"] for path in sorted(tmp_path.glob(f"*/{SETTINGS}"))] in (
+    assert [read_json(path, "")["dtype"] for path in sorted(tmp_path.glob(f"*/{_SETTINGS}"))] in (
         ["float32", "bfloat16"],
         ["bfloat16", "float32"],
     )

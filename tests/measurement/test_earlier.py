@@ -18,8 +18,8 @@ from stagewise.checkpoints.json_files import read_json
 from stagewise.checkpoints.run_folder import write_json
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.checkpoints.table_file import TableFile
+from stagewise.measurement._measuring import write_part
 from stagewise.measurement.engine import measure
-from stagewise.measurement.measuring import write_part
 from stagewise.probe import AbstractProbe, Reading, View
 from stagewise.probes import AttentionTo, HeadAblation, KLToReference, Loss, MeanPattern, PatternClusters
 from stagewise.table import ARRAYS

@@ -3,7 +3,7 @@
 import pytest
 
 from stagewise.architecture import Architecture
-from stagewise.measurement.forecast import Cost, forecast
+from stagewise.measurement._forecast import Cost, forecast
 from stagewise.probes import HeadAblation, Loss, RestrictedContextKL
 
 SIZES = Architecture({"n_layers": 12, "d_model": 8, "n_heads": 12, "d_head": 4, "n_ctx": 24, "d_vocab": 32})

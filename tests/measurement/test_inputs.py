@@ -12,9 +12,9 @@ from stagewise.architecture import Architecture
 from stagewise.architectures import full
 from stagewise.checkpoints.series import open_series
 from stagewise.intervention import AblateHead, RestrictContext
+from stagewise.measurement._inputs import _NOT_FINITE, check_batch, checked_readings, unmeasured
 from stagewise.measurement.comparing import compare_checkpoints
 from stagewise.measurement.engine import measure
-from stagewise.measurement.inputs import NOT_FINITE, check_batch, checked_readings, unmeasured
 from stagewise.measurement.learning_coefficient import measure_learning_coefficients
 from stagewise.measurement.trajectory import measure_trajectory
 from stagewise.probe import Reading
@@ -114,7 +114,7 @@ def test_a_checkpoint_that_is_not_finite_is_marked_and_named(value: float) -> No
     with pytest.warns(UserWarning, match=r"step 3 holds nan or infinity \(W_Q\): nothing is measured there"):
         marker = unmeasured(state, "step 3")
     assert marker is not None
-    assert marker[["quantity", "value"]].values.tolist() == [[NOT_FINITE, 1.0]]
+    assert marker[["quantity", "value"]].values.tolist() == [[_NOT_FINITE, 1.0]]
 
 
 def test_readings_may_come_one_after_the_other() -> None:

@@ -13,7 +13,7 @@ import torch
 
 from stagewise.architectures import minimal
 from stagewise.checkpoints.series import CheckpointSeries, State, open_series
-from stagewise.measurement.checkpoint import Plan
+from stagewise.measurement._checkpoint import Plan
 from stagewise.measurement.engine import measure
 from stagewise.probe import AbstractProbe, Reading, View
 from stagewise.probes import HeadAblation, Loss
@@ -47,7 +47,7 @@ def test_two_workers_give_the_rows_of_one_in_the_same_order_and_say_what_they_ta
 ) -> None:
     request.getfixturevalue(fixture)  # two processes, or this one in their place
     series = open_series(folder)
-    monkeypatch.setattr("stagewise.measurement.forecast.WORTH_SAYING", 0)
+    monkeypatch.setattr("stagewise.measurement._forecast._WORTH_SAYING", 0)
     several = measure(series, PROBES, BATCH, workers=2)
     assert capsys.readouterr().err.count(OTHERS) == 1
     pd.testing.assert_frame_equal(several, measure(series, PROBES, BATCH, progress=False))
@@ -98,7 +98,7 @@ def test_what_the_others_take_is_said_once_after_the_first(
         measure(open_series(folder), PROBES, BATCH, folder=tmp_path, **named)
         return capsys.readouterr().err.count(OTHERS)
 
-    monkeypatch.setattr("stagewise.measurement.forecast.WORTH_SAYING", 0)
+    monkeypatch.setattr("stagewise.measurement._forecast._WORTH_SAYING", 0)
     assert said(progress=False, resamples=10) == 0
     assert said(resamples=20) == 1
     assert said(resamples=20) == 0  # all rows are there

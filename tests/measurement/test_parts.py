@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.measurement.parts import join, join_into, rows_of
+from stagewise.measurement._parts import join, join_into, rows_of
 from stagewise.table import ARRAYS, tidy
 
 

@@ -9,7 +9,7 @@ from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.init import GaussianInit
 from stagewise.intervention import AblateHead, Edit, PatchEdge
-from stagewise.measurement.passes import ENOUGH, OnDemand, SlicePasses, cut, default_memory, slices_needed
+from stagewise.measurement._passes import _ENOUGH, SlicePasses, _OnDemand, cut, default_memory, slices_needed
 from stagewise.models import lean
 from stagewise.models.edits import replacement
 from stagewise.models.lean_weights import LeanWeights
@@ -48,7 +48,7 @@ def test_less_memory_makes_more_slices_to_one_sequence_each(batch: Batch) -> Non
 
 
 def test_the_default_is_some_memory() -> None:
-    assert 0 < default_memory() <= ENOUGH
+    assert 0 < default_memory() <= _ENOUGH
 
 
 def test_a_pass_is_run_once_and_only_when_it_is_asked_for() -> None:
@@ -59,7 +59,7 @@ def test_a_pass_is_run_once_and_only_when_it_is_asked_for() -> None:
         run.append(edit)
         return EditedPass(torch.zeros(1), torch.zeros(1), lambda: torch.zeros(1, 1))
 
-    passes = OnDemand(dict.fromkeys(edits), reduced)
+    passes = _OnDemand(dict.fromkeys(edits), reduced)
     assert list(passes) == [first, second]
     assert passes[second] is passes[second]
     assert run == [second]

@@ -5,8 +5,8 @@ import torch
 
 from stagewise import models
 from stagewise.architectures import minimal
-from stagewise.measurement import positions
-from stagewise.measurement.positions import Positions
+from stagewise.measurement import _positions as positions
+from stagewise.measurement._positions import Positions
 from stagewise.tasks import MarkovChain
 
 TASK = MarkovChain(d_vocab=4, spans=(1, 1), length=6)

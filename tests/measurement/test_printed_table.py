@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from stagewise.measurement.printed_table import Table
+from stagewise.measurement._printed_table import Table
 from stagewise.table import tidy
 
 

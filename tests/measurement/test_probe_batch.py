@@ -9,7 +9,7 @@ import stagewise
 from stagewise import models
 from stagewise.architectures import full
 from stagewise.measurement.engine import measure
-from stagewise.measurement.probe_batch import FEWEST, MORE, sampled_batch, usable
+from stagewise.measurement.probe_batch import _FEWEST, _MORE, _sampled_batch, usable
 from stagewise.probes import AttentionProgress, AttentionTo, HeadSpecialisation, Loss, PatternClusters
 from stagewise.task import Batch
 from stagewise.tasks.tokens import Tokens
@@ -31,7 +31,7 @@ def task_of(repeats: int, sequences: int, folder: Path) -> Tokens:
 
 
 def test_sequences_without_a_relation_are_measured_too(tmp_path: Path) -> None:
-    batch, notes = sampled_batch(task_of(30, 200, tmp_path), 200, seed=0)
+    batch, notes = _sampled_batch(task_of(30, 200, tmp_path), 200, seed=0)
     assert (len(batch), list(batch.relations)) == (200, list(RELATIONS))
     assert notes == (
         "measured on 200 of 200 sequences",
@@ -40,21 +40,21 @@ def test_sequences_without_a_relation_are_measured_too(tmp_path: Path) -> None:
 
 
 def test_a_relation_of_too_few_sequences_is_left_out_and_said_to_be(tmp_path: Path) -> None:
-    batch, notes = sampled_batch(task_of(3, 200, tmp_path), 200, seed=0)
+    batch, notes = _sampled_batch(task_of(3, 200, tmp_path), 200, seed=0)
     assert (len(batch), list(batch.relations)) == (200, ["previous token", "first token", "self"])
     assert notes[1:] == ("'duplicate token' and 'induction' in 3 of 200 sequences: too few, left out",)
 
 
 def test_how_many_of_how_many_sequences_are_measured_is_said(tmp_path: Path) -> None:
     task = task_of(20, 20, tmp_path)
-    assert sampled_batch(task, 8, seed=0).notes == (f"measured on 8 of 20 sequences: {MORE}",)
-    assert sampled_batch(task, 8, seed=0, asked=True).notes == ("measured on 8 of 20 sequences",)
-    assert sampled_batch(task, 99, seed=0).notes == ("measured on 20 of 20 sequences",)
+    assert _sampled_batch(task, 8, seed=0).notes == (f"measured on 8 of 20 sequences: {_MORE}",)
+    assert _sampled_batch(task, 8, seed=0, asked=True).notes == ("measured on 8 of 20 sequences",)
+    assert _sampled_batch(task, 99, seed=0).notes == ("measured on 20 of 20 sequences",)
     with pytest.raises(ValueError, match="at least one sequence, got sequences=0"):
-        sampled_batch(task, 0, seed=0)
+        _sampled_batch(task, 0, seed=0)
 
 
-@pytest.mark.parametrize(("repeats", "sequences"), [(FEWEST - 1, 20), (1, 3)])
+@pytest.mark.parametrize(("repeats", "sequences"), [(_FEWEST - 1, 20), (1, 3)])
 def test_the_half_of_few_sequences_is_enough(repeats: int, sequences: int) -> None:
     batch = Batch.from_tokens(tokens_with(repeats, sequences))
     assert "induction" not in usable(batch).relations

@@ -12,10 +12,10 @@ import torch
 
 from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.checkpoints.table_file import PROVENANCE, TableFile
+from stagewise.measurement._measuring import _SLOWER
+from stagewise.measurement._parts import PASSES
 from stagewise.measurement.engine import measure
-from stagewise.measurement.measuring import SLOWER
-from stagewise.measurement.parts import PASSES
-from stagewise.measurement.provenance import git_revision, provenance
+from stagewise.measurement.provenance import _git_revision, provenance
 from stagewise.measurement.recorded import PROBES
 from stagewise.models import has_hooked_transformer
 from stagewise.probes import HeadAblation, Loss
@@ -37,18 +37,18 @@ def test_the_revision_is_that_of_the_repository_and_says_what_differs(
         return subprocess.run(named, cwd=tmp_path, capture_output=True, text=True, check=True).stdout.strip()
 
     (tmp_path / "sub").mkdir()
-    assert git_revision(str(tmp_path)) == ""
+    assert _git_revision(str(tmp_path)) == ""
     git("init")
     (tmp_path / "sub" / "file").write_text("a")
     git("add", ".")
     git("commit", "-m", "one")
-    assert git_revision(str(tmp_path / "sub")) == f"{git('rev-parse', 'HEAD')}, changes unknown"
+    assert _git_revision(str(tmp_path / "sub")) == f"{git('rev-parse', 'HEAD')}, changes unknown"
     monkeypatch.syspath_prepend(tmp_path)  # code of it runs here
-    git_revision.cache_clear()
-    assert git_revision(str(tmp_path / "sub")) == git("rev-parse", "HEAD")
+    _git_revision.cache_clear()
+    assert _git_revision(str(tmp_path / "sub")) == git("rev-parse", "HEAD")
     (tmp_path / "sub" / "file").write_text("b")
-    git_revision.cache_clear()
-    assert git_revision(str(tmp_path / "sub")) == f"{git('rev-parse', 'HEAD')} and changes"
+    _git_revision.cache_clear()
+    assert _git_revision(str(tmp_path / "sub")) == f"{git('rev-parse', 'HEAD')} and changes"
 
 
 def test_git_runs_nothing_that_a_strangers_repository_names(tmp_path: Path) -> None:
@@ -58,8 +58,8 @@ def test_git_runs_nothing_that_a_strangers_repository_names(tmp_path: Path) -> N
     git("init", "-q")
     git("commit", "-q", "--allow-empty", "-m", "one")
     git("config", "core.fsmonitor", f"touch {tmp_path / 'written'}; false")
-    git_revision.cache_clear()
-    assert git_revision(str(tmp_path)).endswith(", changes unknown")
+    _git_revision.cache_clear()
+    assert _git_revision(str(tmp_path)).endswith(", changes unknown")
     assert not (tmp_path / "written").exists()
     git("status")  # the trap is one
     assert (tmp_path / "written").exists()
@@ -81,7 +81,7 @@ def test_what_is_measured_with_hooks_says_so(
     for ways, series in (("lean", [series_of()]), ("with hooks", [series_of(**slopes)])):
         measure(series, probes, batch, save=path)
         assert TableFile(path).provenance[PASSES] == ways
-        assert (SLOWER in capsys.readouterr().err) == (ways == "with hooks")
+        assert (_SLOWER in capsys.readouterr().err) == (ways == "with hooks")
     both = [series_of(), series_of((0,), "other", **slopes)]
     measure(both, probes, batch, save=path, folder=tmp_path, progress=False)
     measure(both, probes, batch, save=path, folder=tmp_path, progress=False)

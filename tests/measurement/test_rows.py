@@ -8,7 +8,7 @@ import torch
 
 from stagewise.architectures import minimal
 from stagewise.checkpoints.series import CheckpointSeries
-from stagewise.measurement.rows import bootstrap_weights, checkpoint_labels, merge, rows
+from stagewise.measurement._rows import bootstrap_weights, checkpoint_labels, merge, rows
 from stagewise.probe import Reading
 from stagewise.table import Quantity, maps_in
 

@@ -12,7 +12,7 @@ from stagewise import models
 from stagewise.checkpoints.series import CheckpointSeries, State
 from stagewise.measurement.langevin import Coefficient, Loss, Sampler, local_learning_coefficient, loss_of
 from stagewise.measurement.learning_coefficient import measure_learning_coefficients
-from stagewise.measurement.sampling import Cost, Sampling
+from stagewise.measurement.sampling import Sampling, _Cost
 from stagewise.models import Model
 from tests.fixtures.sampled import BATCH, MADE, SHORT, TASK
 
@@ -33,7 +33,7 @@ def sampled(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         seen.append(0 if masks is None else sum(int(mask.sum()) for mask in masks))
         return local_learning_coefficient(loss, parameters, n, sampler, masks)
 
-    monkeypatch.setattr("stagewise.measurement.sampling.local_learning_coefficient", noted)
+    monkeypatch.setattr("stagewise.measurement.langevin.local_learning_coefficient", noted)
     return seen
 
 
@@ -95,7 +95,7 @@ def test_the_cost_is_what_is_left_to_do(tmp_path: Path) -> None:
     measure_learning_coefficients(RUN[1:], BATCH, SHORT, folder=tmp_path, progress=False)
     assert how.cost()[:3] == (3, 7, 7 * 12)
     measure_learning_coefficients(RUN, BATCH, SHORT, folder=tmp_path, heads=True, progress=False)
-    assert how.cost() == Cost(0, 0, 0, 0.0)
+    assert how.cost() == _Cost(0, 0, 0, 0.0)
 
 
 def test_the_trial_leaves_the_weights_and_refuses_a_step_too_large() -> None:
@@ -111,11 +111,11 @@ def test_the_trial_leaves_the_weights_and_refuses_a_step_too_large() -> None:
 
 
 def test_a_cost_is_said_in_words() -> None:
-    assert str(Cost(3, 9, 108, 0.01)).endswith(
+    assert str(_Cost(3, 9, 108, 0.01)).endswith(
         "9 coefficients of 3 checkpoints are sampled in 108 updates: less than a minute"
     )
-    assert str(Cost(24, 96, 230400, 0.02)).endswith("230400 updates: about 1 h 17 min")
-    assert str(Cost(0, 0, 0, 0.0)) == "all coefficients are there already"
+    assert str(_Cost(24, 96, 230400, 0.02)).endswith("230400 updates: about 1 h 17 min")
+    assert str(_Cost(0, 0, 0, 0.0)) == "all coefficients are there already"
 
 
 def test_draws_that_begin_before_flat_directions_are_at_rest_are_named_with_what_helps() -> None:

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from stagewise.measurement.similarity import linear_cka, principal_angles
+from stagewise.measurement._similarity import linear_cka, principal_angles
 
 N = 40
 

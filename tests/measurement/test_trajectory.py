@@ -12,7 +12,7 @@ from stagewise import models
 from stagewise.architectures import minimal
 from stagewise.checkpoints.series import CheckpointSeries, State, open_series
 from stagewise.measurement import trajectory as module
-from stagewise.measurement.trajectory import measure_trajectory, principal_components
+from stagewise.measurement.trajectory import _principal_components, measure_trajectory
 from stagewise.table import select
 from stagewise.tasks import MarkovChain
 
@@ -31,7 +31,7 @@ def between(part: float) -> State:
 
 
 def test_a_line_has_one_component_and_its_own_lengths() -> None:
-    positions, explained = principal_components(np.outer([0.0, 1.0, 4.0], [3.0, 4.0, 0.0, 0.0]), 2)
+    positions, explained = _principal_components(np.outer([0.0, 1.0, 4.0], [3.0, 4.0, 0.0, 0.0]), 2)
     assert explained == pytest.approx([1, 0], abs=1e-12)
     assert np.diff(positions[:, 0]) == pytest.approx([5, 15])
 
@@ -39,7 +39,7 @@ def test_a_line_has_one_component_and_its_own_lengths() -> None:
 def test_a_circle_has_two_of_the_same_share() -> None:
     angle = np.linspace(0, 2 * np.pi, 60, endpoint=False)
     plane = np.linalg.qr(np.random.default_rng(0).normal(size=(50, 2)))[0]
-    positions, explained = principal_components(np.stack([np.cos(angle), np.sin(angle)], 1) @ plane.T, 3)
+    positions, explained = _principal_components(np.stack([np.cos(angle), np.sin(angle)], 1) @ plane.T, 3)
     assert explained == pytest.approx([0.5, 0.5, 0], abs=1e-9)
     assert np.linalg.norm(positions[:, :2], axis=1) == pytest.approx(1)
 
@@ -48,7 +48,7 @@ def test_a_random_walk_has_the_shares_and_the_waves_that_are_known_of_it() -> No
     """Antognini and Sohl-Dickstein (2018): 6 / (pi k)^2 of the variance, and cosines of k half periods."""
     n = 400
     walk = np.random.default_rng(0).normal(size=(n, 20_000)).cumsum(0)
-    positions, explained = principal_components(walk, 3)
+    positions, explained = _principal_components(walk, 3)
     for k in (1, 2, 3):
         assert explained[k - 1] == pytest.approx(6 / (np.pi * k) ** 2, rel=0.05)
         wave = np.cos(np.pi * k * np.arange(n) / n)
@@ -109,7 +109,7 @@ def test_large_weights_are_sketched_and_their_way_stays_about_as_it_was(monkeypa
         return select(table, "Trajectory", "position", component="PC1")
 
     whole = walk()["value"].to_numpy()
-    monkeypatch.setattr(module, "NUMBERS", 1)
+    monkeypatch.setattr(module, "_NUMBERS", 1)
     assert walk()["value"].to_numpy() == pytest.approx(whole, abs=0.15 * whole.max())
 
 

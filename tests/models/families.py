@@ -18,7 +18,7 @@ import torch
 
 from stagewise import models
 from stagewise.intervention import AblateHead, Edit, RestrictContext
-from stagewise.measurement.checkpoint import Checkpoint, Plan, readings
+from stagewise.measurement._checkpoint import Checkpoint, Plan, readings
 from stagewise.probe import AbstractProbe, Reading, View
 from stagewise.task import Batch
 from tests.models.plain_reference import Reference

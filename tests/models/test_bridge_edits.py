@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from stagewise.intervention import RestrictContext
-from stagewise.models import bridge_edits
+from stagewise.models import _bridge_edits as bridge_edits
 
 SAME, CUT = 1e-5, 1e-4
 """Log-probabilities of order one to ten in float32: the same sums, and sums in another order through the layers."""
@@ -76,4 +76,4 @@ def test_the_residual_stream_after_every_layer_is_hugging_faces_own(
     [("GPT2", "scores"), ("GPTNeoX", "scores"), ("Llama", "scores"), ("Gemma2", "scores"), ("GPTJ", "z")],
 )
 def test_dead_hooks_are_found_out(kind: str, way: str, subject: Make) -> None:
-    assert bridge_edits.route(subject(kind).built) == way
+    assert bridge_edits._route(subject(kind).built) == way

@@ -6,8 +6,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from stagewise.models import causal_attention as module
-from stagewise.models.causal_attention import causal_attention
+from stagewise.models import _causal_attention as module
+from stagewise.models._causal_attention import causal_attention
 
 FLOAT32 = 1e-5
 """Sums of a few dozen numbers of order one, in another order."""
@@ -18,7 +18,7 @@ FLOAT32 = 1e-5
 def test_the_last_queries_see_the_keys_up_to_their_own_position(
     queries: int, short: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "SHORT", short)
+    monkeypatch.setattr(module, "_SHORT", short)
     q, k, v = torch.randn(3, 2, 4, 9, 5, generator=torch.Generator().manual_seed(0))
     z = causal_attention(q[:, :, 9 - queries :], k, v, scale=1.7)
     for position in range(9 - queries, 9):

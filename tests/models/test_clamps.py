@@ -13,9 +13,9 @@ from stagewise.checkpoints.series import CheckpointSeries
 from stagewise.init import GaussianInit
 from stagewise.loss import training_loss
 from stagewise.measurement.engine import measure
-from stagewise.models import native
-from stagewise.models.clamps import HELD, Clamps, targets
-from stagewise.models.held_attention import held_keys
+from stagewise.models import _native as native
+from stagewise.models._held_attention import held_keys
+from stagewise.models.clamps import _HELD, Clamps, targets
 from stagewise.plan import ClampHead, TrainPlan
 from stagewise.probes import AttentionTo, HeadAblation, RestrictedContextKL
 from stagewise.recipe import Recipe
@@ -52,7 +52,7 @@ def clamp_of(kind: str, layer: int, head: int, start: int) -> ClampHead:
     return ClampHead(layer, head, start, kind, "I(2)" if kind == "relation" else None)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("kind", HELD)
+@pytest.mark.parametrize("kind", _HELD)
 def test_a_clamped_run_is_the_free_one_up_to_its_start_and_another_after_it(
     kind: str, free: CheckpointSeries, tmp_path: Path
 ) -> None:
@@ -68,14 +68,14 @@ def test_what_is_held_stays_and_the_other_head_trains(kind: str, optimiser: str,
     plan = dataclasses.replace(PLAN, optimiser=optimiser, momentum=0.9, weight_decay=0.1)  # type: ignore[arg-type]
     series = trained(tmp_path, ClampHead(0, 1, 3, kind), plan=plan)  # type: ignore[arg-type]
     start, after, last = (series.weights(step) for step in (3, 4, 8))
-    for part in HELD[kind]:
+    for part in _HELD[kind]:
         name = f"blocks.0.attn.{part}"
         is_zero = part == "W_O" if kind == "out" else kind == "uniform" and part in ("W_Q", "b_Q")
         expected = torch.zeros_like(start[name][1]) if is_zero else start[name][1]
         assert torch.equal(after[name][1], expected)
         assert torch.equal(last[name][1], expected)
         assert part == "b_K" or not torch.equal(last[name][0], start[name][0])  # softmax is blind to b_K
-    free = {"W_Q", "W_K", "W_V", "W_O"} - set(HELD[kind])
+    free = {"W_Q", "W_K", "W_V", "W_O"} - set(_HELD[kind])
     assert all(not torch.equal(last[f"blocks.0.attn.{part}"][1], start[f"blocks.0.attn.{part}"][1]) for part in free)
 
 
@@ -158,7 +158,7 @@ def test_a_clamped_run_that_was_interrupted_resumes_with_the_same_bits(
     whole = trained(tmp_path / "whole", clamp)
     for stopped in (3, 5):
         with monkeypatch.context() as patch:
-            patch.setattr("stagewise.training.check_model", stop_at(stopped))
+            patch.setattr("stagewise.training._check_model", stop_at(stopped))
             with pytest.raises(KeyboardInterrupt):
                 trained(tmp_path / "cut", clamp)
     resumed = trained(tmp_path / "cut", clamp)

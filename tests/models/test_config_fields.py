@@ -6,7 +6,7 @@ import pytest
 
 from stagewise import models
 from stagewise.architectures import full
-from stagewise.models.config_fields import (
+from stagewise.models._config_fields import (
     HOOKS,
     NATIVE,
     NOT_MEASURED,

@@ -9,7 +9,7 @@ import torch
 from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.architectures import full, minimal
-from stagewise.models.first_layer_tables import attended_by_tables, first_layer, looked_up
+from stagewise.models._first_layer_tables import attended_by_tables, first_layer, looked_up
 
 FLOAT32 = 1e-5
 """Sums of a few dozen numbers of order one, in another order."""

@@ -9,9 +9,10 @@ import torch
 
 from stagewise import models
 from stagewise.intervention import AblateHead, Edit, RestrictContext
-from stagewise.models import lean, trial
+from stagewise.models import _trial as trial
+from stagewise.models import lean
+from stagewise.models._held_attention import HELD_KEYS, evenly, held_keys, hold, released
 from stagewise.models.edits import replacement
-from stagewise.models.held_attention import HELD_KEYS, evenly, held_keys, hold, released
 from stagewise.models.lean_reading import rotary_hooks
 
 SAME = 1e-5

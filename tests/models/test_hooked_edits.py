@@ -12,7 +12,7 @@ from torch import Tensor
 
 from stagewise import models
 from stagewise.intervention import AblateHead, Edit, RestrictContext
-from stagewise.models import hooked_edits
+from stagewise.models import _hooked_edits as hooked_edits
 from stagewise.models.edits import replacement
 
 SAME, CUT = 1e-5, 1e-4
@@ -112,7 +112,7 @@ def test_a_pass_from_the_edited_layer_equals_the_whole_pass(any_edit: Edit, subj
     names = {f"blocks.{layer}.attn.hook_z" for layer in range(3)}
     _, activations = models.clean_pass(one.built, one.tokens, names)
     replaced = functools.partial(replacement, clean=activations)
-    hooks = [hook for part in any_edit for hook in hooked_edits.hooks(one.built, part, replaced)]
+    hooks = [hook for part in any_edit for hook in hooked_edits.edit_hooks(one.built, part, replaced)]
     with torch.no_grad():
         whole = one.built.run_with_hooks(one.tokens, fwd_hooks=hooks).log_softmax(-1)
     torch.testing.assert_close(one.edited(any_edit), whole, atol=SAME, rtol=0)

@@ -14,9 +14,9 @@ from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.intervention import AblateHead, AblateMLP, Edit, RestrictContext
 from stagewise.models import lean
+from stagewise.models._wrapping import wrapped
 from stagewise.models.edits import replacement
 from stagewise.models.lean_reading import rotary_hooks, shown_hooks
-from stagewise.models.wrapping import wrapped
 from tests.models.conftest import CONFIG, HOOKED, ROTARY
 from tests.models.small_families import family_of
 

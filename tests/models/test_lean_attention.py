@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from stagewise.models.lean_attention import SHORT, attend, project
+from stagewise.models._lean_attention import _SHORT, attend, project
+from stagewise.models._parts import Norm
+from stagewise.models._scored_positions import ScoredPositions
 from stagewise.models.lean_weights import Layer, LeanWeights
-from stagewise.models.parts import Norm
-from stagewise.models.scored_positions import ScoredPositions
 
 HEADS, D_HEAD, D_MODEL = 2, 3, 5
 PLAIN = Norm(None, 0.0)
@@ -43,7 +43,7 @@ def by_formula(model: LeanWeights, x: Tensor, context: int) -> Tensor:
     return z
 
 
-@pytest.mark.parametrize("length", [7, SHORT + 5])
+@pytest.mark.parametrize("length", [7, _SHORT + 5])
 @pytest.mark.parametrize(("window", "cap"), [(None, None), (4, None), (None, 1.5)])
 @pytest.mark.parametrize("context", [None, 1, 3, 100])
 def test_attention_is_that_of_the_formula(
@@ -56,7 +56,7 @@ def test_attention_is_that_of_the_formula(
     torch.testing.assert_close(z, by_formula(model, x, int(min(shortest, length))), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("length", [7, SHORT + 5])
+@pytest.mark.parametrize("length", [7, _SHORT + 5])
 @pytest.mark.parametrize("context", [None, 2])
 def test_chosen_queries_have_what_all_of_them_have_there(length: int, context: int | None) -> None:
     model = weights()

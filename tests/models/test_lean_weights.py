@@ -3,9 +3,8 @@
 import pytest
 import torch
 
-from stagewise.models.lean import behind, write
+from stagewise.models._parts import Norm
 from stagewise.models.lean_weights import Layer, LeanWeights
-from stagewise.models.parts import Norm
 
 GENERATOR = torch.Generator().manual_seed(0)
 X = torch.randn(3, 5, 8, generator=GENERATOR)
@@ -23,8 +22,11 @@ def test_a_folded_head_writes_the_logits_that_the_unembedding_makes_of_it() -> N
     folded = weights.fold()
     assert folded.folded
     z = torch.randn(3, 5, 2, 4, generator=GENERATOR)
-    expected, found = (behind(each, 0, each.past_last(X), write(each.layers[0], z)) for each in (weights, folded))
-    torch.testing.assert_close(folded.unembedded(found), weights.unembedded(expected))
+
+    def logits(of: LeanWeights) -> torch.Tensor:
+        return of.unembedded(of.through_layers(X, lambda _, x: (of.past_last(x), of.layers[0].write(z))))
+
+    torch.testing.assert_close(logits(folded), logits(weights))
 
 
 @pytest.mark.parametrize(("norm", "n_tokens"), [(Norm("LN", 0.1), 3), (Norm(None, 0.0), 9)])

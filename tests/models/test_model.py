@@ -6,7 +6,7 @@ from torch import nn
 
 from stagewise import models
 from stagewise.architecture import Architecture
-from stagewise.models.model import Bridge, Model
+from stagewise.models._model import Bridge, Model
 
 
 def test_what_a_config_makes_is_a_model_and_knows_its_sizes() -> None:

@@ -5,8 +5,8 @@ import torch
 
 from stagewise import models
 from stagewise.architecture import Architecture
-from stagewise.models import native
-from stagewise.models.model import Config
+from stagewise.models import _native as native
+from stagewise.models._model import Config
 
 SMALL = {"n_layers": 1, "d_model": 6, "d_head": 4, "n_heads": 3, "n_ctx": 5, "d_vocab": 7, "act_fn": "relu", "d_mlp": 5}
 

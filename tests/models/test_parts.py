@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from stagewise.models.parts import ACTIVATIONS, Mlp, Norm, capped
+from stagewise.models._parts import ACTIVATIONS, Mlp, Norm, capped
 
 GENERATOR = torch.Generator().manual_seed(0)
 X = torch.randn(3, 5, 8, generator=GENERATOR)

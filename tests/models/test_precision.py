@@ -98,13 +98,13 @@ def test_an_edited_pass_is_near_that_in_float32(any_kind: str, any_edit: Edit, s
 
 
 def test_how_a_bridge_restricts_contexts_is_tried_in_float32(bridged_kind: str, subject: Callable[..., Any]) -> None:
-    from stagewise.models.bridge_edits import _ROUTES, route
+    from stagewise.models._bridge_edits import _ROUTES, _route
 
     built = subject(bridged_kind).built
-    expected = route(built)
+    expected = _route(built)
     del _ROUTES[built]
     with products_in("bfloat16", "cpu"):
-        assert route(built) == expected
+        assert _route(built) == expected
 
 
 def test_rotary_angles_stay_in_float32(subject: Callable[..., Any]) -> None:

@@ -5,7 +5,8 @@ import runpy
 
 import pytest
 
-from stagewise.models import preloaded, process
+from stagewise.models import _preloaded as preloaded
+from stagewise.models import process
 
 
 def test_it_imports_the_libraries_and_no_look_for_garbage_sees_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -21,7 +22,7 @@ def test_it_imports_the_libraries_and_no_look_for_garbage_sees_them(monkeypatch:
 
 
 def test_after_a_failed_import_garbage_is_collected_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "LIBRARIES", ("nowhere",))
+    monkeypatch.setattr(process, "_LIBRARIES", ("nowhere",))
     before = gc.get_freeze_count()
     with pytest.raises(ModuleNotFoundError):
         process.import_libraries()

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from stagewise.models.rounding import SAME, same
+from stagewise.models._rounding import SAME, same
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])

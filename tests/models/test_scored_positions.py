@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from stagewise.models.scored_positions import ScoredPositions
+from stagewise.models._scored_positions import ScoredPositions
 
 EVEN = torch.tensor([[0, 1, 0, 1], [1, 0, 0, 1]]).bool()
 RAGGED = torch.tensor([[0, 1, 1, 1], [0, 0, 0, 1]]).bool()

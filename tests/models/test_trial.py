@@ -11,8 +11,12 @@ from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.init import LinearInit
 from stagewise.intervention import AblateHead, AblateMLP, RestrictContext
-from stagewise.models import bridge_edits, edits, hooked_edits, passes, trial
-from stagewise.models.wrapping import trial_tokens
+from stagewise.models import _bridge_edits as bridge_edits
+from stagewise.models import _hooked_edits as hooked_edits
+from stagewise.models import _passes as passes
+from stagewise.models import _trial as trial
+from stagewise.models import edits
+from stagewise.models._wrapping import trial_tokens
 
 Make = Callable[..., Any]
 KINDS = (AblateHead, AblateMLP, RestrictContext)
@@ -61,8 +65,7 @@ def test_each_kind_is_tried_once_a_model(kind: str, subject: Make, monkeypatch: 
 @pytest.mark.parametrize("kind", EDITED)
 def test_a_dead_hook_of_z_is_found_out(kind: str, subject: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     one = subject(kind)
-    for module in (bridge_edits, hooked_edits):
-        monkeypatch.setattr(module, "ablate", lambda z, head, replaced, n_heads: z.clone())
+    monkeypatch.setattr(hooked_edits, "ablate", lambda z, head, replaced, n_heads: z.clone())
     with pytest.raises(ValueError, match="without some heads, attention of layer 0 does not write what is left"):
         models.check_edits(one.built, [AblateHead], one.tokens)
 
@@ -70,8 +73,7 @@ def test_a_dead_hook_of_z_is_found_out(kind: str, subject: Make, monkeypatch: py
 @pytest.mark.parametrize("kind", EDITED)
 def test_another_hook_than_the_mlps_is_found_out(kind: str, subject: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     one = subject(kind)
-    for module in (bridge_edits, hooked_edits):
-        monkeypatch.setattr(module, "mlp_hook", lambda layer: f"blocks.{layer}.hook_attn_out")
+    monkeypatch.setattr(hooked_edits, "mlp_hook", lambda layer: f"blocks.{layer}.hook_attn_out")
     with pytest.raises(ValueError, match="the MLP of layer 0 replaced by itself changes the predictions"):
         models.check_edits(one.built, [AblateMLP], one.tokens)
 
@@ -95,8 +97,7 @@ def test_heads_cut_at_other_places_are_found_out(kind: str, subject: Make, monke
         whole: Tensor = flat.flatten(2).roll(-1, -1).view(z.shape)
         return whole
 
-    for module in (bridge_edits, hooked_edits):
-        monkeypatch.setattr(module, "ablate", shifted)
+    monkeypatch.setattr(hooked_edits, "ablate", shifted)
     with pytest.raises(ValueError, match=r"AblateHead does not do on .* what it says: .*--without"):
         models.check_edits(one.built, [AblateHead], one.tokens)
 
@@ -131,7 +132,7 @@ def test_a_context_of_another_length_is_found_out(
 ) -> None:
     one = subject(kind)
     if kind != "LN and MLP":
-        bridge_edits.route(one.built)  # which asks for contexts itself
+        bridge_edits._route(one.built)  # which asks for contexts itself
     for module in (bridge_edits, hooked_edits):
         for name in ("restrict_scores", "restrict_pattern"):
             if (restrict := getattr(module, name, None)) is not None:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from stagewise import models
 from stagewise.architecture import Architecture
-from stagewise.models import uninitialised
+from stagewise.models import _uninitialised as uninitialised
 from tests.models.conftest import ALSO, BRIDGED, CONFIG, CONFIGS
 
 FEW = 11
@@ -19,7 +19,7 @@ TENSORS = 4
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make tensors of small models large."""
-    monkeypatch.setattr(uninitialised, "DRAWN", FEW)
+    monkeypatch.setattr(uninitialised, "_DRAWN", FEW)
 
 
 def described(kind: str, hugging_face: Callable[..., nn.Module]) -> Architecture:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.init import GaussianInit
-from stagewise.models.weights import average_over_heads, keep_heads_alike, shapes
+from stagewise.models._weights import average_over_heads, keep_heads_alike, shapes
 from tests.models.small_families import LAYERS, family_of
 
 SAME = 1e-5

@@ -8,7 +8,7 @@ from torch import nn
 
 from stagewise import models
 from stagewise.architecture import Architecture
-from stagewise.models import wrapping
+from stagewise.models import _wrapping as wrapping
 
 
 def test_a_bridge_that_computes_something_else_is_refused() -> None:
@@ -28,10 +28,10 @@ def test_a_bridge_around_a_model_gives_the_models_own_logits(hugging_face: Calla
         torch.testing.assert_close(bridge(tokens), expected, atol=1e-4, rtol=0)
     assert wrapping.is_bridge(bridge)
     assert not wrapping.is_bridge(hugging_face("GPT2"))
-    wrapping.check(bridge, tokens, expected)
+    wrapping._check(bridge, tokens, expected)
     with pytest.raises(ValueError, match=f"they differ by {expected.std():.2g}"):
-        wrapping.check(bridge, tokens, expected + expected.std())
-    wrapping.check(bridge, tokens, expected.index_fill(2, torch.tensor([3]), torch.nan))  # nothing to compare with
+        wrapping._check(bridge, tokens, expected + expected.std())
+    wrapping._check(bridge, tokens, expected.index_fill(2, torch.tensor([3]), torch.nan))  # nothing to compare with
 
 
 def test_trial_tokens_lie_in_the_vocabulary_and_differ() -> None:

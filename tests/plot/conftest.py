@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from stagewise.findings.stages import Stages
-from stagewise.measurement.rows import bootstrap_weights, rows
+from stagewise.measurement._rows import bootstrap_weights, rows
 from stagewise.probe import Reading
 from stagewise.table import tidy
 

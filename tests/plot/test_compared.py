@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.plot.compared import compared
+from stagewise.plot._compared import compared
 
 
 def rows(run: str, steps: list[int], **labels: str) -> pd.DataFrame:

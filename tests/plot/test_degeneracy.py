@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from stagewise import plot
-from stagewise.plot.degeneracy import HEADS
+from stagewise.plot._degeneracy import _HEADS
 
 
 def table(heads: int) -> pd.DataFrame:
@@ -34,9 +34,9 @@ def test_without_heads_there_is_one_panel() -> None:
 
 
 def test_heads_have_a_panel_of_their_own_those_that_moved_most() -> None:
-    _, below = plot.learning_coefficients(table(HEADS + 2)).axes
+    _, below = plot.learning_coefficients(table(_HEADS + 2)).axes
     named = {str(line.get_label()) for line in below.get_lines() if str(line.get_label()).startswith("L0H")}
-    assert named == {f"L0H{head}" for head in range(2, HEADS + 2)}
+    assert named == {f"L0H{head}" for head in range(2, _HEADS + 2)}
 
 
 def test_far_below_zero_the_axis_ends() -> None:

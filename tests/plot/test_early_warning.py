@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from stagewise.plot.early_warning import early_warning
+from stagewise.plot._early_warning import early_warning
 from stagewise.statistics import Forecast
 
 READINGS = pd.DataFrame({"step": np.arange(0, 110, 10), "value": np.linspace(0, 1, 11)})

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stagewise.plot.profiles import loss_by_position, offset_profiles, profile
+from stagewise.plot._profiles import loss_by_position, offset_profiles, profile
 from stagewise.plot.step_axis import new_axes
 
 STEPS = (0, 1, 2, 3, 4, 5, 6, 7, 8)

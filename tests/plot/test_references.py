@@ -6,7 +6,7 @@ import pytest
 from matplotlib.axes import Axes
 
 from stagewise import plot
-from stagewise.plot.references import KL_FLOOR
+from stagewise.plot._references import _KL_FLOOR
 
 
 def texts(ax: Axes) -> list[str]:
@@ -34,7 +34,7 @@ def test_contexts_are_in_their_order_on_a_log_scale(table: pd.DataFrame) -> None
     shuffled = table.sample(frac=1, random_state=0)
     ax = plot.restricted_context(shuffled)
     assert [str(line.get_label()) for line in ax.get_lines()] == ["c = 1", "c = 2"]
-    assert (ax.get_yscale(), ax.get_ylim()[0]) == ("log", KL_FLOOR)
+    assert (ax.get_yscale(), ax.get_ylim()[0]) == ("log", _KL_FLOOR)
     rows = table[(table["probe"] == "RestrictedContextKL") & (table["context"] == 2)].sort_values("step")
     np.testing.assert_allclose(np.asarray(ax.get_lines()[1].get_ydata()), rows["value"].astype(float))
 

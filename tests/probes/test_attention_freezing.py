@@ -10,8 +10,8 @@ from torch import Tensor
 from stagewise.experiments.scan_and_snap.synthetic import moments_of_syn_small
 from stagewise.experiments.scan_and_snap.yz_hooked import series_of
 from stagewise.experiments.scan_and_snap.yz_training import Rates
+from stagewise.measurement._rows import bootstrap_weights, rows
 from stagewise.measurement.engine import measure
-from stagewise.measurement.rows import bootstrap_weights, rows
 from stagewise.probe import View
 from stagewise.probes import AttentionFreezing
 from stagewise.table import select, tidy

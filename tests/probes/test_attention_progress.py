@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from stagewise.measurement.rows import bootstrap_weights, rows
+from stagewise.measurement._rows import bootstrap_weights, rows
 from stagewise.probe import View
 from stagewise.probes import AttentionProgress
 from stagewise.table import tidy

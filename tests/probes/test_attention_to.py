@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from stagewise.measurement.rows import bootstrap_weights, rows
+from stagewise.measurement._rows import bootstrap_weights, rows
 from stagewise.probe import Reading, View
 from stagewise.probes import AttentionTo
 from stagewise.tasks import MarkovChain

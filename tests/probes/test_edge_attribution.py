@@ -51,6 +51,6 @@ def test_a_model_of_one_layer_has_no_edges() -> None:
 
 
 def test_less_than_one_step_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least one step, got 0"):
+    with pytest.raises(ValueError, match="steps: expected a whole number of at least 1, got 0"):
         EdgeAttribution(steps=0)
     assert AttributeEdges(2) != AttributeEdges(2, exact=True)

@@ -140,7 +140,7 @@ def test_one_sequence_has_no_others_to_take_an_output_from() -> None:
         ({"kinds": ()}, "kinds must name at least one of"),
         ({"kinds": ("zero", "zero")}, "kinds must name .* each once"),
         ({"heads": ((0, 0),), "matched": True}, "a closer match is one of all heads: leave `heads` out"),
-        ({"heads": ((0, -1),)}, "layers and heads count from 0, got L0H-1"),
+        ({"heads": ((0, -1),)}, "AblateHead.head: expected a whole number of at least 0, got -1"),
     ],
     ids=str,
 )

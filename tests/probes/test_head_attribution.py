@@ -128,7 +128,10 @@ def test_rounding_is_not_ranked() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [({"steps": 0}, "at least one step, got 0"), ({"top": 1}, "two heads or more, got top=1")],
+    [
+        ({"steps": 0}, "steps: expected a whole number of at least 1, got 0"),
+        ({"top": 1}, "two heads or more, got top=1"),
+    ],
 )
 def test_wrong_arguments_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):

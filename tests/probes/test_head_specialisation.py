@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from stagewise.measurement.rows import bootstrap_weights, rows
+from stagewise.measurement._rows import bootstrap_weights, rows
 from stagewise.probe import View
 from stagewise.probes import HeadSpecialisation
-from stagewise.probes.head_specialisation import competition, coverage, shares
+from stagewise.probes.head_specialisation import _competition, _coverage, _shares
 
 DOUBLE = 1e-6
 """Means of float32 patterns, in double precision."""
@@ -66,14 +66,14 @@ def test_a_head_that_looks_elsewhere_has_equal_shares(
 
 def test_shares_leave_out_the_attention_on_no_relation() -> None:
     masses = np.array([[[0.1, 0.3, 0.0], [0.0, 0.0, 0.0]]])
-    np.testing.assert_allclose(shares(masses), [[[0.25, 0.75, 0], [1 / 3, 1 / 3, 1 / 3]]])
+    np.testing.assert_allclose(_shares(masses), [[[0.25, 0.75, 0], [1 / 3, 1 / 3, 1 / 3]]])
 
 
 @pytest.mark.parametrize("heads", [1, 2, 3, 5])
 @pytest.mark.parametrize("relations", [2, 3, 4])
 def test_indices_are_what_all_assignments_say(heads: int, relations: int) -> None:
     masses = np.random.default_rng(heads + 10 * relations).random((4, 1, heads, relations))
-    for p, found, other in zip(shares(masses)[:, 0], coverage(masses), competition(masses), strict=True):
+    for p, found, other in zip(_shares(masses)[:, 0], _coverage(masses), _competition(masses), strict=True):
         smaller = min(heads, relations)
         best = max(
             sum(p[h, r] for h, r in zip(chosen_heads, chosen_relations, strict=True))
@@ -89,8 +89,8 @@ def test_indices_are_what_all_assignments_say(heads: int, relations: int) -> Non
 
 def test_heads_of_all_layers_count_together() -> None:
     stacked = np.eye(3).reshape(1, 3, 3)
-    assert coverage(stacked) == coverage(np.eye(3).reshape(3, 1, 3)) == 1
-    assert competition(np.eye(3).reshape(3, 1, 3)) == pytest.approx(0)
+    assert _coverage(stacked) == _coverage(np.eye(3).reshape(3, 1, 3)) == 1
+    assert _competition(np.eye(3).reshape(3, 1, 3)) == pytest.approx(0)
 
 
 def test_one_relation_is_no_choice(view_of: Callable[..., View]) -> None:

@@ -66,7 +66,10 @@ def test_the_default_contexts_run() -> None:
 
 @pytest.mark.parametrize(
     ("contexts", "message"),
-    [((), r"contexts must name at least one number of positions, got \(\)"), ((2, 0), "context >= 1, got 0")],
+    [
+        ((), r"contexts must name at least one number of positions, got \(\)"),
+        ((2, 0), "context: expected a whole number of at least 1, got 0"),
+    ],
 )
 def test_a_context_without_positions_is_refused(contexts: tuple[int, ...], message: str) -> None:
     with pytest.raises(ValueError, match=message):

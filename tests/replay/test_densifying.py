@@ -16,7 +16,7 @@ from stagewise.checkpoints.training_state import save_weights, state_steps
 from stagewise.findings.windows import Window
 from stagewise.plan import ClampHead, TrainPlan
 from stagewise.recipe import Recipe
-from stagewise.replay.densifying import cost, densify, densify_steps, planned, steps_within
+from stagewise.replay.densifying import _planned, cost, densify, densify_steps, steps_within
 from stagewise.tasks import MarkovChain
 from stagewise.training import train
 
@@ -75,7 +75,7 @@ def test_a_densified_run_has_the_bits_of_one_that_saved_every_step(
 
 def test_a_run_without_states_is_replayed_from_its_initialisation(run: Path, coarse: Path) -> None:
     shutil.rmtree(run / STATES)
-    assert planned(run, [9])[0].start == 0
+    assert _planned(run, [9])[0].start == 0
     densify(run, (9, 12), 2, progress=False)
     assert [bits(run, step) == bits(coarse / "adamw finely", step) for step in (9, 11)] == [True, True]
 
@@ -83,7 +83,7 @@ def test_a_run_without_states_is_replayed_from_its_initialisation(run: Path, coa
 def test_a_replay_starts_at_the_nearest_state_and_the_cost_says_so(run: Path) -> None:
     assert state_steps(run) == [4, 8]
     taken = cost(run, [5, 6, 8, 13])
-    assert [(one.start, one.stop, one.steps) for one in planned(run, [5, 6, 8, 13])] == [(4, 16, (5, 6, 13))]
+    assert [(one.start, one.stop, one.steps) for one in _planned(run, [5, 6, 8, 13])] == [(4, 16, (5, 6, 13))]
     assert (taken.updates, taken.checkpoints) == (12, 3)
     assert str(taken).startswith("12 updates are replayed, 75 % of the run's; 3 checkpoints are added")
     assert cost(run, [4, 8]).updates == 0

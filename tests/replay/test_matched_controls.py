@@ -5,13 +5,13 @@ import torch
 from stagewise import models
 from stagewise.architecture import Architecture
 from stagewise.init import GaussianInit
-from stagewise.replay.matched_controls import matched_head
+from stagewise.replay._matched_controls import _matched_head
 
 
 def test_the_matched_head_has_the_nearest_norm_and_is_of_another_layer_where_it_must_be() -> None:
     one = {f"blocks.{layer}.attn.W_O": torch.full((1, 2, 2), float(2 + layer)) for layer in range(3)}
-    assert matched_head(one, (0, 0)) == (1, 0)
-    assert matched_head({"blocks.0.attn.W_O": one["blocks.0.attn.W_O"]}, (0, 0)) is None
+    assert _matched_head(one, (0, 0)) == (1, 0)
+    assert _matched_head({"blocks.0.attn.W_O": one["blocks.0.attn.W_O"]}, (0, 0)) is None
 
 
 def test_a_head_of_grouped_queries_is_matched_by_the_values_of_its_group() -> None:
@@ -26,4 +26,4 @@ def test_a_head_of_grouped_queries_is_matched_by_the_values_of_its_group() -> No
         for head in range(4):
             others = [each for each in range(4) if each != head]
             expected = min(others, key=lambda each: abs(norms[each] - norms[head]))
-            assert matched_head(weights, (layer, head)) == (layer, expected)
+            assert _matched_head(weights, (layer, head)) == (layer, expected)

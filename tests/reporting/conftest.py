@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from stagewise.findings.stages import Stages, find_stages
-from stagewise.measurement.rows import bootstrap_weights, rows
+from stagewise.measurement._rows import bootstrap_weights, rows
 from stagewise.probe import Reading
 from stagewise.reporting.measured import Measured
 from stagewise.table import Quantity, declare, tidy

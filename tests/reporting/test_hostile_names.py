@@ -88,7 +88,7 @@ def test_a_log_with_hostile_names_is_reported_as_text(
 def test_a_folder_with_hostile_names_is_reported_as_text(
     small_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stagewise.measurement.probe_batch.RUN_SEQUENCES", 16)
+    monkeypatch.setattr("stagewise.measurement.probe_batch._RUN_SEQUENCES", 16)
     bad = "".join(HOSTILE)
     ignored = shutil.ignore_patterns("SHA256SUMS")
     folder = Path(shutil.copytree(small_folder, tmp_path / "<img src=x onerror=alert(1)>\x1b[2J", ignore=ignored))

@@ -114,13 +114,13 @@ def test_a_single_query_has_the_data_that_it_always_had() -> None:
         ({"n_pairs": 0}, "between 1 and n_tokens - 1"),
         ({"n_copies": 6.0}, "of the n_pairs = 5 slots, at least 1; got 6"),
         ({"n_copies": 0.5}, "at least 1; got 0.5"),
-        ({"p": 1.5}, "between 0 and 1; got 1.5"),
-        ({"p": -1.0}, "between 0 and 1; got -1"),
+        ({"p": 1.5}, "p: expected a finite number from 0 to 1, got 1.5"),
+        ({"p": -1.0}, "p: expected a finite number from 0 to 1, got -1"),
         ({"n_queries": 6}, "at most n_pairs = 5, got 6"),
         ({"n_queries": 0}, "at least 1"),
         ({"n_queries": 2, "n_copies": 2.0}, "several queries need every key once"),
         ({"n_queries": 2, "copies": "bernoulli"}, "copies='bernoulli'"),
-        ({"n_sequences": 0}, "or None for fresh data, got 0"),
+        ({"n_sequences": 0}, "n_sequences: expected a whole number of at least 1, or null, got 0"),
     ],
 )
 def test_parameters_without_a_meaning_are_refused(parameters: dict[str, object], message: str) -> None:

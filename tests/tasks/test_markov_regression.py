@@ -74,8 +74,8 @@ def test_a_seed_repeats_and_another_does_not() -> None:
     ("parameters", "message"),
     [
         ({"spans": (5, 4)}, r"spans must be one positive number of lags a group, 8 \(n_lags\) at most in all"),
-        ({"importance": 0.0}, "importance must be positive and noise not negative, got 0.0"),
-        ({"n_sequences": 0}, "or None for fresh data, got 0"),
+        ({"importance": 0.0}, "importance must be positive, got 0.0"),
+        ({"n_sequences": 0}, "n_sequences: expected a whole number of at least 1, or null, got 0"),
         ({"dim": 1, "spans": (1, 1)}, r"there are at most dim\^2 = 1 matrices"),
     ],
 )

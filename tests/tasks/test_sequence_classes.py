@@ -150,12 +150,12 @@ def test_the_published_weights_come_before_the_published_data() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"n_queries": 0}, "n_queries must be positive, got 0"),
-        ({"length": 0}, "length must be positive, got 0"),
+        ({"n_queries": 0}, "n_queries: expected a whole number of at least 1, got 0"),
+        ({"length": 0}, "length: expected a whole number of at least 1, got 0"),
         ({"common_weight": -1.0}, r"common_weight must be positive, got -1\.0"),
         ({"distinct_weights": (0.0, 1.0)}, "both positive, got"),
-        ({"n_sequences": 0}, "n_sequences must be positive"),
-        ({"n_sequences": 5, "published": True}, "which the published streams need"),
+        ({"n_sequences": 0}, "n_sequences: expected a whole number of at least 1, or null, got 0"),
+        ({"n_sequences": 5, "published": True}, "the published streams are fresh data"),
     ],
     ids=str,
 )

@@ -88,13 +88,13 @@ def test_random_positions_are_tested_without_copies_and_fixed_ones_with() -> Non
     ("parameters", "message"),
     [
         ({"n_positions": 4, "n_copies": 5}, "n_copies=5, n_positions=4"),
-        ({"n_positions": 4, "n_copies": 4}, "n_copies between 1 and n_positions - 1"),
-        ({"n_copies": 0}, "n_copies=0"),
-        ({"d": 0}, "d=0"),
-        ({"p": -0.1}, "between 0 and 1; got -0.1"),
-        ({"p": 1.1}, "between 0 and 1; got 1.1"),
+        ({"n_positions": 4, "n_copies": 4}, "n_copies must be between 1 and n_positions - 1"),
+        ({"n_copies": 0}, "n_copies=0, n_positions="),
+        ({"d": 0}, "d: expected a whole number of at least 1, got 0"),
+        ({"p": -0.1}, "p: expected a finite number from 0 to 1, got -0.1"),
+        ({"p": 1.1}, "p: expected a finite number from 0 to 1, got 1.1"),
         ({"positions": "random"}, "set marked=True"),
-        ({"n_sequences": 0}, "or None for fresh data, got 0"),
+        ({"n_sequences": 0}, "n_sequences: expected a whole number of at least 1, or null, got 0"),
     ],
 )
 def test_parameters_without_a_meaning_are_refused(parameters: dict[str, object], message: str) -> None:

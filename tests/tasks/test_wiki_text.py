@@ -149,8 +149,8 @@ def test_a_folder_that_lacks_a_file_is_named(tmp_path: Path) -> None:
     [
         ({"length": 1}, "at least two, got length=1"),
         ({"vocab_size": 1}, "vocab_size=1"),
-        ({"n_sequences": 3}, "n_sequences None"),
-        ({"repeating": 1.1}, "between 0 and 1; got 1.1"),
+        ({"n_sequences": 3}, "n_sequences: expected null, got 3"),
+        ({"repeating": 1.1}, "repeating: expected a finite number from 0 to 1, got 1.1"),
         ({"tokenizer": "bpe"}, "at least 258 .* got None"),
         ({"tokenizer": "bpe", "vocab_size": 257}, "at least 258 .* got 257"),
     ],

@@ -78,7 +78,7 @@ def test_a_context_longer_than_a_sequence_is_refused() -> None:
 
 @pytest.mark.parametrize("context", [0, -2])
 def test_a_context_without_tokens_is_refused(context: int) -> None:
-    with pytest.raises(ValueError, match=f"context must be at least one token, got {context}"):
+    with pytest.raises(ValueError, match=f"context: expected a whole number of at least 1, got {context}"):
         Windows(SOURCE, context)
 
 

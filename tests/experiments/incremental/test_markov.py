@@ -12,7 +12,7 @@ from stagewise.checkpoints.run_folder import checkpoint_file, read_table
 from stagewise.experiments.incremental import markov
 from stagewise.findings.stages import Stages, find_stages
 from stagewise.measurement.engine import measure
-from stagewise.measurement.probe_batch import RUN_SEQUENCES, load_batch
+from stagewise.measurement.probe_batch import _RUN_SEQUENCES, load_batch
 from stagewise.probes import HeadSpecialisation, KLToReference
 from stagewise.recipe import Recipe
 from stagewise.table import select
@@ -51,7 +51,7 @@ def lowest_step(curve: "pd.Series[float]") -> int:
 
 
 def stages_of(recipe: Recipe, folder: Path) -> tuple[Stages, pd.DataFrame]:
-    batch = recipe.task.probe_batch(RUN_SEQUENCES, recipe.plan.seeds.evaluation)
+    batch = recipe.task.probe_batch(_RUN_SEQUENCES, recipe.plan.seeds.evaluation)
     series = train(recipe, folder, progress=False)
     table = measure(series, [KLToReference(), HeadSpecialisation()], batch, progress=False)
     return find_stages(table), table
@@ -63,7 +63,7 @@ def stages_of(recipe: Recipe, folder: Path) -> tuple[Stages, pd.DataFrame]:
 def test_a_short_run_writes_everything_and_a_second_call_reuses_it(
     preset: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stagewise.measurement.probe_batch.RUN_SEQUENCES", 32)
+    monkeypatch.setattr("stagewise.measurement.probe_batch._RUN_SEQUENCES", 32)
     recipe = short(markov.recipe(preset, n_sequences=64))
     first = markov.run(recipe, tmp_path / "run", restricted=preset == "minimal", progress=False)
     assert (tmp_path / "run" / "report.html").stat().st_size > 0

@@ -13,7 +13,7 @@ from stagewise.experiments.incremental import runs as incremental
 from stagewise.experiments.incremental.early_stopping import early_stop
 from stagewise.experiments.incremental.recipes import Run, runs
 from stagewise.findings.stages import find_stages
-from stagewise.measurement.baselines import linked_baselines
+from stagewise.measurement._baselines import _linked_baselines
 from stagewise.measurement.probe_batch import load_batch
 from stagewise.recipe import Recipe, TrainPlan
 from stagewise.table import select
@@ -78,7 +78,7 @@ def test_a_shared_baseline_that_was_moved_is_named(swept: tuple[Path, pd.DataFra
     folder, _ = swept
     shutil.copytree(folder / "a-seed0", tmp_path / "a-seed0")
     with pytest.raises(FileNotFoundError, match=r"refers to missing baselines: .*baselines"):
-        linked_baselines(tmp_path / "a-seed0")
+        _linked_baselines(tmp_path / "a-seed0")
 
 
 @pytest.mark.slow

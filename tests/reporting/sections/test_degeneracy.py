@@ -8,7 +8,7 @@ import pytest
 
 from stagewise.analysis import measure_run
 from stagewise.checkpoints.run_folder import COEFFICIENTS, write
-from stagewise.measurement.learning_coefficient import QUANTITIES
+from stagewise.measurement.learning_coefficient import _QUANTITIES
 from stagewise.probes import Loss
 from stagewise.recipe import Recipe
 from stagewise.reporting.page import report
@@ -34,7 +34,7 @@ def coefficients(drift: float) -> pd.DataFrame:
             for name in value
         ]
     ).assign(run="run", probe="LearningCoefficient")
-    declare(rows, QUANTITIES)
+    declare(rows, _QUANTITIES)
     return rows
 
 

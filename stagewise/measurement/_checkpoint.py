@@ -1,0 +1,315 @@
+"""All readings of one checkpoint: its passes on each slice of the batch, and what the slices add up to."""
+
+import dataclasses
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from stagewise import models
+from stagewise.architecture import Architecture
+from stagewise.attention import z_hook
+from stagewise.intervention import AblateHead, Ablation, Attribution, Edit, PatchEdge, RestrictContext, ablations
+from stagewise.loss import Effect
+from stagewise.measurement._inputs import checked_readings
+from stagewise.measurement._passes import SlicePasses, cut
+from stagewise.measurement._rows import merge
+from stagewise.models import Model, gradients, lean
+from stagewise.models.edits import Replacement, check_factors, directed, read_for, replacement
+from stagewise.models.lean_reading import rotary_hooks, shown_hooks
+from stagewise.models.lean_weights import LeanWeights
+from stagewise.models.precision import Dtype
+from stagewise.probe import AbstractCircuitProbe, AbstractProbe, Reading, View
+from stagewise.task import Batch
+
+_FEW = 4
+"""Sequences on which a probe of one's own is tried at once, and in halves."""
+
+_ROUNDING = 1e-4
+"""Part of the largest value by which passes on another number of sequences differ at most, in float32. Where a probe
+reads less than that, as a difference of large numbers, it gets all sequences without need."""
+
+LEAN, HOOKS = "lean", "with hooks"
+"""Ways of edited passes: what an edit changes alone, where that is checked to give the model's numbers, or the model
+with TransformerLens's hooks."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Plan:
+    """What every checkpoint of a series is measured by.
+
+    The batch goes through in slices, but for the kinds of probes that need the `whole` of it, as they are found. With
+    `by_hooks` edited passes are run with hooks even where the lean pass agrees. The dtype is that of matrix products;
+    what is tried and compared is in float32.
+    """
+
+    architecture: Architecture
+    probes: Sequence[AbstractProbe]
+    batch: Batch
+    slices: int = 1
+    by_hooks: bool = False
+    whole: set[str] = dataclasses.field(default_factory=set)
+    dtype: Dtype = "float32"
+
+    @property
+    def parts(self) -> list[Batch]:
+        """The slices; not a field, since a process that is sent one is sent all memory of the batch with it."""
+        return cut(self.batch, self.slices)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """One checkpoint, its weights in the model."""
+
+    model: Model
+    step: int
+    weights: Mapping[str, Tensor]
+
+
+class _Readings(NamedTuple):
+    """What was read at a checkpoint.
+
+    Args:
+        of: what each probe read, by the name of its kind.
+        seconds: how long each probe took, by the same names, the passes that it was the first to ask for included.
+        passes: the way of its edited passes, LEAN or HOOKS; empty where no probe asks for any.
+    """
+
+    of: dict[str, list[Reading]]
+    seconds: defaultdict[str, float]
+    passes: str
+
+
+def readings(plan: Plan, checkpoint: Checkpoint) -> _Readings:
+    """Return what each probe reads at a checkpoint."""
+    if plan.slices > 1:
+        plan.whole.update(type(probe).__name__ for probe in plan.probes if probe.of_all_sequences)
+        plan.whole.update(_of_no_slice(dataclasses.replace(plan, dtype="float32"), checkpoint))
+    sliced = [probe for probe in plan.probes if type(probe).__name__ not in plan.whole]
+    seconds = defaultdict[str, float](float)
+    slices = _Slices(plan, sliced, plan.parts, checkpoint)
+    by_kind, way = _of_slices(slices, seconds), slices.way
+    if missing := [probe for probe in plan.probes if type(probe).__name__ not in by_kind]:
+        plan.whole.update(type(probe).__name__ for probe in missing)
+        whole = _Slices(plan, missing, [plan.batch], checkpoint)
+        by_kind |= _of_slices(whole, seconds)
+        way = way or whole.way
+    for probe in plan.probes:
+        name, start = type(probe).__name__, time.perf_counter()
+        if edits := tuple(dict.fromkeys(probe.further_edits(by_kind[name]))):
+            further = probe.further_readings(by_kind[name], _effects(edits, slices))
+            by_kind[name] = [*by_kind[name], *further]
+            seconds[name] += time.perf_counter() - start
+    of = {type(probe).__name__: by_kind[type(probe).__name__] for probe in plan.probes}
+    return _Readings(of, seconds, way)
+
+
+def _of_no_slice(plan: Plan, checkpoint: Checkpoint) -> Iterator[str]:
+    """Name the kinds of one's own probes whose readings of a few sequences are not those of their halves together.
+
+    What is computed across sequences would depend on the memory that is free. The library's own probes do not.
+    """
+    few = plan.batch[:_FEW]
+    halves = cut(few, 2)
+    for probe in plan.probes:
+        name = type(probe).__name__
+        own = not type(probe).__module__.startswith("stagewise.probes.") and name not in plan.whole
+        if not own or isinstance(probe, AbstractCircuitProbe):
+            continue
+        try:
+            each = [
+                _of_slices(_Slices(plan, [probe], parts, checkpoint), defaultdict(float)) for parts in ([few], halves)
+            ]
+        except (ValueError, RuntimeError):  # what it refuses of a few, it is asked of all
+            yield name
+            continue
+        if name not in each[1] or not _same(each[0][name], each[1][name]):
+            yield name
+
+
+def _same(readings: Sequence[Reading], others: Sequence[Reading]) -> bool:
+    return len(readings) == len(others) and all(map(_equal, readings, others))
+
+
+def _equal(one: Reading, other: Reading) -> bool:
+    """Whether two readings have the same values, within the rounding of passes on another number of sequences."""
+    if one.values.shape != other.values.shape:
+        return False
+    values, others = one.values.double(), other.values.double()
+    scale = float(values.nan_to_num().abs().max()) if values.numel() else 0.0
+    return torch.allclose(values, others, rtol=0.0, atol=_ROUNDING * scale, equal_nan=True)
+
+
+def _effects(edits: tuple[Edit, ...], slices: "_Slices") -> dict[Edit, Effect]:
+    """Return what each edit does to every sequence of the batch."""
+    change, kl = (reading.values.unbind(1) for reading in slices.read_further(_FurtherEdits(edits)))
+    return dict(zip(edits, map(Effect, change, kl), strict=True))
+
+
+@dataclasses.dataclass(frozen=True)
+class _FurtherEdits(AbstractProbe):
+    """The effects of the edits that a probe asks for once it knows its readings of all sequences."""
+
+    chosen: tuple[Edit, ...]
+
+    def edits(self, architecture: Architecture) -> Iterable[Edit]:
+        """List the edits."""
+        return self.chosen
+
+    def read(self, view: View) -> list[Reading]:
+        """Return the change of the loss and the KL of each edit."""
+        labels = {"edit": range(len(self.chosen))}
+        return [Reading("batch edit", each, name, labels) for name, each in view.effects(self.chosen)._asdict().items()]
+
+
+def _of_slices(slices: "_Slices", seconds: defaultdict[str, float]) -> dict[str, list[Reading]]:
+    """Return the readings of those probes whose readings of slices add up; count the time of each."""
+    sizes = [len(part) for part in slices.parts]
+    read = [slices.read(number, seconds) for number in range(len(sizes))]
+    if len(read) == 1:
+        return read[0]
+    merged = {name: _merged([of_slice[name] for of_slice in read], sizes) for name in read[0]}
+    of_passes = {type(probe).__name__ for probe in slices.probes if _reads_passes(probe, slices.plan.architecture)}
+    for name in of_passes:  # readings of passes can be the same in every slice by chance
+        if not all(reading.per_sequence or reading.means for reading in read[0][name]):
+            merged[name] = None
+    return {name: whole for name, whole in merged.items() if whole is not None}
+
+
+def _reads_passes(probe: AbstractProbe, architecture: Architecture) -> bool:
+    """Whether a probe asks for activations, edited passes or gradients: what it reads is not of the weights alone."""
+    return any(any(True for _ in each(architecture)) for each in (probe.hooks, probe.edits, probe.attributions))
+
+
+def _merged(of_slices: Sequence[Sequence[Reading]], sizes: Sequence[int]) -> list[Reading] | None:
+    """Return a probe's readings of all sequences from those of each slice; None if only the whole batch gives them."""
+    if len({len(readings) for readings in of_slices}) > 1:
+        return None
+    merged = [merge(parts, sizes) for parts in zip(*of_slices, strict=True)]
+    whole = [reading for reading in merged if reading is not None]
+    return whole if len(whole) == len(merged) else None
+
+
+class _Slices:
+    """The slices of one checkpoint, read one after the other; nothing but readings remains of each."""
+
+    def __init__(
+        self, plan: Plan, probes: Sequence[AbstractProbe], parts: Sequence[Batch], checkpoint: Checkpoint
+    ) -> None:
+        """List the hooks that probes and edits read, and average over all slices what ablations put in place of z."""
+        architecture = plan.architecture
+        edits: list[Edit] = list(dict.fromkeys(edit for probe in probes for edit in probe.edits(architecture)))
+        self.plan, self.probes, self.parts, self.edits = plan, probes, parts, edits
+        self.model, self.checkpoint = checkpoint.model, checkpoint
+        self.circuits = (
+            models.circuits(self.model) if any(isinstance(probe, AbstractCircuitProbe) for probe in probes) else None
+        )
+        self.hooks = {hook for probe in probes for hook in probe.hooks(architecture)}
+        for edit in edits:
+            self.hooks |= models.hooks_for(self.model, edit)
+        if edits:
+            self.hooks |= {gradients.INPUT} | rotary_hooks(self.model)
+        if any(isinstance(part, RestrictContext) for edit in edits for part in edit):
+            self.hooks |= {*(shown_hooks(self.model) or ())}
+        replaced = {name for edit in edits for part in ablations(edit) for name in read_for(part)}
+        self.attributions: list[Attribution] = list(
+            dict.fromkeys(request for probe in probes for request in probe.attributions(architecture))
+        )
+        if self.attributions:
+            self.hooks |= gradients.hooks_for_attribution(self.model)
+            for layer in range(architecture.n_layers):  # the heads on top are ablated too
+                self.hooks |= models.hooks_for(self.model, (AblateHead(layer, 0),))
+            replaced |= {gradients.INPUT, *map(z_hook, range(architecture.n_layers))}
+        self.mean, self.last = self._of_all(replaced) if len(parts) > 1 else ({}, [])
+        self.lean: LeanWeights | None = None
+        self.way = ""
+        self.passes_of_all: tuple[SlicePasses, View] | None = None
+
+    def read(self, number: int, seconds: defaultdict[str, float]) -> dict[str, list[Reading]]:
+        """Return the readings of every probe on one slice; count the time of each."""
+        batch = self.parts[number]
+        log_probs, activations = self._clean(batch, self.hooks)
+        if number == 0 and (self.edits or self.attributions):
+            self._choose_way(batch, log_probs, activations)
+        replaced, mean_input = self._replacement(number, activations), self.mean.get(gradients.INPUT)
+        passes = SlicePasses(
+            self.model, batch, log_probs, activations, replaced, self.lean, mean_input, self.plan.dtype
+        )
+        view = View(
+            self.checkpoint.step,
+            self.plan.architecture,
+            batch,
+            log_probs,
+            activations,
+            weights=self.checkpoint.weights,
+            circuits=self.circuits,
+            edited=passes.edited(self.edits),
+            attributed=passes.attributed(self.attributions),
+            find_readout=passes.readout,
+        )
+        if self.attributions and len(self.parts) == 1:
+            self.passes_of_all = passes, view
+        read = {}
+        for probe in self.probes:
+            name, start = type(probe).__name__, time.perf_counter()
+            read[name] = checked_readings(probe, probe.read(view), len(batch))
+            seconds[name] += time.perf_counter() - start
+        return read
+
+    def _clean(self, batch: Batch, hooks: Iterable[str]) -> tuple[Tensor, dict[str, Tensor]]:
+        kind, dtype = batch.is_regression, self.plan.dtype
+        return models.clean_pass(self.model, batch.tokens, hooks, regression=kind, dtype=dtype)
+
+    def _choose_way(self, batch: Batch, log_probs: Tensor, activations: Mapping[str, Tensor]) -> None:
+        """Choose the way of the edited passes by what float32 shows, and check there what they assume."""
+        regression = batch.is_regression
+        if self.plan.dtype != "float32":
+            few = batch.tokens[: lean.TRIED]
+            log_probs, activations = models.clean_pass(self.model, few, self.hooks, regression=regression)
+            for part in {part for edit in self.edits for part in ablations(edit)}:
+                check_factors(part, activations)
+        if not self.plan.by_hooks:
+            self.lean = lean.agreeing_weights(self.model, activations, log_probs, regression=regression)
+        self.way = HOOKS if self.lean is None else LEAN
+        if self.lean is None:
+            kinds = {type(part) for edit in self.edits for part in edit if not isinstance(part, PatchEdge)}
+            models.check_edits(self.model, kinds | ({AblateHead} if self.attributions else set()), batch.tokens)
+
+    def read_further(self, probe: _FurtherEdits) -> list[Reading]:
+        """Return the effects of further edits: from the passes of all sequences where they are kept, or anew."""
+        if self.passes_of_all is not None:
+            passes, view = self.passes_of_all
+            if all(models.hooks_for(self.model, edit) <= view.activations.keys() for edit in probe.chosen):
+                return probe.read(dataclasses.replace(view, edited=passes.edited(probe.chosen)))
+        anew = _Slices(self.plan, [probe], self.parts, self.checkpoint)
+        return _of_slices(anew, defaultdict(float))[type(probe).__name__]
+
+    def _of_all(self, names: Iterable[str]) -> tuple[Mapping[str, Tensor], list[Mapping[str, Tensor]]]:
+        """Return the mean of activations over all sequences [1 pos ...], and each slice's last one."""
+        names, total = sorted(names), dict[str, Tensor]()
+        last: list[Mapping[str, Tensor]] = []
+        if not names:
+            return total, last
+        for batch in self.parts:
+            _, clean = self._clean(batch, names)
+            total = {name: total.get(name, 0) + each.sum(0, keepdim=True) for name, each in clean.items()}
+            last.append({name: each[-1:].clone() for name, each in clean.items()})
+        n = sum(map(len, self.parts))
+        return {name: each / n for name, each in total.items()}, last
+
+    def _replacement(self, number: int, clean: Mapping[str, Tensor]) -> Replacement:
+        checked = self.plan.dtype != "float32"
+        if len(self.parts) == 1:
+            return partial(replacement, clean=clean, checked=checked)
+
+        def replaced(part: Ablation) -> Tensor:
+            if not isinstance(part, AblateHead) or part.kind != "resample":
+                return replacement(part, clean, self.mean, checked=checked)
+            z = clean[z_hook(part.layer)][:, :, part.head]
+            return directed(part, z, torch.cat([self.last[number - 1][z_hook(part.layer)][:, :, part.head], z[:-1]]))
+
+        return replaced

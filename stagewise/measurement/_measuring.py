@@ -1,0 +1,273 @@
+"""The checkpoints of a series, one after the other or several at once: each one's rows go into a file of its own."""
+
+import concurrent.futures
+import contextlib
+import dataclasses
+import itertools
+import json
+import pickle
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Generator, Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import cloudpickle
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from tqdm.auto import tqdm
+
+from stagewise import models
+from stagewise.architecture import Architecture
+from stagewise.checkpoints.digest import short_digest
+from stagewise.checkpoints.run_folder import write
+from stagewise.checkpoints.series import CheckpointSeries, State
+from stagewise.checkpoints.table_file import PROVENANCE
+from stagewise.measurement._checkpoint import HOOKS, Checkpoint, Plan, readings
+from stagewise.measurement._earlier import OF_PROBES, Earlier, Rows, together
+from stagewise.measurement._forecast import Cost, forecast
+from stagewise.measurement._inputs import unmeasured
+from stagewise.measurement._parts import PASSES
+from stagewise.measurement._rows import bootstrap_weights, checkpoint_labels, columns, tidy_columns
+from stagewise.models import Model
+from stagewise.probe import AbstractProbe, Reading
+from stagewise.processes import worker_pool
+from stagewise.table import Columns, in_order, tidy
+from stagewise.task import Batch
+
+_SLOWER = (
+    "edited passes run with TransformerLens's hooks, which takes several times as long: those of the library's own do "
+    "not give this model's numbers"
+)
+
+
+class _Part(NamedTuple):
+    """The file of a checkpoint's rows, what they took, and the way of its edited passes, as in `_checkpoint._Readings`.
+
+    The cost is None where the rows were there already.
+    """
+
+    path: Path
+    cost: Cost | None
+    passes: str = ""
+
+
+class _Weights(NamedTuple):
+    """A checkpoint's weights, the file that its rows go into, and how long they took to read."""
+
+    step: int
+    state: State
+    part: Path
+    seconds: float
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Measurement:
+    """What is measured of each checkpoint of a series, and where its rows go."""
+
+    series: CheckpointSeries
+    plan: Plan
+    folder: Path
+    resamples: int
+    device: str
+    earlier: Earlier
+
+    @cached_property
+    def _model(self) -> Model:
+        return models.unloaded(self.series.architecture, device=self.device)
+
+    @cached_property
+    def _bootstrap(self) -> np.ndarray:
+        return bootstrap_weights(len(self.plan.batch), self.resamples)
+
+    def read(self, step: int) -> _Weights:
+        """Read a checkpoint's weights, and name the file of its rows by them."""
+        start = time.perf_counter()
+        state = self.series.load(step)
+        part = self.folder / f"step-{step:08d}-{short_digest(state)}.parquet"
+        return _Weights(step, state, part, time.perf_counter() - start)
+
+    def rows_of(self, weights: _Weights) -> _Part:
+        """Measure a checkpoint, but for the rows that are there already."""
+        if weights.part.exists():
+            return _Part(weights.part, None)
+        names = [type(probe).__name__ for probe in self.plan.probes]
+        taken = self.earlier.rows(weights.part.name)
+        known = {name for rows in taken for name in rows.of}
+        if known == set(names):
+            rows, cost = together(names, taken), None
+        else:
+            self._model  # noqa: B018 - built once, which is no checkpoint's cost
+            start = time.perf_counter()
+            missing = [probe for probe in self.plan.probes if type(probe).__name__ not in known]
+            measured, of_probes = self._measured(dataclasses.replace(self.plan, probes=missing), weights)
+            rows = together(names, [*taken, measured]) if taken else measured
+            cost = Cost(weights.seconds + time.perf_counter() - start, of_probes)
+        write_part(weights.part, rows.frame, {PASSES: rows.passes, OF_PROBES: rows.of})
+        return _Part(weights.part, cost, rows.passes)
+
+    def _measured(self, plan: Plan, weights: _Weights) -> tuple[Rows, Mapping[str, float]]:
+        """Return the rows of some probes at a checkpoint, and each probe's seconds.
+
+        Of weights that are not finite the one row that marks them.
+        """
+        step, state = weights.step, weights.state
+        where, labels = f"step {step} of {self.series.name!r}", checkpoint_labels(self.series, step)
+        try:
+            models.load(self._model, state)
+        except ValueError as reason:
+            fix = "`stagewise audit` lists what differs from checkpoint to checkpoint; `steps=` leaves one out, "
+            fix += "`architecture=` gives another model"
+            raise ValueError(f"{where}: {reason}. {fix}") from reason
+        marker = unmeasured(state, where)
+        if marker is not None:
+            return Rows(tidy([marker.assign(**labels)]), {}), {}
+        read = readings(plan, Checkpoint(self._model, step, state))
+        blocks = {
+            type(probe).__name__: [{**self._block(probe, each), **labels} for each in read.of[type(probe).__name__]]
+            for probe in plan.probes
+        }
+        of = {
+            type(probe).__name__: {
+                "columns": in_order(itertools.chain(*blocks[type(probe).__name__])),
+                "passes": read.passes if _asks_for_passes(probe, plan.architecture) else "",
+            }
+            for probe in plan.probes
+        }
+        return Rows(tidy_columns([*itertools.chain(*blocks.values())]), of), dict(read.seconds)
+
+    def _block(self, probe: AbstractProbe, reading: Reading) -> Columns:
+        """Return the rows of a reading, of references with their rank and their context."""
+        block = columns(reading, self._bootstrap, probe.quantities.get(reading.quantity))
+        return {**block, **_of_references(block, self.plan.batch), "probe": type(probe).__name__}
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Each process builds the model, and draws the resamples, anew.
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
+
+def write_part(path: Path, frame: pd.DataFrame, origin: Mapping[str, object] = MappingProxyType({})) -> Path:
+    """Write rows as Parquet, with where they come from in the file's metadata."""
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    table = table.replace_schema_metadata({**table.schema.metadata, PROVENANCE: json.dumps(dict(origin))})
+    return write(path, lambda partial: pq.write_table(table, partial))
+
+
+def _asks_for_passes(probe: AbstractProbe, architecture: Architecture) -> bool:
+    return any(any(True for _ in each(architecture)) for each in (probe.edits, probe.attributions))
+
+
+def _of_references(block: Columns, batch: Batch) -> Columns:
+    """Return `nested`, which partial solution each reference is (0 for none), and the `context` it was trained on."""
+    if "reference" not in block:
+        return {}
+    order = {name: index for index, name in enumerate(batch.nested_references, start=1)}
+    nested = [order.get(name, 0) for name in block["reference"]]
+    contexts = [batch.contexts.get(name) for name in block["reference"]]
+    return {"nested": nested, "context": contexts} if batch.contexts else {"nested": nested}
+
+
+def measure_steps(
+    measurement: Measurement, workers: int, executor: concurrent.futures.Executor | None, progress: bool
+) -> list[Path]:
+    """Measure the checkpoints without rows so far; return the files of all rows, in the order of the steps.
+
+    After the first of them a line on standard error says what the others take, if that is more than a minute, and
+    another one that its edited passes ran with hooks, if they did though nobody asked for that.
+    """
+    series, plan, said = measurement.series, measurement.plan, not progress or (executor is not None and workers == 1)
+    steps, workers, paths = series.steps, min(workers, len(series.steps)), list[Path]()
+    bar = tqdm(total=len(steps), disable=not progress, desc=f"{series.name}: probes", unit="checkpoint")
+    with bar, _parts(measurement, workers, executor) as parts:
+        for part in parts:
+            paths.append(part.path)
+            bar.update()
+            if part.cost is None or said:
+                continue
+            said, left = True, len(steps) - len(paths)
+            if part.passes == HOOKS and not plan.by_hooks:
+                bar.write(f"{series.name}: {_SLOWER}", file=sys.stderr)
+            if line := forecast(part.cost, left, workers, plan.probes, plan.architecture):
+                bar.write(f"{series.name}: {line}", file=sys.stderr)
+    return paths
+
+
+@contextlib.contextmanager
+def _parts(
+    measurement: Measurement, workers: int, executor: concurrent.futures.Executor | None
+) -> Iterator[Iterator[_Part]]:
+    steps = measurement.series.steps
+    if executor is None and workers == 1:
+        with contextlib.closing(_read_ahead(measurement)) as weights:
+            yield map(measurement.rows_of, weights)
+        return
+    with contextlib.ExitStack() as stack:
+        pool = executor or stack.enter_context(worker_pool(workers))
+        pickled = _pickled(measurement)
+        handed: bytes | Path = pickled
+        if isinstance(pool, concurrent.futures.ProcessPoolExecutor | concurrent.futures.ThreadPoolExecutor):
+            # Once for all steps, where only this user reads and writes; workers elsewhere see no such place.
+            handed = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="stagewise-")), "measurement")
+            handed.write_bytes(pickled)
+        futures = [pool.submit(_measure_in_worker, handed, step) for step in steps]
+        try:
+            yield (future.result() for future in futures)
+        finally:
+            for future in futures:
+                future.cancel()
+
+
+def _read_ahead(measurement: Measurement) -> Generator[_Weights]:
+    """Yield each checkpoint's weights; from files and hubs the next one's are read while these are measured."""
+    steps = measurement.series.steps
+    if measurement.series.source is None:  # made by a function, which may not run beside what measures
+        yield from map(measurement.read, steps)
+        return
+    with concurrent.futures.ThreadPoolExecutor(1) as reader:
+        ahead = reader.submit(measurement.read, steps[0])
+        for following in steps[1:]:
+            weights = ahead.result()
+            ahead = reader.submit(measurement.read, following)
+            yield weights
+        yield ahead.result()
+
+
+def _pickled(measurement: Measurement) -> bytes:
+    try:
+        pickled: bytes = cloudpickle.dumps(measurement)  # functions in functions have no name for plain pickle
+        return pickled
+    except (pickle.PicklingError, AttributeError, TypeError) as reason:
+        raise ValueError(
+            f"the checkpoints of {measurement.series.name!r}, or a probe, cannot be handed to another process "
+            f"({reason}): save the checkpoints and open their folder, or measure with workers=1"
+        ) from reason
+
+
+def _measure_in_worker(handed: bytes | Path, step: int) -> _Part:
+    measurement = _opened(handed)
+    return measurement.rows_of(measurement.read(step))
+
+
+class _Here(threading.local):
+    """What a thread measures: a model holds one checkpoint at a time, so that threads cannot share it."""
+
+    handed: bytes | Path | None = None
+    measurement: Measurement | None = None
+
+
+_HERE = _Here()
+
+
+def _opened(handed: bytes | Path) -> Measurement:
+    """Read what this thread measures, once."""
+    if _HERE.measurement is None or _HERE.handed != handed:
+        pickled = handed if isinstance(handed, bytes) else handed.read_bytes()
+        _HERE.handed, _HERE.measurement = handed, pickle.loads(pickled)
+    measurement: Measurement = _HERE.measurement
+    return measurement

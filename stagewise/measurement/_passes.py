@@ -1,0 +1,196 @@
+"""The passes of one checkpoint: the batch in slices that fit into a budget of memory, each edit reduced at once."""
+
+import dataclasses
+import itertools
+import math
+import os
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from functools import cached_property, partial
+from typing import TypeVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from stagewise import models
+from stagewise.architecture import Architecture
+from stagewise.intervention import AttributeEdges, Attribution, Edit, PatchEdge
+from stagewise.loss import ScoredPredictions
+from stagewise.models import Model, edges, gradients
+from stagewise.models.edits import Replacement
+from stagewise.models.lean import LeanPass
+from stagewise.models.lean_reading import rotary_hooks
+from stagewise.models.lean_weights import LeanWeights
+from stagewise.models.precision import Dtype, products_in
+from stagewise.models.readout import Readout, last_residual, readout
+from stagewise.probe import EditedPass
+from stagewise.task import Batch
+
+_ENOUGH = 5 * 2**25
+"""Bytes beyond which a larger slice makes nothing faster."""
+
+_Key = TypeVar("_Key", bound=Hashable)
+_Value = TypeVar("_Value")
+
+_BLOCK = 2**24
+"""Bytes of logits that are unembedded at once."""
+
+_KEPT = 24
+"""Vectors of the residual stream's width that a layer with a usual MLP keeps of each position for its gradients."""
+
+
+def default_memory(device: str | torch.device = "cpu") -> int:
+    """Return a quarter of the memory that is free, in bytes, a sixth of a gigabyte at most."""
+    if torch.device(device).type == "cuda":
+        return min(_ENOUGH, torch.cuda.mem_get_info(device)[0] // 4)
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4 * _ENOUGH
+    return min(_ENOUGH, free // 4)
+
+
+def slices_needed(batch: Batch, architecture: Architecture, memory: int, backward: bool = False) -> int:
+    """Return into how many slices a batch is cut: each takes at most `memory` bytes, or is one sequence.
+
+    Where there is a `backward` pass the activations of all layers are kept.
+    """
+    needed = len(batch) * _bytes(batch, architecture, backward)
+    return min(len(batch), max(1, math.ceil(needed / memory)))
+
+
+def cut(batch: Batch, number: int) -> list[Batch]:
+    """Return a batch in a number of slices of about equal size, which share its memory."""
+    if number == 1:
+        return [batch]
+    bounds = [len(batch) * k // number for k in range(number + 1)]
+    return [batch[start:stop] for start, stop in itertools.pairwise(bounds)]
+
+
+def _bytes(batch: Batch, architecture: Architecture, backward: bool) -> int:
+    """Estimate the bytes that one sequence takes at most: predictions, attention, and the residual stream."""
+    length, config = batch.tokens.shape[1], architecture.config
+    attention = 4 * architecture.n_layers * architecture.n_heads * length
+    stream = ((_KEPT if backward else 3) * architecture.n_layers + 16) * int(config["d_model"])
+    return 4 * length * (4 * architecture.n_outputs + attention + stream)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SlicePasses:
+    """One checkpoint's passes on one slice: by hooks without weights; of `mean_input` None, this slice's own."""
+
+    model: Model
+    batch: Batch
+    log_probs: Float[Tensor, "batch pos token"]
+    activations: Mapping[str, Tensor]
+    replacement: Replacement
+    weights: LeanWeights | None
+    mean_input: Float[Tensor, "1 pos model"] | None = None
+    dtype: Dtype = "float32"
+
+    @cached_property
+    def _clean(self) -> ScoredPredictions:
+        # Gradients need the targets, which are no tensors of inference mode, whoever asks for them first.
+        with torch.inference_mode(False), torch.no_grad():
+            return ScoredPredictions.of(self.log_probs, self.batch.targets, self.batch.scored)
+
+    def readout(self) -> Readout:
+        """Return the model's final norm and unembedding: from the weights of the lean pass, or read and checked."""
+        if self.weights is not None:
+            return Readout(self.weights)
+        regression, tokens = self.batch.is_regression, self.batch.tokens
+        clean, predictions = self.activations, self.log_probs
+        if self.dtype != "float32":  # what is read is compared to rounding
+            hooks = {last_residual(self.model.cfg.n_layers)} | rotary_hooks(self.model)
+            predictions, clean = models.clean_pass(self.model, tokens[:1], hooks, regression=regression)
+        return readout(self.model, clean, predictions, regression=regression, tokens=tokens)
+
+    def attributed(self, requests: Iterable[Attribution]) -> "_OnDemand[Attribution, Tensor]":
+        """Return the estimates from gradients, each computed when it is asked for, and once."""
+        batch, weights = self.batch, self.weights
+
+        def estimated(request: Attribution) -> Tensor:
+            inputs = self.activations[gradients.INPUT]
+            mean = inputs.mean(0, keepdim=True) if self.mean_input is None else self.mean_input
+            if isinstance(request, AttributeEdges):
+                rest = self.activations, mean, self.replacement, self._clean, batch.scored, self.dtype
+                return edges.edges(request, self.model, edges.check(weights, self.model), *rest)
+            compute = (
+                partial(gradients.by_model, self.model, batch.tokens, self._clean, batch.scored)
+                if weights is None
+                else partial(gradients.by_lean_pass, self.model, weights, inputs, self._clean, batch.scored)
+            )
+            compute = partial(compute, dtype=self.dtype)
+            return gradients.attributed(request, self.activations, mean, self.replacement, compute)
+
+        return _OnDemand(dict.fromkeys(requests), estimated)
+
+    def edited(self, edits: Iterable[Edit]) -> "_OnDemand[Edit, EditedPass]":
+        """Return the edited passes, each run and reduced when it is asked for, and once."""
+
+        def reduced(edit: Edit) -> EditedPass:
+            with torch.inference_mode():
+                loss, kl = self._clean.compare(self._blocks(edit))
+            return EditedPass(loss, kl, partial(self._predictions, edit))
+
+        return _OnDemand(dict.fromkeys(edits), reduced)
+
+    @cached_property
+    def _lean_pass(self) -> LeanPass | None:
+        """Edited passes by folded weights, which the first edit that needs them makes; None takes hooks."""
+        if self.weights is None:
+            return None
+        return LeanPass(self.weights.fold(), self.activations, self.batch.scored, self.replacement)
+
+    def _blocks(self, edit: Edit) -> Iterator[Float[Tensor, "row token"]]:
+        """Return what the edited pass predicts at the scored positions, a block of rows at a time."""
+        patches = [part for part in edit if isinstance(part, PatchEdge)]
+        if patches and len(patches) < len(edit):
+            raise ValueError("edges are patched by themselves: an edit with a `PatchEdge` holds nothing else")
+        if patches:
+            weights = edges.check(self.weights, self.model)
+            with products_in(self.dtype, self.batch.scored.device):
+                residual = edges.patched(weights, self.activations, self.replacement, patches, self.batch.scored)
+            return self._unembedded(weights, residual)
+        if (lean_pass := self._lean_pass) is not None:
+            with products_in(self.dtype, self.batch.scored.device):
+                residual = lean_pass.residual(edit)
+            return self._unembedded(lean_pass.weights, residual)
+        predictions = models.edited_pass(
+            self.model, edit, self.activations, regression=self.batch.is_regression,
+            replacement=self.replacement, tokens=self.batch.tokens, dtype=self.dtype,
+        )  # fmt: skip
+        return iter([predictions[self.batch.scored]])
+
+    def _predictions(self, edit: Edit) -> Float[Tensor, "scored token"]:
+        with torch.inference_mode():
+            predictions = torch.cat(list(self._blocks(edit)))
+        return predictions if self.batch.is_regression else predictions.log_softmax(-1)
+
+    def _unembedded(
+        self, weights: LeanWeights, residual: Float[Tensor, "scored sum"]
+    ) -> Iterator[Float[Tensor, "row token"]]:
+        """Yield the predictions of rows of the last residual stream, a block at a time."""
+        rows = max(1, _BLOCK // (4 * weights.W_U.shape[1]))
+        for start in range(0, len(residual), rows):
+            with products_in(self.dtype, residual.device):  # and not around who takes the block
+                block = weights.unembedded(residual[start : start + rows])
+            yield block
+
+
+class _OnDemand(Mapping[_Key, _Value]):
+    """What a probe may ask for: edited passes, or estimates from gradients."""
+
+    def __init__(self, requests: Mapping[_Key, None], run: Callable[[_Key], _Value]) -> None:
+        """Remember what may be asked for, and how it is run."""
+        self._requests, self._run, self._done = requests, run, dict[_Key, _Value]()
+
+    def __getitem__(self, request: _Key) -> _Value:
+        if request not in self._requests:
+            raise KeyError(f"{request}: a probe lists what it asks for, in `edits` or in `attributions`")
+        if request not in self._done:
+            self._done[request] = self._run(request)
+        return self._done[request]
+
+    def __iter__(self) -> Iterator[_Key]:
+        return iter(self._requests)
+
+    def __len__(self) -> int:
+        return len(self._requests)

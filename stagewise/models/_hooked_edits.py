@@ -1,0 +1,44 @@
+"""Edited passes through a HookedTransformer, whose hooks are all live and which can start at any layer."""
+
+from collections.abc import Mapping
+
+from jaxtyping import Float
+from torch import Tensor
+
+from stagewise.attention import z_hook
+from stagewise.intervention import AblateHead, AblateMLP, Edit, Intervention, RestrictContext, first_layer
+from stagewise.models._model import Hook, Model
+from stagewise.models.edits import Replacement, ablate, mlp_hook, restrict_scores
+
+
+def edited_logits(
+    model: Model, edit: Edit, clean: Mapping[str, Tensor], replacement: Replacement
+) -> Float[Tensor, "batch pos token"]:
+    """Run the model from the first edited layer's clean input on; return its logits."""
+    start = first_layer(edit)
+    logits: Tensor = model.run_with_hooks(
+        clean[f"blocks.{start}.hook_resid_pre"],
+        start_at_layer=start,
+        shortformer_pos_embed=clean["hook_pos_embed"] if is_shortformer(model) else None,
+        fwd_hooks=[hook for part in edit for hook in edit_hooks(model, part, replacement)],
+    )
+    return logits
+
+
+def is_shortformer(model: Model) -> bool:
+    """Whether every layer adds the positions to its queries and keys anew."""
+    return bool(model.cfg.positional_embedding_type == "shortformer")
+
+
+def edit_hooks(model: Model, part: Intervention, replacement: Replacement) -> list[Hook]:
+    """Return the hooks that make one edit."""
+    if isinstance(part, RestrictContext):
+        context = part.context
+        return [
+            (f"blocks.{layer}.attn.hook_attn_scores", lambda scores, hook: restrict_scores(scores, context))
+            for layer in range(model.cfg.n_layers)
+        ]
+    if isinstance(part, AblateMLP):
+        return [(mlp_hook(part.layer), lambda written, hook: replacement(part).expand_as(written).contiguous())]
+    assert isinstance(part, AblateHead), "edges are patched by `edges.patched`"
+    return [(z_hook(part.layer), lambda z, hook: ablate(z, part.head, replacement(part), model.cfg.n_heads))]

@@ -1,0 +1,190 @@
+"""The model that transformer-lens 4 makes from a config, with a HookedTransformer's parameters, names and shapes."""
+
+from collections.abc import Mapping
+from typing import Any, TypeGuard
+
+import torch
+import torch.nn.functional as F
+from einops import rearrange
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from stagewise.models._config_fields import NATIVE, OF_NATIVE_WITHOUT_EFFECT, WITHOUT_EFFECT, asked_beside
+from stagewise.models._model import Bridge, Config, Model
+
+_LETTERS = {
+    **{"embed": "E", "pos_embed": "pos", "unembed": "U"},
+    **{"q": "Q", "k": "K", "v": "V", "o": "O", "in": "in", "out": "out", "gate": "gate"},
+}
+_LAYOUTS = {
+    **dict.fromkeys(["W_Q", "W_K", "W_V"], "(head d) m -> head m d"),
+    **dict.fromkeys(["b_Q", "b_K", "b_V"], "(head d) -> head d"),
+    "W_O": "m (head d) -> head d m",
+    **dict.fromkeys(["W_in", "W_out", "W_gate", "W_U"], "o i -> i o"),
+}
+
+
+def is_native(model: object) -> TypeGuard[Bridge]:
+    """Whether it is a TransformerBridge that TransformerLens made from a config, around no Hugging Face model."""
+    return type(getattr(model, "original_model", None)).__name__ == "NativeModel"
+
+
+def described(cfg: Config) -> dict[str, Any]:
+    """Return the config of a native bridge as plain data, without the fields that it ignores."""
+    return {field: getattr(cfg, field) for field in sorted(NATIVE)}
+
+
+def supported_fields(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a config that the model is made from.
+
+    >>> supported_fields({"n_layers": 1, "d_model": 8, "use_local_attn": True})
+    Traceback (most recent call last):
+    ...
+    ValueError: transformer-lens 4 has no use_local_attn = True for a model made from a config: leave it out, ...
+    """
+    for field, value in asked_beside(config, NATIVE | WITHOUT_EFFECT | OF_NATIVE_WITHOUT_EFFECT).items():
+        raise ValueError(
+            f"transformer-lens 4 has no {field} = {value} for a model made from a config: leave it out, or take "
+            'transformer-lens 3.9 (pip install "transformer-lens<4")'
+        )
+    kind = config.get("positional_embedding_type", "standard")
+    if kind not in ("standard", "rotary"):
+        raise ValueError(
+            f'positional_embedding_type = "{kind}": transformer-lens 4 has "standard" and "rotary". For ALiBi or '
+            'shortformer positions take transformer-lens 3.9 (pip install "transformer-lens<4")'
+        )
+    return {field: value for field, value in config.items() if field in NATIVE}
+
+
+def complete(model: Bridge) -> None:
+    """Give the model the trainable biases that a HookedTransformer has beyond it, at zero."""
+    _add_bias(model.unembed.original_component)
+    if model.cfg.gated_mlp and not model.cfg.attn_only:
+        for block in model.blocks:
+            _add_bias(block.mlp.out.original_component)
+            _add_shift(block.mlp.out.original_component)
+
+
+def _add_bias(linear: nn.Linear) -> None:
+    linear._buffers.pop("bias", None)  # TransformerLens's constant zero
+    linear.bias = nn.Parameter(linear.weight.new_zeros(linear.out_features))
+
+
+def _add_shift(linear: Any) -> None:
+    """Add b_in, which a HookedTransformer's gated MLP adds after the product with the gate."""
+    linear.shift = nn.Parameter(linear.weight.new_zeros(linear.in_features))
+
+    def forward(hidden: Tensor) -> Tensor:
+        return F.linear(hidden + linear.shift, linear.weight, linear.bias)
+
+    linear.forward = forward
+
+
+def parameters(model: Model) -> dict[str, nn.Parameter]:
+    """Return the model's own parameters, in its own layout, by a HookedTransformer's names."""
+    named = {_hooked_name(name, model.cfg): weight for name, weight in model.state_dict(keep_vars=True).items()}
+    for layer, block in enumerate(model.blocks):
+        out = getattr(getattr(block, "mlp", None), "out", None)
+        if (shift := getattr(out, "shift", None)) is not None:  # not in the state dict: TransformerLens knows no such
+            named[f"blocks.{layer}.mlp.b_in"] = shift
+    return named
+
+
+def weights(model: Model) -> dict[str, Tensor]:
+    """Copy the model's parameters by a HookedTransformer's names and in its layout."""
+    state = _with_biases(views(parameters(model), model.cfg))
+    return {name: weight.detach().clone(memory_format=torch.contiguous_format) for name, weight in state.items()}
+
+
+def is_native_state(state: Mapping[str, Tensor]) -> bool:
+    """Whether weights go by the names that transformer-lens 4 saves them under."""
+    return {"embed.weight", "unembed.weight", "blocks.0.attn.q.weight"} <= state.keys()
+
+
+def hooked_state(state: Mapping[str, Tensor], cfg: Config) -> dict[str, Tensor]:
+    """Return weights as transformer-lens 4 names and shapes them, as a HookedTransformer does."""
+    return _with_biases(views({_hooked_name(name, cfg): weight for name, weight in state.items()}, cfg))
+
+
+def _with_biases(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Add the biases, at zero, that transformer-lens 4 leaves out of a gated MLP."""
+    for name in [name for name in state if name.endswith(".W_gate")]:
+        d_model, d_mlp = state[name].shape
+        state.setdefault(name.replace("W_gate", "b_in"), state[name].new_zeros(d_mlp))
+        state.setdefault(name.replace("W_gate", "b_out"), state[name].new_zeros(d_model))
+    return state
+
+
+def _hooked_name(name: str, cfg: Config) -> str:
+    """Return a HookedTransformer's name: "blocks.0.attn.q.weight" is "blocks.0.attn.W_Q"."""
+    *stem, part, kind = name.split(".")
+    if part not in _LETTERS:
+        return ".".join([*stem, part, kind[0]])
+    if part.endswith("embed"):
+        stem.append(part)
+    grouped = "_" if part in ("k", "v") and cfg.n_key_value_heads is not None else ""
+    return ".".join([*stem, f"{grouped}{'W' if kind == 'weight' else 'b'}_{_LETTERS[part]}"])
+
+
+def hooked(name: str, weight: Tensor, cfg: Config) -> Tensor:
+    """Return a parameter in a HookedTransformer's layout, [head d_model d_head] for instance; gradients flow back.
+
+    Rotary positions turn adjacent pairs of dimensions here, the two halves there: the pairs are sorted.
+    """
+    last = name.rpartition(".")[2].lstrip("_")
+    weight = _arranged(name, weight, _LAYOUTS[last], cfg) if last in _LAYOUTS else weight
+    return _sorted_pairs(weight, "... (pair two) -> ... (two pair)", cfg) if _turns(last, cfg) else weight
+
+
+def unhooked(name: str, weight: Tensor, cfg: Config) -> Tensor:
+    """Return a HookedTransformer's parameter in the layout of transformer-lens 4: the inverse of `hooked`."""
+    last = name.rpartition(".")[2].lstrip("_")
+    weight = _sorted_pairs(weight, "... (two pair) -> ... (pair two)", cfg) if _turns(last, cfg) else weight
+    if last not in _LAYOUTS:
+        return weight
+    theirs, ours = _LAYOUTS[last].split(" -> ")
+    return _arranged(name, weight, f"{ours} -> {theirs}", cfg)
+
+
+def _turns(last: str, cfg: Config) -> bool:
+    rotary = cfg.positional_embedding_type == "rotary" and not cfg.rotary_adjacent_pairs
+    return bool(rotary and last in ("W_Q", "W_K", "b_Q", "b_K"))
+
+
+def _sorted_pairs(weight: Tensor, pattern: str, cfg: Config) -> Tensor:
+    turned = cfg.rotary_dim or cfg.d_head
+    # Only the first rotary_dim dimensions of a head turn; the others keep their place.
+    return torch.cat([rearrange(weight[..., :turned], pattern, two=2), weight[..., turned:]], -1)
+
+
+def _arranged(name: str, weight: Tensor, pattern: str, cfg: Config) -> Tensor:
+    from einops import EinopsError
+
+    try:
+        return rearrange(weight, pattern, **({"d": cfg.d_head} if " d" in pattern else {}))
+    except EinopsError as reason:
+        raise ValueError(
+            f"the weights do not fit the model: {name} has the shape {tuple(weight.shape)}, with d_head = {cfg.d_head}"
+        ) from reason
+
+
+def logits_from(model: Bridge, layer: int, x: Tensor, mask: Tensor | None = None) -> Float[Tensor, "batch pos token"]:
+    """Run the model from a layer's input on; `mask` is true where a query must not look at a key."""
+    inner, cap = model.original_model, model.cfg.output_logits_soft_cap
+    positions = torch.arange(x.shape[1], device=x.device).expand(x.shape[:2])
+    for block in inner.layers[layer:]:
+        (x,) = block(x, attention_mask=mask, position_ids=positions)
+    logits: Tensor = inner.head(inner.ln_out(x))
+    return cap * (logits / cap).tanh() if cap > 0 else logits
+
+
+def attn_scale(model: Model, layer: int) -> float:
+    """Return what a layer's scores are divided by; transformer-lens 4 takes sqrt(d_head) where none is given."""
+    if not is_native(model):
+        return float(model.blocks[layer].attn.attn_scale)
+    return float(model.cfg.attn_scale) if model.cfg.attn_scale > 0 else float(model.cfg.d_head**0.5)
+
+
+def views(named: Mapping[str, Tensor], cfg: Config) -> dict[str, Tensor]:
+    """Return what `parameters` gives in a HookedTransformer's layout; gradients flow back."""
+    return {name: hooked(name, weight, cfg) for name, weight in named.items()}

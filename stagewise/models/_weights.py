@@ -1,0 +1,163 @@
+"""A model's parameters by TransformerLens's names: reading them, copying them, and loading saved ones."""
+
+import gc
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+import torch
+from torch import Tensor, nn
+
+from stagewise.models import _held_attention as held_attention
+from stagewise.models import _native as native
+from stagewise.models import huggingface
+from stagewise.models._model import Bridge, Model
+from stagewise.models._wrapping import is_bridge, wrapped
+from stagewise.table import Head
+
+CONSTANTS = (".mask", ".IGNORE", ".rotary_sin", ".rotary_cos")
+"""Buffers that a HookedTransformer's state dict holds beside its weights, and other versions do not."""
+
+
+def parameters(model: Model) -> dict[str, nn.Parameter]:
+    """Return the model's own parameters by TransformerLens's names; a native bridge's are laid out in its own way."""
+    return native.parameters(model) if native.is_native(model) else dict(model.named_parameters())
+
+
+def shapes(model: Model) -> dict[str, torch.Size]:
+    """Return the shapes of the parameters, of a native bridge in a HookedTransformer's layout."""
+    return {name: in_hooked_layout(model, name, each).shape for name, each in parameters(model).items()}
+
+
+def put(model: Model, state: Mapping[str, Tensor]) -> None:
+    """Copy values in a HookedTransformer's layout into the parameters, in place."""
+    with torch.no_grad():
+        for name, parameter in parameters(model).items():
+            parameter.copy_(in_own_layout(model, name, state[name]))
+
+
+def in_hooked_layout(model: Model, name: str, weight: Tensor) -> Tensor:
+    """Return a parameter, or its gradient, in a HookedTransformer's layout: itself, unless the model is native."""
+    return native.hooked(name, weight, model.cfg) if native.is_native(model) else weight
+
+
+def in_own_layout(model: Model, name: str, weight: Tensor) -> Tensor:
+    """Return what is in a HookedTransformer's layout in the model's own: the inverse of `in_hooked_layout`."""
+    return native.unhooked(name, weight, model.cfg) if native.is_native(model) else weight
+
+
+def average_over_heads(model: Model, names: Iterable[str], parted: Collection[Head] = ()) -> None:
+    """Replace the gradients of the named parameters [head ...] by their mean over heads, but for those `parted`."""
+    _make_alike(model, names, parted, lambda parameter: parameter.grad, lambda heads: heads.mean(0))
+
+
+def keep_heads_alike(model: Model, names: Iterable[str], parted: Collection[Head] = ()) -> None:
+    """Set the named parameters [head ...] of all heads to the first one's: optimisers round the last ones otherwise.
+
+    Heads that are `parted` stay as they are.
+    """
+    _make_alike(model, names, parted, lambda parameter: parameter.data, lambda heads: heads[0].clone())
+
+
+def _make_alike(
+    model: Model,
+    names: Iterable[str],
+    parted: Collection[Head],
+    part: Callable[[nn.Parameter], Tensor | None],
+    of_heads: Callable[[Tensor], Tensor],
+) -> None:
+    named = parameters(model)
+    for name in names:
+        values = part(named[name])
+        assert values is not None
+        by_head = in_hooked_layout(model, name, values)
+        layer = int(name.split(".")[1])
+        alike = [head for head in range(len(by_head)) if (layer, head) not in parted]
+        if alike:
+            equal = by_head.clone()
+            equal[alike] = of_heads(by_head[alike] if parted else by_head)
+            values.copy_(in_own_layout(model, name, equal))
+
+
+def _saved_buffers(model: nn.Module) -> dict[str, Tensor]:
+    state = model.state_dict()
+    return {name: buffer for name, buffer in model.named_buffers() if name in state}
+
+
+def weights(model: Model | nn.Module) -> dict[str, Tensor]:
+    """Copy a model's parameters, without its constant masks; a Hugging Face model's by its own names.
+
+    The keys that heads are held at belong to them, and the buffers that a Hugging Face model saves beside them.
+    """
+    if is_bridge(model) and not native.is_native(model):
+        return {name: weight.detach().clone() for name, weight in _whole_state(model).items()}
+    if native.is_native(model):
+        named = native.weights(model)
+    else:
+        kept = _saved_buffers(model) if isinstance(model, nn.Module) and not hasattr(model, "cfg") else {}
+        named = {name: weight.detach().clone() for name, weight in (dict(model.named_parameters()) | kept).items()}
+    return named | held_attention.saved(model)
+
+
+def without_constants(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Leave out the buffers that a HookedTransformer's state dict holds: its `IGNORE` is minus infinity by design.
+
+    And the keys that clamps hold heads at, which no checkpoint before their start has.
+
+    >>> list(without_constants({"embed.W_E": torch.ones(3, 2), "blocks.0.attn.IGNORE": torch.tensor(-torch.inf)}))
+    ['embed.W_E']
+    """
+    constants = (*CONSTANTS, held_attention.HELD_KEYS)
+    return {name: weight for name, weight in state.items() if not name.endswith(constants)}
+
+
+def load(model: Model, state: Mapping[str, Tensor]) -> None:
+    """Copy saved parameters into the model, in place, and hold the heads that a checkpoint holds, and no others.
+
+    Their names are those of `weights`, or those under which transformer-lens 4 saves its native models, whichever
+    version is installed. The parameters of a bridge around a Hugging Face model may have Hugging Face's own names.
+
+    Raises:
+        ValueError: a name is missing or unknown, or a shape differs; nothing is copied then.
+    """
+    if is_bridge(model) and not native.is_native(model):
+        _load_bridge(model, state)
+        return
+    held, state = held_attention.read(state, model), without_constants(state)
+    if native.is_native_state(state):
+        state = native.hooked_state(state, model.cfg)
+    expected = shapes(model)
+    wrong = [f"{name}{huggingface.MISSING}" for name in expected.keys() - state.keys()]
+    wrong += [f"{name}{huggingface.UNKNOWN}" for name in state.keys() - expected.keys()]
+    wrong += huggingface.not_real(state, expected)
+    wrong += [
+        f"{name}: {tuple(state[name].shape)} saved, {tuple(shape)} in the model"
+        for name, shape in expected.items()
+        if name in state and state[name].shape != shape
+    ]
+    if wrong:
+        raise huggingface.unfit(wrong)
+    put(model, state)
+    held_attention.hold(model, held)
+
+
+def _load_bridge(bridge: Bridge, state: Mapping[str, Tensor]) -> None:
+    hf = bridge.original_model
+    if wrong := huggingface.not_real(state, [name for name, _ in (*bridge.named_parameters(), *hf.named_parameters())]):
+        raise huggingface.unfit(wrong)
+    for module in (bridge, hf):
+        if state.keys() == _whole_state(bridge).keys() == module.state_dict().keys():
+            module.load_state_dict(state)
+            return
+    # A bridge holds split copies of fused weights (GPT-NeoX's q, k, v), which only wrapping keeps consistent.
+    plain = huggingface.loaded(type(hf), type(hf.config).from_dict(hf.config.to_dict()), state)
+    hf.load_state_dict(wrapped(plain).original_model.state_dict())
+    del plain
+    gc.collect()  # a wrapped model refers to itself: without this, many wait in memory for the collector
+
+
+def _whole_state(bridge: Bridge) -> Mapping[str, Tensor]:
+    """Return a bridge's state dict, or that of the modules beneath where its own leaves a mixture's experts out."""
+    named, beneath = bridge.state_dict(), bridge.original_model.state_dict()
+    pointers = {weight.data_ptr() for weight in named.values()}
+    incomplete = any(".experts." in name and weight.data_ptr() not in pointers for name, weight in beneath.items())
+    state: Mapping[str, Tensor] = beneath if incomplete else named
+    return state

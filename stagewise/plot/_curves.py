@@ -1,0 +1,106 @@
+"""Curves over training: the loss, and what families of curves share."""
+
+from collections.abc import Callable, Sequence
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from stagewise.findings.stages import Stages
+from stagewise.plot.colours import marker, ordered_colours
+from stagewise.plot.quantities import quantity_of, set_value_axis
+from stagewise.plot.step_axis import ALONE, check_one_run, curve, label_ends, new_axes, set_step_axis, shade_stages
+from stagewise.table import select
+
+_Name = Callable[[object], str]
+
+_LOSSES = ("excess", "cross_entropy", "squared_error")
+"""Quantities of the `Loss` probe: the first that a table has is drawn."""
+
+BLACK = "#222222"
+"""Of curves of the whole model."""
+
+
+def loss_curve(
+    table: pd.DataFrame,
+    stages: Stages | None = None,
+    theory: pd.DataFrame | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the excess loss over training, nats; the cross-entropy or squared error where there is no excess.
+
+    Source: Yüksel et al. (2026), arXiv:2602.19143, Figures 1 and 4.
+    """
+    losses = select(table, "Loss")
+    name = next(name for name in _LOSSES if name in set(losses["quantity"]))
+    quantity, rows = quantity_of(table, "Loss", name), losses[losses["quantity"] == name]
+    ax = prepared(new_axes(ax, height=2.4), rows, stages)
+    curve(ax, rows, quantity.label, BLACK, "o")
+    if theory is not None:
+        curve(ax, select(theory, "Loss", name), "theory", BLACK, theory=True)
+    set_value_axis(ax, quantity)
+    return finish(ax, bottom=0.0 if name == "excess" and rows["value"].min() >= 0 else None)
+
+
+def scalars(table: pd.DataFrame, quantities: Sequence[tuple[str, str]], stages: Stages | None = None) -> Figure:
+    """Draw numbers of the whole model, (probe, quantity), below each other."""
+    figure = Figure(figsize=(7.6, 2.1 * len(quantities)), layout="constrained")
+    axes = figure.subplots(len(quantities), 1, squeeze=False)[:, 0]
+    for ax, (probe, name) in zip(axes, quantities, strict=True):
+        rows, quantity = select(table, probe, name), quantity_of(table, probe, name)
+        prepared(ax, rows, stages, small=True)
+        curve(ax, rows, ALONE, BLACK, "o")
+        set_value_axis(ax, quantity, width=20)
+        ax.set_xlabel("step" if ax is axes[-1] else "")
+    return figure
+
+
+def training_loss(metrics: pd.DataFrame, stages: Stages | None = None, ax: Axes | None = None) -> Axes:
+    """Draw the loss of every training batch, nats, from the frame of training metrics (`step`, `loss`)."""
+    ax = prepared(new_axes(ax, height=2.4), metrics, stages)
+    curve(ax, metrics[["step", "loss"]].rename(columns={"loss": "value"}), "training batch", BLACK)
+    ax.set_ylabel("training loss, nats")
+    return finish(ax)
+
+
+def family(
+    ax: Axes,
+    rows: pd.DataFrame,
+    axis: str,
+    labels: Sequence[object],
+    stages: Stages | None,
+    name: _Name = str,
+    small: bool = False,
+) -> Axes:
+    """Draw a line for each label on an axis of the table, in ordered colours."""
+    prepared(ax, rows, stages, small)
+    for i, (label, colour) in enumerate(ordered_colours(labels).items()):
+        curve(ax, rows[rows[axis] == label], name(label), colour, marker(i))
+    return ax
+
+
+def theory_curves(ax: Axes, rows: pd.DataFrame, axis: str, colours: dict[object, str]) -> None:
+    """Draw what a theory predicts, dashed, in the colours of the measurement."""
+    for label, colour in colours.items():
+        line = rows[rows[axis] == label]
+        if len(line):
+            curve(ax, line, f"_theory {label}", colour, theory=True)
+
+
+def prepared(ax: Axes, rows: pd.DataFrame, stages: Stages | None, small: bool = False) -> Axes:
+    """Give the axes their steps and the stages behind them."""
+    check_one_run(rows)
+    last = [] if stages is None else stages.table["end"].tolist()
+    set_step_axis(ax, [int(rows["step"].max()), *last])
+    if small:
+        ax.set_xlabel("step")
+    shade_stages(ax, stages, numbers_only=small)
+    return ax
+
+
+def finish(ax: Axes, bottom: float | None = None) -> Axes:
+    """Set where the y axis begins, and label the lines at their ends."""
+    if bottom is not None:
+        ax.set_ylim(bottom, None)
+    label_ends(ax)
+    return ax

@@ -1,0 +1,65 @@
+"""Profiles over positions or offsets at a few checkpoints, first to last: loss by position, attention by distance."""
+
+import math
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from stagewise.plot.colours import ordered_colours
+from stagewise.plot.quantities import quantity_of, set_value_axis
+from stagewise.plot.step_axis import check_one_run, curve, label_ends, new_axes
+from stagewise.table import Head, head_label, select
+
+_CHECKPOINTS = 5
+"""Lines of a figure."""
+
+_COLUMNS = 3
+
+
+def loss_by_position(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
+    """Draw the loss at every position, nats, a line a checkpoint.
+
+    Source: Olsson et al. (2022), arXiv:2209.11895, the loss by token index.
+    """
+    rows = select(table, "LossByPosition", "cross_entropy")
+    ax = profile(new_axes(ax, height=2.8), rows, "position")
+    set_value_axis(ax, quantity_of(table, "LossByPosition", "cross_entropy"))
+    label_ends(ax)
+    return ax
+
+
+def offset_profiles(table: pd.DataFrame, heads: list[Head]) -> Figure:
+    """Draw how much each head attends to each offset = query - key, a line a checkpoint, a panel a head."""
+    rows, label = select(table, "OffsetProfile", "mass"), quantity_of(table, "OffsetProfile", "mass").axis
+    across = min(_COLUMNS, len(heads))
+    down = math.ceil(len(heads) / across)
+    figure = Figure(figsize=(2.6 * across + 0.9, 2.1 * down), layout="constrained")
+    grid = list(figure.subplots(down, across, squeeze=False, sharey=True).flat)
+    top = min(1.05 * rows["value"].max(), 1)
+    for i, ((layer, head), ax) in enumerate(zip(heads, grid, strict=False)):
+        profile(ax, rows[(rows["layer"] == layer) & (rows["head"] == head)], "offset")
+        ax.set_title(head_label(layer, head), loc="left", fontsize=9)
+        ax.set(ylim=(0, top), ylabel=label if i % across == 0 else "")
+        if i == min(across, len(heads)) - 1:
+            label_ends(ax)
+    for ax in grid[len(heads) :]:
+        ax.remove()
+    return figure
+
+
+def profile(ax: Axes, rows: pd.DataFrame, axis: str) -> Axes:
+    """Draw values along an axis of the table, a line for each of five checkpoints, the first and the last with them."""
+    check_one_run(rows)
+    steps = np.sort(rows["step"].unique())
+    indices = np.linspace(0, len(steps) - 1, min(_CHECKPOINTS, len(steps))).round().astype(int)
+    for step, colour in ordered_colours([int(steps[index]) for index in indices]).items():
+        line = rows[rows["step"] == step].sort_values(axis)
+        curve(ax, line.assign(step=line[axis]), f"step {step}", colour)
+    ax.set_xlabel(axis)
+    if (rows[axis] % 1 == 0).all():
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax

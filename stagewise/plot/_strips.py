@@ -1,0 +1,167 @@
+"""Strips of heads over training, whose values are colours: what ablation does, and clusters of attention patterns."""
+
+import itertools
+import math
+import textwrap
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
+
+from stagewise.findings.stages import Stages
+from stagewise.plot.colours import head_colours, ink
+from stagewise.plot.quantities import quantity_of
+from stagewise.plot.step_axis import cell_edges, check_one_run, new_axes, set_step_axis, shade_stages
+from stagewise.table import head_label, select
+
+SCALE = "BuPu"
+"""From almost white for nothing to dark: its lightness falls all the way."""
+
+VECTOR_CELLS = 3000
+"""Matrices of more cells are embedded as an image."""
+
+_LABELLED = 36
+"""Heads whose names fit beside a matrix."""
+
+PROFILES, CHARACTER, WRAPPED = 5.9, 0.08, 16
+"""Inches of all columns of the mean profiles, and of a character of a name below one: names of relations that do not
+fit are slanted. Longer ones than the third number of characters take several lines."""
+
+_CLUSTER_COLOURS = ("#c6dbef", "#fdd0a2", "#c7e9c0", "#dadaeb", "#f6c7c1", "#e3d6b8", "#d9d9d9", "#bfe5e2")
+"""Light enough for the cluster's number to be read on them."""
+
+
+def ablation_matrix(
+    table: pd.DataFrame,
+    kind: str = "zero",
+    quantity: str = "kl",
+    control: str = "head",
+    stages: Stages | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw what ablating each head does at each step, nats: `quantity` is "kl" or "loss_change".
+
+    Args:
+        table: with `HeadAblation` rows.
+        kind: of ablation.
+        quantity: which effect.
+        control: "head", or "random head" for the matched control.
+
+    Source: Michel et al. (2019), Are Sixteen Heads Really Better than One?, arXiv:1905.10650.
+    """
+    rows = select(table, "HeadAblation", quantity, kind=kind)
+    # Of the heads and the control together: the two are compared.
+    lowest, largest = min(0.0, float(rows["value"].min())), float(rows["value"].max())
+    rows = select(rows, "HeadAblation", quantity, control=control)
+    wide = _by_head(rows)
+    ax = new_axes(ax, 7.6, 0.9 + _rows_height(len(wide)))
+    mesh = ax.pcolormesh(
+        cell_edges(wide.columns.to_numpy()), np.arange(len(wide) + 1) - 0.5, wide.to_numpy(float),
+        cmap=SCALE, vmin=lowest, vmax=largest, rasterized=wide.size > VECTOR_CELLS, edgecolor="face",
+        linewidth=0.2,
+    )  # fmt: skip
+    ax.figure.colorbar(mesh, ax=ax, pad=0.02, label=quantity_of(table, "HeadAblation", quantity).axis)
+    _finish_strip(ax, wide, stages)
+    what = "the head" if control == "head" else f"a {control}"
+    ax.set_title(f"{kind} ablation of {what}", loc="left", fontsize=9.5, pad=6 if stages is None else 18)
+    return ax
+
+
+def ablation_with_control(
+    table: pd.DataFrame, kind: str = "zero", quantity: str = "kl", stages: Stages | None = None
+) -> Figure:
+    """Draw `ablation_matrix` and its matched control, on one colour scale."""
+    rows = select(table, "HeadAblation", quantity, kind=kind)
+    controls = rows["control"].unique().tolist()
+    heads = len(rows[["layer", "head"]].drop_duplicates())
+    figure = Figure(figsize=(7.6, len(controls) * (1.15 + _rows_height(heads))), layout="constrained")
+    for control, ax in zip(controls, figure.subplots(len(controls), 1, squeeze=False).flat, strict=True):
+        ablation_matrix(table, kind, quantity, control, stages=stages, ax=ax)
+    return figure
+
+
+def clusters(table: pd.DataFrame, stages: Stages | None = None, ax: Axes | None = None) -> Axes:
+    """Draw which cluster each head's attention belongs to at each step."""
+    wide = _by_head(select(table, "PatternClusters", "cluster"))
+    ax = new_axes(ax, 7.6, 0.9 + _rows_height(len(wide)))
+    edges = cell_edges(wide.columns.to_numpy())
+    colours = ListedColormap(_CLUSTER_COLOURS)
+    values = wide.to_numpy(float)
+    ax.pcolormesh(
+        edges, np.arange(len(wide) + 1) - 0.5, values % len(_CLUSTER_COLOURS), cmap=colours, vmin=-0.5,
+        vmax=len(_CLUSTER_COLOURS) - 0.5, rasterized=wide.size > VECTOR_CELLS, edgecolor="face", linewidth=0.2,
+    )  # fmt: skip
+    _finish_strip(ax, wide, stages)
+    for row, labels in enumerate(values):
+        starts = [0, *(np.flatnonzero(np.diff(labels)) + 1), len(labels)]
+        for start, end in itertools.pairwise(starts):
+            _number_run(ax, edges[start], edges[end], row, int(labels[start]))
+    return ax
+
+
+def _number_run(ax: Axes, start: float, end: float, row: int, label: int) -> None:
+    """Write a cluster's number in the middle of a run of checkpoints, where there is room."""
+    to_axes = ax.transData + ax.transAxes.inverted()
+    left, right = (float(to_axes.transform((x, row))[0]) for x in (start, end))
+    if right - left > 0.02:
+        middle = (left + right) / 2
+        at = ax.get_yaxis_transform()
+        ax.text(middle, row, str(label), transform=at, ha="center", va="center", fontsize=8.5)
+
+
+def centroids(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
+    """Draw the mean profile of each cluster: its attention mass at each offset and on each relation."""
+    rows = select(table, "PatternClusters", "centroid")
+    check_one_run(rows)
+    features = rows["feature"].drop_duplicates().tolist()
+    wide = rows.pivot(index="cluster", columns="feature", values="value")[features]
+    names = [textwrap.fill(name.removeprefix("offset "), WRAPPED) for name in features]
+    relations = [i for i, name in enumerate(features) if not name.startswith("offset ")]
+    longest = max((len(line) for i in relations for line in names[i].splitlines()), default=0)
+    slanted = CHARACTER * longest > PROFILES / len(features)
+    ax = new_axes(ax, 7.6, 0.9 + 0.34 * len(wide) + slanted * CHARACTER * longest)
+    mesh = ax.pcolormesh(wide.to_numpy(float), cmap=SCALE, vmin=0, vmax=1, edgecolor="white", linewidth=0.5)
+    ax.invert_yaxis()
+    ax.set_xticks(np.arange(len(features)) + 0.5, names)
+    ax.set_yticks(np.arange(len(wide)) + 0.5, [f"cluster {float(label):g}" for label in wide.index])
+    if relations:
+        ax.axvline(relations[0], color="#333333", linewidth=1.2)
+        for label in ax.get_xticklabels()[relations[0] :] if slanted else ():
+            label.set(rotation=-30, ha="left", rotation_mode="anchor")
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
+    ax.set_xlabel("offset (positions back), then relations")
+    ax.figure.colorbar(mesh, ax=ax, pad=0.02, label=quantity_of(table, "PatternClusters", "centroid").axis)
+    return ax
+
+
+def over_cells(ax: Axes, steps: np.ndarray, stages: Stages | None) -> None:
+    """Give cells over training their step axis, and draw the boundaries of stages over them."""
+    set_step_axis(ax, steps)
+    shade_stages(ax, stages, numbers_only=True)
+    for line in ax.get_lines():
+        line.set(zorder=3, color="#222222", linestyle=(0, (3, 2)))
+
+
+def _rows_height(heads: int) -> float:
+    """Return the height of a strip of heads, inches."""
+    return min(0.32 * heads, 8.0)
+
+
+def _by_head(rows: pd.DataFrame) -> pd.DataFrame:
+    check_one_run(rows)
+    return rows.pivot(index=["layer", "head"], columns="step", values="value").sort_index()
+
+
+def _finish_strip(ax: Axes, wide: pd.DataFrame, stages: Stages | None) -> None:
+    over_cells(ax, wide.columns.to_numpy(), stages)
+    every = math.ceil(len(wide) / _LABELLED)
+    named = list(wide.index[::every])
+    ax.set_yticks(range(0, len(wide), every), [head_label(*head) for head in named])
+    ax.set_ylim(len(wide) - 0.5, -0.5)
+    ax.tick_params(axis="y", length=0)
+    colours = head_colours(wide.index.to_frame(index=False))
+    for tick, head in zip(ax.get_yticklabels(), named, strict=True):
+        tick.set(color=ink(colours[head]), fontweight="bold")
