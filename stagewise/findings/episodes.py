@@ -26,7 +26,7 @@ EPISODES = {
 SHARP = 6.0
 """Deviations of a curve's noise by which a spike rises above what was reached before."""
 
-UNLIKE = 4.0
+UNLIKE = 6.0
 """Times by which it is larger than 95 % of the curve's departures from its running median: tails are heavy."""
 
 RECOVERED = 0.25
@@ -34,6 +34,9 @@ RECOVERED = 0.25
 
 BRIEF = 1.25
 """Ratio of the steps at which a spike is over and begins, at most: between checkpoints far apart nothing is a spike."""
+
+WINDOW = 5
+"""Checkpoints before a spike whose median is what had been reached."""
 
 SUDDEN = 3
 """Checkpoints, at most, in which a spike reaches its height."""
@@ -88,14 +91,17 @@ def _spikes(curve: Curve, criteria: StageCriteria) -> Iterator[dict[str, Any]]:
     """Yield where a curve suddenly loses what it had reached, and recovers."""
     sign = -1.0 if curve.declared.progress == "up" else 1.0
     values, least = sign * curve.values, curve.thresholds(criteria).smallest
-    reached = np.minimum.accumulate(_smooth(values))
-    departs = np.abs(values - np.asarray(median_filter(values, size=5, mode="nearest")))
+    departs = np.abs(values - np.asarray(median_filter(values, size=WINDOW, mode="nearest")))
     spread = max(float(noise(values)), UNLIKE / SHARP * float(np.quantile(departs, 0.95)))
+    # What had been reached: the running median of the checkpoints before.
+    reached = np.asarray(median_filter(values, size=WINDOW, mode="nearest", origin=WINDOW // 2))
+    reached = np.concatenate([reached[:1], reached[:-1]])
     excess, threshold = values - reached, max(least, SHARP * spread)
     start = 0
     while (start := _first(excess > threshold, start + 1)) < len(values):
         peak = start + int(excess[start : start + SUDDEN].argmax())
-        stop = _first(excess <= RECOVERED * excess[peak], peak)
+        height = values[peak] - reached[start]
+        stop = _first(values - reached[start] <= RECOVERED * height, peak)
         if stop < len(values) and curve.steps[stop] <= BRIEF * curve.steps[start - 1]:
             ends = sign * reached[start], sign * values[peak]
             yield _record(EpisodeKind.SPIKE, curve, curve.steps[peak], curve.steps[stop], *ends)

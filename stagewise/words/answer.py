@@ -31,6 +31,9 @@ PART = 1 / 3
 
 SHARE = (0, 1)
 
+TINY = 1e-12
+"""Change of a level below which it is rounding."""
+
 
 class Found(NamedTuple):
     """The findings of a run that its answer is made from: frames of `Stages`, and where an onset could be seen."""
@@ -85,7 +88,12 @@ def _levels(found: Found, stage: int | None = None) -> list[str]:
     rows = found.levels if stage is None else found.levels[found.levels["stage"] == stage]
     curves = [_ends(of) for _, of in rows.groupby(["probe", "quantity"], sort=False)]
     named = [(found.context.quantity(row), row) for row in curves]
-    moved = [(what, row) for what, row in named if abs(row["after"] - row["before"]) >= row["smallest"]]
+    moved = [(what, row) for what, row in named if _size(row) >= max(row["smallest"], TINY)]
+    if stage is not None:
+        began_here = found.onsets[found.onsets["starts_stage"] == stage] if len(found.onsets) else found.onsets
+        curves_with_onset = {(row["probe"], row["quantity"]) for row in began_here.to_dict("records")}
+        with_onset = [each for each in moved if (each[1]["probe"], each[1]["quantity"]) in curves_with_onset]
+        moved = with_onset or moved
     moved.sort(key=lambda each: (each[0].range != SHARE, -_size(each[1]) / max(map(abs, _levels_of(each[1])))))
     return [f"{what.label} from {_way(row, ' to ')}" for what, row in moved[:NAMED]]
 
